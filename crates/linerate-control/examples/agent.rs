@@ -1,8 +1,8 @@
-//! An agent on standard input and output, as `linerate agent --stdio` is: for tests that put it
-//! into namespaces, or kill it.
+//! Agent on standard input and output, like `linerate agent --stdio`: for tests that put it into
+//! namespaces, or kill it.
 //!
-//! `agent [JOURNALS DEVICE|host]`: it may change settings of DEVICE, or of the host, and puts back
-//! first what an earlier one has left in JOURNALS.
+//! `agent [JOURNALS DEVICE|host]`: it may change settings of DEVICE or of the host. First it
+//! puts back the changes that an earlier agent has left in JOURNALS.
 
 use linerate_control::{Agent, AgentOptions, Consent, restore};
 

@@ -2,9 +2,9 @@
 //! SESSIONS SECONDS`.
 //!
 //! RATE connections a second come from SOURCE (an address of loopback), by turns silent, with the
-//! head of a web page's request, with half a greeting and with half a TLS record. SESSIONS times
-//! the conductor asks the agent what its host is. Prints how many sessions were served within
-//! SECONDS, what came meanwhile, and how many lines the agent said of it.
+//! head of an HTTP request, with half a greeting and with half a TLS record. The conductor queries
+//! the agent's facts SESSIONS times. Prints the number of sessions that were served within SECONDS,
+//! the number of connections, and the number of log lines.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -19,7 +19,8 @@ use linerate_model::HostAddress;
 use socket2::{Domain, Socket, Type};
 
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-/// Connections of the flood that stay open: the rest is reset, so that descriptors do not run out.
+/// Number of connections of the flood that stay open. Older ones are reset, so that descriptors do
+/// not run out.
 const OPEN: usize = 400;
 
 fn main() {
@@ -50,7 +51,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let notify = {
         let said = Arc::clone(&said);
         Arc::new(move |line: &str| {
-            said.fetch_add(u64::from(line.starts_with("turned away")), Ordering::Relaxed);
+            said.fetch_add(u64::from(line.starts_with("refused")), Ordering::Relaxed);
         })
     };
     let agent = Agent::new(AgentOptions { notify, ..AgentOptions::default() });
@@ -72,7 +73,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
             Ok(_) => served += u64::from(from.elapsed() <= limit),
             Err(error) => eprintln!("not served: {error}"),
         }
-        // Sessions are spread over time, as people and schedulers begin them.
+        // Sessions are spread over time, as those of people and schedulers are.
         thread::sleep(Duration::from_millis(5));
     }
     let lasted = began.elapsed();
@@ -92,7 +93,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Connects `rate` times a second until it is over.
+/// Connects `rate` times a second until `over`.
 fn flood(agent: SocketAddr, source: IpAddr, rate: u64, over: &AtomicBool, made: &AtomicU64) {
     const BEGINNINGS: [&[u8]; 4] =
         [b"", b"GET / HTTP/1.1\r\n\r\n", b"\0\0\x01\0{", b"\x16\x03\x01\x02\0\x01"];
@@ -108,7 +109,7 @@ fn flood(agent: SocketAddr, source: IpAddr, rate: u64, over: &AtomicBool, made: 
         due += 1;
         if let Ok(mut socket) = connect(agent, source) {
             made.fetch_add(1, Ordering::Relaxed);
-            // It may have been cut off already.
+            // The agent may have closed it already.
             let _ = socket.write_all(beginning);
             open.push_back(socket);
         }
@@ -118,7 +119,7 @@ fn flood(agent: SocketAddr, source: IpAddr, rate: u64, over: &AtomicBool, made: 
     }
 }
 
-/// A connection that is reset when it is closed: no port waits a minute.
+/// Opens a connection that is reset when it is closed, so that no port stays in TIME_WAIT.
 fn connect(agent: SocketAddr, source: IpAddr) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_linger(Some(Duration::ZERO))?;

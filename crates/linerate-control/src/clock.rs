@@ -1,50 +1,50 @@
-//! How late it is elsewhere: offset of an agent's monotonic clock from the conductor's, by exchange
-//! of four timestamps.
+//! Clock comparison: the offset of an agent's monotonic clock from the conductor's, by exchange of
+//! four timestamps.
 //!
-//! A request leaves at T1, arrives at the agent's time T2, its answer leaves there at T3 and is
-//! heard here at T4 (RFC 5905 clause 8); each is stamped by the thread that writes or reads the
-//! stream. What an exchange tells, and how well, is arithmetic of `linerate_analysis::statistics`.
-//! Of several exchanges the one with the shortest round trip is kept; through those of a session a
-//! line says what the agent's clock gains. An agent in the same kernel and time namespace has our
-//! clock: nothing is estimated.
+//! A request leaves at T1 and arrives at the agent's time T2; its answer leaves there at T3 and
+//! arrives here at T4 (RFC 5905 clause 8). The threads that write and read the stream take these
+//! times. `linerate_analysis::statistics` computes the offset of an exchange and its uncertainty.
+//! Of several exchanges, the one with the shortest round trip is kept. A line through those of a
+//! session gives the drift of the agent's clock. An agent in the same kernel and time namespace has
+//! the conductor's clock, and nothing is estimated.
 
 use linerate_analysis::statistics::{Course, Offset, course, exchange};
 use linerate_model::{ClockExchange, Nanos};
 
 use crate::wire::Message;
 
-/// How far an agent's clock is ahead of ours, and how sure that is.
+/// Offset of an agent's clock, with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ClockEstimate {
-    /// Agent's monotonic clock minus ours at `at`, ns.
+    /// The agent's monotonic clock minus the conductor's at `at`, ns.
     pub(crate) offset_ns: i64,
-    /// Half the round trip it comes from less the time spent there, ns; 0 if the agent has our
-    /// clock.
+    /// Half the round trip of the exchange without the time at the agent, ns. 0 if both have the
+    /// same clock.
     pub(crate) uncertainty_ns: u64,
-    /// When it was made, on our clock.
+    /// Time of the estimate on the conductor's clock.
     pub(crate) at: Nanos,
-    /// What the agent's clock gains on ours, ns per ns, and how far that may be off.
+    /// Drift of the agent's clock against the conductor's, ns per ns, and its uncertainty.
     pub(crate) gains: (f64, f64),
 }
 
-/// Drift allowed between two estimates: 200 parts per million, the worst of quartz twice over.
+/// Largest drift between two estimates that is no jump: 200 parts per million, twice the worst
+/// quartz.
 const DRIFT_PPM: u64 = 200;
-/// Change of the offset that is never worth a word, ns.
+/// Largest change of the offset that is never reported, ns.
 const JUMP_FLOOR_NS: u64 = 1_000_000;
-/// Between hosts nothing is known of, clocks drift by no more than this: quartz on a board, not
-/// disciplined (parts in a whole).
+/// Assumed bound of an unknown drift: quartz on a board, not disciplined (ns per ns).
 const UNKNOWN_DRIFT: f64 = 50e-6;
-/// Exchanges kept through which the line is drawn.
+/// Most exchanges that are kept for the line.
 const MOST_KEPT: usize = 64;
 
 impl ClockEstimate {
-    /// A clock that is ours.
+    /// Returns the estimate for the conductor's own clock.
     pub(crate) fn same(at: Nanos) -> Self {
         Self { offset_ns: 0, uncertainty_ns: 0, at, gains: (0.0, 0.0) }
     }
 
-    /// From `best`, with the line through the `earlier` ones of the session; `None` if the four
-    /// stamps cannot be.
+    /// Estimates the offset from `best`, and the drift from the `earlier` exchanges of the session.
+    /// `None` if the four times are impossible.
     pub(crate) fn from_exchange(best: ClockExchange, earlier: &[Offset]) -> Option<Self> {
         let offset = offset_of(best)?;
         let ahead = |theirs: u64, ours: u64| i128::from(theirs) - i128::from(ours);
@@ -57,32 +57,31 @@ impl ClockEstimate {
         })
     }
 
-    /// The agent's clock at `ours`.
+    /// Converts a time of the conductor's clock to the agent's.
     pub(crate) fn theirs(&self, ours: Nanos) -> u64 {
         ours.0.wrapping_add_signed(self.ahead(ours))
     }
 
-    /// Our clock when the agent's shows `theirs_ns`.
+    /// Converts a time of the agent's clock to the conductor's.
     pub(crate) fn ours(&self, theirs_ns: u64) -> Nanos {
         let about = Nanos(theirs_ns.wrapping_sub(self.offset_ns as u64));
         Nanos(theirs_ns.wrapping_sub(self.ahead(about) as u64))
     }
 
-    /// How far the agent's is ahead at `ours`, ns.
+    /// Returns the agent's clock minus the conductor's at the conductor's time `ours`, ns.
     pub(crate) fn ahead(&self, ours: Nanos) -> i64 {
         let passed = ours.0 as i64 - self.at.0 as i64;
         self.offset_ns + (self.gains.0 * passed as f64).round() as i64
     }
 
-    /// How far [`Self::ahead`] may be off at `ours`, ns.
+    /// Returns the uncertainty of [`Self::ahead`] at `ours`, ns.
     pub(crate) fn doubt(&self, ours: Nanos) -> u64 {
         let passed = ours.0.abs_diff(self.at.0) as f64;
         self.uncertainty_ns + (self.gains.1 * passed).ceil() as u64
     }
 
-    /// By how much the offset changed since `earlier` beyond what uncertainty and drift explain,
-    /// ns: a host that was suspended (its monotonic clock stands still), or a clock that is not
-    /// one.
+    /// Returns the change of the offset since `earlier` if uncertainty and drift do not explain it,
+    /// ns. Then a host was suspended, which stops its monotonic clock, or its clock is broken.
     pub(crate) fn jump_since(&self, earlier: &Self) -> Option<i64> {
         let change = self.offset_ns - earlier.offset_ns;
         let drift = self.at.since(earlier.at).0 / 1_000_000 * DRIFT_PPM;
@@ -91,8 +90,8 @@ impl ClockEstimate {
     }
 }
 
-/// What the clock gains by the line through `earlier`, and how far that may be off: both ends of
-/// the line may be as wrong as the worst of its points.
+/// Returns the drift by the line through `earlier`, and its uncertainty: both ends of the line may
+/// be as wrong as the worst of its points.
 fn gains(earlier: &[Offset]) -> (f64, f64) {
     let span = earlier.last().zip(earlier.first()).map_or(0.0, |(last, first)| last.at - first.at);
     let known = course(earlier)
@@ -101,27 +100,26 @@ fn gains(earlier: &[Offset]) -> (f64, f64) {
     known.filter(|(_, doubt)| *doubt < UNKNOWN_DRIFT).unwrap_or((0.0, UNKNOWN_DRIFT))
 }
 
-/// What one exchange tells.
+/// Returns the offset of one exchange.
 pub(crate) fn offset_of(made: ClockExchange) -> Option<Offset> {
     exchange(made.sent, made.arrived, made.answered, made.heard)
 }
 
-/// The exchange of `made` with the shortest round trip.
+/// Returns the exchange of `made` with the shortest round trip.
 pub(crate) fn best(made: &[ClockExchange]) -> Option<ClockExchange> {
     let bound = |one: &ClockExchange| offset_of(*one).map(|offset| offset.uncertainty);
     let possible = made.iter().copied().filter_map(|one| Some((one, bound(&one)?)));
     possible.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(one, _)| one)
 }
 
-/// Halves the number of exchanges once there are too many, keeping the better of each two
-/// neighbours.
+/// Halves the number of exchanges once there are too many. Keeps the better of each two neighbours.
 pub(crate) fn thin(kept: &mut Vec<ClockExchange>) {
     if kept.len() > MOST_KEPT {
         *kept = kept.chunks(2).filter_map(best).collect();
     }
 }
 
-/// Writes the time at which a ping or a pong leaves into it.
+/// Writes the present time into a ping or a pong that is about to leave.
 pub(crate) fn stamp(message: &mut Message, now: Nanos) {
     match message {
         Message::Ping { sent_ns, .. } => *sent_ns = now.0,
@@ -130,12 +128,12 @@ pub(crate) fn stamp(message: &mut Message, now: Nanos) {
     }
 }
 
-/// This host's monotonic clock.
+/// Reads this host's monotonic clock.
 pub(crate) fn monotonic() -> Nanos {
     Nanos(linerate_sys::clock::monotonic())
 }
 
-/// The wall clock, nanoseconds since the Unix epoch.
+/// Reads the wall clock, nanoseconds since the Unix epoch.
 pub(crate) fn wall() -> Nanos {
     Nanos(linerate_sys::clock::realtime())
 }
@@ -181,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_clock_gains_is_learnt_once_it_is_told_from_what_exchanges_may_be_off() {
+    fn drift_is_estimated_once_it_exceeds_the_uncertainty_of_the_exchanges() {
         // 20 ppm, exchanges every 10 s that are off by at most 100 us.
         let earlier = |n: u32| -> Vec<Offset> {
             let of = |i: u32| Offset {

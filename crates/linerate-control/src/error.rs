@@ -1,4 +1,4 @@
-//! What can go wrong between conductor and agents: operation, object, cause and remedy.
+//! Errors between conductor and agents: operation, object, cause and remedy.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use linerate_model::RecorderError;
 
 use crate::wire::WireError;
 
-/// What a caller does about an error: the door maps it to an exit code.
+/// Class of an error, which the command line maps to an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
     /// The request is wrong: nothing was run (exit 2).
@@ -15,87 +15,87 @@ pub enum ErrorClass {
     Missing,
 }
 
-/// Why conductor and agent could not work together.
+/// Error of a conductor, an agent or a pairing.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Nobody answers at the host's address.
+    /// No answer from the host's address.
     #[error("{operation} {host}: {cause} ({remedy})")]
     HostDown {
         /// The host's name in the testbed, or its address.
         host: String,
-        /// What was tried, e.g. `connect to agent`.
+        /// Operation, e.g. `connect to agent on`.
         operation: &'static str,
-        /// What came of it.
+        /// Cause of the failure.
         cause: String,
-        /// What to check.
+        /// Remedy to try.
         remedy: &'static str,
     },
-    /// One end does not accept the other's key, or there is no key to show.
+    /// One end refused the other's key, or there is no key.
     #[error(
-        "authenticate with {host}: {cause} (pair the two hosts: `linerate pair offer` there, then \
-            `linerate pair accept` here)"
+        "authenticate with {host}: {cause}. Pair the two hosts: run `linerate pair offer` there, \
+            then `linerate pair accept` here."
     )]
     KeyRefused {
         /// The other end.
         host: String,
-        /// Why.
+        /// Reason of the refusal.
         cause: String,
     },
-    /// The two ends speak different versions of the protocol.
+    /// The two ends have different versions of the protocol.
     #[error(
-        "greet agent on {host}: it speaks control protocol {theirs} (linerate {their_release}), \
-            this end speaks {ours} \
-         (linerate {our_release}); install the same linerate release on both hosts"
+        "greet agent on {host}: it uses control protocol {theirs} (linerate {their_release}), \
+            this end uses {ours} (linerate {our_release}). Install the same linerate release on \
+            both hosts."
     )]
     VersionMismatch {
         /// The other end.
         host: String,
-        /// Our protocol version.
+        /// Protocol version of this end.
         ours: u32,
-        /// Our release.
+        /// Release of this end.
         our_release: String,
-        /// Their protocol version.
+        /// Protocol version of the other end.
         theirs: u32,
-        /// Their release.
+        /// Release of the other end.
         their_release: String,
     },
     /// The agent serves another conductor.
     #[error(
-        "greet agent on {host}: it is busy with a campaign of {by} since {since_s} s ago (wait, or \
-            end that campaign)"
+        "greet agent on {host}: it is busy with a campaign of {by}, for {since_s} s so far. Wait, \
+            or end that campaign."
     )]
     Busy {
         /// The agent's host.
         host: String,
-        /// Whom it serves.
+        /// The conductor that it serves.
         by: String,
-        /// For how long, seconds.
+        /// Duration of that session so far, seconds.
         since_s: u64,
     },
-    /// The agent refused for another reason, in its own words.
+    /// The agent refused for another reason.
     #[error("greet agent on {host}: refused: {why}")]
     Refused {
         /// The agent's host.
         host: String,
-        /// Its words.
+        /// The agent's reason.
         why: String,
     },
     /// The agent was lost and did not come back.
     #[error(
-        "agent on {host}: {why} (check that it runs and can be reached, then resume the campaign)"
+        "agent on {host}: {why}. Check that it runs and can be reached, then resume the campaign."
     )]
     AgentLost {
         /// The agent's host.
         host: String,
-        /// What was seen.
+        /// The observed failure.
         why: String,
     },
-    /// The agent did not change or tell a setting, in its own words.
+    /// The agent could not read or change a setting.
     #[error("settings of {host}: {why}")]
     Setting {
         /// The agent's host.
         host: String,
-        /// Its words.
+        /// The agent's reason.
         why: String,
     },
     /// A plan's endpoint names a host that is not in the testbed.
@@ -105,52 +105,52 @@ pub enum ControlError {
         host: String,
         /// The trial that names it.
         trial: u32,
-        /// Names that are known.
+        /// Names of the testbed's hosts.
         known: String,
     },
     /// A key, certificate or list of peers could not be read or written.
     #[error("{operation} {object}: {cause}")]
     Keys {
-        /// What was tried.
+        /// Operation.
         operation: &'static str,
-        /// On which file.
+        /// Its file.
         object: String,
-        /// What came of it, and the remedy.
+        /// Cause of the failure, and the remedy.
         cause: String,
     },
-    /// Pairing did not come about.
+    /// Pairing failed.
     #[error("{operation} {object}: {cause}")]
     Pairing {
-        /// What was tried.
+        /// Operation.
         operation: &'static str,
-        /// With whom.
+        /// The other host.
         object: String,
-        /// What came of it, and the remedy.
+        /// Cause of the failure, and the remedy.
         cause: String,
     },
     /// An agent could not listen.
     #[error("{operation} {address}: {cause}")]
     Listen {
-        /// What was tried.
+        /// Operation.
         operation: &'static str,
-        /// Where.
+        /// Its address.
         address: String,
-        /// What came of it, and the remedy.
+        /// Cause of the failure, and the remedy.
         cause: String,
     },
-    /// The other end sent what is no message.
+    /// The other end sent bytes that are not a message.
     #[error("read from {host}: {cause}")]
     Wire {
         /// The other end.
         host: String,
-        /// What it sent.
+        /// Description of the bytes.
         #[source]
         cause: WireError,
     },
     /// A connection broke.
     #[error("{operation} {host}: {cause}")]
     Io {
-        /// What was tried.
+        /// Operation.
         operation: &'static str,
         /// The other end.
         host: String,
@@ -158,13 +158,13 @@ pub enum ControlError {
         #[source]
         cause: io::Error,
     },
-    /// An event could not be kept.
+    /// An event could not be recorded.
     #[error("record event: {0}")]
     Recorder(#[from] RecorderError),
 }
 
 impl ControlError {
-    /// What a caller does about it.
+    /// Returns the class of the error.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
@@ -173,7 +173,7 @@ impl ControlError {
         }
     }
 
-    /// Whether trying again later may help without anybody's doing.
+    /// Returns whether another attempt may succeed without any intervention.
     pub(crate) fn passes_by_itself(&self) -> bool {
         matches!(self, Self::HostDown { .. } | Self::Busy { .. } | Self::Io { .. })
     }

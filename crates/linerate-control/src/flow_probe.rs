@@ -1,11 +1,11 @@
-//! On which member of a group a flow leaves this host, found by sending a few datagrams and reading
-//! each member's counter.
+//! Probe for the member of a group by which a flow leaves this host: sends a few datagrams and
+//! reads each member's counter.
 //!
-//! For hashes that nobody can compute: equal-cost routes of Linux, whose key is drawn when the host
-//! starts, and cards and switches that keep theirs. It sees interfaces of this host alone (members
-//! of a bond, legs of a route), not what a switch further on does, and takes a port for known only
-//! if one member counted every datagram and all others together far fewer: on a busy host it says
-//! so little rather than something wrong.
+//! For hashes that cannot be computed: equal-cost routes of Linux, whose key is random at each
+//! start, and cards and switches with a secret key. The probe sees interfaces of this host only
+//! (members of a bond, legs of a route), not those of a switch further on. A port has a result only
+//! if one member counted every datagram and all others together far fewer. On a busy host it
+//! therefore has no result rather than a wrong one.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ use std::time::{Duration, Instant};
 use linerate_sys::SysError;
 use linerate_sys::netlink::RouteSocket;
 
-/// Datagrams for each port: enough to stand out of what else leaves a quiet host.
+/// Number of datagrams for each port: more than the other traffic of a quiet host.
 const DATAGRAMS: u64 = 64;
-/// Other members may have counted this much of it.
+/// Most packets of the other members together.
 const NOISE: u64 = DATAGRAMS / 4;
-/// Some drivers refresh their counters once a second.
+/// Longest wait for the counters. Some drivers refresh them once a second.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// Between two looks at counters that have not moved yet.
+/// Interval between two readings of the counters.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The least that fills a frame of 64 bytes with its headers.
+/// Smallest payload that fills a frame of 64 bytes with its headers.
 const PAYLOAD: [u8; 18] = [0; 18];
 
-/// Sends and looks.
+/// Probe of flows to one destination.
 #[derive(Debug)]
 pub struct FlowProbe {
     socket: RouteSocket,
@@ -33,15 +33,15 @@ pub struct FlowProbe {
     to: SocketAddr,
 }
 
-/// A port could not be probed.
+/// Error of a probe.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// There is no such interface.
-    #[error("find member {name}: there is no such interface here (interfaces: {known})")]
+    /// This host has no interface of that name.
+    #[error("find member {name}: this host has no such interface (interfaces: {known})")]
     Member {
-        /// Its name.
+        /// The name.
         name: String,
-        /// Those there are.
+        /// Names of this host's interfaces.
         known: String,
     },
     /// The kernel did not answer.
@@ -50,20 +50,19 @@ pub enum ProbeError {
     /// A datagram could not be sent.
     #[error("send to {to}: {cause} (is there a route to it?)")]
     Send {
-        /// Where to.
+        /// Its destination.
         to: SocketAddr,
-        /// Why not.
+        /// The kernel's answer.
         cause: std::io::Error,
     },
 }
 
 impl FlowProbe {
-    /// Prepares to probe flows from this host to `to`, which need not listen, over `members`, in
-    /// the calling thread's network namespace. `from` may be an unspecified address: then the route
-    /// chooses it.
+    /// Prepares to probe flows to `to` over `members`, in the network namespace of the calling
+    /// thread. Nothing needs to listen at `to`. If `from` is unspecified, the route determines it.
     ///
     /// # Errors
-    /// If a member is no interface of this host, or the kernel does not answer.
+    /// If a member is not an interface of this host, or the kernel does not answer.
     pub fn new(from: IpAddr, to: SocketAddr, members: &[String]) -> Result<Self, ProbeError> {
         let mut socket = RouteSocket::open()?;
         let mut links = Vec::new();
@@ -80,16 +79,17 @@ impl FlowProbe {
         Ok(Self { socket, members, from, to })
     }
 
-    /// The member, counted from 0, that flows from `port` leave by; `None` if the port is taken, or
-    /// no member or several counted.
+    /// Returns the member, counted from 0, by which flows from `port` leave. `None` if the port is
+    /// in use, or if the counters of no member or of several increased.
     ///
     /// # Errors
-    /// If nothing can be sent, or the counters cannot be read.
+    /// If a datagram cannot be sent, or the counters cannot be read.
     pub fn member_of(&mut self, port: u16) -> Result<Option<u32>, ProbeError> {
         let Ok(sender) = UdpSocket::bind((self.from, port)) else { return Ok(None) };
         let before = self.counters()?;
         for _ in 0..DATAGRAMS {
-            // Not connected: an answer that nobody listens is not an error of the next datagram.
+            // The socket is not connected: an ICMP answer (port unreachable) would be reported as
+            // an error of the next datagram.
             sender
                 .send_to(&PAYLOAD, self.to)
                 .map_err(|cause| ProbeError::Send { to: self.to, cause })?;
@@ -109,7 +109,7 @@ impl FlowProbe {
         }
     }
 
-    /// What each member has sent so far, packets.
+    /// Reads the number of packets that each member has sent.
     fn counters(&mut self) -> Result<Vec<u64>, ProbeError> {
         let mut sent = vec![0; self.members.len()];
         let members = &self.members;
@@ -122,7 +122,7 @@ impl FlowProbe {
     }
 }
 
-/// The member that counted all datagrams, if the others counted next to nothing.
+/// Returns the member that counted all datagrams, if the others counted at most [`NOISE`].
 fn the_one(sent: &[u64]) -> Option<u32> {
     let (member, most) = sent.iter().enumerate().max_by_key(|(_, sent)| **sent)?;
     let others: u64 = sent.iter().sum::<u64>() - most;
@@ -135,13 +135,13 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_member_is_told_only_where_one_stands_out() {
+    fn a_member_is_returned_only_if_it_stands_out() {
         assert_eq!(the_one(&[0, 64, 0]), Some(1));
         assert_eq!(the_one(&[70, 3]), Some(0));
         assert_eq!((the_one(&[32, 32]), the_one(&[64, 40]), the_one(&[])), (None, None, None));
     }
 
-    /// Namespaces that go when this goes.
+    /// Namespaces that are removed on drop.
     struct Namespaces([String; 2]);
 
     impl Drop for Namespaces {
@@ -158,7 +158,8 @@ mod tests {
         assert!(status.success(), "ip {arguments}");
     }
 
-    /// Two hosts with two equal-cost legs between them; `None` where namespaces may not be made.
+    /// Makes two hosts with two equal-cost legs between them. `None` without the right to make
+    /// namespaces.
     fn two_legs(policy: &str) -> Option<Namespaces> {
         let names = ["a", "b"].map(|end| format!("lr-probe{policy}{end}-{}", std::process::id()));
         let made = names.iter().all(|name| {
@@ -180,7 +181,7 @@ mod tests {
                 ip(&format!("-n {name} link set leg{leg} up"));
             }
         }
-        // Neither leg's own address: Linux 6.15 prefers the leg that has the source address.
+        // Not an address of a leg: Linux 6.15 prefers the leg that has the source address.
         ip(&format!("-n {a} link set lo up"));
         ip(&format!("-n {a} addr add 10.9.8.1/32 dev lo"));
         ip(&format!("-n {b} addr add 10.9.9.9/32 dev leg0"));
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_is_no_interface_is_named() {
+    fn a_member_that_is_not_an_interface_is_named() {
         let from = "127.0.0.1".parse().expect("an address");
         let why = FlowProbe::new(from, ([127, 0, 0, 1], 9).into(), &["lr-none".to_owned()])
             .expect_err("no such");

@@ -1,70 +1,70 @@
-//! Messages over a byte stream: whole frames out, whole frames in.
+//! Messages over a byte stream, as whole frames in both directions.
 
 use std::io::{self, Read, Write};
 
 use crate::transport::is_silence;
 use crate::wire::{GREETING_LIMIT, Message, WireError, decode_within, encode};
 
-/// Bytes asked of the stream at once.
+/// Bytes requested from the stream at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// Why no further message comes.
+/// Reason why no further message comes.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrameError {
     /// The stream ended, in the middle of a frame or between two.
     #[error("the other end closed the connection")]
     Ended,
-    /// What came is no message.
+    /// The bytes are not a message.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// The stream broke or was silent for too long.
+    /// The stream broke, or nothing came for too long.
     #[error("{}", describe(.0))]
     Io(#[from] io::Error),
 }
 
-/// A time-out is reported by the kernel as `resource temporarily unavailable`, which tells nobody
-/// anything.
+/// Describes an error. The kernel reports a time-out as `resource temporarily unavailable`, which
+/// explains nothing to a reader.
 fn describe(error: &io::Error) -> String {
     if is_silence(error) {
-        "the other end was silent for too long".into()
+        "nothing came from the other end for too long".into()
     } else {
         error.to_string()
     }
 }
 
-/// Cuts a byte stream into messages.
+/// Reader that splits a byte stream into messages.
 pub(crate) struct FrameReader {
     source: Box<dyn Read + Send>,
     pending: Vec<u8>,
     limit: usize,
-    /// Bytes of the last message.
+    /// Length of the last message, bytes.
     length: usize,
 }
 
 impl FrameReader {
-    /// Reads from `source`, with the limit for strangers.
+    /// Creates a reader of `source`, with the limit for strangers.
     pub(crate) fn new(source: Box<dyn Read + Send>) -> Self {
         Self { source, pending: Vec::new(), limit: GREETING_LIMIT, length: 0 }
     }
 
-    /// The other end is known: messages may be `limit` bytes long.
+    /// Raises the limit to `limit` bytes a message, once the other end is known.
     pub(crate) fn trust(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Bytes of the last message on the wire.
+    /// Returns the length of the last message on the wire, bytes.
     pub(crate) fn length(&self) -> usize {
         self.length
     }
 
-    /// The next message.
+    /// Waits for the next message.
     pub(crate) fn next(&mut self) -> Result<Message, FrameError> {
         loop {
             if let Some((message, taken)) = decode_within(&self.pending, self.limit)? {
                 self.pending.drain(..taken);
                 self.length = taken;
                 if self.pending.is_empty() {
-                    // Do not keep the memory of the longest message ever seen.
+                    // Frees the memory of a long message, which would stay for the whole session.
                     self.pending.shrink_to(READ_BYTES);
                 }
                 return Ok(message);

@@ -1,15 +1,15 @@
-//! A bound on what was heard and not yet dealt with: a peer that says more waits, and TCP tells it
-//! so.
+//! Bound on messages that have arrived and wait to be handled. When it is reached, reading stops
+//! and TCP slows the peer down.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// Bytes on the wire that may wait to be dealt with; a message needs up to about ten times as much
-/// memory as bytes.
+/// Most bytes on the wire that wait to be handled. A message in memory takes up to about ten times
+/// as much.
 const MOST: usize = 8 << 20;
-/// What the smallest message counts as: it is a value of some hundred bytes here.
+/// Smallest size that a message counts as, bytes: each takes some hundred bytes in memory.
 const LEAST: usize = 1 << 10;
 
-/// Room for messages of one peer; clones share it.
+/// Room for messages of one peer. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inbox(Arc<Room>);
 
@@ -19,7 +19,7 @@ struct Room {
     freed: Condvar,
 }
 
-/// Room that one message takes, given back when dropped.
+/// Room of one message, freed when dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     bytes: usize,
@@ -27,8 +27,8 @@ pub(crate) struct Held {
 }
 
 impl Inbox {
-    /// Waits for room for `bytes`. A message that is larger than all room is taken when the inbox
-    /// is empty.
+    /// Waits for room for `bytes`. A message that is larger than the whole inbox waits until it is
+    /// empty.
     pub(crate) fn hold(&self, bytes: usize) -> Held {
         let bytes = bytes.max(LEAST);
         let held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,19 +59,19 @@ mod tests {
         let inbox = Inbox::default();
         let first = inbox.hold(MOST - LEAST);
         let second = inbox.hold(1);
-        let (tell, told) = channel();
+        let (give, given) = channel();
         let waiting = {
             let inbox = inbox.clone();
-            thread::spawn(move || tell.send(inbox.hold(5 * MOST)))
+            thread::spawn(move || give.send(inbox.hold(5 * MOST)))
         };
-        assert!(matches!(told.try_recv(), Err(TryRecvError::Empty)));
+        assert!(matches!(given.try_recv(), Err(TryRecvError::Empty)));
         drop(first);
         assert!(
-            matches!(told.try_recv(), Err(TryRecvError::Empty)),
+            matches!(given.try_recv(), Err(TryRecvError::Empty)),
             "a small message is still held"
         );
         drop(second);
-        let held = told.recv().expect("it was told");
+        let held = given.recv().expect("it was given");
         waiting.join().expect("no panic").expect("it was received");
         assert_eq!(*inbox.0.held.lock().expect("no panic"), 5 * MOST);
         drop(held);
@@ -79,13 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_is_woken_each_time_something_was_dealt_with() {
+    fn a_waiting_message_is_woken_each_time_another_was_handled() {
         let inbox = Inbox::default();
-        let (tell, told) = channel();
-        let peer = thread::spawn(move || (0..200).for_each(|_| drop(tell.send(inbox.hold(MOST)))));
+        let (give, given) = channel();
+        let peer = thread::spawn(move || (0..200).for_each(|_| drop(give.send(inbox.hold(MOST)))));
         for _ in 0..200 {
             drop(
-                told.recv_timeout(std::time::Duration::from_secs(30))
+                given
+                    .recv_timeout(std::time::Duration::from_secs(30))
                     .expect("it does not wait for ever"),
             );
         }

@@ -1,4 +1,4 @@
-//! A session's two threads: one hears, one speaks, so that a peer that stalls holds up nobody else.
+//! Two threads of a session: one reads, one writes, so that a peer that stalls blocks nothing else.
 
 use std::io::{Read, Write};
 use std::net::IpAddr;
@@ -16,16 +16,16 @@ use crate::keys::Fingerprint;
 use crate::timed::Deadline;
 use crate::wire::{Message, pieces};
 
-/// How long is waited for what.
+/// Time limits of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// From a connection's first byte to the end of the greetings.
+    /// Longest time from a connection's first byte to the end of the greetings.
     pub handshake: Duration,
-    /// A peer heard nothing of for this long is gone.
+    /// Longest silence of a peer. After it, the peer counts as gone.
     pub silence: Duration,
-    /// Between two heartbeats of the conductor, in frames of a few dozen bytes.
+    /// Interval between two heartbeats of the conductor, in frames of a few dozen bytes.
     pub heartbeat: Duration,
-    /// A write that makes no progress for this long means that the peer is gone.
+    /// Longest time that a write may make no progress. After it, the peer counts as gone.
     pub write: Duration,
 }
 
@@ -43,40 +43,40 @@ impl Default for Timeouts {
     }
 }
 
-/// Messages waiting to be written before the peer counts as stalled.
+/// Number of messages that wait to be written when a peer counts as stalled.
 const QUEUE: usize = 256;
 
-/// Closes the stream under a reader and a writer, from any thread, at any time.
+/// Closes the stream of a reader and a writer, from any thread, at any time.
 pub(crate) type Closer = Arc<dyn Fn() + Send + Sync>;
 
-/// What the kernel knows of a connection's other end, whatever its programs do.
+/// State of a connection's other host as the kernel knows it, whatever the programs there do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Beat {
-    /// Segments that have come from it so far: its kernel acknowledges what we say even where no
-    /// program has time.
+    /// Number of segments that have come from it. Its kernel acknowledges data even if no program
+    /// there gets CPU time.
     pub(crate) segments: u32,
-    /// Within which an acknowledgement is to be expected: a smoothed round trip and four times its
+    /// Time within which an acknowledgement is expected: a smoothed round trip and four times its
     /// deviation (RFC 6298 clause 2.3).
     pub(crate) round_trip: Duration,
 }
 
-/// Looks at a connection's other end; `None` if the kernel tells nothing.
+/// Reads the state of a connection's other host. `None` if the kernel does not know it.
 pub(crate) type Pulse = Arc<dyn Fn() -> Option<Beat> + Send + Sync>;
 
-/// A byte stream whose other end is known as well as its transport can tell.
+/// Byte stream, with the identity of its other end as far as the transport proves it.
 pub(crate) struct Channel {
     pub(crate) reader: Box<dyn Read + Send>,
     pub(crate) writer: Box<dyn Write + Send>,
     pub(crate) closer: Closer,
-    /// Whether the other end's host is there; `None` if it is this one.
+    /// Reads whether the other host is there. `None` if it is this one.
     pub(crate) pulse: Option<Pulse>,
-    /// Until when the reader waits.
+    /// Deadline of the reader.
     pub(crate) deadline: Deadline,
-    /// The other end, for people.
+    /// Name of the other end, for people.
     pub(crate) peer: String,
-    /// The other end's key; `None` where whoever started it vouches for it.
+    /// Key of the other end. `None` if a person on this host started it.
     pub(crate) key: Option<Fingerprint>,
-    /// The other end's address, if it has one.
+    /// Address of the other end, if it has one.
     pub(crate) address: Option<IpAddr>,
 }
 
@@ -86,16 +86,12 @@ impl std::fmt::Debug for Channel {
     }
 }
 
-/// What the hearing thread hears.
+/// Event of the reading thread.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    /// A message, when it arrived on our monotonic clock, and its room in the inbox.
-    Message(
-        Box<Message>,
-        Nanos,
-        #[expect(dead_code, reason = "room is given back when it is dropped")] Held,
-    ),
-    /// Nothing more will come; why.
+    /// A message, its time of arrival on this host's monotonic clock, and its room in the inbox.
+    Message(Box<Message>, Nanos, #[expect(dead_code, reason = "dropping it frees the room")] Held),
+    /// The end of the stream, and its reason.
     Ended(FrameError),
 }
 
@@ -104,7 +100,7 @@ enum Queued {
     End,
 }
 
-/// The way to a session's peer; clones lead to the same peer.
+/// Queue of messages to a session's peer. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Outbox {
     queue: SyncSender<Queued>,
@@ -112,13 +108,12 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Queues `message`, waiting for room; `false` if the peer is gone.
+    /// Queues `message`, and waits for room. Returns `false` if the peer is gone.
     pub(crate) fn send(&self, message: Message) -> bool {
         self.queue.send(Queued::Message(Box::new(message))).is_ok()
     }
 
-    /// Queues `message` if there is room; a peer for which there is none has stalled and is cut
-    /// off.
+    /// Queues `message` if there is room. Otherwise the peer has stalled, and is disconnected.
     pub(crate) fn offer(&self, message: Message) -> bool {
         match self.queue.try_send(Queued::Message(Box::new(message))) {
             Ok(()) => true,
@@ -130,7 +125,7 @@ impl Outbox {
         }
     }
 
-    /// Queues `message` if there is room, and nothing else.
+    /// Queues `message` if there is room, and drops it otherwise.
     pub(crate) fn try_send(&self, message: Message) {
         let _full = self.queue.try_send(Queued::Message(Box::new(message)));
     }
@@ -141,14 +136,15 @@ impl Outbox {
     }
 }
 
-/// A running session: its threads end when either end closes it.
+/// Running session. Its threads end when either end closes the connection.
 pub(crate) struct Link {
     pub(crate) outbox: Outbox,
     writer: JoinHandle<()>,
 }
 
 impl Link {
-    /// Starts both threads; `hear` is called on the hearing thread, with a way to answer at once.
+    /// Starts both threads. `hear` is called on the reading thread, and may answer at once. It
+    /// returns whether to go on.
     pub(crate) fn start(
         reader: FrameReader,
         writer: Box<dyn Write + Send>,
@@ -167,12 +163,12 @@ impl Link {
         Ok(Self { outbox, writer })
     }
 
-    /// Lets what is queued go out, then closes.
+    /// Closes the session after all queued messages have been written.
     pub(crate) fn finish(self) {
         if self.outbox.queue.try_send(Queued::End).is_err() {
             self.outbox.close();
         }
-        // A panicking writer has nothing left to say; its stream is closed below all the same.
+        // After a panic of the writer nothing more can be written; the stream is closed below.
         let _ = self.writer.join();
         self.outbox.close();
     }

@@ -1,35 +1,35 @@
-//! Which parameter of a job is the load that is offered to it, and what a share of what it reached
-//! is as its value.
+//! Offered load of a job: the parameter that sets it, and the value for a share of the load that
+//! the job reached.
 //!
-//! What it does not see: whether the path carries that load; what came of it is measured.
+//! Not seen here: whether the path carries that load, which is measured.
 
 use linerate_analysis::Reached;
 use linerate_load::workload;
 use linerate_model::{JobSpec, LoadUnit};
 
-/// Operations per second, or bits where a workload takes no other.
+/// Parameter for operations per second.
 const RATE: &str = "rate";
-/// Bits per second that a sending application makes, one thread.
+/// Parameter for the bits per second of a sending application, of one thread.
 const SOURCE_RATE: &str = "source_rate";
-/// Connections, of which there must be one for one thread.
+/// Parameter for the number of connections: one, so that there is one thread.
 const STREAMS: &str = "streams";
-/// A workload that has it takes its rate for each direction.
+/// Parameter of workloads whose rate is that of each direction.
 const DIRECTION: &str = "direction";
 
-/// How a load is offered to a job.
+/// Parameter and unit of a job's offered load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offered {
-    /// The parameter that takes it.
+    /// Name of the parameter.
     pub parameter: &'static str,
     unit: LoadUnit,
     each_way: bool,
 }
 
 impl Offered {
-    /// How a load is offered to `job`.
+    /// Returns the parameter for the offered load of `job`.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// If no load can be set; the text is the reason.
     pub fn of(job: &JobSpec) -> Result<Self, String> {
         let name = &job.workload;
         let parameters = workload(name).map(|workload| workload.parameters()).unwrap_or_default();
@@ -40,18 +40,18 @@ impl Offered {
         }
         if !has(SOURCE_RATE) {
             return Err(format!(
-                "`{name}` has no load that could be offered, only as fast as it goes"
+                "`{name}` has no parameter for the offered load: it always runs at full speed"
             ));
         }
         if job.params.0.get(STREAMS).is_some_and(|streams| streams.as_u64() != Some(1)) {
             return Err(format!(
-                "`{SOURCE_RATE}` of `{name}` is that of one thread: set {STREAMS} = 1"
+                "`{SOURCE_RATE}` of `{name}` is the rate of one thread: set {STREAMS} = 1"
             ));
         }
         Ok(Self { parameter: SOURCE_RATE, unit: LoadUnit::Bits, each_way })
     }
 
-    /// What of `reached` its load is compared with.
+    /// Returns the figure among `reached` that has this parameter's unit.
     #[must_use]
     pub fn load(self, reached: &Reached) -> Option<f64> {
         match (self.unit, self.each_way) {
@@ -61,7 +61,7 @@ impl Offered {
         }
     }
 
-    /// `load` as the parameter takes it.
+    /// Formats `load` as a value of the parameter.
     #[must_use]
     pub fn written(self, load: f64) -> String {
         self.unit.written(load)

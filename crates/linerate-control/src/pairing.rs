@@ -1,5 +1,5 @@
-//! Pairing: two hosts learn each other's public key, once, by a token a person carries from one to
-//! the other.
+//! Pairing: two hosts exchange their public keys once, authenticated by a token that a person
+//! carries from one to the other.
 //!
 //! ```text
 //! offer                                             accept
@@ -11,15 +11,14 @@
 //! proof(role) = HMAC-SHA256(token, label , role , TLS exporter , SPKI hashes , names)   (RFC 2104)
 //! ```
 //!
-//! The exporter (RFC 8446 clause 7.5) is known to the two ends of this very connection only:
-//! whoever sits between two TLS connections cannot carry a proof from one to the other. The
-//! accepting end proves first, so that an offer tells a stranger nothing; a token of 128 bits
-//! cannot be searched, neither here nor from what was overheard: whoever tries wrong ones is
-//! refused each, and does not end the offer for the host that has the right one. A token works
-//! once, and not after its time.
+//! Only the two ends of one TLS connection know its exporter (RFC 8446 clause 7.5), so a proof
+//! cannot be relayed between two connections. The accepting end proves first, so that an offer
+//! reveals nothing to a stranger. A token of 128 bits cannot be guessed, neither online nor from
+//! recorded traffic. A wrong token is refused, and the offer stays open for the right one. A token
+//! works once, and expires.
 //!
 //! Pairing grants one direction: the accepting host may conduct measurements on the offering one.
-//! What this does not see: a person who reads the token over a shoulder.
+//! Not covered: a person who reads the token over a shoulder.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -45,18 +44,18 @@ use crate::wire::{
 };
 use crate::{ControlError, Fingerprint, KeyStore, KnownPeer, ReachedAt, Right};
 
-/// How long an offer stands unless said otherwise: time to walk to another console.
+/// Default validity of an offer: time to walk to another console.
 pub const VALIDITY: Duration = Duration::from_secs(600);
-/// Separates this use of HMAC and its version from any other.
+/// Label that separates this use of HMAC, and its version, from any other.
 const LABEL: &[u8] = b"linerate pairing 1";
 /// Bytes of a token.
 const TOKEN_BYTES: usize = 16;
-/// Crockford's base 32: no I, L, O, U, so that nothing is misread.
+/// Digits of Crockford's base 32: without I, L, O and U, so that nothing is misread.
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-/// Digits of a token: 26 times 5 bits hold 128.
+/// Digits of a token: 26 times 5 bits are enough for 128.
 const TOKEN_DIGITS: usize = 26;
 
-/// A one-time token, printed as `XXXXX-XXXXX-XXXXX-XXXXX-XXXXX-X`.
+/// One-time token, printed as `XXXXX-XXXXX-XXXXX-XXXXX-XXXXX-X`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token([u8; TOKEN_BYTES]);
 
@@ -67,7 +66,7 @@ impl std::fmt::Display for Token {
             if digit > 0 && digit % 5 == 0 {
                 f.write_str("-")?;
             }
-            // The first digit holds the three bits that 25 digits leave over.
+            // The first digit has the three bits that 25 digits leave over.
             let value = (bits >> (5 * (TOKEN_DIGITS - 1 - digit))) & 31;
             write!(f, "{}", char::from(ALPHABET[value as usize]))?;
         }
@@ -84,7 +83,7 @@ impl std::fmt::Debug for Token {
 impl FromStr for Token {
     type Err = ControlError;
 
-    /// Reads a token as a person types it: any case, with or without hyphens, O for 0, I and L for
+    /// Parses a token as a person types it: any case, with or without hyphens, O for 0, I and L for
     /// 1.
     fn from_str(text: &str) -> Result<Self, ControlError> {
         let wrong = || ControlError::Pairing {
@@ -111,7 +110,7 @@ impl FromStr for Token {
     }
 }
 
-/// An offer to be paired, listening.
+/// Offer to be paired that listens.
 #[derive(Debug)]
 pub struct Offering {
     desk: Arc<Desk>,
@@ -120,7 +119,7 @@ pub struct Offering {
     token: Token,
 }
 
-/// What the threads of an offer share.
+/// State of an offer, shared by its threads.
 #[derive(Debug)]
 struct Desk {
     keys: KeyStore,
@@ -132,14 +131,14 @@ struct Desk {
 
 #[derive(Debug)]
 struct State {
-    /// Gone once it was used.
+    /// `None` once it was used.
     token: Option<Token>,
-    /// Wrong proofs so far.
+    /// Number of wrong proofs so far.
     refused: u64,
 }
 
-/// Offers to be paired, at `listen`, for `validity`; `own_name` is what the other end calls this
-/// host.
+/// Offers to be paired, at `listen`, for `validity`. `own_name` becomes this host's name at the
+/// other end.
 ///
 /// # Errors
 /// If `listen` cannot be bound.
@@ -168,51 +167,51 @@ pub fn offer(
 }
 
 impl Offering {
-    /// What the person types in at the other host.
+    /// Returns the token, which the person types in at the other host.
     #[must_use]
     pub fn token(&self) -> &Token {
         &self.token
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Waits until a host has been paired, and keeps its key.
+    /// Waits until a host has been paired, and stores its key.
     ///
     /// # Errors
-    /// If the offer expired, or was withdrawn after too many wrong tokens.
+    /// If the offer expired, or a host with the right token failed afterwards.
     pub fn wait(self) -> Result<KnownPeer, ControlError> {
         let Self { desk, listener, address, .. } = self;
-        let (tell, told) = channel();
+        let (report, reported) = channel();
         let stopping = Arc::new(AtomicBool::new(false));
-        let front = Arc::new(Front { desk: Arc::clone(&desk), tell });
+        let front = Arc::new(Front { desk: Arc::clone(&desk), report });
         let stop = Arc::clone(&stopping);
         let accepting = thread::spawn(move || {
             if let Err(error) = accept_all(&listener, &stop, &front) {
-                // If nobody waits any more, the offer is over anyway.
+                // Without a receiver the offer is over anyway.
                 let _ = front
-                    .tell
+                    .report
                     .send(Err(front.desk.error(&format!("cannot accept connections: {error}"))));
             }
         });
         let left = desk.expires.saturating_duration_since(Instant::now());
-        let result = told.recv_timeout(left).unwrap_or_else(|_| Err(desk.error(&desk.over())));
+        let result = reported.recv_timeout(left).unwrap_or_else(|_| Err(desk.error(&desk.over())));
         desk.state().token = None;
         stopping.store(true, Ordering::Relaxed);
         wake(address);
-        // The listener is closed when this returns, so that a used token finds nobody.
+        // Closes the listener before this returns, so that nothing answers to a used token.
         let _ = accepting.join();
         result
     }
 }
 
-/// The port of an offer, as strangers find it.
+/// Reception of strangers at the port of an offer.
 struct Front {
     desk: Arc<Desk>,
-    tell: Sender<Result<KnownPeer, ControlError>>,
+    report: Sender<Result<KnownPeer, ControlError>>,
 }
 
 impl Receptionist for Front {
@@ -225,10 +224,10 @@ impl Receptionist for Front {
     }
 
     fn meet(&self, socket: TcpStream, _: SocketAddr, _: Ticket) {
-        self.desk.meet(socket, &self.tell);
+        self.desk.meet(socket, &self.report);
     }
 
-    /// One that shows no token is no attempt.
+    /// A connection without a token does not count as an attempt.
     fn turned_away(&self, _: SocketAddr, _: &str) {}
 }
 
@@ -245,18 +244,18 @@ impl Desk {
         }
     }
 
-    /// Why an offer that nobody accepted is over.
+    /// Returns the reason why an offer that was not accepted is over.
     fn over(&self) -> String {
         match self.state().refused {
-            0 => "its time is over; offer again".to_owned(),
-            n => format!("its time is over ({n} wrong tokens were tried); offer again"),
+            0 => "the offer has expired; offer again".to_owned(),
+            n => format!("the offer has expired ({n} wrong tokens were tried); offer again"),
         }
     }
 
-    /// Meets one stranger; tells of the end of the offer, if this is it.
-    fn meet(&self, socket: TcpStream, tell: &Sender<Result<KnownPeer, ControlError>>) {
+    /// Meets one stranger. Reports the result if it ends the offer.
+    fn meet(&self, socket: TcpStream, report: &Sender<Result<KnownPeer, ControlError>>) {
         let at = (Instant::now() + self.handshake).min(self.expires);
-        // A stranger that does not even get this far is no attempt: it has shown no token.
+        // Failures up to the proof do not count as attempts: no token was shown.
         let Ok(mut counter) = Counter::open(socket, at, &self.keys, TlsEnd::Accepting) else {
             return;
         };
@@ -271,10 +270,10 @@ impl Desk {
             Err(why) => return counter.refuse(why),
         };
         let result = self.conclude(&mut counter, &token, &transcript, &theirs);
-        let _ = tell.send(result);
+        let _ = report.send(result);
     }
 
-    /// Whether a proof holds; if it does, the token is used up. Otherwise why not.
+    /// Checks a proof. Returns the token, which is then used up, or the reason of the refusal.
     fn check(&self, proof: &PairProof, transcript: &Transcript) -> Result<Token, &'static str> {
         let mut state = self.state();
         let Some(token) = state.token.clone() else { return Err("the token was used already") };
@@ -304,7 +303,7 @@ impl Desk {
             .map_err(|error| failed(error.to_string()))?;
         match counter.reader.next() {
             Ok(Message::Paired) => {}
-            Ok(other) => return Err(failed(format!("it said {}", name(&other)))),
+            Ok(other) => return Err(failed(format!("it sent {}", name(&other)))),
             Err(error) => return Err(failed(error.to_string())),
         }
         let at = ReachedAt::new(&counter.ip.to_string(), counter.ip);
@@ -315,11 +314,11 @@ impl Desk {
     }
 }
 
-/// Accepts the offer of the host at `address` (`host:port`), proving that we know `token`, and
-/// keeps its key; `own_name` is what the other end calls this host.
+/// Accepts the offer of the host at `address` (`host:port`): proves knowledge of `token` and stores
+/// the host's key. `own_name` becomes this host's name at the other end.
 ///
 /// # Errors
-/// If nobody offers there, or the token is wrong, used or expired.
+/// If there is no offer at that address, or the token is wrong, used or expired.
 pub fn accept(
     keys: &KeyStore,
     own_name: &str,
@@ -333,9 +332,9 @@ pub fn accept(
     };
     let at = Instant::now() + Timeouts::default().handshake;
     let socket = transport::connect_tcp(address, address, at).map_err(|cause| match cause {
-        ControlError::HostDown { cause, .. } => error(format!(
-            "{cause} (is `linerate pair offer` waiting there? a token is good for one use)"
-        )),
+        ControlError::HostDown { cause, .. } => {
+            error(format!("{cause} (is `linerate pair offer` waiting there? A token works once)"))
+        }
         other => other,
     })?;
     let mut counter = Counter::open(socket, at, keys, TlsEnd::Connecting).map_err(|cause| {
@@ -343,7 +342,7 @@ pub fn accept(
     })?;
     let theirs =
         counter.greet(HelloRole::PairAccept, own_name, HelloRole::PairOffer).map_err(error)?;
-    // Each end names both in the same order: the offering one first.
+    // Both ends use the same order: the offering one first.
     let transcript = Transcript {
         exporter: counter.exporter,
         keys: [counter.key, keys.fingerprint()],
@@ -358,13 +357,13 @@ pub fn accept(
             return Err(error(format!("{} (check it, or offer again)", printable(&why))));
         }
         Ok(other) => {
-            return Err(error(format!("it said {} where its proof was due", name(&other))));
+            return Err(error(format!("it sent {} instead of its proof", name(&other))));
         }
         Err(cause) => return Err(error(cause.to_string())),
     };
     if !transcript.verify(token, HelloRole::PairOffer, &proof) {
         return Err(error(
-            "it does not know the token: it is not the host that offered, or somebody is in \
+            "it does not know the token: it is not the host that offered, or an attacker is in \
                 between"
                 .into(),
         ));
@@ -379,23 +378,23 @@ pub fn accept(
             &ReachedAt::new(address, counter.ip),
         ),
         Ok(other) => Err(error(format!(
-            "it said {} where it should have kept our key; pair again",
+            "it sent {} instead of confirming this host's key; pair again",
             name(&other)
         ))),
         Err(cause) => {
-            Err(error(format!("it did not say that it kept our key ({cause}); pair again")))
+            Err(error(format!("it did not confirm this host's key ({cause}); pair again")))
         }
     }
 }
 
-/// Which end of the TLS connection we are.
+/// Role of this end in the TLS connection.
 #[derive(Clone, Copy)]
 enum TlsEnd {
     Connecting,
     Accepting,
 }
 
-/// A TLS connection to someone yet unknown.
+/// TLS connection to a host that is not known yet.
 struct Counter {
     reader: FrameReader,
     channel: Channel,
@@ -419,7 +418,7 @@ impl Counter {
         Ok(Self { reader, channel, exporter, key, ip })
     }
 
-    /// Exchanges greetings; the other end's name, if it is here for the same purpose.
+    /// Exchanges greetings. Returns the other end's name if it has the expected role.
     fn greet(
         &mut self,
         role: HelloRole,
@@ -430,19 +429,18 @@ impl Counter {
         write(&mut *self.channel.writer, &hello).map_err(|error| error.to_string())?;
         match self.reader.next() {
             Ok(Message::Hello(theirs)) if theirs.magic != PROTOCOL_MAGIC => {
-                Err("it speaks another protocol".into())
+                Err("it uses another protocol".into())
             }
             Ok(Message::Hello(theirs)) if theirs.version != PROTOCOL_VERSION => Err(format!(
-                "it speaks control protocol {} (linerate {}), this end speaks {PROTOCOL_VERSION} \
-                    (linerate {RELEASE}); \
-                 install the same linerate release on both hosts",
+                "it uses control protocol {} (linerate {}), this end uses {PROTOCOL_VERSION} \
+                    (linerate {RELEASE}). Install the same linerate release on both hosts.",
                 theirs.version,
                 printable(&theirs.release)
             )),
             Ok(Message::Hello(theirs)) if theirs.role == expected => Ok(printable(&theirs.name)),
             Ok(Message::Refused { why, .. }) => Err(printable(&why)),
             Ok(_) => Err(
-                "it is not there to be paired (is it `linerate pair offer` that listens there?)"
+                "it does not offer to be paired (is it `linerate pair offer` that listens there?)"
                     .into(),
             ),
             Err(error) => Err(error.to_string()),
@@ -463,12 +461,12 @@ impl Counter {
             release: RELEASE.into(),
             why: why.to_owned(),
         };
-        // Whether it hears why is up to it.
+        // The refusal stands, whether it arrives or not.
         let _ = write(&mut *self.channel.writer, &refusal);
     }
 }
 
-/// What both proofs cover; the offering end first.
+/// Input of both proofs; the offering end first.
 struct Transcript {
     exporter: [u8; EXPORTER_BYTES],
     keys: [Fingerprint; 2],
@@ -491,7 +489,8 @@ impl Transcript {
             accept_name.as_bytes(),
         ];
         for part in parts {
-            // Each part with its length: no two transcripts look alike.
+            // Each part with its length, so that two different transcripts never have the same
+            // bytes.
             mac.update(&(part.len() as u64).to_be_bytes());
             mac.update(part);
         }
@@ -503,7 +502,7 @@ impl Transcript {
         PairProof { mac: Fingerprint(digest).to_string() }
     }
 
-    /// Compares in constant time.
+    /// Checks a proof, in constant time.
     fn verify(&self, token: &Token, role: HelloRole, proof: &PairProof) -> bool {
         let Ok(claimed) = proof.mac.parse::<Fingerprint>() else { return false };
         self.mac(token, role).verify_slice(&claimed.0).is_ok()
@@ -532,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused() {
+    fn a_text_that_is_not_a_token_is_refused() {
         for text in
             ["", "7ZZZZ", "8ZZZZ-ZZZZZ-ZZZZZ-ZZZZZ-ZZZZZ-Z", "UUUUU-UUUUU-UUUUU-UUUUU-UUUUU-U", "é"]
         {

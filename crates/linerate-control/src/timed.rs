@@ -1,4 +1,4 @@
-//! Streams that obey a deadline, which whoever holds one may lift.
+//! Streams with a deadline, which any owner can lift.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Until when reads may take, shared by everyone who holds the stream; a peer that sends a byte a
-/// second gains nothing.
+/// Deadline of reads, shared by all owners of a stream. It limits the sum of all reads, so that a
+/// peer gains nothing by sending one byte a second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deadline(Arc<Mutex<Option<Instant>>>);
 
@@ -16,7 +16,7 @@ impl Deadline {
         Self(Arc::new(Mutex::new(Some(instant))))
     }
 
-    /// Reads may take for ever from now on.
+    /// Removes the deadline.
     pub(crate) fn lift(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -30,14 +30,14 @@ impl Deadline {
     }
 }
 
-/// A stream socket of either family.
+/// Stream socket of either family.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-/// A socket that obeys a deadline.
+/// Socket with a deadline.
 #[derive(Debug)]
 pub(crate) struct Timed {
     pub(crate) socket: Socket,

@@ -1,10 +1,10 @@
 //! TLS 1.3 (RFC 8446) between ends that know each other's public keys: rustls on blocking sockets,
-//! aws-lc-rs arithmetic.
+//! with aws-lc-rs.
 //!
-//! Both ends show a self-signed certificate. Nothing in it is believed but its public key, whose
-//! SHA-256 must be known; that the other end owns the private key is proved by the handshake's
-//! signature, which is verified as always. No session is resumed (a peer forgotten a moment ago
-//! must not come back), and no version below 1.3 is spoken.
+//! Both ends show a self-signed certificate. Only its public key matters, whose SHA-256 must be
+//! known. The signature of the handshake, which is verified as usual, proves that the other end
+//! owns the private key. No session is resumed, because a peer that was forgotten a moment ago must
+//! not come back. Versions below 1.3 are refused.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
@@ -22,38 +22,37 @@ use crate::keys::{Fingerprint, KeyStore};
 use crate::strangers::Opening;
 use crate::timed::{Deadline, Socket, Timed};
 
-/// The name sent in the handshake; it means nothing, the key does.
+/// Name sent in the handshake. It is not checked; the key is.
 const SERVER_NAME: &str = "linerate";
 /// First byte of a TLS record that carries a handshake (RFC 8446 clause 5.1).
 pub(crate) const TLS_HANDSHAKE: u8 = 22;
-/// First byte of a handshake message that greets a server (clause 4).
+/// First byte of a ClientHello (clause 4).
 const CLIENT_HELLO: u8 = 1;
 /// Bytes in front of a record's content: type, version, length.
 const RECORD_HEAD: usize = 5;
 /// Longest content of a record (clause 5.1).
 const RECORD_LIMIT: usize = 1 << 14;
-/// Bytes of the exporter both ends agree on (RFC 8446 clause 7.5), as long as the hash it comes
-/// from.
+/// Bytes of the exported key that both ends share (RFC 8446 clause 7.5): as long as the hash.
 pub(crate) const EXPORTER_BYTES: usize = 32;
-/// Ciphertext read at once: one record (RFC 8446 clause 5.2: 2^14 + 256) and its header.
+/// Bytes of ciphertext read at once: one record (RFC 8446 clause 5.2: 2^14 + 256) and its header.
 const RECORD_BYTES: usize = (1 << 14) + 256 + 5;
-/// Plaintext encrypted at once.
+/// Bytes of plaintext encrypted at once.
 const WRITE_BYTES: usize = 32 << 10;
 
-/// Whose key is accepted.
+/// Keys that are accepted.
 #[derive(Clone, Debug)]
 pub(crate) enum Trust {
-    /// One of these.
+    /// These keys.
     Known(HashSet<Fingerprint>),
-    /// Anyone's: pairing, where the token decides afterwards.
+    /// Every key: for pairing, where the token decides afterwards.
     Anyone,
 }
 
-/// Bytes nobody can guess.
+/// Returns random bytes of cryptographic quality.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // The provider draws from the operating system's generator, which on Linux cannot fail once it
-    // is seeded.
+    // The provider uses the operating system's generator, which on Linux cannot fail once it is
+    // seeded.
     pinned::provider()
         .secure_random
         .fill(&mut bytes)
@@ -62,8 +61,8 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
 }
 
 impl Trust {
-    /// Whether it holds for the end with this public key (SubjectPublicKeyInfo, DER).
-    fn holds_for(&self, key: &[u8]) -> bool {
+    /// Returns whether this public key (SubjectPublicKeyInfo, DER) is accepted.
+    fn accepts(&self, key: &[u8]) -> bool {
         match self {
             Self::Anyone => true,
             Self::Known(keys) => keys.contains(&Fingerprint::of(key)),
@@ -71,21 +70,21 @@ impl Trust {
     }
 
     fn verifier(self) -> Arc<PinnedKeys<impl Fn(&[u8]) -> bool + Send + Sync>> {
-        Arc::new(PinnedKeys::new(move |key: &[u8]| self.holds_for(key)))
+        Arc::new(PinnedKeys::new(move |key: &[u8]| self.accepts(key)))
     }
 }
 
-/// A TLS connection after its handshake.
+/// TLS connection after its handshake.
 pub(crate) struct Secured {
     connection: Connection,
     socket: TcpStream,
-    /// The other end's key.
+    /// Key of the other end.
     pub(crate) peer: Fingerprint,
-    /// What only the two ends of this very connection know.
+    /// Secret that only the two ends of this connection know.
     pub(crate) exporter: [u8; EXPORTER_BYTES],
 }
 
-/// Opens TLS as the end that connected, until `deadline`.
+/// Opens TLS as the client, until `deadline`.
 pub(crate) fn connect(
     socket: TcpStream,
     keys: &KeyStore,
@@ -105,7 +104,7 @@ pub(crate) fn connect(
     Secured::shake_hands(connection.into(), socket, deadline)
 }
 
-/// Opens TLS as the end that was connected to, until `deadline`.
+/// Opens TLS as the server, until `deadline`.
 pub(crate) fn accept(
     socket: TcpStream,
     keys: &KeyStore,
@@ -145,7 +144,7 @@ impl Secured {
         Ok(Self { connection, socket, peer, exporter })
     }
 
-    /// The two directions, for two threads; reading obeys `deadline`.
+    /// Splits the connection into its two directions, for two threads. Reading obeys `deadline`.
     pub(crate) fn split(self, deadline: Deadline) -> io::Result<(TlsReader, TlsWriter)> {
         let connection = Arc::new(Mutex::new(self.connection));
         let reader = TlsReader {
@@ -162,8 +161,8 @@ fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
     connection.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The hearing half. The socket is read without the lock, so that a silent peer does not keep us
-/// from speaking.
+/// Reading half. It reads the socket without the lock, so that a silent peer does not block the
+/// writing half.
 pub(crate) struct TlsReader {
     connection: Arc<Mutex<Connection>>,
     socket: Timed,
@@ -199,7 +198,7 @@ impl Read for TlsReader {
     }
 }
 
-/// The speaking half: the only one that writes to the socket.
+/// Writing half: the only one that writes to the socket.
 pub(crate) struct TlsWriter {
     connection: Arc<Mutex<Connection>>,
     socket: TcpStream,
@@ -227,15 +226,15 @@ impl Write for TlsWriter {
 
 impl Drop for TlsWriter {
     fn drop(&mut self) {
-        // Nothing is left to be written; the other end sees the end of the stream.
+        // All data has been written; now the other end sees the end of the stream.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 }
 
-/// What the first bytes of a connection are to a TLS server: it waits for the record that holds the
-/// client's greeting.
+/// Judges the first bytes of a connection to a TLS server, which needs the whole record with the
+/// ClientHello.
 pub(crate) fn opening(bytes: &[u8]) -> Opening {
-    let foreign = || Opening::Foreign("it does not speak TLS".into());
+    let foreign = || Opening::Foreign("it does not use TLS".into());
     let Some((head, content)) = bytes.split_first_chunk::<RECORD_HEAD>() else {
         return if bytes.first() == Some(&TLS_HANDSHAKE) {
             Opening::Needs(RECORD_HEAD)
@@ -274,7 +273,7 @@ mod tests {
         }
         assert_eq!(opening(&record), Opening::Whole);
         assert_eq!(opening(&[&record[..], &[0; 9]].concat()), Opening::Whole);
-        let foreign = Opening::Foreign("it does not speak TLS".into());
+        let foreign = Opening::Foreign("it does not use TLS".into());
         let longer_than_allowed = [22, 3, 1, 0x40, 1, 1];
         let server_hello = [22, 3, 1, 0, 5, 2];
         for bytes in [

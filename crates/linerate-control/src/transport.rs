@@ -1,16 +1,14 @@
-//! How a session's bytes travel: TCP with TLS, plain TCP on loopback, a command's standard streams,
-//! or a socket pair.
+//! Transports of a session: TCP with TLS, plain TCP on loopback, a command's standard streams, or a
+//! socket pair.
 //!
-//! Which one, and who vouches for the peer:
-//!
-//! | transport | encryption | the peer is known by |
+//! | transport | encryption | the peer is identified by |
 //! |---|---|---|
 //! | TCP, keys paired | TLS 1.3, both ends | its public key |
-//! | TCP on loopback, no keys paired | none | its user, as the kernel lists the owner of the socket |
-//! | command (`ssh host linerate agent --stdio`) | the command's | whoever started it |
+//! | TCP on loopback, no keys paired | none | the user that owns its socket |
+//! | command (`ssh host linerate agent --stdio`) | the command's | who started it |
 //! | in this process | none | being this process |
 //!
-//! Without paired keys nothing listens, and nothing is connected to, beyond loopback.
+//! Without paired keys no connection leaves or enters the host.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
@@ -30,15 +28,15 @@ use crate::timed::{Deadline, Socket, Timed};
 use crate::tls::{self, Secured, Trust};
 use crate::{Agent, ControlError, KeyStore};
 
-/// The control port unless another is named; not assigned by IANA as of 2026.
+/// Default control port; not assigned by IANA as of 2026.
 pub const DEFAULT_PORT: u16 = 4777;
 
-/// Payload of the largest segment of a control connection: that of a packet of 1280 bytes, which
-/// every IPv6 link carries (RFC 8200 clause 5), less 60 bytes of headers. A path that loses larger
-/// packets is a finding of a diagnosis; it must not keep the hosts from measuring it.
+/// Payload of the largest segment of a control connection: a packet of 1280 bytes, which every IPv6
+/// link carries (RFC 8200 clause 5), less 60 bytes of headers. A path that loses larger packets is
+/// a finding of a diagnosis, so it must not prevent the measurement.
 pub(crate) const LARGEST_SEGMENT: u16 = 1220;
 
-/// A channel over a plain TCP connection.
+/// Creates a channel over a plain TCP connection.
 pub(crate) fn plain(
     socket: TcpStream,
     deadline: Deadline,
@@ -60,7 +58,7 @@ pub(crate) fn plain(
     })
 }
 
-/// A channel over an established TLS connection on `socket`.
+/// Creates a channel over an established TLS connection on `socket`.
 pub(crate) fn secured(
     secured: Secured,
     socket: &TcpStream,
@@ -86,7 +84,7 @@ pub(crate) fn secured(
 
 fn tcp_closer(socket: TcpStream) -> Arc<dyn Fn() + Send + Sync> {
     Arc::new(move || {
-        // Closing twice, or after the other end did, is fine.
+        // It fails if the connection is closed already.
         let _ = socket.shutdown(Shutdown::Both);
     })
 }
@@ -99,7 +97,7 @@ fn tcp_pulse(socket: TcpStream) -> Pulse {
     })
 }
 
-/// A channel over one end of a socket pair.
+/// Creates a channel over one end of a socket pair.
 pub(crate) fn unix(
     socket: UnixStream,
     peer: &str,
@@ -112,7 +110,7 @@ pub(crate) fn unix(
         reader: Box::new(Timed { socket: Socket::Unix(reading), deadline: deadline.clone() }),
         writer: Box::new(socket),
         closer: Arc::new(move || {
-            // Closing twice is fine.
+            // It fails if the stream is closed already.
             let _ = closing.shutdown(Shutdown::Both);
         }),
         pulse: None,
@@ -123,12 +121,12 @@ pub(crate) fn unix(
     })
 }
 
-/// A channel over this process's standard input and output.
+/// Creates a channel over this process's standard input and output.
 pub(crate) fn stdio() -> Channel {
     Channel {
         reader: Box::new(io::stdin()),
         writer: Box::new(io::stdout()),
-        // Standard input cannot be shut down under its reader; the process ends after its only
+        // Standard input cannot be shut down under its reader. The process ends with its only
         // session.
         closer: Arc::new(|| {}),
         pulse: None,
@@ -139,10 +137,10 @@ pub(crate) fn stdio() -> Channel {
     }
 }
 
-/// Reaches the agent of `host`; what comes back has not been greeted yet.
+/// Connects to the agent of `host`. Greetings have not been exchanged yet.
 ///
 /// # Errors
-/// If nobody answers, or one end refuses the other's key.
+/// If there is no answer, or one end refuses the other's key.
 pub(crate) fn connect(
     host: &str,
     address: &HostAddress,
@@ -184,7 +182,7 @@ fn tcp(
         }
         return Err(ControlError::KeyRefused {
             host: host.to_owned(),
-            cause: "no host that may be measured from here has been paired with this one".into(),
+            cause: "this host has not been paired with any that it may measure".into(),
         });
     };
     let at = ReachedAt::new(address, socket.peer_addr().map_err(broken)?.ip());
@@ -196,13 +194,13 @@ fn tcp(
             }
             Err(cause) => Err(ControlError::KeyRefused { host: host.to_owned(), cause }),
         },
-        // An agent without keys listens on loopback only and closes when it is spoken to in TLS.
+        // An agent without keys listens on loopback only, and closes a connection that opens TLS.
         Err(error) if loopback && !is_key_refusal(&error) => {
             if let Some(paired) = keys.expected(&at)? {
-                // Whoever else listens there now, any user of this host may be.
+                // Any user of this host may listen there now.
                 let cause = format!(
-                    "{} does not open TLS ({error}), but {} ({}) was paired there; if it has no \
-                        keys any more: linerate pair forget {}",
+                    "{} does not use TLS ({error}), but {} ({}) was paired there; if that host has \
+                        no keys any more: linerate pair forget {}",
                     at.written, paired.name, paired.key, paired.key
                 );
                 return Err(ControlError::KeyRefused { host: host.to_owned(), cause });
@@ -214,7 +212,7 @@ fn tcp(
     }
 }
 
-/// Connects to `host:port`, every address it resolves to in turn.
+/// Connects to `host:port`. Tries every resolved address in turn.
 pub(crate) fn connect_tcp(
     host: &str,
     address: &str,
@@ -238,8 +236,7 @@ pub(crate) fn connect_tcp(
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         match TcpStream::connect_timeout(address, left) {
             Ok(socket) => {
-                // A control message is small and wanted now; if the option is refused, it is only
-                // later.
+                // Control messages are small and urgent. Without the option they are only delayed.
                 let _ = socket.set_nodelay(true);
                 return Ok(socket);
             }
@@ -253,19 +250,19 @@ pub(crate) fn connect_tcp(
     ))
 }
 
-/// What to try where a host accepts a connection and then nothing arrives.
+/// Advice for a host that accepts a connection but never answers.
 pub(crate) const LOST_PACKETS: &str = "is it a linerate agent that listens there? If so, the path \
-    may lose large packets: \
-     `ping -M do -s 1200 HOST` gets no answer then; lower the MTU on both hosts with `ip link set \
-     DEVICE mtu 1200`, or let TCP find it \
-     with `sysctl -w net.ipv4.tcp_mtu_probing=1` on both";
+    may lose large packets. Check: `ping -M do -s 1200 HOST` gets no answer then. Remedy: lower \
+    the \
+    MTU on both hosts with `ip link set DEVICE mtu 1200`, or let TCP find it with `sysctl -w \
+    net.ipv4.tcp_mtu_probing=1` on both";
 
-/// Whether nothing came in time.
+/// Returns whether the error is a time-out.
 pub(crate) fn is_silence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// Whether a TLS error says that one end does not accept the other's key.
+/// Returns whether a TLS error means that one end refused the other's key.
 fn is_key_refusal(error: &io::Error) -> bool {
     matches!(
         error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()),
@@ -273,13 +270,13 @@ fn is_key_refusal(error: &io::Error) -> bool {
     )
 }
 
-/// Puts a TLS error into words.
+/// Converts a TLS error to one with a cause and a remedy.
 pub(crate) fn tls_error(host: &str, error: io::Error) -> ControlError {
     let host = host.to_owned();
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidCertificate(_)) => ControlError::KeyRefused {
             host,
-            cause: "its key is not among those of the hosts that may be measured from here".into(),
+            cause: "its key is not one of a paired host that this host may measure".into(),
         },
         Some(rustls::Error::AlertReceived(alert)) => ControlError::KeyRefused {
             host,
@@ -295,11 +292,11 @@ pub(crate) fn tls_error(host: &str, error: io::Error) -> ControlError {
     }
 }
 
-/// Kept of what a command says on standard error, bytes.
+/// Bytes that are kept of a command's standard error.
 const STDERR_KEPT: usize = 2048;
 
-/// Starts `argv` and speaks over its standard streams, which are one socket: it can be timed and
-/// shut down.
+/// Starts `argv` and creates a channel over its standard streams. They are one socket, so that
+/// reading has deadlines and can be ended.
 fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel, ControlError> {
     let broken = |cause| ControlError::Io {
         operation: "open a socket pair to the command for",
@@ -321,7 +318,7 @@ fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel, 
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::from(OwnedFd::from(output)))
         .stderr(Stdio::piped())
-        // Ctrl-C is for the conductor: it ends the trial and tells the agent.
+        // Ctrl-C must not reach the command: the conductor handles it and ends the trial.
         .process_group(0)
         .spawn()
         .map_err(|cause| ControlError::HostDown {
@@ -335,34 +332,32 @@ fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel, 
         let said = Arc::clone(&said);
         thread::spawn(move || keep_tail(stderr, &said));
     }
-    // A command that asks for a password or resolves a name may take longer than a handshake on a
-    // socket.
+    // A command may ask for a password or resolve a name, which takes longer than a handshake.
     let deadline = Deadline::at(Instant::now() + timeouts.handshake.max(Duration::from_secs(30)));
     let mut channel =
         unix(ours, &format!("`{}`", argv.join(" ")), deadline, timeouts).map_err(broken)?;
-    channel.reader = Box::new(Spoken { inner: channel.reader, said });
+    channel.reader = Box::new(CommandOutput { inner: channel.reader, said });
     let shut = Arc::clone(&channel.closer);
     let child = Mutex::new(Some(child));
     channel.closer = Arc::new(move || {
         shut();
         let child = child.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(child) = child {
-            thread::spawn(move || bury(child));
+            thread::spawn(move || end_and_reap(child));
         }
     });
     Ok(channel)
 }
 
-/// Gives a command whose streams were closed two seconds to end by itself, then ends it, and reaps
-/// it.
-fn bury(mut child: Child) {
+/// Waits two seconds for the end of a command whose streams were closed, then kills and reaps it.
+fn end_and_reap(mut child: Child) {
     for _ in 0..20 {
         if !matches!(child.try_wait(), Ok(None)) {
             return;
         }
         thread::sleep(Duration::from_millis(100));
     }
-    // It may have ended in between; then there is nothing to kill.
+    // It may have ended in the meantime.
     let _ = child.kill();
     let _ = child.wait();
 }
@@ -378,15 +373,15 @@ fn keep_tail(mut stderr: impl Read, said: &Mutex<String>) {
     }
 }
 
-/// A command's output; when it ends, what the command said on standard error is the reason.
-struct Spoken {
+/// Output of a command. At its end, the command's standard error becomes the reason.
+struct CommandOutput {
     inner: Box<dyn Read + Send>,
     said: Arc<Mutex<String>>,
 }
 
-impl Read for Spoken {
+impl Read for CommandOutput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // A command that ends without having read everything resets the stream.
+        // A command that ends before it has read everything resets the stream.
         let end = match self.inner.read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => 0,
             result => result?,
@@ -394,7 +389,7 @@ impl Read for Spoken {
         if end > 0 {
             return Ok(end);
         }
-        // Its last words may still be on their way through the pipe.
+        // The end of standard error may still be in the pipe.
         thread::sleep(Duration::from_millis(50));
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         match said.trim() {
@@ -407,7 +402,7 @@ impl Read for Spoken {
     }
 }
 
-/// Whether `address` may be listened on without keys.
+/// Returns whether an agent without keys may listen on `address`.
 pub(crate) fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }

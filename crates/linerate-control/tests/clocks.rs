@@ -1,5 +1,5 @@
-//! Two hosts with two clocks, one kernel: an agent in a time namespace, whose monotonic clock is a
-//! known time ahead.
+//! Two hosts with two clocks on one kernel: an agent in a time namespace whose monotonic clock is
+//! ahead by a known time.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -13,13 +13,13 @@ use linerate_control::{Exit, run};
 use linerate_model::{Campaign, Direction, Endpoint, FrameClocks, HostAddress, Nanos};
 use serde_json::json;
 
-/// How far the other clock is ahead.
+/// Offset of the other clock.
 const AHEAD_S: i64 = 86_400;
-/// Frames leave four at a time through a shaper of 1 Mbit/s, whose bucket holds one: the second
-/// waits for at least so long, ns, half of all for no longer.
+/// Shortest wait of a second frame, ns. Frames leave four at a time through a shaper of 1 Mbit/s
+/// with a bucket for one frame, so half of all frames wait no longer.
 const SECOND_NS: f64 = 9e6;
 
-/// A namespace joined to ours by a link with a shaper for what goes there; it goes when this goes.
+/// Namespace at the other end of a link with a shaper towards it, removed on drop.
 struct Space {
     name: String,
     device: String,
@@ -27,7 +27,7 @@ struct Space {
 }
 
 impl Space {
-    /// `network` tells the spaces of this process apart: 198.18.`network`.0/30.
+    /// Makes a namespace with addresses of 198.18.`network`.0/30.
     fn build(network: u8) -> Option<Self> {
         let name = format!("lr-{}-clocks{network}", std::process::id());
         let ran = |program: &str, arguments: &str| {
@@ -52,7 +52,7 @@ impl Space {
         Some(space)
     }
 
-    /// An agent in it, its clock ahead by so many seconds.
+    /// Returns the address of an agent in it whose clock is `ahead_s` seconds ahead.
     fn agent(&self, ahead_s: i64) -> HostAddress {
         let ahead = ahead_s.to_string();
         let agent = agent_example();
@@ -89,7 +89,7 @@ fn at(host: &str, address: &str) -> Endpoint {
     Endpoint { host: host.into(), ..endpoint(host, Some(address.parse().unwrap())) }
 }
 
-/// Frames from here, four at once, through the shaper to an agent whose clock is ahead.
+/// Measures frames from here, four at once, through the shaper to an agent whose clock is ahead.
 fn measured(space: &Space, ahead_s: i64) -> (Campaign, Study) {
     let frames = || {
         let params = json!({ "frame_size": "1250 \
@@ -144,10 +144,10 @@ fn a_clock_a_day_ahead_is_found_within_its_error_bar_and_the_one_way_time_with_i
         );
     }
     assert!(clocks.hosts[0].exchanges.len() >= 2, "before and after: {clocks:?}");
-    let told = clocks.told[1];
+    let sent = clocks.told[1];
     assert!(
-        (told.peer.ahead_ns + truth).unsigned_abs() <= told.peer.added_ns,
-        "the receiver was told {told:?}"
+        (sent.peer.ahead_ns + truth).unsigned_abs() <= sent.peer.added_ns,
+        "the offset that the receiver got: {sent:?}"
     );
 
     let doubt = figure(&judged, "clock_uncertainty").expect("two clocks") * 1e9;
@@ -156,7 +156,7 @@ fn a_clock_a_day_ahead_is_found_within_its_error_bar_and_the_one_way_time_with_i
         doubt / 1e3,
         figure(&judged, "service_time_p50")
     );
-    // On an idle host some tens of microseconds; a busy one answers late.
+    // Some tens of microseconds on an idle host; more on a busy one.
     assert!(doubt > 0.0, "{doubt} ns");
     match figure(&judged, "service_time_p50").map(|seconds| seconds * 1e9) {
         Some(median) => {
@@ -164,7 +164,7 @@ fn a_clock_a_day_ahead_is_found_within_its_error_bar_and_the_one_way_time_with_i
         }
         None => assert!(doubt >= SECOND_NS, "withheld although known to {doubt} ns"),
     }
-    // The first of four waits for nothing: shorter than the clocks are known, or longer.
+    // The first of four frames does not wait. Its time may be below the uncertainty of the clocks.
     assert!(figure(&judged, "service_time_min").is_none_or(|least| least * 1e9 > doubt));
     let obtained = &judged.points[0].jobs[0].obtained;
     assert_eq!(obtained["clock"].clocks(), Some(FrameClocks::Compared), "{obtained:?}");

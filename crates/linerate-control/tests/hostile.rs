@@ -17,7 +17,7 @@ use linerate_control::wire::{
     Greeting, HelloRole, Message, PROTOCOL_VERSION, Prepare, PreparedJob, decode, encode,
 };
 use linerate_control::{
-    Access, Agent, AgentOptions, CampaignRun, ControlError, Exit, Timeouts, run,
+    Access, Agent, AgentOptions, CampaignRun, ControlError, Exit, Timeouts, Tuner, run,
 };
 use linerate_load::{Listener, LoadError, Offer, Parameter, Secret, Setup, Worker, Workload};
 use linerate_model::{
@@ -52,7 +52,7 @@ fn serve(options: AgentOptions) -> Running {
     Running { agent, address, stop }
 }
 
-/// What must happen has time until then, less than a minute.
+/// Longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(50);
 
 fn quick() -> AgentOptions {
@@ -60,11 +60,11 @@ fn quick() -> AgentOptions {
     AgentOptions { timeouts, ..AgentOptions::default() }
 }
 
-/// Everything an agent says until it closes.
+/// Reads everything that an agent sends until it closes the connection.
 fn last_words(mut socket: TcpStream) -> Vec<u8> {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut words = Vec::new();
-    // A reset instead of an orderly end is an end too.
+    // A reset is an end too.
     let _ = socket.read_to_end(&mut words);
     words
 }
@@ -77,7 +77,7 @@ fn hello(version: u32) -> Vec<u8> {
 
 #[test]
 fn strangers_that_send_rubbish_or_little_do_not_disturb_a_campaign() {
-    let running = serve(quick());
+    let running = serve(AgentOptions::default());
     let address = running.address;
     let over = Arc::new(AtomicBool::new(false));
     let hostile = {
@@ -105,7 +105,7 @@ fn strangers_that_send_rubbish_or_little_do_not_disturb_a_campaign() {
                 ] {
                     if let Ok(mut socket) = TcpStream::connect(address) {
                         let _ = socket.write_all(payload);
-                        // Every other one stays and says nothing more.
+                        // Every other connection stays open and silent.
                         if payload.len() % 2 == 0 && slow.len() < 40 {
                             slow.push(socket);
                         }
@@ -131,7 +131,7 @@ fn strangers_that_send_rubbish_or_little_do_not_disturb_a_campaign() {
 }
 
 #[test]
-fn a_stranger_that_says_nothing_is_cut_off_after_a_handshakes_time() {
+fn a_silent_stranger_is_disconnected_after_the_time_of_a_handshake() {
     let running = serve(quick());
     let began = Instant::now();
     let mut socket = TcpStream::connect(running.address).unwrap();
@@ -142,7 +142,7 @@ fn a_stranger_that_says_nothing_is_cut_off_after_a_handshakes_time() {
 }
 
 #[test]
-fn another_version_is_told_both_versions_and_what_to_do() {
+fn another_version_is_refused_with_both_versions_and_the_remedy() {
     let running = serve(quick());
     let mut socket = TcpStream::connect(running.address).unwrap();
     socket.write_all(&hello(99)).unwrap();
@@ -152,14 +152,14 @@ fn another_version_is_told_both_versions_and_what_to_do() {
     };
     assert_eq!(version, PROTOCOL_VERSION);
     assert!(
-        why.contains("protocol 99") && why.contains("speaks 3") && why.contains("install"),
+        why.contains("protocol 99") && why.contains("uses 3") && why.contains("install"),
         "{why}"
     );
     (running.stop)();
 }
 
 #[test]
-fn a_second_conductor_is_told_who_is_being_served_and_may_come_afterwards() {
+fn a_second_conductor_learns_who_is_being_served_and_is_served_afterwards() {
     let running = serve(AgentOptions::default());
     let address = running.address;
     let mut first = TcpStream::connect(address).unwrap();
@@ -200,7 +200,7 @@ fn a_conductor_that_vanishes_while_its_trial_waits_leaves_the_agent_to_the_next(
         peer_clock: None,
     }];
     let phases = trial(0, Vec::new()).phases;
-    // Its other end never comes, for a minute.
+    // The other end does not connect for a minute.
     let prepare = Prepare {
         trial: TrialId(0),
         phases,
@@ -234,11 +234,11 @@ fn a_conductor_that_vanishes_while_its_trial_waits_leaves_the_agent_to_the_next(
     (running.stop)();
 }
 
-/// A network namespace whose loopback loses what comes from or goes to a port.
+/// Network namespace whose loopback can drop all packets of a port.
 struct Space(String);
 
 impl Space {
-    /// `None`, said aloud, where there is none.
+    /// Makes the namespace. Prints a skip and returns `None` if that is not possible.
     fn new() -> Option<Self> {
         let space = Self(format!("lr-test-gone-{}", std::process::id()));
         let made = space.ip(&["netns", "add", &space.0])
@@ -269,28 +269,50 @@ impl Drop for Space {
     }
 }
 
-/// Silence would end a session only after an hour.
+/// Opens a session that is served and then sends nothing more.
+fn silent_conductor(address: SocketAddr, tunes: bool) -> TcpStream {
+    let mut greeting = Greeting::new(HelloRole::Conductor, "silent");
+    greeting.tunes = tunes;
+    let mut silent = TcpStream::connect(address).unwrap();
+    silent.write_all(&encode(&Message::Hello(Box::new(greeting))).unwrap()).unwrap();
+    assert!(silent.read(&mut [0; 4096]).unwrap() > 0, "it is served");
+    silent
+}
+
+/// Requires that `attempt` is refused while the host of `silent` acknowledges, and succeeds once
+/// that host is gone.
+fn frees_its_place<T>(
+    space: &Space,
+    silent: &TcpStream,
+    attempt: impl Fn() -> Result<T, ControlError>,
+) -> T {
+    assert!(matches!(attempt(), Err(ControlError::Busy { .. })));
+    space.cut(silent.local_addr().unwrap().port());
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match attempt() {
+            Err(ControlError::Busy { .. }) if Instant::now() < until => {}
+            result => return result.unwrap_or_else(|error| panic!("{error}")),
+        }
+    }
+}
+
+/// The limit for silence is an hour here, so that only the question to the host can end a session.
 #[test]
 fn a_conductor_whose_host_is_gone_leaves_its_place_and_one_that_is_silent_does_not() {
     let Some(space) = Space::new() else { return };
     let timeouts = Timeouts { silence: Duration::from_secs(3_600), ..Timeouts::default() };
-    let campaign = |address| run(campaign_at(address, 1), &mut Recorded::default(), &mut |_| {});
     linerate_sys::netns::within(&space.0, || {
         let running = serve(AgentOptions { timeouts, ..AgentOptions::default() });
-        let mut silent = TcpStream::connect(running.address).unwrap();
-        silent.write_all(&hello(PROTOCOL_VERSION)).unwrap();
-        assert!(silent.read(&mut [0; 4096]).unwrap() > 0, "it is served");
-        // Its program says nothing more, but its kernel acknowledges.
-        assert!(matches!(campaign(running.address), Err(ControlError::Busy { .. })));
-        space.cut(silent.local_addr().unwrap().port());
-        let until = Instant::now() + PATIENCE;
-        let summary = loop {
-            match campaign(running.address) {
-                Err(ControlError::Busy { .. }) if Instant::now() < until => {}
-                result => break result.unwrap(),
-            }
-        };
+        let address = running.address;
+        let measuring = silent_conductor(address, false);
+        let summary = frees_its_place(&space, &measuring, || {
+            run(campaign_at(address, 1), &mut Recorded::default(), &mut |_| {})
+        });
         assert_eq!(summary.completed, 1);
+        let tuning = silent_conductor(address, true);
+        let at = HostAddress::Tcp(address.to_string());
+        frees_its_place(&space, &tuning, || Tuner::open("here", &at, None, "test"));
         (running.stop)();
     })
     .unwrap();
@@ -315,7 +337,7 @@ fn a_trial_that_needs_more_memory_than_a_conductor_may_have_is_refused_before_it
     }
 }
 
-/// A workload that goes wrong in the way its parameters say.
+/// Workload that fails in the way its parameters name.
 struct Broken;
 
 impl Workload for Broken {
@@ -367,7 +389,7 @@ impl Listener for BrokenListener {
 }
 
 #[test]
-fn a_workload_that_panics_or_fails_costs_one_trial_and_says_why() {
+fn a_workload_that_panics_or_fails_costs_one_trial_and_reports_the_reason() {
     static BROKEN: Broken = Broken;
     let workloads = |name: &str| {
         if name == "broken" {
@@ -432,7 +454,7 @@ fn a_campaign_stops_within_a_trial_when_asked_to() {
 }
 
 #[test]
-fn a_command_that_does_not_speak_the_protocol_is_told_apart_by_its_last_words() {
+fn a_command_without_the_protocol_is_reported_with_its_last_output() {
     let mut campaign = campaign_at(ANY_PORT, 1);
     let argv = ["sh", "-c", "echo 'Permission denied (publickey).' >&2; exit 255"]
         .map(str::to_owned)
@@ -443,7 +465,7 @@ fn a_command_that_does_not_speak_the_protocol_is_told_apart_by_its_last_words() 
 }
 
 #[test]
-fn a_host_that_is_down_is_named_with_what_to_check() {
+fn a_host_that_is_down_is_named_with_the_remedy() {
     let nobody = std::net::TcpListener::bind(ANY_PORT).unwrap().local_addr().unwrap();
     let error = run(campaign_at(nobody, 1), &mut Recorded::default(), &mut |_| {}).unwrap_err();
     assert!(matches!(error, ControlError::HostDown { .. }), "{error}");

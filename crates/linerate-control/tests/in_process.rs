@@ -28,7 +28,7 @@ fn a_null_trial_runs_from_plan_to_record() {
         "{:?}",
         recorded.incidents()
     );
-    // A machine that is busy starts late, which is told.
+    // A busy machine starts late, which is an incident.
     let mut names = recorded.names_once();
     names.retain(|name| name != "incident");
     assert_eq!(
@@ -53,12 +53,12 @@ fn a_null_trial_runs_from_plan_to_record() {
 }
 
 #[test]
-fn what_a_tcp_stream_delivers_is_what_was_sent() {
+fn a_tcp_stream_delivers_exactly_the_bytes_that_were_sent() {
     let loopback = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let stream = |load: Nanos| {
         let (a, b) = (endpoint("a", loopback), endpoint("b", loopback));
         let mut trial = trial(0, vec![job("tcp_stream", a, b, json!({}))]);
-        // It ends when everything has arrived.
+        // The drain ends when all bytes have arrived.
         (trial.phases.measure, trial.phases.drain) = (load, Nanos::from_secs(20));
         campaign(vec![trial])
     };
@@ -89,7 +89,7 @@ fn two_hosts_and_a_background_job_that_starts_earlier_share_one_time_axis() {
         campaign.testbed.hosts.push(("there".into(), HostAddress::InProcess));
         campaign
     };
-    // What comes before the barrier is in the totals, but not on the axis.
+    // Counts before the barrier are in the totals, but not on the time axis.
     let on_axis = |recorded: &Recorded| recorded.total(1, Side::Passive, Counter::PayloadReceived);
     let in_all =
         |recorded: &Recorded| recorded.flow_total(1, Side::Passive, Counter::PayloadReceived);

@@ -35,7 +35,7 @@ fn pair(offering: &TempDir, accepting: &TempDir) {
     waiting.join().unwrap().unwrap();
 }
 
-/// A campaign of one trial on an agent at `address`.
+/// Returns a campaign of one trial on an agent at `address`.
 fn campaign_at(address: SocketAddr, keys: Option<KeyStore>) -> CampaignRun {
     let (a, b) = (endpoint("a", None), endpoint("b", None));
     let mut campaign = campaign(vec![trial(0, vec![job("null", a, b, json!({}))])]);
@@ -90,9 +90,9 @@ fn an_agent_refuses_a_key_it_does_not_know_and_a_conductor_likewise() {
     let error = run_quietly(campaign_at(address, Some(store(&here)))).unwrap_err();
     assert!(matches!(error, ControlError::KeyRefused { .. }), "{error}");
 
-    // Without any key there is no TLS, and the agent says so.
+    // Without any key there is no TLS, and the agent refuses with that reason.
     let error = run_quietly(campaign_at(address, None)).unwrap_err();
-    assert!(error.to_string().contains("TLS with paired hosts only"), "{error}");
+    assert!(error.to_string().contains("paired hosts over TLS only"), "{error}");
     stopper.stop();
     agent.join().unwrap();
 }
@@ -101,7 +101,7 @@ fn an_agent_refuses_a_key_it_does_not_know_and_a_conductor_likewise() {
 fn another_paired_host_at_an_address_is_refused_and_so_is_measuring_the_other_way() {
     let ((one, other), (here, _unused)) = (directories(), directories());
     pair(&one, &here);
-    // The other was paired at another address, and answers at this one.
+    // The other host was paired at another address, and answers at this one.
     let elsewhere = ReachedAt::new("198.18.0.9", "198.18.0.9".parse().unwrap());
     store(&here)
         .trust("other", store(&other).fingerprint(), Right::BeMeasured, &elsewhere)
@@ -134,13 +134,13 @@ fn another_paired_host_at_an_address_is_refused_and_so_is_measuring_the_other_wa
 }
 
 #[test]
-fn a_host_paired_on_loopback_is_not_spoken_to_without_tls() {
+fn a_host_paired_on_loopback_is_not_contacted_without_tls() {
     let (there, here) = directories();
     pair(&there, &here);
     let elsewhere = ReachedAt::new("198.18.0.9", "198.18.0.9".parse().unwrap());
     let other = store(&tempfile::tempdir().unwrap()).fingerprint();
     store(&here).trust("other", other, Right::BeMeasured, &elsewhere).unwrap();
-    // Whoever listens at its address now, without keys.
+    // Another program listens at its address now, without keys.
     let serving = Agent::new(AgentOptions::default()).listen(ANY_PORT, Access::Loopback).unwrap();
     let (address, stopper) = (serving.address(), serving.stopper());
     let agent = thread::spawn(move || serving.run());
@@ -219,12 +219,12 @@ fn wrong_tokens_do_not_end_an_offer_and_do_not_open_it() {
 }
 
 #[test]
-fn an_expired_offer_and_a_used_token_find_nobody() {
+fn nothing_answers_to_an_expired_offer_or_a_used_token() {
     let (there, here) = directories();
     let offer = pairing::offer(store(&there), "there", ANY_PORT, Duration::ZERO).unwrap();
     let (address, token) = (offer.address().to_string(), offer.token().clone());
     let error = offer.wait().unwrap_err().to_string();
-    assert!(error.contains("its time is over"), "{error}");
+    assert!(error.contains("the offer has expired"), "{error}");
     pairing::accept(&store(&here), "here", &address, &token).unwrap_err();
 
     let offer = pairing::offer(store(&there), "there", ANY_PORT, VALIDITY).unwrap();
@@ -234,7 +234,7 @@ fn an_expired_offer_and_a_used_token_find_nobody() {
     waiting.join().unwrap().unwrap();
     let error = pairing::accept(&store(&here), "again", &address, &token).unwrap_err();
     assert!(matches!(error, ControlError::Pairing { .. }), "{error}");
-    assert!(error.to_string().contains("a token is good for one use"), "{error}");
+    assert!(error.to_string().contains("A token works once"), "{error}");
     assert_eq!(store(&there).peers().unwrap().len(), 1);
 }
 

@@ -12,7 +12,8 @@ use linerate_model::{
 };
 use serde_json::json;
 
-/// A search for the zero-loss rate of the loopback up to 2000 datagrams a second, which it carries.
+/// Plans a search for the zero-loss rate of loopback, up to 2000 datagrams a second, which it
+/// carries.
 fn planned(id: u32) -> TrialSpec {
     let udp = job(
         "udp_stream",
@@ -58,7 +59,7 @@ fn conducted(run_of: CampaignRun) -> (Campaign, Vec<Event>) {
     (campaign, recorder.events)
 }
 
-/// What was asked for, trial by trial.
+/// Returns the purpose and load of each trial.
 fn steps(campaign: &Campaign) -> Vec<(Purpose, f64)> {
     let step = |trial: &linerate_model::TrialRecord| {
         trial.spec.search.as_ref().and_then(|searched| searched.step)
@@ -66,7 +67,7 @@ fn steps(campaign: &Campaign) -> Vec<(Purpose, f64)> {
     campaign.trials.iter().filter_map(step).map(|step| (step.purpose, step.load)).collect()
 }
 
-/// The same, where what the machine spoilt was asked for again at once, and counts as one.
+/// Does the same, and merges repeats of a trial that the machine made invalid.
 fn purposes(campaign: &Campaign) -> Vec<(Purpose, f64)> {
     let mut asked = steps(campaign);
     asked.dedup();
@@ -83,7 +84,7 @@ fn a_search_chooses_its_trials_one_by_one_and_its_record_is_judged() {
     let study = study(&campaign);
     assert!(study.points.is_empty(), "searched trials are not repeats of each other");
     let run = &study.searches[0].runs[0];
-    // What the machine could do when it was asked is the highest load from then on.
+    // The result of the self-test is the highest load from then on.
     let Some(tester) = run.tester else {
         assert!(run.trials.iter().all(|trial| trial.purpose == Purpose::SelfTest), "{run:?}");
         println!(
@@ -104,8 +105,8 @@ fn a_search_chooses_its_trials_one_by_one_and_its_record_is_judged() {
     let full = most * 0.1;
     let least = if first.validity == Validity::Invalid { 1.0 } else { 0.975 * full };
     assert!((least..=1.03 * full).contains(&(first.sent as f64)), "{first:?}");
-    // The machine may be busy: what is found is what was lost, not a figure of its own; and where
-    // trial after trial is spoilt the search ends with nothing found, and each says why.
+    // The machine may be busy. Then losses determine the result, or the search ends without one
+    // after invalid trials, each of which has a reason.
     let found = &run.found[0].strict;
     let spoilt = |trial: &SearchTrial| trial.validity == Validity::Invalid && !trial.why.is_empty();
     assert!(
@@ -117,7 +118,7 @@ fn a_search_chooses_its_trials_one_by_one_and_its_record_is_judged() {
 }
 
 #[test]
-fn a_search_goes_on_from_its_record() {
+fn a_search_continues_from_its_record() {
     let (whole, _) = conducted(campaign(vec![planned(0)]));
     let mut again = campaign(vec![planned(0)]);
     again.recorded = whole.trials[..2].to_vec();
@@ -134,12 +135,12 @@ fn a_search_goes_on_from_its_record() {
         !started.contains(&TrialId(0)) && !started.contains(&whole.trials[1].spec.id),
         "{started:?}"
     );
-    // The third follows from the two that are recorded, whatever came of them.
+    // The third trial follows from the two recorded ones, whatever their results.
     assert_eq!(steps(&rest)[..3], steps(&whole)[..3], "{:?}", steps(&rest));
     let Some(Event::Planned { trials }) =
         events.iter().find(|event| matches!(event, Event::Planned { .. }))
     else {
         panic!("{events:?}")
     };
-    assert_eq!(trials.len(), 2, "what was recorded is kept");
+    assert_eq!(trials.len(), 2, "recorded trials are kept");
 }

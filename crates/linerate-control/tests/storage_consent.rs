@@ -1,4 +1,4 @@
-//! Which disks an agent's loads may write to is decided where the disks are: over the wire, by a
+//! Consent to write to a disk is given on the disk's host only: tested over the wire, by a
 //! conductor that allows itself everything.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,10 +14,10 @@ use linerate_model::{Counter, HostAddress, Side};
 use serde_json::{Value, json};
 
 const SIZE: u64 = 16 << 20;
-/// What a claim keeps for itself at both ends.
+/// Bytes that a claim reserves at both ends of a disk.
 const EDGE: usize = 1 << 20;
 
-/// A claimed loop device over a blank file in memory.
+/// Claimed loop device over a blank file in memory.
 struct Disk {
     device: PathBuf,
     image: PathBuf,
@@ -26,7 +26,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// `None`, said aloud, where there are no loop devices.
+    /// Attaches and claims the device. Prints a skip and returns `None` without loop devices.
     fn claimed() -> Option<Self> {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         let image = folder.path().join("image");
@@ -37,7 +37,7 @@ impl Disk {
             return None;
         };
         let device: PathBuf = String::from_utf8_lossy(&made.stdout).trim().into();
-        // Whole before anything may fail: it is freed when it is dropped.
+        // Created before anything can fail, because dropping it frees the device.
         let mut disk = Self { device, image, serial: String::new(), _folder: folder };
         disk.serial = inspect(&disk.device).unwrap().topology.serial.unwrap();
         claim(&disk.device, &disk.serial).unwrap();
@@ -60,7 +60,7 @@ impl Drop for Disk {
     }
 }
 
-/// A trial of `params` by an agent in a session of its own over TCP, which may write to `writable`.
+/// Runs a trial of `params` over TCP, at an agent that may write to `writable`.
 fn over_the_wire(writable: Writable, mut params: Value) -> Recorded {
     params.as_object_mut().unwrap().retain(|_, value| !value.is_null());
     let agent = Agent::new(AgentOptions { writable, ..AgentOptions::default() });
@@ -70,7 +70,7 @@ fn over_the_wire(writable: Writable, mut params: Value) -> Recorded {
     let (a, b) = (endpoint("a", None), endpoint("b", None));
     let mut campaign = campaign(vec![trial(0, vec![job("storage", a, b, params)])]);
     campaign.testbed.hosts = vec![("here".into(), HostAddress::Tcp(address.to_string()))];
-    // The conductor's own agent is not asked.
+    // The conductor's own agent plays no part.
     campaign.agent =
         Agent::new(AgentOptions { writable: Writable::Claimed, ..AgentOptions::default() });
     let mut recorded = Recorded::default();
@@ -85,11 +85,11 @@ fn is_refused(recorded: &Recorded, disk: &Disk, before: &[u8], why: &str) {
         recorded.incidents().into_iter().map(|incident| incident.message).collect();
     assert!(told.iter().any(|message| message.contains(why)), "{why}: {told:?}");
     assert_eq!(recorded.total(0, Side::Active, Counter::Writes), 0);
-    assert!(disk.contents() == before, "not a byte was changed");
+    assert!(disk.contents() == before, "no byte was changed");
 }
 
 #[test]
-fn a_conductor_cannot_make_an_agent_write_to_a_disk_it_was_not_told_of() {
+fn a_conductor_cannot_make_an_agent_write_to_a_disk_that_is_not_permitted() {
     let Some(disk) = Disk::claimed() else { return };
     let before = disk.contents();
     let (serial, not_listed) =
@@ -98,13 +98,13 @@ fn a_conductor_cannot_make_an_agent_write_to_a_disk_it_was_not_told_of() {
         let recorded = over_the_wire(writable, disk.job(Some(serial)));
         is_refused(&recorded, &disk, &before, not_listed);
     }
-    // Listed, but the job carries no consent: as an imported one.
+    // The disk is permitted, but the job carries no consent, like an imported one.
     let recorded = over_the_wire(Writable::Listed(vec![serial.into()]), disk.job(None));
     is_refused(&recorded, &disk, &before, not_listed);
 }
 
 #[test]
-fn an_agent_that_was_told_of_a_disk_writes_between_its_edges() {
+fn an_agent_writes_to_a_permitted_disk_between_its_edges() {
     let Some(disk) = Disk::claimed() else { return };
     let before = disk.contents();
     let recorded =

@@ -1,4 +1,4 @@
-//! Changing settings of a host: in a namespace of the test's own, refused without consent, put back
+//! Changes of a host's settings, in a namespace of the test: refused without consent, and put back
 //! however the session ends.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,7 +16,7 @@ use linerate_sys::netns::within;
 
 const PEER: &str = "198.18.7.2";
 
-/// A namespace with one device `lr0` and a route out of it; it goes when this goes.
+/// Namespace with one device `lr0` and a route by it, removed on drop.
 struct Space(String);
 
 impl Space {
@@ -52,7 +52,7 @@ impl Space {
         within(&self.0, || linerate_sys::sysctl::read("net.ipv4.tcp_rmem").unwrap()).unwrap()
     }
 
-    /// A listening agent inside it.
+    /// Starts a listening agent inside it.
     fn agent(&self, consent: Consent) -> (Agent, linerate_control::Stopper, HostAddress) {
         let agent = Agent::new(AgentOptions { consent, ..AgentOptions::default() });
         let (tell, told) = channel();
@@ -102,7 +102,7 @@ fn rmem(value: &str) -> Setting {
 fn eventually(what: &str, done: impl Fn() -> bool) {
     let until = Instant::now() + Duration::from_secs(60);
     while !done() {
-        assert!(Instant::now() < until, "waited a minute: {what}");
+        assert!(Instant::now() < until, "not within a minute: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -140,14 +140,18 @@ fn settings_are_read_applied_and_put_back_on_request_and_at_the_end_of_the_sessi
     tuner.keep().unwrap();
     drop(tuner);
     let mut tuner = space.tuner(&address);
-    assert_eq!(tuner.read(vec![window(0)]).unwrap()[0].setting, window(7300), "what is kept stays");
+    assert_eq!(
+        tuner.read(vec![window(0)]).unwrap()[0].setting,
+        window(7300),
+        "a kept change stays"
+    );
     tuner.apply(vec![window(0)]).unwrap();
     within(&space.0, || stopper.stop()).unwrap();
     eventually("put back to what was kept", || space.route().contains("window 7300"));
 }
 
 #[test]
-fn a_change_is_all_or_nothing_and_only_where_it_was_consented_to() {
+fn a_change_is_all_or_nothing_and_needs_consent() {
     let Some(space) = Space::build("refuse") else { return };
     let folder = tempfile::tempdir().unwrap();
     let narrow = Consent { host_wide: HostWide::Refused, ..consent(folder.path()) };
@@ -182,14 +186,14 @@ fn a_change_is_all_or_nothing_and_only_where_it_was_consented_to() {
     assert!(second.contains("busy"), "{second}");
     tuner.apply(vec![window(7300)]).unwrap();
     assert_eq!(within(&space.0, || agent.put_back()).unwrap(), [""; 0]);
-    assert_eq!(space.route(), route, "an agent that ends puts back first");
+    assert_eq!(space.route(), route, "an agent puts everything back before it ends");
     let refused = tuner.apply(vec![window(7300)]).unwrap_err().to_string();
     assert!(refused.contains("ending"), "{refused}");
     within(&space.0, || stopper.stop()).unwrap();
 }
 
 #[test]
-fn what_a_killed_agent_left_is_put_back_from_the_journal_unless_somebody_else_set_it_since() {
+fn changes_of_a_killed_agent_are_put_back_from_the_journal_unless_another_program_set_them_since() {
     let Some(space) = Space::build("journal") else { return };
     let folder = tempfile::tempdir().unwrap();
     let (route, before) = (space.route(), space.rmem());
@@ -200,7 +204,7 @@ fn what_a_killed_agent_left_is_put_back_from_the_journal_unless_somebody_else_se
         let mut tuner = space.tuner(&address);
         tuner.apply(vec![window(7300), rmem("4096 12288 12288")]).unwrap();
         assert_eq!(restored(), [], "a journal whose agent lives is left alone");
-        // As SIGKILL would: a copy of the journal is all that is left.
+        // Like after SIGKILL: only a copy of the journal is left.
         let journal = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
         let text = std::fs::read(&journal).unwrap();
         tuner.keep().unwrap();
@@ -214,7 +218,11 @@ fn what_a_killed_agent_left_is_put_back_from_the_journal_unless_somebody_else_se
         .status();
     assert!(set.unwrap().success());
     let found = restored();
-    assert!(matches!(&found[0], Restored::Left(why) if why.contains("somebody else")), "{found:?}");
+    assert!(
+        matches!(&found[0], Restored::Left(why) if why.contains("another \
+        program")),
+        "{found:?}"
+    );
     assert!(
         matches!(&found[1], Restored::PutBack(what) if what.contains("198.18.7.0/24")),
         "{found:?}"
@@ -224,7 +232,7 @@ fn what_a_killed_agent_left_is_put_back_from_the_journal_unless_somebody_else_se
     assert_eq!(restored(), [], "the journal is gone");
 }
 
-/// The command of an agent of its own process that may change what `allowed` names.
+/// Returns the command of an agent in another process that may change the settings in `allowed`.
 fn example(folder: &Path, allowed: &str) -> [String; 3] {
     let test = std::env::current_exe().unwrap();
     let target =
@@ -238,13 +246,13 @@ fn example(folder: &Path, allowed: &str) -> [String; 3] {
     [agent.to_str().unwrap(), folder.to_str().unwrap(), allowed].map(str::to_owned)
 }
 
-/// An agent of its own process inside a namespace whose sysfs is that namespace's.
+/// Returns the address of an agent in another process, inside a namespace with its own sysfs.
 fn process(space: &Space, folder: &Path) -> HostAddress {
     let inside = ["ip", "netns", "exec", &space.0].map(str::to_owned);
     HostAddress::Command([&inside[..], &example(folder, "lr0")].concat())
 }
 
-/// What sysfs shows of `lr0` in the namespace.
+/// Reads a file of `lr0` in the sysfs of the namespace.
 fn steered(space: &Space, place: &str) -> String {
     let file = format!("/sys/class/net/lr0/{place}");
     let output =
@@ -252,7 +260,7 @@ fn steered(space: &Space, place: &str) -> String {
     linerate_sys::steering::plain(&String::from_utf8(output.stdout).unwrap())
 }
 
-/// SIGKILL for the one agent that is `living`, once those of sessions that have ended are gone.
+/// Kills the one agent that is `living`, once those of earlier sessions have ended.
 fn kill(living: impl Fn() -> String) {
     eventually("one agent lives there", || living().split_whitespace().count() == 1);
     assert!(
@@ -267,7 +275,7 @@ fn kill(living: impl Fn() -> String) {
 }
 
 impl Space {
-    /// Process numbers of those inside.
+    /// Returns the ids of the processes inside.
     fn living(&self) -> String {
         let pids = Command::new("ip").args(["netns", "pids", &self.0]).output().unwrap().stdout;
         String::from_utf8(pids).unwrap()
@@ -279,7 +287,7 @@ fn steering(name: &str, value: &str) -> Setting {
 }
 
 #[test]
-fn where_an_interface_does_its_work_is_changed_with_consent_and_put_back_even_after_sigkill() {
+fn steering_of_an_interface_is_changed_with_consent_and_put_back_even_after_sigkill() {
     const RPS: &str = "queues/rx-0/rps_cpus";
     let Some(space) = Space::build("steering") else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -290,8 +298,8 @@ fn where_an_interface_does_its_work_is_changed_with_consent_and_put_back_even_af
         tuner.read(vec![steering("rps_cpus", "")]).unwrap()[0].setting,
         steering("rps_cpus", "0")
     );
-    // A veth polls by NAPI, which a thread can do, only while it merges segments: before, all or
-    // nothing means nothing.
+    // A veth uses NAPI, which a thread can poll, only while it merges segments. Before that,
+    // `threaded` is refused, and so is the other change.
     let refused = tuner
         .apply(vec![steering("rps_cpus", "1"), steering("threaded", "1")])
         .unwrap_err()
@@ -303,7 +311,7 @@ fn where_an_interface_does_its_work_is_changed_with_consent_and_put_back_even_af
     tuner.apply(vec![steering("rps_cpus", "1"), steering("threaded", "1")]).unwrap();
     assert_eq!((steered(&space, RPS), steered(&space, "threaded")), ("1".into(), "1".into()));
     let refused = tuner.apply(vec![steering("rps_cpus", "cpu1")]).unwrap_err().to_string();
-    assert!(refused.contains("no hexadecimal mask"), "{refused}");
+    assert!(refused.contains("not a hexadecimal mask"), "{refused}");
     let elsewhere =
         Setting::Steering { device: "lo".into(), name: "rps_cpus".into(), value: "1".into() };
     let refused = tuner.apply(vec![elsewhere]).unwrap_err().to_string();
@@ -316,7 +324,7 @@ fn where_an_interface_does_its_work_is_changed_with_consent_and_put_back_even_af
     let mut tuner = open();
     tuner.apply(vec![steering("rps_cpus", "1")]).unwrap();
     kill(|| space.living());
-    assert_eq!(steered(&space, RPS), "1", "nobody has put it back");
+    assert_eq!(steered(&space, RPS), "1", "it has not been put back");
     drop(tuner);
     let mut next = open();
     assert_eq!(
@@ -327,8 +335,7 @@ fn where_an_interface_does_its_work_is_changed_with_consent_and_put_back_even_af
 }
 
 #[test]
-fn coalescing_of_a_tap_is_changed_read_back_and_put_back_and_what_a_device_does_not_offer_is_told()
-{
+fn coalescing_of_a_tap_is_changed_and_put_back_and_a_device_without_it_is_reported() {
     let Some(space) = Space::build("tap") else { return };
     let folder = tempfile::tempdir().unwrap();
     let ip = |arguments: &str| {
@@ -342,8 +349,8 @@ fn coalescing_of_a_tap_is_changed_read_back_and_put_back_and_what_a_device_does_
     let address = process(&space, folder.path());
     let open = || Tuner::open("there", &address, None, "test").unwrap();
     for setting in ["rx_frames", "rx_usecs", "adaptive_rx", "rx_ring", "tx_ring", "irq_cpus"] {
-        let told = open().read(vec![steering(setting, "")]).unwrap_err().to_string();
-        assert!(told.contains("not offered by this device"), "a veth has no {setting}: {told}");
+        let why = open().read(vec![steering(setting, "")]).unwrap_err().to_string();
+        assert!(why.contains("not offered by this device"), "a veth has no {setting}: {why}");
     }
 
     assert!(ip("link delete lr0") && ip("tuntap add lr0 mode tap"));
@@ -374,7 +381,7 @@ fn coalescing_of_a_tap_is_changed_read_back_and_put_back_and_what_a_device_does_
     let mut tuner = open();
     tuner.apply(vec![steering("rx_frames", "32")]).unwrap();
     kill(|| space.living());
-    assert_eq!(frames(), "32", "nobody has put it back");
+    assert_eq!(frames(), "32", "it has not been put back");
     drop(tuner);
     assert_eq!(
         open().read(vec![steering("rx_frames", "")]).unwrap()[0].setting,
@@ -383,7 +390,7 @@ fn coalescing_of_a_tap_is_changed_read_back_and_put_back_and_what_a_device_does_
     );
 }
 
-/// A control group with a fifth of a CPU; it goes when this goes.
+/// Control group with a fifth of a CPU, removed on drop.
 struct Group {
     folder: PathBuf,
     quota: &'static str,
@@ -453,7 +460,7 @@ fn the_cpu_quota_of_an_agents_group_is_changed_with_consent_and_put_back_even_af
     assert_eq!(group.quota(), "40000");
     tuner.revert().unwrap();
     assert_eq!(group.quota(), "20000");
-    // Less than the kernel grants: all or nothing.
+    // The kernel refuses so small a quota, so the other change is undone.
     let refused = tuner.apply(vec![quota("x2"), quota("0.1 %")]).unwrap_err().to_string();
     assert!(refused.contains("set CPU quota"), "{refused}");
     assert_eq!(group.quota(), "20000", "the first change was undone");
@@ -464,7 +471,7 @@ fn the_cpu_quota_of_an_agents_group_is_changed_with_consent_and_put_back_even_af
     let mut tuner = open("host");
     tuner.apply(vec![quota("50 %")]).unwrap();
     kill(|| group.living());
-    assert_eq!(group.quota(), "50000", "nobody has put it back");
+    assert_eq!(group.quota(), "50000", "it has not been put back");
     drop(tuner);
     assert_eq!(
         open("host").read(vec![quota("")]).unwrap()[0].setting,

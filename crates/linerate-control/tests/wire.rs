@@ -1,5 +1,4 @@
-//! The wire, version 3: golden bytes, hostile bytes, and everything that is said comes back as it
-//! was.
+//! Control protocol, version 3: golden bytes, hostile bytes, and round trips of all messages.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linerate_control::wire::{
@@ -21,7 +20,7 @@ mod driver;
 #[allow(unreachable_pub)]
 mod entry;
 
-/// One message of each kind, in the order of the enum.
+/// Returns one message of each kind, in the order of the enum.
 fn every_message() -> Vec<Message> {
     let trial = TrialId(7);
     let mut greeting = Greeting::new(HelloRole::Agent, "hostb");
@@ -39,7 +38,9 @@ fn every_message() -> Vec<Message> {
         remote: "192.0.2.2:2".into(),
         ..FlowReport::default()
     };
-    let local = json!({ "name": "b", "host": "hostb", "address": "192.0.2.2", "device": "eth0", "cpus": [1] });
+    let local = json!({
+        "name": "b", "host": "hostb", "address": "192.0.2.2", "device": "eth0", "cpus": [1]
+    });
     let serde_json::Value::Object(params) = json!({ "message_size": "64 KiB" }) else {
         unreachable!()
     };
@@ -109,8 +110,8 @@ fn every_message() -> Vec<Message> {
     ]
 }
 
-/// Frames as version 3 wrote them when it was first released. They are read for ever: a change here
-/// needs a new version.
+/// Frames of version 3 at its first release. They must always decode: a change here needs a new
+/// version.
 const GOLDEN: &[u8] = include_bytes!("../fixtures/wire-v3.bin");
 /// Frames of version 2, whose data connections showed the secret instead of proving it.
 const GOLDEN_V2: &[u8] = include_bytes!("../fixtures/wire-v2.bin");
@@ -128,7 +129,7 @@ fn decoded(mut rest: &[u8]) -> Vec<Message> {
 }
 
 #[test]
-fn the_golden_bytes_of_version_1_are_what_version_3_says_but_for_settings() {
+fn golden_bytes_of_version_1_decode_as_version_3_except_for_settings() {
     let mut expected = every_message();
     expected.retain(|message| !matches!(message, Message::Tune { .. } | Message::Tuned { .. }));
     if let Some(Message::Hello(greeting)) = expected.first_mut() {
@@ -138,7 +139,7 @@ fn the_golden_bytes_of_version_1_are_what_version_3_says_but_for_settings() {
 }
 
 #[test]
-fn the_golden_bytes_of_version_2_are_what_version_3_says() {
+fn golden_bytes_of_version_2_decode_as_version_3() {
     let mut expected = every_message();
     if let Some(Message::Hello(greeting)) = expected.first_mut() {
         greeting.version = 2;
@@ -147,7 +148,7 @@ fn the_golden_bytes_of_version_2_are_what_version_3_says() {
 }
 
 #[test]
-fn the_golden_bytes_of_version_3_decode_to_one_message_of_each_kind() {
+fn golden_bytes_of_version_3_decode_to_one_message_of_each_kind() {
     let decoded = decoded(GOLDEN);
     assert_eq!(decoded, every_message());
     let mut names: Vec<&str> = decoded.iter().map(name).collect();
@@ -223,7 +224,7 @@ fn long_readings_travel_in_pieces_and_lose_nothing() {
 
 #[test]
 fn readings_arrive_as_they_left_to_the_last_bit() {
-    // Each is read one bit too high or too low by a decoder that only comes close.
+    // An inexact decoder reads each of these one bit too high or too low.
     let readings = [
         51.248_178_375_505_404,
         93.311_370_376_880_33,
@@ -239,12 +240,12 @@ fn readings_arrive_as_they_left_to_the_last_bit() {
 }
 
 #[test]
-fn words_of_a_peer_reach_the_terminal_without_escape_sequences_and_have_an_end() {
+fn text_of_a_peer_reaches_the_terminal_shortened_and_without_escape_sequences() {
     assert_eq!(printable("a\x1b[2Jb\r\n"), "a\\u001b[2Jb\\r\\n");
     assert_eq!(printable(&"é".repeat(10_000)).chars().count(), 500);
 }
 
-/// Appends `hostile` to the text number `n` of `value`; how many texts came before that.
+/// Appends `hostile` to text number `n` of `value`. Counts the texts in `seen`.
 fn poison(value: &mut serde_json::Value, hostile: &str, n: usize, seen: &mut usize) {
     match value {
         serde_json::Value::String(text) => {
@@ -276,7 +277,7 @@ fn no_text_of_a_message_reaches_this_end_with_a_control_character() {
             poison(&mut value, &hostile, n, &mut 0);
             let content = serde_json::to_vec(&value).unwrap();
             let frame = [&(content.len() as u32).to_be_bytes()[..], &content].concat();
-            // An address or a number is no message with that behind it; then the refusal quotes it.
+            // An address or number with such a suffix is refused, and the refusal quotes it.
             let said = match decode(&frame) {
                 Ok(Some((heard, _))) => {
                     taken += 1;
@@ -294,7 +295,7 @@ fn no_text_of_a_message_reaches_this_end_with_a_control_character() {
             );
         }
     }
-    assert!(taken >= 20, "{taken} texts are free");
+    assert!(taken >= 20, "{taken} texts are free-form");
 }
 
 fn texts_of(value: &serde_json::Value, all: &mut Vec<String>) {
@@ -311,7 +312,9 @@ fn texts_of(value: &serde_json::Value, all: &mut Vec<String>) {
 
 proptest! {
     #[test]
-    fn any_bytes_are_a_message_a_wait_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_a_message_a_wait_or_an_error(
+        bytes in prop::collection::vec(any::<u8>(), 0..300)
+    ) {
         entry::wire(&bytes);
     }
 
@@ -327,7 +330,9 @@ proptest! {
     }
 
     #[test]
-    fn a_frame_is_read_only_when_it_is_whole(which in 0..21_usize, cut in any::<prop::sample::Index>()) {
+    fn a_frame_is_read_only_when_it_is_whole(
+        which in 0..21_usize, cut in any::<prop::sample::Index>()
+    ) {
         let message = every_message().swap_remove(which);
         let frame = encode(&message).expect("it is short");
         prop_assert_eq!(decode(&frame[..cut.index(frame.len())]), Ok(None));
@@ -344,7 +349,7 @@ fn fuzz_wire() {
         "true", ",",
     ];
     driver::fuzz("wire", corpus, &words, |bytes| {
-        // The length in front fits in most cases: what stands behind it is the matter.
+        // Mostly with a correct length, so that the content is tested.
         let mut framed = bytes.to_vec();
         if let (Some(length), true) = (bytes.len().checked_sub(4), bytes.len() % 8 != 0) {
             framed[..4].copy_from_slice(&u32::try_from(length).unwrap().to_be_bytes());

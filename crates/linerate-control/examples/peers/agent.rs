@@ -1,5 +1,5 @@
-//! A malicious agent: a real one, so that it is paired, proves secrets and counts; but its offers
-//! and its texts are lies.
+//! Malicious agent: a real one, so that it is paired, proves secrets and counts. But its offers and
+//! its texts are false.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::attack::{Attack, HOSTILE};
 use crate::{Outcome, wait_for_the_end};
 
-/// What this process lies about; an agent finds its workloads through a plain function.
+/// Attack of this process. A static, because an agent finds its workloads through a plain function.
 static LIE: OnceLock<(Attack, IpAddr)> = OnceLock::new();
 
 fn lie() -> (Attack, IpAddr) {
@@ -63,7 +63,7 @@ fn spoil(value: &mut Value) {
     }
 }
 
-/// A workload whose passive end offers what the attack says.
+/// Workload whose passive end makes the offers of the attack.
 struct Liar(&'static dyn Workload);
 
 impl Workload for Liar {
@@ -122,7 +122,7 @@ fn spoiled(workers: Vec<Box<dyn Worker>>) -> Vec<Box<dyn Worker>> {
     }
 }
 
-/// A worker whose complaint and flows have control characters in every text.
+/// Worker whose complaint and flows have control characters in every text.
 struct Spoiled(Box<dyn Worker>);
 
 impl Worker for Spoiled {

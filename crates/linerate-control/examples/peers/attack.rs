@@ -1,22 +1,22 @@
-//! What a malicious end says in place of the truth.
+//! False statements of a malicious end.
 
 use std::net::{IpAddr, SocketAddr};
 
 use linerate_load::Offer;
 use serde_json::{Value, json};
 
-/// Where the victim takes connections.
+/// Port at which the victim accepts connections.
 pub(crate) const VICTIM_TCP: u16 = 5000;
-/// Where nothing listens at the victim.
+/// Port of the victim at which nothing listens.
 const VICTIM_UDP: u16 = 5300;
-/// Text that a terminal would obey: a window's title, a cleared screen, C1's spelling of a colour,
-/// an override of direction.
+/// Text that a terminal would obey: a window title, a cleared screen, a colour as a C1 sequence, a
+/// change of direction.
 pub(crate) const HOSTILE: &str = "\x1b]0;owned\x07\x1b[2J\u{9b}31m\u{202e}\r\nforged";
 
-/// One kind of lie.
+/// Kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attack {
-    /// The truth: load goes to the attacker itself. It shows that the counters count.
+    /// No attack: load goes to the attacker itself. A control of the counters.
     Proven,
     /// Every address of an offer is the victim's.
     Victim,
@@ -25,10 +25,10 @@ pub(crate) enum Attack {
     Split,
     /// The first address is the victim's, those for data are the attacker's.
     First,
-    /// The attacker connects, and its datagrams have the victim's address as their source; somebody
-    /// else rewrites them.
+    /// The attacker connects, and its datagrams have the victim's address as their source. Another
+    /// program rewrites them.
     Spoof,
-    /// Nothing but text with control characters, everywhere.
+    /// All texts consist of control characters.
     Texts,
 }
 
@@ -41,11 +41,11 @@ impl Attack {
             "first" => Ok(Self::First),
             "spoof" => Ok(Self::Spoof),
             "texts" => Ok(Self::Texts),
-            _ => Err(format!("`{name}` is no attack")),
+            _ => Err(format!("`{name}` is not an attack")),
         }
     }
 
-    /// The offer in place of the `true` one.
+    /// Returns the offer that replaces the `truth`.
     pub(crate) fn offer(self, truth: &Offer, victim: IpAddr) -> Offer {
         let (tcp, udp) = (SocketAddr::new(victim, VICTIM_TCP), SocketAddr::new(victim, VICTIM_UDP));
         let mut addresses = truth.addresses.clone();
@@ -66,8 +66,8 @@ impl Attack {
     }
 }
 
-/// Every workload that reaches another host, with parameters by which the active end sends; `few`:
-/// one of each kind.
+/// Returns every workload that reaches another host, with parameters by which the active end sends.
+/// With `few`, one of each kind.
 pub(crate) fn workloads(few: bool) -> Vec<(&'static str, Value)> {
     let frames = |mode: &str| ("frames", json!({ "mode": mode, "allow_outside_lab": true }));
     if few {

@@ -1,5 +1,5 @@
-//! A malicious conductor with a valid key. The agent at the other end is honest; the other end of
-//! each job is here, in this process.
+//! Malicious conductor with a valid key. The agent is honest; the other end of each job is in this
+//! process.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream};
@@ -25,13 +25,13 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::attack::{Attack, workloads};
 
-/// What both ends of a job prove: a conductor chooses it.
+/// Secret that both ends of a job prove; a conductor chooses it.
 const SECRET: Secret = Secret([7; 16]);
-/// How long opening flows may take.
+/// Longest time for opening flows.
 const PATIENCE: Duration = Duration::from_millis(800);
-/// Length of the load of a trial that comes about.
+/// Duration of the load of a trial that starts.
 const LOAD: Nanos = Nanos::from_millis(150);
-/// Nothing here reads or writes a disk.
+/// No disk is used here.
 static NO_DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
 
 pub(crate) fn run(
@@ -45,7 +45,7 @@ pub(crate) fn run(
     let attack = Attack::named(attack)?;
     let mut conductor = Conductor::greet(keys.as_ref(), agent, own.parse()?, victim.parse()?)?;
     for (name, params) in workloads(few) {
-        // A bystander counts what is sent by each; who wants to, reads this line by line.
+        // The harness reads this line by line, and counts the datagrams of each workload.
         let ended = conductor.trial(name, &params, attack)?;
         println!("{name} {params}: {}", ended.as_deref().unwrap_or("it was carried out"));
     }
@@ -92,7 +92,7 @@ impl Conductor {
         Ok(())
     }
 
-    /// The next message that is one of those `wanted`.
+    /// Waits for the next message that is one of those `wanted`.
     fn hear(
         &mut self,
         wanted: impl Fn(&Message) -> bool,
@@ -116,7 +116,8 @@ impl Conductor {
         }
     }
 
-    /// One trial of a job with an honest end there and one of ours here; why it failed, if it did.
+    /// Runs a trial of a job with its honest end at the agent and its other end here. Returns the
+    /// reason of a failure.
     fn trial(
         &mut self,
         workload: &str,
@@ -170,7 +171,7 @@ impl Conductor {
         self.say(&Message::Connect { trial, offers })?;
         let ready =
             self.hear(|message| matches!(message, Message::Ready { .. } | Message::Done { .. }))?;
-        // What fails at this end is the attacker's own affair.
+        // A failure at this end does not matter for the attack.
         let own = opening.own.join().map_err(|_| "the own end panicked")?;
         if let Message::Done { failed, .. } = ready {
             return Ok(failed);
@@ -191,8 +192,7 @@ impl Conductor {
         }
     }
 
-    /// Opens this end of the job, on a thread of its own, and says what the honest end is to be
-    /// offered.
+    /// Opens this end of the job on its own thread, and returns the offer for the honest end.
     fn open(
         &self,
         name: &str,
@@ -217,14 +217,14 @@ impl Conductor {
     }
 }
 
-/// What one end of a job here is under way to, and what the other one is offered.
+/// End of a job that is being opened here, and the offer for the other end.
 struct Opening {
     offer: Option<Offer>,
     own: Accepting,
 }
 
-/// An honest agent that listens on every address leaves its own open: it is the one of the control
-/// connection, beside ours.
+/// Completes the offer of an honest agent: a wildcard stands for the address of the control
+/// connection.
 fn reached(mut offer: Offer, own: IpAddr) -> Offer {
     for address in &mut offer.addresses {
         if let (true, IpAddr::V4(own)) = (address.ip().is_unspecified(), own) {

@@ -1,11 +1,11 @@
-//! Malicious peers with valid keys, for `cargo xtask torture peers`: they speak the protocol, and
-//! want others to load a third host.
+//! Malicious peers with valid keys, for `cargo xtask torture peers`: they follow the
+//! protocol, and try to make other hosts load a third one.
 //!
-//! | Command | Is |
-//! |---|---|
-//! | `peers conductor KEYS AGENT OWN VICTIM ATTACK WORKLOADS` | a paired conductor at OWN; prints how each trial ended |
-//! | `peers agent KEYS LISTEN VICTIM ATTACK` | an agent that paired conductors reach at LISTEN, until standard input ends |
-//! | `peers victim ADDRESS` | a third host that takes connections and proves nothing, until standard input ends; prints what came |
+//! - `peers conductor KEYS AGENT OWN VICTIM ATTACK WORKLOADS`: a paired conductor at OWN, which
+//!   prints the end of each trial.
+//! - `peers agent KEYS LISTEN VICTIM ATTACK`: an agent at LISTEN, until standard input ends.
+//! - `peers victim ADDRESS`: a third host that accepts connections and proves nothing, until
+//!   standard input ends; then it prints its counts.
 //!
 //! WORKLOADS is `all`, or `few` for one of each kind.
 
@@ -35,10 +35,10 @@ fn main() {
     }
 }
 
-/// What goes wrong here is printed and ends the program.
+/// Result of a command. An error is printed and ends the program.
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// Waits until whoever started this process ends its standard input, or itself.
+/// Waits for the end of standard input, also by the end of the process that started this one.
 fn wait_for_the_end() -> Outcome {
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())

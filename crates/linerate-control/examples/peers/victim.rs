@@ -1,5 +1,5 @@
-//! A third host: it takes every connection and answers as earlier versions did, or with what it was
-//! sent. It knows no secret.
+//! Third host: it accepts every connection and answers as earlier versions did, or with an echo. It
+//! knows no secret.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -34,14 +34,14 @@ pub(crate) fn run(address: &str) -> Outcome {
     Ok(())
 }
 
-/// Serves one connection; the bytes that came.
+/// Serves one connection. Returns the number of bytes that arrived.
 fn serve(mut stream: TcpStream, number: u64) -> u64 {
     let mut bytes = vec![0; 1 << 16];
     let mut come = 0;
     while let Ok(n @ 1..) = stream.read(&mut bytes) {
         come += n as u64;
         let answer = if number.is_multiple_of(2) { vec![6; 64] } else { bytes[..n].to_vec() };
-        // It may have been left.
+        // The peer may have closed the connection.
         let _ = stream.write_all(&answer);
     }
     come

@@ -1,22 +1,22 @@
-//! What a trial asks for beyond what its workloads ask for themselves, held against the policy of
-//! this host before anything is opened.
+//! Check of a whole trial against this host's policy, before anything is opened: its total rate and
+//! its network controllers. Workloads check all else themselves.
 
 use linerate_load::{LoadError, Permits};
 use linerate_model::{BitRate, Side};
 
 use crate::wire::{Prepare, PreparedJob};
 
-/// Parameters by which a sender is given a rate in bits per second. Rates in packets per second,
-/// and loads without a rate, are held to the policy's by the engine.
+/// Parameters that set a sender's rate in bits per second. The engine limits loads without a rate,
+/// and those with a rate in packets per second.
 const RATES: [&str; 3] = ["pacing_rate", "rate", "source_rate"];
-/// The workload whose rate is a disk's.
+/// Workload whose rate is that of a disk.
 const OF_DISKS: &str = "storage";
 
-/// Refuses a trial that asks to send faster than this host's owner permits, or to ask a network
-/// controller that the owner did not name.
+/// Refuses a trial that would send faster than the policy permits, or use a network controller that
+/// the policy does not name.
 ///
 /// # Errors
-/// The first that is not permitted, with the line of the policy that would.
+/// The first violation, with the line of the policy that would permit it.
 pub(super) fn permitted(prepare: &Prepare, permits: &Permits) -> Result<(), LoadError> {
     prepare
         .jobs
@@ -32,7 +32,7 @@ pub(super) fn permitted(prepare: &Prepare, permits: &Permits) -> Result<(), Load
     }
 }
 
-/// Whether this end of `job` sends: the active one unless it says otherwise.
+/// Returns whether this end of `job` sends. By default the active end does.
 fn sends(job: &PreparedJob) -> bool {
     match job.params.get("direction").and_then(|direction| direction.as_str()) {
         Some("both") => true,
@@ -41,7 +41,7 @@ fn sends(job: &PreparedJob) -> bool {
     }
 }
 
-/// The lowest rate that `job` gives itself: that one binds.
+/// Returns the lowest rate among the parameters of `job`, which is the one in effect.
 fn offered(job: &PreparedJob) -> Option<BitRate> {
     let rate = |name: &&str| job.params.get(name)?.as_str()?.parse().ok();
     RATES
@@ -61,7 +61,10 @@ mod tests {
 
     fn prepare(jobs: &[(&str, Side, Value)]) -> Prepare {
         let of = |(workload, side, params): &(&str, Side, Value)| {
-            let local = json!({ "name": "a", "host": "h", "address": null, "device": null, "ncsi": params["ncsi"] });
+            let ncsi = &params["ncsi"];
+            let local = json!({
+                "name": "a", "host": "h", "address": null, "device": null, "ncsi": ncsi
+            });
             PreparedJob {
                 job: 0,
                 side: *side,
@@ -123,7 +126,7 @@ mod tests {
         assert_eq!(
             of(&[("tcp_rr", active, json!({ "rate": "10 kpps" }))]),
             Ok(()),
-            "the engine sees to it"
+            "the engine limits it"
         );
         assert_eq!(
             permitted(&prepare(&[half(), half()]), &Permits::EVERYTHING)
@@ -133,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_controller_is_asked_only_where_the_owner_named_it() {
+    fn a_network_controller_is_used_only_if_the_policy_names_it() {
         let asks = prepare(&[("null", Side::Active, json!({ "ncsi": "eth1" }))]);
         let limits = |ncsi: &[&str]| Limits {
             ncsi: ncsi.iter().map(ToString::to_string).collect(),

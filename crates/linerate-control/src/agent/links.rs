@@ -1,9 +1,8 @@
-//! The interfaces under a trial: whether those that were there at its beginning are there and up at
-//! its end.
+//! Interfaces of a trial: reports those that disappeared or went down during it.
 //!
 //! TCP waits minutes for a path that is gone, so that a trial whose interface was removed would
-//! look merely slow. What it does not see: a link that went down and came up again in between, and
-//! interfaces beyond this host.
+//! look merely slow. Not seen: a link that went down and came up again during the trial, and
+//! interfaces of other hosts.
 
 use std::net::IpAddr;
 
@@ -16,18 +15,18 @@ use crate::wire::PreparedJob;
 /// 2863, `ifOperStatus`).
 const UNUSABLE: [u8; 3] = [1, 2, 3];
 
-/// The interfaces of a trial's endpoints at this host, as they were when it began.
+/// Interfaces of a trial's endpoints at this host, as they were when it began.
 #[derive(Debug)]
 pub(super) struct Links(Vec<Link>);
 
 impl Links {
-    /// Looks at the interfaces that the endpoints of `jobs` name or whose addresses they have.
-    /// Where the kernel does not list its interfaces there is nothing to compare with later.
+    /// Reads the interfaces that the endpoints of `jobs` name or whose addresses they have. Empty
+    /// if the kernel does not list its interfaces.
     pub(super) fn of(jobs: &[PreparedJob]) -> Self {
         Self(look(jobs).unwrap_or_default())
     }
 
-    /// What has happened to them since, a sentence each.
+    /// Returns a sentence for each interface that disappeared or went down since.
     pub(super) fn changes(&self) -> Vec<String> {
         if self.0.is_empty() {
             return Vec::new();
@@ -75,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_interface_and_a_lost_link_are_told_apart() {
+    fn a_lost_interface_and_a_lost_link_are_different_incidents() {
         let (up, down, unknown) = (6, 2, 0);
         let gone = Some("interface eth1 disappeared during the trial".to_owned());
         assert_eq!(change(&link(1, up), &[link(2, up)]), gone);

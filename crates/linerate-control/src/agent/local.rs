@@ -1,10 +1,9 @@
-//! Who is at the other end of a connection over loopback: the user whose process opened it, as the
-//! kernel knows.
+//! User at the other end of a connection over loopback, as the kernel lists it.
 //!
-//! An agent without keys serves this host only, and not every user of it: one that runs as root
-//! would do root's work for anybody. The kernel lists each TCP socket with its owner (proc_net_tcp:
-//! `/proc/net/tcp` and `tcp6`); the row is the client's own socket, which no other user can make.
-//! What it does not see: a proxy that root runs and that carries anybody's bytes.
+//! An agent without keys serves this host only, and not every user of it: an agent of root would
+//! do root's work for anybody. The kernel lists each TCP socket with its owner (proc_net_tcp:
+//! `/proc/net/tcp` and `tcp6`). The row is that of the client's own socket, which no other user can
+//! make. Not seen: a proxy of root that carries other users' bytes.
 
 use std::fs;
 use std::io;
@@ -13,24 +12,24 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 /// `TCP_ESTABLISHED` (include/net/tcp_states.h).
 const ESTABLISHED: &str = "01";
 
-/// The user whose process holds the other end of `socket`, a connection within this host.
+/// Returns the user whose process holds the other end of `socket`, a connection within this host.
 ///
 /// # Errors
-/// If the kernel does not list it: its owner has closed it, or it comes from another host.
+/// If the kernel does not list that end: it was closed, or it is on another host.
 pub(super) fn user_of(socket: &TcpStream) -> io::Result<u32> {
     let (own, peer) = (socket.local_addr()?, socket.peer_addr()?);
-    // Of this thread: it may be in another network namespace than the process.
+    // The thread's table: it may be in another network namespace than the process.
     for table in ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"] {
-        // A host without IPv6 has no second table.
+        // Without IPv6 the kernel has no second table.
         let listed = fs::read_to_string(table).unwrap_or_default();
         if let Some(user) = listed.lines().find_map(|row| owner(row, peer, own)) {
             return Ok(user);
         }
     }
-    Err(io::Error::other("the kernel does not say which user of this host it is"))
+    Err(io::Error::other("the kernel does not list the user who opened this connection"))
 }
 
-/// The owner of the socket in `row`, if it is the established one from `local` to `remote`.
+/// Returns the owner of the socket in `row`, if it is the established one from `local` to `remote`.
 fn owner(row: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
     let mut fields = row.split_ascii_whitespace();
     let (_number, from, to, state) =
@@ -41,8 +40,8 @@ fn owner(row: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
     {
         return None;
     }
-    // Queues, timer and retransmissions come before the owner, then the timeout and the inode:
-    // none, if no process holds it any more.
+    // Queues, timer and retransmissions precede the owner; timeout and inode follow. The inode is
+    // 0 if no process holds the socket any more.
     let user = fields.nth(3)?.parse().ok()?;
     (fields.nth(1)? != "0").then_some(user)
 }
@@ -51,7 +50,7 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// `0100007F:1F90`: words of the address in the host's byte order, and the port.
+/// Parses `0100007F:1F90`: words of the address in the host's byte order, and the port.
 fn address(text: &str) -> Option<SocketAddr> {
     /// Hexadecimal digits of a word.
     const WORD: usize = 8;

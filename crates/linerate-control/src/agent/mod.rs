@@ -1,12 +1,14 @@
-//! The agent: carries out what a conductor asks for, and outlives whatever a peer does.
+//! Agent: carries out the trials of a conductor, and survives whatever a peer sends.
 //!
-//! It serves one conductor at a time and tells a second one so. Strangers have a handshake's time
-//! to prove who they are, in a bounded number of threads; when too many try, the oldest attempt is
-//! cut off, so that slow ones keep nobody out. What a stranger sends is counted and dropped.
+//! It serves one conductor at a time, and answers a second one that it is busy. Strangers have the
+//! time of a handshake to prove their identity, in a bounded number of threads. When too many try,
+//! the oldest attempt is cut off, so that slow ones keep nobody out. Everything else that a
+//! stranger sends is counted and dropped.
 
 mod asked;
 mod links;
 mod local;
+mod place;
 mod presence;
 mod session;
 mod trial;
@@ -17,7 +19,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -27,61 +29,64 @@ use serde_json::Value;
 
 use crate::broker::{Broker, BrokerKeeper};
 use crate::frames::write;
-use crate::link::{Channel, Closer, Outbox, Pulse, Timeouts};
+use crate::link::{Channel, Timeouts};
 use crate::strangers::{Opening, Receptionist, Refusals, Ticket, accept_all, wake};
 use crate::timed::Deadline;
 use crate::tls::{self, TLS_HANDSHAKE, Trust};
 use crate::transport;
 use crate::wire::{
-    GREETING_LIMIT, Greeting, Message, PROTOCOL_VERSION, RELEASE, SettingState, TuneRequest,
-    announced, decode_within,
+    GREETING_LIMIT, Message, PROTOCOL_VERSION, RELEASE, SettingState, TuneRequest, announced,
+    decode_within,
 };
-use crate::{ControlError, Fingerprint, KeyStore, Right};
+use crate::{ControlError, KeyStore, Right};
+
+use place::Place;
 
 pub(crate) use tuning::Changes;
 pub use tuning::{Consent, HostWide, Keeping, Restored, restore};
 
-/// Who may talk to a listening agent.
+/// Peers that a listening agent accepts.
 #[derive(Debug)]
 pub enum Access {
-    /// Root and the agent's own user on this host, and whom its owner names, over plain TCP; it
-    /// listens on loopback only.
+    /// Root, the agent's own user and the users that its owner names, on this host, over plain TCP.
+    /// The agent listens on loopback only.
     Loopback,
-    /// Whoever holds a key this host has been paired with, over TLS.
+    /// Hosts with a paired key, over TLS.
     Paired(KeyStore),
 }
 
-/// What an agent is made of.
+/// Configuration of an agent.
 #[derive(Clone)]
 pub struct AgentOptions {
-    /// Its name for itself, in greetings.
+    /// Its name in greetings.
     pub name: String,
-    /// How long is waited for what.
+    /// Time limits of sessions.
     pub timeouts: Timeouts,
-    /// The workloads it can carry out.
+    /// Finds a workload by name.
     pub workloads: fn(&str) -> Option<&'static dyn Workload>,
-    /// How it learns what its host is.
+    /// Reads the facts of its host.
     pub facts: fn() -> Value,
-    /// What it may change on its host, if a conductor asks.
+    /// Settings of its host that conductors may change.
     pub consent: Consent,
-    /// Which claimed disks loads may write to, whatever a conductor says.
+    /// Claimed disks that loads may write to, whatever a conductor requests.
     pub writable: Writable,
-    /// Memory that a trial may need here, bytes; `None`: half of what is available when it is
-    /// prepared.
+    /// Memory that a trial may need, bytes. `None`: half of the memory that is available when the
+    /// trial is prepared.
     pub memory: Option<u64>,
-    /// Folders whose files may be sent to foreign clients, whatever a conductor says.
+    /// Folders whose files may be sent to foreign clients, whatever a conductor requests.
     pub served: Vec<PathBuf>,
-    /// What the host's owner lets loads do, whatever a conductor says.
+    /// Limits of the host's owner on loads, whatever a conductor requests.
     pub permits: Permits,
     /// Users of this host who may use an agent without keys, beside root and the agent's own user.
     pub local_users: Vec<u32>,
-    /// What it lets them read and fill; absent: whatever this process may.
+    /// Limits on the files that loads read and fill. `None`: those of this process.
     pub files: Option<FileLimits>,
-    /// The user who started it, beside root the one whom it serves without keys.
+    /// The user who started it. Without keys, only this user and root are served.
     pub owner: u32,
-    /// Who does for it what it has no rights for; absent: it has those of its account.
+    /// Process that does what this one has no rights for. `None`: this one has the rights of its
+    /// account.
     pub broker: Option<Arc<Broker>>,
-    /// Told, in a sentence, of sessions that begin and end and of strangers turned away.
+    /// Receives a sentence about each session that begins or ends, and about refused strangers.
     pub notify: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -115,67 +120,31 @@ impl std::fmt::Debug for AgentOptions {
     }
 }
 
-/// Whoever measures; clones are the same agent.
+/// Agent of one host. Clones are the same agent.
 #[derive(Clone, Debug)]
 pub struct Agent {
     shared: Arc<Shared>,
 }
 
-/// What an agent's threads share.
+/// Data that an agent's threads share.
 #[derive(Debug)]
 struct Shared {
     options: AgentOptions,
-    /// The conductor being served.
-    current: Mutex<Option<Current>>,
-    /// Signalled when it is no longer.
-    released: Condvar,
-    /// The conductor that tunes, who may be another one or the same.
-    tuner: Mutex<Option<Current>>,
-    /// Signalled when it is no longer.
-    tuner_released: Condvar,
-    /// What it has changed.
+    /// Place of the conductor that measures.
+    measuring: Place,
+    /// Place of the conductor that changes settings, which may be another one or the same.
+    tuning: Place,
+    /// Settings that were changed and not put back yet.
     changes: Mutex<Changes>,
-    /// Strangers turned away since the agent started.
+    /// Number of strangers refused since the agent started.
     rejected: AtomicU64,
-    /// What is still to be said of them.
+    /// Refusals that are not in the log yet.
     refusals: Mutex<Refusals>,
-    /// Trials that were given up and end by themselves.
+    /// Aborted trials that have not ended yet.
     leftovers: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// The conductor being served.
-struct Current {
-    by: String,
-    campaign: String,
-    key: Option<Fingerprint>,
-    since: Instant,
-    closer: Closer,
-    pulse: Option<Pulse>,
-    /// The way to it, once it is served.
-    outbox: Option<Outbox>,
-}
-
-impl Current {
-    fn new(channel: &Channel, greeting: &Greeting, by: &str) -> Self {
-        Self {
-            by: by.to_owned(),
-            campaign: greeting.campaign.clone(),
-            key: channel.key,
-            since: Instant::now(),
-            closer: Arc::clone(&channel.closer),
-            pulse: channel.pulse.clone(),
-            outbox: None,
-        }
-    }
-}
-
-impl std::fmt::Debug for Current {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Current({})", self.by)
-    }
-}
-
-/// Whether settings may be changed again after they were put back.
+/// Choice between refusing and accepting further changes after all settings were put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ForGood {
     Yes,
@@ -183,20 +152,12 @@ enum ForGood {
 }
 
 impl Shared {
-    fn current(&self) -> MutexGuard<'_, Option<Current>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tuner(&self) -> MutexGuard<'_, Option<Current>> {
-        self.tuner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn changes(&self) -> MutexGuard<'_, Changes> {
-        // A panic in the middle of a change leaves it noted: it is still put back.
+        // A panic in the middle of a change leaves it in the list: it is still put back.
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does what a conductor asks of settings, itself or by its broker.
+    /// Carries out a conductor's request for settings, itself or through its broker.
     fn tune(&self, request: TuneRequest) -> Result<Vec<SettingState>, String> {
         match &self.options.broker {
             Some(broker) => broker.tune(request),
@@ -213,12 +174,12 @@ impl Shared {
         }
     }
 
-    /// What this host is.
+    /// Reads the facts of this host.
     fn facts(&self) -> Value {
         self.options.broker.as_ref().map_or_else(self.options.facts, |broker| broker.facts())
     }
 
-    /// The disks and files of a new session.
+    /// Creates the disks and files of a new session.
     fn disks(&self) -> Disks {
         let AgentOptions { writable, served, files, broker, .. } = self.options.clone();
         let keeper = broker.map(|broker| Arc::new(BrokerKeeper::begin(broker)) as Arc<dyn Keeper>);
@@ -243,44 +204,39 @@ impl Shared {
 }
 
 impl Agent {
-    /// An agent that nobody has reached yet.
+    /// Creates an agent that serves nobody yet.
     #[must_use]
     pub fn new(options: AgentOptions) -> Self {
-        let (current, released, rejected) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
-        let (tuner, tuner_released, changes) = Default::default();
-        let (refusals, leftovers) = Default::default();
         let shared = Shared {
             options,
-            current,
-            released,
-            tuner,
-            tuner_released,
-            changes,
-            rejected,
-            refusals,
-            leftovers,
+            measuring: Place::default(),
+            tuning: Place::default(),
+            changes: Mutex::default(),
+            rejected: AtomicU64::new(0),
+            refusals: Mutex::default(),
+            leftovers: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Puts back every setting that a conductor has changed, for good: for a process that is about
-    /// to end. What could not be put back, a sentence each.
+    /// Puts back every setting that a conductor has changed, and refuses further changes: for a
+    /// process that is about to end. Returns a sentence for each that could not be put back.
     #[must_use]
     pub fn put_back(&self) -> Vec<String> {
         self.shared.put_back(ForGood::Yes)
     }
 
-    /// Strangers turned away so far: rubbish, unknown keys, wrong versions, handshakes that took
-    /// too long.
+    /// Returns the number of strangers refused so far: rubbish, unknown keys, wrong versions,
+    /// handshakes that took too long.
     #[must_use]
     pub fn rejected(&self) -> u64 {
         self.shared.rejected.load(Ordering::Relaxed)
     }
 
-    /// Binds `address`; call [`Serving::run`] to serve.
+    /// Binds `address`. Call [`Serving::run`] to serve.
     ///
     /// # Errors
-    /// If it cannot be bound, or is not on loopback and there are no keys.
+    /// If the address cannot be bound, or if it is not on loopback and there are no keys.
     pub fn listen(&self, address: SocketAddr, access: Access) -> Result<Serving, ControlError> {
         let error = |operation, cause: String| ControlError::Listen {
             operation,
@@ -289,26 +245,25 @@ impl Agent {
         };
         if matches!(access, Access::Loopback) && !transport::is_loopback(address.ip()) {
             let cause = "no host has been paired with this one, and without keys an agent listens \
-                on loopback only \
-                         (run `linerate pair offer`)";
+                on loopback only (run `linerate pair offer`)";
             return Err(error("listen beyond loopback on", cause.into()));
         }
         let listener =
             TcpListener::bind(address).map_err(|cause| error("listen on", cause.to_string()))?;
         let address =
             listener.local_addr().map_err(|cause| error("listen on", cause.to_string()))?;
-        // Refused, it costs something only where large packets are lost.
+        // A failure matters only on paths that lose large packets.
         let _ = linerate_sys::tcp::set_largest_segment(&listener, transport::LARGEST_SEGMENT);
         Ok(Serving { agent: self.clone(), listener, access, address, stopping: Arc::default() })
     }
 
-    /// Serves the one conductor at the other end of standard input and output, until it is done.
-    /// Whoever started this process vouches for it.
+    /// Serves the conductor at the other end of standard input and output, until its session ends.
+    /// The conductor is trusted, because it started this process.
     pub fn serve_stdio(&self) {
         session::serve(&self.shared, transport::stdio(), None);
     }
 
-    /// Another agent like this one: each serves one conductor's session at a time.
+    /// Creates another agent with the same configuration and its own places.
     pub(crate) fn sibling(&self) -> Self {
         Self::new(self.shared.options.clone())
     }
@@ -327,7 +282,7 @@ impl Agent {
     }
 }
 
-/// An agent that listens.
+/// Agent that listens.
 #[derive(Debug)]
 pub struct Serving {
     agent: Agent,
@@ -337,7 +292,7 @@ pub struct Serving {
     stopping: Arc<AtomicBool>,
 }
 
-/// Ends a [`Serving`] from another thread.
+/// Handle that ends a [`Serving`] from another thread.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     address: SocketAddr,
@@ -345,7 +300,7 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Makes [`Serving::run`] return; a session that runs is cut off.
+    /// Makes [`Serving::run`] return. Sessions that run are cut off.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         wake(self.address);
@@ -353,13 +308,13 @@ impl Stopper {
 }
 
 impl Serving {
-    /// Where it listens.
+    /// Returns the address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// A way to end it.
+    /// Returns a handle that ends it.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         Stopper { address: self.address, stopping: Arc::clone(&self.stopping) }
@@ -372,24 +327,24 @@ impl Serving {
         let entrance = Arc::new(Entrance { shared: Arc::clone(&shared), access });
         let watching = watch(&entrance, &stopping);
         if let Err(error) = &watching {
-            (shared.options.notify)(&format!("cannot watch for forgotten hosts: {error}"));
+            (shared.options.notify)(&format!("cannot end sessions of forgotten hosts: {error}"));
         }
         if let Err(error) = accept_all(&listener, &stopping, &entrance) {
             (shared.options.notify)(&format!("cannot accept connections any more: {error}"));
         }
-        for serving in [agent.shared.current(), agent.shared.tuner()] {
-            if let Some(current) = serving.as_ref() {
-                (current.closer)();
+        for place in [&agent.shared.measuring, &agent.shared.tuning] {
+            if let Some(holder) = place.holder().as_ref() {
+                (holder.closer)();
             }
         }
         if let Ok(watching) = watching {
-            // It looks every few hundred milliseconds whether it is to stop.
+            // The thread ends within a period: it checks `stopping` each time.
             let _ = watching.join();
         }
     }
 }
 
-/// The control port, as strangers find it.
+/// Reception of strangers at the control port.
 struct Entrance {
     shared: Arc<Shared>,
     access: Access,
@@ -430,36 +385,34 @@ impl Receptionist for Entrance {
     }
 }
 
-/// Ends the sessions of conductors that are no longer known, soon after they were forgotten, until
+/// Starts a thread that ends the sessions of conductors whose keys were forgotten, until
 /// `stopping`.
 fn watch(entrance: &Arc<Entrance>, stopping: &Arc<AtomicBool>) -> io::Result<JoinHandle<()>> {
-    /// A forgotten conductor is gone within a second, and a look costs next to nothing.
+    /// A forgotten conductor's session ends within a second, and reading the list is cheap.
     const PERIOD: Duration = Duration::from_millis(250);
     let (entrance, stopping) = (Arc::clone(entrance), Arc::clone(stopping));
     thread::Builder::new().name("linerate-watch".into()).spawn(move || {
         let Entrance { shared, access: Access::Paired(keys) } = &*entrance else { return };
         while !stopping.load(Ordering::Relaxed) {
             thread::sleep(PERIOD);
-            for serving in [shared.current(), shared.tuner()] {
-                let Some((current, key)) =
-                    serving.as_ref().and_then(|current| Some((current, current.key?)))
-                else {
-                    continue;
-                };
-                // A list that cannot be read ends nobody's session, and lets nobody in.
+            for place in [&shared.measuring, &shared.tuning] {
+                let holder = place.holder();
+                let keyed = holder.as_ref().and_then(|holder| Some((holder, holder.key?)));
+                let Some((holder, key)) = keyed else { continue };
+                // An unreadable list ends no session; new ones are refused meanwhile.
                 if keys.may(key, Right::Conduct).is_ok_and(|may| !may) {
                     (shared.options.notify)(&format!(
                         "{} is no longer paired: its session ends",
-                        current.by
+                        holder.by
                     ));
-                    (current.closer)();
+                    (holder.closer)();
                 }
             }
         }
     })
 }
 
-/// Finds out what a stranger speaks, and opens TLS if it must be.
+/// Accepts a stranger's connection: opens TLS, or checks the user at the other end.
 fn meet(shared: &Shared, access: &Access, socket: TcpStream) -> io::Result<Channel> {
     let timeouts = &shared.options.timeouts;
     let at = Instant::now() + timeouts.handshake;
@@ -467,11 +420,11 @@ fn meet(shared: &Shared, access: &Access, socket: TcpStream) -> io::Result<Chann
     socket.set_read_timeout(Some(timeouts.handshake))?;
     let mut first = [0];
     if socket.peek(&mut first)? == 0 {
-        return Err(io::Error::other("it closed the connection without a word"));
+        return Err(io::Error::other("it closed the connection without sending anything"));
     }
     match (access, first[0]) {
         (Access::Loopback, TLS_HANDSHAKE) => {
-            Err(io::Error::other("it speaks TLS, but no host has been paired with this one"))
+            Err(io::Error::other("it opened TLS, but no host has been paired with this one"))
         }
         (Access::Loopback, _) => {
             admit(&socket, &shared.options, timeouts)?;
@@ -486,14 +439,15 @@ fn meet(shared: &Shared, access: &Access, socket: TcpStream) -> io::Result<Chann
         }
         (Access::Paired(_), _) => {
             let why =
-                "this agent speaks TLS with paired hosts only (run `linerate pair`)".to_owned();
+                "this agent serves paired hosts over TLS only (run `linerate pair`)".to_owned();
             refuse(&socket, why, timeouts)?;
-            Err(io::Error::other("it does not speak TLS"))
+            Err(io::Error::other("it does not use TLS"))
         }
     }
 }
 
-/// Lets a user of this host in who is the agent's own, root, or named by the host's owner.
+/// Admits the agent's own user, root, and the users that the host's owner names. Sends a refusal to
+/// all others.
 fn admit(socket: &TcpStream, options: &AgentOptions, timeouts: &Timeouts) -> io::Result<()> {
     let user = local::user_of(socket);
     let (own, named) = (options.owner, &options.local_users);
@@ -501,8 +455,7 @@ fn admit(socket: &TcpStream, options: &AgentOptions, timeouts: &Timeouts) -> io:
         Ok(user) if user == 0 || user == own || named.contains(&user) => return Ok(()),
         Ok(user) => format!(
             "this agent was started by user {own} and serves that user and root; the owner of this \
-                host can let user {user} in, with \
-             `local_users = [{user}]` in its policy"
+                host can admit user {user} with `local_users = [{user}]` in its policy"
         ),
         Err(error) => error.to_string(),
     };
@@ -510,7 +463,7 @@ fn admit(socket: &TcpStream, options: &AgentOptions, timeouts: &Timeouts) -> io:
     Err(io::Error::other(why))
 }
 
-/// Tells a stranger why it is turned away.
+/// Sends a stranger the reason of its refusal.
 fn refuse(socket: &TcpStream, why: String, timeouts: &Timeouts) -> io::Result<()> {
     socket.set_write_timeout(Some(timeouts.handshake))?;
     let refusal = Message::Refused { version: PROTOCOL_VERSION, release: RELEASE.into(), why };

@@ -1,37 +1,37 @@
-//! Whether the host of a conductor that is served is still there, asked when another conductor
-//! wants its place.
+//! Detection of a conductor whose host is gone, when another conductor wants its place.
 //!
-//! A conductor whose process ends is known to be gone at once: its kernel closes the connection. A
-//! host that loses its network says nothing. Silence alone ends a session only after
-//! [`Timeouts::silence`](crate::Timeouts), because heartbeats share the path with the load. But
-//! when somebody waits for the place, the agent asks: it says something to the conductor it serves,
-//! several times, and looks whether anything comes back. The kernel there acknowledges what
-//! arrives, however busy its programs are, so that of the losses all would have to hit.
+//! If a conductor's process ends, its kernel closes the connection and the agent notices at once. A
+//! host that loses its network sends nothing. Silence alone ends a session only after
+//! [`Timeouts::silence`](crate::Timeouts), because heartbeats share the path with the load. So when
+//! another conductor waits for the place, the agent asks: it sends several messages to the
+//! conductor that it serves, and looks whether any segment comes back. The kernel there
+//! acknowledges them however busy its programs are. A host is taken for gone by mistake only if
+//! all of these messages or all of their acknowledgements are lost.
 
 use std::time::{Duration, Instant};
 
 use crate::link::Beat;
 
-/// How long an acknowledgement may take beyond a round trip: about [`PAUSE`] is between two
-/// questions, and all of them would have to be lost.
+/// Time that an acknowledgement may take beyond a round trip. With a message every [`PAUSE`], ten
+/// messages would have to be lost.
 const PATIENCE: Duration = Duration::from_millis(400);
-/// A path whose queues hold more is taken for a dead one.
+/// Longest round trip that is waited for. A path with longer queues counts as dead.
 const MOST_ROUND_TRIP: Duration = Duration::from_secs(3);
-/// Between two questions.
+/// Interval between two messages.
 pub(super) const PAUSE: Duration = Duration::from_millis(40);
 
-/// What has become of it.
+/// Answer to the question whether a conductor's host is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// Something has come from it, or its host is this one.
+    /// A segment has come from it, or its host is this one.
     Here,
-    /// Nothing came in time.
+    /// No segment came in time.
     Gone,
-    /// It is to be asked again.
+    /// There is still time: ask again.
     Asked,
 }
 
-/// A question to a conductor's host.
+/// Question to a conductor's host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     since: Instant,
@@ -39,17 +39,18 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Before anything is said.
+    /// Begins at `now`, with the state of the connection `before` any message is sent.
     pub(super) fn new(before: Option<Beat>, now: Instant) -> Self {
         Self { since: now, before }
     }
 
-    /// What `beat` at `now` means.
+    /// Returns the answer that follows from the state of the connection at `now`.
     pub(super) fn answer(&self, beat: Option<Beat>, now: Instant) -> Presence {
         let (Some(before), Some(beat)) = (self.before, beat) else { return Presence::Here };
         if beat.segments != before.segments {
             return Presence::Here;
         }
+        // The estimate from before the question: the kernel's present one grows while it backs off.
         let patience = PATIENCE + before.round_trip.min(MOST_ROUND_TRIP);
         if now.saturating_duration_since(self.since) < patience {
             Presence::Asked
@@ -73,7 +74,7 @@ mod tests {
         let at = |ms: u64| began + Duration::from_millis(ms);
         let question = Question::new(beat(7, 100), began);
         assert_eq!(question.answer(beat(7, 100), at(499)), Presence::Asked);
-        // What the kernel thinks of the path meanwhile does not count: it backs off.
+        // The present estimate does not count: the kernel backs off.
         assert_eq!(question.answer(beat(7, 60_000), at(500)), Presence::Gone);
         assert_eq!(question.answer(beat(8, 100), at(499)), Presence::Here);
         assert_eq!(
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_which_the_kernel_tells_nothing_is_here() {
+    fn a_host_counts_as_present_if_the_kernel_knows_nothing_of_it() {
         let began = Instant::now();
         let late = began + Duration::from_secs(60);
         for (before, now) in [(None, beat(7, 1)), (beat(7, 1), None), (None, None)] {

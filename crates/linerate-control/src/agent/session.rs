@@ -1,18 +1,18 @@
-//! One session at the agent's end: greet, take the conductor's place, carry out its trials, give
-//! the place up.
+//! One session at the agent's end: greets the conductor, takes a place for it, carries out its
+//! trials and frees the place.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use linerate_disk::Disks;
 use linerate_model::TrialId;
 
-use super::presence::{PAUSE, Presence, Question};
+use super::place::{Holder, Patience, Seat};
 use super::trial::{self, Command};
-use super::{Current, ForGood, Shared};
+use super::{ForGood, Shared};
 use crate::frames::{FrameReader, write};
 use crate::link::{Channel, Heard, Link, Outbox};
 use crate::strangers::Ticket;
@@ -21,8 +21,7 @@ use crate::wire::{
     RELEASE, RouteDevice, printable,
 };
 
-/// Serves the conductor at the other end of `channel` until it says goodbye, is lost, or is sent
-/// away.
+/// Serves the conductor at the other end of `channel` until the session ends.
 pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<Ticket>) {
     let mut reader =
         FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(std::io::empty())));
@@ -32,7 +31,7 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
         Err(refusal) => {
             shared.reject(&peer, &refusal.why);
             if let Some(answer) = refusal.answer {
-                // It is being turned away; whether it hears why is up to it.
+                // The session ends here, whether the refusal arrives or not.
                 let _ = write(&mut *channel.writer, &answer);
             }
             (channel.closer)();
@@ -43,22 +42,22 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
     let by = format!("{} ({peer})", if called.is_empty() { "a conductor" } else { &called });
     if let Some(destinations) = &greeting.asks {
         drop(ticket);
-        return tell(shared, channel, destinations, &by);
+        return answer(shared, channel, destinations, &by);
     }
     if greeting.tunes {
         drop(ticket);
         return tune(shared, reader, channel, &greeting, by);
     }
-    let Some(place) = SessionPlace::take(shared, &channel, &greeting, &by) else {
-        let busy = shared
-            .current()
-            .as_ref()
-            .map(|current| (current.by.clone(), current.since.elapsed().as_secs()));
-        let (other, since_s) = busy.unwrap_or_default();
-        (shared.options.notify)(&format!("told {by} that this agent is busy with {other}"));
-        let _ = write(&mut *channel.writer, &Message::Busy { by: other, since_s });
-        (channel.closer)();
-        return;
+    let patience = Patience { present: Duration::ZERO, absent: shared.options.timeouts.handshake };
+    let newcomer = Holder::new(&channel, &greeting, &by);
+    let seat = match shared.measuring.take(newcomer, patience, &*shared.options.notify) {
+        Ok(seat) => seat,
+        Err(busy) => {
+            (shared.options.notify)(&format!("refused {by}: this agent is busy with {}", busy.by));
+            let _ = write(&mut *channel.writer, &Message::from(busy));
+            (channel.closer)();
+            return;
+        }
     };
     drop(ticket);
     (shared.options.notify)(&format!("serving {by}"));
@@ -68,10 +67,10 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
         reader.trust(ORDER_LIMIT);
         channel.deadline.lift();
         let mut running = None;
-        // Held from the first trial that writes to them to the end of the session.
+        // Claims last until the session ends, so that no other program takes a disk between trials.
         let disks = Arc::new(shared.disks());
         let why = converse(reader, channel, |heard, outbox| {
-            place.reached_by(outbox);
+            seat.reached_by(outbox);
             follow(shared, &disks, heard, outbox, &mut running)
         });
         if let Some(running) = running.take() {
@@ -81,32 +80,32 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
     } else {
         (channel.closer)();
     }
-    drop(place);
+    drop(seat);
 }
 
-/// Tells a conductor what this host is and by which devices it reaches `destinations`, beside
-/// whoever is served.
-fn tell(shared: &Shared, mut channel: Channel, destinations: &[IpAddr], by: &str) {
-    /// A testbed has no more ends.
+/// Sends a conductor this host's facts and the devices by which it reaches `destinations`. Needs
+/// no place: the session of another conductor goes on.
+fn answer(shared: &Shared, mut channel: Channel, destinations: &[IpAddr], by: &str) {
+    /// More ends than any testbed has.
     const MOST: usize = 64;
     let mut answer = Greeting::new(HelloRole::Agent, &shared.options.name);
     answer.facts = shared.facts();
     for destination in destinations.iter().take(MOST).copied() {
-        // Without a route there is nothing to tell; the first trial says what that means.
+        // A missing route is reported by the first trial that needs it.
         let Ok(way) = linerate_observe::towards(destination) else { continue };
         answer.routes.extend(way.device.map(|device| RouteDevice { destination, device }));
         if !way.branches.is_empty() {
             answer.branches.push(Branches { destination, devices: way.branches });
         }
     }
-    // Whoever asked may have left.
+    // The conductor may have left already.
     let _ = write(&mut *channel.writer, &Message::Hello(Box::new(answer)));
     (channel.closer)();
-    (shared.options.notify)(&format!("told {by} what this host is"));
+    (shared.options.notify)(&format!("sent {by} the facts of this host"));
 }
 
-/// Serves a conductor that changes settings, beside the one that measures; what it has changed is
-/// put back when it leaves.
+/// Serves a conductor that changes settings, beside the one that measures. Puts its changes back
+/// when it leaves.
 fn tune(
     shared: &Arc<Shared>,
     mut reader: FrameReader,
@@ -114,55 +113,48 @@ fn tune(
     greeting: &Greeting,
     by: String,
 ) {
-    let Some(place) = TunerPlace::take(shared, &channel, greeting, &by) else {
-        let busy = shared
-            .tuner()
-            .as_ref()
-            .map(|current| (current.by.clone(), current.since.elapsed().as_secs()));
-        let (other, since_s) = busy.unwrap_or_default();
-        let _ = write(&mut *channel.writer, &Message::Busy { by: other, since_s });
-        (channel.closer)();
-        return;
+    let patience = Patience {
+        // A conductor that has said goodbye may still be putting its settings back.
+        present: Duration::from_secs(1),
+        absent: shared.options.timeouts.handshake,
+    };
+    let newcomer = Holder::new(&channel, greeting, &by);
+    let tuning = match shared.tuning.take(newcomer, patience, &*shared.options.notify) {
+        Ok(seat) => Tuning { shared, seat },
+        Err(busy) => {
+            let _ = write(&mut *channel.writer, &Message::from(busy));
+            (channel.closer)();
+            return;
+        }
     };
     let answer = Greeting::new(HelloRole::Agent, &shared.options.name);
     if write(&mut *channel.writer, &Message::Hello(Box::new(answer))).is_err() {
         (channel.closer)();
         return;
     }
-    (shared.options.notify)(&format!("{by} may ask for settings of this host"));
+    (shared.options.notify)(&format!("{by} may request settings of this host"));
     reader.trust(ORDER_LIMIT);
     channel.deadline.lift();
-    let why = converse(reader, channel, |heard, outbox| follow_tuner(shared, heard, outbox));
-    drop(place);
+    let why = converse(reader, channel, |heard, outbox| {
+        tuning.seat.reached_by(outbox);
+        follow_tuner(shared, heard, outbox)
+    });
+    drop(tuning);
     (shared.options.notify)(&format!("done with settings for {by}: {why}"));
 }
 
-/// The place of the one conductor that changes settings; given up, and everything put back, when
-/// dropped.
-struct TunerPlace<'a>(&'a Shared);
-
-impl<'a> TunerPlace<'a> {
-    fn take(shared: &'a Shared, channel: &Channel, greeting: &Greeting, by: &str) -> Option<Self> {
-        /// One who has said goodbye may still be putting back.
-        const PATIENCE: Duration = Duration::from_secs(1);
-        let taken = |tuner: &mut Option<Current>| tuner.is_some();
-        let waited = shared.tuner_released.wait_timeout_while(shared.tuner(), PATIENCE, taken);
-        let (mut tuner, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        if waited.timed_out() {
-            return None;
-        }
-        *tuner = Some(Current::new(channel, greeting, by));
-        Some(Self(shared))
-    }
+/// Seat of the conductor that changes settings. Puts everything back when dropped, before another
+/// conductor gets the seat.
+struct Tuning<'a> {
+    shared: &'a Shared,
+    seat: Seat<'a>,
 }
 
-impl Drop for TunerPlace<'_> {
+impl Drop for Tuning<'_> {
     fn drop(&mut self) {
-        for left in self.0.put_back(ForGood::No) {
-            (self.0.options.notify)(&left);
+        for left in self.shared.put_back(ForGood::No) {
+            (self.shared.options.notify)(&left);
         }
-        *self.0.tuner() = None;
-        self.0.tuner_released.notify_all();
     }
 }
 
@@ -177,24 +169,26 @@ fn follow_tuner(shared: &Shared, heard: &Receiver<Heard>, outbox: &Outbox) -> St
                 };
                 outbox.send(Message::Tuned { n, states, failed });
             }
-            // Pings were answered where they were heard.
+            // The hearing thread has answered pings already.
             Ok(_) => {}
             Err(why) => return why,
         }
     }
 }
 
-/// The next message of the session; why there is none if it has ended.
+/// Returns the next message of the session, or the reason why it has ended.
 fn next(shared: &Shared, heard: &Receiver<Heard>) -> Result<Message, String> {
     match heard.recv_timeout(shared.options.timeouts.silence) {
         Ok(Heard::Message(message, ..)) => Ok(*message),
         Ok(Heard::Ended(error)) => Err(error.to_string()),
-        Err(RecvTimeoutError::Timeout) => Err("the conductor was silent for too long".into()),
+        Err(RecvTimeoutError::Timeout) => {
+            Err("nothing came from the conductor for too long".into())
+        }
         Err(RecvTimeoutError::Disconnected) => Err("the connection was closed".into()),
     }
 }
 
-/// Why a peer is turned away, and what it is told.
+/// Reason to turn a peer away, and the message that it gets.
 struct Refusal {
     why: String,
     answer: Option<Message>,
@@ -215,15 +209,16 @@ fn greet(reader: &mut FrameReader) -> Result<Greeting, Refusal> {
         }
         Ok(Message::Hello(greeting)) if greeting.version != PROTOCOL_VERSION => {
             Err(refused(format!(
-                "the conductor speaks control protocol {} (linerate {}), this agent speaks \
-                    {PROTOCOL_VERSION} (linerate \
-             {RELEASE}); install the same linerate release on both hosts",
+                "the conductor uses control protocol {} (linerate {}), this agent uses \
+                    {PROTOCOL_VERSION} (linerate {RELEASE}); install the same linerate release \
+                    on both hosts",
                 greeting.version,
                 printable(&greeting.release)
             )))
         }
         Ok(Message::Hello(greeting)) if greeting.role != HelloRole::Conductor => Err(refused(
-            "this is an agent, it serves conductors (nobody offers to be paired here)".into(),
+            "this is an agent, it serves conductors only; to pair, run `linerate pair offer` here"
+                .into(),
         )),
         Ok(Message::Hello(greeting)) => Ok(*greeting),
         Ok(_) => Err(refused("the first message must be a greeting".into())),
@@ -231,94 +226,17 @@ fn greet(reader: &mut FrameReader) -> Result<Greeting, Refusal> {
     }
 }
 
-/// The conductor's place at this agent; given up when dropped.
-struct SessionPlace<'a>(&'a Shared);
-
-impl<'a> SessionPlace<'a> {
-    /// Takes it if it is free. A session of the same campaign and key that is still there is a
-    /// stale one of this very conductor, which lost its connection before we noticed: it is cut off
-    /// and waited for. So is one whose host is gone.
-    fn take(shared: &'a Shared, channel: &Channel, greeting: &Greeting, by: &str) -> Option<Self> {
-        let until = Instant::now() + shared.options.timeouts.handshake;
-        let is_same = |other: &Current| {
-            !greeting.campaign.is_empty()
-                && other.campaign == greeting.campaign
-                && other.key == channel.key
-        };
-        let mut current = shared.current();
-        let mut asked: Option<(Instant, Question)> = None;
-        while let Some(other) = current.as_ref() {
-            let now = Instant::now();
-            let left = until.saturating_duration_since(now);
-            if left.is_zero() {
-                return None;
-            }
-            let mut pause = left;
-            if is_same(other) {
-                (other.closer)();
-            } else {
-                let beat = other.pulse.as_ref().and_then(|pulse| pulse());
-                let (of, question) =
-                    *asked.get_or_insert_with(|| (other.since, Question::new(beat, now)));
-                if of != other.since {
-                    // Somebody else was faster, and has just been here.
-                    return None;
-                }
-                match (question.answer(beat, now), &other.outbox) {
-                    (Presence::Here, _) | (_, None) => return None,
-                    (Presence::Gone, _) => {
-                        (shared.options.notify)(&format!(
-                            "the host of {} is gone: {by} takes its place",
-                            other.by
-                        ));
-                        (other.closer)();
-                    }
-                    (Presence::Asked, Some(outbox)) => {
-                        outbox.try_send(NUDGE);
-                        pause = PAUSE.min(left);
-                    }
-                }
-            }
-            current = shared
-                .released
-                .wait_timeout(current, pause)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
-        *current = Some(Current::new(channel, greeting, by));
-        Some(Self(shared))
-    }
-
-    /// The session has begun: from now on its conductor can be asked whether it is there.
-    fn reached_by(&self, outbox: &Outbox) {
-        if let Some(current) = self.0.current().as_mut() {
-            current.outbox = Some(outbox.clone());
-        }
-    }
-}
-
-/// What is said to a conductor to learn whether its host acknowledges it: an answer to a ping that
-/// nobody sent.
-const NUDGE: Message = Message::Pong { n: u64::MAX, clock_ns: 0, sent_ns: 0, answered_ns: 0 };
-
-impl Drop for SessionPlace<'_> {
-    fn drop(&mut self) {
-        *self.0.current() = None;
-        self.0.released.notify_all();
-    }
-}
-
-/// How long a session waits for a trial that was told to end.
+/// Time that an aborted trial has to end.
 const ABORT_PATIENCE: Duration = Duration::from_millis(500);
-/// How often it looks.
+/// Interval between two looks at an aborted trial.
 const ABORT_LOOK: Duration = Duration::from_millis(2);
-/// Orders that wait for a trial at most: connect, start and abort. Of a conductor that says more
-/// meanwhile, nothing is kept: its orders come out of turn anyway, and each may be megabytes long.
+/// Most orders that wait for a trial: connect, start and abort. Further orders are dropped: they
+/// are out of turn, and each may be megabytes long.
 const ORDERS: usize = 3;
-/// Trials that may be ending by themselves while others are carried out.
+/// Most abandoned trials that may still be ending while another one runs.
 const LEFTOVERS: usize = 4;
 
-/// A trial under way on its own thread.
+/// Trial that runs on its own thread.
 struct Running {
     trial: TrialId,
     commands: SyncSender<Command>,
@@ -334,8 +252,7 @@ impl Running {
     ) -> std::io::Result<Self> {
         let left = shared.leftovers().iter().filter(|thread| !thread.is_finished()).count();
         if left >= LEFTOVERS {
-            let why =
-                format!("{left} earlier trials were given up and still end; try again in a minute");
+            let why = format!("{left} aborted trials have not ended yet; try again in a minute");
             return Err(std::io::Error::other(why));
         }
         let trial = prepare.trial;
@@ -347,14 +264,13 @@ impl Running {
         Ok(Self { trial, commands, thread })
     }
 
-    /// Gives an order; a trial that has ended already takes none, nor does one for which [`ORDERS`]
-    /// wait.
+    /// Queues an order. Drops it if the trial has ended or [`ORDERS`] are waiting.
     fn order(&self, command: Command) {
         let _refused = self.commands.try_send(command);
     }
 
-    /// Ends it. A trial that waits for its other end or fills a disk hears that late: it is left to
-    /// end by itself, and the agent goes on without it.
+    /// Ends the trial. One that waits for its other end or fills a disk notices late: it ends by
+    /// itself, and the agent goes on without it.
     fn abort(self, shared: &Shared) {
         self.order(Command::Abort);
         let until = Instant::now() + ABORT_PATIENCE;
@@ -369,7 +285,7 @@ impl Running {
     }
 }
 
-/// Hears and answers until the session ends; says why it did.
+/// Receives and answers messages until the session ends. Returns the reason.
 fn converse(
     reader: FrameReader,
     channel: Channel,
@@ -380,14 +296,15 @@ fn converse(
         if let Heard::Message(message, at, _) = &heard
             && let Message::Ping { n, sent_ns } = **message
         {
-            // Answered here: every further hop would widen the uncertainty of the clock offset.
+            // The answer leaves from this thread: every further hop would widen the uncertainty
+            // of the clock offset.
             outbox.offer(Message::Pong { n, clock_ns: at.0, sent_ns, answered_ns: 0 });
         }
         inputs.send(heard).is_ok()
     });
     let link = match link {
         Ok(link) => link,
-        Err(error) => return format!("no thread for the session: {error}"),
+        Err(error) => return format!("cannot start a thread for the session: {error}"),
     };
     let why = follow(&heard, &link.outbox);
     link.finish();
@@ -433,8 +350,8 @@ fn follow(
                     running.order(Command::Abort);
                 }
             }
-            // Orders for a trial that is not under way, pings (answered where they were heard), and
-            // what newer conductors may say.
+            // Orders for a trial that is not running, pings (the hearing thread has answered
+            // them), and messages of newer conductors.
             _ => {}
         }
     }
@@ -445,7 +362,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_that_a_trial_has_no_time_for_are_not_kept() {
+    fn orders_beyond_the_queue_of_a_trial_are_dropped() {
         let (commands, orders) = sync_channel(ORDERS);
         let running = Running { trial: TrialId(1), commands, thread: thread::spawn(|| ()) };
         for _ in 0..1_000 {
@@ -453,6 +370,6 @@ mod tests {
         }
         assert_eq!(orders.try_iter().count(), ORDERS);
         running.order(Command::Abort);
-        assert!(matches!(orders.try_recv(), Ok(Command::Abort)), "one that has time again is told");
+        assert!(matches!(orders.try_recv(), Ok(Command::Abort)), "there is room again");
     }
 }

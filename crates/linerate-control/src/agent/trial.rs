@@ -1,10 +1,10 @@
-//! One trial at the agent's end, on a thread of its own: listen, connect, run the engines, hand on
-//! what they count.
+//! One trial at the agent's end, on its own thread: listens, connects, runs the engines and sends
+//! their counts.
 //!
-//! Times in what is handed on count from the trial's start barrier, the start of its measured jobs.
-//! A background job that starts earlier has an engine whose clock starts earlier; what it counts
-//! before the barrier has no place on the trial's time axis and is left out of the intervals, but
-//! not out of its flows' totals.
+//! Times in these messages count from the trial's start barrier, the start of its measured jobs. A
+//! background job that starts earlier has an engine whose clock starts earlier. Its counts before
+//! the barrier have no place on the trial's time axis: they are missing in the intervals, but
+//! included in the totals of its flows.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -27,43 +27,43 @@ use crate::clock::monotonic;
 use crate::link::Outbox;
 use crate::wire::{JobOffer, Message, Prepare, PreparedJob};
 
-/// What the session tells the trial.
+/// Order of the session to the trial.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// Connect to these, accept what you listen for.
+    /// Connect to these offers, and accept connections of the listeners.
     Connect(Vec<JobOffer>),
-    /// The start barrier on our monotonic clock, ns.
+    /// Start at this time of this host's monotonic clock, ns.
     StartAt(u64),
-    /// End now.
+    /// End at once.
     Abort,
 }
 
-/// Why a trial ended before its time.
+/// Reason of an early end.
 enum Cut {
-    /// It was asked for.
+    /// The conductor aborted the trial.
     Aborted,
-    /// It could not be carried out.
+    /// The trial failed.
     Failed(String),
 }
 
-/// How often what workers counted is handed on.
+/// Interval at which workers' counts are sent.
 const STREAM_PERIOD: Nanos = Nanos::from_secs(1);
-/// How often the engines are looked at when they should be ending.
+/// Interval at which engines are checked when their end is due.
 const ENDING_PERIOD: Nanos = Nanos::from_millis(10);
-/// How long after the end of the drain an engine may take; a worker's step is bounded by some
-/// milliseconds.
+/// Time that an engine may take beyond the end of the drain. A worker's step takes some
+/// milliseconds at most.
 const OVERTIME: Nanos = Nanos::from_secs(5);
-/// How long a conductor may leave a prepared trial without an order. Heartbeats tell of its death
-/// long before.
+/// Longest time between two orders of a conductor. A dead conductor is noticed much earlier, by
+/// its missing heartbeats.
 const ORDER_PATIENCE: Duration = Duration::from_secs(300);
-/// Longest patience a conductor may ask for.
+/// Longest patience that a conductor may request.
 const MAX_PATIENCE: Duration = Duration::from_secs(60);
-/// Jobs of a trial at most: each has threads of its own, and no plan comes near.
+/// Most jobs of a trial. Each has its own threads, and no plan comes near this number.
 const MOST_JOBS: usize = 256;
-/// A barrier missed by less is a late timer, not a disturbance, ns.
+/// Smallest delay of the barrier that is an incident, ns. Timers are late by less.
 const LATE_NS: u64 = 1_000_000;
 
-/// Carries out a trial and says so at the end, whatever happens in it.
+/// Carries out a trial. Sends `Done` at the end, whatever happens in it.
 pub(super) fn run(
     shared: &Shared,
     disks: &Disks,
@@ -77,15 +77,13 @@ pub(super) fn run(
         Ok(Ok(started)) => (started, None),
         Ok(Err(Cut::Aborted)) => (Vec::new(), None),
         Ok(Err(Cut::Failed(why))) => (Vec::new(), Some(why)),
-        Err(panic) => {
-            (Vec::new(), Some(format!("carry out the trial: panic: {}", panic_text(&*panic))))
-        }
+        Err(panic) => (Vec::new(), Some(format!("run the trial: panic: {}", panic_text(&*panic)))),
     };
     let turned_away = shared.rejected.load(Ordering::Relaxed) - rejected;
     if turned_away > 0 {
         trial.incident(
             IncidentKind::Rejected,
-            format!("{turned_away} connections to the control port were turned away"),
+            format!("the control port refused {turned_away} connections"),
         );
     }
     outbox.send(Message::Done { trial: prepare.trial, started_ns, failed });
@@ -99,11 +97,11 @@ struct Trial<'a> {
     outbox: &'a Outbox,
 }
 
-/// One end of a job with its engine.
+/// End of a job with its engine.
 struct RunningJob<'a> {
     job: &'a PreparedJob,
     engine: Engine,
-    /// How much earlier than the barrier its engine started.
+    /// Time from the start of its engine to the barrier.
     lead: Nanos,
 }
 
@@ -122,8 +120,7 @@ impl Trial<'_> {
             other => return Err(out_of_turn(&other)),
         };
         let workers = self.open(&workloads, listeners, &offers)?;
-        // The samplers read before the barrier, so that their first reading is the state before the
-        // load.
+        // Samplers start before the barrier: their first reading is the state without load.
         let sampling = Sampling::start(
             &self.scope(),
             Nanos::from_millis(self.prepare.sample_period_ms.max(1)),
@@ -140,8 +137,7 @@ impl Trial<'_> {
         let result = self.finish(running, cut.is_err());
         if let Some(limit) = limit.filter(|limit| limit.has_waited()) {
             let message = format!(
-                "the load waited for this host's policy, which lets one trial send at most {} \
-                    (`rate`): that is the limit of what was measured",
+                "this host's policy limited the result: one trial may send at most {} (`rate`)",
                 limit.rate()
             );
             self.incident(IncidentKind::NotGranted, message);
@@ -149,7 +145,7 @@ impl Trial<'_> {
         for change in links.changes() {
             self.incident(IncidentKind::Environment, change);
         }
-        // The drain is over: one last reading, then everything read goes out.
+        // After the drain: one last reading, then all readings are sent.
         self.say(Message::Samples {
             trial: self.prepare.trial,
             block: Box::new(sampling.stop(barrier)),
@@ -161,7 +157,7 @@ impl Trial<'_> {
         let n_jobs = self.prepare.jobs.len();
         if n_jobs > MOST_JOBS {
             return Err(Cut::Failed(format!(
-                "prepare the trial: it has {n_jobs} jobs at this end, at most {MOST_JOBS} are taken"
+                "prepare the trial: it has {n_jobs} jobs at this end, more than {MOST_JOBS}"
             )));
         }
         let find = |job: &PreparedJob| {
@@ -186,8 +182,8 @@ impl Trial<'_> {
         self.prepare.jobs.iter().map(find).collect()
     }
 
-    /// Refuses a trial that needs more memory than a conductor may have of this host, before any of
-    /// it is allocated.
+    /// Refuses a trial that needs more memory than a conductor may use, before anything is
+    /// allocated.
     fn afford(&self, workloads: &[&'static dyn Workload]) -> Result<(), Cut> {
         let jobs = self.prepare.jobs.iter().zip(workloads);
         let needed = jobs
@@ -201,10 +197,8 @@ impl Trial<'_> {
         match limit {
             Some(limit) if needed > limit => Err(Cut::Failed(format!(
                 "prepare the trial: it needs up to {} of memory at this end, and a conductor may \
-                    have {} of it here. Ask \
-                 for fewer workers or streams, or a smaller depth or buffer. The host's owner can \
-                 permit more with \
-                 `memory` in its policy",
+                    use {} here. Use fewer workers or streams, or a smaller depth or buffer. The \
+                    host's owner can permit more with `memory` in its policy.",
                 Bytes(needed),
                 Bytes(limit)
             ))),
@@ -234,7 +228,7 @@ impl Trial<'_> {
         let ends = || self.prepare.jobs.iter().map(|job| &job.local);
         let mut devices: BTreeSet<String> = ends().filter_map(|end| end.device.clone()).collect();
         devices.extend(ends().flat_map(|end| end.branches.iter().cloned()));
-        // Where no endpoint names an interface, all are read.
+        // If no endpoint names an interface, all interfaces are read.
         if !devices.is_empty() {
             devices.extend(self.prepare.legs.iter().cloned());
         }
@@ -246,7 +240,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Binds every passive end, and says where.
+    /// Binds every passive end, and sends its addresses.
     fn listen(
         &self,
         workloads: &[&'static dyn Workload],
@@ -267,7 +261,7 @@ impl Trial<'_> {
         Ok(listeners)
     }
 
-    /// Connects every active end while every passive end accepts, each on a thread of its own.
+    /// Connects every active end while every passive end accepts, each on its own thread.
     fn open(
         &self,
         workloads: &[&'static dyn Workload],
@@ -322,7 +316,7 @@ impl Trial<'_> {
                 Err(Cut::Aborted) => return Err(Cut::Aborted),
             }
         }
-        // Every end's reason: one often explains the other.
+        // All reasons are reported: the one at one end often explains that at the other.
         if failures.is_empty() { Ok(workers) } else { Err(Cut::Failed(failures.join("; "))) }
     }
 
@@ -345,7 +339,7 @@ impl Trial<'_> {
         let late = monotonic().since(earliest).0;
         if late > LATE_NS {
             let message = format!(
-                "the start barrier had passed {:.1} ms before the workers were ready",
+                "the workers were ready {:.1} ms after the start barrier",
                 late as f64 / 1e6
             );
             self.incident(IncidentKind::Clock, message);
@@ -353,7 +347,7 @@ impl Trial<'_> {
         running
     }
 
-    /// Hands on what is counted, about once a second, until every engine has ended.
+    /// Sends the counts about once a second, until every engine has ended.
     fn stream(&self, running: &mut [RunningJob<'_>], barrier: Nanos) -> Result<(), Cut> {
         let end = barrier + self.prepare.phases.loaded() + self.prepare.phases.drain;
         let mut next = barrier + STREAM_PERIOD;
@@ -363,9 +357,7 @@ impl Trial<'_> {
                 return Ok(());
             }
             if now > end + OVERTIME {
-                return Err(Cut::Failed(
-                    "end the load: a worker did not come to its end in time".into(),
-                ));
+                return Err(Cut::Failed("end the load: a worker did not stop in time".into()));
             }
             let until = if now >= end { now + ENDING_PERIOD } else { next.min(end) };
             match self.orders.recv_timeout(until.since(now).into()) {
@@ -385,7 +377,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Ends the engines and hands on what is left.
+    /// Ends the engines and sends the remaining counts.
     fn finish(&self, running: Vec<RunningJob<'_>>, early: bool) -> Result<Vec<u64>, Cut> {
         if early {
             running.iter().for_each(|job| job.engine.stop());
@@ -394,8 +386,8 @@ impl Trial<'_> {
         let mut stopped = Ok(());
         for RunningJob { job, engine, lead } in running {
             if !ends(&engine) {
-                // Its thread cannot be ended from outside. It is left behind, so that the agent
-                // goes on.
+                // No thread can be ended from outside. It is left behind, so that the agent goes
+                // on.
                 std::mem::forget(engine);
                 stopped = Err(Cut::Failed(format!(
                     "end job {} ({}): a worker is stuck",
@@ -446,7 +438,7 @@ impl Trial<'_> {
 
     fn incident(&self, kind: IncidentKind, message: String) {
         let incident = Incident { host: String::new(), kind, message };
-        // If the conductor is gone, nobody is left to be told.
+        // Without a conductor nobody receives this.
         let _ = self.say(Message::Incident { trial: Some(self.prepare.trial), incident });
     }
 
@@ -465,7 +457,7 @@ impl Trial<'_> {
     }
 }
 
-/// Waits until every worker of `engine` has ended, at most [`OVERTIME`].
+/// Waits until every worker of `engine` has ended, at most [`OVERTIME`]. Returns whether all have.
 fn ends(engine: &Engine) -> bool {
     let until = monotonic() + OVERTIME;
     while !engine.finished() {
@@ -477,8 +469,8 @@ fn ends(engine: &Engine) -> bool {
     true
 }
 
-/// The phases of one end of a job on this host's clock, and how much earlier than the barrier it
-/// starts.
+/// Returns the phases of one end of a job on this host's clock, and the time from its start to the
+/// barrier.
 fn timeline(phases: &Phases, job: &PreparedJob, barrier: Nanos) -> (Timeline, Nanos) {
     let end = barrier + phases.loaded();
     let start_ns = job.background.map_or(0, |background| background.start_ns);
@@ -500,8 +492,8 @@ fn timeline(phases: &Phases, job: &PreparedJob, barrier: Nanos) -> (Timeline, Na
     )
 }
 
-/// Moves intervals counted from `lead` before the barrier onto the barrier's time axis; earlier
-/// ones have no place on it.
+/// Converts intervals that count from `lead` before the barrier to times after the barrier. Drops
+/// those before it.
 fn rebase(intervals: Vec<Interval>, lead: Nanos) -> Vec<Interval> {
     let on_axis = |mut interval: Interval| {
         if interval.start < lead {
@@ -531,7 +523,7 @@ fn out_of_turn(command: &Command) -> Cut {
         Command::StartAt(_) => "start",
         Command::Abort => return Cut::Aborted,
     };
-    Cut::Failed(format!("follow the conductor: the order to {name} came out of turn"))
+    Cut::Failed(format!("follow the conductor: the order to {name} came in the wrong phase"))
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
@@ -597,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_before_the_barrier_have_no_place_on_the_axis_and_later_ones_count_from_it() {
+    fn intervals_before_the_barrier_are_dropped_and_later_ones_count_from_it() {
         let interval =
             |start, end| Interval { start: Nanos(start), end: Nanos(end), ..Interval::default() };
         let rebased = rebase(vec![interval(0, 10), interval(25, 35), interval(30, 40)], Nanos(30));

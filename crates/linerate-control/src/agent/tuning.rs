@@ -1,13 +1,14 @@
-//! Changing settings of this host: with consent, written down before it is done, and put back.
+//! Changes of this host's settings: made with consent only, written to a journal first, and put
+//! back.
 //!
-//! Consent is what the agent was started with ([`Consent`]). Before anything is changed, the old
-//! value is in the journal on disk, so that whoever comes after an agent that was killed can put it
-//! back ([`restore`]): its supervisor at once, or else the next agent. A value is put back only
-//! where it is still what was written: what somebody else has set since is left alone and told.
+//! Consent is given when the agent is started ([`Consent`]). The old value is in the journal on
+//! disk before anything is changed. If the agent is killed, its supervisor puts the value back at
+//! once, or else the next agent does ([`restore`]). A value is put back only if it is still the one
+//! that was written. A value that another program has set since is reported and left alone.
 //!
-//! The journal is one file for each network namespace, locked while its owner lives: lines of JSON,
-//! one a change, appended and synced before the change is made. A line that is cut short belongs to
-//! a change that was never made.
+//! There is one journal for each network namespace, locked while its owner lives. It has one line
+//! of JSON for each change, appended and synced before the change is made. An incomplete line
+//! belongs to a change that was never made.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,60 +27,60 @@ use crate::wire::{Setting, SettingState, TuneRequest};
 mod journal;
 mod supervisor;
 
-/// The kernel parameters that may be changed.
+/// Kernel parameters that may be changed.
 const SYSCTLS: [&str; 3] =
     ["net.ipv4.tcp_congestion_control", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"];
-/// The word that stands for what holds for the whole host.
+/// Word of `--allow-tune` for settings of the whole host.
 const HOST: &str = "host";
-/// Where journals are unless told otherwise: gone after a reboot, as the settings are.
+/// Default folder of journals. It is empty after a reboot, which undoes the settings too.
 const JOURNALS: &str = "/run/linerate";
-/// An agent that was killed may be seen no more and have a thread that holds the lock: until that
+/// Longest wait for the lock of an agent that was killed: its last thread holds the lock until it
 /// has had a CPU to end on.
 const DYING: Duration = Duration::from_secs(1);
 
-/// What an agent may change on its host.
+/// Settings that an agent may change on its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consent {
     /// Devices whose routes may be given a window.
     pub devices: Vec<String>,
-    /// Whether kernel parameters, which hold for the whole host, and the CPU quota of the agent's
-    /// control group may be changed too.
+    /// Permission to change kernel parameters, which affect the whole host, and the CPU quota of
+    /// the agent's control group.
     pub host_wide: HostWide,
-    /// Whether changes may be made to stay after the session.
+    /// Permission to make changes stay after the session.
     pub keeping: Keeping,
     /// Folder of the journals.
     pub journals: PathBuf,
-    /// The command line of a program that puts back what a journal there tells ([`restore`]) when
-    /// its standard input ends: started before the first change, so that settings come back
-    /// although the agent is killed. Without one, the next agent puts them back.
+    /// Command line of the supervisor: a program that puts back the changes in the journals
+    /// ([`restore`]) when its standard input ends. It is started before the first change. Without
+    /// one, the next agent puts back the changes of an agent that was killed.
     pub supervisor: Option<Vec<OsString>>,
 }
 
-/// Whether a conductor may let its changes stay when it leaves.
+/// Permission to make changes stay when the conductor leaves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Keeping {
-    /// It may.
+    /// Granted.
     #[default]
     Allowed,
-    /// It may not: this policy file does not say so.
+    /// Not granted by the policy.
     Refused {
-        /// The file.
+        /// The file of the policy.
         policy: String,
     },
 }
 
-/// Whether settings that hold for a whole host may be changed.
+/// Permission to change settings that affect a whole host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostWide {
-    /// They may not.
+    /// Not granted.
     #[default]
     Refused,
-    /// They may.
+    /// Granted.
     Allowed,
 }
 
 impl Consent {
-    /// To what these words name: devices, and [`HOST`].
+    /// Creates the consent of `--allow-tune`: names of devices, and the word `host`.
     #[must_use]
     pub fn to(words: &[String]) -> Self {
         let host_wide = if words.iter().any(|word| word == HOST) {
@@ -104,17 +105,17 @@ impl Default for Consent {
     }
 }
 
-/// A change as the journal keeps it.
+/// Change of a setting, as the journal keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Change {
-    /// At a place of [`cgroup`].
+    /// CPU quota at a place of [`cgroup`].
     Quota {
         place: String,
         before: String,
         after: String,
     },
-    /// Both as the kernel's route messages, hexadecimal.
+    /// Route; both values are route messages of the kernel, hexadecimal.
     Route {
         device: String,
         before: String,
@@ -125,7 +126,7 @@ enum Change {
         before: String,
         after: String,
     },
-    /// At one place of an interface.
+    /// Steering at one place of an interface.
     Steering {
         device: String,
         place: String,
@@ -134,18 +135,19 @@ enum Change {
     },
 }
 
-/// What has been changed and not been put back.
+/// Changes that have been made and not put back.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     made: Vec<Change>,
     journal: Option<Journal>,
     supervisor: Option<Supervisor>,
-    /// Set when the agent ends: nothing is changed after that.
+    /// Set when the agent ends. No change is made after that.
     closed: bool,
 }
 
 impl Changes {
-    /// Does what a conductor asks for; the settings it named as they are then.
+    /// Carries out a conductor's request. Returns the requested settings with their values
+    /// afterwards.
     pub(crate) fn handle(
         &mut self,
         request: TuneRequest,
@@ -169,8 +171,8 @@ impl Changes {
             TuneRequest::Keep => {
                 if let Keeping::Refused { policy } = &consent.keeping {
                     return Err(format!(
-                        "let changes of this host stay: its policy does not permit it; its owner \
-                            can, with `keep = true` in {policy}"
+                        "keep changes of this host: its policy does not permit it; its owner can, \
+                            with `keep = true` in {policy}"
                     ));
                 }
                 self.made.clear();
@@ -180,12 +182,12 @@ impl Changes {
         }
     }
 
-    /// Puts everything back; what could not be, a sentence each.
+    /// Puts every change back. Returns a sentence for each that could not be.
     pub(crate) fn put_back(&mut self) -> Vec<String> {
         self.undo(0)
     }
 
-    /// Puts everything back, for good.
+    /// Puts every change back, and refuses further ones.
     pub(crate) fn close(&mut self) -> Vec<String> {
         self.closed = true;
         self.undo(0)
@@ -206,14 +208,14 @@ impl Changes {
             if let Some(journal) = &mut self.journal {
                 journal.append(&change)?;
             }
-            // Noted first: a change that fails half-way is put back too.
+            // Listed before it is made: a change that fails halfway is put back too.
             self.made.push(change.clone());
             change.make().map_err(|error| error.to_string())?;
         }
         Ok(())
     }
 
-    /// Undoes the changes from the `keep`-th on, the last first.
+    /// Undoes all changes but the first `keep`, the last one first.
     fn undo(&mut self, keep: usize) -> Vec<String> {
         let mut left = Vec::new();
         while self.made.len() > keep {
@@ -227,12 +229,12 @@ impl Changes {
         left
     }
 
-    /// Nothing is changed any more: the journal goes.
+    /// Removes the journal, when no change is left.
     fn forget(&mut self) {
         if let Some(journal) = self.journal.take() {
             journal.remove();
         }
-        // It finds nothing to put back.
+        // The supervisor ends here, and finds nothing to put back.
         self.supervisor = None;
     }
 }
@@ -243,16 +245,16 @@ impl Drop for Changes {
     }
 }
 
-/// What was done about a change found in the journal.
+/// Result for a change that was found in the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Restored {
-    /// It was put back; what.
+    /// The change was put back; its description.
     PutBack(String),
-    /// It had not been made, or was put back before.
+    /// The change had not been made, or had been put back before.
     Untouched,
-    /// It is gone, or somebody else has set it since: there is nothing to put back.
+    /// The object is gone, or another program has set it since; the reason.
     Left(String),
-    /// It could not be put back; why.
+    /// The change could not be put back; the reason.
     Failed(String),
 }
 
@@ -265,11 +267,11 @@ impl Restored {
     }
 }
 
-/// Puts back what an agent that was killed in this network namespace has left changed. Nothing if
-/// there is no such journal, or its agent still runs.
+/// Puts back the changes of an agent that was killed in this network namespace. Does nothing if
+/// there is no journal, or if its agent still runs.
 ///
 /// # Errors
-/// If the journal cannot be read, or somebody else may have written it.
+/// If the journal cannot be read, or another user may have written it.
 pub fn restore(journals: &Path) -> Result<Vec<Restored>, String> {
     let path = journal_path(journals)?;
     if !path.exists() {
@@ -283,43 +285,43 @@ pub fn restore(journals: &Path) -> Result<Vec<Restored>, String> {
     Ok(restored)
 }
 
+/// Checks the consent to change `setting`.
+///
+/// # Errors
+/// If there is none; the text names the option that gives it.
 fn allowed(setting: &Setting, consent: &Consent) -> Result<(), String> {
     match setting {
         Setting::CpuQuota { .. } if consent.host_wide == HostWide::Refused => Err(
-            "set cpu_quota: it holds for all that is in the agent's control group, and this agent \
-                was not told that it may (start it with \
-             --allow-tune host)"
+            "set cpu_quota: it affects everything in the agent's control group, and this agent may \
+                not change it (start it with --allow-tune host)"
                 .into(),
         ),
         Setting::RouteWindow { device, .. } if consent.devices.contains(device) => Ok(()),
         Setting::RouteWindow { device, .. } => Err(format!(
-            "change a route of {device}: this agent was not told that it may (start it with \
-                --allow-tune {device})"
+            "change a route of {device}: this agent may not (start it with --allow-tune {device})"
         )),
         Setting::Steering { device, .. } if consent.devices.contains(device) => Ok(()),
         Setting::Steering { device, name, .. } if device.is_empty() => Err(format!(
-            "set {name}: the endpoint names no interface (give it a `device` in the \
+            "set {name}: the endpoint names no interface (set `device` of the endpoint in the \
                 testbed)"
         )),
         Setting::Steering { device, name, .. } => Err(format!(
-            "set {name} of {device}: this agent was not told that it may (start it with \
-                --allow-tune {device})"
+            "set {name} of {device}: this agent may not (start it with --allow-tune {device})"
         )),
         Setting::Sysctl { name, .. } if !SYSCTLS.contains(&name.as_str()) => {
-            Err(format!("set sysctl {name}: only {} are ever changed", SYSCTLS.join(", ")))
+            Err(format!("set sysctl {name}: an agent only changes {}", SYSCTLS.join(", ")))
         }
         Setting::Sysctl { name, .. } if consent.host_wide == HostWide::Refused => Err(format!(
-            "set sysctl {name}: it holds for the whole host, and this agent was not told that it \
-                may (start it with \
-             --allow-tune host)"
+            "set sysctl {name}: it affects the whole host, and this agent may not change it (start \
+                it with --allow-tune host)"
         )),
         Setting::CpuQuota { .. } | Setting::Sysctl { .. } => Ok(()),
     }
 }
 
-/// In place of a share of a CPU: as much as there is.
+/// Value of a CPU quota: no limit.
 const NO_QUOTA: &str = "none";
-/// In place of a mask of CPUs: all that this process may run on.
+/// Value of a mask of CPUs: all CPUs that this process may run on.
 const ALL: &str = "all";
 
 fn device_index(socket: &mut RouteSocket, wanted: &str) -> Result<Option<u32>, SysError> {
@@ -342,41 +344,42 @@ fn device_name(socket: &mut RouteSocket, wanted: Option<u32>) -> Result<String, 
     Ok(name.unwrap_or_default())
 }
 
-/// The places of `name` at `device`, if sysfs shows the interface of that name of this network
-/// namespace.
+/// Returns the places of `name` at `device`, if sysfs shows this network namespace. Otherwise it
+/// would be another interface of the same name.
 fn steering_places(device: &str, name: &str) -> Result<Vec<String>, String> {
-    let told = |error: SysError| error.to_string();
-    let shown = steering::index(device).map_err(told)?;
+    let shown = steering::index(device).map_err(text)?;
     let own = RouteSocket::open()
         .and_then(|mut socket| device_index(&mut socket, device))
-        .map_err(told)?;
+        .map_err(text)?;
     if own != Some(shown) {
         return Err(format!(
-            "set {name} of {device}: sysfs shows another network namespace (start the agent by `ip \
-                netns exec`)"
+            "set {name} of {device}: sysfs shows another network namespace (start the agent with \
+                `ip netns exec`)"
         ));
     }
-    steering::places(device, name).map_err(told)
+    steering::places(device, name).map_err(text)
 }
 
-/// The changes that make `setting` so, from what is there now.
+fn text(error: SysError) -> String {
+    error.to_string()
+}
+
+/// Returns the changes that lead from the present state to `setting`.
 fn plan(setting: &Setting) -> Result<Vec<Change>, String> {
     match setting {
         Setting::CpuQuota { value } => {
-            let told = |error: SysError| error.to_string();
-            let place = cgroup::place().map_err(told)?;
+            let place = cgroup::place().map_err(text)?;
             let (before, period_us) =
-                (cgroup::read(&place).map_err(told)?, cgroup::period_us(&place).map_err(told)?);
+                (cgroup::read(&place).map_err(text)?, cgroup::period_us(&place).map_err(text)?);
             let after = quota(value, &before, period_us)?;
             Ok(vec![Change::Quota { place, before, after }])
         }
         Setting::RouteWindow { destination, device, window, initial } => {
-            let told = |error: SysError| error.to_string();
-            let mut socket = RouteSocket::open().map_err(told)?;
-            let before = socket.route_to(*destination).map_err(told)?;
-            let index = device_index(&mut socket, device).map_err(told)?;
+            let mut socket = RouteSocket::open().map_err(text)?;
+            let before = socket.route_to(*destination).map_err(text)?;
+            let index = device_index(&mut socket, device).map_err(text)?;
             if index.is_none() || before.device() != index {
-                let leads = device_name(&mut socket, before.device()).map_err(told)?;
+                let leads = device_name(&mut socket, before.device()).map_err(text)?;
                 return Err(format!(
                     "change the route to {destination}: it leads out of {leads}, not of {device}"
                 ));
@@ -386,23 +389,21 @@ fn plan(setting: &Setting) -> Result<Vec<Change>, String> {
             Ok(vec![Change::Route { device: device.clone(), before, after }])
         }
         Setting::Sysctl { name, value } => {
-            let before = sysctl::read(name).map_err(|error| error.to_string())?;
+            let before = sysctl::read(name).map_err(text)?;
             Ok(vec![Change::Sysctl { name: name.clone(), before, after: value.clone() }])
         }
         Setting::Steering { device, name, value } => {
             let value = match value.as_str() {
-                ALL if steering::is_of_cpus(name) => {
-                    steering::mask(&cpu::allowed().map_err(|error| error.to_string())?)
-                }
+                ALL if steering::is_of_cpus(name) => steering::mask(&cpu::allowed().map_err(text)?),
                 mask if steering::is_mask(mask) => steering::plain(mask),
                 _ => {
                     return Err(format!(
-                        "set {name} of {device}: `{value}` is no hexadecimal mask"
+                        "set {name} of {device}: `{value}` is not a hexadecimal mask"
                     ));
                 }
             };
             let change = |place: String| {
-                let before = steering::read(device, &place).map_err(|error| error.to_string())?;
+                let before = steering::read(device, &place).map_err(text)?;
                 Ok(Change::Steering { device: device.clone(), place, before, after: value.clone() })
             };
             steering_places(device, name)?.into_iter().map(change).collect()
@@ -410,7 +411,7 @@ fn plan(setting: &Setting) -> Result<Vec<Change>, String> {
     }
 }
 
-/// The quota that `value` asks for where `before` is in force, both as [`cgroup`] takes them.
+/// Returns the quota for `value` if `before` is in force, both in the notation of [`cgroup`].
 fn quota(value: &str, before: &str, period_us: u64) -> Result<String, String> {
     let wrong = |why: &str| format!("set cpu_quota to {value}: {why}");
     let micros = |micros: f64| format!("{micros:.0}");
@@ -419,7 +420,7 @@ fn quota(value: &str, before: &str, period_us: u64) -> Result<String, String> {
     }
     if let Some(factor) = value.strip_prefix('x') {
         let factor = factor.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor > 0.0);
-        let factor = factor.ok_or_else(|| wrong("behind the x stands no number above 0"))?;
+        let factor = factor.ok_or_else(|| wrong("the x needs a number above 0 behind it"))?;
         let present = before.parse::<f64>();
         let present = present.map_err(|_| {
             wrong("the agent's control group has no CPU quota: there is nothing to raise")
@@ -433,7 +434,7 @@ fn quota(value: &str, before: &str, period_us: u64) -> Result<String, String> {
     Ok(micros(share.0 * period_us as f64))
 }
 
-/// `settings` with the values they have now.
+/// Returns `settings` with their present values.
 fn states(settings: &[Setting], consent: &Consent) -> Result<Vec<SettingState>, String> {
     let state = |setting| {
         let (setting, spelled) = present(setting)?;
@@ -443,14 +444,13 @@ fn states(settings: &[Setting], consent: &Consent) -> Result<Vec<SettingState>, 
     settings.iter().map(state).collect()
 }
 
-/// `setting` with the value it has now, and how it is spelled.
+/// Returns `setting` with its present value, and its name for people.
 fn present(setting: &Setting) -> Result<(Setting, String), String> {
-    let told = |error: SysError| error.to_string();
     match setting {
         Setting::CpuQuota { .. } => {
-            let place = cgroup::place().map_err(told)?;
+            let place = cgroup::place().map_err(text)?;
             let (quota, period_us) =
-                (cgroup::read(&place).map_err(told)?, cgroup::period_us(&place).map_err(told)?);
+                (cgroup::read(&place).map_err(text)?, cgroup::period_us(&place).map_err(text)?);
             let share =
                 quota.parse::<f64>().map(|quota| Ratio(quota / period_us as f64).to_string());
             let setting =
@@ -458,9 +458,9 @@ fn present(setting: &Setting) -> Result<(Setting, String), String> {
             Ok((setting, format!("CPU quota {place}")))
         }
         Setting::RouteWindow { destination, .. } => {
-            let mut socket = RouteSocket::open().map_err(told)?;
-            let route = socket.route_to(*destination).map_err(told)?;
-            let device = device_name(&mut socket, route.device()).map_err(told)?;
+            let mut socket = RouteSocket::open().map_err(text)?;
+            let route = socket.route_to(*destination).map_err(text)?;
+            let device = device_name(&mut socket, route.device()).map_err(text)?;
             let spelled = route.spelled(&device);
             let (window, initial) = (route.window(), route.initial_window());
             let setting =
@@ -469,14 +469,17 @@ fn present(setting: &Setting) -> Result<(Setting, String), String> {
         }
         Setting::Sysctl { name, .. } => {
             if !SYSCTLS.contains(&name.as_str()) {
-                return Err(format!("read sysctl {name}: only {} are told", SYSCTLS.join(", ")));
+                return Err(format!(
+                    "read sysctl {name}: an agent only reads {}",
+                    SYSCTLS.join(", ")
+                ));
             }
             let setting =
-                Setting::Sysctl { name: name.clone(), value: sysctl::read(name).map_err(told)? };
+                Setting::Sysctl { name: name.clone(), value: sysctl::read(name).map_err(text)? };
             Ok((setting, name.clone()))
         }
         Setting::Steering { device, name, .. } => {
-            let read = |place: &String| steering::read(device, place).map_err(told);
+            let read = |place: &String| steering::read(device, place).map_err(text);
             let mut values: Vec<String> =
                 steering_places(device, name)?.iter().map(read).collect::<Result<_, _>>()?;
             values.dedup();
@@ -500,7 +503,7 @@ impl Change {
         }
     }
 
-    /// Puts back what was there, if what is there now is what we wrote.
+    /// Puts the old value back, if the present one is the one that was written.
     fn undo(&self) -> Restored {
         let result = match self {
             Self::Quota { place, before, after } => cgroup::read(place).and_then(|now| {
@@ -510,8 +513,8 @@ impl Change {
             }),
             Self::Sysctl { name, .. } if !SYSCTLS.contains(&name.as_str()) => {
                 return Restored::Failed(format!(
-                    "put back sysctl {name}: no agent changes it, somebody else has written the \
-                        journal"
+                    "put back sysctl {name}: no agent changes it, so another program has written \
+                        the journal"
                 ));
             }
             Self::Sysctl { name, before, after } => sysctl::read(name).and_then(|now| {
@@ -529,7 +532,7 @@ impl Change {
     }
 }
 
-/// By `write`, if what is there `now` is what was written.
+/// Puts the value `before` back by `write`, if the value `now` is the one that was written.
 fn put_back(
     what: String,
     [before, after, now]: [&str; 3],
@@ -541,7 +544,7 @@ fn put_back(
         write()?;
         Restored::PutBack(format!("{what} = {before}"))
     } else {
-        Restored::Left(format!("put back {what}: somebody else has set it to {now} since"))
+        Restored::Left(format!("put back {what}: another program has set it to {now} since"))
     })
 }
 
@@ -575,7 +578,7 @@ fn put_back_route(device: &str, before: &str, after: &str) -> Result<Restored, S
             Restored::PutBack(format!("route {spelled}"))
         }
         Some(now) => Restored::Left(format!(
-            "put back route {spelled}: somebody else has given it window {} since",
+            "put back route {spelled}: another program has set its window to {} since",
             now.window()
         )),
     })
@@ -608,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_consented_to_is_refused_with_the_option_that_would_allow_it() {
+    fn a_change_without_consent_is_refused_with_the_option_that_allows_it() {
         let folder = tempfile::tempdir().unwrap();
         let consent = consent(folder.path());
         let ask = |setting| {
@@ -632,7 +635,7 @@ mod tests {
         assert_eq!(allowed(&steered("eth0"), &consent), Ok(()));
         let other = Setting::Sysctl { name: "kernel.panic".into(), value: "1".into() };
         assert!(ask(other).contains(
-            "only net.ipv4.tcp_congestion_control, net.ipv4.tcp_rmem, net.ipv4.tcp_wmem"
+            "only changes net.ipv4.tcp_congestion_control, net.ipv4.tcp_rmem, net.ipv4.tcp_wmem"
         ));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
     }
@@ -660,7 +663,7 @@ mod tests {
     }
 
     #[test]
-    fn quotas_are_shares_of_a_period_multiples_of_what_there_is_or_none() {
+    fn quotas_are_shares_of_a_period_multiples_of_the_present_one_or_none() {
         let of = |value: &str, before: &str| quota(value, before, 20_000);
         assert_eq!(of("x2", "2000"), Ok("4000".into()));
         assert_eq!(of("150 %", "max"), Ok("30000".into()));
@@ -699,7 +702,7 @@ mod tests {
         }
     }
 
-    /// A journal there, in which somebody wrote `text`; where it is.
+    /// Writes `text` to the journal in `folder`, as another program would. Returns its path.
     fn planted(folder: &Path, text: &str, mode: u32) -> PathBuf {
         let path = journal_path(folder).unwrap();
         std::fs::write(&path, text).unwrap();
@@ -720,7 +723,7 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
         assert!(
             restore(folder.path()).unwrap_err().starts_with("open journal"),
-            "a link leads anywhere"
+            "a link is not followed"
         );
         std::fs::remove_file(&path).unwrap();
         let mut journal = Journal::open(folder.path(), Duration::ZERO).unwrap().unwrap();
@@ -729,7 +732,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_tells_of_what_no_agent_changes_writes_nothing() {
+    fn a_journal_with_a_setting_that_no_agent_changes_writes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let (name, value) = ("kernel.ostype", sysctl::read("kernel.ostype").unwrap());
         let change = Change::Sysctl { name: name.into(), before: "1".into(), after: value };
@@ -739,11 +742,11 @@ mod tests {
             matches!(&restored[..], [Restored::Failed(why)] if why.contains("no agent changes it")),
             "{restored:?}"
         );
-        assert!(path.exists(), "it is kept to be looked at");
+        assert!(path.exists(), "it is kept for inspection");
     }
 
     #[test]
-    fn hexadecimal_comes_back_and_nonsense_does_not() {
+    fn hexadecimal_round_trips_and_nonsense_is_refused() {
         assert_eq!(unhex(&hex(&[0, 171, 255])), Some(vec![0, 171, 255]));
         for text in ["0", "0g", "é1", "+1"] {
             assert!(unhex(text).is_none_or(|bytes| text == "+1" && bytes == [1]), "{text}");

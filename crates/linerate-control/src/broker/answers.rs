@@ -1,4 +1,4 @@
-//! The broker's end: each request is looked up in the policy, then done.
+//! Broker: checks each request against the policy, then carries it out.
 
 use std::any::Any;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,45 +23,48 @@ use crate::Consent;
 use crate::agent::Changes;
 use crate::keys::peers_in;
 
-/// Where the kernel lists the congestion controls it has.
+/// The kernel's list of its congestion controls.
 const CONGESTION_CONTROLS: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 /// EtherType of NC-SI control packets (DSP0222).
 const NCSI: u16 = 0x88f8;
 
-/// What a broker does for its agent: what the host's owner permits.
+/// Operations that a broker carries out for its agent, as the host's owner permits them.
 #[derive(Debug)]
 pub struct Duties {
-    /// What loads may do.
+    /// Permissions of loads.
     pub permits: Permits,
-    /// What they may read and fill; absent: whatever this account may.
+    /// Limits on the files that loads read and fill. `None`: those of this account.
     pub files: Option<FileLimits>,
     /// Disks that may be written to.
     pub writable: Writable,
     /// Settings that may be changed.
     pub consent: Consent,
-    /// Memory that a trial may need, bytes; `None`: half of what is available.
+    /// Memory that a trial may need, bytes. `None`: half of the available memory.
     pub memory: Option<u64>,
     /// Folder of the keys, if there are any.
     pub keys: Option<PathBuf>,
-    /// How it learns what its host is.
+    /// Reads the facts of the host.
     pub facts: fn() -> Value,
 }
 
-/// Answers the agent at the other end of `channel` until it ends, then puts back what it has
-/// changed.
+/// Answers the agent at the other end of `channel` until it ends, then puts back all settings that
+/// were changed.
+///
+/// # Errors
+/// If the agent sends something that is not a request, or cannot be answered.
 pub fn keep(channel: OwnedFd, duties: Duties) -> Result<(), String> {
     let stream = UnixStream::from(channel);
     let targets = Targets::new(duties.writable.clone(), duties.files.clone());
-    // Whoever made the pair of sockets: the agent, before this process was split off.
+    // The kernel names the process that made the socket pair: the agent, before it was split.
     let agent = rustix::net::sockopt::socket_peercred(&stream);
     let agent =
-        agent.map_err(|error| format!("ask who the agent is: {error}"))?.pid.as_raw_nonzero().get();
+        agent.map_err(|error| format!("identify the agent: {error}"))?.pid.as_raw_nonzero().get();
     let mut work = Work { agent, duties, changes: Changes::default(), targets };
     let ended = loop {
         let (request, descriptors) = match receive::<Request>(&stream) {
             Ok(Some(received)) => received,
             Ok(None) => break Ok(()),
-            Err(error) => break Err(format!("hear the agent: {error}")),
+            Err(error) => break Err(format!("read a request of the agent: {error}")),
         };
         let done = catch_unwind(AssertUnwindSafe(|| work.answer(request, &descriptors)));
         let (answer, descriptors) = match done.unwrap_or_else(|panic| Err(panicked(&*panic))) {
@@ -89,14 +92,14 @@ fn panicked(panic: &(dyn Any + Send)) -> Refused {
 }
 
 struct Work {
-    /// Its process.
+    /// Process id of the agent.
     agent: i32,
     duties: Duties,
     changes: Changes,
     targets: Targets,
 }
 
-/// A value, and descriptors with it.
+/// Answer: a value, and descriptors.
 struct Answer(Value, Vec<OwnedFd>);
 
 impl Answer {
@@ -228,8 +231,8 @@ impl Work {
         }
     }
 
-    /// A buffer of at most what a conductor may have of memory, a congestion control that the
-    /// kernel has already.
+    /// Checks a socket option: buffers stay within the memory of a conductor, and congestion
+    /// controls are those that the kernel has loaded.
     fn permitted(&self, option: OptionText) -> Result<SocketOption, Refused> {
         let bytes = |bytes: u64| {
             let limit = self
@@ -239,7 +242,7 @@ impl Work {
             match usize::try_from(bytes) {
                 Ok(wanted) if limit.is_none_or(|limit| bytes <= limit) => Ok(wanted),
                 _ => Err(Refused::because(format!(
-                    "a buffer of {bytes} bytes is more than a conductor may have"
+                    "a buffer of {bytes} bytes is larger than the memory of a conductor"
                 ))),
             }
         };
@@ -247,7 +250,7 @@ impl Work {
             OptionText::SendBuffer(wanted) => bytes(wanted).map(SocketOption::SendBuffer),
             OptionText::ReceiveBuffer(wanted) => bytes(wanted).map(SocketOption::ReceiveBuffer),
             OptionText::BusyPoll(microseconds) => Ok(SocketOption::BusyPoll(microseconds)),
-            // The kernel would load a module of that name.
+            // For an unknown name the kernel would load a module.
             OptionText::Congestion(name) => {
                 let known = std::fs::read_to_string(CONGESTION_CONTROLS)?;
                 match known.split_whitespace().any(|known| known == name) {
@@ -262,11 +265,11 @@ impl Work {
     }
 }
 
-/// The socket a request is about, if it is one of the internet: names in the file system are not
-/// for the agent to make.
+/// Returns the socket of a request if it is an internet socket: binding a Unix socket would create
+/// a name in the file system.
 fn internet(with: &[OwnedFd]) -> Result<&OwnedFd, Refused> {
     let socket = with.first().filter(socket::is_internet);
-    socket.ok_or_else(|| Refused::because("the request is about no socket of the internet"))
+    socket.ok_or_else(|| Refused::because("the request has no internet socket"))
 }
 
 fn matches(texts: &[MatchText]) -> Result<Vec<Match>, Refused> {

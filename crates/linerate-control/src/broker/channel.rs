@@ -1,4 +1,4 @@
-//! Messages with descriptors over a pair of Unix sockets: length, JSON, and the descriptors with
+//! Messages with descriptors over a pair of Unix sockets: length, JSON, and the descriptors beside
 //! the first byte.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -16,13 +16,13 @@ use serde::de::DeserializeOwned;
 
 use super::{MESSAGE_LIMIT, MOST_DESCRIPTORS};
 
-/// Bytes of a message's length, the most significant first.
+/// Bytes of a message's length, big endian.
 const LENGTH_BYTES: usize = 4;
 
 /// Sends `message` with `descriptors`.
 ///
 /// # Errors
-/// If the other end has gone.
+/// If the other end is gone.
 pub(super) fn send(
     mut stream: &UnixStream,
     message: &impl Serialize,
@@ -42,10 +42,10 @@ pub(super) fn send(
     stream.write_all(&text)
 }
 
-/// Receives a message and its descriptors; `None` at the end.
+/// Receives a message and its descriptors. `None` at the end of the stream.
 ///
 /// # Errors
-/// If the other end says what is no message.
+/// If the bytes are not a message.
 pub(super) fn receive<T: DeserializeOwned>(
     mut stream: &UnixStream,
 ) -> io::Result<Option<(T, Vec<OwnedFd>)>> {

@@ -1,4 +1,4 @@
-//! The agent's end: asks the broker, one request at a time.
+//! The agent's end of the channel to the broker: one request at a time.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,31 +21,31 @@ use super::{
 use crate::KnownPeer;
 use crate::wire::{SettingState, TuneRequest};
 
-/// The way to the process that keeps the rights of the account.
+/// Connection to the process that keeps the rights of the account.
 #[derive(Debug)]
 pub struct Broker {
     stream: Mutex<UnixStream>,
 }
 
 impl Broker {
-    /// The broker at the other end of `stream`.
+    /// Wraps the broker at the other end of `stream`.
     #[must_use]
     pub const fn at(stream: UnixStream) -> Self {
         Self { stream: Mutex::new(stream) }
     }
 
-    /// Waits until the broker has ended, however it did.
+    /// Waits until the broker has ended, for any reason.
     pub fn wait_for_end(&self) {
         let Ok(stream) = self.stream.lock().unwrap_or_else(PoisonError::into_inner).try_clone()
         else {
             return;
         };
-        // Nothing is asked for: an end is told in any case.
+        // No event is requested: poll(2) always reports the end of a stream.
         let mut watched = [PollFd::new(&stream, PollFlags::empty())];
         while poll(&mut watched, None).is_ok_and(|n| n == 0) || watched[0].revents().is_empty() {}
     }
 
-    /// Asks, and returns the answer with its descriptors.
+    /// Sends a request and returns the answer with its descriptors.
     pub(super) fn ask<T: DeserializeOwned>(
         &self,
         request: &Request,
@@ -65,7 +65,7 @@ impl Broker {
         Ok((value, descriptors))
     }
 
-    /// Asks for one descriptor.
+    /// Sends a request and returns the one descriptor of the answer.
     pub(super) fn descriptor(
         &self,
         request: &Request,
@@ -77,24 +77,24 @@ impl Broker {
             .ok_or_else(|| io::Error::other("the broker of this agent sent no descriptor"))
     }
 
-    /// The hosts that this one has been paired with, read afresh.
+    /// Reads the list of hosts that this one has been paired with.
     pub(crate) fn peers(&self) -> Result<Vec<KnownPeer>, String> {
         self.ask(&Request::Peers, &[]).map(|(peers, _)| peers).map_err(|refused| refused.why)
     }
 
-    /// What this host is.
+    /// Reads the facts of this host.
     pub(crate) fn facts(&self) -> Value {
         self.ask(&Request::Facts, &[]).map_or(Value::Null, |(facts, _)| facts)
     }
 
-    /// Does what a conductor asks of settings.
+    /// Carries out a conductor's request for settings.
     pub(crate) fn tune(&self, request: TuneRequest) -> Result<Vec<SettingState>, String> {
         self.ask(&Request::Tune(request), &[])
             .map(|(states, _)| states)
             .map_err(|refused| refused.why)
     }
 
-    /// Puts every changed setting back; what could not be, a sentence each.
+    /// Puts every changed setting back. Returns a sentence for each that could not be.
     pub(crate) fn put_back(&self, for_good: bool) -> Vec<String> {
         self.ask(&Request::PutBack { for_good }, &[])
             .map_or_else(|refused| vec![refused.why], |(left, _)| left)
@@ -177,7 +177,7 @@ impl Helper for Broker {
     }
 }
 
-/// Descriptors of a generator of live frames that has no anchor.
+/// Number of descriptors of a generator of live frames without an anchor.
 const LIVE_DESCRIPTORS: usize = 5;
 
 fn exactly<const N: usize>(descriptors: Vec<OwnedFd>) -> io::Result<[OwnedFd; N]> {

@@ -1,4 +1,4 @@
-//! The disks and files of a session at the agent's end.
+//! Disks and files of a session, at the agent's end.
 
 use std::fs::File;
 use std::io;
@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use linerate_disk::{DiskError, Keeper, Kept, KeptFiles, Permission, Synchrony};
 
-use super::{Broker, Refused, Request};
+use super::{Broker, Request};
 
-/// A session's disks, which the broker opens.
+/// Disks and files of a session, which the broker opens.
 #[derive(Debug)]
 pub(crate) struct BrokerKeeper {
     broker: Arc<Broker>,
@@ -19,15 +19,15 @@ pub(crate) struct BrokerKeeper {
 }
 
 impl BrokerKeeper {
-    /// A new session's.
+    /// Begins a new session.
     pub(crate) fn begin(broker: Arc<Broker>) -> Self {
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         Self { broker, session: SESSIONS.fetch_add(1, Ordering::Relaxed) }
     }
 
     fn kept(&self, request: &Request) -> Result<(Kept, KeptFiles), DiskError> {
-        let told = |refused: Refused| DiskError::Told(refused.why);
-        let (kept, descriptors) = self.broker.ask::<Kept>(request, &[]).map_err(told)?;
+        let answer = self.broker.ask::<Kept>(request, &[]);
+        let (kept, descriptors) = answer.map_err(|refused| DiskError::Told(refused.why))?;
         let mut descriptors = descriptors.into_iter();
         let file: OwnedFd = descriptors
             .next()

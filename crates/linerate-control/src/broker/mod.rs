@@ -1,16 +1,16 @@
-//! Two processes in place of one: the one that speaks with conductors has no rights, and asks the
-//! other one for what needs some.
+//! Privilege separation: the process that serves conductors has no rights of the account, and
+//! requests privileged operations from a second process, the broker.
 //!
 //! ```text
-//! conductor -- TLS --> agent: parses messages, runs the load.            no rights of the account: linerate_sys::sandbox
+//! conductor -- TLS --> agent: parses messages, runs the load; without rights (sys::sandbox)
 //!                        |  a typed request, one at a time, descriptors
-//!                      broker: looks the request up in the policy.       rights of the account that started the agent
+//!                      broker: checks the policy; with the rights of the account
 //! ```
 //!
-//! The broker ([`keep`]) is split off before there are threads and lives as long as the agent. It
-//! knows the host's policy by itself, so that an agent that was taken over gets no more than the
-//! policy gives every conductor. It answers the requests of [`Request`] and no other. When the
-//! agent ends, however it does, the broker puts back the settings it has changed, and ends.
+//! The broker ([`keep`]) is split off before there are threads, and lives as long as the agent. It
+//! has its own copy of the host's policy, so that an agent that was taken over gets no more than
+//! the policy grants every conductor. It answers the requests of [`Request`] and no others. When
+//! the agent ends for any reason, the broker puts back the settings that it has changed, and ends.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,61 +32,61 @@ pub use answers::{Duties, keep};
 pub use client::Broker;
 pub(crate) use keeper::BrokerKeeper;
 
-/// Longest message, bytes: a host's facts and its list of peers are the largest.
+/// Longest message, bytes. The largest ones carry a host's facts and its list of peers.
 const MESSAGE_LIMIT: usize = 16 << 20;
-/// Descriptors with a message: a generator of live frames has seven.
+/// Most descriptors with a message: a generator of live frames has seven.
 const MOST_DESCRIPTORS: usize = 7;
 
-/// What the agent may ask for. A descriptor that a request is about comes with it.
+/// Request of the agent. Descriptors of its object come with the message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Request {
-    /// The hosts that this one has been paired with.
+    /// List the hosts that this one has been paired with.
     Peers,
-    /// What this host is.
+    /// Read the facts of this host.
     Facts,
     /// Bind the socket.
     Bind { address: SocketAddr },
     /// Set an option of the socket.
     Option(OptionText),
-    /// A packet socket for frames of `device` of this EtherType.
+    /// Open a packet socket for frames of `device` with this EtherType.
     PacketSocket { device: String, ethertype: u16 },
-    /// An AF_XDP socket for frames of `device`.
+    /// Open an AF_XDP socket for frames of `device`.
     XdpSocket { device: String },
-    /// A program that takes matching frames of `device`.
+    /// Attach a program that takes matching frames of `device`.
     AttachFilter {
         device: String,
         alternatives: Vec<Vec<MatchText>>,
         placement: Option<PlacementText>,
         multi_buffer: bool,
     },
-    /// A program that makes live frames for `device`.
+    /// Load a program that makes live frames for `device`.
     LiveFrames { device: String, rows: Vec<RowText>, shape: ShapeText },
-    /// An event counter of a CPU, in the group of the descriptor if there is one.
+    /// Open an event counter of a CPU, in the group of the descriptor if there is one.
     Counter { counter: CounterText, cpu: u32 },
-    /// A thread of the agent that runs before those of other programs.
+    /// Give a thread of the agent a real-time priority.
     RunFirst { thread: i32 },
-    /// CPUs that do not sleep deeply while the answer is open.
+    /// Keep the CPUs from deep sleep while the descriptor in the answer is open.
     KeepAwake,
-    /// Settings of the host.
+    /// Read or change settings of the host.
     Tune(TuneRequest),
-    /// Put back what was changed; for good if the agent is about to end.
+    /// Put all changes back. Refuse further ones if `for_good`: the agent is about to end.
     PutBack { for_good: bool },
-    /// A disk or file of a session.
+    /// Open a disk or file for a session.
     Open { session: u64, path: PathBuf, write: bool, consent: Option<String> },
-    /// A scratch file of a session.
+    /// Make a scratch file for a session.
     Scratch { session: u64, folder: PathBuf, size: u64 },
-    /// Whether a scratch file may be made in `path`, and it is a folder.
+    /// Answer whether `path` is a folder in which a scratch file may be made.
     IsFolder { path: PathBuf },
-    /// Another descriptor of a target.
+    /// Open another descriptor of a target.
     Reopen { session: u64, number: u64, write: bool, direct: bool, synchrony: Synchrony },
-    /// Let go of a target.
+    /// Close a target.
     Release { session: u64, number: u64 },
-    /// Let go of all that a session has.
+    /// Close all targets of a session.
     EndSession { session: u64 },
 }
 
-/// [`linerate_sys::privilege::SocketOption`] between two processes.
+/// Wire form of [`linerate_sys::privilege::SocketOption`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum OptionText {
@@ -96,7 +96,7 @@ enum OptionText {
     Congestion(String),
 }
 
-/// [`linerate_sys::xdp::Match`] between two processes.
+/// Wire form of [`linerate_sys::xdp::Match`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct MatchText {
     offset: u16,
@@ -104,7 +104,7 @@ struct MatchText {
     mask: Vec<u8>,
 }
 
-/// [`linerate_sys::live::Row`] between two processes.
+/// Wire form of [`linerate_sys::live::Row`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct RowText {
     frame: Vec<u8>,
@@ -112,7 +112,7 @@ struct RowText {
     flow: u32,
 }
 
-/// [`linerate_sys::live::Shape`] between two processes.
+/// Wire form of [`linerate_sys::live::Shape`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ShapeText {
     header_bytes: usize,
@@ -121,7 +121,7 @@ struct ShapeText {
     random_ports_at: Option<usize>,
 }
 
-/// [`linerate_sys::xdp::Placement`] between two processes.
+/// Wire form of [`linerate_sys::xdp::Placement`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum PlacementText {
@@ -129,7 +129,7 @@ enum PlacementText {
     Generic,
 }
 
-/// The counters of [`linerate_sys::perf::Counter`] that samplers read.
+/// Wire form of the counters of [`linerate_sys::perf::Counter`] that samplers read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum CounterText {
@@ -143,7 +143,7 @@ enum CounterText {
     PageFaults,
 }
 
-/// A refusal: the kernel's number, if it is the kernel's, and words.
+/// Refusal of a request, with the error number if the kernel refused it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Refused {
     code: Option<i32>,
@@ -161,7 +161,8 @@ impl Refused {
         Self { code: None, why: why.to_string() }
     }
 
-    /// As the caller of the kernel would have it; a refusal of the policy is one of permission.
+    /// Converts to the error that the kernel would return. A refusal of the policy becomes
+    /// `PermissionDenied`.
     fn into_io(self) -> std::io::Error {
         match self.code {
             Some(code) => std::io::Error::from_raw_os_error(code),

@@ -1,4 +1,4 @@
-//! The disks and files that the broker keeps for the agent's sessions.
+//! Disks and files that the broker has open for the agent's sessions.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,13 +11,13 @@ use linerate_disk::{DiskError, Disks, FileLimits, Kept, Target, Writable};
 
 use super::Refused;
 
-/// Sessions with targets at a time: one conductor measures, and trials that were given up may still
-/// end.
+/// Most sessions with targets at a time. One conductor measures, and aborted trials of others may
+/// still be ending.
 const MOST_SESSIONS: usize = 16;
-/// Targets of a session.
+/// Most targets of a session.
 const MOST_TARGETS: usize = 256;
 
-/// All sessions' targets.
+/// Targets of all sessions.
 #[derive(Debug)]
 pub(super) struct Targets {
     writable: Writable,
@@ -32,7 +32,7 @@ struct Session {
     targets: BTreeMap<u64, Arc<Target>>,
 }
 
-/// A target as the agent gets it.
+/// Description and descriptors of a target, as sent to the agent.
 pub(super) type Handed = (Kept, Vec<OwnedFd>);
 
 impl Targets {
@@ -40,14 +40,14 @@ impl Targets {
         Self { writable, files, sessions: BTreeMap::new(), next: 1 }
     }
 
-    /// What `open` opens among the disks of `session`.
+    /// Opens a target by `open` among the disks of `session`.
     pub(super) fn open(
         &mut self,
         session: u64,
         open: impl FnOnce(&Disks) -> Result<Arc<Target>, DiskError>,
     ) -> Result<Handed, Refused> {
         if !self.sessions.contains_key(&session) && self.sessions.len() >= MOST_SESSIONS {
-            return Err(Refused::because("too many sessions use disks and files"));
+            return Err(Refused::because("too many sessions use disks or files"));
         }
         let fresh = || Session {
             disks: Disks::new(self.writable.clone()).within(self.files.clone()),
@@ -55,7 +55,7 @@ impl Targets {
         };
         let session = self.sessions.entry(session).or_insert_with(fresh);
         if session.targets.len() >= MOST_TARGETS {
-            return Err(Refused::because("the session uses too many disks and files"));
+            return Err(Refused::because("the session uses too many disks or files"));
         }
         let target = open(&session.disks).map_err(Refused::because)?;
         let known = session
@@ -65,9 +65,9 @@ impl Targets {
             .map(|(number, _)| *number);
         let number = known.unwrap_or(self.next);
         let mut descriptors = vec![target.descriptor().try_clone_to_owned()?];
-        // One that it has had since an earlier trial it watches already.
+        // The agent already watches a target of an earlier trial.
         if target.is_watched() && known.is_none() {
-            descriptors.push(tell_of_revocation(&target)?);
+            descriptors.push(report_revocation(&target)?);
         }
         self.next = self.next.max(number + 1);
         let kept = target.described(number);
@@ -75,7 +75,7 @@ impl Targets {
         Ok((kept, descriptors))
     }
 
-    /// A target of `session`.
+    /// Returns a target of `session`.
     pub(super) fn of(&self, session: u64, number: u64) -> Result<&Target, Refused> {
         let target = self.sessions.get(&session).and_then(|session| session.targets.get(&number));
         target
@@ -94,23 +94,23 @@ impl Targets {
     }
 }
 
-/// A pipe that says why the permission to write to `target` has ended, or ends without a word when
-/// nobody holds the target.
-fn tell_of_revocation(target: &Arc<Target>) -> io::Result<OwnedFd> {
-    /// Short against the time between two looks of the watch.
+/// Returns a pipe that carries the reason when the permission to write to `target` ends. It closes
+/// without one when the target is closed.
+fn report_revocation(target: &Arc<Target>) -> io::Result<OwnedFd> {
+    /// Short against the interval of the watch.
     const PERIOD: Duration = Duration::from_millis(100);
-    let (heard, told) = io::pipe()?;
+    let (reader, writer) = io::pipe()?;
     let watched: Weak<Target> = Arc::downgrade(target);
     thread::Builder::new().name("broker watch".into()).spawn(move || {
         while let Some(target) = watched.upgrade() {
             if let Some(why) = target.revocation() {
-                // An agent that is gone writes no more.
-                let _gone = (&told).write_all(why.as_bytes());
+                // Without an agent nothing is written to the disk either.
+                let _gone = (&writer).write_all(why.as_bytes());
                 return;
             }
             drop(target);
             thread::sleep(PERIOD);
         }
     })?;
-    Ok(heard.into())
+    Ok(reader.into())
 }

@@ -1,5 +1,5 @@
-//! The broker decides by itself: what a request asks for is not believed, and what the policy does
-//! not permit is refused.
+//! The broker decides by itself: it does not trust a request, and refuses everything that the
+//! policy does not permit.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -36,7 +36,7 @@ fn duties(limits: Limits, files: FileLimits) -> Duties {
     }
 }
 
-/// A broker on a thread of this process.
+/// Starts a broker on a thread of this process.
 fn begin(duties: Duties) -> (Arc<Broker>, JoinHandle<Result<(), String>>) {
     let (here, there) = UnixStream::pair().expect("a pair");
     let broker = std::thread::spawn(move || keep(OwnedFd::from(there), duties));
@@ -102,13 +102,13 @@ fn only_sockets_of_the_internet_are_bound_and_buffers_stay_within_the_policy() {
         .bind(local.as_fd(), any)
         .expect_err("it would make a name in the file system")
         .to_string();
-    assert!(why.contains("no socket of the internet"), "{why}");
+    assert!(why.contains("no internet socket"), "{why}");
     let udp = UdpSocket::bind("127.0.0.1:0").expect("loopback");
     let why = broker
         .set_option(udp.as_fd(), SocketOption::ReceiveBuffer((1 << 30) + 1))
         .expect_err("too large")
         .to_string();
-    assert!(why.contains("more than a conductor may have"), "{why}");
+    assert!(why.contains("larger than the memory of a conductor"), "{why}");
     let tcp =
         socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     broker.bind(tcp.as_fd(), any).expect("any free port");
@@ -147,7 +147,7 @@ fn a_session_has_its_files_by_descriptor_and_loses_them_with_its_end() {
     let scratch = disks.scratch(ground.path(), 1 << 16).expect("it is permitted");
     assert!(Arc::ptr_eq(&scratch, &disks.scratch(ground.path(), 1 << 16).expect("the same")));
     assert!(!Arc::ptr_eq(&scratch, &disks.scratch(ground.path(), 1 << 17).expect("another size")));
-    // Another session has neither, whatever number it names.
+    // Another session has neither target, under any number.
     let other = begin_session();
     for number in 0..8 {
         assert!(
@@ -166,7 +166,7 @@ fn whoever_may_ask_a_controller_at_one_interface_may_not_send_other_frames_nor_e
         Limits { ncsi: vec!["lo".into()], ..Limits::new("policy") },
         FileLimits::new("policy"),
     ));
-    // Without privilege the kernel refuses what the policy permits, in its own words.
+    // The kernel may still refuse what the policy permits: then the error is the kernel's.
     let why = |answer: std::io::Result<OwnedFd>| {
         answer.err().map(|error| error.to_string()).unwrap_or_default()
     };
@@ -181,7 +181,7 @@ fn only_threads_of_the_agent_are_given_a_priority() {
         Limits { realtime: true, ..Limits::new("policy") },
         FileLimits::new("policy"),
     ));
-    // The first process of the host is another one.
+    // Process 1 does not belong to the agent.
     assert_eq!(
         broker.run_first(1).expect_err("a stranger's").kind(),
         std::io::ErrorKind::PermissionDenied
@@ -194,7 +194,7 @@ fn a_request_that_is_none_ends_the_broker_and_says_why() {
     let broker = std::thread::spawn(move || keep(OwnedFd::from(there), usual()));
     super::channel::send(&here, &json!({ "run": "/bin/sh" }), &[]).expect("sent");
     let why = broker.join().expect("no panic").expect_err("there is no such request");
-    assert!(why.contains("hear the agent: unknown variant `run`"), "{why}");
+    assert!(why.contains("read a request of the agent: unknown variant `run`"), "{why}");
 }
 
 #[test]

@@ -1,8 +1,7 @@
-//! Asking a host what it is before anything is planned for it: its facts, and the devices by which
-//! it reaches others.
+//! Query of a host's facts and routes, before anything is planned for it.
 //!
-//! The agent answers beside whoever it serves, and nothing is held afterwards. An agent of an
-//! earlier release takes the question for a campaign that leaves at once: it tells its facts and no
+//! The agent answers even while it serves another conductor, and keeps no state. An agent of an
+//! earlier release takes the query for a campaign that leaves at once: it sends its facts and no
 //! routes.
 
 use std::net::IpAddr;
@@ -14,32 +13,32 @@ use super::runner::greet;
 use crate::wire::{Branches, Greeting, HelloRole, Message, RouteDevice};
 use crate::{Agent, AgentOptions, ControlError, KeyStore, Timeouts, frames};
 
-/// What a host said of itself.
+/// Answer of a host about itself.
 #[derive(Clone, Debug, Default)]
 pub struct HostFacts {
-    /// As a tree, like those recorded with a campaign.
+    /// Facts as a tree, like those recorded with a campaign.
     pub facts: Value,
-    /// Of the addresses asked for, those it has a route to.
+    /// Routes to the requested addresses, as far as the host has any.
     pub routes: Vec<RouteDevice>,
-    /// What packets to them leave by, where no device says it alone.
+    /// Ports and next hops of destinations that no single device describes.
     pub branches: Vec<Branches>,
 }
 
 impl HostFacts {
-    /// The device by which the host reaches `destination`, if it told.
+    /// Returns the device by which the host reaches `destination`, if known.
     #[must_use]
     pub fn device_towards(&self, destination: IpAddr) -> Option<&str> {
         self.routes.iter().find(|way| way.destination == destination).map(|way| way.device.as_str())
     }
 
-    /// What packets to `destination` leave by where the device does not say, if it told: the port
-    /// of a bridge, or several next hops.
+    /// Returns the bridge port or the several next hops by which packets to `destination` leave.
+    /// Empty if the device alone describes the route.
     #[must_use]
     pub fn branches_towards(&self, destination: IpAddr) -> &[String] {
         self.branches.iter().find(|of| of.destination == destination).map_or(&[], |of| &of.devices)
     }
 
-    /// CPUs that programs of the agent may run on; empty if it did not tell.
+    /// Returns the CPUs that programs of the agent may run on. Empty if unknown.
     #[must_use]
     pub fn cpus(&self) -> Vec<usize> {
         let allowed =
@@ -49,11 +48,11 @@ impl HostFacts {
     }
 }
 
-/// Asks the agent of `host` at `address` what its host is, and how it reaches `destinations`;
-/// `name` is what it is told of us.
+/// Queries the agent of `host` at `address` for its facts and its routes to `destinations`. `name`
+/// is this conductor's name in the agent's log.
 ///
 /// # Errors
-/// If it cannot be reached or does not let us in.
+/// If the agent cannot be reached or refuses this host.
 pub fn ask(
     host: &str,
     address: &HostAddress,
@@ -65,7 +64,7 @@ pub fn ask(
     ours.asks = Some(destinations.to_vec());
     let in_process = Agent::new(AgentOptions::default());
     let mut greeted = greet(host, address, keys, &in_process, &Timeouts::default(), ours)?;
-    // It has answered; an agent that knows the question is gone already.
+    // For agents of earlier releases, which expect the end of a session.
     let _ = frames::write(&mut *greeted.channel.writer, &Message::Goodbye);
     (greeted.channel.closer)();
     let Greeting { facts, routes, branches, .. } = *greeted.theirs;

@@ -1,4 +1,4 @@
-//! A host as the conductor sees it: present or away, and how late it is there.
+//! State of a host at the conductor: its connection and its clock.
 
 use std::net::IpAddr;
 
@@ -18,25 +18,25 @@ const FIRST_PAUSE: Nanos = Nanos::from_millis(500);
 /// Longest pause between two attempts.
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(8);
 
-/// Whether a host can be asked.
+/// State of the connection to a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// It is being reached.
+    /// A connection is being opened.
     Connecting,
-    /// It has answered; its clock is being estimated for the first time since.
+    /// The host has answered; the first estimate of its clock runs.
     Greeted,
-    /// It can be asked.
+    /// The host is ready for trials.
     Present,
-    /// It was lost and is tried again at `retry_at`.
+    /// The connection was lost.
     Away {
-        /// When.
+        /// Time of the next attempt.
         retry_at: Nanos,
     },
-    /// It stays away.
+    /// No further attempt is made.
     Gone,
 }
 
-/// An estimate under way.
+/// Estimate of a clock that is not complete yet.
 #[derive(Clone, Debug)]
 pub(super) struct Estimating {
     pub(super) since: Nanos,
@@ -45,28 +45,28 @@ pub(super) struct Estimating {
     pub(super) made: Vec<ClockExchange>,
 }
 
-/// One host of the testbed.
+/// Host of the testbed.
 #[derive(Clone, Debug)]
 pub(super) struct Host {
     pub(super) name: String,
     pub(super) presence: Presence,
     pub(super) facts: Value,
-    /// The address its control connection goes to: data goes there too if an endpoint names none.
+    /// Address of its control connection. Data goes there too if an endpoint has no address.
     pub(super) address: Option<IpAddr>,
-    /// Whether it has the conductor's own clock: the same kernel and time namespace.
+    /// True if its clock is the conductor's: the same kernel and time namespace.
     pub(super) has_our_clock: bool,
     pub(super) clock: Option<ClockEstimate>,
-    /// The best exchange of each estimate of this session, as an offset.
+    /// Best exchange of each estimate of this session, as an offset.
     pub(super) course: Vec<Offset>,
-    /// Exchanges worth recording with the trial under way.
+    /// Exchanges to record with the present trial.
     pub(super) exchanges: Vec<ClockExchange>,
     pub(super) sync: Option<Estimating>,
     pub(super) last_heard: Nanos,
     pub(super) lost_at: Nanos,
-    /// Of the trial under way.
+    /// Reports about the present trial.
     pub(super) reported: Reported,
     pub(super) attempts: u32,
-    /// Why it was last lost or not reached.
+    /// Reason why it was last lost or not reached.
     pub(super) why: String,
 }
 
@@ -90,16 +90,17 @@ impl Host {
         }
     }
 
-    /// Whether messages can be sent to it.
+    /// Returns whether messages can be sent to it.
     pub(super) fn is_connected(&self) -> bool {
         matches!(self.presence, Presence::Greeted | Presence::Present)
     }
 
+    /// Returns whether it is ready for trials.
     pub(super) fn is_present(&self) -> bool {
         self.presence == Presence::Present
     }
 
-    /// Plans the next attempt to reach it, later each time.
+    /// Plans the next attempt to reach it, after a pause that doubles each time.
     pub(super) fn retry_later(&mut self, now: Nanos) {
         let pause = Nanos((FIRST_PAUSE.0 << self.attempts.min(8)).min(LONGEST_PAUSE.0));
         self.presence = Presence::Away { retry_at: now + pause };

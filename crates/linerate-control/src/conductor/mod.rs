@@ -1,8 +1,8 @@
-//! The conductor: decides what is measured next, and sees a campaign through.
+//! Conductor: chooses the next measurement, and executes a campaign to its end.
 //!
-//! Deciding is [`core`](self): inputs in, outputs out, time an argument, no socket and no thread,
-//! so that a day's campaign with dying agents is tested in a millisecond. Doing is the runner: it
-//! owns the sockets and the clock and decides nothing.
+//! The module `core` decides: inputs in, outputs out, time is an argument, no socket and no thread.
+//! So a campaign of a day with dying agents is tested in a millisecond. The runner owns the sockets
+//! and the clock, and decides nothing.
 
 mod asked;
 mod core;
@@ -34,16 +34,16 @@ use crate::{Agent, ControlError, KeyStore, Timeouts};
 pub use asked::{HostFacts, ask};
 pub use tuner::Tuner;
 
-/// How long is waited for what in a campaign.
+/// Time limits of a campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunOptions {
-    /// Heartbeats and handshakes.
+    /// Limits for heartbeats and handshakes.
     pub timeouts: Timeouts,
-    /// How long the flows of a trial may take to open.
+    /// Longest time for opening the flows of a trial.
     pub patience: Duration,
-    /// How long a lost agent may stay away.
+    /// Longest absence of a lost agent.
     pub away: Duration,
-    /// Time between readings of the samplers.
+    /// Interval between readings of the samplers.
     pub sample_period: Duration,
 }
 
@@ -62,159 +62,159 @@ impl Default for RunOptions {
     }
 }
 
-/// A campaign to be run.
+/// Input of [`run()`]: a campaign with everything that is known of it.
 #[derive(Debug)]
 pub struct CampaignRun {
-    /// Its identity, recorded first.
+    /// Identity of the campaign, recorded first.
     pub header: CampaignHeader,
-    /// Where its endpoints are.
+    /// Hosts and endpoints.
     pub testbed: Testbed,
     /// Every trial, in the order in which they are run.
     pub trials: Vec<TrialSpec>,
     /// Trials completed by an earlier execution: not run again.
     pub done: HashSet<TrialId>,
-    /// What an earlier execution recorded of the trials that searches and looks choose, in the
-    /// order of their numbers.
+    /// Trials of searches and repeated points that an earlier execution recorded, in the order of
+    /// their numbers.
     pub recorded: Vec<TrialRecord>,
-    /// The hosts it recorded.
+    /// Hosts that the earlier execution recorded.
     pub recorded_hosts: Vec<HostRecord>,
-    /// In which order searches take turns.
+    /// Order in which searches take turns.
     pub order: Order,
-    /// Our keys; without them only this host is reached.
+    /// Keys of this host. Without them only this host can be reached.
     pub keys: Option<KeyStore>,
-    /// The pattern of the agents that serve hosts reached in this process.
+    /// Template of the agents for hosts in this process.
     pub agent: Agent,
-    /// Set by whoever wants the campaign to stop: the trial under way ends as interrupted, the rest
-    /// is kept for later.
+    /// Request to stop, set by the caller. The present trial ends as interrupted, and the remaining
+    /// ones can be resumed.
     pub stop: Arc<AtomicBool>,
-    /// How long is waited for what.
+    /// Time limits.
     pub options: RunOptions,
 }
 
-/// What happens, for a person who watches.
+/// Progress of a campaign, for a person who watches.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'a> {
     /// A host joined.
     HostJoined {
-        /// Which.
+        /// Its name.
         host: &'a str,
-        /// How well its clock is known, ns.
+        /// Uncertainty of its clock's offset, ns.
         clock_uncertainty_ns: u64,
     },
     /// A trial begins.
     TrialStarted {
-        /// Which.
+        /// The trial.
         trial: &'a TrialSpec,
-        /// The how-manieth of this execution, from 1.
+        /// Its number in this execution, from 1.
         number: usize,
-        /// Trials of this execution.
+        /// Number of trials in this execution.
         of: usize,
-        /// Until the campaign's end, as far as can be told.
+        /// Estimated time until the campaign's end.
         eta: Nanos,
     },
-    /// Workers counted; about once a second per job and side.
+    /// Counts of workers arrived; about once a second per job and side.
     Intervals {
-        /// Which trial.
+        /// The trial.
         trial: &'a TrialSpec,
-        /// Which job of it.
+        /// Number of the job in it.
         job: u32,
-        /// Which end.
+        /// End of the job.
         side: Side,
-        /// What they counted.
+        /// Counts of its workers.
         intervals: &'a [Interval],
     },
     /// A trial ended.
     TrialEnded {
-        /// Which.
+        /// The trial.
         trial: &'a TrialSpec,
-        /// How.
+        /// Its outcome.
         outcome: TrialOutcome,
-        /// The how-manieth of this execution, from 1.
+        /// Its number in this execution, from 1.
         number: usize,
-        /// Trials of this execution.
+        /// Number of trials in this execution.
         of: usize,
-        /// Until the campaign's end, as far as can be told.
+        /// Estimated time until the campaign's end.
         eta: Nanos,
     },
-    /// A search has learnt from a trial.
+    /// A search has evaluated a trial.
     Searched {
-        /// Which trial.
+        /// The trial.
         trial: &'a TrialSpec,
-        /// What came of it.
+        /// Its result.
         result: &'a SearchTrial,
-        /// What is known now, by goal.
+        /// Present bounds, by goal.
         found: &'a [(String, Bounds)],
     },
-    /// A point that is repeated until its figures are known well enough was looked at.
+    /// A point that is repeated until its figures are precise was evaluated.
     Looked {
         /// Its latest run.
         trial: &'a TrialSpec,
-        /// What was seen.
+        /// The evaluation.
         look: &'a Look,
-        /// What is asked for.
+        /// The required precision.
         until: &'a Until,
-        /// How many more runs follow before the next look; none: it is not repeated any more.
+        /// Further runs before the next evaluation; 0 if the point is complete.
         more: usize,
     },
     /// A search has ended.
     SearchEnded {
         /// Its plan.
         search: &'a TrialSpec,
-        /// Why.
+        /// Reason of the end.
         why: Ended,
     },
     /// Something went wrong.
     Incident {
-        /// During which trial, if any.
+        /// The present trial, if any.
         trial: Option<TrialId>,
-        /// What.
+        /// Its description.
         incident: &'a Incident,
     },
     /// A lost agent is being reached again.
     Reconnecting {
-        /// Which host.
+        /// Its host.
         host: &'a str,
-        /// The how-manieth attempt, from 1.
+        /// Number of the attempt, from 1.
         attempt: u32,
     },
 }
 
-/// Why a campaign ended.
+/// Reason why a campaign ended.
 #[derive(Debug)]
 pub enum Exit {
     /// Every trial was tried.
     Completed,
-    /// A person asked for it; the rest can be resumed.
+    /// A person stopped it. The remaining trials can be resumed.
     Interrupted,
-    /// An agent was lost and did not come back; the rest can be resumed.
+    /// An agent was lost and did not come back. The remaining trials can be resumed.
     AgentLost(ControlError),
     /// Events could no longer be recorded.
     RecorderFailed(ControlError),
 }
 
-/// What became of a campaign.
+/// Result of a campaign.
 #[derive(Debug)]
 pub struct RunSummary {
-    /// Trials that completed every phase.
+    /// Number of trials that completed every phase.
     pub completed: usize,
-    /// Trials that were tried and failed.
+    /// Number of trials that failed.
     pub failed: usize,
-    /// Trials cut off by the end of the campaign.
+    /// Number of trials that the campaign's end interrupted.
     pub interrupted: usize,
-    /// Trials not tried.
+    /// Number of trials that were not started.
     pub remaining: usize,
-    /// Why it ended.
+    /// Reason of the end.
     pub exit: Exit,
 }
 
-/// Runs a campaign to its end, recording everything that is observed.
+/// Runs a campaign to its end and records everything that is observed.
 ///
-/// Nothing is recorded before every host has joined. A trial that fails is recorded as such and the
-/// campaign goes on.
+/// Nothing is recorded before every host has joined. A trial that fails is recorded as failed, and
+/// the campaign goes on.
 ///
 /// # Errors
-/// If a host cannot be reached, refuses, or speaks another version at the start: nothing was run
-/// then. What goes wrong later is in [`RunSummary::exit`].
+/// If a host cannot be reached, refuses, or has another protocol version at the start: then nothing
+/// was run. Later errors are in [`RunSummary::exit`].
 pub fn run(
     campaign: CampaignRun,
     recorder: &mut dyn Recorder,

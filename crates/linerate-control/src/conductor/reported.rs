@@ -1,11 +1,11 @@
-//! How much a host may report of one trial: more than any agent has to say, less than fills a
-//! ledger.
+//! Limit on the reports of a host about one trial: above the needs of any agent, below what would
+//! fill a ledger.
 
 use linerate_model::Nanos;
 
 use crate::wire::Message;
 
-/// What is counted, what may come at once, and what may come a second of the trial's time.
+/// Limits by kind of report: a burst, and a rate per second of the trial.
 const ALLOWED: [Allowed; 3] = [
     // 64 workers at 100 intervals a second, and the state of their flows.
     Allowed { what: "intervals and flows", at_once: 50_000, a_second: 10_000 },
@@ -20,7 +20,7 @@ struct Allowed {
     a_second: u64,
 }
 
-/// What a host has reported of a trial.
+/// Counts of a host's reports about a trial.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reported {
     since: Nanos,
@@ -28,15 +28,15 @@ pub(super) struct Reported {
 }
 
 impl Reported {
-    /// Nothing, of a trial that is prepared `now`.
+    /// Starts to count for a trial that is prepared `now`.
     pub(super) fn nothing(now: Nanos) -> Self {
         Self { since: now, ..Self::default() }
     }
 
-    /// Counts what `message` brings.
+    /// Counts the reports in `message`.
     ///
     /// # Errors
-    /// If it is more than is allowed: what, and how much.
+    /// If a limit is exceeded; the text names it.
     pub(super) fn add(&mut self, message: &Message, now: Nanos) -> Result<(), String> {
         let seconds = now.since(self.since).0 as f64 / 1e9;
         for ((count, more), allowed) in self.counts.iter_mut().zip(amounts(message)).zip(&ALLOWED) {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn incidents_may_come_at_once_or_slowly_and_no_faster() {
+    fn incidents_may_come_in_a_burst_or_slowly_and_no_faster() {
         let incident =
             Incident { host: String::new(), kind: IncidentKind::Failed, message: "x".into() };
         let message = Message::Incident { trial: Some(TrialId(1)), incident };
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(
             reported.add(&other, start),
             Ok(()),
-            "what brings none of it is not too much of it"
+            "a message without incidents is within their limit"
         );
         let mut slow = Reported::nothing(start);
         assert!(

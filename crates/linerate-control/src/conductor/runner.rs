@@ -1,5 +1,5 @@
-//! The runner: sockets, threads and the real clock around the conductor's decisions. It decides
-//! nothing.
+//! Runner: sockets, threads and the real clock around the conductor's decisions. It decides
+//! nothing itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,34 +20,34 @@ use crate::wire::{
 };
 use crate::{Agent, ControlError, KeyStore, Timeouts, tls, transport};
 
-/// How often the wish to stop is looked at.
+/// Interval between two looks at the request to stop.
 const LOOK: Nanos = Nanos::from_millis(100);
-/// How often what was recorded is made durable during a trial.
+/// Interval at which recorded events are made durable during a trial.
 const FLUSH_PERIOD: Nanos = Nanos::from_secs(1);
-/// A change of the wall clock against the monotonic one that is a step, not slewing (500 ppm at
-/// most), ns.
+/// Smallest change of the wall clock against the monotonic one that is a step and not slewing (500
+/// ppm at most), ns.
 const STEP_NS: i64 = 500_000_000;
 
-/// What the other threads tell the main one. `generation` tells a host's present connection from
-/// its earlier ones.
+/// Event from another thread. `generation` distinguishes a host's present connection from earlier
+/// ones.
 enum HostEvent {
     Reached { host: usize, greeted: Box<Greeted> },
     Unreached { host: usize, error: ControlError },
     Heard { host: usize, generation: u64, heard: Heard },
 }
 
-/// A connection whose greetings have been exchanged.
+/// Connection after the exchange of greetings.
 pub(super) struct Greeted {
     pub(super) reader: FrameReader,
     pub(super) channel: Channel,
     pub(super) theirs: Box<Greeting>,
 }
 
-/// What connecting needs, shared by the threads that do it.
+/// Data for connecting, shared by the threads that connect.
 struct Reach {
     addresses: Vec<(String, HostAddress)>,
     keys: Option<KeyStore>,
-    /// One for each host: several hosts of a testbed may live in this process.
+    /// One for each host: several hosts of a testbed may be in this process.
     agents: Vec<Agent>,
     options: RunOptions,
     campaign: String,
@@ -86,10 +86,10 @@ pub(super) fn run(
             .with_clock(linerate_sys::clock::identity_text());
     conductor.continue_looks(&recorded, recorded_hosts);
     conductor.continue_searches(order, recorded);
-    let (tell, told) = channel();
+    let (events, incoming) = channel();
     let mut runner = Runner {
         reach,
-        tell,
+        events,
         links: HashMap::new(),
         generation: 0,
         recorder,
@@ -108,7 +108,7 @@ pub(super) fn run(
     loop {
         let input = match runner.inputs.pop_front() {
             Some(input) => input,
-            None => runner.wait(&told, conductor.wake_at()),
+            None => runner.wait(&incoming, conductor.wake_at()),
         };
         let present = now();
         let mut outputs = conductor.handle(input, present);
@@ -133,7 +133,7 @@ fn now() -> Now {
     Now { mono: monotonic(), wall: wall() }
 }
 
-/// Notices steps of the wall clock.
+/// Detector of steps of the wall clock.
 struct StepWatch {
     difference: i64,
 }
@@ -143,7 +143,7 @@ impl StepWatch {
         Self { difference: now.wall.0.wrapping_sub(now.mono.0) as i64 }
     }
 
-    /// By how much the wall clock was stepped since the last call.
+    /// Returns the step of the wall clock since the last call, ns.
     fn step(&mut self, now: Now) -> Option<i64> {
         let difference = now.wall.0.wrapping_sub(now.mono.0) as i64;
         let change = difference - self.difference;
@@ -154,23 +154,24 @@ impl StepWatch {
 
 struct Runner<'a> {
     reach: Arc<Reach>,
-    tell: Sender<HostEvent>,
+    /// Kept so that the channel is never disconnected.
+    events: Sender<HostEvent>,
     links: HashMap<usize, (u64, Link)>,
     generation: u64,
     recorder: &'a mut dyn Recorder,
     progress: &'a mut dyn FnMut(Progress<'_>),
     hosts: Vec<String>,
-    /// Until the recorder fails.
+    /// False after the recorder has failed.
     recording: bool,
-    /// What carrying out outputs has led to.
+    /// Inputs that resulted from carrying out outputs.
     inputs: VecDeque<Input>,
 }
 
 impl Runner<'_> {
-    /// The next thing that happens, at the latest at `wake_at`.
-    fn wait(&mut self, told: &Receiver<HostEvent>, wake_at: Nanos) -> Input {
+    /// Waits for the next input, at the longest until `wake_at`.
+    fn wait(&mut self, incoming: &Receiver<HostEvent>, wake_at: Nanos) -> Input {
         let span = wake_at.since(monotonic()).min(LOOK);
-        match told.recv_timeout(span.into()) {
+        match incoming.recv_timeout(span.into()) {
             Ok(HostEvent::Reached { host, greeted }) => self.reached(host, *greeted),
             Ok(HostEvent::Unreached { host, error }) => Input::Unreached { host, error },
             Ok(HostEvent::Heard { host, generation, heard }) => {
@@ -185,7 +186,6 @@ impl Runner<'_> {
                     }
                 }
             }
-            // This runner keeps a sender: it is never disconnected.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Input::Tick,
         }
     }
@@ -193,11 +193,11 @@ impl Runner<'_> {
     fn reached(&mut self, host: usize, greeted: Greeted) -> Input {
         self.generation += 1;
         let generation = self.generation;
-        let tell = self.tell.clone();
+        let events = self.events.clone();
         let Greeted { reader, channel, theirs } = greeted;
         let facts = theirs.facts;
         let link = Link::start(reader, channel.writer, channel.closer, move |heard, _| {
-            tell.send(HostEvent::Heard { host, generation, heard }).is_ok()
+            events.send(HostEvent::Heard { host, generation, heard }).is_ok()
         });
         match link {
             Ok(link) => {
@@ -216,7 +216,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Does what the conductor says; the result of the campaign when it is over.
+    /// Carries out the conductor's actions. Returns the result of the campaign when it is over.
     fn carry_out(
         &mut self,
         outputs: Vec<Output>,
@@ -228,7 +228,7 @@ impl Runner<'_> {
                 Output::Connect { host, attempt } => self.connect(host, attempt),
                 Output::Send { host, message } => {
                     if let Some((_, link)) = self.links.get(&host) {
-                        // A peer that takes nothing is cut off, and its hearing thread tells of the
+                        // A peer that has stalled is cut off, and its hearing thread reports the
                         // end.
                         link.outbox.offer(message);
                     }
@@ -284,14 +284,14 @@ impl Runner<'_> {
             }
         }
         if result.is_some() {
-            // What was said last goes out before the connections close.
+            // The last messages are sent before the connections close.
             self.links.drain().for_each(|(_, (_, link))| link.finish());
         }
         result
     }
 
-    /// Before a trial's end is recorded, whatever else the recorder knows of it; the conductor is
-    /// told.
+    /// Before the end of a trial: records all events that the recorder has collected itself, and
+    /// passes them to the conductor.
     fn add_to(&mut self, event: &Event) {
         let Event::TrialEnded { trial, .. } = event else { return };
         if !self.recording {
@@ -337,14 +337,14 @@ impl Runner<'_> {
         if attempt > 0 {
             (self.progress)(Progress::Reconnecting { host: &self.hosts[host], attempt });
         }
-        let (reach, tell) = (Arc::clone(&self.reach), self.tell.clone());
+        let (reach, events) = (Arc::clone(&self.reach), self.events.clone());
         let spawned = thread::Builder::new().name("linerate-connect".into()).spawn(move || {
-            let told = match reach.greet(host) {
+            let event = match reach.greet(host) {
                 Ok(greeted) => HostEvent::Reached { host, greeted: Box::new(greeted) },
                 Err(error) => HostEvent::Unreached { host, error },
             };
-            // If the campaign is over, nobody wants to know.
-            let _ = tell.send(told);
+            // After the campaign's end nobody receives this.
+            let _ = events.send(event);
         });
         if let Err(cause) = spawned {
             let name = self.hosts[host].clone();
@@ -356,7 +356,7 @@ impl Runner<'_> {
 }
 
 impl Reach {
-    /// Reaches a host's agent and exchanges greetings.
+    /// Connects to a host's agent and exchanges greetings.
     fn greet(&self, host: usize) -> Result<Greeted, ControlError> {
         let mut ours = Greeting::new(HelloRole::Conductor, &self.name);
         ours.campaign.clone_from(&self.campaign);
@@ -365,7 +365,7 @@ impl Reach {
     }
 }
 
-/// Reaches the agent of `host` at `address` and greets it with `ours`.
+/// Connects to the agent of `host` at `address` and greets it with `ours`.
 pub(super) fn greet(
     host: &str,
     address: &HostAddress,
@@ -392,7 +392,7 @@ fn exchange(
     channel: &mut Channel,
     reader: &mut FrameReader,
 ) -> Result<Box<Greeting>, ControlError> {
-    // If the agent has closed already, it has said why; that is read below.
+    // An agent that has closed the connection already has sent its reason, which is read below.
     let sent = write(&mut *channel.writer, &Message::Hello(Box::new(ours)));
     // An agent's greeting carries its facts.
     reader.trust(MESSAGE_LIMIT);
@@ -401,7 +401,7 @@ fn exchange(
     understand(host, answer)
 }
 
-/// What an agent's first message means; its greeting, with its facts, if it serves us.
+/// Evaluates an agent's first message. Returns its greeting, with its facts, if it accepts.
 fn understand(host: &str, answer: Message) -> Result<Box<Greeting>, ControlError> {
     let host = host.to_owned();
     match answer {
@@ -419,7 +419,7 @@ fn understand(host: &str, answer: Message) -> Result<Box<Greeting>, ControlError
             Err(ControlError::Busy { host, by: printable(&by), since_s })
         }
         other => {
-            let why = format!("it did not greet but said {}", crate::wire::name(&other));
+            let why = format!("its first message was {}, no greeting", crate::wire::name(&other));
             Err(ControlError::Refused { host, why })
         }
     }

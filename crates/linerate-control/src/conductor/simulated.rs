@@ -1,7 +1,7 @@
-//! Campaigns on two simulated hosts, in virtual time: the conductor decides as it always does, and
-//! what a load does is a function.
+//! Campaigns on two simulated hosts, in virtual time. The real conductor decides; a function
+//! replaces the load.
 //!
-//! For tests of what is built on the conductor: a day of trials with hosts that go away takes
+//! For tests of code that is built on the conductor: a day of trials with hosts that go away takes
 //! milliseconds, and no socket is opened.
 
 use std::collections::HashSet;
@@ -12,40 +12,40 @@ use super::RunSummary;
 use super::world::{Fault, FaultKind, World};
 use crate::ControlError;
 
-/// When a simulated host goes away: at the order to start its so manieth trial, from 0.
+/// Fault of a simulated host: it goes away when it receives the order to start a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaving {
     /// The host, 0 or 1.
     pub host: usize,
-    /// The trial, from 0.
+    /// Number of its trial, from 0.
     pub trial: u32,
-    /// Attempts to reach it again that fail.
+    /// Number of attempts to reach it again that fail.
     pub away_for: u32,
 }
 
-/// A campaign on two simulated hosts.
+/// Campaign on two simulated hosts.
 pub struct Simulation<'a> {
     /// Its header.
     pub header: CampaignHeader,
     /// Names of the hosts.
     pub hosts: [String; 2],
-    /// What comes of one end of a job of a trial.
+    /// Returns the record of one end of a job of a trial.
     pub load: Box<dyn FnMut(TrialId, u32, Side) -> JobRecord + 'a>,
-    /// Called as each trial begins; false interrupts the campaign.
+    /// Called at the start of each trial; `false` interrupts the campaign.
     pub starting: Box<dyn FnMut(&TrialSpec) -> bool + 'a>,
-    /// A host that goes away.
+    /// Host that goes away.
     pub leaving: Option<Leaving>,
-    /// A host that refuses to begin at all, and why.
+    /// Host that refuses the campaign, and the reason.
     pub refuses: Option<(usize, ControlError)>,
 }
 
 /// Longer than any campaign of a test.
 const NEVER: Nanos = Nanos::from_secs(10_000_000);
 
-/// Runs `trials`: what was recorded, and how it ended.
+/// Runs `trials`. Returns the recorded campaign and its summary.
 ///
 /// # Errors
-/// If it could not begin.
+/// If the campaign could not begin.
 pub fn simulate(
     simulation: Simulation<'_>,
     trials: Vec<TrialSpec>,

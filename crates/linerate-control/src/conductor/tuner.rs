@@ -1,8 +1,8 @@
-//! A session that changes settings of an agent's host, beside the campaigns that measure what comes
-//! of it.
+//! Session that changes settings of an agent's host, beside the campaigns that measure their
+//! effect.
 //!
-//! The agent puts everything back when this session ends, however it ends: said goodbye to, cut
-//! off, or silent because the conductor was killed. Only [`Tuner::keep`] makes a change stay.
+//! The agent puts everything back when this session ends: by a goodbye, by a lost connection, or
+//! because the conductor was killed. Only [`Tuner::keep`] makes a change permanent.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -15,16 +15,16 @@ use crate::link::{Heard, Link, Outbox};
 use crate::wire::{Greeting, HelloRole, Message, Setting, SettingState, TuneRequest, printable};
 use crate::{Agent, AgentOptions, ControlError, KeyStore, Timeouts};
 
-/// How long a change of a few settings may take.
+/// Longest time for a change of a few settings.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// An open session with the agent of one host.
+/// Open session with the agent of one host.
 pub struct Tuner {
     host: String,
     link: Option<Link>,
     heard: Receiver<Heard>,
     n: u64,
-    /// Dropped to end the heartbeat.
+    /// The heartbeat ends when this is dropped.
     _alive: Sender<()>,
 }
 
@@ -35,10 +35,12 @@ impl std::fmt::Debug for Tuner {
 }
 
 impl Tuner {
-    /// Opens a session with the agent of `host`; `name` is what it is told of us.
+    /// Opens a session with the agent of `host`. `name` is this conductor's name in the agent's
+    /// log.
     ///
     /// # Errors
-    /// If it cannot be reached, does not let us in, or another conductor changes its settings.
+    /// If the agent cannot be reached, refuses this host, or another conductor changes its
+    /// settings.
     pub fn open(
         host: &str,
         address: &HostAddress,
@@ -48,7 +50,7 @@ impl Tuner {
         let timeouts = Timeouts::default();
         let mut ours = Greeting::new(HelloRole::Conductor, name);
         ours.tunes = true;
-        // An agent in this process has been asked nothing by its owner: it consents to nothing.
+        // The owner of this process has consented to no changes.
         let in_process = Agent::new(AgentOptions::default());
         let greeted = greet(host, address, keys, &in_process, &timeouts, ours)?;
         let broken = |cause| ControlError::Io {
@@ -56,10 +58,10 @@ impl Tuner {
             host: host.into(),
             cause,
         };
-        let (tell, heard) = channel();
+        let (hear, heard) = channel();
         let (writer, closer) = (greeted.channel.writer, greeted.channel.closer);
         let link =
-            Link::start(greeted.reader, writer, closer, move |heard, _| tell.send(heard).is_ok());
+            Link::start(greeted.reader, writer, closer, move |heard, _| hear.send(heard).is_ok());
         let link = link.map_err(broken)?;
         let (alive, ended) = channel();
         let outbox = link.outbox.clone();
@@ -71,35 +73,35 @@ impl Tuner {
         Ok(Self { host: host.to_owned(), link: Some(link), heard, n: 0, _alive: alive })
     }
 
-    /// What the settings named are now.
+    /// Reads the present values of `settings`.
     ///
     /// # Errors
-    /// If the session has ended, or the agent cannot tell.
+    /// If the session has ended, or the agent cannot read them.
     pub fn read(&mut self, settings: Vec<Setting>) -> Result<Vec<SettingState>, ControlError> {
         self.ask(TuneRequest::Read(settings))
     }
 
-    /// Makes the settings so, all or none.
+    /// Applies `settings`, all or none. Returns their values afterwards.
     ///
     /// # Errors
-    /// If the session has ended, or the agent was not told that it may, or cannot.
+    /// If the session has ended, or the agent may not or cannot apply them.
     pub fn apply(&mut self, settings: Vec<Setting>) -> Result<Vec<SettingState>, ControlError> {
         self.ask(TuneRequest::Apply(settings))
     }
 
-    /// Puts back everything that was changed in this session.
+    /// Puts back every setting that was changed in this session.
     ///
     /// # Errors
-    /// If the session has ended (then the agent has put it back by itself), or something could not
-    /// be put back.
+    /// If the session has ended (the agent has then put everything back), or a setting could not be
+    /// put back.
     pub fn revert(&mut self) -> Result<(), ControlError> {
         self.ask(TuneRequest::Revert).map(drop)
     }
 
-    /// Lets what is changed stay as it is when the session ends.
+    /// Makes all changes permanent: they stay when the session ends.
     ///
     /// # Errors
-    /// If the session has ended: then everything was put back.
+    /// If the session has ended: the agent has then put everything back.
     pub fn keep(&mut self) -> Result<(), ControlError> {
         self.ask(TuneRequest::Keep).map(drop)
     }
@@ -128,7 +130,7 @@ impl Tuner {
                 },
                 Ok(Heard::Ended(error)) => return Err(lost(error.to_string())),
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(lost("it did not answer about its settings".into()));
+                    return Err(lost("it did not answer a request for settings".into()));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(lost("its session about settings has ended".into()));
@@ -147,7 +149,7 @@ impl Drop for Tuner {
     }
 }
 
-/// Tells the agent that we are there, until the session is dropped.
+/// Sends heartbeats to the agent until the session is dropped.
 fn beat(outbox: &Outbox, ended: &Receiver<()>, period: Duration) {
     let mut n = 0;
     while matches!(ended.recv_timeout(period), Err(RecvTimeoutError::Timeout)) {

@@ -1,5 +1,5 @@
-//! A simulated world: the conductor's core, agents that die, stall and lie, and a clock that jumps
-//! to what happens next.
+//! Simulated world: the conductor's core, agents that die, stall and lie, and a clock that jumps to
+//! the next event.
 
 #[cfg(test)]
 mod cases;
@@ -31,11 +31,11 @@ use crate::ControlError;
 use crate::clock::stamp;
 use crate::wire::{JobOffer, Message, Prepare, PreparedJob, name};
 
-/// One way of a message.
+/// Travel time of a message, one way.
 const TRAVEL: Nanos = Nanos(100_000);
 const WALL: Nanos = Nanos::from_secs(1_795_219_200);
 
-/// What an agent does wrong when the `nth` (from 0) message called `at` reaches it.
+/// Fault of an agent when the `nth` (from 0) message called `at` reaches it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fault {
     pub(super) at: &'static str,
@@ -46,17 +46,17 @@ pub(super) struct Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(test), allow(dead_code, reason = "tests of the conductor itself have every fault"))]
 pub(super) enum FaultKind {
-    /// Its connection ends.
+    /// The connection ends.
     Die,
-    /// It never says anything again.
+    /// The agent sends nothing any more.
     Stall,
-    /// It does not answer this message.
+    /// The agent does not answer this message.
     Ignore,
-    /// It says that it cannot do it.
+    /// The agent reports a failure.
     Fail,
-    /// It reports incidents without end.
+    /// The agent reports incidents without end.
     Flood,
-    /// It says that it listens at a third host's address.
+    /// The agent offers a third host's address.
     Elsewhere,
 }
 
@@ -66,9 +66,9 @@ pub(super) struct FakeAgent {
     heard: BTreeMap<&'static str, u32>,
     connected: bool,
     stalled: bool,
-    /// Attempts to reach it that fail after it was lost.
+    /// Number of attempts to reach it that fail after it was lost.
     pub(super) away_for: u32,
-    /// What reaching it answers at first, instead of joining.
+    /// Error of the first attempt to reach it.
     pub(super) at_first: Option<ControlError>,
     prepared: Option<Prepare>,
 }
@@ -79,15 +79,15 @@ enum Happening {
     Say { host: usize, message: Message, session: u32 },
 }
 
-/// What comes of one end of a job of a trial.
+/// Returns the record of one end of a job of a trial.
 pub(super) type Load<'a> = Box<dyn FnMut(TrialId, u32, Side) -> JobRecord + 'a>;
-/// Called as each trial begins; false stops the campaign.
+/// Called at the start of each trial; `false` stops the campaign.
 pub(super) type Starting<'a> = Box<dyn FnMut(&TrialSpec) -> bool + 'a>;
 
 pub(super) struct World<'a> {
     pub(super) header: CampaignHeader,
     pub(super) hosts: [String; 2],
-    /// What loads do, in place of `payload`.
+    /// Result of loads, in place of `payload`.
     pub(super) load: Option<Load<'a>>,
     pub(super) starting: Option<Starting<'a>>,
     trials: Vec<TrialSpec>,
@@ -97,17 +97,16 @@ pub(super) struct World<'a> {
     pub(super) agents: Vec<FakeAgent>,
     sessions: Vec<u32>,
     pub(super) events: Vec<Event>,
-    /// Fails when this many events were recorded.
+    /// Number of events that can be recorded; the next one fails.
     room: usize,
-    /// When this trial has ended, host a is suspended for two seconds: its monotonic clock stands
-    /// still.
+    /// Trial after whose end host a is suspended for two seconds, which stops its monotonic clock.
     sleeps_after: Option<TrialId>,
     pub(super) result: Option<Result<RunSummary, ControlError>>,
-    /// Bytes that arrive in each trial, by its number; nothing where it is empty.
+    /// Bytes that arrive in each trial, by its number. If empty, no payload is counted.
     payload: Vec<u64>,
-    /// Looks taken: runs, half width, and how many more are to follow.
+    /// Looks so far: runs, half width, and number of further runs.
     looks: Vec<(u32, Option<f64>, usize)>,
-    /// What an earlier execution recorded.
+    /// Trials of an earlier execution.
     recorded: Vec<TrialRecord>,
 }
 
@@ -169,7 +168,7 @@ fn header() -> CampaignHeader {
 }
 
 impl World<'_> {
-    /// Hosts `a` and `b`, whose clocks are 1000 s ahead and 50 s behind.
+    /// Creates hosts `a` and `b`, whose clocks are 1000 s ahead and 50 s behind.
     pub(super) fn new() -> Self {
         let agent = |offset_ns| FakeAgent {
             offset_ns,
@@ -366,7 +365,7 @@ impl World<'_> {
                 self.agents[host].prepared = Some(*prepare);
             }
             Message::Connect { trial, offers } => {
-                // The wildcard offered was replaced: by the host's address, or by loopback where
+                // The conductor has replaced the wildcard: by the host's address, or by loopback if
                 // both ends are on one host.
                 let jobs = &self.agents[host].prepared.as_ref().expect("it was prepared").jobs;
                 let both_ends_here = jobs.iter().any(|job| job.side != jobs[0].side);
@@ -406,7 +405,7 @@ impl World<'_> {
                 wait + Nanos::from_secs(1),
                 Message::Intervals { trial, job, side, intervals },
             );
-            // A job nobody gave it: a lie, to be dropped.
+            // A report about a job of another host, which the conductor must drop.
             self.say(host, wait, Message::Intervals { trial, job: 9, side, intervals: Vec::new() });
             let end = wait + prepare.phases.loaded() + prepare.phases.drain;
             self.say(host, end, Message::FlowsEnded { trial, job, side, flows });

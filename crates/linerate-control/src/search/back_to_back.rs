@@ -1,9 +1,9 @@
-//! RFC 9004: the longest burst at the highest load without loss, several times, after the
-//! throughput.
+//! RFC 9004: the longest burst without loss at the highest load, several times, after the
+//! throughput search.
 //!
-//! A burst of n frames is a trial of n over the highest load. Where the throughput reaches that
-//! load there is nothing to be found, and no burst is sent. If nothing is lost in the longest burst
-//! allowed, the search ends: its answer would be the limit, not the buffer.
+//! A burst of n frames is a trial whose duration is n divided by the highest load. If the
+//! throughput reaches that load, no burst is sent. If the longest allowed burst has no loss, the
+//! search ends: the result would be the limit, not the buffer.
 
 use linerate_analysis::search::Observation;
 use linerate_model::{Goal, Nanos, Purpose, Search, Step};
@@ -11,29 +11,29 @@ use linerate_model::{Goal, Nanos, Purpose, Search, Step};
 use super::Controller;
 use super::halving::Halving;
 
-/// The controller; bursts are counted in frames.
+/// Controller of this method. Bursts are counted in frames.
 #[derive(Debug)]
 pub(super) struct BackToBack {
     throughput: Halving,
     /// Frames per second of a burst.
     rate: f64,
-    /// Least relative difference that matters.
+    /// Largest relative width of the result.
     width: f64,
     longest: f64,
     repeats: u32,
     bracket: Option<Bracket>,
-    /// The last answer, from which the next search starts.
+    /// Last result, from which the next search starts.
     last: Option<f64>,
     asked: f64,
     n_done: u32,
 }
 
-/// The longest burst without loss, and the shortest with.
+/// Longest burst without loss, and shortest one with loss.
 #[derive(Clone, Copy, Debug)]
 struct Bracket {
     lower: f64,
     upper: Option<f64>,
-    /// What is tried before halving begins.
+    /// Burst that is tried before halving begins.
     first: f64,
 }
 
@@ -58,7 +58,7 @@ impl BackToBack {
         Some(Step { purpose: Purpose::Burst, load: self.rate, duration, then: None })
     }
 
-    /// The next burst of the present search; `None` if it has its answer.
+    /// Returns the next burst of the present search. `None` if it has its result.
     fn next_burst(&mut self, bracket: Bracket) -> Option<f64> {
         let Some(upper) = bracket.upper else { return Some(bracket.first) };
         let apart = upper - bracket.lower;
@@ -80,7 +80,7 @@ impl Controller for BackToBack {
             if self.n_done >= self.repeats {
                 return None;
             }
-            // A second search starts near the first one's answer.
+            // A further search starts near the result of the one before.
             let first = self.last.map_or(self.longest, |last| (2.0 * last).min(self.longest));
             let bracket = *self.bracket.get_or_insert(Bracket { lower: 0.0, upper: None, first });
             match self.next_burst(bracket) {
@@ -102,7 +102,7 @@ impl Controller for BackToBack {
             bracket.lower = self.asked;
             if bracket.upper.is_none() {
                 if self.asked >= self.longest {
-                    // The buffer was not filled: no answer, now or later.
+                    // The longest burst does not fill the buffer: no search can have a result.
                     self.n_done = self.repeats;
                 }
                 bracket.first = self.longest;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_carries_the_highest_load_is_sent_no_burst() {
+    fn no_burst_is_sent_to_a_path_that_carries_the_highest_load() {
         let steps = run_steps(&search(1_000.0, 1e6, method(100)), &mut Device::of(2e6));
         assert!(steps.iter().all(|(step, _)| step.purpose == Purpose::Load));
     }

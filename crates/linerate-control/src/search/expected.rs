@@ -1,25 +1,25 @@
-//! What a search will take: found by running it on an ideal device in no time.
+//! Expected duration of a search: computed by running it on a simulated ideal device.
 
 use linerate_analysis::search::Observation;
 use linerate_model::{Nanos, Search};
 
 use super::{Outcome, Searcher};
 
-/// Where the ideal device's capacity lies, of the highest load: halving from there takes neither
+/// Capacity of the ideal device as a share of the highest load. Halving towards it takes neither
 /// the fewest nor the most steps.
 const CAPACITY: f64 = 0.63;
 
-/// What a search takes.
+/// Expected effort of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
-    /// Trials.
+    /// Number of trials.
     pub n_trials: u32,
-    /// Time under load.
+    /// Total time under load.
     pub loaded: Nanos,
 }
 
-/// What `search` takes on a device that loses exactly what exceeds 63 % of the highest load, with a
-/// tester that never does.
+/// Returns the effort of `search` on a device that loses exactly the load above 63 % of the highest
+/// load, with a tester that loses nothing.
 #[must_use]
 pub fn expected(search: &Search) -> Expected {
     let mut searcher = Searcher::new(search.clone());

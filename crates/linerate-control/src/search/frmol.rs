@@ -1,11 +1,11 @@
-//! RFC 2285 3.6.2: the forwarding rate at maximum offered load. One trial says it.
+//! RFC 2285 3.6.2: the forwarding rate at maximum offered load, in one trial.
 
 use linerate_analysis::search::Observation;
 use linerate_model::{Nanos, Step};
 
 use super::{Controller, at};
 
-/// The controller.
+/// Controller of this method.
 #[derive(Debug)]
 pub(super) struct Frmol {
     step: Option<Step>,

@@ -1,22 +1,21 @@
-//! RFC 2544 26.1: the highest load without loss, by halving; verified by a trial of the final
+//! RFC 2544 26.1: the highest load without loss, by halving, verified by a trial of the final
 //! length (RFC 2544 24).
 //!
-//! The highest load comes first: if nothing is lost there, it is the answer, if a final trial
-//! agrees. Where a final trial loses something, the search goes on below with final trials only,
-//! further down each time it must. With `repeats` a lossy load is tried again, and one trial
-//! without loss acquits it (ETSI GS NFV-TST 009 12.3.3); such a search makes final trials only,
-//! because short ones acquit and condemn too easily.
+//! The highest load comes first. If it has no loss, and a final trial confirms that, it is the
+//! result. If a final trial has loss, the search goes on below it with final trials only, in steps
+//! that grow each time. With `repeats`, a load with loss is tried again, and one trial without loss
+//! is enough (ETSI GS NFV-TST 009 12.3.3). Such a search has final trials only, because short ones
+//! pass and fail by chance.
 
 use linerate_analysis::search::Observation;
 use linerate_model::{Goal, Nanos, Search, Step};
 
 use super::{Controller, at};
 
-/// How far below a load that failed its final trial the next is tried, in widths; doubled each
-/// time.
+/// Distance in widths from a load that failed its final trial to the next one; doubled each time.
 const FIRST_RETREAT: f64 = 2.0;
 
-/// The controller.
+/// Controller of this method.
 #[derive(Debug)]
 pub(super) struct Halving {
     min: f64,
@@ -26,18 +25,18 @@ pub(super) struct Halving {
     search_trial: Nanos,
     final_trial: Nanos,
     repeats: u32,
-    /// Highest load that passed, and whether by a final trial; nothing passed yet: none.
+    /// Highest load that passed, if any, and whether it passed a final trial.
     lower: Option<(f64, bool)>,
     /// Lowest load that failed.
     upper: Option<f64>,
     /// Loads that passed a final trial.
     verified: Vec<f64>,
-    /// Final trials only, from now on.
+    /// True if only final trials are made from now on.
     strict: bool,
     retreat: f64,
     asked: f64,
     asked_final: bool,
-    /// Trials at the present load that lost something.
+    /// Number of trials with loss at the present load.
     failures: u32,
     done: bool,
 }
@@ -66,7 +65,7 @@ impl Halving {
         }
     }
 
-    /// The throughput, once the search is over; `None` if even the lowest load lost something.
+    /// Returns the throughput once the search is over. `None` if even the lowest load had loss.
     pub(super) fn throughput(&self) -> Option<f64> {
         self.lower.filter(|_| self.done).map(|(load, _)| load)
     }
@@ -87,7 +86,7 @@ impl Halving {
     fn failed(&mut self) {
         self.upper = Some(self.asked);
         if self.lower.is_some_and(|(load, _)| load >= self.asked) {
-            // It passed before: what passed a shorter trial is not believed any more.
+            // This load passed a shorter trial before, so short trials do not count any more.
             self.strict = true;
             let below = self
                 .verified
@@ -99,8 +98,7 @@ impl Halving {
         }
     }
 
-    /// The load to be tried below `upper`, where none that passed is known after a final trial
-    /// failed.
+    /// Returns the next load below `upper`, if a final trial failed and no load has passed.
     fn retreat(&mut self, upper: f64) -> f64 {
         let load = upper * (1.0 - self.retreat * self.width).max(0.0);
         self.retreat *= 2.0;
@@ -192,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_loses_nothing_at_the_highest_load_is_verified_there_and_nowhere_else() {
+    fn a_path_without_loss_at_the_highest_load_is_verified_there_and_nowhere_else() {
         let trials = run(&halving(0, 1e6), &mut Device::of(2e6));
         let asked: Vec<(f64, u64)> =
             trials.iter().map(|t| (t.load, t.duration.0 / 1_000_000_000)).collect();
@@ -207,7 +205,7 @@ mod tests {
         assert!(trials.len() < 15, "{}", trials.len());
     }
 
-    /// A stall shows only in a long trial: the search goes on below, with long trials.
+    /// Only long trials see a stall: the search goes on below, with long trials.
     #[test]
     fn a_final_trial_that_fails_sends_the_search_further_down_with_final_trials() {
         let mut device = Device::of(1e6);
@@ -220,9 +218,9 @@ mod tests {
         assert!(trials.iter().filter(|trial| trial.duration == Nanos::from_secs(60)).count() > 2);
     }
 
-    /// The same device and loss verification: TST009 forgives what one of two trials did not lose.
+    /// The same device with loss verification: in TST009 one of two trials without loss is enough.
     #[test]
-    fn loss_verification_acquits_a_load_that_lost_once() {
+    fn loss_verification_accepts_a_load_with_one_loss() {
         let mut device = Device::of(1e6);
         device.spoil_every(3);
         let strict = run(&halving(0, 1e7), &mut device);

@@ -1,9 +1,8 @@
-//! RFC 2544 26.2 and RFC 8219 7.2: latency at the throughput, and at shares of it down to next to
-//! nothing.
+//! RFC 2544 26.2 and RFC 8219 7.2: latency at the throughput, and at shares of it down to nearly
+//! zero.
 //!
-//! The throughput is searched first. Repeats of one load do not follow each other: all loads are
-//! gone through, then all again, so that what drifts does so for all of them alike. What the trials
-//! measured is read by the study, not here.
+//! The throughput is searched first. Then all loads are measured once, then all again: a drift
+//! during the campaign affects all loads alike. The study evaluates the trials, not this module.
 
 use linerate_analysis::search::Observation;
 use linerate_model::{Goal, Nanos, Purpose, Search, Step};
@@ -11,12 +10,12 @@ use linerate_model::{Goal, Nanos, Purpose, Search, Step};
 use super::Controller;
 use super::halving::Halving;
 
-/// The controller.
+/// Controller of this method.
 #[derive(Debug)]
 pub(super) struct Latency {
     throughput: Halving,
     trial: Nanos,
-    /// Shares of the throughput, in the order measured.
+    /// Shares of the throughput, in the order of measurement.
     shares: Vec<f64>,
     repeats: u32,
     measured: usize,
@@ -65,7 +64,7 @@ mod tests {
     use linerate_model::Method;
 
     #[test]
-    fn latency_is_measured_at_shares_of_the_throughput_found_all_of_them_before_any_again() {
+    fn latency_is_measured_at_all_shares_of_the_throughput_before_any_is_repeated() {
         let shares = vec![0.001, 0.1, 0.5, 0.9, 1.0];
         let trial = Nanos::from_secs(60);
         let method =
@@ -89,7 +88,7 @@ mod tests {
         let steps = run_steps(&search(1_000.0, 1e7, nothing), &mut Device::of(10.0));
         assert!(
             steps.iter().all(|(step, _)| step.purpose == Purpose::Load),
-            "no load without loss, no latency"
+            "without a throughput there is no latency trial"
         );
     }
 }

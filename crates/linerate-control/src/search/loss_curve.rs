@@ -1,6 +1,6 @@
 //! RFC 2544 26.3: the loss ratio at 100 %, 90 %, 80 % ... of the highest load, until two trials in
-//! a row lose nothing; then a finer grid between the lowest load with loss and the highest without,
-//! where the curve begins.
+//! a row have no loss. Then a finer grid between the lowest load with loss and the highest load
+//! without, where the curve begins.
 
 use linerate_analysis::search::Observation;
 use linerate_model::{Nanos, Step};
@@ -10,20 +10,21 @@ use super::{Controller, at};
 /// Trials in a row without loss that end the coarse part (RFC 2544 26.3).
 const ENOUGH: u32 = 2;
 
-/// The controller.
+/// Controller of this method.
 #[derive(Debug)]
 pub(super) struct LossCurve {
     max: f64,
     trial: Nanos,
     step: f64,
     fine_step: f64,
-    /// Coarse steps made.
+    /// Number of coarse steps so far.
     n_coarse: u32,
     without_loss: u32,
-    /// Share of the highest load: the lowest with loss, and the highest without below it.
+    /// Lowest load with loss, as a share of the highest load.
     lossy: Option<f64>,
+    /// Highest load without loss below it, as a share of the highest load.
     clean: Option<f64>,
-    /// Shares of the finer grid that are left, the lowest last.
+    /// Remaining shares of the finer grid, in ascending order; the last one is next.
     fine: Option<Vec<f64>>,
     asked: f64,
 }
@@ -44,7 +45,7 @@ impl LossCurve {
         }
     }
 
-    /// Shares strictly between the last lossy step and the first clean one, the highest first.
+    /// Returns the shares strictly between the clean step and the lossy one, the lowest first.
     fn grid(&self) -> Vec<f64> {
         let (Some(lossy), clean) = (self.lossy, self.clean.unwrap_or(0.0)) else {
             return Vec::new();

@@ -1,12 +1,12 @@
-//! Searches: which trial comes next. Sans-I/O: a controller is asked for a step, and told what came
-//! of it.
+//! Searches: the choice of the next trial. Without I/O: a controller returns a step, and receives
+//! its observation.
 //!
-//! A controller is a pure function of what it was told: replaying the recorded trials of a search
-//! leaves it where it was, so that a search goes on after its conductor was killed. What trials
-//! mean for a goal is `linerate_analysis::search`.
+//! A controller is a pure function of its observations. Replaying the recorded trials of a search
+//! restores its state, so that a search can be resumed after its conductor was killed.
+//! `linerate_analysis::search` evaluates trials for a goal.
 //!
-//! What it does not see: whether a trial was valid. Trials that the tester spoilt are repeated by
-//! [`Searcher`] and never reach a controller.
+//! Not seen by a controller: whether a trial was valid. [`Searcher`] repeats trials that the tester
+//! made invalid.
 
 mod back_to_back;
 mod expected;
@@ -29,16 +29,16 @@ use linerate_model::{Method, Nanos, Purpose, Search, Step};
 pub use expected::{Expected, expected};
 pub use searcher::{Ended, Outcome, Searcher};
 
-/// Chooses the trials of a search.
+/// Method that chooses the trials of a search.
 pub(crate) trait Controller: fmt::Debug + Send {
-    /// The next step; `None` when there is no more to be learnt.
+    /// Returns the next step. `None` when the search has its result.
     fn next(&mut self) -> Option<Step>;
 
-    /// Takes what came of the step asked for last.
+    /// Receives the observation of the last step.
     fn take(&mut self, observation: &Observation);
 }
 
-/// The controller of `search`.
+/// Creates the controller of `search`.
 pub(crate) fn controller(search: &Search) -> Box<dyn Controller> {
     match &search.method {
         Method::Halving { goal, repeats } => {
@@ -64,7 +64,7 @@ pub(crate) fn controller(search: &Search) -> Box<dyn Controller> {
     }
 }
 
-/// A trial at `load`.
+/// Returns a step with a trial at `load`.
 fn at(load: f64, duration: Nanos) -> Step {
     Step { purpose: Purpose::Load, load, duration, then: None }
 }

@@ -1,8 +1,9 @@
-//! RFC 2544 26.5: after the throughput, an overload of 110 % of it (or the highest load), then 50
-//! %: how long do losses go on?
+//! RFC 2544 26.5: system recovery. After the throughput search, an overload of 110 % of the
+//! throughput (or the highest load) is followed by 50 %. The result is the time for which losses go
+//! on.
 //!
-//! The answer is read from when the last lost frame was sent: see `linerate_analysis::search`.
-//! Where the throughput reaches the highest load there is no overload.
+//! It is computed from the sending time of the last lost frame: see `linerate_analysis::search`. If
+//! the throughput reaches the highest load, there is no overload.
 
 use linerate_analysis::search::Observation;
 use linerate_model::{Goal, Nanos, Purpose, Search, Step};
@@ -10,12 +11,12 @@ use linerate_model::{Goal, Nanos, Purpose, Search, Step};
 use super::Controller;
 use super::halving::Halving;
 
-/// Overload, of the throughput (RFC 2544 26.5).
+/// Overload as a share of the throughput (RFC 2544 26.5).
 const OVERLOAD: f64 = 1.1;
-/// What follows, of the throughput.
+/// Load after the overload as a share of the throughput.
 const AFTER: f64 = 0.5;
 
-/// The controller.
+/// Controller of this method.
 #[derive(Debug)]
 pub(super) struct Recovery {
     throughput: Halving,
@@ -85,7 +86,7 @@ mod tests {
         assert!((overloads[0].load / 1.1e6 - 1.0).abs() < 0.006, "{overloads:?}");
         assert!(
             of(1e8).iter().all(|(step, _)| step.purpose == Purpose::Load),
-            "no overload where nothing is lost"
+            "no overload without loss at the highest load"
         );
     }
 }

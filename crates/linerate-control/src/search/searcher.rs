@@ -1,37 +1,37 @@
-//! A search from its first trial to its last: self-test, warm-up, controller; repeats of what the
-//! tester spoilt, and limits.
+//! Search from its first trial to its last: self-test, warm-up, controller, repeats of trials that
+//! the tester made invalid, and limits.
 
 use linerate_analysis::search::{MOST_REPEATS, Observation};
 use linerate_model::{Nanos, Purpose, Search, Step};
 
 use super::{Controller, controller};
 
-/// What the tester should do without the device, of the highest load.
+/// Load of the first self-test, in multiples of the highest load.
 const MARGIN: f64 = 2.0;
-/// How far below what it forwarded the self-test tries next: what is forwarded under overload is
-/// rarely forwarded whole.
+/// Load of the next self-test, as a share of the forwarded load. It is below 1 because a rate that
+/// is forwarded under overload is rarely forwarded without loss.
 const RETREAT: f64 = 0.95;
-/// Trials of the self-test at most.
+/// Most trials of the self-test.
 const SELF_TESTS: u32 = 12;
 
-/// What came of a trial.
+/// Result of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Outcome {
-    /// The device answers for it.
+    /// The observation is due to the device.
     Valid(Observation),
-    /// The device may answer for it, or the tester's delay: it is repeated, and believed after
-    /// three repeats that did not clear it.
+    /// The observation may be due to the device, or to a delay of the tester. The trial is
+    /// repeated; after three repeats that are doubtful too, the observation counts.
     Doubtful(Observation),
-    /// The tester spoilt it, or it could not be carried out.
+    /// The tester made the trial invalid, or it could not be carried out.
     Invalid,
 }
 
-/// Why a search has no more trials.
+/// Reason of a search's end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ended {
-    /// There is no more to be learnt.
+    /// The search has its result.
     Done,
-    /// The tester lost or could not send what it should, at this load.
+    /// The tester lost frames or could not send them, at this load.
     TesterLimited(f64),
     /// It reached the plan's limit of trials.
     Trials,
@@ -41,8 +41,8 @@ pub enum Ended {
 
 #[derive(Debug)]
 enum SearchStage {
-    /// The `n`-th trial of the self-test; `before` is what was forwarded when the same load was
-    /// tried and lost.
+    /// The `n`-th trial of the self-test. `before` is the load forwarded when the same load was
+    /// tried before and frames were lost.
     SelfTest {
         load: f64,
         n: u32,
@@ -53,7 +53,7 @@ enum SearchStage {
     Ended(Ended),
 }
 
-/// A search under way.
+/// Search that is executed.
 #[derive(Debug)]
 pub struct Searcher {
     search: Search,
@@ -63,12 +63,12 @@ pub struct Searcher {
     spoilt: u32,
     n_trials: u32,
     spent: Nanos,
-    /// What the tester can do without the device, if that was tested.
+    /// Highest load of the tester without the device, if that was tested.
     tester: Option<f64>,
 }
 
 impl Searcher {
-    /// A search of which nothing is known.
+    /// Begins `search`.
     #[must_use]
     pub fn new(search: Search) -> Self {
         let stage = if search.self_test > Nanos(0) {
@@ -93,19 +93,20 @@ impl Searcher {
         if search.warmup > Nanos(0) { SearchStage::WarmUp } else { SearchStage::Searching }
     }
 
-    /// The search, its highest load bounded by the self-test.
+    /// Returns the search. Its highest load is bounded by the self-test.
     #[must_use]
     pub fn search(&self) -> &Search {
         &self.search
     }
 
-    /// What the tester can do without the device, in the search's unit, if that was tested.
+    /// Returns the highest load of the tester without the device, in the search's unit, if that was
+    /// tested.
     #[must_use]
     pub fn tester(&self) -> Option<f64> {
         self.tester
     }
 
-    /// The step to be made next, the same until its outcome is taken; `None` at the end.
+    /// Returns the next step; the same one until its outcome is taken. `None` at the end.
     pub fn ask(&mut self) -> Option<Step> {
         if self.asked.is_none() {
             self.asked = self.choose();
@@ -138,7 +139,7 @@ impl Searcher {
         Some(step)
     }
 
-    /// Takes what came of the step asked for last; returns whether it counts.
+    /// Receives the outcome of the last step. Returns whether it counts.
     pub fn take(&mut self, outcome: Outcome) -> bool {
         let Some(step) = self.ask() else { return false };
         self.n_trials += 1;
@@ -165,11 +166,11 @@ impl Searcher {
         true
     }
 
-    /// The same step again, unless it was spoilt too often.
+    /// Repeats the step, unless it was invalid too often.
     fn spoilt(&mut self, step: Step) {
         self.spoilt += 1;
         let give_up = match self.stage {
-            // What is warmed up is warm however the trial ended.
+            // The path is warm, however the trial ended.
             SearchStage::WarmUp => {
                 (self.spoilt, self.asked, self.stage) = (0, None, SearchStage::Searching);
                 return;
@@ -185,8 +186,9 @@ impl Searcher {
         }
     }
 
-    /// Twice the highest load if the tester can; else what it can bounds the search. A loss is
-    /// believed when it comes twice: one moment without a CPU must not bound a whole search.
+    /// Handles a self-test. If the tester does not reach twice the highest load, its own limit
+    /// bounds the search. A loss counts only the second time: one moment without a CPU must not
+    /// bound a whole search.
     fn self_tested(&mut self, load: f64, n: u32, before: Option<f64>, observation: &Observation) {
         if observation.loss_ratio > 0.0 {
             let forwarded = load * (1.0 - observation.loss_ratio);
@@ -207,13 +209,13 @@ impl Searcher {
         self.tester = Some(load);
         if load < self.search.max {
             self.search.max = load;
-            self.search.max_source = "what the tester can do without the device".into();
+            self.search.max_source = "the limit of the tester without the device".into();
             self.controller = controller(&self.search);
         }
         self.stage = Self::after_self_test(&self.search);
     }
 
-    /// Why it has no more trials.
+    /// Returns the reason of the end, if the search has ended.
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
         match self.stage {
@@ -263,8 +265,7 @@ mod tests {
             loads.push(step.load);
             searcher.take(outcome(step, (1.0 - 0.8e6 / step.load).max(0.0)));
         }
-        // 2e6 loses twice, what it forwarded (0.8e6) does not, and is the highest load from then
-        // on.
+        // 2e6 loses twice. The load that was forwarded (0.8e6) does not, and becomes the highest.
         assert_eq!(loads, [2e6, 2e6, 0.8e6, 0.8e6, 0.8e6]);
         assert_eq!(searcher.search().max, 0.8e6);
         assert!(searcher.search().max_source.contains("tester"));
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_the_tester_spoils_is_repeated_three_times_and_then_limits_the_search() {
+    fn a_trial_that_the_tester_makes_invalid_is_repeated_three_times_and_then_limits_the_search() {
         let mut searcher = Searcher::new(one_trial(0));
         let first = searcher.ask().expect("the warm-up");
         searcher.take(outcome(first, 0.5));

@@ -1,4 +1,4 @@
-//! A device with a known knee, in virtual time: what the controllers are tested on.
+//! Simulated device with a known capacity, in virtual time, for tests of the controllers.
 
 use linerate_analysis::search::Observation;
 use linerate_model::{Goal, LoadUnit, Method, Nanos, Search, Step};
@@ -7,14 +7,14 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::controller;
 
-/// A device that forwards at a capacity and drops what it has no room for.
+/// Device that forwards at a capacity and drops frames when its buffer is full.
 #[derive(Debug)]
 pub(super) struct Device {
     capacity: f64,
-    /// Frames it holds.
+    /// Size of its buffer, frames.
     buffer: f64,
     stalls: Stalls,
-    /// Every so many trials something else loses a frame; zero: never.
+    /// Interval in trials at which something else loses a frame; 0 for never.
     spoil: u64,
     n_trials: u64,
     now: Nanos,
@@ -59,7 +59,7 @@ impl Device {
         self.spoil = trials;
     }
 
-    /// Stalls during the next `duration`.
+    /// Returns the number and length of the stalls during the next `duration`.
     fn n_stalls(&mut self, duration: Nanos) -> (f64, Nanos) {
         match &mut self.stalls {
             Stalls::None => (0.0, Nanos(0)),
@@ -82,8 +82,8 @@ impl Device {
         }
     }
 
-    /// Frames lost of those offered: above capacity what neither leaves nor fits, and in each stall
-    /// what does not fit.
+    /// Runs a trial. Lost are the frames above capacity that do not fit the buffer, and those in
+    /// each stall that do not fit.
     pub(super) fn trial(&mut self, step: &Step) -> Observation {
         let seconds = step.duration.as_secs_f64();
         let offered = (step.load * seconds).floor();
@@ -102,7 +102,7 @@ impl Device {
     }
 }
 
-/// RFC 2544 throughput to `width`, shown by trials of `final_s` seconds.
+/// Returns the goal of RFC 2544 throughput to `width`, with final trials of `final_s` seconds.
 pub(super) fn goal(width: f64, final_s: u64) -> Goal {
     Goal {
         name: "RFC 2544".into(),
@@ -115,7 +115,7 @@ pub(super) fn goal(width: f64, final_s: u64) -> Goal {
     }
 }
 
-/// A search by `method` with nothing before it and no limits.
+/// Returns a search by `method` without self-test, warm-up and limits.
 pub(super) fn search(min: f64, max: f64, method: Method) -> Search {
     Search {
         parameter: "rate".into(),
@@ -132,7 +132,7 @@ pub(super) fn search(min: f64, max: f64, method: Method) -> Search {
     }
 }
 
-/// The steps of `search` on `device`, and what came of them.
+/// Runs `search` on `device`. Returns the steps with their observations.
 pub(super) fn run_steps(search: &Search, device: &mut Device) -> Vec<(Step, Observation)> {
     let mut controller = controller(search);
     let mut steps = Vec::new();
@@ -145,7 +145,7 @@ pub(super) fn run_steps(search: &Search, device: &mut Device) -> Vec<(Step, Obse
     steps
 }
 
-/// What came of the steps of `search` on `device`.
+/// Runs `search` on `device`. Returns the observations.
 pub(super) fn run(search: &Search, device: &mut Device) -> Vec<Observation> {
     run_steps(search, device).into_iter().map(|(_, observation)| observation).collect()
 }

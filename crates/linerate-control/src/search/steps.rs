@@ -1,18 +1,18 @@
-//! Y.1564 clause 8: the committed rate in steps, each of which must keep its loss; then the rate
-//! itself for longer.
+//! Y.1564 clause 8: the committed rate in steps, each within its loss limit; then the full rate for
+//! longer.
 //!
-//! The first step that fails ends the test: what it could not carry, more cannot be asked of.
-//! Transfer delay and its variation are not judged here.
+//! The first step that fails ends the test, because higher loads would fail too. Transfer delay and
+//! its variation are not judged here.
 
 use linerate_analysis::search::Observation;
 use linerate_model::{Nanos, Step};
 
 use super::{Controller, at};
 
-/// The controller.
+/// Controller of this method.
 #[derive(Debug)]
 pub(super) struct Steps {
-    /// What is left, the next last.
+    /// Remaining steps, the next one last.
     left: Vec<Step>,
     loss_ratio: f64,
 }

@@ -1,4 +1,5 @@
-//! Who gives way when too many strangers come, and who comes too often. Pure: time is an argument.
+//! Choice of the stranger to disconnect when there are too many, and the budget of each source.
+//! Pure: time is an argument.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,17 +8,17 @@ use std::time::{Duration, Instant};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// Time between two meetings that one source may begin, in the long run.
+/// Mean interval between two meetings of one source.
 const PERIOD: Duration = Duration::from_millis(20);
 /// Meetings that one source may begin at once after a pause.
 const BURST: u32 = 100;
-/// Sources with a budget of their own; all others share one.
+/// Number of sources with their own budget. All others share one.
 const SOURCES: usize = 4096;
-/// Members among whom the one that gives way is chosen.
+/// Number of members among whom the one to disconnect is chosen.
 const CANDIDATES: usize = 4;
 
-/// Where connections come from: an IPv4 address, or the /64 that an IPv6 host is given (RFC 6177
-/// clause 2).
+/// Source of connections: an IPv4 address, or the /64 that an IPv6 host is given (RFC 6177 clause
+/// 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Source {
     V4(u32),
@@ -35,13 +36,13 @@ impl From<IpAddr> for Source {
     }
 }
 
-/// Budgets of meetings, one a source: a token bucket, kept as the time at which it is full again
+/// Budget of meetings for each source: a token bucket, stored as the time at which it is full again
 /// (the generic cell rate algorithm, ITU-T I.371).
 #[derive(Debug, Default)]
 pub(super) struct Budgets(HashMap<Source, Instant>);
 
 impl Budgets {
-    /// Takes one meeting from the budget of `source`; `false` if nothing is left.
+    /// Takes one meeting from the budget of `source`. Returns `false` if the budget is exhausted.
     pub(super) fn take(&mut self, source: Source, now: Instant) -> bool {
         let mut source = source;
         if self.0.len() >= SOURCES && !self.0.contains_key(&source) {
@@ -60,7 +61,7 @@ impl Budgets {
     }
 }
 
-/// A bounded set of strangers. When it is full, one of them gives way.
+/// Bounded set of strangers. When it is full, one of them is disconnected for the next.
 #[derive(Debug)]
 pub(super) struct Crowd {
     most: usize,
@@ -70,7 +71,7 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    /// An empty crowd of at most `most` members; `seed` decides who gives way.
+    /// Creates an empty set of at most `most` members. `seed` decides whom it disconnects.
     pub(super) fn new(most: usize, seed: u64) -> Self {
         Self {
             most,
@@ -80,9 +81,9 @@ impl Crowd {
         }
     }
 
-    /// Adds member `number`; returns the member that gives way for it, if the crowd was full: of a
-    /// few chosen at random the one whose source has most members. So a flood displaces itself, and
-    /// nobody can tell which connection goes.
+    /// Adds member `number`. If the set was full, removes and returns another member: among a few
+    /// chosen at random, the one whose source has the most members. So a flood displaces itself,
+    /// and no stranger can predict the choice.
     pub(super) fn join(&mut self, number: u64, source: Source) -> Option<u64> {
         let victim = (self.members.len() >= self.most).then(|| self.victim()).flatten();
         if let Some(victim) = victim {
@@ -93,7 +94,7 @@ impl Crowd {
         victim
     }
 
-    /// Removes member `number`, if it is one.
+    /// Removes member `number`, if it is in the set.
     pub(super) fn leave(&mut self, number: u64) {
         let Some(at) = self.members.iter().position(|(member, _)| *member == number) else {
             return;

@@ -1,9 +1,9 @@
-//! Connections whose other end has not proved anything yet.
+//! Connections whose other end has not proved its identity yet.
 //!
-//! One thread accepts them all. A connection waits beside the others, at the cost of a descriptor,
-//! until its whole first message is here; one that says what nobody here speaks is closed. What is
-//! left is met on a thread of its own, within its source's budget. Both crowds are bounded, and in
-//! a full one a member of the largest source gives way ([`crowd`]).
+//! One thread accepts them all. A connection waits, at the cost of one descriptor, until its whole
+//! first message has arrived; a connection with other bytes is closed. The rest are met on a thread
+//! each, within the budget of their source. Both sets are bounded. When one is full, a member of
+//! the largest source is disconnected ([`crowd`]).
 
 mod crowd;
 mod refusals;
@@ -25,56 +25,55 @@ use crate::wire::GREETING_LIMIT;
 use crowd::{Budgets, Crowd, Source};
 pub(crate) use refusals::Refusals;
 
-/// Connections that may wait for their first message at once. The usual limit of descriptors is
+/// Most connections that wait for their first message at once. The usual limit of descriptors is
 /// 1024.
 const SILENT: usize = 512;
-/// Strangers that may be proving who they are at once, each on a thread.
+/// Most strangers that prove their identity at once, each on its own thread.
 const MEETINGS: usize = 64;
-/// Longest first message that is waited for, bytes: a greeting, or a TLS record with its head (RFC
-/// 8446 clause 5.1).
+/// Longest first message, bytes: a greeting, or a TLS record with its head (RFC 8446 clause 5.1).
 pub(crate) const LONGEST_OPENING: usize = GREETING_LIMIT + 64;
-/// Connections taken in a row before those that wait are looked at.
+/// Most connections accepted in a row before waiting ones are served.
 const IN_A_ROW: usize = 64;
-/// How often the clock is looked at while somebody waits, and while nobody does: each look disturbs
-/// what is measured.
+/// Longest interval between two checks of the clock while connections wait.
 const TICK: Duration = Duration::from_millis(200);
+/// The same while none waits. It is longer because each check disturbs measurements.
 const IDLE_TICK: Duration = Duration::from_secs(2);
-/// Wait after the kernel could not give us a connection (out of descriptors, mostly).
+/// Pause after a failed accept(2), mostly for lack of descriptors.
 const BREATH: Duration = Duration::from_millis(10);
-/// The listener among the sockets that are waited for; connections are numbered from 1.
+/// Token of the listener; connections are numbered from 1.
 const LISTENER: u64 = 0;
 
-/// What a connection's first bytes are.
+/// Verdict on a connection's first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// The beginning of a message; so many bytes are needed to know more.
+    /// The beginning of a message. This many bytes are needed for the next verdict.
     Needs(usize),
     /// A whole first message.
     Whole,
-    /// No message; why.
+    /// Not a message; the reason.
     Foreign(String),
 }
 
-/// Whoever strangers want to see.
+/// Service that strangers connect to.
 pub(crate) trait Receptionist: Send + Sync + 'static {
-    /// How long a connection may be silent before it is closed.
+    /// Returns the time that a connection has for its first message.
     fn patience(&self) -> Duration;
 
-    /// What the first bytes of a connection are; `Needs` is more than there are, and at most
-    /// [`LONGEST_OPENING`].
+    /// Judges the first bytes of a connection. The number in `Needs` is larger than that of
+    /// `bytes`, and at most [`LONGEST_OPENING`].
     fn opening(&self, bytes: &[u8]) -> Opening;
 
-    /// Meets one stranger, on a thread of its own.
+    /// Meets one stranger, on its own thread.
     fn meet(&self, socket: TcpStream, peer: SocketAddr, ticket: Ticket);
 
-    /// Learns that a stranger was turned away before it was met.
+    /// Called for a stranger that is refused before it is met.
     fn turned_away(&self, peer: SocketAddr, why: &str);
 
     /// Called a few times a second.
     fn tick(&self) {}
 }
 
-/// A stranger's place; given up when dropped, which is when it is known, or turned away.
+/// Admission of a stranger that is being met. Dropped when the stranger is known or refused.
 pub(crate) struct Ticket {
     number: u64,
     meetings: Arc<Mutex<Meetings>>,
@@ -93,12 +92,12 @@ struct Meetings {
 }
 
 impl Meetings {
-    /// Begins a meeting; cuts off another one if there is no place left.
+    /// Begins a meeting. Disconnects another stranger if there are too many.
     fn begin(&mut self, number: u64, source: Source, socket: TcpStream) {
         if let Some(victim) = self.crowd.join(number, source)
             && let Some(socket) = self.sockets.remove(&victim)
         {
-            // Its thread sees the end of the stream; if it is gone already, so much the better.
+            // Its thread sees the end of the stream. An error means that it has ended already.
             let _ = socket.shutdown(Shutdown::Both);
         }
         self.sockets.insert(number, socket);
@@ -114,16 +113,16 @@ fn lock(meetings: &Mutex<Meetings>) -> MutexGuard<'_, Meetings> {
     meetings.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A connection that has not said anything yet.
+/// Connection whose first message is not complete.
 struct Silent {
     socket: TcpStream,
     peer: SocketAddr,
     until: Instant,
-    /// Bytes of its first message, as far as they are known.
+    /// Bytes that are needed for the next verdict.
     needs: usize,
 }
 
-/// Takes connections until `stopping`. A thread that panics in a meeting ends alone.
+/// Accepts connections until `stopping`. A panic in a meeting ends that meeting only.
 ///
 /// # Errors
 /// If the listener cannot be waited for.
@@ -141,7 +140,7 @@ pub(crate) fn accept_all(
         receptionist: Arc::clone(receptionist),
         readiness,
         crowd: Crowd::new(SILENT, seed()),
-        // In the order in which they came, which is the order in which their patience ends.
+        // Ordered by arrival, which is also the order of their deadlines.
         silent: BTreeMap::new(),
         budgets: Budgets::default(),
         meetings: Arc::new(Mutex::new(meetings)),
@@ -163,7 +162,7 @@ pub(crate) fn accept_all(
     Ok(())
 }
 
-/// Where connections wait for their first message.
+/// Connections that wait for their first message.
 struct Lobby<R> {
     receptionist: Arc<R>,
     readiness: Readiness,
@@ -171,7 +170,7 @@ struct Lobby<R> {
     silent: BTreeMap<u64, Silent>,
     budgets: Budgets,
     meetings: Arc<Mutex<Meetings>>,
-    /// Of the connection that is looked at.
+    /// Buffer for the first bytes of one connection.
     peeked: Vec<u8>,
     /// Number of the last connection.
     last: u64,
@@ -197,7 +196,7 @@ impl<R: Receptionist> Lobby<R> {
         if let Err(error) = waits {
             return self
                 .receptionist
-                .turned_away(peer, &format!("wait for its first message: {error}"));
+                .turned_away(peer, &format!("cannot wait for its first message: {error}"));
         }
         let until = Instant::now() + self.receptionist.patience();
         self.silent.insert(number, Silent { socket, peer, until, needs: 1 });
@@ -206,13 +205,13 @@ impl<R: Receptionist> Lobby<R> {
         }
     }
 
-    /// Something came on connection `number`: it is met, closed, or waits for the rest.
+    /// Judges the bytes that arrived on connection `number`: meets it, closes it or waits for more.
     fn heard(&mut self, number: u64) {
         let Some(silent) = self.silent.get_mut(&number) else { return };
         let opening = match silent.socket.peek(&mut self.peeked) {
-            // It is readable although this is not enough: nothing more will come.
+            // Readable with too few bytes means the end of the stream.
             Ok(read) if read < silent.needs => Opening::Foreign(
-                "it closed the connection before its first message was whole".into(),
+                "it closed the connection before its first message was complete".into(),
             ),
             Ok(read) => self.receptionist.opening(&self.peeked[..read]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -223,7 +222,7 @@ impl<R: Receptionist> Lobby<R> {
             Opening::Foreign(why) => self.turn_away(number, &why),
             Opening::Needs(bytes) => {
                 silent.needs = bytes.min(LONGEST_OPENING);
-                // What is here already must not be reported again and again.
+                // Otherwise the bytes that are here would be reported again and again.
                 if let Err(error) = set_least_readable(&silent.socket, silent.needs) {
                     self.turn_away(number, &error.to_string());
                 }
@@ -239,7 +238,7 @@ impl<R: Receptionist> Lobby<R> {
         }
         let Some(Silent { socket, .. }) = self.remove(number) else { return };
         if let Err(error) = self.begin(number, source, socket, peer) {
-            self.receptionist.turned_away(peer, &format!("no thread to meet it: {error}"));
+            self.receptionist.turned_away(peer, &format!("cannot start a thread for it: {error}"));
         }
     }
 
@@ -250,7 +249,7 @@ impl<R: Receptionist> Lobby<R> {
         socket: TcpStream,
         peer: SocketAddr,
     ) -> io::Result<()> {
-        // Otherwise what it says later would be reported here, again and again.
+        // Otherwise its later messages would be reported here again and again.
         self.readiness.remove(&socket).map_err(io::Error::other)?;
         set_least_readable(&socket, 1).map_err(io::Error::other)?;
         socket.set_nonblocking(false)?;
@@ -265,7 +264,7 @@ impl<R: Receptionist> Lobby<R> {
         while let Some((&number, silent)) = self.silent.first_key_value()
             && silent.until <= now
         {
-            self.turn_away(number, "no whole message came from it in time");
+            self.turn_away(number, "its first message was not complete in time");
         }
     }
 
@@ -293,6 +292,6 @@ pub(crate) fn wake(address: SocketAddr) {
         }
         _ => address,
     };
-    // If nobody listens any more, there is nobody to wake.
+    // An error means that the thread has ended already.
     let _ = TcpStream::connect_timeout(&reachable, Duration::from_secs(1));
 }

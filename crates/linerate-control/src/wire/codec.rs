@@ -1,14 +1,14 @@
-//! Messages to bytes and back: `length (u32, big endian) , JSON`.
+//! Codec of messages: `length (u32, big endian) , JSON`.
 //!
-//! Pure functions over bytes. A length above the limit is refused before anything is allocated for
-//! it, so that four hostile bytes cost four bytes. What it does not see: who sends, and whether the
-//! message makes sense now.
+//! Pure functions over bytes. A length above the limit is refused before anything is allocated, so
+//! that four hostile bytes cost four bytes. Not seen here: the identity of the sender, and whether
+//! the message is valid in the present state.
 
 use linerate_model::{Lines, SampleBlock, printable_json};
 
 use super::{Message, printable};
 
-/// Longest message between ends that know each other, bytes.
+/// Longest message between paired ends, bytes.
 pub const MESSAGE_LIMIT: usize = 16 << 20;
 /// Longest message from a conductor, bytes: the jobs of a trial, or the offers of their other ends.
 pub(crate) const ORDER_LIMIT: usize = 4 << 20;
@@ -16,44 +16,44 @@ pub(crate) const ORDER_LIMIT: usize = 4 << 20;
 pub const GREETING_LIMIT: usize = 16 << 10;
 /// Bytes of the length in front of each message.
 const LENGTH_BYTES: usize = 4;
-/// Characters quoted of a text that is no message.
+/// Most characters that are quoted of a text that is not a message.
 const QUOTED: usize = 60;
-/// Messages longer than this are sent in pieces where they can be cut, bytes.
+/// Longest piece of a message that can be split, bytes.
 const PIECE: usize = 4 << 20;
 
-/// Bytes that are no message.
+/// Error for bytes that are not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// The length in front is beyond the limit: a stranger that speaks something else, mostly.
-    #[error("a frame of {length} bytes is announced where at most {limit} are allowed{hint}")]
+    /// The length in front exceeds the limit: mostly a stranger with another protocol.
+    #[error("a frame claims {length} bytes, more than the {limit} allowed{hint}")]
     TooLong {
-        /// Length announced, bytes.
+        /// Claimed length, bytes.
         length: usize,
-        /// Longest allowed, bytes.
+        /// Largest length allowed, bytes.
         limit: usize,
-        /// What the bytes look like.
+        /// Protocol that the bytes resemble.
         hint: &'static str,
     },
-    /// The other end says something in plain text: a web browser, a login message in front of the
-    /// agent's messages.
-    #[error("it says text where messages are expected: \"{beginning}\"{hint}")]
+    /// The other end sent plain text: a web browser, or a login message in front of the agent's
+    /// messages.
+    #[error("it sent text instead of a control message: \"{beginning}\"{hint}")]
     Text {
-        /// What it says: the first line, cut.
+        /// First line of the text, shortened.
         beginning: String,
-        /// What the text is likely to be.
+        /// Probable origin of the text.
         hint: &'static str,
     },
-    /// The frame's content is no message of this version.
+    /// The frame's content is not a message of this version.
     #[error("a frame of {length} bytes is not a control message: {cause}")]
     NotAMessage {
         /// Its length, bytes.
         length: usize,
-        /// What the decoder says.
+        /// The decoder's error.
         cause: String,
     },
 }
 
-/// The frame that carries `message`.
+/// Encodes `message` as a frame.
 ///
 /// # Errors
 /// If it is longer than [`MESSAGE_LIMIT`].
@@ -69,7 +69,8 @@ pub fn encode(message: &Message) -> Result<Vec<u8>, WireError> {
     Ok(frame)
 }
 
-/// The first message in `bytes` and how many bytes it took; `None` if more bytes are needed.
+/// Decodes the first message in `bytes`, and returns it with its length. `None` if the message is
+/// incomplete.
 ///
 /// # Errors
 /// If the bytes can never become a message.
@@ -77,7 +78,7 @@ pub fn decode(bytes: &[u8]) -> Result<Option<(Message, usize)>, WireError> {
     decode_within(bytes, MESSAGE_LIMIT)
 }
 
-/// As [`decode`], with messages of at most `limit` bytes.
+/// Decodes as [`decode`] does, with a limit of `limit` bytes a message.
 ///
 /// # Errors
 /// If the bytes can never become a message.
@@ -88,14 +89,14 @@ pub fn decode_within(bytes: &[u8], limit: usize) -> Result<Option<(Message, usiz
         return Err(stranger(bytes, length, limit));
     }
     let Some(content) = rest.get(..length) else { return Ok(None) };
-    // Here, because every message of every peer comes by: no text of a peer is obeyed by a
-    // terminal, in a ledger or in a report.
+    // Control characters are escaped here because every message of every peer passes: no terminal
+    // obeys a peer's text, nor does one that shows a ledger or a report.
     let message = serde_json::from_slice(&printable_json(content, Lines::One))
         .map_err(|error| WireError::NotAMessage { length, cause: printable(&error.to_string()) })?;
     Ok(Some((message, LENGTH_BYTES + length)))
 }
 
-/// Bytes of the frame that `bytes` begin with, as far as they tell.
+/// Returns the length of the frame that `bytes` begin with, as far as it is known.
 pub(crate) fn announced(bytes: &[u8]) -> usize {
     let length = bytes
         .first_chunk::<LENGTH_BYTES>()
@@ -103,14 +104,14 @@ pub(crate) fn announced(bytes: &[u8]) -> usize {
     LENGTH_BYTES.saturating_add(length)
 }
 
-/// What to say of bytes that announce a frame of `length` bytes, more than `limit`.
+/// Returns the error for bytes that claim a frame of `length` bytes, more than `limit`.
 fn stranger(bytes: &[u8], length: usize, limit: usize) -> WireError {
     let too_long = |hint| WireError::TooLong { length, limit, hint };
     match bytes {
         // TLS record: handshake (22), legacy version 3.x (RFC 8446 clause 5.1).
         [22, 3, ..] => too_long(": it looks like TLS, but this end has no paired key"),
         // TLS record: alert (21).
-        [21, 3, ..] => too_long(": it looks like a TLS alert: the other end refuses"),
+        [21, 3, ..] => too_long(": it looks like a TLS alert, so the other end refused"),
         bytes
             if bytes
                 .iter()
@@ -123,7 +124,7 @@ fn stranger(bytes: &[u8], length: usize, limit: usize) -> WireError {
     }
 }
 
-/// What a text is likely to be.
+/// Returns the probable origin of a text.
 fn text_hint(text: &[u8]) -> &'static str {
     match text {
         [b'G', b'E', b'T', b' ', ..]
@@ -131,21 +132,21 @@ fn text_hint(text: &[u8]) -> &'static str {
         | [b'H', b'E', b'A', b'D', ..] => " (it is HTTP)",
         [b'S', b'S', b'H', b'-', ..] => " (it is SSH)",
         _ => {
-            " (a command that starts an agent must print nothing itself: look into its shell's \
-                start-up files)"
+            " (a command that starts an agent must print nothing itself: check the start-up files \
+                of its shell)"
         }
     }
 }
 
-/// The first line of `text` that is not empty, cut, with whatever cannot be printed escaped.
+/// Returns the first line of `text` that is not empty, shortened and escaped.
 fn beginning(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     line.chars().take(QUOTED).flat_map(char::escape_debug).collect()
 }
 
-/// `message`, cut into several of the same kind if it is long: intervals, flows and readings by
-/// time. A message that cannot be cut comes back whole.
+/// Splits a long message into several of the same kind: intervals, flows and readings by time.
+/// Other messages are returned whole.
 #[must_use]
 pub fn pieces(message: Message) -> Vec<Message> {
     let long = encode(&message).map_or(true, |frame| frame.len() > PIECE);
@@ -184,7 +185,7 @@ fn halves(message: Message) -> Result<(Message, Message), Box<Message>> {
                     .iter_mut()
                     .map(|column| column.split_off(middle.min(column.len())))
                     .collect(),
-                // Said once, with the first piece.
+                // Sent once, with the first piece.
                 unavailable: Vec::new(),
                 cost_ns: 0,
             };

@@ -1,4 +1,4 @@
-//! The messages of the control protocol.
+//! Messages of the control protocol.
 
 use std::net::IpAddr;
 
@@ -14,16 +14,16 @@ use super::tune::{SettingState, TuneRequest};
 
 /// First word of every session.
 pub(crate) const PROTOCOL_MAGIC: &str = "linerate-control";
-/// Version of the protocol spoken here; two ends work together only if theirs are equal.
+/// Version of the protocol. Two ends work together only if their versions are equal.
 pub const PROTOCOL_VERSION: u32 = 3;
-/// The release named in greetings.
+/// Release named in greetings.
 pub(crate) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-/// Who greets.
+/// Role of the sender of a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HelloRole {
-    /// Decides what is measured.
+    /// Chooses the measurements.
     Conductor,
     /// Measures.
     Agent,
@@ -33,7 +33,7 @@ pub enum HelloRole {
     PairAccept,
 }
 
-/// The greeting: shape fixed for all versions, later ones may only add fields.
+/// Greeting. Its shape is the same in all versions; later ones may only add fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Greeting {
     /// [`PROTOCOL_MAGIC`].
@@ -42,56 +42,55 @@ pub struct Greeting {
     pub version: u32,
     /// Release of the sender, for people.
     pub release: String,
-    /// Who greets.
+    /// Role of the sender.
     pub role: HelloRole,
-    /// The sender's name for itself, for people.
+    /// Name of the sender, for people.
     #[serde(default)]
     pub name: String,
-    /// The campaign a conductor conducts; an agent lets the same campaign take over its own stale
-    /// session.
+    /// Campaign of a conductor. A new session of the same campaign replaces a stale one.
     #[serde(default)]
     pub campaign: String,
-    /// Whether a conductor comes to change settings ([`Message::Tune`]) rather than to measure;
-    /// both may be served at once.
+    /// True if a conductor wants to change settings ([`Message::Tune`]) and not to measure. An
+    /// agent serves one conductor of each kind at a time.
     #[serde(default)]
     pub tunes: bool,
-    /// Set by a conductor that comes only to ask what the host is, and by which device it reaches
-    /// these addresses: it is answered and let go, beside whoever is served.
+    /// Set by a conductor that only wants the host's facts, and its routes to these addresses. It
+    /// is answered even while another conductor is served, and its session ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<Vec<IpAddr>>,
-    /// An agent's answer to `asks`: the addresses it has a route to.
+    /// Answer of an agent to `asks`: its routes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<RouteDevice>,
-    /// An agent's answer to `asks` too: what packets leave by where no route or device says it
-    /// alone.
+    /// Answer of an agent to `asks`: bridge ports and next hops of destinations that no single
+    /// device describes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<Branches>,
-    /// An agent's facts about its host.
+    /// Facts of an agent about its host.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub facts: Value,
 }
 
-/// The device by which a host reaches an address.
+/// Route of a host: the device by which it reaches an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteDevice {
-    /// The address asked for.
+    /// Requested address.
     pub destination: IpAddr,
-    /// The interface that packets to it leave by.
+    /// Interface by which packets to it leave.
     pub device: String,
 }
 
-/// The interfaces by which packets to an address leave a host, where its device only hands them on,
+/// Interfaces by which packets to an address leave a host, if the route's device only forwards them
 /// or several next hops share them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branches {
-    /// The address asked for.
+    /// Requested address.
     pub destination: IpAddr,
-    /// The port of a bridge, or the devices of the next hops, of which each flow takes one.
+    /// Port of a bridge, or the devices of the next hops, of which each flow uses one.
     pub devices: Vec<String>,
 }
 
 impl Greeting {
-    /// A greeting of this version.
+    /// Creates a greeting of this version.
     #[must_use]
     pub fn new(role: HelloRole, name: &str) -> Self {
         Self {
@@ -110,67 +109,67 @@ impl Greeting {
     }
 }
 
-/// One end of one job, as given to the agent that carries it out.
+/// End of a job, as sent to the agent that carries it out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PreparedJob {
-    /// The job's number in the trial.
+    /// Number of the job in the trial.
     pub job: u32,
-    /// Which end of it.
+    /// End of the job.
     pub side: Side,
-    /// The workload's name in the registry.
+    /// Name of the workload in the registry.
     pub workload: String,
     /// Its parameters.
     pub params: Params,
-    /// This end.
+    /// Endpoint of this end.
     pub local: Endpoint,
     /// Set for a background job.
     #[serde(default)]
     pub background: Option<Background>,
     /// Seed of everything random at this end.
     pub seed: u64,
-    /// The session's secret, the same at both ends of the job.
+    /// Secret of the session, the same at both ends of the job.
     pub secret: Secret,
-    /// How the clock of the job's other end stands to this end's; absent if it is the same.
+    /// Clock of the job's other end in terms of this end's. Absent if it is the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_clock: Option<PeerClock>,
 }
 
-/// Everything an agent needs to know of a trial.
+/// Specification of a trial for one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prepare {
-    /// Which trial.
+    /// The trial.
     pub trial: TrialId,
     /// Its phases.
     pub phases: Phases,
-    /// What this agent does in it.
+    /// Ends of jobs at this agent.
     pub jobs: Vec<PreparedJob>,
-    /// How long opening connections may take, ms.
+    /// Longest time for opening connections, ms.
     pub patience_ms: u64,
-    /// Time between readings of the samplers, ms.
+    /// Interval between readings of the samplers, ms.
     pub sample_period_ms: u64,
-    /// Interfaces to read besides those the endpoints name: legs among which the trial's flows are
+    /// Interfaces to read besides those of the endpoints: legs among which the trial's flows are
     /// shared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub legs: Vec<String>,
 }
 
-/// Where the passive end of a job listens.
+/// Addresses on which the passive end of a job listens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobOffer {
-    /// The job's number in the trial.
+    /// Number of the job in the trial.
     pub job: u32,
-    /// Where to connect to.
+    /// Addresses to connect to.
     pub offer: Offer,
 }
 
 /// Proof of knowing the pairing token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PairProof {
-    /// HMAC-SHA256, hexadecimal; what it covers is said in [`crate::pairing`].
+    /// HMAC-SHA256, hexadecimal. [`crate::pairing`] defines its input.
     pub mac: String,
 }
 
-/// One message.
+/// Message of the protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
@@ -178,153 +177,153 @@ pub enum Message {
     Hello(Box<Greeting>),
     /// Agent: another conductor is being served.
     Busy {
-        /// Which.
+        /// Name of that conductor.
         by: String,
-        /// For how long, seconds.
+        /// Duration of its session so far, seconds.
         since_s: u64,
     },
-    /// Either end: no session comes about, and why.
+    /// Either end: the session is refused.
     Refused {
         /// Protocol version of the sender.
         version: u32,
         /// Release of the sender.
         release: String,
-        /// Why, for people.
+        /// Reason, for people.
         why: String,
     },
-    /// Conductor: what time is it, and are you there?
+    /// Conductor: heartbeat and query of the agent's clock.
     Ping {
-        /// Comes back with the answer.
+        /// Number, repeated in the answer.
         n: u64,
-        /// When it left, by the conductor's monotonic clock, ns; comes back too.
+        /// Time of sending on the conductor's monotonic clock, ns; repeated in the answer.
         #[serde(default, skip_serializing_if = "is_zero")]
         sent_ns: u64,
     },
-    /// Agent: I am here, and it is this late.
+    /// Agent: answer to a ping.
     Pong {
-        /// That of the ping.
+        /// Number of the ping.
         n: u64,
-        /// The agent's monotonic clock when the ping arrived, ns.
+        /// Time at which the ping arrived, on the agent's monotonic clock, ns.
         clock_ns: u64,
-        /// That of the ping.
+        /// Time of sending in the ping.
         #[serde(default, skip_serializing_if = "is_zero")]
         sent_ns: u64,
-        /// The agent's monotonic clock when this left, ns; 0 if it does not say.
+        /// Time of sending of this answer on the agent's monotonic clock, ns; 0 if unknown.
         #[serde(default, skip_serializing_if = "is_zero")]
         answered_ns: u64,
     },
-    /// Conductor: get ready for a trial; listen for its passive jobs.
+    /// Conductor: prepare a trial, and listen for its passive jobs.
     Prepare(Box<Prepare>),
-    /// Agent: this is where I listen.
+    /// Agent: the addresses on which it listens.
     Offers {
-        /// Which trial.
+        /// The trial.
         trial: TrialId,
         /// One per passive job of this agent.
         offers: Vec<JobOffer>,
     },
-    /// Conductor: connect your active jobs, accept for your passive ones.
+    /// Conductor: connect the active jobs, and accept connections of the passive ones.
     Connect {
-        /// Which trial.
+        /// The trial.
         trial: TrialId,
         /// One per active job of the agent.
         offers: Vec<JobOffer>,
     },
-    /// Agent: every flow is open and the samplers read.
+    /// Agent: every flow is open, and samplers have started.
     Ready {
-        /// Which trial.
+        /// The trial.
         trial: TrialId,
     },
-    /// Conductor: the start barrier, on the agent's own monotonic clock, ns.
+    /// Conductor: the start barrier.
     StartAt {
-        /// Which trial.
+        /// The trial.
         trial: TrialId,
-        /// When the measured jobs start.
+        /// Start of the measured jobs on the agent's own monotonic clock, ns.
         clock_ns: u64,
     },
-    /// Agent: workers counted.
+    /// Agent: counts of workers.
     Intervals {
-        /// Which trial.
+        /// The trial.
         trial: TrialId,
-        /// Which job of it.
+        /// Number of the job.
         job: u32,
-        /// Which end.
+        /// End of the job.
         side: Side,
-        /// What they counted.
+        /// The counts.
         intervals: Vec<Interval>,
     },
     /// Agent: one end of a job ended.
     FlowsEnded {
-        /// Which trial.
+        /// The trial.
         trial: TrialId,
-        /// Which job of it.
+        /// Number of the job.
         job: u32,
-        /// Which end.
+        /// End of the job.
         side: Side,
         /// Its flows.
         flows: Vec<FlowReport>,
     },
-    /// Agent: what the samplers read.
+    /// Agent: readings of the samplers.
     Samples {
-        /// Which trial.
+        /// The trial.
         trial: TrialId,
         /// The readings.
         block: Box<SampleBlock>,
     },
-    /// Agent: something went wrong, the trial goes on.
+    /// Agent: something went wrong, and the trial goes on.
     Incident {
-        /// During which trial.
+        /// The present trial, if any.
         trial: Option<TrialId>,
-        /// What; its `host` is filled in by the conductor.
+        /// Its description. The conductor sets its `host`.
         incident: Incident,
     },
-    /// Agent: the trial has ended here; the last message about it.
+    /// Agent: the trial has ended here. This is the last message about it.
     Done {
-        /// Which trial.
+        /// The trial.
         trial: TrialId,
-        /// When each end of a measured job really started, on the agent's monotonic clock, ns;
-        /// empty if none did.
+        /// Actual start of each end of a measured job on the agent's monotonic clock, ns. Empty if
+        /// none started.
         #[serde(default)]
         started_ns: Vec<u64>,
-        /// Why it could not be carried out; absent if it was, or if it was aborted on request.
+        /// Reason of a failure. Absent if the trial succeeded or was aborted on request.
         #[serde(default)]
         failed: Option<String>,
     },
-    /// Conductor: end the trial now.
+    /// Conductor: end the trial at once.
     Abort {
-        /// Which trial.
+        /// The trial.
         trial: TrialId,
     },
-    /// Conductor, in a session that tunes: settings of the host are wanted or to be changed.
+    /// Conductor that tunes: request about settings of the host.
     Tune {
-        /// Comes back with the answer.
+        /// Number, repeated in the answer.
         n: u64,
-        /// What is wanted.
+        /// The request.
         request: TuneRequest,
     },
-    /// Agent: what became of the request.
+    /// Agent: answer to a request about settings.
     Tuned {
-        /// That of the request.
+        /// Number of the request.
         n: u64,
-        /// The settings it named, as they are now.
+        /// The requested settings with their present values.
         states: Vec<SettingState>,
-        /// Why it was not done; then nothing of it was.
+        /// Reason of a failure. Then nothing was changed.
         #[serde(default)]
         failed: Option<String>,
     },
-    /// Conductor: that was all.
+    /// Conductor: end of the session.
     Goodbye,
     /// Pairing: proof of knowing the token.
     PairProof(PairProof),
-    /// Pairing: your key is kept.
+    /// Pairing: the other end's key has been stored.
     Paired,
 }
 
-/// Whether a stamp was not set: it is left out then.
+/// Returns whether a time stamp is unset. Unset stamps are not sent.
 fn is_zero(stamp_ns: &u64) -> bool {
     *stamp_ns == 0
 }
 
-/// A message's name on the wire.
+/// Returns a message's name on the wire.
 #[must_use]
 pub fn name(message: &Message) -> &'static str {
     match message {
@@ -352,11 +351,10 @@ pub fn name(message: &Message) -> &'static str {
     }
 }
 
-/// Longest text of a peer that is shown to a person, characters.
+/// Most characters of a peer's text that are shown to a person.
 const SHOWN: usize = 500;
 
-/// A peer's words, fit to be shown on a terminal: control characters (escape sequences) are written
-/// out, and there is an end.
+/// Makes a peer's text safe for a terminal: escapes control characters and limits its length.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(at, _)| at);

@@ -1,17 +1,18 @@
-//! The control protocol, version 2: what conductor and agent say to each other.
+//! Control protocol, version 3: messages between conductor and agent.
 //!
 //! ```text
 //! frame   = length (u32, big endian, at most 16 MiB) , message (JSON, UTF-8)
 //! session = Hello both ways , then Ping/Pong at any time , then for each trial
-//!           Prepare -> Offers -> Connect -> Ready -> StartAt -> Intervals* -> FlowsEnded* , Samples* , Done
-//! tuning  = Hello both ways (`tunes`) , then Ping/Pong at any time , then Tune -> Tuned, any number of times
+//!           Prepare -> Offers -> Connect -> Ready -> StartAt -> Intervals* -> FlowsEnded* ,
+//!           Samples* , Done
+//! tuning  = Hello both ways (`tunes`) , then Ping/Pong at any time , then (Tune -> Tuned)*
 //! asking  = Hello both ways (`asks`, answered by `facts` and `routes`)
 //! ```
 //!
-//! The first frame of each side is [`Message::Hello`], [`Message::Busy`] or [`Message::Refused`];
-//! their shapes never change, so that any two versions can tell each other that they do not match.
-//! Unknown fields are ignored. Decoding is a pure function over bytes ([`decode`]): whatever a
-//! stranger sends is a message, a wait for more, or a [`WireError`].
+//! The first frame of each side is [`Message::Hello`], [`Message::Busy`] or [`Message::Refused`].
+//! Their shapes never change, so that two ends of any versions can find out that they do not match.
+//! Unknown fields are ignored. Decoding is a pure function over bytes ([`decode`]): any bytes of a
+//! stranger are a message, an incomplete message, or a [`WireError`].
 
 mod codec;
 mod message;

@@ -1,40 +1,39 @@
-//! Settings of an agent's host that a conductor may ask for, change with consent, and put back.
+//! Settings of an agent's host that a conductor may read, change with consent, and put back.
 
 use std::net::IpAddr;
 
 use linerate_sys::steering;
 use serde::{Deserialize, Serialize};
 
-/// One setting, with the value it has or is to have.
+/// Setting with a value, present or wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
-    /// The CPU quota of the control group that the agent is in, for all that is in it.
+    /// CPU quota of the agent's control group, for everything in it.
     CpuQuota {
-        /// A share of one CPU such as `150 %`, `none`, or a multiple of what it is now, such as
+        /// Share of one CPU such as `150 %`, `none`, or a multiple of the present quota such as
         /// `x2`.
         value: String,
     },
-    /// `window` and `initrwnd` of the route that leads to `destination`; every connection over that
-    /// route has them.
+    /// `window` and `initrwnd` of the route to `destination`, for every connection over that route.
     RouteWindow {
-        /// Where the route leads.
+        /// Address that the route leads to.
         destination: IpAddr,
-        /// The device it must lead out of; in a question it may be left empty.
+        /// Device by which the route must leave. May be empty in a request to read.
         device: String,
         /// Largest window advertised, bytes; 0 for none.
         window: u32,
         /// First window advertised, segments; 0 for none.
         initial: u32,
     },
-    /// Where the work of an interface is done, at every queue of it: `rps_cpus`, `xps_cpus` (masks
-    /// of CPUs) or `threaded`.
+    /// CPUs that process the packets of an interface, at all its queues: `rps_cpus`, `xps_cpus`
+    /// (masks of CPUs) or `threaded`.
     Steering {
         /// The interface.
         device: String,
-        /// What.
+        /// Name of the setting.
         name: String,
-        /// Its value, hexadecimal; where queues differ, those of all of them, separated by blanks.
+        /// Its value, hexadecimal. If queues differ: the values of all, separated by blanks.
         value: String,
     },
     /// A kernel parameter of the host, for every connection of it: `net.ipv4.tcp_rmem` or
@@ -47,12 +46,12 @@ pub enum Setting {
     },
 }
 
-/// The name of [`Setting::CpuQuota`] among those of [`Setting::of`].
+/// Name of [`Setting::CpuQuota`] in [`Setting::of`].
 const CPU_QUOTA: &str = "cpu_quota";
 
 impl Setting {
-    /// The setting that arms call `name` ([`linerate_model::HOST_SETTINGS`]), of the interface
-    /// `device` if it is one of interfaces: without that the agent says what is missing.
+    /// Creates the setting that arms call `name` ([`linerate_model::HOST_SETTINGS`]). `device` is
+    /// needed for settings of interfaces; without it the agent refuses with the remedy.
     #[must_use]
     pub fn of(name: &str, device: Option<&str>, value: &str) -> Self {
         let (name, value) = (name.to_owned(), value.to_owned());
@@ -66,28 +65,28 @@ impl Setting {
     }
 }
 
-/// A setting as it is, and how a person spells it.
+/// Present state of a setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingState {
-    /// With its present value.
+    /// The setting with its present value.
     pub setting: Setting,
-    /// What `ip route change` or `sysctl -w` takes to mean it, or where it is, without the value.
+    /// Its name for people: the argument of `ip route change` or `sysctl -w`, or its place.
     pub spelled: String,
-    /// Why it may not be changed; absent if it may, and in answers of agents that do not tell.
+    /// Reason why it may not be changed. Absent if it may, and in answers of older agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
-/// What a conductor asks of a host's settings.
+/// Request of a conductor about a host's settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TuneRequest {
-    /// What are they? Values in the question mean nothing.
+    /// Read the settings. Values in the request are ignored.
     Read(Vec<Setting>),
-    /// Change them, all or none; what was there before is put back when the session ends.
+    /// Change the settings, all or none. The old values are put back when the session ends.
     Apply(Vec<Setting>),
-    /// Put back all that was changed, now.
+    /// Put all changes back now.
     Revert,
-    /// Let what is changed stay when the session ends.
+    /// Keep all changes when the session ends.
     Keep,
 }

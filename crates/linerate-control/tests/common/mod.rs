@@ -40,7 +40,7 @@ pub(crate) fn job(workload: &str, from: Endpoint, to: Endpoint, params: Value) -
     JobSpec { workload: workload.into(), from, to, params: Params(params), background: None }
 }
 
-/// A trial of 150 ms.
+/// Returns a trial of 150 ms.
 pub(crate) fn trial(id: u32, jobs: Vec<JobSpec>) -> TrialSpec {
     let phases = Phases {
         warmup: Warmup::Fixed(Nanos::from_millis(50)),
@@ -63,8 +63,8 @@ pub(crate) fn trial(id: u32, jobs: Vec<JobSpec>) -> TrialSpec {
     }
 }
 
-/// A campaign whose load is long enough that `is_enough` happens in it, on a machine that hardly
-/// runs us too.
+/// Runs campaigns with longer and longer load until `is_enough`, also on a machine that hardly
+/// gives this process any CPU time.
 pub(crate) fn run_until(
     campaign: impl Fn(Nanos) -> CampaignRun,
     is_enough: impl Fn(&Recorded) -> bool,
@@ -104,7 +104,7 @@ pub(crate) fn campaign(trials: Vec<TrialSpec>) -> CampaignRun {
 #[derive(Default)]
 pub(crate) struct Recorded {
     pub(crate) events: Vec<Event>,
-    /// Fails once this many were taken.
+    /// Number of events that can be recorded; the next one fails.
     pub(crate) room: Option<usize>,
 }
 
@@ -126,7 +126,7 @@ impl Recorded {
             .to_owned()
     }
 
-    /// Names of the events in order, each counted at its first occurrence.
+    /// Returns the names of the events in the order of their first occurrence.
     pub(crate) fn names_once(&self) -> Vec<String> {
         let mut names = Vec::new();
         for name in self.events.iter().map(Self::name) {

@@ -1,6 +1,5 @@
-//! The journal: what is about to be changed, on disk before it is done. What it tells is written
-//! into the kernel by whoever comes later, so it is followed only if nobody else can have written
-//! it.
+//! Journal of settings: each change is on disk before it is made. Its values are written into the
+//! kernel later, possibly by root, so it is used only if no other user can have written it.
 
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -17,7 +16,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Longest journal that is read, bytes.
 const JOURNAL_LIMIT: u64 = 16 << 20;
 
-/// What is about to be changed, on disk.
+/// Open and locked journal.
 #[derive(Debug)]
 pub(super) struct Journal {
     pub(super) path: PathBuf,
@@ -29,15 +28,16 @@ pub(super) fn journal_path(folder: &Path) -> Result<PathBuf, String> {
     Ok(folder.join(format!("tune-{inode}.journal")))
 }
 
-/// What a journal tells is written into the kernel: it must be a file that nobody but this user, or
-/// root, can have written.
+/// Refuses a journal that another user than this one or root can have written: its values are
+/// written into the kernel.
 fn check_trusted(journal: &Metadata) -> Result<(), String> {
     let (owner, own) = (journal.uid(), rustix::process::geteuid().as_raw());
     if journal.is_file() && is_trusted(owner, own, journal.mode()) {
         return Ok(());
     }
     Err(format!(
-        "user {owner} or others may have written it (this is user {own}): look at it, and remove it"
+        "user {owner} or others may have written it (this is user {own}). Inspect it, then remove \
+            it"
     ))
 }
 
@@ -48,8 +48,8 @@ pub(super) fn is_trusted(owner: u32, own: u32, mode: u32) -> bool {
 }
 
 impl Journal {
-    /// Opens and locks the journal of this network namespace; waits so long for whoever has locked
-    /// it, and returns nothing if that was not enough.
+    /// Opens and locks the journal of this network namespace. Waits at most `patience` for another
+    /// owner of the lock, and returns `None` if that was not enough.
     pub(super) fn open(folder: &Path, patience: Duration) -> Result<Option<Self>, String> {
         let path = journal_path(folder)?;
         let failed = |what: &str, cause: &dyn std::fmt::Display| {
@@ -65,7 +65,7 @@ impl Journal {
             .custom_flags(flags)
             .open(&path);
         let file = opened.map_err(|cause| failed("open", &cause))?;
-        let found = file.metadata().map_err(|cause| failed("look at", &cause))?;
+        let found = file.metadata().map_err(|cause| failed("read owner of", &cause))?;
         check_trusted(&found).map_err(|cause| failed("use", &cause))?;
         let began = Instant::now();
         loop {
@@ -80,11 +80,11 @@ impl Journal {
         }
     }
 
-    /// On disk before it returns.
+    /// Appends `change`. It is on disk when this returns.
     pub(super) fn append(&mut self, change: &Change) -> Result<(), String> {
         let text =
             serde_json::to_string(change).map_err(|cause| format!("write journal: {cause}"))?;
-        // A newline in front ends what a killed writer may have begun.
+        // The newline in front ends an incomplete line of a writer that was killed.
         let line = format!("\n{text}\n");
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_all());
         written.map_err(|cause| {
@@ -95,6 +95,7 @@ impl Journal {
         })
     }
 
+    /// Reads all complete changes.
     pub(super) fn read(&mut self) -> Result<Vec<Change>, String> {
         let mut bytes = Vec::new();
         let read = (&self.file).take(JOURNAL_LIMIT).read_to_end(&mut bytes);
@@ -105,8 +106,9 @@ impl Journal {
             .collect())
     }
 
+    /// Removes the file.
     pub(super) fn remove(self) {
-        // Emptied first: whoever waits for its lock must not find old changes in it.
+        // Emptied first: another process that waits for the lock must not find old changes.
         let _emptied = self.file.set_len(0);
         let _removed = std::fs::remove_file(&self.path);
     }

@@ -1,12 +1,12 @@
-//! The supervisor of changed settings: a process that outlives an agent that is killed, and puts
-//! back what its journal tells.
+//! Supervisor of changed settings: a process that outlives an agent that is killed, and puts back
+//! the changes in its journal.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-/// A process of its own that waits for the end of this one, in a process group of its own so that
-/// what ends ours does not end it.
+/// Process that waits for the end of this one. It has its own process group, so that a signal to
+/// the agent's group does not end it.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     process: Child,
@@ -37,6 +37,7 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
+        // The end of its input is the sign that the agent has ended.
         drop(self.process.stdin.take());
         let _ended = self.process.wait();
     }

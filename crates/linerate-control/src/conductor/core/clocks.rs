@@ -1,5 +1,5 @@
-//! Clocks of hosts against the conductor's: estimated before a trial, followed by heartbeats,
-//! compared once more after it.
+//! Clocks of hosts compared with the conductor's clock: before a trial, during it by heartbeats,
+//! and once more after it.
 
 use linerate_model::{
     ClockExchange, Event, HostClock, IncidentKind, Nanos, PeerClock, TrialClocks, TrialId,
@@ -11,18 +11,19 @@ use super::{Active, COMPARE_PATIENCE, ConductStage, Conductor, HEARTBEAT, Now, O
 use crate::clock::{ClockEstimate, best, offset_of, thin};
 use crate::wire::Message;
 
-/// Estimates of a session through which the line of a clock's course is drawn: an hour of trials of
-/// a minute.
+/// Most estimates of a session that the drift of a clock is fitted to: an hour of trials of a
+/// minute each.
 const MOST_OF_A_COURSE: usize = 64;
-/// An offset known worse than this says little about who started first, ns.
+/// Uncertainty of an offset above which the order of two starts is unknown, ns.
 const UNCERTAIN_NS: u64 = 5_000_000;
 
-/// The clock that an agent's `facts` say it has.
+/// Returns the identity of an agent's clock, from its `facts`.
 pub(super) fn identity_in(facts: &Value) -> Option<String> {
     facts["clock"]["identity"].as_str().map(str::to_owned)
 }
 
 impl Conductor {
+    /// Begins to estimate the clock of `host`. Nothing is sent if it is the conductor's own clock.
     pub(super) fn estimate_clock(&mut self, host: usize, now: Now) {
         if self.hosts[host].has_our_clock {
             return self.clock_estimated(host, ClockEstimate::same(now.mono));
@@ -34,11 +35,11 @@ impl Conductor {
         self.send(host, Message::Ping { n, sent_ns: 0 });
     }
 
+    /// Handles the answer to a ping.
     pub(super) fn pong(&mut self, host: usize, n: u64, made: ClockExchange, now: Now) {
         let known = &mut self.hosts[host];
         let Some(sync) = known.sync.as_mut().filter(|sync| sync.n == n) else {
-            // A heartbeat's, during a trial: it costs nothing more, and tells how the clock went
-            // on.
+            // Heartbeats during a trial are sent anyway, and show how the clock drifts in it.
             if n == HEARTBEAT
                 && matches!(self.stage, ConductStage::Trial(_))
                 && !known.has_our_clock
@@ -67,15 +68,14 @@ impl Conductor {
             }
             ClockEstimate::from_exchange(best, &known.course)
         });
-        // An agent whose four stamps cannot be has no clock: as one that does not tell what time it
-        // is.
+        // An agent with impossible time stamps is lost, like one that does not report its clock.
         match estimate {
             Some(estimate) => self.clock_estimated(host, estimate),
             None => {
                 self.outputs.push(Output::Disconnect { host });
                 self.lost(
                     host,
-                    "its clock goes backwards, or answers come before they are asked for",
+                    "its clock goes backwards, or its answers precede the questions",
                     now,
                 );
             }
@@ -92,8 +92,7 @@ impl Conductor {
         {
             let message = format!(
                 "its monotonic clock moved {:+.3} ms against the conductor's since the last trial \
-                    (was one of the hosts \
-                 suspended?)",
+                    (was one of the hosts suspended?)",
                 jump as f64 / 1e6
             );
             self.incident(Some(host), IncidentKind::Clock, message);
@@ -113,6 +112,7 @@ impl Conductor {
         }
     }
 
+    /// Records a step of the conductor's wall clock by `by` ns.
     pub(super) fn clock_stepped(&mut self, by: i64) {
         if !matches!(self.stage, ConductStage::Joining) {
             let message = format!(
@@ -123,7 +123,7 @@ impl Conductor {
         }
     }
 
-    /// Clocks are read once more, so that what a trial lasted lies between two readings.
+    /// Reads the clocks once more, so that the whole trial lies between two readings.
     pub(super) fn compare_clocks(&mut self, now: Now) {
         self.await_all(Phase::Comparing, now.mono + COMPARE_PATIENCE);
         let ConductStage::Trial(active) = &self.stage else { return };
@@ -132,7 +132,7 @@ impl Conductor {
         }
     }
 
-    /// Goes on without what was not answered.
+    /// Ends the comparison of clocks without the missing answers.
     pub(super) fn stop_comparing(&mut self) {
         let ConductStage::Trial(active) = &mut self.stage else { return };
         for host in std::mem::take(&mut active.waiting) {
@@ -140,8 +140,8 @@ impl Conductor {
         }
     }
 
-    /// How the clock of `other` stands to that of `own`, for one-way times of a trial that ends
-    /// `until`; `None` if it is the same.
+    /// Returns the clock of `other` in terms of that of `own`, for one-way times of a trial that
+    /// ends at `until`. `None` if both hosts have the same clock.
     pub(super) fn peer_clock(
         &self,
         own: usize,
@@ -165,6 +165,7 @@ impl Conductor {
         })
     }
 
+    /// Records all clock exchanges of a trial.
     pub(super) fn record_clocks(&mut self, id: TrialId, active: &Active) {
         let mut hosts = Vec::new();
         for host in self.hosts_of(active.trial) {
@@ -181,8 +182,8 @@ impl Conductor {
         }
     }
 
-    /// How far the start times of two hosts of the trial may be off against each other, at worst;
-    /// ends on one host share its clock.
+    /// Returns the largest possible error of the difference between two hosts' start times, ns. It
+    /// is 0 on one host, where both ends share a clock.
     pub(super) fn uncertainty(&self, trial: usize) -> u64 {
         let hosts = self.hosts_of(trial);
         let mut bounds: Vec<u64> = hosts

@@ -1,15 +1,16 @@
-//! Which interfaces a host reads besides those its endpoints name: the legs among which a trial's
+//! Interfaces that a host reads besides those of its endpoints: the legs among which a trial's
 //! flows are shared.
 //!
-//! A port channel of the kernel brings its members along (a bond, a team). Several routes to one
-//! place (ECMP) have no device of their own: only the declared capacity says which interfaces are
-//! its legs. Those of capacities that no job of the trial crosses are left alone.
+//! The kernel lists the members of a port channel (bond, team). Several routes to one destination
+//! (ECMP) have no device of their own: only the declared capacity names the interfaces of its legs.
+//! Legs of capacities that no job of the trial crosses are not read.
 
 use std::collections::BTreeSet;
 
 use linerate_model::{Capacity, Endpoint, TrialSpec};
 
-/// The interfaces of `host` among the members of what `trial`'s flows cross, each once.
+/// Returns the interfaces of `host` among the members of all capacities that `trial` crosses, each
+/// once.
 pub(super) fn legs(capacities: &[Capacity], trial: &TrialSpec, host: &str) -> Vec<String> {
     let crossed = |capacity: &&Capacity| {
         let sends = |from: &Endpoint, to: &Endpoint| {
@@ -47,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_reads_the_legs_it_sends_over_and_no_others() {
+    fn a_host_reads_the_legs_that_it_sends_over_and_no_others() {
         let endpoint = |name: &str, host: &str| {
             let text = json!({ "name": name, "host": host, "address": null, "device": null });
             from_value(text).expect("what is left out has a default")
@@ -92,7 +93,7 @@ mod tests {
         assert_eq!(
             legs(&capacities, &trial, "right"),
             ["wan0", "wan1"],
-            "what answers crosses its own"
+            "answers cross their own legs"
         );
         trial.jobs = vec![job("c", "d")];
         assert_eq!(legs(&capacities, &trial, "left"), ["other"]);

@@ -1,11 +1,11 @@
-//! Points that are repeated until their figures are known well enough: after every look that does
-//! not find them so, more of their runs are chosen.
+//! Points that are repeated until the intervals of their figures are narrow enough. After each
+//! evaluation ("look") that finds them too wide, further runs are chosen.
 //!
-//! Their runs up to the most stand in the list of trials, with seeds and places of their own; those
-//! after the first look are planned only once a look asks for them, and take their turn where they
-//! stand in the list. Where runs differ so much that more are no use, none are asked for. What a
-//! run came to is judged from what is recorded of it, so that a campaign that is resumed decides as
-//! this one would have.
+//! The list of trials contains every possible run of a point, each with its own seed and position.
+//! Runs after the first look are chosen only when a look needs them, and are then executed at their
+//! position in the list. If the scatter is too large for further runs to help, none are chosen.
+//! A run is judged from its recorded events only, so that a resumed campaign decides as the
+//! interrupted one would have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,32 +16,32 @@ use linerate_model::{
 
 use super::{Conductor, Output};
 
-/// A point and its runs.
+/// Point with its runs.
 #[derive(Debug)]
 struct Repeating {
     until: Until,
-    /// Its runs, first to last possible, by their place among the trials.
+    /// All possible runs, by their index among the trials.
     places: Vec<usize>,
     /// Looks taken.
     n_looks: usize,
-    /// Runs planned or chosen so far: those up to the next look.
+    /// Number of runs planned or chosen so far: those before the next look.
     n_chosen: usize,
-    /// Runs that came to an end, and their figures.
+    /// Figures of the runs that have ended.
     ended: BTreeMap<usize, LookedAt>,
 }
 
-/// The points of a campaign that are looked at.
+/// All repeated points of a campaign.
 #[derive(Debug, Default)]
 pub(super) struct Looking {
     points: Vec<Repeating>,
-    /// Hosts, as they were recorded: what a run is judged by.
+    /// Hosts as recorded; their facts are needed to judge a run.
     hosts: Vec<HostRecord>,
-    /// What is recorded of the run under way or just ended, and its place.
+    /// Index and events of the run that is executed or has just ended.
     under_way: Option<(usize, Box<Campaign>)>,
 }
 
 impl Looking {
-    /// The points among `trials` that are repeated until something is known.
+    /// Collects the points among `trials` that are repeated until their figures are precise.
     pub(super) fn planned(trials: &[TrialSpec]) -> Self {
         let mut points: BTreeMap<(&str, String), Repeating> = BTreeMap::new();
         for (place, trial) in trials.iter().enumerate() {
@@ -61,7 +61,7 @@ impl Looking {
         Self { points, ..Self::default() }
     }
 
-    /// Runs that no look has asked for yet.
+    /// Returns the runs that no look has chosen yet.
     pub(super) fn not_chosen(&self) -> BTreeSet<usize> {
         self.points
             .iter()
@@ -75,8 +75,8 @@ impl Looking {
 }
 
 impl Repeating {
-    /// The look that is due, all runs before it having ended; it is taken, and the runs it asks for
-    /// are chosen.
+    /// Takes the next look if all runs before it have ended. Returns the look and the runs that it
+    /// chooses.
     fn take_look(&mut self) -> Option<(Look, Vec<usize>)> {
         let due = *self.until.looks.get(self.n_looks)? as usize;
         let before: Vec<LookedAt> = self
@@ -96,7 +96,7 @@ impl Repeating {
 }
 
 impl Conductor {
-    /// Tells the points that are looked at what an earlier execution recorded of their runs.
+    /// Continues repeated points from the runs that an earlier execution recorded.
     pub(crate) fn continue_looks(&mut self, recorded: &[TrialRecord], hosts: Vec<HostRecord>) {
         let mut earlier = Campaign::new(self.header.clone());
         earlier.hosts = hosts;
@@ -121,7 +121,7 @@ impl Conductor {
         }
     }
 
-    /// Puts runs where they stand among those left to do.
+    /// Inserts runs into the pending ones, in the order of the list.
     pub(super) fn take_turn(&mut self, chosen: &[usize]) {
         for &place in chosen {
             let turn =
@@ -131,7 +131,7 @@ impl Conductor {
         self.n_trials += chosen.len();
     }
 
-    /// Keeps what is recorded of a run that is looked at, or from which loads follow.
+    /// Keeps the events of a run that a look or a mix evaluates.
     pub(super) fn watch_looks(&mut self, event: &Event) {
         if self.looking.points.is_empty() && self.mixes.is_empty() {
             return;
@@ -148,7 +148,7 @@ impl Conductor {
             campaign.apply(&Event::TrialChosen { trial: Box::new(self.trials[place].clone()) });
             self.looking.under_way = Some((place, Box::new(campaign)));
         }
-        // Events of other trials find nothing to be added to.
+        // The campaign contains one trial, so events of other trials change nothing.
         if let Some((_, campaign)) = &mut self.looking.under_way
             && !matches!(
                 event,
@@ -167,7 +167,7 @@ impl Conductor {
         (self.trials[place].until.is_some() || self.mixes.follow_from(place)).then_some(place)
     }
 
-    /// Takes in what the run just ended came to, and looks at its point if it is time to.
+    /// Evaluates the run that has just ended, and takes a look at its point if one is due.
     pub(super) fn take_look(&mut self) {
         let ended = |(_, campaign): &mut (usize, Box<Campaign>)| {
             campaign.trials[0].outcome.is_some_and(|outcome| outcome != TrialOutcome::Interrupted)

@@ -1,12 +1,13 @@
-//! What the conductor decides: inputs in, outputs out, in virtual time. No socket, no thread, no
+//! Decisions of the conductor: inputs in, outputs out, in virtual time. No socket, no thread, no
 //! clock.
 //!
 //! Per trial: estimate the clocks, `Prepare` -> all `Offers` -> `Connect` -> all `Ready` ->
 //! `StartAt` -> all `Done`. Every step has a deadline. Whatever goes wrong ends the trial as
 //! failed, with the reason as an incident, and the campaign goes on with the next one; a lost agent
-//! is awaited for a while first.
+//! has a while to come back first.
 
 mod clocks;
+mod hosts;
 mod legs;
 mod looks;
 mod offered;
@@ -26,7 +27,6 @@ use linerate_model::{
 };
 use serde_json::Value;
 
-use self::clocks::identity_in;
 use self::looks::Looking;
 use self::offered::Mixes;
 use self::search::Searching;
@@ -36,7 +36,7 @@ use crate::ControlError;
 use crate::search::Ended;
 use crate::wire::{JobOffer, Message, printable};
 
-/// Both clocks of the conductor.
+/// Present time on both clocks of the conductor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     /// Monotonic.
@@ -45,22 +45,22 @@ pub(crate) struct Now {
     pub(crate) wall: Nanos,
 }
 
-/// Something that happened. `host` is an index into the hosts given to [`Conductor::new`].
+/// Event that the conductor handles. `host` is an index into the hosts given to [`Conductor::new`].
 #[derive(Debug)]
 pub(crate) enum Input {
     /// A host was reached and greeted.
     Joined { host: usize, facts: Value, address: Option<IpAddr> },
     /// A host could not be reached, or refused.
     Unreached { host: usize, error: ControlError },
-    /// A host said something, at this time.
+    /// A message of a host, and the time of its arrival.
     Heard { host: usize, message: Message, at: Nanos },
     /// The connection to a host ended.
     Lost { host: usize, why: String },
-    /// A person wants it to end.
+    /// A person wants the campaign to end.
     Stop,
-    /// An event could not be recorded; none will be any more.
+    /// An event could not be recorded; no further event will be.
     RecorderFailed(RecorderError),
-    /// What else was recorded of a trial that ended.
+    /// Events of a trial that ended, recorded by others than its hosts.
     Added(Vec<Event>),
     /// The conductor's wall clock was stepped by this much against its monotonic one, ns.
     ClockStepped(i64),
@@ -68,61 +68,61 @@ pub(crate) enum Input {
     Tick,
 }
 
-/// Something to be done.
+/// Action for the runner.
 #[derive(Debug)]
 pub(crate) enum Output {
     /// Reach this host; answered by `Joined` or `Unreached`.
     Connect { host: usize, attempt: u32 },
-    /// Say this to it.
+    /// Send the host this message.
     Send { host: usize, message: Message },
-    /// Cut the connection to it.
+    /// Cut the connection to the host.
     Disconnect { host: usize },
-    /// Record this.
+    /// Record this event.
     Record(Event),
-    /// Make what was recorded durable.
+    /// Make all recorded events durable.
     Flush,
     /// A trial begins (`outcome` is none) or ended.
     Trial { trial: usize, outcome: Option<TrialOutcome>, number: usize, of: usize, eta: Nanos },
-    /// A search has learnt from a trial.
+    /// A search has evaluated a trial.
     Searched { trial: usize, result: Box<SearchTrial>, found: Vec<(String, Bounds)> },
-    /// A point was looked at after the run of this trial; so many more runs of it were chosen.
+    /// A point was evaluated after the run of this trial, and `more` further runs were chosen.
     Looked { trial: usize, look: Look, until: Until, more: usize },
     /// A search has ended.
     SearchEnded { search: usize, why: Ended },
-    /// It is over.
+    /// The campaign is over.
     Finish(Box<Result<RunSummary, ControlError>>),
 }
 
-/// From the order to start until the earliest job starts: orders travel, threads are pinned,
-/// samplers read.
+/// Time from the order to start until the earliest job starts. Covers the order's way, pinning of
+/// threads and first readings of samplers.
 const START_LEAD: Nanos = Nanos::from_millis(250);
-/// How long a host's clock may take to be estimated: shorter than the silence that tells of a lost
-/// agent.
+/// Longest time for estimating a host's clock: shorter than the silence by which a lost agent is
+/// recognised.
 const SYNC_PATIENCE: Nanos = Nanos::from_secs(10);
-/// What an answer may take beyond the time its work may take.
+/// Time for an answer beyond the time for its work.
 const ANSWER_PATIENCE: Nanos = Nanos::from_secs(10);
-/// What readings and last intervals may take to come in after the drain.
+/// Time for readings and last intervals to arrive after the drain.
 const COLLECT_PATIENCE: Nanos = Nanos::from_secs(30);
-/// How long comparing the clocks after a trial may take: what was measured does not wait for it
-/// long.
+/// Longest time for comparing the clocks after a trial. Short, because the result waits for it.
 const COMPARE_PATIENCE: Nanos = Nanos::from_secs(2);
-/// The number of pings that only ask whether somebody is there.
+/// Number of pings that are heartbeats only.
 const HEARTBEAT: u64 = 0;
 
-/// A trial under way.
+/// Trial that runs.
 #[derive(Debug)]
 struct Active {
     trial: usize,
     phase: Phase,
     hosts: BTreeSet<usize>,
-    /// Hosts whose answer this phase waits for.
+    /// Hosts whose answers are missing in this phase.
     waiting: BTreeSet<usize>,
     deadline: Nanos,
     offers: Vec<JobOffer>,
-    /// Actual starts of the ends of measured jobs, on our clock.
+    /// Actual starts of the ends of measured jobs, on the conductor's clock.
     started: Vec<Nanos>,
-    /// The start barrier on our clock, and what ends were told of each other's.
+    /// Start barrier on the conductor's clock.
     barrier: Nanos,
+    /// Clocks of the other ends, as sent to each end.
     told: Vec<ToldClock>,
 }
 
@@ -132,9 +132,9 @@ enum Phase {
     Offering,
     Connecting,
     Running,
-    /// It has ended; clocks are compared once more.
+    /// The trial has ended; clocks are compared once more.
     Comparing,
-    /// Aborted; only `Done` is waited for.
+    /// The trial was aborted; only `Done` is missing.
     Ending(TrialOutcome),
 }
 
@@ -142,26 +142,26 @@ enum Phase {
 enum ConductStage {
     /// Hosts are being reached for the first time; nothing is recorded.
     Joining,
-    /// Until the next trial.
+    /// The pause before the next trial, until this time.
     Resting(Nanos),
-    /// For a host to come back.
+    /// No trial can run until a host comes back.
     Waiting,
     Trial(Box<Active>),
     Finished,
 }
 
-/// The conductor.
+/// State machine of a campaign.
 pub(crate) struct Conductor {
     header: CampaignHeader,
     trials: Vec<TrialSpec>,
     /// Hosts of each job: active, passive.
     job_hosts: Vec<Vec<(usize, usize)>>,
     pending: VecDeque<usize>,
-    /// Searches, by the place of their plan in `trials`.
+    /// Searches, by the index of their plan in `trials`.
     searches: BTreeMap<usize, Searching>,
-    /// Points that are repeated until their figures are known well enough.
+    /// Points that are repeated until their intervals are narrow enough.
     looking: Looking,
-    /// Mixes that are measured at shares of what their jobs reach alone.
+    /// Mixes that are measured at shares of the loads that their jobs reach alone.
     mixes: Mixes,
     order: Order,
     n_trials: usize,
@@ -178,18 +178,18 @@ pub(crate) struct Conductor {
     completed: usize,
     failed: usize,
     interrupted: usize,
-    /// Span of the trials run so far: nominal, and actual.
+    /// Durations of all trials so far: nominal, and actual.
     spans: (Nanos, Nanos),
     trial_started: Nanos,
-    /// Which clock is ours; `None` if it is not known.
+    /// Identity of the conductor's clock, if known.
     identity: Option<String>,
 }
 
 impl Conductor {
-    /// A conductor of `trials`, without those in `done`, on the hosts of a testbed.
+    /// Creates a conductor of `trials`, without those in `done`, on the hosts of a testbed.
     ///
     /// # Errors
-    /// If a trial's endpoint is on a host that is not among them.
+    /// If a trial's endpoint is on a host that is not in the testbed.
     pub(crate) fn new(
         header: CampaignHeader,
         hosts: &[String],
@@ -249,18 +249,19 @@ impl Conductor {
         })
     }
 
-    /// Tells which clock the conductor's own is, so that agents that have the same are known by it.
+    /// Sets the identity of the conductor's clock, by which agents with the same clock are
+    /// recognised.
     pub(crate) fn with_clock(mut self, identity: Option<String>) -> Self {
         self.identity = identity;
         self
     }
 
-    /// The trials, in the order given.
+    /// Returns the trials, in the order given.
     pub(crate) fn trials(&self) -> &[TrialSpec] {
         &self.trials
     }
 
-    /// Begins: every host that a trial needs is reached.
+    /// Begins the campaign: connects to every host that a trial needs.
     pub(crate) fn begin(&mut self, now: Now) -> Vec<Output> {
         let needed: BTreeSet<usize> =
             self.pending.iter().flat_map(|&trial| self.hosts_of(trial)).collect();
@@ -275,7 +276,7 @@ impl Conductor {
         std::mem::take(&mut self.outputs)
     }
 
-    /// Takes what happened and says what to do.
+    /// Handles an input and returns the actions that follow.
     pub(crate) fn handle(&mut self, input: Input, now: Now) -> Vec<Output> {
         if matches!(self.stage, ConductStage::Finished) {
             return Vec::new();
@@ -302,7 +303,7 @@ impl Conductor {
         std::mem::take(&mut self.outputs)
     }
 
-    /// When [`Input::Tick`] is wanted at the latest.
+    /// Returns the latest time for the next [`Input::Tick`].
     pub(crate) fn wake_at(&self) -> Nanos {
         let stage = match &self.stage {
             ConductStage::Resting(until) => Some(*until),
@@ -348,147 +349,6 @@ impl Conductor {
         }
     }
 
-    // Hosts come and go.
-
-    fn joined(&mut self, host: usize, facts: Value, address: Option<IpAddr>, now: Now) {
-        let known = &mut self.hosts[host];
-        known.presence = Presence::Greeted;
-        known.facts = facts;
-        known.address = address;
-        known.last_heard = now.mono;
-        known.attempts = 0;
-        // Its clock may be another one altogether: an agent that was restarted after a reboot.
-        known.clock = None;
-        known.course.clear();
-        known.has_our_clock = self.identity.is_some() && identity_in(&known.facts) == self.identity;
-        self.estimate_clock(host, now);
-    }
-
-    fn unreached(&mut self, host: usize, error: ControlError, now: Now) {
-        if matches!(self.stage, ConductStage::Joining) {
-            self.fatal.get_or_insert(error);
-            return;
-        }
-        let away = now.mono.since(self.hosts[host].lost_at);
-        let known = &mut self.hosts[host];
-        known.why = error.to_string();
-        if error.passes_by_itself() && away < Nanos(self.options.away.as_nanos() as u64) {
-            known.attempts += 1;
-            known.retry_later(now.mono);
-        } else {
-            known.presence = Presence::Gone;
-            let message = format!(
-                "reach lost agent again: given up after {:.0} s: {}",
-                away.as_secs_f64(),
-                error
-            );
-            self.incident(Some(host), IncidentKind::AgentLost, message);
-        }
-    }
-
-    fn lost(&mut self, host: usize, why: &str, now: Now) {
-        if !self.hosts[host].is_connected() {
-            return;
-        }
-        let name = self.hosts[host].name.clone();
-        if matches!(self.stage, ConductStage::Joining) {
-            self.fatal.get_or_insert(ControlError::AgentLost { host: name, why: why.to_owned() });
-            return;
-        }
-        let in_trial =
-            matches!(&self.stage, ConductStage::Trial(active) if active.hosts.contains(&host));
-        let incident = Incident {
-            host: name,
-            kind: IncidentKind::AgentLost,
-            message: format!("lost the agent: {why}"),
-        };
-        let trial = self.current_trial().filter(|_| in_trial);
-        self.record(Event::Incident { trial, incident });
-        let known = &mut self.hosts[host];
-        known.why = why.to_owned();
-        known.lost_at = now.mono;
-        known.sync = None;
-        known.attempts = 0;
-        known.retry_later(now.mono);
-        if let ConductStage::Trial(active) = &mut self.stage
-            && in_trial
-        {
-            active.waiting.remove(&host);
-            active.hosts.remove(&host);
-            self.abort(TrialOutcome::Failed, now);
-        }
-    }
-
-    /// Heartbeats, silence and pauses: what only time brings about.
-    fn watch(&mut self, now: Now) {
-        if now.mono >= self.heartbeat_at {
-            self.heartbeat_at = now.mono + Nanos(self.options.timeouts.heartbeat.as_nanos() as u64);
-            for host in 0..self.hosts.len() {
-                if self.hosts[host].is_connected() {
-                    self.send(host, Message::Ping { n: HEARTBEAT, sent_ns: 0 });
-                }
-            }
-        }
-        let silence = Nanos(self.options.timeouts.silence.as_nanos() as u64);
-        for host in 0..self.hosts.len() {
-            if self.hosts[host].is_connected()
-                && now.mono.since(self.hosts[host].last_heard) >= silence
-            {
-                self.outputs.push(Output::Disconnect { host });
-                self.lost(host, &format!("nothing was heard of it for {silence}"), now);
-            }
-            if self.hosts[host]
-                .sync
-                .as_ref()
-                .is_some_and(|sync| now.mono.since(sync.since) >= SYNC_PATIENCE)
-            {
-                self.outputs.push(Output::Disconnect { host });
-                self.lost(host, "it does not tell what time it is", now);
-            }
-            if let Presence::Away { retry_at } = self.hosts[host].presence
-                && now.mono >= retry_at
-            {
-                self.hosts[host].presence = Presence::Connecting;
-                let attempt = self.hosts[host].attempts + 1;
-                self.outputs.push(Output::Connect { host, attempt });
-            }
-        }
-        if let ConductStage::Trial(active) = &self.stage
-            && now.mono >= active.deadline
-        {
-            self.overdue(now);
-        }
-    }
-
-    /// A phase of the trial took too long.
-    fn overdue(&mut self, now: Now) {
-        let ConductStage::Trial(active) = &mut self.stage else { return };
-        let late = std::mem::take(&mut active.waiting);
-        if active.phase == Phase::Comparing {
-            // What was measured stands; only the clocks are known less well.
-            self.stop_comparing();
-            return;
-        }
-        if let Phase::Ending(_) = active.phase {
-            // It does not even end: nothing can be expected of that session any more.
-            for host in late {
-                self.outputs.push(Output::Disconnect { host });
-                self.lost(host, "it did not end the trial when told to", now);
-            }
-            return;
-        }
-        let doing = match active.phase {
-            Phase::Syncing => "tell what time it is",
-            Phase::Offering => "get ready to listen",
-            Phase::Connecting => "open its flows",
-            Phase::Running | Phase::Comparing | Phase::Ending(_) => "end the trial",
-        };
-        for host in late {
-            self.incident(Some(host), IncidentKind::Failed, format!("{doing}: no answer in time"));
-        }
-        self.abort(TrialOutcome::Failed, now);
-    }
-
     fn stop(&mut self, now: Now) {
         self.stopping = true;
         if matches!(self.stage, ConductStage::Trial(_)) {
@@ -496,8 +356,7 @@ impl Conductor {
         }
     }
 
-    // What hosts say.
-
+    /// Handles a message of a host.
     fn heard(&mut self, host: usize, message: Message, at: Nanos, now: Now) {
         if !self.hosts[host].is_connected() {
             return;
@@ -547,12 +406,12 @@ impl Conductor {
             Message::Done { trial: of, started_ns, failed } if of == id => {
                 self.done(host, &started_ns, failed, now)
             }
-            // Late words about an earlier trial, and what newer agents may say.
+            // Late messages about an earlier trial, and messages of newer agents.
             _ => {}
         }
     }
 
-    /// Whether `host` carries out this end of the job; nobody reports for others.
+    /// Returns whether `host` carries out this end of the job: no host reports for others.
     fn is_end(&self, trial: usize, job: u32, side: Side, host: usize) -> bool {
         let ends = self.job_hosts[trial].get(job as usize);
         ends.is_some_and(|&(active, passive)| {
@@ -570,7 +429,7 @@ impl Conductor {
         active.waiting.remove(&host);
         let failed = failed
             .map(|why| printable(&why))
-            .or_else(|| early.then(|| "it ended the trial before it began".to_owned()));
+            .or_else(|| early.then(|| "it ended the trial before the start".to_owned()));
         if let Some(why) = failed {
             if early {
                 active.hosts.remove(&host);

@@ -1,9 +1,9 @@
-//! Mixes at fixed loads: when every job has been measured alone, as fast as it goes, shares of what
-//! each reached become the loads of the trials that wait for that.
+//! Mixes at fixed loads. Every job is first measured alone at full speed; shares of its figure then
+//! become the loads of the other trials.
 //!
-//! Those trials stand in the list as planned, without a load, and are chosen once all they follow
-//! from have ended. A load that an earlier execution has measured with is kept, so that all trials
-//! of a point offer the same.
+//! The list of trials contains these trials without a load. They are chosen once all measurements
+//! that they depend on have ended. A load of an earlier execution is used again, so that all trials
+//! of a point offer the same load.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -18,23 +18,24 @@ use serde_json::{Value, json};
 use super::{Conductor, Output};
 use crate::offered::Offered;
 
-/// The jobs of one point, alone, and what follows from that.
+/// Trials of one point: its jobs alone, and those at the loads that follow.
 #[derive(Debug, Default)]
 struct Mix {
-    /// Every job alone, as fast as it goes, by place among the trials.
+    /// Trials of a job alone at full speed, by index.
     alone: Vec<usize>,
-    /// What those that ended came to: the job's number in the mix, and its load.
+    /// Results of the `alone` trials that ended: each job's number in the mix, and its load.
     ended: BTreeMap<usize, Vec<(u32, Option<f64>)>>,
-    /// The trials at fixed loads.
+    /// Trials at fixed loads, by index.
     derived: Vec<usize>,
-    /// Loads an earlier execution measured with: by what was offered, and the job's number.
+    /// Loads of an earlier execution, by the offered share and the job's number.
     known: BTreeMap<(String, u32), Value>,
-    /// Whether all it follows from has ended, and whether loads followed.
+    /// True if all `alone` trials have ended.
     is_over: bool,
+    /// True if loads could be computed from them.
     has_loads: bool,
 }
 
-/// The mixes of a campaign that are measured at fixed loads.
+/// All mixes of a campaign that are measured at fixed loads.
 #[derive(Debug, Default)]
 pub(super) struct Mixes {
     mixes: Vec<Mix>,
@@ -42,7 +43,7 @@ pub(super) struct Mixes {
 }
 
 impl Mixes {
-    /// The mixes among `trials`, of which those in `done` need not be run any more.
+    /// Collects the mixes among `trials`. Trials in `done` are not run again.
     pub(super) fn planned(trials: &[TrialSpec], done: &HashSet<TrialId>) -> Self {
         let mut mixes: BTreeMap<(&str, String), Mix> = BTreeMap::new();
         for (place, trial) in trials.iter().enumerate() {
@@ -67,12 +68,12 @@ impl Mixes {
         }
     }
 
-    /// Whether no load is to be found.
+    /// Returns whether the campaign has no such mix.
     pub(super) fn is_empty(&self) -> bool {
         self.mixes.is_empty()
     }
 
-    /// Trials whose load is not known yet.
+    /// Returns the trials whose load is not known yet.
     pub(super) fn not_chosen(&self) -> BTreeSet<usize> {
         self.mixes
             .iter()
@@ -81,7 +82,7 @@ impl Mixes {
             .collect()
     }
 
-    /// Whether loads follow from the trial at `place`.
+    /// Returns whether loads depend on the trial at `place`.
     pub(super) fn follow_from(&self, place: usize) -> bool {
         self.mixes.iter().any(|mix| mix.alone.contains(&place))
     }
@@ -97,14 +98,17 @@ impl Mix {
         self.ended.insert(place, numbers.zip(&spec.jobs).zip(figures).filter_map(of_job).collect());
     }
 
-    /// What the job of this number typically reached alone.
+    /// Returns the median load that the job with this number reached alone.
     fn typical(&self, number: u32) -> Option<f64> {
         let own = |(of, load): &(u32, Option<f64>)| load.filter(|_| *of == number);
         let loads: Vec<f64> = self.ended.values().flatten().filter_map(own).collect();
         median(&loads)
     }
 
-    /// `spec` with the loads of its share; the job of which nothing is known if there is one.
+    /// Returns `spec` with the loads of its share.
+    ///
+    /// # Errors
+    /// If a job has no figure from a trial alone.
     fn loaded(&self, spec: &TrialSpec) -> Result<TrialSpec, String> {
         let mut loaded = spec.clone();
         let Some((share, numbers)) =
@@ -131,7 +135,7 @@ impl Mix {
 }
 
 impl Conductor {
-    /// Tells the mixes what an earlier execution, in `earlier`, recorded of them.
+    /// Continues mixes from the trials that an earlier execution recorded.
     pub(super) fn continue_mixes(&mut self, recorded: &[TrialRecord], earlier: &Campaign) {
         for trial in recorded.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Completed))
         {
@@ -159,8 +163,8 @@ impl Conductor {
         });
     }
 
-    /// Takes in what the trial at `place`, just ended and recorded in `campaign`, came to, and
-    /// chooses what follows from it.
+    /// Evaluates the trial at `place`, which has just ended and is recorded in `campaign`, and
+    /// chooses the trials whose loads are known now.
     pub(super) fn learn_alone(&mut self, place: usize, campaign: &Campaign) {
         let Some(number) = self.mixes.mixes.iter().position(|mix| mix.alone.contains(&place))
         else {
@@ -174,8 +178,8 @@ impl Conductor {
         }
     }
 
-    /// Gives the trials of the mix their loads if all they follow from have ended; those that are
-    /// to be run.
+    /// Sets the loads of a mix's trials if all trials that they depend on have ended. Returns the
+    /// trials to run.
     fn choose_loads(&mut self, number: usize) -> Vec<usize> {
         let mix = &mut self.mixes.mixes[number];
         if mix.is_over || !mix.alone.iter().all(|place| mix.ended.contains_key(place)) {
@@ -194,7 +198,7 @@ impl Conductor {
             }
             Err(why) => {
                 let message = format!(
-                    "offer a share of what each job of `{}` reaches alone: {why}",
+                    "offer each job of `{}` a share of the load that it reaches alone: {why}",
                     self.trials[derived[0]].sweep
                 );
                 let incident =

@@ -1,35 +1,34 @@
-//! Where the other end of a job may be told to send: addresses that are known without asking the
-//! agent that offers them.
+//! Destinations of a job's flows: only addresses that are known without the agent's word.
 //!
-//! An agent says which ports it listens on, and no more. Its address is the one that the testbed
-//! gives the endpoint, or the one that its control connection was authenticated at. Any other is
-//! refused: relayed, it would make an honest host send to a third one.
+//! An agent chooses the ports that it listens on, and nothing else. Its address is the endpoint's
+//! address in the testbed, or the one at which its control connection was authenticated. Any other
+//! address is refused, because an honest host would send to a third one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What is known of an endpoint's place.
+/// Known addresses of an endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EndpointPlace {
     /// The endpoint's address in the testbed.
     pub(super) endpoint: Option<IpAddr>,
     /// The address at which its host's agent was reached.
     pub(super) control: Option<IpAddr>,
-    /// Whether both ends of the job are on that host.
+    /// True if both ends of the job are on that host.
     pub(super) is_local: bool,
 }
 
-/// Why an offer cannot be relayed.
+/// Reason to refuse an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It names no address, and none is known.
+    /// The offer names no address, and none is known.
     Nowhere,
-    /// It names this one, which is not the endpoint's.
+    /// The offer names this address, which is not the endpoint's.
     Elsewhere(IpAddr),
 }
 
 impl EndpointPlace {
-    /// Completes `address`, which is left open where the agent listens on every address of its
-    /// host.
+    /// Checks `address`. Completes a wildcard, which an agent offers that listens on every address
+    /// of its host.
     pub(super) fn settle(self, address: &mut SocketAddr) -> Result<(), Refusal> {
         if address.ip().is_unspecified() {
             let loopback = if address.is_ipv4() {
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_address_is_that_of_the_control_connection_or_loopback() {
+    fn a_wildcard_becomes_the_address_of_the_control_connection_or_loopback() {
         let far = EndpointPlace { control: ip("192.0.2.2"), ..EndpointPlace::default() };
         assert_eq!(settled(far, "0.0.0.0:4000").as_deref(), Ok("192.0.2.2:4000"));
         let here = EndpointPlace { is_local: true, ..EndpointPlace::default() };

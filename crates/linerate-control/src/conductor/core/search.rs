@@ -1,9 +1,9 @@
-//! Searches within a campaign: each is asked for its next trial when its turn comes, and told what
-//! came of the last.
+//! Searches within a campaign. At its turn, each search evaluates its last trial and chooses the
+//! next one.
 //!
-//! A search stands in the list of trials as planned, without a step. What a trial of it came to is
-//! judged from the same events that are recorded, so that a campaign that is resumed, which has
-//! only the record, chooses as this one would have.
+//! The list of trials contains a search as one planned trial without a step. Trials are evaluated
+//! from the recorded events only, so that a resumed campaign chooses as the interrupted one would
+//! have.
 
 use std::collections::BTreeMap;
 
@@ -18,34 +18,34 @@ use linerate_model::{
 use super::{Conductor, Output};
 use crate::search::{Ended, Expected, Outcome, Searcher, expected};
 
-/// What a trial takes besides its load, drain and rest: agents prepare, connect and wait for the
-/// barrier. Seen: 0.4 to 0.6 s.
+/// Duration of a trial besides load, drain and rest: agents prepare, connect and wait for the
+/// barrier. Measured: 0.4 to 0.6 s.
 const OVERHEAD: Nanos = Nanos::from_millis(500);
-/// The least pause after a trial of a search, or of a point that is looked at: what is recorded of
-/// it besides comes in.
+/// Shortest pause after a trial that is evaluated at once: events that others recorded arrive in
+/// it.
 const LEAST_REST: Nanos = Nanos::from_millis(1);
-/// How long a burst is drained at least (RFC 9004 5.4: two seconds more than the buffer holds).
+/// Shortest drain after a burst (RFC 9004 5.4: two seconds more than the buffer holds).
 const BURST_DRAIN: Nanos = Nanos::from_secs(2);
-/// Intervals of a trial of a search, at the least.
+/// Fewest intervals of a search's trial.
 const LEAST_INTERVALS: u64 = 10;
-/// The shortest interval.
+/// Shortest interval.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(10);
 
-/// A search under way.
+/// Search that is executed.
 #[derive(Debug)]
 pub(super) struct Searching {
     searcher: Searcher,
     expected: Expected,
     spent: Nanos,
-    /// Trials chosen so far.
+    /// Number of trials chosen so far.
     n_chosen: u32,
-    /// What counts for its goals so far.
+    /// Observations that count for its goals.
     observations: Vec<Observation>,
-    /// The trial under way or just ended: where it stands, and what was recorded of it.
+    /// Index and events of the trial that is executed or has just ended.
     last: Option<(usize, Box<Campaign>)>,
 }
 
-/// The searches among `trials`, by their place.
+/// Collects the searches among `trials`, by index.
 pub(super) fn planned(trials: &[TrialSpec]) -> BTreeMap<usize, Searching> {
     let search = |(place, trial): (usize, &TrialSpec)| {
         let searched = trial.search.as_ref().filter(|searched| searched.step.is_none())?;
@@ -63,8 +63,8 @@ pub(super) fn planned(trials: &[TrialSpec]) -> BTreeMap<usize, Searching> {
 }
 
 impl Conductor {
-    /// Lets searches take turns in `order`, and tells each what an earlier execution recorded of
-    /// it.
+    /// Sets the order of searches, and continues each from the trials that an earlier execution
+    /// recorded.
     pub(crate) fn continue_searches(&mut self, order: Order, recorded: Vec<TrialRecord>) {
         self.order = order;
         let places: Vec<usize> = self.searches.keys().copied().collect();
@@ -76,8 +76,8 @@ impl Conductor {
             for trial in own {
                 let Some(searching) = self.searches.get_mut(&place) else { continue };
                 let step = trial.spec.search.as_ref().and_then(|searched| searched.step);
-                // A trial that would not be chosen now is of no use, and neither is what followed
-                // from it.
+                // A trial that would not be chosen now has no place in this search, and neither
+                // have those after it.
                 if step.is_none() || searching.searcher.ask() != step {
                     break;
                 }
@@ -88,7 +88,7 @@ impl Conductor {
                 self.learn(place, added, &campaign);
             }
         }
-        // It was told when it happened.
+        // The earlier execution has reported and recorded all of it.
         self.outputs.clear();
     }
 
@@ -99,8 +99,9 @@ impl Conductor {
         self.trials.len() - 1
     }
 
-    /// A chosen trial's ends are on the hosts of its search; jobs it adds are copies of the first,
-    /// and the self-test stays on the active host or runs over the wire between the same two.
+    /// Returns the hosts of a chosen trial's ends: those of its search. Jobs that a step adds are
+    /// copies of the first, and a self-test stays on the active host or runs over the wire between
+    /// the same two hosts.
     fn job_hosts_of_chosen(&self, search: usize) -> Vec<(usize, usize)> {
         let Some(spec) = self.trials.last() else { return Vec::new() };
         let hosts = |name: &str, other: usize| {
@@ -113,7 +114,8 @@ impl Conductor {
             .collect()
     }
 
-    /// The next trial of the search at `place`, told what came of its last; `None` if it is over.
+    /// Evaluates the last trial of the search at `place` and chooses the next one. `None` if the
+    /// search is over.
     pub(super) fn choose(&mut self, place: usize) -> Option<usize> {
         let last = self.searches.get_mut(&place)?.last.take();
         if let Some((trial, campaign)) = last {
@@ -122,7 +124,7 @@ impl Conductor {
         let searching = self.searches.get_mut(&place)?;
         let Some(step) = searching.searcher.ask() else {
             let why = searching.searcher.ended().unwrap_or(Ended::Done);
-            self.tell_end(place, why);
+            self.report_end(place, why);
             return None;
         };
         let number = searching.n_chosen;
@@ -146,7 +148,7 @@ impl Conductor {
         TrialId(self.trials.iter().map(|trial| trial.id.0).max().map_or(0, |id| id + 1))
     }
 
-    /// The search at `place` takes in what `campaign` recorded of its trial.
+    /// Gives the search at `place` the result of its trial, as recorded in `campaign`.
     fn learn(&mut self, place: usize, trial: usize, campaign: &Campaign) {
         let Some(result) = campaign.trials.first().and_then(|record| searched(campaign, record))
         else {
@@ -175,16 +177,17 @@ impl Conductor {
         self.outputs.push(Output::Searched { trial, result: Box::new(result), found });
     }
 
-    fn tell_end(&mut self, place: usize, why: Ended) {
+    fn report_end(&mut self, place: usize, why: Ended) {
         let plan = &self.trials[place];
         let unit = plan.search.as_ref().map(|searched| searched.search.unit);
-        let told = match why {
+        let reason = match why {
             Ended::Done => None,
             Ended::TesterLimited(load) => Some((
                 IncidentKind::Tester,
                 format!(
-                    "tester-limited at {}: it spoilt the same trial four times (lower `max`, give \
-                        the endpoints CPUs of their own, or use a faster backend)",
+                    "tester-limited at {}: the tester made the same trial invalid four times. \
+                        Lower `max`, give the endpoints CPUs of their own, or use a faster \
+                        backend.",
                     unit.map_or_else(|| load.to_string(), |unit| unit.told(load))
                 ),
             )),
@@ -197,10 +200,10 @@ impl Conductor {
                 "it reached its limit of time (`max_duration`)".to_owned(),
             )),
         };
-        if let Some((kind, told)) = told {
+        if let Some((kind, reason)) = reason {
             let coordinate = serde_json::to_string(&plan.point).unwrap_or_default();
             let message =
-                format!("search {}, {coordinate}, run {}: {told}", plan.sweep, plan.repeat + 1);
+                format!("search {}, {coordinate}, run {}: {reason}", plan.sweep, plan.repeat + 1);
             self.outputs.push(Output::Record(Event::Incident {
                 trial: None,
                 incident: Incident { host: String::new(), kind, message },
@@ -209,7 +212,7 @@ impl Conductor {
         self.outputs.push(Output::SearchEnded { search: place, why });
     }
 
-    /// Keeps what is recorded of a search's trial, until the search asks for it.
+    /// Keeps the events of a search's trial until the search evaluates it.
     pub(super) fn watch_search(&mut self, event: &Event) {
         let of = match event {
             Event::TrialStarted { trial, .. }
@@ -230,7 +233,7 @@ impl Conductor {
         }
     }
 
-    /// The search whose trial ended comes to its next turn.
+    /// Schedules the next turn of the search whose trial ended.
     pub(super) fn take_turns(&mut self, trial: usize) {
         let of_trial = |searching: &Searching| {
             searching.last.as_ref().is_some_and(|(under_way, _)| *under_way == trial)
@@ -246,7 +249,7 @@ impl Conductor {
         let repeat = self.trials[place].repeat;
         let turn = match self.order {
             Order::Sequential => 0,
-            // Behind whatever else belongs to the same round.
+            // Behind all other trials of the same round.
             Order::Interleaved => {
                 let later = |other: &usize| self.trials[*other].repeat > repeat;
                 self.pending.iter().position(later).unwrap_or(self.pending.len())
@@ -255,7 +258,7 @@ impl Conductor {
         self.pending.insert(turn, place);
     }
 
-    /// The pause after `trial`.
+    /// Returns the pause after `trial`.
     pub(super) fn rest_after(&self, trial: usize) -> Nanos {
         let spec = &self.trials[trial];
         let is_judged =
@@ -263,8 +266,8 @@ impl Conductor {
         if is_judged { spec.phases.rest.max(LEAST_REST) } else { spec.phases.rest }
     }
 
-    /// What of `trial` is left to do: of a search, as much as it is expected to take beyond what it
-    /// has taken.
+    /// Returns the remaining time of `trial`. For a search, this is its expected duration without
+    /// the time that it has taken.
     pub(super) fn left_of(&self, trial: usize) -> Nanos {
         let phases = &self.trials[trial].phases;
         let Some(searching) = self.searches.get(&trial) else { return phases.total() };
@@ -278,18 +281,18 @@ fn number_of(trial: &TrialSpec) -> u32 {
     trial.search.as_ref().map_or(0, |searched| searched.number)
 }
 
-/// Whether `trial` was chosen by the search that `plan` plans, and came to an end that counts.
+/// Returns whether `trial` was chosen by the search that `plan` plans, and was not interrupted.
 fn is_of(trial: &TrialRecord, plan: &TrialSpec) -> bool {
     let spec = &trial.spec;
     let ended = matches!(trial.outcome, Some(TrialOutcome::Completed | TrialOutcome::Failed));
     ended && spec.sweep == plan.sweep && spec.point == plan.point && spec.repeat == plan.repeat
 }
 
-/// The trial that `step` asks for, of the search that `plan` plans.
+/// Returns the trial for `step` of the search that `plan` plans.
 fn derive(plan: &TrialSpec, step: Step, id: TrialId, number: u32) -> TrialSpec {
     let mut trial = plan.clone();
     trial.id = id;
-    // Other ports and payload each time, the same whenever the plan is run.
+    // A seed for each number: trials differ in ports and payload, executions of a plan do not.
     trial.seed = plan.seed.wrapping_add(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let Some(searched) = &mut trial.search else { return trial };
     let Searched { search, .. } = &**searched;
@@ -299,8 +302,8 @@ fn derive(plan: &TrialSpec, step: Step, id: TrialId, number: u32) -> TrialSpec {
         offer(&mut job.params, step.then.map_or(step.load, |(after, _)| after));
     }
     if let Some((after, _)) = step.then {
-        // The overload is the low load and, while it lasts, what is missing: one job each, so that
-        // nothing pauses between them.
+        // The overload is one job with the low load and, as long as it lasts, a second one with
+        // the difference: changing the load of a single job would need a pause.
         let over: Vec<_> =
             trial.jobs.iter().filter(|job| job.background.is_none()).cloned().collect();
         for mut job in over {
@@ -333,7 +336,7 @@ fn derive(plan: &TrialSpec, step: Step, id: TrialId, number: u32) -> TrialSpec {
     trial
 }
 
-/// Both ends of `job` on its active host, over the loopback: what the tester can do by itself.
+/// Moves both ends of `job` to its active host, over loopback, where the tester alone is the limit.
 fn to_loopback(job: &mut linerate_model::JobSpec) {
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
     let v6 =

@@ -1,4 +1,4 @@
-//! A trial, step by step, and the way from one to the next.
+//! Phases of a trial, and the step from one trial to the next.
 
 use linerate_load::Secret;
 use linerate_model::{Event, HostRecord, IncidentKind, Nanos, Side, ToldClock, TrialOutcome};
@@ -14,10 +14,9 @@ use crate::conductor::reported::Reported;
 use crate::wire::{JobOffer, Message, Prepare, PreparedJob};
 
 impl Conductor {
-    /// Goes on as far as it can without anything happening.
+    /// Goes on as far as possible without a further input.
     pub(super) fn proceed(&mut self, now: Now) {
         loop {
-            let before = self.outputs.len();
             let moved = match &self.stage {
                 _ if self.fatal.is_some() => self.finish(now),
                 ConductStage::Finished => return,
@@ -32,15 +31,13 @@ impl Conductor {
                 ConductStage::Trial(active) if active.waiting.is_empty() => self.next_phase(now),
                 ConductStage::Trial(_) => false,
             };
-            if !moved && self.outputs.len() == before {
-                return;
-            }
             if !moved {
                 return;
             }
         }
     }
 
+    /// Records the campaign's beginning once every host is there.
     fn all_joined(&mut self, now: Now) -> bool {
         if !self.hosts.iter().all(|host| host.is_present() || host.presence == Presence::Gone) {
             return false;
@@ -68,7 +65,7 @@ impl Conductor {
         true
     }
 
-    /// Begins the next trial whose hosts have not all been given up; waits if one of them is away.
+    /// Begins the next trial whose hosts can still be reached. Waits if one of them is away.
     pub(super) fn next_trial(&mut self, now: Now) -> bool {
         self.take_look();
         let possible = |&&trial: &&usize| {
@@ -84,7 +81,7 @@ impl Conductor {
         let trial = if self.searches.contains_key(&trial) {
             match self.choose(trial) {
                 Some(chosen) => chosen,
-                // The search is over; the next trial is another's.
+                // The search is over; go on with the next pending trial.
                 None => return true,
             }
         } else {
@@ -92,13 +89,13 @@ impl Conductor {
         };
         self.trial_started = now.mono;
         self.record(Event::TrialStarted { trial: self.trials[trial].id, at: now.wall });
-        self.tell_trial(trial, None);
+        self.report_trial(trial, None);
         self.stage = ConductStage::Trial(Box::new(Active {
             trial,
             phase: Phase::Syncing,
             waiting: hosts.clone(),
             hosts: hosts.clone(),
-            // Each estimate has its own, shorter patience.
+            // Each estimate has a shorter deadline of its own.
             deadline: now.mono + SYNC_PATIENCE + SYNC_PATIENCE,
             offers: Vec::new(),
             started: Vec::new(),
@@ -112,14 +109,14 @@ impl Conductor {
         true
     }
 
-    fn tell_trial(&mut self, trial: usize, outcome: Option<TrialOutcome>) {
+    fn report_trial(&mut self, trial: usize, outcome: Option<TrialOutcome>) {
         let tried = self.completed + self.failed + self.interrupted;
         let number = tried + usize::from(outcome.is_none());
         let eta = self.eta(outcome.is_none().then_some(trial));
         self.outputs.push(Output::Trial { trial, outcome, number, of: self.n_trials, eta });
     }
 
-    /// What is left to do, at the pace of what has been done.
+    /// Returns the remaining time, at the pace of the trials so far.
     fn eta(&self, current: Option<usize>) -> Nanos {
         let nominal: u64 =
             self.pending.iter().copied().chain(current).map(|trial| self.left_of(trial).0).sum();
@@ -128,7 +125,7 @@ impl Conductor {
         Nanos((nominal as f64 * pace) as u64)
     }
 
-    /// Everyone has answered: the next phase of the trial begins.
+    /// Begins the next phase of the trial, after every host has answered.
     pub(super) fn next_phase(&mut self, now: Now) -> bool {
         let ConductStage::Trial(active) = &self.stage else { return false };
         match active.phase {
@@ -142,7 +139,7 @@ impl Conductor {
         true
     }
 
-    /// Waits for an answer of every host of the trial in `phase`, which may take `span`.
+    /// Enters `phase`, in which every host of the trial answers before `deadline`.
     pub(super) fn await_all(&mut self, phase: Phase, deadline: Nanos) {
         if let ConductStage::Trial(active) = &mut self.stage {
             active.phase = phase;
@@ -235,15 +232,14 @@ impl Conductor {
                 let name = &endpoint.name;
                 let message = match refusal {
                     Refusal::Nowhere => format!(
-                        "connect to endpoint {name}: it has no address, and its agent was not \
-                            reached at one (name the endpoint's \
-                         address in the testbed)"
+                        "connect to endpoint {name}: its address is unknown, and its agent was \
+                            not reached over a network. Set `address` of the endpoint in the \
+                            testbed."
                     ),
                     Refusal::Elsewhere(ip) => format!(
                         "connect to endpoint {name}: its agent offers {ip}, which is neither the \
-                            endpoint's address nor the one that \
-                         the agent was reached at, so no host is told to send there (if it is \
-                         right, name it in the testbed)"
+                            endpoint's address nor the agent's. No host sends there. If {ip} is \
+                            right, set it as `address` of the endpoint in the testbed."
                     ),
                 };
                 self.incident(Some(host), IncidentKind::Failed, message);
@@ -294,7 +290,7 @@ impl Conductor {
         self.await_all(Phase::Running, end);
     }
 
-    /// Keeps the barrier as every clock shows it.
+    /// Keeps the start barrier, converted to the clock of each end.
     fn set_barrier(&mut self, barrier: Nanos) {
         let ConductStage::Trial(active) = &mut self.stage else { return };
         active.barrier = barrier;
@@ -306,7 +302,7 @@ impl Conductor {
         }
     }
 
-    /// Ends the trial under way before its time: everyone is told, and their `Done` awaited.
+    /// Ends the present trial early: sends `Abort` to its hosts and waits for their `Done`.
     pub(super) fn abort(&mut self, outcome: TrialOutcome, now: Now) {
         let patience = self.patience();
         let ConductStage::Trial(active) = &mut self.stage else { return };
@@ -314,11 +310,10 @@ impl Conductor {
             return;
         }
         if active.phase == Phase::Comparing {
-            // Every host has said that it is done.
+            // Every host has sent `Done` already.
             return self.stop_comparing();
         }
-        // Hosts that were not told to prepare, or have said that they are done, have nothing to
-        // end.
+        // Hosts that have not received `Prepare`, or have sent `Done`, have nothing to end.
         let prepared = active.phase != Phase::Syncing;
         let running = active.phase == Phase::Running;
         let mut left =
@@ -335,6 +330,7 @@ impl Conductor {
         }
     }
 
+    /// Records the end of the present trial and rests before the next one.
     pub(super) fn end_trial(&mut self, outcome: TrialOutcome, now: Now) {
         let ConductStage::Trial(active) = std::mem::replace(&mut self.stage, ConductStage::Waiting)
         else {
@@ -364,14 +360,14 @@ impl Conductor {
             self.spans.0 = self.spans.0 + phases.total();
             self.spans.1 = self.spans.1 + now.mono.since(self.trial_started) + phases.rest;
         }
-        self.tell_trial(trial, Some(outcome));
+        self.report_trial(trial, Some(outcome));
         self.take_turns(trial);
         self.stage = ConductStage::Resting(now.mono + self.rest_after(trial));
     }
 }
 
-/// The seed of one end of one job: SplitMix64 (Steele, Lea, Flood 2014) of the trial's, so that
-/// ends differ.
+/// Returns the seed of one end of one job: SplitMix64 (Steele, Lea, Flood 2014) of the trial's
+/// seed, so that no two ends have the same.
 fn seed_of_end(seed: u64, job: u32, side: Side) -> u64 {
     const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
     let end = u64::from(job) * 2 + u64::from(side == Side::Passive);

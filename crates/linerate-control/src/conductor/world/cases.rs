@@ -1,4 +1,4 @@
-//! What the conductor does about everything that can go wrong.
+//! Behaviour of the conductor in every failure.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
@@ -127,7 +127,7 @@ fn an_offer_of_a_third_hosts_address_is_not_relayed_and_costs_the_trial() {
     assert_eq!(
         world.agents[0].heard.get("connect"),
         Some(&2),
-        "nobody was told to connect in the second trial"
+        "no host connects in the second trial"
     );
 }
 
@@ -150,9 +150,10 @@ fn trials_that_do_not_need_an_agent_that_stays_away_are_still_run() {
     assert_eq!(world.outcomes(), [(0, Failed), (2, Completed)]);
     let summary = world.summary();
     assert_eq!((summary.completed, summary.failed, summary.remaining), (1, 1, 1));
-    assert!(
-        matches!(&summary.exit, Exit::AgentLost(ControlError::AgentLost { host, .. }) if host == "b")
-    );
+    assert!(matches!(
+        &summary.exit,
+        Exit::AgentLost(ControlError::AgentLost { host, .. }) if host == "b"
+    ));
     assert_eq!(world.count(|event| matches!(event, Event::CampaignEnded { .. })), 0);
     assert!(world.now.since(before) < Nanos::from_secs(120), "{}", world.now.since(before));
 }
@@ -193,7 +194,7 @@ fn a_campaign_killed_at_any_second_resumes_with_what_is_left() {
 }
 
 #[test]
-fn a_wish_to_stop_interrupts_the_trial_and_keeps_the_rest() {
+fn a_request_to_stop_interrupts_the_trial_and_keeps_the_rest() {
     let mut world = World::new();
     let in_second_trial = world.now + Nanos::from_secs(12);
     world.later(in_second_trial, Happening::Input(Input::Stop));
@@ -309,7 +310,9 @@ proptest! {
                     prop_assert_eq!(open, Some(*trial));
                     open = None;
                 }
-                Event::Intervals { trial, .. } | Event::FlowsEnded { trial, .. } | Event::Samples { trial, .. } => {
+                Event::Intervals { trial, .. }
+                | Event::FlowsEnded { trial, .. }
+                | Event::Samples { trial, .. } => {
                     prop_assert_eq!(open, Some(*trial));
                 }
                 _ => {}
@@ -325,7 +328,7 @@ proptest! {
     }
 }
 
-/// Runs of two points in turn, looked at after 6, 8 and 10; the list has all that may be.
+/// Lists all possible runs of two points, in turn; looks are due after 6, 8 and 10 runs.
 fn looked_at() -> Vec<TrialSpec> {
     let until = Until { within: Ratio(0.02), of: None, looks: vec![6, 8, 10] };
     let run = |number: u32| {
@@ -337,7 +340,7 @@ fn looked_at() -> Vec<TrialSpec> {
     (0..20).map(run).collect()
 }
 
-/// The first point hardly varies, the second by a tenth.
+/// Payload of each run: the first point hardly varies, the second by a tenth.
 fn payload() -> Vec<u64> {
     (0..20_u32)
         .map(|number| {
@@ -351,7 +354,7 @@ fn payload() -> Vec<u64> {
 }
 
 #[test]
-fn a_steady_point_ends_at_the_first_look_and_a_noisy_one_goes_on_to_the_most() {
+fn a_steady_point_ends_at_the_first_look_and_a_noisy_one_continues_to_the_limit() {
     let mut world = World::new();
     world.payload = payload();
     world.run(looked_at(), &HashSet::new(), NEVER);
@@ -368,19 +371,19 @@ fn a_steady_point_ends_at_the_first_look_and_a_noisy_one_goes_on_to_the_most() {
         })
         .collect();
     assert_eq!((planned, chosen), (Some(12), vec![13, 15, 17, 19]), "only the noisy point goes on");
-    let told: Vec<(u32, bool, usize)> = world
+    let looks: Vec<(u32, bool, usize)> = world
         .looks
         .iter()
         .map(|(runs, width, more)| (*runs, width.expect("an interval") <= 0.02, *more))
         .collect();
-    assert_eq!(told, [(6, true, 0), (6, false, 2), (8, false, 2), (10, false, 0)]);
+    assert_eq!(looks, [(6, true, 0), (6, false, 2), (8, false, 2), (10, false, 0)]);
     assert_eq!((world.summary().completed, world.summary().remaining), (16, 0));
 }
 
 #[test]
-fn a_point_whose_runs_scatter_too_much_is_given_up_before_the_most() {
+fn a_point_whose_runs_scatter_too_much_ends_before_the_limit() {
     let mut world = World::new();
-    // To and fro by half: 53 % after ten runs.
+    // Alternating by half: 53 % after ten runs.
     world.payload =
         (0..30).map(|number| if number % 2 == 0 { 500_000 } else { 1_500_000 }).collect();
     let until = Until { within: Ratio(0.02), of: None, looks: vec![6, 10, 15] };
@@ -391,14 +394,14 @@ fn a_point_whose_runs_scatter_too_much_is_given_up_before_the_most() {
         trial
     };
     world.run((0..15).map(run).collect(), &HashSet::new(), NEVER);
-    let told: Vec<(u32, usize)> =
+    let looks: Vec<(u32, usize)> =
         world.looks.iter().map(|(runs, _, more)| (*runs, *more)).collect();
-    assert_eq!(told, [(6, 4), (10, 0)], "what is left of the fifteen is not asked for");
+    assert_eq!(looks, [(6, 4), (10, 0)], "the last five of the fifteen are not chosen");
     assert_eq!((world.summary().completed, world.summary().remaining), (10, 0));
 }
 
 #[test]
-fn what_was_killed_between_looks_goes_on_as_it_would_have() {
+fn a_campaign_killed_between_looks_continues_as_it_would_have() {
     let mut whole = World::new();
     whole.payload = payload();
     whole.run(looked_at(), &HashSet::new(), NEVER);
@@ -433,7 +436,7 @@ fn what_was_killed_between_looks_goes_on_as_it_would_have() {
 }
 
 #[test]
-fn runs_without_a_figure_narrow_nothing() {
+fn runs_without_a_figure_do_not_narrow_an_interval() {
     let mut world = World::new();
     world.run(
         looked_at().into_iter().filter(|trial| trial.sweep == "point 0").collect(),

@@ -1,4 +1,5 @@
-//! Mixes at fixed loads: trials wait for what each job reaches alone, and offer a share of it.
+//! Mixes at fixed loads: trials wait for the load that each job reaches alone, and offer a share of
+//! it.
 
 use linerate_model::{Arm, OFFERED_AXIS, Ratio, Role, SATURATION};
 
@@ -6,15 +7,15 @@ use super::*;
 
 const NEVER: Nanos = Nanos::from_secs(1_000_000);
 
-/// Two streams, alone and together, twice as fast as they go and once at half of that; the last
-/// stand first in the list.
+/// Lists the trials of two streams, alone and together: twice at full speed, and once at half of
+/// it. The latter are first in the list.
 fn mix() -> Vec<TrialSpec> {
     let measured = |id: u32, jobs: &[u32], offered: Option<Ratio>| {
         let mut trial = trial(id, "a", "b");
         trial.jobs[0].workload = "tcp_stream".into();
         trial.jobs = jobs.iter().map(|_| trial.jobs[0].clone()).collect();
-        let told = offered.map_or_else(|| SATURATION.to_owned(), |share| share.to_string());
-        trial.point.insert(OFFERED_AXIS.into(), Value::from(told));
+        let load = offered.map_or_else(|| SATURATION.to_owned(), |share| share.to_string());
+        trial.point.insert(OFFERED_AXIS.into(), Value::from(load));
         let role = if jobs.len() > 1 { Role::Together } else { Role::Alone };
         let arm = Arm::new(format!("{jobs:?}"), role, Ratio(0.02));
         trial.arm = Some(Arm { jobs: jobs.to_vec(), offered, ..arm });
@@ -34,12 +35,12 @@ fn mix() -> Vec<TrialSpec> {
     ]
 }
 
-/// The first stream brings 10 and 30 MB, the second 2 and 2.
+/// Payload of each trial: the first stream reaches 10 and 30 MB alone, the second 2 and 2.
 fn payload() -> Vec<u64> {
     [10, 2, 12, 30, 2, 32, 9, 1, 10].map(|megabytes| megabytes * 1_000_000).to_vec()
 }
 
-/// Number, and bits per second that each job was offered, of every trial that was chosen.
+/// Returns the number of every chosen trial, and the offered bits per second of each of its jobs.
 fn chosen(world: &World) -> Vec<(u32, Vec<f64>)> {
     let offered = |job: &JobSpec| {
         let text = job.params.0["source_rate"]
@@ -59,15 +60,15 @@ fn chosen(world: &World) -> Vec<(u32, Vec<f64>)> {
 }
 
 #[test]
-fn shares_of_what_each_job_reached_alone_are_offered_when_all_of_it_is_known() {
+fn shares_of_the_loads_alone_are_offered_when_all_of_them_are_known() {
     let mut world = World::new();
     world.payload = payload();
     world.run(mix(), &HashSet::new(), NEVER);
     let ended: Vec<u32> = world.outcomes().into_iter().map(|(id, _)| id).collect();
-    // The fifth alone is the last that loads follow from; what they are for takes its turn where it
-    // stands in the list.
+    // Loads are known after the fifth trial alone. The other trials then take their places in the
+    // list.
     assert_eq!(ended, [0, 1, 2, 3, 4, 6, 7, 8, 5]);
-    // The median of both runs, halved: what a run brings is counted over the five seconds measured.
+    // Half the median of both runs, over the five seconds of measurement.
     let half = |megabytes: f64| megabytes * 8e6 / 5.0 / 2.0;
     let near = |(load, wanted): (&f64, f64)| (load / wanted - 1.0).abs() < 0.25;
     let chosen = chosen(&world);
@@ -88,7 +89,7 @@ fn shares_of_what_each_job_reached_alone_are_offered_when_all_of_it_is_known() {
 }
 
 #[test]
-fn a_campaign_that_goes_on_offers_what_it_offered_before() {
+fn a_resumed_campaign_offers_the_same_loads_as_before() {
     let mut first = World::new();
     first.payload = payload();
     // Six of nine trials, of about nine seconds.
@@ -123,10 +124,13 @@ fn a_campaign_that_goes_on_offers_what_it_offered_before() {
 }
 
 #[test]
-fn a_job_without_a_figure_alone_has_no_share_and_that_is_said() {
+fn a_job_without_a_figure_alone_has_no_share_and_an_incident() {
     let mut world = World::new();
     world.run(mix(), &HashSet::new(), NEVER);
     assert_eq!(world.summary().completed, 6);
-    let told = world.incidents(IncidentKind::Failed);
-    assert!(told.iter().any(|(_, message)| message.contains("tcp_stream alone")), "{told:?}");
+    let failures = world.incidents(IncidentKind::Failed);
+    assert!(
+        failures.iter().any(|(_, message)| message.contains("tcp_stream alone")),
+        "{failures:?}"
+    );
 }

@@ -1,12 +1,12 @@
-//! How far the next step outwards goes: further each time, until the bound sought is found.
+//! Width of the next step outwards: larger each time, until a bound is found.
 
 use super::grid::Units;
 
-/// A width that misses its bound is multiplied by this.
+/// Factor for a width after a step that did not find its bound.
 const EXPANSION: Units = 2;
 
-/// The next width of one selector; all selectors share the current one, so that their searches
-/// outwards keep step.
+/// Next width of one selector. All selectors share the current one, so that they extend their
+/// searches together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expander {
     least: Units,
@@ -14,24 +14,24 @@ pub(super) struct Expander {
 }
 
 impl Expander {
-    /// For a target of width `least`, from a pair of loads if both are known.
+    /// Creates it for a target of width `least`, from a pair of loads if both are known.
     pub(super) fn new(least: Units, loads: (Option<Units>, Option<Units>)) -> Self {
         let apart = loads.0.zip(loads.1).map_or(least, |(lower, upper)| upper - lower);
         Self { least, next: apart.max(least) * EXPANSION }
     }
 
-    /// The last step missed: the next goes further, for everybody.
+    /// Widens the next step of all selectors, after a step without a bound.
     pub(super) fn expand(&mut self, shared: &mut Units) {
         self.next *= EXPANSION;
         *shared = self.next;
     }
 
-    /// Bounds have come closer than `width`.
+    /// Limits the next step, after bounds came closer than `width`.
     pub(super) fn limit(&mut self, width: Units) {
         self.next = width.max(self.least) * EXPANSION;
     }
 
-    /// How far the next step goes.
+    /// Returns the width of the next step.
     pub(super) fn width(&self, shared: Units) -> Units {
         self.next.max(shared)
     }

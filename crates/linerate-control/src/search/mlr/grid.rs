@@ -1,19 +1,19 @@
-//! Loads on a logarithmic grid of whole numbers, so that widening and narrowing an interval are
+//! Logarithmic grid of loads with integer positions, so that widening and narrowing an interval are
 //! exact inverses.
 //!
-//! The unit of the grid is chosen so that every goal's width is just above a whole number of units:
-//! an interval as wide as that many units is never wider than the goal. Number 0 is the lowest
+//! The unit of the grid is chosen so that every goal's width is just above an integer number of
+//! units: an interval of that many units is never wider than the goal. Position 0 is the lowest
 //! load, the last one the highest.
 
-/// A load or a width, in units of the grid.
+/// Load or width, in units of the grid.
 pub(super) type Units = i64;
 
-/// The least share of a goal's width that a whole number of units must be.
+/// Smallest share of a goal's width that an integer number of units must cover.
 const QUALITY_LOWER: f64 = 0.99;
-/// The largest; not all of it, so that rounding never makes an interval wider than its goal.
+/// Largest share. It is below 1 so that rounding never makes an interval wider than its goal.
 const QUALITY_UPPER: f64 = 0.999_999;
 
-/// The grid.
+/// Grid of loads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
     min: f64,
@@ -22,8 +22,8 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// A grid from `min` to `max` on which every one of `widths` (relative, of the upper load) is
-    /// nearly whole.
+    /// Creates a grid from `min` to `max` on which each of `widths` (relative to the upper load) is
+    /// nearly an integer.
     pub(super) fn new(min: f64, max: f64, widths: &[f64]) -> Self {
         let whole = max.ln() - min.ln();
         let widths: Vec<f64> = widths.iter().map(|width| -(-width).ln_1p()).collect();
@@ -47,12 +47,12 @@ impl Grid {
         }
     }
 
-    /// The highest load.
+    /// Returns the position of the highest load.
     pub(super) fn last(&self) -> Units {
         self.last
     }
 
-    /// The load at `units`, kept within the grid.
+    /// Returns the load at `units`, limited to the grid.
     pub(super) fn load(&self, units: Units) -> f64 {
         if units <= 0 {
             self.min
@@ -63,7 +63,7 @@ impl Grid {
         }
     }
 
-    /// The largest point of the grid not above `load`.
+    /// Returns the highest position whose load is not above `load`.
     pub(super) fn units(&self, load: f64) -> Units {
         if load <= self.min {
             return 0;
@@ -83,14 +83,14 @@ impl Grid {
         units
     }
 
-    /// The whole number of units in a relative `width`, rounded down.
+    /// Returns the number of units in a relative `width`, rounded down.
     pub(super) fn width(&self, width: f64) -> Units {
         self.units(self.min / (1.0 - width)).max(1)
     }
 }
 
-/// The middle of the interval from `lower` to `upper`, which is wider than `goal`: one part is a
-/// power of two times `goal`, the power that splits most evenly; the lower part is the smaller one.
+/// Returns the middle of the interval from `lower` to `upper`, which is wider than `goal`. One part
+/// is `goal` times the power of two that splits most evenly; the lower part is the smaller one.
 pub(super) fn middle(lower: Units, upper: Units, goal: Units) -> Units {
     let whole = upper - lower;
     debug_assert!(whole > goal, "an interval of one goal is not halved");
@@ -108,7 +108,7 @@ pub(super) fn middle(lower: Units, upper: Units, goal: Units) -> Units {
     loop {
         let (doubled, rest) = (high * 2, whole - high * 2);
         if rest <= doubled {
-            // Which of the two is more even?
+            // The split with the larger product is the more even one.
             return lower + if high * low > doubled * rest { high } else { rest };
         }
         (high, low) = (doubled, rest);
@@ -123,7 +123,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_load_on_the_grid_is_found_again(min in 1.0_f64..1e6, factor in 1.5_f64..1e6, at in 0.0_f64..1.0) {
+        fn a_load_on_the_grid_is_found_again(
+            min in 1.0_f64..1e6, factor in 1.5_f64..1e6, at in 0.0_f64..1.0
+        ) {
             let grid = Grid::new(min, min * factor, &[0.005, 0.01]);
             let units = (at * grid.last() as f64) as Units;
             prop_assert_eq!(grid.units(grid.load(units)), units);
@@ -131,7 +133,9 @@ mod tests {
         }
 
         #[test]
-        fn a_width_in_units_is_never_wider_than_asked_for(min in 1.0_f64..1e6, factor in 1.5_f64..1e6, width in 1e-3_f64..0.2) {
+        fn a_width_in_units_is_never_wider_than_requested(
+            min in 1.0_f64..1e6, factor in 1.5_f64..1e6, width in 1e-3_f64..0.2
+        ) {
             let grid = Grid::new(min, min * factor, &[width]);
             let (lower, upper) = (grid.load(0), grid.load(grid.width(width)));
             prop_assert!((upper - lower) / upper <= width);

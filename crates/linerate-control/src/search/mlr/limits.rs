@@ -1,17 +1,17 @@
-//! Keeping a load away from what is known already: limits of the grid, and bounds.
+//! Distance of a new load from known ones: the limits of the grid, and bounds.
 
 use super::grid::{Units, middle};
 
-/// The known loads around a load to be chosen.
+/// Limits of the grid.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// The highest load of the grid.
+    /// Position of the highest load.
     pub(super) last: Units,
 }
 
 impl Limits {
-    /// `load`, moved so that it is at least `width` from `lower` and `upper` and from the ends of
-    /// the grid, or on such an end; `None` if there is no such load.
+    /// Moves `load` so that it is at least `width` from `lower`, `upper` and the ends of the grid,
+    /// or on such an end. `None` if there is no such load.
     pub(super) fn keep(
         self,
         load: Units,
@@ -44,7 +44,7 @@ impl Limits {
     }
 }
 
-/// `load` between two ends, each of which may be excluded.
+/// Moves `load` between two ends, each of which may be excluded.
 fn within(
     load: Units,
     width: Units,

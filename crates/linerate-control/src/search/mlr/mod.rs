@@ -1,10 +1,10 @@
 //! MLRsearch (RFC 9971; docs/methodology/searches.md#mlrsearch): several goals at once, short
 //! trials before long ones.
 //!
-//! Behaves as the reference implementation (MLRsearch 1.2.1 of FD.io CSIT) does, load by load: at
-//! the highest load first, then at what was forwarded there, then near that; from then on every
-//! goal nominates a trial, and the one at the lowest load is made. It differs in one point: a goal
-//! that not even the lowest load reaches ends by itself, and the others go on.
+//! Chooses the same loads as the reference implementation (MLRsearch 1.2.1 of FD.io CSIT): first
+//! the highest load, then the load forwarded there, then one near it. From then on every goal
+//! nominates a trial, and the one at the lowest load is made. One point differs: a goal that not
+//! even the lowest load reaches ends alone, and the other goals go on.
 
 mod expander;
 mod grid;
@@ -24,19 +24,19 @@ use self::selector::{Nomination, Selector};
 use self::target::Target;
 use super::{Controller, at};
 
-/// The bounds of one target.
+/// Bounds of one target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct TargetBounds {
     lower: Option<Units>,
     upper: Option<Units>,
 }
 
-/// Every trial so far, by load.
+/// All trials so far, by load.
 #[derive(Debug, Default)]
 struct Trials(BTreeMap<Units, Vec<Observation>>);
 
 impl Trials {
-    /// The smallest load that is an upper bound, and the largest lower one below it.
+    /// Returns the smallest load that is an upper bound, and the largest lower bound below it.
     fn found(&self, requirement: &Requirement) -> TargetBounds {
         let mut found = TargetBounds::default();
         for (load, trials) in &self.0 {
@@ -53,7 +53,7 @@ impl Trials {
     }
 }
 
-/// What the first trials all goals share are made with.
+/// Parameters of the first trials, which all goals share.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     loss_ratio: f64,
@@ -63,11 +63,11 @@ struct Start {
 
 #[derive(Debug)]
 enum SelectionStage {
-    /// At the highest load.
+    /// Trial at the highest load.
     First,
-    /// At what was forwarded there.
+    /// Trial at the load that was forwarded there.
     Second(Units),
-    /// Near it, from the second.
+    /// Trial near the second one: the second load, and this one.
     Third(Units, Units),
     Main {
         selectors: Vec<Selector>,
@@ -76,7 +76,7 @@ enum SelectionStage {
     },
 }
 
-/// The controller.
+/// Controller of this method.
 #[derive(Debug)]
 pub(super) struct Mlr {
     grid: Grid,
@@ -85,7 +85,7 @@ pub(super) struct Mlr {
     start: Start,
     trials: Trials,
     stage: SelectionStage,
-    /// The load asked for last.
+    /// Load of the last step.
     asked: Units,
 }
 
@@ -113,13 +113,14 @@ impl Mlr {
         }
     }
 
-    /// The load that would be forwarded whole, if `observation` lost all that was above it.
+    /// Returns the load that would be forwarded without loss, if `observation` lost exactly the
+    /// excess.
     fn forwarded(&self, observation: &Observation) -> Units {
         let forwarded = observation.load * (1.0 - observation.loss_ratio);
         self.grid.units(forwarded * (1.0 / (1.0 - self.start.loss_ratio)))
     }
 
-    /// Every goal gets its selector, from two loads.
+    /// Begins the main stage: every goal gets a selector, which starts from two loads.
     fn begin(&self, one: Units, other: Units) -> SelectionStage {
         let loads = (one.min(other), one.max(other));
         let selector = |chain: &Vec<Target>| Selector::new(chain.clone(), loads, self.limits);

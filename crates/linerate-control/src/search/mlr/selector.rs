@@ -1,4 +1,4 @@
-//! A selector: one goal's way through its targets, the coarsest first.
+//! Selector: chooses the trials of one goal, for its targets in turn, the coarsest first.
 
 use linerate_model::Nanos;
 
@@ -9,17 +9,17 @@ use super::strategy::{Growth, Strategy, View};
 use super::target::Target;
 use super::{TargetBounds, Trials};
 
-/// What a selector would measure next.
+/// Trial that a selector proposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Nomination {
     pub(super) load: Units,
     pub(super) duration: Nanos,
-    /// The width all selectors go on with if it is measured.
+    /// Width that all selectors share if it is measured.
     pub(super) width: Units,
 }
 
 impl Nomination {
-    /// Whether it is to be measured rather than `other`: the lower load, then the longer trial,
+    /// Returns whether it is measured before `other`: the lower load first, then the longer trial,
     /// then the larger width.
     pub(super) fn precedes(&self, other: &Self) -> bool {
         if self.load != other.load {
@@ -32,7 +32,7 @@ impl Nomination {
     }
 }
 
-/// The selector of one goal.
+/// Selector of one goal.
 #[derive(Debug)]
 pub(super) struct Selector {
     targets: Vec<Target>,
@@ -50,8 +50,8 @@ impl Selector {
         Self { targets, current: 0, initial, expander, growth: Growth::Never, limits }
     }
 
-    /// The next load and length for its present target; goes on to finer targets as they are
-    /// reached. `None` when its goal is.
+    /// Returns the next trial for its present target. Goes on to the next target when one is
+    /// reached. `None` when the goal is reached.
     pub(super) fn nominate(&mut self, trials: &Trials, shared: Units) -> Option<Nomination> {
         self.growth = Growth::Never;
         loop {
@@ -79,7 +79,7 @@ impl Selector {
         }
     }
 
-    /// Its nomination was measured.
+    /// Notes that its nomination was measured.
     pub(super) fn won(&mut self, load: Units, trials: &Trials, shared: &mut Units) {
         let TargetBounds { lower, upper } = trials.found(&self.targets[self.current].requirement);
         let grows = match self.growth {

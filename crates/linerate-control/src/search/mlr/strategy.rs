@@ -1,46 +1,45 @@
-//! Strategies: ways to choose the next load for one target, tried in order until one has something
-//! to propose.
+//! Strategies: rules for the next load of one target, tried in order until one proposes a load.
 
 use super::TargetBounds;
 use super::expander::Expander;
 use super::grid::{Units, middle};
 use super::limits::Limits;
 
-/// What a strategy knows.
+/// Input of a strategy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     /// Width of the target.
     pub(super) goal: Units,
-    /// Two loads to start from; later the bounds of the coarser target.
+    /// The two initial loads; for later targets, the bounds of the coarser target.
     pub(super) initial: (Option<Units>, Option<Units>),
-    /// The target's bounds so far.
+    /// Present bounds of the target.
     pub(super) found: TargetBounds,
     pub(super) limits: Limits,
-    /// The width all selectors share.
+    /// Width that all selectors share.
     pub(super) shared: Units,
 }
 
-/// A load, and the width it stands for.
+/// Load, and its width.
 pub(super) type Proposal = (Units, Units);
 
-/// The strategies, the first first.
+/// Strategies, in the order in which they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strategy {
-    /// Between the two initial loads.
+    /// A load between the two initial ones.
     Halve,
-    /// The lower initial load, for this target.
+    /// The lower initial load, with the trials of this target.
     RefineLower,
-    /// The upper initial load, for this target.
+    /// The upper initial load, with the trials of this target.
     RefineUpper,
-    /// Below everything, until a lower bound is found.
+    /// A load below all others, until a lower bound is found.
     ExtendDown,
-    /// Above everything, until an upper bound is found.
+    /// A load above all others, until an upper bound is found.
     ExtendUp,
-    /// Between the bounds, or outwards from one if that is nearer to an initial load.
+    /// A load between the bounds, or outwards from one if that is nearer to an initial load.
     Bisect,
 }
 
-/// When the width grows after a trial.
+/// Condition under which the width grows after a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Growth {
     Never,
@@ -60,7 +59,8 @@ impl Strategy {
         Self::Bisect,
     ];
 
-    /// What it proposes, if anything, and when the width is to grow if the proposal is taken.
+    /// Returns its proposal, if any, and the condition under which the width grows if the proposal
+    /// is measured.
     pub(super) fn propose(
         self,
         view: &View,
@@ -81,7 +81,7 @@ impl Strategy {
 }
 
 impl View {
-    /// Whether a trial at `load` can make or better a bound.
+    /// Returns whether a trial at `load` can set or improve a bound.
     fn worth(&self, load: Units) -> bool {
         let TargetBounds { lower, upper } = self.found;
         lower.is_none_or(|lower| load > lower)
@@ -135,9 +135,9 @@ impl View {
         let half = middle(lower, upper, self.goal);
         let width = expander.width(self.shared);
         let keep = |load| self.limits.keep(load, self.goal, Some(lower), Some(upper));
-        // A bound may be due to another goal's search, and the initial loads a better guess: then
-        // the step that leads outwards from the other bound is taken, if it stays between the
-        // middle and the initial load.
+        // A bound may come from another goal's search, and the initial loads may be a better
+        // guess. Then the step outwards from the other bound is used, if it lies between the middle
+        // and the initial load.
         if let Some(initial) = self.initial.1.filter(|initial| half < *initial)
             && let Some(load) = keep(upper - width).filter(|load| half < *load && *load < initial)
         {

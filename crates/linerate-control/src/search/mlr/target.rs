@@ -1,22 +1,22 @@
-//! Targets: a goal, and coarser ones on the way to it that cost little time.
+//! Targets: a goal, and coarser intermediate goals that take little time.
 
 use linerate_analysis::search::Requirement;
 use linerate_model::{Goal, Nanos};
 
 use super::grid::{Grid, Units};
 
-/// Coarser targets before a goal's own: each twice as wide, and as much shorter as leads from the
-/// shortest trial to the goal's sum of durations in equal factors.
+/// Number of coarser targets before a goal. Each is twice as wide, and its sum of durations is
+/// smaller by a constant factor, down to the shortest trial.
 const PRECEDING: i32 = 2;
 
-/// One target.
+/// Target of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Target {
     pub(super) requirement: Requirement,
     pub(super) width: Units,
 }
 
-/// The chain of targets of `goal`, the coarsest first and the goal itself last.
+/// Returns the targets of `goal`, the coarsest first and the goal itself last.
 pub(super) fn chain(goal: &Goal, grid: &Grid) -> Vec<Target> {
     let mut width = grid.width(goal.width);
     let mut targets = vec![Target { requirement: Requirement::from(goal), width }];

@@ -57,8 +57,8 @@ fn goal(expected: &Expected) -> Goal {
     }
 }
 
-/// Equal but for the last bits: the reference caches what it rounds, and its results depend on the
-/// order it was asked in.
+/// Returns whether both are equal except for the last bits: the reference caches rounded values, so
+/// that its results depend on the order of calls.
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
 }
@@ -70,7 +70,7 @@ fn every_recorded_run_is_reproduced_load_by_load() {
         let mut mlr =
             controller(&search(run.min_load, run.max_load, Method::Mlr { goals: goals.clone() }));
         let mut observations = Vec::new();
-        // The recorded runs begin with a warm-up, which is not the controller's.
+        // The recorded runs begin with a warm-up, which the controller does not choose.
         for (number, trial) in run.trials.iter().enumerate().skip(1) {
             let step = mlr.next().unwrap_or_else(|| panic!("{name}: no trial {number}"));
             assert!(
@@ -118,7 +118,7 @@ fn every_recorded_run_is_reproduced_load_by_load() {
 }
 
 #[test]
-fn the_recorded_runs_are_the_ones_of_the_methodology() {
+fn the_recorded_runs_are_those_of_the_reference() {
     let runs = recorded();
     let trials: Vec<(&str, usize)> =
         runs.iter().map(|(name, run)| (name.as_str(), run.trials.len())).collect();
@@ -172,7 +172,7 @@ fn a_device_that_loses_at_the_lowest_load_ends_that_goal() {
 }
 
 /// docs/methodology/searches.md#mlrsearch: a device of 3.2 Mpps that stalls for 5 ms every hundred
-/// seconds. The NDR of short trials does not care.
+/// seconds. The NDR of short trials does not depend on the stalls.
 #[test]
 fn stalls_do_not_move_the_rate_found_by_many_short_trials() {
     let found: Vec<f64> = (0..30)
@@ -216,10 +216,10 @@ fn the_strict_search_of_the_same_device_scatters() {
     assert!(variation > 0.3, "{variation}: {found:?}");
 }
 
-/// Resuming is replaying: a controller told the same history asks the same next step, wherever the
-/// search was cut.
+/// Resuming is replaying: a controller with the same observations chooses the same next step,
+/// wherever the search was interrupted.
 #[test]
-fn a_controller_told_the_history_goes_on_where_the_first_one_was() {
+fn a_controller_with_the_same_history_continues_where_the_first_one_was() {
     let of = |seed| {
         let mut device = Device::of(3.2e6);
         device.stall_at_random(0.05, Nanos::from_millis(5), seed);

@@ -1,258 +1,56 @@
-//! Who we are and whom we know: this host's key pair, and the keys of hosts it has been paired
-//! with.
+//! Keys: this host's own pair, and the public keys of the hosts that it has been paired with.
 //!
 //! ```text
 //! DIR (0700) / key.pem (0600)          our private key, ECDSA P-256, PKCS #8
 //!              certificate.pem         self-signed around it; only its public key matters
-//!              peers.json (0600)       [{ "name", "key": SHA-256 of the SubjectPublicKeyInfo, "added": Unix seconds,
-//!                                         "addresses": where it was paired, "may": ["conduct", "be_measured"] }]
+//!              peers.json (0600)       [{ "name", "key": SHA-256 of the SubjectPublicKeyInfo,
+//!                                         "added": Unix seconds, "addresses": where it was paired,
+//!                                         "may": ["conduct", "be_measured"] }]
 //!              lock                    held while any of them is written
 //! ```
 //!
-//! A host is its public key: names prove nothing, certificates never expire, and nobody is trusted
-//! for having been signed by somebody else (RFC 7250 argues the same for raw public keys). A host
-//! that is measured is bound to the addresses it was paired at, as ssh does: another host's key is
-//! refused there, also if that host is paired too.
+//! A host is its public key: names prove nothing, certificates never expire, and no signature of a
+//! third party creates trust (RFC 7250 argues the same for raw public keys). A host that is
+//! measured is bound to the addresses at which it was paired, as with ssh: another host's key is
+//! refused there, even if that host is paired too.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+mod files;
+mod fingerprint;
+mod peers;
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use linerate_load::pinned;
-use rustix::fs::FlockOperation;
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::ControlError;
 use crate::broker::Broker;
+use files::{Lock, check_own, check_private, keys, read, write_private};
+use peers::{Recognised, bind, bind_first, peers_path, recognise, unbind};
 
-/// Permission bits of others than the owner.
-const OTHERS: u32 = 0o077;
-/// Those of them that allow to write.
-const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// Bytes of a SHA-256 digest.
-const DIGEST_BYTES: usize = 32;
+pub use fingerprint::Fingerprint;
+pub(crate) use peers::peers_in;
+pub use peers::{KnownPeer, ReachedAt, Right};
 
-/// SHA-256 of a public key (its SubjectPublicKeyInfo, DER): what a host is known by.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fingerprint(pub [u8; DIGEST_BYTES]);
-
-impl Fingerprint {
-    /// The fingerprint of a SubjectPublicKeyInfo in DER.
-    #[must_use]
-    pub fn of(spki: &[u8]) -> Self {
-        Self(Sha256::digest(spki).into())
-    }
-
-    /// That of a certificate's public key.
-    pub(crate) fn of_certificate(certificate: &CertificateDer<'_>) -> Result<Self, rustls::Error> {
-        Ok(Self::of(&pinned::key_of(certificate)?))
-    }
-}
-
-impl std::fmt::Display for Fingerprint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl std::fmt::Debug for Fingerprint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Fingerprint({self})")
-    }
-}
-
-impl FromStr for Fingerprint {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is not a SHA-256 in 64 hexadecimal digits");
-        if text.len() != 2 * DIGEST_BYTES || !text.is_ascii() {
-            return Err(wrong());
-        }
-        let mut digest = [0; DIGEST_BYTES];
-        for (byte, digits) in digest.iter_mut().zip(text.as_bytes().chunks(2)) {
-            let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
-        }
-        Ok(Self(digest))
-    }
-}
-
-impl Serialize for Fingerprint {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Fingerprint {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-/// What a paired host may do. Pairing grants one of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Right {
-    /// Conduct measurements on this host.
-    Conduct,
-    /// Be measured from this host.
-    BeMeasured,
-}
-
-impl Right {
-    /// As a person reads it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Conduct => "may conduct",
-            Self::BeMeasured => "may be measured",
-        }
-    }
-}
-
-/// Both, which pairing granted before rights were apart.
-fn both_rights() -> Vec<Right> {
-    vec![Right::Conduct, Right::BeMeasured]
-}
-
-/// A host we have been paired with.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KnownPeer {
-    /// What it called itself.
-    pub name: String,
-    /// Its key.
-    pub key: Fingerprint,
-    /// When it was paired, seconds since the Unix epoch.
-    pub added: u64,
-    /// Names and addresses it is bound to; absent of a host paired before they were kept: the first
-    /// one it is reached at is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub addresses: Option<Vec<String>>,
-    /// What it may do.
-    #[serde(default = "both_rights")]
-    pub may: Vec<Right>,
-}
-
-impl KnownPeer {
-    /// Whether it may do this.
-    #[must_use]
-    pub fn may(&self, right: Right) -> bool {
-        self.may.contains(&right)
-    }
-
-    /// Whether a person means this host: its name, an address it is bound to, or its key.
-    fn is_called(&self, which: &str) -> bool {
-        self.name == which
-            || self.key.to_string() == which
-            || self.is_at(&which.to_ascii_lowercase())
-    }
-
-    fn is_at(&self, address: &str) -> bool {
-        self.addresses.iter().flatten().any(|known| known == address)
-    }
-}
-
-/// Names and addresses by which a host is reached: as a person wrote it, and what that led to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReachedAt {
-    /// The name or address as written, without a port.
-    pub written: String,
-    /// The address of the connection.
-    pub ip: IpAddr,
-}
-
-impl ReachedAt {
-    /// `host`, `host:port` or `[address]:port` as written, and the address that it led to.
-    #[must_use]
-    pub fn new(written: &str, ip: IpAddr) -> Self {
-        let host = match written.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((host, _)) => host,
-            None => match written.split_once(':') {
-                // A second colon makes it an IPv6 address.
-                Some((host, port)) if !port.contains(':') => host,
-                _ => written,
-            },
-        };
-        Self { written: host.to_ascii_lowercase(), ip: ip.to_canonical() }
-    }
-
-    fn addresses(&self) -> Vec<String> {
-        let ip = self.ip.to_string();
-        if self.written == ip { vec![ip] } else { vec![self.written.clone(), ip] }
-    }
-}
-
-/// What a key shown at an address means.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Recognised {
-    /// It is the host that was paired there.
-    Yes,
-    /// It is a host whose addresses were not kept: it is bound to this one now.
-    Unbound,
-    /// It is not; why, and what to do.
-    No(String),
-}
-
-/// Whether `key` is the one expected `at` an address, of those `peers` that may be measured.
-fn recognise(peers: &[KnownPeer], at: &ReachedAt, key: Fingerprint) -> Recognised {
-    let measured = || peers.iter().filter(|peer| peer.may(Right::BeMeasured));
-    let Some(shown) = measured().find(|peer| peer.key == key) else {
-        return Recognised::No(
-            "its key is not among the hosts that may be measured from here".into(),
-        );
-    };
-    let bound = |address: &str| measured().filter(|peer| peer.is_at(address)).collect::<Vec<_>>();
-    // As with ssh, what a person wrote counts before what it led to.
-    let mut expected = bound(&at.written);
-    if expected.is_empty() {
-        expected = bound(&at.ip.to_string());
-    }
-    if expected.iter().any(|peer| peer.key == key) {
-        return Recognised::Yes;
-    }
-    if let Some(expected) = expected.first() {
-        return Recognised::No(format!(
-            "{} answers with the key of {} ({}), but {} ({}) was paired there; if that is right, \
-                pair again",
-            at.written, shown.name, shown.key, expected.name, expected.key
-        ));
-    }
-    match &shown.addresses {
-        None => Recognised::Unbound,
-        Some(addresses) => Recognised::No(format!(
-            "{} answers with the key of {}, which was paired at {}; if that is right: linerate \
-                pair bind {} {}",
-            at.written,
-            shown.name,
-            addresses.join(", "),
-            shown.key,
-            at.written
-        )),
-    }
-}
-
-/// This host's key pair and the keys it knows.
+/// This host's key pair, and the list of hosts that it has been paired with.
 #[derive(Debug)]
 pub struct KeyStore {
     directory: PathBuf,
     certificate: CertificateDer<'static>,
     private_key: PrivateKeyDer<'static>,
     fingerprint: Fingerprint,
-    /// Who reads the list of peers for a process that may not.
+    /// Reads the list of peers for a process that has no right to.
     broker: Option<Arc<Broker>>,
 }
 
 impl KeyStore {
-    /// Opens the store in `directory`; makes the directory and a new key pair if there is none.
+    /// Opens the store in `directory`. Makes the directory and a new key pair if there is none.
     ///
     /// # Errors
     /// If it cannot be read or written, or if others than its owner may read the private key.
@@ -271,7 +69,7 @@ impl KeyStore {
                 let fresh = rcgen::generate_simple_self_signed(["linerate".to_owned()])
                     .map_err(|cause| keys("generate key pair for", directory, &cause))?;
                 write_private(&certificate, fresh.cert.pem().as_bytes())?;
-                // Last: where there is a private key, there is its certificate.
+                // The key is written last: where there is one, its certificate is there too.
                 write_private(&key, fresh.signing_key.serialize_pem().as_bytes())?;
             }
         }
@@ -301,22 +99,23 @@ impl KeyStore {
         })
     }
 
-    /// What this host is known by.
+    /// Returns the identity of this host.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    /// Where it is kept.
+    /// Returns the folder of the store.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The hosts we have been paired with, read afresh: a pairing made a moment ago counts.
+    /// Reads the list of paired hosts. It is never cached, so that a pairing or `pair forget` in
+    /// another process counts at once.
     ///
     /// # Errors
-    /// If the list cannot be read, or is none.
+    /// If the list cannot be read or parsed.
     pub fn peers(&self) -> Result<Vec<KnownPeer>, ControlError> {
         match &self.broker {
             Some(broker) => broker
@@ -326,15 +125,15 @@ impl KeyStore {
         }
     }
 
-    /// The same, with the list of peers read by `broker`: for a process that gives up the right to.
+    /// Lets `broker` read the list of peers, for a process without the right to.
     #[must_use]
     pub fn read_by(self, broker: Arc<Broker>) -> Self {
         Self { broker: Some(broker), ..self }
     }
 
-    /// Remembers that the host called `name`, which was met `at` this address, has `key` and the
-    /// `right`. A key known before keeps what else it may do, and where else it is. A host that was
-    /// measured at this address before has been replaced by this one.
+    /// Adds the host called `name`, with `key` and `right`, bound to the address `at` which it was
+    /// met. A key that is in the list keeps its other rights and addresses. A host that was
+    /// measured at this address before loses the address.
     ///
     /// # Errors
     /// If the list cannot be read or written.
@@ -367,11 +166,12 @@ impl KeyStore {
         })
     }
 
-    /// Accepts the `key` that the agent reached `at` an address has proved to own, if it is that of
+    /// Accepts the `key` that the agent reached `at` an address has proved to own, if it belongs to
     /// the host that was paired there.
     ///
     /// # Errors
-    /// Why it is not, as a cause; or if the list cannot be read or written.
+    /// The inner error is the reason to refuse the key, as a cause. The outer one means that the
+    /// list cannot be read or written.
     pub(crate) fn recognise(
         &self,
         at: &ReachedAt,
@@ -384,7 +184,7 @@ impl KeyStore {
         }
     }
 
-    /// The host that was paired `at` an address, and so must prove its key there.
+    /// Returns the host that was paired `at` an address, and so must prove its key there.
     ///
     /// # Errors
     /// If the list cannot be read.
@@ -396,11 +196,11 @@ impl KeyStore {
         Ok(peers.iter().find(is_expected).cloned())
     }
 
-    /// Lets the paired host `which` (a name, an address, or the key where several have the name) be
-    /// reached at `address`, too.
+    /// Binds the paired host `which` to a further `address`. `which` is a name, an address, or a
+    /// key if several hosts have the name.
     ///
     /// # Errors
-    /// If there is none or several, or the list cannot be read or written.
+    /// If no host or several hosts match, or the list cannot be read or written.
     pub fn bind(&self, which: &str, address: &str) -> Result<KnownPeer, ControlError> {
         let named = |peer: &KnownPeer| peer.is_called(which);
         self.change(|peers| {
@@ -410,9 +210,7 @@ impl KeyStore {
                 let cause = match found.len() {
                     0 => "no paired host has this name, address or key (see `linerate pair list`)"
                         .to_owned(),
-                    n => format!(
-                        "{n} paired hosts are called so: give its key (see `linerate pair list`)"
-                    ),
+                    n => format!("{n} paired hosts match: give its key (see `linerate pair list`)"),
                 };
                 return Err(ControlError::Keys {
                     operation: "bind",
@@ -428,7 +226,7 @@ impl KeyStore {
         })?
     }
 
-    /// Forgets every peer that `which` names, by its name, address or key; how many.
+    /// Removes every peer that `which` names, by its name, address or key. Returns their number.
     ///
     /// # Errors
     /// If the list cannot be read or written.
@@ -440,7 +238,7 @@ impl KeyStore {
         })
     }
 
-    /// Whether the owner of `key` may do this; read afresh.
+    /// Reads the list and returns whether the owner of `key` has this right.
     ///
     /// # Errors
     /// If the list cannot be read.
@@ -448,7 +246,7 @@ impl KeyStore {
         Ok(self.peers()?.iter().any(|peer| peer.key == key && peer.may(right)))
     }
 
-    /// Reads the list, changes it and writes it while nobody else does.
+    /// Reads the list, changes it and writes it, under the lock.
     fn change<T>(&self, change: impl FnOnce(&mut Vec<KnownPeer>) -> T) -> Result<T, ControlError> {
         let _lock = Lock::take(&self.directory)?;
         let before = self.peers()?;
@@ -475,142 +273,14 @@ impl KeyStore {
     }
 }
 
-fn peers_path(directory: &Path) -> PathBuf {
-    directory.join("peers.json")
-}
-
-/// The hosts that the one with its keys in `directory` has been paired with.
-///
-/// # Errors
-/// If the list cannot be read, or is none.
-pub(crate) fn peers_in(directory: &Path) -> Result<Vec<KnownPeer>, ControlError> {
-    let path = peers_path(directory);
-    match fs::read(&path) {
-        Ok(text) => {
-            check_own(&path)?;
-            serde_json::from_slice(&text).map_err(|cause| keys("read known peers", &path, &cause))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(cause) => Err(keys("read known peers", &path, &cause)),
-    }
-}
-
-/// Binds the host of `key`, whose addresses were not kept, to the first one it is reached `at`.
-/// Another process may have done so since this one looked: it is decided anew, while nobody else
-/// writes.
-fn bind_first(peers: &mut [KnownPeer], at: &ReachedAt, key: Fingerprint) -> Result<(), String> {
-    match recognise(peers, at, key) {
-        Recognised::Yes => Ok(()),
-        Recognised::No(why) => Err(why),
-        Recognised::Unbound => {
-            let peer = peers.iter_mut().find(|peer| peer.key == key && peer.addresses.is_none());
-            peer.into_iter().for_each(|peer| bind(peer, at.addresses()));
-            Ok(())
-        }
-    }
-}
-
-/// Adds `addresses` to those of `peer`.
-fn bind(peer: &mut KnownPeer, addresses: Vec<String>) {
-    let known = peer.addresses.get_or_insert_default();
-    for address in addresses {
-        if !known.contains(&address) {
-            known.push(address);
-        }
-    }
-}
-
-/// Takes `addresses` from all hosts but that of `key`; one that is then nowhere, and does not
-/// conduct, is no longer known.
-fn unbind(peers: &mut Vec<KnownPeer>, key: Fingerprint, addresses: &[String]) {
-    peers.retain_mut(|peer| {
-        let Some(known) = peer.addresses.as_mut().filter(|_| peer.key != key) else { return true };
-        known.retain(|address| !addresses.contains(address));
-        if !known.is_empty() {
-            return true;
-        }
-        peer.may.retain(|right| *right != Right::BeMeasured);
-        !peer.may.is_empty()
-    });
-}
-
-/// The right to write the files of a key store; given up when dropped, also by a process that is
-/// killed.
-struct Lock {
-    _file: fs::File,
-}
-
-impl Lock {
-    /// Waits for it: whoever has it writes a few kilobytes.
-    fn take(directory: &Path) -> Result<Self, ControlError> {
-        let path = directory.join("lock");
-        let opened =
-            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = opened.map_err(|cause| keys("open", &path, &cause))?;
-        loop {
-            match rustix::fs::flock(&file, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(Self { _file: file }),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(cause) => return Err(keys("lock", &path, &cause)),
-            }
-        }
-    }
-}
-
-fn keys(operation: &'static str, path: &Path, cause: &dyn std::fmt::Display) -> ControlError {
-    ControlError::Keys { operation, object: path.display().to_string(), cause: cause.to_string() }
-}
-
-fn read(operation: &'static str, path: &Path) -> Result<Vec<u8>, ControlError> {
-    fs::read(path).map_err(|cause| keys(operation, path, &cause))
-}
-
-/// Writes a file only its owner may read, whole or not at all.
-fn write_private(path: &Path, content: &[u8]) -> Result<(), ControlError> {
-    let fresh = path.with_extension(format!("new-{}", std::process::id()));
-    let written = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&fresh)
-        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&fresh, path));
-    written.map_err(|cause| keys("write", path, &cause))
-}
-
-/// Refuses a folder or list that others than its owner may write: they could add a key of theirs.
-fn check_own(path: &Path) -> Result<(), ControlError> {
-    let metadata = fs::metadata(path).map_err(|cause| keys("look at", path, &cause))?;
-    let mode = metadata.permissions().mode();
-    if mode & WRITABLE_BY_OTHERS == 0 {
-        return Ok(());
-    }
-    let cause = format!(
-        "others may write it (mode {:o}, owner {}; run `chmod go-w`)",
-        mode & 0o777,
-        metadata.uid()
-    );
-    Err(keys("use", path, &cause))
-}
-
-fn check_private(path: &Path) -> Result<(), ControlError> {
-    let metadata = fs::metadata(path).map_err(|cause| keys("read private key", path, &cause))?;
-    let mode = metadata.permissions().mode();
-    if mode & OTHERS == 0 {
-        return Ok(());
-    }
-    let cause = format!(
-        "others may read it (mode {:o}, owner {}; run `chmod 600`)",
-        mode & 0o777,
-        metadata.uid()
-    );
-    Err(keys("use private key", path, &cause))
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use std::net::IpAddr;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::fingerprint::DIGEST_BYTES;
+    use super::peers::both_rights;
     use super::*;
 
     #[test]
@@ -765,7 +435,7 @@ mod tests {
         peers.iter_mut().for_each(|peer| peer.addresses = None);
         // Both saw it without an address; the lock lets one after the other decide.
         assert_eq!(bind_first(&mut peers, &at("198.18.0.3"), NEW), Ok(()));
-        assert_eq!(peers[0].addresses, None, "it is another host's turn");
+        assert_eq!(peers[0].addresses, None, "another host was bound");
         assert_eq!(bind_first(&mut peers, &at("198.18.0.1"), OLD), Ok(()));
         let why = bind_first(&mut peers, &at("198.18.0.2"), OLD).unwrap_err();
         assert!(why.contains("was paired at 198.18.0.1"), "{why}");
@@ -781,10 +451,7 @@ mod tests {
         assert!(
             store.may(OLD, Right::Conduct).unwrap() && !store.may(OLD, Right::BeMeasured).unwrap()
         );
-        assert!(
-            !store.may(NEW, Right::Conduct).unwrap(),
-            "another host's right is none of this one"
-        );
+        assert!(!store.may(NEW, Right::Conduct).unwrap(), "a right belongs to one host");
         assert_eq!(
             store.expected(&at("198.18.0.1")).unwrap(),
             None,
@@ -833,28 +500,5 @@ mod tests {
             .unwrap();
         let why = KeyStore::open(second.path()).unwrap_err().to_string();
         assert!(why.contains("do not belong together"), "{why}");
-    }
-
-    #[test]
-    fn a_host_is_read_without_its_port() {
-        let ip = IpAddr::from([192, 0, 2, 2]);
-        for (written, host) in [
-            ("Host.example:4777", "host.example"),
-            ("host", "host"),
-            ("[::1]:4777", "::1"),
-            ("2001:db8::1", "2001:db8::1"),
-        ] {
-            assert_eq!(ReachedAt::new(written, ip).written, host);
-        }
-    }
-
-    #[test]
-    fn a_fingerprint_reads_as_it_prints() {
-        let print = Fingerprint::of(b"key");
-        assert_eq!(print.to_string().parse(), Ok(print));
-        for wrong in ["zz", "ab", &"0".repeat(63), &"0".repeat(66)] {
-            assert!(wrong.parse::<Fingerprint>().is_err(), "{wrong}");
-        }
-        assert!("é".repeat(32).parse::<Fingerprint>().is_err());
     }
 }

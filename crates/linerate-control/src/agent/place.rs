@@ -1,0 +1,295 @@
+//! Places at an agent: one conductor at a time measures, and one changes settings.
+//!
+//! A newcomer gets a place that is free or becomes free in time. A place is taken away only from
+//! a conductor that cannot use it any more: an earlier connection of the newcomer itself, or one
+//! whose host no longer answers ([`presence`](super::presence)).
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::presence::{PAUSE, Presence, Question};
+use crate::Fingerprint;
+use crate::link::{Beat, Channel, Closer, Outbox, Pulse};
+use crate::wire::{Greeting, Message};
+
+/// Message to a conductor that shows whether its host acknowledges anything: an answer to a ping
+/// that nobody sent.
+const NUDGE: Message = Message::Pong { n: u64::MAX, clock_ns: 0, sent_ns: 0, answered_ns: 0 };
+
+/// Conductor that has a place.
+pub(super) struct Holder {
+    pub(super) by: String,
+    campaign: String,
+    pub(super) key: Option<Fingerprint>,
+    since: Instant,
+    pub(super) closer: Closer,
+    pulse: Option<Pulse>,
+    /// Queue of messages to it, once its session has begun.
+    outbox: Option<Outbox>,
+}
+
+impl Holder {
+    pub(super) fn new(channel: &Channel, greeting: &Greeting, by: &str) -> Self {
+        Self {
+            by: by.to_owned(),
+            campaign: greeting.campaign.clone(),
+            key: channel.key,
+            since: Instant::now(),
+            closer: Arc::clone(&channel.closer),
+            pulse: channel.pulse.clone(),
+            outbox: None,
+        }
+    }
+
+    /// Returns whether both are connections of one conductor, which lost the earlier one.
+    fn is_same(&self, newcomer: &Self) -> bool {
+        !newcomer.campaign.is_empty()
+            && newcomer.campaign == self.campaign
+            && newcomer.key == self.key
+    }
+
+    fn seen_by(&self, newcomer: &Self) -> Seen {
+        Seen {
+            since: self.since,
+            is_same: self.is_same(newcomer),
+            // A session that has not begun cannot be asked anything.
+            beat: self.outbox.as_ref().and(self.pulse.as_ref()).and_then(|pulse| pulse()),
+        }
+    }
+
+    fn busy(&self) -> Busy {
+        Busy { by: self.by.clone(), since_s: self.since.elapsed().as_secs() }
+    }
+}
+
+impl std::fmt::Debug for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Holder({})", self.by)
+    }
+}
+
+/// How long a newcomer waits for a place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// For a holder that answers.
+    pub(super) present: Duration,
+    /// In all, if the holder does not answer or is being disconnected.
+    pub(super) absent: Duration,
+}
+
+/// The conductor that kept a newcomer from a place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Busy {
+    pub(super) by: String,
+    pub(super) since_s: u64,
+}
+
+impl From<Busy> for Message {
+    fn from(Busy { by, since_s }: Busy) -> Self {
+        Self::Busy { by, since_s }
+    }
+}
+
+/// State of a place's holder at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    since: Instant,
+    is_same: bool,
+    /// `None` if the kernel knows nothing of the other host.
+    beat: Option<Beat>,
+}
+
+/// Next step of a newcomer at a place that is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The place stays taken.
+    Leave,
+    /// Wait this long for the holder to leave by itself.
+    Wait(Duration),
+    /// Send the holder a message that its kernel acknowledges, then wait.
+    Ask(Duration),
+    /// Disconnect the holder, then wait until it has put everything back.
+    Disconnect(Duration),
+}
+
+/// Newcomer's attempt to get a place. Decides in virtual time; the caller looks, sends and waits.
+#[derive(Debug)]
+struct Attempt {
+    began: Instant,
+    patience: Patience,
+    /// The holder that was asked, by its start, and the question.
+    asked: Option<(Instant, Question)>,
+}
+
+impl Attempt {
+    fn new(patience: Patience, now: Instant) -> Self {
+        Self { began: now, patience, asked: None }
+    }
+
+    fn step(&mut self, holder: Seen, now: Instant) -> Step {
+        let waited = now.saturating_duration_since(self.began);
+        let left = self.patience.absent.saturating_sub(waited);
+        if left.is_zero() {
+            return Step::Leave;
+        }
+        if holder.is_same {
+            return Step::Disconnect(left);
+        }
+        let (since, question) =
+            *self.asked.get_or_insert_with(|| (holder.since, Question::new(holder.beat, now)));
+        if since != holder.since {
+            // Another newcomer got the place first, and has just been here.
+            return Step::Leave;
+        }
+        match question.answer(holder.beat, now) {
+            Presence::Here => match self.patience.present.saturating_sub(waited) {
+                Duration::ZERO => Step::Leave,
+                left => Step::Wait(left),
+            },
+            Presence::Asked => Step::Ask(PAUSE.min(left)),
+            Presence::Gone => Step::Disconnect(left),
+        }
+    }
+}
+
+/// Place that one conductor has at a time.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    holder: Mutex<Option<Holder>>,
+    released: Condvar,
+}
+
+impl Place {
+    pub(super) fn holder(&self) -> MutexGuard<'_, Option<Holder>> {
+        self.holder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the place for `newcomer`, within its `patience`. Calls `notify` if it takes the place
+    /// from a host that does not answer.
+    pub(super) fn take(
+        &self,
+        newcomer: Holder,
+        patience: Patience,
+        notify: &dyn Fn(&str),
+    ) -> Result<Seat<'_>, Busy> {
+        let mut attempt = Attempt::new(patience, Instant::now());
+        let mut holder = self.holder();
+        while let Some(other) = holder.as_ref() {
+            let seen = other.seen_by(&newcomer);
+            let pause = match attempt.step(seen, Instant::now()) {
+                Step::Leave => return Err(other.busy()),
+                Step::Wait(pause) => pause,
+                Step::Ask(pause) => {
+                    other.outbox.iter().for_each(|outbox| outbox.try_send(NUDGE));
+                    pause
+                }
+                Step::Disconnect(pause) => {
+                    if !seen.is_same {
+                        let (gone, by) = (&other.by, &newcomer.by);
+                        notify(&format!("{gone} no longer answers: {by} takes its place"));
+                    }
+                    (other.closer)();
+                    pause
+                }
+            };
+            let waited = self.released.wait_timeout(holder, pause);
+            holder = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *holder = Some(newcomer);
+        Ok(Seat(self))
+    }
+}
+
+/// Proof of having a place; the place is free again when this is dropped.
+#[derive(Debug)]
+pub(super) struct Seat<'a>(&'a Place);
+
+impl Seat<'_> {
+    /// Begins the session: from now on its conductor can be asked whether it is there.
+    pub(super) fn reached_by(&self, outbox: &Outbox) {
+        if let Some(holder) = self.0.holder().as_mut() {
+            holder.outbox = Some(outbox.clone());
+        }
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        *self.0.holder() = None;
+        self.0.released.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the agent waits for the place of a conductor that measures.
+    const MEASURING: Patience =
+        Patience { present: Duration::ZERO, absent: Duration::from_secs(5) };
+    /// As it waits for the place of one that changes settings.
+    const TUNING: Patience =
+        Patience { present: Duration::from_secs(1), absent: Duration::from_secs(5) };
+
+    /// Outcome of an attempt, and the milliseconds it took.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Outcome {
+        Busy(u64),
+        /// The holder left by itself.
+        Free(u64),
+        /// The holder was disconnected.
+        Replaced(u64),
+    }
+
+    /// Plays an attempt in virtual time against a holder whose kernel sends a segment every
+    /// `every_ms` once it is asked, and which leaves by itself after `stays_ms`.
+    fn play(patience: Patience, every_ms: u64, stays_ms: u64, is_same: bool) -> Outcome {
+        let began = Instant::now();
+        let mut attempt = Attempt::new(patience, began);
+        let mut ms = 0;
+        while ms < stays_ms {
+            let segments = (ms / every_ms) as u32;
+            let beat = Some(Beat { segments, round_trip: Duration::from_millis(20) });
+            let seen = Seen { since: began, is_same, beat };
+            ms += match attempt.step(seen, began + Duration::from_millis(ms)) {
+                Step::Leave => return Outcome::Busy(ms),
+                Step::Disconnect(_) => return Outcome::Replaced(ms),
+                Step::Wait(pause) | Step::Ask(pause) => pause.as_millis() as u64,
+            };
+        }
+        Outcome::Free(stays_ms)
+    }
+
+    const NEVER: u64 = u64::MAX;
+
+    #[test]
+    fn a_vanished_conductor_frees_its_place_within_a_second_also_one_that_changes_settings() {
+        for patience in [MEASURING, TUNING] {
+            // 400 ms and a round trip, in steps of 40 ms.
+            assert_eq!(play(patience, NEVER, NEVER, false), Outcome::Replaced(440));
+            assert_eq!(play(patience, NEVER, NEVER, true), Outcome::Replaced(0));
+        }
+    }
+
+    #[test]
+    fn a_conductor_whose_kernel_answers_keeps_its_place() {
+        assert_eq!(play(MEASURING, 100, NEVER, false), Outcome::Busy(120));
+        assert_eq!(play(TUNING, 100, NEVER, false), Outcome::Busy(1_000));
+    }
+
+    #[test]
+    fn a_conductor_that_still_puts_settings_back_is_waited_for() {
+        assert_eq!(play(TUNING, 100, 600, false), Outcome::Free(600));
+    }
+
+    #[test]
+    fn a_place_that_another_newcomer_got_first_stays_its_own() {
+        let now = Instant::now();
+        let mut attempt = Attempt::new(TUNING, now);
+        let beat = Some(Beat { segments: 1, round_trip: Duration::ZERO });
+        let first = Seen { since: now, is_same: false, beat };
+        assert!(matches!(attempt.step(first, now), Step::Ask(_)));
+        let second = Seen { since: now + Duration::from_millis(5), ..first };
+        assert_eq!(attempt.step(second, now + Duration::from_secs(2)), Step::Leave);
+    }
+}
