@@ -1,5 +1,5 @@
-//! How much the emulated controller itself carries, and what it adds to a round trip: a lab is only
-//! good for rates well below.
+//! Capacity of the emulated controller itself, and its share of a round trip. Rates in a lab must
+//! be well below it.
 //!
 //! Full frames go both ways at once through a controller whose ports have a gigabit, for [`SPAN`]
 //! at each of [`RATES`], [`N_ROUNDS`] times. The emulator's thread has CPU 0 to itself, senders and
@@ -27,7 +27,7 @@ const SPAN: Duration = Duration::from_secs(2);
 /// Payload of a full frame: MTU 1500 less IPv4 and UDP headers; and what it takes on the wire.
 const PAYLOAD: usize = 1472;
 const FULL_FRAME_BITS: f64 = 1538.0 * 8.0;
-/// Frames a sender hands over in one call.
+/// Frames that a sender passes in one call.
 const BURST: usize = 8;
 const N_ROUND_TRIPS: usize = 20_000;
 const EMULATOR_CPU: usize = 0;
@@ -37,13 +37,13 @@ const CONTROLLER: &str = "[[controller]]\nname='nc'\nnetwork={to='a',rate='1 Gbi
     sideband={to='bmc',rate='1 Gbit/s'}\nbuffer='4 MiB'\ntransmit_buffer='4 MiB'\n";
 const PLAIN_LINK: &str = "[[link]]\nends=['a','bmc']\noffloads=false\n";
 
-/// A lab of two hosts, and a socket at each, connected to the other.
+/// Lab of two hosts with a socket at each, connected to each other.
 fn build(between: &str) -> (Lab, [UdpSocket; 2]) {
     let text =
         format!("[lab]\nname='capacity'\n[[host]]\nname='a'\n[[host]]\nname='bmc'\n{between}");
     let (description, problems) = Description::parse(&text);
     assert!(problems.is_empty(), "{problems:?}");
-    // The emulator's thread stays where the one that starts it was.
+    // The emulator's thread inherits the CPU of the thread that starts it.
     pin(EMULATOR_CPU).expect("pinned");
     let lab = Lab::build(&description.expect("no problem"), &Lab::instance()).expect("built");
     pin(LOAD_CPU).expect("pinned");
@@ -60,7 +60,7 @@ fn build(between: &str) -> (Lab, [UdpSocket; 2]) {
     (lab, sockets)
 }
 
-/// CPU time of the emulator's thread so far.
+/// Reads the CPU time of the emulator's thread.
 fn emulator_cpu() -> Duration {
     let tasks = std::fs::read_dir("/proc/self/task").expect("procfs");
     let of_emulator = tasks.filter_map(Result::ok).map(|task| task.path()).find(|task| {
@@ -73,7 +73,7 @@ fn emulator_cpu() -> Duration {
     )
 }
 
-/// Sends full frames at `rate` Mbit/s until `end`; returns how many.
+/// Sends full frames at `rate` Mbit/s until `end`. Returns their number.
 fn send(socket: &UdpSocket, rate: f64, end: u64) -> u64 {
     let burst = vec![0; BURST * PAYLOAD];
     let gap = (BURST as f64 * FULL_FRAME_BITS * 1e3 / rate) as u64;
@@ -99,8 +99,8 @@ fn receive(socket: &UdpSocket, over: &AtomicBool) -> u64 {
     }
 }
 
-/// One span at `rate` both ways: frames sent and received, the emulator's losses, its share of a
-/// CPU.
+/// Result of one span at `rate` both ways: frames sent and received, the emulator's losses, and its
+/// share of a CPU.
 fn round(lab: &Lab, sockets: &[UdpSocket; 2], rate: f64) -> (u64, u64, u64, f64) {
     let (lost_before, busy_before, start) =
         (lab.emulation_losses(), emulator_cpu(), Instant::now());
@@ -128,7 +128,7 @@ fn spread(mut values: Vec<f64>) -> [f64; 3] {
     [values[0], values[values.len() / 2], values[values.len() - 1]]
 }
 
-/// Round trips of a small datagram, in order of size, microseconds.
+/// Measures round trips of a small datagram, sorted, microseconds.
 fn round_trips(sockets: &[UdpSocket; 2]) -> Vec<f64> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -1,8 +1,8 @@
-//! Builds a lab with `ip`, `tc`, `ethtool` and `sysctl`, and takes it down again.
+//! Building a lab with `ip`, `tc`, `ethtool` and `sysctl`, and removing it.
 //!
-//! Nothing outlives the lab: its namespaces are deleted when it is dropped, and by its supervisor
-//! when its maker was killed. Where names are private ([`linerate_sys::netns::keep_names_private`])
-//! the kernel removes them with the last process of the lab.
+//! Nothing outlives the lab. Its namespaces are deleted when it is dropped, or by its supervisor if
+//! its maker was killed. Private names ([`linerate_sys::netns::keep_names_private`]) are removed by
+//! the kernel with the last process of the lab.
 
 use linerate_model::{Capacity, HostAddress, Nanos, Testbed};
 use linerate_sys::clock::monotonic;
@@ -20,7 +20,7 @@ use crate::tool::{LabError, run};
 /// Offloads under which a veth carries packets larger than its MTU.
 const SEGMENTATION_OFFLOADS: [&str; 4] = ["tso", "gso", "gro", "tx-udp-segmentation"];
 
-/// A lab that stands. Dropping it takes it down.
+/// Lab that has been built, removed on drop.
 #[derive(Debug)]
 pub struct Lab {
     layout: Layout,
@@ -28,16 +28,16 @@ pub struct Lab {
     controllers: Vec<Running>,
     elements: Vec<element::Running>,
     quotas: Vec<Quota>,
-    /// Its namespaces: removed before their supervisor goes.
+    /// Its namespaces: removed before their supervisor ends.
     made: Vec<Made>,
     supervisor: Supervisor,
 }
 
 impl Lab {
-    /// Builds `description`; its namespaces are called `lr-{instance}-...`.
+    /// Builds `description`. Its namespaces are called `lr-{instance}-...`.
     ///
     /// # Errors
-    /// If a tool is missing or refuses; what was built so far is taken down.
+    /// If a tool is missing or fails. Then everything that was built so far is removed.
     pub fn build(description: &Description, instance: &str) -> Result<Self, LabError> {
         let mut lab = Self {
             layout: layout(description, instance),
@@ -79,8 +79,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Makes the control groups of hosts with a share of a CPU, and has their agents started
-    /// inside.
+    /// Makes the control groups of hosts with a share of a CPU. Their agents will start inside.
     fn limit_cpu(&mut self) -> Result<(), LabError> {
         for namespace in &self.layout.namespaces {
             let Some(share) = namespace.cpu else { continue };
@@ -98,11 +97,11 @@ impl Lab {
         Ok(())
     }
 
-    /// The instance name of a lab that belongs to this process: its number and when it started, in
-    /// ticks since the host did. Where numbers repeat, as in containers, the time is another.
+    /// Returns the instance name of a lab of this process: the process id and the start time, in
+    /// ticks since the host's start. In containers ids repeat, but start times differ.
     #[must_use]
     pub fn instance() -> String {
-        /// The start time among the fields behind the name of the program (proc_pid_stat(5)).
+        /// Index of the start time among the fields behind the program's name (proc_pid_stat(5)).
         const START: usize = 19;
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let start = stat
@@ -112,60 +111,60 @@ impl Lab {
         format!("{}.{start}", std::process::id())
     }
 
-    /// Ports of switches that are to be observed.
+    /// Returns the ports of observed switches.
     #[must_use]
     pub fn observed(&self) -> &[SwitchPort] {
         &self.layout.observed
     }
 
-    /// Hosts and endpoints; a host's command prefix runs a program inside it.
+    /// Returns hosts and endpoints. A host's command prefix runs a program inside it.
     #[must_use]
     pub fn testbed(&self) -> &Testbed {
         &self.layout.testbed
     }
 
-    /// What the shapers allow.
+    /// Returns the capacities of the shapers.
     #[must_use]
     pub fn capacities(&self) -> &[Capacity] {
         &self.layout.capacities
     }
 
-    /// The layout it was built from.
+    /// Returns the layout that it was built from.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Frames that emulated devices lost by themselves: the emulation was the limit. Those dropped
-    /// on purpose are not among them.
+    /// Returns the number of frames that emulated devices lost because the emulation was too slow.
+    /// Frames dropped on purpose are not included.
     #[must_use]
     pub fn emulation_losses(&self) -> u64 {
         self.middles.iter().map(Middle::lost).sum()
     }
 
-    /// The network controllers: what truly passed each of them.
+    /// Returns the network controllers, with the true counts of each.
     #[must_use]
     pub fn controllers(&self) -> &[Running] {
         &self.controllers
     }
 
-    /// The emulated devices, links with delay or faults among them: what became of the frames that
-    /// came to each.
+    /// Returns the emulated devices, including links with delay or faults, with the true counts of
+    /// each.
     #[must_use]
     pub fn elements(&self) -> &[element::Running] {
         &self.elements
     }
 
-    /// Removes what an earlier lab of this name has left, if its maker is gone.
+    /// Removes the remains of an earlier lab of this name.
     ///
     /// # Errors
-    /// If that lab stands, or its maker lives.
+    /// If that lab is in use: its maker lives, or it is to stay.
     pub fn clear(description: &Description, instance: &str) -> Result<(), LabError> {
         clear(&layout(description, instance))
     }
 
-    /// Leaves it standing when dropped (`linerate lab up`): for one that can stand alone
-    /// ([`Layout::stands_alone`]).
+    /// Keeps the lab when this is dropped (`linerate lab up`). Only for labs that work without
+    /// their maker ([`Layout::stands_alone`]).
     ///
     /// # Errors
     /// If it cannot be marked as one that stays.
@@ -202,8 +201,8 @@ fn prepare(namespace: &Namespace) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Has every receive queue of `device` hand its packets to the CPUs of `mask`. sysfs shows the
-/// interfaces of the namespace it was mounted in, which `ip netns exec` sees to.
+/// Sets RPS: every receive queue of `device` passes its packets to the CPUs of `mask`. `ip netns
+/// exec` mounts a sysfs that shows the interfaces of the namespace.
 fn steer(namespace: &str, device: &str, mask: &str) -> Result<(), LabError> {
     let set = format!(
         "for queue in /sys/class/net/{device}/queues/rx-*; do echo {mask} > $queue/rps_cpus || \

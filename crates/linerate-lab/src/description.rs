@@ -1,67 +1,69 @@
-//! What a lab is made of, as a person writes it.
+//! Description of a lab, as a person writes it.
 //!
 //! ```toml
 //! [lab]
 //! name = "pair"
 //! summary = "two hosts, one shaped link"
-//! family = "ipv6"          # addresses that traffic goes to; absent: IPv4 (hosts have both)
+//! family = "ipv6"          # destination addresses of traffic; absent: IPv4 (hosts have both)
 //!
 //! [[host]]
 //! name = "a"
 //! [[host]]
 //! name = "b"
-//! cpu = "50 %"             # of one CPU, for all that runs in it; absent: as much as there is
-//! min_rto = "300 ms"       # least retransmission timeout; absent: the kernel's 200 ms
+//! cpu = "50 %"             # share of one CPU for everything in it; absent: no limit
+//! min_rto = "300 ms"       # shortest retransmission timeout; absent: the kernel's 200 ms
 //! sysctl = { "net.ipv4.tcp_sack" = "0" }
-//! cpus = [0]               # its workers are pinned to these; absent: to none
-//! receive_cpus = [1]       # its interfaces hand what they receive to these (RPS); absent: to the one it came in at
-//! filters = 300            # packet filter rules that each packet received is held against in vain: what it costs
+//! cpus = [0]               # its workers are pinned to these CPUs; absent: not pinned
+//! receive_cpus = [1]       # CPUs for received packets (RPS); absent: the CPU of the interrupt
+//! filters = 300            # filter rules without a match for each received packet: its CPU cost
 //!
 //! [[switch]]
 //! name = "sw"
-//! observed = true          # its ports' counters are recorded beside the load's; absent: nobody asks it
+//! observed = true          # the counters of its ports are recorded; absent: they are not
 //!
 //! [[link]]
-//! ends = ["a", "b"]        # host, or host.endpoint where a host has several
-//! rate = "100 Mbit/s"      # both ways; absent: as fast as the CPUs go
-//! buffer = "64 KiB"        # queue in front of the rate; the effective buffer is this plus the burst
+//! ends = ["a", "b"]        # host, or host.endpoint if a host has several
+//! rate = "100 Mbit/s"      # each way; absent: the CPUs are the limit
+//! buffer = "64 KiB"        # queue in front of the shaper; the effective buffer includes the burst
 //! delay = "4 ms"           # each way; absent: none
-//! drop_one_in = 100        # of the UDP datagrams of one length, each way; absent: none is dropped
-//! duplicate_one_in = 1000  # likewise, of those not dropped
+//! drop_one_in = 100        # of the UDP datagrams of one length, each way; absent: no drops
+//! duplicate_one_in = 1000  # likewise, of the remaining ones
 //! queues = 2               # receive and transmit queues of its interfaces; absent: one of each
 //!
-//! [[element]]              # a device under test between two ports, of known capacity; each way the same
+//! [[element]]              # device under test of two ports and known capacity, the same each way
 //! name = "dut"
-//! ends = ["a", "b"]        # as of a link
-//! port_rate = "1 Gbit/s"   # what its ports carry; absent: frames are there at once
-//! rate = "100 Mbit/s"      # what it forwards, counted as a wire does; absent: as its ports
-//! packet_rate = "20 kpps"  # frames it forwards a second, whatever their size
-//! buffer = "64 KiB"        # whole frames, dropped at the tail
-//! buffer_frames = 32       # and no more of them than this
+//! ends = ["a", "b"]        # as for a link
+//! port_rate = "1 Gbit/s"   # rate of its ports; absent: frames arrive at once
+//! rate = "100 Mbit/s"      # forwarding rate on the wire; absent: that of its ports
+//! packet_rate = "20 kpps"  # frames forwarded a second, of any size
+//! buffer = "64 KiB"        # whole frames, tail drop
+//! buffer_frames = 32       # most frames in the buffer
 //! forwarding = "cut-through"                       # or "store-and-forward"
 //! delay = "50 us"
-//! stall = { length = "5 ms", every = "1 s" }       # random = true, seed = 7: at random
-//! faults = { drop_one_in = 100, drop_ratio = "0.1 %", duplicate_one_in = 1000, reorder_one_in = 500, reorder_by = 3,
-//!            reflect_one_in = 800, seed = 7 }      # of the UDP datagrams, as at a link; drop_packets = "1 %": of all IP packets
+//! stall = { length = "5 ms", every = "1 s" }       # random = true, seed = 7: at random times
+//! # of UDP datagrams; drop_packets = "1 %": of all IP packets
+//! faults = { drop_one_in = 100, drop_ratio = "0.1 %", duplicate_one_in = 1000,
+//!            reorder_one_in = 500, reorder_by = 3, reflect_one_in = 800, seed = 7 }
 //!
-//! [[bus]]                  # a tree of capacities between two hosts, whose interfaces are endpoints on one trunk
+//! [[bus]]                  # tree of capacities between two hosts; its leaves are interfaces
 //! between = ["a", "b"]
 //! edge = [                 # parents before children
 //!   { name = "PCIe", rate = "500 Mbit/s" },
 //!   { name = "port", parent = "PCIe", rate = "100 Mbit/s", ends = ["a1", "b1"] },
-//!   # several equal links; a hash says on which of them a flow goes: "ports" (layers 3 and 4), or "addresses" (layer 3)
-//!   { name = "fabric", parent = "PCIe", rate = "100 Mbit/s", links = 4, hash = "ports", ends = ["a2", "b2"] },
+//!   # several equal links; a hash of addresses and ports (layers 3 and 4) chooses the link of a
+//!   # flow; with hash = "addresses" it uses layer 3 only
+//!   { name = "fabric", parent = "PCIe", rate = "100 Mbit/s", links = 4, ends = ["a2", "b2"] },
 //! ]
 //!
-//! [[controller]]           # a network controller that a management controller (BMC) sits behind
+//! [[controller]]           # network controller in front of a management controller (BMC)
 //! name = "nc"
 //! network = { to = "sw", rate = "1 Gbit/s" }       # its port: a switch or host
 //! sideband = { to = "bmc", rate = "100 Mbit/s" }   # NC-SI: a host
-//! buffer = "8 KiB"         # from the network to the sideband; whole frames, dropped at the tail
+//! buffer = "8 KiB"         # from the network to the sideband; whole frames, tail drop
 //! channels = 2             # of its packages = 1; only the first has a cable
-//! configured = true        # the first channel passes frames from the start; false: in Initial State
-//! reported_buffer = "8 KiB"               # what Get Capabilities says; absent: the truth
-//! faults = { lose_reply_one_in = 10 }     # what is wrong with its answers, by order
+//! configured = true        # the first channel passes frames from the start; false: Initial State
+//! reported_buffer = "8 KiB"               # in Get Capabilities; absent: the true size
+//! faults = { lose_reply_one_in = 10 }     # faults of its answers
 //! ```
 
 mod controller;
@@ -81,14 +83,14 @@ pub use element::{Element, Faults, Forwarding, Stall};
 pub use host::HostSettings;
 use host::HostText;
 
-/// A lab as read from its file.
+/// Lab as read from its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
-    /// Its name, part of nothing but messages.
+    /// Its name, for messages only.
     pub name: String,
-    /// One sentence.
+    /// Its description in one sentence.
     pub summary: String,
-    /// Which of its addresses an endpoint is reached by.
+    /// Address family by which endpoints are reached.
     pub family: Family,
     /// Hosts, switches and routers: each becomes a namespace.
     pub nodes: Vec<Node>,
@@ -104,7 +106,7 @@ pub struct Description {
     pub observed: Vec<String>,
 }
 
-/// A version of the Internet Protocol.
+/// Version of the Internet Protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -115,21 +117,21 @@ pub enum Family {
     Ipv6,
 }
 
-/// Something with interfaces.
+/// Host, switch or router.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// What it does with frames.
+    /// Its kind.
     pub kind: NodeKind,
-    /// What is set there; nothing but at hosts.
+    /// Its settings, for hosts only.
     pub settings: HostSettings,
 }
 
-/// What a node does with frames.
+/// Kind of a node: its treatment of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
-    /// Ends them: an agent runs there.
+    /// Terminates them: an agent runs there.
     Host,
     /// Bridges them (layer 2).
     Switch,
@@ -137,7 +139,7 @@ pub enum NodeKind {
     Router,
 }
 
-/// One end of a link: a node, and at a host the endpoint name plans use.
+/// End of a link: a node, and for a host the name of the endpoint in plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkEnd {
     /// The node.
@@ -146,7 +148,7 @@ pub struct LinkEnd {
     pub endpoint: String,
 }
 
-/// A veth pair between two nodes, shaped at both ends.
+/// Veth pair between two nodes, shaped at both ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     /// The two ends.
@@ -157,34 +159,33 @@ pub struct Link {
     pub buffer: Bytes,
     /// Token bucket depth; at least one frame (with offloads on, one super-packet of 64 KiB).
     pub burst: Option<Bytes>,
-    /// Propagation delay each way; a round trip takes twice this, and the time in queues.
+    /// Propagation delay each way. A round trip takes twice this, and the time in queues.
     pub delay: Option<Nanos>,
-    /// What it does to datagrams on purpose.
+    /// Faults on purpose.
     pub faults: Faults,
     /// IP MTU.
     pub mtu: Bytes,
-    /// Whether segmentation offloads stay on. Off: every frame on the link is a real frame, as
-    /// packet-accurate shaping needs. Default: on for links with neither rate, delay nor faults,
-    /// off for the others; a link with delay or faults cannot have them on.
+    /// State of segmentation offloads. If off, every frame on the link is a real frame, as
+    /// packet-accurate shaping needs. By default they are on for links with neither rate, delay nor
+    /// faults. A link with delay or faults cannot have them on.
     pub offloads: Option<bool>,
     /// Receive and transmit queues of each of its interfaces.
     pub queues: NonZeroU32,
 }
 
 impl Link {
-    /// Whether its frames pass through our own hands: the kernel has no delay and no exact loss of
-    /// its own.
+    /// Returns whether an emulated device carries its frames: the kernel has neither delay nor
+    /// exact loss.
     #[must_use]
     pub(crate) fn is_handled(&self) -> bool {
         self.delay.is_some() || self.faults != Faults::default()
     }
 }
 
-/// A tree of capacities that several endpoints of two hosts share: NICs on a bus, buses on a
-/// bridge.
+/// Tree of capacities that several endpoints of two hosts share: NICs on a bus, buses on a bridge.
 ///
-/// Both directions have the tree, independently. The endpoints are addresses on one trunk; the tree
-/// is an HTB hierarchy at each end of it.
+/// Both directions have the same tree, independently. The endpoints are addresses on one trunk; the
+/// tree is an HTB hierarchy at each end of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bus {
     /// The two hosts.
@@ -195,36 +196,36 @@ pub struct Bus {
     pub mtu: Bytes,
 }
 
-/// One capacity of a bus tree.
+/// Capacity in a bus tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BusEdge {
     /// Its name, e.g. `slot 1`.
     pub name: String,
-    /// The edge above it.
+    /// Parent edge.
     pub parent: Option<String>,
-    /// How much crosses it each way, counted as Ethernet frames without FCS.
+    /// Rate each way, counted as Ethernet frames without FCS.
     pub rate: BitRate,
-    /// For a leaf: the pair of endpoints that is this interface at the two hosts.
+    /// For a leaf: its endpoints at the two hosts.
     pub ends: Option<[String; 2]>,
-    /// For a leaf: how many equal links it is made of, `rate` each; a flow stays on one of them.
+    /// For a leaf: number of equal links, `rate` each. A flow stays on one of them.
     pub links: NonZeroU32,
-    /// What of a packet says on which of them it goes.
+    /// Fields of a packet that choose the link.
     pub hash: Hash,
 }
 
 impl BusEdge {
-    /// How many links it is made of, if several.
+    /// Returns the number of links, if there are several.
     #[must_use]
     pub fn group(&self) -> Option<u32> {
         (self.links.get() > 1).then_some(self.links.get())
     }
 }
 
-/// What of a packet a port channel hashes to choose a link.
+/// Fields of a packet that a port channel hashes to choose a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hash {
-    /// Both addresses only: all flows of two endpoints go on one link.
+    /// Both addresses only: all flows between two endpoints use one link.
     Addresses,
     /// Both addresses and both ports, as a switch hashes at layers 3 and 4.
     #[default]
@@ -233,13 +234,13 @@ pub enum Hash {
 
 /// Ethernet's default IP MTU, RFC 894.
 const ETHERNET_MTU: Bytes = Bytes(1500);
-/// Bytes of an Ethernet header: a frame as buffers count it, without FCS.
+/// Bytes of an Ethernet header. Buffers count frames with it and without FCS.
 pub(crate) const ETHERNET_HEADER: Bytes = Bytes(14);
-/// Default queue in front of a shaper: 64 full frames, the order of a small switch port's share.
+/// Default queue in front of a shaper: 64 full frames, about the share of a small switch's port.
 const DEFAULT_BUFFER: Bytes = Bytes(64 * 1514);
-/// Links of one port channel: as many as IEEE 802.1AX groups commonly have at most.
+/// Most links of a port channel, as is common for IEEE 802.1AX groups.
 const MOST_LINKS: u32 = 64;
-/// Queues of one interface: more than CPUs are of no use.
+/// Most queues of an interface: more than CPUs are useless.
 const MOST_QUEUES: u32 = 1024;
 
 #[derive(Deserialize)]
@@ -321,7 +322,7 @@ struct EdgeText {
 }
 
 impl Description {
-    /// Reads a lab file. It may only be built if there is no problem.
+    /// Parses a lab file and collects every problem. It may be built only if there is none.
     #[must_use]
     pub fn parse(text: &str) -> (Option<Self>, Vec<Problem>) {
         let file: File = match toml::from_str(text) {
@@ -348,15 +349,15 @@ impl Description {
         (Some(description), problems)
     }
 
-    /// The node called `name`.
+    /// Returns the node called `name`.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| node.name == name)
     }
 }
 
-/// Names become parts of namespace and interface names: lower case, digits, at most eight
-/// characters.
+/// Checks a name: lower-case letters and digits, at most eight characters. It becomes part of
+/// namespace and interface names.
 fn check_name(name: &str, span: Option<Range<usize>>, problems: &mut Vec<Problem>) {
     let fits = (1..=8).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
@@ -552,7 +553,8 @@ mod tests {
     #[test]
     fn a_pair_is_read_with_its_defaults() {
         let (lab, problems) = Description::parse(
-            "[lab]\nname='p'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\nrate='100 Mbit/s'\n",
+            "[lab]\nname='p'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\n\
+                rate='100 Mbit/s'\n",
         );
         assert_eq!(problems, []);
         let link = &lab.expect("no problem").links[0];
@@ -563,9 +565,10 @@ mod tests {
     }
 
     #[test]
-    fn one_in_none_is_refused() {
+    fn one_in_zero_is_refused() {
         let (lab, problems) = Description::parse(
-            "[lab]\nname='p'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\ndrop_one_in=0\n",
+            "[lab]\nname='p'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\n\
+                drop_one_in=0\n",
         );
         assert_eq!((lab, problems.len()), (None, 1));
         assert_eq!(problems[0].message, "0 does not fit");
@@ -573,9 +576,10 @@ mod tests {
     }
 
     #[test]
-    fn links_are_chosen_among_at_an_interface_only() {
+    fn only_interfaces_have_several_links() {
         let bus = |edge: &str| {
-            let head = "[lab]\nname='p'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[bus]]\nbetween=['a','b']\n";
+            let head = "[lab]\nname='p'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[bus]]\n\
+                between=['a','b']\n";
             Description::parse(&format!("{head}[[bus.edge]]\nname='e'\nrate='1 Mbit/s'\n{edge}\n"))
         };
         let (lab, problems) = bus("ends=['a1','b1']\nlinks=4\nhash='addresses'");
@@ -590,7 +594,8 @@ mod tests {
     #[test]
     fn every_problem_is_reported_at_once() {
         let (_, problems) = Description::parse(
-            "[lab]\nname='p'\n[[host]]\nname='Alpha'\n[[host]]\nname='beta'\n[[link]]\nends=['beat','beta']\nbuffer='8 KiB'\n",
+            "[lab]\nname='p'\n[[host]]\nname='Alpha'\n[[host]]\nname='beta'\n[[link]]\n\
+                ends=['beat','beta']\nbuffer='8 KiB'\n",
         );
         let messages: Vec<_> = problems.iter().map(|p| p.message.as_str()).collect();
         assert_eq!(

@@ -1,5 +1,5 @@
-//! From a description to commands, endpoints and capacities: pure, so that a lab can be read before
-//! it is built.
+//! Layout of a lab: commands, endpoints and capacities from a description. Pure, so that a lab can
+//! be inspected before it is built.
 
 use std::collections::BTreeMap;
 
@@ -18,66 +18,67 @@ pub use port_channel::link_of;
 
 /// Largest segmentation-offload packet a token bucket must admit.
 const SUPER_PACKET: Bytes = Bytes(65_536);
-/// A token bucket holds what arrives in this time, so that the kernel's timer does not cost rate.
+/// Depth of a token bucket as a time at its rate, so that the kernel's timer does not reduce the
+/// rate.
 const BURST_SECONDS: f64 = 0.001;
-/// What TCP remembered of a destination would leak from one trial into the next; and nobody else
-/// has our addresses, so that nothing is gained by waiting a second or two until a link-local one
-/// may be used (RFC 4862 clause 5.4).
+/// Sysctls of every namespace. Metrics that TCP saves for a destination would leak from one trial
+/// into the next. Duplicate address detection (RFC 4862 clause 5.4) would only cost a second or
+/// two, because nobody else has these addresses.
 const SETTINGS: [&str; 3] = [
     "net.ipv4.tcp_no_metrics_save=1",
     "net.ipv6.conf.all.accept_dad=0",
     "net.ipv6.conf.default.accept_dad=0",
 ];
-/// Names of the namespaces inside emulated devices; upper case, so that no node can have them.
+/// Prefix of the namespaces of emulated devices; upper case, so that no node can have such a name.
 pub(crate) const DEVICE: &str = "D";
-/// What an Ethernet wire counts per frame beside the IP packet: header 14, FCS 4, preamble 8, gap
-/// 12 (IEEE 802.3 clause 3).
+/// Bytes of a frame on an Ethernet wire beside the IP packet: header 14, FCS 4, preamble 8, gap 12
+/// (IEEE 802.3 clause 3).
 const WIRE_FRAME_OVERHEAD: Bytes = Bytes(38);
 
-/// A lab ready to be built.
+/// Lab that can be built.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
-    /// Namespaces and what is done inside each, in order.
+    /// Namespaces, with the commands inside each, in order.
     pub namespaces: Vec<Namespace>,
     /// Commands outside: `ip` batch lines that create the links between namespaces.
     pub links: Vec<String>,
-    /// What stands between interfaces where frames pass through our own hands.
+    /// Emulated devices between interfaces.
     pub devices: Vec<Device>,
-    /// Hosts and endpoints. A host is reached by [`Namespace::name`]; the caller says with which
-    /// command.
+    /// Hosts and endpoints. A host is reached by [`Namespace::name`], with a command that the
+    /// caller chooses.
     pub testbed: Testbed,
-    /// What the shapers allow.
+    /// Capacities of the shapers.
     pub capacities: Vec<Capacity>,
-    /// Ports of observed switches behind which there is an endpoint.
+    /// Ports of observed switches that lead to an endpoint.
     pub observed: Vec<SwitchPort>,
 }
 
 impl Layout {
-    /// Whether it works without its maker. Delayed links, faults, emulated devices and controllers
-    /// do not, whose frames that process carries, nor do shares of a CPU.
+    /// Returns whether the lab works without its maker. Links with delay or faults, devices and
+    /// controllers do not, because that process carries their frames. Shares of a CPU need it too.
     #[must_use]
     pub fn stands_alone(&self) -> bool {
         self.devices.is_empty() && self.namespaces.iter().all(|namespace| namespace.cpu.is_none())
     }
 }
 
-/// A port of a switch.
+/// Port of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchPort {
-    /// The switch.
+    /// Name of the switch.
     pub switch: String,
-    /// The namespace it is.
+    /// Namespace of the switch.
     pub namespace: String,
-    /// The port's interface in it.
+    /// Interface of the port.
     pub device: String,
-    /// The endpoint behind it.
+    /// Endpoint at the other end of its link.
     pub faces: String,
 }
 
-/// One namespace.
+/// Network namespace of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Namespace {
-    /// The node.
+    /// Name of the node.
     pub node: String,
     /// Its name in the kernel.
     pub name: String,
@@ -91,39 +92,38 @@ pub struct Namespace {
     pub offloads_off: Vec<String>,
     /// Interfaces that fill in checksums themselves.
     pub checksums_on: Vec<String>,
-    /// Interfaces that hand what they receive to other CPUs, and the mask of these as the kernel
-    /// reads it (RPS).
+    /// Interfaces with RPS, and the mask of their CPUs in the kernel's notation.
     pub steered: Vec<(String, String)>,
-    /// Share of one CPU that what runs in it may use.
+    /// Share of one CPU for all processes in it.
     pub cpu: Option<Ratio>,
 }
 
-/// An emulated device between two interfaces.
+/// Emulated device between two interfaces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
-    /// The namespace between the two ends.
+    /// Namespace between the two ends.
     pub namespace: String,
     /// Its two interfaces; a controller's network side is the first.
     pub interfaces: [String; 2],
-    /// What it does with frames.
+    /// Its kind.
     pub kind: DeviceKind,
 }
 
-/// What an emulated device does with frames.
+/// Kind of an emulated device.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceKind {
-    /// A device under test, or a link with delay or faults, which is one without limits.
+    /// Device under test, or a link with delay or faults, which is a device without limits.
     Element(Box<Element>),
-    /// A network controller with a sideband.
+    /// Network controller with a sideband.
     Controller {
-        /// What it is.
+        /// Its description.
         controller: Box<Controller>,
         /// Hardware address of the management controller's interface.
         management: [u8; 6],
     },
 }
 
-/// A token bucket as built.
+/// Token bucket of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shaper {
     /// Rate.
@@ -135,7 +135,7 @@ pub struct Shaper {
 }
 
 impl Shaper {
-    /// The shaper of `link`, if it has one.
+    /// Returns the shaper of `link`, if it has one.
     #[must_use]
     pub fn of(link: &Link) -> Option<Self> {
         let rate = link.rate?;
@@ -154,27 +154,29 @@ fn offloads(link: &Link) -> bool {
     link.offloads.unwrap_or(link.rate.is_none() && !link.is_handled())
 }
 
-/// The hardware address of a management controller: administered locally, the rest says NC-SI.
+/// Returns the hardware address of a management controller: locally administered, with `NCSI` in
+/// it.
 fn management_address(controller: usize) -> [u8; 6] {
     [0x02, b'N', b'C', b'S', b'I', controller as u8]
 }
 
-/// One interface on a segment.
+/// Interface on a segment.
 struct Port {
     node: usize,
     device: String,
     segment: usize,
-    /// Endpoints on it, each with its own address; one unless it is a trunk.
+    /// Endpoints on it, each with its own address. A trunk has several.
     endpoints: Vec<String>,
 }
 
-/// What stands at the other end of a device's port sends no faster than that, and has the queue
-/// every Linux interface has: a veth has no rate, and would hand the device more than a wire can.
+/// Returns the `tc` line that limits the sender at a device's port to the rate of the port, with
+/// the usual queue of a Linux interface. A veth has no rate and would send more than a wire can
+/// carry.
 fn paced(rate: BitRate, mtu: Bytes, device: &str) -> String {
-    /// Frames in the queue of an interface (`txqueuelen`) unless somebody says otherwise.
+    /// Default number of frames in the queue of an interface (`txqueuelen`).
     const QUEUE_FRAMES: u64 = 1000;
     let frame = mtu + ETHERNET_HEADER;
-    // A shaper counts the frame, a wire its preamble, FCS and gap as well.
+    // A shaper counts the frame only; a wire also carries preamble, FCS and gap.
     let wire = (mtu + WIRE_FRAME_OVERHEAD).0 as f64;
     let rate = rate.0 * frame.0 as f64 / wire;
     let burst = frame.max(Bytes((rate / 8.0 * BURST_SECONDS) as u64));
@@ -185,7 +187,7 @@ fn paced(rate: BitRate, mtu: Bytes, device: &str) -> String {
     )
 }
 
-/// Lays `description` out; namespaces are called `lr-{instance}-{node}`.
+/// Returns the layout of `description`. Namespaces are called `lr-{instance}-{node}`.
 #[must_use]
 pub fn layout(description: &Description, instance: &str) -> Layout {
     let mut plan = Planner::new(description, instance);
@@ -202,7 +204,7 @@ struct Planner<'a> {
     description: &'a Description,
     instance: &'a str,
     namespaces: Vec<Namespace>,
-    /// Namespaces inside emulated devices: no node of the description.
+    /// Namespaces of emulated devices, which are not nodes of the description.
     middles: Vec<Namespace>,
     links: Vec<String>,
     devices: Vec<Device>,
@@ -272,7 +274,7 @@ impl<'a> Planner<'a> {
         self.description.nodes[node].kind
     }
 
-    /// A veth pair between two nodes; returns the two interface names.
+    /// Adds a veth pair between two nodes. Returns the two interface names.
     fn veth(&mut self, nodes: [usize; 2], number: usize, mtu: Bytes, queues: u32) -> [String; 2] {
         let devices = [0, 1].map(|end| {
             let peer = &self.namespaces[nodes[1 - end]].node;
@@ -295,7 +297,7 @@ impl<'a> Planner<'a> {
         devices
     }
 
-    /// Two veth pairs with a namespace between them, in which a device is to join them.
+    /// Adds two veth pairs with a namespace between them, in which an emulated device joins them.
     fn handled(
         &mut self,
         nodes: [usize; 2],
@@ -325,7 +327,7 @@ impl<'a> Planner<'a> {
         self.middles.push(Namespace {
             node: format!("{DEVICE}{number}"),
             name: middle.clone(),
-            // The device itself has no address and says nothing.
+            // The device has no address and sends nothing itself.
             sysctls: vec!["net.ipv6.conf.default.disable_ipv6=1".into()],
             ip: inner.iter().map(|device| format!("link set {device} up")).collect(),
             offloads_off: inner.to_vec(),
@@ -361,8 +363,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Puts the two interfaces of a cable into service: on a switch as its ports, elsewhere as
-    /// ports that get addresses.
+    /// Connects the two interfaces of a cable: as bridge ports on a switch, elsewhere as ports that
+    /// get addresses.
     fn plug(&mut self, ends: [&LinkEnd; 2], devices: &[String; 2], offloads: bool) {
         let nodes = ends.map(|end| self.node(&end.node));
         let switch = nodes.into_iter().find(|&node| self.kind(node) == NodeKind::Switch);
@@ -528,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_has_as_many_queues_as_are_asked_for() {
+    fn a_link_has_the_given_number_of_queues() {
         let layout = lay(&format!("{HEAD}[[link]]\nends=['a','b']\nqueues=2\n"));
         let each = |name: &str, host: &str| format!("name {name} netns lr-t-{host} mtu 1500");
         let queues = "numtxqueues 2 numrxqueues 2";
@@ -541,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_joins_two_segments_and_both_hosts_know_the_way() {
+    fn a_router_joins_two_segments_and_both_hosts_have_a_route() {
         let layout = lay(&format!(
             "{HEAD}[[router]]\nname='r'\n[[link]]\nends=['a','r']\n[[link]]\nends=['r','b']\n"
         ));
@@ -606,12 +608,12 @@ mod tests {
                 .iter()
                 .any(|l| l.contains("match ip src 198.18.0.3/32 flowid 1:b"))
         );
-        // Two slots of 54 on a bus of 88: each is assured half of the bus and may borrow up to its
-        // own rate.
+        // Two slots of 54 on a bus of 88: each has half of the bus and may borrow up to its own
+        // rate.
         let slot = |l: &&String| l.contains("classid 1:b htb rate 44000000bit ceil 54000000bit");
         assert_eq!(layout.namespaces[0].tc.iter().filter(slot).count(), 1);
-        // An interface is called after the host at its other end; a bucket holds what the rate is
-        // in a millisecond.
+        // An interface has the name of the host at its other end. A bucket has the depth of a
+        // millisecond at its rate.
         for (namespace, device) in [(0, "b0"), (1, "a0")] {
             let tc = &layout.namespaces[namespace].tc;
             assert_eq!(tc[0], format!("qdisc replace dev {device} root handle 1: htb"));

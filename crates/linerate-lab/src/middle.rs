@@ -1,11 +1,10 @@
-//! What stands in the middle of two interfaces when the kernel has no such thing: a thread that
-//! takes every frame from one, asks a [`Passage`] what becomes of it, and lets it go at its time at
-//! the other.
+//! Emulated device between two interfaces: a thread that takes every frame from one, lets a
+//! [`Passage`] decide on it, and sends it at its time at the other.
 //!
-//! Decisions are made in the kernel's time of arrival, not in that of the thread's waking, so a
-//! thread that wakes late does not change them; frames leave late then, in order. What it cannot
-//! do: rates of many gigabits (it handles each frame singly, about 200 thousand a second on one
-//! core), and frames whose checksum was left to a device; the layout switches that off at the ends.
+//! Decisions use the kernel's time of arrival, not the time at which the thread wakes, so a thread
+//! that wakes late does not change them. Frames then leave late, but in order. Limits: about 200
+//! thousand frames a second on one core, because each frame is handled alone, and no frames with a
+//! checksum that is left to a device. The layout switches checksum offload off at both ends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,42 +17,43 @@ use linerate_sys::clock::monotonic;
 use linerate_sys::netns::within;
 use linerate_sys::packet::{PacketSocket, wait};
 
-/// Largest frame that passes: jumbo frames with room to spare.
+/// Largest frame that passes, bytes: larger than jumbo frames.
 const MAX_FRAME: usize = 16 * 1024;
-/// How long the thread sleeps at most, so that it notices when it is to end.
+/// Longest sleep of the thread, ns, so that it notices a request to end.
 const PATIENCE: u64 = 20_000_000;
-/// Frames held for one end before the thread itself would be the limit; beyond it they are dropped
+/// Most frames that wait at one end. More would mean that the thread is the limit; they are dropped
 /// and counted.
 const MAX_HELD: usize = 65_536;
-/// Frames taken from one end before departures are looked at again.
+/// Frames taken from one end before departures are checked again.
 const BATCH: usize = 64;
 
-/// What becomes of frames between two interfaces. Time is an argument: no passage has a clock.
+/// Decision on frames between two interfaces. Time is an argument: no passage has a clock.
 pub(crate) trait Passage: Send {
-    /// A frame came in at `end` (0 or 1) at `now`; `departures` takes what leaves because of it.
+    /// Handles a frame that came in at `end` (0 or 1) at `now`. Frames that leave go to
+    /// `departures`.
     fn enter(&mut self, end: usize, frame: &[u8], now: Nanos, departures: &mut Departures);
 
-    /// When it wants to be woken though no frame comes.
+    /// Returns the time of the next [`Passage::wake`], if one is needed.
     fn due(&self) -> Option<Nanos> {
         None
     }
 
-    /// It is `now`, and nothing came: what leaves of its own accord goes to `departures`.
+    /// Moves frames whose time has come by `now` to `departures`, although no frame came in.
     fn wake(&mut self, _now: Nanos, _departures: &mut Departures) {}
 }
 
-/// Frames on their way out, by end.
+/// Frames that wait for their time to leave, by end.
 #[derive(Debug, Default)]
 pub(crate) struct Departures {
     ends: [VecDeque<(Nanos, Vec<u8>)>; 2],
     /// Buffers of frames that have left.
     spare: Vec<Vec<u8>>,
-    /// Frames there was no room to hold.
+    /// Number of frames that were dropped because too many waited.
     refused: u64,
 }
 
 impl Departures {
-    /// Holds a copy of `frame` until `at`, to leave at `end` after those due before or at the same
+    /// Keeps a copy of `frame` until `at`. It leaves at `end` after those due before or at the same
     /// time.
     pub(crate) fn hold(&mut self, end: usize, frame: &[u8], at: Nanos) {
         let queue = &mut self.ends[end];
@@ -64,12 +64,12 @@ impl Departures {
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.clear();
         copy.extend_from_slice(frame);
-        // Nearly always the last one: only answers that were told to wait are overtaken.
+        // Nearly always behind the last one: only delayed answers are overtaken.
         let place = queue.iter().rposition(|(due, _)| *due <= at).map_or(0, |before| before + 1);
         queue.insert(place, (at, copy));
     }
 
-    /// When the next frame leaves at either end.
+    /// Returns the time at which the next frame leaves at either end.
     fn next(&self) -> Option<Nanos> {
         self.ends.iter().filter_map(|queue| queue.front()).map(|(at, _)| *at).min()
     }
@@ -79,14 +79,14 @@ impl Departures {
         if due { self.ends[end].pop_front().map(|(_, frame)| frame) } else { None }
     }
 
-    /// What leaves and when, for tests.
+    /// Returns the waiting frames with their times, for tests.
     #[cfg(test)]
     pub(crate) fn held(&self, end: usize) -> Vec<(u64, &[u8])> {
         self.ends[end].iter().map(|(at, frame)| (at.0, &frame[..])).collect()
     }
 }
 
-/// A running middle. Dropping it ends its thread.
+/// Running emulation. Dropping it ends its thread.
 #[derive(Debug)]
 pub(crate) struct Middle {
     stop: Arc<AtomicBool>,
@@ -114,7 +114,7 @@ impl Middle {
         Ok(Self { stop, lost, thread: Some(thread) })
     }
 
-    /// Frames the emulation itself lost so far: they are its fault, not the path's.
+    /// Returns the number of frames that the emulation lost because it was too slow.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -124,7 +124,7 @@ impl Drop for Middle {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was already printed; there is nothing more to end.
+            // A panic of the thread has been printed already.
             let _ended = thread.join();
         }
     }
@@ -163,7 +163,7 @@ impl<P: Passage> Line<P> {
         }
     }
 
-    /// Takes what has arrived at `end`.
+    /// Takes the frames that have arrived at `end`.
     fn take(
         &mut self,
         end: usize,
@@ -177,7 +177,7 @@ impl<P: Passage> Line<P> {
         Ok(())
     }
 
-    /// Lets go, at `end`, of what is due.
+    /// Sends the frames that are due at `end`.
     fn let_go(&self, end: usize, departures: &mut Departures) -> Result<(), SysError> {
         while let Some(frame) = departures.pop_due(end, Nanos(monotonic())) {
             if !self.sockets[end].send(&frame)? {
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_leave_in_the_order_of_their_times_and_of_their_coming() {
+    fn frames_leave_in_the_order_of_their_times_and_then_of_arrival() {
         let mut departures = Departures::default();
         for (frame, at) in [(b"a", 10), (b"b", 30), (b"c", 20), (b"d", 20)] {
             departures.hold(1, frame, Nanos(at));

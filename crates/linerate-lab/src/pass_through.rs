@@ -1,4 +1,4 @@
-//! The data path of a forwarding device, one direction, in virtual time: frames arrive over a link,
+//! Data path of a forwarding device, one direction, in virtual time: frames arrive over a link,
 //! wait in a buffer, and leave over another link.
 //!
 //! Units: frame sizes are bytes of the Ethernet frame without FCS, as a packet socket sees them; on
@@ -6,7 +6,7 @@
 //! 802.3 clauses 3.2 and 4.4.2). A frame takes room in the buffer from the end of its arrival to
 //! the end of its departure, and is dropped whole if there is no room (tail drop).
 //!
-//! What it does not model: buffers cut into cells, several queues, and pause frames.
+//! Not modelled: buffers divided into cells, several queues, and pause frames.
 
 use std::collections::VecDeque;
 
@@ -15,49 +15,49 @@ use linerate_model::{BitRate, Bytes, Nanos, PacketRate};
 use crate::description::{Element, Forwarding};
 use crate::stalls::Stalls;
 
-/// What a frame takes on a wire beyond the bytes a packet socket sees.
+/// Bytes of a frame on a wire beyond those that a packet socket sees.
 const WIRE_OVERHEAD: Bytes = Bytes(24);
-/// The smallest frame without FCS: a MAC fills shorter ones up (IEEE 802.3 clause 3.2.8).
+/// Smallest frame without FCS: a MAC pads shorter ones (IEEE 802.3 clause 3.2.8).
 const SMALLEST: usize = 60;
 const BITS_PER_BYTE: f64 = 8.0;
 const NANOS_PER_SECOND: f64 = 1e9;
 
-/// How long `frame` takes to cross a wire of `rate`.
+/// Returns the time that `frame` takes on a wire of `rate`.
 fn wire_time(frame: Bytes, rate: BitRate) -> Nanos {
     Nanos(((frame.0 + WIRE_OVERHEAD.0) as f64 * BITS_PER_BYTE * NANOS_PER_SECOND / rate.0).round()
         as u64)
 }
 
-/// What a frame takes of a buffer: a MAC fills short ones up.
+/// Returns the size of a frame in a buffer: a MAC pads short ones.
 pub(crate) fn on_the_wire(frame: &[u8]) -> Bytes {
     Bytes(frame.len().max(SMALLEST) as u64)
 }
 
-/// A buffer between two links.
+/// Buffer between two links.
 #[derive(Clone, Debug)]
 pub struct PassThrough {
-    /// The link frames come over; `None`: they are there at once.
+    /// Link by which frames arrive. `None`: they arrive at once.
     feed: Option<BitRate>,
-    /// The link they leave over; `None`: at once.
+    /// Link by which they leave. `None`: they leave at once.
     drain: Option<BitRate>,
-    /// The least time between two frames that leave.
+    /// Shortest time between two frames that leave.
     per_frame: Nanos,
     buffer: Bytes,
     buffer_frames: usize,
     forwarding: Forwarding,
     stalls: Option<Stalls>,
-    /// When the frame that arrived last had arrived whole.
+    /// Time at which the last frame had arrived completely.
     arrived: Nanos,
-    /// When the frame that leaves last will have left.
+    /// Time at which the last frame will have left.
     departed: Nanos,
-    /// Frames that take room: when each will have left, and its size; the oldest first.
+    /// Frames in the buffer, the oldest first: the time at which each will have left, and its size.
     held: VecDeque<(Nanos, Bytes)>,
     occupied: Bytes,
 }
 
 impl PassThrough {
-    /// An empty buffer of `buffer` bytes fed at `feed` and drained at `drain`, whose frames are
-    /// stored before they are forwarded.
+    /// Creates an empty store-and-forward buffer of `buffer` bytes, filled at `feed` and drained at
+    /// `drain`.
     #[must_use]
     pub fn new(feed: BitRate, drain: BitRate, buffer: Bytes) -> Self {
         Self::between(Some(feed), Some(drain), buffer)
@@ -79,7 +79,7 @@ impl PassThrough {
         }
     }
 
-    /// One direction of `element`, whose stalls are counted from `start`.
+    /// Creates one direction of `element`, with stalls counted from `start`.
     pub(crate) fn of(element: &Element, start: Nanos) -> Self {
         let interval = |rate: PacketRate| Nanos((NANOS_PER_SECOND / rate.0).round() as u64);
         Self {
@@ -91,8 +91,8 @@ impl PassThrough {
         }
     }
 
-    /// Takes a frame whose first bit comes at `now` or, if the feeding link is busy, when that is
-    /// free. Returns when its last bit will have left; `None` if there is no room for it.
+    /// Takes a frame whose first bit arrives at `now`, or later if the feeding link is busy.
+    /// Returns the time at which its last bit will have left. `None` if the buffer is full.
     ///
     /// Times must not go back from call to call.
     pub fn offer(&mut self, frame: Bytes, now: Nanos) -> Option<Nanos> {
@@ -100,15 +100,14 @@ impl PassThrough {
         self.admit(frame, arrived)
     }
 
-    /// Takes a frame off the feeding link, to which it is given at `now`; returns when its last bit
-    /// has come.
+    /// Sends a frame over the feeding link, from `now`. Returns the arrival of its last bit.
     pub(crate) fn arrive(&mut self, frame: Bytes, now: Nanos) -> Nanos {
         self.arrived = self.arrived.max(now) + self.arrival_time(frame);
         self.arrived
     }
 
-    /// Takes a frame that arrived at `arrived` into the buffer; returns when its last bit will have
-    /// left it.
+    /// Puts a frame that arrived at `arrived` into the buffer. Returns the time at which its last
+    /// bit will have left.
     pub(crate) fn admit(&mut self, frame: Bytes, arrived: Nanos) -> Option<Nanos> {
         self.release(arrived);
         if self.occupied + frame > self.buffer || self.held.len() >= self.buffer_frames {
@@ -118,7 +117,7 @@ impl PassThrough {
             Forwarding::StoreAndForward => arrived,
             Forwarding::CutThrough => Nanos(arrived.0 - self.arrival_time(frame).0),
         };
-        // The last bit cannot leave before it came, however fast the link it leaves over.
+        // The last bit cannot leave before it has arrived, however fast the link.
         let departed = self.occupy_drain(frame, ready).max(arrived);
         self.departed = departed;
         self.held.push_back((departed, frame));
@@ -126,8 +125,8 @@ impl PassThrough {
         Some(departed)
     }
 
-    /// Sends a frame over the draining link that takes no room in the buffer, at `now` or when the
-    /// link is free; returns when its last bit will have left.
+    /// Sends a frame over the draining link without using the buffer, at `now` or when the link is
+    /// free. Returns the time at which its last bit will have left.
     pub(crate) fn occupy_drain(&mut self, frame: Bytes, now: Nanos) -> Nanos {
         let leaving =
             self.drain.map_or(Nanos(0), |rate| wire_time(frame, rate)).max(self.per_frame);
@@ -136,12 +135,12 @@ impl PassThrough {
         self.departed
     }
 
-    /// How long `frame` takes to come.
+    /// Returns the time that `frame` takes to arrive.
     fn arrival_time(&self, frame: Bytes) -> Nanos {
         self.feed.map_or(Nanos(0), |rate| wire_time(frame, rate))
     }
 
-    /// Gives back the room of frames that have left by `now`.
+    /// Frees the room of frames that have left by `now`.
     fn release(&mut self, now: Nanos) {
         while let Some((_, frame)) =
             self.held.front().copied().filter(|(departed, _)| *departed <= now)
@@ -167,8 +166,7 @@ mod tests {
         (0..1000).take_while(|_| path.offer(FULL, Nanos(0)).is_some()).count()
     }
 
-    /// NC-SI reference 7.2: full frames a buffer takes at 1 and 25 Gbit/s into a sideband of 100
-    /// Mbit/s.
+    /// Full frames that a buffer takes at 1 and 25 Gbit/s into a sideband of 100 Mbit/s.
     #[test]
     fn a_burst_survives_as_far_as_whole_frames_fit() {
         for (buffer, at_1g, at_25g) in [
@@ -220,10 +218,11 @@ mod tests {
         assert_eq!(path.offer(Bytes(60), Nanos(20_000)), None, "the buffer is still full");
     }
 
-    /// An element described by `more`, its stalls counted from zero.
+    /// Returns an element described by `more`, with stalls counted from zero.
     fn element(more: &str) -> PassThrough {
         let (lab, problems) = crate::Description::parse(&format!(
-            "[lab]\nname='x'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\nname='dut'\nends=['a','b']\n{more}"
+            "[lab]\nname='x'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\nname='dut'\n\
+                ends=['a','b']\n{more}"
         ));
         assert_eq!(problems, []);
         PassThrough::of(&lab.expect("no problem").elements[0], Nanos(0))
@@ -272,8 +271,9 @@ mod tests {
         }
     }
 
-    /// Known answer: a device of 10 000 frames a second that stands still for 5 ms of every second,
-    /// offered 10 000 for ten seconds, forwards 99.5 % of them, less what its buffer takes beyond.
+    /// Known answer: a device of 10 000 frames a second stalls for 5 ms of every second. Offered
+    /// 10 000 frames a second for ten seconds, it forwards 99.5 % of them, and the content of its
+    /// buffer besides.
     #[test]
     fn a_stall_costs_what_comes_meanwhile_and_finds_no_room() {
         let lost = |offered: u64| {

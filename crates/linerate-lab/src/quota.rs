@@ -1,9 +1,9 @@
-//! A host's share of a CPU: a control group that everything started in the host belongs to.
+//! Share of a CPU for a host: a control group with everything that is started in the host.
 //!
-//! Version 2 (`cpu.max`) and version 1 (`cpu.cfs_quota_us`), whichever the machine has mounted;
-//! admin-guide/cgroup-v2 and scheduler/sched-bwc of the kernel documentation. A group is called
-//! like the namespace it is for, with a number behind it where another lab, of another PID
-//! namespace, has one of that name. Its maker holds a lock on it ([`crate::reap`]).
+//! Uses version 2 (`cpu.max`) or version 1 (`cpu.cfs_quota_us`), whichever the machine has mounted;
+//! admin-guide/cgroup-v2 and scheduler/sched-bwc of the kernel documentation. A group has the name
+//! of its namespace, with a number behind it if a lab of another PID namespace has a group of that
+//! name. Its maker has a lock on it ([`crate::reap`]).
 
 use std::fs::{self, File};
 use std::io;
@@ -14,27 +14,27 @@ use linerate_model::Ratio;
 use crate::reap;
 use crate::tool::LabError;
 
-/// The period over which the share is counted: short enough that a second holds many, long against
-/// a scheduler's tick.
+/// Period of the share: many in a second, but long against a tick of the scheduler.
 const PERIOD_US: f64 = 20_000.0;
-/// The least time that the kernel grants in a period (`min_cfs_quota_period`); a small share is
-/// counted over a longer one.
+/// Shortest time that the kernel grants in a period (`min_cfs_quota_period`). A small share needs a
+/// longer period.
 const LEAST_US: f64 = 1_000.0;
-/// Where the controller is found, newest first.
+/// Mount points of the controller, newest version first.
 const UNIFIED: &str = "/sys/fs/cgroup";
 const LEGACY: &str = "/sys/fs/cgroup/cpu";
 
-/// A control group with a quota. Dropping it removes it.
+/// Control group with a quota, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Quota {
     folder: PathBuf,
     _lock: File,
 }
 
-/// How many labs may have groups of one name.
+/// Most groups of one name.
 const MOST_ALIKE: u32 = 64;
 
-/// The folder of groups, and whether it is version 2; `None` if no CPU controller is mounted.
+/// Returns the folder of groups, and whether it is version 2. `None` if no CPU controller is
+/// mounted.
 fn mount() -> Option<(&'static Path, bool)> {
     let unified = Path::new(UNIFIED);
     let controllers =
@@ -64,7 +64,7 @@ impl Quota {
         let (root, unified) =
             mount().ok_or_else(|| refused("no cpu control group is mounted".into()))?;
         for (group, _until_it_is_gone) in abandoned() {
-            // Something may still be ending in it.
+            // It fails while a process of it is still ending.
             let _later = reap::remove_group(&group);
         }
         let quota = Self::make(root, name)
@@ -87,13 +87,13 @@ impl Quota {
         Ok(quota)
     }
 
-    /// A new group called `name`, or so with a number behind it.
+    /// Makes a group called `name`, with a number behind it if the name is taken.
     fn make(root: &Path, name: &str) -> io::Result<Self> {
         for number in 0..MOST_ALIKE {
             let folder =
                 root.join(if number == 0 { name.to_owned() } else { format!("{name}.{number}") });
             match fs::create_dir(&folder) {
-                // Whoever removes abandoned ones may have taken it for one before it had a lock.
+                // Before it has a lock, another lab may take it for an abandoned one.
                 Ok(()) => {
                     if let Ok(Some(lock)) = reap::lock(&folder) {
                         return Ok(Self { folder, _lock: lock });
@@ -106,12 +106,12 @@ impl Quota {
         Err(io::Error::from(io::ErrorKind::AlreadyExists))
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What to put in front of a command so that it runs inside the group.
+    /// Returns the command prefix that runs a command inside the group.
     pub(crate) fn prefix(&self) -> Vec<String> {
         let join = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.folder.display());
         ["sh", "-c", &join, "sh"].map(str::to_owned).to_vec()
@@ -120,8 +120,7 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        // A member that is still ending keeps it busy for a moment; what stays is found by name and
-        // reaped.
+        // It is busy while a process of it is still ending. If it stays, the next lab removes it.
         for _ in 0..PATIENCE {
             match fs::remove_dir(&self.folder) {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -133,12 +132,13 @@ impl Drop for Quota {
     }
 }
 
-/// How often and how long to wait for the last member to end.
+/// Most attempts to remove a group.
 const PATIENCE: u32 = 50;
+/// Pause between two attempts.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// Groups of labs whose maker is gone, each with its lock: nobody else removes one, or makes one of
-/// its name, while that is held.
+/// Returns the groups of labs whose maker is gone, each with its lock. While the lock is taken, no
+/// other process removes the group or makes one of its name.
 pub(crate) fn abandoned() -> Vec<(PathBuf, File)> {
     let Some((root, _)) = mount() else { return Vec::new() };
     let runs = |pid: &str| Path::new("/proc").join(pid).exists();

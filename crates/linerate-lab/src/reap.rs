@@ -1,14 +1,15 @@
 //! Namespaces and control groups whose maker is gone.
 //!
-//! A maker holds a lock (flock(2)) on each namespace and group that it has made, and the kernel
-//! lets go of it when the maker ends, however that is. So a lock tells a living maker from a dead
-//! one in any PID namespace or container, and after any number of PIDs: no PID is compared with
-//! another's. A lab that is to stay without a maker has a mark instead ([`keep`]).
+//! A maker has a lock (flock(2)) on each namespace and group that it has made, and the kernel
+//! releases it however the maker ends. So the lock distinguishes a living maker from a dead one in
+//! any PID namespace or container, even if process ids repeat. A lab that stays without a maker has
+//! a mark instead ([`keep`]).
 //!
-//! Whoever removes a namespace holds its lock until it is gone, and takes the lock for one only if
-//! the name still means what was locked: meanwhile another lab may have made one of the same name.
-//! So a name never changes its meaning between the look and the removal. A maker whose new
-//! namespace was taken for an abandoned one, before it had the lock, makes it again ([`make`]).
+//! A process that removes a namespace keeps its lock until it is gone. A lock counts only if the
+//! name still leads to the locked file, because another lab may have made a namespace of the same
+//! name in the meantime. So a name never changes its meaning between check and removal. Another
+//! process may take a new namespace for an abandoned one before its maker has the lock; then the
+//! maker makes it again ([`make`]).
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -22,10 +23,10 @@ use crate::layout::DEVICE;
 use crate::quota;
 use crate::tool::{LabError, run};
 
-/// Where `ip netns` keeps names.
+/// Folder in which `ip netns` keeps names.
 const NAMES: &str = "/run/netns";
 
-/// Namespaces that linerate made and whose maker is gone.
+/// Lists the namespaces that linerate made and whose maker is gone.
 ///
 /// # Errors
 /// If `ip` is missing.
@@ -35,8 +36,8 @@ pub fn abandoned() -> Result<Vec<String>, LabError> {
     Ok(names.filter(|name| take(name).is_some()).map(str::to_owned).collect())
 }
 
-/// Deletes every abandoned namespace and returns their names. Labs that were left standing on
-/// purpose (`linerate lab up`) are not touched.
+/// Deletes every abandoned namespace and returns their names. Labs that are to stay (`linerate lab
+/// up`) are not touched.
 ///
 /// # Errors
 /// If one cannot be deleted.
@@ -59,8 +60,8 @@ pub fn reap() -> Result<Vec<String>, LabError> {
     Ok(names)
 }
 
-/// Removes the namespace `name` by `delete`, under its lock; `false` if it is not abandoned, or not
-/// any more.
+/// Removes the namespace `name` by `delete`, under its lock. Returns `false` if it is not
+/// abandoned.
 fn remove(name: &str, delete: impl FnOnce(&str) -> Result<(), LabError>) -> Result<bool, LabError> {
     let Some(_until_it_is_gone) = take(name) else { return Ok(false) };
     delete(name).map(|()| true)
@@ -81,14 +82,14 @@ pub(crate) fn remove_group(group: &Path) -> Result<(), LabError> {
     }
 }
 
-/// Whether the last part of a namespace's name is that of an emulated device, which no lab's
-/// description names.
+/// Returns whether the last part of a namespace's name is that of an emulated device. No lab's
+/// description can use such a name.
 #[must_use]
 pub fn is_device(node: &str) -> bool {
     node.starts_with(DEVICE)
 }
 
-/// The namespace `name` stays from now on, though nobody holds it.
+/// Marks the namespace `name` as one that stays without a maker.
 ///
 /// # Errors
 /// If the mark cannot be written.
@@ -97,9 +98,9 @@ fn keep(name: &str) -> io::Result<()> {
     File::create(mark(name)).map(drop)
 }
 
-/// The namespace `name` goes, or is made anew.
+/// Removes the mark of the namespace `name`.
 pub fn forget(name: &str) {
-    // It had none: all the same.
+    // It fails if there was no mark.
     let _gone = fs::remove_file(mark(name));
 }
 
@@ -107,8 +108,7 @@ fn mark(name: &str) -> PathBuf {
     Path::new(STANDING_MARKS).join(name)
 }
 
-/// A namespace that a lab has made. Its lock says that its maker lives. It is removed when this is
-/// dropped.
+/// Namespace that a lab has made, removed on drop. Its lock shows that its maker lives.
 #[derive(Debug)]
 pub(crate) struct Made {
     name: String,
@@ -121,7 +121,7 @@ impl Made {
         &self.name
     }
 
-    /// Has it stay.
+    /// Keeps the namespace when this is dropped.
     ///
     /// # Errors
     /// If it cannot be marked as one that stays.
@@ -135,44 +135,44 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         if !self.keep {
-            // Somebody may have removed it by hand: either way it does not outlive us.
+            // It fails if a person has removed the namespace already.
             let _gone = delete(&self.name);
             forget(&self.name);
         }
     }
 }
 
-/// How often a namespace is made that others take for an abandoned one.
+/// Most attempts to make a namespace that others take for an abandoned one.
 const ATTEMPTS: u32 = 5;
-/// How long somebody may have the lock: whoever looks lets go of it at once, whoever removes it
-/// within this.
+/// Longest wait for the lock. A process that checks releases it at once; one that removes the
+/// namespace takes less than this.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two tries to get it.
+/// Pause between two attempts to get the lock.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Makes the namespace `name` and takes the lock that says that its maker lives.
+/// Makes the namespace `name` and takes its lock.
 ///
 /// # Errors
-/// If it cannot be made, or somebody else has it.
+/// If it cannot be made, or another process has the lock.
 pub(crate) fn make(name: &str) -> Result<Made, LabError> {
     let add = || run("ip", &["netns", "add", name], None).map(drop);
     make_by(name, &Path::new(NAMES).join(name), add)
 }
 
-/// As [`make`], by `add`, at `path`.
+/// Does the work of [`make`] by `add`, at `path`.
 fn make_by(
     name: &str,
     path: &Path,
     mut add: impl FnMut() -> Result<(), LabError>,
 ) -> Result<Made, LabError> {
     let refused = |cause: &str| LabError::Refused {
-        what: format!("hold network namespace {name}"),
+        what: format!("lock network namespace {name}"),
         cause: cause.to_owned(),
         remedy: "",
     };
     for attempt in 1..=ATTEMPTS {
         match add() {
-            // Half made, it may have been removed already.
+            // It failed halfway if the path exists; otherwise another process was faster.
             Err(error) if path.exists() || attempt == ATTEMPTS => return Err(error),
             _ => {}
         }
@@ -187,13 +187,13 @@ fn make_by(
             std::thread::sleep(PAUSE);
         }
     }
-    Err(refused("others have removed it each time"))
+    Err(refused("other processes have removed it each time"))
 }
 
 /// Removes the namespace `name` of an earlier lab whose maker is gone.
 ///
 /// # Errors
-/// If it stands on purpose, or its maker lives.
+/// If it is to stay, or its maker lives.
 pub(crate) fn clear(name: &str) -> Result<(), LabError> {
     let path = Path::new(NAMES).join(name);
     if remove(name, delete)? || !path.exists() {
@@ -203,12 +203,12 @@ pub(crate) fn clear(name: &str) -> Result<(), LabError> {
     Err(LabError::Refused {
         what: format!("make network namespace {name}"),
         cause: "it exists".to_owned(),
-        remedy: " (a lab of this name stands: `linerate lab list`, `linerate lab down NAME`)",
+        remedy: " (a lab of this name is up: `linerate lab list`, `linerate lab down NAME`)",
     })
 }
 
-/// Locks what is at `path` until the file is dropped; `None` if somebody else has, or if it is no
-/// longer there.
+/// Locks the file at `path` until it is dropped. `None` if another process has the lock, or if the
+/// file is no longer there.
 pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
     let file = File::open(path)?;
     match file.try_lock() {
@@ -218,24 +218,25 @@ pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Whether `path` still leads to what was opened as `file`.
+/// Returns whether `path` still leads to `file`.
 fn is_at(file: &File, path: &Path) -> bool {
     let identity = |found: fs::Metadata| (found.dev(), found.ino());
     let there = fs::metadata(path).map(identity);
     there.is_ok_and(|there| file.metadata().is_ok_and(|found| identity(found) == there))
 }
 
-/// The lock of a namespace that is ours, has no living maker, and is not to stay.
+/// Takes the lock of a namespace of linerate that has no living maker and is not to stay.
 fn take(namespace: &str) -> Option<File> {
     let may_be = may_be_abandoned(namespace, |pid| Path::new("/proc").join(pid).exists());
     let path = Path::new(NAMES).join(namespace);
     let lock = if may_be { lock(&path).ok().flatten() } else { None };
-    // The mark is looked for under the lock: a maker marks what it holds.
+    // The mark is checked under the lock, because a maker sets it under the lock.
     lock.filter(|_| !mark(namespace).exists())
 }
 
-/// Whether a name is one that labs have: `lr-PID.START-node` of a process, `lr-up.NAME-node`, or
-/// `lr-PID-node` of earlier versions, which have no locks: those only if no such process is seen.
+/// Returns whether a name is one of a lab: `lr-PID.START-node` of a process, `lr-up.NAME-node`, or
+/// `lr-PID-node` of earlier versions. The last ones have no locks, so they count only if there is
+/// no such process.
 pub(crate) fn may_be_abandoned(name: &str, runs: impl Fn(&str) -> bool) -> bool {
     let Some(instance) = name.strip_prefix("lr-").and_then(|rest| rest.split('-').next()) else {
         return false;
@@ -262,7 +263,7 @@ mod tests {
         }
     }
 
-    /// A folder of this test's own.
+    /// Makes a folder for one test.
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("linerate-{name}-{}", std::process::id()));
         fs::create_dir(&folder).expect("a folder");
@@ -298,7 +299,7 @@ mod tests {
             n_made += 1;
             File::create(&path).expect("made");
             if n_made < 3 {
-                // Somebody else was faster.
+                // Another process removes it first.
                 fs::remove_file(&path).expect("removed");
             }
             Ok(())
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_means_something_else_by_now_is_not_locked() {
+    fn a_name_that_leads_to_another_file_by_now_is_not_locked() {
         let folder = folder("renamed");
         let path = folder.join("lr-1.1-a");
         let opened = File::create(&path).expect("made");

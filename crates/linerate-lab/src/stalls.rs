@@ -1,9 +1,8 @@
-//! When a device stands still: spans of one length, at equal or random distances, in virtual time.
+//! Stalls of a device: spans of one length, at equal or random distances, in virtual time.
 //!
-//! Both directions of a device stand still at the same times: these are drawn from the same seed
-//! and counted from the same start. Random distances are exponential from the end of one stall to
-//! the start of the next, so that stalls never run together and there is one every so often on
-//! average.
+//! Both directions of a device stall at the same times, because both use the same seed and the same
+//! start. Random distances from the end of one stall to the start of the next are exponential, so
+//! that stalls never overlap and their mean distance is exact.
 
 use linerate_model::Nanos;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -12,17 +11,17 @@ use rand_xoshiro::rand_core::SeedableRng;
 use crate::description::Stall;
 use crate::draw::fraction;
 
-/// The stalls of a device, one after the other.
+/// Sequence of a device's stalls.
 #[derive(Clone, Debug)]
 pub(crate) struct Stalls {
     stall: Stall,
-    /// When the first one begins that was not over when last asked.
+    /// Start of the first stall that was not over at the last call.
     begin: Nanos,
     random: Xoshiro256PlusPlus,
 }
 
 impl Stalls {
-    /// Stalls as `stall` says, the first one distance after `start`.
+    /// Creates the sequence of `stall`. The first stall is one distance after `start`.
     pub(crate) fn new(stall: Stall, start: Nanos) -> Self {
         let random = Xoshiro256PlusPlus::seed_from_u64(stall.seed);
         let mut stalls = Self { stall, begin: start, random };
@@ -30,8 +29,8 @@ impl Stalls {
         stalls
     }
 
-    /// The first instant from `now` on at which the device works. `now` must not go back from call
-    /// to call.
+    /// Returns the first instant from `now` on at which the device works. `now` must not go back
+    /// from call to call.
     pub(crate) fn after(&mut self, now: Nanos) -> Nanos {
         while now >= self.begin {
             let end = self.begin + self.stall.length;
@@ -43,7 +42,7 @@ impl Stalls {
         now
     }
 
-    /// From the end of one stall to the start of the next.
+    /// Returns the distance from the end of one stall to the start of the next.
     fn distance(&mut self) -> Nanos {
         let mean = Nanos(self.stall.every.0 - self.stall.length.0);
         if !self.stall.random {
@@ -60,7 +59,7 @@ mod tests {
     const STALL: Stall = Stall { length: Nanos(5), every: Nanos(100), random: false, seed: 1 };
 
     #[test]
-    fn a_device_stands_still_for_its_span_once_a_period() {
+    fn a_device_stalls_for_its_span_once_a_period() {
         let mut stalls = Stalls::new(STALL, Nanos(1000));
         let asked = [1000, 1094, 1095, 1099, 1100, 1101, 1194, 1199, 1350, 1396];
         let works = [1000, 1094, 1100, 1100, 1100, 1101, 1194, 1200, 1350, 1400];

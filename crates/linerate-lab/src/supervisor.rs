@@ -1,15 +1,14 @@
-//! The supervisor of a lab: a process of its own that ends what the lab's maker could not end
-//! itself, because it was killed.
+//! Supervisor of a lab: a separate process that removes the lab if its maker was killed.
 //!
-//! It waits at the end of a pipe whose other end only the maker has: the kernel closes it however
-//! the maker ends. It then lets the programs inside end by themselves for half a second, ends the
-//! rest, and removes namespaces and control groups. It has a process group of its own and heeds no
-//! signal that can be heeded, so that what ends the maker's group or terminal does not end it.
-//! Whose a namespace or group is tells a lock ([`crate::reap`]): it never removes what another lab
-//! has made under the same name since.
+//! It waits at the end of a pipe whose other end only the maker has. The kernel closes that end
+//! however the maker ends. The supervisor then gives the programs inside half a second to end,
+//! kills the rest, and removes namespaces and control groups. It has its own process group and
+//! ignores every signal that can be ignored, so that a signal to the maker's group or terminal does
+//! not end it. A lock shows the owner of a namespace or group ([`crate::reap`]): the supervisor
+//! never removes one that another lab has made under the same name since.
 //!
-//! What it cannot survive: SIGKILL to itself, and the end of the PID namespace that both run in.
-//! Namespaces with private names end with their last process then; a control group stays until the
+//! It does not survive SIGKILL to itself, nor the end of the PID namespace that both run in. Then
+//! namespaces with private names end with their last process, and a control group stays until the
 //! next lab removes it.
 
 use std::io::Write;
@@ -17,10 +16,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::tool::LabError;
 
-/// Reads what it has to remove, a line each, until `done` or the end. A tool that the maker had
-/// started may still make something: it looks for a second at least, and until nothing is left, but
-/// for no more than five. Time is that of the clock, in hundredths of a second: a turn takes longer
-/// on a busy machine.
+/// Reads the objects to remove, a line each, until `done` or the end. A tool that the maker has
+/// started may still create something, so the script goes on for at least a second and until
+/// nothing is left, but at most for five. It reads a clock, in hundredths of a second, because a
+/// turn takes longer on a busy machine.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM PIPE
 names= groups=
@@ -39,7 +38,8 @@ clock() {
   ticks=$((ticks + 5)) now=$ticks
   read -r uptime idle < /proc/uptime && now=${uptime%.*}${uptime#*.}
 }
-# Runs a command under the lock of the file that is its first argument, if that is free and still means what was locked.
+# Runs a command under the lock of its first argument, a file, if the lock is free and the path
+# still leads to the locked file.
 locked() (
   at=$1
   shift
@@ -61,7 +61,8 @@ while :; do
   for group in $groups; do
     [ -d "$group" ] || continue
     left=yes
-    [ $age -lt 50 ] || [ $sees = no ] || locked "$group" sh -c 'kill -9 $(cat "$0/cgroup.procs")' "$group"
+    [ $age -lt 50 ] || [ $sees = no ] ||
+      locked "$group" sh -c 'kill -9 $(cat "$0/cgroup.procs")' "$group"
     locked "$group" rmdir "$group"
   done
   [ $age -lt 100 ] || [ -n "$left" ] || exit 0
@@ -70,7 +71,7 @@ while :; do
 done
 "#;
 
-/// A supervisor; it removes everything that it was told of when this process ends without
+/// Running supervisor. It removes all registered objects if this process ends without
 /// [`Supervisor::dismiss`].
 #[derive(Debug)]
 pub(crate) struct Supervisor {
@@ -95,17 +96,17 @@ impl Supervisor {
         Ok(Self { process, orders })
     }
 
-    /// The network namespace `name` belongs to the lab, or is about to.
+    /// Registers the network namespace `name`, before or after it is made.
     pub(crate) fn namespace(&mut self, name: &str) {
         self.order(&format!("namespace {name}"));
     }
 
-    /// The control group at `path` belongs to the lab.
+    /// Registers the control group at `path`.
     pub(crate) fn group(&mut self, path: &std::path::Path) {
         self.order(&format!("group {}", path.display()));
     }
 
-    /// There is nothing left to remove, or it is to stay.
+    /// Ends the supervisor: everything is removed, or is to stay.
     pub(crate) fn dismiss(&mut self) {
         self.order("done");
         drop(self.orders.take());
@@ -114,8 +115,8 @@ impl Supervisor {
 
     fn order(&mut self, line: &str) {
         if let Some(orders) = &mut self.orders {
-            // Without a supervisor, what is left after SIGKILL is found by the next lab.
-            let _told = writeln!(orders, "{line}");
+            // Without a supervisor, the next lab removes what SIGKILL leaves.
+            let _sent = writeln!(orders, "{line}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The tools that labs are built with, and why one could not be.
+//! Tools that build labs, and the errors of labs.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use linerate_sys::SysError;
 
-/// Why a lab could not be built or used.
+/// Error of building or using a lab.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// A tool is not installed.
@@ -13,9 +13,9 @@ pub enum LabError {
     Tool {
         /// Its name.
         tool: String,
-        /// Debian's package.
+        /// Its Debian package.
         package: &'static str,
-        /// Why it did not start.
+        /// The kernel's answer.
         cause: std::io::Error,
     },
     /// An emulated device could not be started.
@@ -26,14 +26,14 @@ pub enum LabError {
     Refused {
         /// The command and its object.
         what: String,
-        /// What it printed.
+        /// Its error output.
         cause: String,
-        /// What to do, with a leading space and brackets, or nothing.
+        /// Remedy, with a leading space and brackets, or nothing.
         remedy: &'static str,
     },
 }
 
-/// Runs one of the tools; `input` goes to its standard input, a line each.
+/// Runs a tool. `input` goes to its standard input, a line each. Returns its output.
 pub(crate) fn run(
     tool: &str,
     arguments: &[&str],

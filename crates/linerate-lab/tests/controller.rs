@@ -1,5 +1,5 @@
-//! The emulated network controller on the real kernel: what fits its buffer passes, the rest is
-//! dropped and counted, and its control plane tells the same.
+//! Emulated network controller on the real kernel: frames that fit its buffer pass, the rest is
+//! dropped and counted, and its control plane reports the same counts.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -13,13 +13,12 @@ use linerate_sys::udp::set_segment_size;
 
 /// Payload of a full frame: MTU 1500 less IPv4 and UDP headers.
 const PAYLOAD: usize = 1472;
-/// Full frames that 8 KiB takes from a link of 1 Gbit/s or more into 100 Mbit/s (NC-SI reference
-/// 7.2).
+/// Full frames that 8 KiB takes from a link of 1 Gbit/s or more into 100 Mbit/s.
 const FITTING: usize = 5;
 
-/// After so long without a frame no more will come.
+/// Time without a frame after which no further one is expected.
 const QUIET: Duration = Duration::from_millis(500);
-/// A frame that must come has time until then.
+/// Longest wait for an expected frame.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn privileged(test: &str) -> bool {
@@ -30,16 +29,15 @@ fn privileged(test: &str) -> bool {
     root
 }
 
-/// Sends `n` full frames in one call, which the kernel cuts up and hands on back to back; returns
-/// how many arrive.
+/// Sends `n` full frames in one call; the kernel segments them and sends them back to back. Returns
+/// the number that arrives.
 fn burst(near: &UdpSocket, far: &UdpSocket, n: usize) -> usize {
     near.send(&vec![0; n * PAYLOAD]).expect("sent");
     let mut buffer = [0; PAYLOAD];
     std::iter::from_fn(|| far.recv(&mut buffer).ok()).count()
 }
 
-/// The lab `text`, and UDP sockets at console `a` and at the management controller, connected to
-/// each other.
+/// Lab with UDP sockets at console `a` and at the management controller, connected to each other.
 struct Bench {
     lab: Lab,
     instance: String,
@@ -82,7 +80,7 @@ impl Bench {
     }
 }
 
-/// The next control packet from `sideband`; `None` if none comes.
+/// Waits for the next control packet from `sideband`. `None` if none comes.
 fn next_control(sideband: &PacketSocket) -> Option<Vec<u8>> {
     let (deadline, mut buffer) = (Instant::now() + PATIENCE, [0; 2048]);
     while Instant::now() < deadline {
@@ -97,8 +95,8 @@ fn next_control(sideband: &PacketSocket) -> Option<Vec<u8>> {
     None
 }
 
-/// The tag of the next frame of the type for local experiments; `None` if none comes within
-/// `patience`.
+/// Waits for the next frame of the type for local experiments, and returns its tag. `None` if none
+/// comes within `patience`.
 fn tag_seen(sideband: &PacketSocket, patience: Duration) -> Option<[u8; 4]> {
     let (deadline, mut buffer) = (Instant::now() + patience, [0; 2048]);
     while Instant::now() < deadline {
@@ -169,12 +167,12 @@ fn a_channel_passes_frames_once_it_is_set_up_and_notifies_of_its_link() {
             .unwrap_or_else(|| panic!("no answer to {kind:#x}"));
         assert_eq!((answer[17], word(&answer, 16)), (instance, 0), "{kind:#x}");
     };
-    // Disable Channel: nothing comes through; Enable Channel: all does.
+    // After Disable Channel no frame passes, after Enable Channel all do.
     completed(1, 0x04, &[0; 4]);
     assert_eq!(burst(&bench.near, &bench.far, 2), 0);
     completed(2, 0x03, &[]);
     assert_eq!(burst(&bench.near, &bench.far, 2), 2);
-    // Disable Channel Network TX: nothing goes out.
+    // After Disable Channel Network TX no frame leaves.
     completed(3, 0x07, &[]);
     bench.far.send(&[0; 100]).expect("sent");
     let mut buffer = [0; PAYLOAD];

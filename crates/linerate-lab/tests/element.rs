@@ -1,5 +1,5 @@
-//! The emulated device on the real kernel: it forwards what it can, and tells of every frame what
-//! became of it.
+//! Emulated device on the real kernel: it forwards at its capacity, and counts the fate of every
+//! frame.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -13,7 +13,7 @@ use linerate_sys::socket::{Buffer, set_buffer};
 /// Bytes of a numbered datagram.
 const PAYLOAD: usize = 100;
 
-/// What must happen has time until then.
+/// Longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn privileged(test: &str) -> bool {
@@ -24,7 +24,7 @@ fn privileged(test: &str) -> bool {
     root
 }
 
-/// Two hosts with the device `more` between them, and UDP sockets at both, connected to each other.
+/// Two hosts with a device between them, and UDP sockets at both, connected to each other.
 struct Bench {
     lab: Lab,
     near: UdpSocket,
@@ -34,7 +34,8 @@ struct Bench {
 impl Bench {
     fn new(more: &str, suffix: &str) -> Self {
         let (description, problems) = Description::parse(&format!(
-            "[lab]\nname='x'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\nname='dut'\nends=['a','b']\n{more}"
+            "[lab]\nname='x'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\nname='dut'\n\
+                ends=['a','b']\n{more}"
         ));
         assert_eq!(problems, []);
         let instance = format!("{}{suffix}", std::process::id());
@@ -48,18 +49,19 @@ impl Bench {
         let (near, far) = (open("a"), open("b"));
         near.connect(far.local_addr().expect("bound")).expect("connected");
         far.connect(near.local_addr().expect("bound")).expect("connected");
-        // Room for all: what is lost is lost in the device. It is set beyond the system's bound, as
-        // root may.
+        // Room for all datagrams, so that losses happen in the device only. As root, the buffer may
+        // exceed the system's limit.
         assert!(set_buffer(&far, Buffer::Receive, 4 << 20).expect("set") >= 4 << 20);
         far.set_read_timeout(Some(Duration::from_millis(1_000))).expect("set");
-        // The first datagram pays for address resolution; its length is not that of the others.
+        // The first datagram triggers address resolution. It has another length, so that it does
+        // not shift the count of faults.
         near.send(&[0; 40]).expect("sent");
         assert_eq!(far.recv(&mut [0; 64]).expect("arrived"), 40);
         Self { lab, near, far }
     }
 
-    /// Sends `n` datagrams one after the other, each with its number; returns the numbers that
-    /// arrive, in order, and how long sending took.
+    /// Sends `n` numbered datagrams one after the other. Returns the numbers that arrive, in order,
+    /// and the time of sending.
     fn send(&self, n: u32) -> (Vec<u32>, Duration) {
         let arrive = || {
             let mut payload = [0; PAYLOAD];
@@ -80,7 +82,7 @@ impl Bench {
         })
     }
 
-    /// The next datagram to arrive; `None` if none does for a while.
+    /// Waits for the next datagram. `None` if none arrives for a while.
     fn receive(&self, buffer: &mut [u8]) -> Option<()> {
         loop {
             match self.far.recv(buffer) {
@@ -108,8 +110,8 @@ fn a_device_forwards_its_capacity_and_holds_its_buffer_and_tells_of_the_rest() {
     const N: u32 = 2000;
     let bench = Bench::new("packet_rate='5 kpps'\nbuffer_frames=50\n", "q");
     let (arrived, taken) = bench.send(N);
-    // The buffer, what was forwarded while it was being filled, and the one that was being
-    // forwarded as it began.
+    // The content of the buffer, the frames forwarded while it was filled, and the one that was
+    // being forwarded at the start.
     let most = 50.0 + taken.as_secs_f64() * 5000.0 + 1.0;
     let n_arrived = arrived.len() as u64;
     assert!(
@@ -117,7 +119,7 @@ fn a_device_forwards_its_capacity_and_holds_its_buffer_and_tells_of_the_rest() {
         "{n_arrived} of {N} arrived, at most {most:.1} can"
     );
     assert!(arrived.windows(2).all(|pair| pair[0] < pair[1]), "they keep their order");
-    // One more than was counted here paid for address resolution.
+    // One more datagram triggered address resolution.
     assert_eq!(bench.datagrams(Fate::Received), u64::from(N) + 1);
     assert_eq!(bench.datagrams(Fate::Forwarded), n_arrived + 1);
     assert_eq!(bench.counted().dropped(Class::Datagram), u64::from(N) - n_arrived);
@@ -125,24 +127,24 @@ fn a_device_forwards_its_capacity_and_holds_its_buffer_and_tells_of_the_rest() {
 }
 
 #[test]
-fn each_fault_does_exactly_what_was_asked_for() {
+fn each_fault_affects_exactly_the_given_datagrams() {
     if !privileged("each_fault_does_exactly_what_was_asked_for") {
         return;
     }
     const N: u32 = 1000;
     let bench = Bench::new(
-        "faults={drop_one_in=100,duplicate_one_in=40,reorder_one_in=30,reorder_by=2,reflect_one_in=25}\n",
+        "faults={drop_one_in=100,duplicate_one_in=40,reorder_one_in=30,reorder_by=2,\
+            reflect_one_in=25}\n",
         "f",
     );
     let (arrived, _) = bench.send(N);
     let mut unique = arrived.clone();
     unique.sort_unstable();
     unique.dedup();
-    // Ten are dropped, and of the 25 that are doubled those whose number both divide: 200, 400,
-    // 600, 800, 1000.
+    // Ten are dropped. Five of the 25 duplicates are among them: 200, 400, 600, 800, 1000.
     assert_eq!((unique.len(), arrived.len()), (990, 990 + 20));
     let descents = arrived.windows(2).filter(|pair| pair[0] > pair[1]).count();
-    // 33 are overtaken, but the three of them that are dropped: 300, 600, 900.
+    // 33 are overtaken, without the three of them that are dropped: 300, 600, 900.
     assert_eq!((descents, bench.datagrams(Fate::Overtaken)), (30, 30));
     assert_eq!((bench.datagrams(Fate::DroppedByOrder), bench.datagrams(Fate::Reflected)), (10, 40));
     assert_eq!(bench.lab.emulation_losses(), 0);
@@ -154,7 +156,7 @@ fn nothing_passes_while_a_device_stands_still_and_all_of_it_afterwards() {
         return;
     }
     let bench = Bench::new("stall={length='40 ms',every='200 ms'}\n", "s");
-    // A datagram that comes as it begins waits for nearly all of it.
+    // A datagram that arrives at its beginning waits for nearly all of the stall.
     let (mut longest, start, mut buffer) = (Duration::ZERO, Instant::now(), [0; 128]);
     while longest < Duration::from_millis(25) {
         assert!(start.elapsed() < PATIENCE, "nothing was held up: {longest:?}");
@@ -183,7 +185,7 @@ fn cut_through_saves_one_serialisation_each_way() {
     };
     // 1208 bytes and 42 of headers, 24 more on the wire, at 1 Mbit/s: 10.19 ms.
     let serialisation = 10.192;
-    // The least of many: whatever else runs only adds to it.
+    // The shortest of many: other programs only add to it.
     let (mut least, began) = ([f64::INFINITY; 2], Instant::now());
     while (least[0] - least[1] - serialisation).abs() >= 0.5 || least[1].is_infinite() {
         assert!(began.elapsed() < PATIENCE, "{least:?} ms, {serialisation} ms is one frame");
@@ -191,7 +193,7 @@ fn cut_through_saves_one_serialisation_each_way() {
             *least = least.min(one(bench));
         }
     }
-    // Storing takes the time of the frame at each port, cutting through at one of them.
+    // Store-and-forward takes the time of the frame at both ports, cut-through at one of them.
     assert!(
         least[0] >= 2.0 * serialisation * 0.99 && least[1] >= serialisation * 0.99,
         "{least:?}"

@@ -86,12 +86,12 @@ fn every_shipped_lab_stands_and_its_endpoints_reach_each_other() {
     }
 }
 
-/// A lab with everything that is seen from outside: namespaces, one of them an emulated device's,
-/// and a control group where the host has any.
+/// Lab with everything that is visible from outside: namespaces, one of them of an emulated device,
+/// and a control group if the host has any.
 const EVERYTHING: &str = "[lab]\nname='k'\n[[host]]\nname='a'\ncpu='50 \
     %'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\ndelay='1 ms'\n";
 
-/// The test `name` runs itself as the victim: it builds a lab and waits to be killed.
+/// Runs the test `name` as the victim: it builds a lab and waits to be killed.
 fn victim(name: &str) -> Option<std::process::Child> {
     if std::env::var_os("LINERATE_LAB_VICTIM").is_some() {
         let without = EVERYTHING.replace("cpu='50 %'\n", "");
@@ -119,7 +119,7 @@ fn victim(name: &str) -> Option<std::process::Child> {
     Some(victim)
 }
 
-/// Names that begin as those of the labs of `process` do.
+/// Returns the names that begin like those of the labs of `process`.
 fn names_of(process: u32) -> usize {
     let list = Command::new("ip").args(["netns", "list"]).output().expect("ip runs");
     String::from_utf8_lossy(&list.stdout)
@@ -164,7 +164,7 @@ fn nothing_outlives_a_lab_whose_maker_is_killed() {
     for name in ["KILL", "HUP", "QUIT"] {
         let Some(mut victim) = victim(NAME) else { return };
         let pid = victim.id();
-        // Two hosts, and what carries the frames of the delayed link.
+        // Two hosts, and the emulated device of the delayed link.
         assert_eq!(names_of(pid), 3);
         assert!(
             !linerate_lab::abandoned()
@@ -178,8 +178,8 @@ fn nothing_outlives_a_lab_whose_maker_is_killed() {
     }
 }
 
-/// As when a PID namespace ends: nobody is left to tidy up, and only the lock tells that the lab is
-/// nobody's.
+/// Like the end of a PID namespace: no supervisor is left, and only the lock shows that the lab has
+/// no owner.
 #[test]
 fn what_a_killed_supervisor_left_is_reaped() {
     const NAME: &str = "what_a_killed_supervisor_left_is_reaped";
@@ -217,7 +217,8 @@ fn a_delayed_link_holds_every_frame_for_its_time() {
     if !privileged("a_delayed_link_holds_every_frame_for_its_time") {
         return;
     }
-    let text = "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\ndelay='20 ms'\n";
+    let text = "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\n\
+        ends=['a','b']\ndelay='20 ms'\n";
     let instance = format!("{}d", std::process::id());
     let lab = Lab::build(&describe(text), &instance).expect("built");
     let [a, b] = &lab.testbed().endpoints[..] else { panic!("two endpoints") };
@@ -231,7 +232,7 @@ fn a_delayed_link_holds_every_frame_for_its_time() {
     far.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
     let target = far.local_addr().expect("bound");
     let mut byte = [0; 1];
-    // The first datagram pays for address resolution, which crosses the wire too.
+    // The first datagram triggers address resolution, which crosses the wire too.
     near.send_to(&[0], target).expect("sent");
     far.recv(&mut byte).expect("arrived");
     let start = Instant::now();
@@ -273,8 +274,8 @@ fn a_host_has_its_settings_and_its_share_of_a_cpu() {
     assert_eq!(run(&["sysctl", "-n", "net.ipv4.tcp_sack"]).trim(), "0");
     let routes = run(&["ip", "route"]) + &run(&["ip", "-6", "route"]);
     assert_eq!(routes.matches("rto_min lock 300ms").count(), 2, "{routes}");
-    // What busy work gets of a CPU in half a second: a quarter, and a little for what was started
-    // before it was counted.
+    // CPU time of a busy loop in half a second: a quarter, and a little for the start before the
+    // group was counted.
     let spin =
         "end=$(($(date +%s%N) + 500000000)); while [ $(date +%s%N) -lt $end ]; do :; done; times";
     let start = Instant::now();
@@ -285,7 +286,7 @@ fn a_host_has_its_settings_and_its_share_of_a_cpu() {
     };
     let used: f64 = times.lines().rev().take(2).flat_map(str::split_whitespace).map(seconds).sum();
     let share = used / start.elapsed().as_secs_f64();
-    // On a busy machine it gets less.
+    // It gets less on a busy machine.
     assert!(share > 0.0 && share < 0.35, "{share} of a CPU: {times}");
     drop(lab);
     assert_eq!(namespaces_of(&instance), 0);

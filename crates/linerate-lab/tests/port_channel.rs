@@ -1,4 +1,4 @@
-//! A port channel on the real kernel: every flow goes on the link its hash says, and on no other.
+//! Port channel on the real kernel: every flow uses the link of its hash, and no other.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -31,7 +31,7 @@ fn describe(family: Family, hash: &str) -> Description {
     Description { family, ..description.expect("no problem") }
 }
 
-/// Packets each of `instances` has let through, as tc(8) prints them.
+/// Returns the packets that each of `instances` has passed, as tc(8) prints them.
 fn passed(namespace: &str, device: &str, instances: &[String]) -> BTreeMap<String, u64> {
     let output =
         Command::new("tc").args(["-n", namespace, "-s", "qdisc", "show", "dev", device]).output();
@@ -82,7 +82,7 @@ fn every_flow_goes_on_the_link_its_hash_says() {
         let target = receiver.local_addr().expect("bound");
         let namespace = format!("lr-{instance}-a");
         let device = near.device.as_deref().expect("an interface");
-        // The first datagram pays for address resolution, which is hashed too.
+        // The first datagram triggers address resolution, which is hashed too.
         open("a", from).send_to(&[0; 100], target).expect("sent");
         receiver.recv_from(&mut [0; 100]).expect("arrived");
         let before = passed(&namespace, device, &members);
@@ -104,8 +104,8 @@ fn every_flow_goes_on_the_link_its_hash_says() {
 }
 
 #[test]
-fn what_has_no_ports_goes_by_its_addresses() {
-    // Fragments after the first have none, and all of a datagram must go one way.
+fn packets_without_ports_are_hashed_by_their_addresses() {
+    // Fragments after the first have no ports, and all fragments of a datagram must use one link.
     if !privileged() {
         return;
     }

@@ -1,9 +1,9 @@
-//! One channel of a controller: its state, and what each command does to it (DSP0222 clause 8).
+//! Channel of a controller: its state, and the effect of each command (DSP0222 clause 8).
 //!
-//! A channel wakes in Initial State, where it knows only Clear Initial State. Enable Channel lets
-//! frames through to the management controller, Enable Channel Network TX lets them out. Pure:
-//! commands in, answers out. What it does not do: set a link (a driver of the host owns it), pause
-//! frames, OEM commands: it says that it does not support them.
+//! A channel starts in Initial State, where it accepts only Clear Initial State. Enable Channel
+//! lets frames pass to the management controller, Enable Channel Network TX lets them out. Pure:
+//! commands in, answers out. Not supported, and answered so: setting a link (a driver of the host
+//! owns it), pause frames, OEM commands.
 
 use linerate_model::{BitRate, Bytes};
 
@@ -45,7 +45,7 @@ const GET_MANAGEMENT_ADDRESS: u8 = 0x58;
 pub(super) const LINK_STATUS_CHANGE: u8 = 0;
 pub(super) const CONFIGURATION_REQUIRED: u8 = 1;
 pub(super) const HOST_DRIVER_CHANGE: u8 = 2;
-/// The three of them.
+/// All three kinds.
 const NOTIFICATION_KINDS: u32 = 0b111;
 
 /// Response and reason codes together, as the four bytes at the start of every answer.
@@ -72,30 +72,30 @@ const FIRMWARE_VERSION: [u8; 4] = [0, 1, 0, 0];
 /// Device, vendor and subsystem on PCI, and IANA number of the maker: not applicable.
 const NO_IDENTITY: [u8; 12] = [0xff; 12];
 
-/// What a channel has but does not change.
+/// Constant properties of a channel.
 #[derive(Clone, Debug)]
 pub(super) struct Equipment {
     /// Rate of the port on the network.
     pub(super) rate: BitRate,
-    /// What Get Capabilities tells of its buffer.
+    /// Size of its buffer in Get Capabilities.
     pub(super) reported_buffer: Bytes,
     /// Channels of its package.
     pub(super) n_channels: u8,
-    /// The address set aside for the management controller.
+    /// Address reserved for the management controller.
     pub(super) management: [u8; 6],
-    /// Whether statistics come as old firmware has them.
+    /// True if statistics have the format of old firmware.
     pub(super) legacy: bool,
 }
 
-/// A channel.
+/// Channel of a package.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Channel {
-    /// Whether Clear Initial State has come.
+    /// True after Clear Initial State.
     pub(super) initialised: bool,
     pub(super) enabled: bool,
     pub(super) network_tx: bool,
     pub(super) filters: Filters,
-    /// Bits of the notifications that are enabled, and whom they are for.
+    /// Bits of the enabled notifications, and their destination.
     notifications: u32,
     pub(super) management: u8,
     link_settings: u32,
@@ -105,7 +105,7 @@ pub(super) struct Channel {
     pub(super) pass_through: PassThroughStatistics,
 }
 
-/// What an answer says: codes, and what follows them.
+/// Content of an answer: codes, and the payload after them.
 pub(super) struct Said {
     pub(super) codes: u32,
     pub(super) content: Vec<u8>,
@@ -123,7 +123,7 @@ impl From<Vec<u8>> for Said {
     }
 }
 
-/// Payload bytes a command of `kind` must have at least; `None` for what no channel knows.
+/// Returns the fewest payload bytes of a command of `kind`. `None` for an unknown command.
 fn least_payload(kind: u8) -> Option<usize> {
     match kind {
         DISABLE_CHANNEL
@@ -151,19 +151,19 @@ fn word(payload: &[u8], at: usize) -> u32 {
 }
 
 impl Channel {
-    /// A channel whose port has a link, or none.
+    /// Creates a channel whose port has a link or none.
     pub(super) fn new(link_up: bool) -> Self {
         Self { link_up, driver_running: true, ..Self::default() }
     }
 
-    /// As a management controller leaves it after setting it up for `address`: enabled both ways,
-    /// all broadcasts and multicasts pass.
+    /// Configures it as a management controller would for `address`: enabled both ways, and all
+    /// broadcasts and multicasts pass.
     pub(super) fn configure(&mut self, address: [u8; 6]) {
         (self.initialised, self.enabled, self.network_tx) = (true, true, true);
         self.filters.addresses[0] = (address, true);
     }
 
-    /// Goes back to Initial State. Counters and link stay.
+    /// Returns to Initial State. Counters and link stay.
     pub(super) fn reset(&mut self) {
         let (port, pass_through) =
             (std::mem::take(&mut self.port), std::mem::take(&mut self.pass_through));
@@ -175,12 +175,12 @@ impl Channel {
         };
     }
 
-    /// Whether a notification of `kind` is to be sent.
+    /// Returns whether notifications of `kind` are enabled.
     pub(super) fn wants(&self, kind: u8) -> bool {
         self.initialised && self.enabled && self.notifications & 1 << kind != 0
     }
 
-    /// Carries out `command`; `control` are the counters of the whole controller.
+    /// Carries out `command`. `control` are the counters of the whole controller.
     pub(super) fn execute(
         &mut self,
         command: &Command<'_>,
@@ -209,7 +209,7 @@ impl Channel {
         }
     }
 
-    /// Carries out a command whose answer has codes only. The payload has been found long enough.
+    /// Carries out a command whose answer has codes only. The payload is long enough.
     fn change(&mut self, kind: u8, payload: &[u8]) -> u32 {
         match kind {
             CLEAR_INITIAL_STATE => self.initialised = true,
@@ -312,7 +312,7 @@ impl Channel {
 }
 
 fn capabilities(equipment: &Equipment) -> Vec<u8> {
-    // Whatever does not fit says, in all-ones, that nothing is known.
+    // All-ones mean "unknown", for sizes that do not fit.
     let buffer = u32::try_from(equipment.reported_buffer.0).unwrap_or(u32::MAX);
     let words = [CAPABILITY_FLAGS, BROADCAST_KINDS, MULTICAST_KINDS, buffer, NOTIFICATION_KINDS];
     let mut content: Vec<u8> = words.into_iter().flat_map(u32::to_be_bytes).collect();
@@ -321,7 +321,7 @@ fn capabilities(equipment: &Equipment) -> Vec<u8> {
     content
 }
 
-/// The speed field of a link status, full duplex; zero for rates it has no number for.
+/// Returns the speed field of a link status, full duplex. Zero for rates without a number.
 fn speed(rate: BitRate) -> u32 {
     const SPEEDS: [(f64, u32); 9] = [
         (10e6, 2),
@@ -382,7 +382,7 @@ mod tests {
         assert!(channel.enabled && channel.network_tx && channel.filters.is_own(ADDRESS));
     }
 
-    /// The bytes of NC-SI reference 5.4 for a channel with 8 KiB, with what this one has.
+    /// Known bytes of a channel with 8 KiB, with the properties of this one.
     #[test]
     fn capabilities_tell_the_buffer() {
         let mut channel = Channel::new(true);

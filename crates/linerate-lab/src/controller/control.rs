@@ -1,11 +1,11 @@
-//! The controller's control plane: packages and their channels, what each command is answered, and
-//! which frames the channels let pass (DSP0222 clauses 6 to 8).
+//! Control plane of the controller: packages and their channels, the answer to each command, and
+//! the frames that the channels let pass (DSP0222 clauses 6 to 8).
 //!
 //! Pure: frames and times in, frames and times out. The first channel of the first package has the
 //! port on the network; other channels have a port without a cable, so their link is down. A
-//! command that comes again with its instance number is a retry and gets the answer of before.
-//! Faults to order stand between an answer and its way out. What it does not do: arbitration in
-//! hardware, answers that are announced as delayed, OEM and PLDM commands.
+//! command with the instance number of the one before is a retry and gets the same answer. Faults
+//! on purpose affect answers before they are sent. Not supported: arbitration in hardware, delayed
+//! responses, OEM and PLDM commands.
 
 use std::num::NonZeroU32;
 
@@ -23,52 +23,52 @@ use crate::description::{Controller, ControllerFaults};
 
 const GET_PACKAGE_STATUS: u8 = 0x1b;
 const GET_PACKAGE_UUID: u8 = 0x52;
-/// RFC 4122, version 4: of all emulated packages.
+/// UUID of all emulated packages (RFC 4122, version 4).
 const UUID: [u8; 16] = [
     0x6c, 0x69, 0x6e, 0x65, 0x72, 0x61, 0x44, 0x65, 0x80, 0x6e, 0x63, 0x73, 0x69, 0x00, 0x00, 0x01,
 ];
-/// Length of the answers cut off on purpose: the Ethernet and NC-SI headers and half of the codes.
+/// Length of truncated answers: the Ethernet and NC-SI headers and half of the codes.
 const CUT_OFF: usize = 32;
 /// Largest frame on the wire beside the IP packet: header and one VLAN tag, without FCS (IEEE 802.3
 /// clause 3.2.7).
 const FRAME_OVERHEAD: usize = 18;
 
-/// Something that happens to a controller and that it may notify the management controller of.
+/// Event of a controller, of which it may notify the management controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The port's link comes up.
     LinkUp,
-    /// The port's link goes down: nothing passes.
+    /// The port's link goes down: no frame passes.
     LinkDown,
     /// The host's driver starts.
     DriverStarted,
-    /// The host's driver stops: from now on the link may be set.
+    /// The host's driver stops: from now on Set Link is allowed.
     DriverStopped,
-    /// The controller wants to be configured again.
+    /// The controller needs a new configuration.
     ConfigurationRequired,
 }
 
-/// Whether a frame found room in the buffer before the network.
+/// Result of queueing a frame for the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     Found,
     None,
 }
 
-/// A control packet on its way out, and when it is ready to leave.
+/// Control packet that will be sent, and the time at which it is ready.
 pub(super) type Leaving = (Nanos, Vec<u8>);
 
 #[derive(Debug)]
 struct Package {
     selected: bool,
     channels: Vec<Channel>,
-    /// Type, channel and instance of the command answered last, and the answer's payload.
+    /// Type, channel and instance of the last answered command, and the answer's payload.
     last: Option<((u8, u8, u8), Vec<u8>)>,
     /// Notifications that wait for the package to be selected.
     waiting: Vec<Vec<u8>>,
 }
 
-/// The control plane of one controller.
+/// Control plane of one controller.
 #[derive(Debug)]
 pub(super) struct Control {
     packages: Vec<Package>,
@@ -81,7 +81,7 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// The controller that `description` describes; `management` is the address of the management
+    /// Creates the control plane of `description`. `management` is the address of the management
     /// controller.
     pub(super) fn new(description: &Controller, management: [u8; 6]) -> Self {
         let package = |package: u8| Package {
@@ -114,7 +114,7 @@ impl Control {
         }
     }
 
-    /// Takes the control packet `frame`, arrived whole at `now`; returns what leaves because of it.
+    /// Handles the control packet `frame`, which arrived at `now`. Returns the packets that follow.
     pub(super) fn handle(&mut self, frame: &[u8], now: Nanos) -> Vec<Leaving> {
         self.statistics.received += 1;
         if self.faults.silent || now < self.deaf_until {
@@ -151,10 +151,10 @@ impl Control {
         leaving
     }
 
-    /// Carries out a command to one of our packages; `None` where even an answer would be wrong.
+    /// Carries out a command to one of its packages. `None` if there must be no answer.
     fn execute(&mut self, command: &Command<'_>, now: Nanos) -> Option<Said> {
         let package = &mut self.packages[usize::from(command.package)];
-        // Any command but Deselect selects the package it is for.
+        // Any command but Deselect selects its package.
         package.selected = (command.kind, command.channel) != (DESELECT_PACKAGE, PACKAGE_ITSELF);
         if command.channel == PACKAGE_ITSELF {
             return Some(package_command(command));
@@ -178,7 +178,7 @@ impl Control {
         Some(said)
     }
 
-    /// Whether the address to be set is enabled at another channel that may send.
+    /// Returns whether the address in the command is enabled at another channel that may send.
     fn address_is_taken(&self, command: &Command<'_>) -> bool {
         let Some(address) =
             command.payload.get(..6).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok())
@@ -197,7 +197,7 @@ impl Control {
             })
     }
 
-    /// The payload of an answer, with the faults of statistics that were ordered.
+    /// Returns the payload of an answer, with the faults of statistics.
     fn compose(&mut self, command: &Command<'_>, said: &Said) -> Vec<u8> {
         self.statistics.unknown += u64::from(said.codes == UNKNOWN_COMMAND);
         let mut payload = [&said.codes.to_be_bytes()[..], &said.content].concat();
@@ -226,7 +226,7 @@ impl Control {
         &mut self.packages[usize::from(command.package)].channels[usize::from(command.channel)]
     }
 
-    /// The answer's frames, with the faults of answers that were ordered.
+    /// Returns the frames of an answer, with the faults of answers.
     fn send_answer(&mut self, command: &Command<'_>, payload: &[u8], now: Nanos) -> Vec<Leaving> {
         self.n_answers += 1;
         let (n_answers, faults) = (self.n_answers, &self.faults);
@@ -238,7 +238,7 @@ impl Control {
         }
         let mut command = *command;
         if due(faults.mistake_reply_one_in) {
-            // Another number than the command's, and never that of notifications.
+            // Not the command's number, and not that of notifications.
             command.instance = command.instance % u8::MAX + 1;
         }
         let mut frame = letter::answer(&command, payload, faults.checksum);
@@ -250,7 +250,7 @@ impl Control {
         vec![(now + faults.reply_delay, frame); n_copies]
     }
 
-    /// Has `event` happen at `now`; returns the notifications that leave.
+    /// Handles `event` at `now`. Returns the notifications that follow.
     pub(super) fn happen(&mut self, event: Event, now: Nanos) -> Vec<Leaving> {
         let port = &mut self.packages[0].channels[0];
         match event {
@@ -278,7 +278,7 @@ impl Control {
         self.release_notifications(0, now)
     }
 
-    /// Notifications of a package that is selected may leave.
+    /// Returns the waiting notifications of selected packages.
     fn release_notifications(&mut self, package: u8, now: Nanos) -> Vec<Leaving> {
         let package = &mut self.packages[usize::from(package)];
         if !package.selected {
@@ -290,8 +290,8 @@ impl Control {
         leaving
     }
 
-    /// Takes note of a frame from the network; returns whether it is for the management controller
-    /// and may pass.
+    /// Counts a frame from the network. Returns whether it is for the management controller and may
+    /// pass.
     pub(super) fn receive(&mut self, frame: &[u8]) -> bool {
         let selected = self.packages[0].selected;
         let channel = &mut self.packages[0].channels[0];
@@ -316,14 +316,13 @@ impl Control {
         true
     }
 
-    /// Takes note that a frame found no room on its way to the management controller.
+    /// Counts a frame to the management controller that was dropped because the buffer was full.
     pub(super) fn drop_received(&mut self) {
         self.packages[0].channels[0].pass_through.received.dropped += 1;
     }
 
-    /// Takes note of a frame from the management controller; returns whether it may pass to the
-    /// network. It belongs to the channel with its sender's address, and to nobody if there is
-    /// none.
+    /// Counts a frame from the management controller. Returns whether it may pass to the network.
+    /// It belongs to the channel with its sender's address, if there is one.
     pub(super) fn send(&mut self, frame: &[u8]) -> bool {
         let Some(sender) = frame.get(6..12).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok())
         else {
@@ -351,8 +350,8 @@ impl Control {
         true
     }
 
-    /// Takes note that a frame leaves over the port on the network, or found no room on its way
-    /// there.
+    /// Counts a frame that leaves by the network port, or that was dropped because the buffer was
+    /// full.
     pub(super) fn sent(&mut self, frame: &[u8], room: Room) {
         let channel = &mut self.packages[0].channels[0];
         match room {
@@ -368,7 +367,7 @@ fn refuse(counters: &mut WayStatistics) {
 }
 
 fn package_command(command: &Command<'_>) -> Said {
-    /// Payload of Select Package.
+    /// Returns the payload of Select Package.
     const FEATURES_LENGTH: usize = 4;
     match command.kind {
         SELECT_PACKAGE if command.payload.len() < FEATURES_LENGTH => INVALID_LENGTH.into(),
@@ -398,7 +397,7 @@ mod tests {
         Control::new(&lab.expect("no problem").controllers[0], MANAGEMENT)
     }
 
-    /// Codes of the answer to a command; `None` if there is none.
+    /// Returns the codes of the answer to a command, if there is one.
     fn codes(
         control: &mut Control,
         instance: u8,
@@ -421,7 +420,7 @@ mod tests {
         frame
     }
 
-    /// What a Linux management controller sends (NC-SI reference 2).
+    /// The commands of a Linux management controller.
     #[test]
     fn a_controller_in_initial_state_is_set_up_step_by_step() {
         let mut control = control("configured=false\nchannels=2\n");
@@ -632,7 +631,12 @@ mod tests {
             codes(&mut control, 2, DESELECT_PACKAGE, (0, PACKAGE_ITSELF), &[]),
             Some(COMPLETED)
         );
-        assert_eq!(control.happen(Event::DriverStarted, NOW), [], "the package may not speak");
+        assert_eq!(
+            control.happen(Event::DriverStarted, NOW),
+            [],
+            "a deselected package sends \
+            nothing"
+        );
         let leaving =
             control.handle(&letter::command(3, SELECT_PACKAGE, (0, PACKAGE_ITSELF), &[0; 4]), NOW);
         assert_eq!(leaving.iter().map(|(_, frame)| frame[18]).collect::<Vec<_>>(), [0x81, 0xff]);

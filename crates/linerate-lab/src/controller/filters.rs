@@ -1,10 +1,9 @@
-//! What a channel lets pass to the management controller: filters of layer 2 (DSP0222, commands
-//! 0B-13).
+//! Filters of a channel at layer 2: they select the frames for the management controller (DSP0222,
+//! commands 0B-13).
 //!
-//! A frame passes if its VLAN tag is wanted and so is its destination: an enabled address, a
-//! broadcast or a multicast, of the kinds chosen where these are filtered. Frames are whole
-//! Ethernet frames without FCS. What it does not see: tags inside tags, IPv6 extension headers,
-//! fragments.
+//! A frame passes if both its VLAN tag and its destination are enabled. A destination is an enabled
+//! address, or a broadcast or multicast of an enabled kind. Frames are whole Ethernet frames
+//! without FCS. Not seen: tags inside tags, IPv6 extension headers, fragments.
 
 /// Address filters for single stations, numbered from 1, and for groups, numbered after them.
 pub(super) const N_UNICAST: usize = 2;
@@ -12,7 +11,7 @@ pub(super) const N_MULTICAST: usize = 2;
 const N_ADDRESSES: usize = N_UNICAST + N_MULTICAST;
 /// VLAN filters, numbered from 1.
 pub(super) const N_VLANS: usize = 8;
-/// Kinds of broadcast and of multicast that can be told apart, as bits of the commands' settings.
+/// Known kinds of broadcast and multicast, as bits of the commands' settings.
 pub(super) const BROADCAST_KINDS: u32 = 0xf;
 pub(super) const MULTICAST_KINDS: u32 = 0x3f;
 
@@ -28,22 +27,22 @@ const PROTOCOL_ICMPV6: u8 = 58;
 const BROADCAST: [u8; 6] = [0xff; 6];
 const GROUP: u8 = 1;
 
-/// Which frames pass by their VLAN tag.
+/// VLAN mode: the frames that pass by their tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum VlanMode {
-    /// Only those without a tag.
+    /// Frames without a tag.
     #[default]
     Untagged,
-    /// Only those whose tag is wanted.
+    /// Frames with an enabled tag.
     Wanted,
-    /// Those without, and those whose tag is wanted.
+    /// Frames without a tag, and those with an enabled tag.
     WantedAndUntagged,
-    /// All.
+    /// All frames.
     Any,
 }
 
 impl VlanMode {
-    /// The mode that Enable VLAN means by `number`.
+    /// Returns the mode with this `number` in Enable VLAN.
     pub(super) fn numbered(number: u8) -> Option<Self> {
         match number {
             1 => Some(Self::Wanted),
@@ -53,7 +52,7 @@ impl VlanMode {
         }
     }
 
-    /// Its number in Get Parameters.
+    /// Returns its number in Get Parameters.
     pub(super) fn number(self) -> u8 {
         match self {
             Self::Untagged => 0,
@@ -64,21 +63,21 @@ impl VlanMode {
     }
 }
 
-/// The filters of one channel.
+/// Filters of one channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Filters {
-    /// Addresses and whether each is enabled.
+    /// Addresses, and true for each that is enabled.
     pub(super) addresses: [([u8; 6], bool); N_ADDRESSES],
-    /// VLAN tags and whether each is enabled.
+    /// VLAN tags, and true for each that is enabled.
     pub(super) vlans: [(u16, bool); N_VLANS],
     pub(super) vlan_mode: VlanMode,
-    /// Kinds of broadcast that pass; all if absent.
+    /// Kinds of broadcast that pass. `None`: all.
     pub(super) broadcast: Option<u32>,
-    /// Kinds of multicast that pass; all if absent.
+    /// Kinds of multicast that pass. `None`: all.
     pub(super) multicast: Option<u32>,
 }
 
-/// Flags of enabled filters, the first in bit 0.
+/// Returns the flags of enabled filters, the first in bit 0.
 pub(super) fn enabled(filters: impl Iterator<Item = bool>) -> u16 {
     filters
         .enumerate()
@@ -87,13 +86,13 @@ pub(super) fn enabled(filters: impl Iterator<Item = bool>) -> u16 {
 }
 
 impl Filters {
-    /// Whether `frame` passes.
+    /// Returns whether `frame` passes.
     pub(super) fn admit(&self, frame: &[u8]) -> bool {
         let Some(parts) = Parts::of(frame) else { return false };
         self.wants_tag(parts.tag) && self.wants_destination(&parts)
     }
 
-    /// Whether the station `address` is one of those enabled.
+    /// Returns whether the station `address` is enabled.
     pub(super) fn is_own(&self, address: [u8; 6]) -> bool {
         self.addresses[..N_UNICAST].contains(&(address, true))
     }
@@ -122,7 +121,7 @@ impl Filters {
     }
 }
 
-/// What filters look at.
+/// Fields of a frame that filters use.
 struct Parts<'a> {
     destination: [u8; 6],
     tag: Option<u16>,
@@ -141,7 +140,7 @@ impl<'a> Parts<'a> {
         Some(Self { destination, tag, kind: kind_at(at)?, packet: frame.get(at + 2..)? })
     }
 
-    /// The protocol an IP packet carries, and that packet's content.
+    /// Returns the protocol in an IP packet, and the packet's content.
     fn content(&self) -> Option<(u8, &'a [u8])> {
         match self.kind {
             TYPE_IPV4 => {
@@ -160,8 +159,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The bit of Enable Broadcast Filter that lets it pass: ARP, DHCP to clients, to servers,
-    /// NetBIOS.
+    /// Returns the bit of Enable Broadcast Filter that lets it pass: ARP, DHCP to clients, to
+    /// servers, NetBIOS.
     fn broadcast_kind(&self) -> u32 {
         match (self.kind, self.udp_destination()) {
             (TYPE_ARP, _) => 1 << 0,
@@ -172,7 +171,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The bit of Enable Global Multicast Filter that lets it pass: neighbour and router
+    /// Returns the bit of Enable Global Multicast Filter that lets it pass: neighbour and router
     /// advertisement, DHCPv6 to servers, to clients, MLD, neighbour solicitation.
     fn multicast_kind(&self) -> u32 {
         if self.kind != TYPE_IPV6 {

@@ -2,14 +2,14 @@
 //! checksum (DSP0222).
 //!
 //! Numbers are big-endian; offsets count from the first byte of the Ethernet frame. The codec is
-//! the controller's own on purpose: a client that is tested against its own codec would only agree
-//! with itself. What it does not see: VLAN tags (control packets have none) and packets over MCTP.
+//! separate from that of the client on purpose: a test of a client against its own codec would
+//! prove nothing. Not seen: VLAN tags (control packets have none) and packets over MCTP.
 
 use crate::description::Checksum;
 
 /// EtherType of NC-SI control packets.
 const ETHERTYPE: [u8; 2] = [0x88, 0xf8];
-/// Control packets go from everybody to everybody.
+/// Address of control packets, both source and destination: broadcast.
 const BROADCAST: [u8; 6] = [0xff; 6];
 const ETHERTYPE_AT: usize = 12;
 const HEADER_AT: usize = 14;
@@ -18,17 +18,17 @@ const PAYLOAD_AT: usize = HEADER_AT + HEADER_LENGTH;
 /// Smallest Ethernet frame without FCS (IEEE 802.3 clause 4.4.2).
 const SMALLEST: usize = 60;
 const REVISION: u8 = 1;
-/// Responses are commands with this bit set.
+/// Bit of a response's type.
 const RESPONSE: u8 = 0x80;
-/// Type of a notification that nobody asked for (AEN).
+/// Type of an asynchronous event notification (AEN).
 const NOTIFICATION: u8 = 0xff;
-/// The channel number that means the package itself.
+/// Channel number of the package itself.
 pub(super) const PACKAGE_ITSELF: u8 = 0x1f;
 const CHANNEL_BITS: u32 = 5;
 const LENGTH_MASK: u16 = 0x0fff;
 const CHECKSUM_LENGTH: usize = 4;
 
-/// A command as it arrived.
+/// Command as it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Command<'a> {
     pub(super) management: u8,
@@ -39,21 +39,21 @@ pub(super) struct Command<'a> {
     pub(super) payload: &'a [u8],
 }
 
-/// Why a control packet is no command.
+/// Reason why a control packet is not a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// Cut off, of another revision, or no command at all.
+    /// Truncated, of another revision, or not a command at all.
     Malformed,
-    /// Its checksum is there and wrong.
+    /// Its checksum is wrong.
     Checksum,
 }
 
-/// Whether `frame` is a control packet.
+/// Returns whether `frame` is a control packet.
 pub(super) fn is_control(frame: &[u8]) -> bool {
     frame.get(ETHERTYPE_AT..HEADER_AT) == Some(&ETHERTYPE)
 }
 
-/// Two's complement of the sum of 16-bit words.
+/// Returns the two's complement of the sum of 16-bit words.
 fn checksum(bytes: &[u8]) -> u32 {
     let words = bytes
         .chunks(2)
@@ -61,7 +61,7 @@ fn checksum(bytes: &[u8]) -> u32 {
     words.fold(0_u32, u32::wrapping_add).wrapping_neg()
 }
 
-/// Reads a control packet as a command.
+/// Parses a control packet as a command.
 pub(super) fn read(frame: &[u8]) -> Result<Command<'_>, Unreadable> {
     let header = frame.get(HEADER_AT..PAYLOAD_AT).ok_or(Unreadable::Malformed)?;
     let (kind, instance) = (header[4], header[3]);
@@ -82,7 +82,7 @@ pub(super) fn read(frame: &[u8]) -> Result<Command<'_>, Unreadable> {
     Ok(Command { management: header[0], instance, kind, package, channel, payload })
 }
 
-/// The answer to `command`: `payload` begins with response and reason code.
+/// Returns the answer to `command`. `payload` begins with response and reason code.
 pub(super) fn answer(command: &Command<'_>, payload: &[u8], sum: Checksum) -> Vec<u8> {
     let address = command.package << CHANNEL_BITS | command.channel;
     write(
@@ -92,7 +92,7 @@ pub(super) fn answer(command: &Command<'_>, payload: &[u8], sum: Checksum) -> Ve
     )
 }
 
-/// A notification of `kind` from a channel; `content` follows the kind.
+/// Returns a notification of `kind` from a channel. `content` follows the kind.
 pub(super) fn notification(management: u8, address: (u8, u8), kind: u8, content: &[u8]) -> Vec<u8> {
     let payload = [&[0, 0, 0, kind], content].concat();
     let address = address.0 << CHANNEL_BITS | address.1;
@@ -117,7 +117,7 @@ fn write(begin: [u8; 6], payload: &[u8], sum: Checksum) -> Vec<u8> {
     frame
 }
 
-/// A command's frame, for tests of those who read it.
+/// Returns a command's frame, for tests.
 #[cfg(test)]
 pub(super) fn command(
     instance: u8,
@@ -145,8 +145,7 @@ mod tests {
             .collect()
     }
 
-    /// NC-SI reference 5.4: Get Capabilities, and a captured Clear Initial State with IID 0xEE
-    /// (1.1).
+    /// Get Capabilities, and a captured Clear Initial State with IID 0xEE.
     #[test]
     fn captured_commands_are_read_and_written() {
         let mut frame = hex(&format!("{HEADER}00010018160000000000000000000000ffffe9e7"));
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_checksum_is_told_and_none_is_accepted() {
+    fn a_wrong_checksum_is_an_error_and_none_is_accepted() {
         let mut frame = command(1, 0x16, (0, 0), &[]);
         frame[33] ^= 1;
         assert_eq!(read(&frame), Err(Unreadable::Checksum));
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_malformed() {
+    fn a_truncated_packet_is_malformed() {
         let frame = command(1, 0x0e, (0, 0), &[0; 8]);
         for length in 0..38 {
             assert_eq!(read(&frame[..length]), Err(Unreadable::Malformed), "{length} bytes");

@@ -1,14 +1,14 @@
-//! An emulated network controller: a management controller (BMC) sits behind its sideband and
+//! Emulated network controller: a management controller (BMC) is connected to its sideband and
 //! shares its port on the network (NC-SI, DSP0222).
 //!
-//! Frames from the network wait in a buffer of bytes for the sideband and are dropped whole where
-//! there is no room: the loss this emulation exists for. Control packets from the management
-//! controller are answered: they need no room, but take their time on the sideband. One core
-//! carries 600 Mbit/s of full frames each way at once without losing one (n = 5 of 2 s), and a
-//! round trip takes 24 us more than over a plain link (median, n = 20 000; 4 us of it
-//! serialisation): `examples/controller_capacity.rs` on two virtual cores of a Xeon at 2.5 GHz.
-//! What it does not model: cables at several ports, pause frames, and traffic between the host
-//! system and the management controller.
+//! Frames from the network wait in a buffer for the sideband, and are dropped when it is full. This
+//! loss is the purpose of the emulation. Control packets from the management controller are
+//! answered: they use no buffer, but time on the sideband. One core carries 600 Mbit/s of full
+//! frames each way at once without losing one (n = 5 of 2 s), and a round trip takes 24 us more
+//! than over a plain link (median, n = 20 000; 4 us of it serialisation):
+//! `examples/controller_capacity.rs` on two virtual cores of a Xeon at 2.5 GHz. Not modelled:
+//! cables at several ports, pause frames, and traffic between the host system and the management
+//! controller.
 
 mod channel;
 mod control;
@@ -31,30 +31,30 @@ use crate::middle::{Departures, Passage};
 use crate::pass_through::on_the_wire;
 use control::{Control, Leaving, Room};
 
-/// The side of the network, and that of the management controller.
+/// Sides of the network and of the management controller.
 const NETWORK: usize = 0;
 const SIDEBAND: usize = 1;
 
-/// What truly passed one way.
+/// True counts of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Frames that came, control packets apart.
+    /// Frames that came in, without control packets.
     pub received: u64,
-    /// Of them, those that no channel lets pass: filtered, or the channel is not enabled.
+    /// Frames of them that no channel lets pass: filtered, or the channel is not enabled.
     pub refused: u64,
-    /// Of them, those dropped because the buffer was full.
+    /// Frames of them that were dropped because the buffer was full.
     pub dropped: u64,
 }
 
 impl Passed {
-    /// Frames that left, or will.
+    /// Frames that left or will leave.
     #[must_use]
     pub fn forwarded(&self) -> u64 {
         self.received - self.refused - self.dropped
     }
 }
 
-/// Counters shared with whoever asks.
+/// Shared counters.
 #[derive(Debug, Default)]
 struct Counts {
     received: AtomicU64,
@@ -64,14 +64,14 @@ struct Counts {
 
 impl Counts {
     fn read(&self) -> Passed {
-        // What came is read last: it is never less than what became of it.
+        // `received` is read last, so that it is never below the sum of the others.
         let refused = self.refused.load(Ordering::Acquire);
         let dropped = self.dropped.load(Ordering::Acquire);
         Passed { received: self.received.load(Ordering::Acquire), refused, dropped }
     }
 }
 
-/// A controller under way, as the lab sees it.
+/// Running controller, as the lab sees it.
 #[derive(Debug)]
 pub struct Running {
     name: String,
@@ -80,8 +80,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// The controller that `description` describes, and what it does with frames; `management` is
-    /// the address of the management controller.
+    /// Creates the controller of `description`. Returns its counters and its passage. `management`
+    /// is the address of the management controller.
     pub(crate) fn new(description: &Controller, management: [u8; 6]) -> (Self, Device) {
         let counts = Arc::<[Counts; 2]>::default();
         let (events, ordered) = channel();
@@ -101,43 +101,42 @@ impl Running {
         (Self { name: description.name.clone(), counts, events }, device)
     }
 
-    /// Its name in the lab.
+    /// Returns its name in the lab.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Frames from the network to the management controller.
+    /// Returns the counts from the network to the management controller.
     #[must_use]
     pub fn from_network(&self) -> Passed {
         self.counts[NETWORK].read()
     }
 
-    /// Frames from the management controller to the network.
+    /// Returns the counts from the management controller to the network.
     #[must_use]
     pub fn from_management(&self) -> Passed {
         self.counts[SIDEBAND].read()
     }
 
-    /// Has `event` happen, within some tens of milliseconds.
+    /// Triggers `event`, within some tens of milliseconds.
     pub fn order(&self, event: Event) {
-        // The device is there as long as its lab; what is ordered while that goes down no longer
-        // matters.
+        // The device lives as long as its lab. Events while the lab is removed do not matter.
         let _gone = self.events.send(event);
     }
 }
 
-/// The controller itself.
+/// Data path of the controller.
 #[derive(Debug)]
 pub(crate) struct Device {
-    /// What waits, by the side it came from.
+    /// Buffers, by the side from which frames come.
     ways: [PassThrough; 2],
     delay: Nanos,
     counts: Arc<[Counts; 2]>,
     control: Control,
     events: Receiver<Event>,
-    /// Control packets that wait for their time, and how many there ever were: those of one time
-    /// leave in their order.
+    /// Control packets that wait for their time, by time and number: those of one time leave in
+    /// order.
     leaving: BTreeMap<(Nanos, u64), Vec<u8>>,
     n_left: u64,
 }
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ordered_happens_at_the_next_waking() {
+    fn a_triggered_event_happens_at_the_next_wake() {
         let (running, mut device) = device("");
         let mut departures = Departures::default();
         running.order(Event::LinkDown);

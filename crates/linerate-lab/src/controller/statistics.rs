@@ -1,26 +1,24 @@
-//! What a controller counts, and the payloads in which it tells (DSP0222, responses 98, 99 and 9A).
+//! Counters of a controller, and the payloads that report them (DSP0222, responses 98, 99 and 9A).
 //!
-//! Counters hold the truth in 64 bits; an answer has them in the width it has, so those of 32 bits
-//! wrap. Sizes and bytes count an Ethernet frame with FCS, padded to the smallest one as a MAC
-//! does. What is never counted: errors of the medium, pauses and collisions, of which a virtual
-//! wire has none.
+//! Counters have 64 bits. Answers have fields of 32 bits for some, which wrap. Sizes and bytes
+//! count an Ethernet frame with FCS, padded to the smallest one as a MAC does. Never counted:
+//! errors of the medium, pauses and collisions, because a virtual wire has none.
 
 /// Smallest Ethernet frame, and its FCS (IEEE 802.3 clause 4.4.2).
 pub(super) const SMALLEST: usize = 60;
 const FCS: u64 = 4;
-/// The largest frame of each size bin but the last, with FCS.
+/// Largest frame of each size bin but the last, with FCS.
 const BIN_ENDS: [u64; 6] = [64, 127, 255, 511, 1023, 1522];
 /// Bits of the statistics that a read has cleared: counters 0 to 38.
 const ALL_CLEARED: u64 = (1 << 39) - 1;
-/// Payload of the answers that carry 172 bytes where the standard has 204: old firmware and old
-/// Linux.
+/// Payload of answers of old firmware and old Linux: 172 bytes instead of the standard's 204.
 const LEGACY_PORT_LENGTH: usize = 172;
 
-/// Frames one way over the port on the network.
+/// Frames in one direction at the network port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PortCounters {
     pub(super) bytes: u64,
-    /// For one station, for a group, for everybody.
+    /// Unicast, multicast and broadcast frames.
     kinds: [u64; 3],
     bins: [u64; 7],
 }
@@ -44,12 +42,12 @@ impl PortCounters {
 pub(super) struct PortStatistics {
     pub(super) received: PortCounters,
     pub(super) sent: PortCounters,
-    /// Whether a read has cleared them since they were last at work.
+    /// True if a reading has cleared the counters since the last count.
     cleared: bool,
 }
 
 impl PortStatistics {
-    /// The payload after response and reason.
+    /// Returns the payload after response and reason.
     pub(super) fn payload(&self) -> Vec<u8> {
         let (received, sent) = (&self.received, &self.sent);
         let mut payload = (if self.cleared { ALL_CLEARED } else { 0 }).to_be_bytes().to_vec();
@@ -64,12 +62,12 @@ impl PortStatistics {
         payload
     }
 
-    /// Shortens a whole payload, response and reason with it, to that of old firmware.
+    /// Shortens a whole payload, with response and reason, to that of old firmware.
     pub(super) fn shorten(payload: &mut Vec<u8>) {
         payload.truncate(LEGACY_PORT_LENGTH);
     }
 
-    /// Begins again from zero, as some controllers do whenever they are read.
+    /// Clears the counters, as some controllers do at each reading.
     pub(super) fn clear(&mut self) {
         *self = Self { cleared: true, ..Self::default() };
     }
@@ -88,7 +86,7 @@ pub(super) struct ControlStatistics {
 }
 
 impl ControlStatistics {
-    /// The payload after response and reason.
+    /// Returns the payload after response and reason.
     pub(super) fn payload(&self) -> Vec<u8> {
         let counts = [
             self.commands,
@@ -103,12 +101,12 @@ impl ControlStatistics {
     }
 }
 
-/// Frames one way between the network and the management controller.
+/// Frames in one direction between the network and the management controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WayStatistics {
     pub(super) frames: u64,
     pub(super) dropped: u64,
-    /// Of those dropped: because the channel, or its way to the network, was not enabled.
+    /// Dropped frames of a channel that was not enabled, in this direction.
     pub(super) state_errors: u64,
     pub(super) oversize: u64,
 }
@@ -123,7 +121,8 @@ pub(super) struct PassThroughStatistics {
 }
 
 impl PassThroughStatistics {
-    /// The payload after response and reason; the first counter has 64 bits, or 32 where `legacy`.
+    /// Returns the payload after response and reason. The first counter has 64 bits, or 32 if
+    /// `legacy`.
     pub(super) fn payload(&self, legacy: bool) -> Vec<u8> {
         let first = self.sent.frames;
         let mut payload = if legacy {
@@ -151,7 +150,7 @@ mod tests {
         u32::from_be_bytes(payload[at - BEGIN..at - BEGIN + 4].try_into().expect("four bytes"))
     }
 
-    /// NC-SI reference 1.5: 48 and 44 bytes, received at 44 and dropped at 48.
+    /// 48 and 44 bytes, received at 44 and dropped at 48.
     #[test]
     fn pass_through_counters_stand_where_the_standard_has_them() {
         let statistics = PassThroughStatistics {

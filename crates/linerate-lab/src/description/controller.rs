@@ -1,5 +1,5 @@
-//! A network controller of a lab, as a person writes it: its two ports, its buffers, and what its
-//! control plane says and gets wrong.
+//! Network controller of a lab, as a person writes it: its two ports, its buffers, and the faults
+//! of its control plane.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{ETHERNET_HEADER, ETHERNET_MTU, LinkEnd, Node, NodeKind, check_name, read_end};
 
-/// A network controller that passes a management controller's traffic through (NC-SI, DSP0222): a
+/// Network controller that passes a management controller's traffic through (NC-SI, DSP0222): a
 /// fast port, a slow sideband, and a small buffer between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Controller {
@@ -19,86 +19,86 @@ pub struct Controller {
     pub network: Port,
     /// Its sideband to the management controller.
     pub sideband: Port,
-    /// What it holds on the way from the network to the sideband.
+    /// Size of the buffer from the network to the sideband.
     pub buffer: Bytes,
-    /// What it holds on the way back.
+    /// Size of the buffer in the other direction.
     pub transmit_buffer: Bytes,
-    /// How long a frame takes through it beside waiting and serialisation, each way.
+    /// Time of a frame in it beside waiting and serialisation, each way.
     pub delay: Nanos,
     /// IP MTU.
     pub mtu: Bytes,
-    /// Packages it answers as.
+    /// Number of packages.
     pub packages: u8,
-    /// Channels of each package; the first of the first has the port on the network.
+    /// Channels of each package. The first channel of the first package has the network port.
     pub channels: u8,
-    /// Whether that channel passes frames from the start, as if a management controller had set it
-    /// up; else it is in Initial State.
+    /// True if that channel passes frames from the start, as if a management controller had
+    /// configured it. Otherwise it is in Initial State.
     pub configured: bool,
-    /// What Get Capabilities says of its buffer; more than 32 bits hold reads as all-ones.
+    /// Size of its buffer in Get Capabilities. Sizes above 32 bits read as all-ones.
     pub reported_buffer: Bytes,
-    /// What is wrong with its answers.
+    /// Faults of its answers.
     pub faults: ControllerFaults,
 }
 
-/// One side of a controller.
+/// Port of a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Port {
-    /// What it is connected to.
+    /// Node at its other end.
     pub to: LinkEnd,
-    /// Its rate each way, counted as an Ethernet wire does: with preamble, FCS and gap.
+    /// Its rate each way, counted as on an Ethernet wire: with preamble, FCS and gap.
     pub rate: BitRate,
 }
 
-/// What a controller gets wrong, by order: all of it has been seen in real ones.
+/// Faults of a controller on purpose. All of them exist in real controllers.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ControllerFaults {
-    /// Get Controller Packet Statistics begins from zero at each reading, and says so.
+    /// Get Controller Packet Statistics clears the counters at each reading, and reports that.
     pub clear_on_read: bool,
     /// Statistics have 172 and 44 bytes, as in old firmware, instead of 204 and 48.
     pub legacy_statistics: bool,
-    /// All statistics read all-ones, as counters do that a controller does not have.
+    /// All statistics read all-ones, like counters that a controller does not have.
     pub all_ones: bool,
-    /// Nothing is answered.
+    /// No command is answered.
     pub silent: bool,
-    /// How long every answer takes.
+    /// Delay of every answer.
     pub reply_delay: Nanos,
-    /// How long nothing is heard after Reset Channel.
+    /// Time after Reset Channel in which commands are ignored.
     pub deaf_after_reset: Nanos,
     /// Every n-th answer is lost.
     pub lose_reply_one_in: Option<NonZeroU32>,
-    /// Every n-th answer comes twice.
+    /// Every n-th answer is sent twice.
     pub duplicate_reply_one_in: Option<NonZeroU32>,
     /// Every n-th answer has the instance number of another command.
     pub mistake_reply_one_in: Option<NonZeroU32>,
-    /// Every n-th answer is cut off.
+    /// Every n-th answer is truncated.
     pub truncate_reply_one_in: Option<NonZeroU32>,
-    /// What stands for the checksum of answers.
+    /// Checksum of answers.
     pub checksum: Checksum,
 }
 
-/// What stands where the checksum belongs.
+/// Checksum of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Checksum {
-    /// The checksum.
+    /// The correct one.
     #[default]
     Right,
-    /// Something else.
+    /// A wrong one.
     Wrong,
-    /// Zero: it is not used.
+    /// Zero: no checksum.
     None,
 }
 
-/// Pass-through buffer of the controllers in the paper that made the case (Intel, NC-SI Overview
-/// and Performance, 2013).
+/// Default buffer: that of the controllers in the Intel paper (NC-SI Overview and Performance,
+/// 2013).
 const BUFFER: Bytes = Bytes(8 << 10);
-/// Towards the faster side a queue hardly builds up; room for a burst of the management
-/// controller's own.
+/// Default transmit buffer: room for a burst of the management controller. A queue towards the
+/// faster side hardly builds up.
 const TRANSMIT_BUFFER: Bytes = Bytes(64 << 10);
-/// Packages and channels that a control packet can address (DSP0222): three bits, and five bits
-/// less the package itself.
+/// Most packages that a control packet can address (DSP0222): three bits.
 const MAX_PACKAGES: u8 = 8;
+/// Most channels of a package: five bits, without the value for the package itself.
 const MAX_CHANNELS: u8 = 31;
 
 #[derive(Deserialize)]
@@ -126,7 +126,7 @@ struct PortText {
     rate: BitRate,
 }
 
-/// Reads a controller; what cannot be is a problem.
+/// Reads a controller, and adds a problem for everything impossible.
 pub(super) fn read(
     controller: &toml::Spanned<ControllerText>,
     nodes: &[Node],
@@ -188,7 +188,7 @@ fn read_port(
     Port { to, rate: text.rate }
 }
 
-/// A count from one to `most`; one if it is absent.
+/// Reads a count from one to `most`; one by default.
 fn read_count(
     key: &str,
     count: Option<&toml::Spanned<u8>>,
@@ -212,14 +212,15 @@ mod tests {
 
     fn parse(more: &str) -> (Option<Description>, Vec<Problem>) {
         Description::parse(&format!(
-            "[lab]\nname='x'\n[[host]]\nname='a'\n[[host]]\nname='bmc'\n[[router]]\nname='r'\n[[controller]]\nname='nc'\n{more}"
+            "[lab]\nname='x'\n[[host]]\nname='a'\n[[host]]\nname='bmc'\n[[router]]\nname='r'\n\
+                [[controller]]\nname='nc'\n{more}"
         ))
     }
 
     const PORTS: &str = "network={to='a',rate='1 Gbit/s'}\nsideband={to='bmc',rate='100 Mbit/s'}\n";
 
     #[test]
-    fn a_controller_tells_the_truth_unless_told_otherwise() {
+    fn a_controller_reports_true_values_unless_configured_otherwise() {
         let (lab, problems) = parse(PORTS);
         assert_eq!(problems, []);
         let controller = &lab.expect("no problem").controllers[0];
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_does_not_exist_is_answered_with_those_that_do() {
+    fn an_unknown_fault_is_refused_with_the_known_ones() {
         let fault = |text: &str| {
             let (lab, problems) = parse(&format!("{PORTS}faults={{{text}}}\n"));
             assert_eq!((lab, problems.len()), (None, 1), "{text}");
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_controller_cannot_be_is_told_at_once() {
+    fn every_impossible_property_is_reported_at_once() {
         let (_, problems) = parse(
             "network={to='r',rate='1 Gbit/s'}\nsideband={to='bcm',rate='0 bit/s'}\nbuffer='1 \
                 KiB'\npackages=9\nchannels=0\n",

@@ -1,5 +1,4 @@
-//! An emulated device under test, as a person writes it: what it can forward, what it holds, and
-//! what it gets wrong.
+//! Emulated device under test, as a person writes it: its forwarding rates, buffers and faults.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -11,44 +10,44 @@ use super::{
     DEFAULT_BUFFER, ETHERNET_HEADER, ETHERNET_MTU, Link, LinkEnd, Node, check_name, read_end,
 };
 
-/// A device of two ports whose capacity is known, so that what a measurement must find is known.
+/// Device of two ports with a known capacity: the known answer of a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Element {
     /// Its name.
     pub name: String,
-    /// What its two ports lead to.
+    /// Nodes at its two ports.
     pub ends: [LinkEnd; 2],
-    /// Rate of its ports each way, counted as an Ethernet wire does: with preamble, FCS and gap.
-    /// `None`: frames are there at once.
+    /// Rate of its ports each way, counted as on an Ethernet wire: with preamble, FCS and gap.
+    /// `None`: frames arrive at once.
     pub port_rate: Option<BitRate>,
-    /// What it forwards each way, counted likewise; `None`: as much as its ports.
+    /// Forwarding rate each way, counted likewise. `None`: that of its ports.
     pub rate: Option<BitRate>,
-    /// Frames it forwards a second, each way.
+    /// Frames forwarded a second, each way.
     pub packet_rate: Option<PacketRate>,
-    /// What it holds each way, as Ethernet frames without FCS.
+    /// Size of its buffer each way, in bytes of Ethernet frames without FCS.
     pub buffer: Bytes,
-    /// How many frames it holds each way, whatever their size.
+    /// Most frames in its buffer each way, of any size.
     pub buffer_frames: Option<NonZeroU32>,
-    /// When a frame begins to leave.
+    /// Moment at which a frame begins to leave.
     pub forwarding: Forwarding,
-    /// How long a frame takes through it beside waiting and serialisation, each way.
+    /// Time of a frame in the device beside waiting and serialisation, each way.
     pub delay: Nanos,
-    /// When it stands still: nothing leaves, what comes is held.
+    /// Stalls, in which no frame leaves and arriving ones wait.
     pub stall: Option<Stall>,
-    /// What it does to datagrams on purpose.
+    /// Faults on purpose.
     pub faults: Faults,
     /// IP MTU.
     pub mtu: Bytes,
 }
 
-/// When a device begins to send a frame on (RFC 1242 clause 3.8).
+/// Moment at which a device begins to forward a frame (RFC 1242 clause 3.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Forwarding {
-    /// Once it has come whole.
+    /// After it has arrived completely.
     #[default]
     StoreAndForward,
-    /// As it comes.
+    /// While it arrives.
     CutThrough,
 }
 
@@ -56,48 +55,47 @@ pub enum Forwarding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stall {
-    /// How long each lasts.
+    /// Duration of each.
     pub length: Nanos,
-    /// From the start of one to the start of the next, on average if they are random.
+    /// Time from the start of one to the start of the next; the mean if they are random.
     pub every: Nanos,
-    /// Whether they come at random.
+    /// True if they are at random times.
     #[serde(default)]
     pub random: bool,
-    /// Seed of their times, if they do.
+    /// Seed of random times.
     #[serde(default)]
     pub seed: u64,
 }
 
-/// What a link or device does to datagrams on purpose, so that what a measurement must find is
-/// known.
+/// Faults of a link or device on purpose: the known answer of a measurement.
 ///
-/// Every n-th is meant exactly, by no chance. Datagrams are counted for each direction and frame
-/// length apart: neither answers nor the few small ones with which a measurement begins move the
-/// count of the stream that is measured. Only UDP, over IPv4 or IPv6 without extension headers, is
-/// touched, but for `drop_packets`.
+/// "Every n-th" is exact, without chance. Datagrams are counted separately for each direction and
+/// frame length, so that answers and the small datagrams at the beginning of a measurement do not
+/// shift the count of the measured stream. Faults affect UDP over IPv4 or IPv6 without extension
+/// headers; only `drop_packets` affects all IP packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {
     /// Every n-th datagram is dropped.
     pub drop_one_in: Option<NonZeroU32>,
-    /// This part of them is dropped, at random.
+    /// Share of datagrams that is dropped at random.
     pub drop_ratio: Option<Ratio>,
-    /// This part of all IP packets is dropped, at random, TCP's too.
+    /// Share of all IP packets, including TCP, that is dropped at random.
     pub drop_packets: Option<Ratio>,
     /// Every n-th datagram arrives twice.
     pub duplicate_one_in: Option<NonZeroU32>,
-    /// Every n-th datagram is overtaken by those after it.
+    /// Every n-th datagram is overtaken by later ones.
     pub reorder_one_in: Option<NonZeroU32>,
-    /// By how many; one unless it is said.
+    /// Number of datagrams that overtake it; 1 by default.
     pub reorder_by: Option<NonZeroU32>,
-    /// A copy of every n-th datagram goes back where it came from.
+    /// A copy of every n-th datagram goes back to its sender.
     pub reflect_one_in: Option<NonZeroU32>,
-    /// Seed of what is random.
+    /// Seed of random faults.
     pub seed: u64,
 }
 
 impl Element {
-    /// What `link` does to frames beside its shaper, as a device without limits.
+    /// Returns the delay and faults of `link` as a device without limits.
     #[must_use]
     pub fn of_link(link: &Link) -> Self {
         Self {
@@ -136,7 +134,7 @@ pub(super) struct ElementText {
     mtu: Option<Bytes>,
 }
 
-/// Reads a device under test; what cannot be is a problem.
+/// Reads a device under test, and adds a problem for everything impossible.
 pub(super) fn read(
     element: &toml::Spanned<ElementText>,
     nodes: &[Node],
@@ -165,7 +163,7 @@ pub(super) fn read(
     element
 }
 
-/// What no device can be.
+/// Adds a problem for every impossible property.
 fn check(element: &Element, span: &Range<usize>, problems: &mut Vec<Problem>) {
     let mut refuse = |wrong: bool, message: &str, expected: String| {
         if wrong {
@@ -182,11 +180,11 @@ fn check(element: &Element, span: &Range<usize>, problems: &mut Vec<Problem>) {
     let faster = element.rate.zip(element.port_rate).is_some_and(|(rate, port)| rate.0 > port.0);
     refuse(
         faster,
-        "a device cannot forward faster than its ports carry",
+        "a device cannot forward faster than the rate of its ports",
         "`rate` up to `port_rate`".into(),
     );
     let instant = element.forwarding == Forwarding::CutThrough && element.port_rate.is_none();
-    let expected = "`port_rate`: without it a frame is there at once";
+    let expected = "`port_rate`: without it a frame arrives at once";
     refuse(instant, "a cut-through device needs ports with a rate", expected.into());
     let frame = element.mtu + ETHERNET_HEADER;
     let small = element.buffer < frame;
@@ -200,9 +198,9 @@ fn check(element: &Element, span: &Range<usize>, problems: &mut Vec<Problem>) {
     );
     let faults = &element.faults;
     let beyond = faults.drop_ratio.is_some_and(|ratio| !(0.0..=1.0).contains(&ratio.0));
-    refuse(beyond, "`drop_ratio` is no part of a whole", "0 % to 100 %".into());
+    refuse(beyond, "`drop_ratio` is not a share", "0 % to 100 %".into());
     let beyond = faults.drop_packets.is_some_and(|ratio| !(0.0..=1.0).contains(&ratio.0));
-    refuse(beyond, "`drop_packets` is no part of a whole", "0 % to 100 %".into());
+    refuse(beyond, "`drop_packets` is not a share", "0 % to 100 %".into());
     let orderly = faults.reorder_by.is_some() && faults.reorder_one_in.is_none();
     refuse(
         orderly,
@@ -218,12 +216,13 @@ mod tests {
 
     fn parse(more: &str) -> (Option<Description>, Vec<Problem>) {
         Description::parse(&format!(
-            "[lab]\nname='x'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\nname='dut'\nends=['a','b']\n{more}"
+            "[lab]\nname='x'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\nname='dut'\n\
+                ends=['a','b']\n{more}"
         ))
     }
 
     #[test]
-    fn a_device_without_limits_forwards_all_and_one_with_all_of_them_is_read() {
+    fn a_device_is_read_with_no_limit_and_with_every_limit() {
         let (lab, problems) = parse("");
         assert_eq!(problems, []);
         let plain = &lab.expect("no problem").elements[0];
@@ -232,7 +231,8 @@ mod tests {
             "port_rate='1 Gbit/s'\nrate='100 Mbit/s'\npacket_rate='20 kpps'\nbuffer='8 \
                 KiB'\nbuffer_frames=4\n\
              forwarding='cut-through'\ndelay='1 ms'\nstall={length='5 ms',every='1 s'}\n\
-             faults={drop_one_in=100,drop_ratio='0.1 %',duplicate_one_in=9,reorder_one_in=8,reorder_by=3,reflect_one_in=7,seed=5}\n",
+             faults={drop_one_in=100,drop_ratio='0.1 %',duplicate_one_in=9,reorder_one_in=8,\
+             reorder_by=3,reflect_one_in=7,seed=5}\n",
         );
         assert_eq!(problems, []);
         let full = &lab.expect("no problem").elements[0];
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_holds_a_full_frame_with_its_header() {
+    fn a_buffer_has_room_for_a_full_frame_with_its_header() {
         for (buffer, n_problems) in [("1513 B", 1), ("1514 B", 0)] {
             let (_, problems) = parse(&format!("port_rate='1 Mbit/s'\nbuffer='{buffer}'\n"));
             assert_eq!(problems.len(), n_problems, "{buffer}: {problems:?}");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_device_can_be_is_refused_at_once() {
+    fn every_impossible_property_is_refused_at_once() {
         let (_, problems) = parse(
             "port_rate='1 Mbit/s'\nrate='2 Mbit/s'\nbuffer='100 \
                 B'\nstall={length='1 s',every='1 s'}\n\

@@ -1,6 +1,6 @@
-//! What a lab sets at a host: sysctls of its network namespace, its share of a CPU, the CPUs that
-//! its workers and its receiving run on, what a packet costs it, and the least retransmission
-//! timeout towards its neighbours.
+//! Settings of a lab's host: sysctls of its network namespace, its share of a CPU, the CPUs of its
+//! workers and of received packets, the cost of a packet, and the shortest retransmission timeout
+//! towards its neighbours.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,20 +8,20 @@ use std::ops::Range;
 use linerate_model::{Nanos, Problem, Ratio};
 use serde::Deserialize;
 
-/// What is set at a host.
+/// Settings of a host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostSettings {
     /// Sysctls by name, all below `net.`: only those belong to a namespace.
     pub sysctls: BTreeMap<String, String>,
-    /// Share of one CPU that everything in the host may use together; `None`: all there is.
+    /// Share of one CPU for everything in the host. `None`: no limit.
     pub cpu: Option<Ratio>,
-    /// CPUs that its workers are pinned to; empty: wherever they are put.
+    /// CPUs that its workers are pinned to. If empty, they are not pinned.
     pub cpus: Vec<usize>,
-    /// CPUs that its interfaces hand received packets to (RPS); empty: the one they came in at.
+    /// CPUs that process received packets (RPS). If empty, the CPU of the interrupt does.
     pub receive_cpus: Vec<usize>,
-    /// Packet filter rules that each packet received is held against, and none of which it meets.
+    /// Number of packet filter rules without a match that each received packet passes.
     pub filters: u32,
-    /// The least retransmission timeout on routes to its own segments (`rto_min` of ip-route(8)).
+    /// Shortest retransmission timeout on routes to its own segments (`rto_min` of ip-route(8)).
     pub min_rto: Option<Nanos>,
 }
 
@@ -39,15 +39,15 @@ pub(super) struct HostText {
     min_rto: Option<toml::Spanned<Nanos>>,
 }
 
-/// No kernel has more (`NR_CPUS`, Linux arch/x86/Kconfig).
+/// Most CPUs of a kernel (`NR_CPUS`, Linux arch/x86/Kconfig).
 const MOST_CPUS: usize = 8192;
-/// More rules take longer to make than a lab is worth.
+/// Most filter rules: more would take too long to make.
 const MOST_FILTERS: u32 = 10_000;
-/// Below this a host gets a turn less than every tenth of a second.
+/// Smallest share: below it a host gets the CPU less than every tenth of a second.
 const LEAST_SHARE: f64 = 0.01;
 
 impl HostText {
-    /// What it sets; what cannot be set is a problem.
+    /// Checks the settings and adds a problem for each that is impossible.
     pub(super) fn settings(&self, problems: &mut Vec<Problem>) -> HostSettings {
         let mut refuse = |span: Range<usize>, message: String, expected: &str| {
             problems.push(Problem::new(Some(span), message).expected(expected));
@@ -124,7 +124,7 @@ mod tests {
     use crate::Description;
 
     #[test]
-    fn what_is_set_at_a_host_is_read_and_what_cannot_be_is_refused_at_once() {
+    fn settings_of_a_host_are_read_and_all_impossible_ones_are_refused_at_once() {
         let head = "[lab]\nname='x'\n[[host]]\nname='a'\n";
         let good = format!(
             "{head}cpu='50 %'\nmin_rto='300 \

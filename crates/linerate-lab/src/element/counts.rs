@@ -1,13 +1,12 @@
-//! What became of the frames that came in at one port of a device: counters shared with whoever
-//! asks.
+//! Counters of the frames that came in at one port of a device, by their fate.
 //!
-//! Datagrams are counted apart from everything else, so that neighbour discovery does not blur a
-//! loss that is to be located to the frame. `received = forwarded + dropped`, exactly, once nothing
-//! is on its way through the thread; copies are no part of it.
+//! Datagrams are counted apart from everything else, so that neighbour discovery does not blur
+//! losses, which must be exact to the frame. `received = forwarded + dropped` holds exactly when no
+//! frame is in the thread; copies are not included.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What kind of frame.
+/// Class of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// UDP over IPv4 or IPv6 without extension headers.
@@ -20,7 +19,7 @@ impl Class {
     /// Every class, in the order counted.
     pub const ALL: [Self; 2] = [Self::Datagram, Self::Other];
 
-    /// What its frames are called together.
+    /// Returns the name of its frames, plural.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -30,26 +29,26 @@ impl Class {
     }
 }
 
-/// What became of a frame.
+/// Fate of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It came; one of those below follows, and perhaps one of those after them.
+    /// It came in. One of the following fates applies too, and perhaps further ones.
     Received,
-    /// It left at the other port, or will.
+    /// It left at the other port, or will leave.
     Forwarded,
-    /// There was no room.
+    /// It was dropped because the buffer was full.
     DroppedFull,
-    /// It was the n-th.
+    /// It was dropped as the n-th.
     DroppedByOrder,
-    /// By chance, as large as asked for.
+    /// It was dropped at random.
     DroppedAtRandom,
     /// A copy of it left as well.
     Duplicated,
-    /// There was no room for its copy.
+    /// Its copy was dropped because the buffer was full.
     CopyDropped,
-    /// Others left before it that came after it.
+    /// Later frames left before it.
     Overtaken,
-    /// A copy of it went back where it came from.
+    /// A copy of it went back to its sender.
     Reflected,
 }
 
@@ -67,7 +66,7 @@ impl Fate {
         Self::Reflected,
     ];
 
-    /// Its name as a counter.
+    /// Returns its name as a counter.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -84,18 +83,18 @@ impl Fate {
     }
 }
 
-/// Counts at one time.
+/// Counts at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted([[u64; Fate::ALL.len()]; Class::ALL.len()]);
 
 impl Counted {
-    /// Frames of `class` that met `fate`.
+    /// Returns the number of frames of `class` with this `fate`.
     #[must_use]
     pub fn of(&self, class: Class, fate: Fate) -> u64 {
         self.0[class as usize][fate as usize]
     }
 
-    /// Frames of `class` that came and did not go on.
+    /// Returns the number of frames of `class` that were dropped.
     #[must_use]
     pub fn dropped(&self, class: Class) -> u64 {
         [Fate::DroppedFull, Fate::DroppedByOrder, Fate::DroppedAtRandom]
@@ -105,7 +104,7 @@ impl Counted {
     }
 }
 
-/// Counters under way.
+/// Shared counters.
 #[derive(Debug, Default)]
 pub(super) struct Counts([[AtomicU64; Fate::ALL.len()]; Class::ALL.len()]);
 
@@ -116,7 +115,7 @@ impl Counts {
 
     pub(super) fn read(&self) -> Counted {
         let mut counted = Counted::default();
-        // What came is read last: it is never less than what became of it.
+        // `Received` is read last, so that it is never below the sum of the fates.
         for fate in Fate::ALL.into_iter().rev() {
             for class in Class::ALL {
                 counted.0[class as usize][fate as usize] =

@@ -1,5 +1,5 @@
-//! What is done to datagrams on purpose: exactly every n-th, or a part of them at random; and
-//! random loss of all IP packets.
+//! Faults on purpose: exactly every n-th datagram, or a share of them at random, and random loss of
+//! all IP packets.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -11,8 +11,8 @@ use super::Fate;
 use crate::description::Faults;
 use crate::draw::fraction;
 
-/// Offsets into a frame (IEEE 802.3 clause 3.2.6, RFC 791 clause 3.1, RFC 8200 clause 3), and what
-/// stands there for UDP.
+/// Offsets into a frame (IEEE 802.3 clause 3.2.6, RFC 791 clause 3.1, RFC 8200 clause 3), and their
+/// values for UDP.
 const ETHERTYPE: usize = 12;
 const IPV4_PROTOCOL: usize = 14 + 9;
 const IPV6_NEXT_HEADER: usize = 14 + 6;
@@ -20,26 +20,26 @@ const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 const UDP: u8 = 17;
 
-/// What is to become of a frame.
+/// Decision on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// It does not go on, and why.
+    /// It is dropped; the reason.
     pub(super) dropped: Option<Fate>,
-    /// It goes on twice.
+    /// It is forwarded twice.
     pub(super) duplicated: bool,
-    /// Later ones go before it.
+    /// Later frames overtake it.
     pub(super) overtaken: bool,
-    /// A copy goes back.
+    /// A copy goes back to the sender.
     pub(super) reflected: bool,
 }
 
 impl Verdict {
-    /// It goes on.
+    /// It is forwarded.
     pub(super) const PASS: Self =
         Self { dropped: None, duplicated: false, overtaken: false, reflected: false };
 }
 
-/// The faults of one direction, and how many datagrams of each length have come.
+/// Faults of one direction, with the number of datagrams of each length so far.
 #[derive(Debug)]
 pub(super) struct Faulty {
     faults: Faults,
@@ -56,7 +56,7 @@ impl Faulty {
         }
     }
 
-    /// What is to become of the datagram `frame`.
+    /// Decides on the datagram `frame`.
     pub(super) fn judge(&mut self, frame: &[u8]) -> Verdict {
         if self.faults == Faults::default() {
             return Verdict::PASS;
@@ -66,7 +66,7 @@ impl Faulty {
         let due = |one_in: Option<NonZeroU32>| {
             one_in.is_some_and(|n| count.is_multiple_of(u64::from(n.get())))
         };
-        // Drawn for each, so that what else is wrong does not move the sequence.
+        // Drawn for every datagram, so that other faults do not shift the sequence.
         let unlucky =
             self.faults.drop_ratio.is_some_and(|ratio| fraction(&mut self.random) < ratio.0);
         let by_order = due(self.faults.drop_one_in).then_some(Fate::DroppedByOrder);
@@ -80,7 +80,7 @@ impl Faulty {
 }
 
 impl Faulty {
-    /// Whether the IP packet `frame`, of whatever kind, is lost at random.
+    /// Decides whether the IP packet `frame`, of any kind, is lost at random.
     pub(super) fn loses(&mut self, frame: &[u8]) -> bool {
         let Some(ratio) = self.faults.drop_packets else { return false };
         let is_ip = frame
@@ -90,7 +90,7 @@ impl Faulty {
     }
 }
 
-/// Whether `frame` is UDP over IPv4 or IPv6 without extension headers.
+/// Returns whether `frame` is UDP over IPv4 or IPv6 without extension headers.
 pub(super) fn is_udp(frame: &[u8]) -> bool {
     let protocol_at = match frame.get(ETHERTYPE..ETHERTYPE + 2).map(|bytes| [bytes[0], bytes[1]]) {
         Some(IPV4) => IPV4_PROTOCOL,

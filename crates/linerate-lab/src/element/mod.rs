@@ -1,13 +1,12 @@
-//! An emulated device of two ports: frames come in at one, wait their turn, and leave at the other,
-//! but for those that are dropped, copied, overtaken or sent back on purpose.
+//! Emulated device of two ports: frames come in at one, wait their turn and leave at the other.
+//! Faults drop, copy, reorder or reflect some of them on purpose.
 //!
-//! A link with delay or faults is one without limits: the kernels linerate meets do not all have a
-//! delay of their own (netem), and no netem drops exactly every n-th. What becomes of a frame is
-//! decided by its time of arrival in the kernel, so that the capacity is exact however late our
-//! thread wakes; what it loses because it wakes too late is told apart
-//! ([`crate::Lab::emulation_losses`]).
+//! A link with delay or faults is a device without limits: not every kernel has netem, and netem
+//! does not drop exactly every n-th frame. The time of arrival in the kernel decides on a frame, so
+//! that the capacity is exact however late the thread wakes. Frames that are lost because it wakes
+//! too late are counted separately ([`crate::Lab::emulation_losses`]).
 //!
-//! What it does not model: a fabric with more ports, priorities, pause frames, and a control plane.
+//! Not modelled: a fabric with more ports, priorities, pause frames, and a control plane.
 
 mod counts;
 mod faults;
@@ -25,21 +24,21 @@ use crate::pass_through::{PassThrough, on_the_wire};
 use counts::Counts;
 use faults::{Faulty, Verdict, is_udp};
 
-/// How long a frame waits to be overtaken before it goes on though nothing came.
+/// Longest wait of a frame to be overtaken. After it, the frame goes on alone.
 const OVERTAKING: Nanos = Nanos::from_millis(100);
 
-/// A device under way, as the lab sees it.
+/// Running device, as the lab sees it.
 #[derive(Debug)]
 pub struct Running {
     name: String,
-    /// What its ports lead to.
+    /// Nodes at its ports.
     nodes: [String; 2],
     counts: Arc<[Counts; 2]>,
 }
 
 impl Running {
-    /// The device that `description` describes, its stalls counted from `start`, and what it does
-    /// with frames.
+    /// Creates the device of `description`, with stalls counted from `start`. Returns its counters
+    /// and its passage.
     pub(crate) fn new(description: &Element, start: Nanos) -> (Self, Device) {
         let counts = Arc::<[Counts; 2]>::default();
         let way = || ElementDirection {
@@ -57,32 +56,32 @@ impl Running {
         (Self { name: description.name.clone(), nodes, counts }, device)
     }
 
-    /// Its name in the lab.
+    /// Returns its name in the lab.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What its ports lead to: host endpoints, switches or routers.
+    /// Returns the nodes at its ports: host endpoints, switches or routers.
     #[must_use]
     pub fn ends(&self) -> &[String; 2] {
         &self.nodes
     }
 
-    /// What became so far of the frames that came in at port `end`, 0 or 1.
+    /// Returns the counts of the frames that came in at port `end`, 0 or 1.
     #[must_use]
     pub fn counted(&self, end: usize) -> Counted {
         self.counts[end].read()
     }
 }
 
-/// The device itself.
+/// Data path of the device.
 #[derive(Debug)]
 pub(crate) struct Device {
-    /// By the port that frames come in at.
+    /// Directions, by the port at which frames come in.
     ways: [ElementDirection; 2],
     delay: Nanos,
-    /// How many frames overtake one that is to be overtaken.
+    /// Number of frames that overtake a reordered one.
     overtakers: u32,
     counts: Arc<[Counts; 2]>,
 }
@@ -94,12 +93,12 @@ struct ElementDirection {
     overtaken: VecDeque<Overtaken>,
 }
 
-/// A frame that others are to pass.
+/// Frame that waits to be overtaken.
 #[derive(Debug)]
 struct Overtaken {
-    /// How many still are.
+    /// Number of frames that still have to overtake it.
     by: u32,
-    /// When it goes on though none came.
+    /// Time at which it goes on alone.
     expires: Nanos,
     frame: Vec<u8>,
 }
@@ -162,12 +161,13 @@ impl Passage for Device {
 }
 
 impl ElementDirection {
-    /// Takes the first of those that wait to be overtaken, if it waits no longer.
+    /// Takes the first frame that waits to be overtaken, if it is ready.
     fn next_if(&mut self, ready: impl Fn(&Overtaken) -> bool) -> Option<Overtaken> {
         if self.overtaken.front().is_some_and(ready) { self.overtaken.pop_front() } else { None }
     }
 
-    /// A frame leaves at `at`: those that wait to be overtaken follow once enough have.
+    /// Handles a frame that leaves at `at`: waiting frames follow it once enough have overtaken
+    /// them.
     fn overtake(&mut self, end: usize, at: Nanos, departures: &mut Departures) {
         for overtaken in &mut self.overtaken {
             overtaken.by -= 1;
@@ -185,13 +185,14 @@ mod tests {
 
     fn device(more: &str) -> (Running, Device) {
         let (lab, problems) = Description::parse(&format!(
-            "[lab]\nname='x'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\nname='dut'\nends=['a','b']\n{more}"
+            "[lab]\nname='x'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\nname='dut'\n\
+                ends=['a','b']\n{more}"
         ));
         assert_eq!(problems, []);
         Running::new(&lab.expect("no problem").elements[0], Nanos(0))
     }
 
-    /// The `number`-th datagram of a stream: it can be told by its last byte.
+    /// Returns datagram `number` of a stream; its last byte is the number.
     fn datagram(number: u8) -> Vec<u8> {
         let mut frame = vec![0; 64];
         frame[12..14].copy_from_slice(&[0x08, 0x00]);
@@ -200,8 +201,8 @@ mod tests {
         frame
     }
 
-    /// Sends datagrams 1 to `n`, a microsecond apart, into port 0; returns which leave at port
-    /// `end`, in order.
+    /// Sends datagrams 1 to `n`, a microsecond apart, into port 0. Returns the numbers that leave
+    /// at port `end`, in order.
     fn leave(device: &mut Device, n: u8, end: usize) -> Vec<u8> {
         let mut departures = Departures::default();
         for number in 1..=n {
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fate_is_counted_and_what_came_is_what_left_and_what_was_dropped() {
+    fn each_fate_is_counted_and_received_is_forwarded_plus_dropped() {
         let (running, mut device) = device(
             "packet_rate='1 Mpps'\nbuffer_frames=4\nfaults={drop_one_in=4,duplicate_one_in=3}\n",
         );
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_told_from_what_is_dropped_on_purpose() {
+    fn drops_of_a_full_buffer_are_counted_apart_from_those_on_purpose() {
         let (running, mut device) =
             device("packet_rate='1 kpps'\nbuffer_frames=2\nfaults={drop_one_in=5}\n");
         assert_eq!(leave(&mut device, 10, 1), [1, 2]);
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_is_overtaken_by_as_many_as_were_asked_for_and_the_last_one_goes_on_alone() {
+    fn a_datagram_is_overtaken_by_the_given_number_and_the_last_one_goes_on_alone() {
         let (running, mut device) = device("faults={reorder_one_in=4,reorder_by=2}\n");
         assert_eq!(leave(&mut device, 8, 1), [1, 2, 3, 5, 6, 4, 7]);
         let mut departures = Departures::default();
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn random_loss_is_as_large_as_asked_for_and_the_same_with_the_same_seed() {
+    fn random_loss_has_the_given_ratio_and_is_the_same_with_the_same_seed() {
         let lost = |seed: u64| {
             let (running, mut device) =
                 device(&format!("faults={{drop_ratio='10 %',seed={seed}}}\n"));
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_datagram_is_counted_apart_and_waits_like_one() {
+    fn other_frames_than_datagrams_are_counted_apart_and_queue_like_them() {
         let (running, mut device) =
             device("packet_rate='1 kpps'\nbuffer_frames=1\nfaults={drop_one_in=1}\n");
         let mut departures = Departures::default();

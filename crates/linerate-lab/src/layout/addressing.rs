@@ -1,7 +1,7 @@
 //! Addresses of ports and routes between segments.
 //!
 //! Addresses come from 198.18.0.0/15 (RFC 2544 appendix C.2.2) and 2001:2::/48 (RFC 5180 clause 8):
-//! they are set aside for benchmarks and never routed. Each segment (a link, a switch with its
+//! they are reserved for benchmarks and never routed. Each segment (a link, a switch with its
 //! links, or a bus) is one /24 and one /64.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -14,7 +14,7 @@ use super::{Planner, Port};
 use crate::description::{Family, NodeKind};
 
 impl Planner<'_> {
-    /// Gives every port its addresses; host numbers count up within a segment.
+    /// Gives every port its addresses. Host numbers count up within a segment.
     pub(super) fn address(&mut self) {
         let mut next_host = vec![1_usize; self.n_segments];
         for port in &self.ports {
@@ -62,7 +62,7 @@ impl Planner<'_> {
         self.shape_buses();
     }
 
-    /// Routes between segments: breadth first over routers, next hop by next hop.
+    /// Adds routes between segments: breadth first over routers, next hop by next hop.
     pub(super) fn route(&mut self) {
         let mut additions: Vec<(usize, String)> = Vec::new();
         for node in (0..self.namespaces.len()).filter(|&node| self.kind(node) != NodeKind::Switch) {
@@ -122,11 +122,11 @@ impl Planner<'_> {
     }
 }
 
-/// `tc` lines that have each packet received at `device` looked at by `count` rules, one after the
-/// other, none of which it meets: they ask for a source that documentation alone has (RFC 5737).
+/// Returns `tc` lines with `count` rules for each packet received at `device`. None of them
+/// matches: they require a source address that only documentation uses (RFC 5737).
 fn filters(device: &str, count: u32) -> Vec<String> {
     let rule = |number: u32| {
-        // Rules alike would be one node in the kernel's list only if it merged them: it does not.
+        // The rules are all alike. The kernel does not merge them, so each packet passes them all.
         format!(
             "filter add dev {device} ingress protocol ip prio 1 u32 match ip src 192.0.2.{}/32 \
                 classid 1:1",
@@ -136,7 +136,7 @@ fn filters(device: &str, count: u32) -> Vec<String> {
     std::iter::once(format!("qdisc add dev {device} clsact")).chain((0..count).map(rule)).collect()
 }
 
-/// Replaces the routes that the kernel made for a port's own segment by ones with a least
+/// Replaces the routes that the kernel made for a port's own segment by ones with a shortest
 /// retransmission timeout.
 fn least_timeout(port: &Port, own: Ipv4Addr, least: Nanos) -> [String; 2] {
     /// Metric of the routes that the kernel makes for IPv6 addresses.

@@ -1,4 +1,4 @@
-//! What links, buses and sidebands bound: the capacities a study takes its ceilings from.
+//! Capacities of links, buses and sidebands, from which a study derives its ceilings.
 
 use linerate_model::{BitRate, BoundClass, Bytes, Capacity};
 
@@ -8,10 +8,10 @@ use crate::description::{
     Bus, BusEdge, Controller, ETHERNET_HEADER, Element, Link, LinkEnd, NodeKind,
 };
 
-/// What a cable or a device lets pass each way.
+/// Limit of a cable or a device, each way.
 struct Bound {
     name: String,
-    /// What its capacities call it in whichever direction.
+    /// Name of its capacities, without the direction.
     edge: String,
     class: BoundClass,
     rate: BitRate,
@@ -21,8 +21,8 @@ struct Bound {
 }
 
 impl Planner<'_> {
-    /// A sideband bounds every pair of hosts with the one behind it: RMII carries Ethernet frames
-    /// with preamble and gap (DSP0222), and nothing of that host passes elsewhere.
+    /// Adds the capacity of a sideband. It bounds every pair with the host behind it, whose only
+    /// path it is. RMII carries Ethernet frames with preamble and gap (DSP0222).
     pub(super) fn note_sideband(&mut self, controller: &Controller) {
         let own = &controller.sideband.to.endpoint;
         let of_links = self.description.links.iter().flat_map(|link| &link.ends);
@@ -52,7 +52,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The link's shaper bounds what passes it.
+    /// Adds the capacity of the link's shaper.
     pub(super) fn note_capacity(&mut self, link: &Link) {
         let Some(rate) = link.rate else { return };
         let name = format!("link {}-{}", link.ends[0].node, link.ends[1].node);
@@ -72,7 +72,7 @@ impl Planner<'_> {
         );
     }
 
-    /// A device bounds what passes it, counted as a wire does.
+    /// Adds the capacity of a device, counted as on a wire.
     pub(super) fn note_element(&mut self, element: &Element) {
         let Some(rate) = element.rate.or(element.port_rate) else { return };
         let name = format!("device {}", element.name);
@@ -91,8 +91,8 @@ impl Planner<'_> {
         );
     }
 
-    /// What stands between `ends` bounds every pair of hosts whose only way leads over it. That is
-    /// certain where one of the ends is a host: nothing of that endpoint passes elsewhere.
+    /// Adds a capacity between `ends`. It bounds every pair of hosts whose only path leads over it,
+    /// which is certain if one of the ends is a host.
     fn note_cable(&mut self, ends: &[LinkEnd; 2], bound: Bound) {
         let is_host = |i: usize| self.kind(self.node(&ends[i].node)) == NodeKind::Host;
         let of_links = self.description.links.iter().flat_map(|link| &link.ends);
@@ -133,7 +133,7 @@ impl Planner<'_> {
         self.capacities.extend(found);
     }
 
-    /// `devices` are the trunk's interfaces at the two hosts of `bus`.
+    /// Adds the capacities of `bus`. `devices` are the trunk's interfaces at its two hosts.
     pub(super) fn note_bus_capacities(&mut self, bus: &Bus, devices: &[String; 2]) {
         for edge in &bus.edges {
             let below = |leaf: &BusEdge| {

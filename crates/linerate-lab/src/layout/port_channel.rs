@@ -2,23 +2,23 @@
 //! links.
 //!
 //! The hash runs in the kernel, as a program of a traffic control filter (`bpf` of tc(8), classic
-//! instructions), and here, so that what becomes of a flow is known beforehand. It mixes addresses
-//! and ports to the last bit (the finalizer of MurmurHash3), which comes as close to an ideal hash
-//! as a switch may hope to; hashing addresses only is the worst that is in use. Ports are read of
-//! TCP and UDP packets that are no fragments; of IPv6, where no extension header precedes them.
+//! instructions), and here, so that the link of a flow is known beforehand. It mixes all bits of
+//! addresses and ports (the finalizer of MurmurHash3), which is as close to an ideal hash as a
+//! switch can be. Hashing addresses only is the worst case in use. Ports are read from TCP and UDP
+//! packets that are not fragments, and for IPv6 without extension headers.
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::description::{Bus, BusEdge, Hash};
 
-/// Class of the first edge of a bus; smaller ones would look like the tree's own.
+/// Class of the first edge of a bus. Smaller numbers could be confused with the tree's own.
 const FIRST_CLASS: usize = 10;
 /// Multipliers of the finalizer of MurmurHash3 (`fmix32`), and one that keeps the two addresses
 /// apart (2^32 over the golden ratio).
 const MIX: [u32; 2] = [0x85eb_ca6b, 0xc2b2_ae35];
 const APART: u32 = 0x9e37_79b1;
 
-/// The class of `edge` itself.
+/// Returns the class of `edge` itself.
 pub(super) fn class_of(bus: &Bus, edge: &BusEdge) -> usize {
     FIRST_CLASS
         + bus
@@ -28,7 +28,8 @@ pub(super) fn class_of(bus: &Bus, edge: &BusEdge) -> usize {
             .expect("it is an edge of this bus")
 }
 
-/// The classes in which frames of the leaf `edge` wait: its own, or one for each of its links.
+/// Returns the classes in which frames of the leaf `edge` wait: its own, or one for each of its
+/// links.
 pub(super) fn bus_classes(bus: &Bus, edge: &BusEdge) -> std::ops::Range<usize> {
     let Some(links) = edge.group() else {
         let own = class_of(bus, edge);
@@ -40,12 +41,12 @@ pub(super) fn bus_classes(bus: &Bus, edge: &BusEdge) -> std::ops::Range<usize> {
     first..first + links as usize
 }
 
-/// The queue of `class` on `device`, as the sampler `qdisc` names it.
+/// Returns the name of the queue of `class` on `device` in the sampler `qdisc`.
 pub(super) fn queue_instance(device: &str, class: usize) -> String {
     format!("{device} pfifo {class:x}:")
 }
 
-/// On which of `links` links a flow goes, counted from 0.
+/// Returns the link of a flow among `links`, counted from 0.
 #[must_use]
 pub fn link_of(from: SocketAddr, to: SocketAddr, hash: Hash, links: u32) -> u32 {
     let ports = match hash {
@@ -59,7 +60,7 @@ pub fn link_of(from: SocketAddr, to: SocketAddr, hash: Hash, links: u32) -> u32 
     (mixed ^ (mixed >> 16)) % links
 }
 
-/// The last 32 bits of an address: all that differs within a lab.
+/// Returns the last 32 bits of an address. The others are equal within a lab.
 fn last_word(address: IpAddr) -> u32 {
     match address {
         IpAddr::V4(v4) => v4.to_bits(),
@@ -67,7 +68,7 @@ fn last_word(address: IpAddr) -> u32 {
     }
 }
 
-/// One instruction of classic BPF (linux/filter.h): code, jumps if true and if false, operand.
+/// Instruction of classic BPF (linux/filter.h): code, jumps if true and if false, operand.
 type Instruction = (u16, u8, u8, u32);
 
 /// Codes as linux/bpf_common.h composes them.
@@ -113,15 +114,15 @@ const TCP: u32 = 6;
 const UDP: u32 = 17;
 const IS_FRAGMENT: u32 = 0x3fff;
 
-/// The filter's program as tc(8) takes it: it returns class `1:first`, or one of the `links - 1`
-/// after it.
+/// Returns the filter's program in the notation of tc(8). It returns class `1:first`, or one of the
+/// `links - 1` after it.
 pub(super) fn program(hash: Hash, first: usize, links: u32) -> String {
     const TREE: u32 = 1 << 16;
     let v4 = version(&V4, hash);
     let v6 = version(&V6, hash);
     let mut program: Vec<Instruction> = vec![
         (code::LOAD_HALF, 0, 0, offset::ETHERTYPE),
-        // The longer way is jumped to, over the other and the jump at its end.
+        // Jumps over the code for one version, and the jump at its end, to the code for the other.
         (code::JUMP_EQUAL, v4.len() as u8 + 1, 0, IPV6),
     ];
     program.extend(&v4);
@@ -143,12 +144,12 @@ pub(super) fn program(hash: Hash, first: usize, links: u32) -> String {
     format!("{},{}", program.len(), text.collect::<Vec<_>>().join(","))
 }
 
-/// Where a version of the Internet Protocol has what is hashed.
+/// Offsets of the hashed fields in a version of the Internet Protocol.
 struct Version {
     source: u32,
     destination: u32,
     protocol: u32,
-    /// Where fragments say so.
+    /// Offset of the fragment field.
     fragment: Option<u32>,
 }
 
@@ -165,7 +166,7 @@ const V6: Version = Version {
     fragment: None,
 };
 
-/// Leaves the unmixed hash of a packet of `version` in the accumulator.
+/// Returns code that leaves the unmixed hash of a packet of `version` in the accumulator.
 fn version(version: &Version, hash: Hash) -> Vec<Instruction> {
     let mut program = vec![
         (code::LOAD_WORD, 0, 0, version.source),
@@ -186,7 +187,7 @@ fn version(version: &Version, hash: Hash) -> Vec<Instruction> {
             }
             None => vec![(code::LOAD_WORD, 0, 0, offset::V6_PAYLOAD)],
         };
-        // Over the jump to what has no ports, the load of nothing instead.
+        // Packets without ports load zero instead.
         let past = at_ports.len() as u8 + 1;
         program.extend([
             (code::LOAD_BYTE, 0, 0, version.protocol),
@@ -222,7 +223,7 @@ mod tests {
             }
             counts
         };
-        // Of 4000 flows a link has 1000, give or take five standard deviations of 27.
+        // Each link has 1000 of 4000 flows, within five standard deviations of 27.
         assert!(
             counts(Hash::Ports).iter().all(|n| n.abs_diff(1000) < 140),
             "{:?}",

@@ -9,17 +9,17 @@ use super::port_channel::{bus_classes, class_of, program};
 use super::{BURST_SECONDS, Planner};
 use crate::description::{Bus, BusEdge, ETHERNET_HEADER};
 
-/// Frames that wait in front of an interface or of a link of one.
+/// Frames in the queue of an interface, or of one of its links.
 const QUEUE_FRAMES: u32 = 256;
 
-/// What `edge` carries with all its links.
+/// Returns the rate of `edge` with all its links.
 fn total(edge: &BusEdge) -> f64 {
     edge.rate.0 * f64::from(edge.links.get())
 }
 
-/// The rate HTB assures to `edge` without asking its parent: an equal share of what the parent is
-/// assured, so that the children of one parent never add up to more than it has. What an edge
-/// carries beyond it is borrowed, up to its rate.
+/// Returns the rate that HTB assures to `edge` without its parent: an equal share of the parent's
+/// assured rate, so that the sum of the children never exceeds it. Beyond it an edge borrows, up to
+/// its rate.
 fn assured(bus: &Bus, edge: &BusEdge) -> f64 {
     let Some(parent) =
         edge.parent.as_ref().and_then(|name| bus.edges.iter().find(|other| other.name == *name))
@@ -43,8 +43,8 @@ impl Planner<'_> {
         }
     }
 
-    /// The tree as HTB classes. A leaf's traffic is told by the sending endpoint's address, and
-    /// among its links by a hash.
+    /// Adds the tree as HTB classes. The sending endpoint's address selects a leaf, and a hash
+    /// selects one of its links.
     fn htb(&self, bus: &Bus, end: usize, device: &str) -> Vec<String> {
         let mut lines = vec![format!("qdisc replace dev {device} root handle 1: htb")];
         let class = |parent: &str, id: usize, assured: f64, most: f64| {
