@@ -70,6 +70,6 @@ fn main() -> ExitCode {
 /// The folder of the workspace: the parent of this crate's.
 fn repository_root() -> PathBuf {
     let here =
-        PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| "xtask".into()));
+        PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| "./xtask".into()));
     here.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }

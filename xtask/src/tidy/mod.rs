@@ -11,6 +11,7 @@ mod display;
 mod documentation;
 mod names;
 mod paths;
+mod promises;
 mod registries;
 mod repository;
 mod rooms;
@@ -60,6 +61,7 @@ static CHECKS: &[Check] = &[
     ("samplers have fixtures", registries::samplers),
     ("names are spelt once", names::spelt_once),
     ("paths of one machine", paths::machine_paths),
+    ("promises have tests", promises::tested),
     ("dependencies are explained", dependencies::explained),
     ("licences", dependencies::licences),
     ("crates describe themselves", dependencies::described),

@@ -9,6 +9,7 @@ mod disks;
 mod fuzz;
 mod labs;
 mod ledger;
+mod memory;
 mod peers;
 mod strangers;
 
@@ -54,6 +55,7 @@ static SUBJECTS: &[Subject] = &[
     Subject { name: "fuzz", run: fuzz::run },
     Subject { name: "labs", run: labs::run },
     Subject { name: "ledger", run: ledger::run },
+    Subject { name: "memory", run: memory::run },
     Subject { name: "peers", run: peers::run },
     Subject { name: "strangers", run: strangers::run },
 ];
