@@ -9,7 +9,7 @@ const PAGES: [&str; 2] = ["docs/security.md", "ARCHITECTURE.md"];
 /// Heading of the column with the tests of a table's promises.
 const HEADING: &str = "Test";
 /// Fewest underscores in the name of a test. Parameters and settings have fewer.
-const UNDERSCORES: usize = 4;
+const UNDERSCORES: usize = 3;
 /// Start of a command that proves a promise.
 const COMMAND: &str = "cargo xtask ";
 
