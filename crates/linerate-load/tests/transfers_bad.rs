@@ -204,10 +204,10 @@ fn failures(report: &EngineReport) -> String {
 #[test]
 fn each_fault_has_its_message() {
     for (fault, word) in [
-        (Fault::LiesAboutSize, "the server says that the file has 999999 bytes, and sent 1000"),
+        (Fault::LiesAboutSize, "the server announced a file of 999999 bytes and sent 1000"),
         (Fault::IsNoFtpServer, "no reply of FTP"),
         (Fault::RefusesTheFile, "the server answered 550"),
-        (Fault::Stalls, "nothing came in the middle of the file"),
+        (Fault::Stalls, "nothing arrived in the middle of the file"),
         (
             Fault::DropsTheControlConnection,
             "the other end closed the connection after the last byte, before confirming it",
@@ -238,7 +238,7 @@ fn each_fault_of_a_server_over_tls_has_its_message() {
     for (fault, word) in [
         (
             Fault::HasNoTls,
-            "the server answered 530 to AUTH TLS: it has no TLS there, or not for us",
+            "the server answered 530 to AUTH TLS: it has no TLS there, or not for this login",
         ),
         (Fault::HangsUpInTheHandshake, "the other end closed the connection in the middle of TLS"),
         (Fault::SpeaksOnInTheClear, "more words in the clear after the server agreed to TLS"),

@@ -13,6 +13,7 @@ mod cli;
 mod commands;
 mod exit;
 mod ledgers;
+mod parameters;
 mod policy;
 mod problems;
 mod progress;

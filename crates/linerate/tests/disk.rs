@@ -142,7 +142,7 @@ fn what_disk_run_may_not_do_is_refused_before_anything_is_written() {
     assert!(lists.stderr.contains("lists are for disk sweep"), "{}", lists.stderr);
     let deep =
         run(folder.path(), &["disk", "run", name, "--engine", "pread", "--qd", "8"]).expect(2);
-    assert!(deep.stderr.contains("one transfer under way"), "{}", deep.stderr);
+    assert!(deep.stderr.contains("one transfer in flight"), "{}", deep.stderr);
 }
 
 #[test]

@@ -209,8 +209,8 @@ mod tests {
         assert_eq!(passive.index(), 1);
 
         let stranger = Hello { secret: Secret([1; 16]), ..HELLO };
-        let stranger =
-            Exchange::expected(stranger, &active.hello_bytes()).expect("a hello tells no secret");
+        let stranger = Exchange::expected(stranger, &active.hello_bytes())
+            .expect("a hello does not reveal the secret");
         assert!(!Exchange::open(HELLO).take_answer(&stranger.answer_bytes()));
         assert!(!passive.verify(Role::Active, &stranger.prove(Role::Active)));
     }

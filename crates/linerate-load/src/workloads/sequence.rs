@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(
             sequence.observe(0),
             Duplicate,
-            "0 was seen, so nothing is given up and it cannot be late"
+            "0 was seen, so it did not count as lost and cannot be late"
         );
         assert_eq!(sequence.observe(WINDOW + 3), InOrder);
         // 1 was seen; 2 and 3 left the window unseen.

@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::args::{Global, Saved};
 use crate::commands::measure::{self, size};
 use crate::exit::{Failure, Outcome};
+use crate::parameters::{help_of, one};
 use crate::{progress, reports};
 
 #[derive(Debug, Args)]
@@ -35,9 +36,9 @@ pub(crate) struct ToArgs {
     /// Warm-up before the measurement, in seconds
     #[arg(short = 'O', long = "omit", default_value_t = 0.0)]
     pub(crate) omit: f64,
-    /// Number of parallel streams
-    #[arg(short = 'P', long = "parallel", default_value_t = 1)]
-    pub(crate) parallel: u32,
+    #[arg(short = 'P', long = "parallel", help = help_of(TCP, "streams"),
+        value_parser = one(TCP, "streams"), default_value = "1", hide_default_value = true)]
+    pub(crate) parallel: Value,
     /// Reverse direction: the host sends, this end receives
     #[arg(short = 'R', long, conflicts_with = "bidir")]
     pub(crate) reverse: bool,
@@ -60,12 +61,10 @@ pub(crate) struct ToArgs {
     /// Send small messages without delay (TCP_NODELAY)
     #[arg(short = 'N', long)]
     pub(crate) no_delay: bool,
-    /// TCP maximum segment size, bytes
-    #[arg(short = 'M', long = "set-mss")]
-    pub(crate) mss: Option<u32>,
-    /// Differentiated services code point, 0 to 63
-    #[arg(long)]
-    pub(crate) dscp: Option<u8>,
+    #[arg(short = 'M', long = "set-mss", help = help_of(TCP, "mss"), value_parser = one(TCP, "mss"))]
+    pub(crate) mss: Option<Value>,
+    #[arg(long, help = help_of(TCP, "dscp"), value_parser = one(TCP, "dscp"))]
+    pub(crate) dscp: Option<Value>,
     /// Send without copying (sendfile)
     #[arg(short = 'Z', long)]
     pub(crate) zerocopy: bool,
@@ -99,6 +98,8 @@ pub(crate) enum ToMode {
     UdpRr,
 }
 
+/// Workload whose declarations serve all modes: they share streams, segment size and code point.
+const TCP: &str = "tcp_stream";
 /// Shortest span of a line: workers report their counts every 100 ms.
 const SHORTEST_LINE: Nanos = Nanos::from_millis(100);
 /// Default offered load of `to HOST udp`: that of iperf3, which floods no path.
@@ -169,7 +170,7 @@ fn draft(args: &ToArgs) -> Result<Draft, Failure> {
     } else if args.bidir || args.reverse {
         return refuse("-R or --bidir", "requests and responses");
     }
-    params.push(("streams", args.parallel.into()));
+    params.push(("streams", args.parallel.clone()));
     if let Some(length) = &args.length {
         let name = match args.mode {
             ToMode::Tcp => "message_size",
@@ -194,7 +195,7 @@ fn draft(args: &ToArgs) -> Result<Draft, Failure> {
         _ => ("", 0.0),
     };
     // As with iperf3, 0 is no limit. The kernel paces each connection by itself.
-    let share = if args.mode == ToMode::Tcp { f64::from(args.parallel.max(1)) } else { 1.0 };
+    let share = if args.mode == ToMode::Tcp { args.parallel.as_f64().unwrap_or(1.0) } else { 1.0 };
     if let Some(rate) = Some(rate.unwrap_or(default) / share).filter(|rate| *rate > 0.0) {
         params.push((name, BitRate(rate).to_string().into()));
     }
@@ -214,15 +215,11 @@ fn draft(args: &ToArgs) -> Result<Draft, Failure> {
     if args.no_delay {
         params.push(("no_delay", true.into()));
     }
-    if let Some(mss) = args.mss {
-        params.push(("mss", format!("{mss} B").into()));
-    }
+    params.extend(args.mss.clone().map(|mss| ("mss", mss)));
     if args.zerocopy {
         params.push(("send", "sendfile".into()));
     }
-    if let Some(dscp) = args.dscp {
-        params.push(("dscp", dscp.into()));
-    }
+    params.extend(args.dscp.clone().map(|dscp| ("dscp", dscp)));
     let workload = match args.mode {
         ToMode::Tcp => "tcp_stream",
         ToMode::Udp => "udp_stream",

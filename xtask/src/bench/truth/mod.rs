@@ -18,6 +18,7 @@ mod claim;
 pub(super) mod ground;
 mod instruments;
 mod judge;
+mod plan;
 mod relay;
 pub(super) mod serving;
 mod study;

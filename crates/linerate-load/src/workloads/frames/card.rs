@@ -87,7 +87,7 @@ impl Card {
                 .peer_addr()
                 .map_or_else(|_| "a closed connection".to_owned(), |peer| peer.to_string())
         };
-        let failed = |cause| SysError::new("tell addresses to and by", peer(), cause);
+        let failed = |cause| SysError::new("exchange cards with", peer(), cause);
         stream.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(failed)?;
         let mut bytes = [0; CARD_BYTES];
         stream
@@ -95,8 +95,8 @@ impl Card {
             .and_then(|()| stream.read_exact(&mut bytes))
             .map_err(failed)?;
         Self::from_bytes(&bytes).ok_or_else(|| LoadError::Unsupported {
-            what: format!("what {} told of itself", peer()),
-            why: "it is no card of this version (do both ends run the same version?)".into(),
+            what: format!("the card of {}", peer()),
+            why: "it is not a card of this version: run the same version at both ends".into(),
         })
     }
 }

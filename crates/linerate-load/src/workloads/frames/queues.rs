@@ -18,7 +18,7 @@ use linerate_sys::xdp::Filter;
 use super::ledger::Ledger;
 
 /// Published counters of a flow, beside the next number.
-const TOLD: [Counter; 5] = [
+const COUNTED: [Counter; 5] = [
     Counter::DatagramsReceived,
     Counter::PayloadReceived,
     Counter::Late,
@@ -71,7 +71,7 @@ pub(super) struct Board {
 
 #[derive(Debug, Default)]
 struct Seen {
-    counts: [AtomicU64; TOLD.len()],
+    counts: [AtomicU64; COUNTED.len()],
     next_sequence: AtomicU64,
 }
 
@@ -100,8 +100,8 @@ impl Board {
             else {
                 continue;
             };
-            for (counter, told) in TOLD.into_iter().zip(&seen.counts) {
-                told.store(flow.counters[counter], Ordering::Relaxed);
+            for (counter, cell) in COUNTED.into_iter().zip(&seen.counts) {
+                cell.store(flow.counters[counter], Ordering::Relaxed);
             }
             seen.next_sequence.store(flow.next_sequence(), Ordering::Relaxed);
         }
@@ -113,8 +113,8 @@ impl Board {
         let own = number % self.seen.len() as u32;
         for (_, flows) in (0_u32..).zip(&self.seen).filter(|(worker, _)| *worker != own) {
             let seen = &flows[number as usize];
-            for (counter, told) in TOLD.into_iter().zip(&seen.counts) {
-                sum.counters[counter] += told.load(Ordering::Relaxed);
+            for (counter, cell) in COUNTED.into_iter().zip(&seen.counts) {
+                sum.counters[counter] += cell.load(Ordering::Relaxed);
             }
             sum.next_sequence = sum.next_sequence.max(seen.next_sequence.load(Ordering::Relaxed));
         }
@@ -159,13 +159,13 @@ mod tests {
         }
         // Worker 0 has flows 0 and 2; worker 1 reports its counts of flows 1 and 3.
         board.tell(0, &ledger);
-        let told = |number| {
+        let seen = |number| {
             let others = board.by_others(number);
             (others.known(), others.counters[Counter::Duplicates], others.next_sequence)
         };
-        assert_eq!([0, 1, 2, 3].map(told), [(0, 0, 0), (2, 1, 3), (0, 0, 0), (1, 0, 6)]);
+        assert_eq!([0, 1, 2, 3].map(seen), [(0, 0, 0), (2, 1, 3), (0, 0, 0), (1, 0, 6)]);
         board.tell(0, &ledger);
-        assert_eq!(told(1), (2, 1, 3), "totals are told, not changes");
+        assert_eq!(seen(1), (2, 1, 3), "totals are published, not changes");
         assert_eq!(
             (tally.counters[Counter::DatagramsReceived], tally.counters[Counter::Foreign]),
             (4, 0)

@@ -222,8 +222,8 @@ fn open(
 }
 
 /// Returns the relation of the other end's clock to this one's.
-fn clocks(own: &Card, other: &Card, told: Option<PeerClock>) -> Clocks {
-    match told {
+fn clocks(own: &Card, other: &Card, measured: Option<PeerClock>) -> Clocks {
+    match measured {
         _ if own.has_clock_of(other) => Clocks::One,
         Some(peer) => Clocks::Two(peer),
         None => Clocks::Unknown,

@@ -270,8 +270,8 @@ impl Worker for FramesWorker {
             }
             // The other end deals flows in the same way, so only this worker's flows have counts
             // here.
-            if let Some(told) = peer_sent.get_mut((number / n_workers) as usize) {
-                *told = Some(sent);
+            if let Some(total) = peer_sent.get_mut((number / n_workers) as usize) {
+                *total = Some(sent);
             }
         });
         let sent = self.send(due, tally);

@@ -274,7 +274,7 @@ pub(super) struct XdpReceive {
     expected_at: usize,
     inward: u32,
     /// Drops reported so far.
-    told: u64,
+    reported: u64,
 }
 
 impl XdpReceive {
@@ -312,7 +312,15 @@ impl XdpReceive {
         }
         sockets.iter().try_for_each(|socket| filter.direct(socket))?;
         let board = (opening.n_workers > 1).then(|| opening.queues.board());
-        Ok(Self { sockets, filter, board, frames, expected_at, inward: opening.inward, told: 0 })
+        Ok(Self {
+            sockets,
+            filter,
+            board,
+            frames,
+            expected_at,
+            inward: opening.inward,
+            reported: 0,
+        })
     }
 
     /// Returns true if the program runs in the driver.
@@ -408,9 +416,9 @@ impl Receive for XdpReceive {
 
     fn drops(&mut self) -> u64 {
         let counted = self.sockets.iter().filter_map(|socket| socket.statistics().ok());
-        let so_far = counted.map(|told| told.receive_dropped + told.receive_ring_full).sum();
-        let new = u64::saturating_sub(so_far, self.told);
-        self.told = so_far;
+        let so_far = counted.map(|counts| counts.receive_dropped + counts.receive_ring_full).sum();
+        let new = u64::saturating_sub(so_far, self.reported);
+        self.reported = so_far;
         new
     }
 }

@@ -279,7 +279,7 @@ impl FtpSession {
 
     fn connect(&mut self, bench: &Bench<'_>) -> Result<Turn, Failure> {
         let data = self.data.as_mut().expect("it is being opened");
-        let address = self.data_address.as_ref().expect("it was told");
+        let address = self.data_address.as_ref().expect("the server has named it");
         if !connected(&data.socket, address)? {
             data.wait(bench.readiness, self.token + 1, Interest::ReadableOrWritable)?;
             return Ok(Turn::Network);

@@ -59,8 +59,8 @@ impl Protection {
     pub(super) fn modes(&mut self, modes: &mut BTreeMap<String, String>) {
         let Some(cipher) = self.cipher.take() else { return };
         self.security.modes(cipher, modes);
-        let told =
+        let resumptions =
             format!("{} of {} resumed the control connection's session", self.resumed, self.files);
-        modes.insert("tls_data_connections".into(), told);
+        modes.insert("tls_data_connections".into(), resumptions);
     }
 }

@@ -149,9 +149,9 @@ mod tests {
             b"4\r\nWikipedia\r\n0\r\n\r\n",
             b"g\r\n",
         ] {
-            let told = read(wrong, wrong.len());
+            let fault = read(wrong, wrong.len());
             assert!(
-                told.is_err_and(|told| told != "it ended early"),
+                fault.is_err_and(|fault| fault != "it ended early"),
                 "{:?}",
                 String::from_utf8_lossy(wrong)
             );

@@ -302,7 +302,7 @@ impl HttpSession {
             }
         };
         if answer.fields.is_ambiguous {
-            return Err(Failure::Syntax("a length told twice"));
+            return Err(Failure::Syntax("two lengths"));
         }
         self.closes = !self.reuse || answer.fields.closes;
         self.left = answer.fields.length;
@@ -324,7 +324,7 @@ impl HttpSession {
             return Ok(Turn::Moved);
         }
         if self.left.is_none() && !self.closes {
-            return Err(Failure::Syntax("an answer whose length is not told"));
+            return Err(Failure::Syntax("an answer without a length"));
         }
         self.course.first_byte = self.course.lap();
         self.promised = self.left.unwrap_or(0);
@@ -435,7 +435,7 @@ impl HttpSession {
                 self.names.advance();
                 Ok(Turn::Done)
             }
-            Ok(_) => Err(Failure::Syntax("more bytes than the length told")),
+            Ok(_) => Err(Failure::Syntax("more bytes than announced")),
             Err(error) if would_wait(&error) => self.wait(bench, Interest::Readable),
             Err(error) => Err(Failure::io(&error)),
         }

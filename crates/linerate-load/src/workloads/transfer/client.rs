@@ -41,7 +41,7 @@ pub(crate) trait Session: Send {
     /// Returns the bytes and messages moved so far: the number changes with every progress.
     fn progress(&self) -> u64;
 
-    /// Returns the stage of a transfer that is given up.
+    /// Returns the stage of the abandoned transfer.
     fn overdue(&self) -> Failure;
 
     /// Gives the transfer up and closes its connections.
@@ -323,7 +323,7 @@ impl<S: Session> Worker for ClientWorker<S> {
     fn finish(&mut self) -> Vec<FlowReport> {
         let (done, lost) = (self.done, self.lost);
         let failures = self.last_failure.filter(|_| lost > 0);
-        let told = failures
+        let summary = failures
             .map(|last| format!("{lost} of {} transfers failed, the last: {last}", done + lost));
         let worker = self.number;
         let report = |stream: &mut Stream<S>| {
@@ -333,7 +333,7 @@ impl<S: Session> Worker for ClientWorker<S> {
             report.counters = stream.session.account().counters;
             report.tcp = state.map(|flow| flow.tcp);
             let more: BTreeMap<String, String> =
-                told.clone().map(|told| ("failures".into(), told)).into_iter().collect();
+                summary.clone().map(|text| ("failures".into(), text)).into_iter().collect();
             report.modes.extend(more);
             report
         };

@@ -107,68 +107,57 @@ impl fmt::Display for TransferStage {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let os = |code: i32| match code {
-            0 => "no cause told".to_owned(),
+            0 => "unknown cause".to_owned(),
             code => io::Error::from_raw_os_error(code).to_string(),
         };
         match *self {
             Self::Io(code) => f.write_str(&os(code)),
-            Self::TimedOut(stage) => write!(f, "nothing came {stage} (parameter `timeout`)"),
+            Self::TimedOut(stage) => write!(f, "nothing arrived {stage} (parameter `timeout`)"),
             Self::Closed(stage) => write!(f, "the other end closed the connection {stage}"),
-            Self::Short(promised, came) => write!(
-                f,
-                "{promised} bytes were promised and {came} \
-                came"
-            ),
-            Self::Size(named, came) => write!(
-                f,
-                "the server says that the file has {named} bytes, \
-                and sent {came}"
-            ),
+            Self::Short(announced, came) => {
+                write!(f, "{announced} bytes were announced and {came} arrived")
+            }
+            Self::Size(announced, came) => {
+                write!(f, "the server announced a file of {announced} bytes and sent {came}")
+            }
             // FTP uses this reply for both (RFC 959 clause 4.2.2, RFC 4217 clause 4).
             Self::Refused(530) => f.write_str(
-                "the server answered 530: not logged in (are user and password before the host in \
-                    `server` right, or does it want TLS: \
-                 tls = true?)",
+                "the server answered 530: not logged in. Check user and password in the URL of \
+                    `server`, or set tls = true if the server requires TLS",
             ),
-            Self::Refused(status) => {
-                write!(f, "the server answered {status} (does the file exist, and may it be had?)")
-            }
+            Self::Refused(status) => write!(
+                f,
+                "the server answered {status}: check that the file exists and may be read"
+            ),
             Self::Unprotected(what, status) => write!(
                 f,
-                "the server answered {status} to {what}: it has no TLS there, or not for us (is it \
-                    switched on, and for this login?)"
+                "the server answered {status} to {what}: it has no TLS there, or not for this \
+                    login. Enable TLS on the server, or set tls = false"
             ),
             Self::Whole => f.write_str(
-                "the server does not give the part from `offset` on: it has no ranges there (set \
-                    offset = \"0 B\")",
+                "the server ignores `offset`: it does not support ranges. Set offset = \"0 B\"",
             ),
-            Self::Syntax(what) => write!(f, "the other end's answer is not understood: {what}"),
+            Self::Syntax(what) => write!(f, "malformed answer of the other end: {what}"),
             Self::Sink(code) => write!(f, "store the file: {}", os(code)),
             Self::Source(code) => write!(f, "read the file: {}", os(code)),
-            Self::Budget => f.write_str(
-                "the budget of bytes written is used up (parameter \
-                `max_written`)",
-            ),
+            Self::Budget => {
+                f.write_str("the budget of bytes written is used up (parameter `max_written`)")
+            }
             Self::Tls(TlsFault::Certificate) => f.write_str(
                 "the server's certificate is not accepted: it leads to none of the `roots`, names \
-                    another host or is out of date \
-                 (verify = false takes any)",
+                    another host or has expired. Set verify = false to accept any",
             ),
-            Self::Tls(TlsFault::Alert(alert)) => {
-                write!(
-                    f,
-                    "the other end refused TLS, alert {alert} (which versions and ciphers \
-                    has it?)"
-                )
-            }
+            Self::Tls(TlsFault::Alert(alert)) => write!(
+                f,
+                "the other end refused TLS with alert {alert}: check its versions and ciphers"
+            ),
             Self::Tls(TlsFault::Protocol) => f.write_str(
-                "what the other end said is no TLS, or of no common version (does it \
-                    serve TLS at this port?)",
+                "the other end does not use TLS, or no common version: check that it serves TLS \
+                    at this port",
             ),
-            Self::Tls(TlsFault::Truncated) => f.write_str(
-                "the other end closed the connection in \
-                the middle of TLS",
-            ),
+            Self::Tls(TlsFault::Truncated) => {
+                f.write_str("the other end closed the connection in the middle of TLS")
+            }
         }
     }
 }

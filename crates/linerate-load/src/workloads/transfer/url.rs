@@ -81,7 +81,9 @@ impl Url {
         let path = match path.rsplit_once(";type=") {
             Some((path, "i" | "I")) => path,
             Some((_, other)) => {
-                return Err(format!("`;type={other}` is not spoken: files are binary (`;type=i`)"));
+                return Err(format!(
+                    "`;type={other}` is not supported: files are binary (`;type=i`)"
+                ));
             }
             None => path,
         };

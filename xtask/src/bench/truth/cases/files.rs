@@ -9,6 +9,7 @@ use super::super::capture::{Capture, Connection};
 use super::super::claim::{Claim, Relation, Tolerance, Unit};
 use super::super::ground::{AGENT_PORT, Between, End, Family, Ground, PLAIN};
 use super::super::judge::{of_load, run_plan};
+use super::super::plan::Trial;
 use super::super::serving::{FILE_BYTES, PORT, Server, Serving};
 use super::super::study::Study;
 use super::Special;
@@ -47,12 +48,7 @@ pub(super) static SPECIAL: &[Special] = &[
 ];
 
 fn plan(workload: &str, params: &str) -> String {
-    format!(
-        "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration = \"1500 \
-            ms\"\nwarmup = \"0 ms\"\n\
-         [[sweep.job]]\nworkload = \"{workload}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {params} \
-         }}\n"
-    )
+    Trial { workload, to: "b", duration_ms: 1500, warmup_ms: 0, params }.plan()
 }
 
 fn host() -> String {

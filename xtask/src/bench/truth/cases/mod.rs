@@ -7,6 +7,7 @@ use super::capture::Connection;
 use super::claim::Claim;
 use super::ground::{Between, End, Ground};
 use super::instruments::{Counter, Shaper, Snmp, Socket};
+use super::plan::Trial;
 use super::relay::{Delays, Faults};
 use super::study::Study;
 
@@ -186,14 +187,10 @@ impl Seen<'_> {
 }
 
 impl Load {
-    /// The plan of one trial.
+    /// Returns the plan of one trial.
     pub(super) fn plan(&self) -> String {
-        format!(
-            "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration \
-                = \"{} ms\"\nwarmup = \"{} ms\"\n\
-             [[sweep.job]]\nworkload = \"{}\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {} }}\n",
-            self.duration_ms, self.warmup_ms, self.workload, self.params
-        )
+        let Self { workload, params, duration_ms, warmup_ms, .. } = *self;
+        Trial { workload, to: "b", duration_ms, warmup_ms, params }.plan()
     }
 }
 

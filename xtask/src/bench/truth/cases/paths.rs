@@ -8,6 +8,7 @@ use anyhow::Context;
 use super::super::claim::{Claim, Relation, Tolerance, Unit};
 use super::super::ground::{Between, End, Family, Ground, PLAIN};
 use super::super::judge;
+use super::super::plan::Trial;
 use super::Special;
 
 /// The interface of each end.
@@ -87,13 +88,11 @@ fn bounded(
         let made = ground.at(End::A, &format!("tc {object} add dev {DEVICE} {what}"));
         made.map_err(|error| judge::Skipped(format!("{error:#}")))?;
     }
-    let plan = "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration \
-        = \"1500 ms\"\nwarmup = \"500 ms\"\n\
-                [[sweep.job]]\nworkload = \"tcp_stream\"\nfrom = \"a\"\nto = \"b\"\nparams = \
-                { congestion = \"cubic\" }\n";
+    let (workload, params) = ("tcp_stream", "congestion = \"cubic\"");
+    let plan = Trial { workload, to: "b", duration_ms: 1500, warmup_ms: 500, params }.plan();
     let address = Ground::address(family, End::B);
     let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
-    let study = judge::run_plan(ground, plan, Some(&host));
+    let study = judge::run_plan(ground, &plan, Some(&host));
     ground.at(End::A, &format!("tc qdisc delete dev {DEVICE} root"))?;
     let study = study?;
     let ceiling = study.ceiling("goodput").context("linerate printed no ceiling of goodput")?;

@@ -12,6 +12,7 @@ use super::super::claim::Claim;
 use super::super::ground::{End, Family, Ground, PLAIN};
 use super::super::instruments::snmp;
 use super::super::judge;
+use super::super::plan::Trial;
 use super::Special;
 
 /// The interface of each end.
@@ -71,12 +72,8 @@ fn lost_at(
     inject()
         .or_else(|error| restore().and(Err(error)))
         .map_err(|error| judge::Skipped(format!("{error:#}")))?;
-    let plan = format!(
-        "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration = \"1 \
-            s\"\nwarmup = \"0 s\"\n\
-         [[sweep.job]]\nworkload = \"udp_stream\"\nfrom = \"a\"\nto = \"b\"\nparams = {{ {params} \
-         }}\n"
-    );
+    let (workload, to) = ("udp_stream", "b");
+    let plan = Trial { workload, to, duration_ms: 1000, warmup_ms: 0, params }.plan();
     let study = judge::run_plan(ground, &plan, Some(Ground::address(Family::V4, End::B)));
     let counted = count();
     restore()?;

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use super::super::claim::{Claim, EXACT, Relation, Tolerance, Unit};
 use super::super::ground::Ground;
 use super::super::judge::run_plan;
+use super::super::plan::{Trial, quoted};
 use super::super::study::Study;
 use super::Special;
 use disk::Disk;
@@ -88,15 +89,11 @@ pub(super) static SPECIAL: &[Special] = &[
     },
 ];
 
-/// The plan of one trial on `disk`.
+/// Returns the plan of one trial on `disk`.
 fn plan(disk: &Disk, params: &str) -> String {
-    format!(
-        "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration = \"1500 \
-            ms\"\nwarmup = \"0 ms\"\n\
-         [[sweep.job]]\nworkload = \"storage\"\nfrom = \"a\"\nto = \"a\"\nparams = {{ target \
-         = \"{}\", {params} }}\n",
-        disk.device
-    )
+    let params = format!("target = {}, {params}", quoted(&disk.device));
+    let (workload, to) = ("storage", "a");
+    Trial { workload, to, duration_ms: 1500, warmup_ms: 0, params: &params }.plan()
 }
 
 /// The plan of a load that reads.

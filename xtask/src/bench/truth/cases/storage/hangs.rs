@@ -8,6 +8,7 @@ use anyhow::ensure;
 use super::super::super::claim::{Claim, Relation, Tolerance, Unit};
 use super::super::super::ground::Ground;
 use super::super::super::judge::run_plan;
+use super::super::super::plan::quoted;
 use super::super::super::study::Study;
 use super::disk::Filesystem;
 
@@ -33,10 +34,10 @@ fn frozen(
         "[campaign]\nname = \"truth\"\nrepeats = 1\n[[sweep]]\nname = \"truth\"\nduration \
             = \"{LOADED} s\"\nwarmup = \"0 ms\"\n\
          drain = \"{} ms\"\n[[sweep.job]]\nworkload = \"storage\"\nfrom = \"a\"\nto \
-         = \"a\"\nparams = {{ target = \"{}\", \
+         = \"a\"\nparams = {{ target = {}, \
          size = \"1 MiB\", read = \"0 %\", {params} }}\n",
         (OVER - LOADED) * 1e3,
-        filesystem.mount.display()
+        quoted(filesystem.mount.display())
     );
     let before = filesystem.used()?;
     std::thread::scope(|scope| {

@@ -1,0 +1,218 @@
+//! Options that are parameters of a workload. Their name, range, default and help are those of the
+//! workload's declaration.
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use linerate_campaign::letters;
+use linerate_load::{Parameter, Takes, workload};
+use serde_json::Value;
+
+/// The workload of `linerate disk`.
+const STORAGE: &str = "storage";
+/// Parameter that `linerate disk` takes as its first argument.
+const TARGET: &str = "target";
+/// Short names of options.
+const ALIASES: [(&str, &str); 3] = [("block_size", "bs"), ("depth", "qd"), ("read", "mix")];
+/// Parameters that an access specification replaces.
+const OF_ACCESS: [&str; 4] = ["block_size", "read", "random", "reply"];
+/// Options that `-h` shows; `--help` shows all.
+const COMMON: [&str; 14] = [
+    "block_size",
+    "cache",
+    "condition",
+    "consent",
+    "depth",
+    "engine",
+    "flush",
+    "random",
+    "rate",
+    "read",
+    "size",
+    "sync",
+    "verify",
+    "workers",
+];
+
+/// The parameters of `storage` that were given as options, each with one value or a list.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StorageOptions {
+    pub(crate) given: Vec<(&'static str, Vec<Value>)>,
+}
+
+impl Args for StorageOptions {
+    fn augment_args(command: Command) -> Command {
+        let options = storage().map(|parameter| option(&parameter));
+        options.fold(command.next_help_heading("Parameters of the load"), Command::arg)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for StorageOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let values = |parameter: Parameter| {
+            let texts = matches.get_many::<Vec<Value>>(parameter.name)?;
+            Some((parameter.name, texts.flatten().cloned().collect()))
+        };
+        Ok(Self { given: storage().filter_map(values).collect() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn storage() -> impl Iterator<Item = Parameter> {
+    parameters(STORAGE).into_iter().filter(|parameter| parameter.name != TARGET)
+}
+
+fn parameters(name: &str) -> Vec<Parameter> {
+    workload(name).expect("it is registered").parameters()
+}
+
+/// Returns the option of `parameter`: a list of values, except for texts, which may have commas.
+fn option(parameter: &Parameter) -> Arg {
+    let is_flag = parameter.takes == Takes::Flag;
+    let is_text = matches!(parameter.takes, Takes::Text { .. });
+    let declared = parameter.clone();
+    let mut option = Arg::new(parameter.name)
+        .long(parameter.name.replace('_', "-"))
+        .help(help(parameter))
+        .hide_short_help(!COMMON.contains(&parameter.name))
+        .action(ArgAction::Append)
+        .value_parser(move |text: &str| values(&declared, text));
+    if !is_text {
+        option = option.value_delimiter(',');
+    }
+    if is_flag {
+        option = option.num_args(0..=1).require_equals(true).default_missing_value("true");
+    }
+    if parameter.name == "access" {
+        option = option.conflicts_with_all(OF_ACCESS);
+    }
+    match ALIASES.iter().find(|(name, _)| *name == parameter.name) {
+        Some((_, alias)) => option.visible_alias(*alias),
+        None => option,
+    }
+}
+
+/// Returns the help of an option: meaning, range and default of `parameter`.
+fn help(parameter: &Parameter) -> String {
+    let Parameter { takes, default, meaning, .. } = parameter;
+    let capital: String = meaning[..1].to_uppercase();
+    format!("{capital}{}: {takes} [default: {default}]", &meaning[1..])
+}
+
+/// Returns the help of an option that is parameter `name` of `workload`.
+pub(crate) fn help_of(workload: &str, name: &str) -> String {
+    let parameter = parameters(workload).into_iter().find(|parameter| parameter.name == name);
+    help(&parameter.expect("it is declared"))
+}
+
+/// Returns the parser of an option that is parameter `name` of `workload`.
+pub(crate) fn one(
+    workload: &str,
+    name: &str,
+) -> impl Fn(&str) -> Result<Value, String> + Clone + Send + Sync + 'static {
+    let parameter = parameters(workload).into_iter().find(|parameter| parameter.name == name);
+    let parameter = parameter.expect("it is declared");
+    move |text| Ok(values(&parameter, text)?.remove(0))
+}
+
+/// Reads `text` as users of fio and iperf3 type a value of `parameter`: bare numbers are per cent,
+/// operations per second, seconds, or bytes with K, M, G, T for powers of 1024; a count may be a
+/// range, FIRST..LASTxFACTOR or FIRST..LAST+STEP.
+fn values(parameter: &Parameter, text: &str) -> Result<Vec<Value>, String> {
+    let with_unit = |unit: &str| {
+        let is_bare = text.parse::<f64>().is_ok();
+        vec![Value::from(if is_bare { format!("{text} {unit}") } else { text.to_owned() })]
+    };
+    let values = match &parameter.takes {
+        Takes::Count { .. } => match (text.parse::<u64>(), letters::depths(text)) {
+            (Ok(number), _) => vec![number.into()],
+            (_, Some(range)) => range.into_iter().map(Value::from).collect(),
+            _ => vec![text.into()],
+        },
+        Takes::Flag => vec![text.parse::<bool>().map_or_else(|_| text.into(), Value::from)],
+        Takes::Ratio { .. } => with_unit("%"),
+        Takes::Rate => with_unit("pps"),
+        Takes::Size { .. } => {
+            vec![letters::size(text).map_or_else(|| text.into(), |size| size.to_string().into())]
+        }
+        Takes::Time { .. } => with_unit("s"),
+        Takes::BitRate | Takes::Text { .. } | Takes::Word(_) | Takes::WordOr(..) => {
+            vec![text.into()]
+        }
+    };
+    for value in &values {
+        parameter.check(value).map_err(|error| {
+            let expected = error.expected.map(|expected| format!("; expected {expected}"));
+            error.cause + &expected.unwrap_or_default()
+        })?;
+    }
+    if values.is_empty() { Err("the range is empty".to_owned()) } else { Ok(values) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(arguments: &[String]) -> Result<StorageOptions, Error> {
+        let command = StorageOptions::augment_args(Command::new("disk"));
+        let matches = command.try_get_matches_from(
+            ["disk".to_owned()].into_iter().chain(arguments.iter().cloned()),
+        )?;
+        StorageOptions::from_arg_matches(&matches)
+    }
+
+    #[test]
+    fn every_parameter_is_an_option_and_its_printed_default_is_a_value_of_it() {
+        let mut command = StorageOptions::augment_args(Command::new("disk"));
+        let help = command.render_long_help().to_string();
+        let mut n_defaults = 0;
+        for parameter in storage() {
+            let option = format!("--{}", parameter.name.replace('_', "-"));
+            assert!(help.contains(&option), "{option} is not in the help");
+            let Some(default) = parameter.default_value() else { continue };
+            let text = default.as_str().map_or_else(|| default.to_string(), str::to_owned);
+            let given = read(&[format!("{option}={text}")]).expect(&option).given;
+            assert_eq!(given, [(parameter.name, vec![default])]);
+            n_defaults += 1;
+        }
+        assert!(n_defaults > 30, "{n_defaults}");
+    }
+
+    #[test]
+    fn a_bare_number_has_the_unit_of_its_option() {
+        for (argument, expected) in [
+            ("--read=70", "70 %"),
+            ("--rate=500", "500 pps"),
+            ("--bs=4k", "4 KiB"),
+            ("--delay=1", "1 s"),
+            ("--delay=5 ms", "5 ms"),
+        ] {
+            let options = read(&[argument.to_owned()]).expect(argument);
+            assert_eq!(options.given[0].1, [Value::from(expected)], "{argument}");
+        }
+        let swept = read(&["--qd=1..8x2,3".to_owned(), "--verify".to_owned()]).expect("a range");
+        let depths: Vec<Value> = [1, 2, 4, 8, 3].map(Value::from).into();
+        assert_eq!(swept.given, [("depth", depths), ("verify", vec![Value::from(true)])]);
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_refused_with_option_and_range() {
+        for (argument, option, range) in [
+            ("--qd=0", "--depth", "from 1 to 32768"),
+            ("--read=101", "--read", "from \"0 %\" to \"100 %\""),
+            ("--bs=4q", "--block-size", "from \"512 B\" to \"1 GiB\""),
+            ("--engine=libaio", "--engine", "one of \"auto\""),
+        ] {
+            let error = read(&[argument.to_owned()]).expect_err(argument).to_string();
+            assert!(error.contains(option) && error.contains(range), "{error}");
+        }
+        let both = ["--access=4 KiB, read 70 %".to_owned(), "--bs=8k".to_owned()];
+        assert!(read(&both).expect_err("both").to_string().contains("cannot be used with"));
+    }
+}
