@@ -10,6 +10,9 @@ use serde_json::Value;
 const STORAGE: &str = "storage";
 /// Parameter that `linerate disk` takes as its first argument.
 const TARGET: &str = "target";
+/// Heading of the options in help.
+const HEADING: &str = "Parameters of the load (a number without a unit is per cent, per second, seconds \
+    or bytes; k, M, G, T are powers of 1024)";
 /// Short names of options.
 const ALIASES: [(&str, &str); 3] = [("block_size", "bs"), ("depth", "qd"), ("read", "mix")];
 /// Parameters that an access specification replaces.
@@ -41,7 +44,7 @@ pub(crate) struct StorageOptions {
 impl Args for StorageOptions {
     fn augment_args(command: Command) -> Command {
         let options = storage().map(|parameter| option(&parameter));
-        options.fold(command.next_help_heading("Parameters of the load"), Command::arg)
+        options.fold(command.next_help_heading(HEADING), Command::arg)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -80,6 +83,7 @@ fn option(parameter: &Parameter) -> Arg {
     let mut option = Arg::new(parameter.name)
         .long(parameter.name.replace('_', "-"))
         .help(help(parameter))
+        .value_name(value_name(&parameter.takes))
         .hide_short_help(!COMMON.contains(&parameter.name))
         .action(ArgAction::Append)
         .value_parser(move |text: &str| values(&declared, text));
@@ -98,11 +102,25 @@ fn option(parameter: &Parameter) -> Arg {
     }
 }
 
+/// Returns the placeholder of values in help.
+fn value_name(takes: &Takes) -> &'static str {
+    match takes {
+        Takes::BitRate | Takes::Rate => "RATE",
+        Takes::Count { .. } => "NUMBER",
+        Takes::Flag => "true|false",
+        Takes::Ratio { .. } => "PER CENT",
+        Takes::Size { .. } => "BYTES",
+        Takes::Text { .. } => "TEXT",
+        Takes::Time { .. } => "TIME",
+        Takes::Word(_) | Takes::WordOr(..) => "WORD",
+    }
+}
+
 /// Returns the help of an option: meaning, range and default of `parameter`.
 fn help(parameter: &Parameter) -> String {
     let Parameter { takes, default, meaning, .. } = parameter;
     let capital: String = meaning[..1].to_uppercase();
-    format!("{capital}{}: {takes} [default: {default}]", &meaning[1..])
+    format!("{capital}{} ({takes}) [default: {default}]", &meaning[1..])
 }
 
 /// Returns the help of an option that is parameter `name` of `workload`.

@@ -185,7 +185,7 @@ impl Parameters for StorageParams {
                 "size",
                 AMOUNT,
                 Bytes(256 << 20),
-                "of the scratch file, if target is a folder",
+                "size of the scratch file, if target is a folder",
             ),
             offset: reader.size("offset", SKIPPED, Bytes(0), "skip the first bytes of the target"),
             span: reader.optional_size(

@@ -173,7 +173,7 @@ impl Files {
                 "rx: the active end downloads; tx: it uploads",
             ),
             // Long compared with the handshakes, and it fits every page cache.
-            file_size: reader.size("file_size", FILE, Bytes(64 << 20), "of each file"),
+            file_size: reader.size("file_size", FILE, Bytes(64 << 20), "size of each file"),
             source: reader.choice(
                 "source",
                 Origin::WORDS,
@@ -197,7 +197,7 @@ impl Files {
             ),
             sink_rate: reader.bit_rate(
                 "sink_rate",
-                "of each stream, for sink throttled: a disk whose rate is known",
+                "rate of each stream, for sink throttled: a disk whose rate is known",
             ),
             receive: reader.choice(
                 "receive",
