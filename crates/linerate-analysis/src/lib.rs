@@ -40,8 +40,8 @@ pub use study::{
     DirectionMatrix, DropCause, Given, GoalResult, GoalStudy, Headline, JobStudy, Joint, Kind,
     LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded, LossPlace, LossStudy, MatrixCell,
     MatrixVerdict, MemoryDirection, MetricStudy, Mix, MixedJob, Moved, Obtained, Overhead, PathEnd,
-    PointStudy, PortStudy, RateLevel, Reached, Reading, Reason, SearchLatency, SearchRun,
-    SearchStudy, SearchTrial, Settled, Stage, StageCeiling, StageKind, Stall, Stopped, Study,
-    Surety, Tested, TransferCounts, TrialSettling, TrialStudy, Withheld, clock_course, headline,
-    look, looked_at, reached, reasons, searched, study,
+    PointStudy, PortStudy, RateLevel, Reached, Reading, ReadingKind, Reason, SearchLatency,
+    SearchRun, SearchStudy, SearchTrial, Settled, Stage, StageCeiling, StageKind, Stall, Stopped,
+    Study, Surety, Tested, TransferCounts, TrialSettling, TrialStudy, Withheld, clock_course,
+    headline, look, looked_at, reached, reasons, searched, study,
 };

@@ -1,29 +1,31 @@
-//! Answer of `linerate diagnose`: the verdict first, then each limit with its evidence, experiments
-//! and recommendation.
+//! Answer of `linerate diagnose`: the first screen, then each limit with its evidence, experiments and
+//! recommendation.
 
 use std::path::Path;
 
 use linerate_analysis::diagnosis::{IOPS, amount as amount_of, scores};
 use linerate_analysis::{PointStudy, Study};
 use linerate_campaign::diagnose::Rung;
-use linerate_model::{Campaign, Finding, TestbedKind, Unit, Verdict, metric};
-use linerate_report::document::{Block, Cell, Column, Origin, Row, Section, Table};
+use linerate_model::{Campaign, TestbedKind, Unit, metric};
+use linerate_report::document::{Block, Cell, Column, Lead, Origin, Row, Section, Table};
 use linerate_report::number::Scale;
-use linerate_report::{Document, claim};
+use linerate_report::{CommandPlace, Document, claim, finding_json};
 use serde_json::{Value, json};
 
-use crate::figures::{quantity, verdict_word};
+use crate::figures::quantity;
 
-/// Scores below this are left out of the text: nothing speaks for the hypothesis.
+/// Scores below this are left out of the text: no evidence supports the hypothesis.
 const LEAST_SCORE: f64 = 0.05;
 
 /// Returns the answer on a recorded campaign.
 #[must_use]
 pub fn recorded(campaign: &Campaign, study: &Study) -> Document {
+    let place = CommandPlace::of(campaign);
     let lead = linerate_report::verdict(campaign, study);
     let points: Vec<Value> = study.points.iter().map(point_json).collect();
-    let findings: Vec<Value> = study.findings.iter().map(finding_json).collect();
-    let verdict = lead.as_ref().map(|lead| lead.text.clone());
+    let findings: Vec<Value> =
+        study.findings.iter().map(|found| finding_json(found, &place)).collect();
+    let verdict = lead.as_ref().map(Lead::text);
     let json = json!({ "verdict": verdict, "findings": findings, "points": points });
     let mut blocks: Vec<Block> = lead.map(Block::Lead).into_iter().collect();
     if study.findings.is_empty() {
@@ -33,27 +35,20 @@ pub fn recorded(campaign: &Campaign, study: &Study) -> Document {
                 .to_owned(),
         ));
     }
-    blocks.extend(study.findings.iter().map(|found| Block::Claim(claim(found))));
-    if study.findings.iter().any(|found| found.verdict == Verdict::Suspected) {
-        blocks.push(Block::Paragraph(
-            "Next: prove or rule out what is suspected with `linerate diagnose --to HOST` or \
-                `--lab NAME`. It runs the experiments."
-                .to_owned(),
-        ));
-    }
+    blocks.extend(study.findings.iter().map(|found| Block::Claim(claim(found, &place))));
     let origin = Origin::Measured(campaign.header.testbed);
     answer(format!("Diagnosis of {}", campaign.header.name), origin, blocks, json)
 }
 
-/// Returns the answer on a path of this `kind`: its limits, from the one that shows on. The ledgers
-/// of the stages are in `folder`.
+/// Returns the answer on a path of this `kind`: its limits in the order in which they appeared. The
+/// ledgers of the stages are in `folder`; `place` completes the commands.
 #[must_use]
-pub fn ladder(rungs: &[Rung], kind: TestbedKind, folder: &Path) -> Document {
-    let verdict = verdict(rungs);
-    let limits: Vec<Value> = rungs.iter().map(rung_json).collect();
-    let json = json!({ "verdict": verdict, "ladder": limits });
-    let mut blocks = vec![Block::Paragraph(verdict)];
-    blocks.extend(rungs.iter().enumerate().flat_map(|(index, rung)| limit(index + 1, rung)));
+pub fn ladder(rungs: &[Rung], kind: TestbedKind, folder: &Path, place: &CommandPlace) -> Document {
+    let limits: Vec<Value> = rungs.iter().map(|rung| rung_json(rung, place)).collect();
+    let json = json!({ "verdict": verdict(rungs), "ladder": limits });
+    let mut blocks: Vec<Block> = first_screen(rungs, place).map(Block::Lead).into_iter().collect();
+    let limits = rungs.iter().enumerate();
+    blocks.extend(limits.flat_map(|(index, rung)| limit(index + 1, rung, place)));
     blocks.push(Block::Paragraph(format!("Ledgers of the stages: {}", folder.display())));
     answer("Diagnosis".to_owned(), Origin::Measured(kind), blocks, json)
 }
@@ -63,12 +58,54 @@ fn answer(title: String, origin: Origin, blocks: Vec<Block>, json: Value) -> Doc
     Document::answer(title, "limits of the load, with their evidence", origin, vec![section], json)
 }
 
+/// Returns the first screen: the first limit with its evidence, and the next step. Further limits
+/// are listed behind the evidence.
+fn first_screen(rungs: &[Rung], place: &CommandPlace) -> Option<Lead> {
+    /// Most observations of the first limit.
+    const MOST_EVIDENCE: usize = 2;
+    let (first, behind) = rungs.split_first()?;
+    let found = first.findings.first();
+    let mut evidence: Vec<String> =
+        found.and_then(|found| found.counterfactual.clone()).into_iter().collect();
+    let observed = found.into_iter().flat_map(|found| &found.evidence);
+    evidence.extend(observed.take(MOST_EVIDENCE).map(|evidence| evidence.observed.clone()));
+    for rung in behind {
+        if let Some(next) =
+            rung.findings.first().filter(|next| Some(&next.rule) != found.map(|found| &found.rule))
+        {
+            let reached = amount(rung.metric, rung.goodput);
+            evidence.push(format!(
+                "next limit, at {reached}: {} ({})",
+                next.claim,
+                next.verdict.word()
+            ));
+        }
+    }
+    let lifted = first
+        .lifted
+        .as_ref()
+        .map(|(name, after)| format!("{} with {name}", amount(first.metric, *after)));
+    let advice = found.and_then(|found| found.advice.first());
+    Some(Lead {
+        surety: found.map_or(NOT_DIAGNOSED, |found| found.verdict.word()),
+        figure: amount(first.metric, first.goodput),
+        context: format!("{} of the unchanged load", first.metric),
+        basis: lifted.into_iter().collect(),
+        label: "Bottleneck",
+        status: found.map_or("not tested", |found| found.verdict.word()),
+        claim: found.map(|found| found.claim.clone()),
+        evidence,
+        next: advice.map(|advice| place.step(advice)).into_iter().collect(),
+    })
+}
+
+/// Stable word of the JSON where no rule applies.
+const NOT_DIAGNOSED: &str = "not diagnosed";
+
 /// Returns the limits in one sentence, each with its status.
 fn verdict(rungs: &[Rung]) -> String {
     let leading = |rung: &Rung| {
-        rung.findings
-            .first()
-            .map(|found| format!("{} ({})", found.claim, verdict_word(found.verdict)))
+        rung.findings.first().map(|found| format!("{} ({})", found.claim, found.verdict.word()))
     };
     let mut limits: Vec<String> = rungs.iter().filter_map(leading).collect();
     // A limit that was lifted by half and shows again is one limit.
@@ -78,14 +115,14 @@ fn verdict(rungs: &[Rung]) -> String {
 }
 
 /// Returns the blocks of one limit.
-fn limit(number: usize, rung: &Rung) -> Vec<Block> {
+fn limit(number: usize, rung: &Rung, place: &CommandPlace) -> Vec<Block> {
     let reached = amount(rung.metric, rung.goodput);
     let lifted = rung.lifted.as_ref().map_or(String::new(), |(name, after)| {
         format!("; {} after {name}", amount(rung.metric, *after))
     });
     let mut blocks =
         vec![Block::Paragraph(format!("Limit {number}: {} {reached}{lifted}", rung.metric))];
-    blocks.extend(rung.findings.iter().map(|found| Block::Claim(claim(found))));
+    blocks.extend(rung.findings.iter().map(|found| Block::Claim(claim(found, place))));
     blocks.extend(score_table(number, rung).map(Block::Table));
     if !rung.notes.is_empty() {
         blocks.push(Block::List(rung.notes.clone()));
@@ -93,7 +130,7 @@ fn limit(number: usize, rung: &Rung) -> Vec<Block> {
     blocks
 }
 
-/// Returns the scores of the hypotheses, the best first; `None` if nothing speaks for any.
+/// Returns the scores of the hypotheses, the best first; `None` if no evidence supports any.
 fn score_table(number: usize, rung: &Rung) -> Option<Table> {
     let columns = vec![
         Column::text("hypothesis"),
@@ -121,11 +158,11 @@ fn point_json(point: &PointStudy) -> Value {
     json!({ "sweep": point.sweep, "point": point.parameters, "scores": by_rule(&scores(point)) })
 }
 
-fn rung_json(rung: &Rung) -> Value {
+fn rung_json(rung: &Rung, place: &CommandPlace) -> Value {
     json!({
         rung.metric: rung.goodput,
         "scores": by_rule(&rung.scores),
-        "findings": rung.findings.iter().map(finding_json).collect::<Vec<_>>(),
+        "findings": rung.findings.iter().map(|found| finding_json(found, place)).collect::<Vec<_>>(),
         "lifted": rung.lifted.as_ref().map(|(name, after)| json!({ "by": name, rung.metric: after })),
         "notes": rung.notes,
     })
@@ -135,22 +172,9 @@ fn by_rule(scores: &[(&str, f64)]) -> Value {
     Value::Object(scores.iter().map(|(rule, score)| ((*rule).to_owned(), json!(score))).collect())
 }
 
-fn finding_json(found: &Finding) -> Value {
-    json!({
-        "rule": found.rule,
-        "verdict": found.verdict,
-        "subject": found.subject,
-        "claim": found.claim,
-        "evidence": found.evidence,
-        "counterfactual": found.counterfactual,
-        "placebo": found.placebo,
-        "advice": found.advice,
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use linerate_model::{About, Evidence};
+    use linerate_model::{About, Advice, Command, Evidence, Finding, Verdict};
     use linerate_report::text;
 
     use super::*;
@@ -160,7 +184,9 @@ mod tests {
         let about = About { text: "a to b".into(), flow: None };
         let finding = Finding::new("send_buffer", verdict, about, claim, evidence)
             .experimented("x2.0 with twice the buffer")
-            .advise("linerate to HOST -w 1M");
+            .advise(Advice::new("use a larger buffer").with_command(
+                Command::local("diagnose", &["--param", "streams=2"]).between("a", "b"),
+            ));
         Rung {
             metric: metric::GOODPUT,
             goodput: 5e7,
@@ -174,25 +200,44 @@ mod tests {
     #[test]
     fn every_part_of_a_limit_is_in_the_text_and_in_the_json() {
         let rungs = [rung("the send buffer limits", Verdict::Proven)];
-        let answer = ladder(&rungs, TestbedKind::Lab, Path::new("folder"));
+        let argv = ["linerate", "diagnose", "--lab", "pair"].map(str::to_owned);
+        let place = CommandPlace::of_arguments(&argv).expect("a lab");
+        let answer = ladder(&rungs, TestbedKind::Lab, Path::new("folder"), &place);
         let text = text::whole(&answer);
         for part in [
-            "50 Mbit/s: the send buffer limits (proven)",
+            "50 Mbit/s  goodput of the unchanged load",
+            "Bottleneck: proven\n  The send buffer limits.",
             "100 Mbit/s after twice the send buffer",
+            "Next: use a larger buffer\n    linerate diagnose --lab pair --from a --to b",
             "waited 80 %",
             "x2.0 with twice the buffer",
-            "linerate to HOST -w 1M",
             "0.83",
             "baseline: disturbed",
             "folder",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(!text.contains("path_loss"), "nothing speaks for it: {text}");
+        assert!(!text.contains("path_loss"), "no evidence supports it: {text}");
         let limit = &answer.study["ladder"][0];
         assert_eq!((&limit["goodput"], &limit["scores"]["path_loss"]), (&5e7.into(), &0.01.into()));
         assert_eq!(limit["lifted"]["by"], "twice the send buffer");
         assert_eq!(limit["findings"][0]["verdict"], "proven");
+    }
+
+    #[test]
+    fn the_first_screen_lists_further_limits_once() {
+        let mut behind = rung("the link is saturated", Verdict::Suspected);
+        behind.findings[0].rule = "link_ceiling".into();
+        let again = rung("the send buffer limits", Verdict::Proven);
+        let lead = first_screen(
+            &[rung("the send buffer limits", Verdict::Proven), again, behind],
+            &CommandPlace::default(),
+        )
+        .expect("there are limits");
+        let further: Vec<&String> =
+            lead.evidence.iter().filter(|line| line.starts_with("next limit")).collect();
+        assert_eq!(further, ["next limit, at 50 Mbit/s: the link is saturated (suspected)"]);
+        assert_eq!(first_screen(&[], &CommandPlace::default()), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use linerate_model::{BitRate, Campaign, Direction, Unit, Use, metric};
 use linerate_report::document::{Block, Origin, Section, Table};
 use linerate_report::{Document, obtained_text};
 
-use crate::figures::{figure, interval_of_percentile, quantity, verdict_word};
+use crate::figures::{figure, interval_of_percentile, quantity};
 
 /// The choices of the person who asked.
 #[derive(Clone, Copy, Debug)]
@@ -101,12 +101,10 @@ fn blocks(campaign: &Campaign, study: &Study, point: &PointStudy, asked: &Asked<
     notes.extend(conditions(campaign, point, asked));
     notes.extend(point.unbounded.iter().map(|why| format!("no ceiling: {why}")));
     notes.extend(point.why.iter().map(|why| format!("{}: {why}", point.validity.word())));
-    notes.extend(study.findings.iter().map(|finding| {
-        format!("likely limit ({}): {}", verdict_word(finding.verdict), finding.claim)
-    }));
     let table = if cells.is_empty() { None } else { Some(Block::Table(table)) };
     let notes = if notes.is_empty() { None } else { Some(Block::List(notes)) };
-    table.into_iter().chain(notes).collect()
+    let lead = linerate_report::verdict(campaign, study).map(Block::Lead);
+    lead.into_iter().chain(table).chain(notes).collect()
 }
 
 /// Returns the cells of one figure; `None` if it has no value and no reason for that.

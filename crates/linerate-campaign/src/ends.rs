@@ -49,15 +49,12 @@ impl Route {
             Some(name) => {
                 find(name).filter(|from| from.name != to.name).ok_or_else(|| wrong(name))?
             }
-            // Nothing was named: both ends are on this host, as for a load on one of its disks.
-            None if self.to.is_none() && !self.is_named => endpoints
-                .iter()
-                .find(|from| from.name != to.name)
-                .ok_or_else(|| wrong("to send from"))?,
+            // On loopback, and for a load on a disk, both ends belong to this host.
             None => endpoints
                 .iter()
                 .find(|from| from.host != to.host)
-                .ok_or_else(|| wrong("elsewhere"))?,
+                .or_else(|| endpoints.iter().find(|from| from.name != to.name))
+                .ok_or_else(|| wrong("to send from"))?,
         };
         Ok((from, to))
     }

@@ -19,6 +19,9 @@ use crate::keys::keys_for;
 use crate::observers::ObserverText;
 use crate::{Failure, sandbox};
 
+/// Name of the place with both endpoints in this process.
+pub const LOOPBACK: &str = "loopback";
+
 /// Where a plan runs; with none of these, on loopback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
@@ -89,7 +92,8 @@ pub fn prepare(place: &Place) -> Result<Ground, Failure> {
     match place {
         Place { lab: Some(lab), .. } => in_lab(lab),
         Place { testbed: Some(path), .. } => asked(from_file(path)?),
-        Place { to: Some(host), .. } => to_host(host, None, false),
+        // The name that `linerate to` takes for both ends in this process.
+        Place { to: Some(host), .. } if host != LOOPBACK => to_host(host, None, false),
         _ => Ok(loopback(false)),
     }
 }
@@ -103,7 +107,7 @@ pub fn outline(place: &Place) -> Result<Ground, Failure> {
     let Some(lab) = &place.lab else {
         let mut ground = match place {
             Place { testbed: Some(path), .. } => from_file(path)?,
-            Place { to: Some(host), .. } => towards(host, None, false)?,
+            Place { to: Some(host), .. } if host != LOOPBACK => towards(host, None, false)?,
             _ => return Ok(loopback(false)),
         };
         list_own_cpus(&mut ground.testbed);

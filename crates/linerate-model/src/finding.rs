@@ -1,71 +1,82 @@
-//! Claims and what they stand on.
+//! Findings of diagnosis: a claim, its evidence, and the recommended next steps.
 
 use serde::{Deserialize, Serialize};
 
-use crate::Direction;
+use crate::{Advice, Direction};
 
-/// How far a claim is carried by its evidence.
+/// Status of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// A counterfactual moved the figure as predicted and a placebo did not.
+    /// An experiment moved the figure as predicted, and the control run did not.
     Proven,
-    /// The evidence fits; no counterfactual was run.
+    /// The evidence fits; no experiment has proven it.
     Suspected,
     /// The evidence does not decide.
     Inconclusive,
 }
 
+impl Verdict {
+    /// Returns the status word that reports use (docs/glossary.md defines it).
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Proven => "proven",
+            Self::Suspected => "suspected",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+}
+
 /// One observation behind a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// What was observed, with its figure and unit.
+    /// Observation with its figure and unit.
     pub observed: String,
-    /// Where it was read.
+    /// Counter, file or study it comes from.
     pub source: String,
 }
 
-/// A rule's claim. It cannot be built without evidence.
+/// A rule's claim about a point. It always has evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The rule's name.
+    /// Name of the rule.
     pub rule: String,
-    /// How far it is carried.
+    /// Status.
     pub verdict: Verdict,
-    /// What it is about: a point, a path, a host.
+    /// Subject: a point, a path or a host.
     pub subject: String,
-    /// The job it is about, of those of its point, and the direction in which that carries data;
-    /// absent where it is about no job.
+    /// Job of the point and direction of its data; absent where the claim concerns no single job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<JobFlow>,
-    /// The claim in one sentence.
+    /// The claim as a short clause, without a full stop.
     pub claim: String,
-    /// What it stands on.
+    /// Observations that support it.
     pub evidence: Vec<Evidence>,
-    /// The experiment that proves or would prove it.
+    /// Outcome of the experiments on it.
     pub counterfactual: Option<String>,
-    /// The intervention that changed nothing, as it should.
+    /// Outcome of the control run: a change that should make no difference.
     pub placebo: Option<String>,
-    /// What to try, with the exact command where there is one.
-    pub advice: Vec<String>,
+    /// Recommended next steps, the first one first.
+    pub advice: Vec<Advice>,
 }
 
-/// The data that a job of a point carries one way.
+/// One direction of one job of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobFlow {
-    /// The job's number among those of its point.
+    /// Index of the job in its point.
     pub job: u32,
-    /// As the job's first endpoint sees it.
+    /// Direction as the job's first endpoint sees it.
     pub direction: Direction,
 }
 
-/// What a finding is about.
+/// Subject of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
-    /// In words.
+    /// Text for people.
     pub text: String,
-    /// The job of its point and the direction, if it is about one.
+    /// Job of the point and direction, if the finding concerns one.
     pub flow: Option<JobFlow>,
 }
 
@@ -82,7 +93,7 @@ impl From<&str> for About {
 }
 
 impl Finding {
-    /// A claim by `rule` about `subject`.
+    /// Returns a claim by `rule` about `subject`, without advice.
     ///
     /// # Panics
     /// If `evidence` is empty.
@@ -109,17 +120,17 @@ impl Finding {
         }
     }
 
-    /// The same, saying what came of an experiment, after those before it.
+    /// Adds the outcome of an experiment after the earlier ones.
     #[must_use]
     pub fn experimented(mut self, outcome: impl Into<String>) -> Self {
-        let told = self.counterfactual.take().into_iter().chain([outcome.into()]);
-        self.counterfactual = Some(told.collect::<Vec<_>>().join("; "));
+        let outcomes = self.counterfactual.take().into_iter().chain([outcome.into()]);
+        self.counterfactual = Some(outcomes.collect::<Vec<_>>().join("; "));
         self
     }
 
-    /// The same, saying what to try.
+    /// Adds a recommended next step.
     #[must_use]
-    pub fn advise(mut self, advice: impl Into<String>) -> Self {
+    pub fn advise(mut self, advice: impl Into<Advice>) -> Self {
         self.advice.push(advice.into());
         self
     }

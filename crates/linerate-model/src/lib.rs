@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod advice;
 mod arm;
 mod campaign;
 mod capacity;
@@ -48,6 +49,7 @@ mod trial;
 mod units;
 mod validity;
 
+pub use advice::{Advice, Command, CommandPath};
 pub use arm::{
     ARM_AXIS, Arm, Failing, HOST_SETTINGS, HostSetting, Hypothesis, OFFERED_AXIS, Role, SATURATION,
 };

@@ -1,8 +1,8 @@
-//! Two campaigns as a document: what got worse, over all points and cell by cell, and what differs
-//! around them.
+//! Comparison of two campaigns as a document: changes over all points, point by point, and
+//! differences of the environment.
 //!
-//! The statistics are `linerate_analysis::compare::campaigns`. What got worse stands first,
-//! everything else behind it: a change that helps one figure is judged by what it costs the others.
+//! The statistics are `linerate_analysis::compare::campaigns`. Worse figures come first, because a
+//! change that improves one figure may cost another.
 
 use linerate_analysis::Compared;
 use linerate_analysis::compare::{
@@ -11,35 +11,36 @@ use linerate_analysis::compare::{
 use linerate_model::{CampaignHeader, Point, TestbedKind};
 use serde_json::{Value, json};
 
+use crate::commands::{quoted, repeat_command};
 use crate::curves::{metric_title, uncapitalised};
 use crate::document::{
-    AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, EMULATED, Mark, Origin, Plot,
-    Role, Row, Section, Table, Tone,
+    AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, EMULATED, Lead, Mark, NextStep,
+    Origin, Plot, Role, Row, Section, Table, Tone,
 };
 use crate::document_json;
-use crate::effects::{change, name, rank, scale, shift, verdict};
+use crate::effects::{change, change_parts, name, rank, scale, shift, verdict};
 use crate::grid::words;
 use crate::number::{Scale, percent};
 use crate::words::{count, date, rfc3339};
 
-/// Figures told in the first lines, at most.
-const TOLD: usize = 5;
-/// Tables longer than this are shown on request.
+/// Most figures on the first screen.
+const MOST_LISTED: usize = 5;
+/// Rows from which a table is folded.
 const LONG: usize = 30;
-/// Points in one chart, at most.
+/// Most points in one chart.
 const MOST_POINTS: usize = 40;
 
-/// A campaign, and how the reader calls it.
+/// Campaign with the name that the user gave it.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'a> {
-    /// The ledger, as it was named.
+    /// Ledger as the user named it.
     pub name: &'a str,
-    /// The campaign's identity.
+    /// Identity of the campaign.
     pub header: &'a CampaignHeader,
 }
 
-/// The document of `result`: `after` set against `before`, with `again` as the noise floor where
-/// that was measured.
+/// Returns the document of `result`: `after` against `before`. `again` is a repeat of `before` that
+/// shows the noise, where it was measured.
 #[must_use]
 pub fn compare_campaigns(
     result: &Campaigns,
@@ -53,7 +54,11 @@ pub fn compare_campaigns(
         Section { id: "answer", title: "Answer", blocks: answer(result, before, after, again) },
         Section { id: "whole", title: "Over all points", blocks: whole(result) },
         Section { id: "points", title: "Point by point", blocks: points(result) },
-        Section { id: "environment", title: "What differs around it", blocks: environment(result) },
+        Section {
+            id: "environment",
+            title: "Differences of the environment",
+            blocks: environment(result),
+        },
     ];
     let mark = emulated.then_some(EMULATED);
     let sections: Vec<Section> = sections
@@ -78,7 +83,7 @@ fn told(campaign: Named<'_>) -> String {
     format!("{} ({}, {})", campaign.name, date(campaign.header.started), campaign.header.id)
 }
 
-/// The stable JSON of a comparison (`schema: 1`).
+/// Returns the stable JSON of a comparison (`schema: 1`).
 fn as_json(
     result: &Campaigns,
     before: Named<'_>,
@@ -117,14 +122,7 @@ fn answer(
         let lines = [unmatched(result), without_bound(result, before, after)].concat();
         return vec![Block::Paragraph(nothing_compared(result)), Block::List(lines)];
     }
-    let mut blocks = vec![Block::Paragraph(sentence(result))];
-    let changed: Vec<String> = [Change::Worse, Change::Better]
-        .into_iter()
-        .flat_map(|change| first(result, change))
-        .collect();
-    if !changed.is_empty() {
-        blocks.push(Block::List(changed));
-    }
+    let mut blocks = vec![Block::Lead(lead(result, before, after))];
     blocks.push(Block::Paragraph(design(result, before, after, again)));
     let mut doubts: Vec<String> = standing(result, before, after);
     doubts.extend(unmatched(result));
@@ -141,7 +139,7 @@ fn answer(
     blocks
 }
 
-/// What to do where other programs leave figures undecided.
+/// Returns the advice where other programs leave figures inconclusive.
 fn beside_others(result: &Campaigns) -> Option<String> {
     let doubted =
         result.figures().filter(|figure| figure.effect.doubt == Some(Doubt::Others)).count();
@@ -151,65 +149,112 @@ fn beside_others(result: &Campaigns) -> Option<String> {
     let [before, after] = result.company.map(|one| share(one.others));
     (doubted > 0).then(|| {
         format!(
-            "Inconclusive because of other programs: {}. They had {before} of the CPUs' work \
-                before and {after} after. Stop them and measure again, \
-             or measure both as arms of one plan (`[sweep.compare]`): arms run in turn, so that \
-             other programs disturb both alike.",
+            "Inconclusive because of other programs: {}. They used {before} of the CPU time before \
+                and {after} after. Stop them and measure again, or measure both as arms of one \
+                plan \
+                (`[sweep.compare]`): arms alternate, so other programs disturb both alike.",
             count(doubted, "figure")
         )
     })
 }
 
-/// Why nothing can be compared, in one sentence.
+/// Returns the reason why nothing can be compared.
 #[must_use]
 pub fn nothing_compared(result: &Campaigns) -> String {
     if result.without_bound.is_empty() {
-        return "The two campaigns have no point in common, so nothing can be compared: sweeps and \
-            parameters must be the same.".into();
+        return "The campaigns have no point in common: sweeps and parameters must be the same."
+            .into();
     }
     let mut sweeps: Vec<&str> = result.without_bound.iter().map(|one| one.sweep.as_str()).collect();
     sweeps.dedup();
     format!(
-        "Nothing can be compared: all that the two campaigns have in common is {} ({}) that found \
-            no bound on one side or both.",
+        "Nothing can be compared: the campaigns only share {} ({}) without a bound on one side or \
+            both.",
         if sweeps.len() == 1 { "a search" } else { "searches" },
         sweeps.join(", ")
     )
 }
 
-/// Searches in both that found nothing, by side.
+/// Returns the common searches without a bound, by side.
 fn without_bound(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Vec<String> {
     let told = |one: &Unmatched| {
         let name = [before, after][one.side].name;
         let place = coordinate(&one.sweep, &one.parameters);
         format!(
-            "{place}: the search found no bound in {name}, whose report says why; not compared."
+            "{place}: not compared, because the search found no bound in {name} (see its report)."
         )
     };
     result.without_bound.iter().map(told).collect()
 }
 
-fn sentence(result: &Campaigns) -> String {
+/// Returns the first screen: the most important change, the counts, and the changed figures.
+fn lead(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Lead {
     let (worse, better) = (result.count(Change::Worse), result.count(Change::Better));
     let (same, unclear) = (result.count(Change::None), result.count(Change::Unclear));
-    let lead = match (worse, better) {
-        (0, 0) if unclear == 0 => "No change",
-        (0, 0) => "No change proven",
-        (0, _) => "Better, and nothing worse",
-        (_, 0) => "Worse, and nothing better",
-        _ => "Some figures are worse, some are better",
+    let (status, claim) = match (worse, better) {
+        (0, 0) if unclear == 0 => ("equivalent", "no figure changed"),
+        (0, 0) => ("inconclusive", "no change is proven"),
+        (0, _) => ("better", "some figures are better and none is worse"),
+        (_, 0) => ("worse", "some figures are worse and none is better"),
+        _ => ("worse", "some figures are worse and some are better"),
     };
-    format!(
-        "{lead}. {} compared at {}: {worse} worse, {better} better, {same} equivalent (within {} \
-            %), {unclear} inconclusive.",
-        count(result.figures().count(), "figure"),
-        count(result.points.len(), "point"),
-        percent(result.margin),
-    )
+    let changed = [Change::Worse, Change::Better].map(|change| changed_figures(result, change));
+    let against = format!("{} against {}", after.name, before.name);
+    let (figure, context) = match changed.iter().flatten().next() {
+        Some((place, figure)) => {
+            let (value, _, unit) = change_parts(figure);
+            (
+                format!("{value}{unit}"),
+                format!("{} ({place}), {against}", uncapitalised(&name(figure))),
+            )
+        }
+        None => ("No change".to_owned(), format!("of any figure, {against}")),
+    };
+    let [margin, n_figures] = [percent(result.margin), count(result.figures().count(), "figure")];
+    Lead {
+        surety: if worse + better > 0 { "changed" } else { status },
+        figure,
+        context,
+        basis: vec![
+            format!("{n_figures} at {}", count(result.points.len(), "point")),
+            format!("{worse} worse"),
+            format!("{better} better"),
+            format!("{same} equivalent (within {margin} %)"),
+            format!("{unclear} inconclusive"),
+        ],
+        label: "Result",
+        status,
+        claim: Some(claim.to_owned()),
+        evidence: [Change::Worse, Change::Better]
+            .iter()
+            .zip(&changed)
+            .flat_map(|(change, figures)| listed(*change, figures))
+            .collect(),
+        next: next_step(result, after, status).into_iter().collect(),
+    }
 }
 
-/// The headline figures that came to `change`, those over all points first.
-fn first(result: &Campaigns, change: Change) -> Vec<String> {
+/// Returns the next step: the bottleneck of a worse campaign, or more runs of an undecided one.
+fn next_step(result: &Campaigns, after: Named<'_>, status: &str) -> Option<NextStep> {
+    let words = ["linerate", "diagnose", after.name].map(quoted);
+    match status {
+        "worse" => Some(NextStep {
+            text: format!("find the bottleneck of {}", after.name),
+            command: Some(words.join(" ")),
+        }),
+        "inconclusive" => {
+            let needed = result.figures().filter_map(|figure| figure.effect.needed).max()?;
+            Some(NextStep {
+                text: format!("measure both campaigns again with {needed} runs per point"),
+                command: repeat_command(&after.header.argv, needed as usize),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Returns the figures with this `change` and their place, those over all points first.
+fn changed_figures(result: &Campaigns, change: Change) -> Vec<(String, &Compared)> {
     let of_whole = result.overall.iter().map(|overall| {
         (format!("{} over {}", overall.workload, count(overall.points, "point")), &overall.figure)
     });
@@ -220,10 +265,15 @@ fn first(result: &Campaigns, change: Change) -> Vec<String> {
     let mut found: Vec<(String, &Compared)> =
         of_whole.chain(of_points).filter(|(_, figure)| figure.effect.change == change).collect();
     found.sort_by_key(|(_, figure)| figure.family());
-    let n = found.len();
-    let mut lines: Vec<String> = found
-        .into_iter()
-        .take(TOLD)
+    found
+}
+
+/// Returns a line for each of the first `figures`.
+fn listed(change: Change, figures: &[(String, &Compared)]) -> Vec<String> {
+    let n = figures.len();
+    let mut lines: Vec<String> = figures
+        .iter()
+        .take(MOST_LISTED)
         .map(|(place, figure)| {
             format!(
                 "{}: {} {} ({place})",
@@ -233,10 +283,10 @@ fn first(result: &Campaigns, change: Change) -> Vec<String> {
             )
         })
         .collect();
-    if n > TOLD {
+    if n > MOST_LISTED {
         lines.push(format!(
-            "and {} more {}",
-            n - TOLD,
+            "{} more {}",
+            n - MOST_LISTED,
             if change == Change::Worse { "worse" } else { "better" }
         ));
     }
@@ -548,13 +598,13 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_other_programs_leave_undecided_says_what_they_had_and_what_to_do() {
+    fn figures_that_other_programs_disturb_come_with_their_cpu_share_and_advice() {
         assert_eq!(beside_others(&compared(None)), None);
         assert_eq!(beside_others(&compared(Some("noise"))), None);
         let told = beside_others(&compared(Some("others"))).expect("undecided");
         assert!(
             told.starts_with(
-                "Inconclusive because of other programs: 1 figure. They had 45.0 % of"
+                "Inconclusive because of other programs: 1 figure. They used 45.0 % of"
             ),
             "{told}"
         );

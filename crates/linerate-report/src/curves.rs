@@ -1,6 +1,6 @@
-//! Curves of a metric over one axis of a sweep: one line for each combination of the other axes,
-//! intervals as bands, the lowest ceiling as a line of its own. Works for any sweep; the sections
-//! choose axis and metric.
+//! Curves of a metric over one axis of a sweep: a line for each combination of the other axes,
+//! intervals as bands, and the lowest ceiling. They work for any sweep; sections choose axis and
+//! metric.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,23 @@ use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, R
 use crate::grid::{Dimension, Grid, GridAxis, ceiling, estimate_cell};
 use crate::number::Scale;
 
-/// More lines than this are not told apart: the chart is split.
+/// Most lines in one chart; more lines need several charts.
 const MOST_LINES: usize = 8;
-/// A ceiling further above the data than this would flatten them and is told in the note instead.
+/// Largest ratio of a ceiling to the data that is drawn. A higher ceiling would flatten the lines
+/// and is in the note instead.
 const CEILING_IN_SIGHT: f64 = 3.0;
-/// Figures spread wider than this are laid out by tens.
+/// Spread of figures from which their axis is logarithmic.
 const LINEAR_SPREAD: f64 = 1_000.0;
-/// The same for costs, where the small figures are the interesting ones.
+/// The same for costs, whose small figures matter most.
 const COST_SPREAD: f64 = 20.0;
-/// Coordinates spread at least this wide are laid out by doubling.
+/// Spread of coordinates from which their axis is logarithmic.
 const LOG_SPREAD: f64 = 16.0;
 
-/// `packet_rate` is `Packet rate`; abbreviations keep their capitals.
+/// Returns the title of a metric: `Packet rate` for `packet_rate`; abbreviations keep their
+/// capitals.
 #[must_use]
 pub(crate) fn metric_title(name: &str) -> String {
-    // Its figures may be shown in another unit than its name says.
+    // The unit as shown may differ from the unit in the metric's name.
     let name = if name == metric::CPU_NS_PER_PACKET { "cpu_time_per_packet" } else { name };
     let mut words =
         name.replace('_', " ").replace("cpu", "CPU").replace("rtt", "RTT").replace("iops", "IOPS");
@@ -35,15 +37,14 @@ pub(crate) fn metric_title(name: &str) -> String {
     words
 }
 
-/// One line: the coordinates of the other axes, and a point for each place on the main axis.
+/// Line: coordinates of the other axes, and a point for each place on the main axis.
 struct Curve<'a> {
     key: Vec<usize>,
     name: String,
     points: BTreeMap<usize, &'a PointStudy>,
 }
 
-/// Charts of `metric_name` over axis `main` of `grid`: one, or several if there are too many lines
-/// for one.
+/// Returns the charts of `metric_name` over axis `main` of `grid`: one, or several for many lines.
 #[must_use]
 pub(crate) fn curves(section: &str, grid: &Grid<'_>, main: usize, metric_name: &str) -> Vec<Block> {
     let Some(direction) = grid.direction(metric_name).filter(|_| grid.tells(metric_name)) else {
@@ -67,7 +68,7 @@ pub(crate) fn curves(section: &str, grid: &Grid<'_>, main: usize, metric_name: &
     };
     groups
         .into_iter()
-        // Still too many to tell apart: they stand in the table of all points.
+        // A chart with this many lines is unreadable; the table of all points has the figures.
         .filter(|(_, group)| group.len() <= 2 * MOST_LINES)
         .filter_map(|(value, group)| {
             chart(section, grid, main, metric_name, direction, &group, told(value))
@@ -127,7 +128,7 @@ fn chart(
     let has_figure = |x: &usize| {
         studies.iter().any(|line| line[*x].as_ref().is_some_and(|(_, m)| m.estimate.is_some()))
     };
-    // One figure is no curve: it stands in the table of all points.
+    // A curve needs two figures; the table of all points has single ones.
     if most <= 0.0 || (0..axis.values.len()).filter(has_figure).count() < 2 {
         return None;
     }
@@ -219,7 +220,7 @@ fn chart(
         y_name: format!(
             "{}{layer}{}",
             uncapitalised(&title),
-            // Of costs and latencies there is only one, and where lines differ each says its own.
+            // Costs and latencies have one direction, and lines that differ name their own.
             if one_way && known.higher_is_better == Some(true) {
                 format!(", {direction}")
             } else {
@@ -232,7 +233,7 @@ fn chart(
     })
 }
 
-/// How the values of `axis` are laid out.
+/// Returns the scale of the values of `axis`.
 fn x_scale(axis: &GridAxis) -> AxisScale {
     let positive = || axis.values.iter().map(|v| v.value);
     let (least, most) =
@@ -245,10 +246,10 @@ fn x_scale(axis: &GridAxis) -> AxisScale {
     }
 }
 
-/// A ceiling along the axis: of one line, or of all if they share it.
+/// Ceiling along the axis: of one line, or of all lines.
 struct Bound {
     line: Option<usize>,
-    /// What sets it, where several elements of the path have each their own.
+    /// Element of the path that sets it, where several have ceilings.
     element: Option<String>,
     name: String,
     values: Vec<Option<f64>>,
@@ -306,11 +307,11 @@ fn bounds(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
         .collect()
 }
 
-/// What each element of the path allows along the axis, such as the ports and the bus behind them:
-/// the lowest first, and none twice. Of points with several jobs only what bounds them all: the
-/// figure is theirs together.
+/// Returns the ceiling of each element of the path along the axis, such as the ports and the bus
+/// behind them, the lowest first. For points with several jobs, only ceilings of all jobs together
+/// apply to the sum.
 fn elements(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
-    /// More would hide the curves.
+    /// Most ceilings in one chart; more would hide the curves.
     const MOST: usize = 3;
     let places = studies.iter().map(Vec::len).max().unwrap_or(0);
     let mut elements: Vec<Bound> = Vec::new();
@@ -339,7 +340,7 @@ fn elements(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
     let least =
         |bound: &Bound| bound.values.iter().flatten().copied().fold(f64::INFINITY, f64::min);
     elements.sort_by(|a, b| least(a).total_cmp(&least(b)));
-    // The two ends of a link bound alike.
+    // Both ends of a link have the same ceiling.
     elements.dedup_by(|later, kept| later.values == kept.values);
     elements.truncate(MOST);
     elements
@@ -365,14 +366,15 @@ fn note(drawn: &[Bound], told: &[Bound], scale: &Scale, meaning: &str) -> Option
     Some(note)
 }
 
-/// `text` with its first letter large.
+/// Returns `text` with its first letter in upper case.
 #[must_use]
 pub(crate) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A title within a sentence: its first letter small, abbreviations as they are.
+/// Returns a title for use within a sentence: its first letter in lower case, unless it begins an
+/// abbreviation.
 #[must_use]
 pub(crate) fn uncapitalised(text: &str) -> String {
     let is_word = text.chars().nth(1).is_none_or(char::is_lowercase);
@@ -383,7 +385,7 @@ pub(crate) fn uncapitalised(text: &str) -> String {
     }
 }
 
-/// A matrix of `metric_name` over two axes of `grid`, for the one setting of all others.
+/// Returns the matrix of `metric_name` over two axes of `grid`, with one setting of all other axes.
 #[must_use]
 pub(crate) fn heat(
     grid: &Grid<'_>,
@@ -394,7 +396,7 @@ pub(crate) fn heat(
     let known = metric(metric_name)?;
     let direction = grid.direction(metric_name)?;
     let (row_axis, column_axis) = (&grid.axes[rows], &grid.axes[across]);
-    // Where further axes vary, the setting with the highest figure is shown.
+    // Further axes are fixed where the figure is highest.
     let others: Vec<usize> = (0..grid.axes.len())
         .filter(|&i| i != rows && i != across && grid.axes[i].values.len() > 1)
         .collect();

@@ -1,17 +1,17 @@
-//! What a report says as JSON: every block of every section, numbers unrounded in base units with
-//! unit, layer and direction.
+//! Sections of a report as JSON: every block, with unrounded numbers in base units and their unit,
+//! layer and direction.
 //!
 //! A cell of a table is a string, a number, `null`, or an object: `value` with `low`, `high`, `n`
-//! and `confidence` of an estimate, `value` with `label` of a coordinate, `missing` with the reason
-//! where there is no figure. A chart is drawn from its `table`. A table whose figures the document
-//! has outside of the report has no rows: `figures_at` is a JSON pointer (RFC 6901) to them.
+//! and `confidence` for an estimate, `value` with `label` for a coordinate, `missing` with the
+//! reason where there is no figure. A chart is drawn from its `table`. A table without rows has its
+//! figures elsewhere in the document: `figures_at` is a JSON pointer (RFC 6901) to them.
 
 use linerate_model::Estimate;
 use serde_json::{Value, json};
 
-use crate::document::{Block, Cell, Column, ColumnKind, KeyFigure, Section, Table};
+use crate::document::{Block, Cell, Column, ColumnKind, KeyFigure, Lead, Section, Table};
 
-/// `sections`, in their order.
+/// Returns `sections` in their order.
 pub(crate) fn sections(sections: &[Section]) -> Value {
     let section = |section: &Section| {
         let blocks: Vec<Value> = section.blocks.iter().map(block).collect();
@@ -22,7 +22,7 @@ pub(crate) fn sections(sections: &[Section]) -> Value {
 
 fn block(block: &Block) -> Value {
     match block {
-        Block::Lead(lead) => json!({ "kind": "lead", "surety": lead.surety, "text": lead.text }),
+        Block::Lead(lead) => lead_json(lead),
         Block::Path(picture) => json!({
             "kind": "path", "title": picture.title, "summary": picture.summary, "table": table(&picture.table),
         }),
@@ -45,6 +45,23 @@ fn block(block: &Block) -> Value {
             json!({ "kind": "listing", "caption": caption, "text": text })
         }
     }
+}
+
+fn lead_json(lead: &Lead) -> Value {
+    let steps = lead.next.iter().map(|step| json!({ "text": step.text, "command": step.command }));
+    json!({
+        "kind": "lead",
+        "surety": lead.surety,
+        "text": lead.text(),
+        "figure": lead.figure,
+        "context": lead.context,
+        "basis": lead.basis,
+        "label": lead.label,
+        "status": lead.status,
+        "claim": lead.claim,
+        "evidence": lead.evidence,
+        "next": steps.collect::<Vec<_>>(),
+    })
 }
 
 fn figure(figure: &KeyFigure) -> Value {

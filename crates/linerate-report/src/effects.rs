@@ -1,4 +1,4 @@
-//! How a compared figure is told: name, change with interval, verdict in words.
+//! Words for a compared figure: name, change with interval, status.
 
 use linerate_analysis::Compared;
 use linerate_analysis::compare::{Change, Doubt, Effect, Scale as Against};
@@ -11,7 +11,7 @@ use crate::number::{Scale, round_half_up};
 /// Confidence of every interval here.
 const CONFIDENCE: f64 = 0.95;
 
-/// What was compared: metric, layer and direction.
+/// Returns the name of a compared figure: metric, layer and direction.
 pub(crate) fn name(figure: &Compared) -> String {
     let layer = figure
         .layer
@@ -20,27 +20,33 @@ pub(crate) fn name(figure: &Compared) -> String {
     format!("{}{layer} {}", metric_title(&figure.metric), figure.direction)
 }
 
-/// What changed, with its interval: per cent where there is a ratio, else in the figure's unit.
+/// Returns the change with its interval: in per cent where there is a ratio, else in the figure's
+/// unit.
 pub(crate) fn shift(figure: &Compared) -> String {
+    let (value, interval, unit) = change_parts(figure);
+    let interval = interval.map_or(String::new(), |(low, high)| format!(" [{low}, {high}]"));
+    format!("{value}{interval}{unit}")
+}
+
+/// Returns the change, the ends of its interval, and the unit of both with a space before it.
+pub(crate) fn change_parts(figure: &Compared) -> (String, Option<(String, String)>, String) {
     let effect = &figure.effect;
-    let told: &dyn Fn(f64) -> String = match effect.scale {
-        Against::Ratio => &|ratio| round_half_up((ratio - 1.0) * 100.0, decimals(effect)),
-        Against::Difference => &|difference| scale(figure).plain(difference),
+    let shown = |change: f64| match effect.scale {
+        Against::Ratio => round_half_up((change - 1.0) * 100.0, decimals(effect)),
+        Against::Difference => scale(figure).plain(change),
     };
     let unit = match effect.scale {
         Against::Ratio => " %".to_owned(),
-        Against::Difference => format!(" {}", scale(figure).symbol),
+        Against::Difference => format!(" {}", scale(figure).symbol).trim_end().to_owned(),
     };
-    let sign =
-        if told(effect.shift).starts_with('-') || told(effect.shift) == "0" { "" } else { "+" };
-    let interval = effect
-        .interval
-        .map_or(String::new(), |(low, high)| format!(" [{}, {}]", told(low), told(high)));
-    format!("{sign}{}{interval}{}", told(effect.shift), unit.trim_end())
+    let value = shown(effect.shift);
+    let sign = if value.starts_with('-') || value == "0" { "" } else { "+" };
+    let interval = effect.interval.map(|(low, high)| (shown(low), shown(high)));
+    (format!("{sign}{value}"), interval, unit)
 }
 
-/// Digits behind the point of a change in per cent: as many as its interval supports, and so many
-/// that an end which is not zero does not read as zero where it decides.
+/// Returns the decimal places of a change in per cent: as many as its interval supports, and enough
+/// that a decisive end of the interval does not read as zero.
 fn decimals(effect: &Effect) -> usize {
     const MOST: usize = 4;
     let Some((low, high)) = effect.interval else { return 0 };
@@ -59,46 +65,44 @@ fn decimals(effect: &Effect) -> usize {
     (supported..=MOST).find(is_seen).unwrap_or(MOST)
 }
 
-/// The unit both sides are told in.
+/// Returns the common unit of both sides.
 pub(crate) fn scale(figure: &Compared) -> Scale {
     Scale::fit(&figure.metric, figure.unit, [figure.effect.before, figure.effect.after])
 }
 
-/// What became of it, in words.
+/// Returns the status of a change in words.
 pub(crate) fn verdict(effect: &Effect) -> String {
     match (effect.change, effect.interval, effect.needed) {
         (Change::Better, ..) => "better".into(),
         (Change::Worse, ..) => "worse".into(),
         (Change::None, ..) => "equivalent".into(),
         (Change::Unclear, ..) if effect.doubt == Some(Doubt::Noise) => {
-            "inconclusive: below the noise".into()
+            "inconclusive: within noise".into()
         }
         (Change::Unclear, _, needed) if effect.doubt == Some(Doubt::Chance) => {
             let of_what = if effect.runs.is_some() { "runs of each" } else { "pairs" };
             let enough = needed
-                .map_or_else(String::new, |needed| format!("; {needed} {of_what} would be enough"));
-            format!("inconclusive: among so many figures it may be chance{enough}")
+                .map_or_else(String::new, |needed| format!("; {needed} {of_what} would decide"));
+            format!("inconclusive: with this many figures it may be chance{enough}")
         }
         (Change::Unclear, ..) if effect.doubt == Some(Doubt::Others) => {
-            "inconclusive: other programs used the CPUs too".into()
+            "inconclusive: other programs used the CPUs".into()
         }
         (Change::Unclear, None, _) if effect.runs.is_some() => {
-            "inconclusive: four runs of each are the fewest for an interval".into()
+            "inconclusive: an interval needs at least four runs of each".into()
         }
-        (Change::Unclear, None, _) => {
-            "inconclusive: six pairs are the fewest for an interval".into()
-        }
+        (Change::Unclear, None, _) => "inconclusive: an interval needs at least six pairs".into(),
         (Change::Unclear, _, Some(needed)) if effect.runs.is_some() => {
-            format!("inconclusive: about {needed} runs of each would tell")
+            format!("inconclusive: about {needed} runs of each would decide")
         }
         (Change::Unclear, _, Some(needed)) => {
-            format!("inconclusive: about {needed} pairs would tell")
+            format!("inconclusive: about {needed} pairs would decide")
         }
         (Change::Unclear, ..) => "inconclusive".into(),
     }
 }
 
-/// What got worse first, then what got better, what cannot be told, and what did not change.
+/// Returns the order of a change in lists: worse, better, inconclusive, equivalent.
 pub(crate) fn rank(change: Change) -> u8 {
     match change {
         Change::Worse => 0,
@@ -108,7 +112,7 @@ pub(crate) fn rank(change: Change) -> u8 {
     }
 }
 
-/// After over before, with its interval.
+/// Returns after over before, with its interval.
 pub(crate) fn ratio(effect: &Effect) -> Cell {
     if effect.scale == Against::Difference {
         return Cell::Missing("a value is zero".into());
@@ -122,7 +126,7 @@ pub(crate) fn ratio(effect: &Effect) -> Cell {
     })
 }
 
-/// After over before, less one, with its interval.
+/// Returns after over before minus one, with its interval.
 pub(crate) fn change(effect: &Effect) -> Cell {
     match ratio(effect) {
         Cell::Estimate(of) => Cell::Estimate(Estimate {
@@ -135,7 +139,7 @@ pub(crate) fn change(effect: &Effect) -> Cell {
     }
 }
 
-/// What counts as no change.
+/// Returns the margin within which two figures are equivalent.
 pub(crate) fn margin(figure: &Compared) -> String {
     match figure.effect.scale {
         Against::Ratio => format!("{} %", round_half_up((figure.effect.margin - 1.0) * 100.0, 1)),

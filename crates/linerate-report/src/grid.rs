@@ -12,13 +12,13 @@ use serde_json::Value;
 use crate::document::{Cell, Column};
 use crate::number::Scale;
 
-/// From this many consecutive endpoints on, only the first and the last are named.
+/// Number of consecutive endpoints from which only the first and the last are named.
 const LONG_RUN: usize = 4;
 
-/// Ends of the names of axes that count what works at once.
+/// Endings of axis names that count parallel items.
 const PARALLEL: [&str; 6] = ["connections", "cpus", "depth", "flows", "pairs", "streams"];
 
-/// What the values of an axis are.
+/// Kind of the values of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// Bytes.
@@ -27,49 +27,50 @@ pub enum Dimension {
     Count,
     /// A rate, a time or a share: a number with another unit.
     Quantity(&'static str),
-    /// Sets of endpoint pairs: each a place of its own, because two sets may be equally large.
+    /// Sets of endpoint pairs. Each set is a place of its own, because two sets may be equally
+    /// large.
     Pairs,
     /// Words.
     Category,
 }
 
-/// One value of an axis.
+/// Value of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AxisValue {
-    /// As shown.
+    /// Text as shown.
     pub label: String,
-    /// Its number; for a category, its place.
+    /// Number; for a category, its place.
     pub value: f64,
     raw: Value,
 }
 
-/// One axis of a sweep.
+/// Axis of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridAxis {
-    /// As the plan names it.
+    /// Name in the plan.
     pub path: String,
-    /// As a person names it.
+    /// Name for people.
     pub name: String,
-    /// What its values are.
+    /// Kind of its values.
     pub dimension: Dimension,
-    /// Distinct values, ascending if they are numbers, else in the order of the plan.
+    /// Distinct values: numbers in ascending order, others in the order of the plan.
     pub values: Vec<AxisValue>,
 }
 
-/// One sweep.
+/// Sweep of a study.
 #[derive(Clone, Debug)]
 pub struct Grid<'a> {
-    /// Its name.
+    /// Name.
     pub sweep: &'a str,
-    /// Its place among the sweeps of the campaign, from 1; table names carry it.
+    /// Number among the sweeps of the campaign, from 1; table names contain it.
     pub number: usize,
-    /// What varies.
+    /// Axes that vary.
     pub axes: Vec<GridAxis>,
-    /// Its points, in the order of the plan.
+    /// Points in the order of the plan.
     pub points: Vec<&'a PointStudy>,
 }
 
-/// The sweeps of `study`, in the order of the plan.
+/// Returns the sweeps of `study` in the order of the plan.
 #[must_use]
 pub(crate) fn grids(study: &Study) -> Vec<Grid<'_>> {
     let mut grids: Vec<Grid<'_>> = Vec::new();
@@ -90,20 +91,20 @@ pub(crate) fn grids(study: &Study) -> Vec<Grid<'_>> {
     grids
 }
 
-/// Sweeps whose points share a table: one that varies something by itself, those of a single point
-/// beside one another.
+/// Sweeps whose points share a table: a sweep with axes alone, and sweeps of a single point
+/// together.
 #[derive(Clone, Debug)]
 pub struct Family<'a> {
-    /// Ends the names of its tables.
+    /// Suffix of the names of its tables.
     pub id: String,
-    /// What its tables are called after.
+    /// Name in the captions of its tables.
     pub name: String,
-    /// Its sweeps, in the order of the plan.
+    /// Sweeps in the order of the plan.
     pub grids: Vec<&'a Grid<'a>>,
 }
 
-/// The families of `grids`, each where its first sweep stands. Streams and requests have other
-/// figures, hence other tables.
+/// Returns the families of `grids` in the order of their first sweep. Streams and requests have
+/// different figures, so they have different tables.
 #[must_use]
 pub fn families<'a>(grids: &'a [Grid<'a>]) -> Vec<Family<'a>> {
     let kind = |grid: &Grid<'_>| {
@@ -127,7 +128,7 @@ pub fn families<'a>(grids: &'a [Grid<'a>]) -> Vec<Family<'a>> {
 }
 
 impl<'a> Family<'a> {
-    /// Every point with its sweep.
+    /// Returns every point with its sweep.
     pub fn points(&self) -> impl Iterator<Item = (&'a Grid<'a>, &'a PointStudy)> + use<'a> {
         self.grids
             .clone()
@@ -135,7 +136,8 @@ impl<'a> Family<'a> {
             .flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)))
     }
 
-    /// Columns that say where a point lies: the axes of one sweep, the names of several.
+    /// Returns the columns with the place of a point: the axes of one sweep, or the names of
+    /// several.
     #[must_use]
     pub(crate) fn place_columns(&self) -> Vec<Column> {
         match self.grids.as_slice() {
@@ -144,7 +146,7 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Their cells for `point` of `grid`.
+    /// Returns their cells for `point` of `grid`.
     #[must_use]
     pub(crate) fn place_cells(&self, grid: &Grid<'_>, point: &PointStudy) -> Vec<Cell> {
         if self.grids.len() == 1 {
@@ -201,13 +203,14 @@ fn axis(path: &str, points: &[&PointStudy]) -> GridAxis {
     }
 }
 
-/// `params.socket_buffer` is `socket buffer`, `job.1.params.rate` is `job 1 rate`.
+/// Returns the name of an axis for people: `socket buffer` for `params.socket_buffer`, `job 1 rate`
+/// for `job.1.params.rate`.
 #[must_use]
 pub(crate) fn axis_name(path: &str) -> String {
     path.split('.').filter(|part| *part != "params").collect::<Vec<_>>().join(" ").replace('_', " ")
 }
 
-/// `(dimension, label, number in base units)` of a value that is one.
+/// Returns dimension, label and number in base units of a quantity.
 fn quantity(name: &str, raw: &Value) -> Option<(Dimension, String, f64)> {
     match raw {
         Value::Number(number) => {
@@ -244,7 +247,7 @@ fn quantity(name: &str, raw: &Value) -> Option<(Dimension, String, f64)> {
     }
 }
 
-/// The pairs of endpoints of a value such as `["a1 b1", "a2 b2"]`.
+/// Returns the pairs of endpoints of a value such as `["a1 b1", "a2 b2"]`.
 fn pairs_of(value: &Value) -> Option<Vec<(&str, &str)>> {
     let items = value.as_array().filter(|items| !items.is_empty())?;
     items.iter().map(pair_of).collect()
@@ -255,8 +258,8 @@ fn pair_of(item: &Value) -> Option<(&str, &str)> {
     Some((names.next()?, names.next()?)).filter(|_| names.next().is_none())
 }
 
-/// `a1+a2` for the pairs `a1 b1` and `a2 b2`; the other ends are named too where they are not
-/// numbered alike, and four or more in a row are told as `a1 to a4`.
+/// Returns `a1+a2` for the pairs `a1 b1` and `a2 b2`. The other ends are named too if their numbers
+/// differ, and four or more consecutive endpoints become `a1 to a4`.
 fn pairs_label(pairs: &[(&str, &str)]) -> String {
     let number = |name: &str| -> Option<(usize, u64)> {
         let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -285,7 +288,7 @@ fn pairs_label(pairs: &[(&str, &str)]) -> String {
     told.collect::<Vec<_>>().join("+")
 }
 
-/// A value as words: text without quotes.
+/// Returns a value as text without quotes.
 #[must_use]
 pub fn words(value: &Value) -> String {
     match value {
@@ -296,21 +299,21 @@ pub fn words(value: &Value) -> String {
 }
 
 impl GridAxis {
-    /// The place of `point` on this axis.
+    /// Returns the place of `point` on this axis.
     #[must_use]
     pub fn place(&self, point: &PointStudy) -> Option<usize> {
         let raw = point.parameters.get(&self.path)?;
         self.values.iter().position(|value| value.raw == *raw)
     }
 
-    /// Whether it is a size of what is sent (not of a buffer, nor a bound such as a window).
+    /// Returns true for a size of sent data (not of a buffer, nor a bound such as a window).
     #[must_use]
     pub(crate) fn is_message(&self) -> bool {
         self.dimension == Dimension::Size && self.name.ends_with("size")
     }
 
-    /// Whether it counts what works in parallel: connections, CPUs, pairs of endpoints. A burst is
-    /// sent one after the other.
+    /// Returns true for a count of parallel items: connections, CPUs, pairs of endpoints. Frames of
+    /// a burst follow each other, so they do not count.
     #[must_use]
     pub(crate) fn is_parallel(&self) -> bool {
         self.dimension == Dimension::Pairs
@@ -318,17 +321,17 @@ impl GridAxis {
                 && PARALLEL.iter().any(|word| self.name.ends_with(word))
     }
 
-    /// Whether its values are places without a distance between them.
+    /// Returns true if its values have no distance from each other.
     #[must_use]
     pub(crate) fn is_categorical(&self) -> bool {
         matches!(self.dimension, Dimension::Category | Dimension::Pairs)
     }
 
-    /// The column of its values.
+    /// Returns the column of its values.
     #[must_use]
     pub fn column(&self) -> Column {
         let scale = match self.dimension {
-            // The label carries its unit; only formats with plain numbers need the base unit.
+            // The label contains its unit; only formats with plain numbers need the base unit.
             Dimension::Size => Scale { base: "B", ..Scale::COUNT },
             Dimension::Quantity(base) => Scale { base, ..Scale::COUNT },
             Dimension::Count => Scale::COUNT,
@@ -337,7 +340,7 @@ impl GridAxis {
         Column::number(&self.name, scale)
     }
 
-    /// The cell of one of its values.
+    /// Returns the cell of one of its values.
     #[must_use]
     pub fn cell(&self, place: usize) -> Cell {
         let value = &self.values[place];
@@ -349,8 +352,8 @@ impl GridAxis {
 }
 
 impl<'a> Grid<'a> {
-    /// The axis a reader expects along the bottom: sizes of messages first, then counts, then other
-    /// numbers.
+    /// Returns the axis that a reader expects as horizontal: sizes of messages first, then counts,
+    /// then other numbers.
     #[must_use]
     pub(crate) fn main_axis(&self) -> Option<usize> {
         let varied = || self.axes.iter().enumerate().filter(|(_, axis)| axis.values.len() > 1);
@@ -361,14 +364,14 @@ impl<'a> Grid<'a> {
             Dimension::Size => 3,
             Dimension::Category => 4,
         };
-        // Of two alike, the one with more values.
+        // Of two axes of a kind, the one with more values.
         varied()
             .min_by_key(|(_, axis)| (rank(axis), usize::MAX - axis.values.len()))
             .map(|(index, _)| index)
     }
 
-    /// Where `point` lies, for people: `socket buffer 64 KiB, message size 1 MiB`; the sweep's name
-    /// if it has one point.
+    /// Returns the place of `point` for people: `socket buffer 64 KiB, message size 1 MiB`, or the
+    /// sweep's name if it has one point.
     #[must_use]
     pub fn place_of(&self, point: &PointStudy) -> String {
         let axes = self.axes.iter().filter_map(|axis| {
@@ -378,23 +381,23 @@ impl<'a> Grid<'a> {
         if told.is_empty() { self.sweep.to_owned() } else { told }
     }
 
-    /// The same with the sweep's name in front: `messages: message size 1 MiB`.
+    /// Returns the same after the sweep's name: `messages: message size 1 MiB`.
     #[must_use]
     pub(crate) fn full_place_of(&self, point: &PointStudy) -> String {
         let place = self.place_of(point);
         if place == self.sweep { place } else { format!("{}: {place}", self.sweep) }
     }
 
-    /// Whether `metric` means something here: a stream is told by what it carries, requests and
-    /// connections by how many.
+    /// Returns true if the sweep shows `metric`: throughput for streams, rates for requests and
+    /// connections.
     #[must_use]
     pub fn tells(&self, metric: &str) -> bool {
         let streams = self.points.iter().filter_map(|point| headline(point)).any(is_stream);
         streams || !Use::StreamOnly.has(metric)
     }
 
-    /// The direction in which `metric` is told: the sum where both directions carry data, else the
-    /// one that does.
+    /// Returns the direction in which `metric` is shown: the sum if both directions have data, else
+    /// the only one.
     #[must_use]
     pub fn direction(&self, metric: &str) -> Option<Direction> {
         let has = |direction| {
@@ -412,8 +415,8 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// The figure of `metric` at `point`: in the direction the sweep tells, else in the one the
-    /// point has. A sweep may send one way at one point and both ways at the next.
+    /// Returns the figure of `metric` at `point` in the sweep's direction, or else in the point's
+    /// own. A sweep may send one way at one point and both ways at the next.
     #[must_use]
     pub fn figure<'p>(&self, point: &'p PointStudy, metric: &str) -> Option<&'p MetricStudy> {
         let job = headline(point)?;
@@ -425,13 +428,13 @@ impl<'a> Grid<'a> {
             .or_else(|| told.into_iter().find_map(|way| job.metric(metric, way)))
     }
 
-    /// Columns of all axes, for a table of points.
+    /// Returns the columns of all axes for a table of points.
     #[must_use]
     pub(crate) fn axis_columns(&self) -> Vec<Column> {
         self.axes.iter().map(GridAxis::column).collect()
     }
 
-    /// Cells of all axes for `point`.
+    /// Returns the cells of all axes for `point`.
     #[must_use]
     pub(crate) fn axis_cells(&self, point: &PointStudy) -> Vec<Cell> {
         let cell = |axis: &GridAxis| {
@@ -441,21 +444,20 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// Whether a job moves whole files, each of which is a transaction.
+/// Returns true for a job of whole files, each of which is a transaction.
 #[must_use]
 pub fn is_files(job: &JobStudy) -> bool {
     job.metrics.iter().any(|metric| metric.name == metric::TRANSFER_TIME_P50)
 }
 
-/// Whether a job moves data for its own sake: files, or it counts neither transactions nor
-/// connections.
+/// Returns true for a job that streams data: files, or a job without transactions and connections.
 #[must_use]
 pub(crate) fn is_stream(job: &JobStudy) -> bool {
     is_files(job) || !job.metrics.iter().any(|metric| Use::Request.has(&metric.name))
 }
 
-/// The jobs of a point whose figures are told: the sum of all where they are of one workload, else
-/// each by itself.
+/// Returns the jobs of a point whose figures are shown: the sum if all have one workload, else each
+/// job.
 #[must_use]
 pub(crate) fn told_jobs(point: &PointStudy) -> Vec<&JobStudy> {
     let single: Vec<&JobStudy> =
@@ -464,7 +466,7 @@ pub(crate) fn told_jobs(point: &PointStudy) -> Vec<&JobStudy> {
     if alike { headline(point).into_iter().collect() } else { single }
 }
 
-/// The workload of `job` at `point`: of the jobs it adds up, where it is their sum.
+/// Returns the workload of `job` at `point`; for a sum, that of its jobs.
 #[must_use]
 pub fn workload<'a>(point: &'a PointStudy, job: &'a JobStudy) -> &'a str {
     let measured = || point.jobs.iter().find(|one| !one.background);
@@ -475,23 +477,23 @@ pub fn workload<'a>(point: &'a PointStudy, job: &'a JobStudy) -> &'a str {
     }
 }
 
-/// Name of the job that adds up all measured ones of a point.
+/// Name of the job that is the sum of all measured jobs of a point.
 pub(crate) const ALL: &str = "all";
 
-/// The job that carries a point's figures: the sum of all where several are measured, never a
-/// background job.
+/// Returns the job with a point's figures: the sum if several jobs are measured, never a background
+/// job.
 #[must_use]
 pub fn headline(point: &PointStudy) -> Option<&JobStudy> {
     point.jobs.iter().rev().find(|job| !job.background)
 }
 
-/// The lowest ceiling on `metric` at `point`.
+/// Returns the lowest ceiling on `metric` at `point`.
 #[must_use]
 pub fn ceiling<'a>(point: &'a PointStudy, metric: &MetricStudy) -> Option<&'a Ceiling> {
     metric.ceiling.and_then(|index| point.ceilings.get(index))
 }
 
-/// The cell of a metric that may have no figure.
+/// Returns the cell of a metric, which may have no figure.
 #[must_use]
 pub(crate) fn estimate_cell(point: &PointStudy, metric: Option<&MetricStudy>) -> Cell {
     match metric {
@@ -503,7 +505,7 @@ pub(crate) fn estimate_cell(point: &PointStudy, metric: Option<&MetricStudy>) ->
         Some(_) if point.validity >= linerate_model::Validity::Invalid => {
             Cell::Missing(point.validity.word().into())
         }
-        // No single number: the word says why, the levels stand under validity.
+        // Without a single number, the word gives the reason; section validity has the levels.
         Some(MetricStudy { settled: Some(settled), .. }) if !settled.has_single_number => {
             Cell::Missing(settled.word.clone())
         }

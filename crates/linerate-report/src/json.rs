@@ -1,38 +1,41 @@
-//! The stable JSON of a study (`schema: 1`): what other programs parse.
+//! Stable JSON of a study (`schema: 1`) for other programs.
 //!
-//! `report` holds what every other format is rendered from, section by section, so that nothing is
-//! shown that is not here.
+//! `report` holds the sections that every other format is rendered from, so no format shows more
+//! than the JSON.
 //!
 //! Keys are only ever added. A number that is not finite (a percentile of lost requests) becomes
-//! `null`: JSON has no infinity, and a made-up number would be worse. What it is at least stands
-//! beside it as `at_least`, where that is known.
+//! `null`, because JSON has no infinity. A known lower bound is beside it as `at_least`.
 
 use linerate_analysis::{
-    JobStudy, LossStudy, MetricStudy, PointStudy, Reason, SearchRun, SearchStudy, Study,
+    Headline, JobStudy, LossStudy, MetricStudy, PointStudy, Reason, SearchRun, SearchStudy, Study,
     TrialStudy, headline,
 };
-use linerate_model::{Campaign, Ceiling, Direction, Distribution, Unit};
+use linerate_model::{Campaign, Ceiling, Direction, Distribution, Finding, Unit};
 use serde_json::{Map, Value, json};
 
+use crate::commands::CommandPlace;
 use crate::sections::series_unit;
 use crate::words::{obtained_text, rfc3339};
 
-/// Version of the shape.
+/// Version of the schema.
 const SCHEMA: u32 = 1;
 
-/// `campaign` and `study` as JSON, with all that a report says of them.
+/// Returns `campaign` and `study` as JSON, with the sections of the report.
 #[must_use]
 pub fn study_json(campaign: &Campaign, study: &Study) -> Value {
     crate::compose(campaign, study).study
 }
 
-/// The same without the report.
+/// Returns the same without the report.
 pub(crate) fn of_study(campaign: &Campaign, study: &Study) -> Value {
     let header = &campaign.header;
     let facts: Map<String, Value> =
         campaign.hosts.iter().map(|host| (host.host.clone(), host.facts.clone())).collect();
+    let place = CommandPlace::of(campaign);
     let headline = headline(campaign, study);
-    let sentence = crate::sections::lead(study, headline.as_ref()).map(|lead| lead.text);
+    let lead = crate::sections::lead(campaign, study, headline.as_ref());
+    let headline = headline.as_ref().map(|headline| headline_json(headline, &place));
+    let findings = study.findings.iter().map(|finding| finding_json(finding, &place));
     unsigned_zeros(json!({
         "linerate": header.version,
         "schema": SCHEMA,
@@ -49,14 +52,14 @@ pub(crate) fn of_study(campaign: &Campaign, study: &Study) -> Value {
             "observed": header.observed,
         },
         "facts": facts,
-        "verdict": sentence,
+        "verdict": lead.map(|lead| lead.text()),
         "headline": headline,
         "points": study.points.iter().map(point).collect::<Vec<_>>(),
         "comparisons": study.comparisons,
         "mixes": study.mixes,
         "matrices": study.matrices,
         "searches": study.searches.iter().map(search).collect::<Vec<_>>(),
-        "findings": study.findings.iter().map(finding).collect::<Vec<_>>(),
+        "findings": findings.collect::<Vec<_>>(),
         "overhead": {
             "samplers": study.overhead.samplers,
             "null_step_ns": study.overhead.null_step_ns,
@@ -65,12 +68,12 @@ pub(crate) fn of_study(campaign: &Campaign, study: &Study) -> Value {
     }))
 }
 
-/// Reasons for a reader.
+/// Returns the reasons as text.
 fn texts(reasons: &[Reason]) -> Vec<String> {
     reasons.iter().map(Reason::to_string).collect()
 }
 
-/// A ceiling: what sets it and for what, in fields, and its name for a reader.
+/// Returns a ceiling as JSON: its subject and scope in fields, and its name for people.
 #[must_use]
 pub fn ceiling_json(c: &Ceiling) -> Value {
     json!({
@@ -102,7 +105,7 @@ fn point(point: &PointStudy) -> Value {
     told
 }
 
-/// A search as the study has it; loads are in the unit of `search.unit`, of each direction.
+/// Returns a search as JSON; loads are per direction, in the unit of `search.unit`.
 fn search(search: &SearchStudy) -> Value {
     json!({
         "sweep": search.sweep,
@@ -284,7 +287,21 @@ fn trial(trial: &TrialStudy) -> Value {
     })
 }
 
-fn finding(finding: &linerate_model::Finding) -> Value {
+/// Returns the headline as JSON; `limit.next` is the first step as text.
+fn headline_json(headline: &Headline, place: &CommandPlace) -> Value {
+    let mut value = json!(headline);
+    let next = headline.limit.next.first().map(|advice| place.step(advice).text());
+    value["limit"]["next"] = json!(next);
+    if let Some(against) = &headline.against {
+        value["against"] = headline_json(against, place);
+    }
+    value
+}
+
+/// Returns a finding as JSON; `place` completes the commands of its advice.
+#[must_use]
+pub fn finding_json(finding: &Finding, place: &CommandPlace) -> Value {
+    let advice = finding.advice.iter().map(|advice| place.step(advice).text());
     json!({
         "rule": finding.rule,
         "verdict": finding.verdict,
@@ -293,7 +310,7 @@ fn finding(finding: &linerate_model::Finding) -> Value {
         "evidence": finding.evidence,
         "counterfactual": finding.counterfactual,
         "placebo": finding.placebo,
-        "advice": finding.advice,
+        "advice": advice.collect::<Vec<_>>(),
         "flow": finding.flow,
     })
 }

@@ -1,9 +1,9 @@
 //! Reports: a campaign and its study become a document, and a document becomes HTML, CSV, XLSX,
-//! Markdown or JSON.
+//! Markdown, JSON or text.
 //!
-//! [`compose`] decides on the content: every section of [`sections::SECTIONS`] writes its blocks
-//! and knows no format. [`render`] decides on the appearance and knows no section. So a new section
-//! appears in every format, and a new format shows every section.
+//! [`compose`] builds the content: every section of [`sections::SECTIONS`] writes its blocks
+//! without knowledge of a format. [`render`] builds the format without knowledge of a section. A
+//! new section therefore appears in every format, and a new format shows every section.
 //!
 //! # Examples
 //! ```
@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod campaigns;
+mod commands;
 mod curves;
 pub mod document;
 mod document_json;
@@ -39,28 +40,28 @@ use linerate_analysis::Study;
 use linerate_model::{Campaign, Finding};
 
 pub use campaigns::{Named, compare_campaigns, nothing_compared};
+pub use commands::CommandPlace;
 pub use document::Document;
-pub use json::{ceiling_json, study_json};
+pub use json::{ceiling_json, finding_json, study_json};
 pub use links::link_figures;
 pub use render::{Artifact, Format, ReportError, markdown_table, render};
 pub use words::obtained_text;
 
 use sections::{SECTIONS, Subject};
 
-/// The verdict on `campaign`, judged by `study`, in one sentence; `None` where nothing was
-/// measured.
+/// Returns the first screen of a report on `campaign`; `None` if nothing was measured.
 #[must_use]
 pub fn verdict(campaign: &Campaign, study: &Study) -> Option<document::Lead> {
-    sections::lead(study, linerate_analysis::headline(campaign, study).as_ref())
+    sections::lead(campaign, study, linerate_analysis::headline(campaign, study).as_ref())
 }
 
-/// Returns `finding` as a document shows it.
+/// Returns `finding` as a document shows it; `place` completes the commands of its advice.
 #[must_use]
-pub fn claim(finding: &Finding) -> document::Claim {
-    sections::claim(finding, &[&finding.subject])
+pub fn claim(finding: &Finding, place: &CommandPlace) -> document::Claim {
+    sections::claim(finding, &[&finding.subject], place)
 }
 
-/// What is to be said about `campaign`, judged by `study`.
+/// Returns the report on `campaign` with its `study`.
 #[must_use]
 pub fn compose(campaign: &Campaign, study: &Study) -> Document {
     let grids = grid::grids(study);

@@ -1,11 +1,10 @@
-//! Figures of a PCI Express link: what it carries against the size of a packet's payload, as IDT
-//! drew it (paper S5, figures 2 to 4), and what a network card gets of it beside its port (paper
-//! S3, figures 9 and 10).
+//! Figures of a PCI Express link: bandwidth over the payload of a packet, as IDT drew it (paper S5,
+//! figures 2 to 4), and the share of a network card beside its port (paper S3, figures 9 and 10).
 //!
-//! Nothing here is measured: every curve is the model `pcie` of [`linerate_analysis::limits`].
-//! Bandwidths are bit/s of payload with both directions added, as the paper draws them without
-//! saying so; a direction has half. A packet carries the payload of its axis whole, so that the
-//! maximum payload setting does not show: beyond it the curves end.
+//! Nothing is measured: every curve comes from the model `pcie` of [`linerate_analysis::limits`].
+//! Bandwidths are bit/s of payload, as the sum of both directions, which the paper leaves unsaid;
+//! one direction has half. A packet carries the whole payload of its axis, and curves end at the
+//! maximum payload setting.
 
 use linerate_analysis::limits::ethernet;
 use linerate_analysis::limits::pcie::nic::{Nic, frame_bytes, frame_rate};
@@ -19,17 +18,17 @@ use crate::document::{
 use crate::document_json;
 use crate::number::Scale;
 
-/// Payloads that a packet may have, PCI Express 2.2.2, and smaller ones as they occur.
+/// Payloads of a packet: those of PCI Express 2.2.2, and smaller ones that occur.
 const PAYLOADS: [u64; 11] = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
-/// Frames of RFC 2544, and the jumbo frame.
+/// Frame sizes of RFC 2544, and the jumbo frame.
 const FRAMES: [u64; 8] = [64, 128, 256, 512, 1024, 1280, 1518, 9018];
-/// Lines of one chart that are told apart.
+/// Most lines of one chart.
 const MOST_LINES: usize = 5;
-/// The largest payload that a packet may have: curves over payload need it allowed.
+/// Largest payload of a packet, which curves over payload permit.
 const LARGEST: Bytes = Bytes(4096);
 
-/// The figures of `link`, and with `ports` those of a card in it whose ports have that rate
-/// together.
+/// Returns the figures of `link`, and with `ports` those of a card whose ports have that total
+/// rate.
 #[must_use]
 pub fn link_figures(link: &Link, ports: Option<BitRate>, version: &str) -> Document {
     let open = Link { max_payload: LARGEST, completion: LARGEST, ..*link };
@@ -65,10 +64,10 @@ pub fn link_figures(link: &Link, ports: Option<BitRate>, version: &str) -> Docum
     }
 }
 
-/// Where the JSON has the figures of all tables.
+/// JSON pointer to the figures of all tables.
 const FIGURES: &str = "/figures";
 
-/// The charts' tables in base units: a list of places for each, sizes first.
+/// Returns the tables of the charts in base units, sizes first.
 fn figures_json(sections: &[Section]) -> Value {
     let tables =
         sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
@@ -85,14 +84,14 @@ fn figures_json(sections: &[Section]) -> Value {
     json!({ "figures": tables.map(figure).collect::<Vec<_>>() })
 }
 
-/// One curve: its name, what it is drawn as, and its value at each place.
+/// Curve: name, form, and value at each place.
 struct Curve {
     name: String,
     role: Role,
     values: Vec<f64>,
 }
 
-/// What all charts of this file share: sizes along the bottom by doubling, values upwards.
+/// Common parts of all charts of this file: sizes on a horizontal axis by powers of two.
 struct Frame<'a> {
     id: &'a str,
     title: String,
@@ -138,7 +137,7 @@ fn chart(frame: Frame<'_>, curves: &[Curve]) -> Block {
     })
 }
 
-/// Payload both ways in packets of each size.
+/// Returns the payload bandwidth of both directions for each packet size.
 fn bandwidths(link: &Link) -> Vec<f64> {
     PAYLOADS.iter().map(|payload| 2.0 * link.write(Bytes(*payload)).0).collect()
 }
@@ -148,7 +147,7 @@ fn same_with(link: &Link, lanes: u32) -> Option<Link> {
     Some(Link { rate: other.rate, lanes, ..*link })
 }
 
-/// IDT's figure 2: links up to this width.
+/// Returns IDT's figure 2: links up to this width.
 fn by_width(link: &Link) -> Block {
     let widths: Vec<u32> =
         LANES.into_iter().filter(|lanes| *lanes <= link.lanes && lanes.is_power_of_two()).collect();
@@ -203,7 +202,7 @@ fn ceiling(name: String, value: f64, places: usize) -> Curve {
     Curve { name, role: Role::Ceiling(None), values: vec![value; places] }
 }
 
-/// What there is to choose for the link layer, and what it is called in a legend.
+/// Variants of the link layer, with their names in a legend.
 fn link_layers(link: &Link) -> Vec<(LinkLayerPackets, &'static str)> {
     const FLITS: u32 = 6;
     let bare = [(LinkLayerPackets::None, "no link-layer packets")];
@@ -214,7 +213,7 @@ fn link_layers(link: &Link) -> Vec<(LinkLayerPackets, &'static str)> {
     bare.into_iter().chain(counted.into_iter().filter(|_| link.generation < FLITS)).collect()
 }
 
-/// IDT's figure 4: the same with what the link layer takes.
+/// Returns IDT's figure 4: the same with the packets of the link layer.
 fn link_layer(link: &Link) -> Block {
     let curves: Vec<Curve> = link_layers(link)
         .into_iter()
@@ -242,7 +241,7 @@ fn link_layer(link: &Link) -> Block {
     chart(frame, &curves)
 }
 
-/// IDT's figure 3: the share of the line that is payload, whatever the width.
+/// Returns IDT's figure 3: the share of payload on the line, for any width.
 fn efficiency(link: &Link) -> Block {
     let share = |link: Link| {
         PAYLOADS.iter().map(|payload| link.write(Bytes(*payload)).0 / link.rate.0).collect()
@@ -286,8 +285,8 @@ fn efficiency(link: &Link) -> Block {
     chart(frame, &curves)
 }
 
-/// Frames that a card moves each way, sending and receiving at once: by each model of a card, under
-/// the slot's bare frames and the port.
+/// Returns the frames per direction that a card moves while it sends and receives: for each model
+/// of a card, below the ceilings of the slot and the port.
 fn card(link: &Link, ports: Option<BitRate>) -> (Block, Block) {
     let models = [Nic::Simple, Nic::Kernel, Nic::PollMode].map(|nic| {
         let rate = |size: &u64| {

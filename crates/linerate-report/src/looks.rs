@@ -1,7 +1,7 @@
-//! Points that were repeated until their figures are known well enough: at which look each ended,
-//! and why.
+//! Points that are repeated until their intervals are narrow enough: the look at which each ended,
+//! and the reason.
 //!
-//! Nothing where a plan has a fixed number of runs.
+//! A plan with a fixed number of runs has no looks.
 
 use linerate_analysis::{Looks, LooksEnded};
 
@@ -9,7 +9,7 @@ use crate::document::{Cell, Column, Row, Table};
 use crate::grid::Grid;
 use crate::number::{Scale, percent};
 
-/// Points told one by one in the answer; more are counted.
+/// Most points with a line of their own in the answer.
 const MOST_TOLD: usize = 4;
 
 type Looked<'a> = (&'a Grid<'a>, &'a linerate_analysis::PointStudy, &'a Looks);
@@ -21,8 +21,8 @@ fn all<'a>(grids: &'a [Grid<'a>]) -> Vec<Looked<'a>> {
     grids.iter().flat_map(of).collect()
 }
 
-/// What a reader of the answer must know: which points are as well known as asked, and which are
-/// not.
+/// Returns lines for the answer: the points whose interval is as narrow as requested, and the
+/// others.
 pub(crate) fn told(grids: &[Grid<'_>]) -> Vec<String> {
     let all = all(grids);
     let (narrow, wide): (Vec<&Looked<'_>>, Vec<&Looked<'_>>) =
@@ -36,17 +36,21 @@ pub(crate) fn told(grids: &[Grid<'_>]) -> Vec<String> {
     let mut lines: Vec<String> = wide.iter().take(MOST_TOLD).map(one).collect();
     if wide.len() > MOST_TOLD {
         lines.push(format!(
-            "{} more points are not known as well as asked.",
+            "{} more points have a wider interval than requested.",
             wide.len() - MOST_TOLD
         ));
     }
     if !narrow.is_empty() {
-        lines.push(format!("{} of {} points are known as well as asked.", narrow.len(), all.len()));
+        lines.push(format!(
+            "{} of {} points have an interval as narrow as requested.",
+            narrow.len(),
+            all.len()
+        ));
     }
     lines
 }
 
-/// Every point's looks.
+/// Returns the table of every point's looks.
 pub(crate) fn table(grids: &[Grid<'_>]) -> Option<Table> {
     let all = all(grids);
     let looks_planned = all.iter().map(|(_, _, looks)| looks.until.looks.len()).max()?;
@@ -54,7 +58,7 @@ pub(crate) fn table(grids: &[Grid<'_>]) -> Option<Table> {
     let mut columns = vec![
         Column::text("point"),
         Column::text("figure"),
-        Column::number("asked, ±", Scale::PERCENT),
+        Column::number("requested, ±", Scale::PERCENT),
     ];
     columns.extend((0..looks_planned).map(|look| {
         Column::number(
@@ -64,7 +68,7 @@ pub(crate) fn table(grids: &[Grid<'_>]) -> Option<Table> {
     }));
     columns.extend([Column::number("runs", Scale::COUNT), Column::text("ended")]);
     let mut table =
-        Table::new("looks", "Looks at points that are repeated until they are known", columns);
+        Table::new("looks", "Points that are repeated until their interval is narrow", columns);
     for (grid, point, looks) in &all {
         let seen = |look: usize| match looks.taken.get(look) {
             None => Cell::Missing("–".into()),
@@ -74,7 +78,7 @@ pub(crate) fn table(grids: &[Grid<'_>]) -> Option<Table> {
         };
         let ended = match looks.ended {
             LooksEnded::Narrow => "narrow enough".to_owned(),
-            LooksEnded::Most => "at the most: noise".to_owned(),
+            LooksEnded::Most => "at the largest number of runs".to_owned(),
             LooksEnded::Noisy => {
                 format!("noisy: runs scatter by more than {} %", percent(Looks::UNSTABLE))
             }
@@ -90,9 +94,9 @@ pub(crate) fn table(grids: &[Grid<'_>]) -> Option<Table> {
         table.rows.push(Row::judged(cells.chain(tail).collect(), point.validity));
     }
     table.note = Some(
-        "± is half the interval of the median, of the direction known least. Its error of 5 % is \
-            spent over all looks planned, so that it \
-         holds wherever they end: it is wider than one looked at once."
+        "± is half the interval of the median, of the direction with the wider interval. The error \
+            of \
+            5 % is divided among all planned looks, so the interval is wider than that of one look."
             .into(),
     );
     Some(table)

@@ -1,19 +1,18 @@
-//! Numbers as people read them: the unit a column is shown in, and as many digits as the interval
-//! supports.
+//! Numbers for people: the unit of a column, and as many digits as the interval supports.
 //!
-//! Rates are scaled by k, M, G (decimal), sizes by Ki, Mi (binary, IEC 80000-13). Rounding is
-//! decimal, half up, on the shortest decimal text of the value, so that 0.125 to two places is 0.13
-//! as on paper. The number itself is never rounded: only its display form is.
+//! Rates use k, M, G (decimal), and sizes Ki, Mi (binary, IEC 80000-13). Rounding is decimal, half
+//! up, on the shortest decimal text of the value, so 0.125 to two places is 0.13. Only the display
+//! form is rounded, never the number.
 
 use linerate_model::{Estimate, Unit, metric};
 use serde::Serialize;
 
-/// The unit a number is shown in: its symbol, and how much of the base unit one of it is.
+/// Unit as shown: its symbol and its size in base units.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scale {
-    /// The unit of the stored number.
+    /// Unit of the stored number.
     pub base: &'static str,
-    /// The unit shown; empty for a plain count.
+    /// Unit as shown; empty for a plain count.
     pub symbol: &'static str,
     /// Base units per shown unit.
     pub factor: f64,
@@ -29,17 +28,17 @@ const RATES: &[(&str, f64)] = &[("1/s", 1.0), ("k/s", 1e3), ("M/s", 1e6)];
 const SECONDS: &[(&str, f64)] = &[("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)];
 const NANOSECONDS: &[(&str, f64)] = &[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
 const HERTZ: &[(&str, f64)] = &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9)];
-/// Nanoseconds stay nanoseconds up to here, so that costs per packet are compared in one unit.
+/// Largest number of nanoseconds shown in ns, so that costs per packet have one unit.
 const LARGEST_PLAIN_NANOSECONDS: f64 = 20_000.0;
-/// A time that never ended.
+/// Text of a time that never ended.
 const INFINITE: &str = "∞";
-/// Significant digits of a number that has no interval.
+/// Significant digits of a number without an interval.
 const DIGITS_WITHOUT_INTERVAL: i32 = 4;
-/// Significant digits a value keeps however wide its interval is.
+/// Least number of significant digits, for any width of the interval.
 const LEAST_DIGITS: i32 = 2;
-/// Digits behind the point are never more than this.
+/// Most decimal places.
 const MOST_DECIMALS: i32 = 6;
-/// An end of an interval further below its value than this is shown to its own digits.
+/// Ratio of value to interval end from which the end has digits of its own.
 const FAR_BELOW: f64 = 10.0;
 
 impl Scale {
@@ -50,8 +49,7 @@ impl Scale {
     /// Seconds, shown as seconds.
     pub const SECONDS: Self = Self { base: "s", symbol: "s", factor: 1.0 };
 
-    /// The unit in which numbers of metric `name` with `values` read best: one unit for all of
-    /// them.
+    /// Returns one readable unit for all `values` of metric `name`.
     #[must_use]
     pub fn fit(name: &str, unit: Unit, values: impl IntoIterator<Item = f64>) -> Self {
         let sizes =
@@ -60,7 +58,7 @@ impl Scale {
             sizes.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
         let pick = |units: &'static [(&'static str, f64)], size: f64| {
             let place = units.iter().rposition(|(_, factor)| size >= *factor).unwrap_or(0);
-            // 938 and 1685 read better together than 0.938 and 1.685.
+            // 938 and 1685 are easier to compare than 0.938 and 1.685.
             let mixed =
                 place > 0 && low < units[place].1 && size < 10.0 * units[place].1 && size == high;
             let (symbol, factor) = units[place - usize::from(mixed)];
@@ -71,14 +69,14 @@ impl Scale {
             Unit::BytePerSecond if name.ends_with("_binary") => pick(BINARY_BYTE_RATES, high),
             Unit::BytePerSecond => pick(BYTE_RATES, high),
             Unit::PacketPerSecond => pick(PACKET_RATES, high),
-            // Rates below ten thousand are counted one by one.
+            // Rates below ten thousand need no prefix.
             Unit::PerSecond => pick(RATES, if high < 1e4 { 1.0 } else { high }),
-            // Times are shown in the unit of the smallest: 23 µs beside 4000 µs, not 0.023 ms.
+            // Times use the unit of the smallest: 23 µs beside 4000 µs, not 0.023 ms.
             Unit::Second => pick(SECONDS, if low.is_finite() { low } else { 1.0 }),
             Unit::Nanosecond if high < LARGEST_PLAIN_NANOSECONDS => pick(NANOSECONDS, 1.0),
             Unit::Nanosecond => pick(NANOSECONDS, low),
             Unit::Hertz => pick(HERTZ, high),
-            // An index of fairness is read as a number, every other ratio as a share.
+            // An index of fairness is a plain number, every other ratio a percentage.
             Unit::Ratio if name == metric::FAIRNESS => Self { base: "ratio", ..Self::COUNT },
             Unit::Ratio => Self::PERCENT,
             Unit::Count => Self { base: "1", ..Self::COUNT },
@@ -88,7 +86,8 @@ impl Scale {
         }
     }
 
-    /// `value`, in the shown unit, without an interval: whole numbers whole, others to four digits.
+    /// Formats `value` in the shown unit without an interval: whole numbers as they are, others to
+    /// four digits.
     #[must_use]
     pub fn plain(&self, value: f64) -> String {
         let scaled = value / self.factor;
@@ -101,14 +100,14 @@ impl Scale {
         round_half_up(scaled, decimals(scaled.abs(), DIGITS_WITHOUT_INTERVAL))
     }
 
-    /// The same with its unit.
+    /// Formats the same with its unit.
     #[must_use]
     pub fn shown(&self, value: f64) -> String {
         format!("{} {}", self.plain(value), self.symbol).trim_end().to_owned()
     }
 
-    /// Digits behind the point for a column of `values` without intervals: four for the largest, at
-    /// least two for the smallest, and none that are zero throughout.
+    /// Returns the decimal places of a column of `values` without intervals: four digits for the
+    /// largest, at least two for the smallest, and no place that is always zero.
     #[must_use]
     pub(crate) fn decimals_of_all(&self, values: impl Iterator<Item = f64>) -> usize {
         let sizes: Vec<f64> =
@@ -124,9 +123,8 @@ impl Scale {
         sizes.into_iter().map(needed).max().unwrap_or(0)
     }
 
-    /// The display form of `estimate`: its value, and its interval if it has one, to the same
-    /// digit. An interval so wide that its ends differ in size is told end by end, so that 0.05 to
-    /// 37 reads neither `0` nor `37.00`.
+    /// Formats `estimate`: its value and its interval to the same decimal place. Ends of a very
+    /// wide interval have digits of their own, so 0.05 to 37 is neither `0` nor `37.00`.
     #[must_use]
     pub fn estimate(&self, estimate: &Estimate) -> (String, Option<(String, String)>) {
         let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
@@ -148,8 +146,8 @@ impl Scale {
         (round_half_up(estimate.value / self.factor, places), Some((end(low), end(high))))
     }
 
-    /// Digits behind the point that the interval of `estimate` supports: the half width keeps two
-    /// digits if it begins with 1 or 2, else one; the value itself never fewer than two.
+    /// Returns the decimal places that the interval of `estimate` supports: its half width keeps
+    /// two digits if it begins with 1 or 2, else one; the value keeps at least two.
     #[must_use]
     pub(crate) fn decimals_of(&self, estimate: &Estimate) -> usize {
         let value = (estimate.value / self.factor).abs();
@@ -162,12 +160,12 @@ impl Scale {
         }
         let first = half.log10().floor();
         let digits = if half / 10_f64.powf(first) < 3.0 { 2 } else { 1 };
-        // An interval far narrower than the value would print digits nobody reads.
+        // An interval far narrower than the value would print useless digits.
         decimals(half, digits).max(decimals(value, LEAST_DIGITS)).min(decimals(value, 6))
     }
 }
 
-/// Digits behind the point that show `value` to `digits` significant digits.
+/// Returns the decimal places that show `value` to `digits` significant digits.
 fn decimals(value: f64, digits: i32) -> usize {
     if value <= 0.0 || !value.is_finite() {
         return 0;
@@ -175,8 +173,8 @@ fn decimals(value: f64, digits: i32) -> usize {
     (digits - 1 - value.log10().floor() as i32).clamp(0, MOST_DECIMALS) as usize
 }
 
-/// `value` with `decimals` digits behind the point, ties away from zero, decided on its shortest
-/// decimal text; `∞` if it is infinite.
+/// Rounds `value` to `decimals` decimal places, ties away from zero, on its shortest decimal text;
+/// `∞` if it is infinite.
 #[must_use]
 pub(crate) fn round_half_up(value: f64, decimals: usize) -> String {
     if value.is_infinite() {
@@ -208,7 +206,7 @@ pub(crate) fn round_half_up(value: f64, decimals: usize) -> String {
     shown
 }
 
-/// `share` of a ceiling in per cent: one decimal, and never rounded up to a full 100 %.
+/// Formats `share` of a ceiling in per cent with one decimal place, never rounded up to 100 %.
 #[must_use]
 pub fn percent(share: f64) -> String {
     let text = round_half_up(share * 100.0, 1);

@@ -1,26 +1,25 @@
-//! A referee of what is printed: reads a report as it was written, in any format, and lists every
-//! number that cannot be.
+//! Independent check of a written report in any format: lists every impossible number.
 //!
-//! It knows nothing of the gate in `linerate-analysis` that should have stopped them. Checked in
-//! the JSON of a study: no number beyond its ceiling or its metric's range, intervals that contain
-//! their value, no share above one, no count of runs larger than there are, frames no smaller than
-//! what they carry, no one-way time the clocks cannot tell, percentiles that rise, series as long
-//! as their time. Checked in every text: no negative zero, nothing that is not a number, no subset
-//! larger than its set (`2 of 1 trials`). Not seen: a number within all of that which is wrong.
+//! It shares no code with the gate in `linerate-analysis` that should reject such numbers. Checks
+//! of a study's JSON: no number above its ceiling or outside its metric's range; intervals contain
+//! their value; no share above one; no count of runs above the number of runs; frames are not
+//! smaller than their payload; no one-way time below the uncertainty of the clocks; percentiles
+//! rise; series are as long as their time. Checks of every text: no negative zero, no NaN, no
+//! subset larger than its set (`2 of 1 trials`). Not detected: a wrong number within these limits.
 
 use linerate_model::metric;
 use serde_json::{Map, Value, json};
 
-/// What adding and dividing may leave above a limit.
+/// Relative rounding error that addition and division may leave above a limit.
 const ROUNDING: f64 = 1e-9;
-/// Beginnings of words of which a number is counted: `3 of 4 trials`.
+/// Prefixes of counted words: `3 of 4 trials`.
 const COUNTED: [&str; 4] = ["trial", "point", "run", "pair"];
 /// Series of one direction, and the metric whose ceilings bound them.
 const BOUNDED: [(&str, &str); 2] = [("goodput_tx", "tx"), ("goodput_rx", "rx")];
-/// Times between two clocks, by distribution and how their metrics begin.
+/// Times between two clocks: distribution, and prefix of its metrics.
 const TIMES: [(&str, &str); 2] = [("service", "service_time"), ("response", metric::RESPONSE_TIME)];
 
-/// What is wrong with the JSON of a study, each with its place; empty if nothing is.
+/// Returns the defects of a study's JSON with their places.
 #[must_use]
 pub fn study_violations(study: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -41,10 +40,10 @@ pub fn study_violations(study: &Value) -> Vec<String> {
     found
 }
 
-/// What is wrong with `text`, a report in words: CSV, Markdown, or HTML.
+/// Returns the defects of a report as text: CSV, Markdown, or HTML.
 #[must_use]
 pub fn text_violations(text: &str) -> Vec<String> {
-    // Of a page only what is read: no style, no program.
+    // Style sheet and script of a page are not for readers.
     let text = text.split_once("</style>").map_or(text, |(_, body)| body);
     let text = text.rfind("<script>").map_or(text, |at| &text[..at]);
     let mut found = Vec::new();
@@ -58,7 +57,7 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Rules that hold for every number and every sentence.
+/// Checks every number and every string.
 fn everywhere(value: &Value, place: &str, found: &mut Vec<String>) {
     match value {
         Value::Number(number)
@@ -68,7 +67,7 @@ fn everywhere(value: &Value, place: &str, found: &mut Vec<String>) {
         }
         Value::String(text) => words_violations(text, found),
         Value::Array(values) => values.iter().for_each(|value| everywhere(value, place, found)),
-        // What hosts say of themselves is theirs.
+        // Facts are the hosts' own text.
         Value::Object(values) => values
             .iter()
             .filter(|(key, _)| *key != "facts")
@@ -78,11 +77,11 @@ fn everywhere(value: &Value, place: &str, found: &mut Vec<String>) {
 }
 
 fn words_violations(text: &str, found: &mut Vec<String>) {
-    // Groups of three digits are parted by a narrow space.
+    // A narrow space separates groups of three digits.
     let text = text.replace('\u{202f}', "");
     let is_of_number = |c: char| c.is_alphanumeric() || "+-._".contains(c);
     for word in text.split(|c| !is_of_number(c)).map(|word| word.trim_end_matches('.')) {
-        // A change of -0.04 % told to one digit is negative all the same.
+        // A change of -0.04 % may be shown as -0.0 %.
         if ["-0", "NaN", "-NaN", "inf", "-inf"].contains(&word) {
             found.push(format!("`{word}` in: {text}"));
         }
@@ -100,7 +99,7 @@ fn words_violations(text: &str, found: &mut Vec<String>) {
     }
 }
 
-/// A metric of a job: its name without the direction.
+/// Returns the name of a job's metric without its direction.
 fn name_of<'a>(key: &'a str, study: &Value) -> &'a str {
     let direction = study["direction"].as_str().unwrap_or_default();
     key.strip_suffix(direction)
@@ -109,13 +108,13 @@ fn name_of<'a>(key: &'a str, study: &Value) -> &'a str {
         .unwrap_or(key)
 }
 
-/// The value of the ceiling that `study` names.
+/// Returns the value of the ceiling that `study` names.
 fn ceiling(point: &Value, study: &Value) -> Option<f64> {
     let index = usize::try_from(study["ceiling"].as_u64()?).ok()?;
     point["ceilings"][index]["value"].as_f64()
 }
 
-/// The study of the metric `name` in `direction`.
+/// Returns the study of the metric `name` in `direction`.
 fn of<'a>(metrics: &'a Map<String, Value>, name: &str, direction: &str) -> Option<&'a Value> {
     metrics
         .iter()
@@ -186,7 +185,7 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
         }
     }
     for direction in ["tx", "rx", "sum"] {
-        // Of several runs the estimate is one more pair.
+        // With several runs, the estimate is one more pair.
         let value = |name| {
             let study = of(metrics, name, direction)?;
             let several = items(&study["values"]).nth(1).map(|_| &study["estimate"]);
@@ -207,7 +206,7 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
     time_violations(job, metrics, found);
 }
 
-/// Times between two clocks that these cannot tell, and percentiles that fall.
+/// Checks for times below the uncertainty of their clocks, and for falling percentiles.
 fn time_violations(job: &Value, metrics: &Map<String, Value>, found: &mut Vec<String>) {
     let doubts: Vec<Option<f64>> =
         items(&metrics.get(metric::CLOCK_UNCERTAINTY).unwrap_or(&Value::Null)["values"])
@@ -252,7 +251,7 @@ fn time_violations(job: &Value, metrics: &Map<String, Value>, found: &mut Vec<St
     }
 }
 
-/// Bounds of searches above what the path carries, or that are crossed.
+/// Checks for search bounds above the path's capacity, and for crossed bounds.
 fn search_violations(search: &Value, found: &mut Vec<String>) {
     let most = search["line"].as_f64().unwrap_or(f64::INFINITY);
     let mut check = |place: &str, bounds: &Value| {

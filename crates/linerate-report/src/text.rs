@@ -1,70 +1,129 @@
-//! Plain text for a terminal: the answer in a few lines, and tables with aligned columns.
+//! Plain text for a terminal of 80 columns: the first screen, and tables with aligned columns.
 
 use linerate_model::{Lines, Validity, printable};
 
-use crate::document::{Block, Claim, ColumnKind, Document, KeyFigure, Table, Tone};
+use crate::commands::continued;
+use crate::document::{Block, Claim, ColumnKind, Document, KeyFigure, Lead, NextStep, Table, Tone};
 use crate::number::percent;
 
-/// Tables that are answers by themselves.
+/// Tables of searches that are answers by themselves.
 const ANSWERS: [&str; 2] = ["searches-goals", "searches-answers"];
-/// Characters of a line beyond which a table of words is shown row by row.
-const WIDEST: usize = 120;
-/// Characters of a cell beyond which it is a sentence, and a column of them is hard to read.
+/// Columns of the narrowest terminal that text is laid out for.
+const WIDTH: usize = 80;
+/// Characters from which a cell is a sentence, which is hard to read in a column.
 const SENTENCE: usize = 50;
+/// Most rows of a wide table that are shown one below the other.
+const FEW_ROWS: usize = 3;
+/// Most characters of a label before its key figure.
+const LABEL_WIDTH: usize = 36;
 /// Space between two columns.
 const GAP: &str = "  ";
 
-/// `table` with aligned columns: words left, numbers right, units below the headings. Lines are as
-/// long as they must be; a terminal that is too narrow wraps them.
+/// Returns `table` with aligned columns: words left, numbers right, units below the headings. Lines
+/// are as long as the columns need.
 #[must_use]
 pub fn table(table: &Table) -> String {
-    let heads: Vec<String> = table.columns.iter().map(|column| one_line(&column.head)).collect();
-    let units: Vec<String> =
-        table.columns.iter().map(super::document::Column::qualifiers).collect();
-    let shown =
-        table.shown().into_iter().map(|cells| cells.iter().map(|cell| one_line(cell)).collect());
-    let body: Vec<(Vec<String>, Tone)> = shown.zip(table.rows.iter().map(|row| row.tone)).collect();
-    let width = |index: usize| {
-        let body = body.iter().map(|(cells, _)| &cells[index]);
-        body.chain([&heads[index], &units[index]])
-            .map(|text| text.chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    let line = |cells: &[String]| {
-        let aligned =
-            cells.iter().zip(&widths).zip(&table.columns).map(|((text, width), column)| {
-                let pad = " ".repeat(width - text.chars().count());
-                if column.kind == ColumnKind::Text {
-                    format!("{text}{pad}")
-                } else {
-                    format!("{pad}{text}")
-                }
-            });
-        aligned.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
-    };
-    let mark = table.mark.map_or(String::new(), |mark| format!(" [{mark}]"));
-    let mut out = format!("{}{mark}\n\n", one_line(&table.caption));
-    out += &format!("{}\n", line(&heads));
-    if units.iter().any(|unit| !unit.is_empty()) {
-        out += &format!("{}\n", line(&units));
-    }
-    let total = widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1);
-    out += &format!("{}\n", "-".repeat(total));
-    for (cells, tone) in &body {
-        let mark = match tone {
-            Tone::Plain => "",
-            Tone::Marked => "  *",
-            Tone::Refused => "  !",
-        };
-        out += &format!("{}{mark}\n", line(cells));
-    }
-    out
+    let text = TableText::of(table);
+    let all: Vec<usize> = (0..text.heads.len()).collect();
+    format!("{}\n{}", caption(table), text.columns(table, &all))
 }
 
-/// All of `document`: its title, and every block of every section. A document of one section has no
-/// headings.
+/// Cells of a table as text, with the width of each column.
+struct TableText {
+    heads: Vec<String>,
+    units: Vec<String>,
+    body: Vec<(Vec<String>, Tone)>,
+    widths: Vec<usize>,
+}
+
+impl TableText {
+    fn of(table: &Table) -> Self {
+        let heads: Vec<String> =
+            table.columns.iter().map(|column| one_line(&column.head)).collect();
+        let units: Vec<String> =
+            table.columns.iter().map(crate::document::Column::qualifiers).collect();
+        let shown = table
+            .shown()
+            .into_iter()
+            .map(|cells| cells.iter().map(|cell| one_line(cell)).collect());
+        let body: Vec<(Vec<String>, Tone)> =
+            shown.zip(table.rows.iter().map(|row| row.tone)).collect();
+        let width = |index: usize| {
+            let cells = body.iter().map(|(cells, _)| &cells[index]);
+            cells
+                .chain([&heads[index], &units[index]])
+                .map(|text| width_of(text))
+                .max()
+                .unwrap_or(0)
+        };
+        let widths = (0..heads.len()).map(width).collect();
+        Self { heads, units, body, widths }
+    }
+
+    /// Returns the width of the columns `chosen` side by side.
+    fn width(&self, chosen: &[usize]) -> usize {
+        let widths: usize = chosen.iter().map(|index| self.widths[*index]).sum();
+        widths + GAP.len() * chosen.len().saturating_sub(1)
+    }
+
+    /// Returns one line with the columns `chosen` of `cells`.
+    fn line(&self, table: &Table, chosen: &[usize], cells: &[String]) -> String {
+        let aligned = chosen.iter().map(|&index| {
+            let (text, column) = (&cells[index], &table.columns[index]);
+            let pad = " ".repeat(self.widths[index] - width_of(text));
+            if column.kind == ColumnKind::Text {
+                format!("{text}{pad}")
+            } else {
+                format!("{pad}{text}")
+            }
+        });
+        aligned.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
+    }
+
+    /// Returns headings, units and rows of the columns `chosen`.
+    fn columns(&self, table: &Table, chosen: &[usize]) -> String {
+        let mut out = format!("{}\n", self.line(table, chosen, &self.heads));
+        if chosen.iter().any(|index| !self.units[*index].is_empty()) {
+            out += &format!("{}\n", self.line(table, chosen, &self.units));
+        }
+        out += &format!("{}\n", "-".repeat(self.width(chosen)));
+        for (cells, tone) in &self.body {
+            let mark = match tone {
+                Tone::Plain => "",
+                Tone::Marked => "  *",
+                Tone::Refused => "  !",
+            };
+            out += &format!("{}{mark}\n", self.line(table, chosen, cells));
+        }
+        out
+    }
+
+    /// Divides the columns into groups that fit on a line; each group repeats the first column.
+    fn groups(&self) -> Vec<Vec<usize>> {
+        let mut groups: Vec<Vec<usize>> = vec![vec![0]];
+        for index in 1..self.heads.len() {
+            let last = groups.last_mut().expect("there is a first group");
+            let wider: Vec<usize> = last.iter().copied().chain([index]).collect();
+            if last.len() > 1 && self.width(&wider) + MARK_WIDTH > WIDTH {
+                groups.push(vec![0, index]);
+            } else {
+                *last = wider;
+            }
+        }
+        groups
+    }
+}
+
+/// Columns of the mark behind a row that stands out.
+const MARK_WIDTH: usize = 3;
+
+fn caption(table: &Table) -> String {
+    let mark = table.mark.map_or(String::new(), |mark| format!(" [{mark}]"));
+    format!("{}{mark}\n", one_line(&table.caption))
+}
+
+/// Returns all of `document`: its title, and every block of every section. A document of one
+/// section has no headings.
 #[must_use]
 pub fn whole(document: &Document) -> String {
     let mut out = title(document);
@@ -77,8 +136,7 @@ pub fn whole(document: &Document) -> String {
     out
 }
 
-/// The answer of `document` in a few lines: what was measured, the key figures, whether they may be
-/// believed, and the findings.
+/// Returns the short form of `document`: first screen, key figures, validity, and findings.
 #[must_use]
 pub fn summary(document: &Document) -> String {
     let mut out = title(document);
@@ -90,32 +148,27 @@ pub fn summary(document: &Document) -> String {
             .flat_map(|section| &section.blocks)
     };
     for block in blocks_of("answer") {
-        match block {
-            // Each stands by itself: these are the sentences one reads.
-            Block::List(items) => {
-                items.iter().for_each(|item| out += &format!("\n  {}\n", one_line(item)))
-            }
-            Block::Lead(_) | Block::Paragraph(_) | Block::KeyFigures(_) => {
-                out += &format!("\n{}", block_text(block))
-            }
-            _ => {}
+        if matches!(
+            block,
+            Block::Lead(_) | Block::Paragraph(_) | Block::KeyFigures(_) | Block::List(_)
+        ) {
+            out += &format!("\n{}", block_text(block));
         }
     }
     for block in blocks_of("searches") {
         if let Block::Table(answer) = block
             && ANSWERS.contains(&answer.id.as_str())
         {
-            out += &format!("\n{}", table(answer));
+            out += &format!("\n{}", fitted(answer));
         }
     }
-    let claims =
-        document.sections.iter().flat_map(|section| &section.blocks).filter_map(
-            |block| match block {
-                Block::Claim(claim) => Some(format!("  {}\n", claim_line(claim))),
-                _ => None,
-            },
-        );
-    let claims: String = claims.collect();
+    let claims = document.sections.iter().flat_map(|section| &section.blocks);
+    let claims: String = claims
+        .filter_map(|block| match block {
+            Block::Claim(claim) => Some(wrapped(&claim_line(claim), "  - ", 4)),
+            _ => None,
+        })
+        .collect();
     if !claims.is_empty() {
         out += &format!("\nFindings\n{claims}");
     }
@@ -127,15 +180,12 @@ fn title(document: &Document) -> String {
     format!("{}{mark}\n", one_line(&document.title))
 }
 
-/// A block as lines, the last one ended.
+/// Returns a block as lines, the last one ended.
 fn block_text(block: &Block) -> String {
-    let lines = |items: &[String], before: &str| -> String {
-        items.iter().map(|item| format!("{before}{}\n", one_line(item))).collect()
-    };
     match block {
-        Block::Lead(lead) => format!("{}\n", one_line(&lead.text)),
-        Block::Paragraph(text) => format!("{}\n", one_line(text)),
-        Block::List(items) => lines(items, "  - "),
+        Block::Lead(lead) => first_screen(lead),
+        Block::Paragraph(text) => wrapped(text, "", 0),
+        Block::List(items) => list(items, "  - "),
         Block::KeyFigures(figures) => key_figures(figures),
         Block::Table(of) => noted(of),
         Block::Path(picture) => noted(&picture.table),
@@ -144,8 +194,8 @@ fn block_text(block: &Block) -> String {
             let parts = claim
                 .parts
                 .iter()
-                .map(|(label, items)| format!("  {label}\n{}", lines(items, "    - ")));
-            format!("{}\n{}", claim_line(claim), parts.collect::<String>())
+                .map(|(label, items)| format!("  {label}\n{}", list(items, "    - ")));
+            format!("{}{}", wrapped(&claim_line(claim), "", 2), parts.collect::<String>())
         }
         Block::Listing { caption, text } => {
             let text: String =
@@ -155,33 +205,83 @@ fn block_text(block: &Block) -> String {
     }
 }
 
-/// A table and its note. Sentences in lines of more than [`WIDEST`] stand below each other instead,
-/// a row after the other.
-fn noted(of: &Table) -> String {
-    let note = of.note.as_ref().map_or(String::new(), |note| format!("\n{}\n", one_line(note)));
-    let of_words = of.columns.iter().all(|column| column.kind == ColumnKind::Text);
-    let beside = table(of);
-    let is_wide = beside.lines().any(|line| line.chars().count() > WIDEST);
-    let has_sentences = of.shown().iter().flatten().any(|cell| cell.chars().count() > SENTENCE);
-    let text = if of_words && is_wide && has_sentences { records(of) } else { beside };
-    format!("{text}{note}")
+fn list(items: &[String], bullet: &str) -> String {
+    items.iter().map(|item| wrapped(item, bullet, bullet.len())).collect()
 }
 
-/// The rows of `of` one after the other: the first cell, then each other one behind its heading.
-fn records(of: &Table) -> String {
-    let mark = of.mark.map_or(String::new(), |mark| format!(" [{mark}]"));
-    let heads: Vec<String> = of.columns.iter().map(|column| one_line(&column.head)).collect();
-    let width = heads.iter().skip(1).map(|head| head.chars().count()).max().unwrap_or(0);
-    let mut out = format!("{}{mark}\n", one_line(&of.caption));
-    for cells in of.shown() {
-        for (index, (cell, head)) in
-            cells.iter().zip(&heads).enumerate().filter(|(_, (cell, _))| !cell.is_empty())
-        {
-            let pad = " ".repeat(width.saturating_sub(head.chars().count()));
-            match index {
-                0 => out += &format!("\n  {head} {}\n", one_line(cell)),
-                _ => out += &format!("    {head}{pad}  {}\n", one_line(cell)),
-            }
+/// Returns the first screen in three parts: headline figure, bottleneck, next step.
+#[must_use]
+pub fn first_screen(lead: &Lead) -> String {
+    let figure = one_line(&lead.figure);
+    let indent = figure.chars().count() + GAP.len();
+    let mut out = wrapped(&format!("{figure}{GAP}{}", lead.context), "", indent);
+    if !lead.basis.is_empty() {
+        out += &wrapped(&lead.basis(), &" ".repeat(indent), indent);
+    }
+    out += &format!("\n{}: {}\n", lead.label, lead.status);
+    if let Some(claim) = &lead.claim {
+        out += &wrapped(&format!("{}.", crate::curves::capitalised(claim)), "  ", 2);
+    }
+    out += &list(&lead.evidence, "  - ");
+    for (index, step) in lead.next.iter().enumerate() {
+        let label = if index == 0 { "\nNext: " } else { "Then: " };
+        out += &step_text(step, label);
+    }
+    out
+}
+
+/// Returns a step with its command on lines of its own, which a shell accepts as they are.
+fn step_text(step: &NextStep, label: &str) -> String {
+    let mut out = wrapped(&step.text, label, 2);
+    if let Some(command) = &step.command {
+        for line in continued(&one_line(command), 4) {
+            out += &format!("    {line}\n");
+        }
+    }
+    out
+}
+
+/// Returns a table and its note.
+fn noted(of: &Table) -> String {
+    let note = of.note.as_ref().map_or(String::new(), |note| format!("\n{}", wrapped(note, "", 0)));
+    format!("{}{note}", fitted(of))
+}
+
+/// Returns `table` in lines of at most [`WIDTH`] columns, if its cells permit. A table that is too
+/// wide is divided into groups of columns; few rows, and rows of sentences, stand below each other.
+fn fitted(table: &Table) -> String {
+    let text = TableText::of(table);
+    let all: Vec<usize> = (0..text.heads.len()).collect();
+    if text.width(&all) + MARK_WIDTH <= WIDTH {
+        return format!("{}\n{}", caption(table), text.columns(table, &all));
+    }
+    let has_sentences =
+        text.body.iter().flat_map(|(cells, _)| cells).any(|cell| width_of(cell) > SENTENCE);
+    if has_sentences || text.body.len() <= FEW_ROWS {
+        return records(table, &text);
+    }
+    let groups = text.groups();
+    let parts: Vec<String> = groups.iter().map(|group| text.columns(table, group)).collect();
+    format!("{}\n{}", caption(table), parts.join("\n"))
+}
+
+/// Returns the rows one below the other: the first cell, then each other cell behind its heading.
+fn records(table: &Table, text: &TableText) -> String {
+    let head = |index: usize| match text.units[index].as_str() {
+        "" => text.heads[index].clone(),
+        unit => format!("{} ({unit})", text.heads[index]),
+    };
+    let heads: Vec<String> = (0..text.heads.len()).map(head).collect();
+    let width = heads.iter().skip(1).map(|head| width_of(head)).max().unwrap_or(0);
+    let mut out = caption(table);
+    for (cells, _) in &text.body {
+        let filled = cells.iter().zip(&heads).enumerate().filter(|(_, (cell, _))| !cell.is_empty());
+        for (index, (cell, head)) in filled {
+            let pad = " ".repeat(width.saturating_sub(width_of(head)));
+            out += &match index {
+                0 => wrapped(cell, &format!("\n  {head} "), 4),
+                _ => wrapped(cell, &format!("    {head}{pad}{GAP}"), 4 + width + GAP.len()),
+            };
         }
     }
     out
@@ -189,21 +289,53 @@ fn records(of: &Table) -> String {
 
 fn key_figures(figures: &[KeyFigure]) -> String {
     let labels: Vec<String> = figures.iter().map(|figure| one_line(&figure.label)).collect();
-    let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+    let widest = labels.iter().map(|label| width_of(label)).max().unwrap_or(0).min(LABEL_WIDTH);
     let line = |(figure, label): (&KeyFigure, &String)| {
-        let pad = " ".repeat(width - label.chars().count());
-        format!("  {label}{pad}  {}\n", one_line(&figure_line(figure)))
+        let pad = " ".repeat(widest.saturating_sub(width_of(label)));
+        wrapped(&figure_line(figure), &format!("  {label}{pad}{GAP}"), 2 + widest + GAP.len())
     };
     figures.iter().zip(&labels).map(line).collect()
 }
 
 fn claim_line(claim: &Claim) -> String {
-    one_line(&format!("{:?}: {} ({})", claim.verdict, claim.claim, claim.subject))
+    let status = crate::curves::capitalised(claim.verdict.word());
+    format!("{status}: {} ({})", claim.claim, claim.subject)
 }
 
-/// `text` as one line that no terminal obeys.
+/// Returns `text` without line breaks and control characters.
 fn one_line(text: &str) -> String {
     printable(text, Lines::One).into_owned()
+}
+
+fn width_of(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Returns `text` behind `first`, in lines of at most [`WIDTH`] columns that break between words;
+/// further lines start at column `indent`. A longer word gets a line of its own.
+fn wrapped(text: &str, first: &str, indent: usize) -> String {
+    let text = one_line(text);
+    let mut out = first.to_owned();
+    // A line break before the label takes no columns.
+    let mut column = width_of(first.trim_start_matches('\n'));
+    let mut is_start = true;
+    for word in text.split(' ') {
+        let width = width_of(word);
+        if !is_start && column + 1 + width > WIDTH {
+            out += &format!("\n{}", " ".repeat(indent));
+            column = indent;
+            is_start = true;
+        }
+        if !is_start {
+            out.push(' ');
+            column += 1;
+        }
+        out += word;
+        column += width;
+        is_start = false;
+    }
+    out.push('\n');
+    out
 }
 
 fn figure_line(figure: &KeyFigure) -> String {
@@ -219,7 +351,7 @@ fn figure_line(figure: &KeyFigure) -> String {
     } else {
         format!(", {}", figure.validity.word())
     };
-    let beside = figure.beside.as_ref().map_or(String::new(), |told| format!(", {told}"));
+    let beside = figure.beside.as_ref().map_or(String::new(), |beside| format!(", {beside}"));
     format!(
         "{value}{interval} {}{layer} {}{beside}, n {}{share}{standing} ({})",
         figure.scale.symbol, figure.direction, figure.estimate.n, figure.at
@@ -234,8 +366,8 @@ mod tests {
     use crate::document::{Cell, Column, Origin, Row, Section};
 
     #[test]
-    fn words_that_are_too_wide_for_a_line_stand_below_each_other() {
-        let claim = "x".repeat(WIDEST);
+    fn cells_that_are_too_wide_for_a_line_stand_below_each_other() {
+        let claim = "x".repeat(WIDTH);
         let wide = Table::of_words(
             "t",
             "Claims",
@@ -246,6 +378,57 @@ mod tests {
         let narrow =
             Table::of_words("t", "Claims", &["id", "claim"], &[vec!["a".into(), "b".into()]]);
         assert_eq!(noted(&narrow), table(&narrow));
+    }
+
+    #[test]
+    fn a_wide_table_is_divided_into_groups_that_repeat_the_first_column() {
+        let heads: Vec<String> = (0..12).map(|n| format!("column {n}")).collect();
+        let row = |n: usize| (0..12).map(|cell| format!("{n}.{cell}")).collect();
+        let wide = Table::of_words("t", "Wide", &heads, &(0..5).map(row).collect::<Vec<_>>());
+        let text = noted(&wide);
+        assert!(text.lines().all(|line| width_of(line) <= WIDTH), "{text}");
+        assert_eq!(text.matches("column 0").count(), 2, "{text}");
+        assert!((1..12).all(|n| text.matches(&format!("column {n} ")).count() <= 1), "{text}");
+        assert!((0..5).all(|n| text.contains(&format!("{n}.11"))), "{text}");
+    }
+
+    #[test]
+    fn text_breaks_between_words_and_keeps_its_indent() {
+        let text = wrapped(&"word ".repeat(30), "  - ", 4);
+        assert!(text.lines().all(|line| width_of(line) <= WIDTH), "{text}");
+        assert!(text.lines().skip(1).all(|line| line.starts_with("    word")), "{text}");
+        assert_eq!(text.matches("word").count(), 30);
+        let long = "x".repeat(100);
+        assert_eq!(wrapped(&format!("a {long} b"), "", 2), format!("a\n  {long}\n  b\n"));
+    }
+
+    #[test]
+    fn the_first_screen_has_three_parts() {
+        let lead = Lead {
+            figure: "80.3 Gbit/s".into(),
+            context: "TCP goodput, a to b".into(),
+            basis: vec!["L4".into(), "median of 3 runs".into()],
+            label: "Bottleneck",
+            status: "suspected",
+            claim: Some("the sender uses all of its CPU".into()),
+            evidence: vec!["the busiest thread used 99 % of a core".into()],
+            next: vec![NextStep {
+                text: "send 2 flows".into(),
+                command: Some("linerate diagnose --to h --param streams=2".into()),
+            }],
+            ..Lead::default()
+        };
+        let expected = "80.3 Gbit/s  TCP goodput, a to b
+             L4, median of 3 runs
+
+Bottleneck: suspected
+  The sender uses all of its CPU.
+  - the busiest thread used 99 % of a core
+
+Next: send 2 flows
+    linerate diagnose --to h --param streams=2
+";
+        assert_eq!(first_screen(&lead), expected);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Words that several sections use: dates, counts, kinds of path, what a job obtained.
+//! Words that several sections use: status words, dates, counts, kinds of path, socket options.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,45 @@ use serde_json::Value;
 
 use crate::document::{EMULATED, Origin};
 
-/// `1 point`, `60 points`.
+/// Status words with their definitions, in the words of docs/glossary.md.
+pub(crate) const STATUS_WORDS: [(&str, &str); 13] = [
+    ("valid", "Nothing disturbed the measurement."),
+    ("suspect", "Something disturbed the measurement. The figure is kept and marked."),
+    ("invalid", "The measurement cannot give a figure."),
+    (
+        "impossible",
+        "The figure exceeds the physical ceiling of its path, so the instrument is wrong.",
+    ),
+    (
+        "proven",
+        "An experiment changed the figure as predicted, and a control run did not change it.",
+    ),
+    ("suspected", "The evidence supports the claim. No experiment has proven it."),
+    ("inconclusive", "The evidence or the comparison does not decide."),
+    ("ruled out", "An experiment had no effect, or an effect outside the prediction."),
+    ("not tested", "No experiment was run for this claim."),
+    (
+        "better",
+        "The interval of the ratio excludes no change, and the effect is at least the margin.",
+    ),
+    ("worse", "The same in the other direction."),
+    ("equivalent", "The whole interval is within the margin."),
+    ("not observed", "Nothing was measured at this stage."),
+];
+
+/// Formats a count: `1 point`, `60 points`.
 #[must_use]
 pub(crate) fn count(n: usize, thing: &str) -> String {
     if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
 }
 
-/// Wall clock in UTC, to the minute.
+/// Formats a wall clock time in UTC, to the minute.
 #[must_use]
 pub(crate) fn date(at: Nanos) -> String {
     stamp(at, "%Y-%m-%d %H:%M UTC")
 }
 
-/// Wall clock in UTC as RFC 3339, to the second.
+/// Formats a wall clock time in UTC as RFC 3339, to the second.
 #[must_use]
 pub(crate) fn rfc3339(at: Nanos) -> String {
     stamp(at, "%Y-%m-%dT%H:%M:%SZ")
@@ -33,7 +59,7 @@ fn stamp(at: Nanos, form: &str) -> String {
     )
 }
 
-/// What kind of path, for running text.
+/// Returns the kind of path for running text.
 #[must_use]
 pub(crate) const fn testbed_words(kind: TestbedKind) -> &'static str {
     match kind {
@@ -43,7 +69,7 @@ pub(crate) const fn testbed_words(kind: TestbedKind) -> &'static str {
     }
 }
 
-/// Where figures come from, as a label; of trials the kind of path.
+/// Returns the origin of figures as a label; for trials, the kind of path.
 #[must_use]
 pub(crate) const fn origin_label(origin: Origin) -> &'static str {
     match origin {
@@ -55,8 +81,8 @@ pub(crate) const fn origin_label(origin: Origin) -> &'static str {
     }
 }
 
-/// An option or mode as a reader sees it: where ends or flows differ all values are listed with
-/// their end. A value that differs from the one asked for, or that changed until the end, says so.
+/// Formats a socket option or mode. Where ends or flows differ, all values are listed with their
+/// end. A value that differs from the requested one, or that changed until the end, is marked.
 #[must_use]
 pub fn obtained_text(obtained: &Obtained) -> String {
     let [from, to] = [&obtained.from, &obtained.to]
@@ -85,14 +111,14 @@ fn given_text(given: &Given) -> String {
     };
     let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let Some(value) = granted.as_ref().or(at_end.as_ref()) else { return String::new() };
-    let mut told = plain(value);
+    let mut shown = plain(value);
     if let Some(requested) = requested.as_ref().filter(|requested| *requested != value) {
-        told = format!("{told} (asked for {})", plain(requested));
+        shown = format!("{shown} (requested {})", plain(requested));
     }
     if let Some(at_end) = at_end.as_ref().filter(|at_end| *at_end != value) {
-        told = format!("{told}, {} at the end", plain(at_end));
+        shown = format!("{shown}, {} at the end", plain(at_end));
     }
-    told
+    shown
 }
 
 #[cfg(test)]
@@ -102,14 +128,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_obtained_is_told_once_where_all_agree() {
+    fn an_option_is_shown_once_where_all_flows_agree() {
         let option = |granted: u64, requested: Option<u64>, at_end: Option<u64>| {
             let (requested, at_end) = (requested.map(Value::from), at_end.map(Value::from));
             Given::Option(SocketValue { requested, granted: Some(json!(granted)), at_end })
         };
         let told = |from: Vec<Given>, to: Vec<Given>| obtained_text(&Obtained { from, to });
         let buffer = || vec![option(16_384, Some(8_192), Some(87_040))];
-        assert_eq!(told(buffer(), buffer()), "16384 (asked for 8192), 87040 at the end");
+        assert_eq!(told(buffer(), buffer()), "16384 (requested 8192), 87040 at the end");
         assert_eq!(
             told(
                 vec![option(1, None, None), option(2, Some(2), Some(2))],
@@ -122,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_in_utc() {
+    fn times_are_shown_in_utc() {
         assert_eq!(rfc3339(Nanos(1_795_219_500_000_000_000)), "2026-11-21T00:05:00Z");
         assert_eq!(date(Nanos(0)), "1970-01-01 00:00 UTC");
     }

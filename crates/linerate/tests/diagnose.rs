@@ -83,8 +83,8 @@ fn an_injected_limit_is_proven_and_the_ledger_says_so_again() {
         );
     }
     assert_eq!((ended.code, leading(&answer)), (Some(0), ("link_ceiling", "proven")), "{answer}");
-    let command =
-        "linerate diagnose --to HOST --param streams=4 --param 'mss=250 B' (goodput should be";
+    let command = "linerate diagnose --lab ./lab.toml --from a --to b --param streams=4 --param \
+        'mss=250 B'";
     assert!(advice.contains(command), "{advice}");
 }
 

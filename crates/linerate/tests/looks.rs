@@ -81,7 +81,7 @@ fn a_steady_point_ends_early_and_a_noisy_one_says_that_it_is_noise() {
     let report =
         std::fs::read_to_string(folder.path().join("report/report.html")).expect("a report");
     assert!(
-        report.contains("at the most: noise") && report.contains("narrow enough"),
+        report.contains("at the largest number of runs") && report.contains("narrow enough"),
         "each point's looks are told"
     );
 }

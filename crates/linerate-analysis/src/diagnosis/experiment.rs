@@ -1,48 +1,47 @@
-//! The experiment that a rule's claim asks for: what is changed, and what the claim says becomes of
-//! goodput (docs/methodology/diagnosis.md#experiment).
+//! Experiments on a rule's claim: the change, and the predicted ratio of goodput
+//! (docs/methodology/diagnosis.md#experiment).
 //!
-//! Everything that can be changed is a parameter of the load, so that it needs nobody's consent and
-//! nothing is left behind. What it does not reach: settings of devices on the path, which only
-//! their owner can change. What it asks of a host, with that host's consent and put back
-//! afterwards, is where packets are polled, and more of a CPU where a quota is used up.
+//! Most experiments change a parameter of the load, which needs no consent and leaves nothing
+//! behind. Two change a setting of a host, with its consent, and restore it: the CPU that polls
+//! packets, and an exhausted CPU quota. No experiment changes devices on the path, which only their
+//! owner can do.
 
 use linerate_model::{BitRate, Failing, Finding, HostSetting, Verdict};
 use serde_json::Value;
 
 use super::proof::amount;
 
-/// Parameters and the values they are given.
+/// Parameters and their new values.
 pub type Change = Vec<(String, Value)>;
 
-/// A change that tells whether a claim holds.
+/// Change that decides whether a claim is true.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// What is changed, as a person says it: the name of the arm.
+    /// Name of the changed arm, for people.
     pub name: String,
-    /// What to change. Of several candidates the one that yields most in a single trial each, of
-    /// those that end what they should, is put to the test, with fresh trials.
+    /// Candidate changes. Single trials select the candidate with the largest effect, among those
+    /// that end the metric in `ends`; fresh trials then test it.
     pub candidates: Vec<Change>,
-    /// What goodput is multiplied by if the claim holds: the least and the most.
+    /// Predicted ratio of goodput if the claim is true: least and largest.
     pub ratio: [f64; 2],
-    /// Whether the change lifts the limit, so that what limits next can be looked for.
+    /// True if the change removes the limit, so that diagnosis can continue with the next limit.
     pub lifts: bool,
-    /// What the change must end if the claim holds, beside what it does to goodput: a metric,
-    /// `retransmit_ratio` for instance.
+    /// Metric that the change must end if the claim is true, such as `retransmit_ratio`.
     pub ends: Option<&'static str>,
-    /// What is set at hosts while the change is measured; their agents must have consented.
+    /// Host settings during the measurement; the agents must have consented.
     pub settings: Vec<HostSetting>,
-    /// What it says of the claim if the change makes no such difference.
+    /// Consequence for the claim if the change has no such effect.
     pub failing: Failing,
 }
 
 impl Experiment {
-    /// A change that lifts the limit.
+    /// Returns a change that removes the limit.
     #[must_use]
     pub fn lift(name: impl Into<String>, change: Change, ratio: [f64; 2]) -> Self {
         Self::lift_by_one(name, [change], ratio)
     }
 
-    /// Changes of which one lifts the limit: single runs tell which.
+    /// Returns candidate changes of which one removes the limit; single runs select it.
     #[must_use]
     pub fn lift_by_one(
         name: impl Into<String>,
@@ -60,35 +59,35 @@ impl Experiment {
         }
     }
 
-    /// A change by which the limit shows, and stays.
+    /// Returns a change that shows the limit without removing it.
     #[must_use]
     pub fn show(name: impl Into<String>, change: Change, ratio: [f64; 2]) -> Self {
         Self { lifts: false, ..Self::lift(name, change, ratio) }
     }
 
-    /// Something set at a host while it is measured; as it is put back, nothing can be looked for
-    /// beyond it.
+    /// Returns a host setting that lasts as long as the measurement. Diagnosis cannot continue
+    /// behind it, because it is restored afterwards.
     #[must_use]
     pub fn at_host(name: impl Into<String>, setting: HostSetting, ratio: [f64; 2]) -> Self {
         Self { settings: vec![setting], ..Self::show(name, Change::new(), ratio) }
     }
 
-    /// The same, that must end `metric` too if the claim holds.
+    /// Requires that the change also ends `metric`.
     #[must_use]
     pub fn ending(self, metric: &'static str) -> Self {
         Self { ends: Some(metric), ..self }
     }
 
-    /// The same, where the change spares some of what is scarce: if it makes no difference, that
-    /// may go elsewhere, and the claim stays.
+    /// Marks a change that only saves some of a scarce resource: without an effect, the resource
+    /// may have gone elsewhere, so the claim is not refuted.
     #[must_use]
     pub fn refuting_nothing(self) -> Self {
         Self { failing: Failing::SaysNothing, ..self }
     }
 
-    /// Whether single runs with the change, over one without, leave the claim no hope: all of them
-    /// are nearer to no difference than to the least that it predicts, or go the other way. Looking
-    /// early can only drop a claim, never prove one.
+    /// Returns true if single runs with the change, relative to one without, exclude the claim: all
+    /// are nearer to no difference than to the smallest prediction, or go the other way. This early
+    /// check can only drop a claim, never prove one.
     #[must_use]
     pub fn is_hopeless(&self, ratios: &[f64]) -> bool {
         let [least, most] = self.ratio;
@@ -97,34 +96,34 @@ impl Experiment {
         near > 0.0 && near != 1.0 && !ratios.is_empty() && ratios.iter().all(hopeless)
     }
 
-    /// Whether what the change must end goes on: what is left of it in a run with the change is
-    /// more than a third of what was there before.
+    /// Returns true if the metric that the change must end continues: more than a third of its
+    /// value `before` is left `after`.
     #[must_use]
     pub fn goes_on(before: f64, after: f64) -> bool {
         after > before * LEFT
     }
 
-    /// Which of two single runs, as ratios to one without the change, went further the way that the
-    /// claim predicts.
+    /// Orders two single runs, as ratios to one without the change: the greater one went further in
+    /// the predicted direction.
     #[must_use]
     pub fn rank(&self, a: f64, b: f64) -> std::cmp::Ordering {
         if self.ratio[0] >= 1.0 { a.total_cmp(&b) } else { b.total_cmp(&a) }
     }
 
-    /// What the claim says of `metric`, the figure that experiments on the load move, in words.
+    /// Returns the predicted effect on `metric`, the figure that experiments on the load move.
     #[must_use]
     pub fn promise(&self, metric: &str) -> String {
         let [least, most] = self.ratio;
         if most >= OPEN {
-            format!("{metric} should be at least {least:.2} times as much")
+            format!("{metric} changes to {least:.2} times its value or more")
         } else {
-            format!("{metric} should be {least:.2} to {most:.2} times as much")
+            format!("{metric} changes to {least:.2} to {most:.2} times its value")
         }
     }
 }
 
-/// What became of a claim where early looks left `experiment` no hope: no pairs were run, and that
-/// is told. The claim is dropped, unless its failing says nothing.
+/// Records that early runs excluded the effect of `experiment`, so that no pairs were run. The
+/// claim is dropped, unless the missing effect says nothing about it.
 #[must_use]
 pub fn set_aside(
     mut finding: Finding,
@@ -135,18 +134,17 @@ pub fn set_aside(
 ) -> Finding {
     let [least, most] = experiment.ratio;
     let told: Vec<String> = after.iter().map(|rate| amount(metric, *rate)).collect();
-    let mut why = "set aside: it made no such difference, no pairs were run".to_owned();
+    let mut why = "ruled out by single runs; no pairs were run".to_owned();
     match experiment.failing {
         Failing::Refutes => {
             finding.verdict = Verdict::Inconclusive;
-            // It would be to do what did not help.
+            // The recommended change just had no effect.
             finding.advice.clear();
         }
-        Failing::SaysNothing => why = format!("{why}, which {NOTHING_SAID}"),
+        Failing::SaysNothing => why = format!("no such effect in single runs; this {NOTHING_SAID}"),
     }
     finding.experimented(format!(
-        "{}: {metric} {} -> {} in single runs; the claim predicts x{least:.2} to x{most:.2}{} \
-            ({why})",
+        "{}: {metric} {} -> {} in single runs; predicted x{least:.2} to x{most:.2}{} ({why})",
         experiment.name,
         amount(metric, before),
         told.join(", "),
@@ -154,31 +152,30 @@ pub fn set_aside(
     ))
 }
 
-/// What the failing of an experiment means that refutes nothing.
+/// Consequence of an experiment without effect that refutes nothing.
 pub(super) const NOTHING_SAID: &str =
-    "does not refute it: what is scarce may go to something else than this spares";
-/// More than this share of something is not its end.
+    "does not refute the claim, because the saved resource may be used elsewhere";
+/// Share of a metric above which it has not ended.
 const LEFT: f64 = 1.0 / 3.0;
-/// Share of the way from no difference to the least predicted, as a logarithm.
+/// Half of the distance from no difference to the smallest prediction, as a logarithm.
 const HALF_WAY: f64 = 0.5;
-/// A prediction from which on there is no upper end worth telling.
+/// Upper end from which a prediction counts as open.
 const OPEN: f64 = 10.0;
 
-/// `key = value` of a change.
+/// Returns one parameter of a change.
 pub(super) fn set(key: &str, value: impl Into<Value>) -> (String, Value) {
     (key.to_owned(), value.into())
 }
 
-/// A size as plans write it.
+/// Returns a size in a plan's notation.
 pub(super) fn bytes(bytes: f64) -> Value {
     Value::from(format!("{} B", bytes.max(1.0).round() as u64))
 }
 
-/// The least rate an experiment paces at: below it a run of seconds carries no more than a few
-/// segments.
+/// Lowest pacing rate of an experiment: below it a run of seconds carries only a few segments.
 const LEAST_RATE: BitRate = BitRate(10e3);
 
-/// A rate as plans write it; `None` of one that nothing can be paced at.
+/// Returns a rate in a plan's notation; `None` for a rate that cannot be paced.
 pub(super) fn rate(rate: f64) -> Option<Value> {
     let rate =
         Some(BitRate(rate.round())).filter(|rate| rate.0.is_finite() && rate.0 >= LEAST_RATE.0)?;
@@ -228,7 +225,7 @@ mod tests {
         assert_eq!(
             (told.verdict, told.advice.len()),
             (Verdict::Inconclusive, 0),
-            "nobody should do what did not help"
+            "the change had no effect, so it is no advice"
         );
         let text = told.counterfactual.expect("told");
         assert!(
@@ -245,6 +242,8 @@ mod tests {
             &[20.1e6],
         );
         assert_eq!((sparing.verdict, sparing.advice.len()), (Verdict::Suspected, 1));
-        assert!(sparing.counterfactual.is_some_and(|text| text.contains("does not refute it")));
+        assert!(
+            sparing.counterfactual.is_some_and(|text| text.contains("does not refute the claim"))
+        );
     }
 }

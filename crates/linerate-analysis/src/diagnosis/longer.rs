@@ -1,15 +1,15 @@
-//! A second look at a claim that noise left undecided: its pairs once more, of longer runs
+//! Second look at a claim that noise left undecided: the same pairs with longer runs
 //! (docs/methodology/diagnosis.md#verdict and docs/methodology/repeats.md#number-of-runs).
 //!
-//! Proof takes three times what single pairs of a placebo differ by, and that shrinks with the root
-//! of how long runs are. They are twice as long as their scatter asks for, and long enough for the
-//! placebo to be seen to do nothing, so that the second look is likely to tell. Whoever looks twice
-//! has two chances to be wrong: the usual error is shared out before anything is measured, and the
-//! second look has what the first leaves, for which it takes more pairs. It has runs of its own,
-//! and the last look counts, whatever it says.
+//! A proof needs an effect of three times the difference within single control pairs, and that
+//! difference shrinks with the square root of the run length. The second runs are twice as long as
+//! their scatter requires, and long enough for the control to show no effect. Two looks are two
+//! chances of a wrong answer. The accepted error is therefore divided before the first measurement,
+//! and the second look needs more pairs for its smaller part. It uses runs of its own, and its
+//! answer counts whatever it is.
 //!
-//! What it does not see: noise that does not average out, such as a path that changes from minute
-//! to minute. Then the claim stays *suspected*.
+//! Not observed: noise that does not average out, such as a path that changes from minute to
+//! minute. The claim then stays *suspected*.
 
 use linerate_model::{Failing, Finding, Ratio, Verdict};
 
@@ -18,37 +18,36 @@ use crate::Comparison;
 use crate::compare::{Proof, prove};
 use crate::statistics::{ALPHA, part_of_error};
 
-/// Runs of the second look are at least so many times as long.
+/// Least factor by which runs of the second look are longer.
 const LEAST: f64 = 4.0;
-/// And at the most.
+/// Largest factor by which runs of the second look are longer.
 pub const MOST: f64 = 8.0;
-/// Runs are so many times as long as the scatter asks for: it is known from few pairs.
+/// Safety factor on the run length: few pairs estimate the scatter poorly.
 const SAFETY: f64 = 2.0;
 
-/// One of several looks at a claim.
+/// One look at a claim.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attempt {
-    /// Pairs that are run.
+    /// Number of pairs.
     pub pairs: u32,
-    /// What its interval may be wrong by.
+    /// Accepted probability that its interval misses the true value.
     pub error: Ratio,
 }
 
-/// The looks at a claim of which the first has so many pairs: two, unless these are so few that
-/// they prove nothing.
+/// Returns the looks at a claim whose first look has `pairs` pairs: two, or one if so few pairs
+/// cannot prove anything.
 #[must_use]
 pub fn attempts(pairs: u32) -> Vec<Attempt> {
     let error = |look: usize| ALPHA * part_of_error(&[pairs, pairs], look);
-    // The least that so many pairs can be wrong by: all of them one way.
+    // Smallest error that this number of pairs permits: all of them change the same way.
     let enough = |pairs: &u32| 2.0 * 0.5_f64.powf(f64::from(*pairs)) <= error(1);
     let again = (error(1) > 0.0).then(|| (pairs..).find(enough)).flatten();
     let attempt = |(number, pairs)| Attempt { pairs, error: Ratio(error(number)) };
     [Some(pairs), again].into_iter().flatten().enumerate().map(attempt).collect()
 }
 
-/// How many times as long runs must be to tell whether `rule`'s claim holds, at the most [`MOST`];
-/// `None` where the pairs told, contradict it in part, or scatter so much that even these would not
-/// tell.
+/// Returns the factor by which runs must be longer to decide `rule`'s claim, at most [`MOST`];
+/// `None` where the pairs decided it, partly contradict it, or scatter too much even for that.
 #[must_use]
 pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Option<f64> {
     let finding = findings.iter().find(|finding| finding.rule == rule)?;
@@ -72,7 +71,7 @@ pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Op
     (effect <= MOST).then(|| (SAFETY * effect).max(placebo).clamp(LEAST, MOST))
 }
 
-/// What both looks at a claim say: the second one counts.
+/// Merges the outcomes of both looks at a claim; the status is that of the second one.
 #[must_use]
 pub fn told(first: &Finding, mut second: Finding, seconds: [f64; 2]) -> Finding {
     let both = |first: &Option<String>, second: Option<String>| {
@@ -80,8 +79,7 @@ pub fn told(first: &Finding, mut second: Finding, seconds: [f64; 2]) -> Finding 
         let second = second.unwrap_or_default();
         first.as_ref().map(|first| {
             format!(
-                "first with runs of {short} s, undecided: {first}; then with runs of {long} s: \
-                {second}"
+                "with runs of {short} s, inconclusive: {first}; with runs of {long} s: {second}"
             )
         })
     };
@@ -125,7 +123,7 @@ mod tests {
             [0.35, 1.4],
         );
         assert_eq!((both.verdict, both.placebo), (Verdict::Inconclusive, None));
-        let text = "first with runs of 0.35 s, undecided: x1.4; then with runs of 1.4 s: x1.0";
+        let text = "with runs of 0.35 s, inconclusive: x1.4; with runs of 1.4 s: x1.0";
         assert_eq!(both.counterfactual.as_deref(), Some(text));
     }
 }

@@ -1,17 +1,16 @@
-//! Diagnosis: rules over evidence, and experiments that put what they claim to the test.
+//! Diagnosis: rules over evidence, and experiments that test their claims.
 //!
-//! A rule reads the study of one point and claims at most one thing; what it says of the points of
-//! a sweep is then told once, with the evidence of the point where it is strongest. What a rule
-//! says of recorded evidence is *suspected* at the most. It is *proven* where a comparison put it
-//! to the test (`tests` in a plan): a change that lifts or moves the limit moved goodput as the
-//! claim predicts, and a placebo did not ([`proof`]).
+//! A rule reads the study of one point and makes at most one claim. Equal claims about the points
+//! of a sweep are merged, with the evidence of the strongest point. Recorded evidence alone makes a
+//! claim *suspected* at most. A claim is *proven* where a comparison tested it (`tests` in a plan):
+//! a change of the limit changed goodput as predicted, and the control did not ([`proof`]).
 
 pub mod experiment;
 pub mod longer;
 mod proof;
 pub mod rules;
 
-use linerate_model::{ARM_AXIS, Finding, Validity, Verdict};
+use linerate_model::{ARM_AXIS, Advice, Command, Finding, Validity, Verdict};
 
 pub(crate) use proof::GOODPUT;
 pub use proof::{IOPS, amount, goodput_of};
@@ -19,25 +18,25 @@ pub use proof::{IOPS, amount, goodput_of};
 use crate::{Comparison, PointStudy, Study};
 use rules::{RULES, Rule, UNKNOWN};
 
-/// Points named one by one in a merged finding.
+/// Largest number of points that a merged finding names.
 const MOST_NAMED: usize = 3;
 
-/// What one rule says of one sweep.
+/// Claims of one rule about one sweep.
 struct Said<'a> {
     sweep: &'a str,
     rule: &'static dyn Rule,
     at: Vec<(&'a PointStudy, Finding)>,
 }
 
-/// What the rules say of `points`: at most one finding for each sweep and rule. What was put to the
-/// test comes with its outcome, once. Strongest verdict first, then what holds at most points, then
-/// in the order in which rules are asked (docs/methodology/diagnosis.md#rules). That no rule knows
-/// why is said only of sweeps of which no rule says anything.
+/// Returns the findings on `points`: at most one for each sweep and rule. A tested claim appears
+/// once, with its outcome. The order is by status, then by number of points, then by rule number
+/// (docs/methodology/diagnosis.md#rules). The rule `unknown` appears only for sweeps without
+/// another finding.
 #[must_use]
 pub fn findings(points: &[PointStudy], comparisons: &[Comparison]) -> Vec<Finding> {
     let tests: Vec<&Comparison> =
         comparisons.iter().filter(|comparison| comparison.base.tests.is_some()).collect();
-    // What limits the other arms of a test is another question.
+    // The changed arms of a test have other limits, which nobody asked about.
     let is_asked = |point: &&PointStudy| {
         let of_sweep = tests.iter().filter(|test| test.sweep == point.sweep);
         of_sweep.into_iter().all(|test| {
@@ -82,19 +81,28 @@ pub fn findings(points: &[PointStudy], comparisons: &[Comparison]) -> Vec<Findin
     told.into_iter().map(|(_, (_, finding))| finding).collect()
 }
 
-/// What `rule` says of `point`, with the command that makes each change it asks for, and what that
-/// should yield.
+/// Returns the claim of `rule` about `point`, with an advice for each of its experiments.
 fn judged(rule: &dyn Rule, point: &PointStudy) -> Option<Finding> {
     let finding = rule.judge(point)?;
-    let commands = rule.experiments(point).into_iter().filter_map(|experiment| {
+    let steps = rule.experiments(point).into_iter().filter_map(|experiment| {
         let command = rules::command(point, &experiment)?;
-        Some(format!("{}: {command} ({})", experiment.name, experiment.promise(moved(point))))
+        let consent = rules::consent(&experiment);
+        let first = consent.map_or_else(String::new, |consent| format!("{consent}, then "));
+        let step = format!("{first}measure with {}", experiment.name);
+        Some(Advice::new(step).expecting(experiment.promise(moved(point))).with_command(command))
     });
-    Some(commands.fold(finding, Finding::advise))
+    Some(steps.fold(finding, Finding::advise))
 }
 
-/// The figure that experiments on the load of `point` move: goodput, or of disks and files their
-/// transfers.
+/// Returns the command that tests the claims about `point` with experiments; `None` for points of
+/// several jobs.
+#[must_use]
+pub fn experiment_command(point: &PointStudy) -> Option<Command> {
+    rules::changed(point, &[])
+}
+
+/// Returns the metric that experiments on the load of `point` change: goodput, or the transfer rate
+/// of disks and files.
 #[must_use]
 pub fn moved(point: &PointStudy) -> &'static str {
     let has = |metric: &str| {
@@ -103,9 +111,9 @@ pub fn moved(point: &PointStudy) -> &'static str {
     if !has(GOODPUT) && has(IOPS) { IOPS } else { GOODPUT }
 }
 
-/// How well the evidence of each rule is met at `point`, 0 to 1, the best first. A rule suspects
-/// from 0.5 on (docs/methodology/diagnosis.md#rules); where something it must know was not
-/// recorded, it scores nothing. That nothing is known scores what the best rule leaves.
+/// Returns the score of each rule's evidence at `point`, 0 to 1, the highest first. A claim is
+/// suspected from 0.5 on (docs/methodology/diagnosis.md#rules). A rule scores 0 where a figure that
+/// it needs was not recorded. The rule `unknown` scores the remainder of the best other rule.
 #[must_use]
 pub fn scores(point: &PointStudy) -> Vec<(&'static str, f64)> {
     let scored = |rule: &&'static dyn Rule| {
@@ -123,13 +131,13 @@ pub fn scores(point: &PointStudy) -> Vec<(&'static str, f64)> {
     scores
 }
 
-/// The score from which a rule suspects.
+/// Score from which a claim is suspected.
 const SUSPECTED: f64 = 0.5;
-/// Scores are told to this.
+/// Resolution of a score.
 const GRAIN: f64 = 0.01;
 
-/// What may limit `point`, in the order in which rules are asked: the first is the leading
-/// hypothesis. What the evidence does not decide is not among it.
+/// Returns the suspected limits of `point` in the order of the rules; the first is the leading
+/// hypothesis. Inconclusive claims are left out.
 #[must_use]
 pub fn suspects(point: &PointStudy) -> Vec<(&'static dyn Rule, Finding)> {
     let suspected = |rule: &'static dyn Rule| Some((rule, judged(rule, point)?));
@@ -142,8 +150,8 @@ pub fn suspects(point: &PointStudy) -> Vec<(&'static dyn Rule, Finding)> {
     found
 }
 
-/// What is said of `point`, strongest verdict first: what was put to the test with its outcome,
-/// then what is suspected, in the order in which rules are asked.
+/// Returns the findings on `point`, strongest status first: tested claims with their outcome, then
+/// suspected ones in the order of the rules.
 #[must_use]
 pub fn of_point(study: &Study, point: &PointStudy) -> Vec<Finding> {
     let is_base = |test: &&Comparison| {
@@ -163,15 +171,16 @@ pub fn of_point(study: &Study, point: &PointStudy) -> Vec<Finding> {
     told.into_iter().map(|(_, finding)| finding).collect()
 }
 
-/// That nothing explains `point`: what was looked at, and the experiment that would tell most.
+/// Returns the finding that nothing explains `point`, with the examined evidence and the most
+/// promising experiment.
 #[must_use]
 pub fn unknown(point: &PointStudy) -> Finding {
     rules::nothing_known(point)
 }
 
-/// One finding for all points, and how many there are.
+/// Merges the claims of one rule into one finding; also returns the number of points.
 fn merge(said: Said<'_>, points: &[PointStudy]) -> (usize, Finding) {
-    // A rule about what is not valid speaks at points that carry no figure.
+    // The rule `not_valid` applies to points without a valid figure.
     let spoken_at = |point: &PointStudy| said.at.iter().any(|(at, _)| std::ptr::eq(*at, point));
     let could = |point: &&PointStudy| point.validity <= Validity::Suspect || spoken_at(point);
     let judged = points.iter().filter(|point| point.sweep == said.sweep).filter(could).count();

@@ -1,12 +1,12 @@
-//! The outcome of experiments: whether what a rule claims held when what it calls the limit was
-//! changed (docs/methodology/diagnosis.md#verdict).
+//! Outcome of experiments: whether a rule's claim is true when the claimed limit changes
+//! (docs/methodology/diagnosis.md#verdict).
 //!
-//! *Proven* takes all of this: the rule's evidence was there in the very runs that were compared;
-//! goodput moved by at least 10 % and three times what single pairs of the placebo show; it moved
-//! within what the claim predicts; the placebo did not move it; and of several experiments on one
-//! claim all agree. A change that made no difference refutes the claim, unless its failing says
-//! nothing: such a one counts where no other was made. Everything else leaves the claim as it was:
-//! the evidence fits, and that is all.
+//! *Proven* requires all of these: the rule's evidence is present in the compared runs; goodput
+//! changes by at least 10 % and by three times the difference within single control pairs; the
+//! change is within the prediction; the control has no effect; and all experiments on the claim
+//! agree. A change without an effect refutes the claim, unless the experiment is marked as one that
+//! cannot refute; such an experiment decides only where there is no other. Otherwise the claim
+//! stays *suspected*.
 
 use linerate_model::{
     ARM_AXIS, About, Direction, Evidence, Failing, Finding, Hypothesis, Validity, Verdict, metric,
@@ -18,17 +18,16 @@ use crate::compare::{Change, Effect, Proof, prove};
 use crate::statistics::measured_rate;
 use crate::{Compared, Comparison, PointStudy};
 
-/// How far beyond the prediction the estimate may lie: predictions know nothing of headers and of
-/// the grain of windows.
+/// Tolerance of the prediction: it ignores headers and the granularity of windows.
 const SLACK: f64 = 1.05;
 
-/// One finding for each rule that `tests` put to the test.
+/// Returns one finding for each rule that `tests` examine.
 pub(super) fn outcomes(
     points: &[PointStudy],
     tests: &[&Comparison],
 ) -> Vec<(&'static dyn Rule, Finding)> {
     let mut found: Vec<(&'static dyn Rule, Finding)> = Vec::new();
-    // What can refute comes first, and decides.
+    // Experiments that can refute the claim come first and decide.
     let mut ordered: Vec<(&Hypothesis, &Comparison)> =
         tests.iter().filter_map(|test| Some((test.base.tests.as_ref()?, *test))).collect();
     ordered.sort_by_key(|(hypothesis, _)| hypothesis.failing == Failing::SaysNothing);
@@ -45,14 +44,14 @@ pub(super) fn outcomes(
     found
 }
 
-/// What `more` says beside `finding`, of the same claim: the weaker verdict holds, of those that
-/// could have refuted it.
+/// Merges `more` into `finding`, which has the same claim. The weaker status counts, among
+/// experiments that could have refuted it.
 fn agree(finding: &mut Finding, more: Finding, failing: Failing) {
     if failing == Failing::Refutes {
         finding.verdict = finding.verdict.max(more.verdict);
     }
     *finding = more.counterfactual.into_iter().fold(finding.clone(), Finding::experimented);
-    // Experiments of one campaign share a placebo: it is told once.
+    // Experiments of one campaign share a control, which is reported once.
     let another = more.placebo.filter(|more| finding.placebo.as_ref() != Some(more));
     finding.placebo = finding
         .placebo
@@ -62,8 +61,8 @@ fn agree(finding: &mut Finding, more: Finding, failing: Failing) {
         .reduce(|one, more| format!("{one}; {more}"));
 }
 
-/// The placebo of `test`, or the one beside another experiment on the same claim: pairs of one
-/// campaign are run in turn, so that both had the same noise.
+/// Returns the control of `test`, or that of another experiment on the same claim. Pairs of one
+/// campaign alternate, so both had the same noise.
 pub(super) fn beside<'a>(
     tests: &[&'a Comparison],
     test: &'a Comparison,
@@ -77,18 +76,18 @@ pub(super) fn beside<'a>(
     of(test).or_else(|| tests.iter().filter(same).find_map(|other| of(other)))
 }
 
-/// Whether `test` puts a claim of `rule` to the test.
+/// Returns true if `test` examines a claim of `rule`.
 pub(super) fn of_rule(test: &Comparison, rule: &str) -> bool {
     test.base.tests.as_ref().is_some_and(|claim| claim.rule == rule)
 }
 
-/// What goodput may be multiplied by if the claim of `test` holds.
+/// Returns the accepted range of the goodput ratio if `claim` is true.
 fn predicted(claim: &Hypothesis) -> [f64; 2] {
     let [least, most] = claim.ratio;
     [least.0 / SLACK, most.0 * SLACK]
 }
 
-/// Whether what `test` found speaks against its claim.
+/// Returns true if the outcome of `test` contradicts its claim.
 pub(super) fn is_contradicted(test: &Comparison) -> bool {
     let claim = test.base.tests.as_ref().zip(goodput_of(test));
     claim.is_some_and(|(claim, goodput)| against(&goodput.effect, predicted(claim)).is_some())
@@ -111,7 +110,7 @@ fn outcome(
     let evident = seen.as_ref().is_some_and(|finding| finding.verdict == Verdict::Suspected);
     let mut finding = seen.unwrap_or_else(|| {
         let about = base.map_or_else(|| About::from(test.sweep.as_str()), subject_of);
-        let observed = "the evidence that spoke for it did not come again in these runs".to_owned();
+        let observed = "these runs do not show the evidence of the claim again".to_owned();
         let evidence =
             vec![Evidence { observed, source: format!("the runs of arm {}", test.base.name) }];
         Finding::new(
@@ -129,7 +128,7 @@ fn outcome(
     let Some(goodput) = goodput_of(test).filter(|_| valid) else {
         finding.verdict = Verdict::Inconclusive;
         finding.counterfactual =
-            Some(format!("{}: no pair of runs gave two figures", test.changed.name));
+            Some(format!("{}: no pair of runs has two valid figures", test.changed.name));
         return finding;
     };
     let placebo = beside(tests, test);
@@ -140,26 +139,26 @@ fn outcome(
     let (verdict, why) = match (proof.verdict, against(&proof.effect, [lowest, highest])) {
         (Verdict::Proven, _) if evident && predicted => (Verdict::Proven, String::new()),
         (Verdict::Proven, _) if evident => {
-            (Verdict::Suspected, "it moved, but not as the claim predicts".to_owned())
+            (Verdict::Suspected, "the effect is outside the prediction".to_owned())
         }
         (Verdict::Proven, _) => {
-            (Verdict::Inconclusive, "the evidence did not come again".to_owned())
+            (Verdict::Inconclusive, "the evidence was not there in these runs".to_owned())
         }
         (_, Some(against)) if hypothesis.failing == Failing::Refutes => {
-            // It would be to do what did not help.
+            // The recommended change just had no effect.
             finding.advice.clear();
-            (Verdict::Inconclusive, format!("refuted: {against}"))
+            (Verdict::Inconclusive, format!("ruled out: {against}"))
         }
         (_, Some(against)) if evident => {
-            (Verdict::Suspected, format!("{against}, which {NOTHING_SAID}"))
+            (Verdict::Suspected, format!("{against}; this {NOTHING_SAID}"))
         }
-        // Noise that hides what the change did takes nothing from the evidence.
+        // Noise that hides the effect does not weaken the evidence.
         _ if evident => (Verdict::Suspected, proof.why.clone()),
         _ => (Verdict::Inconclusive, proof.why.clone()),
     };
     finding.verdict = verdict;
     let why = if why.is_empty() { why } else { format!(" ({why})") };
-    let prediction = format!("the claim predicts x{least:.2} to x{most:.2}");
+    let prediction = format!("predicted x{least:.2} to x{most:.2}");
     finding.counterfactual = Some(format!(
         "{}: {}; {prediction}{why}",
         test.changed.name,
@@ -168,7 +167,7 @@ fn outcome(
     finding.placebo = placebo.map(|(name, effect)| {
         let widest = (effect.widest - 1.0) * 100.0;
         format!(
-            "{name}: {} {}, single pairs differ by up to {widest:.1} %",
+            "{name} (control): {} {}, single pairs differ by up to {widest:.1} %",
             goodput.metric,
             ratio(effect)
         )
@@ -176,25 +175,24 @@ fn outcome(
     finding
 }
 
-/// What speaks against a claim that predicts from the one to the other of `predicted`, if anything
-/// does.
+/// Returns the objection to a claim that predicts the range `predicted`, if there is one.
 fn against(effect: &Effect, predicted: [f64; 2]) -> Option<&'static str> {
     let outside =
         effect.interval.is_some_and(|(low, high)| high < predicted[0] || low > predicted[1]);
     match effect.change {
-        Change::None => Some("it made no difference"),
-        _ if outside => Some("its interval lies outside what the claim predicts"),
+        Change::None => Some("the change had no effect"),
+        _ if outside => Some("the interval is outside the prediction"),
         _ => None,
     }
 }
 
-/// What experiments move: goodput of a network, transfers per second of a disk or file.
+/// Metric that experiments on a network change.
 pub(crate) const GOODPUT: &str = metric::GOODPUT;
-/// See [`GOODPUT`].
+/// Metric that experiments on a disk or file change.
 pub const IOPS: &str = metric::IOPS;
 
-/// The figure that the test is judged by: goodput of the direction that carries most, or where
-/// there is none the transfers of a disk or file.
+/// Returns the figure that decides the test: goodput of the direction that carries most, or else
+/// the transfer rate of a disk or file.
 #[must_use]
 pub fn goodput_of(test: &Comparison) -> Option<&Compared> {
     let most = |metric: &str, is_wanted: fn(Direction) -> bool| {
@@ -207,7 +205,7 @@ pub fn goodput_of(test: &Comparison) -> Option<&Compared> {
     most(GOODPUT, |direction| direction != Direction::Sum).or_else(|| most(IOPS, |_| true))
 }
 
-/// A figure that experiments move, for people.
+/// Formats a figure that experiments change.
 #[must_use]
 pub fn amount(metric: &str, value: f64) -> String {
     match metric {
@@ -329,7 +327,7 @@ mod tests {
         assert_eq!(verdict(true, 1.95, 1.5).0, Verdict::Suspected, "a placebo that works");
         let (refuted, told) = verdict(true, 1.0, 1.0);
         assert_eq!(refuted, Verdict::Inconclusive);
-        assert!(told.contains("refuted"), "{told}");
+        assert!(told.contains("ruled out"), "{told}");
     }
 
     /// [`test`] whose changed arm has these times the goodput, pair by pair.
@@ -471,11 +469,9 @@ mod tests {
         assert_eq!(judged(&[sparing(1.95)]).verdict, Verdict::Proven);
         let stays = judged(&[sparing(1.0)]);
         assert_eq!(stays.verdict, Verdict::Suspected);
-        assert!(
-            stays.counterfactual.is_some_and(
-                |told| told.contains("it made no difference, which does not refute it")
-            )
-        );
+        assert!(stays.counterfactual.is_some_and(|told| {
+            told.contains("the change had no effect; this does not refute the claim")
+        }));
         // Beside one that can refute, in whatever order, that one decides.
         for (deciding, verdict) in [(1.95, Verdict::Proven), (1.0, Verdict::Inconclusive)] {
             assert_eq!(judged(&[sparing(1.0), test(deciding, 1.0)]).verdict, verdict);

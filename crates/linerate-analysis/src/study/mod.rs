@@ -70,8 +70,8 @@ pub use bursts::BurstStudy;
 pub use clocks::clock_course;
 pub use gate::Withheld;
 pub use headline::{
-    Headline, Limit, Moved, PathEnd, Reading, Stage, StageCeiling, StageKind, Surety, Tested,
-    headline,
+    Headline, Limit, Moved, PathEnd, Reading, ReadingKind, Stage, StageCeiling, StageKind, Surety,
+    Tested, headline,
 };
 pub use looks::{Look, LookedAt, Looks, LooksEnded, look};
 pub use loss::LossStudy;

@@ -1,7 +1,9 @@
 //! The headline and the picture: every stage shows its readings, and the limit is marked at its
 //! stage.
 
-use linerate_analysis::{Headline, PathEnd, Stage, StageKind, Surety, headline, study};
+use linerate_analysis::{
+    Headline, PathEnd, ReadingKind, Stage, StageKind, Surety, headline, study,
+};
 use linerate_model::{BitRate, Campaign, Capacity, Counter};
 
 use crate::fixture::{datagrams, gigabit, job, near, samples, steady, stream, trial, two_hosts};
@@ -15,8 +17,8 @@ fn stage(headline: &Headline, end: PathEnd, place: StageKind) -> &Stage {
     found.unwrap_or_else(|| panic!("no {place:?} of {end:?}: {:?}", headline.stages))
 }
 
-fn reading(stage: &Stage, what: &str) -> Option<f64> {
-    stage.readings.iter().find(|reading| reading.what == what).map(|reading| reading.value)
+fn reading(stage: &Stage, kind: ReadingKind) -> Option<f64> {
+    stage.readings.iter().find(|reading| reading.kind == kind).map(|reading| reading.value)
 }
 
 #[test]
@@ -57,9 +59,9 @@ fn a_full_link_is_marked_and_what_nobody_looked_at_says_nothing() {
             .as_ref()
             .is_some_and(|ceiling| ceiling.hard)
     );
-    near(reading(stage(&told, PathEnd::Sender, StageKind::Interface), "sent"), 960e6);
+    near(reading(stage(&told, PathEnd::Sender, StageKind::Interface), ReadingKind::Sent), 960e6);
     near(
-        reading(stage(&told, PathEnd::Receiver, StageKind::Application), "received"),
+        reading(stage(&told, PathEnd::Receiver, StageKind::Application), ReadingKind::Received),
         117_200_000.0 * 8.0,
     );
     for unseen in [(PathEnd::Sender, StageKind::Queue), (PathEnd::Receiver, StageKind::Interface)] {
@@ -99,7 +101,7 @@ fn without_evidence_nothing_is_marked_and_the_next_experiment_is_named() {
     campaign.header.capacities = vec![gigabit(&[("a", "b")])];
     let told = told(&campaign);
     assert_eq!((told.limit.surety, told.limit.claim.as_ref()), (Surety::NotDiagnosed, None));
-    assert!(told.limit.next.is_some() && told.stages.iter().all(|stage| !stage.limits));
+    assert!(!told.limit.next.is_empty() && told.stages.iter().all(|stage| !stage.limits));
 }
 
 /// Two streams side by side: one fills a thin link, the other carries five times as much over a
@@ -117,7 +119,7 @@ fn the_picture_marks_the_stage_that_the_sentence_names() {
     campaign.header.capacities = vec![thin, wide];
     let told = told(&campaign);
     let claim = told.limit.claim.as_deref().unwrap_or_default();
-    assert!(claim.starts_with("thin") && claim.ends_with("is full"), "{:?}", told.limit);
+    assert!(claim.starts_with("thin") && claim.ends_with("is saturated"), "{:?}", told.limit);
     let marked: Vec<&str> =
         told.stages.iter().filter(|stage| stage.limits).map(|stage| stage.name.as_str()).collect();
     assert_eq!(

@@ -159,14 +159,17 @@ fn as_many_limits_are_looked_for_as_are_asked_for() {
 fn a_proof_stands_beside_its_placebo() {
     let (rungs, _) = rungs(SimulatedPath::default());
     let placebo = rungs[0].findings[0].placebo.clone().expect("told");
-    assert!(placebo.starts_with("marked with an unknown code point: goodput x1.000"), "{placebo}");
+    assert!(
+        placebo.starts_with("marked with an unknown code point (control): goodput x1.000"),
+        "{placebo}"
+    );
 }
 
 #[test]
 fn a_proof_says_what_it_changed_and_what_was_predicted() {
     let (rungs, _) = rungs(SimulatedPath::default());
     let changed = rungs[0].findings[0].counterfactual.clone().expect("told");
-    assert!(changed.contains("n = 6 pairs; the claim predicts x1.50 to x2.50"), "{changed}");
+    assert!(changed.contains("n = 6 pairs; predicted x1.50 to x2.50"), "{changed}");
 }
 
 #[test]
@@ -240,7 +243,7 @@ fn a_claim_that_was_set_aside_says_what_was_seen_and_advises_nothing() {
     let aside = rungs[0].findings.iter().find(|found| found.rule == "send_buffer").expect("told");
     assert_eq!((aside.verdict, aside.advice.len()), (Verdict::Inconclusive, 0));
     assert!(
-        aside.counterfactual.as_ref().is_some_and(|text| text.contains("set aside")),
+        aside.counterfactual.as_ref().is_some_and(|text| text.contains("ruled out by single runs")),
         "{aside:?}"
     );
 }
@@ -304,8 +307,8 @@ fn what_noise_leaves_undecided_is_looked_at_once_more_for_longer() {
     );
     let changed = rungs[0].findings[0].counterfactual.clone().expect("told");
     assert!(
-        changed.starts_with("first with runs of 1 s, undecided:")
-            && changed.contains("then with runs of 4 s:"),
+        changed.starts_with("with runs of 1 s, inconclusive:")
+            && changed.contains("; with runs of 4 s:"),
         "{changed}"
     );
 }

@@ -1,9 +1,8 @@
 //! CSV (RFC 4180): one file for each table, unrounded numbers in base units, units in the heading.
 //!
-//! An estimate takes three columns (value, low, high). A cell of a column of numbers is a number or
-//! empty; why it is empty stands in the column `missing`. The last column of every row says on what
-//! kind of path it was measured. A text that a spreadsheet would take for a formula is quoted with
-//! an apostrophe (CWE-1236).
+//! An estimate has three columns (value, low, high). A cell of a numeric column is a number or
+//! empty; the column `missing` has the reason. The last column is the kind of path. Text that a
+//! spreadsheet would interpret as a formula is quoted with an apostrophe (CWE-1236).
 
 use linerate_model::{Lines, printable};
 
@@ -56,7 +55,7 @@ fn fields(cell: &Cell, column: &Column) -> Vec<String> {
         Cell::Estimate(estimate) => {
             vec![number(Some(estimate.value)), number(estimate.low), number(estimate.high)]
         }
-        // The value is not known: its lower end is.
+        // The value is unknown, and its lower end is known.
         Cell::AtLeast(bound) => vec![String::new(), number(Some(*bound))],
         Cell::Text(_) | Cell::Missing(_) => Vec::new(),
     };
@@ -65,7 +64,7 @@ fn fields(cell: &Cell, column: &Column) -> Vec<String> {
     fields
 }
 
-/// Why a cell is empty, with the head of its column; nothing where only a dash stands for it.
+/// Returns the reason for an empty cell with its heading; `None` for a cell with a dash.
 fn missing(cell: &Cell, column: &Column) -> Option<String> {
     let why = match cell {
         Cell::Missing(why) => why.as_str(),
@@ -80,7 +79,7 @@ fn missing(cell: &Cell, column: &Column) -> Option<String> {
     why.contains(char::is_alphanumeric).then(|| format!("{}: {why}", column.head))
 }
 
-/// `text` on one line, which no terminal obeys and no spreadsheet runs.
+/// Returns `text` on one line without control characters and formulas.
 fn guarded(text: &str) -> String {
     let text = &*printable(text, Lines::One);
     let risky = text.starts_with(['=', '+', '-', '@', '\t', '\r']);

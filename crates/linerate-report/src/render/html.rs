@@ -1,9 +1,8 @@
-//! One self-contained HTML page: template, style sheet, chart bundle and data, nothing fetched from
-//! anywhere.
+//! One self-contained HTML page: template, style sheet, chart bundle and data, without any request.
 //!
-//! The page reads without JavaScript: every chart's table is in it and open; the script draws
-//! charts and folds the tables. A content security policy forbids any request, so a report shows
-//! the same offline, from disk and in ten years.
+//! The page is complete without JavaScript: it contains every chart's table. The script draws the
+//! charts and folds the tables. A content security policy forbids requests, so a report looks the
+//! same offline, from disk and in ten years.
 
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, HtmlEscape};
@@ -11,11 +10,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{ReportError, path};
+use crate::curves::capitalised;
 use crate::document::{
     AxisScale, Block, Cell, Chart, Claim, ColumnKind, Document, KeyFigure, Plot, Role, Table, Tone,
 };
 use crate::number::{percent, round_half_up};
-use crate::words::origin_label;
+use crate::words::{STATUS_WORDS, origin_label};
 
 const TEMPLATE: &str = include_str!("../../templates/report.html");
 const STYLE: &str = include_str!("../../assets/src/report.css");
@@ -69,6 +69,7 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
             sections => minijinja::Value::from(Serde(&sections)),
             style => STYLE,
             script => drawn.then_some(SCRIPT),
+            status_words => STATUS_WORDS,
         });
     Ok(super::shown(page.map_err(refused)?))
 }
@@ -99,7 +100,14 @@ struct SectionView {
 enum BlockView {
     Lead {
         surety: &'static str,
-        text: String,
+        figure: String,
+        context: String,
+        basis: String,
+        label: &'static str,
+        status: &'static str,
+        claim: Option<String>,
+        evidence: Vec<String>,
+        next: Vec<StepView>,
     },
     Path {
         title: String,
@@ -141,6 +149,12 @@ enum BlockView {
 }
 
 #[derive(Serialize)]
+struct StepView {
+    text: String,
+    command: Option<String>,
+}
+
+#[derive(Serialize)]
 struct FigureView {
     label: String,
     value: String,
@@ -166,9 +180,9 @@ struct TableView {
     caption: String,
     note: Option<String>,
     folded: bool,
-    /// Whether it stays folded on paper as well.
+    /// True if it stays folded on paper.
     long: bool,
-    /// Whether it scrolls in a box of its own on a screen.
+    /// True if it scrolls in a box of its own on a screen.
     tall: bool,
     heat: bool,
     mark: Option<&'static str>,
@@ -195,16 +209,16 @@ struct CellView {
     interval: Option<String>,
     number: bool,
     missing: bool,
-    /// Whether it holds a quantity in words, which stays on one line.
+    /// True for a quantity in words, which stays on one line.
     quantity: bool,
-    /// Whether it holds a sentence.
+    /// True for a sentence.
     long: bool,
     /// 0 to 1 within the matrix.
     tint: Option<String>,
     dark: bool,
 }
 
-/// Which blocks take half the width: small charts that follow one another, by twos.
+/// Returns the blocks of half width: pairs of small charts that follow each other.
 fn beside_one_another(blocks: &[Block]) -> Vec<bool> {
     let small = |block: &Block| match block {
         Block::Chart(chart) => {
@@ -227,7 +241,21 @@ fn beside_one_another(blocks: &[Block]) -> Vec<bool> {
 
 fn block_view(block: &Block, half: bool, mark: Option<&'static str>) -> BlockView {
     match block {
-        Block::Lead(lead) => BlockView::Lead { surety: lead.surety, text: lead.text.clone() },
+        Block::Lead(lead) => BlockView::Lead {
+            surety: lead.surety,
+            figure: lead.figure.clone(),
+            context: lead.context.clone(),
+            basis: lead.basis(),
+            label: lead.label,
+            status: lead.status,
+            claim: lead.claim.as_deref().map(capitalised),
+            evidence: lead.evidence.clone(),
+            next: lead
+                .next
+                .iter()
+                .map(|step| StepView { text: step.text.clone(), command: step.command.clone() })
+                .collect(),
+        },
         Block::Path(picture) => BlockView::Path {
             title: picture.title.clone(),
             drawing: path::draw(picture),
@@ -249,7 +277,7 @@ fn block_view(block: &Block, half: bool, mark: Option<&'static str>) -> BlockVie
             table: table_view(&chart.table, chart.plot == Plot::Heat),
         },
         Block::Claim(Claim { verdict, subject, claim, parts, rule }) => BlockView::Claim {
-            verdict: format!("{verdict:?}"),
+            verdict: capitalised(verdict.word()),
             subject: subject.clone(),
             claim: claim.clone(),
             parts: parts.clone(),
@@ -369,7 +397,7 @@ fn tint(table: &Table) -> Option<impl Fn(&Cell) -> Option<f64> + use<>> {
     })
 }
 
-/// Whether `words` are a number with its interval and unit, and no sentence.
+/// Returns true if `words` are a number with its interval and unit.
 fn is_quantity(words: &str) -> bool {
     let begins =
         words.trim_start_matches(['+', '-', '>', ' ']).starts_with(|c: char| c.is_ascii_digit());

@@ -45,7 +45,7 @@ const NANOS_PER_MICRO: u64 = 1_000;
 const NANOS_PER_MILLI: f64 = 1e6;
 const NANOS: f64 = 1e9;
 const MEGABYTE: f64 = 1e6;
-/// What Iometer counts sizes of targets in.
+/// Unit of Iometer's target sizes, in bytes.
 const SECTOR_BYTES: u64 = 512;
 /// The block size of a job without one.
 const BLOCK_BYTES: u64 = 4096;

@@ -3,9 +3,10 @@
 
 use std::fmt::Write as _;
 
-use linerate_model::Validity;
+use linerate_model::{Lines, Validity, printable};
 
-use crate::document::{Block, Claim, ColumnKind, Document, KeyFigure, Table, Tone};
+use crate::curves::capitalised;
+use crate::document::{Block, Claim, ColumnKind, Document, KeyFigure, Lead, Table, Tone};
 use crate::number::percent;
 use crate::words::origin_label;
 
@@ -26,14 +27,18 @@ pub(super) fn render(document: &Document) -> String {
             write_block(&mut out, block, document.mark());
         }
     }
-    let _ = write!(out, "\n---\n\nWritten by linerate {}.\n", escaped(&document.version));
+    let _ = write!(
+        out,
+        "\n---\n\nWritten by linerate {}. Status words and terms: `docs/glossary.md`.\n",
+        escaped(&document.version)
+    );
     out
 }
 
 fn write_block(out: &mut String, block: &Block, mark: Option<&str>) {
     // Writing to a string cannot fail.
     let _ = match block {
-        Block::Lead(lead) => writeln!(out, "**{}**", escaped(&lead.text)),
+        Block::Lead(lead) => write!(out, "{}", lead_text(lead)),
         Block::Path(picture) => write!(out, "{}", table_text(&picture.table)),
         Block::Paragraph(text) => writeln!(out, "{}", escaped(text)),
         Block::List(items) => {
@@ -50,6 +55,32 @@ fn write_block(out: &mut String, block: &Block, mark: Option<&str>) {
             writeln!(out, "{}:\n\n{fence}\n{text}\n{fence}", escaped(caption))
         }
     };
+}
+
+/// Returns the first screen: a paragraph for each part, and the command as a code block.
+fn lead_text(lead: &Lead) -> String {
+    let mut out = format!("**{}** {}\n", escaped(&lead.figure), escaped(&lead.context));
+    if !lead.basis.is_empty() {
+        let _ = writeln!(out, "({})", escaped(&lead.basis()));
+    }
+    let claim = lead.claim.as_ref();
+    let claim = claim.map_or(String::new(), |claim| format!(" {}.", escaped(&capitalised(claim))));
+    let _ = writeln!(out, "\n**{}: {}.**{claim}", lead.label, lead.status);
+    if !lead.evidence.is_empty() {
+        out.push('\n');
+    }
+    for item in &lead.evidence {
+        let _ = writeln!(out, "- {}", escaped(item));
+    }
+    for (index, step) in lead.next.iter().enumerate() {
+        let label = if index == 0 { "Next" } else { "Then" };
+        let _ = writeln!(out, "\n**{label}:** {}", escaped(&step.text));
+        if let Some(command) = &step.command {
+            let fence = "`".repeat(longest_ticks(command).max(2) + 1);
+            let _ = writeln!(out, "\n{fence}sh\n{}\n{fence}", printable(command, Lines::One));
+        }
+    }
+    out
 }
 
 fn key_figure(figure: &KeyFigure, mark: Option<&str>) -> String {
@@ -123,7 +154,7 @@ pub fn markdown_table(table: &Table) -> String {
 }
 
 fn claim_text(claim: &Claim) -> String {
-    let verdict = format!("{:?}", claim.verdict);
+    let verdict = capitalised(claim.verdict.word());
     let mut out = format!(
         "**{verdict}: {}** ({}; rule `{}`)\n",
         escaped(&claim.claim),

@@ -1,4 +1,4 @@
-//! Formats: each knows every kind of block and no section.
+//! Formats: each renders every kind of block without knowledge of sections.
 
 mod csv;
 mod fio;
@@ -17,7 +17,7 @@ pub use self::markdown::markdown_table;
 
 use crate::document::Document;
 
-/// A format a report can take.
+/// Format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// One self-contained page.
@@ -37,11 +37,11 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format.
+    /// All formats.
     pub const ALL: [Self; 7] =
         [Self::Html, Self::Csv, Self::Xlsx, Self::Md, Self::Json, Self::FioJson, Self::IometerCsv];
 
-    /// Its name on the command line; a report's extension, but for the formats of others.
+    /// Returns its name on the command line, which is also the extension of linerate's own formats.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -67,16 +67,16 @@ impl std::str::FromStr for Format {
     }
 }
 
-/// A file to be written.
+/// File of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artifact {
-    /// Its name, without a directory.
+    /// Name without a directory.
     pub file_name: String,
-    /// Its content.
+    /// Content.
     pub bytes: Vec<u8>,
 }
 
-/// A report could not be rendered.
+/// Error of a renderer.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// There is no such format.
@@ -87,7 +87,7 @@ pub enum ReportError {
     Csv {
         /// The table.
         table: String,
-        /// What went wrong.
+        /// Cause.
         cause: String,
     },
     /// The page could not be built.
@@ -101,10 +101,10 @@ pub enum ReportError {
     Xlsx(#[from] rust_xlsxwriter::XlsxError),
 }
 
-/// `document` in `format`: one file, or one for each table as CSV.
+/// Renders `document` in `format`: one file, or one file for each table as CSV.
 ///
 /// # Errors
-/// If the format's writer refuses; nothing of the document does.
+/// If the writer of the format fails; no document causes that by itself.
 pub fn render(document: &Document, format: Format) -> Result<Vec<Artifact>, ReportError> {
     let named = |file_name: &str, bytes| vec![Artifact { file_name: file_name.to_owned(), bytes }];
     let one =
@@ -123,8 +123,8 @@ pub fn render(document: &Document, format: Format) -> Result<Vec<Artifact>, Repo
     }
 }
 
-/// A file's text, with control characters written out: whatever a campaign's texts are, who prints
-/// the file sees them. The spelling is valid within JSON.
+/// Returns the text of a file with escaped control characters, so that no campaign can send codes
+/// to a terminal. The escapes are valid in JSON.
 fn shown(text: String) -> Vec<u8> {
     match printable(&text, Lines::Several) {
         Cow::Borrowed(_) => text.into_bytes(),

@@ -1,10 +1,10 @@
-//! The picture of a path as SVG: the sender's stages downwards at the left, what lies between at
-//! the bottom, the receiver's upwards at the right; on a narrow screen all of them in one column.
-//! Of two arms both stand in each box; where they take other ways between the ends, these stand one
-//! below the other. Colours are the page's own, so that it is light, dark and printed.
+//! Picture of a path as SVG: the sender's stages downwards at the left, the stages between the ends
+//! at the bottom, the receiver's upwards at the right. A narrow screen shows one column. With two
+//! arms, each box has both; different paths between the ends are below each other. Colours come
+//! from the page, which has light, dark and print styles.
 //!
-//! Text in SVG does not flow: lines are broken by the mean width of a letter, generously. Lengths
-//! are user units, which are pixels at full width.
+//! SVG does not break lines, so the mean width of a letter decides, with a margin. Lengths are user
+//! units, which are pixels at full width.
 
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ const ARM_GAP: f64 = 6.0;
 /// Half the height of the flag on the limit, and what it has on both sides of its words.
 const FLAG: f64 = 11.0;
 const FLAG_SIDES: f64 = 18.0;
-/// What stands between the ways of two arms.
+/// Word between the paths of two arms.
 const OTHER_WAY: &str = "or";
 
 /// The wide layout: a column for each end, names of layers between them.
@@ -91,12 +91,12 @@ struct Laid<'a> {
     width: f64,
 }
 
-/// What was seen at it, by one arm.
+/// Observations of one arm at a stage.
 struct LaidSeen<'a> {
     seen: &'a StageSeen,
     arm: Option<&'a str>,
     details: Vec<String>,
-    /// Whether the rate stands beside the stage's name.
+    /// True if the rate is beside the stage's name.
     beside: bool,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Laid<'a> {
     fn new(stage: &'a PathStage, width: f64, labelled: bool) -> Self {
         let inside = width - 2.0 * PADDING;
         let name = wrapped(&stage.name, inside, NAME);
-        // What nobody looked at says so once.
+        // A stage without an observation is marked once.
         let unseen = stage.seen.iter().all(StageSeen::is_nothing);
         let told = stage.seen.iter().take(if unseen { 1 } else { stage.seen.len() });
         let of_arm = |seen: &'a StageSeen| {
@@ -151,7 +151,7 @@ impl<'a> Laid<'a> {
         out + &self.flags(right, y)
     }
 
-    /// What limits, on the upper edge; once if it limits every arm alike.
+    /// Draws the flag of the limit on the upper edge; once if it limits every arm.
     fn flags(&self, right: f64, y: f64) -> String {
         let flagged: Vec<(&StageSeen, &String)> =
             self.stage.seen.iter().filter_map(|seen| Some((seen, seen.limit.as_ref()?))).collect();
@@ -163,7 +163,7 @@ impl<'a> Laid<'a> {
                 .iter()
                 .map(|(seen, limit)| {
                     let arm = seen.arm.as_deref().unwrap_or_default();
-                    format!("{arm}: {}", limit.trim_start_matches("the "))
+                    format!("{arm}: {}", limit)
                 })
                 .collect(),
         };
@@ -210,7 +210,7 @@ impl<'a> LaidSeen<'a> {
         if self.arm.is_some() { ARM_GAP } else { 0.0 }
     }
 
-    /// Whether the arm or the rate takes a line of its own.
+    /// Returns true if the arm or the rate needs a line of its own.
     fn is_headed(&self) -> bool {
         self.arm.is_some() || self.seen.rate.is_some() && !self.beside
     }
@@ -262,11 +262,7 @@ impl<'a> LaidSeen<'a> {
 fn meter(x: f64, y: f64, width: f64, told: &str, share: Option<f64>) -> String {
     let told = match share {
         Some(share) => {
-            format!(
-                "{} % of {}",
-                crate::number::percent(share),
-                told.replacen("ceiling ", "its ceiling, ", 1)
-            )
+            format!("{} % of the {}", crate::number::percent(share), told)
         }
         None => told.to_owned(),
     };
@@ -346,7 +342,7 @@ fn wide(picture: &PathPicture) -> Drawing {
     Drawing { body, height: y - GAP + 2.0 }
 }
 
-/// Whether `b` does not follow `a` but is on the other arm's way between the ends.
+/// Returns true if `b` does not follow `a` but belongs to the other arm's path between the ends.
 fn is_other_way(a: &PathStage, b: &PathStage) -> bool {
     let passes = |stage: &PathStage| -> Vec<Option<String>> {
         stage.seen.iter().map(|seen| seen.arm.clone()).collect()

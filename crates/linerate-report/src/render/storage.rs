@@ -1,11 +1,11 @@
-//! Storage jobs of a study as formats of other tools want them: figures by direction, and what a
-//! distribution says.
+//! Storage jobs of a study for the formats of other tools: figures by direction, and statistics of
+//! a distribution.
 
 use linerate_analysis::TransferCounts;
 use linerate_model::{Distribution, metric};
 use serde_json::Value;
 
-/// A storage job at one point.
+/// Storage job at one point.
 pub(super) struct StorageJob<'a> {
     point: &'a Value,
     job: &'a Value,
@@ -18,7 +18,7 @@ pub(super) struct StorageJob<'a> {
     pub(super) flushes: Distribution,
     pub(super) trims: Distribution,
     pub(super) exchanges: Distribution,
-    /// What was counted, of each worker in each run.
+    /// Counts of each worker in each run.
     pub(super) counts: Vec<TransferCounts>,
 }
 
@@ -85,8 +85,8 @@ impl StorageJob<'_> {
         workers
     }
 
-    /// What `worker` counted in all runs, or what all did. Seconds are those of the runs, workers
-    /// beside each other.
+    /// Returns the counts of `worker`, or of all workers, over all runs. Seconds are those of the
+    /// runs: workers run in parallel.
     pub(super) fn counted(&self, worker: Option<u32>) -> TransferCounts {
         let n_workers = if worker.is_some() { 1 } else { self.workers().len().max(1) };
         let mut sum = TransferCounts::default();
@@ -154,7 +154,7 @@ impl StorageJob<'_> {
             .unwrap_or_else(|| default.to_owned())
     }
 
-    /// What was obtained under `name`, such as the engine.
+    /// Returns the obtained value of `name`, such as the engine.
     pub(super) fn obtained(&self, name: &str) -> String {
         self.job["obtained"][name].as_str().unwrap_or_default().to_owned()
     }

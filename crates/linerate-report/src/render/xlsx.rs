@@ -27,9 +27,9 @@ use crate::number::percent;
 const SHEET_NAME_LENGTH: usize = 31;
 /// Rows above the first row of data: caption, note, empty, heading.
 const HEAD_ROW: u32 = 3;
-/// The workbook's time of creation is told to the second.
+/// Resolution of the workbook's creation time: one second.
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
-/// Light tint of rows that stand out.
+/// Light tint of emphasised rows.
 const MARKED: Color = Color::RGB(0xFF_F4_D6);
 const REFUSED: Color = Color::RGB(0xFB_E0_DC);
 
@@ -113,8 +113,16 @@ fn cover(sheet: &mut Worksheet, document: &Document, names: &[String]) -> Result
         .flat_map(|section| &section.blocks);
     for block in answer {
         match block {
-            Block::Paragraph(text) | Block::Lead(Lead { text, .. }) => {
+            Block::Paragraph(text) => {
                 sheet.merge_range(row, 0, row, 2, &words(text), &wrap)?.set_row_height(row, 48)?;
+                row += 1;
+            }
+            Block::Lead(lead) => {
+                for (label, text) in lead_lines(lead) {
+                    sheet.write_string_with_format(row, 0, words(&label), &bold)?;
+                    sheet.merge_range(row, 1, row, 2, &words(&text), &wrap)?;
+                    row += 1;
+                }
                 row += 1;
             }
             Block::KeyFigures(figures) => {
@@ -148,6 +156,21 @@ fn cover(sheet: &mut Worksheet, document: &Document, names: &[String]) -> Result
         sheet.write_string(row, 2, words(&table.caption))?;
     }
     Ok(())
+}
+
+/// Returns the first screen as rows: a label and its text.
+fn lead_lines(lead: &Lead) -> Vec<(String, String)> {
+    let basis = if lead.basis.is_empty() { String::new() } else { format!(" ({})", lead.basis()) };
+    let mut lines = vec![(lead.figure.clone(), format!("{}{basis}", lead.context))];
+    let claim = lead.claim.clone().unwrap_or_default();
+    lines.push((format!("{}: {}", lead.label, lead.status), claim));
+    lines.extend(lead.evidence.iter().map(|item| ("Evidence".to_owned(), item.clone())));
+    for (index, step) in lead.next.iter().enumerate() {
+        let label = if index == 0 { "Next" } else { "Then" };
+        lines.push((label.to_owned(), step.text.clone()));
+        lines.extend(step.command.iter().map(|command| ("Command".to_owned(), command.clone())));
+    }
+    lines
 }
 
 fn figure_note(figure: &KeyFigure, mark: Option<&str>) -> String {

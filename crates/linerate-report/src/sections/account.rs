@@ -1,9 +1,8 @@
-//! What became of operations: due = answered + lost + open at the end, all trials of a point added,
-//! so that every row adds up to the unit.
+//! Section `account`: operations due = answered + lost + open at the end, summed over the trials of
+//! a point. Every row adds up exactly.
 //!
 //! An operation is a request, a connection, a file, a transfer of a disk or file, a datagram, or a
-//! frame; which ones a span has is the study's to say. What this does not see: when they were lost,
-//! and where (`loss`).
+//! frame; the study assigns them to the measured span. The place of losses is in section `loss`.
 
 use linerate_analysis::{JobStudy, PointStudy};
 use linerate_model::{Direction, metric};
@@ -14,7 +13,7 @@ use crate::grid::{ALL, Grid};
 use crate::number::{Scale, round_half_up};
 
 const NAME: &str = "account";
-/// What there was, and what became of it.
+/// Metrics of an account.
 const METRICS: [&str; 4] = [
     metric::OPERATIONS_DUE,
     metric::OPERATIONS_ANSWERED,
@@ -23,7 +22,7 @@ const METRICS: [&str; 4] = [
 ];
 const HEADS: [&str; 4] = ["due", "answered", "lost", "open"];
 
-/// See the file.
+/// Section `account`.
 pub(super) struct Account;
 
 impl Section for Account {
@@ -32,7 +31,7 @@ impl Section for Account {
     }
 
     fn title(&self) -> &'static str {
-        "What became of operations"
+        "Account of operations"
     }
 
     fn summary(&self) -> &'static str {
@@ -49,10 +48,10 @@ impl Section for Account {
     }
 }
 
-/// In the order of [`METRICS`].
+/// Counts in the order of [`METRICS`].
 type Fates = [f64; 4];
 
-/// The operations of a job at a point, of one direction or kind.
+/// Operations of a job at a point, of one direction or kind.
 struct Line<'a> {
     point: &'a PointStudy,
     job: &'a JobStudy,
@@ -60,7 +59,7 @@ struct Line<'a> {
     fates: Fates,
 }
 
-/// The account of `job` in `direction`, all trials added that have one; `None` where none has.
+/// Returns the account of `job` in `direction`, summed over its trials; `None` without an account.
 fn fates(job: &JobStudy, direction: Direction) -> Option<Fates> {
     let metrics = METRICS.map(|name| job.metric(name, direction));
     let n_trials = metrics.iter().flatten().map(|metric| metric.values.len()).max()?;
@@ -93,7 +92,7 @@ fn lines<'a>(grid: &Grid<'a>) -> Vec<Line<'a>> {
     grid.points.iter().flat_map(of_point).collect()
 }
 
-/// What a line counts: of disks and files reads are received and writes sent.
+/// Returns the kind of the operations of a line. Reads of a disk count as received, writes as sent.
 fn kind(line: &Line<'_>) -> &'static str {
     let is_of_disk = line.job.metrics.iter().any(|known| known.name == metric::IOPS);
     match (is_of_disk, line.direction) {
@@ -136,14 +135,13 @@ fn table(grid: &Grid<'_>) -> Option<Table> {
         ""
     };
     table.note = Some(format!(
-        "All trials of a point added: due = answered + lost + open. Lost is what was given up or \
-            never came; open is what still waited at \
-         the end, and what an open load never started.{disks}"
+        "Sum over the trials of a point: due = answered + lost + open. Lost: abandoned, or never \
+            arrived. Open: still waiting at the end, or never started by an open load.{disks}"
     ));
     Some(table)
 }
 
-/// The account of each workload in one sentence; `None` where nothing has one.
+/// Returns the account of each workload in one line; `None` without any account.
 pub(super) fn told(subject: &Subject<'_>) -> Option<String> {
     let mut totals: Vec<(&str, Fates)> = Vec::new();
     for job in subject.study.points.iter().flat_map(jobs) {
@@ -160,8 +158,7 @@ pub(super) fn told(subject: &Subject<'_>) -> Option<String> {
         let [due, answered, lost, open] = fates.map(|n| round_half_up(n, 0));
         format!("{workload} {due} = {answered} + {lost} + {open}")
     };
-    let told = totals.iter().map(one).collect::<Vec<String>>().join("; ");
-    (!told.is_empty()).then(|| {
-        format!("Operations due = answered + lost + open at the end, all trials added: {told}.")
-    })
+    let totals = totals.iter().map(one).collect::<Vec<String>>().join("; ");
+    (!totals.is_empty())
+        .then(|| format!("Operations due = answered + lost + open, sum over all trials: {totals}."))
 }

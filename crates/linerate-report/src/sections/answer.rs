@@ -1,12 +1,11 @@
-//! The answer first: the verdict in one sentence, of a comparison what it found (see `compared`),
-//! and the path in one picture (see `verdict`); then what was measured on what, the best figures of
-//! each workload, and whether they may be believed.
+//! Section `answer`: first screen (see `verdict` and `compared`), picture of the path, subject of
+//! the campaign, best figures of each workload, and their validity.
 //!
-//! Goodput and packet rate are told of streams only, by workload: what requests carry is
-//! incidental. Requests and connections are told by their rate and their latency. Maxima are told
-//! by scope as in the Sun paper's Table 2 (see `scopes`). Each figure has direction, layer,
-//! interval with its confidence, runs and its share of the lowest ceiling. Only valid and suspect
-//! points carry figures; it does not extrapolate between points.
+//! Goodput and packet rate are shown for streams only, because the payload of requests is
+//! incidental. Requests and connections have a rate and a latency. Maxima are listed by scope as in
+//! Table 2 of the Sun paper (see `scopes`). Each figure has a direction, a layer, an interval with
+//! its confidence, a number of runs and a share of the lowest ceiling. Only valid and suspect
+//! points have figures, and nothing is extrapolated between points.
 
 mod compared;
 mod scopes;
@@ -15,9 +14,10 @@ pub(crate) mod verdict;
 use std::collections::BTreeSet;
 
 use linerate_analysis::{Headline, JobStudy, MetricStudy, PointStudy, Study, TrialStudy, headline};
-use linerate_model::{ARM_AXIS, Direction, TrialId, Use, Validity, metric};
+use linerate_model::{ARM_AXIS, Campaign, Direction, TrialId, Use, Validity, metric};
 
 use super::{Section, Subject};
+use crate::commands::CommandPlace;
 use crate::curves::{metric_title, uncapitalised};
 use crate::document::{Block, KeyFigure, Lead};
 use crate::grid::{Grid, ceiling, is_files, is_stream, told_jobs, workload};
@@ -26,19 +26,19 @@ use crate::words::{count, date, testbed_words};
 
 /// Rates of streams.
 const STREAM_RATES: [&str; 2] = [metric::GOODPUT, metric::PACKET_RATE];
-/// The latency one remembers, and the tail told beside it.
+/// Headline latency, and the tail beside it.
 const MEDIAN: &str = metric::RESPONSE_TIME_P50;
 const TAIL: &str = metric::RESPONSE_TIME_P99;
-/// What a stream cost.
+/// Cost of a stream.
 const COST: &str = metric::CPU_SECONDS_PER_GIGABYTE;
-/// Reasons against trials told here, at most.
+/// Most reasons against trials listed here.
 const REASONS: usize = 3;
-/// Comparisons that are told before the path's picture, at most: more would hide it.
+/// Most comparisons before the picture of the path: more would hide it.
 const MOST_LED: usize = 4;
-/// Suffix of a workload that streams: what stands before it is the protocol.
+/// Suffix of a stream workload, after its protocol.
 const STREAM_SUFFIX: &str = "_stream";
 
-/// See the file.
+/// Section `answer`.
 pub(super) struct Answer;
 
 impl Section for Answer {
@@ -51,8 +51,8 @@ impl Section for Answer {
     }
 
     fn summary(&self) -> &'static str {
-        "the verdict in one sentence and the path in one picture with the limit marked; what was \
-            measured, the maxima and their validity"
+        "the headline figure, the bottleneck with its status and the next step; the path with the \
+            limit marked; subject, maxima and validity"
     }
 
     fn order(&self) -> u32 {
@@ -61,16 +61,15 @@ impl Section for Answer {
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let headline = headline(subject.campaign, subject.study);
-        let mut blocks: Vec<Block> =
-            lead(subject.study, headline.as_ref()).map(Block::Lead).into_iter().collect();
-        // What the leading sentence says is not said again.
-        let mut compared = match compared::lead(subject.study) {
+        let lead = lead(subject.campaign, subject.study, headline.as_ref());
+        let mut blocks: Vec<Block> = lead.map(Block::Lead).into_iter().collect();
+        // The first screen already has the main figures.
+        let mut compared = match compared::lead(subject.study, &[]) {
             Some(_) => super::comparison::tallies(subject),
             None => super::comparison::told(subject),
         };
         compared.extend(super::together::told(subject).into_iter().skip(mixes_led(subject.study)));
-        // Whoever set two arms against each other asked for that, and not for the better one's
-        // figure.
+        // The reader of a comparison looks for the difference before either arm's figure.
         if (1..=MOST_LED).contains(&compared.len())
             && !super::comparison::asked_for(subject.study).is_empty()
         {
@@ -104,13 +103,18 @@ impl Section for Answer {
     }
 }
 
-/// The leading sentence: of the comparison that was asked for, else of what `headline` speaks of.
-pub(crate) fn lead(study: &Study, headline: Option<&Headline>) -> Option<Lead> {
+/// Returns the first screen: of the comparison if there is one, else of the headline point.
+pub(crate) fn lead(
+    campaign: &Campaign,
+    study: &Study,
+    headline: Option<&Headline>,
+) -> Option<Lead> {
     let mixed = || super::together::lead(study).filter(|_| mixes_led(study) > 0);
-    compared::lead(study).or_else(mixed).or_else(|| headline.map(verdict::lead))
+    let of_point = || Some(verdict::lead(headline?, &CommandPlace::of(campaign)));
+    compared::lead(study, &campaign.header.argv).or_else(mixed).or_else(of_point)
 }
 
-/// Mixes that the leading sentence tells of: the only one of a campaign that measured nothing else.
+/// Returns the number of mixes on the first screen: one if the campaign measured nothing else.
 fn mixes_led(study: &Study) -> usize {
     let is_arm = |point: &PointStudy| point.parameters.contains_key(ARM_AXIS);
     let has_figures = matches!(study.mixes.as_slice(), [only] if !only.jobs.is_empty());
@@ -138,7 +142,7 @@ fn opening(subject: &Subject<'_>) -> String {
     };
     let trials = count(subject.campaign.trials.len(), "trial");
     let emulated = if header.emulated() {
-        " Emulated figures say what this kernel does with such a path, not what hardware does."
+        " The path is emulated: figures describe this kernel, not hardware."
     } else {
         ""
     };
@@ -151,11 +155,7 @@ fn opening(subject: &Subject<'_>) -> String {
         },
         testbed_words(header.testbed),
         date(header.started),
-        if subject.campaign.ended.is_some() {
-            ""
-        } else {
-            " planned; the campaign did not come to its end"
-        },
+        if subject.campaign.ended.is_some() { "" } else { " planned; the campaign did not finish" },
     )
 }
 
@@ -163,7 +163,7 @@ fn count_of(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
-/// The workloads measured, in the order of the plan.
+/// Returns the measured workloads in the order of the plan.
 fn workloads<'a>(subject: &Subject<'a>) -> Vec<&'a str> {
     let mut workloads: Vec<&str> = Vec::new();
     for search in &subject.study.searches {
@@ -181,7 +181,7 @@ fn workloads<'a>(subject: &Subject<'a>) -> Vec<&'a str> {
     workloads
 }
 
-/// Validity in one sentence, and how certain the figures are.
+/// Returns the validity of the trials and the certainty of the figures.
 fn standing(subject: &Subject<'_>) -> String {
     let not_run = not_run(subject);
     let mut counts = [0_usize; 4];
@@ -209,12 +209,13 @@ fn standing(subject: &Subject<'_>) -> String {
             .flat_map(|run| &run.trials);
         let invalid = invalid.filter(|trial| trial.observation().is_none()).count();
         return format!(
-            "{searched} trials were chosen by searches; {invalid} of them were spoilt by the \
-                tester and repeated, or left out."
+            "Searches chose {searched} trials; {invalid} of them are invalid because of the \
+                tester, \
+                and were repeated or left out."
         );
     }
     if reached == 0 {
-        return format!("No trial was judged: there are no figures.{missing}");
+        return format!("No trial was run, so there are no figures.{missing}");
     }
     if valid == reached {
         let all = if reached == 1 {
@@ -228,7 +229,7 @@ fn standing(subject: &Subject<'_>) -> String {
     let told: Vec<String> =
         told.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
     let refused = if invalid + impossible > 0 {
-        " Invalid and impossible trials carry no figure."
+        " Invalid and impossible trials have no figures."
     } else {
         ""
     };
@@ -241,7 +242,7 @@ fn standing(subject: &Subject<'_>) -> String {
     .to_owned()
 }
 
-/// Trials of points that were planned and never started: they are neither valid nor invalid.
+/// Returns the planned trials of points that never started: these are neither valid nor invalid.
 pub(super) fn not_run(subject: &Subject<'_>) -> BTreeSet<TrialId> {
     let planned = subject.campaign.trials.iter().filter(|trial| trial.spec.search.is_none());
     planned
@@ -250,7 +251,7 @@ pub(super) fn not_run(subject: &Subject<'_>) -> BTreeSet<TrialId> {
         .collect()
 }
 
-/// The trials of points that were run.
+/// Returns the trials of points that were run.
 fn judged_trials<'a>(
     subject: &Subject<'a>,
     not_run: &BTreeSet<TrialId>,
@@ -259,8 +260,8 @@ fn judged_trials<'a>(
     trials.filter(|trial| !not_run.contains(&trial.id))
 }
 
-/// Why trials are not valid, the most frequent reasons first. Reasons that differ in their numbers
-/// only are one, told as it was met first.
+/// Returns the reasons against trials, the most frequent first. Reasons that differ only in their
+/// numbers are merged.
 fn reasons(subject: &Subject<'_>) -> Vec<String> {
     let not_run = not_run(subject);
     let mut reasons = linerate_analysis::reasons(
@@ -278,12 +279,12 @@ fn reasons(subject: &Subject<'_>) -> Vec<String> {
         )
         .collect();
     if more > 0 {
-        told.push(format!("and {}, in the section on validity", count(more, "other reason")));
+        told.push(format!("{} in the section on validity", count(more, "other reason")));
     }
     told
 }
 
-/// How certain the intervals are: a handful of trials cannot carry the usual 95 %.
+/// Returns the confidence of the intervals: a few trials cannot give the usual 95 %.
 fn certainty(subject: &Subject<'_>) -> String {
     let metrics =
         subject.study.points.iter().flat_map(|point| &point.jobs).flat_map(|job| &job.metrics);
@@ -302,26 +303,25 @@ fn certainty(subject: &Subject<'_>) -> String {
         return String::new();
     }
     format!(
-        "A figure is the median of n trials, and its interval holds the true one with the \
-            confidence n allows ({}).",
+        "A figure is the median of n trials. The confidence of its interval depends on n ({}).",
         told.join(", ")
     )
 }
 
-/// 0.75 is `75 %`, 0.969 is `96.9 %`.
+/// Formats a confidence level: 0.75 as `75 %`, 0.969 as `96.9 %`.
 fn confidence_words(confidence: f64) -> String {
     let places = usize::from((confidence * 100.0).fract() > 0.05 && confidence > 0.9);
     format!("{} %", round_half_up(confidence * 100.0, places))
 }
 
-/// The best figure of a metric within a scope.
+/// Best figure of a metric within a scope.
 struct Best<'a> {
     scope: String,
     grid: &'a Grid<'a>,
     point: &'a PointStudy,
     job: &'a JobStudy,
     metric: &'a MetricStudy,
-    /// If its point is suspect: the best of the valid points.
+    /// Best of the valid points, if its own point is suspect.
     valid: Option<(&'a PointStudy, &'a Grid<'a>, &'a MetricStudy)>,
 }
 
@@ -350,7 +350,7 @@ impl Best<'_> {
             name if Use::Request.has(name) => "rate".to_owned(),
             name => uncapitalised(&metric_title(name)),
         };
-        // Where one direction was measured as well, the sum says that it is one.
+        // Only beside a figure of one direction does a sum need its label.
         let both = self.metric.direction == Direction::Sum
             && figure(self.job, &self.metric.name, Ways::One).is_some();
         KeyFigure {
@@ -380,7 +380,7 @@ impl Best<'_> {
         }
     }
 
-    /// The best of the valid points beside a suspect one.
+    /// Returns the best of the valid points, if its own point is suspect.
     fn best_valid(&self, extreme: &str) -> Option<String> {
         let (point, grid, metric) = self.valid?;
         let estimate = metric.estimate?;
@@ -394,7 +394,7 @@ impl Best<'_> {
         ))
     }
 
-    /// The tail beside the median, at the same point.
+    /// Returns the tail of the same point beside the median.
     fn tail(&self) -> Option<String> {
         let tail =
             self.job.metric(TAIL, self.metric.direction).filter(|_| self.metric.name == MEDIAN)?;
@@ -416,20 +416,21 @@ impl Best<'_> {
     }
 }
 
-/// `tcp_stream` is `TCP`; other workloads keep their name, which says what they do.
+/// Returns the protocol of a stream workload (`TCP` for `tcp_stream`); other workloads keep their
+/// name.
 fn workload_label(workload: &str) -> String {
     workload.strip_suffix(STREAM_SUFFIX).map_or_else(|| workload.to_owned(), str::to_uppercase)
 }
 
-/// Whether data goes one way or both; the two are never compared (the Sun paper's 936 Mbit/s leaves
-/// it open).
+/// Number of directions with data. The two cases are never compared (the Sun paper's 936 Mbit/s
+/// leaves it open).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ways {
     One,
     Both,
 }
 
-/// Streams first, then requests: the figures one remembers.
+/// Returns the best figures: streams first, then requests.
 fn key_figures<'a>(subject: &Subject<'a>) -> Vec<Best<'a>> {
     let workloads = workloads(subject);
     let all = |name: &str, ways: Ways, of: &str| {
@@ -441,12 +442,12 @@ fn key_figures<'a>(subject: &Subject<'a>) -> Vec<Best<'a>> {
             [Ways::One, Ways::Both].into_iter().filter_map(|ways| all(metric::GOODPUT, ways, of)),
         );
     }
-    // Packets of a TCP stream are cut by the kernel; those of datagrams are the workload's own.
+    // The kernel cuts a TCP stream into packets; datagrams are packets of the workload itself.
     let packets: Vec<&&str> = workloads.iter().filter(|of| keeps_ledger(subject, of)).collect();
     let packets = if packets.is_empty() { workloads.iter().collect() } else { packets };
     told.extend(packets.into_iter().filter_map(|of| all(metric::PACKET_RATE, Ways::One, of)));
-    // A gigabyte of datagrams is another thing than a gigabyte of a TCP stream: each is told beside
-    // its own maxima.
+    // A gigabyte of datagrams costs more than a gigabyte of a TCP stream, so each workload has its
+    // own figure.
     told.extend(workloads.iter().filter_map(|of| all(COST, Ways::Both, of)));
     for of in &workloads {
         let requests = Use::Request.metrics().map(|metric| metric.name);
@@ -455,7 +456,7 @@ fn key_figures<'a>(subject: &Subject<'a>) -> Vec<Best<'a>> {
     told
 }
 
-/// Whether jobs of the workload `of` keep a ledger of datagrams.
+/// Returns true if jobs of the workload `of` keep a loss ledger.
 fn keeps_ledger(subject: &Subject<'_>, of: &str) -> bool {
     let jobs = subject.study.points.iter().flat_map(|point| &point.jobs);
     jobs.filter(|job| job.workload == of).any(|job| !job.loss.is_empty())
@@ -465,7 +466,7 @@ fn value(metric: &MetricStudy) -> f64 {
     metric.estimate.map_or(0.0, |estimate| estimate.value)
 }
 
-/// The figure of `name` in a job: of the better direction, or of both added where both carry data.
+/// Returns the figure of `name` in a job: of the better direction, or the sum of both.
 fn figure<'a>(job: &'a JobStudy, name: &str, ways: Ways) -> Option<&'a MetricStudy> {
     if STREAM_RATES.contains(&name) && !is_stream(job) || name == COST && !is_stream(job) {
         return None;
@@ -480,13 +481,13 @@ fn figure<'a>(job: &'a JobStudy, name: &str, ways: Ways) -> Option<&'a MetricStu
     let (tx, rx, sum) = (usable(Direction::Tx), usable(Direction::Rx), usable(Direction::Sum));
     match ways {
         Ways::One => [tx, rx].into_iter().flatten().max_by(|a, b| value(a).total_cmp(&value(b))),
-        // A sum of one direction alone is that direction again.
+        // With data in one direction alone, the sum would repeat it.
         Ways::Both => sum.filter(|_| tx.is_some() == rx.is_some()),
     }
 }
 
-/// The best figure of `name` among the jobs that `scope` admits, valid or suspect: what is printed
-/// as the highest is the highest. The lowest is always of a valid point.
+/// Returns the best figure of `name` among the jobs that `admits` accepts. The highest figure may
+/// be of a suspect point; the lowest is always of a valid point.
 fn best<'a>(
     subject: &Subject<'a>,
     name: &str,
@@ -497,7 +498,7 @@ fn best<'a>(
     let lower_is_better = metric(name)?.higher_is_better == Some(false);
     let points =
         subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
-    // The lowest of disturbed figures may be the one that was disturbed most.
+    // The lowest of several disturbed figures may be the most disturbed one.
     let worst = if lower_is_better { Validity::Valid } else { Validity::Suspect };
     let figures = points.filter(|(_, point)| point.validity <= worst).flat_map(|(grid, point)| {
         let jobs = told_jobs(point).into_iter().filter(|job| admits(point, job));
@@ -521,7 +522,7 @@ fn best<'a>(
     let valid =
         figures.iter().filter(|best| is_valid(best)).max_by(|a, b| rank(a).total_cmp(&rank(b)));
     let valid = valid.map(|best| (best.point, best.grid, best.metric));
-    // Of equals the valid one.
+    // A valid point wins over a suspect one with the same figure.
     let by_rank = |a: &Best<'_>, b: &Best<'_>| {
         rank(a).total_cmp(&rank(b)).then(is_valid(a).cmp(&is_valid(b)))
     };

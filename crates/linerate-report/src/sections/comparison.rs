@@ -1,9 +1,9 @@
-//! With and without: arms of a comparison set against each other, pair by pair, and what got worse.
+//! Section `comparison`: arms of a comparison, pair by pair, with worse figures first.
 //!
 //! The statistics are the study's (`linerate_analysis::compare`): Hodges-Lehmann ratio with
-//! signed-rank interval, judged against a margin that is never below the resolution of the figure,
-//! and against the noise of a placebo. Figures that got worse stand first. The charts show the
-//! pairs themselves: what a typical ratio hides, a drift or two kinds of runs, is seen there.
+//! signed-rank interval. The margin is never below the resolution of the figure, nor below the
+//! noise of the control. The charts show single pairs, because a typical ratio can hide a drift or
+//! two kinds of runs.
 
 use linerate_analysis::compare::Change;
 use linerate_analysis::{Compared, Comparison, JobStudy, PointStudy, Study};
@@ -17,8 +17,8 @@ use crate::grid::words;
 use crate::number::Scale;
 use crate::words::count;
 
-/// Figures drawn: the first of each group that was compared. Requests are told by their times
-/// first, streams by their rate.
+/// Metrics of the charts: the first of each group that was compared. Requests have their times
+/// first, and streams their rate.
 const DRAWN: [&[&str]; 4] = [
     &["throughput", metric::RESPONSE_TIME_P50],
     &[
@@ -33,10 +33,10 @@ const DRAWN: [&[&str]; 4] = [
     &[metric::CPU_SECONDS_PER_GIGABYTE, metric::CPU_NS_PER_PACKET],
 ];
 
-/// Pairs that are drawn: the figures of one stand in the table below.
+/// Fewest pairs of a chart; the table shows the figures of a single pair.
 const FEWEST_DRAWN: usize = 2;
 
-/// See the file.
+/// Section `comparison`.
 pub(super) struct Comparisons;
 
 impl Section for Comparisons {
@@ -49,7 +49,7 @@ impl Section for Comparisons {
     }
 
     fn summary(&self) -> &'static str {
-        "arms of a comparison pair by pair: ratios with intervals, verdicts, and what got worse"
+        "arms of a comparison pair by pair: ratios with intervals and status, worse figures first"
     }
 
     fn order(&self) -> u32 {
@@ -69,7 +69,7 @@ impl Section for Comparisons {
     }
 }
 
-/// One sentence for each comparison: its main figure, and how many others changed.
+/// Returns one line for each comparison: its main figure, and the number of changed figures.
 pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
     let comparisons = subject.study.comparisons.iter().filter(|comparison| !is_mix(comparison));
     comparisons
@@ -77,10 +77,10 @@ pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
         .collect()
 }
 
-/// What else is to be said of each comparison whose main figure is told: how many others changed,
-/// and which got worse.
+/// Returns one line for each comparison whose main figure is on the first screen: the number of
+/// changed figures, and the names of worse ones.
 pub(super) fn tallies(subject: &Subject<'_>) -> Vec<String> {
-    /// Figures that got worse are named up to this many.
+    /// Most worse figures that are named.
     const MOST_NAMED: usize = 4;
     let of_one = |comparison: &&Comparison| {
         let worse =
@@ -101,14 +101,14 @@ pub(super) fn tallies(subject: &Subject<'_>) -> Vec<String> {
         .collect()
 }
 
-/// The comparisons of arms for their own sake, and not to put a claim to the test.
+/// Returns the comparisons that do not test a claim.
 pub(super) fn asked_for(study: &Study) -> Vec<&Comparison> {
     let own_sake =
         |comparison: &&Comparison| !is_mix(comparison) && comparison.base.tests.is_none();
     study.comparisons.iter().filter(own_sake).collect()
 }
 
-/// Jobs alone and together are told in a section of their own.
+/// Returns true for jobs alone and together, which have a section of their own.
 fn is_mix(comparison: &Comparison) -> bool {
     comparison.base.role == ArmRole::Alone
 }
@@ -149,7 +149,7 @@ pub(super) fn place(comparison: &Comparison) -> String {
 fn sentence(comparison: &Comparison) -> String {
     let (base, changed) = (&comparison.base.name, &comparison.changed.name);
     let Some(main) = main_figure(comparison) else {
-        return format!("{changed} against {base}: inconclusive, because no pair has two figures");
+        return format!("{changed} against {base}: inconclusive, no pair has two valid figures");
     };
     format!(
         "{changed} against {base}, {}: {} {} ({}). {}",
@@ -161,7 +161,7 @@ fn sentence(comparison: &Comparison) -> String {
     )
 }
 
-/// How many of the figures changed.
+/// Returns the number of figures by change.
 fn tally(comparison: &Comparison) -> String {
     let of = |wanted: Change| {
         comparison.figures.iter().filter(|figure| figure.effect.change == wanted).count()
@@ -176,13 +176,13 @@ fn tally(comparison: &Comparison) -> String {
     )
 }
 
-/// The figure one asks for first.
+/// Returns the main figure of a comparison.
 pub(super) fn main_figure(comparison: &Comparison) -> Option<&Compared> {
     let named = |name: &&str| comparison.figures.iter().find(|figure| figure.metric == **name);
     DRAWN.iter().flat_map(|group| group.iter()).find_map(named).or(comparison.figures.first())
 }
 
-/// Every figure of `comparison`, what got worse first.
+/// Returns a table of every figure of `comparison`, worse ones first.
 pub(super) fn table(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Table {
     let points = points(subject, comparison);
     let several = comparison.figures.iter().any(|figure| figure.job != comparison.figures[0].job);

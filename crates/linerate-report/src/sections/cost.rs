@@ -1,8 +1,8 @@
-//! What the traffic cost (the Sun paper's Table 1): CPU seconds per gigabyte; nanoseconds,
-//! instructions and interrupts per packet; cores kept busy by application, kernel and softirq.
+//! Section `cost` (Table 1 of the Sun paper): CPU seconds per gigabyte; nanoseconds, instructions
+//! and interrupts per packet; cores busy with application, kernel and softirq.
 //!
-//! CPU time is of both ends. A counter the machine does not have is named as unavailable, with the
-//! reason the sampler gave; it is never shown as zero.
+//! CPU time is the sum of both ends. A counter that the machine lacks is listed as unavailable with
+//! its reason, never as zero.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,20 +15,20 @@ use crate::document::{AxisScale, Block, Chart, Column, Mark, Plot, Role, Row, Ta
 use crate::grid::{Family, Grid, estimate_cell, families, headline};
 use crate::number::Scale;
 
-/// Where the cores went.
+/// Parts of the CPU time.
 const SPLIT: [(&str, &str); 3] = [
     (metric::CPU_APP, "application"),
     (metric::CPU_KERNEL, "system calls"),
     (metric::CPU_SOFTIRQ, "softirq and irq"),
 ];
-/// Figures whose absence is worth a sentence.
+/// Metrics whose absence is reported.
 const EXPECTED: [&str; 3] = [
     metric::INSTRUCTIONS_PER_PACKET,
     metric::CACHE_MISSES_PER_PACKET,
     metric::PACKETS_PER_INTERRUPT,
 ];
 
-/// See the file.
+/// Section `cost`.
 pub(super) struct Cost;
 
 impl Section for Cost {
@@ -37,7 +37,7 @@ impl Section for Cost {
     }
 
     fn title(&self) -> &'static str {
-        "What it cost"
+        "CPU cost"
     }
 
     fn summary(&self) -> &'static str {
@@ -100,7 +100,7 @@ fn table(family: &Family<'_>, names: &[&str]) -> Table {
             .iter()
             .find(|(n, _)| *n == name)
             .map_or_else(|| metric_title(name), |(_, told)| format!("CPU: {told}"));
-        // Costs are of both ends; a direction would mislead.
+        // A cost is a sum over both ends, so a direction would mislead.
         columns.push(Column {
             direction: None,
             ..Column::estimate(head, scale, known.layer, Direction::Sum)
@@ -116,13 +116,14 @@ fn table(family: &Family<'_>, names: &[&str]) -> Table {
         table.rows.push(Row::judged(cells, point.validity));
     }
     table.note = Some(
-        "CPU time of both ends. Packets are IP packets; GSO segments are counted singly.".into(),
+        "CPU time of both ends. Packets are IP packets; each GSO segment counts as one.".into(),
     );
     table.folded = table.rows.len() > 12;
     table
 }
 
-/// Cores by where they went, along axis `main`, with the other axes where goodput is highest.
+/// Returns the parts of the CPU time along axis `main`; the other axes are where goodput is
+/// highest.
 fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
     let parts: Vec<_> = SPLIT
         .iter()
@@ -175,7 +176,7 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
         );
         table.rows.push(Row::judged(cells, point.validity));
     }
-    table.note = Some("CPU seconds per second, both ends added.".into());
+    table.note = Some("CPU seconds per second, sum of both ends.".into());
     table.folded = true;
     Some(Chart {
         title: caption,
@@ -192,7 +193,7 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
     })
 }
 
-/// What was expected and could not be observed, with the reasons given.
+/// Returns the missing metrics and counters with their reasons.
 fn unavailable(subject: &Subject<'_>) -> Option<Block> {
     let absent: Vec<String> = EXPECTED
         .iter()
@@ -200,7 +201,7 @@ fn unavailable(subject: &Subject<'_>) -> Option<Block> {
         .map(|name| uncapitalised(&metric_title(name)))
         .collect();
     let blocks = subject.campaign.trials.iter().flat_map(|trial| &trial.samples);
-    // What several hosts lack for the same reason is told once.
+    // Hosts that lack a counter for the same reason share a line.
     let mut reasons: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for (host, block) in blocks {
         for (sampler, why) in &block.unavailable {
@@ -216,11 +217,7 @@ fn unavailable(subject: &Subject<'_>) -> Option<Block> {
     }
     items.extend(reasons.into_iter().map(|((sampler, why), hosts)| {
         let hosts: Vec<&str> = hosts.into_iter().collect();
-        format!(
-            "Could not be observed on {}: {} ({why}).",
-            hosts.join(" and "),
-            sampler.replace('_', " ")
-        )
+        format!("Not observed on {}: {} ({why}).", hosts.join(" and "), sampler.replace('_', " "))
     }));
     Some(Block::List(items))
 }

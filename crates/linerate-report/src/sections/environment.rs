@@ -1,9 +1,8 @@
-//! What was measured on (the config record of docs/methodology/papers.md#record-of-a-host): the
-//! facts one asks for first, what differs between the hosts, and all facts on request.
+//! Section `environment` (the config record of docs/methodology/papers.md#record-of-a-host): main
+//! facts of the hosts, differences between them, and all facts.
 //!
-//! Facts are as the agents read them, once a campaign. A fact that could not be read says why.
-//! Interfaces the campaign used are compared with one another whatever they are called; others are
-//! not compared.
+//! Agents read the facts once per campaign. An unreadable fact is shown with its reason. Interfaces
+//! of the campaign are compared with each other whatever their names; others are not compared.
 
 mod hosts;
 
@@ -19,10 +18,10 @@ use crate::document::{Block, Cell, Column, Row, Table, Tone};
 use crate::grid::words;
 use crate::number::Scale;
 
-/// Tables longer than this are shown on request.
+/// Rows from which a table is folded.
 const LONG: usize = 24;
 
-/// See the file.
+/// Section `environment`.
 pub(super) struct Environment;
 
 impl Section for Environment {
@@ -71,14 +70,13 @@ impl Section for Environment {
 fn one_machine(names: &[&str]) -> String {
     let (last, first) = names.split_last().expect("a machine of several hosts has a last one");
     format!(
-        "{} and {last} are one machine (one boot id): they share its CPUs and its memory, and what \
-            one of them does slows the \
-         other down.",
+        "{} and {last} are one machine (same boot ID): they share its CPUs and memory, so each of \
+            them slows the others down.",
         first.join(", ")
     )
 }
 
-/// A fact: its text, or why it could not be read.
+/// Fact as text, or the reason why it is not readable.
 type Fact = Result<String, String>;
 
 fn flatten(prefix: &str, value: &Value, into: &mut BTreeMap<String, Fact>) {
@@ -117,7 +115,7 @@ fn cell(fact: Option<&Fact>) -> Cell {
     }
 }
 
-/// A row for each fact any of `flat` has.
+/// Returns a row for each fact of any host.
 fn side_by_side(flat: &[BTreeMap<String, Fact>]) -> Vec<Row> {
     let mut paths: Vec<&String> = flat.iter().flat_map(BTreeMap::keys).collect();
     paths.sort();
@@ -137,8 +135,8 @@ fn columns(hosts: &[HostRecord]) -> Vec<Column> {
         .collect()
 }
 
-/// What differs between the hosts; the interfaces the campaign used are compared by their place,
-/// the others not at all.
+/// Returns the differences between the hosts. Interfaces of the campaign are compared by their
+/// position, others not at all.
 fn differences(hosts: &[HostRecord], used: &[Vec<&str>]) -> Option<Table> {
     let compared = |(host, used): (&HostRecord, &Vec<&str>)| -> BTreeMap<String, Fact> {
         let place_of = |path: String, fact: Fact| -> Option<(String, Fact)> {
@@ -150,7 +148,7 @@ fn differences(hosts: &[HostRecord], used: &[Vec<&str>]) -> Option<Table> {
             let fact = fact.map_err(|why| why.replace(name, "it"));
             Some((format!("interface{number}.{field}"), fact))
         };
-        // What names one interface among others differs by nature.
+        // Addresses, indices and MACs identify an interface, so they always differ.
         let own =
             |path: &str| [".addresses", ".index", ".mac"].iter().any(|end| path.ends_with(end));
         let facts = flat(host).into_iter().filter_map(|(path, fact)| place_of(path, fact));
@@ -160,18 +158,18 @@ fn differences(hosts: &[HostRecord], used: &[Vec<&str>]) -> Option<Table> {
     let rows: Vec<Row> =
         side_by_side(&facts).into_iter().filter(|row| row.tone == Tone::Marked).collect();
     let mut table =
-        Table::new("environment-differences", "What differs between the hosts", columns(hosts));
+        Table::new("environment-differences", "Differences between the hosts", columns(hosts));
     table.folded = rows.len() > LONG;
     table.rows = rows;
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// Everything, as it was read.
+/// Returns all facts as they were read.
 fn facts(hosts: &[HostRecord]) -> Table {
     let flat: Vec<BTreeMap<String, Fact>> = hosts.iter().map(flat).collect();
     let mut table = Table::new("environment-facts", "All facts", columns(hosts));
     table.rows = side_by_side(&flat);
-    // What differs was told before; the marks would only repeat it.
+    // The table of differences already marks them.
     table.rows.iter_mut().for_each(|row| row.tone = Tone::Plain);
     table.folded = true;
     table.figures_at = Some("/facts".to_owned());
@@ -202,7 +200,9 @@ fn capacities(subject: &Subject<'_>) -> Table {
             Cell::text(&capacity.source),
         ]));
     }
-    table.note = Some("Overhead is what a capacity counts per frame beyond the IP packet.".into());
+    table.note = Some(
+        "Overhead: bytes per frame beyond the IP packet that count against the capacity.".into(),
+    );
     table
 }
 
@@ -212,7 +212,7 @@ fn clocks(campaign: &Campaign) -> Table {
         .iter()
         .map(|host| (host, clock_course(&campaign.trials, &host.host)))
         .collect();
-    // As found over the trials, or when the host joined.
+    // Measured over the trials, or else when the host joined.
     let offset = |(host, course): &(&HostRecord, Option<Course>)| {
         course.map_or(host.clock_offset_ns as f64, |c| c.offset)
     };
@@ -225,8 +225,8 @@ fn clocks(campaign: &Campaign) -> Table {
     let columns = vec![
         Column::text("host"),
         spread("offset to the conductor", courses.iter().map(offset).collect()),
-        spread("known to ±", courses.iter().map(doubt).filter(|ns| *ns > 0.0).collect()),
-        Column::text("gains on the conductor's"),
+        spread("uncertainty ±", courses.iter().map(doubt).filter(|ns| *ns > 0.0).collect()),
+        Column::text("drift against the conductor"),
         Column::text("from"),
     ];
     let mut table = Table::new("environment-clocks", "Clocks", columns);
@@ -236,7 +236,7 @@ fn clocks(campaign: &Campaign) -> Table {
             .filter(|course| course.n > 1)
             .map(|course| format!("{:+.3} ppm", (course.skew * 1e9).round() / 1e3 + 0.0));
         let from = match course {
-            _ if same => "the conductor's own clock: the same kernel and time namespace".to_owned(),
+            _ if same => "the conductor's own clock (same kernel and time namespace)".to_owned(),
             Some(course) => format!("{} trials", course.n),
             None => "when it joined".to_owned(),
         };
@@ -251,10 +251,10 @@ fn clocks(campaign: &Campaign) -> Table {
         ]));
     }
     table.note = Some(
-        "Monotonic clocks, compared by exchanges of four time stamps (RFC 5905 clause 8). Known to \
-            half of the shortest round trip, \
-         less the time spent there, and the largest distance from the straight line through all \
-         trials."
+        "Monotonic clocks, compared by exchanges of four time stamps (RFC 5905 clause 8). The \
+            uncertainty is half of the shortest round-trip time, without the time spent at the \
+            host, \
+            plus the largest distance from the straight line through all trials."
             .into(),
     );
     table

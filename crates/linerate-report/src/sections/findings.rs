@@ -1,18 +1,19 @@
-//! What the diagnosis rules say, strongest verdict first, each with its evidence; the same claim at
-//! many points is told once.
+//! Section `findings`: claims of the diagnosis rules with their evidence, strongest status first.
+//! The same claim at several points appears once.
 //!
-//! It adds nothing to them: a finding's strength is the rule's verdict, never the report's.
+//! The status is always the rule's own.
 
 use linerate_model::Finding;
 
 use super::{Section, Subject};
+use crate::commands::CommandPlace;
 use crate::document::{Block, Claim};
 use crate::words::count;
 
-/// Of the points where the same was found, this many are named.
+/// Most points that a finding names.
 const MOST_PLACES: usize = 8;
 
-/// See the file.
+/// Section `findings`.
 pub(super) struct Findings;
 
 impl Section for Findings {
@@ -25,7 +26,7 @@ impl Section for Findings {
     }
 
     fn summary(&self) -> &'static str {
-        "what is in the way, with verdict, evidence and advice"
+        "limits of the path, each with its status, evidence and recommended steps"
     }
 
     fn order(&self) -> u32 {
@@ -33,9 +34,10 @@ impl Section for Findings {
     }
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
+        let place = CommandPlace::of(subject.campaign);
         let mut findings: Vec<_> = subject.study.findings.iter().collect();
         findings.sort_by_key(|finding| finding.verdict);
-        // The same claim at many points is one claim.
+        // The same claim at several points is one finding.
         let mut claims: Vec<(&Finding, Vec<&str>)> = Vec::new();
         for finding in findings {
             let same = |(known, _): &&mut (&Finding, Vec<&str>)| {
@@ -49,29 +51,31 @@ impl Section for Findings {
         }
         claims
             .into_iter()
-            .map(|(finding, subjects)| Block::Claim(claim(finding, &subjects)))
+            .map(|(finding, subjects)| Block::Claim(claim(finding, &subjects, &place)))
             .collect()
     }
 }
 
-/// `finding` with its evidence, and where else the same was found.
-pub(crate) fn claim(finding: &Finding, subjects: &[&str]) -> Claim {
+/// Returns `finding` with its evidence; `subjects` are all points with the same claim, its own
+/// first.
+pub(crate) fn claim(finding: &Finding, subjects: &[&str], place: &CommandPlace) -> Claim {
     let evidence =
         finding.evidence.iter().map(|e| format!("{} ({})", e.observed, e.source)).collect();
     let mut parts = vec![("Evidence", evidence)];
-    parts.extend(finding.counterfactual.clone().map(|text| ("Counterfactual", vec![text])));
-    parts.extend(finding.placebo.clone().map(|text| ("Placebo", vec![text])));
+    parts.extend(finding.counterfactual.clone().map(|text| ("Experiment", vec![text])));
+    parts.extend(finding.placebo.clone().map(|text| ("Control", vec![text])));
     if !finding.advice.is_empty() {
-        parts.push(("What to try", finding.advice.clone()));
+        let steps = finding.advice.iter().map(|advice| place.step(advice).text());
+        parts.push(("Next", steps.collect()));
     }
     let others = &subjects[1..];
     if !others.is_empty() {
-        let mut told: Vec<String> =
+        let mut places: Vec<String> =
             others.iter().take(MOST_PLACES).map(|place| (*place).to_owned()).collect();
         if others.len() > MOST_PLACES {
-            told.push(format!("and {} more, in the JSON of the study", others.len() - MOST_PLACES));
+            places.push(format!("{} more in the JSON of the study", others.len() - MOST_PLACES));
         }
-        parts.push(("Also at", told));
+        parts.push(("Also at", places));
     }
     let more = if others.is_empty() {
         String::new()

@@ -1,7 +1,8 @@
-//! A matrix of the sweep's figure over its two widest axes, such as buffer by message size.
+//! Section `heat`: matrix of a sweep's figure over its two largest axes, such as buffer by message
+//! size.
 //!
-//! Only sweeps with two axes of at least two values have one. Further axes are held where the
-//! figure is highest, and the caption says where that is.
+//! It needs two axes with at least two values. Further axes are fixed where the figure is highest,
+//! and the caption names that point.
 
 use linerate_model::Use;
 
@@ -10,7 +11,7 @@ use crate::curves::heat;
 use crate::document::Block;
 use crate::grid::Grid;
 
-/// See the file.
+/// Section `heat`.
 pub(super) struct Heat;
 
 impl Section for Heat {
@@ -19,7 +20,7 @@ impl Section for Heat {
     }
 
     fn title(&self) -> &'static str {
-        "Two settings at once"
+        "Two axes at once"
     }
 
     fn summary(&self) -> &'static str {

@@ -1,10 +1,10 @@
-//! Distributions of response time: percentiles from the median to the tail, per point; of frames
-//! the one-way latency over the load (`one_way`).
+//! Section `latency`: percentiles of the response time per point, from the median to the tail, and
+//! the one-way latency of frames (`one_way`).
 //!
-//! Response time runs from the *intended* start of a request, so a stalled tester does not hide
-//! waiting (no coordinated omission). A lost request, and one still open at the end, is slower than
-//! it was waited for: a percentile among them is printed as "> x". A percentile with fewer than ten
-//! operations beyond it is withheld.
+//! Response time starts at the *intended* start of a request, so a stalled tester does not hide
+//! waits (no coordinated omission). A request that was lost or still open at the end took longer
+//! than the tester waited: a percentile among them is shown as "> x". A percentile with fewer than
+//! ten operations beyond it is withheld.
 
 mod bursts;
 mod one_way;
@@ -20,7 +20,7 @@ use crate::document::{
 use crate::grid::{Grid, headline};
 use crate::number::Scale;
 
-/// Percentiles in the table one reads.
+/// Percentiles of the table.
 const TABLE: [(f64, &str); 5] =
     [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
 /// Percentiles of the curve, in per cent.
@@ -28,10 +28,10 @@ const LADDER: [f64; 16] = [
     0.0, 25.0, 50.0, 75.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.8, 99.9, 99.95, 99.99, 99.995,
     99.999,
 ];
-/// More curves than this are not told apart.
+/// Most curves in one chart.
 const MOST_CURVES: usize = 8;
 
-/// See the file.
+/// Section `latency`.
 pub(super) struct Latency;
 
 impl Section for Latency {
@@ -44,7 +44,7 @@ impl Section for Latency {
     }
 
     fn summary(&self) -> &'static str {
-        "response-time distributions and percentiles, what was lost counted as infinitely slow; \
+        "response-time distributions and percentiles, with lost operations as infinitely slow; \
             one-way latency and its variation"
     }
 
@@ -53,7 +53,7 @@ impl Section for Latency {
     }
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        // Sweeps of a single point are compared with one another, others within themselves.
+        // Sweeps of a single point share a table; other sweeps have their own.
         let (single, swept): (Vec<&Grid<'_>>, Vec<&Grid<'_>>) =
             subject.grids.iter().partition(|g| g.points.len() == 1);
         let mut blocks = of_points(subject.campaign, "latency-single", &single);
@@ -68,7 +68,7 @@ impl Section for Latency {
     }
 }
 
-/// A point of a sweep that has response times.
+/// Point of a sweep with response times.
 type Timed<'a> = (&'a Grid<'a>, &'a PointStudy);
 
 fn of_points(campaign: &Campaign, id: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
@@ -92,7 +92,7 @@ fn of_points(campaign: &Campaign, id: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
     blocks
 }
 
-/// The response times of a point, or its service times where it has no intended starts.
+/// Returns the response times of a point, or its service times where it has no intended starts.
 fn distribution(point: &PointStudy) -> Option<&Distribution> {
     let job = headline(point)?;
     [&job.response, &job.service].into_iter().find(|distribution| !distribution.is_empty())
@@ -102,7 +102,8 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-/// A percentile, or the largest; `at_least` if that falls among operations without an answer.
+/// Returns the cell of a percentile or maximum; `at_least` is a bound among operations without an
+/// answer.
 fn cell(percentile: Option<Option<u64>>, at_least: Option<u64>) -> Cell {
     match percentile {
         Some(Some(ns)) => Cell::Number(seconds(ns)),
@@ -111,20 +112,19 @@ fn cell(percentile: Option<Option<u64>>, at_least: Option<u64>) -> Cell {
     }
 }
 
-/// A time that falls among operations without an answer.
+/// Returns the cell of a time among operations without an answer.
 fn unanswered(at_least: Option<u64>) -> Cell {
     at_least.map_or_else(|| Cell::Missing("∞ (lost)".into()), |ns| Cell::AtLeast(seconds(ns)))
 }
 
-/// The percentiles of [`distribution`], with intervals.
+/// Returns the percentiles of [`distribution`] with their intervals.
 fn percentiles_of(point: &PointStudy) -> &[Percentile] {
     let Some(job) = headline(point) else { return &[] };
     let name = if job.response.is_empty() { "service" } else { "response" };
     job.percentiles.get(name).map_or(&[], Vec::as_slice)
 }
 
-/// One of them, or why there is none. An end that is infinite is told in words: a number would be
-/// made up.
+/// Returns one of them, or the reason for its absence. An infinite end is written in words.
 fn with_interval(found: &[Percentile], quantile: f64) -> Cell {
     let Some(of) = found.iter().find(|of| of.quantile == quantile) else {
         return Cell::Missing("too few".into());
@@ -142,30 +142,30 @@ fn with_interval(found: &[Percentile], quantile: f64) -> Cell {
     }
 }
 
-/// What the intervals of all of `told` are from.
-fn basis<'a>(told: impl Iterator<Item = &'a Percentile>) -> String {
-    let found: Vec<Basis> = told.filter(|of| of.confidence.is_some()).map(|of| of.basis).collect();
+/// Returns the method of the intervals of all percentiles.
+fn basis<'a>(percentiles: impl Iterator<Item = &'a Percentile>) -> String {
+    let found: Vec<Basis> =
+        percentiles.filter(|of| of.confidence.is_some()).map(|of| of.basis).collect();
     let of = [
-        (Basis::Runs, "of six runs and more at 95 % by resampling whole runs"),
+        (Basis::Runs, "with six or more runs: 95 %, by resampling whole runs"),
         (
             Basis::Range,
-            "of fewer runs from the least to the greatest of their own percentiles (of two runs \
-                that holds with 50 %, of three with \
-             75 %, of four with 88 %, of five with 94 %)",
+            "with fewer runs: the range of the runs' percentiles (50 % for two runs, 75 % for \
+                three, \
+                88 % for four, 94 % for five)",
         ),
         (
             Basis::Operations,
-            "of a single run at 95 % by the ranks of its operations, as if they did not depend on \
-                each other: what differs between runs \
-             is not in them",
+            "with one run: 95 %, by rank, assuming independent operations and without the \
+                difference between runs",
         ),
     ];
-    let told: Vec<&str> =
+    let methods: Vec<&str> =
         of.into_iter().filter(|(basis, _)| found.contains(basis)).map(|(_, words)| words).collect();
-    if told.is_empty() { String::new() } else { format!(" Intervals {}.", told.join("; ")) }
+    if methods.is_empty() { String::new() } else { format!(" Intervals {}.", methods.join("; ")) }
 }
 
-/// One unit for all: that of the smallest median.
+/// Returns one unit for all: that of the smallest median.
 fn scale(points: &[Timed<'_>]) -> Scale {
     let medians = points
         .iter()
@@ -175,7 +175,7 @@ fn scale(points: &[Timed<'_>]) -> Scale {
 
 fn percentiles(id: &str, of: &str, points: &[Timed<'_>]) -> Table {
     let scale = scale(points);
-    // One sweep has its axes as columns; several have their places.
+    // One sweep has its axes as columns; several sweeps have one column of places.
     let grid = points
         .first()
         .map(|(grid, _)| *grid)
@@ -203,18 +203,17 @@ fn percentiles(id: &str, of: &str, points: &[Timed<'_>]) -> Table {
         table.rows.push(Row::judged(cells, point.validity));
     }
     table.note = Some(format!(
-        "All valid trials of a point merged. From the intended start of a request to the end of \
-            its response, of a frame from its scheduled \
-         departure to its receipt. Unanswered operations were lost, or were open at the end: \"> \
-         x\" is a percentile among them, which \
-         exceeds x. A percentile with fewer than ten operations beyond it is withheld (too few).{}",
+        "All valid trials of a point merged. A request: from its intended start to the end of its \
+            response. A frame: from its scheduled departure to its receipt. Unanswered operations \
+            were lost, or open at the end; \"> x\" is a percentile among them. A percentile with \
+            fewer than ten operations beyond it is withheld (too few).{}",
         basis(points.iter().flat_map(|(_, point)| percentiles_of(point)))
     ));
     table
 }
 
-/// What whoever comes at the pace of a closed load's median would have waited; nothing where no
-/// point is of a closed load.
+/// Returns the response times that requests at the pace of a closed load's median would have had;
+/// `None` where no point has a closed load.
 fn corrected(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Table> {
     let found: Vec<(Timed<'_>, &CorrectedStudy)> = points
         .iter()
@@ -244,10 +243,10 @@ fn corrected(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Table> {
     }
     table.folded = true;
     table.note = Some(format!(
-        "An estimate, not measured: a closed load sends nothing while it waits, and so hides what \
-            others would have waited. Filled in is \
-         a request for every time the pace (the median) fits into a longer one, as HdrHistogram \
-         does. An open load (`rate`) measures it.{}",
+        "Estimate, not measured. A closed load sends nothing while it waits, which hides the waits \
+            of further requests. Like HdrHistogram, the estimate fills in a request for each \
+            median \
+            that fits into a longer time. An open load (`rate`) measures these waits.{}",
         basis(found.iter().flat_map(|(_, corrected)| &corrected.percentiles))
     ));
     (!table.rows.is_empty()).then_some(table)
@@ -288,12 +287,12 @@ fn curves(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Chart> {
     table.folded = true;
     if step > 1 {
         table.note = Some(format!(
-            "{} of {} points are drawn; the table below has all.",
+            "{} of {} points are drawn; the table below has all of them.",
             shown.len(),
             points.len()
         ));
     }
-    // One figure is no curve.
+    // A curve needs at least two figures.
     let is_curve = |column: usize| {
         table.rows.iter().filter(|row| row.cells[column].value().is_some()).count() > 1
     };

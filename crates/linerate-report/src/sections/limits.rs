@@ -1,9 +1,8 @@
-//! What the path allows: every ceiling with its derivation and source, and what was expected
-//! without being a bound.
+//! Section `limits`: every ceiling of the path with its derivation and source, and expected values.
 //!
-//! A ceiling is hard: a figure above it is refused. An *expected* value (the peer's window over the
-//! round-trip time) comes from readings taken once per interval; figures may exceed it, and charts
-//! do not draw it. What no model covers (a CPU, memory) is not here.
+//! A ceiling is hard: a figure above it is rejected. An *expected* value (the peer's window over
+//! the round-trip time) comes from readings once per interval. Figures may exceed it, and charts do
+//! not draw it. Limits without a model (a CPU, memory) are not listed.
 
 use linerate_model::{Ceiling, CeilingScope, CeilingSubject, metric};
 
@@ -12,10 +11,10 @@ use crate::curves::{metric_title, uncapitalised};
 use crate::document::{Block, Cell, Column, Row, Table};
 use crate::number::Scale;
 
-/// Tables longer than this are shown on request.
+/// Rows from which a table is folded.
 const LONG: usize = 8;
 
-/// See the file.
+/// Section `limits`.
 pub(super) struct Limits;
 
 impl Section for Limits {
@@ -24,11 +23,11 @@ impl Section for Limits {
     }
 
     fn title(&self) -> &'static str {
-        "What the path allows"
+        "Ceilings of the path"
     }
 
     fn summary(&self) -> &'static str {
-        "every ceiling with its derivation and source, and what was expected without being a bound"
+        "every ceiling with its derivation and source, and expected values that are no ceilings"
     }
 
     fn order(&self) -> u32 {
@@ -43,7 +42,7 @@ impl Section for Limits {
     }
 }
 
-/// The same bound at many points, told once.
+/// Ceiling that several points share.
 struct ShownCeiling<'a> {
     bound: &'a Ceiling,
     least: f64,
@@ -55,15 +54,15 @@ fn merged<'a>(
     bounds: &[&'a Ceiling],
     same: impl Fn(&Ceiling, &Ceiling) -> bool,
 ) -> Vec<ShownCeiling<'a>> {
-    let mut told: Vec<ShownCeiling<'a>> = Vec::new();
+    let mut merged: Vec<ShownCeiling<'a>> = Vec::new();
     for &bound in bounds {
-        match told.iter_mut().find(|one| same(one.bound, bound)) {
+        match merged.iter_mut().find(|one| same(one.bound, bound)) {
             Some(one) => {
                 one.least = one.least.min(bound.value);
                 one.most = one.most.max(bound.value);
                 one.n_values += 1;
             }
-            None => told.push(ShownCeiling {
+            None => merged.push(ShownCeiling {
                 bound,
                 least: bound.value,
                 most: bound.value,
@@ -71,11 +70,11 @@ fn merged<'a>(
             }),
         }
     }
-    told
+    merged
 }
 
-/// What a ceiling is called in a table: that of one part of the path without the pair of endpoints
-/// whose flow it bounds.
+/// Returns the name of a ceiling in a table. The ceiling of one part of the path omits the pair of
+/// endpoints of its flow.
 fn called(bound: &Ceiling) -> String {
     match (&bound.subject, &bound.scope) {
         (CeilingSubject::Part { .. }, CeilingScope::Job { .. }) => bound.subject.to_string(),
@@ -89,8 +88,7 @@ fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
         (called(a), &a.metric, a.direction, &a.derivation)
             == (called(b), &b.metric, b.direction, &b.derivation)
     };
-    // Packet and frame rates follow from the same capacities; those of goodput are the ones to
-    // compare with.
+    // Packet and frame rates follow from the same capacities, and goodput is what readers compare.
     let goodput: Vec<&Ceiling> = bounds.iter().filter(of_rate).copied().collect();
     let mut rows = merged(if goodput.is_empty() { bounds } else { &goodput }, same);
     rows.sort_by(|a, b| a.least.total_cmp(&b.least));
@@ -121,7 +119,7 @@ fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
             ])
         })
         .collect();
-    table.note = Some("Nothing above its ceiling is reported as a figure.".into());
+    table.note = Some("A figure above its ceiling is impossible and is not reported.".into());
     table.folded = table.rows.len() > LONG;
     Some(table)
 }
@@ -140,7 +138,7 @@ fn expectations(bounds: &[&Ceiling]) -> Option<Table> {
         Column { layer: first.layer, ..Column::number("most", scale) },
         Column::number("values", Scale::COUNT),
     ];
-    let mut table = Table::new("limits-expected", "Expected, not a bound", columns);
+    let mut table = Table::new("limits-expected", "Expected values (no ceilings)", columns);
     table.rows = rows
         .iter()
         .map(|row| {
@@ -154,9 +152,8 @@ fn expectations(bounds: &[&Ceiling]) -> Option<Table> {
         })
         .collect();
     table.note = Some(format!(
-        "From readings taken once per interval ({}): figures may exceed it, nothing is refused by \
-            it, and charts do not \
-         draw it.",
+        "From readings once per interval ({}). Figures may exceed an expected value, and charts do \
+            not draw it.",
         first.source,
     ));
     table.folded = table.rows.len() > LONG;

@@ -1,12 +1,12 @@
-//! Where datagrams went: `sent = unique + late + lost (gap + tail + all)`, duplicates and
-//! reordering apart, and where the lost ones were found.
+//! Section `loss`: account of datagrams, `sent = unique + late + lost (gap + tail + all)`, with
+//! duplicates, reordering, and the places of losses.
 //!
-//! The ledger is the study's: totals of whole trials, warm-up and drain included, so that every
-//! datagram is in the account. A *gap* is a datagram missing below the highest sequence number
-//! seen, the *tail* is missing above it, *all* is a flow of which nothing came. Losses are located
-//! as far as counters of queues, devices and sockets allow; the rest is *unexplained*, and places
-//! whose counters could not be read are named. What network controllers dropped stands apart (see
-//! `controllers`): they count frames of all traffic, not the datagrams of a job.
+//! The ledger is the study's: totals of whole trials with warm-up and drain, so every datagram is
+//! in the account. A *gap* is missing below the highest received sequence number, the *tail* above
+//! it, and *all* is a flow without any received datagram. Counters of queues, devices and sockets
+//! locate losses; the rest is *unexplained*, and places with unreadable counters are named. Drops
+//! of network controllers are separate (see `controllers`), because they count frames of all
+//! traffic.
 
 mod controllers;
 
@@ -17,13 +17,13 @@ use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, R
 use crate::grid::Grid;
 use crate::number::Scale;
 
-/// Where losses were found; `None` for those that no counter accounts for.
+/// Place of losses; `None` for losses that no counter explains.
 type FoundAt = Option<LossPlace>;
 
-/// A count of the ledger by name.
+/// Count of the ledger with its name.
 type Count = (&'static str, fn(&LossStudy) -> u64);
 
-/// Everything the ledger counts.
+/// Counts of the ledger.
 const COUNTS: [Count; 9] = [
     ("sent", |loss| loss.ledger.sent),
     ("unique", |loss| loss.ledger.unique),
@@ -36,7 +36,7 @@ const COUNTS: [Count; 9] = [
     ("reordered", |loss| loss.ledger.reordered),
 ];
 
-/// See the file.
+/// Section `loss`.
 pub(super) struct Loss;
 
 impl Section for Loss {
@@ -45,12 +45,12 @@ impl Section for Loss {
     }
 
     fn title(&self) -> &'static str {
-        "What was lost, and where"
+        "Losses and their places"
     }
 
     fn summary(&self) -> &'static str {
-        "the loss ledger of datagram workloads, where lost ones were found, and what network \
-            controllers dropped"
+        "the loss ledger of datagram workloads, the places of losses, and drops of network \
+            controllers"
     }
 
     fn order(&self) -> u32 {
@@ -63,7 +63,7 @@ impl Section for Loss {
     }
 }
 
-/// One account: a job's at a point, in one direction.
+/// Account of a job at a point, in one direction.
 struct Account<'a> {
     point: &'a PointStudy,
     job: &'a JobStudy,
@@ -95,7 +95,7 @@ fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
     blocks
 }
 
-/// Places where losses were found, in the order of the path; unexplained ones last.
+/// Returns the places of losses in the order of the path; unexplained losses come last.
 fn places(accounts: &[Account<'_>]) -> Vec<FoundAt> {
     let mut places: Vec<FoundAt> = Vec::new();
     for (place, _) in accounts.iter().flat_map(|account| &account.loss.located) {
@@ -113,7 +113,7 @@ fn name(place: &FoundAt) -> String {
     place.as_ref().map_or_else(|| "unexplained".to_owned(), LossPlace::to_string)
 }
 
-/// Of the datagrams `account` lost, those found at `place`.
+/// Returns the lost datagrams of `account` at `place`.
 fn lost_at(account: &Account<'_>, place: &FoundAt) -> u64 {
     let Some(place) = place else { return account.loss.unexplained };
     account.loss.located.iter().filter(|(known, _)| known == place).map(|(_, n)| n).sum()
@@ -123,7 +123,7 @@ fn names(places: &[LossPlace]) -> String {
     places.iter().map(LossPlace::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// What tells accounts of one sweep apart: point, pair of endpoints, direction.
+/// Returns the name of an account within its sweep: point, pair of endpoints, direction.
 fn name_of(grid: &Grid<'_>, accounts: &[Account<'_>], account: &Account<'_>) -> String {
     let mut name = grid.place_of(account.point);
     if accounts
@@ -138,7 +138,7 @@ fn name_of(grid: &Grid<'_>, accounts: &[Account<'_>], account: &Account<'_>) -> 
     name
 }
 
-/// Shares of what was sent, by place, where anything was lost.
+/// Returns the chart of losses by place, as shares of the sent datagrams; `None` without a loss.
 fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[FoundAt]) -> Option<Chart> {
     if places.is_empty() {
         return None;
@@ -158,7 +158,7 @@ fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[FoundAt]) -> Optio
             .extend(places.iter().map(|place| Cell::Number(lost_at(account, place) as f64 / sent)));
         table.rows.push(Row::plain(cells));
     }
-    table.note = Some("Of the datagrams sent, all trials of a point added.".into());
+    table.note = Some("Share of the sent datagrams, summed over the trials of a point.".into());
     table.folded = true;
     Some(Chart {
         title: caption,
@@ -190,7 +190,7 @@ fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[FoundAt]) -> Tabl
         columns.push(Column::text("between"));
     }
     columns.push(Column::text("direction"));
-    // Columns that are zero throughout say nothing, but for what was sent, received and lost.
+    // Columns of zeros are left out, except for sent, received and lost.
     let told = |(name, count): &&Count| ["sent", "unique", "lost"].contains(name) || has(*count);
     let counts: Vec<Count> = COUNTS.iter().filter(told).copied().collect();
     let (account_of, kinds): (Vec<Count>, Vec<Count>) =
@@ -232,13 +232,12 @@ fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[FoundAt]) -> Tabl
         table.rows.push(Row { cells, tone });
     }
     table.note = Some(
-        "Datagrams of whole trials, warm-up and drain included: sent = unique + late + lost. A gap \
-            is below the highest number \
-         seen, the tail above it, all is a flow of which nothing came. Lost ones are located by \
-         the counters of queues, devices \
-         and sockets; where the sender's queue dropped whole GSO messages, by what it let through \
-         instead, for it counts such a drop \
-         once. Unexplained is what none of these accounts for. Columns that are zero throughout \
+        "Datagrams of whole trials with warm-up and drain: sent = unique + late + lost. Gap: \
+            missing \
+            below the highest received number. Tail: missing above it. All: flows without any \
+            received datagram. Counters of queues, devices and sockets locate losses. A sender's \
+            queue counts a dropped GSO message once, so its losses are those that it did not pass. \
+            Unexplained: losses that no counter explains. Columns that are zero throughout \
          are left out."
             .into(),
     );

@@ -1,4 +1,4 @@
-//! Sections of a report, alphabetically; each says where in the document it stands.
+//! Sections of a report in alphabetical order. Each has a number that orders the document.
 
 mod account;
 mod answer;
@@ -36,32 +36,32 @@ pub(crate) use series::unit_of as series_unit;
 use crate::document::Block;
 use crate::grid::Grid;
 
-/// What a section speaks about.
+/// Subject of a section.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// What was observed.
+    /// Observations.
     pub campaign: &'a Campaign,
-    /// What it amounts to.
+    /// Study of the observations.
     pub study: &'a Study,
-    /// The study's points by sweep.
+    /// Points of the study by sweep.
     pub grids: &'a [Grid<'a>],
 }
 
-/// A part of the report that is written by itself.
+/// Section of the report. Sections do not depend on each other.
 pub trait Section: Sync {
-    /// Its name: anchors and file names begin with it.
+    /// Name, the prefix of anchors and file names.
     fn name(&self) -> &'static str;
 
-    /// Its heading.
+    /// Heading.
     fn title(&self) -> &'static str;
 
-    /// One sentence: what it tells.
+    /// Content in one clause.
     fn summary(&self) -> &'static str;
 
-    /// Its place in the document; lower stands earlier.
+    /// Position in the document; lower numbers come first.
     fn order(&self) -> u32;
 
-    /// What it has to say; nothing, and it is absent.
+    /// Returns its content; a section without blocks is left out.
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block>;
 }
 

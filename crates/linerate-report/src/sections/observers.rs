@@ -1,7 +1,8 @@
-//! What independent observers counted at their ports beside what the load amounts to there, and how
-//! much of it was not the load's.
+//! Section `observers`: octets that independent observers counted at their ports, beside those of
+//! the load.
 //!
-//! Octets at L2, as the observer counts them, whole trials added. It cannot see who sent the rest.
+//! Octets are at L2, as the observer counts them, summed over whole trials. Not observed: the
+//! sender of other traffic.
 
 use linerate_analysis::{Agreement, PointStudy, PortStudy};
 use linerate_model::{Direction, Lines, printable};
@@ -11,7 +12,7 @@ use crate::document::{Block, Cell, Column, Row, Table, Tone};
 use crate::grid::Grid;
 use crate::number::Scale;
 
-/// See the file.
+/// Section `observers`.
 pub(super) struct Observers;
 
 impl Section for Observers {
@@ -20,7 +21,7 @@ impl Section for Observers {
     }
 
     fn title(&self) -> &'static str {
-        "What others counted"
+        "Independent observers"
     }
 
     fn summary(&self) -> &'static str {
@@ -57,24 +58,24 @@ impl Section for Observers {
                 printable(&told, Lines::One).into_owned()
             })
             .collect();
-        blocks.push(Block::Listing { caption: "Who counted".into(), text: who.join("\n") });
+        blocks.push(Block::Listing { caption: "Observers".into(), text: who.join("\n") });
         blocks
     }
 }
 
-/// The whole in a sentence.
+/// Returns the agreement of all observers in a few sentences.
 fn answer(ports: &[(&Grid<'_>, &PointStudy, &PortStudy)]) -> String {
     let n = |wanted| ports.iter().filter(|(_, _, port)| port.agreement == wanted).count();
     let agree = n(Agreement::Agrees);
     let mut text = format!(
-        "{agree} of {} counts of observers agree with the load's bytes within their bounds.",
+        "{agree} of {} observer counts agree with the load's bytes within their bounds.",
         ports.len()
     );
     if n(Agreement::Background) > 0 {
         let most = ports.iter().filter(|(_, _, port)| port.agreement == Agreement::Background);
         let most = most.filter_map(|(_, _, port)| port.background()).fold(0.0, f64::max);
         text.push_str(&format!(
-            " In {} others sent too: up to {:.1} % of what passed the port was not the load's.",
+            " In {} there was other traffic: up to {:.1} % of the port's octets.",
             n(Agreement::Background),
             most * 100.0
         ));
@@ -101,7 +102,7 @@ fn table(ports: &[(&Grid<'_>, &PointStudy, &PortStudy)]) -> Table {
         Column::number("its octets at L2", Scale::COUNT),
         Column::number("octets counted", Scale::COUNT),
         Column::number("counted / payload", Scale::COUNT),
-        Column::number("not the load's", Scale::PERCENT),
+        Column::number("other traffic", Scale::PERCENT),
         Column::number("bound", Scale::PERCENT),
         Column::text("verdict"),
     ];
@@ -143,10 +144,10 @@ fn table(ports: &[(&Grid<'_>, &PointStudy, &PortStudy)]) -> Table {
         table.rows.push(Row { cells, tone });
     }
     table.note = Some(
-        "The load's octets are its payload, retransmissions included, and the headers of each of \
-            its frames, acknowledgements included. \
-         What is beyond the bound was not the load's, or, if it is negative, did not pass the port \
-         while it was counted."
+        "The load's octets are its payload with retransmissions, and the headers of all its frames \
+            with acknowledgements. Octets beyond the bound are other traffic. A negative \
+            difference \
+            means that some of the load did not pass the port while it was counted."
             .into(),
     );
     table

@@ -1,13 +1,12 @@
-//! What measuring itself cost: samplers, engine step, start skew.
+//! Section `overhead`: cost of the measurement itself: samplers, engine step, start skew.
 //!
-//! It cannot see what the observer displaced from caches; compare a campaign without samplers for
-//! that.
+//! Not observed: cache lines that the samplers displace. A campaign without samplers shows that.
 
 use super::{Section, Subject};
 use crate::document::{Block, Cell, Column, Row, Table};
 use crate::number::Scale;
 
-/// See the file.
+/// Section `overhead`.
 pub(super) struct Overhead;
 
 impl Section for Overhead {
@@ -16,7 +15,7 @@ impl Section for Overhead {
     }
 
     fn title(&self) -> &'static str {
-        "What measuring cost"
+        "Overhead of the measurement"
     }
 
     fn summary(&self) -> &'static str {

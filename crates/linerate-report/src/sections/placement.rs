@@ -1,11 +1,10 @@
-//! Where the work was done: which CPUs took the packets in, per point, and what each interface was
-//! set to.
+//! Section `placement`: CPUs that received the packets of each point, and the CPU settings of each
+//! interface.
 //!
-//! Packets are those that the receive path of the kernel processed on each CPU (sampler `softnet`)
-//! over whole trials, warm-up included; a machine of several hosts is told once. What interrupts,
-//! queues and polling of an interface are bound to is as the agents read it at the start; what an
-//! arm of a comparison sets stands beside its points. What it does not see: packets that XDP took
-//! first.
+//! Packets are those that the kernel's receive path processed on each CPU (sampler `softnet`) over
+//! whole trials with their warm-up. Several hosts on one machine share a row. Interrupts, queues
+//! and polling of an interface are as the agents read them at the start. Settings of an arm are
+//! beside its points. Not observed: packets that XDP took before the receive path.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +17,13 @@ use crate::document::{Block, Cell, Column, Row, Table};
 use crate::number::Scale;
 use crate::words::obtained_text;
 
-/// CPUs that have a column of their own; on larger machines those that took most.
+/// Most CPUs with a column; larger machines show the CPUs with the most packets.
 const MOST_CPUS: usize = 8;
-/// The sampler that counts packets per CPU, and its count.
+/// Sampler and series that count packets per CPU.
 const SAMPLER: &str = "softnet";
 const PROCESSED: &str = "processed";
 
-/// See the file.
+/// Section `placement`.
 pub(super) struct Placement;
 
 impl Section for Placement {
@@ -37,8 +36,9 @@ impl Section for Placement {
     }
 
     fn summary(&self) -> &'static str {
-        "which CPUs took packets in, where workers ran, and what interrupts, queues and polling of \
-            interfaces are bound to"
+        "CPUs that received packets and ran workers, and the CPUs of interrupts, queues and \
+            polling \
+            of each interface"
     }
 
     fn order(&self) -> u32 {
@@ -51,7 +51,7 @@ impl Section for Placement {
     }
 }
 
-/// Packets per second that each CPU of a machine took in.
+/// Packets per second that each CPU of a machine received.
 type PerCpu = BTreeMap<u32, f64>;
 
 fn packets(subject: &Subject<'_>) -> Option<Table> {
@@ -79,7 +79,7 @@ fn packets(subject: &Subject<'_>) -> Option<Table> {
     let mut columns = vec![Column::text("point"), Column::text("machine")];
     columns.extend(shown.iter().map(|cpu| Column::number(format!("CPU {cpu}"), scale)));
     columns.extend([Column::text("workers on"), Column::text("set for this arm")]);
-    let mut table = Table::new("placement-packets", "Packets taken in by each CPU", columns);
+    let mut table = Table::new("placement-packets", "Packets received by each CPU", columns);
     let mut any_set = false;
     for (place, host, point, rates) in rows {
         let set = settings(subject.campaign, point);
@@ -90,23 +90,23 @@ fn packets(subject: &Subject<'_>) -> Option<Table> {
         }));
         let workers =
             point.jobs.iter().find_map(|job| job.obtained.get("worker_cpu")).map(obtained_text);
-        cells.push(workers.map_or_else(|| Cell::Missing("not told".into()), Cell::Text));
+        cells.push(workers.map_or_else(|| Cell::Missing("not reported".into()), Cell::Text));
         cells.push(set.map_or_else(|| Cell::Missing("–".into()), Cell::Text));
         table.rows.push(Row::judged(cells, point.validity));
     }
-    // Where nothing was placed, it is there for whoever asks.
+    // Without settings of an arm, few readers need the table.
     table.folded = !any_set;
     table.note = Some(
-        "Packets that the kernel's receive path processed on each CPU, per second of whole trials, \
-            mean over the trials of a point; a \
-         packet that several hosts of one machine take in counts at each, and other traffic of the \
-         machine counts too."
+        "Packets that the kernel's receive path processed on each CPU, per second of whole trials: \
+            mean over the trials of a point. A packet that several hosts of one machine receive \
+            counts at each of them. Other traffic of the machine counts too."
             .into(),
     );
     (!table.rows.is_empty() && !shown.is_empty()).then_some(table)
 }
 
-/// What each machine's CPUs took in at `point`: the first host of each kernel.
+/// Returns the packets that each machine's CPUs received at `point`, from the first host of each
+/// kernel.
 fn of_point(campaign: &Campaign, point: &PointStudy) -> Vec<(String, PerCpu)> {
     let trials: Vec<&TrialRecord> = campaign
         .trials
@@ -161,7 +161,7 @@ fn rates(block: &SampleBlock) -> PerCpu {
     }
 }
 
-/// What the arm of `point` sets at hosts.
+/// Returns the host settings of the arm of `point`.
 fn settings(campaign: &Campaign, point: &PointStudy) -> Option<String> {
     let id = point.trials.first()?.id;
     let arm = campaign.trials.iter().find(|trial| trial.spec.id == id)?.spec.arm.as_ref()?;
@@ -183,7 +183,7 @@ fn interfaces(hosts: &[HostRecord]) -> Option<Table> {
     ];
     let mut table = Table::new(
         "placement-interfaces",
-        "What interfaces are bound to",
+        "CPU settings of interfaces",
         columns.map(Column::text).into(),
     );
     for host in hosts {
@@ -209,7 +209,7 @@ fn interfaces(hosts: &[HostRecord]) -> Option<Table> {
     }
     table.folded = true;
     table.note =
-        Some("As read when the host joined: before any arm of a comparison set it.".into());
+        Some("Read when the host joined, before any arm of a comparison changed it.".into());
     (!table.rows.is_empty()).then_some(table)
 }
 
@@ -220,7 +220,7 @@ fn irqs(facts: &Value) -> String {
         Some(format!("{}: {cpus}", vector["vector"].as_str()?))
     };
     match facts.as_array() {
-        Some(vectors) if vectors.is_empty() => "none: it has no interrupts".to_owned(),
+        Some(vectors) if vectors.is_empty() => "none (the interface has no interrupts)".to_owned(),
         Some(vectors) => vectors.iter().filter_map(vector).collect::<Vec<_>>().join(", "),
         None => why(facts),
     }
@@ -249,7 +249,7 @@ fn polled(facts: &Value) -> String {
 fn why(fact: &Value) -> String {
     fact["unavailable"]
         .as_str()
-        .map_or_else(|| "not told".to_owned(), |why| format!("unavailable: {why}"))
+        .map_or_else(|| "not reported".to_owned(), |why| format!("unavailable: {why}"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Every point with its main figures: the table one computes with.
+//! Section `points`: every point with its main figures, for further computation.
 //!
-//! Metrics of all directions that carry a figure somewhere in the sweep; the JSON of the study has
-//! the rest and the values of single trials.
+//! It has the metrics of all directions with a figure somewhere in the sweep. The JSON of the study
+//! has the other metrics and the values of single trials.
 
 use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{Direction, Estimate, Metric, Use};
@@ -14,10 +14,10 @@ use crate::number::Scale;
 
 const DIRECTIONS: [Direction; 3] = [Direction::Tx, Direction::Rx, Direction::Sum];
 
-/// Where the study's JSON has the metrics of all points.
+/// JSON pointer to the metrics of all points in the study's JSON.
 const POINTS: &str = "/points";
 
-/// See the file.
+/// Section `points`.
 pub(super) struct Points;
 
 impl Section for Points {
@@ -49,7 +49,7 @@ impl Section for Points {
     }
 }
 
-/// The second line of every rate: its mean over the runs.
+/// Returns the table of means over the runs.
 fn means(family: &Family<'_>) -> Option<Table> {
     let mean = |point: &PointStudy, name: &str, direction| -> Option<Estimate> {
         let metric = headline(point)?.metric(name, direction)?;
@@ -94,9 +94,9 @@ fn means(family: &Family<'_>) -> Option<Table> {
     table.folded = true;
     table.figures_at = Some(POINTS.to_owned());
     table.note = Some(
-        "The second line: means over runs, with Student's intervals at 95 %, from three runs on. \
-            They hold for runs that are near normal; \
-         of skewed runs they cover a few percent less. No end is above a ceiling or below zero."
+        "Means over three or more runs, with Student's intervals at 95 %. The intervals assume \
+            nearly normal runs; for skewed runs they cover a few percent less. No end is above a \
+            ceiling or below zero."
             .into(),
     );
     (!figures.is_empty()).then_some(table)
@@ -150,8 +150,8 @@ fn table(family: &Family<'_>) -> Table {
     table
 }
 
-/// How the rates of `point` went over time, each word once with the ways it stands for: `steady`,
-/// or `tx slows down, rx steady`.
+/// Returns the course of the rates of `point` over time, each word once with its directions:
+/// `steady`, or `tx slows down, rx steady`.
 fn over_time(point: &PointStudy) -> Option<String> {
     let rates = headline(point)?.metrics.iter().filter(|metric| Use::Mean.has(&metric.name));
     let known: Vec<(Direction, &str)> = rates

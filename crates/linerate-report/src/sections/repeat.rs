@@ -1,10 +1,11 @@
-//! How to repeat it: the command, the seed, the version and the plan as run.
+//! Section with the command, seed, version and plan that repeat the campaign.
 
 use super::{Section, Subject};
+use crate::commands::quoted;
 use crate::document::{Block, Cell, Column, Row, Table};
 use crate::words::rfc3339;
 
-/// See the file.
+/// Section `repeat`.
 pub(super) struct Repeat;
 
 impl Section for Repeat {
@@ -26,8 +27,10 @@ impl Section for Repeat {
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let header = &subject.campaign.header;
-        let ended =
-            subject.campaign.ended.map_or_else(|| "it did not come to its end".to_owned(), rfc3339);
+        let ended = subject
+            .campaign
+            .ended
+            .map_or_else(|| "the campaign did not finish".to_owned(), rfc3339);
         let rows = [
             ("campaign", header.id.clone()),
             ("command", header.argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
@@ -60,28 +63,5 @@ impl Section for Repeat {
             }),
         );
         blocks
-    }
-}
-
-/// `word` as a POSIX shell reads it back.
-fn quoted(word: &str) -> String {
-    let safe = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(safe) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn a_command_can_be_pasted_into_a_shell() {
-        assert_eq!(quoted("--set"), "--set");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
     }
 }

@@ -1,8 +1,8 @@
-//! Scaling over what works in parallel: connections, CPUs, pairs of endpoints; with the fairness
+//! Section `scaling`: throughput over connections, CPUs and pairs of endpoints, with the fairness
 //! among flows.
 //!
-//! Fairness is Jain's index over the goodput of the flows: 1 is equal shares, 1/n is one flow
-//! taking all. It does not fit a scaling law to the points.
+//! Fairness is Jain's index over the goodput of the flows: 1 for equal shares, 1/n if one flow
+//! takes everything. No scaling law is fitted to the points.
 
 use linerate_model::Use;
 
@@ -10,7 +10,7 @@ use super::{Section, Subject};
 use crate::curves::curves;
 use crate::document::Block;
 
-/// See the file.
+/// Section `scaling`.
 pub(super) struct Scaling;
 
 impl Section for Scaling {

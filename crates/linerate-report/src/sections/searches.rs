@@ -1,9 +1,9 @@
-//! Searches: the bounds found for each goal, run by run, and the trials that led there.
+//! Section `searches`: bounds of each goal, run by run, and the trials that led there.
 //!
-//! Loads are of each direction. Bounds are told strictly, from every trial the device answers for,
-//! and without trials that something disturbed; a result whose bounds are missing or too far apart
-//! is irregular and says so. Where a sweep has one axis, the graph of RFC 2544 26.1 shows what was
-//! found beside what the path could carry.
+//! Loads are per direction. Bounds are given twice: from every trial that the device is responsible
+//! for, and without disturbed trials. A result is irregular if a bound is missing or the bounds are
+//! too far apart. For a sweep with one axis, the graph of RFC 2544 26.1 shows the bounds beside the
+//! highest load.
 
 use linerate_analysis::{GoalResult, Reason, SearchRun, SearchStudy, SearchTrial};
 use linerate_model::{LoadUnit, Method, Purpose, Unit, Validity};
@@ -14,13 +14,13 @@ use super::{Section, Subject};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
 use crate::number::{Scale, round_half_up};
 
-/// Searches whose trials are drawn; the tables have all.
+/// Most searches with a chart of their trials; the tables have all trials.
 const MOST_LOGS: usize = 12;
-/// Sentences of the answer, and those of one search besides its goals; the tables have all.
+/// Most lines of the answer, and of one search besides its goals; the tables have all results.
 const MOST_TOLD: usize = 16;
 const MOST_ANSWERS: usize = 5;
 
-/// See the file.
+/// Section `searches`.
 pub(super) struct Searches;
 
 impl Section for Searches {
@@ -29,7 +29,7 @@ impl Section for Searches {
     }
 
     fn title(&self) -> &'static str {
-        "What the searches found"
+        "Searches"
     }
 
     fn summary(&self) -> &'static str {
@@ -67,7 +67,7 @@ impl Section for Searches {
     }
 }
 
-/// A sentence for each goal of each search, and for each other answer: what was found.
+/// Returns a line for each goal of each search, and for each other result.
 pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
     let searches = &subject.study.searches;
     let of_one = |search: &SearchStudy| -> Vec<String> {
@@ -93,7 +93,7 @@ pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
     searches.iter().flat_map(of_one).take(MOST_TOLD).collect()
 }
 
-/// The sweep and coordinate of a search.
+/// Returns the sweep and coordinate of a search.
 fn place(search: &SearchStudy) -> String {
     let value =
         |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -106,7 +106,7 @@ fn place(search: &SearchStudy) -> String {
     }
 }
 
-/// One scale for the loads of `searches`.
+/// Returns one scale for the loads of `searches`.
 fn scale(searches: &[SearchStudy]) -> Scale {
     let unit = match searches.first().map(|search| search.search.unit) {
         Some(LoadUnit::Bits) => Unit::BitPerSecond,
@@ -148,8 +148,8 @@ fn goals(searches: &[SearchStudy]) -> Table {
                     goal.goal.name,
                     goal.goal.loss_ratio * 100.0
                 )),
-                load(goal.lower, "even the lowest load loses"),
-                load(goal.upper, "none: the highest load holds"),
+                load(goal.lower, "none: the lowest load misses the goal"),
+                load(goal.upper, "none: the highest load meets the goal"),
                 load(width, "-"),
                 load(goal.conditional_throughput, "-"),
                 load(goal.range.map(|range| range.0), "-"),
@@ -161,9 +161,9 @@ fn goals(searches: &[SearchStudy]) -> Table {
             table.rows.push(Row { cells, tone: if regular { Tone::Plain } else { Tone::Marked } });
         }
     }
-    let note = "A lower bound meets the goal, an upper one does not; a run is regular if both \
-        exist and are no further apart than the \
-                goal's width. The width is the resolution: differences below it are none. Loads \
+    let note = "A lower bound meets the goal; an upper bound does not. A run is regular if both \
+        exist and are at most the goal's width apart. The width is the resolution of the search. \
+        Loads \
                 are intended ones, of each direction.";
     table.note = Some(note.into());
     table
@@ -210,10 +210,9 @@ fn runs(searches: &[SearchStudy]) -> Table {
             }
         }
     }
-    let note = "Strict: every trial the device answers for. Untainted: without those in which \
-        something disturbed the tester (steal, waiting \
-                for a CPU, softirq rounds cut short). Tester alone: the load it carried without \
-                loss with the device replaced by a \
+    let note = "Strict: every trial that the device is responsible for. Untainted: without trials \
+        that something disturbed (steal, waits for a CPU, truncated softirq rounds). Tester alone: \
+                the load that the tester carried without loss, with the device replaced by a \
                 wire, or over its loopback where there is none.";
     table.note = Some(note.into());
     table
@@ -225,10 +224,8 @@ fn result(run: &SearchRun, found: &GoalResult) -> String {
     let tainted = if tainted > 0 { format!(", {tainted} trials tainted") } else { String::new() };
     let withheld = found.withheld.as_ref().map_or_else(String::new, |why| format!("; {why}"));
     let told = match (run.tester_limited, found.regular, bounds.lower, bounds.upper) {
-        (Some(_), ..) => "IRREGULAR: the tester spoilt its last trial each time",
-        _ if found.at_least => {
-            "IRREGULAR: at least the lower bound, above which the tester is the limit"
-        }
+        (Some(_), ..) => "IRREGULAR: the tester disturbed the last trial each time",
+        _ if found.at_least => "IRREGULAR: the tester is the limit above the lower bound",
         (_, true, ..) => "regular",
         (_, _, None, _) => "IRREGULAR: no load meets the goal",
         (_, _, _, None) => "IRREGULAR: the highest load meets the goal",
@@ -237,7 +234,7 @@ fn result(run: &SearchRun, found: &GoalResult) -> String {
     format!("{told}{tainted}{withheld}")
 }
 
-/// RFC 2544 26.1: what was found over the sweep's one axis, and what the path could carry.
+/// Returns the graph of RFC 2544 26.1: bounds over the sweep's only axis, beside the highest load.
 fn graphs(searches: &[SearchStudy]) -> Vec<Chart> {
     let mut sweeps: Vec<&str> = searches.iter().map(|search| search.sweep.as_str()).collect();
     sweeps.dedup();
@@ -304,7 +301,7 @@ fn graph(number: usize, sweep: &str, searches: &[SearchStudy]) -> Option<Chart> 
     })
 }
 
-/// RFC 2544 26.3: loss over load.
+/// Returns the graph of RFC 2544 26.3: loss over load.
 fn loss_curves(searches: &[SearchStudy]) -> Vec<Chart> {
     let curves =
         searches.iter().filter(|search| matches!(search.search.method, Method::LossCurve { .. }));
@@ -350,7 +347,7 @@ fn loss_curve(number: usize, search: &SearchStudy) -> Option<Chart> {
         search.search.max_source
     ));
     (!loads.is_empty()).then(|| Chart {
-        summary: "The share of frames lost at each load; the grid is finer around the first loss."
+        summary: "Share of frames lost at each load; the steps are finer around the first loss."
             .into(),
         title,
         plot: Plot::Lines,
@@ -363,12 +360,11 @@ fn loss_curve(number: usize, search: &SearchStudy) -> Option<Chart> {
     })
 }
 
-/// What the kinds of search without a goal's bounds answer, and what those with more answer
-/// besides.
+/// Returns the results of searches that are not bounds of a goal.
 fn other_answers(searches: &[SearchStudy]) -> Option<Table> {
     let mut table = Table::new(
         "searches-answers",
-        "Other answers of the searches",
+        "Other results of the searches",
         vec![
             Column::text("search"),
             Column::number("run", Scale::COUNT),
@@ -412,7 +408,7 @@ fn answers(search: &SearchStudy, run: &SearchRun) -> Vec<(&'static str, String)>
             ),
             None => (
                 "back-to-back (RFC 9004)",
-                "no answer: no burst lost a frame, or the throughput reaches the highest load"
+                "no result: no burst lost a frame, or the throughput reaches the highest load"
                     .into(),
             ),
         }],
@@ -420,12 +416,12 @@ fn answers(search: &SearchStudy, run: &SearchRun) -> Vec<(&'static str, String)>
             let overloads = counted().filter(|trial| trial.purpose == Purpose::Overload);
             let times: Vec<String> = overloads.map(recovery).collect();
             let told =
-                if times.is_empty() { "no overload was made".to_owned() } else { times.join(", ") };
+                if times.is_empty() { "no overload was sent".to_owned() } else { times.join(", ") };
             vec![("recovery after an overload (RFC 2544 26.5)", told)]
         }
         Method::Latency { .. } if run.latencies.is_empty() => {
             let why =
-                "no frame was timed: no load without loss was found, or the ends have two clocks";
+                "no frame was timed: there is no load without loss, or the ends have two clocks";
             vec![("latency (RFC 2544 26.2)", why.into())]
         }
         Method::Frmol { .. } => counted()
@@ -449,20 +445,22 @@ fn answers(search: &SearchStudy, run: &SearchRun) -> Vec<(&'static str, String)>
     }
 }
 
-/// How long losses went on after the overload of `trial`, at its two ends.
+/// Returns how long losses continued after the overload of `trial`, at both ends.
 fn recovery(trial: &SearchTrial) -> String {
     let ms = |seconds: f64| format!("{:.1} ms", seconds * 1e3);
     match (trial.recovery_s, trial.cleared_s) {
         (Some(ended), Some(cleared)) => {
-            format!("losses end {} after it, seen by the receiver after {}", ms(ended), ms(cleared))
+            format!("losses end after {} (receiver: {})", ms(ended), ms(cleared))
         }
-        (Some(ended), None) => format!("losses end {} after it, to an interval", ms(ended)),
-        (None, _) if trial.loss_ratio > 0.0 => "losses go on to the end".to_owned(),
-        (None, _) => "nothing was lost".to_owned(),
+        (Some(ended), None) => {
+            format!("losses end after {}, with the resolution of an interval", ms(ended))
+        }
+        (None, _) if trial.loss_ratio > 0.0 => "losses continue to the end".to_owned(),
+        (None, _) => "no loss".to_owned(),
     }
 }
 
-/// Where the loss curve of `run` begins; `None` if no trial counts.
+/// Returns the load at which the loss curve of `run` begins; `None` without a valid trial.
 fn begins(search: &SearchStudy, run: &SearchRun) -> Option<String> {
     let counted = || {
         run.trials
@@ -473,21 +471,21 @@ fn begins(search: &SearchStudy, run: &SearchRun) -> Option<String> {
     let lossy =
         counted().filter(|trial| trial.loss_ratio > 0.0).min_by(|a, b| a.load.total_cmp(&b.load));
     let Some(lossy) = lossy else {
-        return Some(format!("nothing lost up to {}", rate(search, most)));
+        return Some(format!("no loss up to {}", rate(search, most)));
     };
     let clean = counted()
         .filter(|trial| trial.load < lossy.load)
         .map(|trial| trial.load)
         .max_by(f64::total_cmp);
     let clean = clean.map_or_else(
-        || "lost at every load".to_owned(),
-        |load| format!("nothing lost up to {}", rate(search, load)),
+        || "loss at every load".to_owned(),
+        |load| format!("no loss up to {}", rate(search, load)),
     );
     let lost = round_half_up(lossy.loss_ratio * 100.0, 2);
     Some(format!("{clean}, {lost} % at {}", rate(search, lossy.load)))
 }
 
-/// `load` as the tables round it.
+/// Formats a load as the tables do.
 fn rate(search: &SearchStudy, load: f64) -> String {
     let scale = scale(std::slice::from_ref(search));
     format!("{} {}", scale.plain(load), scale.symbol)
@@ -508,7 +506,7 @@ fn step(search: &SearchStudy, trial: &SearchTrial, most: f64) -> String {
     )
 }
 
-/// The trials of one run, in order: what was asked, and what was lost.
+/// Returns the chart of one run's trials in order: load and loss.
 fn log(number: usize, search: &SearchStudy, run: &SearchRun) -> Chart {
     let scale = scale(std::slice::from_ref(search));
     let columns = vec![
@@ -526,8 +524,8 @@ fn log(number: usize, search: &SearchStudy, run: &SearchRun) -> Chart {
     }
     table.folded = true;
     Chart {
-        summary: "The load of each trial as a line, the share lost as bars; the search closes in \
-            on the load where loss begins."
+        summary: "Load of each trial as a line, and its loss as bars. The search narrows down the \
+            load at which loss begins."
             .into(),
         title,
         plot: Plot::Lines,

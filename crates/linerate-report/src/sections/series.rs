@@ -1,9 +1,9 @@
-//! Over time: the best point of each sweep, and one that is in doubt, with retransmits or losses as
-//! bars.
+//! Section `series`: rates over time of the best point of each sweep, and of points that are not
+//! valid, with retransmissions or losses as bars.
 //!
-//! One trial of each is drawn: the first valid one, or the first that was judged not to be.
-//! Readings are as fine as the trial's intervals (100 ms unless the plan says otherwise); the
-//! warm-up, which no figure contains, is shaded.
+//! One trial of each point is drawn: the first valid one, or else the first one with a reason
+//! against it. The resolution is the trial's interval (100 ms by default). The warm-up, which no
+//! figure contains, is shaded.
 
 use linerate_analysis::statistics::Class;
 use linerate_analysis::{PointStudy, TrialStudy};
@@ -15,20 +15,20 @@ use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, R
 use crate::grid::{Grid, headline, is_files};
 use crate::number::Scale;
 
-/// What is drawn as lines: the first of these with a reading.
+/// Series drawn as lines: the first one with a reading.
 const RATES: [&str; 3] = [metric::TRANSACTION_RATE, metric::CONNECTION_RATE, metric::GOODPUT];
-/// The same of files, of which each interval has few.
+/// The same for files, of which an interval has few.
 const RATES_OF_FILES: [&str; 3] =
     [metric::GOODPUT, metric::TRANSACTION_RATE, metric::CONNECTION_RATE];
-/// What is drawn as bars: the first of these with a reading.
+/// Series drawn as bars: the first one with a reading.
 const COUNTS: [&str; 2] = [metric::RETRANSMITS, metric::LOSS_RATIO];
-/// Series that stand in the table only.
+/// Series that are only in the table.
 const BESIDE: [&str; 4] =
     [metric::RTT, metric::PEER_WINDOW, "datagrams_sent", "datagrams_received"];
-/// Doubtful points drawn in each sweep beside the best.
+/// Most points that are not valid drawn in each sweep.
 const DOUBTFUL: usize = 1;
 
-/// See the file.
+/// Section `series`.
 pub(super) struct Series;
 
 impl Section for Series {
@@ -41,7 +41,7 @@ impl Section for Series {
     }
 
     fn summary(&self) -> &'static str {
-        "throughput over time with retransmits, for the best and the doubtful points"
+        "rates over time with retransmissions, for the best points and those that are not valid"
     }
 
     fn order(&self) -> u32 {
@@ -72,7 +72,7 @@ fn chosen<'a>(grid: &'a Grid<'a>) -> Vec<(&'a Grid<'a>, &'a PointStudy)> {
         .filter(|point| point.validity == Validity::Valid)
         .filter(|p| figure(p).is_some());
     let best = best.max_by(|a, b| figure(a).unwrap_or(0.0).total_cmp(&figure(b).unwrap_or(0.0)));
-    // Readings above a ceiling are no figures, also not as a curve.
+    // A reading above its ceiling is impossible, so no curve shows it.
     let in_doubt =
         |point: &&&PointStudy| matches!(point.validity, Validity::Suspect | Validity::Invalid);
     let doubtful = grid.points.iter().filter(in_doubt).take(DOUBTFUL);
@@ -83,7 +83,7 @@ fn rates(point: &PointStudy) -> [&'static str; 3] {
     if headline(point).is_some_and(is_files) { RATES_OF_FILES } else { RATES }
 }
 
-/// Unit and layer of the series called `series`.
+/// Returns unit and layer of the series called `series`.
 pub(crate) fn unit_of(series: &str) -> (Unit, Option<Layer>) {
     match (metric(split(series).0), series) {
         (Some(metric), _) => (metric.unit, metric.layer),
@@ -92,7 +92,7 @@ pub(crate) fn unit_of(series: &str) -> (Unit, Option<Layer>) {
     }
 }
 
-/// `goodput_rx` is `goodput` and its direction.
+/// Splits `goodput_rx` into `goodput` and its direction.
 fn split(series: &str) -> (&str, &str) {
     for direction in ["tx", "rx", "sum"] {
         if let Some(name) = series.strip_suffix(direction).and_then(|name| name.strip_suffix('_')) {
@@ -102,7 +102,7 @@ fn split(series: &str) -> (&str, &str) {
     (series, "")
 }
 
-/// Drawn from one trial of `point`, which is one of `all` points of the study.
+/// Returns the chart of one trial of `point`, which is one of `all` points of the study.
 fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Chart> {
     let fit = |trial: &&TrialStudy| trial.validity == point.validity && trial.seconds.len() > 1;
     let trial_idx = point.trials.iter().position(|trial| fit(&trial))?;
@@ -113,7 +113,7 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
     };
     let (rate, lines) =
         rates(point).iter().map(|name| (*name, read(name))).find(|(_, found)| !found.is_empty())?;
-    // Bars of nothing but zeros would say less than the table does.
+    // Bars that are all zero add nothing to the table.
     let counts = COUNTS.iter().filter_map(|name| trial.series.get_key_value(*name));
     let counts =
         counts.into_iter().find(|(_, values)| values.iter().flatten().any(|value| *value > 0.0));
@@ -202,8 +202,8 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
     })
 }
 
-/// How `rate` went in `trial` of `point`, if that was asked and it was not steady: the worst of its
-/// directions.
+/// Returns the course of `rate` in `trial` of `point`, if the plan asks for it and it was not
+/// steady: that of the worse direction.
 fn went(point: &PointStudy, trial: &TrialStudy, rate: &str) -> Option<&'static str> {
     let place = point.trials.iter().position(|one| one.id == trial.id)?;
     let asked = headline(point)?.metrics.iter().filter(|metric| metric.name == rate);

@@ -1,5 +1,5 @@
-//! Every other sweep: over an offered rate, a time, a buffer alone, or words such as congestion
-//! control.
+//! Section `settings`: sweeps over an offered rate, a time, a buffer alone, or words such as
+//! congestion control.
 //!
 //! Sweeps over message size and over counts have sections of their own.
 
@@ -9,7 +9,7 @@ use super::{Section, Subject};
 use crate::curves::curves;
 use crate::document::Block;
 
-/// See the file.
+/// Section `settings`.
 pub(super) struct Settings;
 
 impl Section for Settings {
@@ -22,7 +22,7 @@ impl Section for Settings {
     }
 
     fn summary(&self) -> &'static str {
-        "the figures over offered rate, buffer size, congestion control and whatever else was swept"
+        "figures over offered rate, buffer size, congestion control and other axes"
     }
 
     fn order(&self) -> u32 {

@@ -1,12 +1,11 @@
-//! Disks and files: everything in Iometer's result table under Iometer's names, how the load was
-//! carried out, and the knee of a curve.
+//! Section `storage`: Iometer's result table under Iometer's names, the conditions of the load, and
+//! the knee of a load curve.
 //!
-//! Where only reads or only writes were made, columns of one direction would say everything twice,
-//! and are left out; likewise transactions where there are no replies. `report --format
-//! iometer-csv` has all of them. Iometer's figures of connections are absent: nothing here opens a
-//! disk again and again. A transaction is a transfer with its reply; where there are no replies
-//! each transfer is one, as in Iometer. `% CPU` is of the whole host, without steal and waiting, as
-//! there.
+//! With reads or writes alone, columns of one direction would repeat the totals and are left out;
+//! so are transactions without replies. `report --format iometer-csv` has all columns. Iometer's
+//! figures of connections are absent, because no workload opens a disk repeatedly. A transaction is
+//! a transfer with its reply; without replies each transfer is one, as in Iometer. `% CPU` covers
+//! the whole host without steal and I/O wait, as in Iometer.
 
 use linerate_analysis::{JobStudy, MetricStudy, PointStudy};
 use linerate_model::{Direction, metric};
@@ -24,11 +23,11 @@ const MILLISECONDS: Scale = Scale { base: "s", symbol: "ms", factor: 1e-3 };
 const PER_SECOND: Scale = Scale { base: "1/s", symbol: "1/s", factor: 1.0 };
 const PACKETS: Scale = Scale { base: "packet/s", symbol: "packet/s", factor: 1.0 };
 
-/// A column: Iometer's name, our metrics of which the first known one stands, direction (`Sum`:
-/// all), unit shown.
+/// Column: Iometer's name, metrics of which the first known one is shown, direction (`Sum`: all),
+/// and unit as shown.
 struct StorageColumn(&'static str, &'static [&'static str], Direction, Scale);
 
-/// The tables: name of the table, caption, columns.
+/// Tables: name, caption, columns.
 const TABLES: [(&str, &str, &[StorageColumn]); 5] = [
     (
         "rates",
@@ -165,7 +164,7 @@ const TABLES: [(&str, &str, &[StorageColumn]); 5] = [
     ),
     (
         "durability",
-        "Flushes and discards, which are no transfers",
+        "Flushes and discards (not transfers)",
         &[
             StorageColumn("flushes per second", &[metric::FLUSH_RATE], Direction::Sum, PER_SECOND),
             StorageColumn("flush mean", &[metric::FLUSH_TIME_MEAN], Direction::Sum, MILLISECONDS),
@@ -182,7 +181,7 @@ const TABLES: [(&str, &str, &[StorageColumn]); 5] = [
     ),
     (
         "host",
-        "The host meanwhile",
+        "Host during the load",
         &[
             StorageColumn("% CPU Utilization", &[metric::HOST_CPU], Direction::Sum, Scale::PERCENT),
             StorageColumn("% User Time", &[metric::HOST_CPU_USER], Direction::Sum, Scale::PERCENT),
@@ -233,7 +232,7 @@ const TABLES: [(&str, &str, &[StorageColumn]); 5] = [
     ),
 ];
 
-/// What a row says of how it came about.
+/// Conditions of a row.
 const CIRCUMSTANCES: [(&str, &str); 8] = [
     ("engine", "engine"),
     ("engine_why", "why this engine"),
@@ -250,7 +249,7 @@ const ON_STEADY_STATE: &str = "Steady state, after SNIA's performance test speci
      mean and its trend at most 10 %. The worst trial of a row is told. Over rounds: the same of \
      five repeats in a row, the first five that are so.";
 
-/// See the file.
+/// Section `storage`.
 pub(super) struct Storage;
 
 impl Section for Storage {
@@ -299,7 +298,7 @@ fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
     blocks
 }
 
-/// What was reached: the most transfers and the most bytes, and where.
+/// Returns the highest rates of transfers and of bytes, with their points.
 fn most(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
     let value = |job, name: &str| Some(metric_of(job, &[name], Direction::Sum)?.estimate?.value);
     let top = |name: &str| {
@@ -325,10 +324,10 @@ fn most(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
     ))
 }
 
-/// Name among what a job obtained, and how it is headed.
+/// Name of an obtained value, and its heading.
 type Circumstance = &'static (&'static str, &'static str);
 
-/// Whether every job says the same of `name`, and something.
+/// Returns true if every job obtained the same value for `name`.
 fn is_alike(loaded: &[Loaded<'_>], name: &str) -> bool {
     let said = |(_, job): &Loaded<'_>| job.obtained.get(name).map(obtained_text);
     loaded.len() > 1
@@ -336,7 +335,7 @@ fn is_alike(loaded: &[Loaded<'_>], name: &str) -> bool {
         && loaded.iter().all(|one| said(one) == said(&loaded[0]))
 }
 
-/// One sentence for what is the same in all rows.
+/// Returns the conditions that all rows share.
 fn throughout(alike: &[Circumstance], loaded: &[Loaded<'_>]) -> Option<String> {
     let (_, job) = loaded.first()?;
     let told: Vec<String> = alike
@@ -346,8 +345,7 @@ fn throughout(alike: &[Circumstance], loaded: &[Loaded<'_>]) -> Option<String> {
     (!told.is_empty()).then(|| format!("In every row: {}.", told.join("; ")))
 }
 
-/// The first of `names` that `job` has a figure of; of a total, that of the only direction there
-/// is.
+/// Returns the first metric of `names` that `job` has; for a total, that of the only direction.
 fn metric_of<'a>(
     job: &'a JobStudy,
     names: &[&str],
@@ -366,7 +364,7 @@ fn metric_of<'a>(
     })
 }
 
-/// Which columns would repeat others.
+/// Columns that would repeat others.
 struct Redundant {
     has_one_direction: bool,
     has_replies: bool,
@@ -387,7 +385,7 @@ impl Redundant {
         }
     }
 
-    /// Whether `column` of `table` says what another one there says.
+    /// Returns true if `column` of `table` would repeat another column.
     fn has(
         &self,
         StorageColumn(name, names, direction, _): &StorageColumn,
@@ -452,7 +450,7 @@ fn circumstances(
     }
     let mut columns = places(grid, loaded);
     columns.extend(known.iter().map(|(_, head)| Column::text(*head)));
-    let caption = format!("How it was done: {}", grid.sweep);
+    let caption = format!("Conditions: {}", grid.sweep);
     let mut table = Table::new(format!("{NAME}-{}-how", grid.number), caption, columns);
     table.note =
         known.iter().any(|(name, _)| *name == STEADY_STATE).then(|| ON_STEADY_STATE.to_owned());
@@ -469,7 +467,7 @@ fn circumstances(
     Some(table)
 }
 
-/// Whether a point has several such jobs, which then are told apart by their ends.
+/// Returns true if a point has several storage jobs, which then need their ends as names.
 fn is_several(loaded: &[Loaded<'_>]) -> bool {
     loaded.windows(2).any(|pair| std::ptr::eq(pair[0].0, pair[1].0))
 }
@@ -490,7 +488,7 @@ fn place(grid: &Grid<'_>, loaded: &[Loaded<'_>], point: &PointStudy, job: &JobSt
     cells
 }
 
-/// Where the load curve bends: the point with most transfers per second for its mean time
+/// Returns the knee of the load curve: the point with the highest ratio of rate to mean time
 /// (Kleinrock 1979, "power").
 fn knee(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
     const LEAST_POINTS: usize = 3;
@@ -508,15 +506,14 @@ fn knee(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
         (time > 0.0 && time.is_finite()).then_some((rate / time, rate, time, *point))
     });
     let (_, rate, time, point) = powers.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    // Nobody measured beyond the largest: there the curve has not bent yet.
+    // At the largest depth the curve has not bent yet, because no larger one was measured.
     if axis.place(point)? + 1 == axis.values.len() {
         return None;
     }
     let place = grid.place_of(point);
     Some(format!(
-        "The knee of {} is at {place}: {rate:.0} transfers per second in {:.3} ms on average. \
-            Beyond it time grows faster than the rate, before it \
-         the disk has more to give.",
+        "The knee of {} is at {place}: {rate:.0} transfers per second at {:.3} ms on average. \
+            Beyond it the time grows faster than the rate.",
         grid.sweep,
         time * 1e3
     ))

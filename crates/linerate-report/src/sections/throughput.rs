@@ -1,8 +1,8 @@
-//! Throughput and packet rate over the size of what is sent (S1 and S2 of
+//! Section `throughput`: goodput and packet rate over the message size (S1 and S2 of
 //! docs/methodology/papers.md#sources).
 //!
-//! Goodput is bit/s at L4, packet rate packets/s at L3, both in the direction stated. It does not
-//! show points whose figures were refused; those stand in `validity`.
+//! Goodput is bit/s at L4 and packet rate is packets/s at L3, both in the stated direction.
+//! Rejected points are not shown here but in section `validity`.
 
 use linerate_model::Use;
 
@@ -10,7 +10,7 @@ use super::{Section, Subject};
 use crate::curves::curves;
 use crate::document::Block;
 
-/// See the file.
+/// Section `throughput`.
 pub(super) struct Throughput;
 
 impl Section for Throughput {

@@ -1,21 +1,20 @@
-//! Alone and together: share of each job's figure alone, the combined efficiency, the direction
+//! Section `together`: each job's share of its figure alone, the combined efficiency, the direction
 //! matrix, and the shared resource.
 //!
-//! The judgement is the study's (`linerate_analysis::Mix`); nothing is added to it here. The
-//! combined efficiency is the sum of these shares: as many as there are jobs without interference,
-//! 1 if they take turns.
+//! The study decides (`linerate_analysis::Mix`). The combined efficiency is the sum of the shares:
+//! the number of jobs without interference, and 1 if the jobs take turns.
 
 use std::collections::BTreeSet;
 
 use linerate_analysis::{
     Cause, Compared, DirectionMatrix, Joint, MatrixVerdict, MemoryDirection, Mix, MixedJob, Study,
 };
-use linerate_model::{Estimate, Role as ArmRole, Verdict};
+use linerate_model::{Estimate, Role as ArmRole};
 use serde_json::Value;
 
 use super::comparison::table;
 use super::{Section, Subject};
-use crate::curves::{metric_title, uncapitalised};
+use crate::curves::{capitalised, metric_title, uncapitalised};
 use crate::document::{
     AxisScale, Block, Cell, Chart, Column, ColumnKind, Lead, Mark, Plot, Role, Row, Table, Tone,
 };
@@ -24,10 +23,10 @@ use crate::grid::{axis_name, words};
 use crate::number::{Scale, round_half_up};
 use crate::words::count;
 
-/// Confidence of every interval here.
+/// Confidence of the intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// See the file.
+/// Section `together`.
 pub(super) struct Together;
 
 impl Section for Together {
@@ -60,7 +59,7 @@ impl Section for Together {
             .enumerate()
             .flat_map(|(number, sweep)| of_sweep(subject, number + 1, sweep))
             .collect();
-        // Everything that was compared, for those who look for more.
+        // All compared figures follow, folded.
         for (number, comparison) in subject.study.comparisons.iter().enumerate() {
             if comparison.base.role == ArmRole::Alone && !comparison.figures.is_empty() {
                 blocks.push(Block::Table(Table {
@@ -73,9 +72,9 @@ impl Section for Together {
     }
 }
 
-/// One sentence for each mix; one for all of a sweep that lost nothing and say the same.
+/// Returns a line for each mix; mixes of a sweep without a loss and with the same result share one.
 pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
-    /// So many sentences are read one by one.
+    /// Most mixes with lines of their own.
     const READ: usize = 2;
     let alike = |a: &&Mix, b: &&Mix| {
         let lost = |mix: &Mix| mix.jobs.iter().any(MixedJob::lost);
@@ -96,18 +95,39 @@ pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
         .collect()
 }
 
-/// The first mix in one sentence.
+/// Returns the first screen of the first mix: the combined efficiency, the shared resource, and
+/// each job's share of its figure alone.
 pub(super) fn lead(study: &Study) -> Option<Lead> {
     let mix = study.mixes.first().filter(|mix| !mix.jobs.is_empty())?;
-    let surety = match mix.attribution.verdict {
-        Verdict::Proven => "proven",
-        Verdict::Suspected => "suspected",
-        Verdict::Inconclusive => "inconclusive",
+    let status = mix.attribution.verdict.word();
+    let names: Vec<String> = mix.jobs.iter().map(|job| name(job, &mix.jobs)).collect();
+    let n = mix.jobs.len();
+    let (figure, basis) = match &mix.joint {
+        Some(joint) => {
+            let interval = joint.interval.map(|(low, high)| {
+                format!("95 % interval {} to {}", round_half_up(low, 3), round_half_up(high, 3))
+            });
+            let pairs = format!("n {}", joint.n);
+            let basis = [pairs].into_iter().chain(interval).collect();
+            (format!("{} of {n}", round_half_up(joint.value, 3)), basis)
+        }
+        None => ("No figure".to_owned(), Vec::new()),
     };
-    Some(Lead { surety, text: format!("Together: {}.", sentence(mix)) })
+    let left_of = |job: &MixedJob| format!("{} keeps {}", name(job, &mix.jobs), left(&job.main));
+    Some(Lead {
+        surety: status,
+        figure,
+        context: format!("combined efficiency of {} together", names.join(" and ")),
+        basis,
+        label: "Interference",
+        status,
+        claim: Some(cause_words(&mix.attribution.cause)),
+        evidence: mix.jobs.iter().map(left_of).collect(),
+        next: Vec::new(),
+    })
 }
 
-/// What points of a sweep have in common at which no job lost anything.
+/// Returns the common line of points at which no job lost throughput.
 fn of_group(first: &Mix, group: &[&Mix]) -> String {
     let span = |values: Vec<f64>, unit: f64, decimals: usize| {
         let end = |of: fn(f64, f64) -> f64| values.iter().copied().reduce(of).unwrap_or(0.0) / unit;
@@ -167,7 +187,7 @@ fn of_sweep(subject: &Subject<'_>, number: usize, sweep: &str) -> Vec<Block> {
     blocks
 }
 
-/// Where it was measured: sweep and coordinate.
+/// Returns the sweep and coordinate of a mix.
 fn place(mix: &Mix) -> String {
     match coordinate(mix).as_str() {
         "" => mix.sweep.clone(),
@@ -181,7 +201,7 @@ fn coordinate(mix: &Mix) -> String {
     told.join(", ")
 }
 
-/// A job's name, with its endpoints where another has the same workload.
+/// Returns a job's name, with its endpoints where another job has the same workload.
 fn name(job: &MixedJob, jobs: &[MixedJob]) -> String {
     let same = jobs.iter().filter(|other| other.workload == job.workload).count() > 1;
     if same { format!("{} {} to {}", job.workload, job.from, job.to) } else { job.workload.clone() }
@@ -194,7 +214,7 @@ fn sentence(mix: &Mix) -> String {
         .map(|job| format!("{} {}", name(job, &mix.jobs), left(&job.main)))
         .collect();
     if kept.is_empty() {
-        return "inconclusive, because no job has a figure both alone and together".into();
+        return "inconclusive, no job has a figure both alone and together".into();
     }
     let n = mix.jobs.len();
     let joint = mix
@@ -204,7 +224,7 @@ fn sentence(mix: &Mix) -> String {
     format!("{}{joint}. {}", kept.join(", "), cause(mix))
 }
 
-/// Of `n` jobs.
+/// Formats the combined efficiency of `n` jobs.
 fn joint_words(joint: &Joint, n: usize) -> String {
     let interval = joint.interval.map_or(String::new(), |(low, high)| {
         format!(" [{}, {}]", round_half_up(low, 3), round_half_up(high, 3))
@@ -212,7 +232,7 @@ fn joint_words(joint: &Joint, n: usize) -> String {
     format!("{}{interval} of {n} (n {})", round_half_up(joint.value, 3), joint.n)
 }
 
-/// What is left of a job, per cent of alone.
+/// Formats the share of a job's figure alone, in per cent.
 fn left(main: &Compared) -> String {
     let percent = |ratio: f64| round_half_up(ratio * 100.0, 1);
     let interval = main
@@ -223,33 +243,40 @@ fn left(main: &Compared) -> String {
 }
 
 fn cause(mix: &Mix) -> String {
-    let how = match mix.attribution.verdict {
-        Verdict::Proven => "Proven",
-        Verdict::Suspected => "Suspected",
-        Verdict::Inconclusive => "Inconclusive",
-    };
-    match &mix.attribution.cause {
-        Cause::Nothing => "No interference detected".to_owned(),
-        Cause::Edge(edge) => format!("{how}: both use {edge}, which is full"),
-        Cause::Cpu => format!("{how}: both need the same CPU time"),
-        Cause::Unknown => format!("{how}: the shared resource is not known"),
+    let words = cause_words(&mix.attribution.cause);
+    match mix.attribution.cause {
+        Cause::Nothing => capitalised(&words),
+        _ => format!("{}: {words}", capitalised(mix.attribution.verdict.word())),
+    }
+}
+
+fn cause_words(cause: &Cause) -> String {
+    match cause {
+        Cause::Nothing => "no interference detected".to_owned(),
+        Cause::Edge(edge) => format!("the jobs share {edge}, which is saturated"),
+        Cause::Cpu => "the jobs compete for the same CPU time".to_owned(),
+        Cause::Unknown => "the shared resource is not known".to_owned(),
     }
 }
 
 fn matrix_sentence(matrix: &DirectionMatrix) -> String {
     let says = match matrix.says {
-        MatrixVerdict::Nothing => "No pair of directions loses: no shared resource is full",
+        MatrixVerdict::Nothing => {
+            "No pair of directions loses throughput, so no shared resource is saturated"
+        }
         MatrixVerdict::EachWay => {
-            "Jobs in the same direction lose, jobs in opposite directions do not. The shared \
-                resource is a link that carries each direction \
-             separately, such as PCI Express; CPU and memory are ruled out"
+            "Jobs in the same direction lose throughput, and jobs in opposite directions do not. \
+                The \
+                shared resource carries each direction separately, such as PCI Express; CPU and \
+                memory are ruled out"
         }
         MatrixVerdict::Undirected => {
-            "All pairs of directions lose alike: the shared resource has no direction, such as \
+            "All pairs of directions lose throughput. The shared resource has no direction, such \
+                as \
                 CPU, memory or a half-duplex bus"
         }
         MatrixVerdict::Unclear => {
-            "Inconclusive: the cells follow neither pattern, or are inconclusive themselves"
+            "Inconclusive: the cells match neither pattern, or are inconclusive themselves"
         }
     };
     format!(
@@ -258,7 +285,7 @@ fn matrix_sentence(matrix: &DirectionMatrix) -> String {
     )
 }
 
-/// What a way is called: to memory go disk reads and received frames.
+/// Returns the name of a direction: disk reads and received frames go to memory.
 const fn way(way: MemoryDirection) -> &'static str {
     match way {
         MemoryDirection::Up => "to memory (disk read, network receive)",
@@ -294,8 +321,7 @@ fn matrix_chart(matrix: &DirectionMatrix, (number, at): (usize, usize)) -> Chart
         }));
         table.rows.push(Row::plain(cells));
     }
-    table.note =
-        Some("2: no interference. 1: both take turns at one resource that is full.".into());
+    table.note = Some("2: no interference. 1: both take turns at one saturated resource.".into());
     Chart {
         title,
         summary: format!(
@@ -313,7 +339,7 @@ fn matrix_chart(matrix: &DirectionMatrix, (number, at): (usize, usize)) -> Chart
     }
 }
 
-/// A column of ratios with intervals; they have no direction.
+/// Returns a column of ratios with intervals, which have no direction.
 fn ratio_column(head: impl Into<String>, scale: Scale) -> Column {
     Column { kind: ColumnKind::Estimate, ..Column::number(head, scale) }
 }
@@ -335,7 +361,7 @@ fn joint_cell(joint: Option<&Joint>) -> Cell {
     )
 }
 
-/// What is left of each job at each point, as bars.
+/// Returns the chart of each job's share at each point.
 fn kept_chart(mixes: &[&Mix], number: usize) -> Option<Chart> {
     let most = mixes.iter().max_by_key(|mix| mix.jobs.len()).filter(|mix| !mix.jobs.is_empty())?;
     let mut columns = vec![Column::text("point")];
@@ -393,7 +419,7 @@ fn kept_chart(mixes: &[&Mix], number: usize) -> Option<Chart> {
     })
 }
 
-/// By how much times grew.
+/// Returns the table of times together and alone.
 fn times_table(mixes: &[&Mix], number: usize) -> Option<Table> {
     let columns = ["point", "job", "time", "alone", "together", "change", "verdict"]
         .map(Column::text)

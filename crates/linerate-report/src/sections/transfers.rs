@@ -1,8 +1,8 @@
-//! Files by FTP and HTTP: how long each part of a transfer took (connect, first byte, transfer,
-//! close), the sustained rate beside the best second, and how the bytes went.
+//! Section `transfers`: files by FTP and HTTP, with the time of each part (connect, first byte,
+//! transfer, close), the sustained rate beside the best second, and the conditions of the transfer.
 //!
-//! Times are of the active end; of a connection that carries many files there is no time to
-//! connect. Of several jobs at once, the first that has times stands for the point. Medians of
+//! Times are those of the active end. A connection that carries several files has no time to
+//! connect. Of several jobs at once, the first one with times represents the point. Medians of the
 //! parts do not add up to the median of the whole.
 
 use linerate_analysis::{JobStudy, MetricStudy, Obtained, PointStudy};
@@ -19,7 +19,7 @@ const MILLISECONDS: Scale = Scale { base: "s", symbol: "ms", factor: 1e-3 };
 const MEGABITS: Scale = Scale { base: "bit/s", symbol: "Mbit/s", factor: 1e6 };
 const PER_SECOND: Scale = Scale { base: "1/s", symbol: "1/s", factor: 1.0 };
 
-/// A part of a transfer: its name, its median and its tail.
+/// Part of a transfer: name, median and tail.
 const PARTS: [(&str, &str, &str); 4] = [
     ("connect", metric::CONNECT_TIME_P50, metric::CONNECT_TIME_P99),
     ("first byte", metric::FIRST_BYTE_TIME_P50, metric::FIRST_BYTE_TIME_P99),
@@ -27,7 +27,7 @@ const PARTS: [(&str, &str, &str); 4] = [
     ("close", metric::CLOSE_TIME_P50, metric::CLOSE_TIME_P99),
 ];
 
-/// What a row says of how bytes went.
+/// Conditions of a row.
 const CIRCUMSTANCES: [(&str, &str); 9] = [
     ("source", "source"),
     ("send", "sent by"),
@@ -40,7 +40,7 @@ const CIRCUMSTANCES: [(&str, &str); 9] = [
     ("server_known_by", "server known by"),
 ];
 
-/// See the file.
+/// Section `transfers`.
 pub(super) struct Transfers;
 
 impl Section for Transfers {
@@ -49,12 +49,13 @@ impl Section for Transfers {
     }
 
     fn title(&self) -> &'static str {
-        "Files, part by part"
+        "File transfers"
     }
 
     fn summary(&self) -> &'static str {
-        "times to connect, to the first byte, of the transfer and to its end, the best second \
-            beside the average, and how bytes went"
+        "times to connect, to the first byte, of the transfer and to its end; the best second \
+            beside \
+            the average; and the conditions of the transfer"
     }
 
     fn order(&self) -> u32 {
@@ -89,7 +90,7 @@ fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
     blocks
 }
 
-/// The figure of `name`, of both directions or of the only one there is.
+/// Returns the figure of `name`: of both directions, or of the only one.
 fn figure<'a>(job: &'a JobStudy, name: &str) -> Option<&'a MetricStudy> {
     [Direction::Sum, Direction::Rx, Direction::Tx].into_iter().find_map(|direction| {
         job.metrics
@@ -98,7 +99,7 @@ fn figure<'a>(job: &'a JobStudy, name: &str) -> Option<&'a MetricStudy> {
     })
 }
 
-/// The parts' medians along the only axis there is, stacked.
+/// Returns the stacked medians of the parts along the only axis.
 fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
     let axis = &grid.axes[grid.main_axis()?];
     let known: Vec<_> = PARTS
@@ -148,7 +149,7 @@ fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
 
 fn times(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
     let mut told: Vec<(String, &str, Scale)> = vec![
-        ("while files were under way".into(), metric::GOODPUT_SERVED, MEGABITS),
+        ("while files were in flight".into(), metric::GOODPUT_SERVED, MEGABITS),
         ("goodput".into(), metric::GOODPUT, MEGABITS),
         ("best second".into(), metric::GOODPUT_PEAK, MEGABITS),
         ("files".into(), metric::TRANSACTION_RATE, PER_SECOND),
@@ -173,11 +174,11 @@ fn times(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
         table.rows.push(Row::judged(cells, point.validity));
     }
     table.note = Some(
-        "Connecting includes a handshake of TLS; a kept connection is opened once. The first byte \
-            is counted from the request, the \
-         transfer from the first byte to the last, closing from the last byte until it is stored \
-         and confirmed. A percentile needs \
-         ten files beyond it."
+        "Connect includes the TLS handshake; a kept connection is opened once. First byte: from \
+            the \
+            request. Transfer: from the first byte to the last. Close: from the last byte until \
+            the \
+            file is stored and confirmed. A percentile needs ten files beyond it."
             .into(),
     );
     table
@@ -187,12 +188,12 @@ fn circumstances(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
     let known: Vec<_> = CIRCUMSTANCES
         .iter()
         .filter(|(name, _)| moved.iter().any(|(_, job)| job.obtained.contains_key(*name)))
-        // What is varied stands there already.
+        // The axes already have columns.
         .filter(|(name, _)| grid.axes.iter().all(|axis| axis.name != *name))
         .collect();
     let mut columns = grid.axis_columns();
     columns.extend(known.iter().map(|(_, head)| Column::text(*head)));
-    let caption = format!("How bytes went: {}", grid.sweep);
+    let caption = format!("Conditions: {}", grid.sweep);
     let mut table = Table::new(format!("{NAME}-{}-how", grid.number), caption, columns);
     for (point, job) in moved {
         let mut cells = grid.axis_cells(point);

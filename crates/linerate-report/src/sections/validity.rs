@@ -1,4 +1,5 @@
-//! Every trial that is not valid and why, every incident, and what was planned and not run.
+//! Section `validity`: trials that are not valid with their reasons, withheld figures, incidents,
+//! and trials that were not run.
 
 use linerate_analysis::{Reason, TrialStudy};
 use linerate_model::{IncidentKind, TrialOutcome, Validity as Standing};
@@ -9,7 +10,7 @@ use crate::document::{Block, Cell, Column, Row, Table, Tone};
 use crate::number::Scale;
 use crate::words::count;
 
-/// See the file.
+/// Section `validity`.
 pub(super) struct Validity;
 
 impl Section for Validity {
@@ -22,7 +23,9 @@ impl Section for Validity {
     }
 
     fn summary(&self) -> &'static str {
-        "every trial that is not valid and why, incidents, trials that were not run"
+        "trials that are not valid with their reasons, withheld figures, incidents, and trials \
+            that \
+            were not run"
     }
 
     fn order(&self) -> u32 {
@@ -46,15 +49,15 @@ impl Section for Validity {
                 String::new()
             };
             blocks.push(Block::Paragraph(format!(
-                "{} of {} planned were not run to their end{stopped}; `linerate run --resume` \
-                    carries on.",
+                "{} of {} planned did not finish{stopped}. `linerate run --resume` continues the \
+                    campaign.",
                 count(missing + interrupted, "trial"),
                 subject.campaign.trials.len()
             )));
         }
         let doubtful = doubtful(subject);
         if doubtful.rows.is_empty() {
-            blocks.push(Block::Paragraph("Nothing speaks against any trial.".into()));
+            blocks.push(Block::Paragraph("All trials are valid.".into()));
         } else {
             blocks.push(Block::Table(doubtful));
         }
@@ -76,11 +79,11 @@ fn doubtful(subject: &Subject<'_>) -> Table {
         Column::text("sweep"),
         Column::text("point"),
         Column::text("trial"),
-        Column::text("standing"),
+        Column::text("validity"),
         Column::text("why"),
     ];
     let mut table = Table::new("validity-trials", "Points and trials that are not valid", columns);
-    // They are counted by themselves: nothing is known against them.
+    // Trials that were not run are counted above; they are neither valid nor invalid.
     let not_run = not_run(subject);
     for grid in subject.grids {
         for point in &grid.points {
@@ -112,7 +115,7 @@ fn doubtful(subject: &Subject<'_>) -> Table {
     table
 }
 
-/// What was measured and is no figure.
+/// Returns the measured figures that are not shown, with the reasons.
 fn withheld(subject: &Subject<'_>) -> Table {
     let columns = vec![
         Column::text("sweep"),
@@ -121,7 +124,7 @@ fn withheld(subject: &Subject<'_>) -> Table {
         Column::text("figure"),
         Column::text("why"),
     ];
-    let mut table = Table::new("validity-withheld", "Figures that are withheld", columns);
+    let mut table = Table::new("validity-withheld", "Withheld figures", columns);
     for grid in subject.grids {
         for point in &grid.points {
             for (job, one) in
@@ -147,7 +150,7 @@ fn incidents(subject: &Subject<'_>) -> Table {
         Column::text("trial"),
         Column::text("host"),
         Column::text("kind"),
-        Column::text("what was seen"),
+        Column::text("observation"),
         Column::number("times", Scale::COUNT),
     ];
     let mut table = Table::new("validity-incidents", "Incidents", columns);
@@ -156,7 +159,7 @@ fn incidents(subject: &Subject<'_>) -> Table {
     });
     let outside =
         subject.campaign.incidents.iter().map(|incident| ("outside".to_owned(), incident));
-    // The same incident in many trials is told once.
+    // Equal incidents of several trials share a row.
     let mut told: Vec<(Vec<String>, &linerate_model::Incident)> = Vec::new();
     for (trial, incident) in of_trials.chain(outside) {
         match told.iter_mut().find(|(_, known)| *known == incident) {

@@ -14,6 +14,7 @@ use linerate_campaign::Ended;
 use linerate_campaign::diagnose::{Load, Question, STORAGE, climb, exit_of};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::Ground;
+use linerate_report::CommandPlace;
 
 use crate::args::{Formats, Global};
 use crate::commands::ends::{PathArgs, check_lengths, on_ground};
@@ -92,7 +93,9 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
     let watch = || progress::watcher(global);
     let ledgers = Ledgers { what: "diagnose", ground, out: &args.out, watch: &watch };
     let rungs = climb(&ledgers, load, args.limits as usize)?;
-    let answer = diagnosis::ladder(&rungs, ground.kind, &args.out);
+    let argv: Vec<String> = std::env::args().collect();
+    let place = CommandPlace::of_arguments(&argv).unwrap_or_default();
+    let answer = diagnosis::ladder(&rungs, ground.kind, &args.out, &place);
     reports::answer(&answer, &args.formats.saved(&args.out), global)?;
     Ok(exit_of(&rungs))
 }

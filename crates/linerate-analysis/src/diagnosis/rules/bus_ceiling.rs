@@ -1,20 +1,20 @@
-//! A bus of a host is full (docs/methodology/diagnosis.md#rules, D2). L4 goodput against the lowest
-//! hard bound, where that is a bus.
+//! A host's bus is saturated (docs/methodology/diagnosis.md#rules, D2): L4 goodput against the
+//! lowest hard ceiling, where a bus sets it.
 //!
-//! Evidence: at least [`REACHED`] of the ceiling that a bus leaves, which is less than a link's:
-//! what a bus loses to descriptors and turnarounds is not in the ceiling. What it does not see:
-//! which of two devices on one bus is the other's rival.
+//! Evidence: goodput is at least [`REACHED`] of the ceiling. The threshold is lower than for a link
+//! because the ceiling leaves out descriptors and bus turnarounds. Not observed: which of two
+//! devices on one bus uses most of it.
 
-use linerate_model::{Finding, Verdict};
+use linerate_model::{Advice, Command, Finding, Verdict};
 
 use super::{Rule, at_ceiling, is_bus, score, shrunk, smaller_segments, subject};
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 
-/// Share of the bus's bound from which it counts as reached.
+/// Share of the ceiling from which the bus counts as saturated.
 const REACHED: f64 = 0.9;
 
-/// Fires where goodput reaches what a bus lets pass.
+/// Rule: goodput reaches the ceiling of a bus.
 #[derive(Debug)]
 pub(super) struct BusCeiling;
 
@@ -24,7 +24,7 @@ impl Rule for BusCeiling {
     }
 
     fn summary(&self) -> &'static str {
-        "goodput is at least 90 % of the lowest ceiling known on its path, which is a bus of a host"
+        "goodput is at least 90 % of the lowest known ceiling, and a host's bus sets that ceiling"
     }
 
     fn number(&self) -> u8 {
@@ -33,7 +33,7 @@ impl Rule for BusCeiling {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction, evidence, ceiling) = at_ceiling(point, REACHED, is_bus)?;
-        let claim = format!("{ceiling} is full");
+        let claim = format!("{ceiling} is saturated");
         let finding = Finding::new(
             self.name(),
             Verdict::Suspected,
@@ -41,9 +41,10 @@ impl Rule for BusCeiling {
             claim,
             vec![evidence],
         );
-        let advice = "move the device to a wider or faster slot, or to another bus: goodput should \
-            follow the slot's bound";
-        Some(finding.advise(format!("{advice} (linerate limit pcie tells it)")))
+        let advice = Advice::new("move the device to a wider or faster slot, or to another bus")
+            .expecting("goodput follows the ceiling of the slot")
+            .with_command(Command::local("limit pcie", &[]));
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -78,7 +79,7 @@ mod tests {
         let finding = BusCeiling.judge(&on_bus(0.92e9)).expect("92 % of the slot");
         assert_eq!(
             (finding.verdict, finding.claim.as_str()),
-            (Verdict::Suspected, "I/O assembly, a to b is full")
+            (Verdict::Suspected, "I/O assembly, a to b is saturated")
         );
         let experiments = BusCeiling.experiments(&on_bus(0.92e9));
         assert_eq!(experiments[0].candidates[0][0].0, "mss");

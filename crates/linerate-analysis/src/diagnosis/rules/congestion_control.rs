@@ -1,12 +1,12 @@
-//! Congestion control or pacing lets less under way than the path would take
+//! Congestion control or pacing keeps less data in flight than the path could carry
 //! (docs/methodology/diagnosis.md#rules, D17). TCP only.
 //!
-//! Evidence: nothing but the path holds the sender back, hardly anything is lost, no queue stands
-//! (the round trip is near its least), and goodput is what the congestion window, or the kernel's
-//! pacing, lets through. What it does not see: a path whose rate nobody knows and that a paced
-//! sender fills exactly.
+//! Evidence: no window, buffer, CPU or application limits the sender; loss is below [`LOSSLESS`];
+//! the round-trip time is near its minimum, so there is no queue; and goodput equals the rate that
+//! the congestion window or the kernel's pacing permits. Not observed: a path of unknown rate that
+//! a paced sender fills exactly.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, only_the_path, param, room, score,
@@ -16,21 +16,21 @@ use crate::diagnosis::experiment::{Experiment, set};
 use crate::statistics::measured_rate;
 use crate::{JobStudy, PointStudy};
 
-/// Loss below which a window is not what loss leaves of it (docs/methodology/diagnosis.md#rules,
-/// D4).
+/// Loss below which loss does not explain the size of the window
+/// (docs/methodology/diagnosis.md#rules, D4).
 const LOSSLESS: f64 = 1e-4;
-/// Share of its least by which a round trip may be longer where no queue stands.
+/// Relative increase of the round-trip time over its minimum that still counts as no queue.
 const NO_QUEUE: f64 = 0.25;
-/// How goodput relates to what window or pacing let through, headers and sampling allowed for.
+/// Goodput over the permitted rate; the range allows for headers and sampling.
 const FOLLOWS: std::ops::RangeInclusive<f64> = 0.8..=1.15;
-/// Room below which a ceiling, not the window, may be the limit.
+/// Ratio of ceiling to goodput below which the ceiling may be the limit instead.
 const ROOM: f64 = 1.1;
 const BITS_PER_BYTE: f64 = 8.0;
-/// A rate that bounds nothing, as plans write it.
+/// Pacing rate that limits nothing, in a plan's notation.
 const UNBOUNDED: &str = "1 Tbit/s";
 const MOST_GAINED: f64 = 100.0;
 
-/// Fires where the congestion window or pacing is the limit.
+/// Rule: the congestion window or pacing is the limit.
 #[derive(Debug)]
 pub(super) struct CongestionControl;
 
@@ -40,8 +40,8 @@ impl Rule for CongestionControl {
     }
 
     fn summary(&self) -> &'static str {
-        "without loss or a queue, goodput is what the congestion window or the kernel's pacing \
-            lets through"
+        "there is neither loss nor a queue, and goodput equals the rate that the congestion \
+            window or the kernel's pacing permits"
     }
 
     fn number(&self) -> u8 {
@@ -74,7 +74,7 @@ impl Rule for CongestionControl {
         let evidence = vec![
             Evidence {
                 observed: format!(
-                    "goodput {} is {:.2} of what {what} lets through",
+                    "goodput {} is {:.2} times the rate that {what} permits",
                     measured_rate(goodput),
                     goodput / rate
                 ),
@@ -82,15 +82,15 @@ impl Rule for CongestionControl {
             },
             Evidence {
                 observed: format!(
-                    "the round trip of {:.2} ms is near its least of {:.2} ms, and nothing was \
-                        sent again",
+                    "the round-trip time of {:.2} ms is near its minimum of {:.2} ms, without \
+                        retransmissions",
                     rtt * 1e3,
                     least * 1e3
                 ),
                 source: "TCP_INFO of the sender: tcpi_rtt, tcpi_min_rtt, tcpi_bytes_retrans".into(),
             },
         ];
-        let claim = format!("{what} lets less under way than the path would take");
+        let claim = format!("{what} keeps less data in flight than the path could carry");
         let finding = Finding::new(
             self.name(),
             Verdict::Suspected,
@@ -98,10 +98,10 @@ impl Rule for CongestionControl {
             claim,
             evidence,
         );
-        Some(finding.advise(
-            "measure longer, without pacing, or with another congestion control: \
-            goodput should rise",
-        ))
+        let advice =
+            Advice::new("measure longer, without pacing, or with another congestion control")
+                .expecting("goodput rises");
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {

@@ -1,63 +1,66 @@
-//! What rules about disks and files read of a load on one.
+//! Figures of a load on a disk or file, as the disk rules read them.
 
-use linerate_model::{About, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{About, Advice, Command, Direction, Evidence, Finding, Verdict, metric};
 
 use super::{BUSY, coordinate, param};
 use crate::{JobStudy, PointStudy};
 
 /// The workload of disks and files.
 pub(super) const STORAGE: &str = "storage";
-/// Share of the slots' time from which flushes are what a load waits for.
+/// Share of the slots' time above which the load mostly waits for flushes.
 pub(super) const MOSTLY_FLUSHING: f64 = 0.3;
-/// Defaults of the workload's parameters, which a plan need not write.
+/// Defaults of the workload's parameters, for plans that leave them out.
 const DEPTH: f64 = 32.0;
 const WORKERS: f64 = 1.0;
 
-/// A closed load on a disk or file.
+/// Closed load on a disk or file.
 pub(super) struct Load<'a> {
     pub(super) job: &'a JobStudy,
     /// Slots per worker.
     pub(super) depth: f64,
     pub(super) workers: f64,
-    /// Slots in use on the mean, of all workers.
+    /// Mean number of slots in use, over all workers.
     pub(super) achieved: f64,
     /// Transfers per second.
     pub(super) rate: f64,
     pub(super) service_seconds: f64,
-    /// CPUs its threads used, if known.
+    /// CPUs that its threads used, if known.
     pub(super) cores: Option<f64>,
-    /// Flushes per second, and seconds of each.
+    /// Flushes per second, and the mean duration of a flush in seconds.
     pub(super) flushes: (f64, f64),
 }
 
-/// That no rule explains a load on a disk or file; `None` of other loads.
+/// Returns the finding that no rule explains a load on a disk or file; `None` for other loads.
 pub(super) fn unexplained(point: &PointStudy, rule: &str, claim: &str) -> Option<Finding> {
     let job = point.jobs.iter().find(|job| !job.background && job.workload == STORAGE)?;
     let inconclusive = |subject: About, evidence: Vec<Evidence>| {
         Finding::new(rule, Verdict::Inconclusive, subject, claim, evidence)
     };
     let Some(load) = closed(point) else {
-        let observed =
-            "the rules about disks judge a single closed load without latency_target".to_owned();
+        let observed = "the disk rules need a single closed load without latency_target".to_owned();
         let evidence = vec![Evidence { observed, source: "the parameters of the load".into() }];
         return Some(inconclusive(subject(point, job), evidence));
     };
     let flushed = (load.flushes.0 > 0.0).then(|| load.flushed());
     let evidence = std::iter::once(load.under_way()).chain(load.cpu()).chain(flushed).collect();
     let target = param(job, "target").and_then(serde_json::Value::as_str).unwrap_or("TARGET");
-    Some(inconclusive(load.subject(point), evidence).advise(format!(
-        "measure the rate at each depth: linerate disk sweep {target} --qd 1..256x2 (from where it \
-            no longer rises, the disk or a quota is the limit)"
-    )))
+    let sweep = Command::local("disk sweep", &[target, "--qd", "1..256x2"]);
+    Some(
+        inconclusive(load.subject(point), evidence).advise(
+            Advice::new("measure the rate at each queue depth")
+                .expecting("where the rate no longer rises, the disk or a quota is the limit")
+                .with_command(sweep),
+        ),
+    )
 }
 
-/// The figure called `metric`, of whichever direction has it.
+/// Returns the figure of `metric` in the first direction that has it.
 fn figure(job: &JobStudy, metric: &str) -> Option<f64> {
     let ways = [Direction::Sum, Direction::Tx, Direction::Rx];
     ways.into_iter().find_map(|way| super::value(job, metric, way))
 }
 
-/// The closed load on a disk or file that is the only job of `point`.
+/// Returns the closed load on a disk or file if it is the only job of `point`.
 pub(super) fn closed(point: &PointStudy) -> Option<Load<'_>> {
     let mut jobs = point.jobs.iter().filter(|job| !job.background);
     let job = jobs.next().filter(|job| job.workload == STORAGE && jobs.next().is_none())?;
@@ -126,7 +129,7 @@ impl Load<'_> {
         }
     }
 
-    /// What its threads used.
+    /// Returns the CPU time of its threads as evidence.
     pub(super) fn cpu(&self) -> Option<Evidence> {
         self.cores.map(|cores| Evidence {
             observed: format!("the load's {:.0} threads used {cores:.2} CPUs", self.workers),
@@ -134,7 +137,7 @@ impl Load<'_> {
         })
     }
 
-    /// How much of the time its flushes took.
+    /// Returns the share of time that flushes took as evidence.
     pub(super) fn flushed(&self) -> Evidence {
         Evidence {
             observed: format!(
@@ -150,7 +153,7 @@ impl Load<'_> {
     }
 }
 
-/// What a finding on `job` is about.
+/// Returns the subject of a finding on `job`.
 fn subject(point: &PointStudy, job: &JobStudy) -> About {
     let coordinate = coordinate(point);
     let place = if coordinate.is_empty() { String::new() } else { format!(" at {coordinate}") };

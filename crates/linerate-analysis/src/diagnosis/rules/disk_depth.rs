@@ -1,27 +1,27 @@
-//! Too few transfers are under way to fill a disk (docs/methodology/diagnosis.md#rules, D20).
+//! Too few transfers are in flight to saturate a disk (docs/methodology/diagnosis.md#rules, D20).
 //! Closed loads on disks and files.
 //!
 //! Evidence: the slots of a closed load were in use nearly all of the time, and its threads had CPU
-//! time left. Both hold of a saturated disk too: only the experiment tells them apart. What it does
-//! not see: other loads on the same disk.
+//! time left. Both are also true of a saturated disk; only the experiment separates the two cases.
+//! Not observed: other loads on the same disk.
 
-use linerate_model::{Finding, Verdict};
+use linerate_model::{Advice, Finding, Verdict};
 
 use super::{Rule, disk, may_be_judged, param};
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
 
-/// Share of the slots in use from which the depth may be the limit.
+/// Share of slots in use from which the queue depth may be the limit.
 const USED: f64 = 0.7;
-/// Beyond this a disk that is not full already is an exception.
+/// Total depth above which an unsaturated disk is an exception.
 const DEEP: f64 = 1024.0;
-/// By how much the depth is raised.
+/// Factor by which the experiment raises the depth.
 const DEEPER: f64 = 2.0;
-/// A rate that follows the depth doubles; from here on the depth was part of the limit. Queues of a
-/// disk shorten its times too: more than twice.
+/// Predicted ratio of the rate. A rate that follows the depth doubles; from 1.2 on the depth was
+/// part of the limit. A deeper queue also shortens a disk's seek times, so the ratio may exceed 2.
 const FOLLOWS: [f64; 2] = [1.2, 2.5];
 
-/// Fires where a disk is given few transfers at once.
+/// Rule: the load keeps too few transfers in flight.
 #[derive(Debug)]
 pub(super) struct DiskDepth;
 
@@ -31,8 +31,8 @@ impl Rule for DiskDepth {
     }
 
     fn summary(&self) -> &'static str {
-        "a closed load keeps few transfers under way and has CPU time left: a greater depth may \
-            give more"
+        "a closed load keeps few transfers in flight and has CPU time left: a greater queue depth \
+            may raise the rate"
     }
 
     fn number(&self) -> u8 {
@@ -49,13 +49,13 @@ impl Rule for DiskDepth {
             return None;
         }
         let evidence = std::iter::once(load.under_way()).chain(load.cpu()).collect();
-        let claim = "the queue depth limits the disk: more transfers in flight give more";
+        let claim = "the queue depth limits the rate: the disk could serve more at once";
         let finding =
             Finding::new(self.name(), Verdict::Suspected, load.subject(point), claim, evidence);
         let (key, value) = deeper(&load);
-        Some(finding.advise(format!(
-            "double the {key} to {value}: the rate should rise by a fifth or more"
-        )))
+        let advice = Advice::new(format!("double `{key}` to {value}"))
+            .expecting("the rate rises by a fifth or more");
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -70,10 +70,10 @@ impl Rule for DiskDepth {
     }
 }
 
-/// The parameter that puts twice as many transfers in flight, and its value.
+/// Returns the parameter that doubles the transfers in flight, and its new value.
 fn deeper(load: &disk::Load<'_>) -> (&'static str, u64) {
     let engine = param(load.job, "engine").and_then(serde_json::Value::as_str).unwrap_or("auto");
-    // It has one transfer under way, whatever is asked for.
+    // The pread engine keeps one transfer in flight per worker whatever `depth` is.
     let (key, value) = match engine {
         "pread" => ("workers", load.workers),
         _ => ("depth", load.depth),
@@ -98,7 +98,7 @@ mod tests {
         synchronous.jobs[0].params.set("engine", "pread");
         assert_eq!(DiskDepth.experiments(&synchronous)[0].candidates, [vec![set("workers", 2)]]);
         let told = DiskDepth.judge(&synchronous).expect("it fires");
-        assert!(told.advice[0].starts_with("double the workers to 2:"), "{:?}", told.advice);
+        assert_eq!(told.advice[0].step, "double `workers` to 2");
     }
 
     #[test]

@@ -1,17 +1,16 @@
 //! A load waits for its own flushes (docs/methodology/diagnosis.md#rules, D21). Loads on disks and
 //! files that flush after writes.
 //!
-//! Evidence: flushes took more than [`disk::MOSTLY_FLUSHING`] of the time of the slots, which are
-//! busy with them instead of with transfers. What it does not see: what writes that are durable by
-//! themselves (`O_DSYNC`) would take without that.
+//! Evidence: flushes occupied the slots for more than [`disk::MOSTLY_FLUSHING`] of their time. Not
+//! observed: the cost of durable writes (`O_DSYNC`), which contain their flush.
 
-use linerate_model::{Finding, Verdict};
+use linerate_model::{Advice, Finding, Verdict};
 
 use super::{LEAST_EFFECT, Rule, disk, may_be_judged};
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
 
-/// Fires where flushes take much of the time.
+/// Rule: flushes occupy the load's slots.
 #[derive(Debug)]
 pub(super) struct DiskFlush;
 
@@ -21,7 +20,7 @@ impl Rule for DiskFlush {
     }
 
     fn summary(&self) -> &'static str {
-        "flushes of a disk or file took more than 30 % of the time of the load's slots"
+        "flushes occupied the slots of the load for more than 30 % of their time"
     }
 
     fn number(&self) -> u8 {
@@ -33,8 +32,7 @@ impl Rule for DiskFlush {
         if load.flushing() <= disk::MOSTLY_FLUSHING {
             return None;
         }
-        let claim = "flushes limit the writes: the disk or the filesystem makes data durable \
-            slower than it takes it";
+        let claim = "flushes limit the writes: data becomes durable more slowly than it is written";
         let finding = Finding::new(
             self.name(),
             Verdict::Suspected,
@@ -42,10 +40,10 @@ impl Rule for DiskFlush {
             claim,
             vec![load.flushed()],
         );
-        Some(finding.advise(
-            "flush less often (flush_every), or use a disk with a protected cache: the \
-                    rate should rise",
-        ))
+        let advice =
+            Advice::new("flush less often (`flush_every`), or use a disk with a protected cache")
+                .expecting("the rate rises");
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -57,9 +55,9 @@ impl Rule for DiskFlush {
         let Some(load) = disk::closed(point).filter(|load| load.flushing() > 0.0) else {
             return Vec::new();
         };
-        /// Without flushes caches take writes faster than the disk does.
+        /// Without flushes, caches accept writes far faster than the disk.
         const MOST: f64 = 1e3;
-        // Half of the time that the flushes took goes to writes, at the least.
+        // At least half of the time that flushes took becomes available to writes.
         let least = LEAST_EFFECT.max(1.0 / (1.0 - load.flushing() / 2.0));
         let change = vec![set("flush", "none"), set("flush_every", 1)];
         vec![Experiment::lift("no flushes", change, [least, MOST])]

@@ -1,14 +1,14 @@
-//! A window that overruns a shallow buffer behind a faster link
-//! (docs/methodology/diagnosis.md#rules, D3). TCP only.
+//! A window overruns a shallow buffer behind a faster link (docs/methodology/diagnosis.md#rules,
+//! D3). TCP only.
 //!
-//! Evidence: bytes are sent again, and yet hardly anything stands in a queue: the buffer that
-//! overflows is shallow. The standing queue is the goodput of the time by which the round trip is
-//! longer than its least. A network controller that is read over NC-SI says whether it dropped; of
-//! other devices nothing is known, and so whether the path loses at random instead: a smaller
-//! window tells the two apart, which is the experiment it proposes. A sender that waits for its
-//! peer's window overruns nothing: what it sends again then are probes and tails.
+//! Evidence: the sender retransmits although the standing queue is small, so the overflowing buffer
+//! is shallow. The standing queue is goodput times the excess of the round-trip time over its
+//! minimum. A network controller read over NC-SI reports its drops; other devices report nothing.
+//! Random loss looks the same, and the proposed experiment, a smaller window, separates the two. A
+//! sender that waits for its peer's window overruns nothing: its retransmissions are window probes
+//! and tail probes.
 
-use linerate_model::{Bytes, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Bytes, Command, Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, room, score, segment_size, subject,
@@ -18,24 +18,23 @@ use crate::diagnosis::experiment::{Experiment, bytes, rate, set};
 use crate::statistics::measured_rate;
 use crate::{JobStudy, PointStudy};
 
-/// Share of bytes sent again from which a sender loses for a reason; tail probes stay below
+/// Share of retransmitted bytes that counts as loss; tail probes stay below it
 /// (docs/methodology/diagnosis.md#rules: 1e-4 on long runs).
 const LOSS: f64 = 1e-3;
-/// A standing queue below this is that of a shallow buffer: the largest of the methodology's
-/// examples, 64 KiB.
+/// Largest standing queue of a shallow buffer: the largest example of the methodology.
 const SHALLOW: Bytes = Bytes(64 << 10);
-/// Share from which nothing more could speak for loss.
+/// Share of retransmitted bytes at which the evidence of loss is complete.
 const MUCH: f64 = 1e-2;
 const BITS_PER_BYTE: f64 = 8.0;
 
-/// What stands in queues: goodput of the time by which the round trip exceeds its least.
+/// Returns the standing queue: goodput times the excess of the round-trip time over its minimum.
 fn standing(job: &JobStudy, direction: Direction) -> Option<Bytes> {
     let read = |metric| value(job, metric, direction);
     let waited = (read(metric::RTT)? - read(metric::RTT_MIN)?).max(0.0);
     Some(Bytes((waited * read(metric::GOODPUT)? / BITS_PER_BYTE) as u64))
 }
 
-/// Fires where bytes are sent again and no queue stands.
+/// Rule: the sender retransmits although there is no queue.
 #[derive(Debug)]
 pub(super) struct FireHose;
 
@@ -45,8 +44,7 @@ impl Rule for FireHose {
     }
 
     fn summary(&self) -> &'static str {
-        "bytes are sent again although less than 64 KiB stand in a queue: a shallow buffer \
-            overflows"
+        "the sender retransmits although less than 64 KiB are queued: a shallow buffer overflows"
     }
 
     fn number(&self) -> u8 {
@@ -68,13 +66,13 @@ impl Rule for FireHose {
         }
         let mut evidence = vec![
             Evidence {
-                observed: format!("{:.2} % of the bytes were sent again", ratio * 100.0),
+                observed: format!("{:.2} % of the bytes were retransmitted", ratio * 100.0),
                 source: "TCP_INFO of the sender: tcpi_bytes_retrans of tcpi_bytes_sent".into(),
             },
             Evidence {
                 observed: format!(
-                    "{} B stand in queues: {} for the {:.2} ms that the round trip exceeds its \
-                        least of {:.2} ms",
+                    "{} B are queued: {} times the {:.2} ms by which the round-trip time exceeds \
+                        its minimum of {:.2} ms",
                     queue.0,
                     measured_rate(goodput),
                     (rtt - least) * 1e3,
@@ -91,16 +89,14 @@ impl Rule for FireHose {
                     source: "Get NC-SI Pass-through Statistics, dropped frames from the network"
                         .into(),
                 });
-                "the window overruns the buffer of the network controller"
+                "the TCP window overruns the buffer of the network controller"
             }
             Some(_) => {
-                "the path loses at random, or overruns a shallow buffer before the network \
+                "the path loses packets at random, or a shallow buffer overflows before the \
+                    network \
                     controller, which dropped nothing"
             }
-            None => {
-                "the window overruns a shallow buffer behind a faster link, or the path loses at \
-                    random"
-            }
+            None => "the TCP window overruns a shallow buffer, or the path loses packets at random",
         };
         let finding = Finding::new(
             self.name(),
@@ -109,11 +105,10 @@ impl Rule for FireHose {
             claim,
             evidence,
         );
-        Some(finding.advise(
-            "find the window that it survives, and prove it: linerate tune window --to HOST (a \
-                smaller window ends the loss of a \
-             shallow buffer, and leaves random loss as it is)",
-        ))
+        let advice = Advice::new("find the largest window that the buffer survives")
+            .expecting("a smaller window ends the loss of a shallow buffer, but not random loss")
+            .with_command(Command::local("tune window", &[]).between(&job.from, &job.to));
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -129,13 +124,13 @@ impl Rule for FireHose {
         })
     }
 
-    /// A smaller window and a lower rate: a shallow buffer is cured by both, random loss by
-    /// neither.
+    /// Returns a smaller window and a lower rate: both end the loss of a shallow buffer, and
+    /// neither ends random loss.
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let of_streams = |(job, _): &(&JobStudy, Direction)| job.workload == TCP_STREAM;
         let Some((job, direction)) = flows(point).find(of_streams) else { return Vec::new() };
         let segment = segment_size(job);
-        // Where nothing came through, no rate can be derived from it.
+        // Zero goodput gives no rate to pace at.
         let goodput = value(job, metric::GOODPUT, direction).filter(|goodput| *goodput > 0.0);
         let (Some(segment), Some(goodput)) = (segment, goodput) else { return Vec::new() };
         let room = room(job, direction);
@@ -162,14 +157,12 @@ impl Rule for FireHose {
     }
 }
 
-/// Windows that shallow buffers survive, in segments: tried one by one, for how deep the buffer is
-/// nobody says.
+/// Windows to try, in segments. Nothing reports the depth of the buffer, so each is tried.
 const WINDOWS: [f64; 4] = [2.0, 3.0, 5.0, 10.0];
-/// Pacing rates tried: shares of the ceiling where one is known, else multiples of what got
-/// through.
+/// Pacing rates to try: shares of the ceiling where one is known, else multiples of goodput.
 const OF_CEILING: [f64; 3] = [0.5, 0.7, 0.85];
 const OF_GOODPUT: [f64; 3] = [1.25, 2.0, 3.0];
-/// A collapse has no depth that could be predicted.
+/// Upper end of the prediction: the depth of a congestion collapse cannot be predicted.
 const MOST_GAINED: f64 = 100.0;
 
 #[cfg(test)]
@@ -212,7 +205,7 @@ mod tests {
             overrun.claim
         );
         assert_eq!(overrun.evidence[2].observed, "the network controller dropped 812 frames");
-        assert!(claim(0.0).claim.starts_with("the path loses at random"));
+        assert!(claim(0.0).claim.starts_with("the path loses packets at random"));
     }
 
     #[test]

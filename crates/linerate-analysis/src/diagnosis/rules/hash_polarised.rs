@@ -1,17 +1,16 @@
-//! The hash of a group of links does not spread the flows (docs/methodology/diagnosis.md#rules,
-//! D14). Member links that carried something.
+//! The hash of a link group does not spread the flows (docs/methodology/diagnosis.md#rules, D14):
+//! member links that carried traffic against member links available.
 //!
-//! Evidence: at least four flows a link, and so few links used that an even hash would do it less
-//! than once in a hundred (docs/methodology/ceilings.md#groups-of-links). Every run has ports of
-//! its own: a draw that is merely unlucky does not come again. What it does not see: which fields
-//! the hash takes, which only its device knows.
+//! Evidence: there are at least four flows per link, and an even hash would use so few links in
+//! less than one draw of a hundred (docs/methodology/ceilings.md#groups-of-links). Every run uses
+//! ports of its own, so an unlucky draw does not repeat. Not observed: the fields that the hash
+//! uses, which only its device knows.
 //!
-//! That a link lies idle limits nothing by itself. Where goodput is about what the links in use
-//! carry, small segments tell whether these are full: then the flows get no more because of where
-//! the hash puts them. That they would get more elsewhere is not shown: only the owner of the group
-//! can change its hash.
+//! An idle link limits nothing by itself. Where goodput is near the capacity of the links in use,
+//! an experiment with small segments shows whether those links are saturated. It does not show that
+//! a better hash would help, because only the owner of the group can change the hash.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict};
+use linerate_model::{Advice, Command, Direction, Evidence, Finding, Verdict};
 
 use super::{
     Rule, flows, may_be_judged, members, n_flows, room, score, shrunk, smaller_segments, subject,
@@ -19,22 +18,22 @@ use super::{
 use crate::diagnosis::experiment::Experiment;
 use crate::{JobStudy, PointStudy};
 
-/// Flows a link from which an idle link says something (docs/methodology/diagnosis.md#rules).
+/// Flows per link from which an idle link is significant (docs/methodology/diagnosis.md#rules).
 const FLOWS_A_LINK: f64 = 4.0;
-/// Below this chance is not believed (docs/methodology/diagnosis.md#rules).
+/// Probability below which chance is ruled out (docs/methodology/diagnosis.md#rules).
 const SIGNIFICANCE: f64 = 0.01;
-/// Share of what the links in use carry from which they count as full.
+/// Share of the capacity of the links in use from which they count as saturated.
 const REACHED: f64 = 0.9;
 
-/// Goodput over what the links in use carry; nothing where no flow crosses a group or its rate is
-/// not known.
+/// Returns goodput over the capacity of the links in use; `None` where no flow crosses a group or
+/// its rate is not known.
 fn filled(job: &JobStudy, direction: Direction) -> Option<f64> {
     let (available, used) = members(job, direction)?;
     let share = 1.0 / room(job, direction);
     (share > 0.0 && used >= 1.0).then(|| share * available / used)
 }
 
-/// Fires where flows crowd on few of a group's links.
+/// Rule: the flows use few links of a group.
 #[derive(Debug)]
 pub(super) struct HashPolarised;
 
@@ -44,7 +43,7 @@ impl Rule for HashPolarised {
     }
 
     fn summary(&self) -> &'static str {
-        "flows, four a link or more, leave links of a group unused that an even hash would use"
+        "there are four flows per link or more, and links are idle that an even hash would use"
     }
 
     fn number(&self) -> u8 {
@@ -63,20 +62,21 @@ impl Rule for HashPolarised {
         let (available, used, flows) = crowded(&(job, direction))?;
         let crowd = Evidence {
             observed: format!(
-                "{flows:.0} flows used {used:.0} of {available:.0} links: by chance in {:.1e} of \
-                    all draws at the most",
+                "{flows:.0} flows used {used:.0} of {available:.0} links; an even hash does that \
+                    with a probability of at most {:.1e}",
                 chance(available, used, flows)
             ),
-            source: "bytes that each member link sent".into(),
+            source: "bytes sent by each member link".into(),
         };
         let full = filled(job, direction).map(|share| Evidence {
-            observed: format!("goodput is {:.0} % of what the links in use carry", share * 100.0),
-            source: "the capacities declared, and which of them sent anything".into(),
+            observed: format!("goodput is {:.0} % of the capacity of these links", share * 100.0),
+            source: "the declared capacities of the links that sent bytes".into(),
         });
         let evidence = [crowd].into_iter().chain(full).collect();
         let claim = match filled(job, direction) {
             Some(share) if share >= REACHED => {
-                "the hash does not spread these flows over the links, and those in use are full"
+                "the hash does not spread these flows over the links, and the used ones are \
+                    saturated"
             }
             _ => "the hash does not spread these flows over the links",
         };
@@ -87,13 +87,13 @@ impl Rule for HashPolarised {
             claim,
             evidence,
         );
-        let advice =
-            "let the group hash ports too (xmit_hash_policy layer3+4, or the switch's like)";
-        Some(finding.advise(format!(
-            "{advice}: goodput should rise to what the links in use carry (linerate limit lag \
-                --links {available:.0} --flows \
-             {flows:.0})"
-        )))
+        let (links, flows) = (format!("{available:.0}"), format!("{flows:.0}"));
+        let advice = Advice::new(
+            "hash ports too: `xmit_hash_policy layer3+4`, or the equivalent of the switch",
+        )
+        .expecting("goodput rises to the capacity of the links in use")
+        .with_command(Command::local("limit lag", &["--links", &links, "--flows", &flows]));
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -121,8 +121,8 @@ impl Rule for HashPolarised {
     }
 }
 
-/// The most that chance gives an even hash which uses no more than `used` of `links` for `flows`:
-/// every choice of links, each with all flows on it.
+/// Returns an upper bound of the probability that an even hash uses at most `used` of `links` for
+/// `flows`: the sum over every choice of links, each with all flows on it.
 fn chance(links: f64, used: f64, flows: f64) -> f64 {
     let n_chosen = used.min(links) as u32;
     let choices =
@@ -175,7 +175,7 @@ mod tests {
             (HashPolarised.experiments(&point).len(), observed)
         };
         // Of four links that carry 1 Gbit/s together one is in use.
-        assert_eq!(asked(0.24e9), (1, "goodput is 96 % of what the links in use carry".to_owned()));
+        assert_eq!(asked(0.24e9), (1, "goodput is 96 % of the capacity of these links".to_owned()));
         assert_eq!(asked(0.1e9).0, 0, "something else holds these flows back");
     }
 

@@ -1,14 +1,14 @@
-//! The path's own ceiling is reached (docs/methodology/diagnosis.md#rules, D1). L4 goodput against
-//! the lowest hard bound.
+//! A link of the path is saturated (docs/methodology/diagnosis.md#rules, D1): L4 goodput against
+//! the lowest hard ceiling.
 //!
-//! Evidence: at least [`REACHED`] of the ceiling. Where others took CPU from the trial the ends
-//! could not keep the link full, however full it would be: there what they took counts as reached
-//! too, from [`LEAST`] of the ceiling on, if nothing but the path held the sender back and a queue
-//! stood all the same. What it does not see: which of two equal ceilings holds, whether the
-//! declared rate is the true one, and at which hop the queue stands. A bus is told apart by its
-//! class, one flow on a group of links by itself.
+//! Evidence: goodput is at least [`REACHED`] of the ceiling. Other programs may have used the CPUs
+//! of the ends, so that these could not keep the link full all the time. The stolen share is then
+//! added to the share reached, from [`LEAST`] of the ceiling on, if nothing but the path limited
+//! the sender and a queue remained. Not observed: which of two equal ceilings applies, whether the
+//! declared rate is the true one, and at which hop the queue is. A bus has a rule of its own, and
+//! so has a single flow on a group of links.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict};
+use linerate_model::{Advice, Direction, Evidence, Finding, Verdict};
 
 use super::{
     Rule, at_ceiling, flows, is_bus, members, n_flows, only_the_path, score, shrunk,
@@ -17,16 +17,16 @@ use super::{
 use crate::diagnosis::experiment::Experiment;
 use crate::{JobStudy, PointStudy};
 
-/// Share of the lowest bound from which it counts as reached.
+/// Share of the lowest ceiling from which the link counts as saturated.
 const REACHED: f64 = 0.95;
-/// Share of it that takes to be reached whatever others took: below, more than their share is
-/// missing.
+/// Least share of the ceiling, however much CPU time other programs used: below it, their share
+/// does not explain the difference.
 const LEAST: f64 = 0.85;
-/// Share of its least by which a round trip is longer where a queue stands: a buffer delay of 100 %
-/// (docs/methodology/diagnosis.md#rules, D17).
+/// Relative increase of the round-trip time over its minimum that shows a queue: a buffer delay of
+/// 100 % (docs/methodology/diagnosis.md#rules, D17).
 const STANDS: f64 = 1.0;
 
-/// The flow that fills its link, what shows that, and the link.
+/// Returns the flow that saturates its link, the evidence, and the name of the link.
 fn full(point: &PointStudy) -> Option<(&JobStudy, Direction, Vec<Evidence>, String)> {
     let is_link = |class| !is_bus(class);
     if let Some((job, direction, evidence, ceiling)) = at_ceiling(point, REACHED, is_link) {
@@ -39,16 +39,15 @@ fn full(point: &PointStudy) -> Option<(&JobStudy, Direction, Vec<Evidence>, Stri
         .filter(|queue| *queue > STANDS && only_the_path(job, direction))?;
     let missing = Evidence {
         observed: format!(
-            "others took {:.1} % of the time from the load, and what is missing is no more",
+            "other programs took {:.1} % of the load's CPU time, which explains the difference",
             taken * 100.0
         ),
-        source:
-            "steal of the CPU that lost most, or the wait for a CPU of the worker that waited most"
-                .into(),
+        source: "steal time of the CPU that lost most, or run-queue wait of the slowest worker"
+            .into(),
     };
     let stands = Evidence {
         observed: format!(
-            "a queue stood all the same: the round trip was {:.1} times its least",
+            "a queue remained: the round-trip time was {:.1} times its minimum",
             1.0 + queue
         ),
         source: "TCP_INFO of the sender: tcpi_rtt over tcpi_min_rtt".into(),
@@ -56,7 +55,7 @@ fn full(point: &PointStudy) -> Option<(&JobStudy, Direction, Vec<Evidence>, Stri
     Some((job, direction, vec![evidence, missing, stands], ceiling))
 }
 
-/// Fires where goodput reaches the lowest bound known.
+/// Rule: goodput reaches the lowest known ceiling, which a link sets.
 #[derive(Debug)]
 pub(super) struct LinkCeiling;
 
@@ -66,8 +65,8 @@ impl Rule for LinkCeiling {
     }
 
     fn summary(&self) -> &'static str {
-        "goodput is at least 95 % of the lowest ceiling known on its path, which is a link; what \
-            others took of the CPUs counts where a queue stands"
+        "goodput is at least 95 % of the lowest known ceiling, and a link sets that ceiling; where \
+            a queue remains, CPU time that other programs used is added"
     }
 
     fn number(&self) -> u8 {
@@ -79,7 +78,7 @@ impl Rule for LinkCeiling {
         if members(job, direction).is_some() && n_flows(job) < 2.0 {
             return None;
         }
-        let claim = format!("{ceiling} is full");
+        let claim = format!("{ceiling} is saturated");
         let finding = Finding::new(
             self.name(),
             Verdict::Suspected,
@@ -87,10 +86,9 @@ impl Rule for LinkCeiling {
             claim,
             evidence,
         );
-        Some(finding.advise(
-            "raise its rate, or its MTU, by a quarter: goodput should follow by at least 0.8 \
-                    of the change",
-        ))
+        let advice = Advice::new("use a faster link, or raise its MTU")
+            .expecting("goodput follows by at least 0.8 of the change");
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -140,7 +138,7 @@ mod tests {
             .expect("5 % were taken");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 3));
         assert!(
-            finding.evidence[1].observed.starts_with("others took 5.0 %"),
+            finding.evidence[1].observed.starts_with("other programs took 5.0 %"),
             "{:?}",
             finding.evidence
         );

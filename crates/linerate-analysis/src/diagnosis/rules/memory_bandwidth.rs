@@ -1,29 +1,29 @@
-//! Memory is too slow for the copies (docs/methodology/diagnosis.md#rules, D16). Both hosts' cycles
-//! per instruction.
+//! Memory is too slow for the copies (docs/methodology/diagnosis.md#rules, D16): cycles per
+//! instruction of both hosts.
 //!
-//! Evidence: an end is out of CPU on large messages, and its CPUs wait: more than [`STALLED`]
-//! cycles an instruction. What it does not see: cycles in virtual machines without counters, where
-//! it is silent, and who else uses the memory.
+//! Evidence: an end uses all of its CPU on large messages, and its CPUs wait for memory: more than
+//! [`STALLED`] cycles per instruction. Not observed: virtual machines without performance counters,
+//! where this rule makes no claim, and other users of the memory.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
-    FlowEnd, LARGE, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, score, subject, value,
+    FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, may_be_judged, out_of_cpu, score, subject,
+    value,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
 
-/// Cycles an instruction from which a CPU waits more than it works: kernel network paths take about
-/// one.
+/// Cycles per instruction from which a CPU mostly waits: kernel network paths take about one.
 const STALLED: f64 = 2.5;
 
-/// Copies that share memory cost each other a fifth at the least
+/// Least predicted ratio: copies that share memory cost each other a fifth
 /// (docs/methodology/diagnosis.md#rules).
 const LEAST_GAINED: f64 = 1.2;
-/// A copy is not all that a byte costs.
+/// Largest predicted ratio: copies are only a part of the cost of a byte.
 const MOST_GAINED: f64 = 10.0;
 
-/// Fires where busy CPUs wait for memory.
+/// Rule: busy CPUs wait for memory.
 #[derive(Debug)]
 pub(super) struct MemoryBandwidth;
 
@@ -33,8 +33,8 @@ impl Rule for MemoryBandwidth {
     }
 
     fn summary(&self) -> &'static str {
-        "an end is out of CPU on large messages and its CPUs take more than 2.5 cycles an \
-            instruction: they wait for memory"
+        "an end uses all of its CPU on large messages, at more than 2.5 cycles per instruction: \
+            its CPUs wait for memory"
     }
 
     fn number(&self) -> u8 {
@@ -56,10 +56,10 @@ impl Rule for MemoryBandwidth {
         let cycles = value(job, metric::CYCLES_PER_INSTRUCTION, Direction::Sum)
             .filter(|cycles| *cycles > STALLED)?;
         evidence.push(Evidence {
-            observed: format!("{cycles:.2} cycles an instruction"),
+            observed: format!("{cycles:.2} cycles per instruction"),
             source: "perf events of both hosts: cycles, instructions".into(),
         });
-        let claim = "the CPUs wait for memory: copies take its bandwidth";
+        let claim = "the CPUs wait for memory: copies use up its bandwidth";
         let finding = Finding::new(
             self.name(),
             Verdict::Suspected,
@@ -67,10 +67,10 @@ impl Rule for MemoryBandwidth {
             claim,
             evidence,
         );
-        Some(finding.advise(
-            "send and receive without copying (send = \"sendfile\", receive \
-            = \"discard\"): cycles an instruction should fall",
-        ))
+        let advice = Advice::new("send and receive without copying")
+            .expecting("cycles per instruction fall")
+            .with_command(changed(point, &[set("send", "sendfile"), set("receive", "discard")]));
+        Some(finding.advise(advice))
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {

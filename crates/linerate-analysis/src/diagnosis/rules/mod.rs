@@ -1,5 +1,5 @@
-//! The rules, alphabetically: each a claim about what limits a path, with its evidence
-//! (docs/methodology/diagnosis.md#rules).
+//! The diagnosis rules in alphabetical order: each makes one claim about the limit of a path, with
+//! its evidence (docs/methodology/diagnosis.md#rules).
 
 mod bus_ceiling;
 mod command;
@@ -28,43 +28,42 @@ mod softirq_core;
 mod unknown;
 
 use linerate_model::{
-    About, BoundClass, Direction, Evidence, Finding, HostSetting, JobFlow, Validity, metric,
+    About, Advice, BoundClass, Direction, Evidence, Finding, HostSetting, JobFlow, Validity, metric,
 };
 
 use super::experiment::{Experiment, bytes, set};
 use crate::statistics::measured_rate;
 use crate::{Given, JobStudy, Obtained, PointStudy};
-use command::advise_command;
-pub(super) use command::command;
+pub(super) use command::{changed, command, consent};
 
 /// A diagnosis rule.
 pub trait Rule: Sync {
-    /// Its name.
+    /// Name of the rule, in snake case.
     fn name(&self) -> &'static str;
 
-    /// One sentence: when it fires.
+    /// Condition under which it applies, as one clause.
     fn summary(&self) -> &'static str;
 
-    /// Its number in docs/methodology/diagnosis.md#rules (D0 to D21), which is the order in which
-    /// rules are asked.
+    /// Number in docs/methodology/diagnosis.md#rules (D0 to D21). Rules are evaluated in this
+    /// order.
     fn number(&self) -> u8;
 
-    /// What it says of a point, if anything.
+    /// Returns its claim about a point, if its evidence is there.
     fn judge(&self, point: &PointStudy) -> Option<Finding>;
 
-    /// How well its evidence is met, 0 to 1; from 0.5 on it speaks. `None` where what it must know
-    /// was not recorded.
+    /// Returns how well the evidence fits, 0 to 1; the rule applies from 0.5 on. `None` where a
+    /// figure that it needs was not recorded.
     fn score(&self, point: &PointStudy) -> Option<f64>;
 
-    /// What would prove what it says of `point`: all of these, where there are several; none where
-    /// only the owner of the path could change what it says is the limit.
+    /// Returns the experiments that would prove its claim about `point`, all of which must agree.
+    /// Empty where only the owner of the path could change the limit.
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let _nothing_to_change = point;
         Vec::new()
     }
 }
 
-/// The rule that speaks where no other does.
+/// Name of the rule that applies where no other does.
 pub const UNKNOWN: &str = "unknown";
 
 /// Every rule.
@@ -93,38 +92,40 @@ pub static RULES: &[&dyn Rule] = &[
     &unknown::Unknown,
 ];
 
-/// Share of a core from which a thread counts as out of CPU.
+/// Share of a core above which a thread counts as using all of its CPU.
 const BUSY: f64 = 0.9;
 /// Payload of a call from which its bytes cost more than the call itself: a page.
 const LARGE: f64 = 4096.0;
-/// Share of scheduling periods without quota from which a host counts as out of CPU.
+/// Share of scheduling periods with an exhausted quota above which a host counts as using all of
+/// its CPU.
 const THROTTLED: f64 = 0.5;
-/// Share of the time from which something held the sender back
+/// Share of the time above which something limited the sender
 /// (docs/methodology/diagnosis.md#rules).
 const HELD_BACK: f64 = 0.3;
-/// The least effect that proves anything (docs/methodology/diagnosis.md#rules).
+/// Smallest effect that proves a claim (docs/methodology/diagnosis.md#rules).
 const LEAST_EFFECT: f64 = 1.1;
-/// The setting of a host that is the quota of its control group.
+/// Host setting: CPU quota of its control group.
 const CPU_QUOTA: &str = "cpu_quota";
 /// The workload whose parameters experiments change.
 const TCP_STREAM: &str = "tcp_stream";
-/// Mode of an end that never sleeps.
+/// Wait mode of an end that polls and never sleeps.
 const SPINNING: &str = "spin";
 
-/// Whether figures of `point` may be reasoned from.
+/// Returns true if the figures of `point` may support a claim.
 fn may_be_judged(point: &PointStudy) -> bool {
     point.validity <= Validity::Suspect
 }
 
-/// The measured jobs of `point` with the directions in which data arrived: of one in which nothing
-/// did there is no rate to explain.
+/// Returns the measured jobs of `point` with the directions in which data arrived. Without data
+/// there is no rate to explain.
 fn flows(point: &PointStudy) -> impl Iterator<Item = (&JobStudy, Direction)> {
     directions(point).filter(|(job, direction)| {
         value(job, metric::GOODPUT, *direction).is_some_and(|rate| rate > 0.0)
     })
 }
 
-/// The measured jobs of `point` with the directions in which data was sent and nothing arrived.
+/// Returns the measured jobs of `point` with the directions in which data was sent but none
+/// arrived.
 fn silent_flows(point: &PointStudy) -> impl Iterator<Item = (&JobStudy, Direction)> {
     directions(point).filter(|(job, direction)| {
         value(job, metric::GOODPUT, *direction).is_some_and(|rate| rate <= 0.0)
@@ -136,12 +137,12 @@ fn directions(point: &PointStudy) -> impl Iterator<Item = (&JobStudy, Direction)
     jobs.flat_map(|job| [(job, Direction::Tx), (job, Direction::Rx)])
 }
 
-/// The estimate of a metric.
+/// Returns the estimate of a metric.
 fn value(job: &JobStudy, metric: &str, direction: Direction) -> Option<f64> {
     Some(job.metric(metric, direction)?.estimate?.value)
 }
 
-/// An end of a flow.
+/// End of a flow.
 #[derive(Clone, Copy)]
 enum FlowEnd {
     Sending,
@@ -156,7 +157,8 @@ impl FlowEnd {
         }
     }
 
-    /// Cores of the busiest worker. Workers that spin are always busy and say nothing.
+    /// Returns the cores of the busiest worker. Spinning workers are always busy, so their CPU time
+    /// is not evidence.
     fn cores(self, job: &JobStudy, direction: Direction) -> Option<f64> {
         let metric = match self {
             Self::Sending => metric::SENDER_CPU,
@@ -166,7 +168,7 @@ impl FlowEnd {
         value(job, metric, direction).filter(|cores| *cores <= BUSY || !spins)
     }
 
-    /// Share of the scheduling periods in which its control group had used up its CPU quota.
+    /// Returns the share of the scheduling periods in which its control group had no quota left.
     fn throttled(self, job: &JobStudy, direction: Direction) -> Option<f64> {
         let metric = match self {
             Self::Sending => metric::SENDER_THROTTLED,
@@ -175,15 +177,16 @@ impl FlowEnd {
         value(job, metric, direction)
     }
 
-    /// Its endpoint.
+    /// Returns its endpoint.
     fn endpoint(self, job: &JobStudy, direction: Direction) -> &str {
         let is_active = matches!(self, Self::Sending) != (direction == Direction::Rx);
         if is_active { &job.from } else { &job.to }
     }
 }
 
-/// What shows that `end` is out of CPU: its busiest thread fills a core, or its control group has
-/// used up its quota in more than [`THROTTLED`] of the periods. Nothing if neither is so.
+/// Returns the evidence that `end` uses all of its CPU: its busiest thread fills a core, or its
+/// control group had no quota left in more than [`THROTTLED`] of the periods. `None` if neither is
+/// true.
 fn out_of_cpu(job: &JobStudy, end: FlowEnd, direction: Direction) -> Option<Vec<Evidence>> {
     let used = end.cores(job, direction).filter(|cores| *cores > BUSY).map(|cores| Evidence {
         observed: format!(
@@ -196,7 +199,7 @@ fn out_of_cpu(job: &JobStudy, end: FlowEnd, direction: Direction) -> Option<Vec<
     let throttled =
         end.throttled(job, direction).filter(|share| *share > THROTTLED).map(|share| Evidence {
             observed: format!(
-                "the {} host had used up its CPU quota in {:.0} % of the scheduling periods",
+                "the {} host had no CPU quota left in {:.0} % of the scheduling periods",
                 end.word(),
                 share * 100.0
             ),
@@ -206,9 +209,9 @@ fn out_of_cpu(job: &JobStudy, end: FlowEnd, direction: Direction) -> Option<Vec<
     (!evidence.is_empty()).then_some(evidence)
 }
 
-/// The experiments on an `end` that is out of CPU: twice its quota where one is used up, and one of
-/// the `ways` to copy less. A copy is not all that moving bytes costs, nor is all of it spared;
-/// what is scarce may go to something else, so that copying less refutes nothing.
+/// Returns the experiments on an `end` that uses all of its CPU: twice its quota where one is
+/// exhausted, and one of the `ways` to copy less. Copies are only a part of the cost, and the saved
+/// CPU time may go elsewhere, so an experiment without effect does not refute the claim.
 fn more_cpu<const N: usize>(
     point: &PointStudy,
     end: FlowEnd,
@@ -223,7 +226,7 @@ fn more_cpu<const N: usize>(
     twice_the_quota(point, end).into_iter().chain(copies.then(copied_less)).collect()
 }
 
-/// The experiment on a CPU quota that `end` has used up: goodput follows it.
+/// Returns the experiment on an exhausted CPU quota of `end`: goodput follows the quota.
 fn twice_the_quota(point: &PointStudy, end: FlowEnd) -> Option<Experiment> {
     const LARGER: f64 = 2.0;
     flows(point).find_map(|(job, direction)| {
@@ -238,28 +241,29 @@ fn twice_the_quota(point: &PointStudy, end: FlowEnd) -> Option<Experiment> {
     })
 }
 
-/// How many times as much the lowest ceiling known lets pass; infinite where none is known.
+/// Returns the ratio of the lowest known ceiling to goodput; infinite where none is known.
 fn room(job: &JobStudy, direction: Direction) -> f64 {
     let share = job.metric(metric::GOODPUT, direction).and_then(|metric| metric.share);
     share.map_or(f64::INFINITY, |share| 1.0 / share)
 }
 
-/// What goodput is multiplied by where what limits it grows by `factor` and a ceiling has `room`:
-/// half of the growth at the least, or as good as all the room
-/// (docs/methodology/diagnosis.md#rules: a doubled buffer gives 1.5 times as much, until the
+/// Returns the predicted range of the goodput ratio if its limit grows by `factor` and the ceiling
+/// is `room` times goodput: at least half of the growth, or nearly all of the room
+/// (docs/methodology/diagnosis.md#rules: a doubled buffer gives 1.5 times the goodput, up to the
 /// ceiling).
 fn grown(factor: f64, room: f64) -> [f64; 2] {
-    /// As good as all of it.
+    /// Share of the room that counts as all of it.
     const NEARLY: f64 = 0.9;
-    /// Estimates scatter, and the kernel grants buffers in coarse grains: twice the buffer gives
-    /// 2.3 times the window.
+    /// Margin for scatter and for the kernel's coarse buffer sizes: twice the buffer gives 2.3
+    /// times the window.
     const SCATTER: f64 = 1.25;
     [(1.0 + (factor - 1.0) / 2.0).min(NEARLY * room).max(LEAST_EFFECT), factor * SCATTER]
 }
 
-/// Goodput with segments of `small` payload over that with `large`, if bytes on the wire are the
-/// limit: between what the least and the most of headers leave (IPv4, TCP with timestamps and
-/// Ethernet without preamble: 66 B; IPv6 and the whole wire: 110 B).
+/// Returns the predicted ratio of goodput with segments of `small` payload to goodput with `large`,
+/// if bytes on the wire are the limit. The range covers the smallest headers (IPv4, TCP with
+/// timestamps and Ethernet without preamble: 66 B) and the largest (IPv6 and the whole wire: 110
+/// B).
 fn shrunk(large: f64, small: f64) -> [f64; 2] {
     const LEAST_HEADERS: f64 = 66.0;
     const MOST_HEADERS: f64 = 110.0;
@@ -268,13 +272,13 @@ fn shrunk(large: f64, small: f64) -> [f64; 2] {
     [ratio(MOST_HEADERS), ratio(LEAST_HEADERS)]
 }
 
-/// The experiment with small segments: `ratio` says what goodput is multiplied by, of their payload
-/// before and then. On a ceiling that counts bytes ([`shrunk`]) they waste so much of it on
-/// headers, no more and no less. Fewer packets a second, a CPU or a window would answer otherwise.
+/// Returns the experiment with small segments; `ratio` predicts the goodput ratio from the payload
+/// before and after. A ceiling in bytes loses exactly the additional headers ([`shrunk`]). A limit
+/// of packets per second, of a CPU or of a window responds differently.
 fn smaller_segments(job: &JobStudy, ratio: impl Fn(f64, f64) -> [f64; 2]) -> Option<Experiment> {
-    /// Small enough to cost a fifth, large enough not to drown the ends in packets.
+    /// Segment size in bytes: small enough to cost a fifth, large enough for the ends' packet rate.
     const SMALL: f64 = 250.0;
-    /// What the kernel takes off a segment for its timestamps (RFC 7323 clause 3.2).
+    /// Bytes that the kernel subtracts from a segment for timestamps (RFC 7323 clause 3.2).
     const TIMESTAMPS: f64 = 12.0;
     if job.workload != TCP_STREAM {
         return None;
@@ -286,30 +290,30 @@ fn smaller_segments(job: &JobStudy, ratio: impl Fn(f64, f64) -> [f64; 2]) -> Opt
         .then(|| Experiment::show(format!("segments of {SMALL:.0} B"), change(), ratio))
 }
 
-/// Payload of a full segment, as the connections said it.
+/// Returns the payload of a full segment, as the connections report it.
 fn segment_size(job: &JobStudy) -> Option<f64> {
     job.obtained.get("mss").and_then(Obtained::number)
 }
 
-/// What an option was at the end of the run at the end of the flow that sends; the largest of
-/// several flows.
+/// Returns the value of a socket option of the sender at the end of the run; the largest of several
+/// flows.
 fn option_of_sender(job: &JobStudy, name: &str, direction: Direction) -> Option<f64> {
     let given = job.obtained.get(name)?.of_sender(direction);
     given.iter().filter_map(Given::number_at_end).max_by(f64::total_cmp)
 }
 
-/// A parameter as the plan gave it.
+/// Returns a parameter as the plan gives it.
 fn param<'a>(job: &'a JobStudy, name: &str) -> Option<&'a serde_json::Value> {
     job.params.0.get(name)
 }
 
-/// Whether what sets a ceiling is a bus of a host and not a cable.
+/// Returns true if a host's bus sets the ceiling.
 fn is_bus(class: BoundClass) -> bool {
     class == BoundClass::Bus
 }
 
-/// The first flow of `point` whose goodput is at least `share` of its lowest ceiling, and that
-/// ceiling.
+/// Returns the first flow of `point` whose goodput is at least `share` of its lowest ceiling, with
+/// the evidence and the ceiling's name.
 fn at_ceiling<'a>(
     point: &'a PointStudy,
     share: f64,
@@ -322,7 +326,7 @@ fn at_ceiling<'a>(
             point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class()))?;
         let evidence = Evidence {
             observed: format!(
-                "goodput {} is {:.1} % of {}",
+                "goodput {} is {:.1} % of the ceiling {}",
                 measured_rate(metric.estimate?.value),
                 reached * 100.0,
                 measured_rate(ceiling.value)
@@ -334,24 +338,32 @@ fn at_ceiling<'a>(
     flows(point).filter_map(reached).next().filter(|_| may_be_judged(point))
 }
 
-/// Flows of `job`, as its parameters say.
+/// Returns the advice to `verb` (send or receive) twice as many flows, which several CPUs share.
+fn more_flows(point: &PointStudy, job: &JobStudy, verb: &str) -> Advice {
+    let streams = 2 * n_flows(job) as u64;
+    Advice::new(format!("{verb} {streams} flows on several CPUs"))
+        .expecting("goodput rises by half or more")
+        .with_command(changed(point, &[set("streams", streams)]))
+}
+
+/// Returns the number of flows of `job`, from its parameters.
 fn n_flows(job: &JobStudy) -> f64 {
     param(job, "streams").and_then(serde_json::Value::as_f64).unwrap_or(1.0)
 }
 
-/// Member links of the group that flows in `direction` cross, and how many carried some; `None` if
-/// they cross none.
+/// Returns the member links of the group that flows in `direction` cross, and the number that
+/// carried traffic; `None` if they cross no group.
 fn members(job: &JobStudy, direction: Direction) -> Option<(f64, f64)> {
     let available = value(job, metric::LINKS_AVAILABLE, direction).filter(|links| *links >= 2.0)?;
     Some((available, value(job, metric::LINKS_USED, direction)?))
 }
 
-/// Bytes that stand in a queue where none does: paced segments leave in bursts of two, and their
+/// Apparent queue in bytes without a real one: paced segments leave in bursts of two, and their
 /// acknowledgements wait for the second.
 const A_BURST: f64 = 4.0 * 1448.0;
 
-/// Share of its least by which the round trip of a flow is longer; nothing where that is no more
-/// than bursts on their way.
+/// Returns the relative increase of a flow's round-trip time over its minimum; 0 where bursts in
+/// flight explain it.
 fn standing_queue(job: &JobStudy, direction: Direction) -> Option<f64> {
     const BITS_PER_BYTE: f64 = 8.0;
     let read = |metric| value(job, metric, direction);
@@ -364,19 +376,19 @@ fn standing_queue(job: &JobStudy, direction: Direction) -> Option<f64> {
     Some(if standing < A_BURST { 0.0 } else { rtt / least - 1.0 })
 }
 
-/// How much speaks for the peer's window not being what holds the sender back: 1 where it never
-/// waited for it. A sender that waits for the window probes it, and what it sends again then is no
+/// Returns how well the evidence excludes the peer's window as the limit: 1 where the sender never
+/// waited for it. A sender that waits for the window probes it, and its retransmissions are then no
 /// loss.
 fn window_open(job: &JobStudy, direction: Direction) -> f64 {
     value(job, metric::RWND_LIMITED, direction).map_or(1.0, |share| score::below(share, HELD_BACK))
 }
 
-/// Whether the sender waited for the peer's window so long that loss is no explanation.
+/// Returns true if the sender waited for the peer's window so long that loss is no explanation.
 fn waits_for_window(job: &JobStudy, direction: Direction) -> bool {
     value(job, metric::RWND_LIMITED, direction).is_some_and(|share| share >= HELD_BACK)
 }
 
-/// Whether nothing but the path held the sender back: neither window nor buffer, neither end's CPU
+/// Returns true if only the path limited the sender: neither window nor buffer, neither end's CPU
 /// nor the application.
 fn only_the_path(job: &JobStudy, direction: Direction) -> bool {
     let below = |metric: &str| value(job, metric, direction).is_none_or(|share| share < HELD_BACK);
@@ -393,11 +405,9 @@ pub(super) fn nothing_known(point: &PointStudy) -> Finding {
     unknown::of(point)
 }
 
-/// What any flow in any direction of a measured job is about, for findings without a flow of their
-/// own.
+/// Returns the subject of a finding that concerns no single flow: the first flow's job.
 pub(super) fn subject_of(point: &PointStudy) -> About {
     match flows(point).next() {
-        // Of no flow of its own.
         Some((job, direction)) => About { flow: None, ..subject(point, job, direction) },
         None => About::from(point.sweep.as_str()),
     }
@@ -406,12 +416,12 @@ pub(super) fn subject_of(point: &PointStudy) -> About {
 fn payload_evidence(job: &JobStudy, direction: Direction) -> Option<Evidence> {
     let bytes = value(job, metric::PAYLOAD_PER_SEND, direction)?;
     Some(Evidence {
-        observed: format!("{bytes:.0} bytes a call"),
+        observed: format!("{bytes:.0} bytes per call"),
         source: "the sending worker's counters".into(),
     })
 }
 
-/// `axis = value` of each axis.
+/// Returns the coordinate of a point: `axis = value` of each axis.
 pub(super) fn coordinate(point: &PointStudy) -> String {
     let plain =
         |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -420,7 +430,7 @@ pub(super) fn coordinate(point: &PointStudy) -> String {
     axes.join(", ")
 }
 
-/// What a finding on `job` in `direction` is about.
+/// Returns the subject of a finding on `job` in `direction`.
 fn subject(point: &PointStudy, job: &JobStudy, direction: Direction) -> About {
     let coordinate = coordinate(point);
     let place = if coordinate.is_empty() { String::new() } else { format!(" at {coordinate}") };
@@ -439,13 +449,13 @@ fn subject(point: &PointStudy, job: &JobStudy, direction: Direction) -> About {
 
 #[cfg(test)]
 pub(super) mod cases {
-    //! A point made by hand for the rules' tests.
+    //! Hand-made point for the rules' tests.
 
     use linerate_model::{Ceiling, Direction, Estimate, SocketValue, metric};
 
     use crate::{Given, JobStudy, MetricStudy, Obtained, PointStudy};
 
-    /// What is of whole hosts, and of both ways.
+    /// Prefixes of metrics that belong to whole hosts and to both directions.
     const OF_HOSTS: [&str; 6] =
         ["controller", "cycles", metric::IDLE_CORE, "remote", metric::SOFTIRQ_CORE, "softnet"];
 
@@ -462,7 +472,7 @@ pub(super) mod cases {
                 name: (*name).to_owned(),
                 unit: metric.unit,
                 layer: metric.layer,
-                // What a controller counts is of both ways.
+                // A controller counts both directions together.
                 direction: if OF_HOSTS.iter().any(|host| name.starts_with(host)) {
                     Direction::Sum
                 } else {

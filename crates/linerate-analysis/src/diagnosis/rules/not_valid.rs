@@ -1,16 +1,16 @@
-//! The measurement itself is not valid (docs/methodology/diagnosis.md#rules, D0): before any path
-//! is suspected, the instrument is.
+//! The measurement itself is not valid (docs/methodology/diagnosis.md#rules, D0): the instrument is
+//! suspected before the path.
 //!
-//! Evidence: what the study says against the point: a figure above its ceiling, trials that failed,
-//! drops inside the tester, counts that do not balance. What it does not see: an instrument that is
-//! wrong without contradicting itself.
+//! Evidence: the study's reasons against the point, such as a figure above its ceiling, failed
+//! trials, drops inside the tester, or counts that do not balance. Not observed: an instrument that
+//! is wrong without a contradiction in its own figures.
 
-use linerate_model::{Evidence, Finding, Validity, Verdict};
+use linerate_model::{Advice, Command, Evidence, Finding, Validity, Verdict};
 
 use super::{Rule, subject_of};
 use crate::{PointStudy, Reason};
 
-/// Fires where the study does not let figures stand.
+/// Rule: the study rejects the figures of the point.
 #[derive(Debug)]
 pub(super) struct NotValid;
 
@@ -20,7 +20,7 @@ impl Rule for NotValid {
     }
 
     fn summary(&self) -> &'static str {
-        "no figure of the point may be used: it exceeds a ceiling, the tester was the limit, or \
+        "no figure of the point is valid: one exceeds its ceiling, the tester was the limit, or \
             the trials failed"
     }
 
@@ -39,15 +39,13 @@ impl Rule for NotValid {
         if evidence.is_empty() {
             evidence.push(observed(point.validity.word().to_owned()));
         }
-        let claim = "the measurement is not valid: nothing can be said of the path before the \
-            instrument is right";
+        let claim = "the measurement is not valid, so it shows nothing about the path";
         let finding =
             Finding::new(self.name(), Verdict::Suspected, subject_of(point), claim, evidence);
-        Some(finding.advise(
-            "see what this host cannot measure, and the tool's own ceiling: \
-            linerate doctor (each line that it marks, cured, should bring the figure below its \
-            ceiling)",
-        ))
+        let advice = Advice::new("check what this host cannot measure, repair it, and repeat")
+            .expecting("the figure falls below its ceiling")
+            .with_command(Command::local("doctor", &[]));
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {

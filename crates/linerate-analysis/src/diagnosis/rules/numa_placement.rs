@@ -1,16 +1,16 @@
-//! Workers and their device lie in different NUMA nodes (docs/methodology/diagnosis.md#rules, D13).
-//! Share of the CPUs that workers are pinned to.
+//! Workers and their device are in different NUMA nodes (docs/methodology/diagnosis.md#rules, D13):
+//! share of the CPUs that workers are pinned to.
 //!
-//! Evidence: some lie in another node than the device, and neither end is out of CPU, which would
-//! be a reason of its own. What it does not see: workers that are not pinned, which wander; where
-//! interrupts of the device are handled; machines of one node.
+//! Evidence: some of these CPUs are in another node than the device, and neither end uses all of
+//! its CPU, which would be a cause of its own. Not observed: workers that are not pinned, the CPUs
+//! that handle the device's interrupts, and machines with one node.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, Verdict, metric};
 
 use super::{FlowEnd, Rule, flows, may_be_judged, out_of_cpu, score, subject, value};
 use crate::PointStudy;
 
-/// Fires where pinned workers are remote from their device.
+/// Rule: pinned workers are remote from their device.
 #[derive(Debug)]
 pub(super) struct NumaPlacement;
 
@@ -20,7 +20,7 @@ impl Rule for NumaPlacement {
     }
 
     fn summary(&self) -> &'static str {
-        "workers are pinned to CPUs of another NUMA node than their network device's"
+        "workers are pinned to CPUs of a NUMA node other than their network device's node"
     }
 
     fn number(&self) -> u8 {
@@ -39,12 +39,12 @@ impl Rule for NumaPlacement {
         }
         let evidence = Evidence {
             observed: format!(
-                "{:.0} % of the CPUs of one end lie in another node than its device",
+                "{:.0} % of the CPUs of one end are in a NUMA node other than its device's",
                 remote * 100.0
             ),
             source: "facts: memory.numa, interfaces.*.numa_node".into(),
         };
-        let claim = "workers and network device lie in different NUMA nodes";
+        let claim = "workers and network device are in different NUMA nodes";
         let finding = Finding::new(
             self.name(),
             Verdict::Suspected,
@@ -52,11 +52,12 @@ impl Rule for NumaPlacement {
             claim,
             vec![evidence],
         );
-        Some(finding.advise(
-            "compare CPUs of the device's own node (lscpu) with these as arms of \
-                        [sweep.compare], by to_cpus: linerate run PLAN.toml --to \
-                     HOST (goodput should rise, cycles an instruction should fall)",
-        ))
+        let advice = Advice::new(
+            "pin the workers to CPUs of the device's own node (`lscpu` lists them), with `cpus` \
+                of the endpoint or with `to_cpus` as an arm of `[sweep.compare]`",
+        )
+        .expecting("goodput rises and cycles per instruction fall");
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {

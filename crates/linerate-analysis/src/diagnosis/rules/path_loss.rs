@@ -1,13 +1,15 @@
-//! The path loses packets, and that is what TCP can make of it
+//! The path loses packets, and TCP's reaction to the loss sets goodput
 //! (docs/methodology/diagnosis.md#rules, D4).
 //!
-//! Evidence: bytes are sent again, nothing but the path holds the sender back, and goodput is
-//! within a factor of two of what models give for this loss and round trip: that of Padhye, Firoiu,
-//! Towsley and Kurose at the least, and at the most that of Mathis et al., which knows no timeouts:
-//! Linux repairs nearly all loss without them (RACK-TLP, RFC 8985). What it does not see: where the
-//! path loses; a shallow buffer that overflows is asked about first.
+//! Evidence: the sender retransmits, nothing but the path limits it, and goodput is within a factor
+//! of two of the models for this loss and round-trip time. The lower model is that of Padhye,
+//! Firoiu, Towsley and Kurose. The upper one is that of Mathis et al., which ignores timeouts:
+//! Linux repairs nearly all loss without them (RACK-TLP, RFC 8985). Not observed: the place of the
+//! loss. The rule for a shallow buffer that overflows comes first.
 
-use linerate_model::{Bytes, Direction, Evidence, Finding, Nanos, Ratio, Verdict, metric};
+use linerate_model::{
+    Advice, Bytes, Command, Direction, Evidence, Finding, Nanos, Ratio, Verdict, metric,
+};
 
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, room, score, segment_size,
@@ -18,36 +20,36 @@ use crate::limits::window::{Acknowledgement, mathis, pftk};
 use crate::statistics::measured_rate;
 use crate::{Given, JobStudy, Obtained, PointStudy};
 
-/// Share of bytes sent again from which it is a limit. Long runs would allow 1e-4.
+/// Share of retransmitted bytes that counts as loss; the methodology's 1e-4 applies to long runs.
 const LOSS: f64 = 1e-3;
-/// Share from which nothing more could speak for loss.
+/// Share of retransmitted bytes at which the evidence of loss is complete.
 const MUCH: f64 = 1e-2;
-/// What loss alone scores where the ceiling is reached in spite of it, or no model is known.
+/// Score of loss alone, where goodput reaches the ceiling in spite of it or no model applies.
 const BELOW: f64 = 0.25;
-/// How far goodput may be from the model (docs/methodology/diagnosis.md#rules).
+/// Accepted ratio of goodput to the model (docs/methodology/diagnosis.md#rules).
 const WITHIN: std::ops::RangeInclusive<f64> = 0.5..=2.0;
 /// The kernel's least retransmission timeout (`TCP_RTO_MIN`).
 const LEAST_TIMEOUT: f64 = 0.2;
-/// Room below which the ceiling is reached in spite of the loss.
+/// Ratio of ceiling to goodput below which goodput reaches the ceiling in spite of the loss.
 const ROOM: f64 = 1.1;
 const MOST_GAINED: f64 = 100.0;
-/// What a segment carries if the connection does not tell.
+/// Payload of a segment where the connection does not report it, in bytes.
 const USUAL_SEGMENT: f64 = 1448.0;
 
-/// Whether a flow used a version of BBR, which does not take loss for congestion: `bbr`, `bbr2`,
-/// ...
+/// Returns true if a flow used a version of BBR, which does not treat loss as congestion: `bbr`,
+/// `bbr2`, ...
 fn is_bbr(congestion: &Obtained) -> bool {
     congestion.values().filter_map(Given::word).any(|name| name.starts_with("bbr"))
 }
 
-/// Fires where loss explains goodput.
+/// Rule: loss explains goodput.
 #[derive(Debug)]
 pub(super) struct PathLoss;
 
 impl PathLoss {
-    // Linux lets its window grow by the bytes acknowledged (RFC 3465), so that delayed
-    // acknowledgements do not slow it: b = 1.
-    /// What the models say of a flow, bit/s: with timeouts, and without.
+    // Linux grows its window by the bytes acknowledged (RFC 3465), so delayed acknowledgements do
+    // not slow it: b = 1.
+    /// Returns the goodput that the models give for a flow, in bit/s: with timeouts, and without.
     fn models(job: &JobStudy, direction: Direction) -> Option<[f64; 2]> {
         let loss =
             Ratio(value(job, metric::RETRANSMIT_RATIO, direction).filter(|loss| *loss >= LOSS)?);
@@ -60,7 +62,7 @@ impl PathLoss {
         Some([with, without].map(|rate| rate.0 * super::n_flows(job)))
     }
 
-    /// Goodput over the nearest that the models give: 1 from one to the other.
+    /// Returns goodput over the nearest model; 1 between the two models.
     fn ratio(job: &JobStudy, direction: Direction) -> Option<f64> {
         let goodput = value(job, metric::GOODPUT, direction)?;
         let [least, most] = Self::models(job, direction)?;
@@ -74,7 +76,8 @@ impl Rule for PathLoss {
     }
 
     fn summary(&self) -> &'static str {
-        "bytes are sent again, and goodput is what TCP makes of such loss (within a factor of two)"
+        "the sender retransmits, and goodput is within a factor of two of TCP's models for such \
+            loss"
     }
 
     fn number(&self) -> u8 {
@@ -92,13 +95,13 @@ impl Rule for PathLoss {
         let loss = value(job, metric::RETRANSMIT_RATIO, direction)?;
         let evidence = vec![
             Evidence {
-                observed: format!("{:.2} % of the bytes were sent again", loss * 100.0),
+                observed: format!("{:.2} % of the bytes were retransmitted", loss * 100.0),
                 source: "TCP_INFO of the sender: tcpi_bytes_retrans of tcpi_bytes_sent".into(),
             },
             Evidence {
                 observed: format!(
-                    "goodput {} is {:.2} to {:.2} of what such loss leaves: {} with timeouts, {} \
-                        without",
+                    "goodput {} is {:.2} to {:.2} times the model for such loss: {} with timeouts, \
+                        {} without",
                     measured_rate(goodput),
                     goodput / most,
                     goodput / least,
@@ -110,7 +113,7 @@ impl Rule for PathLoss {
                         .into(),
             },
         ];
-        let claim = "the path loses packets, and TCP takes that for congestion";
+        let claim = "the path loses packets, and TCP treats the loss as congestion";
         let finding = Finding::new(
             self.name(),
             Verdict::Suspected,
@@ -118,11 +121,10 @@ impl Rule for PathLoss {
             claim,
             evidence,
         );
-        Some(finding.advise(
-            "find where it loses: linerate run udp_stream locates drops; a \
-            congestion control that does not take loss for \
-             congestion (bbr) should be faster",
-        ))
+        let advice = Advice::new("locate the drops with datagrams")
+            .expecting("the report's loss section names the place of the drops")
+            .with_command(Command::local("run", &["udp_stream"]).between(&job.from, &job.to));
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -137,17 +139,17 @@ impl Rule for PathLoss {
         })
     }
 
-    /// A sender that does not take loss for congestion must carry more; and as a window under loss
-    /// counts segments, whatever their size (Mathis: goodput is segment / round trip * c /
-    /// sqrt(loss)), small ones must carry as much less as they are smaller. A ceiling in bytes, a
-    /// window or a buffer of bytes would hardly notice.
+    /// Returns two experiments. A sender that does not treat loss as congestion must carry more.
+    /// Under loss the window counts segments whatever their size (Mathis: goodput is segment /
+    /// round trip * c / sqrt(loss)), so goodput must shrink in proportion to the segment. A
+    /// ceiling, window or buffer in bytes would hardly change it.
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let reacts = |(job, _): &(&JobStudy, Direction)| {
             job.workload == TCP_STREAM && !job.obtained.get("congestion").is_some_and(is_bbr)
         };
         let Some((job, _)) = flows(point).find(reacts) else { return Vec::new() };
         let swapped = Experiment::lift(
-            "a congestion control that does not take loss for congestion",
+            "a congestion control that does not treat loss as congestion",
             vec![set("congestion", "bbr")],
             [LEAST_EFFECT, MOST_GAINED],
         );
@@ -157,7 +159,7 @@ impl Rule for PathLoss {
     }
 }
 
-/// How far goodput may be from proportional to the segment.
+/// Accepted deviation of goodput from proportionality to the segment.
 const BY_MODEL: f64 = 1.25;
 
 #[cfg(test)]

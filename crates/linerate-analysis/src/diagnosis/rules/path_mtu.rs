@@ -1,23 +1,30 @@
 //! Large segments do not arrive, small ones do: a path MTU black hole (RFC 2923 clause 2.1, RFC
 //! 4821). TCP only.
 //!
-//! Evidence: connections were opened and greeted over the path, in segments of a few bytes; then
-//! data was sent and sent again, and none of it arrived. A link on the way takes smaller packets
-//! than the interfaces say, and the messages that would say so (ICMP "fragmentation needed",
-//! "packet too big") are filtered. What it does not see: whether the path broke down altogether
-//! just after the greeting. Small segments tell the two apart, which is what it advises; as nothing
-//! passed before, no ratio can prove it.
+//! Evidence: connections opened and exchanged a greeting of a few bytes; then data was sent and
+//! retransmitted, and none of it arrived. A link of the path accepts smaller packets than the
+//! interfaces assume, and the ICMP messages that report it ("fragmentation needed", "packet too
+//! big") are filtered. Not observed: whether the whole path broke just after the greeting. The
+//! advice, small segments, separates the two cases. No ratio can prove it, because nothing arrived
+//! before.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, Verdict, metric};
 
-use super::{Rule, TCP_STREAM, may_be_judged, score, segment_size, silent_flows, subject, value};
+use super::{
+    Rule, TCP_STREAM, changed, may_be_judged, score, segment_size, silent_flows, subject, value,
+};
+use crate::diagnosis::experiment::{bytes, set};
 use crate::{JobStudy, PointStudy};
 
-/// Shares of the bytes sent that were sent again: some were, and all of them again and again.
+/// Share of retransmitted bytes from which the rule applies.
 const REPEATED: f64 = 0.1;
+/// Share of retransmitted bytes at which the evidence is complete.
 const ALL_REPEATED: f64 = 0.5;
+/// Segment size of the advice, in bytes: IPv4 requires every host to accept 576-byte packets
+/// (RFC 791), so such segments pass nearly every link.
+const SMALL_SEGMENT: f64 = 500.0;
 
-/// Fires where data is sent again and again and nothing of it arrives.
+/// Rule: the sender retransmits, and no data arrives.
 #[derive(Debug)]
 pub(super) struct PathMtu;
 
@@ -31,8 +38,8 @@ impl Rule for PathMtu {
     }
 
     fn summary(&self) -> &'static str {
-        "connections open, but nothing of what is sent arrives although it is sent again: large \
-            segments do not pass"
+        "connections open, but no data arrives in spite of retransmissions: large segments do not \
+            pass"
     }
 
     fn number(&self) -> u8 {
@@ -47,13 +54,13 @@ impl Rule for PathMtu {
             silent_flows(point).find(repeats).filter(|_| may_be_judged(point))?;
         let mut evidence = vec![
             Evidence {
-                observed: "the connections opened, and nothing of the data sent on them arrived"
+                observed: "the connections opened, but none of the data sent on them arrived"
                     .into(),
                 source: "the counters of both ends".into(),
             },
             Evidence {
                 observed: format!(
-                    "{:.0} % of the bytes were sent again",
+                    "{:.0} % of the bytes were retransmitted",
                     repeated(job, direction)? * 100.0
                 ),
                 source: "TCP_INFO of the sender: tcpi_bytes_retrans of tcpi_bytes_sent".into(),
@@ -63,8 +70,7 @@ impl Rule for PathMtu {
             observed: format!("segments carry up to {bytes:.0} B"),
             source: "TCP_MAXSEG of the connections".into(),
         }));
-        let claim = "large segments do not arrive: a link of the path has a smaller MTU, and its \
-            ICMP messages are lost";
+        let claim = "a link has a smaller MTU, and its ICMP messages do not reach the sender";
         let finding = Finding::new(
             self.name(),
             Verdict::Suspected,
@@ -72,11 +78,13 @@ impl Rule for PathMtu {
             claim,
             evidence,
         );
-        Some(finding.advise(
-            "send small segments: linerate diagnose --to HOST --param 'mss=500 B' (data should \
-                arrive; if it does, lower the MTU of the \
-             interface, let ICMP through, or set net.ipv4.tcp_mtu_probing=1)",
-        ))
+        let advice = Advice::new("send small segments")
+            .expecting(
+                "data arrives; then lower the MTU of the interface, permit ICMP, or set \
+                    `net.ipv4.tcp_mtu_probing=1`",
+            )
+            .with_command(changed(point, &[set("mss", bytes(SMALL_SEGMENT))]));
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {

@@ -1,14 +1,13 @@
-//! The receiver's window is smaller than the path needs (docs/methodology/diagnosis.md#rules, D5).
-//! TCP only; times are shares of the sender's.
+//! The receive window is smaller than the path needs (docs/methodology/diagnosis.md#rules, D5). TCP
+//! only; times are shares of the sender's time.
 //!
 //! Evidence: the sender waited for the window more than [`WAITED`] of the time, and goodput times
-//! round-trip time is within [`NEAR`] of the window. If it is not, the window is small for another
-//! reason, such as a receiver that reads slowly, and the verdict is inconclusive. A receiver
-//! without CPU, or one that reads slowly (its buffer is more than half full, or a window that was
-//! larger is shut), is another rule's affair. What it does not see: a queue that fills and empties
-//! between two readings.
+//! round-trip time is within [`NEAR`] of the window. Otherwise the window is small for another
+//! reason, such as a slow reader, and the status is inconclusive. Other rules cover a receiver that
+//! uses all of its CPU, and one that reads slowly (its buffer is more than half full, or it closed
+//! a larger window). Not observed: a queue that fills and empties between two readings.
 
-use linerate_model::{BoundClass, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, BoundClass, Direction, Evidence, Finding, Verdict, metric};
 
 use super::slow_receiver::{UNREAD, Unread};
 use super::{
@@ -18,13 +17,13 @@ use crate::diagnosis::experiment::{Experiment, bytes, set};
 use crate::statistics::measured_rate;
 use crate::{JobStudy, PointStudy};
 
-/// Share of the time waiting for the window from which it counts as the limit.
+/// Share of the time waiting for the window above which it counts as the limit.
 const WAITED: f64 = 0.3;
-/// How goodput may relate to window over round-trip time where the window is the limit; wider than
+/// Goodput over (window / round-trip time) where the window is the limit. The range is wider than
 /// the 0.9 to 1.1 of the reference because both are sampled once per interval.
 const NEAR: std::ops::RangeInclusive<f64> = 0.8..=1.2;
 
-/// Fires where the sender waits for the peer's window.
+/// Rule: the sender waits for the peer's window.
 #[derive(Debug)]
 pub(super) struct ReceiveWindow;
 
@@ -53,13 +52,16 @@ impl Rule for ReceiveWindow {
             flows(point).find(waits).filter(|flow| may_be_judged(point) && is_read(flow))?;
         let waited = value(job, metric::RWND_LIMITED, direction)?;
         let mut evidence = vec![Evidence {
-            observed: format!("waited for the peer's window {:.0} % of the time", waited * 100.0),
+            observed: format!(
+                "the sender waited for the peer's window {:.0} % of the time",
+                waited * 100.0
+            ),
             source: "TCP_INFO of the sender: tcpi_rwnd_limited".into(),
         }];
         let fits = from_window(point, job, direction).map(|(expected, ratio)| {
             evidence.push(Evidence {
                 observed: format!(
-                    "goodput is {ratio:.2} of window over round-trip time, {}",
+                    "goodput is {ratio:.2} times window over round-trip time, {}",
                     measured_rate(expected)
                 ),
                 source: "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_rtt".into(),
@@ -71,15 +73,15 @@ impl Rule for ReceiveWindow {
         } else {
             (
                 Verdict::Inconclusive,
-                "the receiver holds the sender back: its buffer is small or it reads slowly",
+                "the receiver limits the sender: its buffer is small, or its application reads \
+                    slowly",
             )
         };
         let finding =
             Finding::new(self.name(), verdict, subject(point, job, direction), claim, evidence);
-        Some(finding.advise(
-            "double the receive buffer: goodput should rise by half or more until \
-                another limit is met",
-        ))
+        let advice = Advice::new("double the receive buffer")
+            .expecting("goodput rises by half or more, up to the next limit");
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -114,10 +116,10 @@ impl Rule for ReceiveWindow {
     }
 }
 
-/// By how much the buffer is made larger.
+/// Factor by which the experiment enlarges the buffer.
 const LARGER: f64 = 2.0;
 
-/// Window over smoothed round-trip time, bit/s, and the goodput as a share of it.
+/// Returns window over smoothed round-trip time, in bit/s, and goodput as a share of it.
 fn from_window(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<(f64, f64)> {
     let measured_jobs =
         point.jobs.iter().filter(|job| !job.background && job.workload != "all").count();

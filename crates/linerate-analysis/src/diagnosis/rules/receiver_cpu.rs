@@ -1,21 +1,20 @@
-//! The receiving thread is out of CPU (docs/methodology/diagnosis.md#rules, D11). Cores of the
+//! The receiver uses all of its CPU (docs/methodology/diagnosis.md#rules, D11): cores of the
 //! busiest worker.
 //!
-//! Evidence: the busiest worker of the receiving end used more than [`super::BUSY`] of a core; that
-//! the sender waited for the window is told with it. What it does not see: work that the kernel
-//! does for the receiver in softirq, which is most of it for small packets; spinning ends, which
-//! are busy whatever they do, are left out.
+//! Evidence: the busiest worker of the receiving end used more than [`super::BUSY`] of a core. The
+//! finding also reports how long the sender waited for the window. Not observed: the kernel's work
+//! for the receiver in softirq, which dominates for small packets. Spinning ends are always busy
+//! and are left out.
 
 use linerate_model::{Evidence, Finding, Verdict, metric};
 
 use super::{
-    FlowEnd, Rule, advise_command, flows, may_be_judged, more_cpu, out_of_cpu, score, subject,
-    value,
+    FlowEnd, Rule, flows, may_be_judged, more_cpu, more_flows, out_of_cpu, score, subject, value,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 
-/// Fires where the busiest receiving worker fills its core.
+/// Rule: the busiest receiving worker uses a whole core.
 #[derive(Debug)]
 pub(super) struct ReceiverCpu;
 
@@ -25,7 +24,7 @@ impl Rule for ReceiverCpu {
     }
 
     fn summary(&self) -> &'static str {
-        "the receiver is out of CPU: a thread above 90 % of a core, or a CPU quota used up"
+        "the receiver uses all of its CPU: a thread above 90 % of a core, or an exhausted CPU quota"
     }
 
     fn number(&self) -> u8 {
@@ -45,7 +44,7 @@ impl Rule for ReceiverCpu {
             ),
             source: "TCP_INFO of the sender: tcpi_rwnd_limited".into(),
         }));
-        let claim = "the receiver is out of CPU";
+        let claim = "the receiver uses all of its CPU";
         let finding = Finding::new(
             self.name(),
             Verdict::Suspected,
@@ -53,8 +52,7 @@ impl Rule for ReceiverCpu {
             claim,
             evidence,
         );
-        let advice = "receive two flows on two CPUs: goodput should rise by half or more";
-        Some(finding.advise(format!("{advice}{}", advise_command(point, job, "-P 2"))))
+        Some(finding.advise(more_flows(point, job, "receive")))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -76,7 +74,11 @@ mod tests {
         let full = point(&[("goodput", 5e8), ("receiver_cpu", 0.95), ("rwnd_limited", 0.2)]);
         let finding = ReceiverCpu.judge(&full).expect("a full core");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
-        assert!(finding.advice[0].ends_with("linerate to HOST -P 2"), "{:?}", finding.advice);
+        let command = finding.advice[0].command.as_ref().expect("a command");
+        assert_eq!(
+            (command.verb.as_str(), &command.arguments[..]),
+            ("diagnose", &["--param".to_owned(), "streams=2".to_owned()][..])
+        );
     }
 
     #[test]

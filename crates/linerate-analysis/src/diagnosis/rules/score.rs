@@ -1,18 +1,18 @@
-//! How well evidence is met: 0 where nothing speaks for a claim, 0.5 where its rule speaks, 1 where
-//! nothing more could (docs/methodology/diagnosis.md#rules). Of several conditions the least met
-//! counts.
+//! Score of a rule's evidence: 0 where nothing supports the claim, 0.5 at the rule's threshold, 1
+//! where the evidence is complete (docs/methodology/diagnosis.md#rules). Of several conditions, the
+//! lowest score counts.
 //!
-//! What it does not see: how probable a claim is. Scores order what to look at; experiments decide.
+//! A score is no probability. Scores set the order of experiments, and experiments decide.
 
 use linerate_model::{BoundClass, Direction, metric};
 
 use super::{BUSY, FlowEnd, THROTTLED, flows, may_be_judged};
 use crate::{JobStudy, PointStudy};
 
-/// Where a rule speaks.
+/// Score at the threshold of a rule.
 const SPEAKS: f64 = 0.5;
 
-/// `value` on its way from nothing over `threshold` to `full`.
+/// Scores a value that must exceed `threshold`: 0 at zero, 0.5 at `threshold`, 1 from `full` on.
 pub(super) fn reached(value: f64, threshold: f64, full: f64) -> f64 {
     if value <= threshold {
         (SPEAKS * value / threshold).clamp(0.0, SPEAKS)
@@ -21,22 +21,23 @@ pub(super) fn reached(value: f64, threshold: f64, full: f64) -> f64 {
     }
 }
 
-/// `value` that must stay below `threshold`: 1 at nothing, 0 from twice the threshold on.
+/// Scores a value that must stay below `threshold`: 1 at zero, 0 from twice the threshold on.
 pub(super) fn below(value: f64, threshold: f64) -> f64 {
     (1.0 - SPEAKS * value / threshold).clamp(0.0, 1.0)
 }
 
-/// A ratio that should be 1 and may be off by `factor` either way.
+/// Scores a ratio that should be 1: 0.5 where it is off by `factor` in either direction.
 pub(super) fn within(ratio: f64, factor: f64) -> f64 {
     if ratio > 0.0 { below(ratio.ln().abs(), factor.ln()) } else { 0.0 }
 }
 
-/// The least met of several conditions.
+/// Returns the lowest score of several conditions.
 pub(super) fn all(conditions: impl IntoIterator<Item = f64>) -> f64 {
     conditions.into_iter().fold(1.0, f64::min)
 }
 
-/// The best of what `of` says of each flow of `point`; nothing of a point that may not be judged.
+/// Returns the highest score that `of` gives to any flow of `point`; `None` for a point that is not
+/// valid.
 pub(super) fn best(
     point: &PointStudy,
     of: impl Fn(&JobStudy, Direction) -> Option<f64>,
@@ -45,14 +46,14 @@ pub(super) fn best(
     scores.reduce(f64::max).filter(|_| may_be_judged(point))
 }
 
-/// How nearly `end` is out of CPU.
+/// Scores how nearly `end` uses all of its CPU.
 pub(super) fn out_of_cpu(job: &JobStudy, end: FlowEnd, direction: Direction) -> Option<f64> {
     let used = end.cores(job, direction).map(|cores| reached(cores, BUSY, 1.0));
     let throttled = end.throttled(job, direction).map(|share| reached(share, THROTTLED, 1.0));
     [used, throttled].into_iter().flatten().reduce(f64::max)
 }
 
-/// How nearly the share of the lowest ceiling, where that is `wanted`, reaches `threshold`.
+/// Scores how nearly goodput reaches `threshold` of the lowest ceiling, if its class is `wanted`.
 pub(super) fn share(
     point: &PointStudy,
     threshold: f64,

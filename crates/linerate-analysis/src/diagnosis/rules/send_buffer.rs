@@ -1,10 +1,10 @@
-//! The sender's own buffer is smaller than the path needs (docs/methodology/diagnosis.md#rules,
-//! D7). TCP only.
+//! The send buffer is smaller than the path needs (docs/methodology/diagnosis.md#rules, D7). TCP
+//! only.
 //!
-//! Evidence: the kernel waited for room in the send buffer more than [`WAITED`] of the time. What
-//! it does not see: whether the application would have filled a larger one.
+//! Evidence: the kernel waited for room in the send buffer more than [`WAITED`] of the time. Not
+//! observed: whether the application would have filled a larger buffer.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
     FlowEnd, Rule, TCP_STREAM, flows, grown, may_be_judged, option_of_sender, out_of_cpu, room,
@@ -13,10 +13,10 @@ use super::{
 use crate::diagnosis::experiment::{Experiment, bytes, set};
 use crate::{JobStudy, PointStudy};
 
-/// Share of the time waiting for the buffer from which it counts as the limit.
+/// Share of the time waiting for the buffer above which it counts as the limit.
 const WAITED: f64 = 0.3;
 
-/// Fires where the sender waits for its own buffer.
+/// Rule: the sender waits for its own buffer.
 #[derive(Debug)]
 pub(super) struct SendBuffer;
 
@@ -41,7 +41,10 @@ impl Rule for SendBuffer {
         let (job, direction) = flows(point).find(waits).filter(|_| may_be_judged(point))?;
         let waited = value(job, metric::SNDBUF_LIMITED, direction)?;
         let evidence = Evidence {
-            observed: format!("waited for the own send buffer {:.0} % of the time", waited * 100.0),
+            observed: format!(
+                "the sender waited for room in its send buffer {:.0} % of the time",
+                waited * 100.0
+            ),
             source: "TCP_INFO of the sender: tcpi_sndbuf_limited".into(),
         };
         let claim = "the send buffer is smaller than the bandwidth-delay product";
@@ -52,10 +55,9 @@ impl Rule for SendBuffer {
             claim,
             vec![evidence],
         );
-        Some(finding.advise(
-            "double the send buffer: goodput should rise by half or more until \
-            another limit is met",
-        ))
+        let advice = Advice::new("double the send buffer")
+            .expecting("goodput rises by half or more, up to the next limit");
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -72,13 +74,14 @@ impl Rule for SendBuffer {
             let job: &JobStudy = job;
             let granted = option_of_sender(job, "send_buffer", direction)
                 .filter(|_| job.workload == TCP_STREAM)?;
-            // A packet that was begun is filled though the buffer is full: more than the buffer may
-            // be under way, and that is to be doubled.
+            // The kernel completes a packet that it began although the buffer is full. More bytes
+            // than the buffer may then be in flight, and the experiment must double those.
             let read = |metric| value(job, metric, direction);
             let under_way = read(metric::GOODPUT)
                 .zip(read(metric::RTT))
                 .map(|(rate, rtt)| rate * rtt / BITS_PER_BYTE / super::n_flows(job));
-            // The kernel grants twice what is asked for: asking for what there is doubles it.
+            // The kernel grants twice the requested size, so requesting the present size doubles
+            // it.
             let change = vec![set(
                 "send_buffer",
                 bytes(under_way.map_or(granted, |bytes| bytes.max(granted))),
@@ -94,7 +97,7 @@ impl Rule for SendBuffer {
 }
 
 const BITS_PER_BYTE: f64 = 8.0;
-/// By how much the buffer is made larger.
+/// Factor by which the experiment enlarges the buffer.
 const LARGER: f64 = 2.0;
 
 #[cfg(test)]

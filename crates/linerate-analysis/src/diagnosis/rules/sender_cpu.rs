@@ -1,21 +1,20 @@
-//! The sending thread is out of CPU on large messages (docs/methodology/diagnosis.md#rules, D10).
-//! Cores of the busiest worker.
+//! The sender uses all of its CPU on large messages (docs/methodology/diagnosis.md#rules, D10):
+//! cores of the busiest worker.
 //!
 //! Evidence: the busiest worker of the sending end used more than [`super::BUSY`] of a core, in
-//! calls of at least [`super::LARGE`]. What it does not see: a worker that spins is busy whatever
-//! it does, so that spinning ends are left out; and work that the kernel does for the sender in
-//! softirq.
+//! calls of at least [`super::LARGE`]. Not observed: the kernel's work for the sender in softirq.
+//! Spinning ends are always busy and are left out.
 
-use linerate_model::{Finding, Verdict, metric};
+use linerate_model::{Advice, Finding, Verdict, metric};
 
 use super::{
-    FlowEnd, LARGE, Rule, TCP_STREAM, advise_command, flows, may_be_judged, more_cpu, out_of_cpu,
-    score, subject, value,
+    FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, may_be_judged, more_cpu, more_flows,
+    out_of_cpu, score, subject, value,
 };
 use crate::PointStudy;
-use crate::diagnosis::experiment::Experiment;
+use crate::diagnosis::experiment::{Experiment, set};
 
-/// Fires where the busiest sending worker fills its core with large messages.
+/// Rule: the busiest sending worker uses a whole core on large messages.
 #[derive(Debug)]
 pub(super) struct SenderCpu;
 
@@ -25,8 +24,8 @@ impl Rule for SenderCpu {
     }
 
     fn summary(&self) -> &'static str {
-        "the sender is out of CPU on calls of 4 KiB and more: a thread above 90 % of a core, or a \
-            CPU quota used up"
+        "the sender uses all of its CPU on calls of 4 KiB and more: a thread above 90 % of a core, \
+            or an exhausted CPU quota"
     }
 
     fn number(&self) -> u8 {
@@ -43,7 +42,7 @@ impl Rule for SenderCpu {
             })
             .filter(|_| may_be_judged(point))?;
         evidence.extend(super::payload_evidence(job, direction));
-        let claim = "the sender is out of CPU";
+        let claim = "the sender uses all of its CPU";
         let finding = Finding::new(
             self.name(),
             Verdict::Suspected,
@@ -51,18 +50,17 @@ impl Rule for SenderCpu {
             claim,
             evidence,
         );
-        let advice = "send without copying: CPU per byte should fall and goodput rise until \
-            another limit is met";
-        let more = "spread the flows over two sending CPUs: goodput should rise by half or more";
-        let [zerocopy, parallel] =
-            ["-Z", "-P 2"].map(|options| advise_command(point, job, options));
-        // Datagrams are copied whatever is asked for: only TCP has a way to send without.
+        // Datagrams are always copied: only TCP can send without copying.
         let finding = if job.workload == TCP_STREAM {
-            finding.advise(format!("{advice}{zerocopy}"))
+            finding.advise(
+                Advice::new("send without copying")
+                    .expecting("CPU time per byte falls, and goodput rises up to the next limit")
+                    .with_command(changed(point, &[set("send", "sendfile")])),
+            )
         } else {
             finding
         };
-        Some(finding.advise(format!("{more}{parallel}")))
+        Some(finding.advise(more_flows(point, job, "send")))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -94,7 +92,8 @@ mod tests {
         let full = point(&[("goodput", 5e8), ("payload_per_send", 65_536.0), ("sender_cpu", 0.97)]);
         let finding = SenderCpu.judge(&full).expect("a full core");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
-        assert!(finding.advice[0].ends_with("linerate to HOST -Z"), "{:?}", finding.advice);
+        let command = finding.advice[0].command.as_ref().expect("a command");
+        assert_eq!(command.arguments, ["--param", "send=sendfile"]);
     }
 
     #[test]
@@ -119,15 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn of_datagrams_it_advises_only_what_the_command_takes() {
+    fn advice_for_datagrams_does_not_include_sending_without_copying() {
         let mut full =
             point(&[("goodput", 5e8), ("payload_per_send", 65_536.0), ("sender_cpu", 0.97)]);
         full.jobs[0].workload = "udp_stream".into();
         let advice = SenderCpu.judge(&full).expect("a full core").advice;
-        assert!(
-            advice.len() == 1 && advice[0].ends_with("linerate to HOST udp -P 2"),
-            "{advice:?}"
-        );
+        let [advice] = &advice[..] else { panic!("one step: {advice:?}") };
+        let command = advice.command.as_ref().expect("a command");
+        assert_eq!(command.arguments, ["--workload", "udp_stream", "--param", "streams=2"]);
     }
 
     #[test]

@@ -1,24 +1,23 @@
-//! One flow uses one link of a group (docs/methodology/diagnosis.md#rules, D15). Goodput against
-//! what one member carries.
+//! One flow uses one link of a group (docs/methodology/diagnosis.md#rules, D15): goodput against
+//! the capacity of one member link.
 //!
 //! Evidence: a single flow crosses a group of links and reaches at least [`REACHED`] of the
-//! ceiling, which for one flow is one member's. What it does not see: groups that nobody declared.
+//! ceiling, which for one flow is that of one member. Not observed: groups that nobody declared.
 
-use linerate_model::{Evidence, Finding, Verdict};
+use linerate_model::{Advice, Evidence, Finding, Verdict};
 
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, advise_command, at_ceiling, flows, members, n_flows, score,
-    subject,
+    LEAST_EFFECT, Rule, TCP_STREAM, at_ceiling, changed, flows, members, n_flows, score, subject,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
 
-/// Share of one member from which it counts as full.
+/// Share of one member's capacity from which it counts as saturated.
 const REACHED: f64 = 0.9;
-/// Flows a link that are likely to use most links.
+/// Flows per link that are likely to use most links.
 const FLOWS_A_LINK: f64 = 4.0;
 
-/// Fires where one flow fills one member.
+/// Rule: one flow saturates one member link.
 #[derive(Debug)]
 pub(super) struct SingleFlow;
 
@@ -28,7 +27,7 @@ impl Rule for SingleFlow {
     }
 
     fn summary(&self) -> &'static str {
-        "a single flow fills one link of a group: the others can carry none of it"
+        "a single flow saturates one link of a group, and the other links cannot carry any of it"
     }
 
     fn number(&self) -> u8 {
@@ -40,9 +39,9 @@ impl Rule for SingleFlow {
         let (available, _) = members(job, direction).filter(|_| n_flows(job) < 2.0)?;
         let group = Evidence {
             observed: format!("one flow crosses a group of {available:.0} links"),
-            source: "the capacities declared".into(),
+            source: "the declared capacities".into(),
         };
-        let claim = "one flow uses one link of a group";
+        let claim = "one flow can use only one link of the group";
         let finding = Finding::new(
             self.name(),
             Verdict::Suspected,
@@ -50,10 +49,11 @@ impl Rule for SingleFlow {
             claim,
             vec![evidence, group],
         );
-        let streams = format!("-P {:.0}", FLOWS_A_LINK * available);
-        let advice =
-            format!("use several flows: goodput should rise towards {available:.0} times as much");
-        Some(finding.advise(format!("{advice}{}", advise_command(point, job, &streams))))
+        let streams = (FLOWS_A_LINK * available) as u64;
+        let advice = Advice::new(format!("send {streams} flows"))
+            .expecting(format!("goodput rises up to {available:.0} times"))
+            .with_command(changed(point, &[set("streams", streams)]));
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {

@@ -1,14 +1,14 @@
-//! The application that receives reads slowly (docs/methodology/diagnosis.md#rules, D6). TCP only.
+//! The receiving application reads slowly (docs/methodology/diagnosis.md#rules, D6). TCP only.
 //!
-//! Evidence: the sender waits for the window, much of the receive buffer lies unread, and the
-//! receiver's CPU is not used up: it waits for something else, a disk for instance, which stalls of
-//! its host for storage would show. Of a foreign receiver neither buffer nor CPU is known: there it
-//! is that less than half of the largest window it advertised was under way, though the sender
-//! waited for a window: it had been open and was shut. A window that opens and shuts delays
-//! acknowledgements; where it moved by half or more, what was under way is therefore reckoned by
-//! the least round trip. What it does not see: what it waits for.
+//! Evidence: the sender waits for the window, much of the receive buffer is unread, and the
+//! receiver has CPU time left. It waits for something else, such as a disk; storage stalls of its
+//! host show that. Buffer and CPU of a foreign receiver are not known. The evidence is then that
+//! the sender waited for a window although less than half of the largest advertised window was in
+//! flight: the window was open before and closed. A window that opens and closes delays
+//! acknowledgements, so where it moved by half or more, the data in flight is computed with the
+//! minimum round-trip time. Not observed: the thing that the application waits for.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Command, Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
     FlowEnd, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, param,
@@ -17,24 +17,24 @@ use super::{
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::{JobStudy, PointStudy};
 
-/// Share of the receive buffer that lies unread from which its reader is slow
+/// Unread share of the receive buffer from which its reader is slow
 /// (docs/methodology/diagnosis.md#rules).
 pub(super) const UNREAD: f64 = 0.5;
-/// Share of time stalled for storage from which that is told.
+/// Share of time stalled for storage that is worth reporting.
 const STALLED: f64 = 0.1;
-/// A reader that takes whatever comes, as plans write it.
+/// Read rate that limits nothing, in a plan's notation.
 const UNBOUNDED: &str = "1 Tbit/s";
 const MOST_GAINED: f64 = 1000.0;
 const BITS_PER_BYTE: f64 = 8.0;
 
-/// Share of the largest window that goodput takes up, below which the window must have been shut.
+/// Share of the largest window in flight below which the window must have been closed.
 const USED: f64 = 0.5;
 
-/// Share of its largest by which a window must have moved to have been shut.
+/// Relative change of a window that shows that it was closed.
 const SHUT: f64 = 0.5;
 
-/// How full the receive buffer was, or how little of the largest window was used where the receiver
-/// is foreign.
+/// Evidence of unread data: the fill level of the receive buffer, or for a foreign receiver the
+/// used share of its largest window.
 pub(super) enum Unread {
     Held(f64),
     WindowUsed(f64),
@@ -73,15 +73,12 @@ impl Unread {
     fn evidence(&self) -> Evidence {
         let (observed, source) = match self {
             Self::Held(held) => (
-                format!(
-                    "what had arrived and was not read took {:.0} % of the receive buffer",
-                    held * 100.0
-                ),
+                format!("unread data filled {:.0} % of the receive buffer", held * 100.0),
                 "memory of the receiving socket (SO_MEMINFO)",
             ),
             Self::WindowUsed(used) => (
                 format!(
-                    "only {:.0} % of the largest window it advertised was under way",
+                    "only {:.0} % of the largest advertised window was in flight",
                     used * 100.0
                 ),
                 "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_rtt",
@@ -91,7 +88,7 @@ impl Unread {
     }
 }
 
-/// Fires where what has arrived is not read.
+/// Rule: data that has arrived is not read.
 #[derive(Debug)]
 pub(super) struct SlowReceiver;
 
@@ -102,7 +99,7 @@ impl Rule for SlowReceiver {
 
     fn summary(&self) -> &'static str {
         "the sender waits for the window, the receive buffer is more than half full, and the \
-            receiver has CPU to spare"
+            receiver has CPU time left"
     }
 
     fn number(&self) -> u8 {
@@ -130,7 +127,7 @@ impl Rule for SlowReceiver {
         ];
         evidence.extend(value(job, metric::WINDOW_SWING, direction).map(|swing| Evidence {
             observed: format!(
-                "the window advertised moved by {:.0} % of its largest",
+                "the advertised window varied by {:.0} % of its maximum",
                 swing * 100.0
             ),
             source: "TCP_INFO of the sender: tcpi_snd_wnd".into(),
@@ -138,7 +135,7 @@ impl Rule for SlowReceiver {
         let stalled = value(job, metric::IO_STALLED, direction).filter(|share| *share > STALLED);
         evidence.extend(stalled.map(|share| Evidence {
             observed: format!(
-                "tasks of its host stalled for storage {:.0} % of the time",
+                "tasks of the receiving host stalled for storage {:.0} % of the time",
                 share * 100.0
             ),
             source: "/proc/pressure/io".into(),
@@ -147,9 +144,11 @@ impl Rule for SlowReceiver {
             _ if stalled.is_some() => {
                 "the receiving application reads slowly: its host waits for storage"
             }
-            Unread::Held(_) => "the receiving application reads slowly, though it has CPU to spare",
+            Unread::Held(_) => {
+                "the receiving application reads slowly, although it has CPU time left"
+            }
             Unread::WindowUsed(_) => {
-                "the receiver reads slowly: it shuts a window that has been larger"
+                "the receiver reads slowly: it closes a window that was larger before"
             }
         };
         let finding = Finding::new(
@@ -159,10 +158,10 @@ impl Rule for SlowReceiver {
             claim,
             evidence,
         );
-        Some(finding.advise(
-            "receive into nothing: linerate diagnose --to HOST (goodput should rise to what the \
-                network lets through)",
-        ))
+        let advice = Advice::new("discard the data at the receiver")
+            .expecting("goodput rises to the limit of the network")
+            .with_command(Command::local("diagnose", &[]).between(&job.from, &job.to));
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -183,7 +182,7 @@ impl Rule for SlowReceiver {
         let ratio = [LEAST_EFFECT, MOST_GAINED];
         let found = flows(point).find(throttled);
         found
-            .map(|_| Experiment::lift("a receiver that reads whatever comes", change(), ratio))
+            .map(|_| Experiment::lift("a receiver that reads at once", change(), ratio))
             .into_iter()
             .collect()
     }
@@ -227,7 +226,7 @@ mod tests {
         // 11 kB are under way.
         let finding = foreign(200_000.0, 0.8).expect("it was shut");
         assert!(
-            finding.evidence[1].observed.starts_with("only 6 % of the largest window"),
+            finding.evidence[1].observed.starts_with("only 6 % of the largest advertised window"),
             "{:?}",
             finding.evidence
         );

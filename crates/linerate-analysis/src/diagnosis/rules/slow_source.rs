@@ -1,23 +1,23 @@
-//! The application that sends has nothing to send (docs/methodology/diagnosis.md#rules, D8). TCP
-//! only.
+//! The sending application has nothing to send (docs/methodology/diagnosis.md#rules, D8). TCP only.
 //!
-//! Evidence: `tcp_stream` sends from memory and has something to send at any time, unless it is
-//! given a pace; then its workers count how long they had nothing to send, and nothing else is
-//! asked. A connection of theirs that idles waits for a CPU, for room in its buffer or for a
-//! wake-up, which other rules look at.
+//! Evidence for `tcp_stream`: it sends from memory, so it always has data unless the plan sets a
+//! source rate. Its workers count how long they had nothing to send, and the rule reads only that
+//! count. An idle connection of theirs waits for a CPU, for buffer space or for a wake-up, which
+//! other rules cover.
 //!
-//! Of other senders, which read files or wait for requests, nobody counts that: there the sender's
-//! connection was idle, with nothing to send and nothing under way, for more than 30 % of the time,
-//! though neither the sender is out of CPU nor a worker waited for one. On a long path what was
-//! sent is still under way when more comes, and no connection idles: there it is that less than a
-//! message and a segment waited to be sent, less than half of the congestion window was under way,
-//! neither window nor buffer held the sender back, it used less than half of a core, and the
-//! receiver is not out of CPU: one that wakes by quota takes all at once, and leaves little under
-//! way as well. (The kernel's own mark, `tcpi_delivery_rate_app_limited`, stays off as long as a
-//! sample from before was faster.) What it does not see: why the application has nothing: a disk, a
-//! peer it waits for, or its own pace.
+//! Other senders read files or wait for requests, and nothing counts their waits. There the rule
+//! requires a connection that was idle, with nothing to send and nothing in flight, for more than
+//! 30 % of the time, although the sender had CPU time left and no worker waited for a CPU.
+//!
+//! On a long path, data is still in flight when more arrives, so no connection is idle. There the
+//! rule requires all of these: less than a message and a segment waited to be sent; less than half
+//! of the congestion window was in flight; neither window nor buffer limited the sender; it used
+//! less than half of a core; and the receiver had CPU time left. (A receiver that runs by quota
+//! takes all data at once, and also leaves little in flight.) The kernel's own flag,
+//! `tcpi_delivery_rate_app_limited`, stays clear as long as an earlier sample was faster. Not
+//! observed: the reason why the application has nothing: a disk, a peer, or its own rate.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Command, Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
     FlowEnd, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, n_flows, out_of_cpu,
@@ -26,39 +26,39 @@ use super::{
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::{JobStudy, PointStudy};
 
-/// A source that never runs dry, as plans write it.
+/// Source rate that limits nothing, in a plan's notation.
 const UNBOUNDED: &str = "1 Tbit/s";
 const MOST_GAINED: f64 = 1000.0;
-/// What may wait to be sent of a message that was just handed over: the end of one before it, and
-/// itself, up to a size that is none of a stream's.
+/// Largest unsent amount of a slow source, in bytes: the last segment of one message, plus the next
+/// message up to a size that no stream has.
 const A_SEGMENT: f64 = 1448.0;
 const A_MESSAGE: f64 = 16_384.0;
-/// Share of the congestion window that a sender with more to send has under way.
+/// Share of the congestion window that a sender with more data keeps in flight.
 const FILLED: f64 = 0.5;
 const BITS_PER_BYTE: f64 = 8.0;
-/// Cores below which a sender that had more to send would send it.
+/// Cores below which a sender with more data would send it.
 const AT_REST: f64 = 0.5;
 
-/// Share of the time a worker may wait for a CPU while its connections idle for another reason.
+/// Largest share of time waiting for a CPU that does not explain idle connections.
 const CPU_WAIT: f64 = 0.1;
 
-/// What shows that a sender had nothing to send.
+/// Evidence that a sender had nothing to send.
 enum Starved {
-    /// Its workers counted the share of the time.
+    /// Share of the time, as its workers counted it.
     Counted(f64),
-    /// Seen from its connections.
+    /// State of its connections.
     Seen(Idle),
 }
 
-/// Share of the time in which a connection idled, and what it had to send.
+/// Idle time of a connection, and the data it had to send.
 struct Idle {
     share: f64,
-    /// Bytes of a flow that waited to be sent, and the share of the congestion window under way;
-    /// `None` where something else held it back.
+    /// Bytes of a flow that waited to be sent, and the share of the congestion window in flight;
+    /// `None` where something else limited the sender.
     waited: Option<(f64, f64)>,
-    /// How many bytes may wait where the source is slow.
+    /// Bytes that may wait to be sent where the source is slow.
     message: f64,
-    /// Share of the time the worker of either end that waited most was ready and had no CPU.
+    /// Share of the time that the slowest worker of either end was ready and had no CPU.
     cpu_wait: f64,
 }
 
@@ -95,7 +95,7 @@ impl Starved {
             ),
             Self::Seen(idle) if idle.share > HELD_BACK => (
                 format!(
-                    "the connection had nothing to send and nothing under way {:.0} % of the time",
+                    "the connection had nothing to send and nothing in flight {:.0} % of the time",
                     idle.share * 100.0
                 ),
                 "TCP_INFO of the sender: tcpi_busy_time",
@@ -105,8 +105,8 @@ impl Starved {
                 (
                     format!(
                         "{unsent:.0} B of a flow waited to be sent, and {:.0} % of the congestion \
-                            window was under way, though neither the \
-                         peer's window nor the buffer was full",
+                            window was in flight; neither the peer's window nor the send buffer \
+                            was full",
                         filled * 100.0
                     ),
                     "TCP_INFO of the sender: tcpi_notsent_bytes, tcpi_snd_cwnd, tcpi_rtt",
@@ -153,7 +153,7 @@ impl Idle {
     }
 }
 
-/// Fires where connections idle.
+/// Rule: connections are idle because the source is slow.
 #[derive(Debug)]
 pub(super) struct SlowSource;
 
@@ -163,8 +163,8 @@ impl Rule for SlowSource {
     }
 
     fn summary(&self) -> &'static str {
-        "the sender had nothing to send more than 30 % of the time, as its workers count or its \
-            idle connections show, and it had CPU to spare"
+        "the sender had nothing to send for more than 30 % of the time (its workers count it, or \
+            its connections were idle) and had CPU time left"
     }
 
     fn number(&self) -> u8 {
@@ -187,10 +187,10 @@ impl Rule for SlowSource {
             claim,
             vec![evidence],
         );
-        Some(finding.advise(
-            "send from memory: linerate diagnose --to HOST (goodput should rise to what the \
-                network lets through)",
-        ))
+        let advice = Advice::new("send from memory")
+            .expecting("goodput rises to the limit of the network")
+            .with_command(Command::local("diagnose", &[]).between(&job.from, &job.to));
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -210,7 +210,7 @@ impl Rule for SlowSource {
         let ratio = [LEAST_EFFECT, MOST_GAINED];
         let found = flows(point).find(paced);
         found
-            .map(|_| Experiment::lift("a source that never runs dry", change(), ratio))
+            .map(|_| Experiment::lift("a source without a rate limit", change(), ratio))
             .into_iter()
             .collect()
     }

@@ -1,21 +1,21 @@
-//! The cost of a call limits the sender, not the bytes in it (docs/methodology/diagnosis.md#rules,
-//! D9). Cores of the busiest worker.
+//! The cost of a system call limits the sender, not its bytes (docs/methodology/diagnosis.md#rules,
+//! D9): cores of the busiest worker.
 //!
 //! Evidence: the busiest worker of the sending end used more than [`super::BUSY`] of a core in
-//! calls of less than [`super::LARGE`]. What it does not see: requests, whose size is the
-//! application's; spinning ends, which are busy whatever they do; and whether calls per second
-//! really stay when messages grow, which the advice would show.
+//! calls of less than [`super::LARGE`]. Not observed: requests, whose size the application sets;
+//! spinning ends, which are always busy; and whether calls per second stay constant as messages
+//! grow, which the experiment shows.
 
-use linerate_model::{Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, Verdict, metric};
 
 use super::{
-    FlowEnd, LARGE, Rule, TCP_STREAM, advise_command, flows, grown, may_be_judged, out_of_cpu,
-    room, score, subject, value,
+    FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, grown, may_be_judged, out_of_cpu, room,
+    score, subject, value,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, bytes, set};
 
-/// Fires where the busiest sending worker fills its core with small messages.
+/// Rule: the busiest sending worker uses a whole core on small messages.
 #[derive(Debug)]
 pub(super) struct SmallMessage;
 
@@ -25,8 +25,8 @@ impl Rule for SmallMessage {
     }
 
     fn summary(&self) -> &'static str {
-        "the sender is out of CPU on calls of less than 4 KiB: a thread above 90 % of a core, or a \
-            CPU quota used up"
+        "the sender uses all of its CPU on calls of less than 4 KiB: a thread above 90 % of a \
+            core, or an exhausted CPU quota"
     }
 
     fn number(&self) -> u8 {
@@ -46,11 +46,11 @@ impl Rule for SmallMessage {
         evidence.extend(super::payload_evidence(job, direction));
         evidence.extend(value(job, metric::CALLS_PER_SECOND, Direction::Sum).map(|rate| {
             Evidence {
-                observed: format!("{rate:.0} calls per second, both ends added"),
+                observed: format!("{rate:.0} calls per second, sum of both ends"),
                 source: "the workers' counters".into(),
             }
         }));
-        let claim = "the cost of each system call limits the sender: messages are small";
+        let claim = "messages are small, and the cost of each system call limits the sender";
         let finding = Finding::new(
             self.name(),
             Verdict::Suspected,
@@ -58,11 +58,12 @@ impl Rule for SmallMessage {
             claim,
             evidence,
         );
-        let bytes = value(job, metric::PAYLOAD_PER_SEND, direction)?;
-        let command = advise_command(point, job, &format!("-l {:.0}", 2.0 * bytes));
-        let advice = "hand over twice as much per call, or several messages a call: goodput should \
-            rise by 1.6 or more";
-        Some(finding.advise(format!("{advice}{command}")))
+        let size = value(job, metric::PAYLOAD_PER_SEND, direction)?;
+        let key = if job.workload == TCP_STREAM { "message_size" } else { "datagram_size" };
+        let advice = Advice::new("send twice as much per call, or several messages per call")
+            .expecting("goodput rises to 1.6 times or more")
+            .with_command(changed(point, &[set(key, bytes(LARGER * size))]));
+        Some(finding.advise(advice))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -89,7 +90,7 @@ impl Rule for SmallMessage {
     }
 }
 
-/// By how much messages are made larger.
+/// Factor by which the experiment enlarges messages.
 const LARGER: f64 = 2.0;
 
 #[cfg(test)]
@@ -102,7 +103,8 @@ mod tests {
         let full = point(&[("goodput", 5e8), ("payload_per_send", 64.0), ("sender_cpu", 0.97)]);
         let finding = SmallMessage.judge(&full).expect("a full core");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
-        assert!(finding.advice[0].ends_with("linerate to HOST -l 128"), "{:?}", finding.advice);
+        let command = finding.advice[0].command.as_ref().expect("a command");
+        assert_eq!(command.arguments, ["--param", "message_size=128 B"]);
     }
 
     #[test]

@@ -1,31 +1,32 @@
-//! One CPU handles all interrupts and is full, while others idle
-//! (docs/methodology/diagnosis.md#rules, D12). Shares of single CPUs.
+//! One CPU handles all network interrupts and is saturated, while others are idle
+//! (docs/methodology/diagnosis.md#rules, D12): shares of single CPUs.
 //!
-//! Evidence: a CPU spends more than [`FULL`] of its time in softirq, no worker fills a core, and
-//! another CPU idles. What it does not see: which device's interrupts these are, and work that the
-//! kernel does in threads of its own.
+//! Evidence: a CPU spends more than [`FULL`] of its time in softirq, no worker uses a whole core,
+//! and another CPU is idle. Not observed: the device of these interrupts, and work that the kernel
+//! does in threads of its own.
 
-use linerate_model::{Direction, Evidence, Finding, HostSetting, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, HostSetting, Verdict, metric};
 
 use super::{FlowEnd, LEAST_EFFECT, Rule, flows, may_be_judged, n_flows, score, subject, value};
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 
-/// Share of a CPU in softirq from which it is full (docs/methodology/diagnosis.md#rules).
+/// Share of time in softirq above which a CPU is saturated (docs/methodology/diagnosis.md#rules).
 const FULL: f64 = 0.8;
-/// Share of a core below which a worker has CPU to spare (docs/methodology/diagnosis.md#rules).
+/// Share of a core below which a worker has CPU time left (docs/methodology/diagnosis.md#rules).
 const TO_SPARE: f64 = 0.8;
-/// Share of time another CPU must idle, so that moving work there helps.
+/// Idle share that another CPU must have, so that moving work there helps.
 const IDLE: f64 = 0.5;
 
-/// Several flows are several hashes, so that every CPU gets some.
+/// Name of the experiment on several flows: these have several hashes, so every CPU gets some.
 const SPREAD: &str = "received packets spread over all CPUs";
-/// Threads go where the scheduler finds a CPU that idles; softirqs stay where the interrupt came.
+/// Name of the experiment on one flow. The scheduler moves threads to an idle CPU; softirqs stay on
+/// the CPU of the interrupt.
 const POLLED: &str = "packets polled in a thread of its own";
-/// One full CPU's work on two.
+/// Upper end of the prediction: the work of one saturated CPU on two, with a margin.
 const MOST_SPREAD: f64 = 2.5;
 
-/// Fires where one CPU does all the softirq work.
+/// Rule: one CPU does all the softirq work.
 #[derive(Debug)]
 pub(super) struct SoftirqCore;
 
@@ -35,8 +36,8 @@ impl Rule for SoftirqCore {
     }
 
     fn summary(&self) -> &'static str {
-        "one CPU spends more than 80 % of its time in softirq, workers have CPU to spare, and \
-            another CPU idles"
+        "one CPU spends more than 80 % of its time in softirq, workers have CPU time left, and \
+            another CPU is idle"
     }
 
     fn number(&self) -> u8 {
@@ -56,8 +57,8 @@ impl Rule for SoftirqCore {
         }
         let mut evidence = vec![Evidence {
             observed: format!(
-                "one CPU was in softirq {:.0} % of the time, another idle {:.0} %, and no worker \
-                    used more than {:.0} % of a core",
+                "one CPU spent {:.0} % of the time in softirq, another was idle {:.0} %, and no \
+                    worker used more than {:.0} % of a core",
                 softirq * 100.0,
                 idle * 100.0,
                 workers * 100.0
@@ -65,7 +66,7 @@ impl Rule for SoftirqCore {
             source: "/proc/stat, CPU by CPU, and getrusage of the workers".into(),
         }];
         for (metric, what) in [
-            (metric::SOFTNET_SQUEEZED, "times a softirq ended with packets waiting"),
+            (metric::SOFTNET_SQUEEZED, "softirqs ended with packets still waiting"),
             (metric::SOFTNET_DROPPED, "packets dropped at the backlog"),
         ] {
             evidence.extend(read(metric).filter(|count| *count >= 1.0).map(|count| Evidence {
@@ -73,7 +74,7 @@ impl Rule for SoftirqCore {
                 source: "/proc/net/softnet_stat".into(),
             }));
         }
-        let claim = "one CPU handles all interrupts of the network while others idle";
+        let claim = "one CPU handles all network interrupts while others are idle";
         let finding = Finding::new(
             self.name(),
             Verdict::Suspected,
@@ -81,14 +82,17 @@ impl Rule for SoftirqCore {
             claim,
             evidence,
         );
-        let advice = "spread receiving over CPUs (more queues, or rps_cpus of its queue), or move \
-            the interrupt to the idle one";
-        Some(finding.advise(format!("{advice}: goodput should rise")))
+        let advice = Advice::new(
+            "spread reception over CPUs (more queues, or `rps_cpus` of the queue), or move the \
+                interrupt to the idle CPU",
+        )
+        .expecting("goodput rises");
+        Some(finding.advise(advice))
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let Some((job, direction)) = flows(point).next() else { return Vec::new() };
-        // One flow has one hash: its packets can be moved, not spread.
+        // One flow has one hash, so its packets can be moved but not spread.
         let (told, name, value) = if n_flows(job) > 1.0 {
             (SPREAD, "rps_cpus", "all")
         } else {

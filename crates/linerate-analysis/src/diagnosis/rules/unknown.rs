@@ -1,78 +1,95 @@
-//! No other rule explains the point (docs/methodology/diagnosis.md#rules, D18): said aloud, with
-//! what was looked at.
+//! No other rule explains the point (docs/methodology/diagnosis.md#rules, D18). The finding lists
+//! the evidence that the rules examined.
 //!
-//! It speaks only where a ceiling is known and goodput is below it, for without a ceiling there is
-//! nothing to explain. What it does not see: everything no rule looks at. The experiment it
-//! proposes is the one whose rule was nearest to speaking.
+//! It applies only where a ceiling is known and goodput is below it; without a ceiling there is
+//! nothing to explain. Not observed: everything that no rule examines. The proposed experiment is
+//! the one of the rule that came nearest to its threshold.
 
-use linerate_model::{Direction, Evidence, Finding, Unit, Use, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, Unit, Use, Verdict, metric};
+use serde_json::Value;
 
-use super::{RULES, Rule, UNKNOWN, disk, flows, may_be_judged, standing_queue, subject, value};
+use super::{
+    RULES, Rule, UNKNOWN, changed, disk, flows, may_be_judged, more_flows, n_flows, standing_queue,
+    subject, value,
+};
+use crate::diagnosis::experiment::set;
 use crate::{JobStudy, PointStudy};
 
-const CLAIM: &str = "what limits it is not known from what was recorded";
-/// Not a metric but a relation of two.
-const STANDING_QUEUE: &str = "the standing queue";
-/// What waits for a CPU makes a queue that is no hop's.
+const CLAIM: &str = "the recorded evidence does not show what limits the rate";
+/// Wait for a CPU: it makes a queue that is not at any hop.
 const NO_CPU: &str = metric::RUN_QUEUE_WAIT;
-/// What would speak for a rule, from where on, and the experiment that would tell.
-const NEAREST: [(&str, f64, &str); 8] = [
-    (
-        metric::RECEIVER_CPU,
-        super::BUSY,
-        "receive two flows on two CPUs, linerate diagnose --to HOST --param streams=2 (goodput \
-            should rise by half or more)",
-    ),
-    (
-        metric::RECEIVER_THROTTLED,
-        super::THROTTLED,
-        "give the receiving host more CPU, then linerate diagnose --to HOST (goodput should rise \
-            as the quota does)",
-    ),
-    (
-        NO_CPU,
-        super::HELD_BACK,
-        "no CPU had time for all that ran: give the ends CPUs of their own (`cpus` and `pin` of a \
-            testbed's endpoints), or send one flow, \
-         linerate diagnose --to HOST --param streams=1 (the wait should end)",
-    ),
-    (
-        metric::RWND_LIMITED,
-        super::HELD_BACK,
-        "a larger receive buffer, linerate diagnose --to HOST --param 'receive_buffer=8 MiB' \
-            (goodput should rise by half or more)",
-    ),
-    (
-        metric::SENDER_CPU,
-        super::BUSY,
-        "send two flows from two CPUs, linerate diagnose --to HOST --param streams=2 (goodput \
-            should rise by half or more)",
-    ),
-    (
-        metric::SENDER_THROTTLED,
-        super::THROTTLED,
-        "give the sending host more CPU, then linerate diagnose --to HOST (goodput should rise as \
-            the quota does)",
-    ),
-    (
-        metric::SNDBUF_LIMITED,
-        super::HELD_BACK,
-        "a larger send buffer, linerate diagnose --to HOST --param 'send_buffer=8 MiB' (goodput \
-            should rise by half or more)",
-    ),
+/// Buffer size of an experiment that removes a buffer limit on most paths.
+const LARGE_BUFFER: &str = "8 MiB";
+
+/// Quantity that a rule compares with a threshold.
+#[derive(Clone, Copy, PartialEq)]
+enum Quantity {
+    Metric(&'static str),
+    /// Relative increase of the round-trip time over its minimum.
+    StandingQueue,
+}
+
+impl Quantity {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Metric(name) => name,
+            Self::StandingQueue => "the standing queue",
+        }
+    }
+}
+
+/// Quantities that suggest a limit, with the threshold of their rule.
+const NEAREST: [(Quantity, f64); 8] = [
+    (Quantity::Metric(metric::RECEIVER_CPU), super::BUSY),
+    (Quantity::Metric(metric::RECEIVER_THROTTLED), super::THROTTLED),
+    (Quantity::Metric(NO_CPU), super::HELD_BACK),
+    (Quantity::Metric(metric::RWND_LIMITED), super::HELD_BACK),
+    (Quantity::Metric(metric::SENDER_CPU), super::BUSY),
+    (Quantity::Metric(metric::SENDER_THROTTLED), super::THROTTLED),
+    (Quantity::Metric(metric::SNDBUF_LIMITED), super::HELD_BACK),
     // A buffer delay of 100 % (docs/methodology/diagnosis.md#rules, D17).
-    (
-        STANDING_QUEUE,
-        1.0,
-        "ask where the queue stands, for some hop is full whose rate nobody declared: linerate run \
-            udp_stream --to HOST at each hop (the \
-         first whose ceiling is the goodput seen is the one)",
-    ),
+    (Quantity::StandingQueue, 1.0),
 ];
-/// Less than this is near nothing.
+/// Share of a threshold below which an experiment is not worth its time.
 const WORTH_A_TRY: f64 = 0.3;
 
-/// Fires where no other rule does.
+/// Returns the step that shows whether `quantity` limits the load of `job`.
+fn advice(quantity: Quantity, point: &PointStudy, job: &JobStudy) -> Advice {
+    let with = |key: &str, value: Value| changed(point, &[set(key, value)]);
+    match quantity {
+        Quantity::Metric(metric::RECEIVER_CPU) => more_flows(point, job, "receive"),
+        Quantity::Metric(metric::SENDER_CPU) => more_flows(point, job, "send"),
+        Quantity::Metric(metric::RECEIVER_THROTTLED) => Advice::new(
+            "raise the receiver's CPU \
+            quota",
+        )
+        .expecting("goodput rises with the quota")
+        .with_command(changed(point, &[])),
+        Quantity::Metric(metric::SENDER_THROTTLED) => Advice::new("raise the sender's CPU quota")
+            .expecting("goodput rises with the quota")
+            .with_command(changed(point, &[])),
+        Quantity::Metric(metric::RWND_LIMITED) => Advice::new("use a larger receive buffer")
+            .expecting("goodput rises by half or more")
+            .with_command(with("receive_buffer", LARGE_BUFFER.into())),
+        Quantity::Metric(metric::SNDBUF_LIMITED) => Advice::new("use a larger send buffer")
+            .expecting("goodput rises by half or more")
+            .with_command(with("send_buffer", LARGE_BUFFER.into())),
+        Quantity::StandingQueue => Advice::new(
+            "find the hop with the queue: repeat towards each hop; the first whose rate equals \
+                this \
+                goodput is saturated",
+        )
+        .with_command(changed(point, &[])),
+        Quantity::Metric(_) => Advice::new(
+            "send one flow, or pin each end to CPUs of its own (`cpus` and `pin` of the testbed's \
+                endpoints)",
+        )
+        .expecting("the wait for a CPU ends")
+        .with_command(with("streams", 1.into())),
+    }
+}
+
+/// Rule: no other rule explains the point.
 #[derive(Debug)]
 pub(super) struct Unknown;
 
@@ -82,7 +99,7 @@ impl Rule for Unknown {
     }
 
     fn summary(&self) -> &'static str {
-        "goodput is below every ceiling known and no other rule says why"
+        "goodput is below every known ceiling, and no other rule explains it"
     }
 
     fn number(&self) -> u8 {
@@ -103,14 +120,14 @@ impl Rule for Unknown {
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
-        // What is left of it by the best of the others: see `diagnosis::scores`.
-        let _others_tell = point;
+        // `diagnosis::scores` assigns it the remainder of the best other rule.
+        let _other_rules_decide = point;
         None
     }
 }
 
-/// That nothing explains `point`, with all that was looked at and the experiment that would tell
-/// most.
+/// Returns the finding that nothing explains `point`, with the examined evidence and the most
+/// promising experiment.
 pub(in crate::diagnosis) fn of(point: &PointStudy) -> Finding {
     if let Some(finding) = disk::unexplained(point, UNKNOWN, CLAIM) {
         return finding;
@@ -132,56 +149,67 @@ pub(in crate::diagnosis) fn of(point: &PointStudy) -> Finding {
 }
 
 fn finding(point: &PointStudy, job: &JobStudy, direction: Direction) -> Finding {
+    let nearest = nearest(job, direction);
+    let mut evidence: Vec<Evidence> = nearest.map(threshold_evidence).into_iter().collect();
     let goodput = job.metric(metric::GOODPUT, direction);
-    let share = goodput.and_then(|metric| metric.share).map(|share| Evidence {
-        observed: format!("goodput is {:.1} % of the lowest ceiling", share * 100.0),
+    evidence.extend(goodput.and_then(|metric| metric.share).map(|share| Evidence {
+        observed: format!("goodput is {:.1} % of the lowest known ceiling", share * 100.0),
         source: "the study's ceilings".into(),
-    });
-    let read =
-        |metric: &str| value(job, metric, direction).or_else(|| value(job, metric, Direction::Sum));
-    let looked_at = Use::LookedAt.metrics().filter_map(|metric| {
-        let seen = read(metric.name)?;
+    }));
+    evidence.extend(Use::LookedAt.metrics().filter_map(|metric| {
+        let seen = read(job, metric.name, direction)?;
         // Shares, and CPU time as a share of one CPU, in per cent.
         let (factor, unit) = if metric.unit == Unit::Second { (1e6, "us") } else { (100.0, "%") };
         let observed = format!("{} {:.2} {unit}", metric.name, seen * factor);
         Some(Evidence { observed, source: metric.meaning.into() })
-    });
-    let mut evidence: Vec<Evidence> = share.into_iter().chain(looked_at).collect();
+    }));
     if evidence.is_empty() {
-        let observed = "nothing that a rule could look at was recorded".to_owned();
+        let observed = "no figure that a rule examines was recorded".to_owned();
         evidence.push(Evidence { observed, source: "the study of the point".into() });
     }
-    let finding = Finding::new(
-        UNKNOWN,
-        Verdict::Inconclusive,
-        subject(point, job, direction),
-        CLAIM,
-        evidence,
-    );
-    let no_cpu = read(NO_CPU).is_some_and(|share| share > super::HELD_BACK);
-    let nearest = NEAREST.iter().filter(|(metric, ..)| !(no_cpu && *metric == STANDING_QUEUE));
-    let nearest = nearest.filter_map(|(metric, threshold, experiment)| {
-        let seen =
-            if *metric == STANDING_QUEUE { standing_queue(job, direction) } else { read(metric) }?;
-        Some((seen / threshold, *metric, *experiment))
+    let step = match nearest {
+        Some((quantity, _)) => advice(quantity, point, job),
+        None => {
+            let streams = 2 * n_flows(job) as u64;
+            Advice::new(format!("repeat with {streams} streams"))
+                .expecting("goodput rises if the limit is per flow, and stays if it is the path's")
+                .with_command(changed(point, &[set("streams", streams)]))
+        }
+    };
+    Finding::new(UNKNOWN, Verdict::Inconclusive, subject(point, job, direction), CLAIM, evidence)
+        .advise(step)
+}
+
+/// Returns the estimate of `metric` in `direction`, else over both directions.
+fn read(job: &JobStudy, metric: &str, direction: Direction) -> Option<f64> {
+    value(job, metric, direction).or_else(|| value(job, metric, Direction::Sum))
+}
+
+/// Returns the quantity that is nearest to the threshold of its rule, and its share of it.
+fn nearest(job: &JobStudy, direction: Direction) -> Option<(Quantity, f64)> {
+    // Packets that wait for a CPU look like a queue on the path.
+    let no_cpu = read(job, NO_CPU, direction).is_some_and(|share| share > super::HELD_BACK);
+    let candidates =
+        NEAREST.iter().filter(|(quantity, _)| !(no_cpu && *quantity == Quantity::StandingQueue));
+    let shares = candidates.filter_map(|(quantity, threshold)| {
+        let seen = match quantity {
+            Quantity::Metric(name) => read(job, name, direction),
+            Quantity::StandingQueue => standing_queue(job, direction),
+        }?;
+        Some((*quantity, seen / threshold))
     });
-    let nearest =
-        nearest.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(share, ..)| *share > WORTH_A_TRY);
-    finding.advise(match nearest {
-        Some((share, metric, experiment)) if share < 1.0 => format!(
-            "{experiment}: {metric} is nearest to being a reason, at {:.0} % of where a rule would \
-                speak",
-            share * 100.0
-        ),
-        Some((_, metric, experiment)) => format!(
-            "{experiment}: {metric} would be a reason, but for what else its rule asks and what \
-                was not seen"
-        ),
-        None => "repeat it with twice the streams: linerate diagnose --to HOST --param streams=2 \
-            (what limits a flow moves, what limits the path does \
-                 not)"
-            .to_owned(),
-    })
+    shares.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, share)| *share > WORTH_A_TRY)
+}
+
+/// Returns how near `quantity` is to its threshold as evidence.
+fn threshold_evidence((quantity, share): (Quantity, f64)) -> Evidence {
+    let name = quantity.name();
+    let observed = if share < 1.0 {
+        format!("{name} is at {:.0} % of the threshold of its rule", share * 100.0)
+    } else {
+        format!("{name} exceeds the threshold of its rule, but not its other conditions")
+    };
+    Evidence { observed, source: "the thresholds of the diagnosis rules".into() }
 }
 
 #[cfg(test)]
@@ -208,7 +236,8 @@ mod tests {
             told.evidence[0].observed.starts_with("31.9 transfers in flight of 7.970 ms"),
             "{told:?}"
         );
-        assert!(told.advice[0].contains("linerate disk sweep"), "{told:?}");
+        let command = told.advice[0].command.as_ref().expect("a command");
+        assert_eq!((command.verb.as_str(), &command.path), ("disk sweep", &None));
         let mut open = disk::cases::load(32, &figures);
         open.jobs[0].params.set("rate", "4 kpps");
         assert!(of(&open).evidence[0].observed.contains("a single closed load"), "{:?}", of(&open));
@@ -227,15 +256,14 @@ mod tests {
                 .find(|metric| metric.name == NO_CPU)
                 .expect("it is there");
             wait.direction = Direction::Sum;
-            let told = Unknown.judge(&point).expect("nothing else speaks").advice;
-            told[0].clone()
+            Unknown.judge(&point).expect("nothing else speaks")
         };
-        assert!(advice(0.0).starts_with("ask where the queue stands"), "{}", advice(0.0));
+        let queue = advice(0.0);
+        assert!(queue.advice[0].step.starts_with("find the hop"), "{queue:?}");
         assert!(
-            advice(0.0).ends_with("but for what else its rule asks and what was not seen"),
-            "{}",
-            advice(0.0)
+            queue.evidence[0].observed.starts_with("the standing queue exceeds the threshold"),
+            "{queue:?}"
         );
-        assert!(advice(0.4).starts_with("no CPU had time"), "{}", advice(0.4));
+        assert!(advice(0.4).advice[0].step.starts_with("send one flow"), "{:?}", advice(0.4));
     }
 }

@@ -6,7 +6,7 @@ use linerate_model::{BoundClass, BoundPart, Campaign, PartDetail, SeriesSpec, Un
 use super::super::PointStudy;
 use super::super::loss::{DEVICE_SAMPLER, OF_DEVICES, device_on_the_way};
 use super::super::samples::Samples;
-use super::{PathEnd, Reading, Seen, Stage, StageKind};
+use super::{PathEnd, Reading, ReadingKind, Seen, Stage, StageKind};
 
 /// Name of the stage where nothing is known.
 const UNKNOWN: &str = "network";
@@ -84,14 +84,14 @@ pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
     // The devices are read before and after the whole trial, of which the load is a part.
     let loaded = one.trial.spec.phases.loaded().as_secs_f64();
     let forwarded = of("_forwarded").filter(|_| loaded > 0.0);
-    let forwarded =
-        forwarded.map(|n| Reading::new("forwarded", n / loaded, Unit::PacketPerSecond, None));
+    let forwarded = forwarded
+        .map(|n| Reading::new(ReadingKind::Forwarded, n / loaded, Unit::PacketPerSecond, None));
     let dropped: Vec<f64> = ["_dropped_full", "_dropped_by_order", "_dropped_at_random"]
         .into_iter()
         .filter_map(of)
         .collect();
     let dropped = (!dropped.is_empty())
-        .then(|| Reading::new("dropped", dropped.iter().sum(), Unit::Count, None));
+        .then(|| Reading::new(ReadingKind::Dropped, dropped.iter().sum(), Unit::Count, None));
     forwarded.into_iter().chain(dropped).collect()
 }
 

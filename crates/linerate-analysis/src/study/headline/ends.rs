@@ -16,7 +16,7 @@ use super::super::samples::LOOPBACK;
 use super::super::samples::{Hosts, NANOS, Samples};
 use super::super::span::counted;
 use super::super::transfers::mode;
-use super::{PathEnd, Reading, Seen, Stage, StageKind};
+use super::{PathEnd, Reading, ReadingKind, Seen, Stage, StageKind};
 
 const BITS: f64 = 8.0;
 
@@ -155,8 +155,8 @@ pub(super) fn readings<'a>(stage: &Stage, one: &Seen<'a>, hosts: &Hosts<'a>) -> 
 
 fn application(end: PathEnd, one: &Seen<'_>) -> Vec<Reading> {
     let (counter, what) = match end {
-        PathEnd::Receiver => (Counter::PayloadReceived, "received"),
-        PathEnd::Sender | PathEnd::Between => (Counter::PayloadSent, "handed over"),
+        PathEnd::Receiver => (Counter::PayloadReceived, ReadingKind::Received),
+        PathEnd::Sender | PathEnd::Between => (Counter::PayloadSent, ReadingKind::HandedOver),
     };
     let rate = one
         .rate(end, counter)
@@ -176,12 +176,14 @@ fn socket(end: PathEnd, one: &Seen<'_>) -> Vec<Reading> {
         }
     };
     let (datagrams, refused, word) = match end {
-        PathEnd::Receiver => (Counter::DatagramsReceived, Counter::SocketDrops, "dropped"),
+        PathEnd::Receiver => {
+            (Counter::DatagramsReceived, Counter::SocketDrops, ReadingKind::Dropped)
+        }
         PathEnd::Sender | PathEnd::Between => {
-            (Counter::DatagramsSent, Counter::SendDrops, "refused")
+            (Counter::DatagramsSent, Counter::SendDrops, ReadingKind::Refused)
         }
     };
-    let what = if end == PathEnd::Receiver { "taken in" } else { "sent" };
+    let what = if end == PathEnd::Receiver { ReadingKind::Accepted } else { ReadingKind::Sent };
     let bits = bytes.filter(|bytes| *bytes > 0.0).map(|bytes| bytes * BITS / seconds);
     let bits = bits.map(|rate| Reading::new(what, rate, Unit::BitPerSecond, Some(Layer::L4)));
     let packets =
@@ -210,18 +212,19 @@ fn queue<'a>(one: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Reading> {
         chains.iter().filter_map(of_chain).reduce(|a, b| a + b)
     };
     let seconds = one.span.seconds();
-    let bits = of(qdisc::BYTES)
-        .map(|b| Reading::new("passed", b * BITS / seconds, Unit::BitPerSecond, Some(Layer::L2)));
+    let bits = of(qdisc::BYTES).map(|b| {
+        Reading::new(ReadingKind::Passed, b * BITS / seconds, Unit::BitPerSecond, Some(Layer::L2))
+    });
     let drops = of(qdisc::DROPS).map(dropped);
     let waiting = samples
         .mean_of(one.span, qdisc::BACKLOG, |instance| is_of(instance, &devices))
-        .map(|bytes| Reading::new("waiting", bytes, Unit::Byte, None));
+        .map(|bytes| Reading::new(ReadingKind::Queued, bytes, Unit::Byte, None));
     [bits, waiting, drops].into_iter().flatten().collect()
 }
 
 /// Returns the packets dropped: a whole number, where the span ends between two samples too.
 fn dropped(packets: f64) -> Reading {
-    Reading::new("dropped", packets.round(), Unit::Count, None)
+    Reading::new(ReadingKind::Dropped, packets.round(), Unit::Count, None)
 }
 
 fn interface(end: PathEnd, one: &Seen<'_>) -> Vec<Reading> {
@@ -233,19 +236,22 @@ fn interface(end: PathEnd, one: &Seen<'_>) -> Vec<Reading> {
     };
     let (word, bytes, packets, lost): (_, _, _, &[Series]) = match end {
         PathEnd::Receiver => (
-            "received",
+            ReadingKind::Received,
             interface::RX_BYTES,
             interface::RX_PACKETS,
             &[interface::RX_DROPPED, interface::RX_MISSED],
         ),
-        PathEnd::Sender | PathEnd::Between => {
-            ("sent", interface::TX_BYTES, interface::TX_PACKETS, &[interface::TX_DROPPED])
-        }
+        PathEnd::Sender | PathEnd::Between => (
+            ReadingKind::Sent,
+            interface::TX_BYTES,
+            interface::TX_PACKETS,
+            &[interface::TX_DROPPED],
+        ),
     };
     let bits = of(bytes)
         .map(|bytes| Reading::new(word, bytes * BITS, Unit::BitPerSecond, Some(Layer::L2)));
-    let packets =
-        of(packets).map(|rate| Reading::new("packets", rate, Unit::PacketPerSecond, None));
+    let packets = of(packets)
+        .map(|rate| Reading::new(ReadingKind::Packets, rate, Unit::PacketPerSecond, None));
     let lost = lost.iter().map(|column| of(*column)).sum::<Option<f64>>();
     let lost = lost.map(|rate| dropped(rate * one.span.seconds()));
     [bits, packets, lost].into_iter().flatten().collect()
@@ -257,13 +263,13 @@ pub(super) fn disk(one: &Seen<'_>, end: PathEnd, device: &str, columns: &[Series
     let of = |column: Series| samples.of_instance(one.span, column, device);
     let bytes = columns.iter().map(|column| of(*column)).sum::<Option<f64>>();
     let what = match columns {
-        [series::disk::BYTES_READ] => "read",
-        [series::disk::BYTES_WRITTEN] => "written",
-        _ => "read and written",
+        [series::disk::BYTES_READ] => ReadingKind::Read,
+        [series::disk::BYTES_WRITTEN] => ReadingKind::Written,
+        _ => ReadingKind::ReadAndWritten,
     };
     let bytes = bytes.map(|rate| Reading::new(what, rate, Unit::BytePerSecond, None));
-    let busy =
-        of(series::disk::BUSY).map(|share| Reading::new("busy", share.min(1.0), Unit::Ratio, None));
+    let busy = of(series::disk::BUSY)
+        .map(|share| Reading::new(ReadingKind::Busy, share.min(1.0), Unit::Ratio, None));
     bytes.into_iter().chain(busy).collect()
 }
 

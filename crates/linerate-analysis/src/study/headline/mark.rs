@@ -1,70 +1,90 @@
 //! Readings, ceilings and losses that the study adds to each stage, and the stage that limits.
 
-use linerate_model::{BoundPart, Direction, Finding, Unit, metric};
+use linerate_model::{BoundPart, Direction, Evidence, Finding, Unit, metric};
 
 use super::super::loss_place::LossPlace;
 use super::super::search_trial::SearchTrial;
 use super::super::{JobStudy, PointStudy};
 use super::between::is_of;
-use super::{Limit, PathEnd, Reading, Stage, StageCeiling, StageKind, Surety, measured};
+use super::{
+    Limit, PathEnd, Reading, ReadingKind, Stage, StageCeiling, StageKind, Surety, measured,
+};
 
 /// Share of the losses at one place from which on it is the place of the losses.
 const NEARLY_ALL: f64 = 0.9;
 
 /// Metrics of a job that are readings of a stage: stage, metric, and the direction to read (`None`:
 /// the sum).
-const JUDGED: [(PathEnd, StageKind, &str, &str, bool); 15] = [
+const JUDGED: [(PathEnd, StageKind, &str, ReadingKind, bool); 15] = [
     (
         PathEnd::Sender,
         StageKind::Application,
         metric::SENDER_CPU,
-        "CPU of its busiest thread",
+        ReadingKind::BusiestThreadCpu,
         true,
     ),
-    (PathEnd::Sender, StageKind::Application, metric::SENDER_THROTTLED, "without CPU quota", true),
-    (PathEnd::Sender, StageKind::Application, metric::PAYLOAD_PER_SEND, "a call", true),
+    (
+        PathEnd::Sender,
+        StageKind::Application,
+        metric::SENDER_THROTTLED,
+        ReadingKind::QuotaExhausted,
+        true,
+    ),
+    (
+        PathEnd::Sender,
+        StageKind::Application,
+        metric::PAYLOAD_PER_SEND,
+        ReadingKind::BytesPerCall,
+        true,
+    ),
+    (PathEnd::Sender, StageKind::Socket, metric::RWND_LIMITED, ReadingKind::WindowWait, true),
+    (PathEnd::Sender, StageKind::Socket, metric::SNDBUF_LIMITED, ReadingKind::BufferWait, true),
     (
         PathEnd::Sender,
         StageKind::Socket,
-        metric::RWND_LIMITED,
-        "waited for the peer's window",
+        metric::RETRANSMIT_RATIO,
+        ReadingKind::Retransmitted,
         true,
     ),
-    (PathEnd::Sender, StageKind::Socket, metric::SNDBUF_LIMITED, "waited for its own buffer", true),
-    (PathEnd::Sender, StageKind::Socket, metric::RETRANSMIT_RATIO, "sent again", true),
-    (PathEnd::Sender, StageKind::Socket, metric::RTT, "round trip", true),
-    (PathEnd::Sender, StageKind::Socket, metric::CONGESTION_WINDOW, "congestion window", true),
-    (PathEnd::Receiver, StageKind::Socket, metric::PEER_WINDOW, "window advertised", true),
-    (PathEnd::Receiver, StageKind::Socket, metric::RECEIVE_QUEUE, "buffer filled", true),
+    (PathEnd::Sender, StageKind::Socket, metric::RTT, ReadingKind::RoundTrip, true),
+    (
+        PathEnd::Sender,
+        StageKind::Socket,
+        metric::CONGESTION_WINDOW,
+        ReadingKind::CongestionWindow,
+        true,
+    ),
+    (
+        PathEnd::Receiver,
+        StageKind::Socket,
+        metric::PEER_WINDOW,
+        ReadingKind::AdvertisedWindow,
+        true,
+    ),
+    (PathEnd::Receiver, StageKind::Socket, metric::RECEIVE_QUEUE, ReadingKind::BufferFill, true),
     (
         PathEnd::Receiver,
         StageKind::Socket,
         metric::SOFTNET_DROPPED,
-        "dropped at the backlog",
+        ReadingKind::BacklogDrops,
         false,
     ),
-    (
-        PathEnd::Receiver,
-        StageKind::Socket,
-        metric::SOFTIRQ_CORE,
-        "CPU of the busiest softirq",
-        false,
-    ),
+    (PathEnd::Receiver, StageKind::Socket, metric::SOFTIRQ_CORE, ReadingKind::SoftirqCpu, false),
     (
         PathEnd::Receiver,
         StageKind::Application,
         metric::RECEIVER_CPU,
-        "CPU of its busiest thread",
+        ReadingKind::BusiestThreadCpu,
         true,
     ),
     (
         PathEnd::Receiver,
         StageKind::Application,
         metric::RECEIVER_THROTTLED,
-        "without CPU quota",
+        ReadingKind::QuotaExhausted,
         true,
     ),
-    (PathEnd::Sender, StageKind::Queue, metric::ACHIEVED_DEPTH, "under way", false),
+    (PathEnd::Sender, StageKind::Queue, metric::ACHIEVED_DEPTH, ReadingKind::InFlight, false),
 ];
 
 /// Stage at which each rule locates the limit. Rules that name a capacity find the stage by its
@@ -109,12 +129,13 @@ const OF_CAPACITIES: [&str; 6] =
 pub(super) fn judged(stage: &Stage, job: &JobStudy, direction: Direction) -> Vec<Reading> {
     let of_stage =
         JUDGED.iter().filter(|(end, place, ..)| (*end, *place) == (stage.end, stage.place));
-    let told = of_stage.filter_map(|(_, _, metric, what, directed)| {
+    let told = of_stage.filter_map(|(_, _, metric, kind, directed)| {
         let metric = job.metric(metric, if *directed { direction } else { Direction::Sum })?;
         let value = metric.estimate?.value;
         // Shares of time that are zero carry no information.
         let silent = value == 0.0 && matches!(metric.unit, Unit::Ratio | Unit::Count);
-        (value.is_finite() && !silent).then(|| Reading::new(what, value, metric.unit, metric.layer))
+        (value.is_finite() && !silent)
+            .then(|| Reading::new(*kind, value, metric.unit, metric.layer))
     });
     told.collect()
 }
@@ -256,18 +277,10 @@ impl Bottleneck {
 /// Returns the place of the losses at the loads `above` the result of a search, as far as counters
 /// locate them.
 pub(super) fn located(stages: &mut [Stage], above: &[&SearchTrial], at_least: bool) -> Limit {
-    let mut limit = Limit {
-        surety: Surety::NotDiagnosed,
-        rule: None,
-        claim: None,
-        experiment: None,
-        next: None,
-    };
+    let mut limit = Limit::not_diagnosed();
     if at_least {
-        limit.claim = Some(
-            "the tester carried no more by itself: the device's own limit lies higher".to_owned(),
-        );
-        limit.next = Some("send from more workers or hosts, and search again".to_owned());
+        limit.claim = Some("the tester was the limit; the device's own limit is higher".to_owned());
+        limit.next = vec!["send from more workers or hosts, and search again".into()];
         return limit;
     }
     let mut places: Vec<(&LossPlace, u64)> = Vec::new();
@@ -288,21 +301,25 @@ pub(super) fn located(stages: &mut [Stage], above: &[&SearchTrial], at_least: bo
         .max_by_key(|(_, n)| *n)
         .filter(|(_, n)| *n as f64 >= NEARLY_ALL * lost as f64)
     else {
-        limit.next = Some(
-            "count at every hop: no counter on the path locates the frames lost above it"
-                .to_owned(),
-        );
+        if lost > 0 {
+            limit.evidence = vec![Evidence {
+                observed: format!("no counter locates the {lost} frames lost above this load"),
+                source: "loss ledger and counters of the path".into(),
+            }];
+        }
+        limit.next = vec!["read the drop counters of every hop, and search again".into()];
         return limit;
     };
     if let Some(stage) = stages.iter_mut().find(|stage| is_at(stage, place)) {
         stage.limits = true;
     }
     let share = *n as f64 / lost.max(1) as f64 * 100.0;
-    Limit {
-        surety: Surety::Located,
-        claim: Some(format!("above it frames are lost at {place} ({share:.1} % of {lost})")),
-        ..limit
-    }
+    limit.evidence = vec![Evidence {
+        observed: format!("{share:.1} % of the {lost} frames lost above this load were lost there"),
+        source: "loss ledger and counters of the path".into(),
+    }];
+    let claim = Some(format!("above this load, frames are lost at {place}"));
+    Limit { surety: Surety::Located, claim, ..limit }
 }
 
 #[cfg(test)]

@@ -14,16 +14,18 @@ mod beside;
 mod between;
 mod ends;
 mod mark;
+mod reading;
 mod stage;
 mod storage;
 
 use linerate_model::{
-    Campaign, Direction, Estimate, Finding, Layer, Metric, Point, TrialRecord, Unit, Use, Validity,
-    Verdict, metric,
+    Advice, Campaign, Command, Direction, Estimate, Evidence, Finding, Layer, Metric, Point,
+    TrialRecord, Unit, Use, Validity, Verdict, metric,
 };
 use serde::{Deserialize, Serialize};
 
-pub use self::stage::{PathEnd, Reading, Stage, StageCeiling, StageKind};
+pub use self::reading::{Reading, ReadingKind};
+pub use self::stage::{PathEnd, Stage, StageCeiling, StageKind};
 use super::samples::Hosts;
 use super::span::Span;
 use super::traffic::Job;
@@ -116,13 +118,31 @@ pub struct Limit {
     pub rule: Option<String>,
     /// The claim.
     pub claim: Option<String>,
+    /// Observations that support it, or that were examined without a claim.
+    pub evidence: Vec<Evidence>,
     /// The experiment that tested it.
     pub experiment: Option<Tested>,
-    /// The recommended next step.
-    pub next: Option<String>,
+    /// Command that tests the claims about the point with experiments.
+    pub test: Option<Command>,
+    /// Recommended next steps, the first one first.
+    #[serde(rename = "steps")]
+    pub next: Vec<Advice>,
 }
 
 impl Limit {
+    /// Returns a limit about which nothing is known.
+    fn not_diagnosed() -> Self {
+        Self {
+            surety: Surety::NotDiagnosed,
+            rule: None,
+            claim: None,
+            evidence: Vec::new(),
+            experiment: None,
+            test: None,
+            next: Vec::new(),
+        }
+    }
+
     /// Returns whether a limit is claimed, and not only possible.
     fn is_told(&self) -> bool {
         self.rule.is_some() && self.surety != Surety::Inconclusive
@@ -375,11 +395,11 @@ fn stages<'a>(
 fn merged(trials: &[Vec<Reading>]) -> Vec<Reading> {
     let mut told: Vec<Reading> = Vec::new();
     for reading in trials.iter().flatten() {
-        if told.iter().all(|known| known.what != reading.what) {
+        if told.iter().all(|known| known.kind != reading.kind) {
             let same = trials
                 .iter()
                 .flatten()
-                .filter(|other| other.what == reading.what)
+                .filter(|other| other.kind == reading.kind)
                 .map(|other| other.value);
             let value = median(&same.collect::<Vec<_>>()).unwrap_or(reading.value);
             told.push(Reading { value, ..reading.clone() });
@@ -393,15 +413,12 @@ fn limit(findings: Vec<Finding>, study: &Study, point: &PointStudy) -> Limit {
     let leading =
         findings.into_iter().next().filter(|finding| finding.rule != diagnosis::rules::UNKNOWN);
     let Some(finding) = leading else {
-        let disk = measured(point).find_map(|(_, job)| storage::advice(job));
-        let next = disk.or_else(|| diagnosis::unknown(point).advice.into_iter().next());
-        return Limit {
-            surety: Surety::NotDiagnosed,
-            rule: None,
-            claim: None,
-            experiment: None,
-            next,
-        };
+        let (evidence, next) =
+            measured(point).find_map(|(_, job)| storage::known(job)).unwrap_or_else(|| {
+                let unknown = diagnosis::unknown(point);
+                (unknown.evidence, unknown.advice)
+            });
+        return Limit { evidence, next, ..Limit::not_diagnosed() };
     };
     let surety = match finding.verdict {
         Verdict::Proven => Surety::Proven,
@@ -413,7 +430,9 @@ fn limit(findings: Vec<Finding>, study: &Study, point: &PointStudy) -> Limit {
         experiment: tested(study, point, &finding.rule),
         rule: Some(finding.rule),
         claim: Some(finding.claim),
-        next: finding.advice.into_iter().next(),
+        evidence: finding.evidence,
+        test: diagnosis::experiment_command(point),
+        next: finding.advice,
     }
 }
 
@@ -468,13 +487,7 @@ fn of_search(campaign: &Campaign, search: &SearchStudy, n_points: usize) -> Head
         n_jobs: 1,
         unsettled: None,
         moved,
-        limit: Limit {
-            surety: Surety::NotDiagnosed,
-            rule: None,
-            claim: None,
-            experiment: None,
-            next: None,
-        },
+        limit: Limit::not_diagnosed(),
         stages: Vec::new(),
         against: None,
     };

@@ -3,6 +3,8 @@
 use linerate_model::{BoundClass, BoundPart, Layer, Unit};
 use serde::{Deserialize, Serialize};
 
+use super::Reading;
+
 /// Section of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -62,19 +64,6 @@ pub struct Stage {
     pub(super) part: Option<BoundPart>,
 }
 
-/// One reading at a stage.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Reading {
-    /// Its name, in words.
-    pub what: String,
-    /// In the base unit.
-    pub value: f64,
-    /// Unit.
-    pub unit: Unit,
-    /// Layer, where bits are counted.
-    pub layer: Option<Layer>,
-}
-
 /// Ceiling of a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageCeiling {
@@ -122,11 +111,5 @@ impl Stage {
     #[must_use]
     pub fn is_observed(&self) -> bool {
         !self.readings.is_empty() || self.lost.is_some()
-    }
-}
-
-impl Reading {
-    pub(super) fn new(what: &str, value: f64, unit: Unit, layer: Option<Layer>) -> Self {
-        Self { what: what.to_owned(), value, unit, layer }
     }
 }

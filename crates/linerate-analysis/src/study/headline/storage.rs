@@ -5,12 +5,14 @@
 //! the disk's count over the requested one.
 
 use linerate_model::series::disk as columns;
-use linerate_model::{BitRate, Counter, Direction, PacketRate, Series, Unit, metric};
+use linerate_model::{
+    Advice, BitRate, Counter, Direction, Evidence, PacketRate, Series, Unit, metric,
+};
 
 use super::super::JobStudy;
 use super::super::transfers::mode;
 use super::ends::{cores, disk};
-use super::{PathEnd, Reading, Seen, Stage, StageKind};
+use super::{PathEnd, Reading, ReadingKind, Seen, Stage, StageKind};
 
 /// The cache mode that bypasses the page cache.
 const DIRECT: &str = "direct";
@@ -21,10 +23,16 @@ const REACHED: f64 = 0.99;
 /// Share of its core from which on a worker has no time for more.
 const BUSY: f64 = 0.9;
 
-/// Returns the known limit of a load on a disk or file that no rule covers, and what to try: a rate
-/// of the plan that was reached, workers without CPU time, or the depth (Little's law: rate is
-/// depth over service time). `None` for any other job.
-pub(super) fn advice(job: &JobStudy) -> Option<String> {
+/// Returns the evidence on the limit of a load on a disk or file without a claim, and the next
+/// step: a rate of the plan that was reached, workers without CPU time, or the depth (Little's law:
+/// rate is depth over service time). `None` for any other job.
+pub(super) fn known(job: &JobStudy) -> Option<(Vec<Evidence>, Vec<Advice>)> {
+    let (observed, advice) = observed(job)?;
+    let source = "the load's own counters".to_owned();
+    Some((vec![Evidence { observed, source }], vec![advice]))
+}
+
+fn observed(job: &JobStudy) -> Option<(String, Advice)> {
     let value = |metric| {
         let ways = [Direction::Sum, Direction::Rx, Direction::Tx];
         ways.into_iter().find_map(|way| Some(job.metric(metric, way)?.estimate?.value))
@@ -39,35 +47,38 @@ pub(super) fn advice(job: &JobStudy) -> Option<String> {
         text.parse::<PacketRate>().map(|rate| rate.0).ok().or_else(|| in_bits(text))
     });
     if let Some(asked) = asked.filter(|asked| iops >= REACHED * asked) {
-        return Some(format!(
-            "not limited by the disk: the plan's rate of {asked:.0} transfers per second was \
-                reached: repeat without `rate`"
-        ));
+        let observed = format!(
+            "the plan's rate of {asked:.0} transfers per second was reached, so the disk was not \
+                the limit"
+        );
+        return Some((observed, "repeat without `rate`".into()));
     }
     let workers = job.params.0.get("workers").and_then(serde_json::Value::as_f64).unwrap_or(1.0);
     let cores = value(metric::IOPS_PER_CORE).filter(|each| *each > 0.0).map(|each| iops / each);
     if let Some(cores) = cores.filter(|cores| *cores >= BUSY * workers) {
-        return Some(format!(
-            "not tested: the load's {workers} threads used {cores:.2} CPUs, so they had no time \
-                for more: repeat with \
-             twice the `workers`"
-        ));
+        let observed = format!(
+            "the load's {workers} threads used {cores:.2} CPUs, so they had no CPU time left"
+        );
+        return Some((observed, "repeat with twice the `workers`".into()));
     }
     let (depth, seconds) = (value(metric::ACHIEVED_DEPTH)?, value(metric::SERVICE_TIME_MEAN)?);
     if !seconds.is_finite() {
-        return Some(format!(
-            "not tested: a transfer was still in flight when the load ended ({iops:.0} per second \
-                on average until then): \
-             look for errors of the disk in the kernel's log, then repeat"
-        ));
+        let observed = format!(
+            "a transfer was still in flight when the load ended ({iops:.0} per second on average \
+                until then)"
+        );
+        let step = "look for errors of the disk in the kernel's log (`dmesg`), then repeat";
+        return Some((observed, step.into()));
     }
     let missed = asked.map_or_else(String::new, |asked| format!(" of {asked:.0} asked for"));
-    Some(format!(
-        "not tested: {depth:.1} transfers in flight of {:.3} ms each make {iops:.0} per \
-            second{missed} (Little's law): \
-         repeat with twice the `depth`; where the rate does not rise, the disk is saturated",
+    let observed = format!(
+        "{depth:.1} transfers in flight of {:.3} ms each make {iops:.0} per second{missed} \
+            (Little's law)",
         seconds * 1e3
-    ))
+    );
+    let step = Advice::new("repeat with twice the `depth`")
+        .expecting("if the rate does not rise, the disk is saturated");
+    Some((observed, step))
 }
 
 /// Returns the stages of a load on a disk or file.
@@ -124,12 +135,14 @@ fn sum(one: &Seen<'_>, counters: [Counter; 2]) -> Option<f64> {
 
 fn application(one: &Seen<'_>) -> Vec<Reading> {
     let moved = sum(one, [Counter::BytesRead, Counter::BytesWritten]);
-    let moved = moved.map(|rate| Reading::new("read and written", rate, Unit::BytePerSecond, None));
+    let moved = moved
+        .map(|rate| Reading::new(ReadingKind::ReadAndWritten, rate, Unit::BytePerSecond, None));
     let transfers = sum(one, [Counter::Reads, Counter::Writes]);
-    let transfers = transfers.map(|rate| Reading::new("transfers", rate, Unit::PerSecond, None));
+    let transfers =
+        transfers.map(|rate| Reading::new(ReadingKind::Transfers, rate, Unit::PerSecond, None));
     let cpu =
         cores(&Seen { direction: Direction::Tx, job: one.job.clone(), ..*one }, PathEnd::Sender);
-    let cpu = cpu.map(|cores| Reading::new("CPU of its threads", cores, Unit::Core, None));
+    let cpu = cpu.map(|cores| Reading::new(ReadingKind::LoadCpu, cores, Unit::Core, None));
     [moved, transfers, cpu].into_iter().flatten().collect()
 }
 
@@ -140,7 +153,7 @@ fn served(one: &Seen<'_>) -> Option<Reading> {
     let own = Seen { direction: Direction::Tx, job: one.job.clone(), ..*one };
     let done = disk(&own, PathEnd::Sender, device, &series(one)).into_iter().next()?;
     (done.unit == Unit::BytePerSecond)
-        .then(|| Reading::new("of it the disk did", done.value / asked, Unit::Ratio, None))
+        .then(|| Reading::new(ReadingKind::ServedByDisk, done.value / asked, Unit::Ratio, None))
 }
 
 #[cfg(test)]
@@ -184,7 +197,8 @@ mod tests {
         ];
         let mut job = JobStudy { metrics: figures.map(figure).to_vec(), ..JobStudy::default() };
         params.iter().for_each(|(key, value)| job.params.set(key, value.clone()));
-        advice(&job).expect("a disk")
+        let (observed, advice) = observed(&job).expect("a disk");
+        format!("{observed}: {}", advice.step)
     }
 
     #[test]
@@ -194,11 +208,10 @@ mod tests {
     }
 
     #[test]
-    fn advice_of_a_disk_says_what_is_known_and_that_nothing_was_tested() {
+    fn evidence_of_a_disk_names_what_is_known_of_its_limit() {
         let depth = of(0.2, &[]);
         assert!(
-            depth.starts_with("not tested")
-                && depth.contains("32.0 transfers in flight of 3.200 ms each make 10000"),
+            depth.starts_with("32.0 transfers in flight of 3.200 ms each make 10000"),
             "{depth}"
         );
         assert!(
@@ -214,6 +227,6 @@ mod tests {
             of(0.95, &[("workers", json!(2))]).contains("twice the `depth`"),
             "one of two CPUs is left"
         );
-        assert_eq!(advice(&JobStudy::default()), None);
+        assert_eq!(known(&JobStudy::default()), None);
     }
 }

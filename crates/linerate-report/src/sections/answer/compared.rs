@@ -1,23 +1,28 @@
-//! The sentence of a campaign that sets arms against each other: what one changed against the other
-//! and by how much, or that it is inconclusive. Whoever asked for a comparison and nothing else
-//! asked for that, and not for the better arm's figure or for what limits it. Where other points
-//! were measured as well, the sentence is theirs.
+//! First screen of a campaign that compares arms: the relative change of the main figure, with its
+//! status. It applies where all points belong to arms. A campaign with other points shows their
+//! headline figure instead.
 
 use linerate_analysis::compare::Change;
-use linerate_analysis::{Comparison, Study};
+use linerate_analysis::{Compared, Comparison, Study};
 use linerate_model::ARM_AXIS;
 
+use crate::commands::repeat_command;
 use crate::curves::uncapitalised;
-use crate::document::Lead;
-use crate::effects::{name, shift, verdict};
+use crate::document::{Lead, NextStep};
+use crate::effects::{change_parts, name, shift, verdict};
 use crate::sections::comparison::{asked_for, main_figure, place};
 use crate::words::count;
 
-/// Comparisons told in one sentence, at most.
-const MOST_TOLD: usize = 4;
+/// Status of a comparison that noise leaves undecided.
+const INCONCLUSIVE: &str = "inconclusive";
+/// Fewest pairs that give an interval.
+const LEAST_PAIRS: usize = 6;
+/// Most comparisons on the first screen.
+const MOST_SHOWN: usize = 4;
 
-/// The sentence, if arms are compared for their own sake and nothing else is measured.
-pub(super) fn lead(study: &Study) -> Option<Lead> {
+/// Returns the first screen if every point belongs to an arm; `argv` is the command of the
+/// campaign.
+pub(super) fn lead(study: &Study, argv: &[String]) -> Option<Lead> {
     let mut points = study.points.iter().map(|point| &point.parameters);
     let mut searches = study.searches.iter().map(|search| &search.parameters);
     if !points.all(|point| point.contains_key(ARM_AXIS))
@@ -31,31 +36,84 @@ pub(super) fn lead(study: &Study) -> Option<Lead> {
         .iter()
         .map(|comparison| main_figure(comparison).map(|main| main.effect.change))
         .collect();
-    let (surety, opening) = standing(&changes);
-    let clauses: Vec<String> = comparisons
-        .iter()
-        .take(MOST_TOLD)
-        .map(|comparison| clause(comparison, first, comparisons.len()))
-        .collect();
-    let rest = match comparisons.len().saturating_sub(MOST_TOLD) {
-        0 => String::new(),
-        more => format!("; and {} below", count(more, "more comparison")),
+    let status = status(&changes);
+    let several = comparisons.len() > 1;
+    let shown = comparisons.iter().skip(1).take(MOST_SHOWN - 1);
+    let mut evidence: Vec<String> = shown.map(|comparison| clause(comparison, first)).collect();
+    if let Some(more) = comparisons.len().checked_sub(MOST_SHOWN).filter(|more| *more > 0) {
+        evidence.push(format!("{} below", count(more, "more comparison")));
+    }
+    let at = if several { format!(" in {}", place(first)) } else { String::new() };
+    let lead = Lead {
+        surety: status,
+        label: "Result",
+        status: word(changes[0]),
+        evidence,
+        ..Lead::default()
     };
-    let text = format!("{}: {opening}{}{rest}.", arms(first), clauses.join("; "));
-    Some(Lead { surety, text })
+    let Some(main) = main_figure(first) else {
+        return Some(Lead {
+            figure: "No figure".to_owned(),
+            context: format!("for {}{at}", arms(first)),
+            basis: vec!["no pair has two valid figures".to_owned()],
+            ..lead
+        });
+    };
+    let (value, interval, unit) = change_parts(main);
+    let mut basis = vec![count(main.effect.n, "pair")];
+    basis.extend(interval.map(|(low, high)| format!("95 % interval {low} to {high}{unit}")));
+    Some(Lead {
+        figure: format!("{value}{unit}"),
+        context: format!("{}, {}{at}", uncapitalised(&name(main)), arms(first)),
+        basis,
+        claim: Some(claim(first, main)),
+        next: next_steps(status, main, argv),
+        ..lead
+    })
 }
 
-/// What the main figures' changes amount to: how sure that is, and how the sentence opens.
-fn standing(changes: &[Option<Change>]) -> (&'static str, &'static str) {
+/// Returns the status word of a change.
+const fn word(change: Option<Change>) -> &'static str {
+    match change {
+        Some(Change::Better) => "better",
+        Some(Change::Worse) => "worse",
+        Some(Change::None) => "equivalent",
+        Some(Change::Unclear) | None => INCONCLUSIVE,
+    }
+}
+
+fn claim(comparison: &Comparison, main: &Compared) -> String {
+    let (base, changed) = (&comparison.base.name, &comparison.changed.name);
+    match main.effect.change {
+        Change::Better => format!("{changed} is better than {base}"),
+        Change::Worse => format!("{changed} is worse than {base}"),
+        Change::None => format!("{changed} and {base} are equivalent"),
+        Change::Unclear => verdict(&main.effect),
+    }
+}
+
+/// Returns the step after an inconclusive comparison: the same campaign with more pairs.
+fn next_steps(status: &str, main: &Compared, argv: &[String]) -> Vec<NextStep> {
+    if status != INCONCLUSIVE {
+        return Vec::new();
+    }
+    let needed = main.effect.needed.map_or(2 * main.effect.n, |needed| needed as usize);
+    let pairs = needed.max(LEAST_PAIRS);
+    let command = repeat_command(argv, pairs);
+    vec![NextStep { text: format!("repeat with {pairs} pairs"), command }]
+}
+
+/// Returns the status of the main figures' changes.
+fn status(changes: &[Option<Change>]) -> &'static str {
     let are = |wanted: &[Change]| {
         changes.iter().all(|change| change.is_some_and(|change| wanted.contains(&change)))
     };
     if changes.iter().flatten().any(|change| matches!(change, Change::Better | Change::Worse)) {
-        ("changed", "")
+        "changed"
     } else if are(&[Change::None]) {
-        ("equivalent", "equivalent, ")
+        "equivalent"
     } else {
-        ("inconclusive", "inconclusive, ")
+        INCONCLUSIVE
     }
 }
 
@@ -63,20 +121,19 @@ fn arms(comparison: &Comparison) -> String {
     format!("{} against {}", comparison.changed.name, comparison.base.name)
 }
 
-/// The main figure of `comparison`, where it is one of `n`, and whose arms if they are others than
-/// those of `first`.
-fn clause(comparison: &Comparison, first: &Comparison, n: usize) -> String {
-    let whose = if arms(comparison) == arms(first) {
+/// Returns the main figure of `comparison`, with its arms if they differ from those of `first`.
+fn clause(comparison: &Comparison, first: &Comparison) -> String {
+    let arms_of = if arms(comparison) == arms(first) {
         String::new()
     } else {
         format!("{}, ", arms(comparison))
     };
-    let at = if n > 1 { format!(" in {}", place(comparison)) } else { String::new() };
+    let at = format!(" in {}", place(comparison));
     match main_figure(comparison) {
-        None => format!("{whose}no pair has two figures{at}"),
+        None => format!("{arms_of}no pair has two valid figures{at}"),
         Some(main) => {
             let (name, pairs) = (uncapitalised(&name(main)), count(main.effect.n, "pair"));
-            format!("{whose}{name} {}{at} ({}, {pairs})", shift(main), verdict(&main.effect))
+            format!("{arms_of}{name} {}{at} ({}, {pairs})", shift(main), verdict(&main.effect))
         }
     }
 }
@@ -123,60 +180,65 @@ mod tests {
         }
     }
 
-    fn told(comparisons: Vec<Comparison>) -> Lead {
-        lead(&Study { comparisons, ..Study::default() }).expect("arms were compared")
+    fn shown(comparisons: Vec<Comparison>) -> Lead {
+        lead(&Study { comparisons, ..Study::default() }, &[]).expect("arms were compared")
     }
 
     #[test]
-    fn a_difference_is_told_with_its_size_interval_and_pairs() {
-        let told = told(vec![comparison("stream", "device", 0.8, 0.0)]);
-        assert_eq!(told.surety, "changed");
-        assert_eq!(
-            told.text,
-            "device against wire: goodput tx -20.00 [-20.00, -20.00] % (worse, 10 pairs)."
-        );
+    fn a_difference_has_its_size_interval_and_pairs() {
+        let lead = shown(vec![comparison("stream", "device", 0.8, 0.0)]);
+        assert_eq!((lead.surety, lead.figure.as_str()), ("changed", "-20.00 %"));
+        assert_eq!(lead.context, "goodput tx, device against wire");
+        assert_eq!(lead.basis, ["10 pairs", "95 % interval -20.00 to -20.00 %"]);
+        assert_eq!(lead.claim.as_deref(), Some("device is worse than wire"));
+        assert_eq!(lead.next, [], "the difference is known");
     }
 
     #[test]
-    fn no_difference_and_not_knowing_are_two_things() {
-        let same = told(vec![comparison("stream", "device", 1.0, 0.001)]);
-        assert_eq!(same.surety, "equivalent");
-        assert!(
-            same.text.starts_with("device against wire: equivalent, goodput tx "),
-            "{}",
-            same.text
-        );
-        let noisy = told(vec![comparison("stream", "device", 1.0, 0.5)]);
-        assert_eq!(noisy.surety, "inconclusive");
-        assert!(noisy.text.contains(": inconclusive, goodput tx "), "{}", noisy.text);
-        assert!(noisy.text.contains("(inconclusive"), "{}", noisy.text);
+    fn equivalent_and_inconclusive_are_two_results() {
+        let same = shown(vec![comparison("stream", "device", 1.0, 0.001)]);
+        assert_eq!(same.claim.as_deref(), Some("device and wire are equivalent"));
+        let noisy = shown(vec![comparison("stream", "device", 1.0, 0.5)]);
+        assert_eq!(noisy.status, "inconclusive");
+        assert!(noisy.claim.is_some_and(|claim| claim.starts_with("inconclusive")));
+        assert!(noisy.next[0].text.starts_with("repeat with "), "{:?}", noisy.next);
         let mut none = comparison("stream", "device", 1.0, 0.0);
         none.figures.clear();
-        let none = told(vec![none]);
-        assert_eq!(none.surety, "inconclusive");
-        assert!(none.text.ends_with("inconclusive, no pair has two figures."), "{}", none.text);
+        let none = shown(vec![none]);
+        assert_eq!((none.surety, none.figure.as_str()), ("inconclusive", "No figure"));
     }
 
     #[test]
-    fn several_comparisons_are_told_by_their_places_and_other_arms_by_name() {
+    fn the_next_step_repeats_the_command_of_the_campaign() {
+        let argv = ["/usr/bin/linerate", "run", "my plan.toml"].map(str::to_owned);
+        let study = Study {
+            comparisons: vec![comparison("stream", "device", 1.0, 0.5)],
+            ..Study::default()
+        };
+        let lead = lead(&study, &argv).expect("arms were compared");
+        let command = lead.next[0].command.clone().expect("a run can be repeated");
+        assert!(
+            command.starts_with("linerate run 'my plan.toml' --set campaign.repeats="),
+            "{command}"
+        );
+    }
+
+    #[test]
+    fn further_comparisons_are_listed_with_their_places_and_arms() {
         let mut several: Vec<Comparison> =
             ["one", "two"].map(|sweep| comparison(sweep, "device", 0.8, 0.0)).into();
         several.push(comparison("three", "tuned", 1.2, 0.0));
-        let text = told(several.clone()).text;
+        let lead_of_three = shown(several.clone());
+        assert_eq!(lead_of_three.context, "goodput tx, device against wire in one");
+        assert!(lead_of_three.evidence[0].contains("% in two ("), "{lead_of_three:?}");
         assert!(
-            text.starts_with(
-                "device against wire: goodput tx -20.00 [-20.00, -20.00] % in one \
-                (worse, 10 pairs); "
-            ),
-            "{text}"
-        );
-        assert!(
-            text.contains("% in two (") && text.contains("; tuned against wire, goodput tx +20"),
-            "{text}"
+            lead_of_three.evidence[1].starts_with("tuned against wire, goodput tx +20"),
+            "{lead_of_three:?}"
         );
         several.extend(["four", "five"].map(|sweep| comparison(sweep, "device", 0.8, 0.0)));
-        assert!(told(several).text.ends_with("; and 1 more comparison below."));
-        assert!(lead(&Study::default()).is_none());
+        let last = shown(several).evidence.pop();
+        assert_eq!(last.as_deref(), Some("1 more comparison below"));
+        assert!(lead(&Study::default(), &[]).is_none());
     }
 
     #[test]
@@ -190,7 +252,7 @@ mod tests {
             points: vec![point(ARM_AXIS), point(axis)],
             ..Study::default()
         };
-        assert!(lead(&study(ARM_AXIS)).is_some());
-        assert!(lead(&study("streams")).is_none());
+        assert!(lead(&study(ARM_AXIS), &[]).is_some());
+        assert!(lead(&study("streams"), &[]).is_none());
     }
 }

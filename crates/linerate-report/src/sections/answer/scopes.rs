@@ -1,9 +1,9 @@
-//! Maxima by scope, as in the Sun paper's Table 2: a single connection, a single CPU, a single NIC
-//! (one pair of endpoints where others work too), what several share (a bus), all. Requests are
-//! told with their latency at the same point.
+//! Maxima by scope, as in Table 2 of the Sun paper: a single connection, a single CPU, a single NIC
+//! (one of several pairs of endpoints), a shared resource (a bus), all. Requests have their latency
+//! at the same point.
 //!
-//! A scope the campaign did not measure is absent; scopes that are met by the same point share a
-//! row. A table that would only repeat the key figures is left out.
+//! Scopes that the campaign did not measure are left out; scopes with the same point share a row. A
+//! table that would only repeat the key figures is left out.
 
 use linerate_analysis::{JobStudy, PointStudy};
 use linerate_model::{Campaign, Capacity, Direction, Use, Validity, metric};
@@ -15,16 +15,16 @@ use crate::grid::{ceiling, estimate_cell, workload};
 use crate::number::Scale;
 use crate::sections::Subject;
 
-/// Parameters that say how many connections a job opens.
+/// Parameters with the number of connections of a job.
 const CONNECTIONS: [&str; 3] = ["streams", "connections", "flows"];
-/// Response times told beside a rate.
+/// Response times beside a rate.
 const TIMES: [(&str, &str); 3] = [
     (metric::RESPONSE_TIME_P50, "median"),
     (metric::RESPONSE_TIME_P99, "p99"),
     (metric::RESPONSE_TIME_P999, "p99.9"),
 ];
 
-/// A table for each rate of streams, and one for requests.
+/// Returns a table for each rate of streams, and one for requests.
 pub(super) fn tables(subject: &Subject<'_>) -> Vec<Table> {
     let streams = STREAM_RATES.iter().filter_map(|name| maxima(subject, name));
     streams
@@ -70,13 +70,13 @@ fn maxima(subject: &Subject<'_>, name: &str) -> Option<Table> {
     table.rows = rows.iter().map(|best| row(best, bounded)).collect();
     let why = subject.study.points.iter().find(|point| !point.unbounded.is_empty());
     let bounds = if bounded {
-        "The share is of the lowest ceiling known.".to_owned()
+        "The share is of the lowest known ceiling.".to_owned()
     } else if let Some(point) = why {
         format!("No ceiling is known for this path. {}.", capitalised(&point.unbounded.join("; ")))
     } else if subject.campaign.header.capacities.is_empty() {
-        "No ceiling is known for this path: nothing says what its parts can carry.".to_owned()
+        "No ceiling is known for this path: its parts have no declared capacity.".to_owned()
     } else {
-        "No ceiling on this rate is known here.".to_owned()
+        "No ceiling is known for this rate.".to_owned()
     };
     table.note = Some(format!(
         "{}. tx: the job's first endpoint sends. {bounds}",
@@ -120,8 +120,8 @@ fn place(best: &Best<'_>) -> String {
     }
 }
 
-/// The best figures of `name` of the workload `of`, scope by scope; scopes the campaign did not
-/// measure are absent.
+/// Returns the best figures of `name` of the workload `of`, scope by scope, without scopes that the
+/// campaign did not measure.
 fn scopes<'a>(subject: &Subject<'a>, name: &str, of: &str) -> Vec<Best<'a>> {
     let mut rows: Vec<Best<'a>> = Vec::new();
     let several = subject.study.points.iter().any(|point| pairs_at(point).len() > 1);
@@ -155,13 +155,13 @@ fn scopes<'a>(subject: &Subject<'a>, name: &str, of: &str) -> Vec<Best<'a>> {
     rows
 }
 
-/// What an edge is called: the direction has a column of its own.
+/// Returns the name of an edge without its direction, which has a column of its own.
 fn capacity_scope(capacity: &Capacity) -> String {
     capacity.part().short_name()
 }
 
-/// Requests or connections: for each workload its highest rate, and its lowest tail if that is at
-/// another point.
+/// Returns the table of requests or connections: for each workload the highest rate, and the lowest
+/// tail if that is at another point.
 fn requests(subject: &Subject<'_>, name: &str) -> Option<Table> {
     let mut rows: Vec<Best<'_>> = Vec::new();
     for of in workloads(subject) {
@@ -234,15 +234,14 @@ fn requests(subject: &Subject<'_>, name: &str) -> Option<Table> {
         table.rows.push(Row::judged(cells, best.point.validity));
     }
     table.note = Some(format!(
-        "{}. A response time runs from the intended start of a request to the end of its response; \
-            percentiles are taken per \
-         trial, their median over trials is shown.",
+        "{}. A response time is from the intended start of a request to the end of its response. \
+            Percentiles are medians over trials.",
         capitalised(known.meaning)
     ));
     Some(table)
 }
 
-/// The number that axis or parameter says, if it does.
+/// Returns the number of an axis or parameter.
 fn said(point: &PointStudy, job: &JobStudy, names: &[&str]) -> Option<f64> {
     let on_axis = point
         .parameters
@@ -254,7 +253,7 @@ fn said(point: &PointStudy, job: &JobStudy, names: &[&str]) -> Option<f64> {
     value.as_f64().or_else(|| value.as_array().map(|items| items.len() as f64))
 }
 
-/// Directed pairs of endpoints at work at a point.
+/// Returns the directed pairs of endpoints with jobs at a point.
 fn pairs_at(point: &PointStudy) -> Vec<(&str, &str)> {
     let jobs = point.jobs.iter().filter(|job| !job.background && job.workload != "all");
     let mut pairs: Vec<(&str, &str)> =
@@ -264,8 +263,8 @@ fn pairs_at(point: &PointStudy) -> Vec<(&str, &str)> {
     pairs
 }
 
-/// Capacities that several pairs share, such as a bus under several NICs; one of each direction's
-/// two, smallest first.
+/// Returns the capacities that several pairs share, such as a bus under several NICs; one per edge,
+/// smallest first.
 fn shared_capacities(campaign: &Campaign) -> Vec<&Capacity> {
     let ends = |capacity: &Capacity| {
         let mut ends: Vec<String> =

@@ -1,13 +1,15 @@
-//! The verdict in one sentence, and the picture of the path it is about. Both say what
-//! [`linerate_analysis::headline`] found and nothing else: a stage that nobody looked at says so.
+//! First screen of a campaign, and the picture of its path. Both show what
+//! [`linerate_analysis::headline`] found and nothing else.
 
 use linerate_analysis::{
-    Headline, Limit, Moved, PathEnd, Reading, Stage, StageCeiling, StageKind, Surety,
+    Headline, Limit, Moved, PathEnd, Reading, ReadingKind, Stage, StageCeiling, StageKind, Surety,
 };
-use linerate_model::{ARM_AXIS, Direction, Layer, Unit, metric};
+use linerate_model::{ARM_AXIS, Advice, Direction, Layer, Unit, Validity, metric};
 
+use crate::commands::CommandPlace;
+use crate::curves::{metric_title, uncapitalised};
 use crate::document::{
-    Block, Cell, Column, Lead, PathPicture, PathStage, Row, StageSeen, Table, Tone,
+    Block, Cell, Column, Lead, NextStep, PathPicture, PathStage, Row, StageSeen, Table, Tone,
 };
 use crate::grid::words;
 use crate::number::{Scale, percent, round_half_up};
@@ -15,53 +17,76 @@ use crate::words::count;
 
 use super::workload_label;
 
-/// What stands where nobody looked.
+/// Text of a stage without an observation.
 const UNOBSERVED: &str = "not observed";
+/// Most observations on the first screen; the findings list all of them.
+const MOST_EVIDENCE: usize = 3;
 
-/// The sentence as a block.
-pub(super) fn lead(headline: &Headline) -> Lead {
-    Lead { surety: surety(headline.limit.surety), text: sentence(headline) }
-}
-
-/// The figure, what it is of, and how good it is; the bottleneck and how sure that is; what to do
-/// next.
-fn sentence(headline: &Headline) -> String {
-    let (what, place) = (what(headline), place(headline, false));
-    let limit = limit(&headline.limit);
-    let Some(moved) = &headline.moved else {
-        return match &headline.unsettled {
-            Some(word) => format!("{what}{place}: no single number, {word}. {limit}"),
-            None => format!("{what}: no trial carries a figure."),
-        };
+/// Returns the first screen; `place` completes the commands.
+pub(super) fn lead(headline: &Headline, place: &CommandPlace) -> Lead {
+    let limit = &headline.limit;
+    let mut evidence: Vec<String> = experiment_outcome(limit).into_iter().collect();
+    evidence.extend(limit.evidence.iter().map(|evidence| evidence.observed.clone()));
+    evidence.truncate(MOST_EVIDENCE);
+    let lead = Lead {
+        surety: surety(limit.surety),
+        label: "Bottleneck",
+        status: status(limit),
+        claim: limit.claim.clone(),
+        evidence,
+        next: next_steps(limit, place),
+        ..Lead::default()
     };
-    format!("{}. {limit}", rate(moved, &format!("{what}{place}")))
+    let subject = subject(headline);
+    match (&headline.moved, &headline.unsettled) {
+        (Some(moved), _) => Lead {
+            figure: headline_figure(moved),
+            context: format!("{}{subject}", quantity_of(moved, &headline.workload)),
+            basis: basis(moved),
+            ..lead
+        },
+        (None, Some(word)) => Lead {
+            figure: "No single number".to_owned(),
+            context: format!("for {}{subject}", workload_label(&headline.workload)),
+            basis: vec![format!("the rate is {word}")],
+            ..lead
+        },
+        (None, None) => Lead {
+            figure: "No figure".to_owned(),
+            context: format!("for {}{subject}", workload_label(&headline.workload)),
+            basis: vec!["no trial is valid".to_owned()],
+            ..lead
+        },
+    }
 }
 
-/// What was loaded: `TCP, a to b`.
-fn what(headline: &Headline) -> String {
+/// Returns the ends, number of jobs and parameters: `, a to b, 2 jobs (streams 4)`.
+fn subject(headline: &Headline) -> String {
+    format!("{}{}", ends(headline), place(headline, false))
+}
+
+fn ends(headline: &Headline) -> String {
     let Headline { workload, from, to, n_jobs, .. } = headline;
     let jobs = if *n_jobs > 1 { format!(", {}", count(*n_jobs, "job")) } else { String::new() };
     if workload.is_empty() {
-        return headline.sweep.clone();
+        return format!(", {}", headline.sweep);
     }
-    if is_alone(headline) {
-        return format!("{}, {from}{jobs}", workload_label(workload));
-    }
-    format!("{}, {from} to {to}{jobs}", workload_label(workload))
+    if is_alone(headline) { format!(", {from}{jobs}") } else { format!(", {from} to {to}{jobs}") }
 }
 
-/// Whether it is the load of one end on its disk.
+/// Returns true for a load of one end on its own disk.
 fn is_alone(headline: &Headline) -> bool {
     headline.from == headline.to
         || !headline.stages.is_empty() && headline.stages.iter().all(|s| s.end == PathEnd::Sender)
 }
 
-/// Of many points, which it is; without the arm where that is told elsewhere.
-fn place(headline: &Headline, is_arm_told: bool) -> String {
+/// Returns the coordinate of the point among several; without the arm if `has_arm` names it
+/// elsewhere.
+fn place(headline: &Headline, has_arm: bool) -> String {
     let axes: Vec<String> = headline
         .parameters
         .iter()
-        .filter(|(axis, _)| !is_arm_told || *axis != ARM_AXIS)
+        .filter(|(axis, _)| !has_arm || *axis != ARM_AXIS)
         .map(|(axis, value)| match axis.as_str() {
             ARM_AXIS => words(value),
             axis => format!("{} {}", crate::grid::axis_name(axis), words(value)),
@@ -69,86 +94,110 @@ fn place(headline: &Headline, is_arm_told: bool) -> String {
         .collect();
     match axes.as_slice() {
         _ if headline.n_points < 2 => String::new(),
-        // A sweep that is compared is called like its arm.
-        [] if is_arm_told => String::new(),
+        // The sweep of a comparison has the name of its arm.
+        [] if has_arm => String::new(),
         [] => format!(" ({})", headline.sweep),
         axes => format!(" ({})", axes.join(", ")),
     }
 }
 
-/// The figure of `of`: `95.6 Mbit/s goodput: TCP, a to b (L4, median of 6 runs), 99.9 % of what the
-/// path allows`.
-fn rate(moved: &Moved, of: &str) -> String {
+fn headline_figure(moved: &Moved) -> String {
     let scale = Scale::fit(&moved.metric, moved.unit, [moved.estimate.value]);
-    let (value, interval) = scale.estimate(&moved.estimate);
-    let interval = interval.map_or(String::new(), |(low, high)| format!(" [{low}, {high}]"));
-    let figure = format!("{value}{interval} {}", scale.symbol);
-    let n = moved.estimate.n;
-    let runs =
-        if n == 1 { "one run, no interval".to_owned() } else { format!("median of {n} runs") };
-    if let Some((goal, above)) = &moved.goal {
-        let above =
-            above.map_or(String::new(), |above| format!(", {} does not", scale.shown(above)));
-        return format!("{figure} meets {goal}: {of} ({runs}{above})");
+    let (value, _) = scale.estimate(&moved.estimate);
+    format!("{value} {}", scale.symbol)
+}
+
+/// Returns the name of the figure: `TCP goodput`, `storage IOPS`.
+fn quantity_of(moved: &Moved, workload: &str) -> String {
+    let label = workload_label(workload);
+    let quantity = match moved.metric.as_str() {
+        metric::GOODPUT_SERVED => "goodput while files were in flight".to_owned(),
+        metric::TRANSACTION_RATE => "transactions".to_owned(),
+        metric::CONNECTION_RATE => "connections".to_owned(),
+        _ if moved.goal.is_some() => "offered load".to_owned(),
+        name => uncapitalised(&metric_title(name)),
+    };
+    format!("{label} {quantity}").trim_start().to_owned()
+}
+
+/// Returns layer, sample size, interval, share of the ceiling and validity of the figure.
+fn basis(moved: &Moved) -> Vec<String> {
+    let mut basis = Vec::new();
+    basis.extend(
+        moved.layer.filter(|_| moved.unit == Unit::BitPerSecond).map(|layer| layer.to_string()),
+    );
+    if moved.direction == Direction::Sum && moved.layer == Some(Layer::L4) {
+        basis.push("sum of both directions".to_owned());
     }
-    let what = match (moved.metric.as_str(), moved.layer) {
-        (metric::GOODPUT, _) => " goodput",
-        (metric::GOODPUT_SERVED, _) => " goodput while files were under way",
-        (metric::TRANSACTION_RATE, _) => " transactions",
-        (metric::CONNECTION_RATE, _) => " connections",
-        _ => "",
-    };
-    let ways = if moved.direction == Direction::Sum && moved.layer == Some(Layer::L4) {
-        ", all directions"
-    } else {
-        ""
-    };
-    let layer = moved
-        .layer
-        .filter(|_| moved.unit == Unit::BitPerSecond)
-        .map_or(String::new(), |l| format!("{l}, "));
-    let share = moved
-        .share
-        .map_or(String::new(), |share| format!(", {} % of what the path allows", percent(share)));
-    let standing = match moved.validity {
-        linerate_model::Validity::Valid => String::new(),
-        other => format!(", {}", other.word()),
-    };
-    format!("{figure}{what}: {of} ({layer}{runs}{ways}{standing}){share}")
-}
-
-/// The bottleneck, with its status word, and the next step.
-fn limit(limit: &Limit) -> String {
-    let next = limit.next.as_ref().map_or(String::new(), |next| format!(" Next: {next}."));
-    let claim = limit.claim.as_deref().unwrap_or_default();
-    let told = match limit.surety {
-        Surety::NotDiagnosed if claim.is_empty() => "Bottleneck: not diagnosed.".to_owned(),
-        Surety::NotDiagnosed => format!("Bottleneck: not diagnosed; {claim}."),
-        Surety::Located => format!("Bottleneck: {claim}."),
-        Surety::Inconclusive => format!("Bottleneck: inconclusive; {claim}."),
-        Surety::Suspected => match how(limit) {
-            None => format!("Bottleneck (suspected, not tested): {claim}."),
-            Some(how) => format!("Bottleneck (suspected, tested without proof): {claim} ({how})."),
-        },
-        Surety::Proven => {
-            let how = how(limit).map_or(String::new(), |how| format!(" ({how})"));
-            format!("Bottleneck (proven): {claim}{how}.")
+    let scale = Scale::fit(&moved.metric, moved.unit, [moved.estimate.value]);
+    if let Some((goal, above)) = &moved.goal {
+        basis.push(format!("meets {goal}"));
+        basis
+            .extend(above.map(|above| format!("{} {} does not", scale.shown(above), scale.symbol)));
+    }
+    let n = moved.estimate.n;
+    basis.push(if n == 1 { "one run".to_owned() } else { format!("median of {n} runs") });
+    let (_, interval) = scale.estimate(&moved.estimate);
+    basis.push(match (interval, moved.estimate.confidence) {
+        (Some((low, high)), Some(level)) => {
+            format!("{} % interval {low} to {high}", round_half_up(level * 100.0, 0))
         }
-    };
-    // What is proven or located needs no further test here.
-    if matches!(limit.surety, Surety::Proven | Surety::Located) { told } else { told + &next }
+        (Some((low, high)), None) => format!("range {low} to {high}"),
+        (None, _) => "no interval".to_owned(),
+    });
+    basis.extend(moved.share.map(|share| format!("{} % of the ceiling", percent(share))));
+    if moved.validity != Validity::Valid {
+        basis.push(moved.validity.word().to_owned());
+    }
+    basis
 }
 
-/// What the experiment made of goodput.
-fn how(limit: &Limit) -> Option<String> {
+/// Returns the status word of the bottleneck.
+const fn status(limit: &Limit) -> &'static str {
+    match limit.surety {
+        Surety::Proven => "proven",
+        // Counters name the place of the losses, but no experiment moved them.
+        Surety::Suspected | Surety::Located => "suspected",
+        Surety::Inconclusive => "inconclusive",
+        Surety::NotDiagnosed => {
+            // Examined evidence that supports no claim is a result; without any, nothing was
+            // tested.
+            if limit.evidence.is_empty() { "not tested" } else { "inconclusive" }
+        }
+    }
+}
+
+/// Returns the next steps: an untested claim is tested first.
+fn next_steps(limit: &Limit, place: &CommandPlace) -> Vec<NextStep> {
+    let advice = limit.next.first();
+    let is_untested = limit.surety == Surety::Suspected && limit.experiment.is_none();
+    let Some(test) = limit.test.as_ref().filter(|_| is_untested) else {
+        return advice.map(|advice| place.step(advice)).into_iter().collect();
+    };
+    let run = NextStep {
+        text: "prove the claim or rule it out with experiments".to_owned(),
+        command: Some(place.line(test)),
+    };
+    // The experiments include the recommended change, so its own command is left out.
+    let then = advice.map(|advice| {
+        let NextStep { text, .. } = place.step(&Advice { command: None, ..advice.clone() });
+        NextStep { text: format!("if it is proven, {text}"), command: None }
+    });
+    [run].into_iter().chain(then).collect()
+}
+
+/// Returns the effect of the experiment on the claim.
+fn experiment_outcome(limit: &Limit) -> Option<String> {
     let tested = limit.experiment.as_ref()?;
     let ratio = |ratio: f64| round_half_up(ratio, 2);
     let interval = tested.interval.map(|(low, high)| format!(" [{}, {}]", ratio(low), ratio(high)));
-    let placebo = tested.placebo.map(|shift| format!(", a placebo x{}", ratio(shift)));
-    let (interval, placebo) = (interval.unwrap_or_default(), placebo.unwrap_or_default());
-    Some(format!("{} makes it x{}{interval}{placebo}", tested.changed, ratio(tested.shift)))
+    let control = tested.placebo.map(|shift| format!("; the control, by x{}", ratio(shift)));
+    let (interval, control) = (interval.unwrap_or_default(), control.unwrap_or_default());
+    let changed = &tested.changed;
+    Some(format!("{changed} changed the rate by x{}{interval}{control}", ratio(tested.shift)))
 }
 
+/// Returns the stable word of the JSON.
 const fn surety(surety: Surety) -> &'static str {
     match surety {
         Surety::Proven => "proven",
@@ -159,7 +208,7 @@ const fn surety(surety: Surety) -> &'static str {
     }
 }
 
-/// The picture as a block: of two arms the first one and the other beside it. Nothing where the
+/// Returns the picture of the path; of two arms, the base and the other beside it. `None` where the
 /// path has no stages.
 pub(super) fn picture(headline: &Headline) -> Option<Block> {
     if headline.stages.is_empty() {
@@ -172,21 +221,22 @@ pub(super) fn picture(headline: &Headline) -> Option<Block> {
     };
     let arms = against
         .map_or(String::new(), |changed| format!(": {} beside {}", arm(headline), arm(changed)));
-    let told: Vec<String> = stages.iter().map(spoken).collect();
+    let parts: Vec<String> = stages.iter().map(spoken).collect();
     Some(Block::Path(PathPicture {
         title: format!(
-            "The path of {}{}{arms}",
-            what(headline),
+            "Path: {}{}{}{arms}",
+            workload_label(&headline.workload),
+            ends(headline),
             place(headline, against.is_some())
         ),
-        summary: format!("From application to application, {}", told.join("; ")),
+        summary: format!("From application to application, {}", parts.join("; ")),
         alone: is_alone(headline),
         table: table(&stages, against.is_some()),
         stages,
     }))
 }
 
-/// What the arm that `headline` speaks of is called.
+/// Returns the name of the arm of `headline`.
 fn arm(headline: &Headline) -> String {
     headline.parameters.get(ARM_AXIS).map_or_else(String::new, words)
 }
@@ -196,8 +246,8 @@ fn arm_stages(headline: &Headline, is_one_of_two: bool) -> Vec<PathStage> {
     headline.stages.iter().map(|stage| drawn(headline, stage, arm.clone())).collect()
 }
 
-/// The stages of two arms: at the ends each beside its like; between them as one path if they have
-/// it in common, else one after the other.
+/// Merges the stages of two arms. At the ends, equal stages stand side by side. Between the ends, a
+/// common path is drawn once, and different paths one after the other.
 fn both(base: Vec<PathStage>, changed: Vec<PathStage>) -> Vec<PathStage> {
     let names = |stages: &[PathStage]| -> Vec<String> {
         stages
@@ -234,18 +284,19 @@ fn both(base: Vec<PathStage>, changed: Vec<PathStage>) -> Vec<PathStage> {
 }
 
 fn drawn(headline: &Headline, stage: &Stage, arm: Option<String>) -> PathStage {
-    // Bits say more than packets, packets more than nothing.
+    // A rate in bits comes before one in packets in the order of the readings.
     let rated = |reading: &&Reading| {
         matches!(reading.unit, Unit::BitPerSecond | Unit::PacketPerSecond | Unit::BytePerSecond)
     };
     let rate = stage.readings.iter().find(rated);
     let others =
-        stage.readings.iter().filter(|reading| rate.is_none_or(|rate| rate.what != reading.what));
-    let mut details: Vec<String> = rate.map(|rate| rate.what.clone()).into_iter().collect();
-    // What the ledger of losses says of a place is said once.
-    let details_of = others.filter(|reading| stage.lost.is_none() || reading.what != "dropped");
+        stage.readings.iter().filter(|reading| rate.is_none_or(|rate| rate.kind != reading.kind));
+    let mut details: Vec<String> =
+        rate.map(|rate| kind_words(rate.kind).to_owned()).into_iter().collect();
+    // The loss ledger already counts the drops of a place.
+    let details_of =
+        others.filter(|reading| stage.lost.is_none() || reading.kind != ReadingKind::Dropped);
     details.extend(details_of.map(detail));
-    let standing = surety(headline.limit.surety);
     let seen = StageSeen {
         arm,
         rate: rate.map(|rate| figure(rate.value, rate.unit, rate.layer)),
@@ -262,10 +313,12 @@ fn drawn(headline: &Headline, stage: &Stage, arm: Option<String>) -> PathStage {
             }
         }),
         loses: stage.lost.is_some_and(|lost| lost > 0),
-        limit: stage.limits.then(|| match standing {
-            "proven" | "suspected" => format!("the limit, {standing}"),
-            "located" => "lost here".to_owned(),
-            other => other.to_owned(),
+        limit: stage.limits.then(|| match headline.limit.surety {
+            Surety::Proven | Surety::Suspected => {
+                format!("limit, {}", status(&headline.limit))
+            }
+            Surety::Located => "lost here".to_owned(),
+            Surety::Inconclusive | Surety::NotDiagnosed => status(&headline.limit).to_owned(),
         }),
     };
     PathStage { end: stage.end, place: stage.place, name: named(stage), seen: vec![seen] }
@@ -277,7 +330,7 @@ fn named(stage: &Stage) -> String {
     format!("{name}{at}")
 }
 
-/// What a place is called.
+/// Returns the name of a place.
 pub(crate) const fn word(place: StageKind) -> &'static str {
     match place {
         StageKind::Application => "application",
@@ -293,11 +346,46 @@ pub(crate) const fn word(place: StageKind) -> &'static str {
 
 fn detail(reading: &Reading) -> String {
     let value = figure(reading.value, reading.unit, reading.layer);
-    match reading.what.as_str() {
-        "a call" => format!("{value} a call"),
-        what if what.starts_with("of it the") => format!("{value} {what}"),
-        "transfers" => format!("{} transfers a second", short(reading.value)),
-        what => format!("{what} {value}"),
+    match reading.kind {
+        ReadingKind::BytesPerCall => format!("{value} per call"),
+        ReadingKind::ServedByDisk => format!("{value} of it from the disk"),
+        ReadingKind::Transfers => format!("{} transfers per second", short(reading.value)),
+        kind => format!("{} {value}", kind_words(kind)),
+    }
+}
+
+/// Returns the words for a reading in the picture of a path.
+const fn kind_words(kind: ReadingKind) -> &'static str {
+    match kind {
+        ReadingKind::Accepted | ReadingKind::Received => "received",
+        ReadingKind::AdvertisedWindow => "advertised window",
+        ReadingKind::BacklogDrops => "dropped at the backlog",
+        ReadingKind::BufferFill => "receive buffer filled",
+        ReadingKind::BufferWait => "waited for its send buffer",
+        ReadingKind::BusiestThreadCpu => "CPU of the busiest thread",
+        ReadingKind::Busy => "busy",
+        ReadingKind::BytesPerCall => "payload per call",
+        ReadingKind::CongestionWindow => "congestion window",
+        ReadingKind::Dropped => "dropped",
+        ReadingKind::Forwarded => "forwarded",
+        ReadingKind::HandedOver => "passed to the socket",
+        ReadingKind::InFlight => "in flight",
+        ReadingKind::LoadCpu => "CPU of the load's threads",
+        ReadingKind::Packets => "packets",
+        ReadingKind::Passed => "passed",
+        ReadingKind::Queued => "queued",
+        ReadingKind::QuotaExhausted => "without CPU quota",
+        ReadingKind::Read => "read",
+        ReadingKind::ReadAndWritten => "read and written",
+        ReadingKind::Refused => "refused",
+        ReadingKind::Retransmitted => "retransmitted",
+        ReadingKind::RoundTrip => "round-trip time",
+        ReadingKind::Sent => "sent",
+        ReadingKind::ServedByDisk => "from the disk",
+        ReadingKind::SoftirqCpu => "CPU of the busiest softirq",
+        ReadingKind::Transfers => "transfers",
+        ReadingKind::WindowWait => "waited for the peer's window",
+        ReadingKind::Written => "written",
     }
 }
 
@@ -314,7 +402,7 @@ fn figure(value: f64, unit: Unit, layer: Option<Layer>) -> String {
         Unit::Byte | Unit::Count => {
             format!("{}{}", short(value), if unit == Unit::Byte { " B" } else { "" })
         }
-        Unit::PerSecond => format!("{} a second", short(value)),
+        Unit::PerSecond => format!("{} per second", short(value)),
         unit => {
             let scale = Scale::fit("", unit, [value]);
             format!("{} {}{layer}", short(value / scale.factor), scale.symbol)
@@ -322,7 +410,7 @@ fn figure(value: f64, unit: Unit, layer: Option<Layer>) -> String {
     }
 }
 
-/// Three digits, whole numbers whole.
+/// Formats three digits; whole numbers stay whole.
 fn short(value: f64) -> String {
     let places = match value.abs() {
         size if size >= 100.0 || size.fract() == 0.0 => 0,
@@ -333,15 +421,15 @@ fn short(value: f64) -> String {
     round_half_up(value, places)
 }
 
-/// A ceiling in words, and the share of it that was reached: of what was counted there, or between
-/// the ends of what arrived. What is expected and far from being reached says nothing.
+/// Returns a ceiling in words, and the share of it that the stage reached. Between the ends, the
+/// share is of the data that arrived. An expected value far above the rate is left out.
 fn bound(
     headline: &Headline,
     end: PathEnd,
     ceiling: &StageCeiling,
     rate: Option<&Reading>,
 ) -> Option<(String, Option<f64>)> {
-    /// Less than this share of an expected value leaves it out.
+    /// Share below which an expected value is left out.
     const FAR: f64 = 0.2;
     let alike = rate.filter(|rate| rate.unit == ceiling.unit && rate.layer == ceiling.layer);
     let arrived = headline.moved.as_ref().filter(|moved| {
@@ -360,25 +448,25 @@ fn bound(
     share.is_some_and(|share| share > FAR).then(|| (format!("{value}, {}", ceiling.name), share))
 }
 
-/// A stage for those who do not see it.
+/// Describes a stage for readers who cannot see the picture.
 fn spoken(stage: &PathStage) -> String {
-    let mut told = vec![format!("{} {}", word(stage.place), stage.name)];
+    let mut parts = vec![format!("{} {}", word(stage.place), stage.name)];
     for seen in &stage.seen {
-        told.extend(seen.arm.iter().cloned());
-        told.push(observed(seen));
-        told.extend(seen.ceiling.iter().map(|(text, _)| text.clone()));
-        told.extend(seen.limit.iter().map(|limit| limit.to_uppercase()));
+        parts.extend(seen.arm.iter().cloned());
+        parts.push(observed(seen));
+        parts.extend(seen.ceiling.iter().map(|(text, _)| text.clone()));
+        parts.extend(seen.limit.iter().map(|limit| limit.to_uppercase()));
     }
-    told.join(", ")
+    parts.join(", ")
 }
 
 fn observed(seen: &StageSeen) -> String {
     if seen.is_nothing() {
         return UNOBSERVED.to_owned();
     }
-    let told: Vec<String> =
+    let parts: Vec<String> =
         seen.rate.iter().chain(&seen.details).chain(&seen.lost).cloned().collect();
-    told.join(", ")
+    parts.join(", ")
 }
 
 fn table(stages: &[PathStage], of_arms: bool) -> Table {
@@ -399,7 +487,7 @@ fn table(stages: &[PathStage], of_arms: bool) -> Table {
             } else {
                 Cell::Text(observed(seen))
             },
-            text(ceiling.map(|(told, _)| told.clone())),
+            text(ceiling.map(|(words, _)| words.clone())),
             text(
                 ceiling.and_then(|(_, share)| *share).map(|share| format!("{} %", percent(share))),
             ),

@@ -1,7 +1,6 @@
-//! The facts of a host one asks for first, each in a line: processor, memory, kernel, interface,
-//! TCP settings.
+//! Main facts of each host, one per line: processor, memory, kernel, interface, TCP settings.
 //!
-//! A fact the host did not report leaves its line out; one that could not be read says why.
+//! A fact that no host reported has no line. An unreadable fact is shown with its reason.
 
 use linerate_model::{BitRate, Bytes, Campaign, HostRecord};
 use serde_json::Value;
@@ -9,11 +8,11 @@ use serde_json::Value;
 use crate::document::{Cell, Column, Row, Table, Tone};
 use crate::grid::words;
 
-/// A line: its name, and how it is told from the facts of a host and the interfaces the campaign
-/// used there.
+/// Line of the table: its name, and its text from the facts of a host and the interfaces that the
+/// campaign used there.
 type Line = (&'static str, fn(&Value, &[&str]) -> Option<String>);
 
-/// What one asks for first, in this order.
+/// Lines in order.
 const LINES: [Line; 13] = [
     ("processor", |facts, _| text(facts, "cpu.model")),
     ("CPUs", |facts, _| cpus(facts)),
@@ -25,20 +24,20 @@ const LINES: [Line; 13] = [
     ("offloads", |facts, used| each(facts, used, offloads)),
     ("queueing discipline", |facts, used| each(facts, used, queueing)),
     ("congestion control, default", |facts, _| text(facts, "net.congestion_control")),
-    ("receive buffer, TCP: least, default, most", |facts, _| text(facts, "net.tcp_rmem")),
-    ("send buffer, TCP: least, default, most", |facts, _| text(facts, "net.tcp_wmem")),
-    ("largest buffer asked for: receive, send", |facts, _| {
+    ("TCP receive buffer: minimum, default, maximum", |facts, _| text(facts, "net.tcp_rmem")),
+    ("TCP send buffer: minimum, default, maximum", |facts, _| text(facts, "net.tcp_wmem")),
+    ("largest requested buffer: receive, send", |facts, _| {
         Some(format!("{}, {}", text(facts, "net.rmem_max")?, text(facts, "net.wmem_max")?))
     }),
 ];
 
-/// One column for each host.
+/// Returns the table with one column for each host.
 pub(super) fn table(campaign: &Campaign) -> Table {
     let hosts = &campaign.hosts;
     let columns = std::iter::once(Column::text(""))
         .chain(hosts.iter().map(|host| Column::text(&host.host)))
         .collect();
-    let mut table = Table::new("environment-hosts", "The hosts", columns);
+    let mut table = Table::new("environment-hosts", "Hosts", columns);
     for (name, told) in LINES {
         let told: Vec<Option<String>> =
             hosts.iter().map(|host| told(&host.facts, &campaign.interfaces(host))).collect();
@@ -55,7 +54,7 @@ pub(super) fn table(campaign: &Campaign) -> Table {
     table
 }
 
-/// Hosts of one kernel, by name; those that booted by themselves are not in it.
+/// Returns the hosts that share a kernel, by name; other hosts are left out.
 pub(super) fn one_machine(hosts: &[HostRecord]) -> Vec<Vec<&str>> {
     let mut machines: Vec<(&str, Vec<&str>)> = Vec::new();
     for host in hosts {
@@ -70,7 +69,7 @@ pub(super) fn one_machine(hosts: &[HostRecord]) -> Vec<Vec<&str>> {
     machines.into_iter().map(|(_, names)| names).filter(|names| names.len() > 1).collect()
 }
 
-/// The value at a dotted path.
+/// Returns the value at a dotted path.
 fn at<'a>(facts: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(facts, |value, key| value.get(key)).filter(|value| !value.is_null())
 }
@@ -105,7 +104,7 @@ fn gibibytes(bytes: f64) -> String {
     format!("{:.1} GiB", bytes / GIBIBYTE)
 }
 
-/// What `told` says of each interface; those that say the same share a line.
+/// Returns the line of each interface; interfaces with the same line share it.
 fn each(facts: &Value, used: &[&str], told: fn(&Value) -> Option<String>) -> Option<String> {
     let mut lines: Vec<(Vec<&str>, String)> = Vec::new();
     for name in used {
@@ -118,7 +117,7 @@ fn each(facts: &Value, used: &[&str], told: fn(&Value) -> Option<String>) -> Opt
             None => lines.push((vec![name], line)),
         }
     }
-    // Where there is one interface, its line stands for itself.
+    // A single interface needs no name.
     let lines = lines.into_iter().map(|(names, line)| match used.len() {
         1 => line,
         _ => format!("{}: {line}", names.join(", ")),
@@ -132,8 +131,8 @@ fn interface(facts: &Value) -> Option<String> {
     let is_virtual = at(facts, "virtual").and_then(Value::as_bool) == Some(true);
     let mut told = vec![driver];
     match at(facts, "speed_bps").and_then(Value::as_f64) {
-        // What a virtual device reports is a name, not a limit.
-        Some(_) if is_virtual => told.push("virtual, its speed is not a limit".into()),
+        // The speed of a virtual device is a label, not a limit.
+        Some(_) if is_virtual => told.push("virtual (its speed is not a limit)".into()),
         Some(speed) => told.push(BitRate(speed).to_string()),
         None => told.extend(text(facts, "speed")),
     }

@@ -1,11 +1,11 @@
-//! Latency of the last frame of a burst that comes at several ports at once, beside what it must
-//! wait by arithmetic (S5.5).
+//! Latency of the last frame of a burst that arrives at several ports at once, beside the expected
+//! wait (S5.5).
 //!
-//! Jobs of `frames` that end at one endpoint, with one rate and size, start at one barrier and send
-//! at the same instants: of every m bursts of n frames the last waits for m·n - 1 others, each as
-//! long on the wire as the path's slowest capacity says. All times of the jobs together are a
-//! distribution in which each place in the queue has an equal share, so that the last place is its
-//! slowest part: exactly where senders are synchronous, an upper bound of it where they are not.
+//! Jobs of `frames` towards one endpoint, with one rate and size, start at one barrier and send at
+//! the same instants. Of m bursts of n frames, the last frame waits for m·n - 1 others, each for
+//! its wire time at the slowest capacity of the path. In the distribution of all times, each
+//! position in the queue has an equal share, so the last position is its slowest part. That is
+//! exact for synchronous senders and an upper bound for others.
 
 use linerate_analysis::{BurstStudy, JobStudy, PointStudy};
 use linerate_model::{Bytes, Campaign, Distribution, Unit, metric};
@@ -26,16 +26,16 @@ const FRAME_AROUND_PACKET: f64 = 18.0;
 const BITS: f64 = 8.0;
 const NANOS: f64 = 1e9;
 
-/// A burst as planned.
+/// Planned burst.
 struct Burst {
     ports: usize,
     frames_each: u32,
-    /// Time of one frame on the wire of the slowest capacity; `None` if none is known.
+    /// Wire time of one frame at the slowest capacity; `None` if no capacity is known.
     frame_seconds: Option<f64>,
 }
 
 impl Burst {
-    /// Of the jobs of `point`, if they are such.
+    /// Returns the burst of the jobs of `point`, if they send bursts.
     fn of(campaign: &Campaign, point: &PointStudy) -> Option<Self> {
         let jobs: Vec<&JobStudy> =
             point.jobs.iter().filter(|job| !job.background && job.workload == WORKLOAD).collect();
@@ -64,7 +64,7 @@ impl Burst {
     }
 }
 
-/// Time of a frame of `size` at the slowest capacity that all of `jobs` share.
+/// Returns the wire time of a frame of `size` at the slowest capacity that all of `jobs` share.
 fn slowest(campaign: &Campaign, jobs: &[&JobStudy], size: Bytes) -> Option<f64> {
     let shared = campaign.header.capacities.iter().filter(|capacity| {
         let joins = |job: &&JobStudy| {
@@ -79,11 +79,11 @@ fn slowest(campaign: &Campaign, jobs: &[&JobStudy], size: Bytes) -> Option<f64> 
     seconds.reduce(f64::max)
 }
 
-/// A point that sent bursts, and the times of its frames from their own departures.
+/// Point that sent bursts, and the times of its frames from their own departures.
 type Sent<'a> = (&'a Grid<'a>, &'a PointStudy, Burst, &'a Distribution);
 
-/// The table of the points that sent bursts, and a snapshot of those whose last frames were kept;
-/// nothing without one.
+/// Returns the table of points that sent bursts, and a snapshot of those whose last frames were
+/// kept; empty without such points.
 pub(super) fn blocks(campaign: &Campaign, id: &str, of: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
     let points = grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (*grid, *point)));
     let bursts: Vec<Sent<'_>> = points
@@ -112,7 +112,7 @@ pub(super) fn blocks(campaign: &Campaign, id: &str, of: &str, grids: &[&Grid<'_>
         .collect()
 }
 
-/// The time of `frames` frames of a burst on the slowest wire, seconds.
+/// Returns the wire time of `frames` frames of a burst at the slowest capacity, in seconds.
 fn waits(burst: &Burst, frames: usize) -> Option<f64> {
     burst.frame_seconds.map(|frame| frame * frames as f64)
 }
@@ -159,28 +159,27 @@ fn table(id: &str, of: &str, bursts: &[Sent<'_>], scale: Scale) -> Table {
     }
     let kept = bursts.iter().filter_map(|(_, point, ..)| point.bursts.as_ref());
     table.note = Some(format!(
-        "Senders start at one barrier and send at the same instants. Expected by arithmetic: of m \
-            ports with n frames each the first frame takes \
-         its own time on the wire of the slowest capacity they share, the last that of m·n frames; \
-         whatever is above is delay of another \
-         kind. The last frame's times are of each burst one by one where the plan keeps a \
-         snapshot, from the instant of the burst to the \
-         receipt of its slowest frame at whichever port: a sender that wakes late makes it longer. \
-         Elsewhere they are the slowest 1 in m·n of \
-         all times together, an upper bound where senders are not synchronous (threads wake some \
-         tens of microseconds apart).{}",
+        "Senders start at one barrier and send at the same instants. Expected, with m ports of n \
+            frames each: the first frame takes its own wire time at the slowest shared capacity, \
+            the \
+            last frame that of m·n frames. Time above that is other delay. With a snapshot in the \
+            plan, the last frame is timed for each burst, from its instant to the receipt of its \
+            slowest frame; a sender that wakes late lengthens it. Without a snapshot, the slowest \
+            1 \
+            in m·n of all times is shown: an upper bound, because threads wake some tens of \
+            microseconds apart.{}",
         basis(kept.flat_map(|kept| &kept.percentiles))
     ));
     table
 }
 
-/// Least, median, 90 %, 99 %, most and number of bursts kept one by one.
+/// Returns minimum, median, 90 %, 99 %, maximum and number of the bursts in the snapshot.
 fn of_kept(kept: &BurstStudy) -> [Cell; 6] {
     let told = |quantile: f64, value: Option<f64>| match (
         with_interval(&kept.percentiles, quantile),
         value,
     ) {
-        // Bursts enough for it, and not for its interval.
+        // There are enough bursts for the percentile, but not for its interval.
         (Cell::Missing(_), Some(value)) => Cell::Number(value),
         (cell, _) => cell,
     };
@@ -194,14 +193,14 @@ fn of_kept(kept: &BurstStudy) -> [Cell; 6] {
     ]
 }
 
-/// The same of the slowest part of all times of bursts of `frames`.
+/// Returns the same for the slowest part of all times of bursts of `frames`.
 fn of_all(times: &Distribution, frames: usize) -> [Cell; 6] {
     let none = || Cell::Missing("no snapshot".into());
     let last = times.percentile(1.0 - 0.5 / frames as f64);
     [none(), cell(last, None), none(), none(), cell(times.max(), None), none()]
 }
 
-/// The last frame of each burst in turn.
+/// Returns the chart of the last frame of each burst.
 fn snapshot(id: String, place: &str, burst: &Burst, kept: &BurstStudy, scale: Scale) -> Chart {
     let title = format!("{place}: last frame of each burst in turn");
     let columns = vec![
@@ -222,7 +221,7 @@ fn snapshot(id: String, place: &str, burst: &Burst, kept: &BurstStudy, scale: Sc
         ]));
     }
     table.folded = true;
-    table.note = Some("Of the first trial, from its first burst on.".into());
+    table.note = Some("First trial, from its first burst on.".into());
     let mut marks = vec![Mark { column: 1, name: "last frame".into(), role: Role::Line }];
     marks.extend(expected.map(|_| Mark {
         column: 2,
@@ -230,9 +229,8 @@ fn snapshot(id: String, place: &str, burst: &Burst, kept: &BurstStudy, scale: Sc
         role: Role::Ceiling(None),
     }));
     Chart {
-        summary:
-            "The latency of each burst's last frame, burst by burst, beside what arithmetic says."
-                .into(),
+        summary: "Latency of each burst's last frame, burst by burst, beside the expected latency."
+            .into(),
         title,
         plot: Plot::Lines,
         x_scale: AxisScale::Linear,

@@ -1,11 +1,10 @@
-//! One-way latency of frames as RFC 8219 7.2 and 7.3 ask for it: typical and worst-case latency,
-//! and the variation of delay.
+//! One-way latency of frames according to RFC 8219 7.2 and 7.3: typical and worst-case latency, and
+//! delay variation.
 //!
-//! Each figure is that of a run, and its error bar is over runs: the median of the runs' medians,
-//! 99.9th percentiles and variations. Delay runs from the frame's own departure; what it waited for
-//! its sender before stands apart, as the time from its scheduled departure. Between hosts whose
-//! clocks differ, each figure may be as wrong as the clocks are to each other, and one that is no
-//! longer than that is withheld; the variation of delay is not concerned.
+//! Each figure is the median over the runs of their medians, 99.9th percentiles and variations, and
+//! its interval is over runs. Delay starts at the frame's own departure. The wait for its sender is
+//! in a separate column, as the time from its scheduled departure. Between two clocks, a figure has
+//! the uncertainty of the clocks and is withheld if it is smaller. Delay variation is not affected.
 
 use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{Direction, FrameClocks, Unit, metric};
@@ -15,7 +14,7 @@ use crate::document::{Block, Cell, Column, Row, Table};
 use crate::grid::{Dimension, Grid, estimate_cell, headline};
 use crate::number::Scale;
 
-/// Columns of the table: head, metric.
+/// Columns of the table: heading and metric.
 const FIGURES: [(&str, &str); 7] = [
     ("typical (TL)", metric::SERVICE_TIME_P50),
     ("worst case (WCL)", metric::SERVICE_TIME_P999),
@@ -25,21 +24,20 @@ const FIGURES: [(&str, &str); 7] = [
     ("largest rise (IPDV)", metric::DELAY_VARIATION_MAX),
     ("from schedule, median", metric::RESPONSE_TIME_P50),
 ];
-/// How wrong the clocks of two hosts may be to each other.
+/// Metric of the uncertainty between the clocks of two hosts.
 const DOUBT: &str = metric::CLOCK_UNCERTAINTY;
-const WITHHELD: &str = "withheld: shorter than the clocks are known";
-/// What the note says of clocks, and what instead where hosts have two.
-const ONE_CLOCK: &str = "on one clock; the last column is from its scheduled departure.";
-const TWO_READ: &str = "on two clocks that were compared by four time stamps before, during and \
-    after each run: a one-way time may be wrong \
-     by as much as the last column says, which its interval holds, and is withheld if it is no \
-     longer; variation is not concerned.";
-/// What is drawn over the load.
+const WITHHELD: &str = "withheld: below the uncertainty of the clocks";
+/// End of the note for one clock.
+const ONE_CLOCK: &str = "One clock timed both ends.";
+/// End of the note for two clocks.
+const TWO_CLOCKS: &str = "Two clocks were compared by four time stamps before, during and after \
+    each run. The last column is their uncertainty: intervals of one-way times contain it, and \
+    shorter times are withheld. Delay variation is not affected.";
+/// Metrics that are drawn over the load.
 const DRAWN: [&str; 3] =
     [metric::SERVICE_TIME_P50, metric::SERVICE_TIME_P999, metric::DELAY_VARIATION];
 
-/// Charts and table of `grids`, whose points stand in one table; nothing where no frame was timed
-/// one way.
+/// Returns charts and one table of `grids`; empty where no frame was timed one way.
 pub(super) fn blocks(id: &str, of: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
     let points: Vec<(&Grid<'_>, &PointStudy)> =
         grids.iter().flat_map(|grid| grid.points.iter().map(|point| (*grid, *point))).collect();
@@ -59,15 +57,15 @@ pub(super) fn blocks(id: &str, of: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
     let untimed = points.iter().filter(|(_, point)| has_two_clocks(point)).count();
     if untimed > 0 {
         blocks.push(Block::Paragraph(format!(
-            "{untimed} of {} points have no one-way times: their ends have two clocks, and it was \
-                not known how they stand to each other.",
+            "{untimed} of {} points have no one-way times: their ends have two clocks with an \
+                unknown offset.",
             points.len()
         )));
     }
     blocks
 }
 
-/// Whether frames of `point` were timed one way.
+/// Returns true if frames of `point` were timed one way.
 fn is_timed(point: &PointStudy) -> bool {
     headline(point)
         .is_some_and(|job| job.metric(metric::DELAY_VARIATION_P50, Direction::Sum).is_some())
@@ -78,7 +76,7 @@ fn has_two_clocks(point: &PointStudy) -> bool {
     clocks == Some(FrameClocks::Unrelated)
 }
 
-/// The axis that is the offered load.
+/// Returns the axis of the offered load.
 fn load_axis(grid: &Grid<'_>) -> Option<usize> {
     grid.axes.iter().position(|axis| {
         axis.values.len() > 1
@@ -112,7 +110,7 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
     };
     let doubtful = points.iter().any(|(_, point)| doubts(point).is_some());
     if doubtful {
-        columns.push(Column::estimate("clocks known to ±", scale, None, Direction::Sum));
+        columns.push(Column::estimate("clock uncertainty ±", scale, None, Direction::Sum));
     }
     let mut table = Table::new(format!("{id}-one-way"), format!("One-way latency{of}"), columns);
     for (own, point) in points {
@@ -134,7 +132,7 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
             }
         }));
         if doubtful {
-            let exact = || Cell::Text("exact: one clock".into());
+            let exact = || Cell::Text("none: one clock".into());
             let known = |study: MetricStudy| match study.estimate {
                 Some(estimate) if estimate.value.is_infinite() => {
                     Cell::Missing("not at all".into())
@@ -146,17 +144,16 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
         table.rows.push(Row::judged(cells, point.validity));
     }
     let mut note = String::from(
-        "RFC 8219 7.2 and 7.3: of each run the median (TL), the 99.9th percentile (WCL) and that \
-            less the smallest delay (PDV), by \
-         nearest rank, a lost frame infinitely slow; below 10 000 frames a run the last two are \
-         withheld (too few). IPDV is the change from \
-         one frame to the next of its flow. Medians over runs with their interval. From the \
-         departure of a frame to the receiving \
-         kernel, on one clock; the last column is from its scheduled departure.",
+        "RFC 8219 7.2 and 7.3, for each run: median (TL), 99.9th percentile (WCL), and WCL minus \
+            the \
+            smallest delay (PDV), by nearest rank, with lost frames as infinitely slow. WCL and \
+            PDV \
+            need 10 000 frames per run. IPDV is the change from one frame of a flow to the next. \
+            Figures are medians over runs with their interval. Delay is from the departure of a \
+            frame to the receiving kernel; the column \"from schedule\" starts at its scheduled \
+            departure. ",
     );
-    if doubtful {
-        note = note.replace(ONE_CLOCK, TWO_READ);
-    }
+    note += if doubtful { TWO_CLOCKS } else { ONE_CLOCK };
     table.note = Some(note);
     table
 }

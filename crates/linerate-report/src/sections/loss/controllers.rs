@@ -1,9 +1,8 @@
-//! What network controllers dropped before their sideband, by their own NC-SI statistics, beside
-//! what the ends noticed of it: TCP's retransmissions and datagrams that did not arrive.
+//! Frames that network controllers dropped before their sideband, by their own NC-SI statistics,
+//! beside TCP's retransmissions and lost datagrams.
 //!
-//! Frames at L2, of every host behind a controller, added, and all traffic to that host with them.
-//! A point at which no controller was read is absent: that a controller dropped nothing is said
-//! only where it was asked.
+//! Frames are at L2, summed over every host behind a controller, and include all traffic to that
+//! host. Points without a controller reading are left out, so a zero is always a reading.
 
 use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{Direction, metric};
@@ -14,13 +13,13 @@ use crate::grid::{Grid, estimate_cell, headline};
 use crate::number::Scale;
 use crate::sections::Subject;
 
-/// Frames from the network that a controller received, and those of them it dropped.
+/// Metrics of the frames that a controller received from the network and dropped.
 const RECEIVED: &str = metric::CONTROLLER_RECEIVED;
 const DROPPED: &str = metric::CONTROLLER_DROPPED;
-/// What the ends noticed.
+/// Metrics of the same losses at the ends.
 const NOTICED: [&str; 2] = [metric::RETRANSMITS, metric::LOSS_RATIO];
 
-/// A point at which a controller was read.
+/// Point with a controller reading.
 struct Reading<'a> {
     grid: &'a Grid<'a>,
     point: &'a PointStudy,
@@ -28,7 +27,7 @@ struct Reading<'a> {
     dropped: &'a MetricStudy,
 }
 
-/// One row for each point at which a controller was read.
+/// Returns one row for each point with a controller reading.
 pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
     let points =
         subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
@@ -41,7 +40,7 @@ pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
         let layer = metric(name).and_then(|known| known.layer);
         Column { direction: None, ..Column::estimate(head, Scale::COUNT, layer, Direction::Sum) }
     };
-    // A column of nothing but zeros would say that something was looked for in vain.
+    // Columns of zeros are left out.
     let noticed: Vec<_> = NOTICED
         .iter()
         .filter_map(|name| metric(name))
@@ -55,7 +54,7 @@ pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
         Column::text("where"),
         frames("frames received", RECEIVED),
         frames("dropped", DROPPED),
-        Column::number("of those received", Scale::PERCENT),
+        Column::number("of received frames", Scale::PERCENT),
     ];
     for known in &noticed {
         let values =
@@ -83,11 +82,11 @@ pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
         table.rows.push(Row { cells, tone });
     }
     table.note = Some(
-        "Frames from the network to the host behind a controller's sideband, while measuring, by \
-            the controller's own NC-SI \
-         statistics. What it drops no counter of a host shows; TCP makes up for it by \
-         retransmitting. The share is of the \
-         medians. Points at which no controller was read are left out."
+        "Frames from the network to the host behind a controller's sideband during the \
+            measurement, \
+            by the controller's NC-SI statistics. No counter of the host shows its drops; TCP \
+            retransmits them. The share is of the medians. Points without a controller reading are \
+            left out."
             .into(),
     );
     Some(table)
@@ -104,7 +103,7 @@ fn value(metric: &MetricStudy) -> f64 {
 }
 
 impl Reading<'_> {
-    /// What the ends noticed: both directions where both were told, else the one that was.
+    /// Returns the losses at the ends: the sum of both directions, or the only one.
     fn noticed(&self, name: &str) -> Option<MetricStudy> {
         let job = headline(self.point)?;
         let told = [Direction::Sum, Direction::Tx, Direction::Rx].into_iter();

@@ -1,4 +1,4 @@
-//! Latency at shares of the throughput found (RFC 2544 26.2, RFC 8219 7).
+//! Latency at shares of the throughput that the search found (RFC 2544 26.2, RFC 8219 7).
 
 use linerate_analysis::{LatencyAtLoad, SearchStudy};
 use linerate_model::Unit;
@@ -7,7 +7,7 @@ use super::{load, place, scale};
 use crate::document::{Cell, Column, Row, Table};
 use crate::number::Scale;
 
-/// A row for each run and load; `None` if no search measured latency.
+/// Returns a row for each run and load; `None` if no search measured latency.
 pub(super) fn table(searches: &[SearchStudy]) -> Option<Table> {
     let measured = || {
         let runs =

@@ -1,0 +1,240 @@
+//! Command lines of recommendations.
+//!
+//! A finding names a command without a place. The campaign's own command line, which its header
+//! records, says where it ran: at a host, in a lab, or in the testbed of a file.
+
+use linerate_model::{Advice, Campaign, Command, TestbedKind};
+
+use crate::document::NextStep;
+
+/// Widest line of a command before it continues on the next one.
+const WIDTH: usize = 78;
+/// Name of this end's host in a campaign towards one other host.
+const HERE: &str = "here";
+/// Lab that `linerate demo` builds.
+const DEMO_LAB: &str = "pair";
+/// Subcommands that choose the endpoints of a lab or testbed by name.
+const CHOOSES_ENDS: [&str; 2] = ["diagnose", "tune window"];
+
+/// Options that lead a command to the path of a campaign.
+///
+/// The default is this host alone: a load on a disk needs no path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandPlace {
+    options: Vec<String>,
+    /// True if the place has endpoints with names of their own.
+    has_names: bool,
+}
+
+impl CommandPlace {
+    /// Returns the place of `campaign`. It ends in a placeholder only if neither the recorded
+    /// command line nor the hosts name the place.
+    #[must_use]
+    pub fn of(campaign: &Campaign) -> Self {
+        let header = &campaign.header;
+        if let Some(place) = Self::of_arguments(&header.argv) {
+            return place;
+        }
+        match header.testbed {
+            TestbedKind::Lab if header.argv.iter().any(|word| word == "demo") => {
+                Self::named("--lab", DEMO_LAB)
+            }
+            TestbedKind::Lab => Self::named("--lab", "LAB"),
+            TestbedKind::Loopback => Self::host("loopback"),
+            TestbedKind::Hosts => {
+                let names = campaign.hosts.iter().map(|host| host.host.as_str());
+                let name = names.clone().find(|name| *name != HERE).unwrap_or("HOST");
+                Self::host(as_typed(&header.argv, name).unwrap_or(name))
+            }
+        }
+    }
+
+    /// Returns the place that the options of a command line name: `--lab`, `--testbed` or `--to`.
+    #[must_use]
+    pub fn of_arguments(argv: &[String]) -> Option<Self> {
+        let named = ["--testbed", "--lab"]
+            .into_iter()
+            .find_map(|name| Some(Self::named(name, option(argv, name)?)));
+        named.or_else(|| option(argv, "--to").map(Self::host))
+    }
+
+    fn named(option: &str, value: &str) -> Self {
+        Self { options: vec![option.to_owned(), value.to_owned()], has_names: true }
+    }
+
+    fn host(host: &str) -> Self {
+        Self { options: vec!["--to".to_owned(), host.to_owned()], has_names: false }
+    }
+
+    /// Returns the command line of `command` at this place, quoted for a shell.
+    #[must_use]
+    pub fn line(&self, command: &Command) -> String {
+        let mut words: Vec<&str> = vec!["linerate"];
+        words.extend(command.verb.split(' '));
+        if let Some(path) = &command.path {
+            words.extend(self.options.iter().map(String::as_str));
+            if self.has_names && CHOOSES_ENDS.contains(&command.verb.as_str()) {
+                words.extend(["--from", &path.from, "--to", &path.to]);
+            }
+        }
+        words.extend(command.arguments.iter().map(String::as_str));
+        words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns `advice` as a step of a document.
+    #[must_use]
+    pub fn step(&self, advice: &Advice) -> NextStep {
+        let effect = advice.effect.as_ref();
+        let effect = effect.map_or(String::new(), |effect| format!(" (expected: {effect})"));
+        let command = advice.command.as_ref().map(|command| self.line(command));
+        NextStep { text: format!("{}{effect}", advice.step), command }
+    }
+}
+
+impl NextStep {
+    /// Returns the step in one line; its command stands in backticks.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match &self.command {
+            Some(command) => format!("{}: `{command}`", self.text),
+            None => self.text.clone(),
+        }
+    }
+}
+
+/// Returns the command that repeats the campaign of `argv` with so many `repeats`; `None` unless it
+/// ran a plan.
+pub(crate) fn repeat_command(argv: &[String], repeats: usize) -> Option<String> {
+    if !argv.iter().any(|word| word == "run") {
+        return None;
+    }
+    let again = ["linerate"].into_iter().chain(argv.iter().skip(1).map(String::as_str));
+    let words: Vec<String> = again.map(quoted).collect();
+    Some(format!("{} --set campaign.repeats={repeats}", words.join(" ")))
+}
+
+/// Returns the value of an option in `argv`, written as `--name value` or `--name=value`.
+fn option<'a>(argv: &'a [String], name: &str) -> Option<&'a str> {
+    argv.iter().enumerate().find_map(|(index, word)| {
+        if word == name {
+            return argv.get(index + 1).map(String::as_str);
+        }
+        word.strip_prefix(name)?.strip_prefix('=')
+    })
+}
+
+/// Returns the word of `argv` that names `host`, with its port or `ssh:` as the user typed it.
+fn as_typed<'a>(argv: &'a [String], host: &str) -> Option<&'a str> {
+    let names_host = |word: &&String| {
+        *word == host
+            || word.starts_with("ssh:")
+            || word.strip_prefix(host).is_some_and(|rest| rest.starts_with(':'))
+    };
+    argv.iter().skip(1).find(names_host).map(String::as_str)
+}
+
+/// Returns `line` with a backslash and a line break between words where it is too wide. A shell
+/// reads it as the same command.
+#[must_use]
+pub(crate) fn continued(line: &str, indent: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut current = String::new();
+    for word in words_of(line) {
+        let fits = current.chars().count() + word.chars().count() + 3 + indent <= WIDTH;
+        // An option stays beside its value.
+        if !current.is_empty() && !fits && word.starts_with('-') {
+            lines.push(format!("{current} \\"));
+            current = format!("  {word}");
+            continue;
+        }
+        if !current.is_empty() {
+            current.push(' ');
+        }
+        current.push_str(word);
+    }
+    lines.push(current);
+    lines
+}
+
+/// Splits a command line at spaces outside single quotes.
+fn words_of(line: &str) -> Vec<&str> {
+    let mut is_quoted = false;
+    line.split(|letter: char| {
+        is_quoted ^= letter == '\'';
+        letter == ' ' && !is_quoted
+    })
+    .collect()
+}
+
+/// Returns `word` quoted for a POSIX shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(safe) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn argv(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    fn diagnose() -> Command {
+        Command::local("diagnose", &["--param", "mss=250 B"]).between("a", "b")
+    }
+
+    #[test]
+    fn a_command_can_be_pasted_into_a_shell() {
+        assert_eq!(quoted("plan=a b"), "'plan=a b'");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted("--set"), "--set");
+    }
+
+    #[test]
+    fn the_place_of_a_command_is_that_of_the_campaign() {
+        let line = |argv_line: &str| {
+            CommandPlace::of_arguments(&argv(argv_line)).map(|place| place.line(&diagnose()))
+        };
+        assert_eq!(
+            line("linerate run tcp --lab pair").as_deref(),
+            Some("linerate diagnose --lab pair --from a --to b --param 'mss=250 B'")
+        );
+        assert_eq!(
+            line("linerate diagnose --to=192.0.2.7:99").as_deref(),
+            Some("linerate diagnose --to 192.0.2.7:99 --param 'mss=250 B'")
+        );
+        assert_eq!(line("linerate to host-b -t 5"), None, "its host is an argument");
+    }
+
+    #[test]
+    fn a_host_keeps_the_port_that_was_typed() {
+        assert_eq!(as_typed(&argv("linerate to -t 5 box:99"), "box"), Some("box:99"));
+        assert_eq!(as_typed(&argv("linerate to ssh:me@box"), "192.0.2.7"), Some("ssh:me@box"));
+        assert_eq!(as_typed(&argv("linerate to boxer"), "box"), None);
+    }
+
+    #[test]
+    fn a_command_of_this_host_has_no_place() {
+        let place = CommandPlace::host("192.0.2.7");
+        assert_eq!(place.line(&Command::local("doctor", &[])), "linerate doctor");
+    }
+
+    #[test]
+    fn a_long_command_continues_on_the_next_line() {
+        let params =
+            ["--param 'receive_buffer=8 MiB'", "--param streams=4", "--param send=sendfile"];
+        let line = format!("linerate diagnose --lab pair --from a --to b {}", params.join(" "));
+        let lines = continued(&line, 4);
+        assert!(
+            lines.len() > 1 && lines.iter().all(|line| line.chars().count() <= WIDTH),
+            "{lines:?}"
+        );
+        assert_eq!(lines.join("\n").replace(" \\\n ", ""), line, "a shell reads the same words");
+    }
+}
