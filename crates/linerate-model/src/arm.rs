@@ -9,26 +9,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::Ratio;
 
-/// The coordinate that tells the arms of a comparison apart.
+/// Coordinate that names the arm of a comparison.
 pub const ARM_AXIS: &str = "arm";
 /// The coordinate of a mix that is measured at fixed loads too: what is offered.
 pub const OFFERED_AXIS: &str = "offered";
 /// Its value where every job goes as fast as it can.
 pub const SATURATION: &str = "saturation";
 
-/// What makes a trial one of a comparison.
+/// Membership of a trial in a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
-    /// What it is called.
+    /// Name of the arm.
     pub name: String,
     /// Which one it is.
     pub role: Role,
     /// The least relative difference that counts as one.
     pub margin: Ratio,
-    /// What is set at hosts while it is measured, and put back afterwards.
+    /// Settings made at hosts for the measurement and restored afterwards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<HostSetting>,
-    /// What the comparison puts to the test, if it was made for that.
+    /// Hypothesis that the comparison tests, if it was made for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<Hypothesis>,
     /// In a mix: the number that each job of the trial has when all run together. Empty in a
@@ -56,18 +56,18 @@ impl Arm {
 pub struct Hypothesis {
     /// The diagnosis rule whose claim it is.
     pub rule: String,
-    /// What the change should multiply goodput by if the claim is true: the least and the most.
+    /// Factor by which the change should multiply goodput if the claim is true: smallest and
+    /// largest.
     pub ratio: [Ratio; 2],
-    /// What it says of the claim if that does not come.
+    /// Verdict on the claim if goodput does not change by that factor.
     #[serde(default, skip_serializing_if = "Failing::is_usual")]
     pub failing: Failing,
-    /// What its interval may be wrong by, where this is one of several looks at the claim, each
-    /// with its share of the usual 5 %.
+    /// Error probability of this look, where a claim is examined several times: a share of 5 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Ratio>,
 }
 
-/// What it says of a claim that a change did not make the difference it predicts.
+/// Verdict on a claim whose change did not make the predicted difference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failing {
@@ -103,7 +103,7 @@ impl Failing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// What the other is compared with: without.
+    /// The arm without the change, with which the other is compared.
     Base,
     /// With.
     Changed,
@@ -121,13 +121,13 @@ pub enum Role {
 pub struct HostSetting {
     /// The endpoint whose host and interface are meant.
     pub at: String,
-    /// What, one of [`HOST_SETTINGS`].
+    /// Name of the setting, one of [`HOST_SETTINGS`].
     pub name: String,
     /// To what.
     pub value: String,
 }
 
-/// What an arm can set at a host, and what its value is.
+/// Settings that an arm can make at a host, and the form of their values.
 pub const HOST_SETTINGS: [(&str, &str); 16] = [
     (
         "adaptive_rx",

@@ -8,7 +8,7 @@ use crate::{
     TrialOutcome, TrialSpec,
 };
 
-/// What kind of path was measured.
+/// Kind of path that was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TestbedKind {
@@ -37,7 +37,7 @@ pub struct CampaignHeader {
     pub lab: Option<String>,
     /// Seed of everything random.
     pub seed: u64,
-    /// What kind of path.
+    /// Kind of path.
     pub testbed: TestbedKind,
     /// Capacities of the path known beforehand: a lab's shapers, or what a testbed file declares.
     #[serde(default)]
@@ -52,7 +52,7 @@ pub struct CampaignHeader {
 }
 
 impl CampaignHeader {
-    /// Whether the path was emulated.
+    /// Returns true if the path was emulated.
     #[must_use]
     pub fn emulated(&self) -> bool {
         self.testbed == TestbedKind::Lab
@@ -80,7 +80,7 @@ pub struct HostRecord {
     pub clock_uncertainty_ns: u64,
 }
 
-/// What one end of one job did.
+/// Record of one end of one job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
     /// Per worker and interval, in the order received.
@@ -92,7 +92,7 @@ pub struct JobRecord {
 /// One trial as recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
-    /// What was asked for.
+    /// The trial as planned.
     pub spec: TrialSpec,
     /// Wall clock at its start, nanoseconds since the Unix epoch; `None` if it was not reached.
     pub started: Option<Nanos>,
@@ -107,7 +107,7 @@ pub struct TrialRecord {
     pub jobs: Vec<(JobRecord, JobRecord)>,
     /// Readings by host; what a lab's devices counted stands under the empty name.
     pub samples: Vec<(String, SampleBlock)>,
-    /// What went wrong.
+    /// Problems during the trial.
     pub incidents: Vec<Incident>,
 }
 
@@ -129,7 +129,7 @@ impl TrialRecord {
         }
     }
 
-    /// What one end of job `job` did.
+    /// Returns the record of one end of job `job`.
     #[must_use]
     pub fn job(&self, job: usize, side: Side) -> Option<&JobRecord> {
         self.jobs.get(job).map(|(active, passive)| match side {
@@ -150,7 +150,7 @@ pub struct Campaign {
     pub trials: Vec<TrialRecord>,
     /// Incidents outside any trial.
     pub incidents: Vec<Incident>,
-    /// Whether the campaign came to its end.
+    /// Time at which the campaign ended; `None` if it was interrupted.
     pub ended: Option<Nanos>,
 }
 

@@ -12,13 +12,13 @@ use crate::{BitRate, BoundClass, BoundPart, Bytes, PartDetail};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written")]
 pub struct Capacity {
-    /// What it is called, e.g. `link a-b, out of a`. Nothing follows from it.
+    /// Name, such as `link a-b, out of a`. It has no meaning for the program.
     pub name: String,
-    /// What both of its directions are called, e.g. `link a-b`; of a lab's device the device's
-    /// name. The name if that is all that is known.
+    /// Name of both directions together, such as `link a-b`; for a lab's device the name of the
+    /// device. Equal to `name` if nothing else is known.
     pub edge: String,
-    /// What kind of thing it is. Where a testbed file leaves it out: a bus if it carries payload
-    /// without frames, else a link.
+    /// Class. If a testbed file leaves it out, a capacity that carries payload without frames is a
+    /// bus, any other a link.
     pub class: BoundClass,
     /// How much crosses it per second, counted as `frame_overhead` says.
     pub rate: BitRate,
@@ -41,7 +41,7 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// What it is to those who set ceilings.
+    /// Returns the part of the path that ceilings name.
     #[must_use]
     pub fn part(&self) -> BoundPart {
         BoundPart::new(self.class, "", &self.name).with(PartDetail::Edge(self.edge.clone()))
@@ -88,9 +88,9 @@ impl From<Written> for Capacity {
 const OF_LAB: &str = "lab ";
 const OF_LAB_BUS: &str = ": class of a hierarchical token bucket";
 const OF_LAB_DEVICE: &str = ": emulated device";
-/// What they put before a device's name.
+/// Prefix of a device's name in old ledgers.
 const DEVICE: &str = "device ";
-/// What they put between the name of an edge and its direction.
+/// Separator between the name of an edge and its direction in old ledgers.
 const DIRECTION: &str = ", ";
 
 /// The class of a capacity that does not say it.

@@ -1,8 +1,8 @@
-//! What was observed of hosts' clocks during a trial: exchanges of four timestamps, and what
-//! receivers were told before it.
+//! Observations of the hosts' clocks during a trial: exchanges of four timestamps, and the values
+//! that receivers got before the trial.
 //!
-//! Nothing here is an offset: how far apart two clocks were, and how sure that is, the study
-//! concludes. All ns on monotonic clocks.
+//! Nothing here is an offset: the study computes the distance of two clocks and its uncertainty.
+//! All times are nanoseconds of monotonic clocks.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,10 +38,11 @@ pub struct PeerClock {
     pub ahead_ns: i64,
     /// On our clock.
     pub at_ns: u64,
-    /// What theirs gains on ours, parts per billion.
+    /// Rate error of the other clock against ours, parts per billion.
     #[serde(default)]
     pub gains_ppb: i64,
-    /// What is added to every one-way time, so that none is negative however wrong the rest may be.
+    /// Constant added to every one-way time, so that none is negative whatever the error of the
+    /// other values.
     pub added_ns: u64,
 }
 
@@ -57,7 +58,7 @@ impl PeerClock {
     }
 }
 
-/// What one end of a job was told.
+/// Clock values that one end of a job received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldClock {
     /// Which job.
@@ -66,7 +67,7 @@ pub struct ToldClock {
     pub side: Side,
     /// The start barrier by this end's clock.
     pub barrier_ns: u64,
-    /// What it was told.
+    /// The values.
     pub peer: PeerClock,
 }
 
@@ -78,13 +79,13 @@ pub struct TrialClocks {
     pub barrier_ns: u64,
     /// Hosts that have clocks of their own.
     pub hosts: Vec<HostClock>,
-    /// What ends whose other end has another clock were told.
+    /// Values that ends received whose other end has another clock.
     #[serde(default)]
     pub told: Vec<ToldClock>,
 }
 
 impl TrialClocks {
-    /// Whether there is nothing to compare.
+    /// Returns true if there is nothing to compare.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hosts.is_empty()
@@ -106,7 +107,7 @@ pub enum FrameClocks {
 impl FrameClocks {
     const ALL: [Self; 3] = [Self::One, Self::Compared, Self::Unrelated];
 
-    /// What stands for it in a flow's report: part of the ledger's format.
+    /// Returns its form in the report of a flow, which is part of the ledger's format.
     #[must_use]
     pub const fn recorded(self) -> &'static str {
         match self {
@@ -116,7 +117,7 @@ impl FrameClocks {
         }
     }
 
-    /// What `text` stands for in a flow's report.
+    /// Parses the form of [`Self::recorded`] in the report of a flow.
     #[must_use]
     pub fn recorded_as(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|clocks| clocks.recorded() == text)

@@ -13,9 +13,8 @@ pub struct Distribution {
     /// Operations that never completed.
     #[serde(default)]
     pub lost: u64,
-    /// Of the lost ones, how long they were waited for before they were given up or the trial
-    /// ended: `(lower bound in ns, count)`, ascending. Lost ones that are not among them have no
-    /// known bound.
+    /// Waiting times of lost operations until their timeout or the end of the trial: `(lower bound
+    /// in ns, count)`, ascending. Lost operations that are not counted here have no known bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_least: Vec<(u64, u64)>,
 }
@@ -24,7 +23,7 @@ impl Distribution {
     /// Of no operation.
     pub const NOTHING: Self = Self { buckets: Vec::new(), lost: 0, at_least: Vec::new() };
 
-    /// Whether nothing was recorded.
+    /// Returns true if nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.buckets.is_empty() && self.lost == 0
@@ -89,9 +88,9 @@ impl Distribution {
         (n > 0 && enough).then(|| self.rank(nearest_rank(quantile, n)))
     }
 
-    /// The time in nanoseconds that the percentile `quantile` exceeds, where its rank falls among
-    /// the lost: the value at the same rank if each lost operation had ended when it was given up.
-    /// `None` where the percentile is a number, or nothing is known.
+    /// Returns a lower bound in nanoseconds of the percentile `quantile`, where its rank falls
+    /// among the lost operations: the value at the same rank if each of them had ended at its
+    /// timeout. `None` where the percentile is a number, or nothing is known.
     #[must_use]
     pub fn percentile_at_least(&self, quantile: f64) -> Option<u64> {
         match self.percentile(quantile)? {
@@ -116,9 +115,9 @@ impl Distribution {
         (!self.is_empty()).then_some(mean)
     }
 
-    /// What the mean exceeds, ns, where operations were lost: the mean if each of them had ended
-    /// when it was given up. Those of which it is not known count as nothing. `None` where the mean
-    /// is a number, or there is none.
+    /// Returns a lower bound of the mean in nanoseconds where operations were lost: the mean if
+    /// each lost operation had ended at its timeout. Operations without a known bound count as
+    /// zero. `None` where the mean is a number, or where there is none.
     #[must_use]
     pub fn mean_at_least(&self) -> Option<f64> {
         let times = self.buckets.iter().chain(&self.at_least);
@@ -143,8 +142,8 @@ impl Distribution {
     }
 }
 
-/// The sum of `counts`, or the largest number where it would be larger: nobody has counted so much,
-/// but a file may say so.
+/// Returns the sum of `counts`, at most `u64::MAX`: no worker counts that far, but a damaged file
+/// may contain such counts.
 #[must_use]
 pub fn added(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, u64::saturating_add)
@@ -175,10 +174,10 @@ fn merged(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     merged
 }
 
-/// What it takes to give each operation to the interval in which it was due (its intended start),
-/// whenever it ended. `due`, `answered`, `lost`, `open` and `unstarted` count operations of
-/// *earlier* intervals by how many intervals earlier they were due (1: the interval before); what
-/// is not counted there was due in this interval. The times are those of the same operations.
+/// Counts that assign each operation to the interval of its intended start, whenever it ended.
+/// `due`, `answered`, `lost`, `open` and `unstarted` count operations of *earlier* intervals,
+/// indexed by how many intervals earlier they were due (1: the interval before). All other
+/// operations were due in this interval. The times belong to the same operations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
     /// Due earlier, started or accounted for in this interval.
@@ -187,7 +186,7 @@ pub struct Carried {
     /// Due earlier, answered in this interval.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub answered: Distribution,
-    /// Due earlier, given up in this interval.
+    /// Due earlier, timed out or failed in this interval.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub lost: Distribution,
     /// Due earlier, started, and still open at the end of the trial; in the last interval only.
@@ -202,8 +201,8 @@ pub struct Carried {
     /// Response times of those answered, ns, to 1 %.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub response: Distribution,
-    /// How long every operation that was given up or left open in this interval was waited for
-    /// since its start, ns, to 1 % and never too long; those due in this interval included.
+    /// Waiting times since the start of every operation that was lost or left open in this
+    /// interval, ns, to 1 % and never too long. Operations due in this interval are included.
     #[serde(default, skip_serializing_if = "Distribution::is_empty")]
     pub waited_service: Distribution,
     /// The same since its intended start; those never started included.
@@ -232,7 +231,7 @@ impl Carried {
         }
     }
 
-    /// Whether nothing was recorded.
+    /// Returns true if nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all().iter().all(|(_, of)| of.is_empty())
@@ -284,7 +283,7 @@ pub struct Variation {
 }
 
 impl Variation {
-    /// Whether nothing was recorded.
+    /// Returns true if nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.falls.is_empty() && self.rises.is_empty()
@@ -336,7 +335,7 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// Whether nothing was recorded.
+    /// Returns true if nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all().iter().all(|(_, times)| times.is_empty())
@@ -395,8 +394,8 @@ mod tests {
 
     #[test]
     fn a_percentile_among_the_lost_exceeds_what_was_waited_for() {
-        // 80 answered, 10 given up after 5 us, 8 open after 1.5 us at the end, and 2 of which
-        // nothing is known.
+        // 80 answered, 10 timed out after 5 us, 8 open after 1.5 us at the end, and 2 without a
+        // known bound.
         let d = Distribution {
             buckets: vec![(1_000, 60), (2_000, 20)],
             lost: 20,

@@ -1,4 +1,4 @@
-//! What happens during a campaign, in the order it happens.
+//! Events of a campaign, in the order in which they happen.
 
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +45,7 @@ pub enum Event {
     ClocksCompared {
         /// Which trial.
         trial: TrialId,
-        /// What was read.
+        /// The readings.
         clocks: TrialClocks,
     },
     /// Workers counted.
@@ -56,7 +56,7 @@ pub enum Event {
         job: u32,
         /// Which end.
         side: Side,
-        /// What they counted.
+        /// The counts.
         intervals: Vec<Interval>,
     },
     /// One end of a job ended.
@@ -83,7 +83,7 @@ pub enum Event {
     Incident {
         /// During which trial, if any.
         trial: Option<TrialId>,
-        /// What.
+        /// The incident.
         incident: Incident,
     },
     /// A trial ended.
@@ -122,8 +122,8 @@ pub trait Recorder {
         Ok(())
     }
 
-    /// What else is known of a trial as it ends, from whoever watches the testbed; it is recorded
-    /// before the end is.
+    /// Returns further knowledge of a trial as it ends, from a watcher of the testbed. It is
+    /// recorded before the end of the trial.
     fn addenda(&mut self, ended: TrialId) -> Vec<Event> {
         let _ = ended;
         Vec::new()

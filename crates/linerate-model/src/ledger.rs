@@ -15,7 +15,7 @@ pub struct LossLedger {
     pub sent: u64,
     /// Received in time, each counted once.
     pub unique: u64,
-    /// Received after they had been given up for lost.
+    /// Received after they had been counted as lost.
     pub late: u64,
     /// Missing below the highest number received.
     pub lost_gap: u64,

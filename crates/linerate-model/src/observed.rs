@@ -14,8 +14,8 @@ pub struct ObservedPort {
     pub port: String,
     /// The endpoint behind the port: what it sends comes in here, and what it receives goes out.
     pub faces: String,
-    /// Whether octets are counted with the frame check sequence (RFC 3635 3.2.1 says so; Linux does
-    /// not).
+    /// True if octets are counted with the frame check sequence (RFC 3635 3.2.1 requires it; Linux
+    /// leaves it out).
     pub counts_fcs: bool,
     /// Who counts, as it says itself.
     pub source: String,

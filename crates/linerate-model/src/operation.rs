@@ -36,7 +36,7 @@ impl OperationKind {
         }
     }
 
-    /// What stands before the names of its distributions in the ledger.
+    /// Returns the prefix of the names of its distributions in the ledger.
     #[must_use]
     pub const fn prefix(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ pub struct CarriedApart {
 }
 
 impl CarriedApart {
-    /// Whether nothing was recorded.
+    /// Returns true if nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         [&self.writes, &self.flushes, &self.trims].into_iter().all(Carried::is_empty)

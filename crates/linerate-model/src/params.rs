@@ -18,11 +18,11 @@ pub struct Params(pub Map<String, Value>);
     {cause}{}", expected.as_ref().map(|expected| format!(", expected \
         {expected}")).unwrap_or_default())]
 pub struct ParamError {
-    /// The offending parameter; empty if it could not be told.
+    /// The offending parameter; empty if it is not known.
     pub key: String,
-    /// What is wrong with it.
+    /// The problem.
     pub cause: String,
-    /// What was expected, where that helps.
+    /// The expected form, where that helps.
     pub expected: Option<String>,
     /// The nearest known name, for a misspelt key.
     pub nearest: Option<String>,

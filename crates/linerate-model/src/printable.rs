@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// What becomes of line feeds and tabs.
+/// Treatment of line feeds and tabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lines {
     /// The text is one line: a line feed is written out as `\n`, a tab becomes a space.
@@ -26,9 +26,9 @@ const JSON_GROWTH: usize = 2;
 /// Bytes that any text of JSON may grow by.
 const JSON_ROOM: usize = 4 << 10;
 
-/// Whether `c` is obeyed rather than shown: C0 and C1 control characters, DEL, what orders text in
-/// both directions (Unicode Standard Annex 9, section 2), line and paragraph separators, and the
-/// byte order mark.
+/// Returns true if a terminal obeys `c` instead of showing it: C0 and C1 control characters, DEL,
+/// marks of bidirectional text (Unicode Standard Annex 9, section 2), line and paragraph
+/// separators, and the byte order mark.
 #[must_use]
 pub fn is_obeyed(c: char) -> bool {
     c.is_control()

@@ -1,4 +1,4 @@
-//! What is wrong with a person's input, all of it at once.
+//! Problems of a person's input, all of them at once.
 
 use std::ops::Range;
 
@@ -9,9 +9,9 @@ use crate::{Lines, printable};
 pub struct Problem {
     /// Byte range in the text, where known.
     pub span: Option<Range<usize>>,
-    /// What is wrong, lower case, no full stop.
+    /// The problem, lower case, no full stop.
     pub message: String,
-    /// What was expected, where that helps.
+    /// The expected form, where that helps.
     pub expected: Option<String>,
     /// The nearest known name, for a misspelt one.
     pub nearest: Option<String>,
@@ -26,8 +26,8 @@ impl Problem {
         Self { span, message, expected: None, nearest: None }
     }
 
-    /// What a deserializer says of a value at `span`, in the words of those who write plans rather
-    /// than programs.
+    /// Returns a deserializer's message about a value at `span`, in the words of those who write
+    /// plans rather than programs.
     #[must_use]
     pub fn from_serde(span: Option<Range<usize>>, message: &str) -> Self {
         let message = message.trim();
@@ -79,7 +79,7 @@ impl Problem {
     }
 }
 
-/// What serde found, without the names of its types.
+/// Returns the value that serde found, without the names of its types.
 fn found_in_words(found: &str) -> String {
     match found {
         "map" => "a table".to_owned(),
@@ -95,7 +95,8 @@ fn found_in_words(found: &str) -> String {
     }
 }
 
-/// What serde expected: types of the language become what they hold, our own words stay.
+/// Returns the form that serde expected: types of the language become their contents, our own words
+/// stay.
 fn expected_in_words(expected: &str) -> String {
     let whole = |least: u64, most: u64| format!("a whole number from {least} to {most}");
     match expected {
@@ -170,7 +171,7 @@ mod tests {
 
     #[derive(Debug, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
-    #[allow(dead_code, reason = "only what does not fit is looked at")]
+    #[allow(dead_code, reason = "the test reads only the values that do not fit")]
     struct Sample {
         rate: crate::BitRate,
         count: Option<u32>,

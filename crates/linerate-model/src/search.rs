@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BitRate, Endpoint, Nanos, PacketRate};
 
-/// What a load is counted in.
+/// Unit of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadUnit {
@@ -44,7 +44,7 @@ impl LoadUnit {
 /// When a load is low enough, and how surely that must be known (RFC 9971, search goal).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
-    /// What it is called, such as `NDR`.
+    /// Name, such as `NDR`.
     pub name: String,
     /// Most lost frames of a trial that is *low-loss*, share of those expected.
     pub loss_ratio: f64,
@@ -75,7 +75,7 @@ pub enum Method {
     },
     /// MLRsearch (RFC 9971): all goals at once.
     Mlr {
-        /// What is looked for.
+        /// Goals of the search.
         goals: Vec<Goal>,
     },
     /// RFC 2544 26.3: the loss ratio from the highest load down, and a finer grid around the first
@@ -144,7 +144,7 @@ pub enum Method {
 pub struct Search {
     /// The parameter that is the load.
     pub parameter: String,
-    /// What it is counted in.
+    /// Unit of the load.
     pub unit: LoadUnit,
     /// Lowest load.
     pub min: f64,
@@ -185,11 +185,11 @@ impl Search {
     }
 }
 
-/// What a trial of a search is for.
+/// Purpose of a trial of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// What the tester can do without the device.
+    /// The rate that the tester reaches without the device.
     SelfTest,
     /// Whatever the first trial warms up; its figures are not used.
     WarmUp,
@@ -220,7 +220,7 @@ impl fmt::Display for Purpose {
 /// duration, and nothing else).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// What for.
+    /// Purpose.
     pub purpose: Purpose,
     /// Load of each direction, in the search's unit.
     pub load: f64,
@@ -231,7 +231,7 @@ pub struct Step {
     pub then: Option<(f64, Nanos)>,
 }
 
-/// What makes a trial one of a search.
+/// Membership of a trial in a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Searched {
     /// The search.

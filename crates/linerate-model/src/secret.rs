@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-/// What stands where a password was.
+/// Text in the place of a password.
 const HIDDEN: &str = "***";
 
 /// Address of a server, possibly with a password in it. It is printed and serialized without: only

@@ -33,7 +33,7 @@ impl Series {
         }
     }
 
-    /// Whether `recorded` is this column, of whichever thing.
+    /// Returns true if `recorded` is this column, of any instance.
     #[must_use]
     pub fn is(self, recorded: &SeriesSpec) -> bool {
         recorded.sampler == self.sampler && recorded.name == self.name
@@ -43,7 +43,7 @@ impl Series {
 /// The sampler of what drivers count; they name its columns themselves.
 pub const ETHTOOL: &str = "ethtool";
 
-/// Whether `recorded` is one of `columns`.
+/// Returns true if `recorded` is one of `columns`.
 #[must_use]
 pub fn any(columns: &[Series], recorded: &SeriesSpec) -> bool {
     columns.iter().any(|column| column.is(recorded))

@@ -1,4 +1,4 @@
-//! What a worker counts, and how it is handed on.
+//! Counts of a worker, and how they reach the collector.
 
 use std::collections::BTreeMap;
 
@@ -90,9 +90,9 @@ counters! {
     OperationsDue "operations_due" "Operations that were to start: all that started, and of an \
         open load those that never did; of disks and files those that read.",
     OperationsAnswered "operations_answered" "Of those, ended well.",
-    OperationsLost "operations_lost" "Of those, given up or failed.",
-    OperationsOpen "operations_open" "Of those, started and neither answered nor given up at the \
-        end of the trial.",
+    OperationsLost "operations_lost" "Of those, timed out or failed.",
+    OperationsOpen "operations_open" "Of those, started and neither answered nor lost at the end \
+        of the trial.",
     OperationsUnstarted "operations_unstarted" "Operations of an open load that were due and never \
         started: there was no room for them.",
     PortsExhausted "ports_exhausted" "Connections that could not be opened because no local port \
@@ -204,7 +204,7 @@ pub struct FlowTcp {
     pub tcp: TcpState,
 }
 
-/// What one worker counted during one time bucket.
+/// Counts of one worker during one interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The worker's number within its job and side.
@@ -272,7 +272,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// What was carried into it of `kind`.
+    /// Returns the counts of operations of `kind` that were carried into it.
     #[must_use]
     pub fn carried_of(&self, kind: OperationKind) -> &Carried {
         static NOTHING: Carried = Carried::NOTHING;
@@ -337,15 +337,15 @@ impl StepGap {
 /// A socket option as asked for, as granted when the flow was opened, and as found at its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SocketValue {
-    /// What the plan asked for; absent if it did not.
+    /// Value that the plan requested; `None` if it requested none.
     pub requested: Option<Value>,
-    /// What the kernel said after it was set.
+    /// Value that the kernel reported after it was set.
     pub granted: Option<Value>,
-    /// What the kernel said when the flow ended.
+    /// Value that the kernel reported when the flow ended.
     pub at_end: Option<Value>,
 }
 
-/// What is known of one flow at the end of a trial, from one side.
+/// Report of one flow at the end of a trial, from one side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowReport {
     /// The flow's number within its job.

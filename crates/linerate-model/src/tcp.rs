@@ -1,10 +1,10 @@
-//! The kernel's view of a TCP connection (`TCP_INFO`), as far as this host's kernel tells.
+//! State of a TCP connection (`TCP_INFO`), as far as this host's kernel reports it.
 
 use serde::{Deserialize, Serialize};
 
 /// Fields of `struct tcp_info` (Linux `include/uapi/linux/tcp.h`) that linerate uses. Counters are
-/// cumulative since the connection was opened. A field the running kernel does not fill is zero and
-/// `known_bytes` tells how long its structure was.
+/// cumulative since the connection was opened. A field that the running kernel does not fill
+/// is zero; `known_bytes` is the length of the kernel's structure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TcpState {
@@ -49,7 +49,7 @@ pub struct TcpState {
     pub receive_space: u32,
     /// Latest delivery rate sample, bytes per second.
     pub delivery_rate: u64,
-    /// Whether that sample was limited by the application.
+    /// True if the application limited that sample.
     pub delivery_rate_app_limited: bool,
     /// Pacing rate, bytes per second; `u64::MAX` if not paced.
     pub pacing_rate: u64,

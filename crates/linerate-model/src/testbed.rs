@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostAddress {
-    /// An agent inside this process, spoken to through the same codec.
+    /// An agent inside this process, reached through the same codec.
     InProcess,
     /// An agent listening on a TCP port, `host:port`.
     Tcp(String),
@@ -28,14 +28,14 @@ pub struct Endpoint {
     /// The interface `address` is on, if known: its counters are the device counters of this
     /// endpoint.
     pub device: Option<String>,
-    /// What packets leave its host by where `device` does not say: the port of a bridge, or the
-    /// devices of several next hops, of which each flow takes one.
+    /// Devices by which packets leave the host if `device` does not name them: the port of a
+    /// bridge, or the devices of several next hops, of which each flow takes one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<String>,
     /// CPUs its workers may be pinned to, in turn: a `cpus` axis uses the first few of them.
     #[serde(default)]
     pub cpus: Vec<usize>,
-    /// Whether workers are pinned to all of `cpus` where no `cpus` axis says how many.
+    /// True if workers are pinned to all of `cpus` where no `cpus` axis sets their number.
     #[serde(default)]
     pub pin: bool,
     /// The interface behind which a network controller may be asked over NC-SI; nobody is asked if
@@ -51,7 +51,7 @@ pub struct Testbed {
     pub hosts: Vec<(String, HostAddress)>,
     /// Endpoints by name.
     pub endpoints: Vec<Endpoint>,
-    /// Whether the path is emulated: then every figure from it is marked so.
+    /// True if the path is emulated: every figure from it is marked so.
     pub emulated: bool,
 }
 

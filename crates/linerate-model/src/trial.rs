@@ -57,7 +57,7 @@ pub enum Arrival {
     Constant,
     /// With exponential gaps.
     Poisson,
-    /// So many at once, then a gap that keeps the rate.
+    /// Bursts of this many, with gaps that keep the mean rate.
     Burst(NonZeroU32),
 }
 
@@ -143,7 +143,7 @@ pub struct Until {
     /// The metric that must be known as well; `None`: the first rate of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
-    /// After how many repeats the interval is looked at; the last is the most.
+    /// Numbers of repeats after which the interval is examined; the last is the maximum.
     pub looks: Vec<u32>,
 }
 
@@ -176,7 +176,7 @@ pub struct TrialSpec {
     pub seed: u64,
     /// Phases.
     pub phases: Phases,
-    /// What runs.
+    /// The jobs.
     pub jobs: Vec<JobSpec>,
     /// Set if it is one of a comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -194,13 +194,13 @@ pub struct TrialSpec {
 pub struct Incident {
     /// The host that saw it; empty for the conductor.
     pub host: String,
-    /// What kind.
+    /// Kind of the incident.
     pub kind: IncidentKind,
-    /// What was seen: operation, object, cause and remedy.
+    /// Description: operation, object, cause and remedy.
     pub message: String,
 }
 
-/// Kinds of incident, by what they do to a trial's validity.
+/// Kinds of incident, by their effect on the validity of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IncidentKind {

@@ -59,7 +59,7 @@ pub struct Ratio(pub f64);
 pub struct QuantityError {
     /// The text as written.
     pub text: String,
-    /// What was expected, with an example.
+    /// The expected form, with an example.
     pub expected: &'static str,
 }
 

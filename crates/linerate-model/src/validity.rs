@@ -1,14 +1,14 @@
-//! Whether a figure may be believed.
+//! Validity of a figure.
 
 use serde::{Deserialize, Serialize};
 
-/// The standing of a trial or point. Worse is later: the worst of several is their maximum.
+/// Validity of a trial or point. A later variant is worse, so the maximum of several is the worst.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Validity {
-    /// Nothing speaks against it.
+    /// No reason for doubt.
     #[default]
     Valid,
     /// Something disturbed it; the figure is kept and marked.

@@ -1,6 +1,6 @@
-//! What the observer costs: time to open and CPU time per reading of every sampler, and of all of
-//! them as they run in a trial. `cargo run --release -p linerate-observe --example cost [seconds]`;
-//! the budget is 1 % of one core at 100 ms.
+//! Cost of the observer: time to open and CPU time per reading of every sampler, and of all of them
+//! as they run in a trial. `cargo run --release -p linerate-observe --example cost [seconds]`; the
+//! budget is 1 % of one core at 100 ms.
 
 use std::time::{Duration, Instant};
 

@@ -42,7 +42,7 @@ fn chosen(links: Vec<Link>, devices: &[String]) -> Vec<Link> {
     links.into_iter().filter(wanted).collect()
 }
 
-/// Whether packets of `link` leave by one of its ports, which another table decides.
+/// Returns true if packets of `link` leave by one of its ports, which another table decides.
 pub(crate) fn is_bridge(link: &Link) -> bool {
     link.kind.as_deref() == Some("bridge")
 }
@@ -74,7 +74,7 @@ pub(crate) fn lower<'a>(link: &Link, links: &'a [Link]) -> Vec<&'a str> {
     links.iter().filter(is_below).map(|other| other.name.as_str()).collect()
 }
 
-/// Whether `/sys/class/net` below `root` shows this very link.
+/// Returns true if `/sys/class/net` below `root` shows this very link.
 pub(crate) fn sysfs_shows(root: &std::path::Path, link: &Link) -> bool {
     let index =
         std::fs::read_to_string(root.join("sys/class/net").join(&link.name).join("ifindex"));

@@ -6,10 +6,10 @@ use linerate_model::{Series, SeriesSpec};
 use crate::kernel_text::{KernelText, decimal, lines, words};
 use crate::{Probe, Unavailable};
 
-/// What is read of such a file.
+/// Description of such a file: its labels and the columns that they fill.
 #[derive(Debug)]
 pub(crate) struct Labelled {
-    /// What a line begins with, and our column for it.
+    /// Prefix of a line, and the column that it fills.
     pub lines: &'static [(&'static str, Series)],
     /// The kernel's numbers times this are in that unit.
     pub factor: f64,
@@ -21,12 +21,12 @@ impl Labelled {
         Ok(Box::new(Reader { of: self, text: KernelText::open(path)? }))
     }
 
-    /// Whether every line stands in `text`.
+    /// Returns true if every label occurs in `text`.
     pub(crate) fn all_in(&self, text: &[u8]) -> bool {
         self.read_any(text).iter().all(Option::is_some)
     }
 
-    /// What is read of `text`, whatever it is.
+    /// Reads `text`, which may be anything.
     pub(crate) fn read_any(&self, text: &[u8]) -> Vec<Option<f64>> {
         let mut row = vec![None; self.lines.len()];
         self.parse(text, &mut row);

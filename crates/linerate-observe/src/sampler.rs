@@ -2,7 +2,7 @@
 
 use linerate_model::{SeriesKind, SeriesSpec, Unit};
 
-/// What of the host matters to the trial.
+/// Parts of the host that matter to the trial.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     /// Interfaces the endpoints use; empty: all that are up.

@@ -17,8 +17,8 @@ use crate::devices;
 pub struct PacketRoute {
     /// The device; `None` where each flow takes one of several next hops.
     pub device: Option<String>,
-    /// What they leave by where the device does not say: the port of the bridge, or the devices of
-    /// the next hops.
+    /// Devices by which packets leave if `device` does not name them: the port of the bridge, or
+    /// the devices of the next hops.
     pub branches: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ pub struct PacketRoute {
 /// loopback where that is an address of this host.
 ///
 /// # Errors
-/// If there is no route, or the kernel cannot tell.
+/// If there is no route, or the kernel does not answer.
 pub fn towards(destination: IpAddr) -> Result<PacketRoute, SysError> {
     let mut socket = RouteSocket::open()?;
     let route = socket.route_to(destination)?;

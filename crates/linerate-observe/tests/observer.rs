@@ -51,7 +51,7 @@ fn observe(observer: &Observer, during: impl FnOnce()) -> Observed {
     observer.end().observed(Nanos(0))
 }
 
-/// What comes of it once `is_enough` has happened: a busy machine takes longer.
+/// Returns the observations once `is_enough` is true: a busy machine takes longer.
 fn observe_until(observer: &Observer, is_enough: impl Fn(&Observed) -> bool) -> Observed {
     let mut tries = [100, 600, 4_000, 20_000].into_iter().map(|ms| observe(observer, || sleep(ms)));
     tries.find(is_enough).expect("it happened in twenty seconds")
@@ -177,7 +177,7 @@ fn snmpd_lets_every_kind_of_user_in_and_tells_why_not() {
     );
 }
 
-/// What a scripted agent answers with, and how.
+/// Answers of a scripted agent.
 #[derive(Clone, Default)]
 struct Script {
     /// 64-bit counters, or 32-bit ones only.
@@ -195,7 +195,7 @@ struct Script {
     garbage: Option<Vec<u8>>,
 }
 
-/// An agent that does as it is told.
+/// An agent that follows a script.
 struct Scripted {
     address: String,
     script: Arc<Mutex<Script>>,

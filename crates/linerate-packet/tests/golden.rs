@@ -163,7 +163,8 @@ fn golden_notifications_mean_what_their_notes_say() {
     assert_eq!(told("52_aen_host_driver.hex"), Some(Notification::HostDriver { runs: true }));
 }
 
-/// What tshark shows for each frame, for the fields the index names (those it decodes rightly).
+/// tshark reads each frame as we do, for the fields that the index names (those it decodes
+/// correctly).
 #[test]
 fn an_analyser_reads_our_frames_as_we_do() {
     if Process::new("tshark").arg("--version").output().is_err() {

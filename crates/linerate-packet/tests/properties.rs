@@ -54,7 +54,7 @@ proptest! {
         let letter = Letter { management: 0, instance, kind, package, channel, payload: &payload, checksum: Checksum::Right };
         let frame = letter.emit();
         let read = Letter::parse(&frame).expect("ours");
-        // A sum of zero cannot be told from an absent one.
+        // A checksum of zero looks like an absent one.
         prop_assert_ne!(read.checksum, Checksum::Wrong);
         prop_assert_eq!(Letter { checksum: Checksum::Right, ..read }, letter);
     }
@@ -101,7 +101,7 @@ fn vectors() -> Vec<Vec<u8>> {
 fn fuzz_ncsi() {
     driver::fuzz("ncsi", vectors(), &[], |bytes| {
         entry::ncsi(bytes);
-        // A class is told apart by anything but digits.
+        // Inputs belong to one class if their results differ only in digits.
         let read = |letter: Letter<'_>| {
             ("k".repeat(letter.kind.into()), Answer::parse(letter.command(), letter.payload))
         };

@@ -89,7 +89,7 @@ impl Record {
         }
     }
 
-    /// What is in it, without compression.
+    /// Returns its content without compression.
     fn open(&self) -> Outcome<Vec<u8>> {
         self.front()
             .map_or_else(|| inflated(&self.body), |front| inflated_blob(&self.body[front..]))

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use crate::BlobError;
 
-/// What any ledger may ask for.
+/// Memory that any ledger may ask for.
 const BASE_BYTES: u64 = 48 << 20;
 /// Further bytes of memory for each byte of the file. Recorded intervals take 10 to 50.
 const BYTES_A_BYTE: u64 = 96;
@@ -66,7 +66,7 @@ impl Budget {
         self.left.get()
     }
 
-    /// Takes room for `count` things of `size` bytes each, before memory is asked for.
+    /// Reserves room for `count` items of `size` bytes each, before they are allocated.
     pub(crate) fn take(&self, count: usize, size: usize) -> Result<(), BlobError> {
         let bytes = (count as u64).saturating_mul(size as u64);
         let left = self

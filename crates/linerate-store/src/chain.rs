@@ -12,7 +12,7 @@ pub(crate) type Digest = [u8; 16];
 /// SHA-256, its first 64 bits.
 type LabelCheck = [u8; 8];
 
-/// What the first record follows.
+/// Digest before the first record.
 const START: Digest = *b"linerate ledger\0";
 
 /// Place and kind of a record.
@@ -24,7 +24,7 @@ pub(crate) struct Label {
     pub(crate) campaign: i64,
     /// The trial it belongs to, if any.
     pub(crate) trial: Option<TrialId>,
-    /// What it is.
+    /// Kind of the record.
     pub(crate) kind: String,
 }
 
@@ -111,7 +111,7 @@ impl Head {
     }
 }
 
-/// What a place in the chain turns out to be.
+/// Result of checking one place in the chain.
 #[derive(Debug)]
 pub(crate) enum Link<'a> {
     /// A record as it was written.
@@ -189,8 +189,8 @@ fn last_place(connection: &Connection, head: Option<Head>) -> rusqlite::Result<i
 struct Walker {
     /// The place that comes next.
     expected: i64,
-    /// What the next record may follow: the digest of the one before as written and, if that
-    /// differs, as computed.
+    /// Digests that the next record may name as its predecessor: the digest of the record before as
+    /// written and, if that differs, as computed.
     before: Vec<Digest>,
     /// The end as found.
     ended: Option<Head>,

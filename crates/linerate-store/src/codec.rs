@@ -15,7 +15,7 @@ pub(crate) const FLOWS: &str = "flows_ended";
 pub(crate) const SAMPLES: &str = "samples";
 /// A campaign begins or is resumed.
 pub(crate) const CAMPAIGN: &str = "campaign_started";
-/// What is to be run.
+/// Kind of the record of planned trials.
 pub(crate) const PLAN: &str = "planned";
 /// A trial begins, anew if it was begun before.
 pub(crate) const TRIAL: &str = "trial_started";

@@ -1,4 +1,4 @@
-//! What can go wrong with a ledger: operation, object, cause and remedy.
+//! Errors of a ledger: operation, object, cause and remedy.
 
 use std::path::{Path, PathBuf};
 
@@ -54,7 +54,7 @@ pub enum StoreError {
     Structure {
         /// The file.
         path: PathBuf,
-        /// What is broken first.
+        /// The first damage found.
         cause: String,
     },
     /// Reading the file would take more memory or work than one of its size may.
@@ -91,9 +91,9 @@ pub enum StoreError {
     NoSuchCampaign {
         /// The file.
         path: PathBuf,
-        /// What was asked for.
+        /// The requested name.
         id: String,
-        /// What there is.
+        /// The names that exist.
         known: String,
     },
     /// A record does not read back.
@@ -104,7 +104,7 @@ pub enum StoreError {
         path: PathBuf,
         /// Which record.
         what: String,
-        /// What is wrong with it.
+        /// The cause.
         cause: String,
     },
     /// An event does not fit the campaign it was recorded into.
@@ -120,7 +120,7 @@ pub enum StoreError {
     /// SQLite, or the system below it, refused.
     #[error("{operation} {}: {source}{}", path.display(), remedy(source))]
     Sqlite {
-        /// What was tried.
+        /// The attempted operation.
         operation: &'static str,
         /// The file.
         path: PathBuf,
@@ -130,7 +130,7 @@ pub enum StoreError {
     /// The system refused before SQLite was asked.
     #[error("{operation} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         operation: &'static str,
         /// The file.
         path: PathBuf,
@@ -176,7 +176,7 @@ impl StoreError {
     }
 }
 
-/// What a person can do about `error`, in parentheses.
+/// Returns a person's remedy for `error`, in parentheses.
 fn remedy(error: &rusqlite::Error) -> &'static str {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => " (free space on its file system, then go on with --resume)",

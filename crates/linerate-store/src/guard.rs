@@ -1,5 +1,5 @@
-//! What a file must be before anything of it is believed: a regular file, with the tables that we
-//! make and nothing else, whole in its structure, and read within limits of work and memory.
+//! Checks of a file before any of its content is trusted: a regular file, with the tables that we
+//! make and no others, intact in its structure, and read within limits of work and memory.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -40,7 +40,7 @@ pub(crate) fn open_plain(
         return Err(StoreError::Empty { path: path.to_owned() });
     }
     let mut file = match linerate_sys::whole_file::open_regular(path, write) {
-        // It was one when it was looked at.
+        // The file was replaced after the first check.
         Err(error) if error.kind() == ErrorKind::InvalidInput => {
             return refuse("it is not a regular file");
         }

@@ -9,21 +9,21 @@ use crate::load::{Depth, Loaded};
 use crate::seal::Seal;
 use crate::{CampaignSummary, Ledger, StoreError, lease, legacy, schema};
 
-/// What looking a ledger over has found.
+/// Result of checking a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// The schema of the file; records have digests from 3 on.
     pub version: i64,
     /// Records that are as they were written.
     pub n_records: u64,
-    /// Whether the whole file is as it was when it was last closed; absent if it was not closed, or
-    /// is of an earlier schema.
+    /// True if the whole file is as it was when it was last closed; absent if it was not closed, or
+    /// has an earlier schema.
     pub sealed: Option<bool>,
     /// Who records into it, or was killed doing so.
     pub held_by: Option<String>,
     /// Its campaigns.
     pub campaigns: Vec<CampaignSummary>,
-    /// What is damaged.
+    /// The damaged parts.
     pub damage: Vec<String>,
 }
 
@@ -84,14 +84,14 @@ pub fn examine(path: &Path) -> Result<Health, StoreError> {
     Ok(health)
 }
 
-/// What was saved, and what was not.
+/// Result of a repair: the records saved, and the records lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Salvaged {
     /// Campaigns in the new ledger.
     pub n_campaigns: usize,
     /// Their trials with all their records.
     pub n_trials: usize,
-    /// What is lost.
+    /// The lost parts.
     pub damage: Vec<String>,
 }
 

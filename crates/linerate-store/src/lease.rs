@@ -30,7 +30,7 @@ pub(crate) struct Holder {
     started_ticks: u64,
     /// Since when, seconds since the Unix epoch.
     since_s: u64,
-    /// Tells two ledgers that one process has open from each other.
+    /// Distinguishes two ledgers that one process has open.
     opened: u64,
 }
 
@@ -59,7 +59,7 @@ impl Holder {
     }
 }
 
-/// Whether the operating system's lock was had.
+/// Result of taking the operating system's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OsLock {
     /// We have it: nobody of this kernel has.
@@ -82,8 +82,8 @@ pub(crate) fn lock(file: &File) -> OsLock {
     }
 }
 
-/// Whether the file is on a network file system: there a lock of the whole file collides with
-/// SQLite's own.
+/// Returns true if the file is on a network file system: there a lock of the whole file collides
+/// with SQLite's own.
 fn is_remote(file: &File) -> bool {
     linerate_sys::whole_file::is_remote(file)
 }
@@ -100,7 +100,8 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Option<(Holder, 
     }))
 }
 
-/// Whether the ledger may be taken over from `holder`, who renewed his lease at `renewed_s`.
+/// Returns true if the ledger may be taken over from `holder`, whose lease was renewed at
+/// `renewed_s`.
 fn has_ended(holder: &Holder, life: Life, renewed_s: u64, now_s: u64, lock: OsLock) -> bool {
     let is_stale = now_s.saturating_sub(renewed_s) > STALE.as_secs();
     match (lock, life) {

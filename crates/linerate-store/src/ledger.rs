@@ -16,8 +16,8 @@ use crate::{StoreError, codec, guard, legacy, schema};
 
 /// How long a transaction waits for another process's one.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait before a seal that looks broken is looked at again: its writer may be taking it
-/// off just now.
+/// Wait before a seal that looks broken is read again: its writer may be removing it at that
+/// moment.
 const SECOND_LOOK: Duration = Duration::from_millis(20);
 const OPEN: &str = "open ledger";
 const CREATE: &str = "create ledger";
@@ -33,10 +33,11 @@ pub enum Which<'a> {
 
 /// An open ledger.
 ///
-/// There may be many readers and one writer: whoever opens it to write has a lease, and the next
-/// one is told who that is. Reading sees what was flushed. Dropping it flushes; an error then is
-/// lost, so flush before. While it is written to there is a log beside the file; the last one to
-/// leave it takes the log in, so that a ledger at rest is one file, and sealed.
+/// It has any number of readers and one writer. The writer holds a lease, and the error for a
+/// second writer names the first. Readers see the records that were flushed. Dropping the ledger
+/// flushes it; an error then is lost, so flush before. During writing there is a log beside the
+/// file; the last process to close the ledger merges the log, so that a closed ledger is one sealed
+/// file.
 #[derive(Debug)]
 pub struct Ledger {
     pub(crate) connection: Connection,
@@ -53,7 +54,7 @@ pub struct Ledger {
     pub(crate) head: Head,
     pub(crate) budget: Budget,
     pub(crate) pace: Pace,
-    /// What the seal said when the file was opened.
+    /// State of the seal when the file was opened.
     pub(crate) seal: Seal,
     /// Our lease, if the ledger was opened to be written to.
     pub(crate) holder: Option<Holder>,

@@ -15,7 +15,7 @@ use crate::{Ledger, StoreError, blob, ledger, schema};
 
 /// The first schema with a table of clocks.
 const VERSION_WITH_CLOCKS: i64 = 2;
-/// What JSON takes in memory for each of its bytes, at most.
+/// Memory that JSON takes, at most, per byte of text.
 const TREE_BYTES_A_BYTE: usize = 16;
 
 /// Every campaign by its number, without intervals, flows and readings.

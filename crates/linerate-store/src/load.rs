@@ -23,7 +23,7 @@ pub struct CampaignSummary {
     pub started: Nanos,
     /// Wall clock at its end; absent if it was killed or still runs.
     pub ended: Option<Nanos>,
-    /// What kind of path.
+    /// Kind of path.
     pub testbed: TestbedKind,
     /// Trials planned.
     pub n_trials: u64,

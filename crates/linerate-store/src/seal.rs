@@ -16,7 +16,7 @@ const SMALLEST_PAGE: u64 = 512;
 /// Read at once.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// What a file's seal says.
+/// State of a file's seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seal {
     /// There is none.

@@ -1,4 +1,5 @@
-//! What is recorded is what is loaded, whatever happens to the process, the file or the disk.
+//! A ledger returns the records that were written, whatever happens to the process, the file or the
+//! disk.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -193,7 +194,7 @@ fn a_reader_sees_a_campaign_while_it_is_recorded() {
     assert_eq!(reader.load(Which::Latest).expect("it is whole"), fold(&events[..7]));
 }
 
-/// What lies in `directory`, by name.
+/// Returns the names of the files in `directory`.
 fn files_in(directory: &tempfile::TempDir) -> Vec<String> {
     let entries = std::fs::read_dir(directory.path()).expect("it is a directory");
     let mut names: Vec<String> = entries
@@ -315,7 +316,7 @@ fn flipped(whole: &[u8], bit: usize) -> Vec<u8> {
     bytes
 }
 
-/// What is read of the file `bytes`, and whether the damage was seen.
+/// Reads the file `bytes`, and reports whether the damage was detected.
 fn read_bytes(
     directory: &tempfile::TempDir,
     bytes: &[u8],

@@ -23,7 +23,7 @@ pub(super) const MAX_AXIS_VALUES: usize = 10_000;
 /// Most values of all axes of one sweep together; bounds the memory a hostile plan can take.
 const MAX_SWEEP_VALUES: usize = 100_000;
 
-/// What an axis path may look like, for messages.
+/// Forms of an axis path, for messages.
 pub(super) const PATH_FORMS: &str =
     "`params.NAME`, `job.I.params.NAME` (jobs are numbered from 0), `cpus` or `pairs`";
 
@@ -154,8 +154,8 @@ fn values(path: &str, value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>)
     values
 }
 
-/// What is wrong with `value` on the axis `path`, and what was expected; parameters are left to
-/// their workload.
+/// Returns the problem of `value` on the axis `path` and the expected form. Values of parameters
+/// are left to their workload.
 pub(super) fn value_problem(path: &str, value: &Value) -> Option<(String, &'static str)> {
     let fits = match AxisPath::read(path)? {
         AxisPath::Params(_) | AxisPath::Job(..) => true,

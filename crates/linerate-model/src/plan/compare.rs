@@ -38,7 +38,7 @@ pub(crate) const DEFAULT_PAIRS: u32 = 10;
 /// (docs/methodology/with-and-without.md#the-figure).
 pub const DEFAULT_MARGIN: Ratio = Ratio(0.02);
 
-/// What all looks at one claim may be wrong by together.
+/// Total error probability of all looks at one claim.
 const MOST_ERROR: Ratio = Ratio(0.05);
 
 const COMPARE_KEYS: &[&str] = &["pairs", "placebo", "margin", "tests", "a", "b"];
@@ -61,7 +61,7 @@ pub struct Compare {
     pub arms: [ArmPlan; 2],
 }
 
-/// What one arm overrides in the measured jobs.
+/// Overrides of the measured jobs in one arm.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ArmPlan {
     /// Its name.
@@ -76,7 +76,7 @@ pub struct ArmPlan {
     pub from_cpus: Vec<usize>,
     /// CPUs the workers of the passive end are pinned to.
     pub to_cpus: Vec<usize>,
-    /// What is set at hosts.
+    /// Settings made at hosts.
     pub settings: Vec<HostSetting>,
     /// Where fields and parameters stand in the text, by name; `at` for each setting in order.
     pub spans: Vec<(String, Range<usize>)>,

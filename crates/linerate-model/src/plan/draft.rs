@@ -101,7 +101,7 @@ pub struct DraftArm {
     /// Parameters that it replaces or adds.
     #[serde(skip_serializing_if = "is_empty")]
     pub params: Params,
-    /// What is set at hosts.
+    /// Settings made at hosts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<HostSetting>,
 }

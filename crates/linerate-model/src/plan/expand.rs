@@ -94,7 +94,7 @@ struct Measured<'a> {
     coordinate: Point,
     /// Jobs of each arm; one without a name where nothing is compared.
     arms: Vec<(Option<Arm>, Vec<JobSpec>)>,
-    /// Whether what it offers follows from what came of another.
+    /// True if its offered load follows from the result of another trial.
     is_derived: bool,
     /// Number of the first trial.
     first: u32,

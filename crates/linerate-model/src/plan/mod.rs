@@ -44,7 +44,7 @@ pub struct Plan {
     pub order: Order,
     /// Seed of everything random.
     pub seed: u64,
-    /// What is swept.
+    /// The sweeps.
     pub sweeps: Vec<Sweep>,
 }
 
@@ -72,9 +72,9 @@ pub struct Sweep {
     pub rest: Nanos,
     /// Length of an interval.
     pub interval: Nanos,
-    /// What runs, side by side.
+    /// The jobs, which run side by side.
     pub jobs: Vec<JobPlan>,
-    /// What varies.
+    /// The axes.
     pub axes: Vec<Axis>,
     /// Two arms measured in turn at every point.
     pub compare: Option<Compare>,
@@ -96,8 +96,8 @@ impl Sweep {
             .unwrap_or(repeats)
     }
 
-    /// What is offered at each combination of the axes' values: nothing is said of it (`None`), or
-    /// first that and then shares of what came of it.
+    /// Returns the loads to offer at each combination of the axes' values. `None` is the load as
+    /// planned; shares of its result follow.
     pub(crate) fn offered(&self) -> Vec<Option<Ratio>> {
         let shares =
             self.together.iter().flat_map(|together| together.offered.iter().copied().map(Some));
@@ -156,7 +156,7 @@ impl JobPlan {
 /// NICs).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What varies.
+    /// Path of the value that varies.
     pub path: String,
     /// Its values, in the order given.
     pub values: Vec<Value>,
@@ -187,7 +187,7 @@ pub enum ExpandError {
         sweep: String,
         /// The axis.
         path: String,
-        /// What is wrong.
+        /// The problem.
         cause: String,
         /// Where the axis stands in the text.
         span: Option<Range<usize>>,

@@ -29,8 +29,8 @@ pub(crate) const DEFAULT_DRAIN: Nanos = Nanos::from_millis(500);
 pub(crate) const DEFAULT_REST: Nanos = Nanos::from_millis(200);
 /// Length of an interval, unless the sweep is too short for ten of them.
 pub(crate) const DEFAULT_INTERVAL: Nanos = Nanos::from_millis(100);
-/// Length of an interval of a short sweep: below this, what is read at its end (samplers, TCP
-/// states) costs more than it tells.
+/// Length of an interval of a short sweep. Below this, the readings at its end (samplers, TCP
+/// states) cost more CPU time than their resolution is worth.
 const LEAST_DEFAULT_INTERVAL: Nanos = Nanos::from_millis(10);
 
 /// Most trials of a plan.

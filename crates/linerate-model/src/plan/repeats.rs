@@ -1,5 +1,5 @@
-//! How often each point is run: so many times, or until its figures are known well enough
-//! (docs/methodology/repeats.md#number-of-runs).
+//! Number of runs of each point: a fixed number, or as many as its figures need to reach a
+//! precision (docs/methodology/repeats.md#number-of-runs).
 //!
 //! ```toml
 //! [campaign]
@@ -8,10 +8,10 @@
 //! repeats = { within = "2 %", most = 30, of = "goodput" }
 //! ```
 //!
-//! The second goes on until half the interval of every direction of the figure `of` is within so
-//! much of it, and looks only after 6, 10, 15, 20 and 30 runs: the error of the interval is spent
-//! over the looks, so that it holds whenever it stops. Comparisons, mixes and searches have a
-//! number of their own.
+//! The second form stops when half the confidence interval of the figure `of` is at most `within`
+//! of the figure, in every direction. It examines the interval only after 6, 10, 15, 20 and 30
+//! runs. The error probability is divided among these looks, so that the interval holds whenever it
+//! stops. Comparisons, mixes and searches set their own number of runs.
 
 use toml::Spanned;
 use toml::de::DeValue;
@@ -24,8 +24,8 @@ use crate::{METRICS, Problem, Ratio, Until, nearest};
 /// (docs/methodology/repeats.md#number-of-runs).
 pub(crate) const DEFAULT_REPEATS: u32 = 6;
 const KEYS: &[&str] = &["within", "most", "of"];
-/// After how many runs the interval is looked at (docs/methodology/repeats.md#number-of-runs): six
-/// are the fewest that have one.
+/// Numbers of runs after which the interval is examined
+/// (docs/methodology/repeats.md#number-of-runs): six runs are the fewest that have one.
 const LOOKS: [u32; 5] = [6, 10, 15, 20, 30];
 /// Half width where none is given.
 const DEFAULT_WITHIN: Ratio = Ratio(0.02);
@@ -33,7 +33,8 @@ const DEFAULT_WITHIN: Ratio = Ratio(0.02);
 const MOST_REPEATS: u64 = 1000;
 
 impl Sweep {
-    /// Until when the points are repeated in `plan`, if they are not so many times.
+    /// Returns the precision until which `plan` repeats the points of this sweep; `None` for a
+    /// fixed number of runs.
     #[must_use]
     pub fn repeats_until(&self, plan: &Plan) -> Option<Until> {
         let is_plain = self.compare.is_none() && self.together.is_none() && self.search.is_none();
@@ -81,7 +82,8 @@ fn until(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<Un
     Some(Until { within, of: of.map(str::to_owned), looks })
 }
 
-/// What is wrong with `plan` if its points are repeated until something and none of them can be.
+/// Returns the problem of a `plan` that repeats points until a figure is known, if none of its
+/// points can be repeated so.
 pub(super) fn unused(plan: &Plan, fields: &Fields<'_, '_>) -> Option<Problem> {
     let unused =
         plan.until.is_some() && plan.sweeps.iter().all(|sweep| sweep.repeats_until(plan).is_none());

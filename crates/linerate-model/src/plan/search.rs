@@ -175,7 +175,7 @@ pub(super) fn search(
     method.is_some().then_some(read)
 }
 
-/// What is written for every goal of the search.
+/// Values that every goal of the search shares.
 #[derive(Clone, Copy, Debug, Default)]
 struct Written {
     width: Option<f64>,

@@ -160,7 +160,7 @@ fn set_in_sweep(sweep: &mut Table, path: &str, value: &Value) -> Result<bool, Pr
     Ok(true)
 }
 
-/// A parameter an axis varies cannot be set aside from it: the axis would win, silently.
+/// Refuses to set a parameter that an axis varies: the axis would silently override it.
 fn refuse_swept(sweep: &Table, path: &str) -> Result<(), Problem> {
     let axes = sweep.get("axis").and_then(Value::as_table);
     let dotted = |table: &Table| {

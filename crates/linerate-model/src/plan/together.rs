@@ -22,7 +22,7 @@ use super::fields::{Fields, wrong_type, wrong_value};
 use super::{JobPlan, Sweep};
 use crate::{JobSpec, Problem, Ratio, Role};
 
-/// What the arm of all jobs at once is called.
+/// Name of the arm in which all jobs run at once.
 pub(super) const TOGETHER: &str = "together";
 
 const TOGETHER_KEYS: &[&str] = &["pairs", "placebo", "margin", "offered"];
@@ -32,7 +32,7 @@ const TOGETHER_KEYS: &[&str] = &["pairs", "placebo", "margin", "offered"];
 pub struct Together {
     /// Rounds at each point.
     pub pairs: u32,
-    /// Whether every job is measured alone once more, under another name.
+    /// True if every job is measured alone once more, under another name, as a placebo.
     pub placebo: bool,
     /// The least relative difference that counts.
     pub margin: Ratio,
@@ -42,8 +42,7 @@ pub struct Together {
     pub offered_span: Option<Range<usize>>,
 }
 
-/// What is measured of a mix: which, under which name, and which of the sweep's jobs it is; `None`:
-/// all.
+/// Arm of a mix: its name, and the index of its job in the sweep; `None` stands for all jobs.
 pub(super) struct MixArm {
     pub(super) role: Role,
     pub(super) name: String,

@@ -1,8 +1,8 @@
-//! What this process's control groups allow: CPU quota and CPU set (cgroup v2,
+//! Limits of this process's control groups: CPU quota and CPU set (cgroup v2,
 //! admin-guide/cgroup-v2).
 //!
-//! A limit anywhere above counts, so the tightest of the chain is the one that binds. Limits set
-//! above a container's own view are not seen.
+//! A limit of any group above this process applies, so the tightest of the chain is the one that
+//! counts. Limits set above a container's own view are not seen.
 
 use serde_json::{Value, json};
 

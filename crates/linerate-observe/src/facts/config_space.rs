@@ -74,7 +74,7 @@ pub(super) fn express_capability(config: &[u8]) -> Option<usize> {
     capability(config, EXPRESS)
 }
 
-/// What the PCI Express capability at `at` says; each fact of what lies beyond the bytes given is
+/// Returns the facts of the PCI Express capability at `at`. Facts beyond the bytes given are
 /// unavailable.
 pub(super) fn express(config: &[u8], at: usize) -> Value {
     const SMALLEST: u32 = 128;
@@ -148,8 +148,8 @@ fn link(register: u16) -> Value {
     }
 }
 
-/// Whether packets carry an end-to-end check: bit 6 of the control register of the error reporting
-/// capability, 7.8.4.7.
+/// Returns whether packets carry an end-to-end check: bit 6 of the control register of the error
+/// reporting capability, 7.8.4.7.
 fn end_to_end_check(config: &[u8]) -> Value {
     const ERROR_REPORTING: u16 = 1;
     const CONTROL: usize = 0x18;

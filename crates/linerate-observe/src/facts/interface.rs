@@ -110,7 +110,7 @@ fn interface(
     })
 }
 
-/// What `pick` makes of the items, or why there are none.
+/// Returns the values that `pick` makes of the items, or the reason why there are none.
 fn listed<T>(items: &Result<Vec<T>, impl Display>, pick: impl Fn(&T) -> Option<Value>) -> Value {
     match items {
         Ok(items) => items.iter().filter_map(pick).collect(),
@@ -208,7 +208,7 @@ fn steering(root: &Root, link: &Link) -> Value {
     Value::Object(root.names(&queues).into_iter().filter_map(mask).collect::<Map<_, _>>())
 }
 
-/// Whether its polling runs in threads of its own and not in softirqs.
+/// Returns whether its polling runs in threads of its own and not in softirqs.
 fn napi_threaded(root: &Root, link: &Link) -> Value {
     if !devices::sysfs_shows(&root.0, link) {
         return unavailable("sysfs shows another network namespace");

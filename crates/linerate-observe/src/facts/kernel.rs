@@ -12,7 +12,7 @@ pub(super) fn host(root: &Root) -> Value {
 /// between them are exact.
 pub(super) fn clock(root: &Root) -> Value {
     const SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
-    let unknown = || unavailable("/proc does not tell boot and time namespace");
+    let unknown = || unavailable("/proc shows neither the boot nor the time namespace");
     let identity =
         linerate_sys::clock::identity_text().map_or_else(unknown, |identity| json!(identity));
     json!({ "identity": identity, "source": root.string(SOURCE) })

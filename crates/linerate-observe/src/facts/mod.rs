@@ -1,9 +1,10 @@
-//! What this host is: the config record of docs/methodology/papers.md#record-of-a-host, as one JSON
-//! tree.
+//! Facts of this host: the config record of
+//! docs/methodology/papers.md#record-of-a-host, as one JSON tree.
 //!
-//! Read once a campaign, in well under 300 ms, without starting another program. Names end in their
-//! unit where there is one (`_hz`, `_bytes`, `_bps`: bit/s). Not seen: MAC addresses (left out on
-//! purpose), memory channels, switches between hosts, and what a hypervisor hides.
+//! They are read once a campaign, in well under 300 ms, without starting another program. Names end
+//! in their unit where there is one (`_hz`, `_bytes`, `_bps`: bit/s). Not seen: MAC addresses (left
+//! out on purpose), memory channels, switches between hosts, and the hardware that a hypervisor
+//! hides.
 
 mod block;
 mod cgroup;

@@ -19,8 +19,8 @@ use crate::devices;
 /// behind them, whatever they show, so `kind` is `virtual` and no bus limit may be derived.
 const PARAVIRTUAL_VENDORS: [&str; 3] = ["0x1af4", "0x15ad", "0x1ae0"];
 
-/// Chains by name of interface or disk; what has no PCI device is left out. Of a disk and an
-/// interface with one name the interface is told.
+/// Returns the chains by name of interface or disk, without those that have no PCI device. If a
+/// disk and an interface share a name, the chain is that of the interface.
 pub(super) fn pcie(root: &Root) -> Value {
     let mut chains = disks(root);
     match devices::all() {
@@ -237,7 +237,7 @@ mod tests {
             (&disk[1]["port"], &disk[3]["mps_bytes"]),
             (&json!("upstream switch port"), &json!(256))
         );
-        // Without the files of a link, configuration space tells of it.
+        // Without the files of a link, configuration space describes it.
         assert_eq!(
             (&disk[3]["current_link_speed"], &disk[3]["max_link_speed"]),
             (&json!(8.0), &json!(16.0))

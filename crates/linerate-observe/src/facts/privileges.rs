@@ -1,5 +1,5 @@
-//! What this process may do: limits, capabilities, and the sysctls that grant or forbid; and which
-//! helper programs exist.
+//! Privileges of this process: limits, capabilities, the sysctls that grant or forbid, and the
+//! helper programs that exist.
 
 use rustix::process::{Resource, Rlimit, getrlimit};
 use serde_json::{Map, Value, json};
@@ -72,8 +72,8 @@ fn capabilities(status: &str) -> Value {
     Value::Object(CAPABILITIES.iter().map(held).collect::<Map<_, _>>())
 }
 
-/// Whether a user without privileges may make a user namespace, as far as the three usual switches
-/// tell.
+/// Returns whether a user without privileges may make a user namespace, as far as the three usual
+/// switches decide it.
 fn user_namespaces(root: &Root) -> Value {
     let switch = |file: &str| root.text(&format!("proc/sys/{file}")).ok();
     let Some(most) = switch("user/max_user_namespaces") else {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug)]
 pub(crate) struct Root(pub(crate) PathBuf);
 
-/// What stands in the place of a fact that cannot be read.
+/// Returns the value that replaces a fact that cannot be read.
 pub(crate) fn unavailable(why: impl std::fmt::Display) -> Value {
     json!({ "unavailable": why.to_string() })
 }

@@ -24,7 +24,7 @@ const CHANNELS: u8 = 31;
 #[derive(Debug)]
 pub struct Controller {
     transport: Transport,
-    /// What the kernel's stack knows of it; empty if it does not own the interface.
+    /// Packages that the kernel's stack knows; empty if it does not own the interface.
     known: Vec<Package>,
     way: SidebandAccess,
 }
@@ -48,9 +48,9 @@ struct Wire {
 pub struct FoundChannel {
     /// Who.
     pub address: Address,
-    /// What the kernel's stack noted of it, if that owns the interface.
+    /// The kernel's view of the channel, if its stack owns the interface.
     pub known: Option<Channel>,
-    /// Whether it waits to be initialised, and refuses everything else until then.
+    /// True if the channel waits for initialisation and refuses every other command until then.
     pub initial_state: bool,
     /// Its answer to Get Version ID.
     pub version: Result<Reply, Failure>,
@@ -65,7 +65,7 @@ impl Controller {
     ///
     /// # Errors
     /// If there is no such interface, CAP_NET_RAW is missing for raw frames, or the kernel does not
-    /// tell whose the interface is.
+    /// report the owner of the interface.
     pub fn open(device: &str, preference: Preference) -> Result<Self, SysError> {
         let owner = ownership(device);
         let Some(transport) = choose(owner.as_ref().ok(), preference) else {
@@ -88,7 +88,7 @@ impl Controller {
         self.transport
     }
 
-    /// What the kernel's stack knows of it.
+    /// Returns the packages that the kernel's stack knows.
     #[must_use]
     pub fn known(&self) -> &[Package] {
         &self.known

@@ -10,7 +10,7 @@ use linerate_packet::ncsi::{Answer, Checksum, Command, Letter, Malformed, Outcom
 /// A controller must answer within 50 ms (NC-SI reference 2); twice that is allowed before it is
 /// asked again.
 const PATIENCE: Nanos = Nanos::from_millis(100);
-/// Tries before it is given up, the standard's recommendation for a package that may be absent.
+/// Tries before it fails, the standard's recommendation for a package that may be absent.
 const TRIES: u32 = 3;
 
 /// Who is asked.
@@ -22,7 +22,7 @@ pub struct Address {
     pub channel: u8,
 }
 
-/// What came and was not the answer.
+/// Frames that arrived and were not the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Strays {
     /// Answers to other commands, other instances or other channels.
@@ -40,15 +40,15 @@ pub struct Strays {
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Whether it was carried out.
+    /// Result of the command.
     pub outcome: Outcome,
     /// Why not.
     pub reason: Reason,
-    /// What it says.
+    /// The answer.
     pub answer: Answer,
     /// How often it was asked.
     pub tries: u32,
-    /// What else came.
+    /// Other frames that arrived.
     pub strays: Strays,
 }
 
@@ -98,7 +98,7 @@ fn withheld(kind: u8) -> String {
     )
 }
 
-/// What to do next.
+/// Next action of the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Send the frame, then ask again.
@@ -155,7 +155,7 @@ impl Exchange {
         &self.frame
     }
 
-    /// What to do at `now`.
+    /// Returns the next action at `now`.
     pub fn step(&mut self, now: Nanos) -> Step {
         if now < self.again {
             return Step::Wait(self.again);

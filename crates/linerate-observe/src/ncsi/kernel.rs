@@ -56,7 +56,7 @@ const NAME_BYTES: usize = 12;
 pub struct Package {
     /// Its number.
     pub number: u8,
-    /// Whether somebody told the kernel to use this package and no other.
+    /// True if a person told the kernel to use this package and no other.
     pub forced: bool,
     /// Its channels.
     pub channels: Vec<Channel>,
@@ -67,23 +67,23 @@ pub struct Package {
 pub struct Channel {
     /// Its number in the package.
     pub number: u8,
-    /// Version of the standard as this kernel tells it; see [`Channel::standard_text`].
+    /// Version of the standard as this kernel reports it; see [`Channel::standard_text`].
     pub version: Option<[u32; 2]>,
     /// The firmware's name.
     pub firmware_name: String,
     /// The link status word; its bits are those of [`LinkStatus`].
     pub link: Option<u32>,
-    /// Whether the kernel's traffic goes through it.
+    /// True if the kernel's traffic goes through it.
     pub active: bool,
-    /// Whether somebody told the kernel to prefer this channel.
+    /// True if a person told the kernel to prefer this channel.
     pub forced: bool,
     /// VLAN identifiers it lets pass.
     pub vlans: Vec<u16>,
 }
 
 impl Channel {
-    /// The version of the standard as people write it. Newer kernels tell major and minor as
-    /// numbers; older ones the four bytes of the wire as the first and a letter as the second.
+    /// Returns the version of the standard as people write it. Newer kernels report major and minor
+    /// as numbers; older ones the four bytes of the wire as the first and a letter as the second.
     #[must_use]
     pub fn standard_text(&self) -> Option<String> {
         let [major, minor] = self.version?;
@@ -94,8 +94,8 @@ impl Channel {
         Some(Version::spelled([major, minor_digits, update, first, minor as u8]))
     }
 
-    /// Its link: whether it is up and how fast. Whether the host's driver runs, the kernel does not
-    /// tell.
+    /// Returns the state and speed of its link. The kernel does not report whether the host's
+    /// driver runs.
     #[must_use]
     pub fn link_status(&self) -> Option<LinkStatus> {
         self.link.map(|bits| LinkStatus { bits, other: 0, oem: 0 })
@@ -131,7 +131,7 @@ pub(crate) fn to_send(interface: u32, address: Address, command: &Command) -> Ve
     bytes
 }
 
-/// The packages that one answer to [`PACKAGE_INFO`] tells of. One without a number is passed over.
+/// Returns the packages in one answer to [`PACKAGE_INFO`], without those that have no number.
 #[must_use]
 pub fn packages(answer: &[u8]) -> Vec<Package> {
     let lists = attributes(answer).filter(|(kind, _)| *kind == PACKAGE_LIST);
@@ -192,7 +192,8 @@ pub fn packet(answer: &[u8]) -> Option<&[u8]> {
     find(answer, DATA)
 }
 
-/// What `packet` says to a command of type `kind` for `address`; `None` if it is no answer to that.
+/// Returns the answer in `packet` to a command of type `kind` for `address`; `None` if it is no
+/// answer to that.
 #[must_use]
 pub fn answer(address: Address, kind: u8, packet: &[u8]) -> Option<(Outcome, Reason, Answer)> {
     let letter = Letter::parse_packet(packet).ok()?;
@@ -226,7 +227,7 @@ mod tests {
     const CHANNEL: Address = Address { package: 0, channel: 1 };
 
     /// An answer to PKG_INFO for package 0 with two channels, attribute by attribute in the order
-    /// in which the kernel writes them: channel 0 as an old kernel tells it (the version in four
+    /// in which the kernel writes them: channel 0 as an old kernel reports it (the version in four
     /// bytes and a letter), channel 1 as a newer one does.
     #[rustfmt::skip]
     const TWO_CHANNELS: [u8; 156] = [
@@ -301,7 +302,7 @@ mod tests {
             /* DATA */ 20, 0, 5, 0, /* header */ 0, 1, 0, 0, 0x15, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         ];
         assert_eq!(to_send(5, CHANNEL, &Command::GetVersion), get_version);
-        // A payload is told big-endian in the header, follows it, and has no checksum.
+        // The header gives the payload's length big-endian; the payload has no checksum.
         let whole = Address { package: 2, channel: 0x1f };
         let flow_control = to_send(5, whole, &Command::SetFlowControl(3));
         #[rustfmt::skip]

@@ -4,9 +4,9 @@
 //! There are two ways to it. Where the kernel's own NC-SI stack owns the interface, commands go
 //! through that, over its generic netlink family ([`kernel`]): raw frames beside it would collide
 //! with its numbering. Everywhere else they go as raw frames over a packet socket. [`choose`]
-//! decides which, [`Transport`] tells why, and [`Controller`] is either. What decides without I/O:
-//! [`Exchange`] (raw: a command, its retries, and what to make of whatever comes back), [`kernel`]
-//! (attributes) and [`choose`].
+//! decides between them, [`Transport`] has the reason, and [`Controller`] is either. Without I/O
+//! are [`Exchange`] (raw: a command, its retries, and the meaning of each frame that arrives),
+//! [`kernel`] (attributes) and [`choose`].
 
 mod controller;
 mod exchange;

@@ -59,7 +59,7 @@ impl Stack {
     }
 }
 
-/// Whether a second execution says and does what the first would have.
+/// Returns true if a second execution has the same result and effect as the first.
 const fn may_repeat(command: &Command) -> bool {
     matches!(
         command,
@@ -73,7 +73,7 @@ const fn may_repeat(command: &Command) -> bool {
     )
 }
 
-/// Asks by `ask` until there is an answer, or none to be had.
+/// Asks by `ask` until there is an answer or a final failure.
 fn pursue(
     address: Address,
     command: &Command,
@@ -100,7 +100,8 @@ fn pursue(
     }))
 }
 
-/// What a refusal means. Our requests are complete, so that it cannot be they that are invalid.
+/// Returns the meaning of a refusal. Our requests are complete, so an invalid request cannot be the
+/// cause.
 fn withheld(command: &Command, error: SysError) -> Result<Failure, SysError> {
     match error.errno().map(Errno::from_raw_os_error) {
         Some(Errno::INVAL) => Ok(Failure::Withheld(command.kind())),
@@ -119,7 +120,8 @@ mod tests {
     const CHANNEL: Address = Address { package: 0, channel: 0 };
     const DATA: u16 = 5;
 
-    /// What the kernel hands over when the controller answers `kind` with `payload`.
+    /// Returns the packet that the kernel hands over when the controller answers `kind` with
+    /// `payload`.
     fn handed_over(kind: u8, payload: &[u8]) -> Vec<u8> {
         let checksum = Checksum::Right;
         let letter = Letter {

@@ -7,7 +7,7 @@ use linerate_sys::packet::interface_index;
 
 use super::kernel::{self, Package};
 
-/// Whose an interface is.
+/// Owner of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ownership {
     /// There is no NC-SI stack, so it cannot be the stack's: this kernel has none, or offers it in
@@ -19,10 +19,10 @@ pub enum Ownership {
     Stack(Vec<Package>),
 }
 
-/// What the user wants.
+/// Path that the user chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preference {
-    /// What is safe.
+    /// Whichever path is safe.
     Safe,
     /// Raw frames, whoever owns the interface.
     RawFrames,
@@ -103,7 +103,7 @@ impl Transport {
         }
     }
 
-    /// What may go wrong this way, if anything.
+    /// Returns the risk of this path, if there is one.
     #[must_use]
     pub const fn warning(self) -> Option<&'static str> {
         match self {
@@ -125,10 +125,11 @@ impl Transport {
     }
 }
 
-/// Whose the interface called `device` is, as the kernel says.
+/// Returns the owner of the interface called `device`, as the kernel reports it.
 ///
 /// # Errors
-/// If there is no such interface, or the kernel does not speak netlink to us.
+///
+/// If there is no such interface, or the kernel refuses netlink to us.
 pub fn ownership(device: &str) -> Result<Ownership, SysError> {
     let interface = interface_index(device)?;
     let mut socket = GenericSocket::open()?;
@@ -145,8 +146,8 @@ pub fn ownership(device: &str) -> Result<Ownership, SysError> {
     of_dump(dumped, packages)
 }
 
-/// Whose an interface is by how a dump of its packages ended: the stack says of one it does not
-/// know that there is no such device.
+/// Returns the owner of an interface by the result of a dump of its packages: the stack answers "no
+/// such device" for an interface that it does not know.
 fn of_dump(dumped: Result<(), SysError>, packages: Vec<Package>) -> Result<Ownership, SysError> {
     const NO_DEVICE: i32 = rustix::io::Errno::NODEV.raw_os_error();
     match dumped {

@@ -35,8 +35,8 @@ pub struct ObserverSpec {
     pub faces: String,
     /// The port: what the observer calls it, or over SNMP also its `ifIndex`.
     pub interface: String,
-    /// Whether octets are counted with the frame check sequence; the observer is asked who it is if
-    /// `None`.
+    /// True if octets are counted with the frame check sequence; `None` to ask the observer for its
+    /// description.
     pub counts_fcs: Option<bool>,
     /// The network namespace (as of `ip netns`) to ask in; this process's own if `None`.
     pub namespace: Option<String>,
@@ -60,13 +60,13 @@ pub enum ObserverSource {
 pub struct SnmpAgent {
     /// `host:port`.
     pub address: String,
-    /// What lets us in.
+    /// Credentials.
     pub access: SnmpAccess,
     /// How long an answer may take.
     pub timeout: Duration,
 }
 
-/// What lets us in. Never printed.
+/// Credentials of an observer. Never printed.
 #[derive(Clone)]
 pub enum SnmpAccess {
     /// SNMPv2c (RFC 1901).

@@ -1,5 +1,5 @@
-//! A port's counters as they are read, and what they amount to since an observation began: 32-bit
-//! counters continued beyond their wrap, and counters that began anew told from those that wrapped.
+//! Counters of a port: readings, and sums since an observation began. 32-bit counters continue
+//! beyond their wrap, and counters that restarted are distinguished from those that wrapped.
 
 use linerate_model::ObservedPort as Port;
 
@@ -38,7 +38,7 @@ pub(super) struct Counts {
     pub(super) discontinuity: Option<u32>,
 }
 
-/// What the readings amount to.
+/// Sums of the readings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     last: Option<Counts>,
@@ -73,7 +73,7 @@ impl Progress {
             };
             *cell = Some(self.sums[index]);
         }
-        // A counter that was not told this time continues from where it stood.
+        // A counter that is missing this time continues from its last value.
         let mut kept = *now;
         if let Some(last) = self.last.filter(|_| !began_anew) {
             for (value, before) in kept.values.iter_mut().zip(last.values) {

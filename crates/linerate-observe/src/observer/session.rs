@@ -19,7 +19,7 @@ const LONGEST: usize = 65_507;
 const USM_STATS: [u32; 10] = [1, 3, 6, 1, 6, 3, 15, 1, 1, 0];
 const NOT_IN_TIME: u32 = 2;
 const UNKNOWN_ENGINE: u32 = 4;
-/// What each of its counters means to whoever asks, from 1.
+/// Meaning of each of its counters for the requester, from 1.
 const REPORTED: [&str; 6] = [
     "this user may not ask without more security (set `authentication` and `privacy` as the agent \
         has them)",
@@ -32,8 +32,8 @@ const REPORTED: [&str; 6] = [
 /// `errorStatus` of RFC 3416 3 that a question for values meets.
 const ERRORS: [(i32, &str); 4] = [
     (1, "tooBig: the answer does not fit its messages"),
-    (2, "noSuchName: it speaks SNMPv1 only"),
-    (5, "genErr: it cannot tell"),
+    (2, "noSuchName: it supports SNMPv1 only"),
+    (5, "genErr: the agent failed to read the value"),
     (16, "authorizationError: the user may not see this, or not without more security"),
 ];
 /// Rounds of one question: finding the engine, its time, and the question itself.
@@ -223,7 +223,7 @@ impl Session {
         self.take(answer)
     }
 
-    /// Follows the engine's time, and tells an answer from a report.
+    /// Follows the engine's time, and distinguishes an answer from a report.
     fn take(&mut self, answer: Incoming) -> Result<Pdu, Failed> {
         let security =
             self.security.as_mut().expect("only a session with a user takes secure answers");
@@ -249,7 +249,7 @@ impl Session {
         }
     }
 
-    /// Which of `usmStats` a report tells of.
+    /// Returns the member of `usmStats` that a report contains.
     fn reported(&self, report: &Pdu) -> Option<u32> {
         let (object, _) = report.bindings.first()?;
         let number = *object.0.get(..USM_STATS.len())?.last()?;
@@ -266,7 +266,7 @@ impl Session {
 
     fn send(&mut self, message: &[u8]) -> Result<(), Unavailable> {
         let sent = self.socket.send(message).map(|_| ());
-        // A refusal of an earlier message is told of now; this one was not sent then.
+        // The kernel reports the refusal of an earlier message now and did not send this one.
         let sent = sent.or_else(|_| self.socket.send(message).map(|_| ()));
         sent.map_err(|cause| self.failed(&format!("send to it: {cause}")))
     }

@@ -46,7 +46,7 @@ const COLUMNS: [(&[u32], &[u32]); NAMES.len()] = [
 /// Interfaces looked through at most, and asked for at once.
 const MOST_INTERFACES: usize = 20_000;
 const AT_ONCE: i32 = 25;
-/// Octets of an agent's own description that are told.
+/// Octets of an agent's own description that are printed.
 const LONGEST_DESCRIPTION: usize = 80;
 
 struct Agent {

@@ -28,12 +28,12 @@ const SLACK: Duration = Duration::from_millis(200);
 /// Asking more often measures the observer, ns.
 const SHORTEST_PERIOD_NS: u64 = 20_000_000;
 
-/// What was read during a trial.
+/// Readings of a trial.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// The readings; a poll without an answer is a gap.
     pub block: SampleBlock,
-    /// What the environment did, in words: counters began anew.
+    /// Events of the environment in words: counters that restarted.
     pub disturbances: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ impl Observer {
 
     /// A trial begins: it is asked at once, and then once a period. Does not wait for the answer.
     pub fn begin(&self) {
-        // A thread that is gone is told of at the end.
+        // The end of the trial reports a thread that is gone.
         let _gone = self.orders.as_ref().map(|orders| orders.send(Order::Begin));
     }
 
@@ -141,7 +141,7 @@ impl Drop for Observer {
     }
 }
 
-/// What was read since a trial began.
+/// Readings since a trial began.
 #[derive(Debug, Default)]
 struct Readings {
     times: Vec<u64>,

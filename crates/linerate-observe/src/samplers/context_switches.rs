@@ -48,7 +48,7 @@ fn parse(text: &[u8]) -> Option<u64> {
     decimal(words(line).next()?)
 }
 
-/// What is read of `text`, whatever it is: this kernel's own layout is looked for in it first.
+/// Reads `text`, which may be anything, after looking for this kernel's own layout in it.
 pub(super) fn read_any(text: &[u8]) -> Vec<Option<f64>> {
     vec![parse(text).map(|count| count as f64)]
 }

@@ -78,7 +78,7 @@ fn parse(text: &[u8], cpus: &[u32], tick_ns: f64, row: &mut [Option<f64>]) {
     }
 }
 
-/// What is read of `text`, whatever it is: this kernel's own layout is looked for in it first.
+/// Reads `text`, which may be anything, after looking for this kernel's own layout in it.
 pub(super) fn read_any(text: &[u8]) -> Vec<Option<f64>> {
     /// USER_HZ of every Linux that matters here: 100.
     const TICK_NS: f64 = 1e7;

@@ -1,8 +1,9 @@
-//! What the kernel counted of each disk, from `/sys/block/*/stat` (Documentation/block/stat.rst).
+//! The kernel's counters of each disk, from `/sys/block/*/stat` (Documentation/block/stat.rst).
 //! Bytes, transfers, seconds.
 //!
 //! Whole disks that have any bytes, partitions within them. A transfer counts when it ends; merged
-//! ones count as one. Not seen: what the page cache served, who asked, and disks that appear later.
+//! ones count as one. Not seen: transfers that the page cache served, the process that asked, and
+//! disks that appear later.
 
 use linerate_model::series::disk;
 use linerate_model::{Series, SeriesSpec};
@@ -13,7 +14,7 @@ use crate::{Probe, Sampler, Scope, Unavailable};
 const FOLDER: &str = "/sys/block";
 /// The kernel counts in sectors of this size whatever the disk's block is.
 const SECTOR_BYTES: f64 = 512.0;
-/// Times are told in milliseconds.
+/// The file has times in milliseconds.
 const MILLIS_PER_SECOND: f64 = 1e3;
 
 /// Place in the line, our column, and what one of the kernel's is in it.
@@ -95,7 +96,7 @@ fn parse(text: &[u8], row: &mut [Option<f64>]) {
     }
 }
 
-/// What is read of `text`, whatever it is.
+/// Reads `text`, which may be anything.
 pub(super) fn read_any(text: &[u8]) -> Vec<Option<f64>> {
     let mut row = vec![None; FIELDS.len()];
     parse(text, &mut row);

@@ -17,7 +17,7 @@ const NAME: &str = linerate_model::series::ETHTOOL;
 /// else.
 const MOST: usize = 256;
 
-/// Parts of names that tell of loss, back-pressure or starvation.
+/// Parts of the names of counters of loss, back-pressure or starvation.
 const TELLING: &[&str] = &[
     "drop", "discard", "err", "miss", "fifo", "buf", "pause", "xoff", "full", "busy", "timeout",
     "lost", "overrun", "underrun", "crc", "congest", "ecn", "stop", "starv",

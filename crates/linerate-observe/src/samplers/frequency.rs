@@ -62,7 +62,7 @@ fn parse(text: &[u8]) -> Option<f64> {
     Some(decimal(words(text).next()?)? as f64 * HERTZ_PER_KILOHERTZ)
 }
 
-/// What is read of `text`, whatever it is: this kernel's own layout is looked for in it first.
+/// Reads `text`, which may be anything, after looking for this kernel's own layout in it.
 pub(super) fn read_any(text: &[u8]) -> Vec<Option<f64>> {
     vec![parse(text)]
 }

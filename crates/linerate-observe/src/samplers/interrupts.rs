@@ -161,7 +161,7 @@ fn parse_softirqs(text: &[u8], n_cpus: usize, counts: &mut [Wrapping], row: &mut
     }
 }
 
-/// What is read of `text`, whatever it is: this kernel's own layout is looked for in it first.
+/// Reads `text`, which may be anything, after looking for this kernel's own layout in it.
 pub(super) fn read_any(text: &[u8]) -> Vec<Option<f64>> {
     let cpus = cpus(text);
     let n_cells = cpus.len() * SOFTIRQS.len();

@@ -51,8 +51,8 @@ pub fn sampler(name: &str) -> Option<&'static dyn Sampler> {
     SAMPLERS.iter().copied().find(|sampler| sampler.name() == name)
 }
 
-/// What the samplers that read text make of `text`, whatever it is: for the fuzzer and the property
-/// test, which share it.
+/// Readings that each sampler of text files gets from `text`, which may be anything. The fuzzer and
+/// the property test share it.
 #[doc(hidden)]
 #[must_use]
 pub fn read_any(text: &[u8]) -> Vec<(&'static str, Vec<Option<f64>>)> {

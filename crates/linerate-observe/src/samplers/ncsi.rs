@@ -1,14 +1,14 @@
-//! What a network controller passes through to the host behind its sideband, as it says itself: Get
-//! NC-SI Pass-through Statistics (DSP0222), asked over the sideband once a reading. Packets; `rx`
-//! comes from the network, `tx` from this host.
+//! Packets that a network controller passes through to the host behind its sideband, by its own
+//! counters: Get NC-SI Pass-through Statistics (DSP0222), requested over the sideband once a
+//! reading. `rx` comes from the network, `tx` from this host.
 //!
-//! Only on interfaces that a testbed names, and that the kernel's own NC-SI stack does not own: raw
-//! frames beside it would collide with its numbering, and through it a silent controller would hold
-//! a reading up for a second. A controller must answer within 50 ms; a sampler waits 5 ms, and a
-//! later answer stands for the next reading. The size of its receive buffer (Get Capabilities) is
-//! asked once, when the sampler is opened, and is given as it was told: whether it can be true is
-//! for the judge. Not seen: other channels than the first, and counters the controller does not
-//! have.
+//! The sampler reads only interfaces that a testbed names and that the kernel's own NC-SI stack
+//! does not own. Raw frames beside that stack would collide with its numbering, and through the
+//! stack a silent controller would delay a reading by a second. A controller must answer within 50
+//! ms. A sampler waits 5 ms and uses a later answer for the next reading. The size of the receive
+//! buffer (Get Capabilities) is requested once, when the sampler is opened, and recorded as
+//! reported: the analysis decides whether it can be true. Not seen: other channels than the first,
+//! and counters that the controller does not have.
 
 use linerate_model::series::ncsi;
 use linerate_model::{Series, SeriesSpec};
@@ -63,7 +63,7 @@ impl Sampler for Ncsi {
         }
         let mut buffer = vec![0; LONGEST].into_boxed_slice();
         let open = |device: &String| {
-            // Where nobody can tell, the testbed's word counts.
+            // If the kernel does not know the owner, the testbed decides.
             if let Ok(Ownership::Stack(_)) = ownership(device) {
                 return Err(Unavailable(format!(
                     "the kernel's NC-SI stack owns {device}, and raw frames beside it could take \
@@ -95,7 +95,7 @@ struct Asked {
     request: Vec<u8>,
     /// Number of the last request.
     instance: u8,
-    /// What it says of its receive buffer, bytes.
+    /// Reported size of its receive buffer, bytes.
     receive_buffer: Option<u32>,
 }
 
@@ -153,7 +153,7 @@ fn request(command: Command) -> Vec<u8> {
     letter.emit()
 }
 
-/// What `frame` answers to `command`.
+/// Returns the answer of `frame` to `command`.
 fn answer(frame: &[u8], command: Command) -> Option<Answer> {
     let letter = Letter::parse(frame).ok()?;
     let ours = letter.is_response() && letter.command() == command.kind();

@@ -1,7 +1,7 @@
 //! Software counters of the kernel per CPU: its clock, context switches, migrations and page
-//! faults, as one group (perf_event_open(2)). `cpu_clock` is ns while the counter was enabled, idle
-//! included, and stands beside the others so that rates can be taken over exactly the time counted;
-//! the rest are counts.
+//! faults, as one group (perf_event_open(2)). `cpu_clock` is the time in ns for which the counter
+//! was enabled, idle included: rates of the others are taken over exactly this time. The others are
+//! counts.
 //!
 //! It works without a PMU. Not seen: cycles and instructions, for which no clock is a substitute.
 

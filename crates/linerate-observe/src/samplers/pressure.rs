@@ -74,7 +74,7 @@ fn parse(text: &[u8], row: &mut [Option<f64>]) {
     }
 }
 
-/// What is read of `text`, whatever it is: this kernel's own layout is looked for in it first.
+/// Reads `text`, which may be anything, after looking for this kernel's own layout in it.
 pub(super) fn read_any(text: &[u8]) -> Vec<Option<f64>> {
     let mut row = vec![None; SHARES.len()];
     parse(text, &mut row);

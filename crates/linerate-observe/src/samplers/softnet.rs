@@ -88,7 +88,7 @@ fn parse(text: &[u8], cpus: &[u32], counts: &mut [Wrapping], row: &mut [Option<f
     }
 }
 
-/// What is read of `text`, whatever it is: this kernel's own layout is looked for in it first.
+/// Reads `text`, which may be anything, after looking for this kernel's own layout in it.
 pub(super) fn read_any(text: &[u8]) -> Vec<Option<f64>> {
     let cpus = cpus(text, &[0, 1]);
     let mut counts = vec![Wrapping::default(); cpus.len() * COUNTS.len()];

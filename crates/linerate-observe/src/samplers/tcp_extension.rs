@@ -1,5 +1,5 @@
 //! TCP of the network namespace: the standard counters of `/proc/net/snmp` (RFC 4022) and the
-//! extensions of `/proc/net/netstat` that tell of loss, retransmission, windows, memory and
+//! extensions of `/proc/net/netstat` about loss, retransmission, windows, memory and
 //! overflow (networking/snmp_counter). Counts of segments or events; `segments` of GSO
 //! super-packets are counted singly.
 //!

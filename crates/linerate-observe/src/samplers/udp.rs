@@ -119,8 +119,8 @@ impl Probe for Reader {
     }
 }
 
-/// Whether a line of `snmp6` called `name` is `wanted`. That file has its own name for packets
-/// forwarded.
+/// Returns true if a line of `snmp6` called `name` is `wanted`. That file has its own name for
+/// packets forwarded.
 fn is_ipv6_of(wanted: &Wanted, name: &[u8]) -> bool {
     let (prefix, counter) = match *wanted {
         ("Udp", counter, _) => ("Udp6", counter),
@@ -148,7 +148,7 @@ fn parse_ipv6(text: &[u8], found: &[Wanted], row: &mut [Option<f64>]) {
     }
 }
 
-/// What is read of `text`, whatever it is: this kernel's own layout is looked for in it first.
+/// Reads `text`, which may be anything, after looking for this kernel's own layout in it.
 pub(super) fn read_any(text: &[u8]) -> Vec<Option<f64>> {
     let layout = Layout::new(text, WANTED);
     let found6 = find_ipv6(text);

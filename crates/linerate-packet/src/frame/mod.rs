@@ -9,8 +9,8 @@
 //! which the device adds and takes off. The smallest size that carries a signature is 64 B over
 //! IPv4 and UDP, 4 B more for each tag, 20 B more over IPv6, 12 B more with a TCP header.
 //!
-//! What this does not see: the check sequence itself, IP options and extension headers, and tags
-//! that a receiving kernel has taken off and tells beside the frame.
+//! Not seen: the check sequence itself, IP options and extension headers, and tags that a receiving
+//! kernel has removed and reports beside the frame.
 
 pub mod signature;
 

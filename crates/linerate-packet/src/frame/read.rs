@@ -1,4 +1,5 @@
-//! What arrived, read back: the headers a test frame may have, and the signature behind them.
+//! Parser of arriving frames: the headers that a test frame may have, and the signature behind
+//! them.
 
 use super::headers::{IPV4_BYTES, IPV6_BYTES, Ports, TCP_BYTES, Transport, UDP_BYTES};
 use super::signature::Signature;
@@ -20,7 +21,7 @@ pub struct FrameView<'a> {
     bytes: &'a [u8],
     /// VLAN tags in it.
     pub n_tags: usize,
-    /// Whether it is IPv6.
+    /// True for IPv6.
     pub is_ipv6: bool,
     /// Its transport.
     pub transport: Transport,
@@ -88,7 +89,7 @@ impl<'a> FrameView<'a> {
         self.bytes.get(self.payload_at..).unwrap_or(&[])
     }
 
-    /// What stands where a signature would; whether it is one, its tag tells.
+    /// Returns the bytes at the place of the signature. Its tag decides whether it is one.
     #[must_use]
     pub fn signature(&self) -> Option<Signature> {
         Signature::read(self.payload())

@@ -1,21 +1,21 @@
-//! What a test frame carries to be told by: session and direction, flow, number, and when it was to
-//! depart and did.
+//! Signature of a test frame: session and direction, flow, number, scheduled departure and
+//! lateness.
 //!
 //! ```text
 //! offset  0      4      6          11          16         18
 //!         | tag  | flow | sequence | scheduled | lateness |  filling ...
 //! ```
-//! All big-endian. `tag` (32 bits) is made from the session's secret and the direction by whoever
-//! sends: what bears it is ours, and what a device reflects bears the tag of the wrong direction.
-//! `flow` (16) is the flow's number. `sequence` (40) holds the low bits of the frame's 64-bit
-//! number within its flow, and `scheduled` (40) those of the time it was to depart, nanoseconds on
-//! the sender's monotonic clock; a receiver completes both from the nearest value it expects
-//! ([`extend`]): unambiguous within 2^39 frames (an hour at the 149 Mpps of 100GBASE) and 2^39 ns
-//! (9 minutes). `lateness` (16) is how much later than scheduled the frame was handed over, as 12
-//! bits shifted left by 4 bits' worth: exact below 4096 ns, to one part in 2048 up to 134 ms, the
-//! most it tells.
+//! All fields are big-endian. The sender derives `tag` (32 bits) from the session's secret and the
+//! direction, so a frame with this tag is ours, and a frame that a device reflects has the tag of
+//! the wrong direction. `flow` (16) is the flow's number. `sequence` (40) has the low bits of the
+//! frame's 64-bit number within its flow. `scheduled` (40) has those of its scheduled departure,
+//! nanoseconds on the sender's monotonic clock. A receiver completes both from the nearest value it
+//! expects ([`extend`]): unambiguous within 2^39 frames (an hour at the 149 Mpps of 100GBASE) and
+//! 2^39 ns (9 minutes). `lateness` (16) is the time from the scheduled departure to the hand-over,
+//! as 12 bits shifted left by up to 15: exact below 4096 ns, to one part in 2048 up to 134 ms, its
+//! maximum.
 //!
-//! 18 bytes, because that is what a frame of 64 bytes has room for behind IPv4 and UDP.
+//! A signature has 18 bytes because a frame of 64 bytes has no more room behind IPv4 and UDP.
 
 /// Bytes of a signature.
 pub const SIGNATURE_BYTES: usize = 18;
@@ -32,7 +32,7 @@ const SHORT_MASK: u64 = (1 << SHORT_BITS) - 1;
 const LATENESS_BITS: u32 = 12;
 const MOST_SHIFT: u32 = 15;
 
-/// What is written into a frame just before it leaves.
+/// Values that are written into a frame just before it leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     /// Number within the flow.
@@ -59,8 +59,8 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// The signature that `bytes` begin with; `None` if they are too short. Whether it is one, the
-    /// tag tells.
+    /// Reads the signature at the start of `bytes`; `None` if they are too short. The caller
+    /// compares the tag.
     #[inline]
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {

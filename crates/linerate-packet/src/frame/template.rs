@@ -136,7 +136,8 @@ impl Template {
         self.bytes.len() - self.signature_at
     }
 
-    /// What differs between templates of one size: everything up to the end of the signature.
+    /// Returns the part that differs between templates of one size: everything up to the end of the
+    /// signature.
     #[inline]
     #[must_use]
     pub fn head(&self) -> &[u8] {
@@ -200,7 +201,7 @@ impl Headers {
         least_size(self)
     }
 
-    /// Whether the addresses are of IP version 6.
+    /// Returns true if the addresses are IPv6.
     #[must_use]
     pub fn is_ipv6(&self) -> bool {
         matches!(self.addresses, Addresses::V6 { .. })

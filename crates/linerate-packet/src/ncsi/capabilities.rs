@@ -5,16 +5,16 @@ use crate::bytes::u32_at;
 /// Length of the body behind code and reason.
 const BODY_BYTES: usize = 28;
 
-/// What a channel can do.
+/// Capabilities of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Bits: 0 hardware arbitration, 1 tells of the host's driver, 2 and 3 flow control to and from
+    /// Bits: 0 hardware arbitration, 1 reports the host's driver, 2 and 3 flow control to and from
     /// the management controller, 4 passes all multicasts, 5 and 6 whether the arbitration lines
     /// are connected (0 unknown, 1 they are, 2 they are not).
     pub flags: u32,
-    /// Broadcasts it can tell apart, bits as in Enable Broadcast Filter.
+    /// Broadcasts it can filter, bits as in Enable Broadcast Filter.
     pub broadcast_filters: u32,
-    /// Multicasts it can tell apart, bits as in Enable Multicast Filter.
+    /// Multicasts it can filter, bits as in Enable Multicast Filter.
     pub multicast_filters: u32,
     /// Pass-through data from the network the channel holds, as reported.
     pub buffer: u32,
@@ -28,7 +28,7 @@ pub struct Capabilities {
     pub channels: u8,
 }
 
-/// What a reported buffer can mean.
+/// Plausibility of a reported buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferReport {
     /// A size that can be true.
@@ -40,8 +40,8 @@ pub enum BufferReport {
 }
 
 impl Capabilities {
-    /// What to make of the reported buffer: it must hold a frame, and no such device holds more
-    /// than 4 MiB.
+    /// Returns the plausibility of the reported buffer: it must hold a frame, and no such device
+    /// holds more than 4 MiB.
     #[must_use]
     pub const fn buffer_report(&self) -> BufferReport {
         const FRAME: u32 = 1518;

@@ -37,7 +37,7 @@ pub mod kind {
     pub const GET_MC_MAC_ADDRESS: u8 = 0x58;
 }
 
-/// What Set Link asks for.
+/// Arguments of Set Link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkSettings {
     /// Bits as the standard numbers them: 0 autonegotiation, 1 to 7 and 13 up speeds, 8 half, 9
@@ -54,7 +54,7 @@ pub enum Command {
     ClearInitialState,
     /// Lets a package drive the sideband.
     SelectPackage {
-        /// Whether packages may arbitrate among themselves.
+        /// True if packages may arbitrate among themselves.
         arbitration: bool,
     },
     /// Takes it off the sideband.
@@ -63,7 +63,7 @@ pub enum Command {
     EnableChannel,
     /// Stops them.
     DisableChannel {
-        /// Whether the link may go down.
+        /// True if the link may go down.
         link_down: bool,
     },
     /// Puts a channel back into its initial state.
@@ -89,7 +89,7 @@ pub enum Command {
         tag: u16,
         /// Which filter, from 1.
         index: u8,
-        /// Whether it is in force.
+        /// True to enable it.
         enable: bool,
     },
     /// Enables VLAN filtering.
@@ -105,9 +105,9 @@ pub enum Command {
         address: [u8; 6],
         /// Which filter, from 1: unicast ones first, then multicast, then mixed.
         index: u8,
-        /// Whether it is a multicast address.
+        /// True for a multicast address.
         multicast: bool,
-        /// Whether it is in force.
+        /// True to enable it.
         enable: bool,
     },
     /// Lets only chosen broadcasts pass: 1 ARP, 2 DHCP client, 4 DHCP server, 8 NetBIOS.
@@ -144,7 +144,7 @@ pub enum Command {
     },
     /// Asks for the package's UUID.
     GetPackageUuid,
-    /// Asks for addresses set aside for the management controller.
+    /// Asks for the addresses reserved for the management controller.
     GetMcMacAddress,
     /// Of another type, or with a payload that does not fit its type.
     Other {
@@ -230,7 +230,7 @@ impl Command {
         }
     }
 
-    /// Reads the command of type `kind` with `payload`. Reserved bytes are not looked at.
+    /// Reads the command of type `kind` with `payload`. Reserved bytes are ignored.
     #[must_use]
     pub fn parse(kind: u8, payload: &[u8]) -> Self {
         Self::typed(kind, payload)

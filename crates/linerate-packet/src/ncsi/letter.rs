@@ -21,7 +21,7 @@ const LENGTH_MASK: u16 = 0x0fff;
 pub const PACKAGE_ITSELF: u8 = 0x1f;
 const CHANNEL_BITS: u32 = 5;
 
-/// What a checksum said.
+/// Result of a checksum test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
     /// It fits.
@@ -61,7 +61,7 @@ pub struct Letter<'a> {
     pub channel: u8,
     /// Payload without padding; of a response with its code and reason.
     pub payload: &'a [u8],
-    /// What the checksum said.
+    /// Result of the checksum test.
     pub checksum: Checksum,
 }
 
@@ -77,8 +77,8 @@ impl<'a> Letter<'a> {
     /// Reads a frame.
     ///
     /// # Errors
-    /// If it is no control packet, or ends too early. A wrong checksum is no error here: it is
-    /// told.
+    /// If it is no control packet, or ends too early. A wrong checksum is no error here:
+    /// the letter has its result.
     pub fn parse(frame: &'a [u8]) -> Result<Self, Malformed> {
         if array(frame, ETHERTYPE_AT) != Some(ETHERTYPE) {
             return Err(Malformed::NotNcsi);
@@ -117,13 +117,13 @@ impl<'a> Letter<'a> {
         })
     }
 
-    /// Whether it answers a command.
+    /// Returns true if it answers a command.
     #[must_use]
     pub const fn is_response(&self) -> bool {
         self.kind & RESPONSE != 0 && self.kind != NOTIFICATION
     }
 
-    /// Whether nobody asked for it.
+    /// Returns true if it is unsolicited.
     #[must_use]
     pub const fn is_notification(&self) -> bool {
         self.kind == NOTIFICATION

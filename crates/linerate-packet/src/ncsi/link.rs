@@ -20,12 +20,12 @@ pub struct LinkStatus {
 pub struct Speed {
     /// Megabits per second.
     pub megabits: u32,
-    /// Whether both ways are used at once.
+    /// True for full duplex.
     pub full_duplex: bool,
 }
 
 impl LinkStatus {
-    /// Whether the link is up.
+    /// Returns true if the link is up.
     #[must_use]
     pub const fn is_up(&self) -> bool {
         self.bits & 1 != 0
@@ -53,7 +53,7 @@ impl LinkStatus {
         Some(Speed { megabits, full_duplex })
     }
 
-    /// Whether it negotiates, and has done so.
+    /// Returns true if it negotiates, and has finished.
     #[must_use]
     pub const fn negotiated(&self) -> (bool, bool) {
         (self.bits & 1 << 5 != 0, self.bits & 1 << 6 != 0)
@@ -65,7 +65,7 @@ impl LinkStatus {
         (self.bits & 1 << 16 != 0, self.bits & 1 << 17 != 0)
     }
 
-    /// Whether the host's driver runs.
+    /// Returns true if the host's driver runs.
     #[must_use]
     pub const fn host_driver_runs(&self) -> bool {
         self.other & 1 != 0

@@ -1,4 +1,4 @@
-//! Notifications (AEN): what a controller tells without being asked, once it was allowed to.
+//! Notifications (AEN): messages that a controller sends by itself once they are enabled.
 
 use crate::bytes::{array, u32_at};
 
@@ -7,7 +7,7 @@ const CONFIGURATION_REQUIRED: u8 = 1;
 const HOST_DRIVER: u8 = 2;
 const DELAYED_RESPONSE: u8 = 3;
 
-/// What a controller tells.
+/// Notification of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notification {
     /// The link changed: status as in Get Link Status, and the manufacturer's.
@@ -21,7 +21,7 @@ pub enum Notification {
     ConfigurationRequired,
     /// The host's driver started or stopped.
     HostDriver {
-        /// Whether it runs.
+        /// True if it runs.
         runs: bool,
     },
     /// An answer that was delayed is there (version 1.2): the command's type and instance.
@@ -35,7 +35,7 @@ pub enum Notification {
     Other {
         /// Type.
         kind: u8,
-        /// What follows the type.
+        /// The bytes behind the type.
         data: Vec<u8>,
     },
 }

@@ -7,7 +7,7 @@ const MACS_AT: usize = 28;
 const MAC_BYTES: usize = 6;
 const TAG_BYTES: usize = 2;
 
-/// What is set at a channel.
+/// Settings of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Address filters, and whether each is in force: bit 0 for the first.
@@ -33,7 +33,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Whether pass-through traffic flows to the management controller, and from it.
+    /// Returns true if pass-through traffic flows to the management controller, and from it.
     #[must_use]
     pub const fn enabled(&self) -> (bool, bool) {
         (self.configuration & 2 != 0, self.configuration & 4 != 0)

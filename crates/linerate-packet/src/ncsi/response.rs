@@ -12,7 +12,7 @@ const CODE_BYTES: usize = 4;
 const MAC_BYTES: usize = 6;
 const MACS_AT: usize = 4;
 
-/// Whether a command was carried out.
+/// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was.
@@ -103,7 +103,7 @@ impl Reason {
     }
 }
 
-/// What the body of a completed answer says.
+/// Body of a completed answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing more than that it was done.

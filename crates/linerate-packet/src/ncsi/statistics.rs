@@ -28,14 +28,14 @@ fn emit_wide(value: Option<u64>) -> [u8; 8] {
 /// towards the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassThroughStatistics {
-    /// Whether the first counter has 32 bits only.
+    /// True if the first counter has 32 bits only.
     pub legacy: bool,
     /// Counters 1 to 10, in the order of [`Self::NAMES`].
     pub counters: [Option<u64>; 10],
 }
 
 impl PassThroughStatistics {
-    /// What the counters count.
+    /// Meaning of each counter.
     pub const NAMES: [&'static str; 10] = [
         "tx packets received from the BMC",
         "tx packets dropped",
@@ -96,7 +96,7 @@ pub struct ControlStatistics {
 }
 
 impl ControlStatistics {
-    /// What the counters count.
+    /// Meaning of each counter.
     pub const NAMES: [&'static str; 7] = [
         "commands received",
         "control packets dropped",
@@ -132,7 +132,7 @@ pub struct PortStatistics {
 }
 
 impl PortStatistics {
-    /// What the counters count.
+    /// Meaning of each counter.
     pub const NAMES: [&'static str; 39] = [
         "bytes received",
         "bytes sent",

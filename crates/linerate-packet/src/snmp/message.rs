@@ -6,7 +6,7 @@ use super::ber::{self, BerError, Reader, SEQUENCE};
 /// `version` of a community message of SNMPv2.
 const VERSION_2: i32 = 1;
 
-/// What a data unit asks or says; its tag (RFC 3416 3).
+/// Kind of a data unit; its tag (RFC 3416 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PduKind {
@@ -18,7 +18,7 @@ pub enum PduKind {
     Response = 0xa2,
     /// Many of those that follow.
     GetBulk = 0xa5,
-    /// What is wrong with a request, said by the message processing of the other side.
+    /// Error of a request, reported by the message processing of the other side.
     Report = 0xa8,
 }
 
@@ -43,7 +43,7 @@ pub enum Value {
     Counter64(u64),
     /// The agent has no such object, or not of that instance; or nothing follows.
     Absent,
-    /// Of a type not told here.
+    /// Value of another type.
     Other(u8),
 }
 
@@ -51,11 +51,11 @@ pub enum Value {
 /// `error_index` that of repetitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pdu {
-    /// What it is.
+    /// Kind.
     pub kind: PduKind,
     /// Matches an answer to its request.
     pub request: i32,
-    /// What went wrong; 0: nothing.
+    /// Error of the request; 0: none.
     pub error_status: i32,
     /// With which binding, from 1.
     pub error_index: i32,
@@ -198,7 +198,7 @@ impl Value {
 pub struct Community {
     /// The community's name.
     pub name: Vec<u8>,
-    /// What it carries.
+    /// The data unit.
     pub pdu: Pdu,
 }
 

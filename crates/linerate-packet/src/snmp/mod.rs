@@ -1,10 +1,10 @@
-//! SNMP as a manager speaks it: SNMPv2c (RFC 1901, RFC 3416) and SNMPv3 with the user-based
-//! security model (RFC 3412, RFC 3414, RFC 7860, RFC 3826). Messages are values; who sends them,
-//! and when, is not known here.
+//! The manager's side of SNMP: SNMPv2c (RFC 1901, RFC 3416) and SNMPv3 with the user-based
+//! security model (RFC 3412, RFC 3414, RFC 7860, RFC 3826). Messages are values; sending them
+//! is left to the caller.
 //!
-//! Not spoken: SNMPv1, SET, traps and informs, MD5 and DES (broken), other security models. An
-//! agent's answer is taken only whole: a message that is cut off, longer than said or of another
-//! kind is an error, never a panic.
+//! Not supported: SNMPv1, SET, traps and informs, MD5 and DES (broken), other security models. An
+//! agent's answer must be complete: a message that is truncated, longer than its header says or of
+//! another kind is an error, never a panic.
 
 mod ber;
 mod message;
@@ -33,7 +33,7 @@ impl Oid {
         Self([&self.0[..], numbers].concat())
     }
 
-    /// What follows `prefix` in it; `None` if it does not begin so.
+    /// Returns the part behind `prefix`; `None` if it does not begin so.
     #[must_use]
     pub fn below(&self, prefix: &Self) -> Option<&[u32]> {
         self.0.strip_prefix(&prefix.0[..])

@@ -1,8 +1,8 @@
 //! Messages of SNMPv3 under the user-based security model: RFC 3412 6 (message), RFC 3414 (digests,
 //! keys, engine's time), RFC 7860 (SHA-2), RFC 3826 (AES-128 in CFB mode).
 //!
-//! An engine's time is an argument, and so is the salt of encryption. What an engine says without
-//! authentication is told apart from what it proves ([`Incoming::is_proven`]).
+//! An engine's time is an argument, and so is the salt of encryption. [`Incoming::is_proven`]
+//! separates authenticated messages from others.
 
 use aes::Aes128;
 use cfb_mode::cipher::KeyIvInit as _;
@@ -151,7 +151,7 @@ pub struct Engine {
     pub time: i32,
 }
 
-/// What a message says of itself.
+/// Security parameters of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Matches an answer to its request.
@@ -187,9 +187,9 @@ pub struct Incoming {
     pub id: i32,
     /// The engine as it says it is.
     pub engine: Engine,
-    /// Whether its authentication code was right.
+    /// True if its authentication code was correct.
     pub is_proven: bool,
-    /// What it carries.
+    /// The data unit.
     pub pdu: Pdu,
 }
 
@@ -327,8 +327,7 @@ fn scoped(reader: &mut Reader<'_>) -> Result<Pdu, BerError> {
     Ok(pdu)
 }
 
-/// Whether the code that stands at its place in `message` is right: that of the message with zeros
-/// there.
+/// Checks the code at its place in `message`: that of the message with zeros there.
 fn prove(
     digest: Digest,
     key: &[u8],
@@ -341,7 +340,7 @@ fn prove(
     let mut zeroed = message.to_vec();
     zeroed[at..at + code.len()].fill(0);
     let right = digest.code(key, &zeroed);
-    // All octets are compared, so that the time taken tells nothing of where they differ.
+    // All octets are compared: the time taken must not depend on where they differ.
     let difference = right.iter().zip(code).fold(0, |difference, (a, b)| difference | (a ^ b));
     if difference == 0 { Ok(()) } else { Err(Refusal::Forged) }
 }

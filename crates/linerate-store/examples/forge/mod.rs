@@ -56,7 +56,7 @@ pub(crate) fn inflated(body: &[u8]) -> Outcome<Vec<u8>> {
     }
 }
 
-/// What a blob holds behind its version.
+/// Returns the content of a blob behind its version.
 pub(crate) fn inflated_blob(blob: &[u8]) -> Outcome<Vec<u8>> {
     let mut bytes = Vec::new();
     DeflateDecoder::new(blob.get(1..).unwrap_or_default()).read_to_end(&mut bytes)?;

@@ -1,10 +1,10 @@
-//! What is recorded many times a second, as compressed columns.
+//! Records that are written many times a second, as compressed columns.
 //!
 //! A blob is one byte of format version, then a deflate stream (RFC 1951). Inside, each field of
 //! the records is one column: numbers as zigzag varints of the difference to the number before, so
 //! that a steady counter takes a byte or two before compression and almost none after. Columns that
 //! may change from version to version (counters, fields of the TCP state) carry their name: a
-//! reader skips what it does not know and zeroes what is not there.
+//! reader skips columns that it does not know and sets missing columns to zero.
 
 mod column;
 mod intervals;
@@ -43,10 +43,10 @@ pub enum BlobError {
     #[error("the file asks for more than the {} MiB of memory that one of its size may \
         take", budget >> 20)]
     TooMuch {
-        /// What it may take, bytes.
+        /// Memory that it may take, bytes.
         budget: u64,
     },
-    /// What it holds makes no sense.
+    /// Content that makes no sense.
     #[error("it holds {0}")]
     Content(String),
 }
@@ -76,7 +76,7 @@ pub(crate) fn unpack(blob: &[u8], budget: &Budget) -> Result<Vec<u8>, BlobError>
     }
 }
 
-/// What the JSON of one flow takes in memory for each of its bytes, at most.
+/// Memory for the JSON of one flow, at most, per byte of text.
 const FLOW_BYTES_A_BYTE: usize = 8;
 
 /// Flow reports come once per trial and side, with names and addresses in them: JSON, compressed.

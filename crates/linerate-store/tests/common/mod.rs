@@ -77,7 +77,7 @@ pub fn spec(number: u32, n_jobs: usize, point: f64) -> TrialSpec {
     }
 }
 
-/// What a recorder is told, and what it must then give back.
+/// Returns the campaign that a recorder of `events` must give back.
 pub fn fold(events: &[Event]) -> Campaign {
     let Some(Event::CampaignStarted(header)) = events.first() else {
         panic!("a campaign starts with its header")
