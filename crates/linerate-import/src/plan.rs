@@ -122,28 +122,28 @@ pub(super) fn text(name: &str, origin: &str, imported: &Imported) -> String {
 }
 
 fn draft(name: &str, imported: &Imported) -> Draft {
-    let sweep = |(number, sweep): (usize, &Sweep)| {
-        // Names of sweeps must be distinct; those of foreign files need not be.
-        let taken = imported.sweeps[..number].iter().any(|other| other.name == sweep.name);
-        let name =
-            if taken { format!("{} ({})", sweep.name, number + 1) } else { sweep.name.clone() };
-        let depths: Vec<Value> = sweep.depths.iter().map(|depth| Value::from(*depth)).collect();
-        DraftSweep {
-            name,
-            duration: Nanos::from_secs_f64(sweep.seconds),
-            warmup: Nanos::from_secs_f64(sweep.warmup),
-            drain: Some(DRAIN),
-            jobs: sweep.jobs.iter().map(job).collect(),
-            axes: if depths.is_empty() {
-                Vec::new()
-            } else {
-                vec![("params.depth".into(), depths)]
-            },
-            ..DraftSweep::default()
-        }
-    };
+    let sweeps = &imported.sweeps;
     let campaign = DraftCampaign { name: name.to_owned(), ..DraftCampaign::default() };
-    Draft { campaign, sweeps: imported.sweeps.iter().enumerate().map(sweep).collect() }
+    Draft { campaign, sweeps: (0..sweeps.len()).map(|number| sweep(sweeps, number)).collect() }
+}
+
+/// Returns the sweep `number` of `sweeps`.
+fn sweep(sweeps: &[Sweep], number: usize) -> DraftSweep {
+    let sweep = &sweeps[number];
+    // Names of sweeps must be distinct; those of foreign files need not be.
+    let taken = sweeps[..number].iter().any(|other| other.name == sweep.name);
+    let name = if taken { format!("{} ({})", sweep.name, number + 1) } else { sweep.name.clone() };
+    let depths: Vec<Value> = sweep.depths.iter().map(|depth| Value::from(*depth)).collect();
+    let axis = (!depths.is_empty()).then(|| ("params.depth".to_owned(), depths));
+    DraftSweep {
+        name,
+        duration: Nanos::from_secs_f64(sweep.seconds),
+        warmup: Nanos::from_secs_f64(sweep.warmup),
+        drain: Some(DRAIN),
+        jobs: sweep.jobs.iter().map(job).collect(),
+        axes: axis.into_iter().collect(),
+        ..DraftSweep::default()
+    }
 }
 
 fn job(job: &Job) -> DraftJob {

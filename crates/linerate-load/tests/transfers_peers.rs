@@ -408,7 +408,7 @@ fn our_client_and_nginx_speak_tls_and_the_row_says_how() {
     let plain = format!("https://{}/file", nginx.at);
     for (url, roots, word) in [
         (&get, stranger.path().display().to_string(), "the server's certificate is not accepted"),
-        (&plain, roots.clone(), "is no TLS"),
+        (&plain, roots.clone(), "does not use TLS"),
     ] {
         let report = drive("http", url, json!({ "roots": roots }));
         let context: Vec<_> =

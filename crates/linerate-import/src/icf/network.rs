@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_network_worker_cannot_do_here_is_refused() {
+    fn an_unsupported_network_worker_is_refused() {
         for (lines, connections, why) in [
             (vec![(512, 50, 0, 0)], 1, "50 % of reads"),
             (vec![(512, 0, 5, 0)], 1, "pauses"),

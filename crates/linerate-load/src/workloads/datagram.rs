@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_or_not_ours_has_no_number() {
+    fn a_datagram_that_is_short_or_not_ours_has_no_number() {
         let tag = Tag::new(Secret([7; 16]), 3, Purpose::Forward);
         let mut bytes = [0; HEADER_BYTES];
         write_header(&mut bytes, tag, 9, Nanos(0));

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_plans_ask_for_needs_little_and_the_largest_of_everything_much() {
+    fn usual_plans_need_little_memory_and_the_largest_much() {
         for workload in WORKLOADS {
             let needed = needs(workload.name(), json!({}));
             assert!((1 << 20..256 << 20).contains(&needed), "{}: {needed}", workload.name());

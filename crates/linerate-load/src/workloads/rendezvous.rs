@@ -602,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_knows_the_secret_at_an_address_that_the_policy_does_not_name_is_refused() {
+    fn a_peer_with_the_secret_at_an_address_outside_the_policy_is_refused() {
         let listener =
             listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
         let address = listener.local_addr().expect("bound");
@@ -655,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_come_in_time_is_an_error_with_its_count() {
+    fn missing_connections_are_an_error_with_their_count() {
         let listener =
             listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
         let error = accept(&listener, hello(0), &Permits::EVERYTHING, Duration::from_millis(5))

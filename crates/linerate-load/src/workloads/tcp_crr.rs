@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn every_worker_has_a_stream_unless_fewer_are_asked_for() {
+    fn every_worker_has_a_stream_unless_fewer_are_requested() {
         let streams = |table| {
             let params: Params = serde_json::from_value(table).expect("a table");
             read::<TcpCrrParams>(&params).map(|params| params.placement.streams())

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_change_of_delay_is_told_only_between_frames_sent_one_after_the_other() {
+    fn the_change_of_delay_needs_frames_sent_one_after_the_other() {
         let mut ledger = Ledger::new(1, TAGS, 0, 1, Clocks::One);
         let mut tally = Tally::new(Times::ALL);
         // Delays 10, 14, 11; the fourth is lost; 90, 90; the last ones change places.
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_gap_is_told_with_when_the_frame_behind_it_left_and_came() {
+    fn the_last_gap_has_the_times_of_the_frame_behind_it() {
         let mut ledger = Ledger::new(1, TAGS, 0, 1, Clocks::One);
         let mut tally = Tally::new(Times::ALL);
         for (sequence, scheduled, at) in

@@ -143,7 +143,7 @@ mod tests {
     use crate::{Tally, Times};
 
     #[test]
-    fn what_came_in_at_a_strange_queue_is_added_to_its_flow_by_its_own_worker() {
+    fn arrivals_at_another_queue_are_added_by_the_flows_own_worker() {
         let board = Queues::new(2, 4).board();
         let mut ledger = Ledger::of_all(4, Tags { outward: 1, inward: 2 }, 2, Clocks::Unknown);
         let mut tally = Tally::new(Times::NONE);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_stops_before_every_flow_is_complete() {
+    fn no_worker_stops_before_every_flow_is_complete() {
         let board = Queues::new(2, 2).board();
         board.complete();
         assert!(!board.all_complete());

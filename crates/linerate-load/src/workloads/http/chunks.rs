@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_understood_in_two_ways_is_refused() {
+    fn ambiguous_frames_are_refused() {
         for wrong in [
             &b"4\nWiki\r\n0\r\n\r\n"[..],
             b"\r\n",
@@ -164,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read_split_at_every_byte(chunks in proptest::collection::vec(1_usize..40, 0..6)) {
+        fn a_written_body_is_read_split_at_every_byte(chunks in proptest::collection::vec(1_usize..40, 0..6)) {
             let (mut text, mut body, mut head, mut before) = (Vec::new(), Vec::new(), String::new(), Before::First);
             for (number, bytes) in chunks.iter().enumerate() {
                 write(&mut head, before, *bytes as u64);

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_what_is_to_be_done_with_which_path() {
+    fn a_request_has_method_and_path() {
         let (mut near, mut far) = pair();
         let mut buffer = HeadBuffer::new();
         near.write_all(b"PUT /abc HTTP/1.0\r\nContent-Length: 7\r\nExpect: 100-continue\r\n\r\n")
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_told_twice_is_ambiguous_and_codings_are_known_or_not() {
+    fn two_lengths_are_ambiguous_and_codings_are_known_or_not() {
         let of = |name, value: &'static str| httparse::Header { name, value: value.as_bytes() };
         let [five, six] = ["5", "6"].map(|value| of("Content-Length", value));
         let chunked = of("transfer-encoding", "Chunked");

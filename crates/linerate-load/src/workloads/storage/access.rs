@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_is_named() {
+    fn a_malformed_line_is_named() {
         for (text, part) in [
             ("read 70 %", "`read 70 %`"),
             ("4 KiB, reed 70 %", "`reed 70 %`"),

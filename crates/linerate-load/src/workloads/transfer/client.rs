@@ -75,6 +75,22 @@ struct Stream<S> {
     failures: u32,
 }
 
+impl<S> Stream<S> {
+    fn new((number, session): (u32, S)) -> Self {
+        Self {
+            session,
+            number,
+            is_busy: false,
+            is_ready: true,
+            resume_at: Nanos(0),
+            begun: Nanos(0),
+            cut_off_at: None,
+            moved: (Nanos(0), 0),
+            failures: 0,
+        }
+    }
+}
+
 /// Streams of one thread.
 pub(crate) struct ClientWorker<S> {
     number: u32,
@@ -102,20 +118,9 @@ impl<S: Session> ClientWorker<S> {
         wait: Waiting,
         timeout: Nanos,
     ) -> Result<Self, LoadError> {
-        let stream = |(number, session)| Stream {
-            session,
-            number,
-            is_busy: false,
-            is_ready: true,
-            resume_at: Nanos(0),
-            begun: Nanos(0),
-            cut_off_at: None,
-            moved: (Nanos(0), 0),
-            failures: 0,
-        };
         Ok(Self {
             number,
-            streams: sessions.into_iter().map(stream).collect(),
+            streams: sessions.into_iter().map(Stream::new).collect(),
             readiness: Readiness::new()?,
             wait,
             buffer: Region::new(BUFFER_BYTES)?,

@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_filesystem_is_told_as_such() {
+    fn a_full_filesystem_is_named() {
         let full =
             std::fs::OpenOptions::new().write(true).open("/dev/full").expect("every Linux has it");
         let failure = store(&full, b"bytes", 0).expect_err("no room");

@@ -113,7 +113,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_encoded_is_decoded(name in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn encoded_names_are_decoded(name in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut encoded = Vec::new();
             encode(&name, &mut encoded);
             prop_assert!(encoded.iter().all(|byte| byte.is_ascii_graphic()));

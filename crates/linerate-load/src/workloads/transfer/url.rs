@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_has_its_default() {
+    fn omitted_parts_have_defaults() {
         let url = Url::parse("http://198.18.0.2:8080/a/b", "http", 80).expect("well formed");
         assert_eq!((url.host.as_str(), url.port, url.path.as_str()), ("198.18.0.2", 8080, "/a/b"));
         let url = Url::parse("ftp://me:secret@[::1]", "ftp", 21).expect("well formed");

@@ -6,7 +6,9 @@ use std::net::UdpSocket;
 use linerate_model::{Counter, Counters, SocketValue};
 use linerate_sys::udp;
 
-use crate::workloads::datagram::Tag;
+use super::UdpStreamParams;
+use crate::Secret;
+use crate::workloads::datagram::{Purpose, Tag};
 use crate::workloads::sequence::Sequence;
 
 /// One flow, as one end sees it.
@@ -35,6 +37,32 @@ pub(super) struct Flow {
 }
 
 impl Flow {
+    /// Creates flow `number` of the end that sends datagrams of purpose `out` and receives `back`.
+    pub(super) fn new(
+        params: &UdpStreamParams,
+        secret: Secret,
+        [out, back]: [Purpose; 2],
+        (number, socket): (u32, UdpSocket),
+    ) -> Self {
+        Self {
+            number,
+            outward: Tag::new(secret, number, out),
+            inward: Tag::new(secret, number, back),
+            pairing: Tag::new(secret, number, Purpose::Pairing),
+            next_number: 0,
+            sequence: Sequence::default(),
+            counters: Counters::default(),
+            drops: udp::drops(&socket).unwrap_or(0),
+            drops_known: true,
+            undated_drops: 0,
+            widest_message: 0,
+            peer_sent: None,
+            is_paced: params.arrivals.is_open(),
+            options: params.options.granted(&socket),
+            socket,
+        }
+    }
+
     /// Returns the drops since the counter was last read.
     pub(super) fn note_drops(&mut self, drops: u32) -> u64 {
         let new = u64::from(drops.wrapping_sub(std::mem::replace(&mut self.drops, drops)));

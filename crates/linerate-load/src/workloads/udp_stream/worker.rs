@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Counter, Counters, FlowReport, Load, Nanos};
+use linerate_model::{Counter, FlowReport, Load, Nanos};
 use linerate_sys::clock;
 use linerate_sys::readiness::{Interest, Readiness};
 use linerate_sys::socket::{self, Buffer};
@@ -15,11 +15,10 @@ use super::receiver::{Next, Receiver};
 use super::sender::Sender;
 use crate::workloads::arrivals::share;
 use crate::workloads::companion::{Companion, START};
-use crate::workloads::datagram::{Purpose, Tag};
+use crate::workloads::datagram::Purpose;
 use crate::workloads::pairing::Paired;
 use crate::workloads::parameters::Direction;
 use crate::workloads::placement::{Waiting, deal as deal_flows};
-use crate::workloads::sequence::Sequence;
 use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Secret, Tally, Times, Worker};
 
@@ -90,27 +89,11 @@ fn deal(
     secret: Secret,
     paired: Paired,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-    let (out, back) = match end {
-        JobEnd::Active => (Purpose::Forward, Purpose::Backward),
-        JobEnd::Passive => (Purpose::Backward, Purpose::Forward),
+    let purposes = match end {
+        JobEnd::Active => [Purpose::Forward, Purpose::Backward],
+        JobEnd::Passive => [Purpose::Backward, Purpose::Forward],
     };
-    let flow = |(number, socket)| Flow {
-        number,
-        outward: Tag::new(secret, number, out),
-        inward: Tag::new(secret, number, back),
-        pairing: Tag::new(secret, number, Purpose::Pairing),
-        next_number: 0,
-        sequence: Sequence::default(),
-        counters: Counters::default(),
-        drops: udp::drops(&socket).unwrap_or(0),
-        drops_known: true,
-        undated_drops: 0,
-        widest_message: 0,
-        peer_sent: None,
-        is_paced: params.arrivals.is_open(),
-        options: params.options.granted(&socket),
-        socket,
-    };
+    let flow = |paired| Flow::new(params, secret, purposes, paired);
     let shares = deal_flows(paired.sockets, params.placement.workers());
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for ((number, own), stream) in (0_u32..).zip(shares).zip(paired.companions) {
@@ -305,29 +288,36 @@ impl Worker for UdpStreamWorker {
         if let Some(receiver) = &self.receiver {
             modes.insert("receive".to_owned(), receiver.mode(self.wait.name()));
         }
-        let receives = self.receiver.is_some();
-        let coalesced = self.receiver.as_ref().is_some_and(Receiver::is_coalesced);
-        let number = self.number;
-        let report = |mut flow: Flow| {
-            if receives {
-                let drops = udp::drops(&flow.socket).map_or(0, |drops| flow.note_drops(drops));
-                flow.counters[Counter::SocketDrops] += drops;
-                let tail = flow.peer_sent.map_or(0, |sent| flow.dropped_before(sent, coalesced));
-                flow.counters[Counter::SocketDroppedDatagrams] += tail;
-            }
-            socket_options::at_end(&mut flow.options, &flow.socket);
-            FlowReport {
-                flow: flow.number,
-                worker: number,
-                local: socket_options::name_of(flow.socket.local_addr()),
-                remote: socket_options::name_of(flow.socket.peer_addr()),
-                counters: flow.counters,
-                next_sequence: if receives { flow.sequence.next() } else { flow.next_number },
-                socket: flow.options,
-                modes: modes.clone(),
-                ..FlowReport::default()
-            }
-        };
+        let coalesced = self.receiver.as_ref().map(Receiver::is_coalesced);
+        let report = |flow| report(flow, self.number, coalesced, &modes);
         self.flows.drain(..).map(report).collect()
+    }
+}
+
+/// Returns the report of `flow`, carried by worker `worker`. `coalesced` is `None` at an end that does
+/// not receive.
+fn report(
+    mut flow: Flow,
+    worker: u32,
+    coalesced: Option<bool>,
+    modes: &BTreeMap<String, String>,
+) -> FlowReport {
+    if let Some(coalesced) = coalesced {
+        let drops = udp::drops(&flow.socket).map_or(0, |drops| flow.note_drops(drops));
+        flow.counters[Counter::SocketDrops] += drops;
+        let tail = flow.peer_sent.map_or(0, |sent| flow.dropped_before(sent, coalesced));
+        flow.counters[Counter::SocketDroppedDatagrams] += tail;
+    }
+    socket_options::at_end(&mut flow.options, &flow.socket);
+    FlowReport {
+        flow: flow.number,
+        worker,
+        local: socket_options::name_of(flow.socket.local_addr()),
+        remote: socket_options::name_of(flow.socket.peer_addr()),
+        counters: flow.counters,
+        next_sequence: if coalesced.is_some() { flow.sequence.next() } else { flow.next_number },
+        socket: flow.options,
+        modes: modes.clone(),
+        ..FlowReport::default()
     }
 }
