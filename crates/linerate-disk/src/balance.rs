@@ -52,6 +52,7 @@ impl Balance {
     pub fn join(self: &Arc<Self>, weight: u32) -> Member {
         let weight = u64::from(weight.max(1));
         let others = self.weight.fetch_add(weight, Ordering::Relaxed);
+        // Without this credit a late member would be far behind, and all others would wait for it.
         let started =
             (self.started.load(Ordering::Relaxed) * weight).checked_div(others).unwrap_or(0);
         self.started.fetch_add(started, Ordering::Relaxed);
@@ -80,6 +81,7 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         self.balance.weight.fetch_sub(self.weight, Ordering::Relaxed);
+        // Its operations leave with it: otherwise the remaining members would wait for it forever.
         self.balance.started.fetch_sub(self.started, Ordering::Relaxed);
     }
 }

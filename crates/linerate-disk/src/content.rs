@@ -54,6 +54,7 @@ impl Content {
         content.inner_data =
             not_blank(&head[in_head.clone()]).map(|at| (in_head.start + at) as u64);
         let behind = head.len() as u64..tail_at.saturating_sub(SAMPLE_BYTES as u64);
+        // Samples only: reading a disk of 10 TB takes hours, and one byte is enough to refuse.
         if !behind.is_empty() && content.inner_data.is_none() {
             content.inner_data = sample(device, behind)?;
         }
@@ -65,6 +66,7 @@ impl Content {
     /// Returns what the edges alone show.
     fn of_edges(edges: &Edges<'_>) -> Self {
         let claim = Claim::decode(edges.head);
+        // The claim itself is not data.
         let own = if claim.is_some() { CLAIM_BYTES } else { 0 };
         let reserved = edges.head.len().min(RESERVED_BYTES as usize);
         let in_head =

@@ -114,6 +114,8 @@ impl Disks {
         (kept, files): (Kept, KeptFiles),
     ) -> Result<Arc<Target>, DiskError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        // The keeper returns the same number for the same target. A second watch over it would only
+        // cost CPU time.
         if let Some(target) = held.values().find(|target| target.is_kept_as(kept.number)) {
             return Ok(Arc::clone(target));
         }
@@ -132,6 +134,7 @@ impl Disks {
     pub fn serve(&self, path: &Path) -> Result<Served, DiskError> {
         let path =
             fs::canonicalize(path).map_err(|cause| DiskError::io("find", path.display(), cause))?;
+        // Resolved anew each time: a folder may have been replaced since the agent started.
         let named = self.served.iter().filter_map(|folder| fs::canonicalize(folder).ok());
         if !named.into_iter().any(|folder| path.starts_with(folder)) {
             return Err(DiskError::unsuitable(

@@ -219,6 +219,7 @@ fn glance(path: &Path, disk: Topology) -> Inspection {
 pub fn claim(path: &Path, serial: &str) -> Result<Claim, DiskError> {
     let (device, inspection) = held(path)?;
     pass(path, inspection.refusals_of_claiming(serial))?;
+    // From the kernel: a random number is not worth a dependency here.
     let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
     let uuid = uuid
         .map_err(|cause| DiskError::io("read", "/proc/sys/kernel/random/uuid", cause))?
@@ -250,6 +251,7 @@ pub fn release(path: &Path) -> Result<Claim, DiskError> {
     let Some(claim) = inspection.claim().cloned() else {
         return Err(refused(path, vec![Refusal::Unclaimed]));
     };
+    // Contents do not matter for a release: it only removes our own claim.
     pass(path, refusals_of_use(&inspection.topology))?;
     write_start(&device, path, &[0; CLAIM_BYTES])?;
     Ok(claim)
@@ -271,6 +273,7 @@ pub(crate) fn open_claimed(
 /// Returns what has changed since [`open_claimed`] accepted the device `number`: somebody else uses
 /// its bytes, or the number belongs to another disk. Reads nothing from the device.
 pub(crate) fn changes(number: (u32, u32), serial: Option<&str>) -> Vec<Refusal> {
+    // By number, not by path: a disk that was unplugged and replaced may have the old path.
     let Some(topology) = System::read(Path::new("/")).describe(number) else {
         return vec![Refusal::Unreadable { cause: "the kernel no longer shows it".to_owned() }];
     };
@@ -294,6 +297,8 @@ fn refused(path: &Path, refusals: Vec<Refusal>) -> DiskError {
 }
 
 fn write_start(device: &File, path: &Path, block: &[u8; CLAIM_BYTES]) -> Result<(), DiskError> {
+    // Durable before anything relies on it: a claim that a power failure undoes would leave a
+    // disk that loads have overwritten without a trace of consent.
     let written = device.write_all_at(block, 0).and_then(|()| device.sync_all());
     written.map_err(|cause| DiskError::io("write the claim on", path.display(), cause))
 }
@@ -302,6 +307,7 @@ fn write_start(device: &File, path: &Path, block: &[u8; CLAIM_BYTES]) -> Result<
 fn held(path: &Path) -> Result<(File, Inspection), DiskError> {
     let before = describe(path)?;
     let device = match exclusive(path, true) {
+        // A busy device is still inspected for reading, so that the refusal names its user.
         Ok(device) => device,
         Err(error) if is_busy(&error) => {
             let mut refusals = judged(before, File::open(path).ok().as_ref()).refusals;
@@ -390,6 +396,7 @@ fn judged(topology: Topology, device: Option<&File>) -> Inspection {
 /// Opens a block device exclusively: nobody else can mount, claim or exclusively open it. Fails if
 /// somebody already has.
 fn exclusive(path: &Path, write: bool) -> io::Result<File> {
+    // Without O_CREAT, O_EXCL claims a block device in the kernel, as a mount does (open(2)).
     let flags = (OFlags::EXCL | OFlags::CLOEXEC).bits();
     let flags = i32::try_from(flags).expect("open flags are small numbers");
     OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)

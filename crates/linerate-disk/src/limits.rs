@@ -45,6 +45,7 @@ impl FileLimits {
         if size <= self.disk_space {
             return Ok(());
         }
+        // The exact line to write, so that the owner need not compute it.
         let line = format!("disk_space = \"{size} B\"");
         Err(self.refused(format!("make a file of {size} B (at most {} B)", self.disk_space), &line))
     }
@@ -71,6 +72,8 @@ impl FileLimits {
         operation: &str,
         key: &str,
     ) -> Result<(), DiskError> {
+        // Refused by its text alone, before the file system is asked: a path with `..` would make the
+        // answer depend on what exists outside.
         let is_plain =
             path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
         let is_named = is_plain && places.iter().any(|place| path.starts_with(place));
@@ -97,6 +100,7 @@ impl FileLimits {
 
 /// Returns true if `real`, a path without links, is one of `places` or below one of them.
 fn is_in(real: &Path, places: &[PathBuf]) -> bool {
+    // The owner may have named a folder by a link.
     places
         .iter()
         .filter_map(|place| fs::canonicalize(place).ok())

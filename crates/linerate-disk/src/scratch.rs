@@ -33,6 +33,8 @@ pub(crate) fn make(folder: &Path, size: u64) -> Result<Scratch, DiskError> {
     let what = || format!("make a scratch file of {size} bytes in {}", folder.display());
     check_room(folder, size)?;
     let file = nameless(folder)?;
+    // Reserved now, so that a full disk is an error here and not in the middle of a load. It also
+    // keeps the allocation of blocks out of the measured writes.
     let given = fallocate(&file, FallocateFlags::empty(), 0, size).or_else(|error| match error {
         // Filesystems without reservation grow the file as it is filled.
         rustix::io::Errno::OPNOTSUPP => rustix::fs::ftruncate(&file, size),
@@ -52,6 +54,7 @@ fn nameless(folder: &Path) -> Result<File, DiskError> {
             let name = folder.join(format!(".linerate-scratch-{}", std::process::id()));
             let flags =
                 OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
+            // EXCL and NOFOLLOW: a file or link with this name may be somebody's trap.
             let file = open(&name, flags, mode)
                 .map_err(|cause| DiskError::io("make", name.display(), cause))?;
             unlink(&name).map_err(|cause| DiskError::io("remove", name.display(), cause))?;
@@ -71,6 +74,7 @@ fn check_room(folder: &Path, size: u64) -> Result<(), DiskError> {
     let (total, free) = (room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize);
     let keep = LEAST_FREE_BYTES.max(total / LEAST_FREE_PART);
     let mut most = free.saturating_sub(keep);
+    // A full root filesystem can stop services of the whole host.
     if look(folder)?.dev() == look(Path::new("/"))?.dev() {
         most = most.min(free / ROOT_PART);
     }
@@ -88,6 +92,7 @@ fn check_room(folder: &Path, size: u64) -> Result<(), DiskError> {
 /// (`STATX_DIOALIGN`, Linux 6.1).
 pub(crate) fn direct_block_bytes(file: &File) -> u64 {
     let known = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    // Zero means that the file has no direct transfers. The open reports that with its remedy.
     let known =
         known.ok().map(|file| u64::from(file.stx_dio_offset_align)).filter(|bytes| *bytes > 0);
     known.unwrap_or(COMMON_BLOCK_BYTES)

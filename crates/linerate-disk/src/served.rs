@@ -50,6 +50,7 @@ impl Served {
         let modified = fstat(&root).map_err(error)?.st_mtime;
         let mut entries = vec![ServedEntry { path: Vec::new(), size: None, modified }];
         let mut next = 0;
+        // The list is its own queue of folders: no recursion, so depth cannot exhaust the stack.
         while let Some(entry) = entries.get(next) {
             next += 1;
             if entry.size.is_some() {
@@ -116,6 +117,7 @@ fn list_one(folder: &OwnedFd, at: &[u8], entries: &mut Vec<ServedEntry>) -> Resu
         if is_special || name.to_bytes().iter().any(u8::is_ascii_control) {
             continue;
         }
+        // Without following links: a link inside the folder may lead out of it.
         let Ok(stat) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         let size = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Some(u64::try_from(stat.st_size).unwrap_or(0)),

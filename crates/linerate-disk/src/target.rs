@@ -160,6 +160,7 @@ impl Target {
         let watch = Watch::start(topology.number, topology.serial.clone())
             .map_err(|cause| DiskError::io("start the watch over", path.display(), cause))?;
         let block = topology.logical_block_bytes.max(1);
+        // Direct transfers end at a block, so a rest at the end stays unused.
         let end = (topology.size_bytes - RESERVED_BYTES) / block * block;
         let range = RESERVED_BYTES..end;
         Ok(Self {
@@ -339,6 +340,7 @@ impl Target {
     #[must_use]
     pub fn spend(&self, bytes: u64, most: u64) -> bool {
         let more = |written: u64| written.checked_add(bytes).filter(|sum| *sum <= most);
+        // An update, not an addition: a request that does not fit must leave the budget as it is.
         self.written.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 

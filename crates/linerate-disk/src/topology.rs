@@ -193,6 +193,7 @@ impl System {
             size_bytes: sectors.saturating_mul(SYSFS_SECTOR),
             serial: self.serial(node, MOST_STACKED),
             model,
+            // Not every kernel reports it for a partition of a read-only disk.
             read_only: [node, disk]
                 .iter()
                 .any(|node| text(&node.folder.join("ro")).as_deref() == Some("1")),
@@ -216,6 +217,7 @@ impl System {
 
     /// Returns the devices that are built from it, according to either end.
     fn holders(&self, node: &Node) -> Vec<&Node> {
+        // Both ends are read: some drivers register only the holder, others only the slave.
         let listed = names(&node.folder.join("holders"));
         let is_one =
             |other: &&Node| listed.contains(&other.name) || other.slaves.contains(&node.name);
@@ -252,6 +254,7 @@ impl System {
             (Some(name), Some(other)) => *name == other,
             _ => serial.is_some() && serial == maker_serial(other),
         };
+        // Two disks without any identity are not the same disk.
         if name.is_none() && serial.is_none() {
             return Vec::new();
         }
@@ -350,6 +353,8 @@ fn mounts(root: &Path) -> Vec<Mount> {
     for process in std::iter::once("self".to_owned()).chain(processes) {
         let folder = root.join("proc").join(&process);
         let namespace = fs::read_link(folder.join("ns/mnt")).ok();
+        // One process per namespace is enough: a host has hundreds of processes, but few namespaces.
+        // A process that may not be inspected is skipped; without root its mounts stay unknown.
         if process != "self" && namespace.as_ref().is_none_or(|namespace| seen.contains(namespace))
         {
             continue;
@@ -370,6 +375,8 @@ fn mount(root: &Path, line: &str) -> Option<Mount> {
     let mut device = device.split(' ');
     let kind = device.next()?.to_owned();
     let source = unescaped(device.next()?);
+    // The source matters beside the device number: btrfs and others mount under an anonymous
+    // number that belongs to no block device.
     let source = source.strip_prefix('/').and_then(|source| fs::metadata(root.join(source)).ok());
     let source =
         source.filter(|file| file.file_type().is_block_device()).map(|file| split(file.rdev()));
@@ -408,6 +415,7 @@ fn unescaped(text: &str) -> String {
                 plain.push(char::from(byte));
                 rest = &after[3..];
             }
+            // Not an escape, so the backslash is kept: a wrong path is only a message.
             None => {
                 plain.push('\\');
                 rest = after;
@@ -425,6 +433,7 @@ fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    // Sorted, so that refusals do not depend on the order of a directory.
     names.sort();
     names
 }

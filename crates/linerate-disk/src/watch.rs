@@ -102,6 +102,8 @@ impl Watched {
             CHANGE_FILES.iter().filter_map(|path| File::open(path).ok()).collect();
         while !self.is_over.load(Ordering::Relaxed) && !self.is_revoked.load(Ordering::Relaxed) {
             // A spurious wake-up only makes the next check earlier.
+            // First a pause, then the wait for an event: a host that mounts all the time must not make
+            // this thread use a CPU.
             thread::park_timeout(period.min(LEAST_PERIOD));
             until_change(&change_files, period.saturating_sub(LEAST_PERIOD));
             if !self.is_over.load(Ordering::Relaxed) {
@@ -117,8 +119,10 @@ impl Watched {
     /// Ends the permission if there are `reasons` and it has not ended yet.
     fn revoke(&self, reasons: Vec<Refusal>) {
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        // The first reason stays, because the load's incident quotes it.
         if !reasons.is_empty() && refusals.is_empty() {
             *refusals = reasons;
+            // Release: a load that sees the flag must also see the reasons.
             self.is_revoked.store(true, Ordering::Release);
         }
     }

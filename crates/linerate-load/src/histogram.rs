@@ -146,6 +146,7 @@ impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
 
     /// Clears all records; keeps the memory.
     pub fn clear(&mut self) {
+        // An octave has 8 KiB: clearing only those in use avoids most of the 213 KiB.
         for octave in (0..u64::BITS).filter(|octave| self.touched & (1 << octave) != 0) {
             self.counts[Self::buckets(octave)].fill(0);
         }

@@ -45,6 +45,7 @@ impl Back {
     }
 
     fn clear(&mut self) {
+        // Most intervals carry nothing over, so most of the tables are never touched.
         if std::mem::take(&mut self.used) {
             self.counts.fill(0);
         }
@@ -100,6 +101,7 @@ impl Earlier {
     }
 
     fn waited(&mut self, start: Start, now: Nanos) {
+        // Two times, because the analysis needs a lower bound for both kinds of latency.
         self.waited_service.record(now.since(start.at).0);
         self.waited_response.record(now.since(start.intended).0);
     }

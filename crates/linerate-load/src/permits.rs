@@ -260,6 +260,7 @@ impl FromStr for Network {
         let (address, bits) =
             text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        // Without a length the text names a single address.
         let most = if address.is_ipv4() { u32::BITS } else { u128::BITS };
         let bits = bits.map_or(Ok(most), str::parse).map_err(|_| wrong())?;
         if bits > most {

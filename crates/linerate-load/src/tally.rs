@@ -142,6 +142,8 @@ impl Tally {
     /// long.
     pub(crate) fn begin(&mut self, start: Nanos, interval: Nanos) {
         (self.departures, self.arrivals) = (Ticks::new(interval), Ticks::new(interval));
+        // Only the departures: the origin of the arrivals is the other end's, which its companion
+        // reports later.
         self.departures.begin(start);
     }
 

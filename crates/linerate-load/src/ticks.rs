@@ -137,6 +137,8 @@ impl Ticks {
             self.early = (self.early.0 + u64::from(self.width > 0), time);
             return;
         };
+        // The finished interval goes to the table first: datagrams of two flows may alternate between
+        // intervals.
         self.settle();
         let passed = time.saturating_sub(origin.0) / self.width;
         self.from = origin.0.saturating_add(passed.saturating_mul(self.width));

@@ -150,6 +150,7 @@ fn allocations_in(ends: Vec<Vec<Box<dyn Worker>>>, load: Nanos) -> (u64, Vec<Eng
             .map(|worker| Box::new(Watched(worker)) as Box<dyn Worker>)
             .collect::<Vec<_>>()
     };
+    // A single end has no peer that could end its drain.
     let timeline_of = |ends: usize| {
         if ends == 1 { Timeline { drain_until: load_until, ..timeline } } else { timeline }
     };

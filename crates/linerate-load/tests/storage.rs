@@ -40,6 +40,7 @@ fn every_engine_keeps_its_depth_and_counts_what_it_moved() {
             let by_law = times.count() as f64 / span * times.mean().unwrap_or(0.0);
             (sum(report, Counter::OutstandingTime) as f64 / span, by_law)
         };
+        // A load on a starved machine proves nothing about depth, so a longer one is tried.
         let is_enough = |report: &EngineReport| {
             let (outstanding, by_law) = under_way(report);
             let is_deep = depth == 1 || outstanding > 0.5 * f64::from(depth);

@@ -5,6 +5,7 @@
 //! not see meaning.
 
 mod circles;
+mod closures;
 mod code;
 mod dependencies;
 mod display;
@@ -53,6 +54,7 @@ static CHECKS: &[Check] = &[
     ("file size", sources::file_size),
     ("leftovers", sources::leftovers),
     ("imports go one way", circles::no_circles),
+    ("named closures are short", closures::long_closures),
     ("display text is not compared", display::compared),
     ("registries", registries::registries),
     ("limits have cited values", registries::limits),

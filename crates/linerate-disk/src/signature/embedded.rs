@@ -45,6 +45,7 @@ pub fn embedded(edges: &Edges<'_>) -> Option<Finding> {
         checked(edges, "ext", EXT_MARK_AT, EXT_MARK, is_ext),
         checked(edges, "xfs", 0, b"XFSB", is_xfs),
     ];
+    // The lowest offset is the start of the part; later findings may be inside its contents.
     found.chain(checked.into_iter().flatten()).min_by_key(|finding| finding.offset)
 }
 
@@ -55,6 +56,7 @@ fn first(head: &[u8], at: usize, mark: &[u8]) -> Option<u64> {
         (SECTOR + at..).step_by(SECTOR).take_while(|start| start + mark.len() <= head.len());
     starts
         .into_iter()
+        // One byte first: this runs over 131,072 sectors for each mark.
         .find(|start| head[*start] == mark[0] && head[*start..].starts_with(mark))
         .map(|start| start as u64)
 }
@@ -84,6 +86,7 @@ fn checked(
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    // A missing field reads as a value that no check accepts.
     bytes
         .get(at..at + 4)
         .map_or(u32::MAX, |four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]))

@@ -15,6 +15,7 @@ pub(super) fn findings(edges: &Edges<'_>) -> Vec<Finding> {
     let table = |name, offset| Finding { kind: Kind::PartitionTable, name, offset };
     let mut found = Vec::new();
     for block in BLOCK_BYTES {
+        // Either copy counts: tools that erase the start of a disk leave the backup at its end.
         let copies = [Some(block), edges.size.checked_sub(block)];
         found.extend(
             copies

@@ -94,6 +94,8 @@ pub(super) fn findings(edges: &Edges<'_>) -> Vec<Finding> {
     let fixed = MARKS.iter().filter(|(_, _, at, mark)| edges.has(*at, mark));
     let mut found: Vec<Finding> =
         fixed.map(|&(name, kind, offset, _)| Finding { kind, name, offset }).collect();
+    // All of them, not the first: a disk may carry the remains of several formats, and a person
+    // must erase each.
     for find in [ext, fat, swap, lvm, luks_copies, raid_at_end, zfs] {
         find(edges, &mut found);
     }
@@ -131,6 +133,8 @@ fn fat(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     let named = NAMES.iter().find(|(at, name)| edges.has(*at, name)).map(|(at, _)| *at);
     let byte = |at| edges.at(at, 1).map_or(0, |bytes| bytes[0]);
     let sector = edges.u16(11).unwrap_or(0);
+    // The jump instruction alone is too weak, since any boot loader begins with one. Together
+    // these fields are what every driver checks before it mounts.
     let sensible = matches!(byte(0), 0xEB | 0xE9)
         && sector.is_power_of_two()
         && (512..=4096).contains(&sector)
@@ -158,6 +162,7 @@ fn swap(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     ];
     /// Distance from the mark to the end of the page.
     const BACK: u64 = 10;
+    // The disk may come from a host with another page size.
     for page in PAGES {
         let offset = page - BACK;
         let marks = MARKS.iter().filter(|(_, mark)| edges.has(offset, mark));
@@ -222,10 +227,12 @@ fn zfs(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     const LEAST_UBERBLOCK: usize = 1024;
     const MAGIC: u64 = 0x00BA_B10C;
     let marks = [MAGIC.to_le_bytes(), MAGIC.to_be_bytes()];
+    // ZFS aligns its last labels to the label size, so a rest at the end is unused.
     let end = edges.size / LABEL * LABEL;
     let labels = [Some(0), Some(LABEL), end.checked_sub(2 * LABEL), end.checked_sub(LABEL)];
     for label in labels.into_iter().flatten() {
         let uberblocks = UBERBLOCKS.step_by(LEAST_UBERBLOCK).map(|within| label + within);
+        // One finding per label: a label has up to 128 uberblocks, and all mean the same.
         let first =
             uberblocks.into_iter().find(|offset| marks.iter().any(|mark| edges.has(*offset, mark)));
         found.extend(first.map(|offset| Finding { kind: Member, name: "zfs_member", offset }));

@@ -79,6 +79,7 @@ impl Backing {
     }
 
     fn file(number: (u64, u64), mounts: &[Mount]) -> Self {
+        // `fuse.sshfs` and the like are a type with a subtype.
         let is_one_of =
             |kind: &str, kinds: &[&str]| kinds.contains(&kind.split('.').next().unwrap_or(kind));
         let mut own = mounts.iter().filter(|mount| mount.number == split(number.0)).peekable();
@@ -108,6 +109,7 @@ impl Backing {
             {
                 Sameness::Unclear
             }
+            // An object that cannot be identified may be this one, so it must block the device.
             (Self::Unknown, _) | (_, Self::Unknown) => Sameness::Unclear,
             _ => Sameness::Different,
         }

@@ -56,6 +56,7 @@ impl<'a> Walk<'a> {
     /// Adds uses of `node` and of everything built on it; of its partitions, only those that
     /// overlap `span`.
     fn above(&mut self, node: &Node, span: Option<Span>) {
+        // A cycle of loop devices and volumes must end the walk.
         if !self.seen.insert(node.number) {
             return;
         }
@@ -69,6 +70,7 @@ impl<'a> Walk<'a> {
         }
         self.loops_over(node);
         for part in self.system.partitions(node) {
+            // Partitions that do not overlap are neighbours on the same disk, and not a conflict.
             if !self.path.contains(&part.number) && overlaps(span, part.span) {
                 self.above(part, None);
             }

@@ -43,6 +43,7 @@ impl Stopped {
         let length = until.since(from);
         // A stop began at an unknown time within the sleep, so the intended length of the sleep is
         // not part of it.
+        // Between PERIOD and LATE the sleep was probably only late, so all of it counts as running.
         let ran = if length > LATE { PERIOD } else { length };
         self.ran_until.fetch_add(ran.0, Ordering::Relaxed);
     }

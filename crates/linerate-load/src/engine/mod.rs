@@ -127,6 +127,7 @@ impl Engine {
             let name = format!("lr-worker-{number}");
             match std::thread::Builder::new().name(name).spawn(move || task.run(worker, cutter)) {
                 Ok(handle) => engine.threads.push(Thread { intervals, handle: Some(handle) }),
+                // The other workers still run, and the incident says that one is missing.
                 Err(cause) => engine.incidents.push(incident(
                     IncidentKind::Failed,
                     format!(

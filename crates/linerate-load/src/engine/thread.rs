@@ -125,6 +125,7 @@ impl Task {
                 }));
                 let complaint =
                     catch_unwind(AssertUnwindSafe(|| worker.complaint())).ok().flatten();
+                // The worker's own reason is more specific than "ended early".
                 ending.incidents.extend(match complaint {
                     Some(complaint) => Some(self.complained(&complaint)),
                     None => early.map(|early| self.ended_early(early)),
@@ -139,6 +140,7 @@ impl Task {
                         flows.iter_mut().for_each(|flow| {
                             drop(flow.modes.insert(WORKER_CPU.to_owned(), place.clone()))
                         });
+                        // Workers record gaps on this host's clock; reports count from the barrier.
                         let start = self.timeline.start;
                         flows.iter_mut().for_each(|flow| {
                             flow.last_gap = flow.last_gap.map(|gap| gap.since(start))
@@ -301,6 +303,7 @@ impl Run<'_> {
             if let Some(pacer) = &mut pacer {
                 pacer.give_back(std::mem::take(&mut self.tally.deferred));
             }
+            // A worker that has ended must not be stepped again.
             if progress == Progress::Ended {
                 return Progress::Ended;
             }
@@ -308,6 +311,8 @@ impl Run<'_> {
             self.cutter.stepped(before, at);
             if may_burst {
                 let short = at.since(before) < SHORT_BURST;
+                // Doubled and halved: the burst follows a workload whose steps change in cost, such as a
+                // socket that becomes full.
                 burst = if short { (burst * 2).min(LONGEST_BURST) } else { (burst / 2).max(1) };
             }
         }

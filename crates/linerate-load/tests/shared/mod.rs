@@ -71,6 +71,7 @@ pub fn connect(name: &str, ip: &str, table: &Value, offer: &Offer) -> Vec<Box<dy
 pub fn open(name: &str, ip: &str, table: &Value, divert: impl FnOnce(Offer) -> Offer) -> Ends {
     let listener = listen(name, ip, table);
     let offer = divert(listener.offer());
+    // In parallel, as in a real trial: the passive end waits for flows that the active end opens.
     let accepting = std::thread::spawn(move || listener.accept(PATIENCE).expect("accept"));
     let active = connect(name, ip, table, &offer);
     [active, accepting.join().expect("no panic")]
@@ -88,6 +89,8 @@ pub fn start(workers: Vec<Box<dyn Worker>>, load: Nanos, drain: Nanos) -> Engine
 pub fn join(mut engine: Engine) -> EngineReport {
     let mut intervals = Vec::new();
     while !engine.finished() {
+        // An engine buffers the intervals of about a second. A test that did not collect them would
+        // see them merged.
         std::thread::sleep(Duration::from_millis(5));
         intervals.extend(engine.intervals());
     }

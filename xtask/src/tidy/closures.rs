@@ -1,0 +1,78 @@
+//! Closures bound to names are short: a longer one is a function without a signature.
+//!
+//! The check counts product code only. Each crate has an allowance for what was there when the
+//! check was written. An allowance may only fall.
+
+use super::Finding;
+use super::code::Code;
+use super::repository::Repository;
+
+/// Longest closure with a name, in lines from `let` to the semicolon.
+const MOST_LINES: usize = 3;
+/// Longer closures per crate that are still there. Only ever lowered.
+const ALLOWED: [(&str, usize); 0] = [];
+
+/// Finds crates with more long closures than their allowance.
+pub(super) fn long_closures(repository: &Repository) -> Vec<Finding> {
+    let mut places = std::collections::BTreeMap::<&str, Vec<String>>::new();
+    for file in repository.rust() {
+        let lines = long_closures_in(&Code::of(&file.text, file.only_tests).product);
+        let found = lines.into_iter().map(|line| format!("{}:{line}", file.path));
+        places.entry(file.crate_name()).or_default().extend(found);
+    }
+    let allowed = |name| ALLOWED.iter().find(|(known, _)| *known == name).map_or(0, |(_, n)| *n);
+    let excess = places.into_iter().filter(|(name, found)| found.len() > allowed(*name));
+    let finding = |(name, found): (&str, Vec<String>)| {
+        let what =
+            format!("{} closures, {} allowed: {}", found.len(), allowed(name), found.join(" "));
+        Finding::new(name, what, "make the new one a function, or shorten it to three lines")
+    };
+    excess.map(finding).collect()
+}
+
+/// Returns the lines, from 1, at which a long closure gets its name.
+fn long_closures_in(code: &str) -> Vec<usize> {
+    let lines: Vec<&str> = code.lines().collect();
+    let starts = (0..lines.len()).filter(|&at| {
+        let value =
+            lines[at].trim_start().strip_prefix("let ").and_then(|rest| rest.split_once('='));
+        let next = lines.get(at + 1).map_or("", |line| line.trim_start());
+        let value =
+            value.map(|(_, value)| if value.trim().is_empty() { next } else { value.trim() });
+        value.is_some_and(|value| value.trim_start_matches("move ").starts_with('|'))
+    });
+    starts.filter(|&at| statement_lines(&lines[at..]) > MOST_LINES).map(|at| at + 1).collect()
+}
+
+/// Returns the number of lines up to the semicolon that ends the first statement.
+fn statement_lines(lines: &[&str]) -> usize {
+    let mut depth = 0_i64;
+    let end = lines.iter().position(|line| {
+        depth += line.matches(['(', '{', '[']).count() as i64;
+        depth -= line.matches([')', '}', ']']).count() as i64;
+        depth == 0 && line.ends_with(';')
+    });
+    end.map_or(0, |end| end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closure_of_four_lines_is_found_and_one_of_three_is_not() {
+        let four = "let a = |x| {\n    let y = x;\n    y\n};\n";
+        let three = "let b = move |x: u8| {\n    x + 1\n};\nlet c = 5;\nlet d = a | b;\n";
+        let below = "let e =\n    |x| match x {\n        1 => 2,\n        _ => 3,\n    };\n";
+        let code = format!("{four}{three}{below}");
+        assert_eq!(long_closures_in(&code), [1, 10]);
+        let tests = format!("#[cfg(test)]\nmod tests {{\n{four}}}\n");
+        let repository =
+            Repository::of(&[("crates/x/src/a.rs", &code), ("crates/x/src/b.rs", &tests)]);
+        let found = long_closures(&repository);
+        assert_eq!(
+            found[0].what,
+            "2 closures, 0 allowed: crates/x/src/a.rs:1 crates/x/src/a.rs:10"
+        );
+    }
+}
