@@ -16,7 +16,7 @@
 //! ```
 //! use linerate_control::wire::{decode, encode, Greeting, HelloRole, Message};
 //!
-//! let hello = Message::Hello(Greeting::new(HelloRole::Conductor, "laptop"));
+//! let hello = Message::Hello(Box::new(Greeting::new(HelloRole::Conductor, "laptop")));
 //! let frame = encode(&hello)?;
 //! // The first four bytes are the length of the rest, big-endian.
 //! let length = u32::from_be_bytes([frame[0], frame[1], frame[2], frame[3]]) as usize;

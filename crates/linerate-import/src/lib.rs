@@ -27,7 +27,7 @@
 //! let job = "[reads]\nrw=randread\nbs=4k\niodepth=8\nfilename=/dev/example\nsize=1g\n";
 //! let targets = Targets { map: Vec::new(), folder: Path::new("."), here: &Nothing };
 //! let imported = read(Kind::Fio, job, &targets).expect("a fio job file");
-//! let block_size = imported.keys.iter().find(|key| key.key == "bs").expect("a key of the file");
+//! let block_size = imported.keys.iter().find(|key| key.key == "bs=4k").expect("a key");
 //! assert_eq!(block_size.class, Class::Exact);
 //! ```
 //!

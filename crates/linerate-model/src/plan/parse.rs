@@ -95,7 +95,7 @@ pub fn parse(text: &str) -> (Option<Plan>, Vec<Problem>) {
 ///     to = "b"
 ///
 ///     [sweep.axis]
-///     message_size = ["1 KiB", "64 KiB"]
+///     "params.message_size" = ["1 KiB", "64 KiB"]
 /// "#;
 /// let plan = plan::read(text).expect("a plan without problems");
 /// assert_eq!((plan.repeats, plan.sweeps[0].axes.len()), (6, 1));
