@@ -41,14 +41,10 @@ impl Content {
     pub(crate) fn read(device: &File, size: u64, is_in_use: bool) -> io::Result<Self> {
         // The page cache may lack data that was written past it or by another host.
         let _: Result<(), _> = fadvise(device, 0, None, Advice::DontNeed);
-        let part = |at: u64, len: usize| {
-            let mut bytes = vec![0; len];
-            device.read_exact_at(&mut bytes, at).map(|()| bytes)
-        };
         let most = if is_in_use { SHORT_HEAD_BYTES } else { HEAD_BYTES };
-        let head = part(0, size.min(most as u64) as usize)?;
+        let head = part(device, 0, size.min(most as u64) as usize)?;
         let tail_at = size - size.min(TAIL_BYTES as u64);
-        let tail = part(tail_at, (size - tail_at) as usize)?;
+        let tail = part(device, tail_at, (size - tail_at) as usize)?;
         let mut content = Self::of_edges(&Edges { head: &head, tail: &tail, size });
         let in_head = RESERVED_BYTES.min(tail_at) as usize..head.len().min(tail_at as usize);
         content.inner_data =
@@ -87,6 +83,12 @@ impl Content {
         }
         Self { findings, claim, edge_data, inner_data: None }
     }
+}
+
+/// Reads `len` bytes at `at`.
+fn part(device: &File, at: u64, len: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    device.read_exact_at(&mut bytes, at).map(|()| bytes)
 }
 
 /// Returns the position of the first byte that is not zero.

@@ -250,10 +250,6 @@ impl System {
     /// name, or the same serial number if they have no such name.
     fn twins(&self, disk: &Node) -> Vec<&Node> {
         let (name, serial) = (world_wide_name(disk), maker_serial(disk));
-        let is_same = |other: &&Node| match (&name, world_wide_name(other)) {
-            (Some(name), Some(other)) => *name == other,
-            _ => serial.is_some() && serial == maker_serial(other),
-        };
         // Two disks without any identity are not the same disk.
         if name.is_none() && serial.is_none() {
             return Vec::new();
@@ -262,7 +258,11 @@ impl System {
             .nodes
             .iter()
             .filter(|other| other.partition_of.is_none() && other.number != disk.number);
-        others.filter(is_same).collect()
+        let twins = others.filter(|other| match (&name, world_wide_name(other)) {
+            (Some(name), Some(other)) => *name == other,
+            _ => serial.is_some() && serial == maker_serial(other),
+        });
+        twins.collect()
     }
 
     /// Returns the unique identity of `node`. A partition has its disk's with its number appended.

@@ -247,16 +247,14 @@ impl fmt::Display for Network {
     }
 }
 
+const AN_ADDRESS: &str = "an address such as 192.0.2.7";
+const A_NETWORK: &str = "a network such as 192.0.2.0/24";
+
 impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "`{text}` is neither an address such as 192.0.2.7 nor a network such as \
-                    192.0.2.0/24"
-            )
-        };
+        let wrong = || format!("`{text}` is neither {AN_ADDRESS} nor {A_NETWORK}");
         let (address, bits) =
             text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;

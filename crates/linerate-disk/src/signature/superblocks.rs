@@ -201,22 +201,27 @@ fn raid_at_end(edges: &Edges<'_>, found: &mut Vec<Finding>) {
     /// md 0.90 uses the last whole 64 KiB (MD_RESERVED_BYTES).
     const RESERVED: u64 = 64 * KIB;
     const SECTOR: u64 = 512;
-    let mut mark = |name, offset: Option<u64>, marks: &[&[u8]]| {
+    const DDF: [&[u8]; 2] = [&[0xDE, 0x11, 0xDE, 0x11], &[0x11, 0xDE, 0x11, 0xDE]];
+    /// DRBD 8.0 to 8.4 (drivers/block/drbd/drbd_actlog.c, meta_data_on_disk.magic).
+    const DRBD: [&[u8]; 3] =
+        [&[0x83, 0x74, 0x02, 0x6B], &[0x83, 0x74, 0x02, 0x6C], &[0x83, 0x74, 0x02, 0x6D]];
+    let size = edges.size;
+    let sectors = size / SECTOR;
+    let old = (size / RESERVED * RESERVED).checked_sub(RESERVED);
+    // Version 1.0 is 8 KiB before the end, rounded down to 4 KiB (drivers/md/md.c, super_1_load).
+    let new = sectors.checked_sub(16).map(|sector| sector / 8 * 8 * SECTOR);
+    let drbd = (size / (4 * KIB) * 4 * KIB).checked_sub(4 * KIB).map(|start| start + 60);
+    let places: [(_, _, &[&[u8]]); 5] = [
+        ("linux_raid_member", old, &[MD, MD_BIG]),
+        ("linux_raid_member", new, &[MD]),
+        ("ddf_raid_member", size.checked_sub(SECTOR), &DDF),
+        ("isw_raid_member", size.checked_sub(2 * SECTOR), &[b"Intel Raid ISM Cfg Sig. "]),
+        ("drbd", drbd, &DRBD),
+    ];
+    for (name, offset, marks) in places {
         let offset = offset.filter(|offset| marks.iter().any(|mark| edges.has(*offset, mark)));
         found.extend(offset.map(|offset| Finding { kind: Member, name, offset }));
-    };
-    let size = edges.size;
-    mark("linux_raid_member", (size / RESERVED * RESERVED).checked_sub(RESERVED), &[MD, MD_BIG]);
-    // Version 1.0 is 8 KiB before the end, rounded down to 4 KiB (drivers/md/md.c, super_1_load).
-    let sectors = size / SECTOR;
-    mark("linux_raid_member", sectors.checked_sub(16).map(|sector| sector / 8 * 8 * SECTOR), &[MD]);
-    let ddf: [&[u8]; 2] = [&[0xDE, 0x11, 0xDE, 0x11], &[0x11, 0xDE, 0x11, 0xDE]];
-    mark("ddf_raid_member", size.checked_sub(SECTOR), &ddf);
-    mark("isw_raid_member", size.checked_sub(2 * SECTOR), &[b"Intel Raid ISM Cfg Sig. "]);
-    // DRBD 8.0 to 8.4 (drivers/block/drbd/drbd_actlog.c, meta_data_on_disk.magic).
-    let drbd: [&[u8]; 3] =
-        [&[0x83, 0x74, 0x02, 0x6B], &[0x83, 0x74, 0x02, 0x6C], &[0x83, 0x74, 0x02, 0x6D]];
-    mark("drbd", (size / (4 * KIB) * 4 * KIB).checked_sub(4 * KIB).map(|start| start + 60), &drbd);
+    }
 }
 
 /// Finds ZFS: two labels of 256 KiB at the start and two at the end, in either byte order. The

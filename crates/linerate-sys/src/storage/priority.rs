@@ -14,6 +14,8 @@ const HINT_SHIFT: u16 = 3;
 /// Levels and hints (duration limits of a device) are 0 to 7.
 const MOST_LEVEL: u16 = 7;
 const MOST_HINT: u16 = 7;
+/// Legal texts, for refusals.
+const LEGAL: &str = "`none`, `idle`, or `realtime` or `best-effort` with a level of 0 to 7";
 /// Classes by name, with the numbers of ionice(1).
 const CLASSES: [(&str, u16); 3] = [("realtime", 1), ("best-effort", 2), ("idle", 3)];
 
@@ -70,12 +72,7 @@ impl FromStr for Priority {
 
     /// Parses `none`, `idle`, `best-effort 4` or `realtime 0 hint 2`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let refused = || {
-            format!(
-                "`{text}` is not `none`, `idle`, or `realtime` or `best-effort` with a level of 0 \
-                    to 7"
-            )
-        };
+        let refused = || format!("`{text}` is not {LEGAL}");
         let words: Vec<&str> = text.split_whitespace().collect();
         let (name, level, hint) = match words[..] {
             ["none"] => return Ok(Self::NONE),
