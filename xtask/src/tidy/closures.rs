@@ -37,14 +37,18 @@ pub(super) fn long_closures(repository: &Repository) -> Vec<Finding> {
         let found = lines.into_iter().map(|line| format!("{}:{line}", file.path));
         places.entry(file.crate_name()).or_default().extend(found);
     }
-    let allowed = |name| ALLOWED.iter().find(|(known, _)| *known == name).map_or(0, |(_, n)| *n);
-    let excess = places.into_iter().filter(|(name, found)| found.len() > allowed(*name));
+    let excess = places.into_iter().filter(|(name, found)| found.len() > allowed(name));
     let finding = |(name, found): (&str, Vec<String>)| {
         let what =
             format!("{} closures, {} allowed: {}", found.len(), allowed(name), found.join(" "));
         Finding::new(name, what, "make the new one a function, or shorten it to three lines")
     };
     excess.map(finding).collect()
+}
+
+/// Returns how many long closures the crate `name` may have.
+fn allowed(name: &str) -> usize {
+    ALLOWED.iter().find(|(known, _)| *known == name).map_or(0, |(_, n)| *n)
 }
 
 /// Returns the lines, from 1, at which a long closure gets its name.
