@@ -22,7 +22,7 @@
 //! | [`storage`] | `linerate disk run` and `disk sweep` |
 //! | [`window`] | `linerate tune window` |
 //!
-//! What this crate does *not* do: measure, read arguments, print, or write files.
+//! This crate does *not* measure, read arguments, print, or write files.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Addresses as a person writes them.
+//! Addresses as people write them.
 
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 
@@ -7,7 +7,7 @@ use crate::Failure;
 /// Default port of an agent.
 pub const AGENT_PORT: u16 = linerate_control::DEFAULT_PORT;
 
-/// `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address, as `host:port`.
+/// Returns `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address as `host:port`.
 #[must_use]
 pub fn with_port(text: &str, port: u16) -> String {
     if text.parse::<Ipv6Addr>().is_ok() {
@@ -17,10 +17,10 @@ pub fn with_port(text: &str, port: u16) -> String {
     if after_bracket.contains(':') { text.to_owned() } else { format!("{text}:{port}") }
 }
 
-/// An address to listen on, as a person writes it.
+/// Reads an address to listen on.
 ///
 /// # Errors
-/// If it is no address.
+/// If the text is not an address.
 pub fn resolve_listen(text: &str, port: u16) -> Result<SocketAddr, Failure> {
     let failed = |cause: String| Failure::wrong(format!("listen on {text}: {cause}"));
     let mut addresses =

@@ -1,9 +1,8 @@
 //! Host settings of the arms of a comparison: made before each trial of the arm, and put back
 //! after it.
 //!
-//! The agents guard it: they change only settings with consent (`linerate agent
-//! --allow-tune`), write down what was there before, and put it back when our session ends, however
-//! it ends.
+//! Agents change only settings with consent (`linerate agent --allow-tune`). They record the values
+//! before, and put them back however the session ends.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +19,15 @@ pub(crate) struct Arms<'a> {
 }
 
 impl<'a> Arms<'a> {
-    /// Nothing is set yet, and nobody asked.
+    /// Returns sessions without any setting; no agent is asked yet.
     pub(crate) fn new(testbed: &'a Testbed, keys: Option<&'a KeyStore>) -> Self {
         Self { testbed, keys, tuners: BTreeMap::new(), present: Vec::new() }
     }
 
-    /// Makes hosts as `trial` wants them.
+    /// Makes the settings of `trial`.
     ///
     /// # Errors
-    /// If an agent refuses or is lost; then nothing is known of its settings, and nothing must be
+    /// If an agent refuses or is lost. Its settings are then unknown, and the trial must not be
     /// measured.
     pub(crate) fn settle(&mut self, trial: &TrialSpec) -> Result<(), ControlError> {
         let wanted = trial.arm.as_ref().map_or(&[][..], |arm| &arm.settings);

@@ -1,4 +1,4 @@
-//! Plans and labs that come with linerate, and how a name or path is found.
+//! Plans and labs of the program, and the search for a name or path.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use linerate_model::plan::{self, Draft, Plan};
 
 use crate::Failure;
 
-/// A text that comes with the program.
+/// Text of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
     /// Its name.
@@ -30,7 +30,7 @@ pub static PLANS: &[Preset] = presets!("plans":
 /// Labs, alphabetically.
 pub static LABS: &[Preset] = presets!("labs": "cisco-expander", "cisco-polarised", "cisco-vic", "device", "device-bridge", "device-forwarding", "device-router", "device-stalls", "fan-in", "hp-ftp", "idt-mixed", "idt-pcie", "lossy", "ncsi", "ncsi-100m", "ncsi-cpu", "ncsi-paper", "ncsi-tuned", "pair", "pair-100m", "router", "shared-edge", "sun-buses", "sun-link", "sun-slower", "switch");
 
-/// A text and where it came from.
+/// Text and its origin.
 #[derive(Clone, Debug)]
 pub struct PlanText {
     /// File path or preset name.
@@ -40,11 +40,11 @@ pub struct PlanText {
 }
 
 impl PlanText {
-    /// The text of `draft`, which `origin` made, and the plan it is. The text is recorded, so that
+    /// Returns the text of `draft`, which `origin` made, and its plan. The text is recorded, so that
     /// the measurement can be repeated.
     ///
     /// # Errors
-    /// Every problem of the text.
+    /// If the text has problems: all of them.
     pub fn drafted(origin: impl Into<String>, draft: &Draft) -> Result<(Self, Plan), Failure> {
         let found = Self { origin: origin.into(), text: draft.text() };
         let plan = plan::read(&found.text)
@@ -53,7 +53,7 @@ impl PlanText {
     }
 }
 
-/// The preset called `name`, or the file at that path.
+/// Returns the preset called `name`, or the file at that path.
 ///
 /// # Errors
 /// If there is neither.
@@ -75,7 +75,7 @@ pub fn find(kind: &str, presets: &[Preset], name: &str) -> Result<PlanText, Fail
     }
 }
 
-/// The name of the short variant of the plan preset `name`.
+/// Returns the name of the short variant of the plan preset `name`.
 ///
 /// # Errors
 /// If it has none.
@@ -92,7 +92,7 @@ pub fn quick(name: &str) -> Result<String, Failure> {
     )))
 }
 
-/// The first comment of a preset, as its summary.
+/// Returns the first comment of a preset, which is its summary.
 #[must_use]
 pub fn summary(preset: &Preset) -> String {
     preset

@@ -19,7 +19,7 @@ use crate::{Failure, rates, searches};
 #[must_use]
 pub fn assumed(plan: &Plan, ground: &Ground) -> Vec<String> {
     let has_cpus = |sweep: &Sweep| sweep.axes.iter().any(|axis| axis.path == "cpus");
-    // The hosts of a lab are this one.
+    // Hosts of a lab are on this one.
     if ground.kind == TestbedKind::Lab || !plan.sweeps.iter().any(has_cpus) {
         return Vec::new();
     }
@@ -47,7 +47,7 @@ pub fn assumed(plan: &Plan, ground: &Ground) -> Vec<String> {
     endpoints.map(told).collect()
 }
 
-/// The plan meant: the preset or file itself, or its short variant.
+/// Returns the name of the plan: the preset or file itself, or its short variant.
 ///
 /// # Errors
 /// If it has no short variant.
@@ -59,7 +59,7 @@ pub fn name(plan: &str, quick: bool) -> Result<String, Failure> {
 /// without a testbed.
 ///
 /// # Errors
-/// If there is no such plan, or with every problem of it.
+/// If there is no such plan, or it has problems: all of them.
 pub fn read(name: &str, set: &[String]) -> Result<(PlanText, Plan), Failure> {
     let mut found = find("plan", PLANS, name)?;
     for assignment in set {
@@ -77,11 +77,11 @@ pub fn read(name: &str, set: &[String]) -> Result<(PlanText, Plan), Failure> {
     }
 }
 
-/// Expands the plan on `ground` and checks every trial's parameters, axis values applied; searches
-/// get their loads.
+/// Expands the plan on `ground`, checks the parameters of every trial with its axis values, and gives
+/// searches their loads.
 ///
 /// # Errors
-/// Every problem of the plan on this testbed.
+/// If the plan has problems on this testbed: all of them.
 pub fn trials(found: &PlanText, plan: &Plan, ground: &Ground) -> Result<Vec<TrialSpec>, Failure> {
     let wrong = |problems: &[Problem]| Failure::in_text(&found.origin, &found.text, problems);
     let mut trials =
@@ -98,7 +98,7 @@ pub fn trials(found: &PlanText, plan: &Plan, ground: &Ground) -> Result<Vec<Tria
     Ok(trials)
 }
 
-/// That `plan` is made for a lab, where its endpoints are not on `ground` and a lab that comes with
+/// Returns the problem that `plan` is made for a lab: its endpoints are not on `ground`, and a lab of
 /// the program has them all.
 fn elsewhere(plan: &Plan, ground: &Ground, errors: &[ExpandError]) -> Option<Problem> {
     let mut missing: Vec<&str> = Vec::new();
@@ -128,7 +128,7 @@ fn elsewhere(plan: &Plan, ground: &Ground, errors: &[ExpandError]) -> Option<Pro
     )
 }
 
-/// The endpoints that `plan` names.
+/// Returns the endpoints that `plan` names.
 fn endpoints(plan: &Plan) -> Vec<&str> {
     let mut names: Vec<&str> =
         plan.sweeps.iter().flat_map(endpoints_named).map(|(name, _)| name).collect();
@@ -137,7 +137,7 @@ fn endpoints(plan: &Plan) -> Vec<&str> {
     names
 }
 
-/// How long `trials` take, without preparation; searches as long as on a quiet device.
+/// Returns the duration of `trials` without preparation, with searches as long as on an idle device.
 #[must_use]
 pub fn duration(trials: &[TrialSpec]) -> Nanos {
     let of = |trial: &TrialSpec| match &trial.search {
@@ -150,8 +150,8 @@ pub fn duration(trials: &[TrialSpec]) -> Nanos {
     Nanos(trials.iter().map(of).sum())
 }
 
-/// Workloads that do not exist, and parameters and axis values that do not fit, where they stand in
-/// the text.
+/// Returns the problems of unknown workloads and of unfit parameters and axis values, with their
+/// places in the text.
 fn check_jobs(plan: &Plan) -> Vec<Problem> {
     let mut problems = Vec::new();
     for sweep in &plan.sweeps {
@@ -189,7 +189,7 @@ fn check_jobs(plan: &Plan) -> Vec<Problem> {
     without_repetition(problems)
 }
 
-/// The first value of `axis` that its parameter `key` does not take, whatever the others are.
+/// Returns the first value of `axis` that its parameter `key` does not take, whatever the others are.
 fn check_axis(axis: &Axis, key: &str, workload: &dyn Workload) -> Option<Problem> {
     let parameters = workload.parameters();
     let subject = format!("axis `{}`", axis.path);
@@ -209,8 +209,8 @@ fn check_axis(axis: &Axis, key: &str, workload: &dyn Workload) -> Option<Problem
     axis.values.iter().find_map(refused).map(|error| unfit(axis.span.clone(), &subject, error))
 }
 
-/// Parameters that do not go together at some point of the grid, where the axis or else the
-/// parameter stands.
+/// Returns the problems of parameters that conflict at some point of the grid, with the place of the
+/// axis or else of the parameter.
 fn check_points(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for trial in trials.iter().filter(|trial| trial.repeat == 0) {
@@ -243,7 +243,7 @@ mod tests {
         plan.expect("it has no problems")
     }
 
-    /// `a` here, `b` on a host that nobody has asked.
+    /// Endpoint `a` here, `b` on a host that was not asked.
     fn towards_a_host() -> Ground {
         let mut ground = testbeds::loopback(false);
         ground.testbed.hosts.push(("far".into(), HostAddress::Tcp("192.0.2.7:4777".into())));

@@ -164,8 +164,8 @@ impl Settled<'_> {
     }
 }
 
-/// The ledger, with an eye on the emulation: what a lab's devices counted is recorded with the
-/// trial it fell in, and frames that the lab lost by itself make that trial invalid.
+/// Recorder into a ledger that watches the emulation: counters of a lab's devices are recorded with
+/// their trial, and frames that the lab lost by itself make that trial invalid.
 struct Watched<'a> {
     ledger: &'a mut Ledger,
     ground: &'a Ground,
@@ -209,7 +209,10 @@ impl Recorder for Watched<'_> {
     }
 }
 
-/// The exit code of a campaign that ended as `summary` says.
+/// Returns the exit of a campaign.
+///
+/// # Errors
+/// If nothing was measured.
 pub fn exit_of(summary: &RunSummary) -> Result<Exit, Failure> {
     match &summary.exit {
         linerate_control::Exit::Completed if summary.failed > 0 => Ok(Exit::Missed),
@@ -243,7 +246,7 @@ fn header(request: &Request<'_>) -> CampaignHeader {
     }
 }
 
-/// A campaign to go on with.
+/// Campaign to continue.
 struct Earlier {
     header: CampaignHeader,
     /// Its complete trials.
@@ -253,22 +256,21 @@ struct Earlier {
     hosts: Vec<HostRecord>,
 }
 
-/// The newest campaign of `ledger` with the same plan and lab, and which of its trials are
-/// complete.
+/// Returns the newest campaign of `ledger` with the same plan and lab, and its complete trials.
 fn earlier(
     ledger: &Ledger,
     fresh: &CampaignHeader,
     trials: &[TrialSpec],
 ) -> Result<Earlier, Failure> {
-    // Trials of searches are as many as were chosen, and so are those after the first look and
-    // those whose load follows from others.
+    // The number of trials of searches, of repeats until known, and of loads that follow from other
+    // trials is decided during the campaign.
     let is_planned = |trial: &TrialSpec| {
         let follows = trial.arm.as_ref().is_some_and(|arm| arm.offered.is_some());
         trial.search.is_none()
             && !follows
             && trial.until.as_ref().is_none_or(|until| trial.repeat < until.first())
     };
-    // As a ledger returns it.
+    // In the form that a ledger returns.
     let lab = fresh.lab.as_deref().map(|text| printable(text, Lines::Several));
     for summary in ledger.campaigns()?.iter().rev() {
         let campaign = ledger.load(Which::Id(&summary.id))?;
@@ -296,14 +298,14 @@ fn earlier(
     Err(Failure::wrong(message))
 }
 
-/// A flag that is set by Ctrl-C, for the conductor.
+/// Returns a flag for the conductor that Ctrl-C sets.
 fn stop_on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
-    /// How soon an interrupt is passed on.
+    /// Interval between two looks for an interrupt.
     const POLL: Duration = Duration::from_millis(50);
     linerate_sys::signal::note_interrupts().map_err(Failure::missing)?;
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
-    // It ends with the program: it holds nothing.
+    // The thread ends with the program: it holds no resource.
     std::thread::spawn(move || {
         while !linerate_sys::signal::interrupted() {
             std::thread::sleep(POLL);

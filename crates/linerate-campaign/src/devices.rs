@@ -1,5 +1,4 @@
-//! Fates of the frames that reached a lab's devices under test, as readings of the trial they
-//! came in.
+//! Fates of the frames at a lab's devices under test, as readings of their trial.
 //!
 //! The devices run in this process, not on a host: their readings are recorded under the empty host
 //! name. A series stands for one direction of one device; its instance is `NAME FROM>TO`, where
@@ -10,10 +9,10 @@ use std::time::Instant;
 use linerate_lab::element::{Class, Fate, Running};
 use linerate_model::{Event, Nanos, SampleBlock, SeriesKind, SeriesSpec, TrialId};
 
-/// The name that stands where other series name their sampler.
+/// Name in place of a sampler's.
 const SAMPLER: &str = "device";
 
-/// The readings at the start of the trial under way.
+/// Readings at the start of the present trial.
 #[derive(Debug)]
 pub(crate) struct Devices {
     before: Vec<f64>,
@@ -21,7 +20,7 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    /// Reads them as a trial begins.
+    /// Reads the counters at the start of a trial.
     pub(crate) fn note(running: &[Running]) -> Self {
         Self { before: readings(running), since: Instant::now() }
     }
@@ -46,7 +45,7 @@ impl Devices {
     }
 }
 
-/// Every counter of every direction of every device, in one order.
+/// Returns every counter of every direction of every device, in a fixed order.
 fn counters(running: &[Running]) -> impl Iterator<Item = (&Running, usize, Class, Fate)> {
     let ways = running.iter().flat_map(|device| [(device, 0), (device, 1)]);
     let classes = ways.flat_map(|(device, end)| Class::ALL.map(|class| (device, end, class)));

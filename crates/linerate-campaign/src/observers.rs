@@ -1,7 +1,7 @@
-//! Independent observers of a testbed file: who counts which port, and how he is let in.
+//! Independent observers of a testbed file: the ports that they count, and the access to them.
 //!
-//! Passwords stand in the file, in a file of their own or in the environment; none of them reaches
-//! a ledger or a report.
+//! Passwords are in the file, in a file of their own or in the environment. None of them reaches a
+//! ledger or a report.
 
 use std::time::Duration;
 
@@ -16,15 +16,14 @@ use crate::addresses::with_port;
 
 /// SNMP's port (RFC 3417 3.1).
 const SNMP_PORT: u16 = 161;
-/// How often an observer is asked, and how long it may take to answer, unless the file says
-/// otherwise.
+/// Default interval between two polls of an observer, and time to answer.
 const PERIOD: Nanos = Nanos::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// A poll may take this long at most: an end of a trial waits for several.
+/// Longest time to answer: the end of a trial waits for several polls.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// Asking more seldom says nothing about a trial.
+/// Longest interval: a slower one has too few readings in a trial.
 const LONGEST_PERIOD: Nanos = Nanos::from_secs(10);
-/// Fewer octets are no password (RFC 3414 11.2).
+/// Fewest octets of a password (RFC 3414 11.2).
 const SHORTEST_PASSWORD: usize = 8;
 
 /// `[[observer]]` of a testbed file.
@@ -33,15 +32,15 @@ const SHORTEST_PASSWORD: usize = 8;
 pub(crate) struct ObserverText {
     name: String,
     kind: Kind,
-    /// The port, as the observer calls it.
+    /// Port, by the observer's name for it.
     interface: String,
     /// The endpoint behind the port.
     faces: String,
     /// `HOST[:PORT]` of an SNMP agent.
     address: Option<String>,
-    /// Of SNMPv2c.
+    /// Community of SNMPv2c.
     community: Option<Secret>,
-    /// Of SNMPv3.
+    /// User of SNMPv3.
     user: Option<String>,
     authentication: Option<DigestText>,
     password: Option<Secret>,
@@ -72,7 +71,7 @@ enum DigestText {
     Sha512,
 }
 
-/// A secret, or where it is.
+/// Secret, or its place.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Secret {
@@ -226,29 +225,29 @@ impl From<DigestText> for Digest {
     }
 }
 
-/// The observers of a campaign, all of them reached.
+/// Observers of a campaign, all of them reached.
 #[derive(Debug, Default)]
 pub(crate) struct Observers {
     observers: Vec<Observer>,
-    /// The trial's start barrier on this host's clock, as near as it is known: before what any
-    /// interval says that it ended.
+    /// Start barrier of the trial on this host's clock, as near as it is known: before the end of
+    /// every interval.
     barrier: Option<u64>,
 }
 
 impl Observers {
-    /// Reaches them.
+    /// Connects to them.
     pub(crate) fn open(specs: &[ObserverSpec]) -> Result<Self, Failure> {
         let observers =
             specs.iter().map(Observer::open).collect::<Result<_, _>>().map_err(Failure::missing)?;
         Ok(Self { observers, barrier: None })
     }
 
-    /// The ports they count.
+    /// Returns the ports that they count.
     pub(crate) fn ports(&self) -> Vec<ObservedPort> {
         self.observers.iter().map(|observer| observer.port().clone()).collect()
     }
 
-    /// Follows what happens in the campaign.
+    /// Follows the progress of the campaign.
     pub(crate) fn note(&mut self, event: &Event) {
         match event {
             Event::TrialStarted { .. } => {

@@ -1,9 +1,8 @@
-//! Rates that a plan gives as a share of the path's ceiling: `"90 %"` becomes frames a second, in
-//! every trial by its own frame size.
+//! Rates as a share of the path's ceiling: `"90 %"` becomes frames per second, in every trial by its
+//! own frame size.
 //!
-//! A workload never sees a share: what a plan's text is checked with instead is any rate
-//! ([`stand_in`]), and what a trial is run with is the rate that its share comes to on its path
-//! ([`resolve`]).
+//! A workload never sees a share. The check of a plan's text uses any rate ([`stand_in`]), and a
+//! trial runs with the rate of its share on its path ([`resolve`]).
 
 use linerate_analysis::limits::ethernet;
 use linerate_control::offered::Offered;
@@ -15,10 +14,10 @@ use serde_json::{Value, json};
 use crate::places;
 use crate::testbeds::Ground;
 
-/// Any rate at all.
+/// Rate that stands for a share while a text is checked.
 const SOME_RATE: &str = "1 packet/s";
 
-/// `params` with a rate for each share of one.
+/// Returns `params` with a rate for each share.
 pub(crate) fn stand_in(workload: &dyn Workload, params: &Params) -> Params {
     let mut params = params.clone();
     for (key, _) in shares(workload, &params) {
@@ -27,7 +26,7 @@ pub(crate) fn stand_in(workload: &dyn Workload, params: &Params) -> Params {
     params
 }
 
-/// Gives every job of `trials` the rates that its shares come to.
+/// Replaces the shares in every job of `trials` by rates.
 pub(crate) fn resolve(
     plan: &Plan,
     ground: &Ground,
@@ -62,8 +61,8 @@ pub(crate) fn resolve(
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Jobs of `trials` to which no share of what they reach alone can be offered, or that have a load
-/// before.
+/// Returns the problems of jobs that cannot be offered a share of the rate that they reach alone, or
+/// that already have an offered load.
 pub(crate) fn check_offered(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
     let is_share = |trial: &&TrialSpec| trial.arm.as_ref().is_some_and(|arm| arm.offered.is_some());
     let problem = |trial: &TrialSpec, job: &JobSpec| {
@@ -79,7 +78,7 @@ pub(crate) fn check_offered(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
                 );
                 Some(
                     Problem::new(place, message)
-                        .expected(format!("no `{key}`: first it goes as fast as it can")),
+                        .expected(format!("no `{key}`: the first run is as fast as possible")),
                 )
             }
             Ok(_) => None,
@@ -93,7 +92,7 @@ pub(crate) fn check_offered(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
     places::without_repetition(measured.filter_map(|(trial, job)| problem(trial, job)).collect())
 }
 
-/// The rates among `params` that are given as shares.
+/// Returns the rates among `params` that are given as shares.
 fn shares(workload: &dyn Workload, params: &Params) -> Vec<(String, f64)> {
     let rates = workload
         .parameters()
@@ -110,8 +109,7 @@ fn share(value: &Value) -> Option<f64> {
     text.parse().ok().map(|Ratio(share)| share).filter(|share| *share > 0.0)
 }
 
-/// The most frames a second that the lowest declared capacity on the way of any of `jobs` carries,
-/// and its name.
+/// Returns the frame rate of the lowest declared capacity on the path of `jobs`, and its name.
 pub(crate) fn ceiling(capacities: &[Capacity], jobs: &[&JobSpec]) -> Option<(f64, String)> {
     let of = |job: &JobSpec| {
         let crosses = |capacity: &&Capacity| {

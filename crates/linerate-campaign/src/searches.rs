@@ -1,5 +1,5 @@
-//! From a plan's searches to searches with loads: shares of a path's ceiling become rates, names of
-//! endpoints ends of a wire.
+//! Resolution of a plan's searches: shares of a path's ceiling become rates, and names of endpoints
+//! become the ends of a wire.
 
 use linerate_load::workload;
 use linerate_model::plan::{LoadLimit, Plan, SearchPlan};
@@ -10,7 +10,7 @@ use linerate_model::{
 use crate::rates::ceiling;
 use crate::testbeds::Ground;
 
-/// Gives every trial of `trials` that stands for a search the search.
+/// Adds the search to every trial of `trials` that begins one.
 pub(crate) fn attach(
     plan: &Plan,
     ground: &Ground,
@@ -74,8 +74,8 @@ fn resolved(planned: &SearchPlan, ground: &Ground, trial: &TrialSpec) -> Result<
         .as_ref()
         .map(|(from, to)| wire(&ground.testbed, planned, from, to))
         .transpose()?;
-    // Where the device cannot be replaced, the tester's loopback stands for it; a workload that has
-    // none is not tested.
+    // Where no wire can replace the device, the self-test runs on the tester's loopback. A workload
+    // that cannot run there has no self-test.
     let tested = wire.is_some()
         || measured.iter().all(|job| workload(&job.workload).is_some_and(|w| w.runs_on_loopback()));
     Ok(Search {
@@ -93,7 +93,7 @@ fn resolved(planned: &SearchPlan, ground: &Ground, trial: &TrialSpec) -> Result<
     })
 }
 
-/// The load must be a parameter of every measured job.
+/// Checks that the load is a parameter of every measured job.
 fn check_parameter(planned: &SearchPlan, job: &JobSpec) -> Result<(), Problem> {
     let Some(workload) = workload(&job.workload) else { return Ok(()) };
     let parameters = workload.parameters();

@@ -1,4 +1,4 @@
-//! Where a plan runs: loopback, a lab, a host with an agent, or a testbed file.
+//! Testbeds of a plan: loopback, a lab, a host with an agent, or a testbed file.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::{Failure, sandbox};
 /// Name of the place with both endpoints in this process.
 pub const LOOPBACK: &str = "loopback";
 
-/// Where a plan runs; with none of these, on loopback.
+/// Place of a plan; without any of these, loopback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// A lab file or preset.
@@ -33,7 +33,7 @@ pub struct Place {
     pub to: Option<String>,
 }
 
-/// A testbed ready to be used, and what keeps it standing.
+/// Testbed ready for use, with the lab that it is part of.
 pub struct Ground {
     /// Hosts and endpoints.
     pub testbed: Testbed,
@@ -43,26 +43,27 @@ pub struct Ground {
     pub kind: TestbedKind,
     /// The lab's description, if it is one.
     pub lab_text: Option<String>,
-    /// The lab itself: it goes when this goes.
+    /// The lab itself, removed when this is dropped.
     lab: Option<Lab>,
-    /// Who else counts, and where.
+    /// Independent observers of its ports.
     pub observers: Vec<ObserverSpec>,
 }
 
 impl Ground {
-    /// Frames the emulation lost by itself so far: then it, and not the path, was the limit.
+    /// Returns the number of frames that the emulation lost by itself: if any, the emulation was the
+    /// limit, not the path.
     #[must_use]
     pub fn emulation_losses(&self) -> u64 {
         self.lab.as_ref().map_or(0, Lab::emulation_losses)
     }
 
-    /// The devices under test of a lab, and what they counted.
+    /// Returns the devices under test of a lab, with their counters.
     #[must_use]
     pub fn devices(&self) -> &[linerate_lab::element::Running] {
         self.lab.as_ref().map_or(&[], Lab::elements)
     }
 
-    /// Takes a lab down now rather than at the end.
+    /// Removes a lab now, before this is dropped.
     pub fn dismantle(&mut self) {
         self.lab = None;
     }
@@ -71,7 +72,7 @@ impl Ground {
 /// Reads the lab called `name` or at that path.
 ///
 /// # Errors
-/// If there is none, or with every problem of it.
+/// If there is none, or it has problems: all of them.
 pub fn describe(name: &str) -> Result<(Description, String), Failure> {
     let found = find("lab", LABS, name)?;
     let (description, mut found_problems) = Description::parse(&found.text);
@@ -84,7 +85,7 @@ pub fn describe(name: &str) -> Result<(Description, String), Failure> {
     }
 }
 
-/// Prepares the place `place` names; with none of its options, loopback.
+/// Prepares `place`; without any of its options, loopback.
 ///
 /// # Errors
 /// If a lab cannot be built, a host cannot be reached, or a file is wrong.
@@ -98,8 +99,8 @@ pub fn prepare(place: &Place) -> Result<Ground, Failure> {
     }
 }
 
-/// The same endpoints without anything built or connected, for `plan`. Hosts that nobody asks are
-/// taken to have the CPUs of this one.
+/// Returns the endpoints of `place` without building or connecting, for `linerate plan`. Hosts that
+/// are not asked are assumed to have the CPUs of this one.
 ///
 /// # Errors
 /// If there is no such lab, or a file is wrong.
@@ -127,11 +128,11 @@ pub fn outline(place: &Place) -> Result<Ground, Failure> {
     })
 }
 
-/// The labs that come with the program and have all of the `endpoints` of the plan `name`: that of
-/// its name, or those with the fewest others first.
+/// Returns the labs of the program that have all `endpoints` of the plan `name`: the lab of its name,
+/// or those with the fewest other endpoints first.
 #[must_use]
 pub(crate) fn labs_for(name: &str, endpoints: &[&str]) -> Vec<&'static str> {
-    /// More are no help.
+    /// Most labs to suggest.
     const MOST: usize = 3;
     let others = |preset: &Preset| {
         let (description, _) = describe(preset.name).ok()?;
@@ -148,7 +149,7 @@ pub(crate) fn labs_for(name: &str, endpoints: &[&str]) -> Vec<&'static str> {
     found.into_iter().take(MOST).map(|(_, name)| name).collect()
 }
 
-/// Both endpoints on this host's loopback interface.
+/// Returns both endpoints on this host's loopback interface.
 #[must_use]
 pub fn loopback(ipv6: bool) -> Ground {
     let address =
@@ -179,8 +180,8 @@ pub fn loopback(ipv6: bool) -> Ground {
     }
 }
 
-/// Endpoint `b` serves whoever comes to `address` of this host; `a`, which does nothing, is here
-/// too.
+/// Returns endpoint `b`, which serves any client at `address` of this host, and `a`, which does
+/// nothing, on this host, too.
 #[must_use]
 pub fn serving(address: IpAddr) -> Ground {
     let mut ground = loopback(address.is_ipv6());
@@ -190,10 +191,10 @@ pub fn serving(address: IpAddr) -> Ground {
     Ground { kind: TestbedKind::Hosts, ..ground }
 }
 
-/// Builds the lab called `name`; each of its hosts runs an agent of its own.
+/// Builds the lab called `name`. Each of its hosts runs an agent of its own.
 ///
 /// # Errors
-/// If it cannot be built here: why, and the remedy.
+/// If it cannot be built here. The message has the reason and the remedy.
 pub(crate) fn in_lab(name: &str) -> Result<Ground, Failure> {
     sandbox::enter()?;
     let (description, text) = describe(name)?;
@@ -212,7 +213,7 @@ pub(crate) fn in_lab(name: &str) -> Result<Ground, Failure> {
     for (name, address) in &mut testbed.hosts {
         if let HostAddress::Command(command) = address {
             command.extend([program.clone(), "agent".into(), "--stdio".into()]);
-            // The lab's own hosts are there to be changed.
+            // Hosts of a lab need no consent: their settings go with them.
             let devices = endpoints
                 .iter()
                 .filter(|endpoint| endpoint.host == *name)
@@ -233,12 +234,12 @@ pub(crate) fn in_lab(name: &str) -> Result<Ground, Failure> {
     })
 }
 
-/// A port of a lab's switch, counted by the switch's own kernel.
+/// Returns the observer of a port of a lab's switch, whose own kernel counts.
 fn switch_port(port: &SwitchPort) -> ObserverSpec {
-    /// A trial of a lab may last a second or two.
+    /// Trials of a lab may last a second or two.
     const PERIOD: Nanos = Nanos::from_millis(250);
     ObserverSpec {
-        // No host's name has a dot.
+        // Names of hosts have no dot, so this name is free.
         name: format!("{}.{}", port.switch, port.faces),
         faces: port.faces.clone(),
         interface: port.device.clone(),
@@ -258,7 +259,7 @@ fn own_program() -> Result<String, Failure> {
         .map_err(|path| Failure::missing(format!("use path {}: not UTF-8", path.display())))
 }
 
-/// An agent started through ssh at `target`, which is `[USER@]HOST`.
+/// Returns an agent to start through ssh at `target`, which is `[USER@]HOST`.
 ///
 /// The only place that builds an ssh command line. A target that ssh could read as an option
 /// (`-oProxyCommand=...` runs a command here) is refused, and `--` ends the options in any case.
@@ -279,16 +280,16 @@ fn through_ssh(target: &str) -> Result<HostAddress, Failure> {
     Ok(HostAddress::Command(command.map(str::to_owned).to_vec()))
 }
 
-/// Endpoint `a` here, `b` at `host`, whose agent is asked what it is; `local` is the address to use
-/// here, if it is to be a certain one.
+/// Returns endpoint `a` on this host and `b` on `host`, whose agent reports its facts. `local`
+/// is the address of `a`, if the user chose one.
 ///
 /// # Errors
-/// If it cannot be reached.
+/// If the host cannot be reached.
 pub fn to_host(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Failure> {
     asked(towards(host, local, ipv6)?)
 }
 
-/// The same with nobody asked.
+/// Does the same without asking the agent.
 fn towards(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Failure> {
     let (address, name) = match host.strip_prefix("ssh:") {
         Some(target) => (through_ssh(target)?, machine_behind(target)),
@@ -328,8 +329,8 @@ fn towards(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Fail
     })
 }
 
-/// The machine that ssh goes to for `target`: names of its own (`Host` in its configuration) are
-/// looked up there.
+/// Returns the machine that ssh connects to for `target`, with aliases of its configuration (`Host`)
+/// resolved.
 fn machine_behind(target: &str) -> String {
     let told = Command::new("ssh").args(["-G", "--", target]).output();
     let told =
@@ -358,7 +359,7 @@ fn resolve(host: &str, ipv6: bool) -> Result<IpAddr, Failure> {
         .ok_or_else(|| failed(if ipv6 { "it has no IPv6 address" } else { "it has no address" }))
 }
 
-/// The address this host would use towards `there`: asked of the routing table, nothing is sent.
+/// Returns this host's source address towards `there`, by the routing table. Nothing is sent.
 fn local_towards(there: IpAddr) -> Result<IpAddr, Failure> {
     /// Any port: connecting a UDP socket sends nothing.
     const DISCARD: u16 = 9;
@@ -371,8 +372,8 @@ fn local_towards(there: IpAddr) -> Result<IpAddr, Failure> {
     socket.local_addr().map(|address| address.ip()).map_err(failed)
 }
 
-/// Lists the CPUs a `cpus` axis may use on endpoints of this machine. They are not pinned unless
-/// the plan says so.
+/// Lists the CPUs that a `cpus` axis may use on endpoints of this machine. Only the plan pins to
+/// them.
 fn list_own_cpus(testbed: &mut Testbed) {
     let allowed = linerate_sys::cpu::allowed().unwrap_or_default();
     for endpoint in testbed.endpoints.iter_mut().filter(|endpoint| endpoint.cpus.is_empty()) {
@@ -380,8 +381,8 @@ fn list_own_cpus(testbed: &mut Testbed) {
     }
 }
 
-/// `ground` with what its hosts say of themselves: the CPUs that a `cpus` axis may use, and the
-/// device of each endpoint that names none.
+/// Adds the facts of the hosts to `ground`: the CPUs that a `cpus` axis may use, and the device of
+/// each endpoint that names none.
 fn asked(mut ground: Ground) -> Result<Ground, Failure> {
     let hosts = &ground.testbed.hosts;
     let keys = keys_for(hosts)?;
@@ -405,8 +406,8 @@ fn asked(mut ground: Ground) -> Result<Ground, Failure> {
     Ok(ground)
 }
 
-/// Fills in what the owner of `endpoint` left open, from what its host says: the device by which it
-/// reaches the `others`, where that is one, and its CPUs. CPUs that were named must be there.
+/// Fills in the open fields of `endpoint` from the facts of its host: the device by which it reaches
+/// the `others`, if that is a single one, and its CPUs. CPUs that were named must exist.
 fn complete(endpoint: &mut Endpoint, others: &[IpAddr], facts: &HostFacts) -> Result<(), Failure> {
     let cpus = facts.cpus();
     if endpoint.cpus.is_empty() {
@@ -431,7 +432,7 @@ fn complete(endpoint: &mut Endpoint, others: &[IpAddr], facts: &HostFacts) -> Re
         if let [device] = devices[..] {
             endpoint.device = Some(device.to_owned());
         }
-        // Of several devices none is the one, unless the packets to every end share them.
+        // With several devices none is chosen, unless the packets to every end share them.
         if let ([branches], [] | [_]) = (&branches[..], &devices[..]) {
             endpoint.branches = branches.to_vec();
         }
@@ -468,7 +469,7 @@ struct EndpointText {
     device: Option<String>,
     #[serde(default)]
     cpus: Vec<usize>,
-    /// The interface on which a network controller may be asked over NC-SI.
+    /// Interface of a network controller that answers NC-SI.
     ncsi: Option<String>,
 }
 
@@ -531,7 +532,7 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
     })
 }
 
-/// The observers of `file`, and what is wrong with them.
+/// Returns the observers of `file`, and their problems.
 fn observers(file: &File, found: &mut Vec<Problem>) -> Vec<ObserverSpec> {
     let endpoints: Vec<&str> =
         file.endpoint.iter().map(|endpoint| endpoint.get_ref().name.as_str()).collect();

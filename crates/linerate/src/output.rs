@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn styles_are_told_from_everything_else_that_begins_alike() {
+    fn only_complete_style_sequences_are_styles() {
         let text = "\x1b[1;31merror\x1b[0m: \x1b[2J \x1b[6n \x1b[38;5;9m\x1b";
         let styles = styles(text);
         assert_eq!(

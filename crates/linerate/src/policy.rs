@@ -1,8 +1,9 @@
-//! What an agent's host lets conductors do: `/etc/linerate/agent.toml`, or the file of `--policy`.
+//! Policy of an agent, the rights of conductors: `/etc/linerate/agent.toml`, or the file of
+//! `--policy`.
 //!
-//! The policy is for conductors on other hosts, whom a key lets in. Who starts an agent through
-//! ssh, or measures in this process, has the rights of the account anyway: only a policy that is
-//! named applies there.
+//! The default policy is for conductors on other hosts, which have a paired key. A person who starts
+//! an agent through ssh, or measures in this process, has the rights of the account anyway: there
+//! only a policy of `--policy` applies.
 
 use std::fs;
 use std::io::{self, Read};
@@ -18,49 +19,49 @@ use serde::Deserialize;
 use crate::args::AgentArgs;
 use crate::exit::Failure;
 
-/// Where the policy is unless it is named.
+/// Default path of the policy.
 pub(crate) const USUAL: &str = "/etc/linerate/agent.toml";
-/// Permission bits by which others than the owner may write.
+/// Permission bits that let others than the owner write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// What conductors may do on this host.
+/// Rights of conductors on this host.
 #[derive(Debug)]
 pub(crate) struct Policy {
-    /// What loads may do.
+    /// Rights of loads.
     pub(crate) permits: Permits,
-    /// What they may read and fill.
+    /// Files that they may read, and space that they may fill.
     pub(crate) files: Option<FileLimits>,
-    /// Memory that a trial may need, bytes; half of what is available if it is not said.
+    /// Memory of a trial, bytes; `None` for half of the available memory.
     pub(crate) memory: Option<u64>,
-    /// What may be tuned, as `--allow-tune` says it.
+    /// Devices that may be tuned, as for `--allow-tune`.
     pub(crate) tune: Vec<String>,
-    /// True if what was tuned may stay.
+    /// True if tuned settings may stay.
     pub(crate) keeping: Keeping,
     /// Serial numbers of disks that may be written to.
     pub(crate) write: Vec<String>,
     /// Folders whose files may be served to foreign clients.
     pub(crate) serve: Vec<PathBuf>,
-    /// Users of this host who may use an agent without keys.
+    /// Users of this host who may use an agent that has no keys.
     pub(crate) local_users: Vec<u32>,
-    /// The process that speaks with conductors.
+    /// Privilege separation of the process that serves conductors.
     pub(crate) separation: Separation,
 }
 
-/// True if the process that speaks with conductors gives up the rights of the account.
+/// Privilege separation of the process that serves conductors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Separation {
-    /// It does, and becomes this user if root starts it: the one named, or the first of [`USERS`]
-    /// that there is.
+    /// It gives up its rights, and becomes this user if root starts it: the one named, or the first
+    /// of [`USERS`] that exists.
     Separated(Option<String>),
-    /// It does not, because the policy says so, or because whoever is at the other end has the
-    /// rights of the account anyway.
+    /// It keeps its rights: by the policy, or because the other end has the rights of the account
+    /// anyway.
     None,
 }
 
-/// Users that an agent becomes when root starts it, the first one that exists.
+/// Users that an agent becomes when root starts it; the first one that exists.
 pub(crate) const USERS: [&str; 2] = ["linerate", "nobody"];
 
-/// The file; whatever it does not name is refused, or has the default of [`Limits`] and
+/// Content of the file. A missing line refuses, or has the default of [`Limits`] and
 /// [`FileLimits`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -98,8 +99,11 @@ struct PolicyText {
 }
 
 impl Policy {
-    /// The policy of an agent started with `args`, whose own consent is added to what the file
-    /// says.
+    /// Returns the policy of an agent started with `args`, whose consents are added to those of the
+    /// file.
+    ///
+    /// # Errors
+    /// If the file is missing, cannot be read or parsed, or others may write it.
     pub(crate) fn of(args: &AgentArgs) -> Result<Self, Failure> {
         let mut policy = match &args.policy {
             Some(path) => Self::read(path)?.ok_or_else(|| {
@@ -114,7 +118,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// The policy of a listening agent that no other one is named for.
+    /// Returns the default policy of a listening agent.
     ///
     /// # Errors
     /// If the file cannot be read, or others may write it.
@@ -123,8 +127,8 @@ impl Policy {
             .unwrap_or_else(|| Self::from_text(PolicyText::default(), USUAL)))
     }
 
-    /// No limits, for whoever has the rights of this account anyway; disks and settings still need
-    /// consent.
+    /// Returns a policy without limits, for users with the rights of this account. Disks and settings
+    /// still need consent.
     fn everything() -> Self {
         Self {
             permits: Permits::EVERYTHING,
@@ -139,7 +143,7 @@ impl Policy {
         }
     }
 
-    /// Reads the file at `path`; `None` if there is none.
+    /// Reads the file at `path`. Returns `None` if there is none.
     fn read(path: &Path) -> Result<Option<Self>, Failure> {
         let origin = path.display().to_string();
         let unread = |error: io::Error| Failure::wrong(format!("read policy {origin}: {error}"));

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_that_was_not_sent_is_not_told_as_lost() {
+    fn a_frame_that_was_not_sent_is_not_counted_as_lost() {
         let of = |intended, sent, received| {
             missing(&SearchTrial {
                 id: TrialId(0),

@@ -1,4 +1,4 @@
-//! An agent in two processes: the broker is split off first, then this one gives up its rights
+//! Privilege separation of an agent: the broker starts first, then this process gives up its rights
 //! ([`linerate_control::broker`]).
 
 use std::io::{Read, Write};
@@ -14,11 +14,11 @@ use linerate_sys::{privilege, signal};
 use crate::exit::{Exit, Failure, code};
 use crate::policy::USERS;
 
-/// The broker's name among processes.
+/// Process name of the broker.
 const BROKER: &str = "linerate-broker";
-/// What loads and samplers read: what the kernel tells, how names are resolved, whom TLS trusts,
-/// code that the C library loads to resolve names, and the names of network namespaces, by which a
-/// lab is known. None of it holds a secret that others on this host may not read.
+/// Paths that loads and samplers read: kernel facts, name resolution with the code that the C library
+/// loads for it, TLS trust anchors, and the names of network namespaces, which identify labs. None
+/// holds a secret that other users of this host may not read.
 const READABLE: [&str; 21] = [
     "/proc",
     "/sys",
@@ -42,18 +42,21 @@ const READABLE: [&str; 21] = [
     "/run/systemd/resolve",
     "/run/netns",
 ];
-/// Devices that hold nothing.
+/// Devices without content.
 const WRITABLE: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/urandom"];
 
-/// This process, which is to give up its rights, and the way to its broker.
+/// This process before it gives up its rights, and the channel to its broker.
 pub(crate) struct Separated {
     broker: Arc<Broker>,
     confinement: Confinement,
 }
 
 impl Separated {
-    /// Splits off a broker with the duties that `options` describe, and has the agent ask it.
-    /// Nothing is given up yet.
+    /// Starts a broker with the duties in `options`, and makes the agent ask it. This process keeps
+    /// its rights until [`Self::confine`].
+    ///
+    /// # Errors
+    /// If there is no user for the agent, or the broker cannot be started.
     pub(crate) fn begin(
         options: &mut AgentOptions,
         store: Option<&KeyStore>,
@@ -61,7 +64,7 @@ impl Separated {
     ) -> Result<Self, Failure> {
         let account = account(user)?;
         let (here, there) = UnixStream::pair()
-            .map_err(|error| Failure::missing(format!("make a way to the broker: {error}")))?;
+            .map_err(|error| Failure::missing(format!("make a channel to the broker: {error}")))?;
         let duties = Duties {
             permits: options.permits.clone(),
             files: options.files.clone(),
@@ -78,31 +81,34 @@ impl Separated {
         Ok(Self { broker, confinement: confinement(account, &options.served) })
     }
 
-    /// The way to the broker.
+    /// Returns the channel to the broker.
     pub(crate) fn broker(&self) -> Arc<Broker> {
         Arc::clone(&self.broker)
     }
 
-    /// Gives up the rights of this process, and says what it has left.
+    /// Gives up the rights of this process. Returns the rights left, in one line.
+    ///
+    /// # Errors
+    /// If a right cannot be dropped.
     pub(crate) fn confine(&self) -> Result<String, Failure> {
         let confined = sandbox::confine(&self.confinement).map_err(Failure::missing)?;
         privilege::ask(self.broker());
         let broker = self.broker();
         let watch = std::thread::Builder::new().name("linerate-broker".into()).spawn(move || {
             broker.wait_for_end();
-            // Half of an agent serves nobody well. Its service manager starts it again, and
-            // settings come back.
-            eprintln!("the broker of this agent has ended, and so does the agent");
+            // An agent without its broker cannot restore settings. Its service manager starts both
+            // again.
+            eprintln!("the broker of this agent has ended: the agent ends, too");
             std::process::exit(code(Exit::Missing).into())
         });
         watch.map_err(|error| {
             Failure::missing(format!("start a thread that watches the broker: {error}"))
         })?;
-        Ok(told(self.confinement.account.as_ref(), &confined))
+        Ok(rights_line(self.confinement.account.as_ref(), &confined))
     }
 }
 
-/// What the process that speaks with conductors keeps.
+/// Returns the rights that the process that serves conductors keeps.
 fn confinement(account: Option<Account>, served: &[PathBuf]) -> Confinement {
     Confinement {
         account,
@@ -111,19 +117,19 @@ fn confinement(account: Option<Account>, served: &[PathBuf]) -> Confinement {
     }
 }
 
-/// What an agent started here would be.
+/// Rights of an agent that would be started here.
 pub(crate) struct Tried {
-    /// Its rights, in a line.
+    /// Its rights, in one line.
     pub(crate) seen: String,
-    /// What would separate it better, a sentence each; none if nothing is missing.
+    /// Remedies for a weaker separation, one sentence each.
     pub(crate) remedies: Vec<String>,
 }
 
-/// Confines a process as an agent's, which then ends, and tells what it had left. This process must
-/// have one thread.
+/// Confines a process as an agent would, ends it, and returns the rights that it had left. This
+/// process must have one thread.
 ///
 /// # Errors
-/// If an agent would not start: there is no user for it, or a right cannot be given up.
+/// If an agent would not start: there is no user for it, or a right cannot be dropped.
 pub(crate) fn tried(user: Option<&str>) -> Result<Tried, Failure> {
     const TRIAL: &str = "linerate-trial";
     let confinement = confinement(account(user)?, &[]);
@@ -132,8 +138,9 @@ pub(crate) fn tried(user: Option<&str>) -> Result<Tried, Failure> {
     let (mut here, there) = UnixStream::pair().map_err(|error| failed(&error))?;
     sandbox::fork(TRIAL, OwnedFd::from(there), move |channel| {
         let confined = sandbox::confine(&confinement).map_err(|error| error.to_string());
-        let outcome = confined
-            .map(|confined| (told(confinement.account.as_ref(), &confined), remedies(&confined)));
+        let outcome = confined.map(|confined| {
+            (rights_line(confinement.account.as_ref(), &confined), remedies(&confined))
+        });
         let text = serde_json::to_vec(&outcome).expect("text and lists of it");
         i32::from(UnixStream::from(channel).write_all(&text).is_err())
     })
@@ -146,7 +153,7 @@ pub(crate) fn tried(user: Option<&str>) -> Result<Tried, Failure> {
     Ok(Tried { seen, remedies })
 }
 
-/// What this kernel lacks to confine a process wholly.
+/// Returns the remedies where this kernel cannot confine a process fully.
 fn remedies(confined: &Confined) -> Vec<String> {
     let landlock = confined.landlock.is_err().then(|| {
         "Landlock: a kernel from 5.13 on with CONFIG_SECURITY_LANDLOCK, and `landlock` in the list \
@@ -161,8 +168,8 @@ fn remedies(confined: &Confined) -> Vec<String> {
     landlock.into_iter().chain(filter).collect()
 }
 
-/// What the process that speaks with conductors is, in a line.
-fn told(account: Option<&Account>, confined: &Confined) -> String {
+/// Returns user and rights of the process that serves conductors, in one line.
+fn rights_line(account: Option<&Account>, confined: &Confined) -> String {
     let user = account.map_or_else(
         || format!("user {}", rustix::process::geteuid().as_raw()),
         |account| format!("{} (user {})", account.name, account.user),
@@ -184,7 +191,7 @@ fn told(account: Option<&Account>, confined: &Confined) -> String {
     format!("serving as {user}: {capabilities}, {landlock}, {filter}")
 }
 
-/// The user to become: none if this process is not root's.
+/// Returns the user to become; `None` if this process is not root's.
 fn account(named: Option<&str>) -> Result<Option<Account>, Failure> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
@@ -209,9 +216,9 @@ fn account(named: Option<&str>) -> Result<Option<Account>, Failure> {
     )))
 }
 
-/// The broker's life.
+/// Runs the broker until the agent ends, and returns its exit code.
 fn keep(channel: OwnedFd, duties: Duties) -> i32 {
-    // It ends when the agent does, after the settings are back.
+    // An interrupt is only noted: the broker ends after the agent, when the settings are back.
     let noted = signal::note_interrupts().map_err(|error| error.to_string());
     match noted.and_then(|()| broker::keep(channel, duties)) {
         Ok(()) => 0,

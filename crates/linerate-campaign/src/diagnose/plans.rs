@@ -105,20 +105,20 @@ impl Load {
         self.pairs
     }
 
-    /// How long each run is.
+    /// Returns the length of each run, s.
     pub(super) fn seconds(&self) -> f64 {
         self.measured.as_secs_f64()
     }
 
-    /// The plan of stage `name`.
+    /// Returns the plan of stage `name`.
     fn draft(&self, name: &str, repeats: u32, sweeps: Vec<DraftSweep>) -> Draft {
         let mut draft = Draft::new(format!("diagnose-{name}"), repeats, sweeps);
         draft.campaign.seed = Some(self.seed);
         draft
     }
 
-    /// A sweep of one point. What is still under way when it ends has a quarter of the run to
-    /// arrive, [`LONGEST_DRAIN`] at the most.
+    /// Returns a sweep of one point. Data in flight at its end has a quarter of the run to arrive, at
+    /// most [`LONGEST_DRAIN`].
     fn sweep(&self, name: &str) -> DraftSweep {
         let drain = Nanos(self.measured.0 / 4).clamp(Nanos::from_millis(1), LONGEST_DRAIN);
         let mut job = DraftJob::new(&self.workload, &self.from, &self.to);
@@ -131,12 +131,12 @@ impl Load {
         }
     }
 
-    /// The load as it is.
+    /// Returns the plan of the unchanged load.
     pub(super) fn baseline(&self) -> Draft {
         self.draft("baseline", BASELINE_RUNS, vec![self.sweep(BASE)])
     }
 
-    /// One run of each candidate, and one of the load as it is where `beside` it is wanted.
+    /// Returns one run of each candidate, and one of the unchanged load if `beside` asks for it.
     pub(super) fn scouts(&self, name: &str, candidates: &[Change], beside: Beside) -> Draft {
         let base = (beside == Beside::Base).then(|| self.sweep(BASE));
         let numbered = candidates.iter().enumerate();
@@ -144,8 +144,8 @@ impl Load {
         self.draft(name, 1, base.into_iter().chain(sweeps).collect())
     }
 
-    /// Pairs with and without each change. A placebo stands beside those of the first: it is the
-    /// same for all, and run in the same time.
+    /// Returns pairs with and without each change. A placebo is run beside the pairs of the first
+    /// change: one serves for all that run at the same time.
     pub(super) fn pairs(
         &self,
         name: &str,
@@ -179,9 +179,9 @@ impl Load {
 /// The arm that candidates are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beside {
-    /// Nothing: the baseline is known.
+    /// No run: the baseline is known.
     Nothing,
-    /// The load as it is once more, as the path may have drifted.
+    /// The unchanged load once more, as the path may have drifted.
     Base,
 }
 

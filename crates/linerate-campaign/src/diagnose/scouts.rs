@@ -1,5 +1,5 @@
-//! Single runs of what might be changed, before pairs of it are run: they choose among candidates
-//! and drop claims without hope.
+//! Single runs of candidate changes before their pairs: they choose among candidates, and drop claims
+//! that they contradict clearly.
 
 use linerate_analysis::diagnosis::experiment::{Change, Experiment};
 use linerate_analysis::diagnosis::moved;
@@ -11,15 +11,16 @@ use crate::stages::Bench;
 
 /// Outcome of the single runs of candidates.
 pub(super) enum Scouted {
-    /// The candidate that yields most of those that end what they should: pairs of fresh runs judge
-    /// it.
+    /// The candidate that yields most among those that end their suspected cause. Pairs of fresh runs
+    /// judge it.
     Chosen(Change),
-    /// None makes the difference that is predicted: goodput of the best, in both looks.
+    /// No candidate makes the predicted difference: goodput of the best one in both looks.
     Hopeless(Vec<f64>),
 }
 
-/// One run of each candidate against the goodput of the load's point, and where that leaves no hope
-/// one more of the best beside one of the load as it is: an accident must not drop a claim.
+/// Runs each candidate once and compares it with the goodput of the load's point. If none comes near
+/// the prediction, the best is run once more beside the unchanged load: an accident must not drop a
+/// claim.
 pub(super) fn scout(
     bench: &dyn Bench,
     stage: &str,
@@ -29,7 +30,7 @@ pub(super) fn scout(
 ) -> Result<Scouted, Ended> {
     let before = goodput(load_point);
     let first = experiment.candidates.first().cloned().unwrap_or_default();
-    // What hosts are asked to set belongs to pairs, which put it back.
+    // Settings of hosts are changed in pairs only, which put them back.
     if !experiment.settings.is_empty() {
         return Ok(Scouted::Chosen(first));
     }
@@ -45,8 +46,8 @@ pub(super) fn scout(
         before.zip(after).is_some_and(|(before, after)| Experiment::goes_on(before, after))
     };
     let yields = |number: usize| at(&study, &plans::scout(number));
-    // One that yields more and leaves what it was to end is no cure: it is not preferred to one
-    // that ends it and yields less.
+    // A candidate that yields more but leaves its suspected cause is no cure: one that ends the cause
+    // and yields less is preferred.
     let cures = |number: usize| {
         !goes_on(&study, &plans::scout(number))
             && !experiment.is_hopeless(&[yields(number) / before])
@@ -76,13 +77,13 @@ pub(super) fn scout(
     Ok(Scouted::Chosen(change))
 }
 
-/// Returns the metric that experiments move, of the measured jobs in the direction that carries most:
-/// goodput, bit/s, or of disks and files transfers per second; zero if none is known.
+/// Returns the value of the metric that experiments move, in the direction of the measured jobs that
+/// carries most: goodput in bit/s, or IOPS of disks and files; zero if unknown.
 pub(super) fn goodput(point: &PointStudy) -> f64 {
     highest(point, moved(point))
 }
 
-/// The highest of the figures called `name` of the measured jobs; zero if there is none.
+/// Returns the highest figure called `name` of the measured jobs; zero if there is none.
 fn highest(point: &PointStudy, name: &str) -> f64 {
     let jobs = point.jobs.iter().filter(|job| !job.background);
     let metrics = jobs.flat_map(|job| &job.metrics).filter(|metric| metric.name == name);

@@ -64,8 +64,8 @@ fn interrupted(path: SimulatedPath, stage: &str, number: u32) -> Option<Ended> {
         .err()
 }
 
-/// What comes of it if the other host leaves `stage` in its trial `trial`, and is away for so many
-/// attempts to reach it.
+/// Runs the ladder while the other host leaves `stage` in its trial `trial`, and stays away for
+/// `away_for` attempts to reach it.
 fn left(stage: &str, trial: u32, away_for: u32) -> Result<(Vec<Rung>, SimulatedBench), Failure> {
     let leaves = Trouble::Leaves(Leaving { host: 1, trial, away_for });
     let bench = SimulatedBench::new(SimulatedPath::default()).with(stage, leaves);
@@ -493,7 +493,7 @@ fn a_single_run_that_is_lost_leaves_it_to_the_pairs() {
 fn a_host_that_leaves_in_the_middle_of_the_pairs_and_comes_back_costs_one_run() {
     let (rungs, bench) = left(PAIRS, 7, 2).expect("it goes on");
     assert_eq!(bench.n_completed(PAIRS), Some(17));
-    assert_eq!(leading(&rungs[0]).0, "send_buffer", "what is left of the pairs still speaks");
+    assert_eq!(leading(&rungs[0]).0, "send_buffer", "the remaining pairs still decide");
 }
 
 #[test]
@@ -511,7 +511,7 @@ fn a_setting_that_is_refused_is_told_and_the_claim_stays_suspected() {
     assert!(reached.is_none());
     let told = finding.counterfactual.expect("told");
     assert!(
-        told.contains("not run, its host did not let us") && told.contains("not consented"),
+        told.contains("not run, the host refused") && told.contains("not consented"),
         "{told}"
     );
 }
@@ -526,7 +526,7 @@ fn a_setting_that_is_refused_leaves_the_other_experiment() {
     assert!(
         finding
             .counterfactual
-            .is_some_and(|told| told.contains("not run, its host did not let us"))
+            .is_some_and(|told| told.contains("not run, the host refused"))
     );
 }
 

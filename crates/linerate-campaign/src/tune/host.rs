@@ -47,7 +47,7 @@ const SLACK: f64 = 1.05;
 const DRAIN: Nanos = Nanos::from_millis(200);
 const REST: Nanos = Nanos::from_millis(50);
 const INTERVAL: Nanos = Nanos::from_millis(100);
-/// The sweep of a flood.
+/// Name of the sweep of a flood.
 const FLOOD: &str = "flood";
 
 /// Returns the kinds of change called `names`, or all if `names` is empty.
@@ -250,7 +250,7 @@ fn clause(why: &str) -> String {
     why.split_once(": ").map_or(why, |(_, cause)| cause).to_owned()
 }
 
-/// The load and its plans.
+/// Load and its plans.
 struct Load<'a> {
     tuning: &'a HostTuning,
     from: &'a str,
@@ -378,7 +378,7 @@ fn scout(
     Ok((best, outdone))
 }
 
-/// Pairs with and without `candidate`, the placebo beside them.
+/// Runs pairs with and without `candidate`, and the placebo beside them.
 fn put_to_test(
     bench: &dyn Bench,
     load: &Load<'_>,

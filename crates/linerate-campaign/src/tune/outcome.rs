@@ -35,7 +35,7 @@ pub struct Tried {
     pub host: String,
     /// Its interface; empty if it is of the whole host.
     pub device: String,
-    /// True if it helps.
+    /// Certainty that it helps.
     pub verdict: Verdict,
     /// Why the verdict is not *proven*.
     pub why: String,
@@ -91,7 +91,7 @@ pub struct SideEffect {
     pub figure: SideFigure,
     /// The typical change of a pair, per cent.
     pub percent: f64,
-    /// True if that is better or worse.
+    /// Judgement of that change.
     pub change: Change,
 }
 
@@ -172,7 +172,7 @@ impl Tried {
 }
 
 impl SideEffect {
-    /// Returns whether it speaks against the change. The queue that comes with a full link does not.
+    /// Returns whether it argues against the change. The longer queue of a full link does not.
     fn harms(&self) -> bool {
         self.change == Change::Worse
             && self.figure != SideFigure::LoadedRoundTrip

@@ -146,14 +146,14 @@ impl Profile {
             |entry: &Entry| format!("#   {}\n", typed(&entry.setting, &entry.device, &entry.after));
         let by_hand: String = self.change.iter().map(by_hand).collect();
         let head = format!(
-            "# What `linerate tune host` found to help at {host}; nothing of it is in force. On \
+            "# Settings that help at {host}, found by `linerate tune host`. None is in force. On \
                 {host} itself:\n\
-             #   linerate tune apply {file}    makes it so, until the next boot\n\
-             #   linerate tune check {file}    says whether it is so\n\
-             #   linerate tune revert {file}   puts back what was there before\n"
+             #   linerate tune apply {file}    makes them, until the next boot\n\
+             #   linerate tune check {file}    checks them\n\
+             #   linerate tune revert {file}   puts back the values before\n"
         );
         let lasting =
-            "# To have it after every boot, let an init script apply it, or do the same by hand:\n";
+            "# For every boot, apply it in an init script, or make the settings by hand:\n";
         let lasting =
             if by_hand.is_empty() { String::new() } else { format!("{lasting}{by_hand}") };
         linerate_sys::whole_file::replace(&path, format!("{head}{lasting}\n{text}").as_bytes())
@@ -170,7 +170,7 @@ impl Profile {
         let unknown = |entry: &&Entry| HOST_SETTINGS.iter().all(|(name, _)| *name != entry.setting);
         match profile.change.iter().find(unknown) {
             Some(Entry { setting, .. }) => Err(Failure::wrong(format!(
-                "profile {}: `{setting}` is never changed",
+                "profile {}: `{setting}` is not a setting that linerate changes",
                 path.display()
             ))),
             None => Ok(profile),
@@ -239,7 +239,7 @@ pub fn turn(path: &Path, way: Turn) -> Result<(Vec<String>, Exit), Failure> {
     Ok((lines, exit))
 }
 
-/// Makes all of `entries` so, or none; what was done.
+/// Makes all changes of `entries`, or none. Returns a line for each.
 fn make(entries: &[&Entry]) -> Result<Vec<String>, Failure> {
     for (at, entry) in entries.iter().enumerate() {
         if let Err(error) = set(entry, &entry.after) {

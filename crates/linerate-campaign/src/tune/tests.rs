@@ -29,7 +29,7 @@ struct SimulatedHosts {
     settable: bool,
     /// True if anybody is there.
     there: bool,
-    /// What was done, in order.
+    /// Calls, in order.
     done: Rc<RefCell<Vec<String>>>,
 }
 
@@ -64,7 +64,7 @@ impl Settings for SimulatedHosts {
             let value =
                 self.values.get(name.as_str()).ok_or_else(|| refused("setting: there is none"))?;
             let refused =
-                (!self.consents).then(|| "setting: the agent was not told that it may".to_owned());
+                (!self.consents).then(|| "setting: the agent has no consent".to_owned());
             let setting = Setting::Sysctl { name: name.clone(), value: (*value).to_owned() };
             Ok(SettingState { setting, spelled: name, refused })
         };
@@ -213,7 +213,7 @@ fn what_cannot_be_set_is_not_tried() {
         &found.untried.iter().find(|untried| untried.setting == SEND).expect("told").hindrance.why;
     assert_eq!(
         why, "the kernel does not take it",
-        "without what was asked for, which stands beside it"
+        "without the name of the setting, which is shown beside it"
     );
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     }
     let store = separated.iter().fold(store, |store, separated| store.read_by(separated.broker()));
     let access = if paired { Access::Paired(store) } else { Access::Loopback };
-    // Binding a low port needs a privilege, so it happens before the rights are given up.
+    // Binding a low port needs a privilege, so it happens before the rights are dropped.
     let serving = agent.listen(address, access)?;
     let rights = match &separated {
         Some(separated) => separated.confine()?,

@@ -138,14 +138,14 @@ fn stay(lab: &Lab, mut claim: Claim) -> Outcome {
             let counted = device.counted(end);
             let all = |fate| Class::ALL.map(|class| counted.of(class, fate)).iter().sum::<u64>();
             let [near, far] = [&device.ends()[end], &device.ends()[1 - end]];
-            let told: Vec<String> = Fate::ALL
+            let fates: Vec<String> = Fate::ALL
                 .map(|fate| (all(fate), fate.name()))
                 .iter()
                 .filter(|(n, _)| *n > 0)
                 .map(|(n, name)| format!("{n} {}", name.replace('_', " ")))
                 .collect();
-            if !told.is_empty() {
-                println!("{}, {near} to {far}: frames {}", device.name(), told.join(", "));
+            if !fates.is_empty() {
+                println!("{}, {near} to {far}: frames {}", device.name(), fates.join(", "));
             }
         }
     }

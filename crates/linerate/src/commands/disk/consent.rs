@@ -16,7 +16,7 @@ pub(super) fn claim(device: &Path, serial: Option<String>, as_json: bool) -> Out
         None => ask(device)?,
     };
     let claim = linerate_disk::claim(device, &serial)?;
-    told("claimed", device, &claim, as_json);
+    print("claimed", device, &claim, as_json);
     if !as_json {
         println!(
             "wrote {CLAIM_BYTES} bytes at its start; loads may write between bytes {RESERVED_BYTES} \
@@ -30,7 +30,7 @@ pub(super) fn claim(device: &Path, serial: Option<String>, as_json: bool) -> Out
 /// Ends the claim on `device`.
 pub(super) fn release(device: &Path, as_json: bool) -> Outcome {
     let claim = linerate_disk::release(device)?;
-    told("released", device, &claim, as_json);
+    print("released", device, &claim, as_json);
     if !as_json {
         println!(
             "wrote {CLAIM_BYTES} zeros at its start; data of loads is still there (`blkdiscard -z` \
@@ -40,7 +40,7 @@ pub(super) fn release(device: &Path, as_json: bool) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn told(what: &str, device: &Path, claim: &Claim, as_json: bool) {
+fn print(what: &str, device: &Path, claim: &Claim, as_json: bool) {
     if as_json {
         println!("{}", json!({ "device": device, what: claim }));
     } else {
