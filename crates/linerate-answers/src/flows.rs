@@ -108,6 +108,7 @@ fn ports(plan: &Plan, params: &Value, name: impl Fn(u32) -> String) -> Vec<Block
             text: lines.join(", "),
         }
     };
+    // Parameters without ports would be a plan without flows.
     let has_ports = params["streams"] != 0;
     std::iter::once(Block::Table(table)).chain(has_ports.then(listing)).collect()
 }

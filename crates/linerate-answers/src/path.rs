@@ -118,6 +118,7 @@ fn row(study: &Study, job: &JobStudy, metric: &MetricStudy) -> Option<[String; 6
             (format!("no single number: {}", settled.word), String::new())
         }
     };
+    // Without a figure there is no share of a ceiling.
     let share = metric.share.filter(|_| metric.estimate.is_some());
     Some([
         format!("{}{layer}", metric.name),

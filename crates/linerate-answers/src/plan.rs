@@ -53,6 +53,7 @@ pub fn document(expanded: &Expanded<'_>) -> Document {
 fn sweep_blocks(plan: &Plan, sweep: &Sweep, trials: &[TrialSpec]) -> [Block; 2] {
     let mut own: Vec<&TrialSpec> =
         trials.iter().filter(|trial| trial.sweep == sweep.name && trial.repeat == 0).collect();
+    // By number: trials come in their random run order.
     own.sort_by_key(|trial| trial.id);
     let points =
         own.iter().map(|trial| [vec![coordinate(trial)], search_lines(trial)].concat().join("; "));

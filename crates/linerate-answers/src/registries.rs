@@ -98,6 +98,7 @@ pub fn document(what: Registry) -> Document {
 fn parameters(entry: &Value) -> Option<Block> {
     let parameters = entry["parameters"].as_array().filter(|list| !list.is_empty())?;
     let mut columns = vec!["name", "default", "takes", "meaning"];
+    // Limits have no ranges, so their tables have no such column.
     columns.retain(|column| parameters.iter().any(|one| one[*column].is_string()));
     let cells = |one: &Value| columns.iter().map(|column| text(one, column)).collect();
     let rows: Vec<Vec<String>> = parameters.iter().map(cells).collect();

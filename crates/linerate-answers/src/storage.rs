@@ -118,6 +118,7 @@ fn of_point(point: &PointStudy, note: String) -> Option<Table> {
         .filter_map(|(figure, way)| row_of(job, figure, way))
         .collect();
     let heads = ["figure", "of", "value", "interval at 95 %"];
+    // A column for each figure would be wider than any terminal: a single point has a row for each.
     let mut table = Table::of_words("transfers", "Transfers", &heads, &rows);
     table.note = Some(format!("{note} Validity: {}.", point.validity.word()));
     (!rows.is_empty()).then_some(table)
@@ -193,6 +194,7 @@ fn column(points: &[PointStudy], figure: &Figure, way: Direction) -> Column {
         Direction::Sum => figure.name.to_owned(),
         way => format!("{} {}", word(way), figure.name),
     };
+    // The heading names reads or writes, so the direction would repeat it.
     Column { direction: None, ..Column::estimate(head, scale, None, way) }
 }
 

@@ -17,6 +17,7 @@ use crate::figures::{change_word, interval_of_effect, percent, quantity, verdict
 pub fn document(findings: &WindowFindings) -> Document {
     let kind = if findings.emulated { TestbedKind::Lab } else { TestbedKind::Hosts };
     let congestion = findings.congestion.as_deref().unwrap_or("the host's congestion control");
+    // Empty sections are left out: a dry run has no effects, a deep buffer no windows.
     let sections = [
         Section { id: "answer", title: "Result", blocks: result(findings) },
         Section { id: "path", title: "Path and buffer", blocks: path(findings) },
@@ -216,6 +217,7 @@ fn notes(findings: &WindowFindings) -> Vec<String> {
 fn windows(findings: &WindowFindings) -> Vec<Block> {
     let Some(own) = &findings.own_window else { return Vec::new() };
     let rows = || std::iter::once(own).chain(&findings.windows);
+    // One unit for the whole column, so that rows compare at a glance.
     let rates = Scale::fit(metric::GOODPUT, Unit::BitPerSecond, rows().map(|row| row.goodput));
     let columns = vec![
         Column::text("window"),

@@ -6,6 +6,7 @@
 //! | [`checks`] | reads, checks and expands a plan on a testbed; resolves rates and searches |
 //! | [`testbeds`] | hosts and endpoints of a lab, a host or a testbed file |
 //! | [`conduct`] | runs a campaign into a ledger |
+//! | [`conclusion`] | the exit that a study asks for |
 //! | [`stages`] | the trait that ladders use: "run this plan and return what was recorded" |
 //! | [`diagnose`], [`tune`] | the ladders |
 //! | [`doctor`] | checks of this host |
@@ -35,6 +36,7 @@ mod addresses;
 mod arms;
 pub mod catalog;
 pub mod checks;
+pub mod conclusion;
 pub mod conduct;
 mod devices;
 pub mod diagnose;

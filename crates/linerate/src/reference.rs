@@ -8,6 +8,7 @@ use crate::cli;
 /// Returns every page of the reference.
 pub(crate) fn pages() -> Vec<Page> {
     let mut root = cli::command();
+    // Only a built command knows the full names of its subcommands.
     root.build();
     let global = arguments(root.get_arguments().filter(|arg| arg.is_global_set()));
     let commands: Vec<Command> = root.get_subcommands().filter_map(described).collect();

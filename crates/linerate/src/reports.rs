@@ -1,12 +1,11 @@
-//! Studying a campaign and writing its report.
+//! Reports of campaigns, and the exit that a study asks for.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use linerate_analysis::{Reason, Study, study};
-use linerate_campaign::conduct;
+use linerate_analysis::{Study, study};
+use linerate_campaign::{conclusion, conduct};
 use linerate_control::RunSummary;
-use linerate_model::{Campaign, TrialOutcome, Validity};
+use linerate_model::Campaign;
 use linerate_report::{Document, Format, compose, render, study_json};
 
 use crate::args::{Global, Output, ReportFormat, Saved};
@@ -52,8 +51,7 @@ pub(crate) fn save(document: &Document, output: &Output) -> Result<Vec<PathBuf>,
     Ok(written)
 }
 
-/// Prints the answer of a command that wrote no ledger, as text or JSON, and writes it as `saved`
-/// asks.
+/// Prints the answer of a command as text or JSON, and writes it in the formats of `saved`.
 pub(crate) fn answer(document: &Document, saved: &Saved, global: Global) -> Result<(), Failure> {
     let output = Output { format: saved.format.clone(), out: saved.out.clone() };
     let files = if output.format.is_empty() { Vec::new() } else { save(document, &output)? };
@@ -66,8 +64,8 @@ pub(crate) fn answer(document: &Document, saved: &Saved, global: Global) -> Resu
     Ok(())
 }
 
-/// Prints the short `document` of a campaign that was just run, or its study as JSON, and writes
-/// the whole report as `saved` asks.
+/// Prints the short answer on a campaign that was just run, or its study as JSON, and writes the
+/// whole report in the formats of `saved`.
 pub(crate) fn measured(
     document: &Document,
     campaign: &Campaign,
@@ -87,8 +85,7 @@ pub(crate) fn measured(
     Ok(())
 }
 
-/// Judges a campaign that was just run, writes its report, prints the answer, and says how the
-/// command ends.
+/// Judges a campaign that was just run, writes its report, prints the answer, and returns the exit.
 pub(crate) fn finish(
     campaign: &Campaign,
     summary: &RunSummary,
@@ -108,8 +105,8 @@ pub(crate) fn finish(
     end(campaign, &study, summary, global)
 }
 
-/// Says how a command ends that ran `campaign`. With `--quiet` nothing was said on the way: why it
-/// ends without success goes to standard error.
+/// Returns the exit of a command that ran `campaign`. With `--quiet` no progress was printed, so the
+/// reason of an unsuccessful end goes to standard error.
 pub(crate) fn end(
     campaign: &Campaign,
     study: &Study,
@@ -117,57 +114,13 @@ pub(crate) fn end(
     global: Global,
 ) -> Outcome {
     let exit = match conduct::exit_of(summary)? {
-        Exit::Done => exit_of(study),
+        Exit::Done => conclusion::exit_of(study),
         other => other,
     };
     if global.quiet
-        && let Some(why) = why(exit, campaign, study, summary)
+        && let Some(why) = conclusion::reason(exit, campaign, study, summary)
     {
         eprintln!("linerate: {why}");
     }
     Ok(exit)
-}
-
-/// Why a campaign that could be run to its end ended with `exit`; `None` if all is well.
-fn why(exit: Exit, campaign: &Campaign, study: &Study, summary: &RunSummary) -> Option<String> {
-    let listed = |reasons: BTreeSet<String>| reasons.into_iter().collect::<Vec<_>>().join("; ");
-    match exit {
-        Exit::Done | Exit::Wrong | Exit::Missing => None,
-        Exit::Interrupted => Some("interrupted: what was measured is in the ledger".to_owned()),
-        Exit::Missed if summary.failed > 0 => {
-            let failed =
-                campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Failed));
-            let reasons = failed
-                .flat_map(|trial| &trial.incidents)
-                .map(|incident| incident.message.clone())
-                .collect();
-            let tried = summary.completed + summary.failed;
-            Some(format!("{} of {tried} trials failed: {}", summary.failed, listed(reasons)))
-        }
-        Exit::Missed => Some("not even the lowest load of a search meets its goal".to_owned()),
-        Exit::Invalid => {
-            let reasons =
-                study.points.iter().flat_map(|point| &point.trials).flat_map(|trial| &trial.why);
-            Some(format!(
-                "the measurement is invalid: {}",
-                listed(reasons.map(Reason::to_string).collect())
-            ))
-        }
-    }
-}
-
-/// The exit code a study asks for: no point at all that carries a figure is an invalid measurement,
-/// as is a search that the tester limited; a search whose goal not even its lowest load meets has
-/// missed it.
-pub(crate) fn exit_of(study: &Study) -> Exit {
-    let runs = || study.searches.iter().flat_map(|search| &search.runs);
-    if runs().any(|run| run.tester_limited.is_some()) {
-        return Exit::Invalid;
-    }
-    let usable = study.points.iter().any(|point| point.validity <= Validity::Suspect);
-    if !usable && !study.points.is_empty() {
-        return Exit::Invalid;
-    }
-    let missed = runs().flat_map(|run| &run.found).any(|found| found.strict.lower.is_none());
-    if missed { Exit::Missed } else { Exit::Done }
 }

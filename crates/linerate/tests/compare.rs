@@ -53,7 +53,7 @@ fn a_slower_link_is_worse_and_the_link_stands_first_among_the_causes() {
     if goodput.is_none_or(|goodput| goodput["effect"]["change"] != "worse") {
         let test = "a_slower_link_is_worse_and_the_link_stands_first_among_the_causes";
         return println!(
-            "skipped: {test}: nothing could be told of a tenth of the rate: {goodput:?}"
+            "skipped: {test}: noise hides a change of a tenth of the rate: {goodput:?}"
         );
     }
     assert_eq!(code, Some(1));

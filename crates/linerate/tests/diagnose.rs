@@ -1,8 +1,8 @@
-//! What limits a path, as a user asks it: an injected limit is found and proven, what was recorded
-//! says the same again, and of a path without a fault nothing is claimed. How sure a verdict is
-//! depends on what the machine took from its trials: only what holds at any speed is asserted, and
-//! the ladder's decisions are tested in virtual time. What these do not see: the other causes,
-//! which `cargo xtask bench diagnosis` injects one by one.
+//! `linerate diagnose`, end to end: an injected limit is found and proven, its ledger gives the same
+//! verdict again, and a path without a fault gives no claim. Other programs on the machine weaken a
+//! verdict, so only facts that hold at any speed are asserted. Virtual time tests the decisions of
+//! the ladder. Not tested here: the other causes, which `cargo xtask bench diagnosis` injects one by
+//! one.
 
 mod common;
 
@@ -17,8 +17,7 @@ fn lab(path: &str) -> String {
 /// A link that flows fill: its rate is the limit.
 const FULL: &str = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"20 Mbit/s\"\ndelay = \"1 \
     ms\"\nbuffer = \"128 KiB\"\n";
-/// A device whose rate nobody declared, with room for every frame: nothing of what is looked at is
-/// wrong.
+/// A device without a declared rate, with room for every frame: no rule sees a fault.
 const NO_FAULT: &str = "[[element]]\nname = \"dut\"\nends = [\"a\", \"b\"]\npacket_rate = \"3 \
     kpps\"\nbuffer = \"16 MiB\"\ndelay = \"2 ms\"\n";
 const SHORT: [&str; 9] =
@@ -70,8 +69,7 @@ fn an_injected_limit_is_proven_and_the_ledger_says_so_again() {
     let before = run(folder, &["diagnose", "diagnose/baseline.ledger", "--json"]).ran().json();
     assert_ne!(before["findings"][0]["verdict"], "proven", "{before}");
     only_proves(&answer, Some("link_ceiling"));
-    // Whether a lead is proven is decided in virtual time; what was, is told with its figures and
-    // what to do.
+    // Virtual time tests whether a lead is proven. Here each finding must have advice.
     println!("{:?}: {}", then, limit["goodput"]);
     let advice = limit["findings"][0]["advice"].to_string();
     assert!(advice.contains("linerate "), "{advice}");

@@ -41,7 +41,7 @@ impl Drop for Loop {
     }
 }
 
-/// What `disk list --json` says of `device`.
+/// Returns the entry of `device` in `disk list --json`.
 fn listed(folder: &std::path::Path, device: &str) -> Value {
     let document = run(folder, &["disk", "list", "--json"]).expect(0).json();
     let disks = document["disks"].as_array().expect("a list").iter();
@@ -203,7 +203,7 @@ fn fios_own_script_reads_our_figures_as_if_they_were_fios() {
 }
 
 #[test]
-fn a_sweep_tells_each_engine_and_each_kind_of_doubt_once() {
+fn a_sweep_names_each_engine_and_each_kind_of_doubt_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let load = ["--size", "8M", "--qd", "1,4,8", "-t", "0.3", "--ramp", "0.1", "--repeats", "2"];
     let told = run(folder.path(), &[&["disk", "sweep", "/dev/shm"][..], &load].concat()).stdout;

@@ -1,4 +1,4 @@
-//! What `linerate doctor` says is so.
+//! Checks of `linerate doctor` that another instrument confirms.
 
 mod common;
 

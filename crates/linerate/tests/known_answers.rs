@@ -451,7 +451,7 @@ fn a_worker_that_does_nothing_moves_nothing_and_its_cost_is_told() {
     let measured = measure(&plan("null", 0.3, ""), &[]);
     let metrics =
         measured.json["points"][0]["jobs"][0]["metrics"].as_object().expect("a table").clone();
-    let cost = measured.study.overhead.null_step_ns.expect("the null workload tells it");
+    let cost = measured.study.overhead.null_step_ns.expect("the null workload shows it");
     println!("null: {cost:.1} ns a step");
     assert!(!metrics.contains_key("goodput"), "{metrics:?}");
     // What it may cost is measured in release, on a quiet machine.

@@ -57,7 +57,7 @@ fn a_steady_point_ends_early_and_a_noisy_one_says_that_it_is_noise() {
     let campaign = load(&folder.path().join("looks.ledger"));
     let study = study(&campaign);
     let (steady, noisy) = (point(&study.points, false), point(&study.points, true));
-    let looks = |point: &PointStudy| point.looks.clone().expect("it was looked at");
+    let looks = |point: &PointStudy| point.looks.clone().expect("it has looks");
     let told =
         |point: &PointStudy| (looks(point).runs, looks(point).taken.len(), looks(point).ended);
     assert_eq!(told(noisy), (10, 2, LooksEnded::Most), "{:?}", looks(noisy));
@@ -82,6 +82,6 @@ fn a_steady_point_ends_early_and_a_noisy_one_says_that_it_is_noise() {
         std::fs::read_to_string(folder.path().join("report/report.html")).expect("a report");
     assert!(
         report.contains("at the largest number of runs") && report.contains("narrow enough"),
-        "each point's looks are told"
+        "each point's looks are listed"
     );
 }

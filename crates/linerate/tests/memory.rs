@@ -16,7 +16,7 @@ const SETTLED: usize = 20;
 /// is the page cache's affair and moves by megabytes; the benchmark of the release profile has the
 /// goal for both together, 10 MiB.
 const REST_KIB: u64 = 4 * 1024;
-/// What 30 more trials may add.
+/// Most memory that 30 more trials may add.
 const GROWTH_KIB: u64 = 2 * 1024;
 
 /// Resident memory that is the process's own and not a page of a file.

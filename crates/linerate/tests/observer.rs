@@ -63,7 +63,7 @@ impl Switched {
         built
     }
 
-    /// Whether the ends send super-packets.
+    /// True if the ends send super-packets.
     fn offloads(&self, state: &str) {
         for end in &self.pair.names {
             let arguments = [

@@ -167,7 +167,7 @@ fn a_lab_that_a_process_carries_is_found_by_its_name_and_ends_with_a_pid_namespa
             .expect("unshare starts");
         let mut output = BufReader::new(child.stdout.take().expect("piped"));
         let mut first = String::new();
-        output.read_line(&mut first).expect("it speaks when everything stands");
+        output.read_line(&mut first).expect("its first line comes when the lab is complete");
         assert!(!first.is_empty(), "it does not stand");
         (child, output)
     };

@@ -1,4 +1,4 @@
-//! `linerate tune` and the agent that lets it: what is changed is put back, however it ends.
+//! `linerate tune` and an agent with consent: changes are put back, however the session ends.
 
 mod common;
 
@@ -133,7 +133,8 @@ fn a_conductor_that_is_cut_off_leaves_nothing_changed_and_an_untold_agent_change
     let serving = agent(&pair, folder, &[DEVICE]);
     let mut first = tuner(&pair);
     first.apply(vec![window(7300)]).expect("it consents to its device");
-    let refused = first.apply(vec![rmem()]).expect_err("it was not told of the host").to_string();
+    let refused =
+        first.apply(vec![rmem()]).expect_err("it has no consent for the host").to_string();
     assert!(refused.contains("--allow-tune host"), "{refused}");
     assert!(settings(&pair).0.ends_with("window 7300"), "what was granted stays granted");
     drop(first);
@@ -142,7 +143,7 @@ fn a_conductor_that_is_cut_off_leaves_nothing_changed_and_an_untold_agent_change
 
     let _untold = agent(&pair, folder, &[]);
     let refused =
-        tuner(&pair).apply(vec![window(7300)]).expect_err("it was told of nothing").to_string();
+        tuner(&pair).apply(vec![window(7300)]).expect_err("it has no consent at all").to_string();
     assert!(refused.contains("--allow-tune v0"), "{refused}");
     assert_eq!(settings(&pair), before);
 }
@@ -260,7 +261,7 @@ fn tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_o
 const BBR_TEST: &str =
     "bbr_into_a_shallow_sideband_is_tried_with_windows_of_the_buffer_that_was_read";
 
-/// What window is found and what it does is decided in virtual time; here the parts connect:
+/// Virtual time tests the choice of a window and its proof. Here the parts connect:
 /// trains, controller, windows, pairs.
 #[test]
 fn bbr_into_a_shallow_sideband_is_tried_with_windows_of_the_buffer_that_was_read() {
@@ -408,7 +409,7 @@ fn the_buffer_that_is_too_small_is_found_proven_put_back_and_written_into_a_prof
     );
     assert!(
         !folder.join("tune-host/a.profile.toml").exists(),
-        "nothing speaks for a change at the sender"
+        "there is no evidence for a change at the sender"
     );
     if !is_proven {
         assert_eq!(told["profiles"], serde_json::json!([]), "{told}");

@@ -213,7 +213,7 @@ fn a_separated_agent_sends_live_frames_that_its_broker_has_made() {
     };
     let modes = &agents.flows.first().unwrap_or_else(|| panic!("no flow: {told:?}")).modes;
     assert!(modes["send"].starts_with("live: made by the kernel"), "{modes:?}");
-    // Each frame that its driver took arrived, and was told by its number.
+    // Each frame that its driver took arrived, and was identified by its number.
     let (sent, received) =
         (sum(agents, Counter::DatagramsSent), sum(ours, Counter::DatagramsReceived));
     assert!(sent > 0 && sent == received, "{sent} sent, {received} received: {told:?}");

@@ -61,7 +61,7 @@ impl Conductor {
     fn await_message(&mut self, wanted: impl Fn(&Message) -> bool) -> Message {
         loop {
             while let Some((message, taken)) =
-                decode(&self.pending).expect("the agent speaks the protocol")
+                decode(&self.pending).expect("the agent answers in the protocol")
             {
                 self.pending.drain(..taken);
                 if wanted(&message) {

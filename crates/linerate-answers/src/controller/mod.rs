@@ -100,6 +100,7 @@ fn channel_table(one: &FoundChannel) -> Table {
 fn table(id: &str, caption: &str, lines: Lines) -> Table {
     /// Fewest zeros that share a row.
     const MANY: usize = 16;
+    // A controller has up to 60 counters, most of them zero.
     let n_zeros = lines.iter().filter(|(_, text)| text == "0").count();
     let folded = n_zeros >= MANY;
     let shown = lines.into_iter().filter(|(_, text)| !folded || text != "0");

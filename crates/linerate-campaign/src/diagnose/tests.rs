@@ -510,10 +510,7 @@ fn a_setting_that_is_refused_is_told_and_the_claim_stays_suspected() {
     assert_eq!(finding.verdict, Verdict::Suspected);
     assert!(reached.is_none());
     let told = finding.counterfactual.expect("told");
-    assert!(
-        told.contains("not run, the host refused") && told.contains("not consented"),
-        "{told}"
-    );
+    assert!(told.contains("not run, the host refused") && told.contains("not consented"), "{told}");
 }
 
 #[test]
@@ -523,11 +520,7 @@ fn a_setting_that_is_refused_leaves_the_other_experiment() {
             .expect("it goes on");
     assert_eq!(finding.verdict, Verdict::Proven);
     assert!(reached.is_some_and(|next| next.name == "twice the send buffer"));
-    assert!(
-        finding
-            .counterfactual
-            .is_some_and(|told| told.contains("not run, the host refused"))
-    );
+    assert!(finding.counterfactual.is_some_and(|told| told.contains("not run, the host refused")));
 }
 
 #[test]

@@ -63,8 +63,7 @@ impl Settings for SimulatedHosts {
             };
             let value =
                 self.values.get(name.as_str()).ok_or_else(|| refused("setting: there is none"))?;
-            let refused =
-                (!self.consents).then(|| "setting: the agent has no consent".to_owned());
+            let refused = (!self.consents).then(|| "setting: the agent has no consent".to_owned());
             let setting = Setting::Sysctl { name: name.clone(), value: (*value).to_owned() };
             Ok(SettingState { setting, spelled: name, refused })
         };

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_analysis::study;
 use linerate_answers::diagnosis;
-use linerate_campaign::Ended;
 use linerate_campaign::diagnose::{Load, Question, STORAGE, climb, exit_of};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::Ground;
+use linerate_campaign::{Ended, conclusion};
 use linerate_report::CommandPlace;
 
 use crate::args::{Formats, Global};
@@ -65,9 +65,10 @@ pub(crate) fn run(args: &DiagnoseArgs, global: Global) -> Outcome {
         let study = study(&campaign);
         let answer = diagnosis::recorded(&campaign, &study);
         reports::answer(&answer, &args.formats.saved(&args.out), global)?;
-        return Ok(reports::exit_of(&study));
+        return Ok(conclusion::exit_of(&study));
     }
     check_lengths("diagnose", Some(args.seconds), args.omit)?;
+    // A disk of this host has no path, so it needs no place.
     let has_place =
         args.path.to.is_some() || args.path.lab.is_some() || args.path.testbed.is_some();
     if !has_place && args.workload != STORAGE {

@@ -55,6 +55,7 @@ pub(crate) fn on_ground(
     let mut ground = testbeds::prepare(place)?;
     make_folder(out)?;
     let ended = work(&mut ground);
+    // A lab goes before the exit is decided: a failure must not leave it to the end of the process.
     ground.dismantle();
     Ended::outcome(ended)
 }

@@ -109,7 +109,7 @@ pub(crate) struct FlowsProbeArgs {
     pub(crate) saved: Saved,
 }
 
-/// Does what `action` says.
+/// Runs `action`.
 pub(crate) fn run(action: &FlowsAction, global: Global) -> Outcome {
     match action {
         FlowsAction::Plan(args) => plan(args, global),

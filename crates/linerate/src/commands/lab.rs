@@ -60,7 +60,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Longest time that a lab's process may take to end.
 const END_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Does `action`.
+/// Runs `action`.
 pub(crate) fn run(action: LabAction, as_json: bool) -> Outcome {
     if !sandbox::is_root() {
         let message =

@@ -36,7 +36,7 @@ pub(crate) enum LedgerAction {
     },
 }
 
-/// Does what `action` asks.
+/// Runs `action`.
 pub(crate) fn run(action: &LedgerAction, global: Global) -> Outcome {
     match action {
         LedgerAction::Check { ledger, saved } => {

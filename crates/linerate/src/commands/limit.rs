@@ -56,6 +56,7 @@ pub(crate) fn run(matches: &ArgMatches, global: Global) -> Outcome {
             params.set(option.name, value(text));
         }
     }
+    // PCI Express has options of its own: devices stand for generation and lanes.
     if name == pcie::NAME {
         return pcie::run(matches, params, global);
     }

@@ -19,6 +19,7 @@ pub(crate) struct ListArgs {
 
 /// Returns the parser of a registry's name.
 fn registry() -> impl TypedValueParser<Value = Registry> {
+    // Not a `ValueEnum`: the registries belong to another crate.
     let values = Registry::ALL.map(|one| PossibleValue::new(one.name()).help(one.summary()));
     PossibleValuesParser::new(values).map(|name| {
         Registry::ALL

@@ -28,6 +28,7 @@ pub(crate) fn drafted(
     watch: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Measured, Failure> {
     let (found, plan) = PlanText::drafted(name, draft)?;
+    // The folder goes with `scratch` at the end: until then the campaign is read back from it.
     let scratch = tempfile::tempdir()
         .map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
     let ledger =
@@ -47,6 +48,8 @@ pub(crate) fn at(
     let request = Request { found, plan, ground: &ground, ledger, resume };
     let mut display = Display::new(global);
     let measured = conduct::conduct(&request, &mut |event| display.show(&event))?;
+    // The bar must be gone before the answer is printed, and the lab before the report is written:
+    // both take time in which nothing needs them.
     drop(display);
     ground.dismantle();
     Ok(measured)

@@ -34,7 +34,7 @@ use crate::commands::lab::{LabAction, LabArgs};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reference;
 
-/// Does what the command line asks for.
+/// Runs the command of the command line.
 pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
     let global = invocation.cli.global;
     if only_prints(&invocation.cli.command) {

@@ -70,7 +70,7 @@ pub(crate) enum NcsiVerb {
 /// Interval between two questions of `watch`.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// Does what `args` ask.
+/// Asks the question of `args`.
 pub(crate) fn run(args: &NcsiArgs, global: Global) -> Ended {
     let device = &args.interface;
     if matches!(args.verb, NcsiVerb::Configure | NcsiVerb::Watch) && !args.saved.format.is_empty() {
@@ -235,6 +235,7 @@ fn configure(controller: &mut Controller, args: &NcsiArgs, address: Address) -> 
             args.interface
         )));
     }
+    // The order in which Linux brings a channel up.
     let steps = [
         Command::ClearInitialState,
         Command::DisableBroadcastFilter,

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use linerate_analysis::study;
+use linerate_campaign::conclusion;
 
 use crate::args::{Global, Output};
 use crate::exit::Outcome;
@@ -25,5 +26,5 @@ pub(crate) fn run(args: &ReportArgs, global: Global) -> Outcome {
     } else {
         files.iter().for_each(|file| println!("report {}", file.display()));
     }
-    Ok(reports::exit_of(&study))
+    Ok(conclusion::exit_of(&study))
 }

@@ -35,6 +35,7 @@ pub(crate) struct ReproduceArgs {
 
 /// Returns the parser of a paper's name.
 fn paper() -> impl TypedValueParser<Value = &'static Recipe> {
+    // Not a `ValueEnum`: the recipes belong to another crate.
     let values = RECIPES.map(|one| PossibleValue::new(one.name).help(one.summary));
     PossibleValuesParser::new(values).map(|name| {
         RECIPES

@@ -168,6 +168,7 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     let files = (args.ledger.as_deref(), &served[..]);
     let (campaign, summary) = measure::drafted("serve", &draft, &ground, files, watch)?;
     let study = study(&campaign);
+    // An interrupted trial has no figures, though its clients were served.
     let complete = matches!(conduct::exit_of(&summary), Ok(Exit::Done));
     let span = (Nanos::from_secs_f64(args.seconds), complete);
     let answer = served::document(&campaign, &study, &seconds, span);

@@ -25,7 +25,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether namespaces may be made; says so if the test is skipped.
+/// Returns whether namespaces may be made. Prints that the test is skipped if not.
 pub(crate) fn privileged(test: &str) -> bool {
     let root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
     if !root {
@@ -46,7 +46,7 @@ pub(crate) fn linerate(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What a command printed and how it ended.
+/// Output and exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -203,8 +203,8 @@ impl Measured {
         found
     }
 
-    /// Whether a point is worth no figure, which the study explains: a machine that others use may
-    /// make it so. Then says that `test` is skipped.
+    /// Returns whether a point has no figure for a reason that the study gives: a machine that
+    /// others use may make it so. Then says that `test` is skipped.
     pub(crate) fn refused(&self, test: &str) -> bool {
         let refused = self.study.points.iter().find(|point| point.validity > Validity::Suspect);
         if let Some(point) = refused {

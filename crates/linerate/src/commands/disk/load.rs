@@ -72,6 +72,7 @@ fn measure(args: &LoadArgs, repeats: u32, global: Global) -> Outcome {
         print!("{}", draft.text());
         return Ok(Exit::Done);
     }
+    // A disk has no path: both endpoints are on this host.
     let ground = testbeds::loopback(false);
     let watch = &mut |event: Progress<'_>| progress::incident(&event, global);
     let (campaign, summary) =
@@ -95,6 +96,7 @@ fn draft(args: &LoadArgs, repeats: u32) -> Result<Draft, Failure> {
     })?;
     let buffered = args.buffered.then(|| ("cache", vec!["buffered".into()]));
     let given = args.parameters.given.iter().cloned().chain(buffered);
+    // A list of one value is a parameter: only real axes become columns of the answer.
     let (swept, fixed): (Vec<_>, Vec<_>) = given.partition(|(_, values)| values.len() > 1);
     let job = DraftJob::new("storage", "a", "b").with([("target", target.into())]);
     let job = job.with(

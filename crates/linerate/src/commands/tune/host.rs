@@ -52,6 +52,7 @@ pub(super) fn run(args: &TuneHostArgs, global: Global) -> Outcome {
         seconds: args.seconds,
         omit: args.omit,
     };
+    // A misspelt name is refused before a lab is built or a host is connected.
     host::chosen(&tuning.tried)?;
     on_ground(&args.path.place(), &args.out, |ground| try_all(args, &tuning, global, ground))
 }
@@ -68,6 +69,7 @@ fn try_all(
     let mut findings = host::tune(&ledgers, &ground.testbed.hosts[..], ends, tuning)?;
     findings.profiles = profile::write(&args.out, &findings)?;
     let answer = host_settings::document(&findings, ground.kind);
+    // The folder of ledgers is kept and passed on: its text report needs no option.
     let (text, path) = (linerate_report::text::whole(&answer), args.out.join(REPORT));
     linerate_sys::whole_file::replace(&path, text.as_bytes()).map_err(|error| {
         Failure::missing(format!("write report {}: {}", path.display(), error.cause))

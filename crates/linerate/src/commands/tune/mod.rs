@@ -45,7 +45,7 @@ pub(crate) struct ProfileArgs {
     pub(crate) profile: PathBuf,
 }
 
-/// Does what `args` ask for.
+/// Runs the action of `args`.
 pub(crate) fn run(args: &TuneArgs, global: Global) -> Outcome {
     match &args.action {
         TuneAction::Window(args) => window::run(args, global),

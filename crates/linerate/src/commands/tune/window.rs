@@ -114,8 +114,10 @@ fn tune(args: &WindowArgs, global: Global, ground: &Ground) -> Result<Exit, Ende
         seconds: args.seconds,
         omit: args.omit,
     };
+    // Asked before the consent: the question names the device that would be changed.
     let asked = window::ask(&ground.testbed.hosts[..], endpoints, ends, &tuning)?;
     let emulated = ground.kind == TestbedKind::Lab;
+    // A lab's hosts belong to this run, so they need no consent.
     if !args.dry_run && !emulated {
         consent(args, &asked.present)?;
     }

@@ -1,0 +1,79 @@
+//! Conclusion of a campaign: the exit that its study asks for, and the reason of an unsuccessful end.
+
+use std::collections::BTreeSet;
+
+use linerate_analysis::{Reason, Study};
+use linerate_control::RunSummary;
+use linerate_model::{Campaign, TrialOutcome, Validity};
+
+use crate::Exit;
+
+/// Returns why a campaign ended with `exit`; `None` if it succeeded.
+#[must_use]
+pub fn reason(
+    exit: Exit,
+    campaign: &Campaign,
+    study: &Study,
+    summary: &RunSummary,
+) -> Option<String> {
+    let listed = |reasons: BTreeSet<String>| reasons.into_iter().collect::<Vec<_>>().join("; ");
+    match exit {
+        Exit::Done | Exit::Wrong | Exit::Missing => None,
+        Exit::Interrupted => Some("interrupted: the ledger has the results so far".to_owned()),
+        Exit::Missed if summary.failed > 0 => {
+            let failed =
+                campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Failed));
+            let reasons = failed
+                .flat_map(|trial| &trial.incidents)
+                .map(|incident| incident.message.clone())
+                .collect();
+            let tried = summary.completed + summary.failed;
+            Some(format!("{} of {tried} trials failed: {}", summary.failed, listed(reasons)))
+        }
+        Exit::Missed => Some("the lowest load of a search misses its goal".to_owned()),
+        Exit::Invalid => {
+            let reasons =
+                study.points.iter().flat_map(|point| &point.trials).flat_map(|trial| &trial.why);
+            Some(format!(
+                "the measurement is invalid: {}",
+                listed(reasons.map(Reason::to_string).collect())
+            ))
+        }
+    }
+}
+
+/// Returns the exit that a study asks for. A study without a usable point, or with a search that the
+/// tester limited, is invalid. A search whose lowest load misses its goal has missed it.
+#[must_use]
+pub fn exit_of(study: &Study) -> Exit {
+    let runs = || study.searches.iter().flat_map(|search| &search.runs);
+    if runs().any(|run| run.tester_limited.is_some()) {
+        return Exit::Invalid;
+    }
+    let usable = study.points.iter().any(|point| point.validity <= Validity::Suspect);
+    if !usable && !study.points.is_empty() {
+        return Exit::Invalid;
+    }
+    let missed = runs().flat_map(|run| &run.found).any(|found| found.strict.lower.is_none());
+    if missed { Exit::Missed } else { Exit::Done }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_analysis::PointStudy;
+
+    use super::*;
+
+    fn study(validities: &[Validity]) -> Study {
+        let point =
+            |validity: &Validity| PointStudy { validity: *validity, ..PointStudy::default() };
+        Study { points: validities.iter().map(point).collect(), ..Study::default() }
+    }
+
+    #[test]
+    fn one_usable_point_is_enough_and_none_is_invalid() {
+        assert_eq!(exit_of(&study(&[])), Exit::Done);
+        assert_eq!(exit_of(&study(&[Validity::Invalid, Validity::Suspect])), Exit::Done);
+        assert_eq!(exit_of(&study(&[Validity::Invalid, Validity::Impossible])), Exit::Invalid);
+    }
+}
