@@ -61,7 +61,7 @@ const KNOWN: [Known; 34] = [
         "interfaces.*.offloads",
         1,
         &[Rate, Cost, Time],
-        "without offloads every segment is a packet to the CPU",
+        "without offloads the CPU handles every segment as a packet",
     ),
     ("interfaces.*.channels", 1, &[Rate, Cost], "queues decide how many CPUs share the packets"),
     ("interfaces.*.queues", 1, &[Rate, Cost], "queues decide how many CPUs share the packets"),
@@ -72,7 +72,7 @@ const KNOWN: [Known; 34] = [
         &[Rate, Cost, Time],
         "interrupts on another CPU share it with other work",
     ),
-    ("interfaces.*.coalescing", 1, &[Time, Cost], "packets wait for their interrupt"),
+    ("interfaces.*.coalescing", 1, &[Time, Cost], "packets wait until the interrupt"),
     ("interfaces.*.rings", 2, &[Loss, Time], "a short ring drops bursts, a long one delays"),
     (
         "interfaces.*.qdiscs",
@@ -87,14 +87,19 @@ const KNOWN: [Known; 34] = [
         &[Rate, Cost, Time],
         "another driver is another path through the kernel",
     ),
-    ("interfaces.*.firmware", 2, &[Rate, Loss, Time], "the card's own program changed"),
+    ("interfaces.*.firmware", 2, &[Rate, Loss, Time], "the firmware of the card changed"),
     ("interfaces.*.pcie", 1, &[Rate], "a narrower or slower slot is a lower ceiling"),
     ("pcie", 2, &[Rate], "a narrower or slower slot is a lower ceiling"),
-    ("net.tcp_rmem", 1, &[Rate], "the receive window is cut from it"),
-    ("net.tcp_wmem", 1, &[Rate], "what is in flight is kept in it"),
+    ("net.tcp_rmem", 1, &[Rate], "it limits the receive window"),
+    ("net.tcp_wmem", 1, &[Rate], "it holds the data in flight"),
     ("net.rmem_max", 2, &[Rate, Loss], "the largest receive buffer a program may ask for"),
     ("net.wmem_max", 2, &[Rate], "the largest send buffer a program may ask for"),
-    ("net.congestion_control", 1, &[Rate, Time, Loss], "another sender's answer to loss and delay"),
+    (
+        "net.congestion_control",
+        1,
+        &[Rate, Time, Loss],
+        "it changes the sender's reaction to loss and delay",
+    ),
     (
         "net.default_qdisc",
         2,
@@ -102,16 +107,16 @@ const KNOWN: [Known; 34] = [
         "decides pacing and queueing where nothing else is set",
     ),
     ("net", 3, &[Rate, Time, Cost, Loss], "a network setting of the kernel"),
-    ("cgroup", 1, &[Rate, Cost, Time], "a quota takes the CPU away"),
-    ("cpu.governor", 1, &[Rate, Cost, Time], "a slower clock makes every packet dearer"),
-    ("cpu.turbo", 1, &[Rate, Cost, Time], "a slower clock makes every packet dearer"),
+    ("cgroup", 1, &[Rate, Cost, Time], "a quota limits the CPU time"),
+    ("cpu.governor", 1, &[Rate, Cost, Time], "a slower clock raises the cost of every packet"),
+    ("cpu.turbo", 1, &[Rate, Cost, Time], "a slower clock raises the cost of every packet"),
     ("cpu.idle_states", 2, &[Time], "a sleeping CPU answers late"),
     ("cpu", 2, &[Rate, Cost, Time], "another processor"),
-    ("kernel.mitigations", 2, &[Cost, Time], "each system call pays for it"),
-    ("kernel", 2, &[Rate, Cost, Time], "another kernel is another network stack"),
+    ("kernel.mitigations", 2, &[Cost, Time], "it makes each system call slower"),
+    ("kernel", 2, &[Rate, Cost, Time], "another kernel has another network stack"),
     ("memory", 3, &[Rate, Cost], "memory bandwidth and page sizes"),
     ("block", 2, &[Rate, Time], "another disk, scheduler or cache"),
-    ("linerate", 3, &[Rate, Cost, Time], "the tool itself is the first suspect"),
+    ("linerate", 3, &[Rate, Cost, Time], "the tool itself changed"),
 ];
 
 /// Facts that differ on every start and cause nothing.
@@ -166,7 +171,7 @@ pub fn environment(
             }
             let known = KNOWN.iter().find(|(pattern, ..)| fits(pattern, name));
             let (_, rank, touches, why) =
-                known.copied().unwrap_or(("", 4, &[], "nothing is known of what it does"));
+                known.copied().unwrap_or(("", 4, &[], "its effect is not known"));
             let explains = touches.iter().any(|touch| touched.contains(touch));
             causes.push(Cause {
                 host: host.to_owned(),

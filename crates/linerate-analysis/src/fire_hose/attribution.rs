@@ -119,8 +119,7 @@ pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
             format!("{retransmitted} segments retransmitted, {dropped} dropped by the controller");
         return said(Culprit::Elsewhere, true, evidence);
     }
-    let evidence =
-        format!("no drops, {:.0} % of what the sideband carries", drops.utilisation * 100.0);
+    let evidence = format!("no drops; the sideband is {:.0} % used", drops.utilisation * 100.0);
     said(if drops.utilisation < SLOW { Culprit::NotLoss } else { Culprit::Nothing }, true, evidence)
 }
 

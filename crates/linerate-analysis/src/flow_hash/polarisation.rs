@@ -74,7 +74,7 @@ pub fn polarisation(counts: &[u64]) -> Option<Spread> {
     let (verdict, meaning) = if all_on_one >= SIGNIFICANCE {
         (
             Verdict::Inconclusive,
-            format!("{flows} flows on {members} members can lie anyhow by chance: draw more"),
+            format!("{flows} flows on {members} members are too few for a test: use more flows"),
         )
     } else if uneven < SIGNIFICANCE {
         let idle = if idle > 0 {

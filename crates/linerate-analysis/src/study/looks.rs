@@ -103,7 +103,7 @@ impl Looks {
                 )
             }
             LooksEnded::Most => {
-                format!("noise: {seen} after all {} runs, {asked} was asked for", self.runs)
+                format!("noise: {seen} after all {} runs, {asked} wanted", self.runs)
             }
             LooksEnded::Noisy => {
                 let variation = last.and_then(|look| look.variation).unwrap_or_default();
@@ -118,7 +118,7 @@ impl Looks {
                 )
             }
             LooksEnded::Short => {
-                format!("cut short after {} runs: {seen}, {asked} was asked for", self.runs)
+                format!("cut short after {} runs: {seen}, {asked} wanted", self.runs)
             }
         }
     }

@@ -246,9 +246,9 @@ fn load(
         };
         let datagrams =
             || datagrams(if direction == Direction::Rx { other } else { own }, link, ip);
-        let one = one
-            .or_else(datagrams)
-            .ok_or_else(|| format!("how many frames {} sent is not counted", job.spec.workload))?;
+        let one = one.or_else(datagrams).ok_or_else(|| {
+            format!("the number of frames that {} sent is not counted", job.spec.workload)
+        })?;
         sum.payload += one.payload;
         sum.frames += one.frames;
         sum.headers += one.headers;
@@ -345,12 +345,14 @@ fn compare(
         .last()
         .is_some_and(|(_, resets)| *resets > 0.0)
     {
-        return Err("its counters began anew during the trial".into());
+        return Err("its counters were reset during the trial".into());
     }
     let read = readings(block, &port.port, octets);
     if read.len() < 2 {
-        let why =
-            block.unavailable.first().map_or("it was not read twice", |(_, why)| why.as_str());
+        let why = block
+            .unavailable
+            .first()
+            .map_or("it was read fewer than two times", |(_, why)| why.as_str());
         return Err(why.to_owned());
     }
     let seen = seen(&read, jobs)?;

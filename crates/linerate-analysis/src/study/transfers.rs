@@ -39,8 +39,8 @@ use super::traffic::Job;
 const MOST_DEPTH_ERROR: f64 = 0.05;
 /// Least number of transfers for a mean.
 const LEAST_TRANSFERS: f64 = 1_000.0;
-/// What the kernel counted may differ from what was asked for by this (storage reference, clause
-/// 4.2).
+/// Relative difference allowed between the kernel's count of bytes and the requested ones (storage
+/// reference, clause 4.2).
 const MOST_DEVICE_ERROR: f64 = 0.02;
 
 /// Adds the figures of `job` over `span`.

@@ -458,9 +458,7 @@ fn where_nothing_bounds_a_flow_each_end_says_why() {
     assert_eq!(why(Some("eth0")), "", "it is bounded");
     let bridge = why(Some("br0"));
     assert!(
-        bridge.starts_with(
-            "br0 of left: a bridge that does not know behind which of its ports (eth0)"
-        ),
+        bridge.starts_with("br0 of left: a bridge that has not learned which of its ports (eth0)"),
         "{bridge}"
     );
     assert!(bridge.ends_with("eth0 of right: its host reports no facts of it"), "{bridge}");

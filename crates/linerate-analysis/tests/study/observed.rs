@@ -79,7 +79,7 @@ fn nothing_is_said_of_what_was_not_read_or_began_anew() {
     assert_eq!(validity, Validity::Valid, "the load is as good as before");
     let (reset, _) = at_the_port(&[("in_octets", OCTETS), ("resets", 1.0)], |_| {});
     assert_eq!(reset.agreement, Agreement::Unknown);
-    assert!(reset.why[0].contains("began anew"), "{reset:?}");
+    assert!(reset.why[0].contains("were reset"), "{reset:?}");
 }
 
 #[test]

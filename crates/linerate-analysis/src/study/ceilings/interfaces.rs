@@ -118,9 +118,11 @@ fn without_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<String> {
         }
         ("bridge", _) => {
             let ports = below.map_or_else(String::new, |ports| format!(" ({ports})"));
-            format!("a bridge that does not know behind which of its ports{ports} the other end is")
+            format!(
+                "a bridge that has not learned which of its ports{ports} leads to the other end"
+            )
         }
-        ("bond" | "team", _) => "a group of links of which not all report a line rate".to_owned(),
+        ("bond" | "team", _) => "a group of links, not all of which report a line rate".to_owned(),
         ("loopback", _) => "loopback has no line rate".to_owned(),
         (kind, _) if TUNNELS.contains(&kind) => {
             format!(

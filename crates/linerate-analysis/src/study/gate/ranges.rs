@@ -25,7 +25,7 @@ pub(super) fn judge(metric: &Metric, value: f64, span: Span) -> Judgement {
     let tolerance =
         if range.of_time { TICKS * TICK / span.seconds() + CLOCK_RATE_ERROR } else { ROUNDING };
     if let Some(least) = range.least.filter(|least| value < least - tolerance) {
-        return Judgement::Withheld(format!("{value} is below {least}, the least it can be"));
+        return Judgement::Withheld(format!("{value} is below {least}, the lowest possible value"));
     }
     if let Some(most) = range.most.filter(|most| value > most + tolerance) {
         return Judgement::Withheld(format!(

@@ -186,7 +186,10 @@ fn wait(point: &PointStudy, alone: &[(&PointStudy, &Arm)], job: &MixedJob) -> (b
         }
         (None, _) => (
             false,
-            format!("{}: how long its workers waited for a CPU was not accounted", job.workload),
+            format!(
+                "{}: the kernel does not account how long its workers waited for a CPU",
+                job.workload
+            ),
         ),
     }
 }

@@ -23,7 +23,7 @@ impl TuningExperiment for CongestionControl {
     }
 
     fn summary(&self) -> &'static str {
-        "another congestion control at the sender, where segments are sent again and the path has \
+        "another congestion control at the sender, where segments are retransmitted and the path has \
             room"
     }
 
@@ -43,7 +43,7 @@ impl TuningExperiment for CongestionControl {
 /// Returns the candidate `other`, or why it is not tried; `None` if the kernel has no other.
 fn candidate(path: &Known<'_>, other: Option<&String>) -> Looked {
     path.at(PathEnd::Sender, SETTING, |before| {
-        let again = path.share(metric::RETRANSMIT_RATIO, LOSSY, "segments sent again")?;
+        let again = path.share(metric::RETRANSMIT_RATIO, LOSSY, "segments retransmitted")?;
         let room = path.room();
         if room <= LEAST_ROOM {
             return Err(Hindrance::no_evidence(format!(
@@ -61,7 +61,7 @@ fn candidate(path: &Known<'_>, other: Option<&String>) -> Looked {
             name: format!("{other} instead of {before}"),
             after: other.clone(),
             why: format!(
-                "{:.2} % of the segments are sent again, and the path has room for \
+                "{:.2} % of the segments are retransmitted, and the path has room for \
                     x{room:.1}",
                 again * 100.0
             ),

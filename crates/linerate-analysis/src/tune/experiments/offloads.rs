@@ -55,7 +55,7 @@ fn candidate(path: &Known<'_>, (setting, end, cpu): (&'static str, PathEnd, &str
         } else {
             metric::SOFTIRQ_CORE
         };
-        let used = path.share(busiest, BUSY, "what is used of the busiest core there")?;
+        let used = path.share(busiest, BUSY, "use of the busiest core there")?;
         Ok(Proposal {
             name: format!("{setting} on"),
             after: "1".into(),

@@ -64,9 +64,8 @@ impl TuningExperiment for Pacing {
 
 fn paced(path: &Known<'_>) -> Result<Candidate, Hindrance> {
     let lost = lost(path)?;
-    let rates = path
-        .flood
-        .ok_or_else(|| Hindrance::no_evidence("nothing of a flood of datagrams came through"))?;
+    let rates =
+        path.flood.ok_or_else(|| Hindrance::no_evidence("no datagram of a flood arrived"))?;
     if rates.feed.0 <= rates.drain.0 * FASTER {
         return Err(Hindrance::no_evidence(format!(
             "a flood of {} drains at {}",
@@ -80,7 +79,7 @@ fn paced(path: &Known<'_>) -> Result<Candidate, Hindrance> {
         .ok_or_else(|| Hindrance::no_evidence("no goodput"))?;
     if pace.0 <= now * LEAST_EFFECT {
         return Err(Hindrance::no_evidence(format!(
-            "{} is all but what the path drains at",
+            "{} is nearly the rate at which the path drains",
             BitRate(now)
         )));
     }
@@ -103,8 +102,8 @@ fn paced(path: &Known<'_>) -> Result<Candidate, Hindrance> {
 
 /// Returns the evidence that a buffer was overrun, if any.
 fn lost(path: &Known<'_>) -> Result<String, Hindrance> {
-    match (path.share(metric::RETRANSMIT_RATIO, LOSSY, "segments sent again"), path.dropped) {
-        (Ok(again), _) => Ok(format!("{:.2} % of the segments are sent again", again * 100.0)),
+    match (path.share(metric::RETRANSMIT_RATIO, LOSSY, "segments retransmitted"), path.dropped) {
+        (Ok(again), _) => Ok(format!("{:.2} % of the segments are retransmitted", again * 100.0)),
         (Err(_), Some(dropped)) if dropped > 0 => {
             Ok(format!("queues of the sender dropped {dropped} packets of a stream"))
         }
@@ -149,7 +148,7 @@ mod tests {
         assert!((found[0].ratio[1] - 89.44 / 33.0).abs() < 1e-3, "{:?}", found[0].ratio);
         assert_eq!(with(0.033, 0.0, 900e6, 7), {
             let why = found[0].why.replace(
-                "2.00 % of the segments are sent again",
+                "2.00 % of the segments are retransmitted",
                 "queues of the sender dropped 7 packets of a stream",
             );
             [Candidate { why, ..found[0].clone() }]

@@ -39,7 +39,7 @@ impl TuningExperiment for Rings {
             let largest = path.receiver.largest_ring.map(|largest| largest.to_string());
             let after = largest.filter(|largest| largest != before);
             let after = after.ok_or_else(|| {
-                Hindrance::already(format!("the ring has {before}, and no more are offered"))
+                Hindrance::already(format!("the ring has {before} descriptors, the maximum"))
             })?;
             let missed = overrun(path)?;
             Ok(Proposal {
@@ -58,14 +58,14 @@ impl TuningExperiment for Rings {
 /// Returns the share of packets for which the ring had no room, where that is enough to matter.
 fn overrun(path: &Known<'_>) -> Result<f64, Hindrance> {
     let Some(Missed { missed, received }) = path.missed else {
-        return Err(Hindrance::no_evidence("packets that the ring had no room for: not counted"));
+        return Err(Hindrance::no_evidence("packets dropped by the ring: not counted"));
     };
     let share = missed as f64 / (missed + received).max(1) as f64;
     if share > LOSSY {
         return Ok(share);
     }
     Err(Hindrance::no_evidence(format!(
-        "the ring had no room for {missed} packets, and took {received}"
+        "the ring dropped {missed} packets and received {received}"
     )))
 }
 

@@ -58,7 +58,7 @@ fn candidate(
     path.at(end, setting, |before| {
         let waited =
             path.share(metric, HELD_BACK, &format!("time the sender waited for {what}"))?;
-        let odd = || Hindrance::already(format!("{before:?} is no three numbers"));
+        let odd = || Hindrance::already(format!("{before:?} is not three numbers"));
         let (after, factor) = larger(before, path.room()).ok_or_else(odd)?;
         Ok(Proposal {
             name: format!("{setting} x{factor}"),
