@@ -577,9 +577,12 @@ mod tests {
         };
         json!({"comparison": {
             "points": [
-                {"sweep": "stream", "figures": [figure("goodput", change), figure("rtt", "unclear")]},
-                {"sweep": "large", "figures": [figure("goodput", "none"), figure("response_time_p50", "worse")]},
-                {"sweep": "small", "figures": [figure("response_time_p50", change), figure("transaction_rate", "none")]},
+                {"sweep": "stream", "figures": [figure("goodput", change), figure("rtt",
+                    "unclear")]},
+                {"sweep": "large", "figures": [figure("goodput", "none"),
+                    figure("response_time_p50", "worse")]},
+                {"sweep": "small", "figures": [figure("response_time_p50", change),
+                    figure("transaction_rate", "none")]},
             ],
             "company": [{"others": 0.4}, {"others": 0.5}],
         }})

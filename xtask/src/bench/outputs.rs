@@ -175,12 +175,14 @@ mod tests {
 
     #[test]
     fn iperf3_is_read_at_its_server() {
-        let server = r#"{"end":{"sum_sent":{"bytes":0},"sum_received":{"start":0,"end":1.003744,"seconds":1.003744,
+        let server = r#"{"end":{"sum_sent":{"bytes":0},"sum_received":{"start":0,"end":1.003744,
+        "seconds":1.003744,
             "bytes":1152188416,"bits_per_second":9183125705.359137,"sender":false}}}"#;
         let reading = iperf3(server, "", Unit::Bits).expect("as printed");
         assert!(close(reading.rate, 9_183_125_705.0), "{reading:?}");
         let server = r#"{"end":{"sum":{"bytes":0,"lost_packets":86257,"packets":150377},
-            "sum_received":{"seconds":1.020583,"bytes":4103680,"lost_packets":86257,"packets":150377}}}"#;
+            "sum_received":{"seconds":1.020583,"bytes":4103680,"lost_packets":86257,
+            "packets":150377}}}"#;
         let client = r#"{"end":{"sum":{"bytes":9697920,"lost_packets":86257,"packets":151530}}}"#;
         let reading = iperf3(server, client, Unit::Datagrams(64)).expect("as printed");
         assert!(close(reading.rate, 62_826.0), "{reading:?}");
@@ -192,14 +194,17 @@ mod tests {
     #[test]
     fn fuzz_iperf3_json() {
         let corpus: Vec<Vec<u8>> = [
-            r#"{"end":{"sum_received":{"seconds":1.003744,"bytes":1152188416,"bits_per_second":9183125705.359137}}}"#,
-            r#"{"end":{"sum":{"lost_packets":86257,"packets":150377},"sum_received":{"seconds":1.020583,"bytes":4103680,"packets":150377}}}"#,
+            r#"{"end":{"sum_received":{"seconds":1.003744,"bytes":1152188416,
+            "bits_per_second":9183125705.359137}}}"#,
+            r#"{"end":{"sum":{"lost_packets":86257,"packets":150377},
+            "sum_received":{"seconds":1.020583,"bytes":4103680,"packets":150377}}}"#,
             "megabytes=499.3750 real_seconds=1.00 rate_Mbps=4180.6455 drop=87746 pkt=183927 \
                 data_loss=47.70711\n",
             "19700101000000,127.0.0.1,36256,127.0.0.1,5501,3,0.0-1.0,153288764,1225883504\n",
             "sockperf: [Valid Duration] RunTime=0.548 sec; ReceivedMessages=24274\nsockperf: ---> \
                 percentile 50.000 =    5.043\n",
-            r#"{"bytes_received":2641490730,"datagrams_received":100,"seconds":2.0,"transactions":84000,"p50_ns":9500}"#,
+            r#"{"bytes_received":2641490730,"datagrams_received":100,"seconds":2.0,
+            "transactions":84000,"p50_ns":9500}"#,
         ]
         .map(|text| text.as_bytes().to_vec())
         .into();
@@ -282,8 +287,10 @@ mod tests {
 
     #[test]
     fn linerate_is_read_where_it_counts() {
-        let passive = r#"{"bytes_received":2641490730,"datagrams_received":100,"datagrams_received_in_all":110,"seconds":2.0}"#;
-        let active = r#"{"datagrams_sent_in_all":200,"seconds":2.0,"transactions":84000,"p50_ns":9500,"p99_ns":null}"#;
+        let passive = r#"{"bytes_received":2641490730,"datagrams_received":100,
+        "datagrams_received_in_all":110,"seconds":2.0}"#;
+        let active = r#"{"datagrams_sent_in_all":200,"seconds":2.0,"transactions":84000,
+        "p50_ns":9500,"p99_ns":null}"#;
         let read = |unit| linerate(passive, active, unit).expect("as printed");
         assert!(close(read(Unit::Bits).rate, 10_565_962_920.0));
         let datagrams = read(Unit::Datagrams(64));

@@ -178,7 +178,8 @@ mod tests {
         assert_eq!(sampling(cost).expect("as printed").value, 0.41);
         assert_eq!(resident("Name:\tlinerate\nVmRSS:\t    7168 kB\n"), Some(7168.0));
         let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
-                        {\"reason\":\"compiler-artifact\",\"executable\":\"/t/end\"}\n{\"reason\":\"build-finished\"}\n";
+                        {\"reason\":\"compiler-artifact\",\"executable\":\"/t/end\"}\n\
+                        {\"reason\":\"build-finished\"}\n";
         assert_eq!(executable(messages), Some(PathBuf::from("/t/end")));
     }
 }

@@ -343,11 +343,13 @@ mod tests {
     #[test]
     fn both_outputs_are_read() {
         let fio = "note: \
-            something\n{\"jobs\": [{\"read\": {\"total_ios\": 1000, \"runtime\": 2000, \"lat_ns\": {\"percentile\": \
+            something\n{\"jobs\": [{\"read\": {\"total_ios\": 1000, \"runtime\": 2000, \
+            \"lat_ns\": {\"percentile\": \
                    {\"99.000000\": 5000}}}}]}";
         let told = RunReport { transfers: 1000.0, lasted: 2.0, p99_ns: 5000.0, engine: None };
         assert_eq!(fios(fio).expect("legal"), told);
-        let own = "{\"reads\": 10, \"span_ns\": 5e8, \"p99_ns\": 70, \"modes\": {\"engine\": \"aio\"}, \"incidents\": []}\n{}";
+        let own = "{\"reads\": 10, \"span_ns\": 5e8, \"p99_ns\": 70, \"modes\": {\"engine\": \
+            \"aio\"}, \"incidents\": []}\n{}";
         let told =
             RunReport { transfers: 10.0, lasted: 0.5, p99_ns: 70.0, engine: Some("aio".into()) };
         assert_eq!(ours(own).expect("legal"), told);

@@ -53,8 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_in_fifty_that_is_not_served_breaks_the_promise_and_so_does_a_line_for_each_stranger()
-     {
+    fn one_session_in_fifty_not_served_or_a_line_for_each_stranger_is_a_fault() {
         let said = |served: u32, strangers: u32, lines: u32| {
             let rest = format!(
                 "slowest 62 ms; {strangers} strangers in 3.4 s (4999 a second), {lines} lines"

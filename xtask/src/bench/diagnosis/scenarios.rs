@@ -104,7 +104,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         place: FaultPlace::Lab(
             "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = \
                 [{ name = \"PCI slot\", rate = \"50 Mbit/s\" },\n\
-             { name = \"port\", parent = \"PCI slot\", rate = \"100 Mbit/s\", ends = [\"a1\", \"b1\"] }]\n",
+             { name = \"port\", parent = \"PCI slot\", rate = \"100 Mbit/s\", ends = [\"a1\", \
+             \"b1\"] }]\n",
             ["a1", "b1"],
         ),
         hosts: FREE,
@@ -200,7 +201,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         expected: &["hash_polarised"],
         place: FaultPlace::Lab(
             "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = \
-                [{ name = \"fabric\", rate = \"20 Mbit/s\", links = 4, hash = \"addresses\", ends = [\"a1\", \"b1\"] }]\n",
+                [{ name = \"fabric\", rate = \"20 Mbit/s\", links = 4, hash = \"addresses\", ends \
+                = [\"a1\", \"b1\"] }]\n",
             ["a1", "b1"],
         ),
         hosts: FREE,
@@ -211,7 +213,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         expected: &["single_flow"],
         place: FaultPlace::Lab(
             "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = \
-                [{ name = \"fabric\", rate = \"20 Mbit/s\", links = 4, hash = \"ports\", ends = [\"a1\", \"b1\"] }]\n",
+                [{ name = \"fabric\", rate = \"20 Mbit/s\", links = 4, hash = \"ports\", ends = \
+                [\"a1\", \"b1\"] }]\n",
             ["a1", "b1"],
         ),
         hosts: FREE,

@@ -207,7 +207,8 @@ mod tests {
     fn trials_are_counted_by_place_workload_and_validity() {
         let mut tally = Tally::new();
         let trial = |validity: &str| json!({ "validity": validity });
-        let study = json!({ "points": [{ "jobs": [{ "workload": "tcp_rr" }], "trials": [trial("valid"), trial("suspect"), trial("valid")] }] });
+        let study = json!({ "points": [{ "jobs": [{ "workload": "tcp_rr" }],
+            "trials": [trial("valid"), trial("suspect"), trial("valid")] }] });
         add(&mut tally, "lab", &study);
         assert!(
             table(&tally).ends_with("| lab | `tcp_rr` | 3 | 1 suspect, 2 valid |\n"),

@@ -193,12 +193,15 @@ impl Ground {
 
 fn vsftpd_conf(folder: &str, server: Server) -> String {
     let secure = format!(
-        "ssl_enable=YES\nrsa_cert_file={folder}/key.pem\nssl_ciphers=HIGH\nallow_anon_ssl=YES\nforce_anon_logins_ssl=YES\n\
+        "ssl_enable=YES\nrsa_cert_file={folder}/key.pem\nssl_ciphers=HIGH\nallow_anon_ssl=YES\n\
+        force_anon_logins_ssl=YES\n\
          force_anon_data_ssl=YES\n"
     );
     format!(
-        "listen=YES\nlisten_address=127.0.0.1\nlisten_port={}\nanonymous_enable=YES\nanon_root={folder}/public\nbackground=NO\n\
-         seccomp_sandbox=NO\nsecure_chroot_dir={folder}/public\nno_anon_password=YES\nwrite_enable=YES\n\
+        "listen=YES\nlisten_address=127.0.0.1\nlisten_port={}\nanonymous_enable=YES\n\
+        anon_root={folder}/public\nbackground=NO\n\
+         seccomp_sandbox=NO\nsecure_chroot_dir={folder}/public\nno_anon_password=YES\n\
+         write_enable=YES\n\
          anon_upload_enable=YES\nanon_other_write_enable=YES\n{}",
         server.port(),
         if server == Server::VsftpdTls { &secure } else { "" }

@@ -239,7 +239,8 @@ mod tests {
 
     #[test]
     fn counters_of_nft_are_read_by_name() {
-        let text = r#"{"nftables": [{"metainfo": {"version": "1.0.6"}}, {"counter": {"family": "netdev", "name": "there_hit",
+        let text = r#"{"nftables": [{"metainfo": {"version": "1.0.6"}},
+        {"counter": {"family": "netdev", "name": "there_hit",
             "table": "truth", "handle": 1, "packets": 43, "bytes": 12300}}]}"#;
         let counters = parse_nft(text).expect("as printed");
         assert_eq!(counters["there_hit"], Counter { packets: 43, bytes: 12_300 });
@@ -248,7 +249,8 @@ mod tests {
 
     #[test]
     fn a_shaper_is_read_and_its_absence_is_zero() {
-        let text = r#"[{"kind":"tbf","handle":"8001:","root":true,"options":{},"bytes":700,"packets":5,"drops":3,"overlimits":9,
+        let text = r#"[{"kind":"tbf","handle":"8001:","root":true,"options":{},"bytes":700,
+        "packets":5,"drops":3,"overlimits":9,
             "requeues":0,"backlog":0,"qlen":0}]"#;
         assert_eq!(
             parse_tc(text).expect("as printed"),

@@ -167,7 +167,8 @@ pub(super) fn run(arguments: &[String]) -> anyhow::Result<ExitCode> {
     let of = |way: usize| {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counts = &counts[way];
-        serde_json::json!({ "seen": read(&counts.seen), "held": read(&counts.held), "stayed_us": counts.median_stay_us() })
+        serde_json::json!({ "seen": read(&counts.seen), "held": read(&counts.held),
+            "stayed_us": counts.median_stay_us() })
     };
     println!("{}", serde_json::json!({ "there": of(0), "back": of(1) }));
     Ok(ExitCode::SUCCESS)

@@ -53,8 +53,10 @@ impl Serving {
                  server {{ listen {address}:{PORT}; root {public}; }} }}\n"
             ),
             Server::Vsftpd => format!(
-                "listen=YES\nlisten_address={address}\nlisten_port={PORT}\nanonymous_enable=YES\nanon_root={public}\nbackground=NO\n\
-                 seccomp_sandbox=NO\nsecure_chroot_dir={public}\nno_anon_password=YES\nxferlog_enable=YES\nxferlog_std_format=YES\n\
+                "listen=YES\nlisten_address={address}\nlisten_port={PORT}\nanonymous_enable=YES\n\
+                anon_root={public}\nbackground=NO\n\
+                 seccomp_sandbox=NO\nsecure_chroot_dir={public}\nno_anon_password=YES\n\
+                 xferlog_enable=YES\nxferlog_std_format=YES\n\
                  xferlog_file={path}\n"
             ),
         };

@@ -113,9 +113,12 @@ mod tests {
 
     #[test]
     fn numbers_are_found_where_they_are_and_absent_ones_are_none() {
-        let text = r#"{"points":[{"jobs":[{"metrics":{"lost":{"estimate":3.0},"rtt":{"estimate":null}},
-            "percentiles":{"response":[{"quantile":0.9,"value_ns":2000000},{"quantile":0.99,"value_ns":null,"at_least_ns":3000000}]}}],
-            "trials":[{"validity":"suspect","why":["x"],"intervals":{"loss_ratio":[0.5,null,0.0]}}]}]}"#;
+        let text = r#"{"points":[{"jobs":[{"metrics":{"lost":{"estimate":3.0},
+        "rtt":{"estimate":null}},
+            "percentiles":{"response":[{"quantile":0.9,"value_ns":2000000},{"quantile":0.99,
+            "value_ns":null,"at_least_ns":3000000}]}}],
+            "trials":[{"validity":"suspect","why":["x"],"intervals":{"loss_ratio":[0.5,null,
+            0.0]}}]}]}"#;
         let study = Study::parse(text).expect("JSON");
         assert_eq!(
             (study.metric("lost"), study.metric("rtt"), study.metric("none")),
@@ -132,12 +135,15 @@ mod tests {
         assert_eq!(study.series("loss_ratio"), [0.5, 0.0]);
         assert_eq!(study.validity(), "suspect: x");
         assert_eq!(study.unanswered(), Some(3.0), "without an account of operations");
-        let text = r#"{"points":[{"jobs":[{"metrics":{"lost":{"estimate":1.0},"operations_lost":{"estimate":1.0},
-            "operations_open":{"estimate":6.0}},"distributions":{"response":{"buckets":[[900,3],[1000,4]],"lost":7}}}]}]}"#;
+        let text = r#"{"points":[{"jobs":[{"metrics":{"lost":{"estimate":1.0},
+        "operations_lost":{"estimate":1.0},
+            "operations_open":{"estimate":6.0}},"distributions":{"response":{"buckets":[[900,3],
+            [1000,4]],"lost":7}}}]}]}"#;
         let study = Study::parse(text).expect("JSON");
         assert_eq!((study.unanswered(), study.operations()), (Some(7.0), Some(14.0)));
         assert_eq!(study.located("socket"), None, "no account of losses");
-        let text = r#"{"points":[{"jobs":[{"loss":[{"direction":"tx","located":[{"place":"receiver checksum","lost":4},
+        let text = r#"{"points":[{"jobs":[{"loss":[{"direction":"tx",
+        "located":[{"place":"receiver checksum","lost":4},
             {"place":"receiver socket","lost":9}]}]}]}]}"#;
         assert_eq!(Study::parse(text).expect("JSON").located("socket"), Some(9.0));
         assert!(Study::parse("linerate: no").is_err());

@@ -252,7 +252,8 @@ fn cut_off(ground: &mut Ground, workload: &str) -> anyhow::Result<Vec<Claim>> {
     ground.nft(
         "table netdev truth \
             {\n chain there { type filter hook ingress device lra priority 0; policy accept; }\n \
-         chain back { type filter hook ingress device lrb priority 0; policy accept;\n  counter name seen\n }\n counter seen { }\n}\n",
+         chain back { type filter hook ingress device lrb priority 0; policy accept;\n  counter \
+         name seen\n }\n counter seen { }\n}\n",
     )?;
     let plan = plan(workload, "streams = 4, file_size = \"100 KiB\", timeout = \"10 s\"");
     let study = std::thread::scope(|scope| {
