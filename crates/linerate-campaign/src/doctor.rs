@@ -184,7 +184,8 @@ fn clocksource(facts: &Value) -> Check {
             let remedy = if available.split_whitespace().any(|name| name == "tsc") {
                 "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"
             } else {
-                "none while this kernel runs: it offers no tsc (dmesg says why). Boot with tsc=reliable if \
+                "none while this kernel runs: it offers no tsc (dmesg says why). Boot with \
+                    tsc=reliable if \
                     the processor's is"
             };
             Check::lacking(subject, format!("{source}: each reading is a system call"), remedy)

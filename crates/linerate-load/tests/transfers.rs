@@ -106,7 +106,8 @@ fn every_way_to_send_moves_whole_files() {
             for (direction, source) in
                 [("rx", "memory"), ("rx", "warm"), ("tx", "memory"), ("tx", "cold")]
             {
-                let table = json!({ "send": send, "direction": direction, "source": source, "file_size": "1 MiB", "streams": 2 });
+                let table = json!({ "send": send, "direction": direction, "source": source,
+                    "file_size": "1 MiB", "streams": 2 });
                 assert_moved(name, &table, transfer(name, &table, a_file_each));
             }
         }
@@ -140,7 +141,8 @@ fn every_byte_passes_tls_between_our_own_ends() {
         ("rx", "direct", "splice", false),
         ("tx", "discard", "sendfile", false),
     ] {
-        let table = json!({ "tls": true, "direction": direction, "sink": sink, "send": send, "reuse": reuse,
+        let table = json!({ "tls": true, "direction": direction, "sink": sink, "send": send,
+            "reuse": reuse,
             "source": "warm", "file_size": "1 MiB", "streams": 2 });
         let Some(ends) = transfer("http", &table, a_file_each) else { continue };
         for modes in ends[0].flows.iter().map(|flow| &flow.modes) {
@@ -154,7 +156,8 @@ fn every_byte_passes_tls_between_our_own_ends() {
         ("tx", "page_cache", "copy", "pasv"),
         ("tx", "discard", "splice", "epsv"),
     ] {
-        let table = json!({ "tls": true, "direction": direction, "sink": sink, "send": send, "passive": passive,
+        let table = json!({ "tls": true, "direction": direction, "sink": sink, "send": send,
+            "passive": passive,
             "source": "warm", "file_size": "1 MiB", "streams": 2 });
         let Some(ends) = transfer("ftp", &table, a_file_each) else { continue };
         for modes in ends[0].flows.iter().map(|flow| &flow.modes) {

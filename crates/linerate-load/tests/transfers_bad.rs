@@ -226,7 +226,8 @@ fn each_fault_has_its_message() {
 fn data_come_from_the_server_itself_whatever_host_it_names_and_however_it_is_asked() {
     // It does not know EPSV. The client falls back to PASV and ignores the address in its answer.
     for passive in ["epsv", "pasv"] {
-        let table = json!({ "server": bad_server(Fault::NamesAnotherHost), "passive": passive, "timeout": "2 s" });
+        let table = json!({ "server": bad_server(Fault::NamesAnotherHost), "passive": passive,
+            "timeout": "2 s" });
         let report = fetch_with(table, 1000);
         assert!(sum(&report, Counter::Transactions) > 0, "{passive}: {}", failures(&report));
         assert_eq!(sum(&report, Counter::TransactionsLost), 0, "{passive}: {}", failures(&report));

@@ -431,7 +431,8 @@ fn our_ftp_client_and_vsftpd_speak_tls_and_the_row_says_how() {
         (&put, true, "roots", "tx", "OK UPLOAD"),
     ] {
         // One stream only: two vsftpd processes would write to the same file.
-        let table = json!({ "tls": true, "roots": roots, "verify": verify, "direction": direction, "sink": "memory",
+        let table = json!({ "tls": true, "roots": roots, "verify": verify, "direction": direction,
+            "sink": "memory",
             "streams": 1 });
         let before = vsftpd.logged(0, |line| line.contains(word) && line.contains(&whole));
         let report = drive("ftp", url, table);

@@ -203,22 +203,26 @@ mod tests {
             prop_assert!(!one.chars().any(is_obeyed), "{one:?}");
             prop_assert_eq!(&printable(&one, Lines::One), &one);
             let several = printable(&text, Lines::Several);
-            prop_assert!(!several.chars().any(|c| is_obeyed(c) && c != '\n' && c != '\t'), "{several:?}");
+            prop_assert!(!several.chars().any(|c| is_obeyed(c) && c != '\n' && c != '\t'),
+                "{several:?}");
         }
 
         #[test]
         fn text_that_is_made_printable_in_json_is_what_is_made_printable_outside(text in hostile(), key in hostile()) {
             for lines in [Lines::One, Lines::Several] {
                 let json = serde_json::json!({ (key.as_str()): [&text] }).to_string();
-                let clean: Value = serde_json::from_slice(&printable_json(json.as_bytes(), lines)).expect("still JSON");
-                let expected = serde_json::json!({ (printable(&key, lines)): [printable(&text, lines)] });
+                let clean: Value = serde_json::from_slice(&printable_json(json.as_bytes(),
+                    lines)).expect("still JSON");
+                let expected = serde_json::json!({ (printable(&key, lines)): [printable(&text,
+                    lines)] });
                 prop_assert_eq!(&clean, &expected);
                 // As some programs write it: everything beyond ASCII escaped.
                 let ascii: String = json.chars().map(|c| match c {
                     ' '..='~' => c.to_string(),
                     c => c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04X}")).collect(),
                 }).collect();
-                let clean: Value = serde_json::from_slice(&printable_json(ascii.as_bytes(), lines)).expect("still JSON");
+                let clean: Value = serde_json::from_slice(&printable_json(ascii.as_bytes(),
+                    lines)).expect("still JSON");
                 prop_assert_eq!(&clean, &expected);
             }
         }

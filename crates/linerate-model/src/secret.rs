@@ -170,7 +170,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_password_survives(name in "[a-z]{1,8}", password in "[a-zA-Z0-9!$&*+,;=:@%'\"]{6,20}", before in "[^/:'\"`]{0,10} ") {
+        fn no_password_survives(name in "[a-z]{1,8}",
+            password in "[a-zA-Z0-9!$&*+,;=:@%'\"]{6,20}", before in "[^/:'\"`]{0,10} ") {
             prop_assume!(!before.contains(&password));
             let text = format!("{before}ftp://{name}:{password}@host.example/file");
             prop_assert!(!redacted(&text).contains(&password), "{}", redacted(&text));

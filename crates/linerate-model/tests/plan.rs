@@ -565,7 +565,8 @@ proptest! {
     }
 
     #[test]
-    fn no_damaged_plan_makes_a_panic(at in 0..SMALL.len(), length in 0..40_usize, patch in "[\\PC\n]{0,8}") {
+    fn no_damaged_plan_makes_a_panic(at in 0..SMALL.len(), length in 0..40_usize,
+        patch in "[\\PC\n]{0,8}") {
         let mut text = SMALL.to_owned();
         text.replace_range(at..(at + length).min(SMALL.len()), &patch);
         entry::plan(text.as_bytes());

@@ -83,13 +83,15 @@ proptest! {
     }
 
     #[test]
-    fn no_pieces_of_files_make_a_reader_panic(order in prop::collection::vec(0..PIECES.len(), 0..24)) {
+    fn no_pieces_of_files_make_a_reader_panic(order in prop::collection::vec(0..PIECES.len(),
+        0..24)) {
         let text: String = order.into_iter().map(|piece| PIECES[piece]).collect();
         entry::kernel_text(text.as_bytes());
     }
 
     #[test]
-    fn no_damage_makes_a_reader_panic(file in 0..64_usize, at in any::<usize>(), patch in prop::collection::vec(any::<u8>(), 0..9)) {
+    fn no_damage_makes_a_reader_panic(file in 0..64_usize, at in any::<usize>(),
+        patch in prop::collection::vec(any::<u8>(), 0..9)) {
         let mut captured = captured();
         let n_files = captured.len();
         let text = &mut captured[file % n_files];

@@ -88,7 +88,8 @@ fn facts_tell_what_was_configured() {
         (Some(10_000_000_000), Some("full"))
     );
     assert_eq!(v0["addresses"], serde_json::json!(["198.18.0.1/30"]));
-    let shaper = serde_json::json!([{ "kind": "tbf", "handle": "7:", "parent": "root", "rate_bps": 1_000,
+    let shaper = serde_json::json!([{ "kind": "tbf", "handle": "7:", "parent": "root",
+        "rate_bps": 1_000,
         "burst_bytes": 1100, "limit_bytes": 5000 }]);
     assert_eq!(v0["qdiscs"], shaper);
     assert!(facts["interfaces"].get("eth0").is_none(), "interfaces of the host do not belong here");

@@ -148,9 +148,11 @@ proptest! {
         tag in any::<u32>(),
         flow in any::<u16>(),
         filling in proptest::collection::vec(any::<u8>(), 0..5),
-        stamps in proptest::collection::vec((0_u64..u64::MAX / 2, 0_u64..u64::MAX / 2, 0_u64..4096, any::<Option<[u16; 2]>>()), 1..8),
+        stamps in proptest::collection::vec((0_u64..u64::MAX / 2, 0_u64..u64::MAX / 2,
+            0_u64..4096, any::<Option<[u16; 2]>>()), 1..8),
     ) {
-        let template = Template::new(&headers, headers.least_frame_size() + more, tag, flow, &filling).expect("it fits");
+        let template = Template::new(&headers, headers.least_frame_size() + more, tag, flow,
+            &filling).expect("it fits");
         prop_assert_eq!(whole_sum(template.bytes()), 0);
         let mut frame = template.bytes().to_vec();
         for (sequence, scheduled_ns, lateness_ns, ports) in stamps {
@@ -165,7 +167,8 @@ proptest! {
             }
             prop_assert_eq!(whole_sum(&frame), 0);
             let view = FrameView::read(&frame).expect("it is a test frame");
-            let expected = ports.map_or(headers.ports, |[source, destination]| Ports { source, destination });
+            let expected = ports.map_or(headers.ports,
+                |[source, destination]| Ports { source, destination });
             prop_assert_eq!(view.ports, expected);
             prop_assert_eq!(view.payload_at, headers.signature_at());
             let found = view.signature().expect("it carries one");

@@ -156,9 +156,8 @@ fn golden_answers_mean_what_their_notes_say() {
 fn golden_notifications_mean_what_their_notes_say() {
     let told =
         |name: &str| Notification::parse(Letter::parse(&frame(name)).expect("golden").payload);
-    assert!(
-        matches!(told("50_aen_link_down.hex"), Some(Notification::LinkStatus { bits, .. }) if bits & 1 == 0)
-    );
+    assert!(matches!(told("50_aen_link_down.hex"),
+            Some(Notification::LinkStatus { bits, .. }) if bits & 1 == 0));
     assert_eq!(told("51_aen_config_required.hex"), Some(Notification::ConfigurationRequired));
     assert_eq!(told("52_aen_host_driver.hex"), Some(Notification::HostDriver { runs: true }));
 }

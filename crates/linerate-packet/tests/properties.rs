@@ -39,7 +39,8 @@ proptest! {
         kind in any::<u8>(),
         payload in proptest::collection::vec(any::<u8>(), 0..260),
     ) {
-        let letter = Letter { management: 0, instance: 1, kind, package: 0, channel: 0, payload: &payload, checksum: Checksum::Right };
+        let letter = Letter { management: 0, instance: 1, kind, package: 0, channel: 0,
+            payload: &payload, checksum: Checksum::Right };
         entry::ncsi(&letter.emit());
     }
 
@@ -51,7 +52,8 @@ proptest! {
         channel in 0_u8..32,
         payload in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
-        let letter = Letter { management: 0, instance, kind, package, channel, payload: &payload, checksum: Checksum::Right };
+        let letter = Letter { management: 0, instance, kind, package, channel, payload: &payload,
+            checksum: Checksum::Right };
         let frame = letter.emit();
         let read = Letter::parse(&frame).expect("ours");
         // A checksum of zero looks like an absent one.
@@ -67,7 +69,8 @@ proptest! {
         let command = TOLD[place];
         let payload = [&[0, 0, 0, 0][..], &body].concat();
         let (outcome, reason, answer) = Answer::parse(command, &payload);
-        prop_assert_eq!(Answer::parse(command, &answer.emit(outcome, reason)), (outcome, reason, answer));
+        prop_assert_eq!(Answer::parse(command, &answer.emit(outcome, reason)),
+            (outcome, reason, answer));
         let command = Command::parse(command, &body);
         prop_assert_eq!(Command::parse(command.kind(), &command.emit()), command);
         if let Some(notification) = Notification::parse(&body) {

@@ -58,13 +58,15 @@ proptest! {
         request: i32,
         bindings in proptest::collection::vec((oid(), value()), 0..12),
     ) {
-        let pdu = Pdu { kind: PduKind::Response, request, error_status: 3, error_index: 1, bindings };
+        let pdu = Pdu { kind: PduKind::Response, request, error_status: 3, error_index: 1,
+            bindings };
         let message = Community { name, pdu };
         prop_assert_eq!(Community::parse(&message.emit()), Ok(message));
     }
 
     #[test]
-    fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), at in 0_usize..43, with: u8) {
+    fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        at in 0_usize..43, with: u8) {
         let _any = Community::parse(&bytes);
         let mut changed = GET_UPTIME;
         changed[at] = with;
@@ -74,12 +76,15 @@ proptest! {
     }
 
     #[test]
-    fn hostile_bytes_in_a_secure_message_never_panic(at in 0_usize..120, with: u8, cut in 0_usize..200) {
-        let user = User { name: b"u".to_vec(), authentication: Some((Digest::Sha1, vec![7])), privacy: None };
+    fn hostile_bytes_in_a_secure_message_never_panic(at in 0_usize..120, with: u8,
+        cut in 0_usize..200) {
+        let user = User { name: b"u".to_vec(), authentication: Some((Digest::Sha1, vec![7])),
+            privacy: None };
         let engine = Engine { id: vec![1; 5], boots: 1, time: 1 };
         // Passwords take a million octets of digest; a case of this test does not.
         let keys = Keys::default();
-        let mut bytes = user.emit(&keys, &engine, Header { id: 1, salt: 1 }, &Pdu::get(1, &[Oid::new(&[1, 3])]));
+        let mut bytes = user.emit(&keys, &engine, Header { id: 1, salt: 1 },
+            &Pdu::get(1, &[Oid::new(&[1, 3])]));
         if let Some(octet) = bytes.get_mut(at) {
             *octet = with;
         }

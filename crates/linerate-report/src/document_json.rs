@@ -24,7 +24,8 @@ fn block(block: &Block) -> Value {
     match block {
         Block::Lead(lead) => lead_json(lead),
         Block::Path(picture) => json!({
-            "kind": "path", "title": picture.title, "summary": picture.summary, "table": table(&picture.table),
+            "kind": "path", "title": picture.title, "summary": picture.summary,
+            "table": table(&picture.table),
         }),
         Block::Paragraph(text) => json!({ "kind": "paragraph", "text": text }),
         Block::List(items) => json!({ "kind": "list", "items": items }),
@@ -33,13 +34,17 @@ fn block(block: &Block) -> Value {
         }
         Block::Table(of) => json!({ "kind": "table", "table": table(of) }),
         Block::Chart(chart) => json!({
-            "kind": "chart", "title": chart.title, "summary": chart.summary, "measured_from_s": chart.measured_from,
-            "marks": chart.marks.iter().map(|mark| json!({ "column": mark.column, "name": mark.name })).collect::<Vec<_>>(),
+            "kind": "chart", "title": chart.title, "summary": chart.summary,
+            "measured_from_s": chart.measured_from,
+            "marks": chart.marks.iter().map(|mark| json!({ "column": mark.column,
+                "name": mark.name })).collect::<Vec<_>>(),
             "table": table(&chart.table),
         }),
         Block::Claim(claim) => json!({
-            "kind": "claim", "verdict": claim.verdict, "subject": claim.subject, "claim": claim.claim, "rule": claim.rule,
-            "parts": claim.parts.iter().map(|(label, lines)| json!({ "label": label, "lines": lines })).collect::<Vec<_>>(),
+            "kind": "claim", "verdict": claim.verdict, "subject": claim.subject,
+            "claim": claim.claim, "rule": claim.rule,
+            "parts": claim.parts.iter().map(|(label,
+                lines)| json!({ "label": label, "lines": lines })).collect::<Vec<_>>(),
         }),
         Block::Listing { caption, text } => {
             json!({ "kind": "listing", "caption": caption, "text": text })
@@ -100,7 +105,8 @@ fn column(column: &Column) -> Value {
         ColumnKind::Estimate => "estimate",
     };
     json!({
-        "head": column.head, "kind": kind, "unit": column.scale.base, "layer": column.layer, "direction": column.direction,
+        "head": column.head, "kind": kind, "unit": column.scale.base, "layer": column.layer,
+        "direction": column.direction,
     })
 }
 

@@ -44,7 +44,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     }
-    let counts = json!({ "flips": n_flips, "bytes": whole.len(), "refused": refused, "reported": reported, "same": same, "silent": silent });
+    let counts = json!({ "flips": n_flips, "bytes": whole.len(), "refused": refused,
+        "reported": reported, "same": same, "silent": silent });
     println!("{counts}");
     Ok(())
 }

@@ -144,7 +144,8 @@ fn with_json(base: &Path, folder: &Path) -> Outcome<()> {
             "deep-json",
             "host_joined",
             format!(
-                r#"{{"event":"host_joined","host":"h","facts":{},"clock_offset_ns":0,"clock_uncertainty_ns":0}}"#,
+                r#"{{"event":"host_joined","host":"h","facts":{},"clock_offset_ns":0,
+                "clock_uncertainty_ns":0}}"#,
                 deep(100_000)
             ),
         ),
@@ -152,7 +153,8 @@ fn with_json(base: &Path, folder: &Path) -> Outcome<()> {
             "wide-json",
             "host_joined",
             format!(
-                r#"{{"event":"host_joined","host":"h","facts":[{}0],"clock_offset_ns":0,"clock_uncertainty_ns":0}}"#,
+                r#"{{"event":"host_joined","host":"h","facts":[{}0],"clock_offset_ns":0,
+                "clock_uncertainty_ns":0}}"#,
                 "[],".repeat(4 << 20)
             ),
         ),

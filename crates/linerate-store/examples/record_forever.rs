@@ -19,7 +19,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "id": 0, "sweep": "s", "point": {}, "repeat": 0, "seed": 1,
         "phases": { "warmup": "auto", "measure": "1 \
             h", "drain": "0 ns", "rest": "0 ns", "interval": "100 ms" },
-        "jobs": [{ "workload": "null", "params": {}, "background": null, "from": endpoint, "to": endpoint }],
+        "jobs": [{ "workload": "null", "params": {}, "background": null, "from": endpoint,
+            "to": endpoint }],
     });
     ledger.record(&Event::CampaignStarted(Box::new(header)))?;
     ledger.record(&Event::Planned { trials: vec![serde_json::from_value(spec)?] })?;

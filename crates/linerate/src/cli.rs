@@ -239,7 +239,8 @@ mod tests {
 
     #[test]
     fn commands_are_found_in_shell_blocks_only_and_split_as_a_shell_does() {
-        let text = "linerate to a\n```sh\nlinerate to b  # c\ncargo x\n```\n```\nlinerate to c\n```\n\
+        let text = "linerate to a\n```sh\nlinerate to b  # c\ncargo x\n```\n```\nlinerate to \
+            c\n```\n\
             ```sh\nlinerate limit tcp --rate \"10 Gbit/s\" --set a='b c'\n```\n";
         let found: Vec<Vec<String>> =
             shown("p", text).into_iter().map(|shown| shown.words).collect();

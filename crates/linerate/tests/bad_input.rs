@@ -285,7 +285,8 @@ fn a_mistake_in_a_lab_is_shown_with_what_is_known() {
 11 | faults = { lose_reply = 10 }
    |            ^^^^^^^^^^
    |
-   = help: expected one of clear_on_read, legacy_statistics, all_ones, silent, reply_delay, deaf_after_reset, lose_reply_one_in, duplicate_reply_one_in, mistake_reply_one_in, truncate_reply_one_in, checksum
+   = help: expected one of clear_on_read, legacy_statistics, all_ones,
+   silent, reply_delay, deaf_after_reset, lose_reply_one_in, duplicate_reply_one_in, mistake_reply_one_in, truncate_reply_one_in, checksum
 lab.toml: 1 problem; nothing was run
 "#;
     assert_eq!(ended.stderr, message);

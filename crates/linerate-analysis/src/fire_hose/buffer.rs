@@ -139,7 +139,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_truth_lies_within_one_frame(buffer in 1514_u64..4_000_000, gigabits in 1_u32..40, stray in 2_usize..9) {
+        fn the_truth_lies_within_one_frame(buffer in 1514_u64..4_000_000, gigabits in 1_u32..40,
+            stray in 2_usize..9) {
             let truth = Hose {
                 buffer: Bytes(buffer),
                 feed: linerate_model::BitRate(f64::from(gigabits) * 1e9),

@@ -133,15 +133,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_true_offset_lies_within_the_bound(ahead in -1_000_000_000_i64..1_000_000_000, there in 0_u64..1_000_000, spent in 0_u64..1_000_000, back in 0_u64..1_000_000) {
+        fn the_true_offset_lies_within_the_bound(ahead in -1_000_000_000_i64..1_000_000_000,
+            there in 0_u64..1_000_000, spent in 0_u64..1_000_000, back in 0_u64..1_000_000) {
             let sent = 2_000_000_000_u64;
             let arrived = (sent + there).wrapping_add_signed(ahead);
-            let offset = exchange(sent, arrived, arrived + spent, sent + there + spent + back).expect("possible");
+            let offset = exchange(sent, arrived, arrived + spent,
+                sent + there + spent + back).expect("possible");
             prop_assert!((offset.offset - ahead as f64).abs() <= offset.uncertainty + 1e-6);
         }
 
         #[test]
-        fn a_drifting_clock_is_followed_to_within_the_bound(ppm in -200.0_f64..200.0, seed in 0_u64..1_000) {
+        fn a_drifting_clock_is_followed_to_within_the_bound(ppm in -200.0_f64..200.0,
+            seed in 0_u64..1_000) {
             // Ten exchanges over an hour with up to 50 us each way.
             let mut state = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let mut way = || {
@@ -151,7 +154,8 @@ mod tests {
             let truth = |t: f64| 1e15 + ppm * 1e-6 * t;
             let offsets: Vec<Offset> = (0..10).map(|i| {
                 let (t, there, back) = (f64::from(i) * 360e9, way(), way());
-                Offset { at: t, offset: truth(t) + (there - back) / 2.0, uncertainty: f64::midpoint(there, back) }
+                Offset { at: t, offset: truth(t) + (there - back) / 2.0,
+                    uncertainty: f64::midpoint(there, back) }
             }).collect();
             let course = course(&offsets).expect("offsets");
             for i in 0..=36 {

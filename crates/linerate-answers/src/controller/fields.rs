@@ -23,7 +23,8 @@ pub(super) fn of_reply(reply: &Reply) -> (&'static str, Lines, Value) {
             of_version(version),
             json!({
                 "standard": version.standard_text(), "firmware": version.firmware_name_text(),
-                "firmware_version": version.firmware_text(), "pci": version.pci, "enterprise": version.enterprise,
+                "firmware_version": version.firmware_text(), "pci": version.pci,
+                "enterprise": version.enterprise,
             }),
         ),
         Answer::Parameters(parameters) => (
@@ -41,7 +42,8 @@ pub(super) fn of_reply(reply: &Reply) -> (&'static str, Lines, Value) {
             of_link(link),
             json!({
                 "up": link.is_up(), "megabits": link.speed().map(|speed| speed.megabits),
-                "full_duplex": link.speed().map(|speed| speed.full_duplex), "host_driver": link.host_driver_runs(),
+                "full_duplex": link.speed().map(|speed| speed.full_duplex),
+                "host_driver": link.host_driver_runs(),
             }),
         ),
         Answer::PassThroughStatistics(statistics) => {
@@ -119,9 +121,12 @@ fn json_of_capabilities(capabilities: &Capabilities) -> Value {
         _ => Value::Null,
     };
     json!({
-        "buffer_bytes": buffer, "buffer_reported": capabilities.buffer, "channels": capabilities.channels,
-        "flags": capabilities.flags, "filters": capabilities.filters, "vlan_modes": capabilities.vlan_modes,
-        "broadcast_filters": capabilities.broadcast_filters, "multicast_filters": capabilities.multicast_filters,
+        "buffer_bytes": buffer, "buffer_reported": capabilities.buffer,
+        "channels": capabilities.channels,
+        "flags": capabilities.flags, "filters": capabilities.filters,
+        "vlan_modes": capabilities.vlan_modes,
+        "broadcast_filters": capabilities.broadcast_filters,
+        "multicast_filters": capabilities.multicast_filters,
         "notifications": capabilities.notifications,
     })
 }
@@ -215,7 +220,8 @@ pub(super) const fn name_of(command: &Command) -> &'static str {
 pub(super) fn json_of_found(found: &FoundChannel) -> Value {
     let of = |reply: Option<&Reply>| reply.map(|reply| of_reply(reply).2);
     let mut value = json!({
-        "package": found.address.package, "channel": found.address.channel, "initial_state": found.initial_state,
+        "package": found.address.package, "channel": found.address.channel,
+        "initial_state": found.initial_state,
         "version": of(found.version.as_ref().ok()), "capabilities": of(found.capabilities.as_ref()),
         "link": of(found.link.as_ref()),
     });

@@ -188,7 +188,8 @@ mod tests {
     proptest! {
         /// For any bytes the search ends, and every finding is inside the disk.
         #[test]
-        fn any_bytes_can_be_searched(image in proptest::collection::vec(any::<u8>(), 0..6000), more in 0_u64..10_000) {
+        fn any_bytes_can_be_searched(image in proptest::collection::vec(any::<u8>(), 0..6000),
+            more in 0_u64..10_000) {
             let size = image.len() as u64 + more;
             let tail = &image[image.len().saturating_sub(1000)..];
             for finding in findings(&Edges { head: &image, tail, size }) {

@@ -276,14 +276,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_string_a_person_can_type_survives_the_text_of_a_plan(text in "\\PC{0,20}", odd in AWKWARD, any: String) {
+        fn every_string_a_person_can_type_survives_the_text_of_a_plan(text in "\\PC{0,20}",
+            odd in AWKWARD, any: String) {
             for text in [text, odd, any] {
                 let problems = comes_back(&text);
                 // It is refused for what a terminal obeys, and otherwise as in a plan that a person
                 // wrote: never for its syntax.
                 let is_refused = problems.iter().any(|problem| problem.message.starts_with("the \
                     text has a control"));
-                prop_assert_eq!(is_refused, text.chars().any(|c| is_obeyed(c) && c != '\t'), "{:?}: {:?}", text, problems);
+                prop_assert_eq!(is_refused, text.chars().any(|c| is_obeyed(c) && c != '\t'),
+                    "{:?}: {:?}", text, problems);
             }
         }
     }

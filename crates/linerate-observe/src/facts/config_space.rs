@@ -96,9 +96,11 @@ pub(super) fn express(config: &[u8], at: usize) -> Value {
         "mps_supported_bytes": size(device, 0),
         "mps_bytes": size(control, 5),
         "mrrs_bytes": size(control, 12),
-        "tags": control.map_or_else(missing, |control| json!(tags(control, half_at(40).unwrap_or(0)))),
+        "tags": control.map_or_else(missing,
+            |control| json!(tags(control, half_at(40).unwrap_or(0)))),
         "aspm": link_control.map_or_else(missing, |link| json!(ASPM[usize::from(link & 3)])),
-        "read_completion_boundary_bytes": link_control.map_or_else(missing, |link| json!(64 << (link >> 3 & 1))),
+        "read_completion_boundary_bytes": link_control.map_or_else(missing,
+            |link| json!(64 << (link >> 3 & 1))),
         "link_capability": half_at(12).map_or_else(missing, link),
         "link_status": link_status.map_or_else(missing, link),
         "flit_mode": flag(half_at(50), 10),
@@ -169,7 +171,10 @@ pub(super) fn conventional(config: &[u8]) -> Value {
     let capable_66 = half(config, STATUS).is_some_and(|status| status & CAPABLE_66 != 0);
     let pci_x = capability(config, PCI_X).and_then(|at| half(config, at + 6)).map_or(
         json!(false),
-        |status| json!({ "bits": if status & 1 != 0 { 64 } else { 32 }, "capable_133_mhz": status & 2 != 0 }),
+        |status| {
+            json!({ "bits": if status & 1 != 0 { 64 } else { 32 },
+            "capable_133_mhz": status & 2 != 0 })
+        },
     );
     json!({ "capable_66_mhz": capable_66, "pci_x": pci_x })
 }
@@ -231,8 +236,10 @@ pub(super) mod tests {
         let config = layout.bytes();
         let express = express(&config, express_capability(&config).expect("it is laid out"));
         let expected = json!({
-            "port": "endpoint", "mps_supported_bytes": 512, "mps_bytes": 256, "mrrs_bytes": 512, "tags": 256, "aspm": "L1",
-            "read_completion_boundary_bytes": 128, "link_capability": { "speed": 16.0, "width": 16 },
+            "port": "endpoint", "mps_supported_bytes": 512, "mps_bytes": 256, "mrrs_bytes": 512,
+            "tags": 256, "aspm": "L1",
+            "read_completion_boundary_bytes": 128,
+            "link_capability": { "speed": 16.0, "width": 16 },
             "link_status": { "speed": 8.0, "width": 8 }, "flit_mode": false, "ecrc": true,
         });
         assert_eq!(express, expected);
@@ -284,7 +291,8 @@ pub(super) mod tests {
 
     proptest::proptest! {
         #[test]
-        fn hostile_configuration_space_never_panics(config in proptest::collection::vec(0_u8.., 0..600)) {
+        fn hostile_configuration_space_never_panics(config in proptest::collection::vec(0_u8..,
+            0..600)) {
             read_any(&config);
         }
     }

@@ -35,7 +35,8 @@ pub(super) fn cpu(root: &Root) -> Value {
         "allowed": allowed,
         "sockets": known(sockets.len(), "topology"),
         "cores": known(cores.len(), "topology"),
-        "smt": root.text(&format!("{CPUS}/smt/active")).map_or_else(|why| why, |active| json!(active == "1")),
+        "smt": root.text(&format!("{CPUS}/smt/active")).map_or_else(|why| why,
+            |active| json!(active == "1")),
         "numa_nodes": nodes.map_or_else(|| unavailable("/sys/devices/system/node is not \
             there"), |nodes| json!(nodes.len())),
         "isolated": root.string(&format!("{CPUS}/isolated")),
@@ -50,7 +51,8 @@ pub(super) fn cpu(root: &Root) -> Value {
         "virtual": if cpuinfo.is_empty() { unavailable("read \
             /proc/cpuinfo") } else { json!(flags.contains("hypervisor")) },
         "tsc": if flags.is_empty() { unavailable("no flags in /proc/cpuinfo") } else {
-            json!({ "constant": flags.contains("constant_tsc"), "nonstop": flags.contains("nonstop_tsc") })
+            json!({ "constant": flags.contains("constant_tsc"),
+                "nonstop": flags.contains("nonstop_tsc") })
         },
         "clocksource": root.string("sys/devices/system/clocksource/clocksource0/current_clocksource"),
     })
@@ -110,7 +112,8 @@ fn idle_states(root: &Root) -> Value {
         json!({
             "name": root.string(&format!("{folder}/{state}/name")),
             "exit_latency_us": root.number(&format!("{folder}/{state}/latency")),
-            "disabled": root.text(&format!("{folder}/{state}/disable")).map_or_else(|why| why, |off| json!(off != "0")),
+            "disabled": root.text(&format!("{folder}/{state}/disable")).map_or_else(|why| why,
+                |off| json!(off != "0")),
         })
     };
     states.iter().map(state).collect()

@@ -73,7 +73,8 @@ fn interface(
         "mtu": link.mtu,
         "operstate": operstate(link),
         "kind": link.kind.clone().unwrap_or_else(|| if device == devices::LOOPBACK { "loopback" } else { "device" }.to_owned()),
-        "virtual": function.is_none() && (link.kind.is_some() || !devices::sysfs_shows(&root.0, link)
+        "virtual": function.is_none() && (link.kind.is_some() || !devices::sysfs_shows(&root.0,
+            link)
             || !root.0.join("sys/class/net").join(device).join("device").exists()),
         "driver": of_driver(|driver| &driver.name),
         "firmware": of_driver(|driver| &driver.firmware),
@@ -98,11 +99,14 @@ fn interface(
         "gso_max_bytes": link.gso_max_size.map_or_else(|| unavailable("the kernel does not \
             say"), |bytes| json!(bytes)),
         "coalescing": ask(&|e| e.coalescing(device).map(|c| json!({
-            "rx_usecs": c.rx_usecs, "rx_frames": c.rx_frames, "tx_usecs": c.tx_usecs, "tx_frames": c.tx_frames,
+            "rx_usecs": c.rx_usecs, "rx_frames": c.rx_frames, "tx_usecs": c.tx_usecs,
+            "tx_frames": c.tx_frames,
             "adaptive_rx": c.adaptive_rx, "adaptive_tx": c.adaptive_tx,
         }))),
-        "pause": ask(&|e| e.pause(device).map(|p| json!({ "autonegotiation": p.autonegotiation, "rx": p.rx, "tx": p.tx }))),
-        "rss": ask(&|e| e.rss(device).map(|r| json!({ "indirection_size": r.indirection_size, "key": r.key_bytes > 0 }))),
+        "pause": ask(&|e| e.pause(device).map(|p| json!({ "autonegotiation": p.autonegotiation,
+            "rx": p.rx, "tx": p.tx }))),
+        "rss": ask(&|e| e.rss(device).map(|r| json!({ "indirection_size": r.indirection_size,
+            "key": r.key_bytes > 0 }))),
         "irqs": irqs(root, link),
         "steering": steering(root, link),
         "napi_threaded": napi_threaded(root, link),
@@ -238,7 +242,8 @@ fn qdiscs() -> Result<Vec<(u32, Value)>, SysError> {
 
 fn describe(qdisc: &Qdisc<'_>) -> Value {
     let limits = qdisc.limits();
-    let mut fact = json!({ "kind": qdisc.kind, "handle": handle(qdisc.handle), "parent": handle(qdisc.parent) });
+    let mut fact = json!({ "kind": qdisc.kind, "handle": handle(qdisc.handle),
+        "parent": handle(qdisc.parent) });
     let settings = [
         ("rate_bps", limits.rate_bytes_per_s.map(|rate| rate.saturating_mul(BITS_PER_BYTE))),
         ("burst_bytes", limits.burst_bytes),

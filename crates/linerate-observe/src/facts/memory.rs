@@ -64,7 +64,8 @@ fn hugepages(root: &Root) -> Value {
         (name.trim_start_matches("hugepages-").to_owned(), pages)
     };
     let pools: Map<_, _> = root.names(POOLS).into_iter().map(pool).collect();
-    json!({ "transparent": root.string("sys/kernel/mm/transparent_hugepage/enabled"), "pools": pools })
+    json!({ "transparent": root.string("sys/kernel/mm/transparent_hugepage/enabled"),
+        "pools": pools })
 }
 
 fn dimms(root: &Root) -> Value {
@@ -105,9 +106,8 @@ fn dimm(raw: &[u8]) -> Option<Value> {
             .filter(|&mt| mt != 0)
             .map_or_else(|| unavailable("the firmware does not say"), |mt| json!(mt))
     };
-    Some(
-        json!({ "size_bytes": size_bytes, "max_mt_per_s": speed(0x15), "configured_mt_per_s": speed(0x20) }),
-    )
+    Some(json!({ "size_bytes": size_bytes, "max_mt_per_s": speed(0x15),
+            "configured_mt_per_s": speed(0x20) }))
 }
 
 /// Reads `bytes` as a module's record, and `text` as a table.
@@ -127,7 +127,8 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn hostile_tables_never_panic(raw in proptest::collection::vec(0_u8.., 0..80), text in "(MemTotal: ?)?[0-9]{0,22} kB") {
+        fn hostile_tables_never_panic(raw in proptest::collection::vec(0_u8.., 0..80),
+            text in "(MemTotal: ?)?[0-9]{0,22} kB") {
             let _ = (dimm(&raw), field(&text, "MemTotal:"));
         }
     }

@@ -41,7 +41,8 @@ pub(super) fn limits() -> Value {
 pub(super) fn privileges(root: &Root) -> Value {
     json!({
         "euid": rustix::process::geteuid().as_raw(),
-        "capabilities": root.text("proc/self/status").map_or_else(|why| why, |status| capabilities(&status)),
+        "capabilities": root.text("proc/self/status").map_or_else(|why| why,
+            |status| capabilities(&status)),
         "perf_event_paranoid": root.number("proc/sys/kernel/perf_event_paranoid"),
         "io_uring_disabled": root.number("proc/sys/kernel/io_uring_disabled"),
         "unprivileged_bpf_disabled": root.number("proc/sys/kernel/unprivileged_bpf_disabled"),

@@ -238,12 +238,15 @@ mod tests {
         /* number 0 */ 8, 0, 2, 0, 0, 0, 0, 0, /* link */ 8, 0, 6, 0, 0x6f, 0, 1, 0,
         /* active */ 4, 0, 7, 0, /* forced */ 4, 0, 8, 0,
         /* major */ 8, 0, 3, 0, 0, 0xf1, 0xf0, 0xf1, /* minor */ 8, 0, 4, 0, 0, 0, 0, 0,
-        /* firmware */ 16, 0, 5, 0, b'l', b'i', b'n', b'e', b'r', b'a', b't', b'e', b'-', b'n', b'c', 0,
-        /* VLAN_LIST */ 16, 0, 9, 0, /* 5 */ 6, 0, 10, 0, 5, 0, 0, 0, /* of a kind not known */ 4, 0, 11, 0,
+        /* firmware */ 16, 0, 5, 0, b'l', b'i', b'n', b'e', b'r', b'a', b't', b'e', b'-', b'n',
+        b'c', 0,
+        /* VLAN_LIST */ 16, 0, 9, 0, /* 5 */ 6, 0, 10, 0, 5, 0, 0, 0, /* of a kind not known */ 4,
+        0, 11, 0,
         /* channel */ 56, 0, 1, 0,
         /* number 1 */ 8, 0, 2, 0, 1, 0, 0, 0, /* link */ 8, 0, 6, 0, 0, 0, 0, 0,
         /* major */ 8, 0, 3, 0, 1, 0, 0, 0, /* minor */ 8, 0, 4, 0, 2, 0, 0, 0,
-        /* firmware, unterminated */ 16, 0, 5, 0, b'a', b'b', b'c', b'd', b'e', b'f', b'g', b'h', b'i', b'j', b'k', b'l',
+        /* firmware, unterminated */ 16, 0, 5, 0, b'a', b'b', b'c', b'd', b'e', b'f', b'g', b'h',
+        b'i', b'j', b'k', b'l',
         /* VLAN_LIST */ 4, 0, 9, 0,
     ];
 
@@ -299,7 +302,8 @@ mod tests {
         let get_version = [
             /* IFINDEX 5 */ 8, 0, 1, 0, 5, 0, 0, 0, /* PACKAGE_ID 0 */ 8, 0, 3, 0, 0, 0, 0, 0,
             /* CHANNEL_ID 1 */ 8, 0, 4, 0, 1, 0, 0, 0,
-            /* DATA */ 20, 0, 5, 0, /* header */ 0, 1, 0, 0, 0x15, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            /* DATA */ 20, 0, 5, 0, /* header */ 0, 1, 0, 0, 0x15, 0x01, 0, 0, 0, 0, 0, 0, 0, 0,
+            0, 0,
         ];
         assert_eq!(to_send(5, CHANNEL, &Command::GetVersion), get_version);
         // The header gives the payload's length big-endian; the payload has no checksum.
@@ -307,7 +311,8 @@ mod tests {
         let flow_control = to_send(5, whole, &Command::SetFlowControl(3));
         #[rustfmt::skip]
         let data = [
-            /* DATA */ 24, 0, 5, 0, /* header */ 0, 1, 0, 0, 0x14, 0x5f, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, /* payload */ 0, 0, 0, 3,
+            /* DATA */ 24, 0, 5, 0, /* header */ 0, 1, 0, 0, 0x14, 0x5f, 0, 4, 0, 0, 0, 0, 0, 0,
+            0, 0, /* payload */ 0, 0, 0, 3,
         ];
         assert_eq!(flow_control[24..], data);
         assert_eq!(flow_control[8..24], [8, 0, 3, 0, 2, 0, 0, 0, 8, 0, 4, 0, 0x1f, 0, 0, 0]);
@@ -374,13 +379,15 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2048))]
 
         #[test]
-        fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(),
+            0..300)) {
             read_all(&bytes);
         }
 
         #[test]
         fn a_spoilt_answer_is_read_without_a_panic(
-            at in 0_usize..TWO_CHANNELS.len(), with in any::<u8>(), end in 0_usize..=TWO_CHANNELS.len(),
+            at in 0_usize..TWO_CHANNELS.len(), with in any::<u8>(),
+            end in 0_usize..=TWO_CHANNELS.len(),
         ) {
             let mut spoilt = TWO_CHANNELS;
             spoilt[at] = with;
@@ -388,12 +395,14 @@ mod tests {
         }
 
         #[test]
-        fn every_command_carries_its_own_packet(package in 0_u8..8, channel in 0_u8..32, kind in any::<u8>(),
+        fn every_command_carries_its_own_packet(package in 0_u8..8, channel in 0_u8..32,
+            kind in any::<u8>(),
             payload in proptest::collection::vec(any::<u8>(), 0..200)) {
             let command = Command::parse(kind, &payload);
             let sent = to_send(9, Address { package, channel }, &command);
             let letter = Letter::parse_packet(packet(&sent).expect("data")).expect("a packet");
-            prop_assert_eq!((letter.kind, letter.package, letter.channel), (command.kind(), package, channel));
+            prop_assert_eq!((letter.kind, letter.package, letter.channel),
+                (command.kind(), package, channel));
             prop_assert_eq!(letter.payload, &command.emit()[..]);
             prop_assert_eq!(letter.checksum, Checksum::Absent);
         }

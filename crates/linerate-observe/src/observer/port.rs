@@ -86,8 +86,12 @@ impl Progress {
 }
 
 fn began_anew(last: &Counts, now: &Counts) -> bool {
-    let fell = |(before, after): (&Value, &Value)| matches!((before, after), (Some((before, Width::Wide)), Some((after, Width::Wide))) if after < before);
-    let restarted = matches!((last.uptime, now.uptime), (Some(before), Some(after)) if after < before && before - after < UPTIME_WRAP);
+    let fell = |(before, after): (&Value, &Value)| {
+        matches!((before, after),
+        (Some((before, Width::Wide)), Some((after, Width::Wide))) if after < before)
+    };
+    let restarted = matches!((last.uptime, now.uptime),
+        (Some(before), Some(after)) if after < before && before - after < UPTIME_WRAP);
     let broken = last.discontinuity.is_some()
         && now.discontinuity.is_some()
         && last.discontinuity != now.discontinuity;

@@ -214,7 +214,8 @@ mod tests {
         #[test]
         fn hostile_text_never_panics(text in "(( \
             |CPU|NET_RX:|intr|,|[0-9]{1,21}|x){0,12}\n?){0,5}") {
-            let _ = (parse_total(text.as_bytes()), parse_vector(text.as_bytes()), cpus(text.as_bytes()));
+            let _ = (parse_total(text.as_bytes()), parse_vector(text.as_bytes()),
+                cpus(text.as_bytes()));
             parse_softirqs(text.as_bytes(), 2, &mut [Wrapping::default(); 4], &mut [None; 4]);
         }
     }

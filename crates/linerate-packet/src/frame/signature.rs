@@ -197,7 +197,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn short_numbers_are_completed_from_near_ones(number in 0_u64..u64::MAX / 2, off in -(1_i64 << 38)..(1_i64 << 38)) {
+        fn short_numbers_are_completed_from_near_ones(number in 0_u64..u64::MAX / 2,
+            off in -(1_i64 << 38)..(1_i64 << 38)) {
             let near = number.saturating_add_signed(off);
             prop_assert_eq!(extend(number & SHORT_MASK, near), number);
         }

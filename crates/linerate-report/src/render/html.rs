@@ -467,36 +467,43 @@ fn spec(chart: &Chart) -> Value {
         .filter(|_| labelled)
         .map(|(index, row)| {
             let cell = &row.cells[0];
-            json!({ "x": x_of(index, cell), "label": cell.shown(&x_column.scale, decimals[0]), "major": major(cell) })
+            json!({ "x": x_of(index, cell), "label": cell.shown(&x_column.scale, decimals[0]),
+                "major": major(cell) })
         })
         .collect();
-    let marks: Vec<Value> = chart.marks.iter().map(|mark| {
-        let column = &table.columns[mark.column];
-        let points = table.rows.iter().enumerate().map(|(index, row)| {
-            let cell = &row.cells[mark.column];
-            let factor = column.scale.factor;
-            let mut point = json!({
-                "x": x_of(index, &row.cells[0]),
-                "y": cell.value().filter(|value| value.is_finite()).map(|value| value / factor),
-                "shown": format!("{} \
-                    {}", cell.shown(&column.scale, decimals[mark.column]), column.scale.symbol).trim_end(),
+    let marks: Vec<Value> = chart
+        .marks
+        .iter()
+        .map(|mark| {
+            let column = &table.columns[mark.column];
+            let points = table.rows.iter().enumerate().map(|(index, row)| {
+                let cell = &row.cells[mark.column];
+                let factor = column.scale.factor;
+                let mut point = json!({
+                    "x": x_of(index, &row.cells[0]),
+                    "y": cell.value().filter(|value| value.is_finite()).map(|value| value / factor),
+                    "shown": format!("{} \
+                        {}", cell.shown(&column.scale, decimals[mark.column]),
+                        column.scale.symbol).trim_end(),
+                });
+                if let Cell::Estimate(estimate) = cell {
+                    point["low"] = json!(estimate.low.map(|low| low / factor));
+                    point["high"] = json!(estimate.high.map(|high| high / factor));
+                }
+                point
             });
-            if let Cell::Estimate(estimate) = cell {
-                point["low"] = json!(estimate.low.map(|low| low / factor));
-                point["high"] = json!(estimate.high.map(|high| high / factor));
-            }
-            point
-        });
-        let (role, partner) = match mark.role {
-            Role::Line => ("line", None),
-            Role::Ceiling(of) => ("ceiling", of),
-            Role::Bar => ("bar", None),
-            Role::Second => ("second", None),
-        };
-        json!({
-            "name": mark.name, "role": role, "partner": partner, "unit": column.scale.symbol, "points": points.collect::<Vec<_>>(),
+            let (role, partner) = match mark.role {
+                Role::Line => ("line", None),
+                Role::Ceiling(of) => ("ceiling", of),
+                Role::Bar => ("bar", None),
+                Role::Second => ("second", None),
+            };
+            json!({
+                "name": mark.name, "role": role, "partner": partner, "unit": column.scale.symbol,
+                "points": points.collect::<Vec<_>>(),
+            })
         })
-    }).collect();
+        .collect();
     let unit_of = |role: fn(&Role) -> bool| {
         chart.marks.iter().find(|mark| role(&mark.role)).map(|mark| &table.columns[mark.column])
     };
@@ -522,9 +529,11 @@ fn spec(chart: &Chart) -> Value {
         },
         "x": { "name": x_column.head, "unit": x_unit, "scale": scale_name(chart.x_scale) },
         "y": {
-            "name": chart.y_name, "unit": first.map_or("", |column| column.scale.symbol), "scale": scale_name(chart.y_scale),
+            "name": chart.y_name, "unit": first.map_or("", |column| column.scale.symbol),
+            "scale": scale_name(chart.y_scale),
         },
-        "second": second.map(|column| json!({ "name": column.head.to_lowercase(), "unit": column.scale.symbol, "scale": "linear" })),
+        "second": second.map(|column| json!({ "name": column.head.to_lowercase(),
+            "unit": column.scale.symbol, "scale": "linear" })),
         "labels": labels,
         "marks": marks,
         "measured_from": chart.measured_from,

@@ -148,7 +148,8 @@ mod tests {
         #[test]
         fn no_damage_makes_decoding_panic(at in 0_usize..10_000, to in any::<u8>()) {
             let intervals = hundred_intervals();
-            let mut body = unpack(&encode_intervals(&intervals.iter().collect::<Vec<_>>()), &Budget::plenty()).expect("it was just packed");
+            let mut body = unpack(&encode_intervals(&intervals.iter().collect::<Vec<_>>()),
+                &Budget::plenty()).expect("it was just packed");
             let at = at % body.len();
             body[at] = to;
             let _ = decode_intervals(&pack(&body), &Budget::of_file(300));

@@ -333,31 +333,42 @@ pub fn event() -> impl Strategy<Value = Event> {
     );
     prop_oneof![
         1 => Just(Event::CampaignStarted(Box::new(header("random")))),
-        1 => ("[a-c]", number()).prop_map(|(host, uncertainty)| Event::HostJoined(Box::new(HostRecord {
+        1 => ("[a-c]", number()).prop_map(|(host,
+            uncertainty)| Event::HostJoined(Box::new(HostRecord {
             host,
             facts: json!({"n": uncertainty, "x": 0.1}),
             clock_offset_ns: -(uncertainty as i64 / 2),
             clock_uncertainty_ns: uncertainty,
         }))),
         1 => specs.prop_map(|specs| Event::Planned {
-            trials: specs.into_iter().rev().map(|(number, (n_jobs, point))| spec(number, n_jobs, point)).collect(),
+            trials: specs.into_iter().rev().map(|(number, (n_jobs, point))| spec(number, n_jobs,
+                point)).collect(),
         }),
         1 => (0..6_u32, 1..3_usize)
-            .prop_map(|(number, n_jobs)| Event::TrialChosen { trial: Box::new(spec(number, n_jobs, 0.7)) }),
-        2 => (trial(), number()).prop_map(|(trial, at)| Event::TrialStarted { trial, at: Nanos(at) }),
+            .prop_map(|(number, n_jobs)| Event::TrialChosen { trial: Box::new(spec(number, n_jobs,
+                0.7)) }),
+        2 => (trial(), number()).prop_map(|(trial, at)| Event::TrialStarted { trial,
+            at: Nanos(at) }),
         1 => (trial(), number(), number())
-            .prop_map(|(trial, skew_ns, uncertainty_ns)| Event::BarrierPassed { trial, skew_ns, uncertainty_ns }),
+            .prop_map(|(trial, skew_ns, uncertainty_ns)| Event::BarrierPassed { trial, skew_ns,
+                uncertainty_ns }),
         6 => (end(), prop::collection::vec(interval(), 0..5))
-            .prop_map(|((trial, job, side), intervals)| Event::Intervals { trial, job, side, intervals }),
+            .prop_map(|((trial, job, side), intervals)| Event::Intervals { trial, job, side,
+                intervals }),
         2 => (end(), prop::collection::vec(flow(), 0..3))
             .prop_map(|((trial, job, side), flows)| Event::FlowsEnded { trial, job, side, flows }),
-        2 => (trial(), "[a-c]", block()).prop_map(|(trial, host, block)| Event::Samples { trial, host, block }),
-        2 => (prop::option::of(trial()), incident).prop_map(|(trial, incident)| Event::Incident { trial, incident }),
+        2 => (trial(), "[a-c]",
+            block()).prop_map(|(trial, host, block)| Event::Samples { trial, host, block }),
+        2 => (prop::option::of(trial()),
+            incident).prop_map(|(trial, incident)| Event::Incident { trial, incident }),
         1 => (trial(), number(), "[a-c]").prop_map(|(trial, n, host)| {
-            let exchanges = vec![ClockExchange { sent: n, arrived: n / 2, answered: u64::MAX, heard: n }];
-            let peer = PeerClock { ahead_ns: -(n as i64 / 2), at_ns: n, gains_ppb: -7, added_ns: 9 };
+            let exchanges = vec![ClockExchange { sent: n, arrived: n / 2, answered: u64::MAX,
+                heard: n }];
+            let peer = PeerClock { ahead_ns: -(n as i64 / 2), at_ns: n, gains_ppb: -7,
+                added_ns: 9 };
             let told = vec![ToldClock { job: 0, side: Side::Passive, barrier_ns: n, peer }];
-            let clocks = TrialClocks { barrier_ns: n, hosts: vec![HostClock { host, exchanges }], told };
+            let clocks = TrialClocks { barrier_ns: n, hosts: vec![HostClock { host, exchanges }],
+                told };
             Event::ClocksCompared { trial, clocks }
         }),
         2 => (trial(), outcome).prop_map(|(trial, outcome)| Event::TrialEnded { trial, outcome }),

@@ -147,8 +147,10 @@ mod tests {
             steps in prop::collection::vec((any::<bool>(), 0_u32..40), 1..200),
         ) {
             let n_slots = 1 << bits;
-            let mut world = World { slots: vec![None; n_slots as usize], filled: begin, drained: begin };
-            let (mut filling, mut draining) = (Filling::from(n_slots, begin), Draining::from(n_slots, begin));
+            let mut world = World { slots: vec![None; n_slots as usize], filled: begin,
+                drained: begin };
+            let (mut filling, mut draining) = (Filling::from(n_slots, begin),
+                Draining::from(n_slots, begin));
             let (mut put, mut got) = (0_u64, 0_u64);
             for (fill, wanted) in steps {
                 if fill {
@@ -175,7 +177,8 @@ mod tests {
 
         /// A senseless index never leads to more slots than there are.
         #[test]
-        fn a_senseless_index_of_the_other_side_is_harmless(other in any::<u32>(), wanted in any::<u32>()) {
+        fn a_senseless_index_of_the_other_side_is_harmless(other in any::<u32>(),
+            wanted in any::<u32>()) {
             prop_assert!(Filling::new(8).room(wanted, || other) <= 8);
             prop_assert!(Draining::new(8).available(wanted, || other) <= 8);
         }

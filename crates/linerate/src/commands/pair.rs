@@ -89,7 +89,8 @@ pub(crate) fn run(args: PairArgs, global: Global) -> Outcome {
         }
         PairAction::Forget { host } => match store.forget(&host)? {
             0 => Err(Failure::wrong(format!(
-                "forget {host}: no paired host has this name, address or key (see `linerate pair list`)"
+                "forget {host}: no paired host has this name, address or key (see `linerate pair \
+                    list`)"
             ))),
             n => {
                 let hosts = if n == 1 { "host" } else { "hosts" };

@@ -357,8 +357,10 @@ mod tests {
         payload: u32,
     ) -> Value {
         json!({
-            "address": address, "kind": "pcie", "port": port, "max_link_speed": speeds.0, "current_link_speed": speeds.1,
-            "max_link_width": widths.0, "current_link_width": widths.1, "mps_bytes": payload, "mrrs_bytes": 512,
+            "address": address, "kind": "pcie", "port": port, "max_link_speed": speeds.0,
+            "current_link_speed": speeds.1,
+            "max_link_width": widths.0, "current_link_width": widths.1, "mps_bytes": payload,
+            "mrrs_bytes": 512,
         })
     }
 
@@ -466,7 +468,8 @@ mod tests {
 
     #[test]
     fn what_has_no_bus_says_so() {
-        let facts = json!({ "eth0": [{ "address": "0000:00:03.0", "kind": "virtual" }], "eth1": [{ "address": "0000:01:00.0", "kind": "pci" }] });
+        let facts = json!({ "eth0": [{ "address": "0000:00:03.0", "kind": "virtual" }],
+            "eth1": [{ "address": "0000:01:00.0", "kind": "pci" }] });
         let why = |device: &str| Slots::of(&facts, &[device.to_owned()]);
         assert!(why("eth0").expect_err("no bus").contains("only inside a hypervisor"));
         assert!(why("lo").expect_err("no bus").contains("known: eth0, eth1"));

@@ -181,7 +181,8 @@ mod tests {
 
     #[test]
     fn only_what_every_packet_passes_bounds_a_device() {
-        let tbf = json!({ "kind": "tbf", "handle": "1:", "parent": "root", "rate_bps": 1e9, "burst_bytes": 131_072 });
+        let tbf = json!({ "kind": "tbf", "handle": "1:", "parent": "root", "rate_bps": 1e9,
+            "burst_bytes": 131_072 });
         let of = |qdiscs: &[Value]| {
             chain(qdiscs)
                 .iter()
@@ -206,10 +207,13 @@ mod tests {
     fn htb(default: Option<&str>, filtered: bool) -> Value {
         let class = |handle: &str, parent: &str, rate: f64, ceil: f64| {
             json!({ "handle": handle, "parent": parent,
-            "rate_bps": rate * 1e6, "ceil_bps": ceil * 1e6, "burst_bytes": 1600, "ceil_burst_bytes": 1600 })
+            "rate_bps": rate * 1e6, "ceil_bps": ceil * 1e6, "burst_bytes": 1600,
+            "ceil_burst_bytes": 1600 })
         };
-        let mut htb = json!({ "kind": "htb", "handle": "1:", "parent": "root", "filtered": filtered, "classes": [
-            class("1:1", "root", 100.0, 900.0), class("1:10", "1:1", 20.0, 80.0), class("1:20", "1:1", 30.0, 30.0),
+        let mut htb = json!({ "kind": "htb", "handle": "1:", "parent": "root",
+            "filtered": filtered, "classes": [
+            class("1:1", "root", 100.0, 900.0), class("1:10", "1:1", 20.0, 80.0),
+            class("1:20", "1:1", 30.0, 30.0),
             class("1:30", "1:1", 10.0, 500.0),
         ] });
         if let Some(default) = default {
@@ -249,11 +253,14 @@ mod tests {
 
     #[test]
     fn classes_that_are_given_more_than_their_parent_has_keep_it() {
-        let class = |handle: &str, parent: &str, rate: f64| json!({ "handle": handle, "parent": parent, "rate_bps": rate, "ceil_bps": rate });
-        let htb = [
-            json!({ "kind": "htb", "handle": "1:", "parent": "root", "filtered": true, "default": "1:10", "classes":
-            [class("1:1", "root", 10e6), class("1:10", "1:1", 8e6), class("1:20", "1:1", 6e6), class("1:30", "1:1", 1e6)] }),
-        ];
+        let class = |handle: &str, parent: &str, rate: f64| {
+            json!({ "handle": handle,
+            "parent": parent, "rate_bps": rate, "ceil_bps": rate })
+        };
+        let htb = [json!({ "kind": "htb", "handle": "1:", "parent": "root", "filtered": true,
+                "default": "1:10", "classes":
+            [class("1:1", "root", 10e6), class("1:10", "1:1", 8e6), class("1:20", "1:1", 6e6),
+                class("1:30", "1:1", 1e6)] })];
         let shapers = chain(&htb);
         let room = |n_flows| shapers[0].room(n_flows) / 1e6;
         assert_eq!([room(1), room(2), room(3), room(9)], [8.0, 14.0, 15.0, 15.0]);

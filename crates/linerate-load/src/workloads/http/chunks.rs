@@ -124,7 +124,8 @@ mod tests {
 
     #[test]
     fn the_example_of_the_standard_is_read_whatever_comes_first() {
-        let text = b"4\r\nWiki\r\n5;a=\"b\"\r\npedia\r\n00e\r\n in\r\n\r\nchunks.\r\n0\r\nExpires: never\r\n\r\nGET";
+        let text = b"4\r\nWiki\r\n5;a=\"b\"\r\npedia\r\n00e\r\n \
+            in\r\n\r\nchunks.\r\n0\r\nExpires: never\r\n\r\nGET";
         for split in 0..=text.len() {
             let end = text.len() - 3;
             assert_eq!(
@@ -165,7 +166,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_written_body_is_read_split_at_every_byte(chunks in proptest::collection::vec(1_usize..40, 0..6)) {
-            let (mut text, mut body, mut head, mut before) = (Vec::new(), Vec::new(), String::new(), Before::First);
+            let (mut text, mut body, mut head, mut before) = (Vec::new(), Vec::new(),
+                String::new(), Before::First);
             for (number, bytes) in chunks.iter().enumerate() {
                 write(&mut head, before, *bytes as u64);
                 // Payload that looks like frames.

@@ -503,18 +503,24 @@ mod tests {
     proptest! {
         #[test]
         fn every_transfer_lies_in_the_range(
-            start in 0_u64..1 << 21, blocks in 1_u64..3000, size in 1_u64..40, align in 1_u64..80, kind in 0_usize..3, workers in 1_u64..9,
+            start in 0_u64..1 << 21, blocks in 1_u64..3000, size in 1_u64..40, align in 1_u64..80,
+            kind in 0_usize..3, workers in 1_u64..9,
         ) {
             let (size, align) = (size * 512, align * 512);
             let range = start..start + size.max(blocks * 512) ;
             let pattern = [Pattern::Uniform, Pattern::Zipf, Pattern::Permutation][kind];
             let mut random = random();
-            let mut places = Places::new((pattern, 1.1), range.clone(), None, (workers - 1, workers, true), 3);
+            let mut places = Places::new((pattern, 1.1), range.clone(), None,
+                (workers - 1, workers, true), 3);
             if blocks % 2 == 1 && places.room() >= size {
                 places.turn_around();
             }
             for turn in 0..50 {
-                let at = if turn % 3 == 0 { places.onwards(size, align) } else { places.anywhere(size, align, &mut random) };
+                let at = if turn % 3 == 0 {
+                    places.onwards(size, align)
+                } else {
+                    places.anywhere(size, align, &mut random)
+                };
                 prop_assert!(at >= range.start && at + size <= range.end);
                 prop_assert_eq!((at - range.start) % align, 0);
             }

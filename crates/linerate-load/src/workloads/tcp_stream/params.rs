@@ -299,9 +299,8 @@ mod tests {
     #[test]
     fn every_connection_needs_a_port_of_its_own() {
         let planned = |ports: &str| {
-            read(
-                json!({"direction": "both", "streams": 2, "source_ports": ports, "destination_port": 7}),
-            )
+            read(json!({"direction": "both", "streams": 2, "source_ports": ports,
+                    "destination_port": 7}))
         };
         assert_eq!(planned("1,2,3").expect_err("four connections")[0].key, "source_ports");
         assert!(planned("1,2,3,4").is_ok());

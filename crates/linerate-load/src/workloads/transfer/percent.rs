@@ -118,7 +118,8 @@ mod tests {
             encode(&name, &mut encoded);
             prop_assert!(encoded.iter().all(|byte| byte.is_ascii_graphic()));
             let has_control = name.iter().any(|byte| byte.is_ascii_control());
-            prop_assert_eq!(decode(&encoded), if has_control { Err(Mistake::Control) } else { Ok(name) });
+            prop_assert_eq!(decode(&encoded),
+                if has_control { Err(Mistake::Control) } else { Ok(name) });
         }
     }
 }

@@ -276,7 +276,8 @@ mod tests {
                     "mtu": 9000,
                     "rings": { "unavailable": "not supported" },
                     "coalescing": { "unavailable": "not supported" },
-                    "offloads": { "tx_checksum": true, "rx_checksum": true, "tso": true, "lro": false },
+                    "offloads": { "tx_checksum": true, "rx_checksum": true, "tso": true,
+                        "lro": false },
                 },
             },
         }));
