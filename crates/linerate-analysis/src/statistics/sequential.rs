@@ -1,5 +1,5 @@
-//! Intervals of a median that is examined repeatedly, valid whenever the series stops (methodology
-//! 6.4).
+//! Intervals of a median that is examined repeatedly, valid whenever the series stops
+//! (docs/methodology/repeats.md#number-of-runs).
 //!
 //! A series that is examined after 6, 10, 15, ... runs and stops once the interval is narrow has
 //! one chance of an error per look. The error is therefore divided over the looks before the

@@ -234,7 +234,8 @@ fn same(found: &[Throughput]) -> Shape {
 }
 
 /// Percentiles of an idle path and of a loaded one are compared at the highest of these for which
-/// both have enough frames, over all trials together (methodology, V5.5: the 99.9th).
+/// both have enough frames, over all trials together (docs/methodology/papers.md#shapes, V5.5: the
+/// 99.9th).
 const TAILS: [(f64, &str); 3] = [(0.999, "99.9th"), (0.99, "99th"), (0.9, "90th")];
 /// Least number of frames beyond a percentile (docs/methodology/latency.md#percentiles).
 const BEYOND: f64 = 10.0;
