@@ -159,10 +159,9 @@ fn path(findings: &WindowFindings) -> Vec<Block> {
     if let Some(place) = &findings.attribution {
         let certainty = if place.certain { "" } else { " (not certain)" };
         add("cause of the drops", format!("{}{certainty}", place.culprit));
-        add("evidence", place.evidence.clone());
     }
     let rows: Vec<Vec<String>> = rows.into_iter().map(Vec::from).collect();
-    let table = Table::of_words("path", "Path and buffer", &["property", "value"], &rows);
+    let table = Table::of_words("path", "Figures of the path", &["property", "value"], &rows);
     let notes = notes(findings);
     let notes = if notes.is_empty() { None } else { Some(Block::List(notes)) };
     std::iter::once(Block::Table(table)).chain(notes).collect()
@@ -185,7 +184,11 @@ fn law_rows(law: &BufferLaw, add: &mut impl FnMut(&str, String)) {
 
 /// Returns what the buffer and the sweep mean for the choice of a window.
 fn notes(findings: &WindowFindings) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = findings
+        .attribution
+        .iter()
+        .map(|place| format!("Evidence of the cause: {}.", place.evidence))
+        .collect();
     match &findings.law {
         Some(law) if !law.loss_free_window_exists => notes.push(
             "No window is free of loss: the buffer holds less than two segments. Pace the sender at \
@@ -288,7 +291,7 @@ fn effects(findings: &WindowFindings) -> Vec<Block> {
         lines.push(format!("Placebo: {}.", findings.placebo));
     }
     if findings.side_effects.iter().all(|side| side.effect.change != Change::Worse) {
-        lines.push("No other measured figure got worse.".to_owned());
+        lines.push("No other figure is shown to get worse.".to_owned());
     }
     let lines = if lines.is_empty() { None } else { Some(Block::List(lines)) };
     std::iter::once(Block::Table(table)).chain(lines).collect()
@@ -354,9 +357,9 @@ mod tests {
     #[test]
     fn a_figure_that_gets_worse_is_marked_and_no_sentence_denies_it() {
         let text = text::whole(&document(&ran()));
-        assert!(text.contains("worse") && !text.contains("No other measured figure"), "{text}");
+        assert!(text.contains("worse") && !text.contains("No other figure"), "{text}");
         let alone = text::whole(&document(&WindowFindings { side_effects: Vec::new(), ..ran() }));
-        assert!(alone.contains("No other measured figure got worse."), "{alone}");
+        assert!(alone.contains("No other figure is shown to get worse."), "{alone}");
     }
 
     #[test]
