@@ -9,7 +9,7 @@
 //! one that only receives has measured nothing but its handshake.
 //!
 //! Counts that arrive for a span whose line is already printed are added to the next line: those of
-//! a new worker, or of one more than [`PATIENCE`] behind the others.
+//! a new worker, or of one more than `PATIENCE` behind the others.
 
 use std::collections::{BTreeMap, VecDeque};
 

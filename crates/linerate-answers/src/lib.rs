@@ -16,7 +16,7 @@
 //! | [`ledger`] | `linerate ledger` |
 //! | [`path`] | `linerate to` |
 //! | [`plan`] | `linerate plan` |
-//! | [`reference`] | the pages in `docs/reference` |
+//! | [`mod@reference`] | the pages in `docs/reference` |
 //! | [`registries`] | `linerate list` |
 //! | [`served`] | `linerate serve` |
 //! | [`storage`] | `linerate disk run` and `disk sweep` |

@@ -62,7 +62,7 @@ fn mounts() -> [String; 2] {
     [MOUNT.to_owned(), format!("/proc/{}/root{MOUNT}", parent_id())]
 }
 
-/// Returns the place of this process's quota. [`read`] and [`write`] accept it in this process and
+/// Returns the place of this process's quota. [`read()`] and [`write()`] accept it in this process and
 /// in a later one.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 //! A rule reads the study of one point and makes at most one claim. Equal claims about the points
 //! of a sweep are merged, with the evidence of the strongest point. Recorded evidence alone makes a
 //! claim *suspected* at most. A claim is *proven* where a comparison tested it (`tests` in a plan):
-//! a change of the limit changed goodput as predicted, and the control did not ([`proof`]).
+//! a change of the limit changed goodput as predicted, and the control did not (`proof`).
 
 pub mod experiment;
 pub mod longer;

@@ -2,7 +2,7 @@
 //! (docs/methodology/with-and-without.md#the-figure).
 //!
 //! Paired: the median of the Walsh averages, interval from the exact Wilcoxon signed-rank
-//! distribution (normal beyond [`EXACT`] pairs). Unpaired: the median of all differences, interval
+//! distribution (normal beyond `EXACT` pairs). Unpaired: the median of all differences, interval
 //! from the Mann-Whitney normal approximation. Ratios are compared as logarithms. Not covered:
 //! dependence between runs.
 

@@ -9,7 +9,7 @@
 //!
 //! The broker ([`keep`]) is split off before there are threads, and lives as long as the agent. It
 //! has its own copy of the host's policy, so that an agent that was taken over gets no more than
-//! the policy grants every conductor. It answers the requests of [`Request`] and no others. When
+//! the policy grants every conductor. It answers the requests of `Request` and no others. When
 //! the agent ends for any reason, the broker puts back the settings that it has changed, and ends.
 
 use std::net::SocketAddr;

@@ -36,7 +36,7 @@ pub enum HelloRole {
 /// Greeting. Its shape is the same in all versions; later ones may only add fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Greeting {
-    /// [`PROTOCOL_MAGIC`].
+    /// `PROTOCOL_MAGIC`.
     pub magic: String,
     /// Protocol version of the sender.
     pub version: u32,

@@ -76,7 +76,7 @@ impl fmt::Display for Finding {
 pub struct Edges<'a> {
     /// From the first byte on, at most [`HEAD_BYTES`].
     pub head: &'a [u8],
-    /// Up to the last byte, at most [`TAIL_BYTES`].
+    /// Up to the last byte, at most `TAIL_BYTES`.
     pub tail: &'a [u8],
     /// Size of the disk, bytes.
     pub size: u64,

@@ -131,7 +131,7 @@ pub(crate) fn to_send(interface: u32, address: Address, command: &Command) -> Ve
     bytes
 }
 
-/// Returns the packages in one answer to [`PACKAGE_INFO`], without those that have no number.
+/// Returns the packages in one answer to `PACKAGE_INFO`, without those that have no number.
 #[must_use]
 pub fn packages(answer: &[u8]) -> Vec<Package> {
     let lists = attributes(answer).filter(|(kind, _)| *kind == PACKAGE_LIST);
@@ -185,7 +185,7 @@ fn channel(element: &[u8]) -> Option<Channel> {
     Some(channel)
 }
 
-/// The control packet in an answer to [`SEND_COMMAND`]; `None` if the kernel gave up waiting for
+/// The control packet in an answer to `SEND_COMMAND`; `None` if the kernel gave up waiting for
 /// one, which it says by leaving it out.
 #[must_use]
 pub fn packet(answer: &[u8]) -> Option<&[u8]> {

@@ -94,7 +94,7 @@ impl Filter {
     /// `None` selects the best one. With `multi_buffer`, frames may be longer than one buffer.
     ///
     /// # Errors
-    /// As [`Attachment::at`], and if the verifier rejects the program.
+    /// As `Attachment::at`, and if the verifier rejects the program.
     ///
     /// # Panics
     /// If an alternative is empty: a program that diverts everything would disconnect everybody who

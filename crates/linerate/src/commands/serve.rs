@@ -50,7 +50,7 @@ pub(crate) struct ServeArgs {
     /// Use TLS, with a certificate of this run (curl -k)
     #[arg(long)]
     tls: bool,
-    /// Send bodies with chunked transfer coding [http]
+    /// Send bodies with chunked transfer coding (http)
     #[arg(long)]
     chunked: bool,
     /// Print the SHA-256 of uploads

@@ -71,9 +71,9 @@ pub struct Link {
     pub generation: u32,
     /// Lanes.
     pub lanes: u32,
-    /// Bits each way after the line code, from [`line_rate`] or what was measured.
+    /// Bits each way after the line code, from `line_rate` or what was measured.
     pub rate: BitRate,
-    /// Framing of each packet: [`FRAMING`], or zero where flits carry packets.
+    /// Framing of each packet: `FRAMING`, or zero where flits carry packets.
     pub framing: Bytes,
     /// Largest payload of a packet (MPS).
     pub max_payload: Bytes,

@@ -45,7 +45,7 @@ pub(crate) struct WindowArgs {
     /// Keep the setting if it is proven to help
     #[arg(long, conflicts_with_all = ["put_back", "dry_run"])]
     pub(crate) keep: bool,
-    /// Put the setting back whatever its effect [default]
+    /// Put the setting back whatever its effect (default)
     #[arg(long)]
     pub(crate) put_back: bool,
     /// Change settings without asking
