@@ -10,7 +10,7 @@ mod clocks;
 mod hosts;
 mod legs;
 mod looks;
-mod offered;
+mod mixes;
 mod offers;
 mod search;
 mod trial;
@@ -28,7 +28,7 @@ use linerate_model::{
 use serde_json::Value;
 
 use self::looks::Looking;
-use self::offered::Mixes;
+use self::mixes::Mixes;
 use self::search::Searching;
 use super::host::{Host, Presence};
 use super::{Exit, RunOptions, RunSummary};
