@@ -62,7 +62,7 @@ impl Typed for Frames {
     type Params = FramesParams;
     const NAME: &'static str = "frames";
     const SUMMARY: &'static str = "Ethernet frames of one size or a mixture, at a rate or as fast \
-        as possible: frames delivered per second, every one accounted";
+        as possible: frames delivered per second, with an account of every frame";
 
     const ON_LOOPBACK: bool = false;
 

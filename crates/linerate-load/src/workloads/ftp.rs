@@ -170,8 +170,8 @@ pub(super) struct Ftp;
 impl Typed for Ftp {
     type Params = FtpParams;
     const NAME: &'static str = "ftp";
-    const SUMMARY: &'static str = "files by FTP, ours or a foreign server's: goodput, the times of \
-        a transfer's parts, what sinks cost";
+    const SUMMARY: &'static str = "files by FTP, from our server or a foreign one: goodput, the \
+        times of a transfer's parts, the cost of sinks";
 
     fn memory_of(params: &FtpParams) -> u64 {
         params.files.memory(&params.placement)

@@ -163,8 +163,8 @@ pub(super) struct Http;
 impl Typed for Http {
     type Params = HttpParams;
     const NAME: &'static str = "http";
-    const SUMMARY: &'static str = "files by HTTP/1.1, ours or a foreign server's: goodput, the \
-        times of a transfer's parts, what sinks cost";
+    const SUMMARY: &'static str = "files by HTTP/1.1, from our server or a foreign one: goodput, \
+        the times of a transfer's parts, the cost of sinks";
 
     fn memory_of(params: &HttpParams) -> u64 {
         params.files.memory(&params.placement)

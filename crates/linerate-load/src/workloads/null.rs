@@ -40,7 +40,7 @@ impl Typed for Null {
     type Params = NullParams;
     const NAME: &'static str = "null";
     const SUMMARY: &'static str =
-        "steps that do nothing: the ceiling of linerate itself, in steps per second";
+        "steps without work: the ceiling of linerate itself, in steps per second";
 
     const HAS_TWO_ENDS: bool = false;
 

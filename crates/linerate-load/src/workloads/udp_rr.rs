@@ -95,7 +95,7 @@ impl Typed for UdpRr {
     type Params = UdpRrParams;
     const NAME: &'static str = "udp_rr";
     const SUMMARY: &'static str = "requests and responses in single datagrams: transactions per \
-        second, their times, and what was lost";
+        second, their times, and losses";
 
     fn memory_of(params: &UdpRrParams) -> u64 {
         footprint::of(

@@ -173,7 +173,7 @@ impl Typed for UdpStream {
     type Params = UdpStreamParams;
     const NAME: &'static str = "udp_stream";
     const SUMMARY: &'static str = "datagrams at a rate or as fast as possible: datagrams and \
-        payload bits delivered per second, loss fully accounted";
+        payload bits delivered per second, with an account of every loss";
 
     fn packet_of(params: &UdpStreamParams, mtu: Bytes) -> Option<Bytes> {
         // Of IPv4, whose packets are the shorter ones: the ceiling is then the higher one.

@@ -44,7 +44,7 @@ impl Typed for TcpStream {
     type Params = StreamParams;
     const NAME: &'static str = "tcp_stream";
     const SUMMARY: &'static str =
-        "bulk transfer over TCP; goodput is what the receiver was delivered, per second";
+        "bulk transfer over TCP: payload delivered to the receiver per second (goodput)";
 
     fn memory_of(params: &StreamParams) -> u64 {
         let flows = 2 * params.placement.streams();
