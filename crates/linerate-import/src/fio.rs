@@ -286,13 +286,11 @@ impl Reader {
             return Ok(vec![job]);
         };
         self.class(&setting, Class::Exact, "a job for each worker, with an offset of its own");
-        let at = |worker| {
-            let mut one = job.clone();
-            one.value("workers", 1);
-            one.size("offset", offset + worker * step);
-            one
-        };
-        Ok((0..n).map(at).collect())
+        let mut jobs = vec![job.with_workers(1); n as usize];
+        for (worker, job) in (0..).zip(&mut jobs) {
+            job.size("offset", offset + worker * step);
+        }
+        Ok(jobs)
     }
 
     /// Reads the target and its extent.

@@ -24,15 +24,7 @@ pub(super) struct Sweep {
 impl Sweep {
     /// Adds `job`, or a worker to an equal one.
     pub(super) fn push(&mut self, job: Job) {
-        let alike = |known: &&mut Job| {
-            let rest = |job: &Job| {
-                let mut job = job.clone();
-                job.value("workers", 1);
-                job
-            };
-            rest(known) == rest(&job)
-        };
-        match self.jobs.iter_mut().find(alike) {
+        match self.jobs.iter_mut().find(|known| known.with_workers(1) == job.with_workers(1)) {
             Some(known) => known.value("workers", known.number("workers").unwrap_or(1) + 1),
             None => self.jobs.push(job),
         }
@@ -84,6 +76,13 @@ impl Job {
     /// Sets a parameter to a size in bytes.
     pub(super) fn size(&mut self, name: &str, bytes: u64) {
         self.text(name, &format!("{bytes} B"));
+    }
+
+    /// Returns the same job with `n` workers.
+    pub(super) fn with_workers(&self, n: u32) -> Self {
+        let mut job = self.clone();
+        job.value("workers", n);
+        job
     }
 
     /// Sets the used extent of the target, at least [`LEAST_BYTES`]; returns true if it is `bytes`.

@@ -5,7 +5,7 @@
 //! have no meaning on a network.
 
 use super::super::plan::{Job, Workload};
-use super::Specification;
+use super::{RawLine, Specification};
 
 /// Returns the job of a worker with `connections`, each reopened after `each` transactions if the
 /// test does so, and how it differs. Returns the reason if there is none.
@@ -35,15 +35,8 @@ pub(super) fn job(
             ));
         }
     };
-    let exchange = |job: &mut Job, workload| {
-        job.workload = workload;
-        // The end that sends first sends requests: for reads that is the other end.
-        job.is_reversed = is_read;
-        job.size("request_size", line.size);
-        job.size("response_size", line.reply);
-        job.value("streams", connections);
-    };
     let mut job = Job::default();
+    job.value("streams", connections);
     let note = if let Some(each) = each {
         if each > 1 || line.reply == 0 {
             let what = if each > 1 {
@@ -55,25 +48,32 @@ pub(super) fn job(
                 "{what} on each connection: tcp_crr has one request and its response"
             ));
         }
-        exchange(&mut job, Workload::TcpCrr);
+        exchange(&mut job, Workload::TcpCrr, line, is_read);
         "tcp_crr: a connection for each request and its response"
     } else if line.reply > 0 {
-        exchange(&mut job, Workload::TcpRr);
+        exchange(&mut job, Workload::TcpRr, line, is_read);
         "tcp_rr: a request and its response on each connection, one at a time"
     } else {
         job.workload = Workload::TcpStream;
         job.text("direction", if is_read { "rx" } else { "tx" });
         job.size("message_size", line.size);
-        job.value("streams", connections);
         "tcp_stream: one message a send; Iometer counts bytes at both ends, linerate at the \
             receiver"
     };
     Ok((job, note.to_owned()))
 }
 
+/// Turns `job` into requests and responses of `workload`.
+fn exchange(job: &mut Job, workload: Workload, line: RawLine, is_read: bool) {
+    job.workload = workload;
+    // The end that sends first sends requests: for reads that is the other end.
+    job.is_reversed = is_read;
+    job.size("request_size", line.size);
+    job.size("response_size", line.reply);
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::RawLine;
     use super::*;
 
     fn of(raw: &[(u64, u64, u64, u64)], connections: usize) -> Result<Job, String> {

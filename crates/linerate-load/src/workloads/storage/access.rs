@@ -83,25 +83,18 @@ fn line(text: &str) -> Result<Line, ParamError> {
     for part in parts {
         let (name, value) = part.split_once(' ').unwrap_or((part, ""));
         let value = value.trim();
-        let ratio = || {
-            value
-                .parse::<Ratio>()
-                .ok()
-                .map(|ratio| ratio.0)
-                .filter(|ratio| (0.0..=1.0).contains(ratio))
-        };
         match name {
             "weight" => {
                 line.weight =
-                    ratio().ok_or_else(|| refuse(part, "a weight, such as `weight 60 %`"))?
+                    share(value).ok_or_else(|| refuse(part, "a weight, such as `weight 60 %`"))?
             }
             "read" => {
-                line.read =
-                    ratio().ok_or_else(|| refuse(part, "a share of reads, such as `read 70 %`"))?
+                line.read = share(value)
+                    .ok_or_else(|| refuse(part, "a share of reads, such as `read 70 %`"))?
             }
             "random" => {
                 line.random =
-                    ratio().ok_or_else(|| refuse(part, "a share, such as `random 100 %`"))?
+                    share(value).ok_or_else(|| refuse(part, "a share, such as `random 100 %`"))?
             }
             "burst" => {
                 let burst = value.parse().ok().filter(|burst| *burst > 0);
@@ -137,6 +130,11 @@ fn line(text: &str) -> Result<Line, ParamError> {
         }
     }
     Ok(line)
+}
+
+/// Reads a ratio from 0 to 1.
+fn share(text: &str) -> Option<f64> {
+    text.parse::<Ratio>().ok().map(|ratio| ratio.0).filter(|share| (0.0..=1.0).contains(share))
 }
 
 /// Returns the mean bytes that a transaction of `lines` moves, its reply included.

@@ -42,18 +42,9 @@ pub(super) struct Zone {
 /// The first part that is none of these, or a sum that is not 100 %.
 pub(super) fn zones(text: &str) -> Result<Vec<Zone>, ParamError> {
     let refuse = |why: String| wrong("zones", why);
-    let ratio = |text: &str| {
-        text.trim().parse::<Ratio>().ok().map(|ratio| ratio.0).filter(|share| *share >= 0.0)
-    };
-    let zone = |part: &str| {
-        let shares = part
-            .split_once(" to ")
-            .and_then(|(transfers, range)| Some((ratio(transfers)?, ratio(range)?)));
-        let (transfers, range) = shares
-            .ok_or_else(|| refuse(format!("`{}` is not such as `50 % to 5 %`", part.trim())))?;
-        Ok(Zone { transfers, range })
-    };
-    let zones = text.split(',').map(zone).collect::<Result<Vec<Zone>, ParamError>>()?;
+    let malformed = |part: &str| refuse(format!("`{}` is not such as `50 % to 5 %`", part.trim()));
+    let read = |part: &str| zone(part).ok_or_else(|| malformed(part));
+    let zones = text.split(',').map(read).collect::<Result<Vec<Zone>, ParamError>>()?;
     for (what, sum) in [
         ("transfers", zones.iter().map(|zone| zone.transfers).sum::<f64>()),
         ("the range", zones.iter().map(|zone| zone.range).sum::<f64>()),
@@ -71,6 +62,13 @@ pub(super) fn zones(text: &str) -> Result<Vec<Zone>, ParamError> {
         return Err(refuse("transfers go to a zone without room".into()));
     }
     Ok(zones)
+}
+
+/// Reads `50 % to 5 %`.
+fn zone(text: &str) -> Option<Zone> {
+    let (transfers, range) = text.split_once(" to ")?;
+    let share = |text: &str| text.trim().parse::<Ratio>().ok().map(|ratio| ratio.0);
+    Some(Zone { transfers: share(transfers)?, range: share(range)? })
 }
 
 /// A zone prepared for draws: upper end of its share of a 64-bit number, and its part of the range,

@@ -66,11 +66,6 @@ impl Stamper {
     /// Returns the first flaw in `bytes`, which were read at `offset`, and its place.
     #[inline]
     pub(super) fn check(&self, bytes: &mut [u8], offset: u64) -> Option<(u64, Flaw)> {
-        let number = |block: &[u8], at: usize| {
-            block
-                .get(at..at + 8)
-                .map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
-        };
         bytes.chunks_exact_mut(self.block).enumerate().find_map(|(index, block)| {
             let at = offset + (index * self.block) as u64;
             if number(block, 0) != MAGIC || number(block, 16) != self.run {
@@ -85,6 +80,13 @@ impl Stamper {
             (number(block, 8) != at).then_some((at, Flaw::Misplaced))
         })
     }
+}
+
+/// Returns the number at `at` of `block`.
+#[inline]
+fn number(block: &[u8], at: usize) -> u64 {
+    let bytes = block.get(at..at + 8);
+    bytes.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
 }
 
 /// CRC-32C (Castagnoli; RFC 3720 appendix B.4), eight bytes at a time.

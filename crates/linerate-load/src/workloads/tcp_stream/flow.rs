@@ -249,18 +249,11 @@ impl Flow {
                 .insert("receive".into(), format!("zerocopy: {mapped} of {received} bytes mapped"));
         }
         options::at_end(&mut self.values, &self.socket);
-        let address = |address: &Option<SockAddr>| {
-            address
-                .as_ref()
-                .and_then(SockAddr::as_socket)
-                .map(|address| address.to_string())
-                .unwrap_or_default()
-        };
         FlowReport {
             flow: self.number,
             worker,
-            local: address(&self.local),
-            remote: address(&self.remote),
+            local: printed(self.local.as_ref()),
+            remote: printed(self.remote.as_ref()),
             counters,
             tcp: self.tcp(),
             socket: self.values,
@@ -268,4 +261,10 @@ impl Flow {
             ..FlowReport::default()
         }
     }
+}
+
+/// Returns an address as flow reports carry it; empty if there is none.
+fn printed(address: Option<&SockAddr>) -> String {
+    let address = address.and_then(SockAddr::as_socket);
+    address.map(|address| address.to_string()).unwrap_or_default()
 }
