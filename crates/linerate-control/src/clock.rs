@@ -48,6 +48,7 @@ impl ClockEstimate {
     pub(crate) fn from_exchange(best: ClockExchange, earlier: &[Offset]) -> Option<Self> {
         let offset = offset_of(best)?;
         let ahead = |theirs: u64, ours: u64| i128::from(theirs) - i128::from(ours);
+        // In 128 bits: clocks of two hosts may differ by more than half the range.
         let twice = ahead(best.arrived, best.sent) + ahead(best.answered, best.heard);
         Some(Self {
             offset_ns: (twice.div_euclid(2)) as i64,

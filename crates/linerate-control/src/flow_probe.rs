@@ -85,7 +85,9 @@ impl FlowProbe {
     /// # Errors
     /// If a datagram cannot be sent, or the counters cannot be read.
     pub fn member_of(&mut self, port: u16) -> Result<Option<u32>, ProbeError> {
+        // A port in use says nothing about the path; the caller tries another.
         let Ok(sender) = UdpSocket::bind((self.from, port)) else { return Ok(None) };
+        // Counters also count other traffic, so only differences are used.
         let before = self.counters()?;
         for _ in 0..DATAGRAMS {
             // The socket is not connected: an ICMP answer (port unreachable) would be reported as

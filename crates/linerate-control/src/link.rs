@@ -151,6 +151,7 @@ impl Link {
         closer: Closer,
         hear: impl FnMut(Heard, &Outbox) -> bool + Send + 'static,
     ) -> std::io::Result<Self> {
+        // Bounded: a peer that does not read must not fill this host's memory.
         let (queue, queued) = sync_channel(QUEUE);
         let outbox = Outbox { queue, closer: Arc::clone(&closer) };
         let answering = outbox.clone();
@@ -165,6 +166,7 @@ impl Link {
 
     /// Closes the session after all queued messages have been written.
     pub(crate) fn finish(self) {
+        // A full queue means a stalled peer, for which nobody waits.
         if self.outbox.queue.try_send(Queued::End).is_err() {
             self.outbox.close();
         }
@@ -179,6 +181,7 @@ fn listen(mut reader: FrameReader, mut hear: impl FnMut(Heard, &Outbox) -> bool,
     loop {
         let heard = match reader.next() {
             Ok(message) => {
+                // Stamped here, before any queue, because arrival times measure clocks.
                 let at = monotonic();
                 Heard::Message(Box::new(message), at, inbox.hold(reader.length()))
             }
@@ -195,6 +198,7 @@ fn listen(mut reader: FrameReader, mut hear: impl FnMut(Heard, &Outbox) -> bool,
 fn speak(mut writer: Box<dyn Write + Send>, queued: &Receiver<Queued>, closer: &Closer) {
     while let Ok(Queued::Message(message)) = queued.recv() {
         let mut message = *message;
+        // As late as possible: time in the queue is not time on the path.
         stamp(&mut message, monotonic());
         if pieces(message).iter().any(|piece| write(&mut *writer, piece).is_err()) {
             break;

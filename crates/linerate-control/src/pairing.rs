@@ -153,6 +153,7 @@ pub fn offer(
         address: listen.to_string(),
         cause: cause.to_string(),
     };
+    // Bound before the token is made, so that a token is never shown in vain.
     let listener = TcpListener::bind(listen).map_err(error)?;
     let address = listener.local_addr().map_err(error)?;
     let token = Token(tls::random());
@@ -276,6 +277,7 @@ impl Desk {
     /// Checks a proof. Returns the token, which is then used up, or the reason of the refusal.
     fn check(&self, proof: &PairProof, transcript: &Transcript) -> Result<Token, &'static str> {
         let mut state = self.state();
+        // Taken under the lock: of two right proofs at once only one may win.
         let Some(token) = state.token.clone() else { return Err("the token was used already") };
         if Instant::now() >= self.expires {
             return Err("the token has expired");
@@ -295,6 +297,7 @@ impl Desk {
         transcript: &Transcript,
         theirs: &str,
     ) -> Result<KnownPeer, ControlError> {
+        // This end proves second, after the other has shown that it knows the token.
         let ours = transcript.prove(token, HelloRole::PairOffer);
         let failed = |why: String| {
             self.error(&format!("{theirs} showed the token and then failed: {why}; offer again"))
@@ -306,6 +309,7 @@ impl Desk {
             Ok(other) => return Err(failed(format!("it sent {}", name(&other)))),
             Err(error) => return Err(failed(error.to_string())),
         }
+        // A conductor is not bound to an address, but a person wants to see where it came from.
         let at = ReachedAt::new(&counter.ip.to_string(), counter.ip);
         let peer = self.keys.trust(theirs, counter.key, Right::Conduct, &at)?;
         write(&mut *counter.channel.writer, &Message::Paired)

@@ -98,6 +98,7 @@ pub(crate) fn connect(
         .with_custom_certificate_verifier(trust.verifier())
         .with_client_auth_cert(vec![keys.certificate()], keys.private_key())
         .map_err(io::Error::other)?;
+    // A resumed session would skip the check of the key.
     config.resumption = Resumption::disabled();
     let name = ServerName::try_from(SERVER_NAME).map_err(io::Error::other)?;
     let connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
@@ -117,6 +118,7 @@ pub(crate) fn accept(
         .with_client_cert_verifier(trust.verifier())
         .with_single_cert(vec![keys.certificate()], keys.private_key())
         .map_err(io::Error::other)?;
+    // Without tickets no client can resume.
     config.send_tls13_tickets = 0;
     let connection = ServerConnection::new(Arc::new(config)).map_err(io::Error::other)?;
     Secured::shake_hands(connection.into(), socket, deadline)
@@ -139,6 +141,7 @@ impl Secured {
             .ok_or_else(|| io::Error::other("the other end showed no certificate"))?;
         let peer = Fingerprint::of_certificate(certificate).map_err(io::Error::other)?;
         let exporter = connection
+            // Binds a pairing proof to this very connection.
             .export_keying_material([0; EXPORTER_BYTES], b"EXPORTER-linerate", None)
             .map_err(io::Error::other)?;
         Ok(Self { connection, socket, peer, exporter })
@@ -209,6 +212,7 @@ impl Write for TlsWriter {
         let mut ciphertext = Vec::new();
         let taken = {
             let mut connection = lock(&self.connection);
+            // Limited, so that the lock is not kept while megabytes are encrypted.
             let taken = connection.writer().write(&bytes[..bytes.len().min(WRITE_BYTES)])?;
             while connection.wants_write() {
                 connection.write_tls(&mut ciphertext)?;

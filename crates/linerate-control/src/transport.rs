@@ -224,6 +224,7 @@ pub(crate) fn connect_tcp(
         cause,
         remedy,
     };
+    // With a port, or without one as a bare host name or address.
     let addresses: Vec<SocketAddr> = address
         .to_socket_addrs()
         .or_else(|_| (address.trim_matches(['[', ']']), DEFAULT_PORT).to_socket_addrs())
@@ -231,6 +232,7 @@ pub(crate) fn connect_tcp(
             down("resolve", format!("{address}: {cause}"), "check the name and the resolver")
         })?
         .collect();
+    // The last error is reported, as that of the last address tried.
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in &addresses {
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
@@ -367,6 +369,7 @@ fn keep_tail(mut stderr: impl Read, said: &Mutex<String>) {
     while let Ok(read @ 1..) = stderr.read(&mut buffer) {
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
         said.push_str(&String::from_utf8_lossy(&buffer[..read]));
+        // The end is kept: the last lines usually have the reason.
         let excess = said.len().saturating_sub(STDERR_KEPT);
         let cut = (excess..=said.len()).find(|&at| said.is_char_boundary(at)).unwrap_or(0);
         said.drain(..cut);

@@ -36,6 +36,10 @@ impl Layout {
     fn find(&mut self, table: &[u8], name: &[u8], wanted: &[Wanted]) -> Option<usize> {
         let table = table.strip_suffix(b":")?;
         let found = wanted.iter().find(|w| w.0.as_bytes() == table && w.1.as_bytes() == name)?;
+        // A repeated counter is the same column.
+        if has(&self.found, found) {
+            return None;
+        }
         self.found.push(*found);
         Some(self.found.len() - 1)
     }
@@ -57,6 +61,11 @@ impl Layout {
     }
 }
 
+/// Returns whether `found` contains the counter `wanted`.
+pub(crate) fn has(found: &[Wanted], wanted: &Wanted) -> bool {
+    found.iter().any(|(table, name, _)| (table, name) == (&wanted.0, &wanted.1))
+}
+
 #[cfg(test)]
 mod tests {
     use linerate_model::series::{tcp_extension, udp};
@@ -74,6 +83,12 @@ mod tests {
         layout.read(text, &mut row);
         assert_eq!(row, [Some(42.0), Some(2.0)]);
         assert_eq!(layout.found, WANTED);
+    }
+
+    #[test]
+    fn a_repeated_counter_is_one_column() {
+        let layout = Layout::new(b"Udp: InErrors InErrors\nUdp: 1 2\n", WANTED);
+        assert_eq!(layout.found.len(), 1);
     }
 
     #[test]

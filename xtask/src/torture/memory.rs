@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -106,6 +106,8 @@ struct Agent {
     address: String,
     /// Folder of its keys, removed at the end.
     keys: PathBuf,
+    /// Kept open, because the agent writes to it.
+    _log: BufReader<ChildStderr>,
 }
 
 impl Agent {
@@ -114,16 +116,16 @@ impl Agent {
         let mut process = Command::new(&bench.linerate)
             .args(["agent", "--listen", "127.0.0.1:0"])
             .env("LINERATE_KEYS", &keys)
-            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .context("start linerate agent")?;
         let mut line = String::new();
-        let output = process.stdout.take().context("its output")?;
-        BufReader::new(output).read_line(&mut line)?;
+        let mut log = BufReader::new(process.stderr.take().context("its log")?);
+        log.read_line(&mut line)?;
         let word = line.split_whitespace().find(|word| word.starts_with("127.0.0.1:"));
         let address = word.with_context(|| format!("no address in `{line}`"))?;
         let address = address.trim_end_matches(',').to_owned();
-        Ok(Self { process, address, keys })
+        Ok(Self { process, address, keys, _log: log })
     }
 
     /// Reads the resident memory of the agent and its broker, bytes.

@@ -61,6 +61,7 @@ fn change(before: &Link, now: &[Link]) -> Option<String> {
     let Some(link) = now.iter().find(|link| link.index == before.index) else {
         return Some(format!("interface {} disappeared during the trial", before.name));
     };
+    // An interface that was down before the trial is not news.
     let fell = UNUSABLE.contains(&link.operstate) && !UNUSABLE.contains(&before.operstate);
     fell.then(|| format!("the link of interface {} went down during the trial", before.name))
 }

@@ -182,6 +182,7 @@ impl Shared {
     /// Creates the disks and files of a new session.
     fn disks(&self) -> Disks {
         let AgentOptions { writable, served, files, broker, .. } = self.options.clone();
+        // With a broker, only the broker can open disks; this process has no right to.
         let keeper = broker.map(|broker| Arc::new(BrokerKeeper::begin(broker)) as Arc<dyn Keeper>);
         Disks::new(writable).serving(served).within(files).kept_by(keeper)
     }
@@ -196,6 +197,7 @@ impl Shared {
 
     fn reject(&self, peer: &str, why: &dyn std::fmt::Display) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
+        // A flood must not fill a log: most refusals only count.
         let line = self.refusals().note(format!("{peer}: {why}"), Instant::now());
         if let Some(line) = line {
             (self.options.notify)(&line);
@@ -243,6 +245,7 @@ impl Agent {
             address: address.to_string(),
             cause,
         };
+        // Without keys the user at the other end is known only for connections of this host.
         if matches!(access, Access::Loopback) && !transport::is_loopback(address.ip()) {
             let cause = "no host has been paired with this one, and without keys an agent listens \
                 on loopback only (run `linerate pair offer`)";
@@ -325,6 +328,7 @@ impl Serving {
         let Self { agent, listener, access, stopping, .. } = self;
         let shared = Arc::clone(&agent.shared);
         let entrance = Arc::new(Entrance { shared: Arc::clone(&shared), access });
+        // A forgotten key must end a live session too, which only looks at its key once.
         let watching = watch(&entrance, &stopping);
         if let Err(error) = &watching {
             (shared.options.notify)(&format!("cannot end sessions of forgotten hosts: {error}"));
@@ -334,6 +338,7 @@ impl Serving {
         }
         for place in [&agent.shared.measuring, &agent.shared.tuning] {
             if let Some(holder) = place.holder().as_ref() {
+                // Its thread frees the place itself, after it has put everything back.
                 (holder.closer)();
             }
         }
@@ -416,9 +421,12 @@ fn watch(entrance: &Arc<Entrance>, stopping: &Arc<AtomicBool>) -> io::Result<Joi
 fn meet(shared: &Shared, access: &Access, socket: TcpStream) -> io::Result<Channel> {
     let timeouts = &shared.options.timeouts;
     let at = Instant::now() + timeouts.handshake;
+    // Answers to pings measure clocks: they must not wait for more data.
     socket.set_nodelay(true)?;
+    // A stranger must not occupy its thread longer than a handshake.
     socket.set_read_timeout(Some(timeouts.handshake))?;
     let mut first = [0];
+    // Peeked, not read: TLS or the frame reader needs the first byte too.
     if socket.peek(&mut first)? == 0 {
         return Err(io::Error::other("it closed the connection without sending anything"));
     }
@@ -431,6 +439,7 @@ fn meet(shared: &Shared, access: &Access, socket: TcpStream) -> io::Result<Chann
             transport::plain(socket, Deadline::at(at), timeouts)
         }
         (Access::Paired(keys), TLS_HANDSHAKE) => {
+            // Read at each handshake, so that a new or forgotten pairing counts at once.
             let known = keys.peers().map_err(io::Error::other)?;
             let conductors = known.iter().filter(|peer| peer.may(Right::Conduct));
             let trust = Trust::Known(conductors.map(|peer| peer.key).collect());
@@ -449,6 +458,7 @@ fn meet(shared: &Shared, access: &Access, socket: TcpStream) -> io::Result<Chann
 /// Admits the agent's own user, root, and the users that the host's owner names. Sends a refusal to
 /// all others.
 fn admit(socket: &TcpStream, options: &AgentOptions, timeouts: &Timeouts) -> io::Result<()> {
+    // Loopback is open to every user of this host, so the user decides.
     let user = local::user_of(socket);
     let (own, named) = (options.owner, &options.local_users);
     let why = match user {

@@ -43,6 +43,7 @@ impl Holder {
 
     /// Returns whether both are connections of one conductor, which lost the earlier one.
     fn is_same(&self, newcomer: &Self) -> bool {
+        // Sessions without a campaign, such as those that tune, never replace each other.
         !newcomer.campaign.is_empty()
             && newcomer.campaign == self.campaign
             && newcomer.key == self.key
@@ -128,6 +129,7 @@ impl Attempt {
 
     fn step(&mut self, holder: Seen, now: Instant) -> Step {
         let waited = now.saturating_duration_since(self.began);
+        // The whole attempt is bounded: a holder may need long to put its changes back.
         let left = self.patience.absent.saturating_sub(waited);
         if left.is_zero() {
             return Step::Leave;
@@ -173,6 +175,7 @@ impl Place {
         notify: &dyn Fn(&str),
     ) -> Result<Seat<'_>, Busy> {
         let mut attempt = Attempt::new(patience, Instant::now());
+        // The lock is released only while waiting, so that two newcomers cannot both take it.
         let mut holder = self.holder();
         while let Some(other) = holder.as_ref() {
             let seen = other.seen_by(&newcomer);

@@ -24,6 +24,7 @@ use crate::wire::{
 /// Serves the conductor at the other end of `channel` until the session ends.
 pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<Ticket>) {
     let mut reader =
+        // The channel keeps its writer and closer; only the reader moves.
         FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(std::io::empty())));
     let peer = channel.peer.clone();
     let greeting = match greet(&mut reader) {
@@ -38,12 +39,15 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
             return;
         }
     };
+    // The name goes to a log: it is a stranger's text.
     let called = printable(&greeting.name);
     let by = format!("{} ({peer})", if called.is_empty() { "a conductor" } else { &called });
+    // Before any place is taken: a query must work while a campaign runs.
     if let Some(destinations) = &greeting.asks {
         drop(ticket);
         return answer(shared, channel, destinations, &by);
     }
+    // A session that tunes has its own place, beside the one that measures.
     if greeting.tunes {
         drop(ticket);
         return tune(shared, reader, channel, &greeting, by);
@@ -64,6 +68,7 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
     let mut answer = Greeting::new(HelloRole::Agent, &shared.options.name);
     answer.facts = shared.facts();
     if write(&mut *channel.writer, &Message::Hello(Box::new(answer))).is_ok() {
+        // Only now: a stranger may send no more than a greeting.
         reader.trust(ORDER_LIMIT);
         channel.deadline.lift();
         let mut running = None;
@@ -74,6 +79,7 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
             follow(shared, &disks, heard, outbox, &mut running)
         });
         if let Some(running) = running.take() {
+            // A trial must not outlive its conductor: nobody would read its counts.
             running.abort(shared);
         }
         (shared.options.notify)(&format!("done with {by}: {why}"));
@@ -196,6 +202,7 @@ struct Refusal {
 
 fn greet(reader: &mut FrameReader) -> Result<Greeting, Refusal> {
     let refused = |why: String| {
+        // The refusal names both releases, so that a person knows what to install.
         let answer = Message::Refused {
             version: PROTOCOL_VERSION,
             release: RELEASE.into(),
@@ -250,12 +257,14 @@ impl Running {
         prepare: Prepare,
         outbox: &Outbox,
     ) -> std::io::Result<Self> {
+        // Aborted trials keep threads and memory until they end, so their number is bounded.
         let left = shared.leftovers().iter().filter(|thread| !thread.is_finished()).count();
         if left >= LEFTOVERS {
             let why = format!("{left} aborted trials have not ended yet; try again in a minute");
             return Err(std::io::Error::other(why));
         }
         let trial = prepare.trial;
+        // Bounded: a conductor must not queue orders without end.
         let (commands, orders) = sync_channel(ORDERS);
         let (shared, disks, outbox) = (Arc::clone(shared), Arc::clone(disks), outbox.clone());
         let thread = thread::Builder::new()
@@ -291,6 +300,7 @@ fn converse(
     channel: Channel,
     mut follow: impl FnMut(&Receiver<Heard>, &Outbox) -> String,
 ) -> String {
+    // Unbounded here, because the inbox of the link bounds the bytes that wait.
     let (inputs, heard) = std::sync::mpsc::channel();
     let link = Link::start(reader, channel.writer, channel.closer, move |heard, outbox| {
         if let Heard::Message(message, at, _) = &heard

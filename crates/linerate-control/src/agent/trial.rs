@@ -71,8 +71,10 @@ pub(super) fn run(
     orders: &Receiver<Command>,
     outbox: &Outbox,
 ) {
+    // Strangers cost CPU time, so a trial reports how many came during it.
     let rejected = shared.rejected.load(Ordering::Relaxed);
     let trial = Trial { shared, disks, prepare, orders, outbox };
+    // A panic of a workload must cost one trial and not the agent.
     let (started_ns, failed) = match catch_unwind(AssertUnwindSafe(|| trial.carry_out())) {
         Ok(Ok(started)) => (started, None),
         Ok(Err(Cut::Aborted)) => (Vec::new(), None),
@@ -113,6 +115,7 @@ impl Trial<'_> {
         asked::permitted(self.prepare, &self.shared.options.permits)
             .map_err(|error| Cut::Failed(format!("prepare the trial: {error}")))?;
         self.afford(&workloads)?;
+        // Read before the load: an interface that goes down must be seen as a change.
         let links = Links::of(&self.prepare.jobs);
         let listeners = self.listen(&workloads)?;
         let offers = match self.order()? {
@@ -131,6 +134,7 @@ impl Trial<'_> {
             Ok(other) => return Err(out_of_turn(&other)),
             Err(cut) => return Err(cut),
         };
+        // One limit for all jobs: the policy bounds the sum of a trial.
         let limit = self.shared.options.permits.rate().map(|rate| Arc::new(RateLimit::new(rate)));
         let mut running = self.start(workers, barrier, limit.as_ref());
         let cut = self.stream(&mut running, barrier);
@@ -155,6 +159,7 @@ impl Trial<'_> {
 
     fn workloads(&self) -> Result<Vec<&'static dyn Workload>, Cut> {
         let n_jobs = self.prepare.jobs.len();
+        // Checked first, because each job costs threads before anything else is known.
         if n_jobs > MOST_JOBS {
             return Err(Cut::Failed(format!(
                 "prepare the trial: it has {n_jobs} jobs at this end, more than {MOST_JOBS}"
@@ -269,6 +274,7 @@ impl Trial<'_> {
         offers: &[JobOffer],
     ) -> Result<Vec<Workers>, Cut> {
         let patience = self.patience();
+        // All ends at once: the two ends of a job on one host wait for each other.
         let opened: Vec<Result<Workers, Cut>> = thread::scope(|scope| {
             let ends: Vec<_> = self
                 .prepare
@@ -336,6 +342,7 @@ impl Trial<'_> {
             })
             .collect();
         let earliest = running.iter().map(|job| barrier.since(job.lead)).min().unwrap_or(barrier);
+        // A late start shifts the measured span, so the report must show it.
         let late = monotonic().since(earliest).0;
         if late > LATE_NS {
             let message = format!(
@@ -380,6 +387,7 @@ impl Trial<'_> {
     /// Ends the engines and sends the remaining counts.
     fn finish(&self, running: Vec<RunningJob<'_>>, early: bool) -> Result<Vec<u64>, Cut> {
         if early {
+            // All are stopped before any is awaited, so that their ends overlap.
             running.iter().for_each(|job| job.engine.stop());
         }
         let mut started = Vec::new();
@@ -501,6 +509,7 @@ fn rebase(intervals: Vec<Interval>, lead: Nanos) -> Vec<Interval> {
         }
         interval.start = interval.start - lead;
         interval.end = interval.end.since(lead);
+        // Buckets carry times of the same axis and move with it.
         for by_interval in [&mut interval.departures, &mut interval.arrivals] {
             by_interval.buckets.retain_mut(|(start, _)| {
                 let is_on_it = *start >= lead.0;

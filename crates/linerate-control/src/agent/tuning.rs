@@ -156,6 +156,7 @@ impl Changes {
         match request {
             TuneRequest::Read(settings) => states(&settings, consent),
             TuneRequest::Apply(settings) => {
+                // All or none: on an error the changes of this request are undone.
                 let n_before = self.made.len();
                 let applied = settings.iter().try_for_each(|setting| self.apply(setting, consent));
                 if let Err(why) = applied {
@@ -197,6 +198,7 @@ impl Changes {
         if self.closed {
             return Err("the agent is ending".into());
         }
+        // Checked again for each setting: consent is per device.
         allowed(setting, consent)?;
         for change in plan(setting)? {
             if self.journal.is_none() {
@@ -206,6 +208,7 @@ impl Changes {
                     consent.supervisor.as_deref().map(Supervisor::start).transpose()?;
             }
             if let Some(journal) = &mut self.journal {
+                // Without a durable record a killed agent would leave the change for ever.
                 journal.append(&change)?;
             }
             // Listed before it is made: a change that fails halfway is put back too.
@@ -218,6 +221,7 @@ impl Changes {
     /// Undoes all changes but the first `keep`, the last one first.
     fn undo(&mut self, keep: usize) -> Vec<String> {
         let mut left = Vec::new();
+        // In reverse order, because a later change may depend on an earlier one.
         while self.made.len() > keep {
             if let Some(change) = self.made.pop() {
                 left.extend(change.undo().left());
@@ -277,6 +281,7 @@ pub fn restore(journals: &Path) -> Result<Vec<Restored>, String> {
     if !path.exists() {
         return Ok(Vec::new());
     }
+    // A locked journal belongs to a living agent, which puts its changes back itself.
     let Some(mut journal) = Journal::open(journals, DYING)? else { return Ok(Vec::new()) };
     let restored: Vec<Restored> = journal.read()?.iter().rev().map(Change::undo).collect();
     if !restored.iter().any(|restored| matches!(restored, Restored::Failed(_))) {
@@ -351,6 +356,7 @@ fn steering_places(device: &str, name: &str) -> Result<Vec<String>, String> {
     let own = RouteSocket::open()
         .and_then(|mut socket| device_index(&mut socket, device))
         .map_err(text)?;
+    // Interface names repeat between namespaces, indices tell whether it is the same one.
     if own != Some(shown) {
         return Err(format!(
             "set {name} of {device}: sysfs shows another network namespace (start the agent with \
@@ -482,6 +488,7 @@ fn present(setting: &Setting) -> Result<(Setting, String), String> {
             let read = |place: &String| steering::read(device, place).map_err(text);
             let mut values: Vec<String> =
                 steering_places(device, name)?.iter().map(read).collect::<Result<_, _>>()?;
+            // Usually all queues agree, and one value is easier to read.
             values.dedup();
             let setting = Setting::Steering {
                 device: device.clone(),
@@ -569,6 +576,7 @@ fn put_back_route(device: &str, before: &str, after: &str) -> Result<Restored, S
             present = Some(route);
         }
     })?;
+    // Only the windows are compared: other attributes may have changed for good reasons.
     let windows = |route: &Route| (route.window(), route.initial_window());
     Ok(match present {
         None => Restored::Left(format!("put back route {spelled}: it is gone")),

@@ -54,6 +54,7 @@ pub struct Duties {
 /// If the agent sends something that is not a request, or cannot be answered.
 pub fn keep(channel: OwnedFd, duties: Duties) -> Result<(), String> {
     let stream = UnixStream::from(channel);
+    // The broker's own copy of the limits: it does not trust those of the agent.
     let targets = Targets::new(duties.writable.clone(), duties.files.clone());
     // The kernel names the process that made the socket pair: the agent, before it was split.
     let agent = rustix::net::sockopt::socket_peercred(&stream);
@@ -66,6 +67,7 @@ pub fn keep(channel: OwnedFd, duties: Duties) -> Result<(), String> {
             Ok(None) => break Ok(()),
             Err(error) => break Err(format!("read a request of the agent: {error}")),
         };
+        // A panic refuses one request; the settings to put back must survive it.
         let done = catch_unwind(AssertUnwindSafe(|| work.answer(request, &descriptors)));
         let (answer, descriptors) = match done.unwrap_or_else(|panic| Err(panicked(&*panic))) {
             Ok(Answer(value, descriptors)) => (Ok(value), descriptors),
@@ -76,6 +78,7 @@ pub fn keep(channel: OwnedFd, duties: Duties) -> Result<(), String> {
             break Err(format!("answer the agent: {error}"));
         }
     };
+    // The agent is gone, so nobody else would put its changes back.
     work.changes.close().iter().for_each(|left| eprintln!("{left}"));
     ended
 }
@@ -138,6 +141,7 @@ impl Work {
             }
             Request::PacketSocket { device, ethertype } => {
                 match ethertype {
+                    // A packet socket for NC-SI has its own permission, which names the interface.
                     NCSI => permits.ncsi(&device),
                     _ => may_send_raw_frames(permits, &device),
                 }
@@ -152,6 +156,7 @@ impl Work {
                 may_send_raw_frames(permits, &device).map_err(Refused::because)?;
                 let alternatives: Vec<Vec<Match>> =
                     alternatives.iter().map(|one| matches(one)).collect::<Result<_, _>>()?;
+                // The kernel program is built here from typed matches, never from the agent's code.
                 let alternatives: Vec<&[Match]> = alternatives.iter().map(Vec::as_slice).collect();
                 let filter = Filter::attach_here(
                     &device,
@@ -186,6 +191,7 @@ impl Work {
             )?),
             Request::RunFirst { thread } => {
                 permits.realtime().map_err(Refused::because)?;
+                // Only threads of the agent: any other process would be a way to starve the host.
                 Answer::value(&cpu::let_run_first(self.agent, thread)?)
             }
             Request::KeepAwake => Answer::descriptor(cpu::awake_request()?),

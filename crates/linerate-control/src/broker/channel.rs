@@ -31,6 +31,7 @@ pub(super) fn send(
     let text = serde_json::to_vec(message)?;
     let length = u32::try_from(text.len()).ok().filter(|length| *length as usize <= MESSAGE_LIMIT);
     let length = length.ok_or_else(|| io::Error::other("the message is too long"))?.to_be_bytes();
+    // Descriptors travel beside the first bytes only, so one fixed buffer is enough.
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
@@ -52,6 +53,7 @@ pub(super) fn receive<T: DeserializeOwned>(
     let mut length = [0; LENGTH_BYTES];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
+    // Close-on-exec at once: another thread may start a program meanwhile.
     let flags = RecvFlags::CMSG_CLOEXEC;
     let received = loop {
         match recvmsg(stream.as_fd(), &mut [IoSliceMut::new(&mut length)], &mut control, flags) {
@@ -70,6 +72,7 @@ pub(super) fn receive<T: DeserializeOwned>(
     }
     stream.read_exact(&mut length[received..])?;
     let length = u32::from_be_bytes(length) as usize;
+    // Checked before anything is allocated.
     if length > MESSAGE_LIMIT {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,

@@ -58,6 +58,7 @@ impl Targets {
             return Err(Refused::because("the session uses too many disks or files"));
         }
         let target = open(&session.disks).map_err(Refused::because)?;
+        // A disk that is opened twice keeps its number, so that the agent recognises it.
         let known = session
             .targets
             .iter()
@@ -102,6 +103,7 @@ fn report_revocation(target: &Arc<Target>) -> io::Result<OwnedFd> {
     let (reader, writer) = io::pipe()?;
     let watched: Weak<Target> = Arc::downgrade(target);
     thread::Builder::new().name("broker watch".into()).spawn(move || {
+        // A weak reference: this thread must not keep the target open.
         while let Some(target) = watched.upgrade() {
             if let Some(why) = target.revocation() {
                 // Without an agent nothing is written to the disk either.

@@ -38,6 +38,7 @@ impl Reported {
     /// # Errors
     /// If a limit is exceeded; the text names it.
     pub(super) fn add(&mut self, message: &Message, now: Nanos) -> Result<(), String> {
+        // The limit grows with time, so that long trials may report more.
         let seconds = now.since(self.since).0 as f64 / 1e9;
         for ((count, more), allowed) in self.counts.iter_mut().zip(amounts(message)).zip(&ALLOWED) {
             *count = count.saturating_add(more);

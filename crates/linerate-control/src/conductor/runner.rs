@@ -76,6 +76,7 @@ pub(super) fn run(
     let reach = Arc::new(Reach {
         addresses: testbed.hosts,
         keys,
+        // Each host needs its own agent, because an agent serves one conductor.
         agents: hosts.iter().map(|_| agent.sibling()).collect(),
         options,
         campaign: header.id.clone(),
@@ -170,11 +171,13 @@ struct Runner<'a> {
 impl Runner<'_> {
     /// Waits for the next input, at the longest until `wake_at`.
     fn wait(&mut self, incoming: &Receiver<HostEvent>, wake_at: Nanos) -> Input {
+        // Never longer than `LOOK`, so that a request to stop is noticed.
         let span = wake_at.since(monotonic()).min(LOOK);
         match incoming.recv_timeout(span.into()) {
             Ok(HostEvent::Reached { host, greeted }) => self.reached(host, *greeted),
             Ok(HostEvent::Unreached { host, error }) => Input::Unreached { host, error },
             Ok(HostEvent::Heard { host, generation, heard }) => {
+                // Messages of an earlier connection must not reach the present session.
                 if self.links.get(&host).is_none_or(|(present, _)| *present != generation) {
                     return Input::Tick;
                 }
@@ -297,6 +300,7 @@ impl Runner<'_> {
         if !self.recording {
             return;
         }
+        // Before the end is recorded, so that the trial's events precede its end.
         let addenda = self.recorder.addenda(*trial);
         for addendum in &addenda {
             if let Err(error) = self.recorder.record(addendum) {

@@ -112,6 +112,7 @@ impl Tuner {
         let lost = |why: String| ControlError::AgentLost { host: self.host.clone(), why };
         let sent =
             self.link.as_ref().is_some_and(|link| link.outbox.send(Message::Tune { n, request }));
+        // The whole exchange is bounded: other messages may arrive in between.
         let until = Instant::now() + PATIENCE;
         if !sent {
             return Err(lost("its session about settings has ended".into()));

@@ -30,6 +30,7 @@ impl Lock {
         loop {
             match rustix::fs::flock(&file, FlockOperation::LockExclusive) {
                 Ok(()) => return Ok(Self { _file: file }),
+                // A signal is no reason to fail: the wait goes on.
                 Err(rustix::io::Errno::INTR) => {}
                 Err(cause) => return Err(keys("lock", &path, &cause)),
             }
@@ -51,6 +52,7 @@ pub(super) fn read(operation: &'static str, path: &Path) -> Result<Vec<u8>, Cont
 
 /// Writes a file that only its owner may read, whole or not at all.
 pub(super) fn write_private(path: &Path, content: &[u8]) -> Result<(), ControlError> {
+    // A name of this process: two processes must not write the same temporary file.
     let fresh = path.with_extension(format!("new-{}", std::process::id()));
     let written = OpenOptions::new()
         .write(true)

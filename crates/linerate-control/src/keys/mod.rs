@@ -60,6 +60,7 @@ impl KeyStore {
             .mode(0o700)
             .create(directory)
             .map_err(|cause| keys("create key directory", directory, &cause))?;
+        // A folder that others may write to could be given another key.
         check_own(directory)?;
         let (key, certificate) = (directory.join("key.pem"), directory.join("certificate.pem"));
         if !key.exists() {
@@ -80,6 +81,7 @@ impl KeyStore {
             .map_err(|cause| keys("read private key", &key, &cause))?;
         let fingerprint = Fingerprint::of_certificate(&certificate)
             .map_err(|cause| keys("read public key from certificate in", directory, &cause))?;
+        // Checked at start: a mismatch would otherwise fail in every handshake, without a reason.
         CertifiedKey::from_der(
             vec![certificate.clone()],
             private_key.clone_key(),
@@ -148,6 +150,7 @@ impl KeyStore {
         self.change(|peers| {
             let addresses = at.addresses();
             if right == Right::BeMeasured {
+                // An address belongs to one host; the last pairing wins.
                 unbind(peers, key, &addresses);
             }
             let known =
@@ -252,6 +255,7 @@ impl KeyStore {
         let before = self.peers()?;
         let mut peers = before.clone();
         let result = change(&mut peers);
+        // Most calls change nothing, and an unneeded write could fail on a full disk.
         if peers != before {
             self.write_peers(&peers)?;
         }

@@ -132,6 +132,7 @@ pub(super) fn recognise(peers: &[KnownPeer], at: &ReachedAt, key: Fingerprint) -
     if expected.is_empty() {
         expected = bound(&at.ip.to_string());
     }
+    // Several hosts may be bound to one name, for example behind a round-robin DNS entry.
     if expected.iter().any(|peer| peer.key == key) {
         return Recognised::Yes;
     }

@@ -111,6 +111,7 @@ impl Controller for Halving {
         if self.done {
             return None;
         }
+        // Loss verification: the same load again.
         if self.failures > 0 {
             return self.ask(self.asked, self.asked_final);
         }
@@ -124,6 +125,7 @@ impl Controller for Halving {
                 None => self.ask(self.max, false),
             };
         };
+        // Even the lowest load had loss: there is no throughput.
         if upper <= self.min {
             self.done = true;
             return None;

@@ -72,6 +72,7 @@ impl Searcher {
     #[must_use]
     pub fn new(search: Search) -> Self {
         let stage = if search.self_test > Nanos(0) {
+            // Twice the highest load: a tester at its own limit would look like the device's.
             SearchStage::SelfTest { load: MARGIN * search.max, n: 0, before: None }
         } else {
             Self::after_self_test(&search)
@@ -128,6 +129,7 @@ impl Searcher {
             self.stage = SearchStage::Ended(Ended::Done);
             return None;
         };
+        // Checked before a trial and not after it, so that the last result still counts.
         if self.n_trials >= self.search.max_trials {
             self.stage = SearchStage::Ended(Ended::Trials);
             return None;

@@ -116,6 +116,7 @@ impl Crowd {
         }
         candidates
             .into_iter()
+            // The source with the most members is most likely the flood.
             .max_by_key(|(_, source)| self.of_source.get(source).copied())
             .map(|(number, _)| number)
     }

@@ -131,9 +131,11 @@ pub(crate) fn accept_all(
     stopping: &AtomicBool,
     receptionist: &Arc<impl Receptionist>,
 ) -> io::Result<()> {
+    // One thread waits for all sockets, so none of them may block it.
     listener.set_nonblocking(true)?;
     let readiness = Readiness::new().map_err(io::Error::other)?;
     readiness.add(listener, LISTENER, Interest::Readable).map_err(io::Error::other)?;
+    // Random, so that strangers cannot compute who will be disconnected.
     let seed = || RandomState::new().build_hasher().finish();
     let meetings = Meetings { crowd: Crowd::new(MEETINGS, seed()), sockets: BTreeMap::new() };
     let mut lobby = Lobby {
@@ -156,6 +158,7 @@ pub(crate) fn accept_all(
                 lobby.heard(token);
             }
         }
+        // After the events: a message that arrived in time still counts.
         lobby.expire(Instant::now());
         receptionist.tick();
     }
@@ -233,6 +236,7 @@ impl<R: Receptionist> Lobby<R> {
     fn meet(&mut self, number: u64) {
         let Some(peer) = self.silent.get(&number).map(|silent| silent.peer) else { return };
         let source = Source::from(peer.ip());
+        // Handshakes are the costly part, so the budget applies to them and not to connections.
         if !self.budgets.take(source, Instant::now()) {
             return self.turn_away(number, "too many attempts from its address");
         }

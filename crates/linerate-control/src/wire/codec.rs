@@ -83,6 +83,7 @@ pub fn decode(bytes: &[u8]) -> Result<Option<(Message, usize)>, WireError> {
 /// # Errors
 /// If the bytes can never become a message.
 pub fn decode_within(bytes: &[u8], limit: usize) -> Result<Option<(Message, usize)>, WireError> {
+    // Not an error: the rest may still be on its way.
     let Some((prefix, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
     let length = u32::from_be_bytes(*prefix) as usize;
     if length > limit {
@@ -176,6 +177,7 @@ fn halves(message: Message) -> Result<(Message, Message), Box<Message>> {
             ))
         }
         Message::Samples { trial, mut block } if block.times.len() > 1 => {
+            // Halves again until each piece is short enough.
             let middle = block.times.len() / 2;
             let rest = SampleBlock {
                 series: block.series.clone(),

@@ -12,7 +12,7 @@ use linerate_model::SeriesSpec;
 use linerate_model::series::udp;
 
 use crate::kernel_text::{KernelText, decimal, lines, words};
-use crate::snmp::{Layout, Wanted};
+use crate::snmp::{Layout, Wanted, has};
 use crate::{Probe, Sampler, Scope, Unavailable};
 
 const WANTED: &[Wanted] = &[
@@ -131,11 +131,16 @@ fn is_ipv6_of(wanted: &Wanted, name: &[u8]) -> bool {
 }
 
 fn find_ipv6(text: &[u8]) -> Vec<Wanted> {
-    let found = |line| {
-        let name = words(line).next()?;
-        WANTED.iter().chain(EXTENDED).find(|wanted| is_ipv6_of(wanted, name)).copied()
-    };
-    lines(text).filter_map(found).collect()
+    let mut found: Vec<Wanted> = Vec::new();
+    for name in lines(text).filter_map(|line| words(line).next()) {
+        let wanted = WANTED.iter().chain(EXTENDED).find(|wanted| is_ipv6_of(wanted, name));
+        // A repeated name is the same column. Without this check, reading a hostile text took time
+        // with the square of its length.
+        if let Some(wanted) = wanted.filter(|wanted| !has(&found, wanted)) {
+            found.push(*wanted);
+        }
+    }
+    found
 }
 
 fn parse_ipv6(text: &[u8], found: &[Wanted], row: &mut [Option<f64>]) {
@@ -162,6 +167,15 @@ pub(super) fn read_any(text: &[u8]) -> Vec<Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repeated_counter_is_one_column() {
+        let found = find_ipv6(b"Udp6InDatagrams 1\nUdp6NoPorts 2\nUdp6InDatagrams 3\n");
+        assert_eq!(
+            found.iter().map(|wanted| wanted.1).collect::<Vec<_>>(),
+            ["InDatagrams", "NoPorts"]
+        );
+    }
 
     #[test]
     fn both_families_are_read() {

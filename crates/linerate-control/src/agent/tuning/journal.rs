@@ -61,7 +61,9 @@ impl Journal {
             .read(true)
             .append(true)
             .create(true)
+            // Only the owner may read or write it, from the moment it exists.
             .mode(0o600)
+            // Without following links: a link in the folder could point to any file.
             .custom_flags(flags)
             .open(&path);
         let file = opened.map_err(|cause| failed("open", &cause))?;

@@ -44,6 +44,7 @@ impl Conductor {
                 && matches!(self.stage, ConductStage::Trial(_))
                 && !known.has_our_clock
             {
+                // Few per trial, so they are recorded with it and not summarised.
                 known.exchanges.push(made);
                 thin(&mut known.exchanges);
             }
@@ -85,6 +86,7 @@ impl Conductor {
     fn clock_estimated(&mut self, host: usize, estimate: ClockEstimate) {
         let known = &mut self.hosts[host];
         let earlier = known.clock.replace(estimate);
+        // A host that was away may have rebooted; its new clock is no jump.
         let rejoined = known.presence == Presence::Greeted;
         known.presence = Presence::Present;
         if let Some(jump) =
@@ -151,6 +153,7 @@ impl Conductor {
     ) -> Option<PeerClock> {
         let clock = |host: usize| self.hosts[host].clock;
         let identity = |host: usize| identity_in(&self.hosts[host].facts);
+        // Two hosts of one kernel share a clock, whatever their network namespaces.
         if own == other || (identity(own).is_some() && identity(own) == identity(other)) {
             return None;
         }
@@ -192,6 +195,7 @@ impl Conductor {
             .map(|clock| clock.uncertainty_ns)
             .collect();
         bounds.sort_unstable_by(|a, b| b.cmp(a));
+        // Both ends on one host: their starts are on the same clock.
         if bounds.len() < 2 { 0 } else { bounds[0] + bounds[1] }
     }
 }

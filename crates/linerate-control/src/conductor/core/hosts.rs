@@ -31,9 +31,11 @@ impl Conductor {
     /// tried again for a while.
     pub(super) fn unreached(&mut self, host: usize, error: ControlError, now: Now) {
         if matches!(self.stage, ConductStage::Joining) {
+            // Before the first trial nothing is recorded, so the campaign can simply fail.
             self.fatal.get_or_insert(error);
             return;
         }
+        // Counted from the loss, not from the last attempt.
         let away = now.mono.since(self.hosts[host].lost_at);
         let known = &mut self.hosts[host];
         known.why = error.to_string();
@@ -61,6 +63,7 @@ impl Conductor {
             self.fatal.get_or_insert(ControlError::AgentLost { host: name, why: why.to_owned() });
             return;
         }
+        // A host without a part in the trial does not fail it.
         let in_trial =
             matches!(&self.stage, ConductStage::Trial(active) if active.hosts.contains(&host));
         let incident = Incident {
@@ -87,6 +90,7 @@ impl Conductor {
 
     /// Does what is due at `now`: heartbeats, ends of silent hosts, reconnections and deadlines.
     pub(super) fn watch(&mut self, now: Now) {
+        // Also during a trial: a silent agent must be noticed before the trial's end.
         if now.mono >= self.heartbeat_at {
             self.heartbeat_at = now.mono + Nanos(self.options.timeouts.heartbeat.as_nanos() as u64);
             for host in 0..self.hosts.len() {

@@ -46,6 +46,7 @@ impl Looking {
         let mut points: BTreeMap<(&str, String), Repeating> = BTreeMap::new();
         for (place, trial) in trials.iter().enumerate() {
             let Some(until) = trial.until.as_deref() else { continue };
+            // Points have no order or hash of their own; their text has.
             let coordinate = serde_json::to_string(&trial.point).unwrap_or_default();
             let new = || Repeating {
                 until: until.clone(),
@@ -125,6 +126,7 @@ impl Conductor {
     pub(super) fn take_turn(&mut self, chosen: &[usize]) {
         for &place in chosen {
             let turn =
+                // In the order of the list, so that points stay interleaved.
                 self.pending.iter().position(|&other| other > place).unwrap_or(self.pending.len());
             self.pending.insert(turn, place);
         }

@@ -120,6 +120,7 @@ impl Mix {
             loaded.jobs.iter_mut().zip(numbers).filter(|(job, _)| job.background.is_none())
         {
             let offered = Offered::of(job)?;
+            // A resumed campaign must not mix two loads in one point.
             let known = self.known.get(&(share.to_string(), *number)).cloned();
             let computed = || Some(json!(offered.written(share.0 * self.typical(*number)?)));
             let load = known.or_else(computed).ok_or_else(|| {
@@ -185,6 +186,7 @@ impl Conductor {
         if mix.is_over || !mix.alone.iter().all(|place| mix.ended.contains_key(place)) {
             return Vec::new();
         }
+        // Set even if no load follows: the incident is reported once.
         mix.is_over = true;
         let derived = mix.derived.clone();
         let loaded: Result<Vec<TrialSpec>, String> =

@@ -211,6 +211,7 @@ impl Conductor {
             trial.jobs.iter().map(ends).collect::<Result<Vec<_>, ControlError>>()
         };
         let job_hosts = trials.iter().map(ends).collect::<Result<Vec<_>, _>>()?;
+        // Before `pending` is made: searches, looks and mixes choose their trials later.
         let searches = search::planned(&trials);
         let looking = Looking::planned(&trials);
         let mixes = Mixes::planned(&trials, done);
@@ -278,6 +279,7 @@ impl Conductor {
 
     /// Handles an input and returns the actions that follow.
     pub(crate) fn handle(&mut self, input: Input, now: Now) -> Vec<Output> {
+        // Late inputs of other threads must not change the result.
         if matches!(self.stage, ConductStage::Finished) {
             return Vec::new();
         }
@@ -298,6 +300,7 @@ impl Conductor {
             }),
             Input::Tick => {}
         }
+        // After each input: a deadline may have passed while it was on its way.
         self.watch(now);
         self.proceed(now);
         std::mem::take(&mut self.outputs)
@@ -362,10 +365,12 @@ impl Conductor {
             return;
         }
         self.hosts[host].last_heard = now.mono;
+        // Checked before anything is recorded: an agent must not fill the ledger.
         if let Err(why) = self.hosts[host].reported.add(&message, now.mono) {
             self.outputs.push(Output::Disconnect { host });
             return self.lost(host, &why, now);
         }
+        // Older agents send one time stamp, which then counts for both moments.
         if let Message::Pong { n, clock_ns, sent_ns, answered_ns } = message {
             let answered = if answered_ns == 0 { clock_ns } else { answered_ns };
             return self.pong(
@@ -413,6 +418,7 @@ impl Conductor {
 
     /// Returns whether `host` carries out this end of the job: no host reports for others.
     fn is_end(&self, trial: usize, job: u32, side: Side, host: usize) -> bool {
+        // The job number comes from a peer and may not exist.
         let ends = self.job_hosts[trial].get(job as usize);
         ends.is_some_and(|&(active, passive)| {
             host == if side == Side::Active { active } else { passive }
@@ -451,6 +457,7 @@ impl Conductor {
             return false;
         }
         let gone = |host: &&Host| host.presence == Presence::Gone && !host.why.is_empty();
+        // In the order of severity: a lost record matters more than an interruption.
         let exit = if let Some(error) = self.recorder_failed.take() {
             Exit::RecorderFailed(error.into())
         } else if self.stopping && (self.interrupted > 0 || !self.pending.is_empty()) {

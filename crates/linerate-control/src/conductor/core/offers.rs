@@ -40,6 +40,7 @@ impl EndpointPlace {
             address.set_ip(known.ok_or(Refusal::Nowhere)?);
             return Ok(());
         }
+        // An IPv4 address in IPv6 notation is the same host.
         let offered = address.ip().to_canonical();
         let is_known = [self.endpoint, self.control]
             .into_iter()

@@ -72,6 +72,7 @@ impl Conductor {
             let plan = self.trials[place].clone();
             let mut own: Vec<&TrialRecord> =
                 recorded.iter().filter(|trial| is_of(trial, &plan)).collect();
+            // A search is a function of the order of its trials.
             own.sort_by_key(|trial| number_of(&trial.spec));
             for trial in own {
                 let Some(searching) = self.searches.get_mut(&place) else { continue };
@@ -129,6 +130,7 @@ impl Conductor {
         };
         let number = searching.n_chosen;
         searching.n_chosen += 1;
+        // The first trial has the id of its plan, so that the plan is not run a second time.
         let id = if number == 0 { self.trials[place].id } else { self.next_id() };
         let spec = derive(&self.trials[place], step, id, number);
         if number > 0 {
@@ -154,6 +156,7 @@ impl Conductor {
         else {
             return;
         };
+        // An interrupted trial says nothing, and is chosen again when the campaign is resumed.
         if campaign.trials[0].outcome == Some(TrialOutcome::Interrupted) {
             return;
         }
@@ -255,6 +258,7 @@ impl Conductor {
                 self.pending.iter().position(later).unwrap_or(self.pending.len())
             }
         };
+        // Back into the list: other searches and points get their turns in between.
         self.pending.insert(turn, place);
     }
 
@@ -325,6 +329,7 @@ fn derive(plan: &TrialSpec, step: Step, id: TrialId, number: u32) -> TrialSpec {
     }
     let phases = &mut trial.phases;
     phases.measure = step.duration + step.then.map_or(Nanos(0), |(_, duration)| duration);
+    // RFC 2544 counts every frame of a trial; a warm-up would hide losses.
     phases.warmup = Warmup::Fixed(Nanos(0));
     let tenth = Nanos(phases.measure.0 / LEAST_INTERVALS).max(SHORTEST_INTERVAL);
     phases.interval = phases.interval.min(tenth).min(phases.measure);

@@ -71,6 +71,7 @@ impl Conductor {
         let possible = |&&trial: &&usize| {
             self.hosts_of(trial).iter().all(|&host| self.hosts[host].presence != Presence::Gone)
         };
+        // Trials of a host that stays away are skipped, the others still run.
         let Some(&trial) = self.pending.iter().find(possible) else { return self.finish(now) };
         let hosts = self.hosts_of(trial);
         if !hosts.iter().all(|&host| self.hosts[host].is_present()) {
@@ -121,6 +122,7 @@ impl Conductor {
         let nominal: u64 =
             self.pending.iter().copied().chain(current).map(|trial| self.left_of(trial).0).sum();
         let (planned, actual) = (self.spans.0.0.max(1), self.spans.1.0);
+        // Never faster than planned: an early estimate that is too low annoys more.
         let pace = if actual > planned { actual as f64 / planned as f64 } else { 1.0 };
         Nanos((nominal as f64 * pace) as u64)
     }
@@ -158,6 +160,7 @@ impl Conductor {
         let spec = self.trials[trial].clone();
         let until = now.mono + spec.phases.total() + self.patience();
         let mut told = Vec::new();
+        // A secret per job and trial, so that an old proof opens nothing.
         let secrets: Vec<Secret> = spec.jobs.iter().map(|_| Secret((self.entropy)())).collect();
         for host in hosts {
             let mut jobs = Vec::new();
@@ -269,6 +272,7 @@ impl Conductor {
         let ConductStage::Trial(active) = &self.stage else { return };
         let (trial, hosts) = (active.trial, active.hosts.clone());
         let spec = &self.trials[trial];
+        // Background jobs may start before the barrier, so the barrier moves back.
         let earliest = spec
             .jobs
             .iter()
@@ -277,6 +281,7 @@ impl Conductor {
             .min();
         let lead = Nanos(earliest.unwrap_or(0).min(0).unsigned_abs());
         let clocks = hosts.iter().filter_map(|&host| self.hosts[host].clock);
+        // The order must arrive before the barrier even on a path as slow as the clocks were.
         let travel = Nanos(4 * clocks.map(|clock| clock.uncertainty_ns).max().unwrap_or(0));
         let barrier = now.mono + START_LEAD + travel + lead;
         let end = barrier + spec.phases.loaded() + spec.phases.drain + COLLECT_PATIENCE;
