@@ -151,12 +151,12 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
             if let Some(most) =
                 range.and_then(|range| range.most).filter(|most| *number > most + ROUNDING)
             {
-                wrong(format!("{number} is above {most}, the most it can be"));
+                wrong(format!("{number} is above its possible maximum of {most}"));
             }
             if let Some(least) =
                 range.and_then(|range| range.least).filter(|least| *number < least - ROUNDING)
             {
-                wrong(format!("{number} is below {least}, the least it can be"));
+                wrong(format!("{number} is below its possible minimum of {least}"));
             }
         }
         for (value, low, high) in [
@@ -218,7 +218,7 @@ fn time_violations(job: &Value, metrics: &Map<String, Value>, found: &mut Vec<St
             let known = values.zip(&doubts).filter_map(|(value, doubt)| value.zip(*doubt));
             for (value, doubt) in known.filter(|(value, doubt)| value <= doubt) {
                 found.push(format!(
-                    "{key} of {value} s is no longer than the clocks are known, {doubt} s"
+                    "{key} of {value} s is within the uncertainty of the clocks, {doubt} s"
                 ));
             }
         }
@@ -227,7 +227,7 @@ fn time_violations(job: &Value, metrics: &Map<String, Value>, found: &mut Vec<St
         let least = doubts.iter().flatten().copied().reduce(f64::min).map(|seconds| seconds * 1e9);
         if median.zip(least).is_some_and(|(median, least)| median <= least) {
             found.push(format!(
-                "percentiles of {distribution}: their median is no longer than the clocks are known"
+                "percentiles of {distribution}: their median is within the uncertainty of the clocks"
             ));
         }
     }

@@ -148,6 +148,18 @@ mod tests {
     }
 
     #[test]
+    fn the_glossary_defines_every_status_word() {
+        let glossary = include_str!("../../../docs/glossary.md");
+        let headings: Vec<&str> =
+            glossary.lines().filter_map(|line| line.strip_prefix("#### ")).collect();
+        let defined =
+            |word: &str| headings.iter().any(|heading| heading.split(", ").any(|one| one == word));
+        let missing: Vec<&str> =
+            STATUS_WORDS.iter().map(|(word, _)| *word).filter(|word| !defined(word)).collect();
+        assert!(missing.is_empty(), "not in docs/glossary.md: {missing:?}");
+    }
+
+    #[test]
     fn times_are_shown_in_utc() {
         assert_eq!(rfc3339(Nanos(1_795_219_500_000_000_000)), "2026-11-21T00:05:00Z");
         assert_eq!(date(Nanos(0)), "1970-01-01 00:00 UTC");

@@ -61,9 +61,9 @@ impl Times {
             return Ok(all);
         }
         Err(format!(
-            "other programs had {:.0} % of the CPUs' work (limit {:.0} %): beside them the same \
-                load costs another time, and the kernel does not \
-             say for whom interrupts were. Stop the other programs and repeat",
+            "other programs used {:.0} % of the CPU time (limit {:.0} %). They change the cost of \
+                the load, and the kernel does not attribute interrupts to programs. Stop them and \
+                repeat",
             others * 100.0,
             QUIET * 100.0
         ))

@@ -200,15 +200,15 @@ impl fmt::Display for Reason {
             Self::Waited { job, host, worker, share } => write!(
                 f,
                 "{job}: worker {worker} on {host} waited up to {:.1} % of the measurement for a \
-                    CPU that other programs used, above {} %: \
-                 stop them, or give the endpoint CPUs of its own (`cpus` and `pin`)",
+                    CPU that other programs used (limit {} %). Stop them, or pin the endpoint to \
+                    CPUs of its own (`cpus` and `pin`)",
                 percent(*share),
                 percent(MOST_WAITED)
             ),
             Self::OperationsUnbalanced { job, due, answered, lost, open } => write!(
                 f,
-                "{job}: {due} operations were due, but {answered} were answered, {lost} lost and \
-                    {open} open: report this as a defect"
+                "{job}: {due} operations due, but {answered} answered + {lost} lost + {open} open. \
+                    Report this as a defect"
             ),
             Self::LossesUnbalanced { imbalance } => {
                 write!(f, "the loss ledger does not balance: {imbalance}")
@@ -216,65 +216,65 @@ impl fmt::Display for Reason {
             Self::NoLocalPort { job, refused, share } => write!(
                 f,
                 "{job}: {refused:.0} connections found no free local port ({:.1} % of the \
-                    attempts): closed connections hold theirs in \
-                 TIME_WAIT for 60 s, so the rate is that at which ports come back. Close with a \
-                 reset or at the server (`close = \"reset\"` \
-                 or `\"server\"`), measure for a shorter time, or widen \
-                 net.ipv4.ip_local_port_range",
+                    attempts). A closed connection keeps its port in TIME_WAIT for 60 s, which \
+                    limits the rate. Close with a reset or at the server (`close = \"reset\"` or \
+                    `\"server\"`), measure for a shorter time, or widen \
+                    net.ipv4.ip_local_port_range",
                 percent(*share)
             ),
             Self::Offered { job, share } => write!(
                 f,
-                "{job}: {:.1} % of the intended load was offered: sender or path could not take \
-                    more",
+                "{job}: {:.1} % of the intended load was offered, because the sender or the path \
+                    was saturated",
                 percent(*share)
             ),
             Self::StartedLate { job, share } => write!(
                 f,
-                "{job}: {:.1} % of the requests started more than a gap late: use response times",
+                "{job}: {:.1} % of the requests started more than one gap late. Use response times, \
+                    which include the delay",
                 percent(*share)
             ),
             Self::DepthError { job, depth, error } => write!(
                 f,
-                "{job}: {depth:.2} transfers were under way, {:.1} % from the service times added \
-                    up (Little's law): one of them is wrong",
+                "{job}: {depth:.2} transfers were in flight, {:.1} % from the sum of the service \
+                    times (Little's law): one of the two figures is wrong",
                 percent(*error)
             ),
             Self::LongTransfer { job, seconds } => write!(
                 f,
-                "{job}: a transfer under way at the end of the measurement took {seconds:.2} s, \
-                    longer than any that is counted"
+                "{job}: a transfer in flight at the end of the measurement took {seconds:.2} s, \
+                    longer than any counted transfer"
             ),
             Self::DiskLess { job, direction, share } => write!(
                 f,
-                "{job}: the disk {} {:.1} % of the load's bytes: a cache, or blocks never written, \
-                    served the rest",
+                "{job}: the disk {} {:.1} % of the load's bytes. A cache, or blocks that were never \
+                    written, served the rest",
                 moved(*direction),
                 percent(*share)
             ),
             Self::DiskMore { job, direction, share } => write!(
                 f,
-                "{job}: the disk {} {:.1} % more than the load: other programs used it",
+                "{job}: the disk {} {:.1} % more than the load, because other programs used it",
                 moved(*direction),
                 percent(*share)
             ),
             Self::Stood(stall) => f.write_str(&stalls::told(stall)),
             Self::Stolen { share } => write!(
                 f,
-                "the hypervisor took {:.1} % of the CPUs' time, above {} %",
+                "the hypervisor took {:.1} % of the CPUs' time (limit {} %)",
                 percent(*share),
                 percent(MOST_STEAL)
             ),
             Self::Swapped { host, pages } => write!(
                 f,
-                "{pages} pages of {host} went to swap or came from it during the measurement: free \
-                    memory, or switch swap off (`swapoff -a`)"
+                "{pages} pages of {host} moved to or from swap during the measurement. Free memory, \
+                    or disable swap (`swapoff -a`)"
             ),
             Self::Frequency { host, cpu, low_hz, high_hz } => write!(
                 f,
-                "{cpu} of {host} worked at {:.2} to {:.2} GHz, {:.0} % apart and above {} %: give \
-                    it a fixed frequency (`cpupower \
-                 frequency-set -g performance`), or time to settle (`warmup`)",
+                "{cpu} of {host} ran at {:.2} to {:.2} GHz, {:.0} % apart (limit {} %). Fix its \
+                    frequency (`cpupower frequency-set -g performance`), or let it settle \
+                    (`warmup`)",
                 low_hz / GIGA,
                 high_hz / GIGA,
                 percent(1.0 - low_hz / high_hz),
@@ -285,16 +285,14 @@ impl fmt::Display for Reason {
             }
             Self::OthersSent { observer, port, faces, direction, share } => write!(
                 f,
-                "observer {observer}: {:.1} % of the octets {} {faces} at {port} were not the \
-                    load's: others sent too",
+                "observer {observer}: {:.1} % of the octets {} {faces} at {port} were other traffic",
                 percent(share.abs()),
                 way(*direction)
             ),
             Self::NotCounted { observer, port, faces, direction, share } => write!(
                 f,
                 "observer {observer}: {:.1} % of the load's octets {} {faces} were not counted at \
-                    {port}: its counters are late or of \
-                 another port, or frames were lost before it",
+                    {port}. Its counters are late or of another port, or frames were lost before it",
                 percent(share.abs()),
                 way(*direction)
             ),
@@ -315,13 +313,11 @@ impl fmt::Display for Reason {
                 write!(
                     f,
                     "{metric} {direction} of {value:.6e} {unit} exceeds its ceiling of {limit:.6e} \
-                        {unit} ({ceiling}) by {excess:.2} %, \
-                     with {tolerance:.3} % allowed: impossible; look for, in this order: \
-                     accounting at the sender, counts in steps (here \
-                     {quantum_bytes:.0} B), a wrong layer, offload or compression, two directions \
-                     counted as one, a wrong link speed, a \
-                     backlog received late beyond the {late_bytes:.0} B observed, which are \
-                     allowed for",
+                        {unit} ({ceiling}) by {excess:.2} % (tolerance {tolerance:.3} %), which is \
+                        impossible. Check, in this order: byte counts at the sender, counts in \
+                        steps (here {quantum_bytes:.0} B), a wrong layer, offload or compression, \
+                        two directions counted as one, a wrong link speed, and a backlog that \
+                        arrived late (more than the {late_bytes:.0} B that are allowed for)",
                     excess = percent(value / limit - 1.0),
                     tolerance = percent(*allowed),
                 )
@@ -334,17 +330,14 @@ impl fmt::Display for Reason {
                 let (late, most) = (percent(*share), percent(MOST_VERY_LATE));
                 write!(
                     f,
-                    "the tester sent {late:.1} % of the frames more than 1 ms late, above {most} %"
+                    "the tester sent {late:.1} % of the frames more than 1 ms late (limit {most} %)"
                 )?;
                 unexplained.map_or(Ok(()), |more| {
-                    write!(f, "; but {more} more were lost than that may explain")
+                    write!(f, "; {more} more frames were lost than that explains")
                 })
             }
             Self::LeftLate { frames } => {
-                write!(
-                    f,
-                    "{frames} frames left more than 1 ms late, which may be why some were lost"
-                )
+                write!(f, "{frames} frames left more than 1 ms late, which may explain some losses")
             }
             Self::TesterLost { frames, place } => {
                 write!(f, "the tester lost {frames} frames ({place})")
@@ -352,26 +345,25 @@ impl fmt::Display for Reason {
             Self::Squeezed { host, rounds } => {
                 write!(f, "{rounds} softirq rounds of {host} ended with work left (time_squeeze)")
             }
-            Self::NoFigure => f.write_str("no trial carries a figure"),
+            Self::NoFigure => f.write_str("no trial has a valid figure"),
             Self::LeftOutAbove { n, of } => {
                 write!(
                     f,
-                    "{n} of {of} trials exceed a ceiling and are left out: what is left is biased \
-                        low"
+                    "{n} of {of} trials exceed a ceiling and are left out, so the figures of the \
+                        others are biased low"
                 )
             }
             Self::LeftOutInvalid { n, of } => {
-                write!(f, "{n} of {of} trials run are invalid and left out")
+                write!(f, "{n} of {of} trials are invalid and left out")
             }
             Self::Drifts { metric, direction, rho } => {
                 write!(
                     f,
-                    "{metric} {direction} drifts over the trials in the order run (Spearman \
-                        {rho:+.2})"
+                    "{metric} {direction} drifts over the runs of the point (Spearman {rho:+.2})"
                 )
             }
             Self::OfTrials { n, of, alike, reason } => {
-                let such_as = if *alike { "" } else { ", such as" };
+                let such_as = if *alike { "" } else { ", for example" };
                 write!(f, "{n} of {of} trials{such_as}: {reason}")
             }
         }

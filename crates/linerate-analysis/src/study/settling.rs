@@ -198,7 +198,7 @@ pub(super) fn doubts(classes: &Classes) -> Vec<Reason> {
 pub(super) fn told(metric: &str, direction: Direction, settling: &TrialSettling) -> String {
     let (word, levels) = (settling.class.word(), levels_told(metric, settling));
     if settling.class.has_single_number() {
-        format!("{metric} {direction} {word} while it is measured: {levels}")
+        format!("{metric} {direction} {word} during the measurement: {levels}")
     } else {
         format!("no steady state: {metric} {direction} {word}: {levels}")
     }

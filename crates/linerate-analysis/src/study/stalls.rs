@@ -237,9 +237,8 @@ fn machine_stood(stall: &Stall) -> String {
     };
     format!(
         "the machine of {} stood still for {:.0} ms at {:.2} s ({why}; limit {:.0} ms). Times of \
-            operations under way then are left out. The \
-         hypervisor paused it, or something stopped all of linerate: give the machine CPUs of its \
-         own and repeat",
+            operations in flight are left out. The hypervisor paused it, or something stopped all \
+            of linerate. Give the machine dedicated CPUs and repeat",
         stall.host,
         stall.length.0 as f64 / MILLI,
         stall.start.as_secs_f64(),
@@ -250,9 +249,8 @@ fn machine_stood(stall: &Stall) -> String {
 fn tester_stood(stall: &Stall) -> String {
     format!(
         "tester stall: worker {} of {} on {} did not run for {:.0} ms at {:.2} s (limit {:.0} ms). \
-            Times of operations under way then \
-         are left out. Something stopped linerate (a signal, a debugger, a CPU quota, other \
-         programs), not the machine: stop it and repeat",
+            Times of operations in flight are left out. A signal, a debugger, a CPU quota or other \
+            programs stopped linerate, not the machine. Remove the cause and repeat",
         stall.worker,
         stall.workload,
         stall.host,

@@ -175,7 +175,7 @@ mod tests {
         let (host, cpu) = ("a".to_owned(), "cpu1".to_owned());
         assert_eq!(told, [Reason::Frequency { host, cpu, low_hz: 2.4e9, high_hz: 3e9 }]);
         assert!(
-            told[0].to_string().starts_with("cpu1 of a worked at 2.40 to 3.00 GHz, 20 % apart"),
+            told[0].to_string().starts_with("cpu1 of a ran at 2.40 to 3.00 GHz, 20 % apart"),
             "{told:?}"
         );
         assert_eq!(

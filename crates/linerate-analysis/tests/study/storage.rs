@@ -135,7 +135,7 @@ fn a_depth_that_rate_and_time_do_not_make_is_marked() {
         point
             .why
             .iter()
-            .any(|why| why.to_string().contains("10.00 transfers were under way, 50.0 % from")),
+            .any(|why| why.to_string().contains("10.00 transfers were in flight, 50.0 % from")),
         "{:?}",
         point.why
     );
@@ -180,12 +180,12 @@ fn a_transfer_that_outlasts_the_measurement_is_marked_if_none_that_is_counted_to
         let study = study(&two_hosts(vec![disk]));
         only(&study).why.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     };
-    let told = "a transfer under way at the end of the measurement took 2.40 s, longer than any \
-        that is counted";
+    let told = "a transfer in flight at the end of the measurement took 2.40 s, longer than any \
+        counted transfer";
     assert!(with_last(2_400, 900).contains(told), "{}", with_last(2_400, 900));
     // Begun after the end; and no longer than an interval.
-    assert!(!with_last(1_900, 900).contains("under way at the end"));
-    assert!(!with_last(900, 2).contains("under way at the end"));
+    assert!(!with_last(1_900, 900).contains("in flight at the end"));
+    assert!(!with_last(900, 2).contains("in flight at the end"));
 }
 
 #[test]

@@ -241,7 +241,7 @@ fn trials_that_were_not_run_are_not_among_those_that_are_not_valid() {
         .expect("others are not valid");
     let told: Vec<String> = table.rows.iter().map(|row| format!("{:?}", row.cells)).collect();
     let wrong =
-        |row: &&String| row.contains("not run") || row.contains("no trial carries a figure");
+        |row: &&String| row.contains("not run") || row.contains("no trial has a valid figure");
     assert_eq!(told.iter().filter(wrong).count(), 0, "{told:?}");
     assert!(
         text::summary(&document)

@@ -63,7 +63,7 @@ mod tests {
         let mut impossible = point(&[("goodput", 0.99e9)]);
         (impossible.validity, impossible.why) = (Validity::Impossible, vec![Reason::NoFigure]);
         let finding = NotValid.judge(&impossible).expect("impossible");
-        assert_eq!(finding.evidence[0].observed, "no trial carries a figure");
+        assert_eq!(finding.evidence[0].observed, "no trial has a valid figure");
         let others = crate::diagnosis::suspects(&impossible);
         assert_eq!(others.iter().map(|(rule, _)| rule.name()).collect::<Vec<_>>(), ["not_valid"]);
     }

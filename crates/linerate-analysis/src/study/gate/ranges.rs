@@ -29,8 +29,8 @@ pub(super) fn judge(metric: &Metric, value: f64, span: Span) -> Judgement {
     }
     if let Some(most) = range.most.filter(|most| value > most + tolerance) {
         return Judgement::Withheld(format!(
-            "{value:.4} is above {most}, the most it can be, by more than the {tolerance:.4} its \
-                clocks allow"
+            "{value:.4} is above its possible maximum of {most}, beyond the tolerance of \
+                {tolerance:.4} for its clocks"
         ));
     }
     let value = value.max(range.least.unwrap_or(value)).min(range.most.unwrap_or(value));
@@ -46,9 +46,9 @@ pub(super) fn withhold_frames_below_payload(admitted: &mut Admitted) {
         let (Some(frames), Some(payload)) = (of(FRAMES), of(PAYLOAD)) else { continue };
         if frames < payload {
             let why = format!(
-                "{frames:.4e} bit/s of frames cannot hold {payload:.4e} bit/s of payload: the \
-                    device counts segments that GSO or GRO merged \
-                 as one frame, or was read at other times than the load"
+                "{frames:.4e} bit/s of frames is less than their payload of {payload:.4e} bit/s: \
+                    the device counts segments merged by GSO or GRO as one frame, or was read at \
+                    other times than the load"
             );
             admitted.figures.remove(|metric, way, _| metric == FRAMES && way == direction);
             admitted.withhold(FRAMES, direction, why);
@@ -75,8 +75,8 @@ pub(in crate::study) fn withhold_estimates_below_payload(
             continue;
         };
         let why = format!(
-            "the median of {frames:.4e} bit/s of frames, of the runs that have it, cannot hold the \
-                median of {payload:.4e} bit/s of payload"
+            "the median of {frames:.4e} bit/s of frames (of runs that count them) is less than the \
+                median payload of {payload:.4e} bit/s"
         );
         for metric in metrics
             .iter_mut()

@@ -51,8 +51,8 @@ impl OneWay {
         (of_withheld || value <= doubt).then(|| {
             let known = shown(doubt);
             format!(
-                "{} was measured, but the median of these times is no longer than the clocks are \
-                    known ({known})",
+                "{} was measured, but the median of these times is within the uncertainty of the \
+                    clocks ({known})",
                 shown(value)
             )
         })
