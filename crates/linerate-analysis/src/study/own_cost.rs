@@ -139,6 +139,6 @@ mod tests {
         // without the loops.
         let crowded = Times { workers: 0.5, interrupts: 0.01, others: 1.4, busy: 2.0 };
         let why = crowded.own().expect_err("another load than alone");
-        assert!(why.starts_with("other programs had 70 %") && why.contains("limit 10 %"), "{why}");
+        assert!(why.starts_with("other programs used 70 %") && why.contains("limit 10 %"), "{why}");
     }
 }

@@ -455,9 +455,9 @@ mod tests {
         let text = serde_json::to_string(&reason).expect("plain data");
         assert_eq!(serde_json::from_str::<Reason>(&text).expect("as written"), reason);
         assert!(
-            reason
-                .to_string()
-                .starts_with("2 of 6 trials, such as: tcp_rr: worker 0 on a waited up to 2.2 %"),
+            reason.to_string().starts_with(
+                "2 of 6 trials, for example: tcp_rr: worker 0 on a waited up to 2.2 %"
+            ),
             "{reason}"
         );
     }

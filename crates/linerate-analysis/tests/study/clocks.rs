@@ -147,7 +147,7 @@ fn what_the_clocks_cannot_tell_escapes_in_no_form() {
     );
     assert!(job.service.is_empty() && job.response.is_empty() && job.corrected.is_none());
     let why = job.withheld.iter().find(|one| one.name == "service_time_p50").expect("withheld");
-    assert!(why.why.contains("clocks are known"), "{why:?}");
+    assert!(why.why.contains("uncertainty of the clocks"), "{why:?}");
 }
 
 #[test]

@@ -207,7 +207,7 @@ fn a_loss_far_above_what_left_late_is_the_devices_and_the_load_is_not_offered_ag
         "{lossy:?}"
     );
     assert!(
-        lossy.trials[0].why[0].to_string().contains("3200 more were lost"),
+        lossy.trials[0].why[0].to_string().contains("3200 more frames were lost"),
         "{:?}",
         lossy.trials[0].why
     );

@@ -347,7 +347,7 @@ fn a_worker_kept_waiting_for_its_cpu_makes_a_trial_suspect_and_wake_ups_do_not()
     assert_eq!(only(&disturbed).validity, Validity::Suspect);
     let why = &only(&disturbed).trials[0].why[0].to_string();
     assert!(
-        why.contains("worker 0 on right waited up to 2.2 %") && why.contains("stop them"),
+        why.contains("worker 0 on right waited up to 2.2 %") && why.contains("Stop them"),
         "{why}"
     );
     assert!(value(only(&disturbed), 0, "goodput", Tx).is_some(), "the figure is kept and marked");
