@@ -151,7 +151,8 @@ enum BlockView {
 #[derive(Serialize)]
 struct StepView {
     text: String,
-    command: Option<String>,
+    /// Words of the command: a line may break between them only.
+    command: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -253,7 +254,10 @@ fn block_view(block: &Block, half: bool, mark: Option<&'static str>) -> BlockVie
             next: lead
                 .next
                 .iter()
-                .map(|step| StepView { text: step.text.clone(), command: step.command.clone() })
+                .map(|step| StepView {
+                    text: step.text.clone(),
+                    command: step.command.iter().flat_map(|line| words_of(line)).collect(),
+                })
                 .collect(),
         },
         Block::Path(picture) => BlockView::Path {
@@ -287,6 +291,10 @@ fn block_view(block: &Block, half: bool, mark: Option<&'static str>) -> BlockVie
             BlockView::Listing { caption: caption.clone(), text: text.clone() }
         }
     }
+}
+
+fn words_of(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_owned).collect()
 }
 
 fn figure_view(figure: &KeyFigure, mark: Option<&'static str>) -> FigureView {

@@ -80,6 +80,13 @@ fn advice(quantity: Quantity, point: &PointStudy, job: &JobStudy) -> Advice {
                 goodput is saturated",
         )
         .with_command(changed(point, &[])),
+        // A single flow cannot be reduced: only other programs take its CPU.
+        Quantity::Metric(_) if n_flows(job) < 2.0 => Advice::new(
+            "stop other programs, or pin each end to CPUs of its own (`cpus` and `pin` of the \
+                testbed's endpoints), and repeat",
+        )
+        .expecting("the wait for a CPU ends")
+        .with_command(changed(point, &[])),
         Quantity::Metric(_) => Advice::new(
             "send one flow, or pin each end to CPUs of its own (`cpus` and `pin` of the testbed's \
                 endpoints)",
@@ -207,7 +214,7 @@ fn threshold_evidence((quantity, share): (Quantity, f64)) -> Evidence {
     let observed = if share < 1.0 {
         format!("{name} is at {:.0} % of the threshold of its rule", share * 100.0)
     } else {
-        format!("{name} exceeds the threshold of its rule, but not its other conditions")
+        format!("{name} is {share:.1} times the threshold of its rule, whose other conditions fail")
     };
     Evidence { observed, source: "the thresholds of the diagnosis rules".into() }
 }
@@ -261,9 +268,12 @@ mod tests {
         let queue = advice(0.0);
         assert!(queue.advice[0].step.starts_with("find the hop"), "{queue:?}");
         assert!(
-            queue.evidence[0].observed.starts_with("the standing queue exceeds the threshold"),
+            queue.evidence[0]
+                .observed
+                .starts_with("the standing queue is 17.5 times the threshold"),
             "{queue:?}"
         );
-        assert!(advice(0.4).advice[0].step.starts_with("send one flow"), "{:?}", advice(0.4));
+        let waits = advice(0.4);
+        assert!(waits.advice[0].step.starts_with("stop other programs"), "one flow: {waits:?}");
     }
 }
