@@ -36,12 +36,13 @@ mod study;
 pub mod tune;
 
 pub use study::{
-    Agreement, Attribution, BurstStudy, Cause, Compared, Comparison, CorrectedStudy,
-    DirectionMatrix, DropCause, Given, GoalResult, GoalStudy, Headline, JobStudy, Joint, Kind,
-    LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded, LossPlace, LossStudy, MatrixCell,
-    MatrixVerdict, MemoryDirection, MetricStudy, Mix, MixedJob, Moved, Obtained, Overhead, PathEnd,
-    PointStudy, PortStudy, RateLevel, Reached, Reading, ReadingKind, Reason, SearchLatency,
-    SearchRun, SearchStudy, SearchTrial, Settled, Stage, StageCeiling, StageKind, Stall, Stopped,
-    Study, Surety, Tested, TransferCounts, TrialSettling, TrialStudy, Withheld, clock_course,
-    headline, look, looked_at, reached, reasons, searched, study,
+    Agreement, Attribution, BurstStudy, Cause, Compared, ComparedFigure, Comparison,
+    CorrectedStudy, DirectionMatrix, DropCause, Given, GoalResult, GoalStudy, Headline,
+    IntervalSeries, JobStudy, Joint, Kind, LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded,
+    LossPlace, LossStudy, MatrixCell, MatrixVerdict, MemoryDirection, MetricStudy, Mix, MixedJob,
+    Moved, Obtained, Overhead, PathEnd, PointStudy, PortStudy, RateLevel, Reached, Reading,
+    ReadingKind, Reason, SearchLatency, SearchRun, SearchStudy, SearchTrial, Settled, Stage,
+    StageCeiling, StageKind, Stall, Stopped, Study, Surety, Tested, TransferCounts, TrialSettling,
+    TrialStudy, Withheld, clock_course, headline, look, looked_at, reached, reasons, searched,
+    study,
 };

@@ -19,7 +19,7 @@ pub fn document(tree: &[String], ceilings: &[Ceiling], json: Value) -> Document 
 
 fn blocks(ceiling: &Ceiling) -> [Block; 2] {
     let layer = ceiling.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
-    let bound = quantity(&ceiling.metric, ceiling.value, ceiling.unit);
+    let bound = quantity(ceiling.metric, ceiling.value);
     let heading = format!("{}: {bound}{layer}, {}", ceiling.metric, ceiling.name());
     let source = format!("source: {}", ceiling.source);
     let derivation = ceiling.derivation.iter().cloned().chain([source]).collect();

@@ -6,7 +6,7 @@ use std::path::Path;
 use linerate_analysis::diagnosis::{IOPS, amount as amount_of, scores};
 use linerate_analysis::{PointStudy, Study};
 use linerate_campaign::diagnose::Rung;
-use linerate_model::{Campaign, TestbedKind, Unit, metric};
+use linerate_model::{Campaign, Metric, TestbedKind, metric};
 use linerate_report::document::{Block, Cell, Column, Lead, Origin, Row, Section, Table};
 use linerate_report::number::Scale;
 use linerate_report::{CommandPlace, Document, claim, finding_json};
@@ -146,12 +146,8 @@ fn score_table(number: usize, rung: &Rung) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-fn amount(metric: &str, value: f64) -> String {
-    if metric == IOPS {
-        amount_of(metric, value)
-    } else {
-        quantity(metric::GOODPUT, value, Unit::BitPerSecond)
-    }
+fn amount(metric: &Metric, value: f64) -> String {
+    if metric == IOPS { amount_of(metric, value) } else { quantity(metric::GOODPUT, value) }
 }
 
 fn point_json(point: &PointStudy) -> Value {
@@ -160,10 +156,10 @@ fn point_json(point: &PointStudy) -> Value {
 
 fn rung_json(rung: &Rung, place: &CommandPlace) -> Value {
     json!({
-        rung.metric: rung.goodput,
+        rung.metric.name: rung.goodput,
         "scores": by_rule(&rung.scores),
         "findings": rung.findings.iter().map(|found| finding_json(found, place)).collect::<Vec<_>>(),
-        "lifted": rung.lifted.as_ref().map(|(name, after)| json!({ "by": name, rung.metric: after })),
+        "lifted": rung.lifted.as_ref().map(|(name, after)| json!({ "by": name, rung.metric.name: after })),
         "notes": rung.notes,
     })
 }

@@ -2,25 +2,25 @@
 
 use linerate_analysis::compare::{Change, Effect};
 use linerate_analysis::{JobStudy, MetricStudy};
-use linerate_model::{Unit, Verdict};
+use linerate_model::{Metric, Verdict};
 use linerate_report::number::Scale;
 
 const NANOS_PER_SECOND: f64 = 1e9;
 /// An end of an interval that no operation reached.
 const UNBOUNDED: &str = "∞";
 
-/// Returns `value` of metric `name` in the unit that reads best, such as `94.1 Mbit/s`.
+/// Returns `value` of `metric` in the unit that reads best, such as `94.1 Mbit/s`.
 #[must_use]
-pub fn quantity(name: &str, value: f64, unit: Unit) -> String {
-    let scale = Scale::fit(name, unit, [value]);
+pub fn quantity(metric: &Metric, value: f64) -> String {
+    let scale = Scale::of(metric, [value]);
     format!("{} {}", scale.plain(value), scale.symbol).trim_end().to_owned()
 }
 
 /// Returns `value` of `metric`, or its lower bound where the value is not known.
 pub(crate) fn figure(metric: &MetricStudy, value: f64) -> String {
     match metric.at_least {
-        Some(bound) => format!("> {}", quantity(&metric.name, bound, metric.unit)),
-        None => quantity(&metric.name, value, metric.unit),
+        Some(bound) => format!("> {}", quantity(metric.metric, bound)),
+        None => quantity(metric.metric, value),
     }
 }
 
@@ -32,11 +32,11 @@ pub(crate) fn interval_of_percentile(job: &JobStudy, metric: &MetricStudy) -> St
         .estimate
         .filter(|estimate| estimate.n > 1)
         .and_then(|estimate| estimate.low.zip(estimate.high));
-    let Some(of) = job.percentile(&metric.name, metric.direction) else { return String::new() };
+    let Some(of) = job.percentile(metric.metric, metric.direction) else { return String::new() };
     let by_ranks = of.confidence.map(|_| (seconds(of.low_ns), seconds(of.high_ns)));
     let Some((low, high)) = over_runs.or(by_ranks) else { return String::new() };
     let shown = |end: f64| match end.is_finite() {
-        true => quantity(&metric.name, end, metric.unit),
+        true => quantity(metric.metric, end),
         false => UNBOUNDED.to_owned(),
     };
     format!(" [{}, {}]", shown(low), shown(high))

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use linerate_analysis::statistics::Percentile;
-use linerate_analysis::{JobStudy, MetricStudy, PointStudy, Study};
-use linerate_model::{BitRate, Campaign, Direction, Unit, Use, metric};
+use linerate_analysis::{IntervalSeries, JobStudy, MetricStudy, PointStudy, Study};
+use linerate_model::{BitRate, Campaign, Direction, Metric, Use, metric};
 use linerate_report::document::{Block, Origin, Section, Table};
 use linerate_report::{Document, obtained_text};
 
@@ -54,16 +54,16 @@ pub fn document(campaign: &Campaign, study: &Study, asked: &Asked<'_>) -> Docume
 fn blocks(campaign: &Campaign, study: &Study, point: &PointStudy, asked: &Asked<'_>) -> Vec<Block> {
     // Datagrams that never came are in `loss_ratio`.
     let has_datagrams = asked.offered != Offered::NoDatagrams;
-    let is_shown = |name: &&str| *name != metric::UNANSWERED_RATIO || !has_datagrams;
+    let is_shown = |known: &&Metric| *known != metric::UNANSWERED_RATIO || !has_datagrams;
     let mut rows = Vec::new();
     let mut notes = Vec::new();
     for job in &point.jobs {
-        for name in Use::Answer.metrics().map(|metric| metric.name).filter(is_shown) {
-            let withheld = job.withheld.iter().filter(|one| one.name == name);
+        for known in Use::Answer.metrics().filter(is_shown) {
+            let withheld = job.withheld.iter().filter(|one| one.name == known.name);
             notes.extend(
-                withheld.map(|one| format!("{name} {}: withheld: {}", one.direction, one.why)),
+                withheld.map(|one| format!("{known} {}: withheld: {}", one.direction, one.why)),
             );
-            let metrics = job.metrics.iter().filter(|metric| metric.name == name);
+            let metrics = job.metrics.iter().filter(|figure| figure.metric == known);
             rows.extend(metrics.filter_map(|metric| row(study, job, metric)));
         }
         notes.extend(operations(job));
@@ -121,11 +121,11 @@ fn row(study: &Study, job: &JobStudy, metric: &MetricStudy) -> Option<[String; 6
     // Without a figure there is no share of a ceiling.
     let share = metric.share.filter(|_| metric.estimate.is_some());
     Some([
-        format!("{}{layer}", metric.name),
+        format!("{}{layer}", metric.metric),
         metric.direction.to_string(),
         value,
         interval.trim_start().to_owned(),
-        spread(study, &metric.name, metric.direction),
+        spread(study, metric.metric, metric.direction),
         share.map(|share| format!("{:.1} %", share * 100.0)).unwrap_or_default(),
     ])
 }
@@ -166,8 +166,9 @@ fn conditions(campaign: &Campaign, point: &PointStudy, asked: &Asked<'_>) -> Vec
 
 /// Returns the account of the operations that were due, if any was not answered.
 fn operations(job: &JobStudy) -> Option<String> {
-    let count =
-        |name: &str| job.metric(name, Direction::Sum)?.estimate.map(|estimate| estimate.value);
+    let count = |metric: &Metric| {
+        job.metric(metric, Direction::Sum)?.estimate.map(|estimate| estimate.value)
+    };
     let (due, answered) = (count(metric::OPERATIONS_DUE)?, count(metric::OPERATIONS_ANSWERED)?);
     let (lost, open) = (count(metric::OPERATIONS_LOST)?, count(metric::OPERATIONS_OPEN)?);
     (lost + open > 0.0).then(|| {
@@ -182,10 +183,7 @@ fn operations(job: &JobStudy) -> Option<String> {
 fn corrected(job: &JobStudy) -> Option<String> {
     let corrected = job.corrected.as_ref()?;
     let seconds = |ns: Option<u64>| {
-        ns.map_or_else(
-            || "∞".to_owned(),
-            |ns| quantity(metric::RESPONSE_TIME_P99, ns as f64 / 1e9, Unit::Second),
-        )
+        ns.map_or_else(|| "∞".to_owned(), |ns| quantity(metric::RESPONSE_TIME_P99, ns as f64 / 1e9))
     };
     let shown = |of: &Percentile| {
         let ends = || format!(" [{}, {}]", seconds(of.low_ns), seconds(of.high_ns));
@@ -205,7 +203,7 @@ fn corrected(job: &JobStudy) -> Option<String> {
 }
 
 /// Returns the range of `metric` over the intervals of the measurement.
-fn spread(study: &Study, metric: &str, direction: Direction) -> String {
+fn spread(study: &Study, metric: &'static Metric, direction: Direction) -> String {
     let Some(trial) = study.points.first().and_then(|point| point.trials.first()) else {
         return String::new();
     };
@@ -213,8 +211,11 @@ fn spread(study: &Study, metric: &str, direction: Direction) -> String {
     if metric == metric::RETRANSMITS {
         return String::new();
     }
-    let key =
-        if metric == metric::GOODPUT { format!("goodput_{direction}") } else { metric.to_owned() };
+    let key = if metric == metric::GOODPUT {
+        IntervalSeries::Directed(metric, direction)
+    } else {
+        IntervalSeries::Of(metric)
+    };
     let Some(series) = trial.series.get(&key) else { return String::new() };
     let measured = trial
         .seconds
@@ -226,10 +227,9 @@ fn spread(study: &Study, metric: &str, direction: Direction) -> String {
     let (low, high) = values
         .iter()
         .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(*value), high.max(*value)));
-    let unit = linerate_model::metric(metric).map_or(Unit::Count, |metric| metric.unit);
     if values.len() < 2 {
         String::new()
     } else {
-        format!("{} to {}", quantity(metric, low, unit), quantity(metric, high, unit))
+        format!("{} to {}", quantity(metric, low), quantity(metric, high))
     }
 }

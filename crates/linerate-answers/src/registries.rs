@@ -161,7 +161,7 @@ fn presets(presets: &[Preset]) -> Vec<Value> {
 }
 
 fn metrics() -> Vec<Value> {
-    let mut metrics: Vec<&Metric> = METRICS.iter().collect();
+    let mut metrics: Vec<&Metric> = METRICS.to_vec();
     metrics.sort_unstable();
     let entry = |m: &Metric| {
         let layer = m.layer.map(|layer| layer.to_string());

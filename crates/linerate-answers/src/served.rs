@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use linerate_analysis::Study;
-use linerate_model::{Campaign, Counter, Interval, Nanos, Unit, Use, metric};
+use linerate_model::{Campaign, Counter, Interval, Nanos, Use, metric};
 use linerate_report::Document;
 use linerate_report::document::{Block, Origin, Section, Table};
 use serde_json::Value;
@@ -63,7 +63,7 @@ impl Seconds {
     fn line(&self, second: u64) -> Option<String> {
         let sums = self.sums.get(&second).filter(|sums| sums.bytes() + sums.files > 0)?;
         let rate = sums.bytes() as f64 * BITS_PER_BYTE;
-        let rate = quantity(metric::GOODPUT, rate, Unit::BitPerSecond);
+        let rate = quantity(metric::GOODPUT, rate);
         Some(format!("{second:>5} - {:<5}  {rate:>14}  {} files", second + 1, sums.files))
     }
 
@@ -84,7 +84,7 @@ impl Seconds {
             return bytes;
         }
         let rate = all.bytes() as f64 * BITS_PER_BYTE / Nanos(all.serving_ns).as_secs_f64();
-        let rate = quantity(metric::GOODPUT_SERVED, rate, Unit::BitPerSecond);
+        let rate = quantity(metric::GOODPUT_SERVED, rate);
         format!("{bytes}; {rate} goodput while files were in transfer")
     }
 
@@ -149,11 +149,11 @@ fn rows(study: &Study) -> Vec<Vec<String>> {
     let jobs = study.points.iter().flat_map(|point| &point.jobs);
     jobs.flat_map(|job| {
         Use::Served.metrics().flat_map(move |wanted| {
-            let found = job.metrics.iter().filter(move |metric| metric.name == wanted.name);
-            found.filter_map(|metric| {
+            let found = job.metrics.iter().filter(move |figure| figure.metric == wanted);
+            found.filter_map(move |metric| {
                 let layer = metric.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
-                let value = quantity(&metric.name, metric.estimate?.value, metric.unit);
-                Some(vec![format!("{}{layer}", metric.name), metric.direction.to_string(), value])
+                let value = quantity(wanted, metric.estimate?.value);
+                Some(vec![format!("{wanted}{layer}"), metric.direction.to_string(), value])
             })
         })
     })

@@ -2,7 +2,7 @@
 //! they were measured under.
 
 use linerate_analysis::{JobStudy, Kind, MetricStudy, Obtained, PointStudy, Reason, Study};
-use linerate_model::{Campaign, Direction, Estimate, Unit, Validity, metric};
+use linerate_model::{Campaign, Direction, Estimate, Metric, Validity, metric};
 use linerate_report::document::{Block, Cell, Column, Origin, Row, Section, Table};
 use linerate_report::number::Scale;
 use linerate_report::{Document, obtained_text};
@@ -13,7 +13,7 @@ use crate::figures::{interval_of_percentile, quantity};
 /// A figure of the load.
 struct Figure {
     name: &'static str,
-    metric: &'static str,
+    metric: &'static Metric,
     /// The table of a sweep that it belongs to.
     group: Group,
 }
@@ -48,7 +48,7 @@ impl Group {
     }
 }
 
-const fn figure(name: &'static str, metric: &'static str, group: Group) -> Figure {
+const fn figure(name: &'static str, metric: &'static Metric, group: Group) -> Figure {
     Figure { name, metric, group }
 }
 
@@ -130,7 +130,7 @@ fn row_of(job: &JobStudy, figure: &Figure, way: Direction) -> Option<Vec<String>
     Some(vec![
         format!("{time}{}", figure.name),
         word(way).to_owned(),
-        quantity(figure.metric, found.estimate?.value, found.unit),
+        quantity(figure.metric, found.estimate?.value),
         interval_of_percentile(job, found).trim_start().to_owned(),
     ])
 }
@@ -187,9 +187,8 @@ fn of_points(points: &[PointStudy], group: Group) -> Option<Table> {
 
 fn column(points: &[PointStudy], figure: &Figure, way: Direction) -> Column {
     let found = |point| found(job(point)?, figure.metric, way);
-    let unit = points.iter().find_map(found).map_or(Unit::Count, |found| found.unit);
     let values = points.iter().filter_map(found).filter_map(|found| found.estimate);
-    let scale = Scale::fit(figure.metric, unit, values.map(|estimate| estimate.value));
+    let scale = Scale::of(figure.metric, values.map(|estimate| estimate.value));
     let head = match way {
         Direction::Sum => figure.name.to_owned(),
         way => format!("{} {}", word(way), figure.name),
@@ -216,7 +215,7 @@ fn row(point: &PointStudy, axes: &[&String], shown: &[(&Figure, Direction)]) -> 
 fn estimate(job: &JobStudy, found: &MetricStudy) -> Option<Estimate> {
     const NANOS_PER_SECOND: f64 = 1e9;
     let estimate = found.estimate?;
-    let by_ranks = job.percentile(&found.name, found.direction).filter(|_| estimate.n == 1);
+    let by_ranks = job.percentile(found.metric, found.direction).filter(|_| estimate.n == 1);
     let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / NANOS_PER_SECOND);
     Some(match by_ranks.filter(|of| of.confidence.is_some()) {
         Some(of) => {
@@ -278,8 +277,8 @@ fn job(point: &PointStudy) -> Option<&JobStudy> {
     point.jobs.iter().find(|job| job.workload == "storage")
 }
 
-fn found<'a>(job: &'a JobStudy, metric: &str, way: Direction) -> Option<&'a MetricStudy> {
-    job.metrics.iter().find(|one| one.name == metric && one.direction == way)
+fn found<'a>(job: &'a JobStudy, metric: &Metric, way: Direction) -> Option<&'a MetricStudy> {
+    job.metric(metric, way)
 }
 
 fn plain(value: &Value) -> String {
@@ -292,12 +291,19 @@ mod tests {
 
     use linerate_report::text;
 
+    use linerate_model::Unit;
+
     use super::*;
 
-    fn metric_study(name: &str, unit: Unit, direction: Direction, value: f64) -> MetricStudy {
+    fn metric_study(
+        metric: &'static Metric,
+        unit: Unit,
+        direction: Direction,
+        value: f64,
+    ) -> MetricStudy {
         let estimate = Estimate { value, low: None, high: None, confidence: None, n: 1 };
         MetricStudy {
-            name: name.into(),
+            metric,
             unit,
             layer: None,
             direction,

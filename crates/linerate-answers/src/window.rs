@@ -4,7 +4,7 @@
 use linerate_analysis::compare::{Change, Effect};
 use linerate_analysis::tune::Report;
 use linerate_campaign::tune::window::{BufferLaw, SideEffect, WORTH, WindowFindings, WindowRow};
-use linerate_model::{TestbedKind, Unit, metric};
+use linerate_model::{Metric, TestbedKind, metric};
 use linerate_report::Document;
 use linerate_report::document::{Block, Cell, Column, Origin, Row, Section, Table};
 use linerate_report::number::Scale;
@@ -35,7 +35,7 @@ pub fn document(findings: &WindowFindings) -> Document {
 }
 
 fn rate(bits: f64) -> String {
-    quantity(metric::GOODPUT, bits, Unit::BitPerSecond)
+    quantity(metric::GOODPUT, bits)
 }
 
 fn bytes(window: Option<u64>, none: &str) -> String {
@@ -132,7 +132,7 @@ fn path(findings: &WindowFindings) -> Vec<Block> {
     if let Some(path) = &findings.path {
         add("rate into the buffer", rate(path.feed_bit_per_s));
         add("rate out of the buffer", rate(path.drain_bit_per_s));
-        add("idle round trip", quantity(metric::RTT, path.round_trip_s, Unit::Second));
+        add("idle round trip", quantity(metric::RTT, path.round_trip_s));
     }
     add(
         "buffer",
@@ -221,11 +221,11 @@ fn windows(findings: &WindowFindings) -> Vec<Block> {
     let Some(own) = &findings.own_window else { return Vec::new() };
     let rows = || std::iter::once(own).chain(&findings.windows);
     // One unit for the whole column, so that rows compare at a glance.
-    let rates = Scale::fit(metric::GOODPUT, Unit::BitPerSecond, rows().map(|row| row.goodput));
+    let rates = Scale::of(metric::GOODPUT, rows().map(|row| row.goodput));
     let columns = vec![
         Column::text("window"),
         Column::text("seen by the sender"),
-        Column::number(metric::GOODPUT, rates),
+        Column::number(metric::GOODPUT.name, rates),
         Column::number("retransmitted", Scale::PERCENT),
     ];
     let mut table = Table::new("windows", "Streams with each window, per socket", columns);
@@ -297,9 +297,8 @@ fn effects(findings: &WindowFindings) -> Vec<Block> {
     std::iter::once(Block::Table(table)).chain(lines).collect()
 }
 
-fn effect_row(name: &str, metric: &str, effect: &Effect) -> Vec<String> {
-    let unit = linerate_model::metric(metric).map_or(Unit::Count, |metric| metric.unit);
-    let value = |value| quantity(metric, value, unit);
+fn effect_row(name: &str, metric: &Metric, effect: &Effect) -> Vec<String> {
+    let value = |value| quantity(metric, value);
     vec![
         name.to_owned(),
         value(effect.before),

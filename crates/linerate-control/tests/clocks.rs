@@ -10,7 +10,9 @@ use std::process::Command;
 use common::{Recorded, campaign, endpoint, job, trial};
 use linerate_analysis::{Study, study};
 use linerate_control::{Exit, run};
-use linerate_model::{Campaign, Direction, Endpoint, FrameClocks, HostAddress, Nanos};
+use linerate_model::{
+    Campaign, Direction, Endpoint, FrameClocks, HostAddress, Metric, Nanos, metric,
+};
 use serde_json::json;
 
 /// Offset of the other clock.
@@ -115,7 +117,7 @@ fn measured(space: &Space, ahead_s: i64) -> (Campaign, Study) {
     (campaign, study)
 }
 
-fn figure(study: &Study, metric: &str) -> Option<f64> {
+fn figure(study: &Study, metric: &'static Metric) -> Option<f64> {
     study.points[0].jobs[0].metric(metric, Direction::Sum)?.values[0]
 }
 
@@ -150,22 +152,22 @@ fn a_clock_a_day_ahead_is_found_within_its_error_bar_and_the_one_way_time_with_i
         "the offset that the receiver got: {sent:?}"
     );
 
-    let doubt = figure(&judged, "clock_uncertainty").expect("two clocks") * 1e9;
+    let doubt = figure(&judged, metric::CLOCK_UNCERTAINTY).expect("two clocks") * 1e9;
     println!(
         "clock uncertainty {:.1} us, one way {:?} s",
         doubt / 1e3,
-        figure(&judged, "service_time_p50")
+        figure(&judged, metric::SERVICE_TIME_P50)
     );
     // Some tens of microseconds on an idle host; more on a busy one.
     assert!(doubt > 0.0, "{doubt} ns");
-    match figure(&judged, "service_time_p50").map(|seconds| seconds * 1e9) {
+    match figure(&judged, metric::SERVICE_TIME_P50).map(|seconds| seconds * 1e9) {
         Some(median) => {
             assert!(median >= SECOND_NS - doubt && median > doubt, "{median} ns, {doubt} ns")
         }
         None => assert!(doubt >= SECOND_NS, "withheld although known to {doubt} ns"),
     }
     // The first of four frames does not wait. Its time may be below the uncertainty of the clocks.
-    assert!(figure(&judged, "service_time_min").is_none_or(|least| least * 1e9 > doubt));
+    assert!(figure(&judged, metric::SERVICE_TIME_MIN).is_none_or(|least| least * 1e9 > doubt));
     let obtained = &judged.points[0].jobs[0].obtained;
     assert_eq!(obtained["clock"].clocks(), Some(FrameClocks::Compared), "{obtained:?}");
 }
@@ -180,7 +182,7 @@ fn two_agents_of_one_kernel_have_one_clock_and_their_times_are_exact() {
         Some((0, 0))
     );
     assert_eq!(campaign.trials[0].skew.map(|(_, uncertainty)| uncertainty), Some(0));
-    assert_eq!(figure(&judged, "clock_uncertainty"), None);
-    println!("one clock: one way {:?} s", figure(&judged, "service_time_p50"));
-    assert!(figure(&judged, "service_time_p50").expect("one clock") * 1e9 >= SECOND_NS);
+    assert_eq!(figure(&judged, metric::CLOCK_UNCERTAINTY), None);
+    println!("one clock: one way {:?} s", figure(&judged, metric::SERVICE_TIME_P50));
+    assert!(figure(&judged, metric::SERVICE_TIME_P50).expect("one clock") * 1e9 >= SECOND_NS);
 }

@@ -7,10 +7,10 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BitRate, Bytes, Direction, Layer, Unit};
+use crate::{BitRate, Bytes, Direction, Layer, Metric, Unit};
 
-/// What kind of thing sets a bound. Rules of diagnosis decide by it, never by what somebody called
-/// the thing.
+/// Class of the part or model that sets a bound. Rules of diagnosis decide by the class, never by
+/// the name that a person chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BoundClass {
@@ -32,7 +32,7 @@ pub enum BoundClass {
 /// One thing that sets a bound, as the stages of a path know it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BoundPart {
-    /// What kind of thing.
+    /// Class of the part.
     pub class: BoundClass,
     /// The host it is in; empty for what lies between the hosts.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -44,7 +44,7 @@ pub struct BoundPart {
     pub detail: PartDetail,
 }
 
-/// What a part has beside its place on the path.
+/// Properties of a part beside its place on the path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartDetail {
@@ -57,7 +57,7 @@ pub enum PartDetail {
     Interface {
         /// The device bounded.
         carrier: String,
-        /// Whether data comes in.
+        /// True for data that comes in.
         receives: bool,
     },
     /// A queueing discipline.
@@ -69,7 +69,7 @@ pub enum PartDetail {
     },
     /// A PCI function.
     Function {
-        /// Whether data is written to memory.
+        /// True for data that is written to memory.
         writes: bool,
     },
     /// Several next hops, of which each flow takes one.
@@ -96,13 +96,14 @@ impl BoundPart {
         self
     }
 
-    /// Whether both are the same place on the path, whichever side of it.
+    /// Returns true if both are the same place on the path, on either side of it.
     #[must_use]
     pub fn is_at(&self, other: &Self) -> bool {
         (self.class, &self.host, &self.name) == (other.class, &other.host, &other.name)
     }
 
-    /// What both directions of a declared capacity are called; of a lab's device its name.
+    /// Returns the common name of both directions of a declared capacity; for a lab's device the
+    /// name of the device.
     #[must_use]
     pub fn edge(&self) -> Option<&str> {
         match &self.detail {
@@ -111,7 +112,7 @@ impl BoundPart {
         }
     }
 
-    /// What a reader calls it where its direction is clear: of an edge without the direction, of
+    /// Returns the name for readers where the direction is clear: an edge without its direction,
     /// next hops without their rule.
     #[must_use]
     pub fn short_name(&self) -> String {
@@ -153,21 +154,21 @@ fn joined(parts: &[BoundPart], named: impl Fn(&BoundPart) -> String) -> String {
     parts.iter().map(named).collect::<Vec<_>>().join(" + ")
 }
 
-/// What sets a ceiling.
+/// Subject of a ceiling: the part or model that sets it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CeilingSubject {
-    /// A calculator's model of something of this class, by what it was given: `ethernet 1 Gbit/s,
-    /// mtu 1500`.
+    /// A calculator's model of a part of this class, with its parameters: `ethernet 1 Gbit/s, mtu
+    /// 1500`.
     Model {
-        /// What kind of thing is modelled.
+        /// Class of the modelled part.
         class: BoundClass,
         /// The model and its parameters, for a reader.
         text: String,
     },
     /// One part of the path, as a flow crosses it.
     Part {
-        /// What.
+        /// The part.
         part: BoundPart,
         /// How much crosses it per second.
         rate: BitRate,
@@ -193,7 +194,7 @@ impl From<&str> for CeilingSubject {
 }
 
 impl CeilingSubject {
-    /// What sets it, as far as it is on the path measured; several where their sum does.
+    /// Returns the parts of the measured path that set it; several where their sum does.
     #[must_use]
     pub fn parts(&self) -> &[BoundPart] {
         match self {
@@ -203,7 +204,7 @@ impl CeilingSubject {
         }
     }
 
-    /// What kind of thing sets it; a bus where any of several is one.
+    /// Returns the class of the part that sets it; a bus if one of several parts is one.
     #[must_use]
     pub fn class(&self) -> BoundClass {
         if let Self::Model { class, .. } = self {
@@ -217,7 +218,7 @@ impl CeilingSubject {
         }
     }
 
-    /// What binds, without its direction, rate and MTU.
+    /// Returns the name of the limiting part without its direction, rate and MTU.
     #[must_use]
     pub fn short_name(&self) -> String {
         match self {
@@ -239,7 +240,7 @@ impl fmt::Display for CeilingSubject {
     }
 }
 
-/// What a ceiling holds for.
+/// Scope of a ceiling: the jobs that it bounds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CeilingScope {
@@ -258,7 +259,7 @@ pub enum CeilingScope {
     AllJobs,
 }
 
-/// Whether anything can exceed a ceiling.
+/// Kind of a ceiling: hard, or only expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CeilingKind {
@@ -274,16 +275,16 @@ pub enum CeilingKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Ceiling {
-    /// What sets it.
+    /// The part or model that sets it.
     pub subject: CeilingSubject,
-    /// Whether nothing can exceed it.
+    /// Hard bound or expected value.
     #[serde(default)]
     pub kind: CeilingKind,
-    /// What it holds for.
+    /// The jobs that it bounds.
     #[serde(default)]
     pub scope: CeilingScope,
     /// The metric it bounds, e.g. `goodput`.
-    pub metric: String,
+    pub metric: &'static Metric,
     /// The bound, in `unit`.
     pub value: f64,
     /// Unit.
@@ -299,21 +300,19 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// A hard bound of `value` on the metric called `metric`, whose unit and layer it takes over.
+    /// Returns a hard bound of `value` on `metric`, with the unit and layer of the metric.
     ///
     /// # Panics
-    /// If `metric` is not in [`crate::METRICS`], or the derivation or source is empty: a bound
-    /// nobody can check is none.
+    /// If the derivation or the source is empty: nobody could check the bound.
     #[must_use]
     pub fn new(
         subject: impl Into<CeilingSubject>,
-        metric: &str,
+        metric: &'static Metric,
         value: f64,
         direction: Direction,
         derivation: Vec<String>,
         source: impl Into<String>,
     ) -> Self {
-        let metric = crate::metric(metric).expect("a ceiling bounds a known metric");
         let source = source.into();
         assert!(
             !derivation.is_empty() && !source.is_empty(),
@@ -323,7 +322,7 @@ impl Ceiling {
             subject: subject.into(),
             kind: CeilingKind::Hard,
             scope: CeilingScope::Any,
-            metric: metric.name.to_owned(),
+            metric,
             value,
             unit: metric.unit,
             layer: metric.layer,
@@ -363,19 +362,20 @@ impl Ceiling {
         self
     }
 
-    /// Whether nothing can exceed it.
+    /// Returns true if no figure can exceed it.
     #[must_use]
     pub fn is_hard(&self) -> bool {
         self.kind == CeilingKind::Hard
     }
 
-    /// What kind of thing sets it.
+    /// Returns the class of the part that sets it.
     #[must_use]
     pub fn class(&self) -> BoundClass {
         self.subject.class()
     }
 
-    /// What a reader calls it: what sets it and for what, `expected: ` before what bounds nothing.
+    /// Returns the name for readers: part and scope, with the prefix `expected: ` for a value that
+    /// bounds nothing.
     #[must_use]
     pub fn name(&self) -> String {
         let expected = if self.is_hard() { "" } else { "expected: " };
@@ -414,13 +414,14 @@ pub struct Estimate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metric;
 
     fn ceiling(
         subject: impl Into<CeilingSubject>,
         direction: Direction,
         scope: CeilingScope,
     ) -> Ceiling {
-        Ceiling::new(subject, "goodput", 1e9, direction, vec!["by hand".into()], "declared")
+        Ceiling::new(subject, metric::GOODPUT, 1e9, direction, vec!["by hand".into()], "declared")
             .holding_for(scope)
     }
 

@@ -63,7 +63,9 @@ pub use distribution::{Carried, Distribution, Stages, Variation, added};
 pub use event::{Event, Recorder, RecorderError};
 pub use finding::{About, Evidence, Finding, JobFlow, Verdict};
 pub use ledger::LossLedger;
-pub use metric::{Direction, Layer, METRICS, Metric, MetricGroup, MetricRange, Unit, Use, metric};
+pub use metric::{
+    Direction, Layer, METRICS, Metric, MetricGroup, MetricRange, Shown, Statistic, Times, Unit, Use,
+};
 pub use observed::ObservedPort;
 pub use operation::{CarriedApart, OperationKind};
 pub use params::{ParamError, Params};

@@ -1,4 +1,4 @@
-//! What samplers read: series of readings over a trial.
+//! Readings of samplers: series over a trial.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub enum SeriesKind {
 pub struct SeriesSpec {
     /// The sampler's name.
     pub sampler: String,
-    /// What is read: `softirq`, `rx_packets`, `retrans_segs`, ...
+    /// Name of the column: `softirq`, `rx_packets`, `retrans_segs`, ...
     pub name: String,
     /// Of which thing: `cpu3`, `eth0`, a vector; empty for the host.
     pub instance: String,

@@ -4,15 +4,15 @@
 //! The statistics are `linerate_analysis::compare::campaigns`. Worse figures come first, because a
 //! change that improves one figure may cost another.
 
-use linerate_analysis::Compared;
 use linerate_analysis::compare::{
     Campaigns, Cause, Change, Doubt, Family, PointChange, Scale as Against, Standing, Unmatched,
 };
+use linerate_analysis::{Compared, ComparedFigure};
 use linerate_model::{CampaignHeader, Point, TestbedKind};
 use serde_json::{Value, json};
 
 use crate::commands::{quoted, repeat_command};
-use crate::curves::{metric_title, uncapitalised};
+use crate::curves::uncapitalised;
 use crate::document::{
     AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, EMULATED, Lead, Mark, NextStep,
     Origin, Plot, Role, Row, Section, Table, Tone,
@@ -470,7 +470,7 @@ fn charts(result: &Campaigns) -> Vec<Chart> {
     for figure in figures.filter(|figure| {
         figure.family() == Family::Headline && figure.effect.scale == Against::Ratio
     }) {
-        let key = (figure.metric.as_str(), figure.direction);
+        let key = (&figure.metric, figure.direction);
         if !seen.contains(&key) {
             seen.push(key);
         }
@@ -481,13 +481,13 @@ fn charts(result: &Campaigns) -> Vec<Chart> {
 fn chart(
     result: &Campaigns,
     number: usize,
-    key: (&str, linerate_model::Direction),
+    key: (&ComparedFigure, linerate_model::Direction),
 ) -> Option<Chart> {
     let cells: Vec<(String, &Compared)> = result
         .points
         .iter()
         .flat_map(|point| point.figures.iter().map(move |figure| (place(point, figure), figure)))
-        .filter(|(_, figure)| (figure.metric.as_str(), figure.direction) == key)
+        .filter(|(_, figure)| (&figure.metric, figure.direction) == key)
         .filter(|(_, figure)| figure.effect.scale == Against::Ratio)
         .take(MOST_POINTS)
         .collect();
@@ -517,7 +517,7 @@ fn chart(
         plot: Plot::Points,
         x_scale: AxisScale::Category,
         y_scale: AxisScale::Linear,
-        y_name: format!("change of {}", uncapitalised(&metric_title(&first.metric))),
+        y_name: format!("change of {}", uncapitalised(&first.metric.title())),
         marks: vec![Mark { column: 1, name: "after less before".into(), role: Role::Line }],
         measured_from: None,
         table,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use linerate_analysis::{MetricStudy, PointStudy};
-use linerate_model::{CeilingScope, Direction, metric};
+use linerate_model::{CeilingScope, Direction, Metric};
 
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
 use crate::grid::{Dimension, Grid, GridAxis, ceiling, estimate_cell};
@@ -23,20 +23,6 @@ const COST_SPREAD: f64 = 20.0;
 /// Spread of coordinates from which their axis is logarithmic.
 const LOG_SPREAD: f64 = 16.0;
 
-/// Returns the title of a metric: `Packet rate` for `packet_rate`; abbreviations keep their
-/// capitals.
-#[must_use]
-pub(crate) fn metric_title(name: &str) -> String {
-    // The unit as shown may differ from the unit in the metric's name.
-    let name = if name == metric::CPU_NS_PER_PACKET { "cpu_time_per_packet" } else { name };
-    let mut words =
-        name.replace('_', " ").replace("cpu", "CPU").replace("rtt", "RTT").replace("iops", "IOPS");
-    if let Some(first) = words.get(..1).map(str::to_uppercase) {
-        words.replace_range(..1, &first);
-    }
-    words
-}
-
 /// Line: coordinates of the other axes, and a point for each place on the main axis.
 struct Curve<'a> {
     key: Vec<usize>,
@@ -44,10 +30,15 @@ struct Curve<'a> {
     points: BTreeMap<usize, &'a PointStudy>,
 }
 
-/// Returns the charts of `metric_name` over axis `main` of `grid`: one, or several for many lines.
+/// Returns the charts of `metric` over axis `main` of `grid`: one, or several for many lines.
 #[must_use]
-pub(crate) fn curves(section: &str, grid: &Grid<'_>, main: usize, metric_name: &str) -> Vec<Block> {
-    let Some(direction) = grid.direction(metric_name).filter(|_| grid.tells(metric_name)) else {
+pub(crate) fn curves(
+    section: &str,
+    grid: &Grid<'_>,
+    main: usize,
+    metric: &'static Metric,
+) -> Vec<Block> {
+    let Some(direction) = grid.direction(metric).filter(|_| grid.tells(metric)) else {
         return Vec::new();
     };
     let others: Vec<usize> =
@@ -71,7 +62,7 @@ pub(crate) fn curves(section: &str, grid: &Grid<'_>, main: usize, metric_name: &
         // A chart with this many lines is unreadable; the table of all points has the figures.
         .filter(|(_, group)| group.len() <= 2 * MOST_LINES)
         .filter_map(|(value, group)| {
-            chart(section, grid, main, metric_name, direction, &group, told(value))
+            chart(section, grid, main, metric, direction, &group, told(value))
         })
         .map(Block::Chart)
         .collect()
@@ -105,14 +96,13 @@ fn chart(
     section: &str,
     grid: &Grid<'_>,
     main: usize,
-    metric_name: &str,
+    metric: &'static Metric,
     direction: Direction,
     lines: &[Curve<'_>],
     facet: Option<(String, usize)>,
 ) -> Option<Chart> {
-    let known = metric(metric_name)?;
     let axis = &grid.axes[main];
-    let figure = |point: &&PointStudy| grid.figure(point, metric_name).cloned();
+    let figure = |point: &&PointStudy| grid.figure(point, metric).cloned();
     let studies: Vec<Vec<Option<(&PointStudy, MetricStudy)>>> = lines
         .iter()
         .map(|line| {
@@ -133,9 +123,9 @@ fn chart(
         return None;
     }
     let least = shown().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
-    let spread = if known.higher_is_better == Some(false) { COST_SPREAD } else { LINEAR_SPREAD };
-    let scale = Scale::fit(metric_name, known.unit, shown());
-    let title = metric_title(metric_name);
+    let spread = if metric.higher_is_better == Some(false) { COST_SPREAD } else { LINEAR_SPREAD };
+    let scale = Scale::of(metric, shown());
+    let title = metric.title;
     let mut columns = vec![axis.column()];
     let mut marks = Vec::new();
     let way = |line: &Vec<Option<(&PointStudy, MetricStudy)>>| {
@@ -146,9 +136,9 @@ fn chart(
     };
     let one_way = studies.iter().all(|line| way(line) == direction);
     for (line, figures) in lines.iter().zip(&studies) {
-        let name = if line.name.is_empty() { uncapitalised(&title) } else { line.name.clone() };
+        let name = if line.name.is_empty() { uncapitalised(title) } else { line.name.clone() };
         marks.push(Mark { column: columns.len(), name: name.clone(), role: Role::Line });
-        columns.push(Column::estimate(name, scale, known.layer, way(figures)));
+        columns.push(Column::estimate(name, scale, metric.layer, way(figures)));
     }
     let bounds = bounds(&studies);
     let in_sight = |bound: &Bound| {
@@ -167,12 +157,12 @@ fn chart(
             role: Role::Ceiling(bound.line),
         });
         let column = Column::number(name, scale);
-        columns.push(Column { layer: known.layer, direction: Some(direction), ..column });
+        columns.push(Column { layer: metric.layer, direction: Some(direction), ..column });
     }
     let place = facet.as_ref().map_or(String::new(), |(name, _)| format!(", {name}"));
     let suffix = facet.as_ref().map_or(String::new(), |(_, value)| format!("-{}", value + 1));
-    let id = format!("{section}-{}-{}{suffix}", grid.number, metric_name.replace('_', "-"));
-    let layer = known.layer.map_or(String::new(), |layer| format!(" at {layer}"));
+    let id = format!("{section}-{}-{}{suffix}", grid.number, metric.name.replace('_', "-"));
+    let layer = metric.layer.map_or(String::new(), |layer| format!(" at {layer}"));
     let caption = format!("{title} by {}{place}: {}", axis.name, grid.sweep);
     let mut table = Table::new(id, caption.clone(), columns);
     for (x, _) in axis.values.iter().enumerate() {
@@ -196,7 +186,7 @@ fn chart(
         );
         table.rows.push(Row { cells, tone });
     }
-    table.note = note(&drawn, &told, &scale, known.meaning);
+    table.note = note(&drawn, &told, &scale, metric.meaning);
     table.folded = true;
     let several = if lines.len() > 1 {
         format!(", one line for each of {} settings", lines.len())
@@ -219,9 +209,9 @@ fn chart(
         y_scale: if most / least > spread { AxisScale::Log10 } else { AxisScale::Linear },
         y_name: format!(
             "{}{layer}{}",
-            uncapitalised(&title),
+            uncapitalised(title),
             // Costs and latencies have one direction, and lines that differ name their own.
-            if one_way && known.higher_is_better == Some(true) {
+            if one_way && metric.higher_is_better == Some(true) {
                 format!(", {direction}")
             } else {
                 String::new()
@@ -321,7 +311,7 @@ fn elements(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
             let hard = point.ceilings.iter().filter(|bound| {
                 let own = point.jobs.len() == 1 || bound.scope == CeilingScope::AllJobs;
                 let is_of_figure =
-                    bound.metric == metric.name && bound.direction == metric.direction;
+                    bound.metric == metric.metric && bound.direction == metric.direction;
                 own && is_of_figure && bound.is_hard()
             });
             for bound in hard {
@@ -385,16 +375,15 @@ pub(crate) fn uncapitalised(text: &str) -> String {
     }
 }
 
-/// Returns the matrix of `metric_name` over two axes of `grid`, with one setting of all other axes.
+/// Returns the matrix of `metric` over two axes of `grid`, with one setting of all other axes.
 #[must_use]
 pub(crate) fn heat(
     grid: &Grid<'_>,
     rows: usize,
     across: usize,
-    metric_name: &str,
+    metric: &'static Metric,
 ) -> Option<Chart> {
-    let known = metric(metric_name)?;
-    let direction = grid.direction(metric_name)?;
+    let direction = grid.direction(metric)?;
     let (row_axis, column_axis) = (&grid.axes[rows], &grid.axes[across]);
     // Further axes are fixed where the figure is highest.
     let others: Vec<usize> = (0..grid.axes.len())
@@ -402,25 +391,25 @@ pub(crate) fn heat(
         .collect();
     let setting =
         |point: &PointStudy| others.iter().map(|&i| grid.axes[i].place(point)).collect::<Vec<_>>();
-    let value = |point: &PointStudy| Some(grid.figure(point, metric_name)?.estimate?.value);
+    let value = |point: &PointStudy| Some(grid.figure(point, metric)?.estimate?.value);
     let best = grid
         .points
         .iter()
         .filter(|p| value(p).is_some())
         .max_by(|a, b| value(a).unwrap_or(0.0).total_cmp(&value(b).unwrap_or(0.0)))?;
-    let direction = grid.figure(best, metric_name).map_or(direction, |metric| metric.direction);
+    let direction = grid.figure(best, metric).map_or(direction, |metric| metric.direction);
     let chosen = setting(best);
     let slice: Vec<&&PointStudy> =
         grid.points.iter().filter(|point| setting(point) == chosen).collect();
-    let scale = Scale::fit(metric_name, known.unit, slice.iter().filter_map(|point| value(point)));
+    let scale = Scale::of(metric, slice.iter().filter_map(|point| value(point)));
     let mut columns = vec![row_axis.column()];
     let mut marks = Vec::new();
     for value in &column_axis.values {
         marks.push(Mark { column: columns.len(), name: value.label.clone(), role: Role::Line });
         let head = format!("{} {}", column_axis.name, value.label);
-        columns.push(Column::estimate(head, scale, known.layer, direction));
+        columns.push(Column::estimate(head, scale, metric.layer, direction));
     }
-    let title = metric_title(metric_name);
+    let title = metric.title;
     let at = others
         .iter()
         .zip(&chosen)
@@ -430,7 +419,7 @@ pub(crate) fn heat(
         .collect::<String>();
     let caption =
         format!("{title} by {} and {}{at}: {}", row_axis.name, column_axis.name, grid.sweep);
-    let id = format!("heat-{}-{}", grid.number, metric_name.replace('_', "-"));
+    let id = format!("heat-{}-{}", grid.number, metric.name.replace('_', "-"));
     let mut table = Table::new(id, caption.clone(), columns);
     for (y, _) in row_axis.values.iter().enumerate() {
         let mut cells = vec![row_axis.cell(y)];
@@ -439,12 +428,12 @@ pub(crate) fn heat(
                 row_axis.place(point) == Some(y) && column_axis.place(point) == Some(x)
             });
             cells.push(point.map_or(Cell::Missing("–".into()), |point| {
-                estimate_cell(point, grid.figure(point, metric_name))
+                estimate_cell(point, grid.figure(point, metric))
             }));
         }
         table.rows.push(Row::plain(cells));
     }
-    table.note = Some(format!("{}. Stronger colour is more.", capitalised(known.meaning)));
+    table.note = Some(format!("{}. Stronger colour is more.", capitalised(metric.meaning)));
     Some(Chart {
         title: caption,
         summary: format!(
@@ -454,7 +443,7 @@ pub(crate) fn heat(
         plot: Plot::Heat,
         x_scale: AxisScale::Category,
         y_scale: AxisScale::Linear,
-        y_name: title,
+        y_name: title.to_owned(),
         marks,
         measured_from: None,
         table,

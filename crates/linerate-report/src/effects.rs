@@ -4,7 +4,6 @@ use linerate_analysis::Compared;
 use linerate_analysis::compare::{Change, Doubt, Effect, Scale as Against};
 use linerate_model::{Estimate, Layer};
 
-use crate::curves::metric_title;
 use crate::document::Cell;
 use crate::number::{Scale, round_half_up};
 
@@ -17,7 +16,7 @@ pub(crate) fn name(figure: &Compared) -> String {
         .layer
         .filter(|layer| *layer != Layer::L4)
         .map_or(String::new(), |layer| format!(" {layer}"));
-    format!("{}{layer} {}", metric_title(&figure.metric), figure.direction)
+    format!("{}{layer} {}", figure.metric.title(), figure.direction)
 }
 
 /// Returns the change with its interval: in per cent where there is a ratio, else in the figure's
@@ -65,9 +64,17 @@ fn decimals(effect: &Effect) -> usize {
     (supported..=MOST).find(is_seen).unwrap_or(MOST)
 }
 
+/// Returns the scale for `values` of a compared figure.
+pub(crate) fn scale_of(figure: &Compared, values: impl IntoIterator<Item = f64>) -> Scale {
+    match figure.metric.metric() {
+        Some(metric) => Scale::of(metric, values),
+        None => Scale::fit(figure.unit, values),
+    }
+}
+
 /// Returns the common unit of both sides.
 pub(crate) fn scale(figure: &Compared) -> Scale {
-    Scale::fit(&figure.metric, figure.unit, [figure.effect.before, figure.effect.after])
+    scale_of(figure, [figure.effect.before, figure.effect.after])
 }
 
 /// Returns the status of a change in words.

@@ -6,7 +6,9 @@
 //! read for their meaning only (`..._size` is bytes, `streams` a count).
 
 use linerate_analysis::{JobStudy, MetricStudy, PointStudy, Study};
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, PacketRate, Ratio, Use, metric};
+use linerate_model::{
+    BitRate, Bytes, Ceiling, Direction, Metric, Nanos, PacketRate, Ratio, Use, metric,
+};
 use serde_json::Value;
 
 use crate::document::{Cell, Column};
@@ -391,15 +393,15 @@ impl<'a> Grid<'a> {
     /// Returns true if the sweep shows `metric`: throughput for streams, rates for requests and
     /// connections.
     #[must_use]
-    pub fn tells(&self, metric: &str) -> bool {
+    pub fn tells(&self, metric: &Metric) -> bool {
         let streams = self.points.iter().filter_map(|point| headline(point)).any(is_stream);
-        streams || !Use::StreamOnly.has(metric)
+        streams || !metric.is_for(Use::StreamOnly)
     }
 
     /// Returns the direction in which `metric` is shown: the sum if both directions have data, else
     /// the only one.
     #[must_use]
-    pub fn direction(&self, metric: &str) -> Option<Direction> {
+    pub fn direction(&self, metric: &Metric) -> Option<Direction> {
         let has = |direction| {
             self.points
                 .iter()
@@ -418,7 +420,7 @@ impl<'a> Grid<'a> {
     /// Returns the figure of `metric` at `point` in the sweep's direction, or else in the point's
     /// own. A sweep may send one way at one point and both ways at the next.
     #[must_use]
-    pub fn figure<'p>(&self, point: &'p PointStudy, metric: &str) -> Option<&'p MetricStudy> {
+    pub fn figure<'p>(&self, point: &'p PointStudy, metric: &Metric) -> Option<&'p MetricStudy> {
         let job = headline(point)?;
         let told = [self.direction(metric)?, Direction::Tx, Direction::Rx];
         let with_figure =
@@ -447,13 +449,13 @@ impl<'a> Grid<'a> {
 /// Returns true for a job of whole files, each of which is a transaction.
 #[must_use]
 pub fn is_files(job: &JobStudy) -> bool {
-    job.metrics.iter().any(|metric| metric.name == metric::TRANSFER_TIME_P50)
+    job.metrics.iter().any(|known| known.metric == metric::TRANSFER_TIME_P50)
 }
 
 /// Returns true for a job that streams data: files, or a job without transactions and connections.
 #[must_use]
 pub(crate) fn is_stream(job: &JobStudy) -> bool {
-    is_files(job) || !job.metrics.iter().any(|metric| Use::Request.has(&metric.name))
+    is_files(job) || !job.metrics.iter().any(|known| known.metric.is_for(Use::Request))
 }
 
 /// Returns the jobs of a point whose figures are shown: the sum if all have one workload, else each
@@ -532,10 +534,10 @@ mod tests {
 
     #[test]
     fn sweeps_of_a_single_point_stand_beside_one_another() {
-        let point = |sweep: &str, metric: &str, streams: u32| {
+        let point = |sweep: &str, metric: &'static Metric, streams: u32| {
             let metric = MetricStudy {
                 at_least: None,
-                name: metric.into(),
+                metric,
                 unit: linerate_model::Unit::Count,
                 layer: None,
                 direction: Direction::Sum,
@@ -552,11 +554,11 @@ mod tests {
             point
         };
         let points = vec![
-            point("cubic", "goodput", 1),
-            point("swept", "goodput", 1),
-            point("latency", "transaction_rate", 1),
-            point("swept", "goodput", 2),
-            point("bbr", "goodput", 1),
+            point("cubic", metric::GOODPUT, 1),
+            point("swept", metric::GOODPUT, 1),
+            point("latency", metric::TRANSACTION_RATE, 1),
+            point("swept", metric::GOODPUT, 2),
+            point("bbr", metric::GOODPUT, 1),
         ];
         let study = Study { points, ..Study::default() };
         let grids = grids(&study);

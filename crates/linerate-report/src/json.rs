@@ -14,7 +14,6 @@ use linerate_model::{Campaign, Ceiling, Direction, Distribution, Finding, Unit};
 use serde_json::{Map, Value, json};
 
 use crate::commands::CommandPlace;
-use crate::sections::series_unit;
 use crate::words::{obtained_text, rfc3339};
 
 /// Version of the schema.
@@ -208,14 +207,14 @@ fn metrics(studies: &[MetricStudy]) -> Map<String, Value> {
     let mut named = Map::new();
     for study in studies {
         let alike: Vec<&MetricStudy> =
-            studies.iter().filter(|other| other.name == study.name).collect();
+            studies.iter().filter(|other| other.metric == study.metric).collect();
         let chief =
             alike.iter().find(|other| other.direction == Direction::Sum).unwrap_or(&alike[0]);
         if chief.direction == study.direction {
-            named.insert(study.name.clone(), metric(study));
+            named.insert(study.metric.to_string(), metric(study));
         }
         if alike.len() > 1 {
-            named.insert(format!("{}_{}", study.name, study.direction), metric(study));
+            named.insert(format!("{}_{}", study.metric, study.direction), metric(study));
         }
     }
     named
@@ -268,10 +267,10 @@ fn trial(trial: &TrialStudy) -> Value {
     let mut units = Map::new();
     units.insert("seconds".into(), json!({ "unit": Unit::Second }));
     for (name, values) in &trial.series {
-        let (unit, layer) = series_unit(name);
-        units.insert(name.clone(), json!({ "unit": unit, "layer": layer }));
+        let (unit, layer) = name.unit();
+        units.insert(name.to_string(), json!({ "unit": unit, "layer": layer }));
         intervals.insert(
-            name.clone(),
+            name.to_string(),
             json!(values.iter().map(|value| finite(*value)).collect::<Vec<_>>()),
         );
     }

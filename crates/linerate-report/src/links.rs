@@ -9,7 +9,7 @@
 use linerate_analysis::limits::ethernet;
 use linerate_analysis::limits::pcie::nic::{Nic, frame_bytes, frame_rate};
 use linerate_analysis::limits::pcie::{Addressing, EndToEndCheck, LANES, Link, LinkLayerPackets};
-use linerate_model::{BitRate, Bytes, Direction, Layer, Nanos, Unit, metric};
+use linerate_model::{BitRate, Bytes, Direction, Layer, Metric, Nanos, metric};
 use serde_json::{Value, json};
 
 use crate::document::{
@@ -189,7 +189,7 @@ fn bandwidth_frame(link: &Link) -> Frame<'static> {
         summary: String::new(),
         axis: "payload",
         sizes: &PAYLOADS,
-        scale: Scale::fit(metric::BANDWIDTH, Unit::BitPerSecond, [2.0 * link.rate.0]),
+        scale: Scale::of(metric::BANDWIDTH, [2.0 * link.rate.0]),
         y_name: "payload bandwidth, both directions",
         y_scale: AxisScale::Linear,
         layer: None,
@@ -343,25 +343,26 @@ fn card(link: &Link, ports: Option<BitRate>) -> (Block, Block) {
                         doorbells, descriptors and interrupts cross beside the frames. Sent and \
                         received at once, each way.";
     let frame =
-        |id, title: &str, y_name, y_scale, unit, metric: &str, curves: &[Curve], layer| Frame {
-            id,
-            title: title.to_owned(),
-            summary: summary.clone(),
-            axis: "frame",
-            sizes: &FRAMES,
-            scale: Scale::fit(metric, unit, [most(curves)]),
-            y_name,
-            y_scale,
-            layer,
-            direction: None,
-            note: NOTE,
+        |id, title: &str, y_name, y_scale, metric: &'static Metric, curves: &[Curve], layer| {
+            Frame {
+                id,
+                title: title.to_owned(),
+                summary: summary.clone(),
+                axis: "frame",
+                sizes: &FRAMES,
+                scale: Scale::of(metric, [most(curves)]),
+                y_name,
+                y_scale,
+                layer,
+                direction: None,
+                note: NOTE,
+            }
         };
     let packets = frame(
         "card-packet-rate",
         "Frames a second, each way",
         "frames, each way",
         AxisScale::Log10,
-        Unit::PacketPerSecond,
         metric::PACKET_RATE,
         &rates,
         None,
@@ -371,7 +372,6 @@ fn card(link: &Link, ports: Option<BitRate>) -> (Block, Block) {
         "Frame bits a second, each way",
         "frame bits, each way",
         AxisScale::Linear,
-        Unit::BitPerSecond,
         metric::THROUGHPUT_L2,
         &bits,
         Some(Layer::L2),

@@ -86,7 +86,7 @@ pub(crate) fn table(grids: &[Grid<'_>]) -> Option<Table> {
         };
         let head = [
             Cell::Text(grid.full_place_of(point)),
-            Cell::text(&looks.metric),
+            Cell::text(looks.metric.map_or("", |metric| metric.name)),
             Cell::Number(looks.until.within.0),
         ];
         let cells = head.into_iter().chain((0..looks_planned).map(seen));

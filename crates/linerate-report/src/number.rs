@@ -4,7 +4,7 @@
 //! up, on the shortest decimal text of the value, so 0.125 to two places is 0.13. Only the display
 //! form is rounded, never the number.
 
-use linerate_model::{Estimate, Unit, metric};
+use linerate_model::{Estimate, Metric, Shown, Unit};
 use serde::Serialize;
 
 /// Unit as shown: its symbol and its size in base units.
@@ -49,9 +49,27 @@ impl Scale {
     /// Seconds, shown as seconds.
     pub const SECONDS: Self = Self { base: "s", symbol: "s", factor: 1.0 };
 
-    /// Returns one readable unit for all `values` of metric `name`.
+    /// Returns the scale in which `values` of `metric` read best: one for all of them.
     #[must_use]
-    pub fn fit(name: &str, unit: Unit, values: impl IntoIterator<Item = f64>) -> Self {
+    pub fn of(metric: &Metric, values: impl IntoIterator<Item = f64>) -> Self {
+        match metric.shown {
+            Shown::ByUnit => Self::fit(metric.unit, values),
+            Shown::BinaryPrefixes => Self::picked(metric.unit, values, BINARY_BYTE_RATES),
+            Shown::PlainNumber => Self { base: "ratio", ..Self::COUNT },
+        }
+    }
+
+    /// Returns the scale in which `values` in `unit` read best: one for all of them.
+    #[must_use]
+    pub fn fit(unit: Unit, values: impl IntoIterator<Item = f64>) -> Self {
+        Self::picked(unit, values, BYTE_RATES)
+    }
+
+    fn picked(
+        unit: Unit,
+        values: impl IntoIterator<Item = f64>,
+        byte_rates: &'static [(&'static str, f64)],
+    ) -> Self {
         let sizes =
             values.into_iter().map(f64::abs).filter(|value| value.is_finite() && *value > 0.0);
         let (low, high) =
@@ -66,8 +84,7 @@ impl Scale {
         };
         match unit {
             Unit::BitPerSecond => pick(BIT_RATES, high),
-            Unit::BytePerSecond if name.ends_with("_binary") => pick(BINARY_BYTE_RATES, high),
-            Unit::BytePerSecond => pick(BYTE_RATES, high),
+            Unit::BytePerSecond => pick(byte_rates, high),
             Unit::PacketPerSecond => pick(PACKET_RATES, high),
             // Rates below ten thousand need no prefix.
             Unit::PerSecond => pick(RATES, if high < 1e4 { 1.0 } else { high }),
@@ -76,8 +93,6 @@ impl Scale {
             Unit::Nanosecond if high < LARGEST_PLAIN_NANOSECONDS => pick(NANOSECONDS, 1.0),
             Unit::Nanosecond => pick(NANOSECONDS, low),
             Unit::Hertz => pick(HERTZ, high),
-            // An index of fairness is a plain number, every other ratio a percentage.
-            Unit::Ratio if name == metric::FAIRNESS => Self { base: "ratio", ..Self::COUNT },
             Unit::Ratio => Self::PERCENT,
             Unit::Count => Self { base: "1", ..Self::COUNT },
             Unit::Byte | Unit::SecondPerGigabyte | Unit::Core => {
@@ -291,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_column_has_one_unit() {
-        let fit = |unit, values: &[f64]| Scale::fit("x", unit, values.iter().copied()).symbol;
+        let fit = |unit, values: &[f64]| Scale::fit(unit, values.iter().copied()).symbol;
         assert_eq!(fit(Unit::BitPerSecond, &[2e7, 9.36e8]), "Mbit/s");
         assert_eq!(fit(Unit::BitPerSecond, &[9.38e8, 1.685e9]), "Mbit/s");
         assert_eq!(fit(Unit::BitPerSecond, &[9.38e8, 25e9]), "Gbit/s");

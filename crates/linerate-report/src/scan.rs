@@ -7,7 +7,7 @@
 //! rise; series are as long as their time. Checks of every text: no negative zero, no NaN, no
 //! subset larger than its set (`2 of 1 trials`). Not detected: a wrong number within these limits.
 
-use linerate_model::metric;
+use linerate_model::{Metric, Times, metric};
 use serde_json::{Map, Value, json};
 
 /// Relative rounding error that addition and division may leave above a limit.
@@ -16,8 +16,8 @@ const ROUNDING: f64 = 1e-9;
 const COUNTED: [&str; 4] = ["trial", "point", "run", "pair"];
 /// Series of one direction, and the metric whose ceilings bound them.
 const BOUNDED: [(&str, &str); 2] = [("goodput_tx", "tx"), ("goodput_rx", "rx")];
-/// Times between two clocks: distribution, and prefix of its metrics.
-const TIMES: [(&str, &str); 2] = [("service", "service_time"), ("response", metric::RESPONSE_TIME)];
+/// Times between two clocks, and the names of their distributions.
+const TIMES: [(&str, Times); 2] = [("service", Times::Service), ("response", Times::Response)];
 
 /// Returns the defects of a study's JSON with their places.
 #[must_use]
@@ -104,7 +104,7 @@ fn name_of<'a>(key: &'a str, study: &Value) -> &'a str {
     let direction = study["direction"].as_str().unwrap_or_default();
     key.strip_suffix(direction)
         .and_then(|name| name.strip_suffix('_'))
-        .filter(|name| metric(name).is_some())
+        .filter(|name| Metric::named(name).is_some())
         .unwrap_or(key)
 }
 
@@ -139,11 +139,12 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
         let numbers: Vec<f64> =
             ends.into_iter().chain(items(&study["values"])).filter_map(Value::as_f64).collect();
         let of_goodput =
-            || of(metrics, metric::GOODPUT, study["direction"].as_str().unwrap_or_default());
-        let is_part = [metric::GOODPUT_PEAK, metric::GOODPUT_SERVED].contains(&name);
+            || of(metrics, metric::GOODPUT.name, study["direction"].as_str().unwrap_or_default());
+        let is_part =
+            [metric::GOODPUT_PEAK, metric::GOODPUT_SERVED].iter().any(|part| part.name == name);
         let bound = if is_part { of_goodput() } else { Some(study) };
         let most = bound.and_then(|bound| ceiling(point, bound));
-        let range = metric(name).map(linerate_model::Metric::range);
+        let range = Metric::named(name).map(Metric::range);
         for number in &numbers {
             if let Some(most) = most.filter(|most| *number > most * (1.0 + ROUNDING)) {
                 wrong(format!("{number} is above its ceiling of {most}"));
@@ -186,8 +187,8 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
     }
     for direction in ["tx", "rx", "sum"] {
         // With several runs, the estimate is one more pair.
-        let value = |name| {
-            let study = of(metrics, name, direction)?;
+        let value = |metric: &Metric| {
+            let study = of(metrics, metric.name, direction)?;
             let several = items(&study["values"]).nth(1).map(|_| &study["estimate"]);
             Some(items(&study["values"]).chain(several).map(Value::as_f64).collect::<Vec<_>>())
         };
@@ -209,11 +210,14 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
 /// Checks for times below the uncertainty of their clocks, and for falling percentiles.
 fn time_violations(job: &Value, metrics: &Map<String, Value>, found: &mut Vec<String>) {
     let doubts: Vec<Option<f64>> =
-        items(&metrics.get(metric::CLOCK_UNCERTAINTY).unwrap_or(&Value::Null)["values"])
+        items(&metrics.get(metric::CLOCK_UNCERTAINTY.name).unwrap_or(&Value::Null)["values"])
             .map(Value::as_f64)
             .collect();
-    for (distribution, stem) in TIMES.iter().filter(|_| !doubts.is_empty()) {
-        for (key, study) in metrics.iter().filter(|(key, _)| key.starts_with(stem)) {
+    for (distribution, times) in TIMES.iter().filter(|_| !doubts.is_empty()) {
+        let is_of_times = |(key, study): &(&String, &Value)| {
+            Metric::named(name_of(key, study)).is_some_and(|metric| metric.times == Some(*times))
+        };
+        for (key, study) in metrics.iter().filter(is_of_times) {
             let values = items(&study["values"]).map(Value::as_f64);
             let known = values.zip(&doubts).filter_map(|(value, doubt)| value.zip(*doubt));
             for (value, doubt) in known.filter(|(value, doubt)| value <= doubt) {
@@ -290,15 +294,16 @@ fn series_violations(point: &Value, found: &mut Vec<String>) {
             let metrics = measured().last().and_then(|job| job["metrics"].as_object());
             (
                 *series,
-                metrics
-                    .and_then(|metrics| ceiling(point, of(metrics, metric::GOODPUT, direction)?)),
+                metrics.and_then(|metrics| {
+                    ceiling(point, of(metrics, metric::GOODPUT.name, direction)?)
+                }),
             )
         })
         .collect();
     for trial in items(&point["trials"]) {
         let n = items(&trial["intervals"]["seconds"]).count();
         for (name, values) in trial["intervals"].as_object().into_iter().flatten() {
-            let most = if name == metric::LOSS_RATIO {
+            let most = if name == metric::LOSS_RATIO.name {
                 Some(1.0)
             } else {
                 bounds.iter().find(|(of, _)| of == name).and_then(|(_, most)| *most)

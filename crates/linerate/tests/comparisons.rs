@@ -13,13 +13,13 @@ use common::{
     AGENT, Ended, Guard, Pair, alone, exchange_keys, file, linerate, load, privileged, run, signal,
 };
 use linerate_analysis::{Compared, Comparison, Study, study};
-use linerate_model::{Campaign, Direction, Role, TrialOutcome};
+use linerate_model::{Campaign, Direction, Metric, Role, TrialOutcome, metric};
 use linerate_sys::netns::within;
 
 /// Of six pairs an interval can be given.
 const PAIRS: u32 = 6;
 
-fn compared<'a>(comparison: &'a Comparison, metric: &str) -> Option<&'a Compared> {
+fn compared<'a>(comparison: &'a Comparison, metric: &'static Metric) -> Option<&'a Compared> {
     comparison.figures.iter().find(|f| f.metric == metric && f.direction == Direction::Tx)
 }
 
@@ -101,7 +101,7 @@ fn a_device_that_forwards_less_than_is_offered_is_told_from_a_wire_also_after_a_
     let study = study(&campaign);
     // Whether the device is worse is decided by what was recorded; that it is, of recorded pairs,
     // is decided in `linerate-analysis`.
-    let Some(rate) = compared(only(&study), "packet_rate") else {
+    let Some(rate) = compared(only(&study), metric::PACKET_RATE) else {
         return println!(
             "skipped: a_device_that_forwards_less_than_is_offered: no pair of figures: {:?}",
             study.points[0].why
@@ -178,7 +178,7 @@ fn an_arm_that_sets_something_at_a_host_finds_what_it_costs_and_leaves_nothing_c
     let study = study(&campaign);
     println!(
         "receive window of 4 KiB: {:?}",
-        compared(only(&study), "goodput").map(|goodput| &goodput.effect)
+        compared(only(&study), metric::GOODPUT).map(|goodput| &goodput.effect)
     );
     let settings = |campaign: &Campaign, name: &str| {
         let arms = campaign.trials.iter().filter_map(|trial| trial.spec.arm.as_ref());

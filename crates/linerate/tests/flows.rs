@@ -45,8 +45,9 @@ fn spread(workload: &str, params: &str, repeats: u32, ports: &[u16]) -> Option<(
         return None;
     }
     let figure = |name: &str| {
+        let known = linerate_model::Metric::named(name).expect(name);
         let metric =
-            measured.job().metric(name, Direction::Tx).unwrap_or_else(|| panic!("no {name}"));
+            measured.job().metric(known, Direction::Tx).unwrap_or_else(|| panic!("no {name}"));
         let found = metric.estimate.filter(|estimate| estimate.n == repeats);
         if found.is_none() {
             println!(

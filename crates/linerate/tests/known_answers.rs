@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 
 use common::{Measured, alone, file, measure, measure_in, plan, privileged};
 use linerate_analysis::LossPlace;
-use linerate_model::{Counter, LossLedger, Validity};
+use linerate_model::{Counter, LossLedger, Validity, metric};
 use linerate_sys::cpu;
 
 /// The rate of the link of lab `pair-100m`, bit/s of Ethernet frames without FCS.
@@ -440,7 +440,7 @@ fn a_lost_request_is_a_loss_and_takes_for_ever() {
         .job()
         .metrics
         .iter()
-        .find(|metric| metric.name == "response_time_p999")
+        .find(|metric| metric.metric == metric::RESPONSE_TIME_P999)
         .expect("it is known");
     assert_eq!(ever.values, [Some(f64::INFINITY)]);
 }

@@ -9,7 +9,7 @@ mod common;
 
 use common::{Measured, alone, file, measure_in, privileged};
 use linerate_analysis::PointStudy;
-use linerate_model::{Direction, Estimate};
+use linerate_model::{Direction, Estimate, Metric, metric};
 
 /// Bytes of a full frame on the wire: with preamble, start of frame and gap (IEEE 802.3 clause 4).
 const ON_THE_WIRE: f64 = 1518.0 + 20.0;
@@ -18,7 +18,7 @@ const PORT: f64 = 10e6;
 /// How long a full frame takes at it, s.
 const SERIALISED: f64 = ON_THE_WIRE * 8.0 / PORT;
 
-fn estimate(point: &PointStudy, metric: &str) -> Estimate {
+fn estimate(point: &PointStudy, metric: &'static Metric) -> Estimate {
     let found = point.jobs[0].metric(metric, Direction::Sum).and_then(|metric| metric.estimate);
     found.unwrap_or_else(|| panic!("{} has no {metric}: {:?}", point.sweep, point.why))
 }
@@ -68,7 +68,7 @@ fn storing_and_forwarding_costs_one_serialisation_at_least() {
     let (store, cut) = (point(&measured, "store"), point(&measured, "cut"));
     for (point, known) in [(store, DELAY + 2.0 * SERIALISED), (cut, DELAY + SERIALISED)] {
         let (least, typical) =
-            (estimate(point, "service_time_min"), estimate(point, "service_time_p50"));
+            (estimate(point, metric::SERVICE_TIME_MIN), estimate(point, metric::SERVICE_TIME_P50));
         println!(
             "{}: known {:.1} us, least {:.1}, median {:.1} [{:?}, {:?}] of {} runs, PDV {:?}, IPDV \
                 {:.1} {:.1} {:.1} us",
@@ -80,26 +80,26 @@ fn storing_and_forwarding_costs_one_serialisation_at_least() {
             typical.high.map(|high| high * 1e6),
             typical.n,
             point.jobs[0]
-                .metric("delay_variation", Direction::Sum)
+                .metric(metric::DELAY_VARIATION, Direction::Sum)
                 .and_then(|metric| metric.estimate),
-            estimate(point, "delay_variation_min").value * 1e6,
-            estimate(point, "delay_variation_p50").value * 1e6,
-            estimate(point, "delay_variation_max").value * 1e6,
+            estimate(point, metric::DELAY_VARIATION_MIN).value * 1e6,
+            estimate(point, metric::DELAY_VARIATION_P50).value * 1e6,
+            estimate(point, metric::DELAY_VARIATION_MAX).value * 1e6,
         );
         assert!(least.value >= known * 0.999, "{least:?} of {known}");
         assert!(typical.value >= known * 0.999, "{typical:?} of {known}");
         // 120 frames a run: enough for a median, too few for a 99.9th percentile, which is not
         // given.
-        assert!(point.jobs[0].metric("service_time_p999", Direction::Sum).is_none());
-        assert!(estimate(point, "delay_variation_min").value <= 0.0);
-        assert!(estimate(point, "delay_variation_max").value >= 0.0);
+        assert!(point.jobs[0].metric(metric::SERVICE_TIME_P999, Direction::Sum).is_none());
+        assert!(estimate(point, metric::DELAY_VARIATION_MIN).value <= 0.0);
+        assert!(estimate(point, metric::DELAY_VARIATION_MAX).value >= 0.0);
     }
     let difference = |metric| estimate(store, metric).value - estimate(cut, metric).value;
     println!(
         "store-and-forward less cut-through: least {:.1}, medians {:.1} us; one serialisation is \
             {:.1} us",
-        difference("service_time_min") * 1e6,
-        difference("service_time_p50") * 1e6,
+        difference(metric::SERVICE_TIME_MIN) * 1e6,
+        difference(metric::SERVICE_TIME_P50) * 1e6,
         SERIALISED * 1e6
     );
 }
@@ -145,7 +145,7 @@ fn the_last_frame_of_a_synchronised_burst_has_waited_for_all_others() {
     // Of every burst one frame waits for none, one for one and one for two: the slowest third are
     // the last ones.
     let (first, last) = (times.buckets[0].0 as f64 / 1e9, quantile(1.0 - 0.5 / PORTS as f64));
-    let one = estimate(&alone.study.points[0], "service_time_p50").value;
+    let one = estimate(&alone.study.points[0], metric::SERVICE_TIME_P50).value;
     let known = PORTS as f64 * SERIALISED;
     println!(
         "of {PORTS} ports: first {:.0} us, middle {:.0}, last {:.0}; known {:.0} us; one port \

@@ -19,7 +19,9 @@
 
 use std::collections::BTreeSet;
 
-use linerate_model::{Campaign, Direction, Nanos, TrialId, Use, Validity, metric};
+use linerate_model::{
+    Campaign, Direction, Metric, MetricGroup, Nanos, TrialId, Use, Validity, metric,
+};
 use serde::{Deserialize, Serialize};
 
 use super::company::{Company, beside, moved_as};
@@ -29,13 +31,9 @@ use super::points::{PointChange, Unmatched};
 use super::searches;
 use super::{Better, Change, Doubt, Effect, Margin, effect_beyond, effect_of_runs};
 use crate::study::{
-    Compared, JobStudy, Looks, MetricStudy, PointStudy, Study, adjust, is_carried_by_a_process,
+    Compared, ComparedFigure, JobStudy, Looks, MetricStudy, PointStudy, Study, adjust,
+    is_carried_by_a_process,
 };
-
-/// The figure that a throughput search finds.
-const THROUGHPUT: &str = "throughput";
-/// Prefix of the names of rates that searches found.
-const OF_SEARCH: &str = "rate_of_";
 
 /// One campaign of a comparison, judged.
 #[derive(Clone, Copy, Debug)]
@@ -57,25 +55,19 @@ pub enum Family {
 }
 
 impl Family {
-    fn of(metric: &str) -> Self {
-        if Use::Family.has(metric) || metric == THROUGHPUT || metric.starts_with(OF_SEARCH) {
-            Self::Headline
-        } else {
-            Self::Other
-        }
+    fn of(figure: &ComparedFigure) -> Self {
+        let is_headline = figure.metric().is_none_or(|metric| metric.is_for(Use::Family));
+        if is_headline { Self::Headline } else { Self::Other }
     }
 
     /// Returns the family of a figure of `job`. Requests and connections are run for their rate and
     /// their times, files for their goodput too.
-    fn of_job(name: &str, job: &JobStudy) -> Self {
-        let has = |of: fn(&str) -> bool| job.metrics.iter().any(|known| of(&known.name));
-        let is_counted = has(|name| Use::Request.has(name) || name == metric::IOPS);
-        let is_of_files = has(|name| name == metric::TRANSFER_TIME_P50);
-        if is_counted && !is_of_files && Use::StreamOnly.has(name) {
-            Self::Other
-        } else {
-            Self::of(name)
-        }
+    fn of_job(figure: &ComparedFigure, job: &JobStudy) -> Self {
+        let has = |of: fn(&Metric) -> bool| job.metrics.iter().any(|known| of(known.metric));
+        let is_counted = has(|known| known.is_for(Use::Request) || known == metric::IOPS);
+        let is_of_files = has(|known| known == metric::TRANSFER_TIME_P50);
+        let is_of_stream = figure.metric().is_some_and(|metric| metric.is_for(Use::StreamOnly));
+        if is_counted && !is_of_files && is_of_stream { Self::Other } else { Self::of(figure) }
     }
 }
 
@@ -184,9 +176,9 @@ pub fn campaigns(
         matches!(effect.change, Change::Better | Change::Worse)
             || effect.doubt == Some(Doubt::Others)
     };
-    let changed: BTreeSet<&str> = claimed()
+    let changed: BTreeSet<MetricGroup> = claimed()
         .filter(|figure| moved(&figure.effect))
-        .map(|figure| figure.metric.as_str())
+        .map(|figure| figure.metric.group())
         .collect();
     Campaigns {
         paired,
@@ -270,8 +262,8 @@ fn point_change(point: &Matched<'_>, paired: bool, margin: f64) -> PointChange {
         let Some(before) = of(point.before) else { continue };
         let again = point.again.and_then(of);
         for after in &job.metrics {
-            let Some(was) = before.metric(&after.name, after.direction) else { continue };
-            let again = again.as_ref().and_then(|job| job.metric(&after.name, after.direction));
+            let Some(was) = before.metric(after.metric, after.direction) else { continue };
+            let again = again.as_ref().and_then(|job| job.metric(after.metric, after.direction));
             let values = Values {
                 was: &was.values,
                 is: &after.values,
@@ -280,7 +272,7 @@ fn point_change(point: &Matched<'_>, paired: bool, margin: f64) -> PointChange {
             let figure = compared(after, values, paired, margin, part_of_error);
             figures.extend(figure.map(|figure| Compared {
                 job: number,
-                ..beside(figure, moved_as(&after.name, job), company, paired)
+                ..beside(figure, moved_as(after.metric, job), company, paired)
             }));
         }
     }
@@ -320,8 +312,8 @@ fn compared(
     margin: f64,
     part_of_error: f64,
 ) -> Option<Compared> {
-    let better = if metric(&shape.name)?.higher_is_better? { Better::More } else { Better::Less };
-    let name = format!("{} {}", shape.name, shape.direction);
+    let better = Better::of(shape.metric)?;
+    let name = format!("{} {}", shape.metric, shape.direction);
     let margin = Margin { relative: margin, part_of_error, ..Margin::default() };
     let against = |is: &[Option<f64>], paired: bool| match paired {
         true => effect_beyond(&name, values.was, is, better, margin),
@@ -338,7 +330,7 @@ fn compared(
     };
     Some(Compared {
         job: 0,
-        metric: shape.name.clone(),
+        metric: ComparedFigure::Metric(shape.metric),
         unit: shape.unit,
         layer: shape.layer,
         direction: shape.direction,
@@ -352,11 +344,11 @@ fn compared(
 
 /// Returns every figure that is positive at two points or more of a workload, over all of them.
 fn overall(matched: &[Matched<'_>], paired: bool, margin: f64) -> Vec<Overall> {
-    let mut seen: Vec<(&str, &str, Direction)> = Vec::new();
+    let mut seen: Vec<(&str, &Metric, Direction)> = Vec::new();
     let mut found = Vec::new();
     for job in matched.iter().filter_map(|point| measured(point.after)) {
         for shape in &job.metrics {
-            let key = (job.workload.as_str(), shape.name.as_str(), shape.direction);
+            let key = (job.workload.as_str(), shape.metric, shape.direction);
             if !seen.contains(&key) {
                 seen.push(key);
                 found.extend(over_points(matched, &job.workload, shape, paired, margin));
@@ -375,7 +367,7 @@ fn over_points(
 ) -> Option<Overall> {
     let values = |point: &PointStudy| -> Option<Vec<f64>> {
         let job = measured(point).filter(|job| job.workload == workload)?;
-        let values = &job.metric(&shape.name, shape.direction)?.values;
+        let values = &job.metric(shape.metric, shape.direction)?.values;
         // The number of runs beyond those depends on their results; only the first ones were always
         // planned.
         let first = point.looks.as_ref().map_or(values.len(), |looks| looks.until.first() as usize);
@@ -411,7 +403,7 @@ fn over_points(
     let job = measured(whole[0].after)?;
     let figure = beside(
         compared(shape, values, paired, margin, 1.0)?,
-        moved_as(&shape.name, job),
+        moved_as(shape.metric, job),
         company,
         paired,
     );
@@ -437,8 +429,8 @@ fn measured(point: &PointStudy) -> Option<&JobStudy> {
 /// Applies Holm's correction within each family of figures of jobs (`None`: of a search).
 /// Differences that chance explains are not claimed.
 fn among_many<'a>(figures: impl Iterator<Item = (Option<&'a JobStudy>, &'a mut Compared)>) {
-    let family = |job: Option<&JobStudy>, metric: &str| {
-        job.map_or_else(|| Family::of(metric), |job| Family::of_job(metric, job))
+    let family = |job: Option<&JobStudy>, figure: &ComparedFigure| {
+        job.map_or_else(|| Family::of(figure), |job| Family::of_job(figure, job))
     };
     let (headlines, others): (Vec<_>, Vec<_>) =
         figures.partition(|(job, figure)| family(*job, &figure.metric) == Family::Headline);
@@ -525,10 +517,10 @@ mod tests {
                 let sum: f64 = (0..12).map(|_| random.random::<f64>()).sum();
                 Some(typical * (1.0 + 0.01 * (sum - 6.0)))
             };
-            let shape = metric(name).expect("a metric");
+            let shape = Metric::named(name).expect("a metric");
             MetricStudy {
                 at_least: None,
-                name: name.to_owned(),
+                metric: linerate_model::Metric::named(name).expect(name),
                 unit: shape.unit,
                 layer: shape.layer,
                 direction: Direction::Tx,
@@ -601,7 +593,7 @@ mod tests {
         result.points[0]
             .figures
             .iter()
-            .find(|figure| figure.metric == "goodput")
+            .find(|figure| figure.metric == metric::GOODPUT)
             .expect("compared")
             .effect
             .clone()
@@ -652,7 +644,7 @@ mod tests {
             looks: vec![6, 10, 15, 20, 30],
         };
         for point in &mut study.points {
-            let (until, metric) = (until.clone(), "goodput".to_owned());
+            let (until, metric) = (until.clone(), Some(metric::GOODPUT));
             let ended = crate::study::LooksEnded::Narrow;
             point.looks = Some(Looks { until, metric, taken: Vec::new(), runs: 6, ended });
         }
@@ -699,8 +691,10 @@ mod tests {
         let found = (0..100).filter(|&seed| {
             let result = compared(seed, 1, 0.95);
             let of = |name: &str| {
-                let figure =
-                    result.figures().find(|figure| figure.metric == name).expect("compared");
+                let figure = result
+                    .figures()
+                    .find(|figure| figure.metric.to_string() == name)
+                    .expect("compared");
                 figure.effect.change
             };
             of("goodput") == Change::Worse && of("cpu_seconds_per_gigabyte") != Change::Worse
@@ -719,7 +713,7 @@ mod tests {
             for job in study.points[1..].iter_mut().map(|point| &mut point.jobs[0]) {
                 let goodput = job.metrics[0].clone();
                 let of = |name: &str, direction| MetricStudy {
-                    name: name.into(),
+                    metric: linerate_model::Metric::named(name).expect(name),
                     direction,
                     ..goodput.clone()
                 };
@@ -739,7 +733,9 @@ mod tests {
         let result = compared_studies(&before, &after);
         let cells = || result.points.iter().flat_map(|point| &point.figures);
         let of = |name: &'static str| {
-            cells().filter(move |figure| figure.metric == name).map(|figure| figure.effect.clone())
+            cells()
+                .filter(move |figure| figure.metric.to_string() == name)
+                .map(|figure| figure.effect.clone())
         };
         let stream = of("goodput").next().expect("the stream's");
         assert_eq!(stream.change, Change::Worse, "{stream:?}");
@@ -756,7 +752,7 @@ mod tests {
         let whole = result
             .overall
             .iter()
-            .find(|overall| overall.figure.metric == "goodput")
+            .find(|overall| overall.figure.metric == metric::GOODPUT)
             .expect("goodput");
         assert_eq!((whole.points, whole.figure.effect.change), (24, Change::Worse));
         assert!((whole.figure.effect.shift - 0.95).abs() < 0.01, "{}", whole.figure.effect.shift);
@@ -780,7 +776,7 @@ mod tests {
                 let values = vec![Some(others); 6];
                 let share = MetricStudy {
                     at_least: None,
-                    name: "cpu_of_others".into(),
+                    metric: metric::CPU_OF_OTHERS,
                     direction: Direction::Sum,
                     values,
                     ..job.metrics[1].clone()
@@ -795,7 +791,7 @@ mod tests {
         let side = |study| Side { campaign: &campaign, study };
         let costs = |before, after| {
             let result = campaigns(side(before), side(after), None, 0.02);
-            let of_costs = |figure: &&Compared| figure.metric == "cpu_seconds_per_gigabyte";
+            let of_costs = |figure: &&Compared| figure.metric == metric::CPU_SECONDS_PER_GIGABYTE;
             result
                 .figures()
                 .filter(of_costs)
@@ -829,7 +825,8 @@ mod tests {
         let campaign = campaign();
         let side = |study| Side { campaign: &campaign, study };
         let result = campaigns(side(&a), side(&b), Some(side(&again)), 0.02);
-        let goodput = result.figures().find(|figure| figure.metric == "goodput").expect("compared");
+        let goodput =
+            result.figures().find(|figure| figure.metric == metric::GOODPUT).expect("compared");
         assert!(result.again);
         assert_eq!(goodput.effect.doubt, Some(Doubt::Noise), "{:?}", goodput.effect);
     }

@@ -20,13 +20,13 @@
 //! Not covered: a congestion control that estimates the path from times of single acknowledgements
 //! that other programs delayed.
 
-use linerate_model::{Direction, metric};
+use linerate_model::{Direction, Metric, Statistic, Use, metric};
 use serde::{Deserialize, Serialize};
 
 use super::environment::{Touch, touched};
 use super::{Change, Doubt, Effect, Scale};
 use crate::statistics::median;
-use crate::study::{Compared, JobStudy, PointStudy};
+use crate::study::{Compared, ComparedFigure, JobStudy, PointStudy};
 
 /// Fraction of a shift (as a logarithm) that another explanation must cover for the shift not to be
 /// claimed.
@@ -39,9 +39,6 @@ const LEAST_MET: f64 = 0.02;
 const MOST_OCCUPIED: f64 = 0.7;
 /// A stream is limited by its path if its senders wait for nothing else for this share of the time.
 const LEAST_ON_PATH: f64 = 0.9;
-/// Rates of closed loads: other programs change them as they change times.
-const ASKED: [&str; 4] =
-    [metric::TRANSACTION_RATE, metric::CONNECTION_RATE, metric::IOPS, metric::EXCHANGE_RATE];
 
 /// Other programs beside a campaign, and the parts of its load they can affect: medians over its
 /// trials, `None` without readings.
@@ -102,7 +99,7 @@ impl Company {
 }
 
 /// Returns the median of a figure of the hosts.
-fn of_hosts(point: &PointStudy, metric: &str) -> Option<f64> {
+fn of_hosts(point: &PointStudy, metric: &'static Metric) -> Option<f64> {
     let metric = point.jobs.iter().find_map(|job| job.metric(metric, Direction::Sum))?;
     typical(&metric.values)
 }
@@ -121,8 +118,9 @@ fn on_path(point: &PointStudy) -> Option<f64> {
     let shares =
         measured.flat_map(|job| [Direction::Tx, Direction::Rx].map(|direction| (job, direction)));
     let share = |(job, direction): (&JobStudy, Direction)| {
-        let of =
-            |metric: &str| job.metric(metric, direction).and_then(|metric| typical(&metric.values));
+        let of = |metric: &'static Metric| {
+            job.metric(metric, direction).and_then(|metric| typical(&metric.values))
+        };
         Some(of(metric::SENDER_BUSY)? - of(metric::RWND_LIMITED)? - of(metric::SNDBUF_LIMITED)?)
     };
     shares.filter_map(share).reduce(f64::min)
@@ -130,9 +128,9 @@ fn on_path(point: &PointStudy) -> Option<f64> {
 
 /// Returns the kind of figure that `metric` of `job` moves with. Every rate of a closed load moves
 /// with its times.
-pub(super) fn moved_as(metric: &str, job: &JobStudy) -> Touch {
-    let asks = || ASKED.iter().any(|rate| job.metrics.iter().any(|known| known.name == *rate));
-    match touched(metric) {
+pub(super) fn moved_as(metric: &Metric, job: &JobStudy) -> Touch {
+    let asks = || job.metrics.iter().any(|known| known.metric.is_for(Use::Asked));
+    match touched(metric.group) {
         Touch::Rate if asks() => Touch::Time,
         touch => touch,
     }
@@ -156,7 +154,7 @@ pub(super) fn beside(
         Touch::Cost => others.map(|others| effect.beside_others(others)),
         Touch::Time
             if both(|one| one.on_cpu)
-                .is_some_and(|on_cpu| effect.is_beyond(on_cpu, &figure.metric)) =>
+                .is_some_and(|on_cpu| effect.is_beyond(on_cpu, percentile(&figure.metric))) =>
         {
             None
         }
@@ -170,30 +168,26 @@ pub(super) fn beside(
 }
 
 /// Returns the share of operations that exceed the percentile `metric`; `None` of other figures.
-fn percentile(metric: &str) -> Option<f64> {
-    let shares = [
-        ("_p50", 0.5),
-        ("_p90", 0.1),
-        ("_p99", 0.01),
-        ("_p999", 0.001),
-        ("_p9999", 0.0001),
-        ("_max", 0.0),
-    ];
-    shares.iter().find(|(suffix, _)| metric.ends_with(suffix)).map(|(_, share)| *share)
+fn percentile(figure: &ComparedFigure) -> Option<f64> {
+    match figure.metric()?.statistic? {
+        Statistic::Quantile(quantile) => Some(1.0 - quantile),
+        Statistic::Largest => Some(0.0),
+        Statistic::Mean | Statistic::Smallest => None,
+    }
 }
 
 /// Returns the share of operations that exceed the figure `metric`: of a percentile what lies
 /// beyond it. Few operations move a maximum, some a mean.
-fn beyond(metric: &str) -> f64 {
+fn beyond(figure: &ComparedFigure) -> f64 {
     const OF_A_MEAN: f64 = 0.05;
-    percentile(metric).unwrap_or(OF_A_MEAN)
+    percentile(figure).unwrap_or(OF_A_MEAN)
 }
 
 impl Effect {
     /// Returns whether CPU time cannot explain half of the shift of the time or mean rate `metric`,
     /// given the fractions of time that operations ran or waited for a CPU, before and after.
-    fn is_beyond(&self, on_cpu: [f64; 2], metric: &str) -> bool {
-        let reach = on_cpu[0].max(on_cpu[1]) / percentile(metric).unwrap_or(1.0);
+    fn is_beyond(&self, on_cpu: [f64; 2], percentile: Option<f64>) -> bool {
+        let reach = on_cpu[0].max(on_cpu[1]) / percentile.unwrap_or(1.0);
         self.scale == Scale::Ratio && reach <= EXPLAINED * self.shift.ln().abs()
     }
 
@@ -240,7 +234,7 @@ mod tests {
     use crate::study::{MetricStudy, TrialStudy};
 
     const METRIC: MetricStudy = MetricStudy {
-        name: String::new(),
+        metric: metric::GOODPUT,
         unit: Unit::Second,
         layer: None,
         direction: Direction::Sum,
@@ -254,15 +248,21 @@ mod tests {
     };
 
     fn metric(name: &str, direction: Direction, value: f64) -> MetricStudy {
-        MetricStudy { name: name.into(), direction, values: vec![Some(value); 6], ..METRIC }
+        MetricStudy {
+            metric: linerate_model::Metric::named(name).expect(name),
+            direction,
+            values: vec![Some(value); 6],
+            ..METRIC
+        }
     }
 
     /// Returns the effect on six runs of `metric`, 20 % higher after than before, beside `company`.
-    fn judged(metric: &str, better: Better, company: [Company; 2]) -> Change {
+    fn judged(metric: &'static Metric, better: Better, company: [Company; 2]) -> Change {
         let values =
             |factor: f64| [1.0, 1.01, 0.99, 1.005, 0.995, 1.002].map(|value| Some(value * factor));
-        let effect = effect_of_runs(metric, &values(1.0), &values(1.2), better, Margin::default())
-            .expect("runs");
+        let effect =
+            effect_of_runs(metric.name, &values(1.0), &values(1.2), better, Margin::default())
+                .expect("runs");
         let figure = Compared {
             metric: metric.into(),
             direction: Direction::Sum,
@@ -276,7 +276,7 @@ mod tests {
             found: Vec::new(),
         };
         let job = JobStudy {
-            metrics: vec![self::metric(metric, Direction::Sum, 1.0)],
+            metrics: vec![self::metric(metric.name, Direction::Sum, 1.0)],
             ..JobStudy::default()
         };
         beside(figure, moved_as(metric, &job), company, false).effect.change
@@ -292,19 +292,19 @@ mod tests {
     fn what_other_programs_can_do_to_a_figure_is_not_claimed_of_it() {
         let quiet = sharing(0.01, 0.0);
         for (metric, better, of) in [
-            ("service_time_p99", Better::Less, Change::Worse),
-            ("transaction_rate", Better::More, Change::Better),
-            ("goodput", Better::More, Change::Better),
+            (metric::SERVICE_TIME_P99, Better::Less, Change::Worse),
+            (metric::TRANSACTION_RATE, Better::More, Change::Better),
+            (metric::GOODPUT, Better::More, Change::Better),
         ] {
             assert_eq!(judged(metric, better, [quiet, quiet]), of, "{metric}");
             assert_eq!(judged(metric, better, [sharing(0.5, 0.3); 2]), Change::Unclear, "{metric}");
         }
-        let p99 = |company| judged("service_time_p99", Better::Less, company);
+        let p99 = |company| judged(metric::SERVICE_TIME_P99, Better::Less, company);
         assert_eq!(p99([quiet, sharing(0.06, 0.0)]), Change::Unclear);
         assert_eq!(p99([sharing(0.06, 0.0), quiet]), Change::Worse, "the other way");
-        let p50 = judged("service_time_p50", Better::Less, [quiet, sharing(0.06, 0.0)]);
+        let p50 = judged(metric::SERVICE_TIME_P50, Better::Less, [quiet, sharing(0.06, 0.0)]);
         assert_eq!(p50, Change::Worse, "half of them met none");
-        let goodput = |company| judged("goodput", Better::More, company);
+        let goodput = |company| judged(metric::GOODPUT, Better::More, company);
         assert_eq!(
             goodput([sharing(0.5, 0.0), sharing(0.4, 0.0)]),
             Change::Better,
@@ -320,7 +320,7 @@ mod tests {
                 Company { occupied: Some(occupied), on_path: Some(on_path), ..sharing(0.6, 0.3) };
             [company; 2]
         };
-        let goodput = |company| judged("goodput", Better::More, company);
+        let goodput = |company| judged(metric::GOODPUT, Better::More, company);
         assert_eq!(goodput(crowded(0.35, 0.97)), Change::Better);
         assert_eq!(
             goodput(crowded(0.85, 0.97)),
@@ -337,7 +337,7 @@ mod tests {
             Change::Unclear,
             "on one side"
         );
-        let rate = judged("transaction_rate", Better::More, crowded(0.35, 0.97));
+        let rate = judged(metric::TRANSACTION_RATE, Better::More, crowded(0.35, 0.97));
         assert_eq!(rate, Change::Unclear, "a load that asks again");
     }
 
@@ -346,20 +346,20 @@ mod tests {
     fn times_that_pass_on_the_path_are_out_of_their_reach_as_far_as_their_percentile_allows() {
         let crowded = |on_cpu| [Company { on_cpu: Some(on_cpu), ..sharing(0.6, 0.3) }; 2];
         let time = |metric, on_cpu| judged(metric, Better::Less, crowded(on_cpu));
-        assert_eq!(time("service_time_p50", 0.045), Change::Worse);
-        assert_eq!(time("service_time_p50", 0.047), Change::Unclear);
+        assert_eq!(time(metric::SERVICE_TIME_P50, 0.045), Change::Worse);
+        assert_eq!(time(metric::SERVICE_TIME_P50, 0.047), Change::Unclear);
         assert_eq!(
-            time("service_time_p99", 0.001),
+            time(metric::SERVICE_TIME_P99, 0.001),
             Change::Unclear,
             "0.1 % can be a tenth of the slowest 1 %"
         );
-        assert_eq!(time("service_time_p99", 0.0009), Change::Worse);
-        assert_eq!(time("service_time_max", 0.0001), Change::Unclear);
-        assert_eq!(judged("transaction_rate", Better::More, crowded(0.09)), Change::Better);
-        assert_eq!(judged("transaction_rate", Better::More, crowded(0.093)), Change::Unclear);
+        assert_eq!(time(metric::SERVICE_TIME_P99, 0.0009), Change::Worse);
+        assert_eq!(time(metric::SERVICE_TIME_MAX, 0.0001), Change::Unclear);
+        assert_eq!(judged(metric::TRANSACTION_RATE, Better::More, crowded(0.09)), Change::Better);
+        assert_eq!(judged(metric::TRANSACTION_RATE, Better::More, crowded(0.093)), Change::Unclear);
         let carried = crowded(0.045).map(Company::on_a_carried_path);
         assert_eq!(
-            judged("service_time_p50", Better::Less, carried),
+            judged(metric::SERVICE_TIME_P50, Better::Less, carried),
             Change::Unclear,
             "a process is the path"
         );

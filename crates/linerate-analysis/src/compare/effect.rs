@@ -13,7 +13,7 @@
 //! Not covered: whether two things changed at once (the conductor interleaves so that drift hits
 //! both alike).
 
-use linerate_model::Verdict;
+use linerate_model::{Metric, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::{
@@ -46,6 +46,13 @@ pub enum Better {
     More,
     /// Less is.
     Less,
+}
+
+impl Better {
+    /// Returns the better direction of `metric`; `None` where neither is.
+    pub(crate) fn of(metric: &Metric) -> Option<Self> {
+        metric.higher_is_better.map(|more| if more { Self::More } else { Self::Less })
+    }
 }
 
 /// Outcome of the comparison of one figure.

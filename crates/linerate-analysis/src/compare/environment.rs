@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Campaign, HostRecord, MetricGroup, metric};
+use linerate_model::{Campaign, HostRecord, MetricGroup};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -138,13 +138,13 @@ const NUMBERED: [&str; 4] = ["handle", "parent", "irq", "index"];
 /// Shares of the CPUs' work that differ by more are not the same.
 const ANOTHER_SHARE: f64 = 0.02;
 
-/// Returns the kind of figure of a metric; the result of a search is a rate.
-pub(super) fn touched(name: &str) -> Touch {
-    match metric(name).map(|metric| metric.group) {
-        Some(MetricGroup::Loss) => Touch::Loss,
-        Some(MetricGroup::Cost) => Touch::Cost,
-        Some(MetricGroup::Time) => Touch::Time,
-        Some(MetricGroup::Rate) | None => Touch::Rate,
+/// Returns the kind of figure that metrics of `group` are.
+pub(super) fn touched(group: MetricGroup) -> Touch {
+    match group {
+        MetricGroup::Loss => Touch::Loss,
+        MetricGroup::Cost => Touch::Cost,
+        MetricGroup::Time => Touch::Time,
+        MetricGroup::Rate => Touch::Rate,
     }
 }
 
@@ -156,9 +156,9 @@ pub fn environment(
     before: &Campaign,
     after: &Campaign,
     others: [Option<f64>; 2],
-    changed: &BTreeSet<&str>,
+    changed: &BTreeSet<MetricGroup>,
 ) -> Vec<Cause> {
-    let touched: Vec<Touch> = changed.iter().map(|metric| touched(metric)).collect();
+    let touched: Vec<Touch> = changed.iter().map(|group| touched(*group)).collect();
     let mut causes: Vec<Cause> = company(others, &touched).into_iter().collect();
     let mut differ = |host: &str, was: &BTreeMap<String, String>, is: &BTreeMap<String, String>| {
         let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
@@ -336,15 +336,14 @@ mod tests {
             "cpu": { "governor": { "unavailable": "read: denied" } },
         });
         let (before, after) = (campaign(before, "0.1.0"), campaign(after, "0.1.1"));
-        let names = |changed: &[&str]| -> Vec<String> {
-            let changed = changed.iter().copied().collect();
-            environment(&before, &after, [None; 2], &changed)
+        let names = |changed: MetricGroup| -> Vec<String> {
+            environment(&before, &after, [None; 2], &BTreeSet::from([changed]))
                 .into_iter()
                 .map(|cause| cause.name)
                 .collect()
         };
         assert_eq!(
-            names(&["goodput"]),
+            names(MetricGroup::Rate),
             [
                 "interfaces.eth0.mtu",
                 "net.tcp_rmem",
@@ -354,10 +353,10 @@ mod tests {
             ]
         );
         assert_eq!(
-            names(&["cpu_ns_per_packet"])[..2],
+            names(MetricGroup::Cost)[..2],
             ["interfaces.eth0.mtu", "kernel.mitigations.mds"]
         );
-        let causes = environment(&before, &after, [None; 2], &BTreeSet::from(["goodput"]));
+        let causes = environment(&before, &after, [None; 2], &BTreeSet::from([MetricGroup::Rate]));
         assert_eq!((causes[1].host.as_str(), causes[1].explains, causes[1].rank), ("a", true, 1));
         assert_eq!(
             (causes[1].before.as_str(), causes[1].after.as_str()),
@@ -368,15 +367,15 @@ mod tests {
     #[test]
     fn other_programs_are_a_cause_of_what_cpus_reach_and_none_if_they_went_on_as_before() {
         let same = campaign(json!({}), "0.1.0");
-        let found = |others: [f64; 2], changed: &str| {
+        let found = |others: [f64; 2], changed: MetricGroup| {
             environment(&same, &same, others.map(Some), &BTreeSet::from([changed]))
         };
-        let causes = found([0.01, 0.2], "cpu_ns_per_packet");
+        let causes = found([0.01, 0.2], MetricGroup::Cost);
         assert_eq!(
             (causes.len(), causes[0].explains, causes[0].after.as_str()),
             (1, true, "20 % of the CPUs' work")
         );
-        assert!(!found([0.2, 0.01], "loss_ratio")[0].explains);
-        assert_eq!(found([0.2, 0.21], "goodput"), []);
+        assert!(!found([0.2, 0.01], MetricGroup::Loss)[0].explains);
+        assert_eq!(found([0.2, 0.21], MetricGroup::Rate), []);
     }
 }

@@ -11,7 +11,8 @@ use super::effect::floor;
 use super::points::{PointChange, Unmatched};
 use super::{Better, Change, Effect, Margin, effect_of_runs};
 use crate::study::{
-    Compared, GoalStudy, SearchStudy, Study, lower_bounds, search_step, unit_of_load,
+    Compared, ComparedFigure, GoalStudy, SearchStudy, Study, lower_bounds, search_step,
+    unit_of_load,
 };
 
 /// Returns every search that both campaigns have, goal by goal.
@@ -99,11 +100,12 @@ fn compared(goal: &str, searches: [Option<&SearchStudy>; 3], margin: f64) -> Opt
         .filter_map(|search| search_step(search, goal))
         .fold(0.0, f64::max);
     let [Some(was), Some(is), again] = &bounds else { return None };
-    let metric = format!("rate_of_{goal}");
+    let metric = ComparedFigure::LoadAt(goal.to_owned());
+    let name = metric.to_string();
     let margin = Margin { relative: margin, step, ..Margin::default() };
-    let effect = effect_of_runs(&metric, was, is, Better::More, margin)?;
+    let effect = effect_of_runs(&name, was, is, Better::More, margin)?;
     let placebo =
-        again.as_ref().and_then(|again| effect_of_runs(&metric, was, again, Better::More, margin));
+        again.as_ref().and_then(|again| effect_of_runs(&name, was, again, Better::More, margin));
     let effect = match (&placebo, floor(effect.scale, [was, is])) {
         (Some(placebo), _) => effect.above_noise(placebo),
         (None, Some(floor)) => effect.above_floor(floor),

@@ -6,7 +6,7 @@
 //! packets, and an exhausted CPU quota. No experiment changes devices on the path, which only their
 //! owner can do.
 
-use linerate_model::{BitRate, Failing, Finding, HostSetting, Verdict};
+use linerate_model::{BitRate, Failing, Finding, HostSetting, Metric, Verdict};
 use serde_json::Value;
 
 use super::proof::amount;
@@ -27,7 +27,7 @@ pub struct Experiment {
     /// True if the change removes the limit, so that diagnosis can continue with the next limit.
     pub lifts: bool,
     /// Metric that the change must end if the claim is true, such as `retransmit_ratio`.
-    pub ends: Option<&'static str>,
+    pub ends: Option<&'static Metric>,
     /// Host settings during the measurement; the agents must have consented.
     pub settings: Vec<HostSetting>,
     /// Consequence for the claim if the change has no such effect.
@@ -74,7 +74,7 @@ impl Experiment {
 
     /// Requires that the change also ends `metric`.
     #[must_use]
-    pub fn ending(self, metric: &'static str) -> Self {
+    pub fn ending(self, metric: &'static Metric) -> Self {
         Self { ends: Some(metric), ..self }
     }
 
@@ -112,7 +112,7 @@ impl Experiment {
 
     /// Returns the predicted effect on `metric`, the figure that experiments on the load move.
     #[must_use]
-    pub fn promise(&self, metric: &str) -> String {
+    pub fn promise(&self, metric: &'static Metric) -> String {
         let [least, most] = self.ratio;
         if most >= OPEN {
             format!("{metric} changes to {least:.2} times its value or more")
@@ -128,7 +128,7 @@ impl Experiment {
 pub fn set_aside(
     mut finding: Finding,
     experiment: &Experiment,
-    metric: &str,
+    metric: &'static Metric,
     before: f64,
     after: &[f64],
 ) -> Finding {
@@ -185,6 +185,7 @@ pub(super) fn rate(rate: f64) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_model::metric;
 
     fn experiment(ratio: [f64; 2]) -> Experiment {
         Experiment::lift("change", vec![set("streams", 2)], ratio)
@@ -220,8 +221,13 @@ mod tests {
             Finding::new("receive_window", Verdict::Suspected, "a to b", "claim", evidence.clone())
                 .advise("double it")
         };
-        let told =
-            set_aside(suspected(), &experiment([1.5, 2.5]), "goodput", 20e6, &[20.1e6, 19.9e6]);
+        let told = set_aside(
+            suspected(),
+            &experiment([1.5, 2.5]),
+            metric::GOODPUT,
+            20e6,
+            &[20.1e6, 19.9e6],
+        );
         assert_eq!(
             (told.verdict, told.advice.len()),
             (Verdict::Inconclusive, 0),
@@ -237,7 +243,7 @@ mod tests {
         let sparing = set_aside(
             suspected(),
             &experiment([1.5, 2.5]).refuting_nothing(),
-            "goodput",
+            metric::GOODPUT,
             20e6,
             &[20.1e6],
         );

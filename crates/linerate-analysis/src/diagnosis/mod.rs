@@ -10,7 +10,7 @@ pub mod longer;
 mod proof;
 pub mod rules;
 
-use linerate_model::{ARM_AXIS, Advice, Command, Finding, Validity, Verdict};
+use linerate_model::{ARM_AXIS, Advice, Command, Finding, Metric, Validity, Verdict};
 
 pub(crate) use proof::GOODPUT;
 pub use proof::{IOPS, amount, goodput_of};
@@ -104,9 +104,9 @@ pub fn experiment_command(point: &PointStudy) -> Option<Command> {
 /// Returns the metric that experiments on the load of `point` change: goodput, or the transfer rate
 /// of disks and files.
 #[must_use]
-pub fn moved(point: &PointStudy) -> &'static str {
-    let has = |metric: &str| {
-        point.jobs.iter().flat_map(|job| &job.metrics).any(|figure| figure.name == metric)
+pub fn moved(point: &PointStudy) -> &'static Metric {
+    let has = |metric: &'static Metric| {
+        point.jobs.iter().flat_map(|job| &job.metrics).any(|figure| figure.metric == metric)
     };
     if !has(GOODPUT) && has(IOPS) { IOPS } else { GOODPUT }
 }

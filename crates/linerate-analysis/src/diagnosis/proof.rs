@@ -9,14 +9,15 @@
 //! stays *suspected*.
 
 use linerate_model::{
-    ARM_AXIS, About, Direction, Evidence, Failing, Finding, Hypothesis, Validity, Verdict, metric,
+    ARM_AXIS, About, Direction, Evidence, Failing, Finding, Hypothesis, Metric, Validity, Verdict,
+    metric,
 };
 
 use super::experiment::NOTHING_SAID;
 use super::rules::{RULES, Rule, subject_of};
 use crate::compare::{Change, Effect, Proof, prove};
 use crate::statistics::measured_rate;
-use crate::{Compared, Comparison, PointStudy};
+use crate::{Compared, ComparedFigure, Comparison, PointStudy};
 
 /// Tolerance of the prediction: it ignores headers and the granularity of windows.
 const SLACK: f64 = 1.05;
@@ -187,15 +188,15 @@ fn against(effect: &Effect, predicted: [f64; 2]) -> Option<&'static str> {
 }
 
 /// Metric that experiments on a network change.
-pub(crate) const GOODPUT: &str = metric::GOODPUT;
+pub(crate) const GOODPUT: &Metric = metric::GOODPUT;
 /// Metric that experiments on a disk or file change.
-pub const IOPS: &str = metric::IOPS;
+pub const IOPS: &Metric = metric::IOPS;
 
 /// Returns the figure that decides the test: goodput of the direction that carries most, or else
 /// the transfer rate of a disk or file.
 #[must_use]
 pub fn goodput_of(test: &Comparison) -> Option<&Compared> {
-    let most = |metric: &str, is_wanted: fn(Direction) -> bool| {
+    let most = |metric: &'static Metric, is_wanted: fn(Direction) -> bool| {
         let figures = test
             .figures
             .iter()
@@ -207,16 +208,15 @@ pub fn goodput_of(test: &Comparison) -> Option<&Compared> {
 
 /// Formats a figure that experiments change.
 #[must_use]
-pub fn amount(metric: &str, value: f64) -> String {
-    match metric {
-        IOPS => format!("{value:.0} transfers/s"),
-        _ => measured_rate(value),
-    }
+pub fn amount(metric: &Metric, value: f64) -> String {
+    if metric == IOPS { format!("{value:.0} transfers/s") } else { measured_rate(value) }
 }
 
-fn told(metric: &str, proof: &Proof) -> String {
+fn told(metric: &ComparedFigure, proof: &Proof) -> String {
     let Effect { before, after, n, .. } = &proof.effect;
-    let [before, after] = [before, after].map(|rate| amount(metric, *rate));
+    let [before, after] = [before, after].map(|rate| {
+        metric.metric().map_or_else(|| measured_rate(*rate), |metric| amount(metric, *rate))
+    });
     format!("{metric} {before} -> {after}, {}, n = {n} pairs", ratio(&proof.effect))
 }
 
@@ -264,7 +264,7 @@ mod tests {
         };
         let goodput = Compared {
             job: 0,
-            metric: "goodput".into(),
+            metric: metric::GOODPUT.into(),
             unit: Unit::BitPerSecond,
             layer: Some(Layer::L4),
             direction: Direction::Tx,
@@ -295,7 +295,7 @@ mod tests {
             point(&[("goodput", 50e6), ("rwnd_limited", waited), ("rtt", 0.01), ("rtt_min", 0.01)]);
         let window = linerate_model::Ceiling::new(
             "peer window",
-            "goodput",
+            metric::GOODPUT,
             51e6,
             Direction::Tx,
             vec!["by hand".into()],

@@ -8,7 +8,7 @@
 //! sequence, hashes of addresses only and links that fail give worse results. A single flow uses
 //! one member, however many there are.
 
-use linerate_model::{BitRate, Ceiling, Direction, Layer, ParamError, Params, metric};
+use linerate_model::{BitRate, Ceiling, Direction, Layer, Metric, ParamError, Params, metric};
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
@@ -252,7 +252,7 @@ fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceil
         ),
         format!("probability that every link is used: {}", plain(occupancy.all_used)),
     ];
-    let ceiling = |what: &str, metric: &str, value: f64, derivation: Vec<String>| {
+    let ceiling = |what: &str, metric: &'static Metric, value: f64, derivation: Vec<String>| {
         Ceiling::new(name(what), metric, value, Direction::Tx, derivation, SOURCE)
     };
     vec![

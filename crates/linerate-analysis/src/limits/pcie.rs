@@ -17,7 +17,8 @@ pub mod nic;
 pub mod slots;
 
 use linerate_model::{
-    BitRate, BoundClass, Bytes, Ceiling, Direction, Nanos, PacketRate, ParamError, Params, metric,
+    BitRate, BoundClass, Bytes, Ceiling, Direction, Metric, Nanos, PacketRate, ParamError, Params,
+    metric,
 };
 use serde::Deserialize;
 
@@ -349,12 +350,15 @@ fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
             plain(rate)
         )])
         .collect();
-    let ceiling =
-        |what: &str, metric: &str, value: f64, direction: Direction, derivation: Vec<String>| {
-            let ceiling = Ceiling::new(name(what), metric, value, direction, derivation, SOURCE)
-                .of(BoundClass::Bus);
-            if link.is_bound() { ceiling } else { ceiling.expected() }
-        };
+    let ceiling = |what: &str,
+                   metric: &'static Metric,
+                   value: f64,
+                   direction: Direction,
+                   derivation: Vec<String>| {
+        let ceiling = Ceiling::new(name(what), metric, value, direction, derivation, SOURCE)
+            .of(BoundClass::Bus);
+        if link.is_bound() { ceiling } else { ceiling.expected() }
+    };
     vec![
         ceiling(
             "memory writes",
@@ -569,13 +573,15 @@ mod tests {
         params.set("payload", "64 B");
         params.set("mps", "128 B");
         let ceilings = Pcie.ceilings(&params).expect("good options");
-        let of = |metric: &str, what: &str| {
+        let of = |metric: &'static Metric, what: &str| {
             let found = ceilings.iter().find(|c| c.metric == metric && c.name().contains(what));
             found.expect(what).value
         };
-        assert!((of("bandwidth", "memory writes") / 1e9 - 24.38).abs() < 0.005);
-        assert!((of("bandwidth", "writes both ways") / 1e9 - 48.76).abs() < 0.005);
-        assert!((of("bus_transaction_rate", "memory writes") / 1e6 * 2.0 - 95.238).abs() < 0.001);
+        assert!((of(metric::BANDWIDTH, "memory writes") / 1e9 - 24.38).abs() < 0.005);
+        assert!((of(metric::BANDWIDTH, "writes both ways") / 1e9 - 48.76).abs() < 0.005);
+        assert!(
+            (of(metric::BUS_TRANSACTION_RATE, "memory writes") / 1e6 * 2.0 - 95.238).abs() < 0.001
+        );
         assert!(
             ceilings[0]
                 .derivation
@@ -613,7 +619,7 @@ mod tests {
         let ceilings = Pcie.ceilings(&params).expect("good options");
         let writes = ceilings
             .iter()
-            .filter(|c| c.direction == Direction::Rx && c.metric == "bandwidth")
+            .filter(|c| c.direction == Direction::Rx && c.metric == metric::BANDWIDTH)
             .count();
         assert_eq!(writes, 3);
     }
@@ -642,7 +648,8 @@ mod tests {
             params.set(key, value);
         }
         let ceilings = Pcie.ceilings(&params).expect("good options");
-        let rates: Vec<&Ceiling> = ceilings.iter().filter(|c| c.metric == "packet_rate").collect();
+        let rates: Vec<&Ceiling> =
+            ceilings.iter().filter(|c| c.metric == metric::PACKET_RATE).collect();
         assert_eq!(rates.len(), 4);
         assert!(rates[..3].iter().all(|c| !c.is_hard()), "{}", rates[0].name());
         assert_eq!(rates[3].name(), "port of 40 Gbit/s, frames of 64 B");

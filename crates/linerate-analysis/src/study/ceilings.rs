@@ -32,7 +32,7 @@ use std::collections::BTreeSet;
 
 use linerate_model::{
     BitRate, BoundClass, BoundPart, Bytes, Campaign, Ceiling, CeilingScope, CeilingSubject,
-    Direction, PacketRate, TestbedKind, metric,
+    Direction, Metric, PacketRate, TestbedKind, metric,
 };
 use serde_json::Value;
 
@@ -354,7 +354,7 @@ fn acknowledgements(
 }
 
 fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec<Bound> {
-    let hard = |metric: &str, value: f64, derivation| {
+    let hard = |metric: &'static Metric, value: f64, derivation| {
         let subject = CeilingSubject::Part {
             part: element.part.clone(),
             rate: element.rate,
@@ -452,7 +452,7 @@ fn of_all(
             found.push(tier);
         }
     }
-    let hard = |metric: &str, value: f64, bound: &tree::Bound, derivation| {
+    let hard = |metric: &'static Metric, value: f64, bound: &tree::Bound, derivation| {
         let (subject, burst) = binding(bound, elements);
         let ceiling = Ceiling::new(subject, metric, value, direction, derivation, OF_TREE);
         Bound { ceiling: ceiling.holding_for(CeilingScope::AllJobs), burst }

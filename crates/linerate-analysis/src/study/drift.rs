@@ -12,12 +12,12 @@ use crate::statistics::drifts;
 pub(super) fn doubts(trials: &[&TrialRecord], job: &JobStudy) -> Vec<Reason> {
     let mut order: Vec<usize> = (0..trials.len()).collect();
     order.sort_by_key(|&place| (trials[place].started, trials[place].spec.id));
-    let headlines = job.metrics.iter().filter(|metric| Use::Sweep.has(&metric.name));
+    let headlines = job.metrics.iter().filter(|metric| metric.metric.is_for(Use::Sweep));
     headlines
         .filter_map(|metric| {
             let values: Vec<f64> = order.iter().filter_map(|&place| metric.values[place]).collect();
             let rho = drifts(&values)?;
-            Some(Reason::Drifts { metric: metric.name.clone(), direction: metric.direction, rho })
+            Some(Reason::Drifts { metric: metric.metric, direction: metric.direction, rho })
         })
         .collect()
 }

@@ -17,8 +17,7 @@ pub(super) struct Figures {
 
 impl Figures {
     /// Sets the figure of `metric` in `direction`; a NaN is no figure.
-    pub(super) fn put(&mut self, metric: &str, direction: Direction, value: f64) {
-        let metric = Metric::named(metric).expect("a figure is of a known metric");
+    pub(super) fn put(&mut self, metric: &'static Metric, direction: Direction, value: f64) {
         if !value.is_nan() {
             self.values.insert((metric, direction), value);
         }
@@ -27,11 +26,10 @@ impl Figures {
     /// Sets the figure of `metric` to infinity, which is `at_least` if that is known.
     pub(super) fn put_unbounded(
         &mut self,
-        metric: &str,
+        metric: &'static Metric,
         direction: Direction,
         at_least: Option<f64>,
     ) {
-        let metric = Metric::named(metric).expect("a figure is of a known metric");
         self.values.insert((metric, direction), f64::INFINITY);
         self.at_least.extend(at_least.map(|bound| ((metric, direction), bound)));
     }
@@ -48,14 +46,19 @@ impl Figures {
     }
 
     /// Sets it if there is one.
-    pub(super) fn put_some(&mut self, metric: &str, direction: Direction, value: Option<f64>) {
+    pub(super) fn put_some(
+        &mut self,
+        metric: &'static Metric,
+        direction: Direction,
+        value: Option<f64>,
+    ) {
         if let Some(value) = value {
             self.put(metric, direction, value);
         }
     }
 
     /// Sets tx and rx where known, and their sum where both are known and neither is zero.
-    pub(super) fn put_both(&mut self, metric: &str, tx: Option<f64>, rx: Option<f64>) {
+    pub(super) fn put_both(&mut self, metric: &'static Metric, tx: Option<f64>, rx: Option<f64>) {
         self.put_some(metric, Direction::Tx, tx);
         self.put_some(metric, Direction::Rx, rx);
         if let (Some(tx), Some(rx)) = (tx, rx)
@@ -67,13 +70,13 @@ impl Figures {
     }
 
     /// Returns the figure of `metric` in `direction`.
-    pub(super) fn get(&self, metric: &str, direction: Direction) -> Option<f64> {
-        self.values.get(&(Metric::named(metric)?, direction)).copied()
+    pub(super) fn get(&self, metric: &'static Metric, direction: Direction) -> Option<f64> {
+        self.at((metric, direction))
     }
 
     /// Removes the figures that `unwanted` selects by metric, direction and value.
-    pub(super) fn remove(&mut self, unwanted: impl Fn(&str, Direction, f64) -> bool) {
-        self.values.retain(|(metric, way), value| !unwanted(metric.name, *way, *value));
+    pub(super) fn remove(&mut self, unwanted: impl Fn(&Metric, Direction, f64) -> bool) {
+        self.values.retain(|(metric, way), value| !unwanted(metric, *way, *value));
     }
 
     /// Returns the keys that have a figure.

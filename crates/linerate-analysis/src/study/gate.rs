@@ -25,7 +25,7 @@ mod ranges;
 mod series;
 mod times;
 
-use linerate_model::{Campaign, Direction, Metric, Nanos, TrialRecord, metric};
+use linerate_model::{Campaign, Direction, Metric, Nanos, TrialRecord};
 use serde::{Deserialize, Serialize};
 
 use super::ceilings::{Bound, Scope};
@@ -79,7 +79,7 @@ pub(super) struct Admitted {
 
 impl Admitted {
     /// Returns the figure of `metric` in `direction`.
-    pub(super) fn get(&self, metric: &str, direction: Direction) -> Option<f64> {
+    pub(super) fn get(&self, metric: &'static Metric, direction: Direction) -> Option<f64> {
         self.figures.get(metric, direction)
     }
 
@@ -166,9 +166,9 @@ impl Gate<'_> {
             match self.judge(metric, direction, value, one_way) {
                 Judgement::Admitted(value) if value == f64::INFINITY => {
                     let bound = figures.at_least(key).filter(|bound| bound.is_finite());
-                    admitted.figures.put_unbounded(metric.name, direction, bound);
+                    admitted.figures.put_unbounded(metric, direction, bound);
                 }
-                Judgement::Admitted(value) => admitted.figures.put(metric.name, direction, value),
+                Judgement::Admitted(value) => admitted.figures.put(metric, direction, value),
                 Judgement::Withheld(why) => admitted.withhold(metric.name, direction, why),
                 Judgement::Impossible(why) => impossible.push(why),
             }
@@ -179,33 +179,31 @@ impl Gate<'_> {
 
     /// Cuts the levels of `classes` to what the path allows.
     pub(super) fn cut(&self, classes: &mut Classes) {
-        for ((name, direction), went) in classes {
-            let ceiling = self.ceiling(name, *direction).map(|bound| bound.ceiling.value);
-            let Some(limits) = metric(name).map(|metric| Limits::of(metric, ceiling)) else {
-                continue;
-            };
+        for ((metric, direction), went) in classes {
+            let ceiling = self.ceiling(metric, *direction).map(|bound| bound.ceiling.value);
+            let limits = Limits::of(metric, ceiling);
             went.levels.iter_mut().for_each(|level| level.value = limits.cut(level.value));
         }
     }
 
     fn judge(
         &self,
-        metric: &Metric,
+        metric: &'static Metric,
         direction: Direction,
         value: f64,
         one_way: OneWay,
     ) -> Judgement {
-        if let Some(why) = one_way.refuses(metric.name, value) {
+        if let Some(why) = one_way.refuses(metric, value) {
             return Judgement::Withheld(why);
         }
         match ranges::judge(metric, value, self.span) {
-            Judgement::Admitted(value) => path::judge(self, metric.name, direction, value),
+            Judgement::Admitted(value) => path::judge(self, metric, direction, value),
             refused => refused,
         }
     }
 
     /// Returns the lowest hard bound on `metric` in `direction`.
-    fn ceiling(&self, metric: &str, direction: Direction) -> Option<&Bound> {
+    fn ceiling(&self, metric: &'static Metric, direction: Direction) -> Option<&Bound> {
         let applies = |bound: &&Bound| {
             bound.ceiling.is_hard()
                 && bound.holds_for(self.scope)

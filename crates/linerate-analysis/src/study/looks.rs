@@ -22,8 +22,8 @@ const ENOUGH_TO_GIVE_UP: usize = 10;
 pub struct Looks {
     /// The planned looks.
     pub until: Until,
-    /// The metric that the looks examine; empty if no run has one.
-    pub metric: String,
+    /// The metric that the looks examine; `None` if no run has one.
+    pub metric: Option<&'static Metric>,
     /// The looks so far.
     pub taken: Vec<Look>,
     /// Runs that ended.
@@ -164,7 +164,8 @@ pub(super) fn looks(study: &PointStudy, trials: &[&TrialRecord]) -> Option<Looks
         matches!(trial.outcome, Some(TrialOutcome::Completed | TrialOutcome::Failed))
     };
     let runs = trials.iter().filter(ended).count();
-    let (metric, metrics) = chief(study, until).unwrap_or_default();
+    let (metric, metrics) = chief(study, until).unzip();
+    let metrics = metrics.unwrap_or_default();
     let figures: Vec<LookedAt> = (0..trials.len())
         .map(|place| {
             metrics.iter().filter_map(|of| Some((of.direction, of.values[place]?))).collect()
@@ -197,23 +198,24 @@ pub(super) fn looks(study: &PointStudy, trials: &[&TrialRecord]) -> Option<Looks
 pub(super) fn chief<'a>(
     study: &'a PointStudy,
     until: &Until,
-) -> Option<(String, Vec<&'a MetricStudy>)> {
+) -> Option<(&'static Metric, Vec<&'a MetricStudy>)> {
     let job: &JobStudy = study
         .jobs
         .last()
         .filter(|job| job.workload == super::ALL)
         .or_else(|| study.jobs.iter().find(|job| !job.background))?;
-    let named = |name: &str| -> Vec<&'a MetricStudy> {
-        job.metrics.iter().filter(|metric| metric.name == name).collect()
+    let of_metric = |metric: &Metric| -> Vec<&'a MetricStudy> {
+        job.metrics.iter().filter(|known| known.metric == metric).collect()
     };
-    let names = until.of.as_deref().map_or_else(
-        || Metric::chiefs().into_iter().map(|metric| metric.name).collect(),
-        |name| vec![name],
-    );
-    names
+    // A plan of another version may ask for a metric that is not in the table: it has no figure.
+    let wanted = match until.of.as_deref() {
+        None => Metric::chiefs(),
+        Some(name) => Metric::named(name).into_iter().collect(),
+    };
+    wanted
         .into_iter()
-        .map(|name| (name.to_owned(), named(name)))
-        .find(|(_, metrics)| !metrics.is_empty())
+        .map(|metric| (metric, of_metric(metric)))
+        .find(|(_, figures)| !figures.is_empty())
 }
 
 #[cfg(test)]
@@ -265,7 +267,7 @@ mod tests {
         let taken = vec![look(&until(&[6, 10, 15]), 1, &runs(10, 0.5))];
         let looks = Looks {
             until: until(&[6, 10, 15]),
-            metric: "goodput".into(),
+            metric: Some(linerate_model::metric::GOODPUT),
             taken,
             runs: 10,
             ended: LooksEnded::Noisy,

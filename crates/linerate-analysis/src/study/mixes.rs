@@ -153,10 +153,10 @@ fn mixed_job(
     compared: &[&Compared],
 ) -> Option<MixedJob> {
     let of_job = || compared.iter().filter(|figure| figure.job == number);
-    let of_metric = |metric: &Metric| {
+    let of_metric = |metric: &'static Metric| {
         // The sum of both directions, where there is one, is the demand of a job.
         of_job()
-            .filter(|figure| figure.metric == metric.name)
+            .filter(|figure| figure.metric == metric)
             .max_by_key(|figure| figure.direction == Direction::Sum)
     };
     let main = (**Metric::moved().find_map(of_metric)?).clone();
@@ -167,9 +167,9 @@ fn mixed_job(
         .metric(metric::IOPS, Direction::Tx)
         .or(job.metric(metric::IOPS, Direction::Rx))
         .is_some();
-    let carries = |direction| {
-        job.metric(&main.metric, direction).is_some_and(|figure| figure.estimate.is_some())
-    };
+    let moved = main.metric.metric()?;
+    let carries =
+        |direction| job.metric(moved, direction).is_some_and(|figure| figure.estimate.is_some());
     Some(MixedJob {
         job: number,
         workload: job.workload.clone(),
@@ -215,9 +215,9 @@ fn joint(point: &PointStudy, alone: &[(&PointStudy, &Arm)], jobs: &[MixedJob]) -
             Some((base, arm.jobs.iter().position(|job| *job as usize == mixed.job)?))
         })?;
         let of = |point: &PointStudy, number: usize| {
-            let metric =
-                point.jobs.get(number)?.metric(&mixed.main.metric, mixed.main.direction)?;
-            Some(metric.values.clone())
+            let job = point.jobs.get(number)?;
+            let figure = job.metric(mixed.main.metric.metric()?, mixed.main.direction)?;
+            Some(figure.values.clone())
         };
         let pairs = of(base, place)?.into_iter().zip(of(point, mixed.job)?);
         let ratio = |(before, after): (Option<f64>, Option<f64>)| {

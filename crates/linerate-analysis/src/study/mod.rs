@@ -61,7 +61,7 @@ mod warmup;
 use std::collections::BTreeMap;
 
 use linerate_model::{
-    Campaign, Ceiling, Direction, Distribution, Estimate, Finding, Layer, Point, TrialId,
+    Campaign, Ceiling, Direction, Distribution, Estimate, Finding, Layer, Metric, Point, TrialId,
     TrialRecord, Unit, Validity, metric,
 };
 use serde::{Deserialize, Serialize};
@@ -85,7 +85,7 @@ pub use observer_ports::{Agreement, PortStudy};
 pub use obtained::{Given, Obtained};
 pub use offerable_load::{Reached, reached};
 pub(crate) use pairs::adjust;
-pub use pairs::{Compared, Comparison};
+pub use pairs::{Compared, ComparedFigure, Comparison};
 pub use percentiles::CorrectedStudy;
 pub use reason::{Kind, Reason, reasons};
 pub use run_figures::looked_at;
@@ -93,6 +93,7 @@ pub(crate) use search_comparisons::{lower_bounds, search_step, unit_of_load};
 pub use search_latency::{LatencyAtLoad, SearchLatency};
 pub use search_trial::{SearchTrial, searched};
 pub use searches::{GoalResult, GoalStudy, SearchRun, SearchStudy};
+pub use series::IntervalSeries;
 pub use settling::{RateLevel, Settled, TrialSettling};
 pub use stalls::{Stall, Stopped};
 pub use transfer_counts::TransferCounts;
@@ -218,8 +219,9 @@ pub struct JobStudy {
 /// One metric of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetricStudy {
-    /// Metric name, as in [`linerate_model::METRICS`].
-    pub name: String,
+    /// The metric; its name in JSON.
+    #[serde(rename = "name")]
+    pub metric: &'static Metric,
     /// Unit.
     pub unit: Unit,
     /// Layer.
@@ -268,9 +270,8 @@ pub struct TrialStudy {
     pub occupied: Option<[f64; 2]>,
     /// Seconds since the start barrier: the end of each interval of the series.
     pub seconds: Vec<f64>,
-    /// Per-interval series by name (`goodput_tx`, `goodput_rx`, `retransmits`, `rtt`,
-    /// `transaction_rate`, ...), measured jobs added up.
-    pub series: BTreeMap<String, Vec<Option<f64>>>,
+    /// Per-interval series, measured jobs added up.
+    pub series: BTreeMap<IntervalSeries, Vec<Option<f64>>>,
     /// Start of the measurement, seconds since the start barrier, after the warm-up was cut.
     pub measured_from: f64,
     /// Periods in which workers of the tester, or the machine, did not run although they had work.
@@ -291,10 +292,10 @@ pub struct Overhead {
 }
 
 impl JobStudy {
-    /// Returns the study of the metric `name` in `direction`.
+    /// Returns the study of `metric` in `direction`.
     #[must_use]
-    pub fn metric(&self, name: &str, direction: Direction) -> Option<&MetricStudy> {
-        self.metrics.iter().find(|metric| metric.name == name && metric.direction == direction)
+    pub fn metric(&self, metric: &Metric, direction: Direction) -> Option<&MetricStudy> {
+        self.metrics.iter().find(|known| known.metric == metric && known.direction == direction)
     }
 }
 

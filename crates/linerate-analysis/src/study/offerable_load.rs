@@ -26,7 +26,7 @@ pub fn reached(campaign: &Campaign, trial: &TrialRecord) -> Vec<Reached> {
 }
 
 fn of_job(job: &JobStudy) -> Reached {
-    let some = |metric: &Metric| Some(ways(job, metric.name)).filter(|ways| !ways.is_empty());
+    let some = |metric: &'static Metric| Some(ways(job, metric)).filter(|ways| !ways.is_empty());
     let counts_operations =
         |metric: &&Metric| matches!(metric.unit, Unit::PerSecond | Unit::PacketPerSecond);
     let least = |ways: Vec<f64>| ways.into_iter().reduce(f64::min);
@@ -34,13 +34,13 @@ fn of_job(job: &JobStudy) -> Reached {
     Reached {
         operations: operations.clone().map(|ways| ways.iter().sum()),
         operations_each_way: operations.and_then(least),
-        bits_each_way: Metric::named(metric::GOODPUT).and_then(some).and_then(least),
+        bits_each_way: some(metric::GOODPUT).and_then(least),
     }
 }
 
 /// Returns the figures of `metric` by direction, without idle directions; their sum where
 /// directions are not distinguished.
-fn ways(job: &JobStudy, metric: &str) -> Vec<f64> {
+fn ways(job: &JobStudy, metric: &Metric) -> Vec<f64> {
     let figure = |direction| {
         job.metric(metric, direction)?.values.first().copied()?.filter(|value| *value > 0.0)
     };

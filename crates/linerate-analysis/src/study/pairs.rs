@@ -6,7 +6,11 @@
 //! interval covers 95 % by itself, and Holm's adjustment of the probabilities decides which shifts
 //! remain among that many (docs/methodology/with-and-without.md#the-figure).
 
-use linerate_model::{ARM_AXIS, Arm, Campaign, Direction, Layer, Point, Role, Unit, metric};
+use std::fmt;
+
+use linerate_model::{
+    ARM_AXIS, Arm, Campaign, Direction, Layer, Metric, MetricGroup, Point, Role, Unit,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{JobStudy, MetricStudy, PointStudy, Study};
@@ -49,13 +53,88 @@ impl Comparison {
     }
 }
 
+/// Subject of a comparison: a metric, or the load that a search found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
+pub enum ComparedFigure {
+    /// A figure of a job.
+    Metric(&'static Metric),
+    /// The highest load that meets the goal of this name: `rate_of_GOAL` in JSON.
+    LoadAt(String),
+}
+
+impl ComparedFigure {
+    /// Returns the metric; `None` for a load that a search found.
+    #[must_use]
+    pub fn metric(&self) -> Option<&'static Metric> {
+        match self {
+            Self::Metric(metric) => Some(metric),
+            Self::LoadAt(_) => None,
+        }
+    }
+
+    /// Returns its group; a load that a search found is a rate.
+    #[must_use]
+    pub fn group(&self) -> MetricGroup {
+        self.metric().map_or(MetricGroup::Rate, |metric| metric.group)
+    }
+
+    /// Returns the heading of its column or chart.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match self {
+            Self::Metric(metric) => metric.title.to_owned(),
+            Self::LoadAt(goal) => format!("Rate of {goal}"),
+        }
+    }
+}
+
+impl PartialEq<&Metric> for ComparedFigure {
+    fn eq(&self, other: &&Metric) -> bool {
+        self.metric() == Some(*other)
+    }
+}
+
+impl fmt::Display for ComparedFigure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Metric(metric) => f.write_str(metric.name),
+            Self::LoadAt(goal) => write!(f, "{LOAD_AT}{goal}"),
+        }
+    }
+}
+
+impl From<&'static Metric> for ComparedFigure {
+    fn from(metric: &'static Metric) -> Self {
+        Self::Metric(metric)
+    }
+}
+
+impl From<ComparedFigure> for String {
+    fn from(figure: ComparedFigure) -> Self {
+        figure.to_string()
+    }
+}
+
+impl From<String> for ComparedFigure {
+    fn from(text: String) -> Self {
+        match Metric::named(&text) {
+            Some(metric) => Self::Metric(metric),
+            None => Self::LoadAt(text.strip_prefix(LOAD_AT).unwrap_or(&text).to_owned()),
+        }
+    }
+}
+
+/// Prefix of the goal's name in JSON.
+const LOAD_AT: &str = "rate_of_";
+
 /// One figure of two arms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
     /// Number of the job at the point.
     pub job: usize,
-    /// Metric name, as in [`linerate_model::METRICS`]; `rate_of_GOAL` of a search.
-    pub metric: String,
+    /// Subject of the comparison.
+    pub metric: ComparedFigure,
     /// Unit.
     pub unit: Unit,
     /// Layer.
@@ -177,12 +256,12 @@ fn compare(
     again: Option<&JobStudy>,
     margin: Margin,
 ) -> Option<Compared> {
-    let better = if metric(&after.name)?.higher_is_better? { Better::More } else { Better::Less };
-    let before = before.metric(&after.name, after.direction)?;
-    let name = format!("{} {}", after.name, after.direction);
+    let better = Better::of(after.metric)?;
+    let before = before.metric(after.metric, after.direction)?;
+    let name = format!("{} {}", after.metric, after.direction);
     let against =
         |other: &MetricStudy| effect_beyond(&name, &before.values, &other.values, better, margin);
-    let placebo = again.and_then(|job| job.metric(&after.name, after.direction)).and_then(against);
+    let placebo = again.and_then(|job| job.metric(after.metric, after.direction)).and_then(against);
     let effect = against(after)?;
     let effect = match &placebo {
         Some(placebo) => effect.above_noise(placebo),
@@ -190,7 +269,7 @@ fn compare(
     };
     Some(Compared {
         job: 0,
-        metric: after.name.clone(),
+        metric: ComparedFigure::Metric(after.metric),
         unit: after.unit,
         layer: after.layer,
         direction: after.direction,
@@ -222,6 +301,7 @@ mod tests {
     use super::*;
     use crate::compare::effect;
     use crate::statistics::oracle;
+    use linerate_model::metric;
 
     /// `fixtures/oracles/holm.json`: Holm's own procedure, the smallest error at which each is
     /// still claimed.
@@ -233,7 +313,7 @@ mod tests {
         for case in oracle::cases(include_str!("../../fixtures/oracles/holm.json")) {
             let figure = |p: f64| Compared {
                 job: 0,
-                metric: "goodput".into(),
+                metric: metric::GOODPUT.into(),
                 unit: Unit::BitPerSecond,
                 layer: None,
                 direction: Direction::Tx,

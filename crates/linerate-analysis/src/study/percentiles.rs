@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Direction, Distribution, metric};
+use linerate_model::{Direction, Distribution, Metric, Statistic, Times, metric};
 use serde::{Deserialize, Serialize};
 
 use super::JobStudy;
@@ -80,23 +80,18 @@ pub(super) fn of_bursts(runs: &[Vec<u64>]) -> Vec<Percentile> {
     those_told(&each.iter().collect::<Vec<_>>())
 }
 
-/// Metrics that are percentiles end in these.
-const SUFFIXES: [(&str, f64); 4] = [("_p50", 0.5), ("_p90", 0.9), ("_p99", 0.99), ("_p999", 0.999)];
-
 impl JobStudy {
-    /// Returns the percentile of all runs together that belongs to the metric `name`
-    /// (`service_time_p99`), which is computed run by run. `None` if that is no percentile of a
-    /// time of requests or transfers.
+    /// Returns the percentile over all runs together that belongs to `metric`, whose own figures
+    /// are percentiles of single runs. `None` if `metric` is no percentile of a time of requests or
+    /// transfers.
     #[must_use]
-    pub fn percentile(&self, name: &str, direction: Direction) -> Option<&Percentile> {
-        let (stem, quantile) = SUFFIXES
-            .iter()
-            .find_map(|(suffix, share)| Some((name.strip_suffix(suffix)?, *share)))?;
-        let times = match (stem, direction) {
-            (metric::RESPONSE_TIME, Direction::Sum) => "response",
-            ("service_time", Direction::Sum) => "service",
-            ("service_time", Direction::Rx) => "reads",
-            ("service_time", Direction::Tx) => "writes",
+    pub fn percentile(&self, metric: &Metric, direction: Direction) -> Option<&Percentile> {
+        let Some(Statistic::Quantile(quantile)) = metric.statistic else { return None };
+        let times = match (metric.times?, direction) {
+            (Times::Response, Direction::Sum) => "response",
+            (Times::Service, Direction::Sum) => "service",
+            (Times::Service, Direction::Rx) => "reads",
+            (Times::Service, Direction::Tx) => "writes",
             _ => return None,
         };
         self.percentiles.get(times)?.iter().find(|of| of.quantile == quantile)
@@ -128,10 +123,10 @@ mod tests {
     }
 
     fn job(runs: &[Distributions]) -> JobStudy {
-        let told = metric("transaction_rate").expect("a metric");
+        let told = metric::TRANSACTION_RATE;
         let rate = MetricStudy {
             at_least: None,
-            name: told.name.into(),
+            metric: told,
             unit: told.unit,
             layer: told.layer,
             direction: Direction::Sum,

@@ -10,7 +10,7 @@ mod jobs;
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Campaign, Direction, METRICS, TrialRecord, Validity, metric};
+use linerate_model::{Campaign, Direction, METRICS, Metric, TrialRecord, Validity, metric};
 
 use self::jobs::{all_study, job_study};
 use super::ceilings::{self, Bound, Scope};
@@ -35,7 +35,7 @@ const MOST_LEFT_OUT: f64 = 0.2;
 /// Name of the steadiness of a row, beside the obtained settings.
 const STEADY_STATE: &str = "steady_state";
 /// CPU cost of a load.
-const CPU_COST: &str = metric::CPU_SECONDS_PER_GIGABYTE;
+const CPU_COST: &Metric = metric::CPU_SECONDS_PER_GIGABYTE;
 /// Name of the steadiness from run to run.
 const STEADY_ROUNDS: &str = "steady_rounds";
 
@@ -263,7 +263,7 @@ fn added(jobs: &[Job<'_>], figures: &[Figures], losses: &[Vec<LossStudy>]) -> Fi
         jobs.iter().zip(figures).filter(|(job, _)| job.spec.background.is_none()).map(|(_, f)| f)
     };
     let mut all = Figures::default();
-    for metric in METRICS.iter().filter(|metric| metric.is_additive).map(|metric| metric.name) {
+    for metric in METRICS.iter().copied().filter(|metric| metric.is_additive) {
         let sum = |direction| {
             measured()
                 .filter_map(|f| f.get(metric, direction))

@@ -7,7 +7,7 @@
 use core::fmt;
 use std::collections::BTreeSet;
 
-use linerate_model::{Direction, Incident, Unit};
+use linerate_model::{Direction, Incident, Metric, Unit};
 use serde::{Deserialize, Serialize};
 
 use super::judge::{MOST_STEAL, MOST_WAITED};
@@ -73,10 +73,10 @@ pub enum Reason {
     /// An observer did not count this share of the load's octets.
     NotCounted { observer: String, port: String, faces: String, direction: Direction, share: f64 },
     /// A rate was not steady.
-    NotSteady { metric: String, direction: Direction, settling: TrialSettling },
+    NotSteady { metric: &'static Metric, direction: Direction, settling: TrialSettling },
     /// A figure exceeds its ceiling.
     AboveCeiling {
-        metric: String,
+        metric: &'static Metric,
         direction: Direction,
         unit: Unit,
         value: f64,
@@ -110,7 +110,7 @@ pub enum Reason {
     /// Trials of a point that were run are invalid and left out.
     LeftOutInvalid { n: usize, of: usize },
     /// A figure drifts over the trials of a point, Spearman's rank correlation with their order.
-    Drifts { metric: String, direction: Direction, rho: f64 },
+    Drifts { metric: &'static Metric, direction: Direction, rho: f64 },
     /// A reason against trials of a point, as it was met first.
     OfTrials { n: usize, of: usize, alike: bool, reason: Box<Self> },
 }
@@ -164,9 +164,9 @@ impl Reason {
             Self::OthersSent { observer, port, .. } | Self::NotCounted { observer, port, .. } => {
                 [observer, port]
             }
-            Self::NotSteady { metric, settling, .. } => [metric, settling.class.word()],
-            Self::AboveCeiling { metric, ceiling, .. } => [metric, ceiling],
-            Self::Drifts { metric, .. } => [metric, ""],
+            Self::NotSteady { metric, settling, .. } => [metric.name, settling.class.word()],
+            Self::AboveCeiling { metric, ceiling, .. } => [metric.name, ceiling],
+            Self::Drifts { metric, .. } => [metric.name, ""],
             _ => ["", ""],
         }
     }

@@ -7,7 +7,7 @@
 
 use linerate_model::{Arm, Campaign, Direction, LoadUnit, Role, Unit};
 
-use super::pairs::{Compared, Comparison, adjust, arm_removed};
+use super::pairs::{Compared, ComparedFigure, Comparison, adjust, arm_removed};
 use super::{GoalResult, SearchStudy};
 use crate::compare::{Better, Margin, effect_beyond};
 use crate::statistics::median;
@@ -66,11 +66,12 @@ fn compare(goal: &str, arms: [Option<(&SearchStudy, &Arm)>; 3]) -> Option<Compar
         .filter_map(|(search, _)| search_step(search, goal))
         .fold(0.0, f64::max);
     let margin = Margin { relative: base_arm.margin.0, step, ..Margin::default() };
-    let metric = format!("rate_of_{goal}");
+    let metric = ComparedFigure::LoadAt(goal.to_owned());
+    let name = metric.to_string();
     let against = |other: usize| {
         let (_, before) = found.first()?;
         let (_, after) = found.get(other)?;
-        effect_beyond(&metric, before, after, Better::More, margin)
+        effect_beyond(&name, before, after, Better::More, margin)
     };
     let (effect, placebo) = (against(1)?, against(2));
     let effect = match &placebo {

@@ -1,17 +1,20 @@
 //! Course of a trial, interval by interval, on one grid for all workers; measured jobs added up.
 //!
-//! Series: `goodput_tx`, `goodput_rx` (bit/s), `datagrams_sent`, `datagrams_received` (per second),
-//! `loss_ratio` (fraction of the datagrams sent in the interval that never came: see
-//! `loss_series`), `transaction_rate`, `connection_rate`, `iops_rx`, `iops_tx` (per second),
-//! `retransmits` (segments), `rtt` (seconds, mean over flows), `peer_window` (bytes the receivers
-//! advertise, all flows added up). A bin of which intervals cover less than half is a gap, never
-//! zero. A rate is that of the covered part of its bin before the end of the load, so that neither
-//! the last, shorter bin nor the drain of the load looks like a fall. Counts of the drain belong to
-//! the last bin.
+//! The names of the series are those of metrics, with the direction of goodput and of transfers:
+//! `goodput_tx`, `iops_rx`. Where a series differs from its metric: `loss_ratio` counts the
+//! datagrams sent in the interval that never came (see `loss_series`), `rtt` is the mean over
+//! flows, `peer_window` adds up the windows that the receivers advertise. A bin that intervals do
+//! not cover by half is a gap, never zero. A rate is that of the part of its bin that is covered
+//! and lies before the end of the load, so that neither the last, shorter bin nor what comes while
+//! the load drains looks like a fall. Counts of the drain stand in the last bin.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use linerate_model::{Counter, Direction, JobRecord, Nanos, TrialRecord, metric};
+use linerate_model::{
+    Counter, Direction, JobRecord, Layer, Metric, Nanos, TrialRecord, Unit, metric,
+};
+use serde::{Deserialize, Serialize};
 
 use super::connections::Connections;
 use super::flow::Flow;
@@ -28,8 +31,96 @@ const BITS: f64 = 8.0;
 /// Bins a trial may have; a trial of days in milliseconds is shown more coarsely.
 const MOST_BINS: u64 = 100_000;
 
-/// Series by name; `None` is a gap.
-type Series = BTreeMap<String, Vec<Option<f64>>>;
+/// Name of a series of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum IntervalSeries {
+    /// A metric, both directions together.
+    Of(&'static Metric),
+    /// A metric in one direction.
+    Directed(&'static Metric, Direction),
+    /// Datagrams sent per second.
+    DatagramsSent,
+    /// Datagrams received per second.
+    DatagramsReceived,
+}
+
+impl IntervalSeries {
+    /// Every series that is no metric.
+    const COUNTS: [Self; 2] = [Self::DatagramsSent, Self::DatagramsReceived];
+
+    /// Returns the metric of the series, if it is one.
+    #[must_use]
+    pub fn metric(self) -> Option<&'static Metric> {
+        match self {
+            Self::Of(metric) | Self::Directed(metric, _) => Some(metric),
+            Self::DatagramsSent | Self::DatagramsReceived => None,
+        }
+    }
+
+    /// Returns the direction of a series that has one.
+    #[must_use]
+    pub fn direction(self) -> Option<Direction> {
+        match self {
+            Self::Directed(_, direction) => Some(direction),
+            _ => None,
+        }
+    }
+
+    /// Returns the heading of its column.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Of(metric) | Self::Directed(metric, _) => metric.title,
+            Self::DatagramsSent => "Datagrams sent",
+            Self::DatagramsReceived => "Datagrams received",
+        }
+    }
+
+    /// Returns the unit and the layer of its readings.
+    #[must_use]
+    pub fn unit(self) -> (Unit, Option<Layer>) {
+        self.metric().map_or((Unit::PerSecond, None), |metric| (metric.unit, metric.layer))
+    }
+}
+
+impl fmt::Display for IntervalSeries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Of(metric) => write!(f, "{metric}"),
+            Self::Directed(metric, direction) => write!(f, "{metric}_{direction}"),
+            Self::DatagramsSent => f.write_str("datagrams_sent"),
+            Self::DatagramsReceived => f.write_str("datagrams_received"),
+        }
+    }
+}
+
+impl From<IntervalSeries> for String {
+    fn from(series: IntervalSeries) -> Self {
+        series.to_string()
+    }
+}
+
+impl TryFrom<String> for IntervalSeries {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if let Some(count) = Self::COUNTS.into_iter().find(|count| count.to_string() == text) {
+            return Ok(count);
+        }
+        if let Some(metric) = Metric::named(&text) {
+            return Ok(Self::Of(metric));
+        }
+        let directed = [Direction::Tx, Direction::Rx, Direction::Sum].into_iter().find_map(|way| {
+            let name = text.strip_suffix(&way.to_string())?.strip_suffix('_')?;
+            Some(Self::Directed(Metric::named(name)?, way))
+        });
+        directed.ok_or_else(|| format!("`{text}` is not the name of a series of a trial"))
+    }
+}
+
+/// Series of a trial; `None` is a gap.
+type Series = BTreeMap<IntervalSeries, Vec<Option<f64>>>;
 
 /// Series as they were counted, before the gate.
 #[derive(Default)]
@@ -52,17 +143,18 @@ pub(super) fn of(trial: &TrialRecord, jobs: &[Job<'_>]) -> Counted {
     let grid = covering(end, trial.spec.phases.loaded(), trial.spec.phases.interval);
     let flows: Vec<Flow<'_>> = measured.iter().flat_map(|job| job.flows()).collect();
     let mut series = Series::new();
-    for (direction, name) in [(Direction::Tx, "goodput_tx"), (Direction::Rx, "goodput_rx")] {
+    for direction in [Direction::Tx, Direction::Rx] {
+        let name = IntervalSeries::Directed(metric::GOODPUT, direction);
         let receivers =
             flows.iter().filter(|flow| flow.direction == direction).map(|flow| flow.receiver);
         insert_rate(&grid, &mut series, name, receivers.collect(), Counter::PayloadReceived, BITS);
     }
     datagrams(&grid, &flows, &mut series);
     for (name, counter) in [
-        (metric::TRANSACTION_RATE, Counter::Transactions),
-        (metric::CONNECTION_RATE, Counter::Connections),
-        ("iops_rx", Counter::Reads),
-        ("iops_tx", Counter::Writes),
+        (IntervalSeries::Of(metric::TRANSACTION_RATE), Counter::Transactions),
+        (IntervalSeries::Of(metric::CONNECTION_RATE), Counter::Connections),
+        (IntervalSeries::Directed(metric::IOPS, Direction::Rx), Counter::Reads),
+        (IntervalSeries::Directed(metric::IOPS, Direction::Tx), Counter::Writes),
     ] {
         let counting = measured
             .iter()
@@ -77,11 +169,18 @@ fn datagrams(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
     let datagrams = || flows.iter().filter(|flow| flow.is_datagrams());
     let (senders, receivers) =
         (datagrams().map(|flow| flow.sender), datagrams().map(|flow| flow.receiver));
-    insert_rate(grid, series, "datagrams_sent", senders.collect(), Counter::DatagramsSent, 1.0);
     insert_rate(
         grid,
         series,
-        "datagrams_received",
+        IntervalSeries::DatagramsSent,
+        senders.collect(),
+        Counter::DatagramsSent,
+        1.0,
+    );
+    insert_rate(
+        grid,
+        series,
+        IntervalSeries::DatagramsReceived,
         receivers.collect(),
         Counter::DatagramsReceived,
         1.0,
@@ -93,7 +192,7 @@ fn datagrams(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
             let (lost, sent) = (sum(|one| &one.lost), sum(|one| &one.sent));
             (sent > 0.0).then(|| lost / sent)
         };
-        series.insert(metric::LOSS_RATIO.to_owned(), (0..grid.n_bins).map(bin).collect());
+        series.insert(IntervalSeries::Of(metric::LOSS_RATIO), (0..grid.n_bins).map(bin).collect());
     }
 }
 
@@ -132,15 +231,15 @@ fn connections(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
         .collect();
     let retransmits =
         retransmits.iter().enumerate().map(|(bin, n)| known(bin).then_some(*n)).collect();
-    series.insert(metric::RTT.to_owned(), rtt);
+    series.insert(IntervalSeries::Of(metric::RTT), rtt);
     if !windows.is_empty() {
         let mut sums = vec![None; grid.n_bins];
         for ((bin, ..), window) in windows {
             *sums[bin].get_or_insert(0.0) += window;
         }
-        series.insert(metric::PEER_WINDOW.to_owned(), sums);
+        series.insert(IntervalSeries::Of(metric::PEER_WINDOW), sums);
     }
-    series.insert(metric::RETRANSMITS.to_owned(), retransmits);
+    series.insert(IntervalSeries::Of(metric::RETRANSMITS), retransmits);
 }
 
 /// Returns the grid that covers a trial whose intervals reach until `end`, as far as it was under
@@ -159,7 +258,7 @@ fn covering(end: Nanos, loaded: Nanos, interval: Nanos) -> Grid {
 fn insert_rate(
     grid: &Grid,
     series: &mut Series,
-    name: &str,
+    name: IntervalSeries,
     records: Vec<&JobRecord>,
     counter: Counter,
     scale: f64,
@@ -196,10 +295,7 @@ fn insert_rate(
         }
     }
     let per_second = scale * NANOS;
-    series.insert(
-        name.to_owned(),
-        sums.into_iter().map(|sum| sum.map(|sum| sum * per_second)).collect(),
-    );
+    series.insert(name, sums.into_iter().map(|sum| sum.map(|sum| sum * per_second)).collect());
 }
 
 #[cfg(test)]
@@ -223,8 +319,15 @@ mod tests {
         let end = extent(record).expect("intervals").to;
         let grid = covering(end, Nanos::from_millis(loaded), Nanos::from_millis(100));
         let mut series = Series::new();
-        insert_rate(&grid, &mut series, "rate", vec![record], Counter::PayloadReceived, 1.0);
-        series.remove("rate").expect("inserted")
+        insert_rate(
+            &grid,
+            &mut series,
+            IntervalSeries::DatagramsSent,
+            vec![record],
+            Counter::PayloadReceived,
+            1.0,
+        );
+        series.remove(&IntervalSeries::DatagramsSent).expect("inserted")
     }
 
     #[test]
@@ -240,6 +343,21 @@ mod tests {
         // Cut off in the middle of its last bin.
         let cut = received(&[(0, 0, 100, 100_000), (0, 100, 160, 60_000)]);
         assert_eq!(rates(&cut, 1000), [Some(1e6), Some(1e6)]);
+    }
+
+    #[test]
+    fn a_series_is_written_as_its_metric_and_direction_and_read_back() {
+        let names = [
+            (IntervalSeries::Of(metric::RETRANSMITS), "retransmits"),
+            (IntervalSeries::Directed(metric::GOODPUT, Direction::Rx), "goodput_rx"),
+            (IntervalSeries::Directed(metric::PACKET_RATE, Direction::Sum), "packet_rate_sum"),
+            (IntervalSeries::DatagramsReceived, "datagrams_received"),
+        ];
+        for (series, text) in names {
+            assert_eq!(series.to_string(), text);
+            assert_eq!(IntervalSeries::try_from(text.to_owned()), Ok(series));
+        }
+        assert!(IntervalSeries::try_from("gooodput_tx".to_owned()).is_err());
     }
 
     #[test]

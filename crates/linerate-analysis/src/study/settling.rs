@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Counter, Direction, JobRecord, Nanos, Use, metric};
+use linerate_model::{Counter, Direction, JobRecord, Metric, Nanos, Use, metric};
 use serde::{Deserialize, Serialize};
 
 use super::grid::Grid;
@@ -32,12 +32,7 @@ const BITS: f64 = 8.0;
 /// Nanoseconds in a second.
 const NANOS: f64 = 1e9;
 /// The rate of payload, and what it is in other words or at another layer.
-const GOODPUT: &str = metric::GOODPUT;
-/// Rates of the active end.
-const COUNTED: [(&str, Counter); 2] = [
-    (metric::TRANSACTION_RATE, Counter::Transactions),
-    (metric::CONNECTION_RATE, Counter::Connections),
-];
+const GOODPUT: &Metric = metric::GOODPUT;
 
 /// Course of a rate in the trials of a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,10 +67,10 @@ pub struct RateLevel {
 
 /// Readings of rates over a span, by metric and direction.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Rates(BTreeMap<(&'static str, Direction), Vec<f64>>);
+pub(super) struct Rates(BTreeMap<(&'static Metric, Direction), Vec<f64>>);
 
 /// Course of rates, by metric and direction.
-pub(super) type Classes = BTreeMap<(&'static str, Direction), TrialSettling>;
+pub(super) type Classes = BTreeMap<(&'static Metric, Direction), TrialSettling>;
 
 /// Readings over a span.
 #[derive(Clone, Copy)]
@@ -107,9 +102,13 @@ impl Readings {
             let counter = flow.delivered();
             rates.0.insert((GOODPUT, flow.direction), self.rate(flow.receiver, counter, BITS));
         }
-        for (name, counter) in COUNTED {
+        // Rates that the active end counts.
+        for (metric, counter) in [
+            (metric::TRANSACTION_RATE, Counter::Transactions),
+            (metric::CONNECTION_RATE, Counter::Connections),
+        ] {
             if let Some(end) = job.ends().into_iter().find(|end| total(end, counter) > 0) {
-                rates.0.insert((name, Direction::Sum), self.rate(end, counter, 1.0));
+                rates.0.insert((metric, Direction::Sum), self.rate(end, counter, 1.0));
             }
         }
         rates
@@ -184,18 +183,18 @@ impl Rates {
 pub(super) fn doubts(classes: &Classes) -> Vec<Reason> {
     let in_doubt =
         classes.iter().filter(|(_, one)| !matches!(one.class, Class::Steady | Class::Interrupted));
-    let doubt = |((metric, direction), one): (&(&'static str, Direction), &TrialSettling)| {
-        Reason::NotSteady {
-            metric: (*metric).to_owned(),
-            direction: *direction,
-            settling: one.clone(),
-        }
+    let doubt = |((metric, direction), one): (&(&'static Metric, Direction), &TrialSettling)| {
+        Reason::NotSteady { metric, direction: *direction, settling: one.clone() }
     };
     in_doubt.map(doubt).collect()
 }
 
 /// Returns a sentence on a rate of a trial with this `settling`.
-pub(super) fn told(metric: &str, direction: Direction, settling: &TrialSettling) -> String {
+pub(super) fn told(
+    metric: &'static Metric,
+    direction: Direction,
+    settling: &TrialSettling,
+) -> String {
     let (word, levels) = (settling.class.word(), levels_told(metric, settling));
     if settling.class.has_single_number() {
         format!("{metric} {direction} {word} during the measurement: {levels}")
@@ -205,7 +204,7 @@ pub(super) fn told(metric: &str, direction: Direction, settling: &TrialSettling)
 }
 
 /// Returns the levels of a trial in words: `17.5 Mbit/s to second 12, 3.9 Mbit/s to second 60`.
-fn levels_told(metric: &str, settling: &TrialSettling) -> String {
+fn levels_told(metric: &'static Metric, settling: &TrialSettling) -> String {
     /// Number of levels in a sentence; the JSON has all of them.
     const MOST_TOLD: usize = 6;
     let told = settling.levels.iter().take(MOST_TOLD).map(|level| {
@@ -224,10 +223,10 @@ fn levels_told(metric: &str, settling: &TrialSettling) -> String {
 /// Returns the course of `metric` in `trials`; `None` if none was evaluated.
 pub(super) fn settled(
     trials: &[Option<&Classes>],
-    metric: &str,
+    metric: &'static Metric,
     direction: Direction,
 ) -> Option<Settled> {
-    let asked = if Use::AsGoodput.has(metric) { GOODPUT } else { metric };
+    let asked = if metric.is_for(Use::AsGoodput) { GOODPUT } else { metric };
     let of = |classes: &Option<&Classes>| {
         let mut found =
             classes.as_ref()?.iter().filter(|((name, way), _)| *name == asked && *way == direction);

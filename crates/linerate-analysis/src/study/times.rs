@@ -4,9 +4,9 @@
 //! Times are in seconds. A percentile among operations without an answer is infinite, with the time
 //! that it exceeds where that is known; likewise a mean with such operations among it.
 
-use linerate_model::{Direction, Distribution, Stages, metric};
+use linerate_model::{Direction, Distribution, Metric, Stages, Statistic, Times, Use, metric};
 
-use super::figures::Figures;
+use super::figures::{Figures, Key};
 use super::samples::NANOS;
 use super::traffic::Distributions;
 use crate::statistics::latency;
@@ -14,30 +14,31 @@ use crate::statistics::latency;
 /// Times of operations: percentiles, the largest and the mean.
 pub(super) fn time_figures(figures: &mut Figures, distributions: &Distributions) {
     let Distributions { response, service, .. } = distributions;
-    for (metric, distribution, quantile) in [
-        (metric::RESPONSE_TIME_P50, response, 0.5),
-        (metric::RESPONSE_TIME_P90, response, 0.9),
-        (metric::RESPONSE_TIME_P99, response, 0.99),
-        (metric::RESPONSE_TIME_P999, response, 0.999),
-        (metric::RESPONSE_TIME_P9999, response, 0.9999),
-        (metric::SERVICE_TIME_P50, service, 0.5),
-        (metric::SERVICE_TIME_P99, service, 0.99),
-        (metric::SERVICE_TIME_P999, service, 0.999),
-    ] {
-        put_percentile(figures, (metric, Direction::Sum), distribution, quantile);
+    for metric in Times::Response.metrics() {
+        put_statistic(figures, (metric, Direction::Sum), response);
     }
-    put_max(figures, (metric::RESPONSE_TIME_MAX, Direction::Sum), response);
-    put_mean(figures, (metric::RESPONSE_TIME, Direction::Sum), response);
+    let of_storage = |metric: &&Metric| metric.is_for(Use::StorageTime);
+    for metric in Times::Service.metrics().filter(|metric| !of_storage(metric)) {
+        put_statistic(figures, (metric, Direction::Sum), service);
+    }
 }
 
-/// Metric and direction.
-type Key<'a> = (&'a str, Direction);
+/// Sets the figure of a metric to its statistic of `times`. The smallest time is computed with the
+/// variation of delay.
+pub(super) fn put_statistic(figures: &mut Figures, key: Key, times: &Distribution) {
+    match key.0.statistic {
+        Some(Statistic::Mean) => put_mean(figures, key, times),
+        Some(Statistic::Quantile(quantile)) => put_percentile(figures, key, times, quantile),
+        Some(Statistic::Largest) => put_max(figures, key, times),
+        Some(Statistic::Smallest) | None => {}
+    }
+}
 
 /// Adds the percentile `quantile` of `times` as a figure. It is infinite, with a lower bound, where
 /// it falls among unanswered operations.
-pub(super) fn put_percentile(
+fn put_percentile(
     figures: &mut Figures,
-    (metric, direction): Key<'_>,
+    (metric, direction): Key,
     times: &Distribution,
     quantile: f64,
 ) {
@@ -52,7 +53,7 @@ pub(super) fn put_percentile(
 }
 
 /// The largest of `times`, likewise.
-pub(super) fn put_max(figures: &mut Figures, (metric, direction): Key<'_>, times: &Distribution) {
+fn put_max(figures: &mut Figures, (metric, direction): Key, times: &Distribution) {
     match times.max() {
         Some(Some(ns)) => figures.put(metric, direction, ns as f64 / NANOS),
         Some(None) => {
@@ -64,7 +65,7 @@ pub(super) fn put_max(figures: &mut Figures, (metric, direction): Key<'_>, times
 }
 
 /// The mean of `times`, likewise.
-pub(super) fn put_mean(figures: &mut Figures, (metric, direction): Key<'_>, times: &Distribution) {
+fn put_mean(figures: &mut Figures, (metric, direction): Key, times: &Distribution) {
     match times.mean_at_least() {
         Some(bound) => figures.put_unbounded(metric, direction, Some(bound / NANOS)),
         None => figures.put_some(metric, direction, times.mean().map(|ns| ns / NANOS)),
@@ -73,23 +74,18 @@ pub(super) fn put_mean(figures: &mut Figures, (metric, direction): Key<'_>, time
 
 /// Times of the parts of file transfers.
 pub(super) fn stage_figures(figures: &mut Figures, stages: &Stages) {
-    for ((_, times), [median, tail]) in stages.all().into_iter().zip([
-        [metric::CONNECT_TIME_P50, metric::CONNECT_TIME_P99],
-        [metric::FIRST_BYTE_TIME_P50, metric::FIRST_BYTE_TIME_P99],
-        [metric::TRANSFER_TIME_P50, metric::TRANSFER_TIME_P99],
-        [metric::CLOSE_TIME_P50, metric::CLOSE_TIME_P99],
-    ]) {
-        for (metric, quantile) in [(median, 0.5), (tail, 0.99)] {
-            let time = times.percentile(quantile).flatten().map(|ns| ns as f64 / NANOS);
-            figures.put_some(metric, Direction::Sum, time);
+    let parts = [Times::Connect, Times::FirstByte, Times::Transfer, Times::Close];
+    for ((_, times), part) in stages.all().into_iter().zip(parts) {
+        for metric in part.metrics() {
+            put_statistic(figures, (metric, Direction::Sum), times);
         }
     }
 }
 
-/// Returns whether `metric` is a time between two clocks, which may be wrong; differences of such
-/// times are not affected.
-pub(super) fn is_time(metric: &str) -> bool {
-    metric.starts_with("service_time") || metric.starts_with(metric::RESPONSE_TIME)
+/// Returns true if an error between two clocks changes `metric`; it does not change differences of
+/// such times.
+pub(super) fn is_one_way(metric: &Metric) -> bool {
+    matches!(metric.times, Some(Times::Response | Times::Service))
 }
 
 /// Variation of delay, RFC 8219 7.3; lost ones make it infinite.

@@ -23,7 +23,7 @@
 use linerate_model::series::{cpu, disk, interface};
 use linerate_model::{
     Counter, Direction, Distribution, Interval, JobRecord, Nanos, OperationKind, Series,
-    SeriesSpec, TrialRecord, metric, series,
+    SeriesSpec, Times, TrialRecord, metric, series,
 };
 
 use super::figures::Figures;
@@ -31,7 +31,7 @@ use super::reason::Reason;
 use super::samples::{NANOS, Samples};
 use super::span::{Span, counted, total};
 use super::steady::{self, Steadiness};
-use super::times::{put_max, put_mean, put_percentile};
+use super::times::put_statistic;
 use super::traffic::Job;
 
 /// Little's law is held to within this; edges of the span and rounding of the histogram make some
@@ -82,26 +82,12 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
     ] {
         figures.put_some(metric, Direction::Sum, of(counter));
     }
-    apart(
-        figures,
-        [
-            metric::FLUSH_TIME_MEAN,
-            metric::FLUSH_TIME_P50,
-            metric::FLUSH_TIME_P99,
-            metric::FLUSH_TIME_MAX,
-        ],
-        &distributions.flushes,
-    );
-    apart(
-        figures,
-        [
-            metric::TRIM_TIME_MEAN,
-            metric::TRIM_TIME_P50,
-            metric::TRIM_TIME_P99,
-            metric::TRIM_TIME_MAX,
-        ],
-        &distributions.trims,
-    );
+    for metric in Times::Flush.metrics() {
+        put_statistic(figures, (metric, Direction::Sum), &distributions.flushes);
+    }
+    for metric in Times::Trim.metrics() {
+        put_statistic(figures, (metric, Direction::Sum), &distributions.trims);
+    }
     for (direction, counter) in
         [(Direction::Rx, Counter::ReadErrors), (Direction::Tx, Counter::WriteErrors)]
     {
@@ -136,28 +122,9 @@ fn depth_error(end: &JobRecord) -> Option<f64> {
 
 /// Times of transfers in one direction, or all.
 fn times(figures: &mut Figures, direction: Direction, times: &Distribution) {
-    /// Figures of both directions together exist for every workload.
-    const OF_ONE_DIRECTION: [(&str, f64); 2] =
-        [(metric::SERVICE_TIME_P50, 0.5), (metric::SERVICE_TIME_P99, 0.99)];
-    const OF_ALL: [(&str, f64); 3] = [
-        (metric::SERVICE_TIME_P90, 0.9),
-        (metric::SERVICE_TIME_P999, 0.999),
-        (metric::SERVICE_TIME_P9999, 0.9999),
-    ];
-    for (metric, quantile) in OF_ONE_DIRECTION.into_iter().chain(OF_ALL) {
-        put_percentile(figures, (metric, direction), times, quantile);
+    for metric in Times::Service.metrics() {
+        put_statistic(figures, (metric, direction), times);
     }
-    put_max(figures, (metric::SERVICE_TIME_MAX, direction), times);
-    put_mean(figures, (metric::SERVICE_TIME_MEAN, direction), times);
-}
-
-/// Mean, median, 99th percentile and maximum of what is no transfer.
-fn apart(figures: &mut Figures, metrics: [&str; 4], times: &Distribution) {
-    let [mean, p50, p99, max] = metrics;
-    put_mean(figures, (mean, Direction::Sum), times);
-    put_percentile(figures, (p50, Direction::Sum), times, 0.5);
-    put_percentile(figures, (p99, Direction::Sum), times, 0.99);
-    put_max(figures, (max, Direction::Sum), times);
 }
 
 /// Returns the steadiness of the rate of transfers.

@@ -1,10 +1,10 @@
 //! Bounds of figures, and the treatment of figures above one.
 
-use linerate_analysis::study;
+use linerate_analysis::{IntervalSeries, study};
 use linerate_model::Direction::{Rx, Tx};
 use linerate_model::{
-    BitRate, Capacity, CeilingScope, Counter, Counters, FlowReport, TcpState, TestbedKind,
-    TrialRecord, Validity,
+    BitRate, Capacity, CeilingScope, Counter, Counters, Direction, FlowReport, TcpState,
+    TestbedKind, TrialRecord, Validity, metric,
 };
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn a_value_at_its_ceiling_stands_and_one_above_is_impossible() {
         study(&campaign)
     };
     let at = of(941.482);
-    let metric = only(&at).jobs[0].metric("goodput", Tx).expect("goodput");
+    let metric = only(&at).jobs[0].metric(metric::GOODPUT, Tx).expect("goodput");
     assert!((metric.share.expect("a ceiling") - 1.0).abs() < 1e-5, "{metric:?}");
     assert_eq!(only(&at).validity, Validity::Valid, "{:?}", only(&at).why);
     assert!(
@@ -40,7 +40,9 @@ fn a_value_at_its_ceiling_stands_and_one_above_is_impossible() {
         (point.validity, point.trials[0].validity),
         (Validity::Impossible, Validity::Impossible)
     );
-    assert!(point.jobs[0].metric("goodput", Tx).is_none_or(|metric| metric.estimate.is_none()));
+    assert!(
+        point.jobs[0].metric(metric::GOODPUT, Tx).is_none_or(|metric| metric.estimate.is_none())
+    );
     let why = &point.trials[0].why[0].to_string();
     let cause = |text: &str| why.find(text).unwrap_or_else(|| panic!("{text} in {why}"));
     assert!(
@@ -56,7 +58,7 @@ fn an_impossible_trial_leaves_the_rest_suspect() {
     campaign.header.capacities = vec![gigabit(&[("a", "b")])];
     let study = study(&campaign);
     let point = only(&study);
-    let metric = point.jobs[0].metric("goodput", Tx).expect("goodput");
+    let metric = point.jobs[0].metric(metric::GOODPUT, Tx).expect("goodput");
     assert_eq!(metric.values, [Some(800e6), None, Some(800e6)]);
     assert_eq!((metric.estimate.expect("two runs").n, point.validity), (2, Validity::Suspect));
 }
@@ -182,9 +184,11 @@ fn a_shared_capacity_bounds_the_sum_of_jobs_each_of_which_is_possible() {
     let possible = of(50_000_000);
     let point = only(&possible);
     assert_eq!((point.jobs.len(), point.jobs[2].workload.as_str()), (3, "all"));
-    near(value(point, 2, "goodput", Tx), 800e6);
-    let share =
-        point.jobs[2].metric("goodput", Tx).and_then(|metric| metric.share).expect("a ceiling");
+    near(value(point, 2, metric::GOODPUT, Tx), 800e6);
+    let share = point.jobs[2].metric(metric::GOODPUT, Tx).and_then(|metric| metric.share).expect(
+        "a \
+            ceiling",
+    );
     assert!((share - 800.0 / 949.285).abs() < 1e-5, "{share}");
     assert_eq!(point.validity, Validity::Valid, "{:?}", point.why);
     assert_eq!(only(&of(75_000_000)).validity, Validity::Impossible);
@@ -220,10 +224,9 @@ fn the_ports_and_the_bus_behind_them_are_both_told_of_all_jobs_together() {
     assert_eq!(point.validity, Validity::Valid, "{:?}", point.why);
     // 1066 bytes on the wire of a datagram.
     let packets = |rate: f64| rate / 8.0 / 1066.0;
-    for (metric, per_packet) in [("goodput", 8000.0), ("packet_rate", 1.0)] {
+    for (metric, per_packet) in [(metric::GOODPUT, 8000.0), (metric::PACKET_RATE, 1.0)] {
         let of_all = point.ceilings.iter().filter(|bound| {
-            (bound.metric.as_str(), bound.direction) == (metric, Tx)
-                && bound.scope == CeilingScope::AllJobs
+            (bound.metric, bound.direction) == (metric, Tx) && bound.scope == CeilingScope::AllJobs
         });
         let told: Vec<(String, f64)> = of_all.map(|bound| (bound.name(), bound.value)).collect();
         let [(bus, low), (ports, high)] = &told[..] else { panic!("{metric}: {told:?}") };
@@ -265,7 +268,7 @@ fn a_narrow_slot_bounds_a_fast_device() {
     let study =
         study(&campaign(TestbedKind::Hosts, [facts(), facts()], vec![stream(0, 100_000_000)]));
     let point = only(&study);
-    let metric = point.jobs[0].metric("goodput", Tx).expect("goodput");
+    let metric = point.jobs[0].metric(metric::GOODPUT, Tx).expect("goodput");
     let ceiling = &point.ceilings[metric.ceiling.expect("a ceiling")];
     assert!(ceiling.name().starts_with("pcie 0000:01:00.0"), "{}", ceiling.name());
     near(Some(ceiling.value), 2e9 * 128.0 / 148.0 * 1460.0 / 1514.0);
@@ -279,7 +282,7 @@ fn acknowledgements_of_the_other_direction_are_named_and_not_subtracted() {
         campaign.header.capacities = vec![gigabit(&[("a", "b"), ("b", "a")])];
         let study = study(&campaign);
         let of = |direction| {
-            let metric = only(&study).jobs[0].metric("goodput", direction)?;
+            let metric = only(&study).jobs[0].metric(metric::GOODPUT, direction)?;
             Some(only(&study).ceilings[metric.ceiling?].clone())
         };
         [of(Tx), of(Rx)]
@@ -325,7 +328,8 @@ fn burst(extra: u64) -> linerate_analysis::TrialStudy {
 #[test]
 fn no_interval_of_a_series_is_above_the_ceiling() {
     const CEILING: f64 = 949.284_785e6;
-    let drawn = |extra| burst(extra).series["goodput_tx"][15];
+    let drawn =
+        |extra| burst(extra).series[&IntervalSeries::Directed(metric::GOODPUT, Direction::Tx)][15];
     let small = drawn(60_000).expect("a bucket of a shaper is allowed for");
     assert!((small / CEILING - 1.0).abs() < 1e-6, "cut to the ceiling: {small}");
     assert_eq!(drawn(600_000), None, "five percent more is no figure");
@@ -339,7 +343,7 @@ fn the_interval_of_a_mean_ends_at_the_ceiling() {
     let mut campaign = two_hosts(runs.map(|(mega, n)| stream(n, (mega * 1e6) as u64)).collect());
     campaign.header.capacities = vec![gigabit(&[("a", "b")])];
     let judged = study(&campaign);
-    let metric = only(&judged).jobs[0].metric("goodput", Tx).expect("goodput");
+    let metric = only(&judged).jobs[0].metric(metric::GOODPUT, Tx).expect("goodput");
     let (mean, ceiling) = (
         metric.mean.expect("six runs"),
         only(&judged).ceilings[metric.ceiling.expect("one")].value,
@@ -364,7 +368,7 @@ fn peak(bytes: [u64; 2]) -> (Option<f64>, Vec<String>) {
     let judged = study(&campaign);
     let job = &only(&judged).jobs[0];
     (
-        value(only(&judged), 0, "goodput_peak", Tx),
+        value(only(&judged), 0, metric::GOODPUT_PEAK, Tx),
         job.withheld.iter().map(|one| one.name.clone()).collect(),
     )
 }
@@ -393,7 +397,7 @@ fn served(bytes: u64) -> [Option<f64>; 2] {
         "{:?}",
         only(&judged).trials[0].why
     );
-    ["goodput", "goodput_served"].map(|metric| value(only(&judged), 0, metric, Rx))
+    [metric::GOODPUT, metric::GOODPUT_SERVED].map(|metric| value(only(&judged), 0, metric, Rx))
 }
 
 #[test]
@@ -422,7 +426,7 @@ fn upload(acknowledged: u64) -> (Validity, Option<f64>) {
     let mut campaign = two_hosts(vec![run]);
     campaign.header.capacities = vec![gigabit(&[("a", "b")])];
     let judged = study(&campaign);
-    (only(&judged).trials[0].validity, value(only(&judged), 0, "goodput", Tx))
+    (only(&judged).trials[0].validity, value(only(&judged), 0, metric::GOODPUT, Tx))
 }
 
 #[test]
@@ -448,7 +452,7 @@ fn by_device(device: &str) -> Option<f64> {
     let hard = only(&study)
         .ceilings
         .iter()
-        .find(|ceiling| ceiling.metric == "goodput" && ceiling.is_hard());
+        .find(|ceiling| ceiling.metric == metric::GOODPUT && ceiling.is_hard());
     hard.map(|ceiling| ceiling.value)
 }
 
@@ -489,7 +493,7 @@ fn by_branches(device: Option<&str>, branches: &[&str], n_flows: usize) -> Optio
     let hard = only(&study)
         .ceilings
         .iter()
-        .find(|ceiling| ceiling.metric == "goodput" && ceiling.is_hard());
+        .find(|ceiling| ceiling.metric == metric::GOODPUT && ceiling.is_hard());
     hard.map(|ceiling| ceiling.value)
 }
 

@@ -3,7 +3,7 @@
 use linerate_analysis::{clock_course, study};
 use linerate_model::{
     ClockExchange, Counter, Direction::Sum, Distribution, HostClock, Nanos, PeerClock, Side,
-    ToldClock, TrialClocks, TrialRecord, Variation,
+    ToldClock, TrialClocks, TrialRecord, Variation, metric,
 };
 
 use super::fixture::{SECONDS, job, only, steady, trial, two_hosts, value};
@@ -78,16 +78,16 @@ fn three() -> Vec<ClockExchange> {
 fn a_clock_that_is_ahead_and_gains_is_taken_out_of_every_interval() {
     let judged = study(&two_hosts(vec![frames(DELAY, three())]));
     let figure = |name| value(only(&judged), 0, name, Sum);
-    let median = figure("service_time_p50").expect("longer than its uncertainty");
+    let median = figure(metric::SERVICE_TIME_P50).expect("longer than its uncertainty");
     assert!((median - DELAY as f64 * 1e-9).abs() < 200e-9, "{median}");
-    let most = figure("response_time_max").expect("longer than its uncertainty");
+    let most = figure(metric::RESPONSE_TIME_MAX).expect("longer than its uncertainty");
     assert!(
         (most - DELAY as f64 * 1e-9).abs() < 200e-9,
         "30 us a second would show as 150: {most}"
     );
     // Half of the round trips, the drift before the first exchange (0), and half an interval of a
     // gain of 30 ppm that the receiver does not know.
-    let doubt = figure("clock_uncertainty").expect("two clocks");
+    let doubt = figure(metric::CLOCK_UNCERTAINTY).expect("two clocks");
     assert!((20e-6..40e-6).contains(&doubt), "{doubt}");
     let course = clock_course(&two_hosts(vec![frames(DELAY, three())]).trials, "right")
         .expect("it was read");
@@ -98,20 +98,23 @@ fn a_clock_that_is_ahead_and_gains_is_taken_out_of_every_interval() {
 fn a_delay_shorter_than_the_clocks_are_known_is_withheld_and_its_variation_is_not() {
     let judged = study(&two_hosts(vec![frames(30_000, three())]));
     let figure = |name| value(only(&judged), 0, name, Sum);
-    assert_eq!((figure("service_time_p50"), figure("response_time_max")), (None, None));
-    assert!(figure("clock_uncertainty").is_some() && figure("delay_variation_p50") == Some(0.0));
+    assert_eq!((figure(metric::SERVICE_TIME_P50), figure(metric::RESPONSE_TIME_MAX)), (None, None));
+    assert!(
+        figure(metric::CLOCK_UNCERTAINTY).is_some()
+            && figure(metric::DELAY_VARIATION_P50) == Some(0.0)
+    );
 }
 
 #[test]
 fn a_host_whose_clock_was_not_read_after_the_trial_is_known_less_well_and_one_never_read_not_at_all()
  {
     let early = study(&two_hosts(vec![frames(DELAY, three()[..1].to_vec())]));
-    let doubt = value(only(&early), 0, "clock_uncertainty", Sum).expect("two clocks");
+    let doubt = value(only(&early), 0, metric::CLOCK_UNCERTAINTY, Sum).expect("two clocks");
     assert!(doubt > 200e-6, "50 ppm over the trial: {doubt}");
-    assert_eq!(value(only(&early), 0, "service_time_p50", Sum), None);
+    assert_eq!(value(only(&early), 0, metric::SERVICE_TIME_P50, Sum), None);
     let never = study(&two_hosts(vec![frames(DELAY, Vec::new())]));
-    assert_eq!(value(only(&never), 0, "clock_uncertainty", Sum), Some(f64::INFINITY));
-    assert_eq!(value(only(&never), 0, "service_time_p50", Sum), None);
+    assert_eq!(value(only(&never), 0, metric::CLOCK_UNCERTAINTY, Sum), Some(f64::INFINITY));
+    assert_eq!(value(only(&never), 0, metric::SERVICE_TIME_P50, Sum), None);
 }
 
 #[test]
@@ -124,8 +127,8 @@ fn the_time_from_a_request_to_its_response_passes_on_one_clock_and_is_left_alone
     }
     let recorded = run.jobs[0].1.intervals[2].service.buckets[0].0;
     let judged = study(&two_hosts(vec![run]));
-    assert_eq!(value(only(&judged), 0, "clock_uncertainty", Sum), None);
-    let median = value(only(&judged), 0, "service_time_p50", Sum).expect("as recorded");
+    assert_eq!(value(only(&judged), 0, metric::CLOCK_UNCERTAINTY, Sum), None);
+    let median = value(only(&judged), 0, metric::SERVICE_TIME_P50, Sum).expect("as recorded");
     assert!((median - recorded as f64 * 1e-9).abs() < 100e-6, "{median} of {recorded}");
 }
 
@@ -135,10 +138,9 @@ fn the_time_from_a_request_to_its_response_passes_on_one_clock_and_is_left_alone
 fn what_the_clocks_cannot_tell_escapes_in_no_form() {
     let judged = study(&two_hosts(vec![frames(30_000, three())]));
     let job = &only(&judged).jobs[0];
-    let printed = job
-        .metrics
-        .iter()
-        .filter(|metric| metric.name.starts_with("service_time") && metric.estimate.is_some());
+    let printed = job.metrics.iter().filter(|metric| {
+        metric.metric.name.starts_with("service_time") && metric.estimate.is_some()
+    });
     assert_eq!(printed.count(), 0);
     assert!(
         !job.percentiles.contains_key("service") && !job.percentiles.contains_key("response"),
@@ -154,7 +156,7 @@ fn what_the_clocks_cannot_tell_escapes_in_no_form() {
 fn percentiles_that_are_known_are_as_wide_as_the_clocks_are_unknown() {
     let judged = study(&two_hosts(vec![frames(DELAY, three())]));
     let job = &only(&judged).jobs[0];
-    let doubt = value(only(&judged), 0, "clock_uncertainty", Sum).expect("two clocks") * 1e9;
+    let doubt = value(only(&judged), 0, metric::CLOCK_UNCERTAINTY, Sum).expect("two clocks") * 1e9;
     let median =
         job.percentiles["service"].iter().find(|one| one.quantile == 0.5).expect("a median");
     let (low, high) = (median.low_ns.expect("an end"), median.high_ns.expect("an end"));

@@ -3,7 +3,9 @@
 
 use linerate_analysis::compare::Change;
 use linerate_analysis::{Comparison, Headline, Study, headline, study};
-use linerate_model::{ARM_AXIS, Arm, Direction, Ratio, Role, TrialId, TrialOutcome, TrialRecord};
+use linerate_model::{
+    ARM_AXIS, Arm, Direction, Ratio, Role, TrialId, TrialOutcome, TrialRecord, metric,
+};
 
 use crate::fixture::{stream, two_hosts};
 
@@ -42,7 +44,7 @@ fn goodput(comparison: &Comparison) -> &linerate_analysis::Compared {
     let found = comparison
         .figures
         .iter()
-        .find(|f| (f.metric.as_str(), f.direction) == ("goodput", Direction::Tx));
+        .find(|f| f.metric == metric::GOODPUT && f.direction == Direction::Tx);
     found.expect("goodput is compared")
 }
 

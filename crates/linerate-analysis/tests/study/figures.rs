@@ -1,10 +1,10 @@
 //! Figures of a study from counters, kernel states and readings.
 
-use linerate_analysis::study;
+use linerate_analysis::{IntervalSeries, study};
 use linerate_model::Direction::{Rx, Sum, Tx};
 use linerate_model::{
-    Background, Counter, Distribution, FlowReport, JobRecord, Nanos, TcpState, TestbedKind,
-    TrialRecord, Validity, Variation,
+    Background, Counter, Direction, Distribution, FlowReport, JobRecord, Nanos, TcpState,
+    TestbedKind, TrialRecord, Validity, Variation, metric,
 };
 use serde_json::json;
 
@@ -18,17 +18,20 @@ fn goodput_is_what_the_receiver_got_and_runs_are_the_replicates() {
         [10, 12, 11, 14, 13, 10].iter().zip(0..).map(|(m, n)| stream(n, m * 1_000_000)).collect();
     let study = study(&two_hosts(trials));
     let point = only(&study);
-    let metric = point.jobs[0].metric("goodput", Tx).expect("goodput");
+    let metric = point.jobs[0].metric(metric::GOODPUT, Tx).expect("goodput");
     let estimate = metric.estimate.expect("six runs");
     assert_eq!((estimate.value, estimate.low, estimate.high), (92e6, Some(80e6), Some(112e6)));
     assert!((estimate.confidence.expect("six runs") - 0.96875).abs() < 1e-12 && estimate.n == 6);
     assert_eq!(metric.values[3], Some(112e6));
     assert!(
-        point.jobs[0].metric("goodput", Sum).is_none()
-            && point.jobs[0].metric("goodput", Rx).is_none()
+        point.jobs[0].metric(metric::GOODPUT, Sum).is_none()
+            && point.jobs[0].metric(metric::GOODPUT, Rx).is_none()
     );
     assert_eq!((point.validity, point.why.len()), (Validity::Valid, 0));
-    assert_eq!(point.trials[0].series["goodput_tx"], vec![Some(80e6); 5]);
+    assert_eq!(
+        point.trials[0].series[&IntervalSeries::Directed(metric::GOODPUT, Direction::Tx)],
+        vec![Some(80e6); 5]
+    );
     assert_eq!(point.trials[0].seconds, [1.0, 2.0, 3.0, 4.0, 5.0]);
 }
 
@@ -40,7 +43,7 @@ fn both_directions_are_added_only_where_both_carry_data() {
     both.jobs[0] = (counts(1_000_000), counts(3_000_000));
     let study = study(&two_hosts(vec![both]));
     for (direction, megabits) in [(Tx, 24.0), (Rx, 8.0), (Sum, 32.0)] {
-        near(value(only(&study), 0, "goodput", direction), megabits * 1e6);
+        near(value(only(&study), 0, metric::GOODPUT, direction), megabits * 1e6);
     }
 }
 
@@ -49,7 +52,7 @@ fn two_kernels_are_added_and_one_kernel_is_counted_once() {
     // Workers use 0.4 cores of the 0.6 of all programs: the rest belongs to others, and interrupts
     // cannot be assigned.
     let two = study(&two_hosts(vec![costly()]));
-    assert_eq!(value(only(&two), 0, "cpu_seconds_per_gigabyte", Sum), None);
+    assert_eq!(value(only(&two), 0, metric::CPU_SECONDS_PER_GIGABYTE, Sum), None);
     let withheld =
         only(&two).jobs[0].withheld.iter().find(|one| one.name == "cpu_seconds_per_gigabyte");
     assert!(withheld.expect("the cost").why.starts_with("other programs had"), "{withheld:?}");
@@ -57,17 +60,20 @@ fn two_kernels_are_added_and_one_kernel_is_counted_once() {
     let (active, passive) = &mut alone.jobs[0];
     let intervals = active.intervals.iter_mut().chain(&mut passive.intervals);
     intervals.for_each(|interval| interval.counters[Counter::CpuSystem] = 300_000_000);
-    near(value(only(&study(&two_hosts(vec![alone]))), 0, "cpu_seconds_per_gigabyte", Sum), 10.0);
-    near(value(only(&two), 0, "cpu_from", Sum), 0.5);
-    near(value(only(&two), 0, "cpu_softirq", Sum), 0.4);
+    near(
+        value(only(&study(&two_hosts(vec![alone]))), 0, metric::CPU_SECONDS_PER_GIGABYTE, Sum),
+        10.0,
+    );
+    near(value(only(&two), 0, metric::CPU_FROM, Sum), 0.5);
+    near(value(only(&two), 0, metric::CPU_SOFTIRQ, Sum), 0.4);
 
     let same = || json!({"kernel": {"boot_id": "1"}});
     let one = study(&campaign(TestbedKind::Lab, [same(), same()], vec![costly()]));
-    near(value(only(&one), 0, "cpu_seconds_per_gigabyte", Sum), 5.0);
-    near(value(only(&one), 0, "cpu_from", Sum), 0.25);
-    near(value(only(&one), 0, "cpu_to", Sum), 0.15);
-    near(value(only(&one), 0, "cpu_softirq", Sum), 0.2);
-    near(value(only(&one), 0, "cpu_kernel", Sum), 0.4);
+    near(value(only(&one), 0, metric::CPU_SECONDS_PER_GIGABYTE, Sum), 5.0);
+    near(value(only(&one), 0, metric::CPU_FROM, Sum), 0.25);
+    near(value(only(&one), 0, metric::CPU_TO, Sum), 0.15);
+    near(value(only(&one), 0, metric::CPU_SOFTIRQ, Sum), 0.2);
+    near(value(only(&one), 0, metric::CPU_KERNEL, Sum), 0.4);
     assert_eq!(one.overhead.samplers["left"], 0.001);
 }
 
@@ -78,16 +84,16 @@ fn what_was_not_sampled_is_absent_and_not_zero() {
     let study = study(&two_hosts(vec![trial]));
     let point = only(&study);
     for metric in [
-        "cpu_seconds_per_gigabyte",
-        "cpu_to",
-        "interrupts",
-        "instructions_per_packet",
-        "throughput_l2",
+        metric::CPU_SECONDS_PER_GIGABYTE,
+        metric::CPU_TO,
+        metric::INTERRUPTS,
+        metric::INSTRUCTIONS_PER_PACKET,
+        metric::THROUGHPUT_L2,
     ] {
-        let absent = point.jobs[0].metrics.iter().all(|known| known.name != metric);
+        let absent = point.jobs[0].metrics.iter().all(|known| known.metric != metric);
         assert!(absent, "{metric}");
     }
-    near(value(point, 0, "cpu_from", Sum), 0.5);
+    near(value(point, 0, metric::CPU_FROM, Sum), 0.5);
 }
 
 #[test]
@@ -119,15 +125,15 @@ fn tcp_state_gives_packets_retransmits_limits_and_fairness() {
     let study = study(&two_hosts(vec![trial]));
     let point = only(&study);
     for (metric, expected) in [
-        ("packet_rate", 1980.0),
-        ("retransmits", 80.0),
-        ("retransmit_ratio", 0.01),
-        ("sender_busy", 0.9),
-        ("rwnd_limited", 0.4),
-        ("sndbuf_limited", 0.0),
-        ("rtt", 0.0015),
-        ("rtt_min", 0.0005),
-        ("fairness", 0.8),
+        (metric::PACKET_RATE, 1980.0),
+        (metric::RETRANSMITS, 80.0),
+        (metric::RETRANSMIT_RATIO, 0.01),
+        (metric::SENDER_BUSY, 0.9),
+        (metric::RWND_LIMITED, 0.4),
+        (metric::SNDBUF_LIMITED, 0.0),
+        (metric::RTT, 0.0015),
+        (metric::RTT_MIN, 0.0005),
+        (metric::FAIRNESS, 0.8),
     ] {
         near(value(point, 0, metric, Tx), expected);
     }
@@ -135,11 +141,14 @@ fn tcp_state_gives_packets_retransmits_limits_and_fairness() {
         point.ceilings.iter().find(|ceiling| !ceiling.is_hard()).expect("window and rtt");
     near(Some(expected.value), 2.0 * 50_000.0 * 8.0 / 0.0005);
     assert_eq!(
-        point.jobs[0].metric("goodput", Tx).and_then(|m| m.ceiling),
+        point.jobs[0].metric(metric::GOODPUT, Tx).and_then(|m| m.ceiling),
         None,
         "an expectation is no ceiling"
     );
-    assert_eq!(point.trials[0].series["retransmits"], vec![Some(20.0); 5]);
+    assert_eq!(
+        point.trials[0].series[&IntervalSeries::Of(metric::RETRANSMITS)],
+        vec![Some(20.0); 5]
+    );
 }
 
 /// Both ways on two connections, flow 0 from a to b and flow 1 back; with reports of the flows or
@@ -200,7 +209,7 @@ fn a_pacing_rate_of_a_moment_is_not_that_of_a_flow() {
     }
     sender.intervals[3].flows[0].tcp.pacing_rate = 250_000_000;
     let study = study(&two_hosts(vec![trial]));
-    near(value(only(&study), 0, "pacing_rate", Tx), 64e6);
+    near(value(only(&study), 0, metric::PACING_RATE, Tx), 64e6);
 }
 
 #[test]
@@ -209,14 +218,16 @@ fn metrics_of_a_sender_are_of_the_sockets_that_send() {
         let study = study(&two_hosts(vec![both_ways(reported)]));
         let point = only(&study);
         for (direction, rtt) in [(Tx, 0.012), (Rx, 0.014)] {
-            near(value(point, 0, "rtt", direction), rtt);
-            near(value(point, 0, "sender_busy", direction), 1.0);
-            near(value(point, 0, "pacing_rate", direction), 48e6);
-            near(value(point, 0, "congestion_window", direction), 10_000.0);
+            near(value(point, 0, metric::RTT, direction), rtt);
+            near(value(point, 0, metric::SENDER_BUSY, direction), 1.0);
+            near(value(point, 0, metric::PACING_RATE, direction), 48e6);
+            near(value(point, 0, metric::CONGESTION_WINDOW, direction), 10_000.0);
             // Acknowledgements of the other direction are no packets of this one.
-            near(value(point, 0, "packet_rate", direction), 700.0);
+            near(value(point, 0, metric::PACKET_RATE, direction), 700.0);
         }
-        point.trials[0].series["rtt"].iter().for_each(|rtt| near(*rtt, 0.013));
+        point.trials[0].series[&IntervalSeries::Of(metric::RTT)]
+            .iter()
+            .for_each(|rtt| near(*rtt, 0.013));
     }
 }
 
@@ -233,9 +244,9 @@ fn a_foreign_end_has_no_figures_of_its_own() {
     });
     let study = study(&two_hosts(vec![trial]));
     let point = only(&study);
-    near(value(point, 0, "goodput", Rx), 8e6);
-    near(value(point, 0, "receiver_cpu", Rx), 0.5);
-    for metric in ["rtt", "sender_busy", "pacing_rate", "sender_cpu"] {
+    near(value(point, 0, metric::GOODPUT, Rx), 8e6);
+    near(value(point, 0, metric::RECEIVER_CPU, Rx), 0.5);
+    for metric in [metric::RTT, metric::SENDER_BUSY, metric::PACING_RATE, metric::SENDER_CPU] {
         assert_eq!(value(point, 0, metric, Rx), None, "{metric}");
     }
 }
@@ -254,10 +265,13 @@ fn a_background_job_keeps_its_figures_apart() {
     let study = study(&two_hosts(vec![trial]));
     let point = only(&study);
     assert_eq!(point.jobs.len(), 2, "one measured job needs no sum");
-    near(value(point, 0, "goodput", Tx), 8e6);
-    near(value(point, 1, "goodput", Tx), 72e6);
+    near(value(point, 0, metric::GOODPUT, Tx), 8e6);
+    near(value(point, 1, metric::GOODPUT, Tx), 72e6);
     assert!(point.jobs[1].background);
-    assert_eq!(point.trials[0].series["goodput_tx"][0], Some(8e6));
+    assert_eq!(
+        point.trials[0].series[&IntervalSeries::Directed(metric::GOODPUT, Direction::Tx)][0],
+        Some(8e6)
+    );
 }
 
 #[test]
@@ -265,7 +279,7 @@ fn the_null_workload_tells_the_engines_own_cost() {
     let mut trial = trial(0, vec![job("null", "a", "b")]);
     trial.jobs[0].0 = steady(&[(Counter::Steps, 40_000_000), (Counter::CpuUser, 1_000_000_000)]);
     let study = study(&two_hosts(vec![trial]));
-    near(value(only(&study), 0, "null_step_cost", Sum), 25.0);
+    near(value(only(&study), 0, metric::NULL_STEP_COST, Sum), 25.0);
     assert_eq!(study.overhead.null_step_ns, Some(25.0));
     assert_eq!(only(&study).validity, Validity::Valid, "{:?}", only(&study).why);
 }
@@ -279,7 +293,7 @@ fn frames_at_the_receiving_device_include_their_check_sequence() {
     ]);
     trial.samples[1].1 = device;
     let study = study(&two_hosts(vec![trial]));
-    near(value(only(&study), 0, "throughput_l2", Tx), 1e5 * 1518.0 * 8.0);
+    near(value(only(&study), 0, metric::THROUGHPUT_L2, Tx), 1e5 * 1518.0 * 8.0);
 }
 
 /// Frames of 100 us, one of 200 us, and one in a thousand lost: delay follows RFC 8219, and lost
@@ -312,18 +326,21 @@ fn one_way_times_give_latency_and_its_variation_and_what_was_lost_is_infinitely_
     };
     let quiet = study(&two_hosts(vec![run(0, 10_000)]));
     let figure = |name| value(only(&quiet), 0, name, Sum);
-    near(figure("service_time_min"), 100e-6);
-    near(figure("service_time_p50"), 100e-6);
-    near(figure("service_time_p999"), 100e-6);
-    assert_eq!((figure("delay_variation"), figure("delay_variation_p50")), (Some(0.0), Some(0.0)));
-    near(figure("delay_variation_min"), -100e-6);
-    near(figure("delay_variation_max"), 100e-6);
+    near(figure(metric::SERVICE_TIME_MIN), 100e-6);
+    near(figure(metric::SERVICE_TIME_P50), 100e-6);
+    near(figure(metric::SERVICE_TIME_P999), 100e-6);
+    assert_eq!(
+        (figure(metric::DELAY_VARIATION), figure(metric::DELAY_VARIATION_P50)),
+        (Some(0.0), Some(0.0))
+    );
+    near(figure(metric::DELAY_VARIATION_MIN), -100e-6);
+    near(figure(metric::DELAY_VARIATION_MAX), 100e-6);
 
     let lossy = study(&two_hosts(vec![run(0, 9_980)]));
     let figure = |name| value(only(&lossy), 0, name, Sum);
-    near(figure("service_time_p50"), 100e-6);
+    near(figure(metric::SERVICE_TIME_P50), 100e-6);
     assert_eq!(
-        (figure("service_time_p999"), figure("delay_variation")),
+        (figure(metric::SERVICE_TIME_P999), figure(metric::DELAY_VARIATION)),
         (Some(f64::INFINITY), Some(f64::INFINITY))
     );
     // Twenty a second; the first second warms up.

@@ -3,9 +3,9 @@
 use linerate_analysis::{PointStudy, Study};
 use linerate_model::{
     BitRate, BoundClass, Bytes, Campaign, CampaignHeader, Capacity, Counter, Direction, Endpoint,
-    FlowReport, FlowTcp, HostRecord, Interval, JobRecord, JobSpec, Nanos, Params, Phases, Point,
-    SampleBlock, SeriesKind, SeriesSpec, TcpState, TestbedKind, TrialId, TrialOutcome, TrialRecord,
-    TrialSpec, Warmup,
+    FlowReport, FlowTcp, HostRecord, Interval, JobRecord, JobSpec, Metric, Nanos, Params, Phases,
+    Point, SampleBlock, SeriesKind, SeriesSpec, TcpState, TestbedKind, TrialId, TrialOutcome,
+    TrialRecord, TrialSpec, Warmup,
 };
 use serde_json::{Value, json};
 
@@ -141,7 +141,7 @@ pub(crate) fn only(study: &Study) -> &PointStudy {
 pub(crate) fn value(
     point: &PointStudy,
     job: usize,
-    metric: &str,
+    metric: &'static Metric,
     direction: Direction,
 ) -> Option<f64> {
     point.jobs[job]

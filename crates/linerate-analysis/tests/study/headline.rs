@@ -4,7 +4,7 @@
 use linerate_analysis::{
     Headline, PathEnd, ReadingKind, Stage, StageKind, Surety, headline, study,
 };
-use linerate_model::{BitRate, Campaign, Capacity, Counter};
+use linerate_model::{BitRate, Campaign, Capacity, Counter, metric};
 
 use crate::fixture::{datagrams, gigabit, job, near, samples, steady, stream, trial, two_hosts};
 
@@ -81,8 +81,8 @@ fn of_other_programs_clients_it_is_what_they_got_while_files_were_under_way() {
     // No file was whole, so that none has times.
     let shown =
         served(&[(Counter::PayloadAcknowledged, 1_000_000), (Counter::Serving, 100_000_000)]);
-    assert_eq!(shown, Some(("goodput_served".into(), 80e6)));
-    assert_eq!(served(&[]).map(|(metric, _)| metric), Some("transaction_rate".into()));
+    assert_eq!(shown, Some((Some(metric::GOODPUT_SERVED), 80e6)));
+    assert_eq!(served(&[]).map(|(metric, _)| metric), Some(Some(metric::TRANSACTION_RATE)));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The loss ledger, and where losses are found.
 
-use linerate_analysis::{DropCause, LossPlace, study};
+use linerate_analysis::{DropCause, IntervalSeries, LossPlace, study};
 use linerate_model::Direction::{Sum, Tx};
-use linerate_model::{Counter, Distribution, TestbedKind, Validity};
+use linerate_model::{Counter, Distribution, TestbedKind, Validity, metric};
 use serde_json::json;
 
 use crate::fixture::{
@@ -13,8 +13,8 @@ use crate::fixture::{
 fn a_black_hole_loses_everything_and_its_goodput_is_zero() {
     let study = study(&two_hosts(vec![datagrams(1000, 0, 0)]));
     let point = only(&study);
-    assert_eq!(value(point, 0, "loss_ratio", Tx), Some(1.0));
-    assert_eq!(value(point, 0, "goodput", Tx), Some(0.0));
+    assert_eq!(value(point, 0, metric::LOSS_RATIO, Tx), Some(1.0));
+    assert_eq!(value(point, 0, metric::GOODPUT, Tx), Some(0.0));
     let loss = &point.jobs[0].loss[0];
     assert_eq!((loss.ledger.lost_all, loss.unexplained), (5000, 5000));
     assert!(loss.balances());
@@ -43,12 +43,17 @@ fn gaps_and_tails_are_told_apart_and_located() {
         [LossPlace::SenderDevice, LossPlace::ReceiverDevice, LossPlace::ReceiverBacklog]
     );
     // The first second is warm-up, and what was lost of it is not of the span.
-    near(value(only(&study), 0, "loss_ratio", Tx), 46.0 / 4000.0);
-    for (metric, n) in [("due", 4000.0), ("answered", 3954.0), ("lost", 46.0), ("open", 0.0)] {
-        near(value(only(&study), 0, &format!("operations_{metric}"), Tx), n);
+    near(value(only(&study), 0, metric::LOSS_RATIO, Tx), 46.0 / 4000.0);
+    for (metric, n) in [
+        (metric::OPERATIONS_DUE, 4000.0),
+        (metric::OPERATIONS_ANSWERED, 3954.0),
+        (metric::OPERATIONS_LOST, 46.0),
+        (metric::OPERATIONS_OPEN, 0.0),
+    ] {
+        near(value(only(&study), 0, metric, Tx), n);
     }
     // Four of each second's thousand are gaps, the last 30 sent are the tail.
-    let series = &only(&study).trials[0].series["loss_ratio"];
+    let series = &only(&study).trials[0].series[&IntervalSeries::Of(metric::LOSS_RATIO)];
     assert_eq!(series.len(), 5);
     assert!(series[0].is_some_and(|ratio| (0.004..0.0041).contains(&ratio)), "{series:?}");
     near(Some(series.iter().flatten().map(|ratio| ratio * 1000.0).sum()), ledger.lost() as f64);
@@ -397,14 +402,14 @@ fn lost_requests_are_losses_and_infinitely_slow() {
     trial.jobs[0] = (active, steady(&[(Counter::PayloadReceived, 900)]));
     let study = study(&two_hosts(vec![trial]));
     let point = only(&study);
-    near(value(point, 0, "transaction_rate", Sum), 900.0);
-    near(value(point, 0, "loss_ratio", Sum), 0.1);
-    near(value(point, 0, "response_time_p50", Sum), 1e-6);
-    near(value(point, 0, "response_time_p90", Sum), 2e-6);
-    assert_eq!(value(point, 0, "response_time_p99", Sum), Some(f64::INFINITY));
-    assert_eq!(value(point, 0, "response_time_max", Sum), Some(f64::INFINITY));
+    near(value(point, 0, metric::TRANSACTION_RATE, Sum), 900.0);
+    near(value(point, 0, metric::LOSS_RATIO, Sum), 0.1);
+    near(value(point, 0, metric::RESPONSE_TIME_P50, Sum), 1e-6);
+    near(value(point, 0, metric::RESPONSE_TIME_P90, Sum), 2e-6);
+    assert_eq!(value(point, 0, metric::RESPONSE_TIME_P99, Sum), Some(f64::INFINITY));
+    assert_eq!(value(point, 0, metric::RESPONSE_TIME_MAX, Sum), Some(f64::INFINITY));
     assert_eq!(
-        value(point, 0, "response_time_p9999", Sum),
+        value(point, 0, metric::RESPONSE_TIME_P9999, Sum),
         None,
         "4000 operations are too few for it"
     );

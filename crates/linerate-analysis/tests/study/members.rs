@@ -1,7 +1,9 @@
 //! Port channels: what flows find room for, and which links they were seen on.
 
 use linerate_analysis::study;
-use linerate_model::{Campaign, Capacity, Counter, Direction, FlowReport, TestbedKind, Validity};
+use linerate_model::{
+    Campaign, Capacity, Counter, Direction, FlowReport, TestbedKind, Validity, metric,
+};
 use serde_json::json;
 
 use crate::fixture::{campaign, gigabit, near, only, samples, stream, value};
@@ -43,8 +45,8 @@ fn links_are_used_if_a_flow_was_seen_on_them() {
         let study = study(&channel(4, 100_000_000, passed));
         let point = only(&study);
         (
-            value(point, 0, "links_used", Direction::Tx),
-            value(point, 0, "link_balance", Direction::Tx),
+            value(point, 0, metric::LINKS_USED, Direction::Tx),
+            value(point, 0, metric::LINK_BALANCE, Direction::Tx),
         )
     };
     let (used, balance) = links([90e6, 30e6]);
@@ -59,5 +61,5 @@ fn links_are_used_if_a_flow_was_seen_on_them() {
 fn a_link_that_was_not_read_leaves_no_figure() {
     let mut campaign = channel(4, 100_000_000, [90e6, 30e6]);
     campaign.header.capacities[0].members[1] = "eth2".into();
-    assert_eq!(value(only(&study(&campaign)), 0, "links_used", Direction::Tx), None);
+    assert_eq!(value(only(&study(&campaign)), 0, metric::LINKS_USED, Direction::Tx), None);
 }

@@ -109,7 +109,7 @@ fn what_is_left_of_a_disk_and_a_stream_adds_up_to_the_joint_efficiency() {
             && joint.n == 6
     );
     assert_eq!(
-        mix.jobs.iter().map(|job| job.main.metric.as_str()).collect::<Vec<_>>(),
+        mix.jobs.iter().map(|job| job.main.metric.to_string()).collect::<Vec<_>>(),
         ["transfer_rate", "goodput"]
     );
     assert_eq!(mix.jobs[0].ways, [("left".to_owned(), MemoryDirection::Up)]);

@@ -387,7 +387,10 @@ fn compared(rates: [f64; 2]) -> linerate_analysis::Comparison {
 fn arms_of_a_search_are_compared_and_the_searchs_step_is_the_resolution() {
     let worse = compared([1e4, 9e3]);
     let figure = &worse.figures[0];
-    assert_eq!((figure.metric.as_str(), figure.effect.n, figure.pairs), ("rate_of_RFC 2544", 6, 6));
+    assert_eq!(
+        (figure.metric.to_string().as_str(), figure.effect.n, figure.pairs),
+        ("rate_of_RFC 2544", 6, 6)
+    );
     assert_eq!(figure.effect.change, Change::Worse, "{figure:?}");
     assert!(
         (figure.effect.margin - 1.0 - 0.01).abs() < 2e-3,

@@ -3,7 +3,9 @@
 
 use linerate_analysis::study;
 use linerate_model::Direction::{Rx, Sum, Tx};
-use linerate_model::{Counter, Distribution, FlowReport, Interval, Nanos, TrialRecord, Validity};
+use linerate_model::{
+    Counter, Distribution, FlowReport, Interval, Nanos, TrialRecord, Validity, metric,
+};
 
 use crate::fixture::{job, near, only, samples, steady, trial, two_hosts, value};
 
@@ -57,18 +59,18 @@ fn each_direction_has_its_own_rates_and_times_and_both_add_up() {
     let point = only(&study);
     let figure = |name, direction| value(point, 0, name, direction);
     for (direction, rate) in [(Rx, 3_000.0), (Tx, 1_000.0), (Sum, 4_000.0)] {
-        near(figure("iops", direction), rate);
-        near(figure("transfer_rate", direction), rate * 4096.0);
-        near(figure("transfer_rate_binary", direction), rate * 4096.0);
+        near(figure(metric::IOPS, direction), rate);
+        near(figure(metric::TRANSFER_RATE, direction), rate * 4096.0);
+        near(figure(metric::TRANSFER_RATE_BINARY, direction), rate * 4096.0);
     }
     for (direction, mean, largest) in [(Rx, 1e-3, 1e-3), (Tx, 2e-3, 2e-3), (Sum, 1.25e-3, 2e-3)] {
-        near(figure("service_time_mean", direction), mean);
-        near(figure("service_time_max", direction), largest);
+        near(figure(metric::SERVICE_TIME_MEAN, direction), mean);
+        near(figure(metric::SERVICE_TIME_MAX, direction), largest);
     }
-    near(figure("achieved_depth", Sum), 5.0);
-    near(figure("depth_error", Sum), 0.0);
+    near(figure(metric::ACHIEVED_DEPTH, Sum), 5.0);
+    near(figure(metric::DEPTH_ERROR, Sum), 0.0);
     assert_eq!(
-        (figure("transfer_errors", Rx), figure("transfer_errors", Tx)),
+        (figure(metric::TRANSFER_ERRORS, Rx), figure(metric::TRANSFER_ERRORS, Tx)),
         (Some(0.0), Some(0.0))
     );
     assert_eq!((point.validity, &point.why), (Validity::Valid, &Vec::new()));
@@ -88,12 +90,12 @@ fn the_host_is_told_as_iometer_told_it() {
         ("host_cpu_privileged", 0.3),
         ("host_cpu_softirq", 0.1),
     ] {
-        near(figure(name), share);
+        near(figure(linerate_model::Metric::named(name).expect(name)), share);
     }
-    near(figure("cpu_effectiveness"), 4_000.0 / 40.0);
+    near(figure(metric::CPU_EFFECTIVENESS), 4_000.0 / 40.0);
     // Without the loopback.
-    near(figure("host_packets"), 100.0);
-    near(figure("host_retransmits"), 3.0);
+    near(figure(metric::HOST_PACKETS), 100.0);
+    near(figure(metric::HOST_RETRANSMITS), 3.0);
 }
 
 #[test]
@@ -129,7 +131,7 @@ fn a_depth_that_rate_and_time_do_not_make_is_marked() {
     }
     let study = study(&two_hosts(vec![disk]));
     let point = only(&study);
-    near(value(point, 0, "depth_error", Sum), 0.5);
+    near(value(point, 0, metric::DEPTH_ERROR, Sum), 0.5);
     assert_eq!(point.validity, Validity::Suspect);
     assert!(
         point
@@ -144,7 +146,7 @@ fn a_depth_that_rate_and_time_do_not_make_is_marked() {
 #[test]
 fn every_row_says_whether_the_state_was_steady() {
     let still = study(&two_hosts(vec![disk()]));
-    near(value(only(&still), 0, "steady_trend", Sum), 0.0);
+    near(value(only(&still), 0, metric::STEADY_TREND, Sum), 0.0);
     let told = |study: &linerate_analysis::Study| {
         only(study).jobs[0].obtained["steady_state"].word().expect("a word").to_owned()
     };
@@ -155,7 +157,7 @@ fn every_row_says_whether_the_state_was_steady() {
         interval.counters[Counter::Reads] = READS - 500 * second as u64;
     }
     let falling = study(&two_hosts(vec![falling]));
-    assert!(value(only(&falling), 0, "steady_trend", Sum).expect("a trend") > 0.10);
+    assert!(value(only(&falling), 0, metric::STEADY_TREND, Sum).expect("a trend") > 0.10);
     assert!(told(&falling).starts_with("not attained: "), "{}", told(&falling));
 }
 
@@ -245,10 +247,10 @@ fn flushes_and_discards_have_rates_and_times_of_their_own_and_are_no_transfers()
         ("trim_time_p50", 2e-3),
         ("achieved_depth", 5.2),
     ] {
-        near(figure(name), expected);
+        near(figure(linerate_model::Metric::named(name).expect(name)), expected);
     }
     // Little's law holds with them: without them it would be 4 % off.
-    assert!(figure("depth_error").expect("known") < 1e-9);
+    assert!(figure(metric::DEPTH_ERROR).expect("known") < 1e-9);
     assert_eq!(
         (point.jobs[0].flushes.count(), point.jobs[0].service.count()),
         (400, 4 * (READS + WRITES))

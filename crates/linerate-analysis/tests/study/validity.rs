@@ -1,10 +1,10 @@
 //! Conditions that make a trial suspect or invalid.
 
-use linerate_analysis::{Reason, Stopped, Study, study};
+use linerate_analysis::{IntervalSeries, Reason, Stopped, Study, study};
 use linerate_model::Direction::{Sum, Tx};
 use linerate_model::{
-    Counter, Incident, IncidentKind, Interval, Nanos, Phases, StepGap, TestbedKind, TrialRecord,
-    Validity, Warmup,
+    Counter, Direction, Incident, IncidentKind, Interval, Nanos, Phases, StepGap, TestbedKind,
+    TrialRecord, Validity, Warmup, metric,
 };
 
 use crate::fixture::{
@@ -24,7 +24,7 @@ fn a_killed_campaign_keeps_what_was_measured_and_counts_the_rest() {
     let study = study(&campaign);
     let point = only(&study);
     assert_eq!(
-        point.jobs[0].metric("goodput", Tx).and_then(|m| m.estimate).expect("three runs").n,
+        point.jobs[0].metric(metric::GOODPUT, Tx).and_then(|m| m.estimate).expect("three runs").n,
         3
     );
     let of_six = |n, reason| Reason::OfTrials { n, of: 6, alike: true, reason: Box::new(reason) };
@@ -46,7 +46,7 @@ fn a_receiver_that_stopped_counting_invalidates_the_trial() {
     assert_eq!(only(&study).validity, Validity::Invalid);
     assert!(only(&study).why[1].to_string().contains("recorded 50 %"), "{:?}", only(&study).why);
     assert_eq!(
-        only(&study).trials[0].series["goodput_tx"],
+        only(&study).trials[0].series[&IntervalSeries::Directed(metric::GOODPUT, Direction::Tx)],
         [Some(8e6), Some(8e6), Some(8e6), None, None]
     );
 }
@@ -58,7 +58,7 @@ fn steal_makes_a_trial_suspect_and_a_tester_limit_makes_it_invalid() {
         samples(&[("cpu", "idle", "cpu0", 0.98e9), ("cpu", "steal", "cpu0", 0.02e9)]);
     let found = study(&two_hosts(vec![stolen]));
     assert_eq!(only(&found).validity, Validity::Suspect, "{:?}", only(&found).why);
-    assert!(value(only(&found), 0, "goodput", Tx).is_some());
+    assert!(value(only(&found), 0, metric::GOODPUT, Tx).is_some());
 
     let mut limited = stream(0, 1_000_000);
     let incident = |kind| Incident { host: "left".into(), kind, message: "generator late".into() };
@@ -91,7 +91,7 @@ fn an_automatic_warm_up_cuts_the_slow_start_and_no_more() {
     let study = study(&two_hosts(vec![trial]));
     let point = only(&study);
     assert_eq!(point.trials[0].measured_from, 1.5);
-    let goodput = value(point, 0, "goodput", Tx).expect("goodput");
+    let goodput = value(point, 0, metric::GOODPUT, Tx).expect("goodput");
     assert!((goodput / 80e6 - 1.0).abs() < 0.001, "{goodput}");
     assert_eq!(point.validity, Validity::Valid);
 }
@@ -114,7 +114,7 @@ fn a_short_trial_that_scatters_is_not_called_unsteady_and_a_long_one_that_falls_
         only(&found).why
     );
     assert_eq!(
-        value(only(&found), 0, "goodput", Tx),
+        value(only(&found), 0, metric::GOODPUT, Tx),
         None,
         "one number would depend on when it was stopped"
     );
@@ -140,7 +140,7 @@ fn a_rate_that_mostly_slows_down_is_told_in_levels_and_has_no_single_number() {
         (None, Some("inconsistent: 1 steady, 2 slows down"))
     );
     let point = only(&found);
-    let goodput = point.jobs[0].metric("goodput", Tx).expect("it was measured");
+    let goodput = point.jobs[0].metric(metric::GOODPUT, Tx).expect("it was measured");
     let settled = goodput.settled.as_ref().expect("the trials are long enough");
     assert_eq!((goodput.estimate, settled.has_single_number), (None, false));
     assert_eq!(settled.word, "inconsistent: 1 steady, 2 slows down");
@@ -165,7 +165,7 @@ fn a_rate_that_mostly_slows_down_is_told_in_levels_and_has_no_single_number() {
 
     let found = study(&two_hosts(vec![stairs(0, 2, 1), stairs(1, 2, 2), stairs(2, 2, 2)]));
     assert!(
-        value(only(&found), 0, "goodput", Tx).is_some(),
+        value(only(&found), 0, metric::GOODPUT, Tx).is_some(),
         "one of three does not settle: the figure is kept and marked"
     );
     assert_eq!(only(&found).validity, Validity::Suspect);
@@ -181,7 +181,7 @@ fn a_long_warm_up_is_cut_where_it_ends() {
         "{:?}",
         point.why
     );
-    let goodput = value(point, 0, "goodput", Tx).expect("a figure");
+    let goodput = value(point, 0, metric::GOODPUT, Tx).expect("a figure");
     assert!((goodput / 160e6 - 1.0).abs() < 0.01, "{goodput}");
 }
 
@@ -310,7 +310,7 @@ fn an_open_load_that_was_not_offered_or_late_makes_a_trial_suspect() {
         study(&two_hosts(vec![trial]))
     };
     let short = open(1000, 900, 0, 900);
-    near(value(only(&short), 0, "pacing_error", Sum), 0.1);
+    near(value(only(&short), 0, metric::PACING_ERROR, Sum), 0.1);
     assert_eq!(only(&short).validity, Validity::Suspect);
     assert!(
         only(&short).why[0].to_string().contains("90.0 % of the intended load"),
@@ -341,7 +341,7 @@ fn a_worker_kept_waiting_for_its_cpu_makes_a_trial_suspect_and_wake_ups_do_not()
     // 1 % of each second and 12 us for each switch.
     let quiet = of(45_000_000, 8_000);
     assert_eq!(only(&quiet).validity, Validity::Valid, "{:?}", only(&quiet).why);
-    near(value(only(&quiet), 0, "run_queue_wait", Sum), 0.045);
+    near(value(only(&quiet), 0, metric::RUN_QUEUE_WAIT, Sum), 0.045);
     assert_eq!(only(&of(9_000_000, 0)).validity, Validity::Valid);
     let disturbed = of(34_000_000, 1_000);
     assert_eq!(only(&disturbed).validity, Validity::Suspect);
@@ -350,9 +350,12 @@ fn a_worker_kept_waiting_for_its_cpu_makes_a_trial_suspect_and_wake_ups_do_not()
         why.contains("worker 0 on right waited up to 2.2 %") && why.contains("Stop them"),
         "{why}"
     );
-    assert!(value(only(&disturbed), 0, "goodput", Tx).is_some(), "the figure is kept and marked");
+    assert!(
+        value(only(&disturbed), 0, metric::GOODPUT, Tx).is_some(),
+        "the figure is kept and marked"
+    );
     assert_eq!(
-        value(only(&of(0, 10)), 0, "run_queue_wait", Sum),
+        value(only(&of(0, 10)), 0, metric::RUN_QUEUE_WAIT, Sum),
         None,
         "not accounted is not zero"
     );

@@ -3,7 +3,7 @@
 
 use linerate_analysis::PointStudy;
 use linerate_analysis::diagnosis::{moved, scores, suspects, unknown};
-use linerate_model::{Finding, Verdict};
+use linerate_model::{Finding, Metric, Verdict};
 
 use super::pairs::{Next, put_to_test};
 use super::plans::Load;
@@ -20,7 +20,7 @@ const MOST_TESTED: usize = 3;
 #[derive(Clone, Debug)]
 pub struct Rung {
     /// The metric that experiments move: goodput in bit/s, or IOPS of a disk or file.
-    pub metric: &'static str,
+    pub metric: &'static Metric,
     /// Its value.
     pub goodput: f64,
     /// Score of each rule's evidence, 0 to 1, the best first: from 0.5 the rule suspects.

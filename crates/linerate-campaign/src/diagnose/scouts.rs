@@ -4,6 +4,7 @@
 use linerate_analysis::diagnosis::experiment::{Change, Experiment};
 use linerate_analysis::diagnosis::moved;
 use linerate_analysis::{PointStudy, Study};
+use linerate_model::Metric;
 
 use super::plans::{self, Beside, Load};
 use crate::Ended;
@@ -83,9 +84,9 @@ pub(super) fn goodput(point: &PointStudy) -> f64 {
     highest(point, moved(point))
 }
 
-/// Returns the highest figure called `name` of the measured jobs; zero if there is none.
-fn highest(point: &PointStudy, name: &str) -> f64 {
+/// Returns the highest figure of `metric` among the measured jobs; zero if there is none.
+fn highest(point: &PointStudy, metric: &Metric) -> f64 {
     let jobs = point.jobs.iter().filter(|job| !job.background);
-    let metrics = jobs.flat_map(|job| &job.metrics).filter(|metric| metric.name == name);
+    let metrics = jobs.flat_map(|job| &job.metrics).filter(|known| known.metric == metric);
     metrics.filter_map(|metric| metric.estimate).map(|estimate| estimate.value).fold(0.0, f64::max)
 }

@@ -4,7 +4,7 @@
 use linerate_analysis::compare::Change;
 use linerate_analysis::tune::experiments::{Candidate, Hindrance, Untried};
 use linerate_analysis::{Compared, Comparison, Study};
-use linerate_model::{BitRate, Direction, Endpoint, Verdict, metric};
+use linerate_model::{BitRate, Direction, Endpoint, Metric, Verdict, metric};
 
 /// The sweeps of an experiment.
 pub(super) const FORWARD: &str = "stream";
@@ -63,7 +63,7 @@ impl SideFigure {
         [Self::CpuTime, Self::LoadedRoundTrip, Self::BackwardGoodput, Self::ResponseTime];
 
     /// Returns its sweep and metric.
-    const fn source(self) -> (&'static str, &'static str) {
+    const fn source(self) -> (&'static str, &'static Metric) {
         match self {
             Self::CpuTime => (FORWARD, metric::CPU_SECONDS_PER_GIGABYTE),
             Self::LoadedRoundTrip => (FORWARD, metric::RTT),

@@ -2,7 +2,7 @@
 //! hand.
 
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
-use linerate_model::{Nanos, metric};
+use linerate_model::{Metric, Nanos, metric};
 
 /// Length of an interval of a run that is longer.
 const INTERVAL: Nanos = Nanos::from_millis(100);
@@ -29,7 +29,7 @@ impl Stint {
 pub(super) struct Figure {
     pub(super) name: &'static str,
     pub(super) jobs: Vec<DraftJob>,
-    pub(super) metric: &'static str,
+    pub(super) metric: &'static Metric,
     /// True if it is measured in each direction.
     pub(super) both_ways: bool,
 }

@@ -1,7 +1,8 @@
-//! Measurables: every name linerate prints, with unit, layer and meaning.
+//! Metrics: every name that linerate prints, with its unit, layer and meaning.
 //!
-//! The table is the promise of `linerate list metrics` and of the JSON of a study. Names are the
-//! field's. Each metric is a constant of this module, `metric::GOODPUT`.
+//! The table is the contract of `linerate list metrics` and of the JSON of a study. Each metric is
+//! a constant of this module, `metric::GOODPUT`, of type `&'static Metric`. Figures carry that
+//! reference; its name is text only in plans, ledgers and JSON.
 
 mod range;
 mod table;
@@ -9,12 +10,13 @@ mod table;
 use std::cmp::Ordering;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, Unexpected};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use range::{MetricRange, Values};
 pub use table::*;
 
-/// What a number counts.
+/// Unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// Bits per second.
@@ -82,8 +84,8 @@ impl fmt::Display for Unit {
     }
 }
 
-/// Where bits are counted. L1 includes preamble and inter-packet gap, L2 the frame with its check
-/// sequence, L3 the IP packet, L4 the transport payload as the application sees it.
+/// Layer at which bits are counted. L1 includes preamble and inter-packet gap, L2 the frame with
+/// its check sequence, L3 the IP packet, L4 the transport payload as the application sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Layer {
     /// The wire: frame, preamble and gap.
@@ -102,7 +104,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// Which way the data goes, seen from the job's `from` endpoint.
+/// Direction of the data, seen from the job's `from` endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -124,13 +126,13 @@ impl fmt::Display for Direction {
     }
 }
 
-/// What moves a figure.
+/// Group of a metric: the kind of cause that changes its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MetricGroup {
-    /// Throughput, rates of operations, and whatever follows them.
+    /// Throughput, rates of operations, and the figures that follow them.
     Rate,
-    /// CPU time, interrupts and whatever else a packet costs.
+    /// CPU time, interrupts and other costs of a packet.
     Cost,
     /// Times of requests, transfers and packets.
     Time,
@@ -138,19 +140,31 @@ pub enum MetricGroup {
     Loss,
 }
 
-/// A place that shows or judges some of the metrics.
+/// Place that shows or judges some of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
+    /// Account of operations: how many were due, and their fates.
+    Account,
     /// Result of a single command such as `linerate to`.
     Answer,
+    /// Rates at the same layer as goodput or derived from it: their course over time is that of
+    /// goodput.
+    AsGoodput,
+    /// Rates of loads that wait for each answer before they ask again: other programs change these
+    /// rates as they change times.
+    Asked,
     /// Charts over counts: connections, CPUs, pairs of endpoints.
     ByCount,
     /// Charts over every other setting.
     BySetting,
     /// Charts over the size of messages.
     BySize,
-    /// The table of costs.
+    /// Costs that need hardware or device counters; the report names those that are missing.
+    Counted,
+    /// Table of costs.
     Cost,
+    /// Losses that the ends notice: bars over time, and beside the counters of a controller.
+    EndLoss,
     /// Comparisons of campaigns: figures that a workload is run for. The others are its cost.
     Family,
     /// Diagnosis: values shown where no rule explains a point.
@@ -159,152 +173,181 @@ pub enum Use {
     Mean,
     /// Mixes: times whose growth is shown.
     Mixed,
-    /// The table of all points.
+    /// Table of one-way delays over the load.
+    OneWay,
+    /// Chart of a trial over time, as lines.
+    OverTime,
+    /// Table of all points.
     Points,
     /// Rates of requests and connections, whose payload is incidental.
     Request,
+    /// Response times shown beside a rate.
+    ResponseBesideRate,
     /// Result of `linerate serve`.
     Served,
+    /// Service times that only transfers of disks and files have.
+    StorageTime,
     /// Figures that only a stream has: of requests and connections the payload is incidental.
     StreamOnly,
-    /// The rate of payload in other words or at another layer: how it went over time is how goodput
-    /// went.
-    AsGoodput,
+    /// Rates of a stream that the headline names.
+    StreamRate,
     /// Figures that a sweep is run for: drawn as a matrix, and tested for drift.
     Sweep,
 }
 
 impl Use {
-    /// The metrics used so, in the order of [`METRICS`].
+    /// Returns the metrics with this use, in the order of [`METRICS`].
     pub fn metrics(self) -> impl Iterator<Item = &'static Metric> {
-        METRICS.iter().filter(move |metric| metric.is_for(self))
-    }
-
-    /// Whether the metric called `name` is used so.
-    #[must_use]
-    pub fn has(self, name: &str) -> bool {
-        metric(name).is_some_and(|metric| metric.is_for(self))
+        METRICS.iter().copied().filter(move |metric| metric.is_for(self))
     }
 }
 
-/// A measurable: its name, unit, the layer where bits or packets are counted, and which way is
+/// Distribution of times that a metric summarises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// Times from the intended start of an operation to its end.
+    Response,
+    /// Times from the actual start of an operation to its end.
+    Service,
+    /// Changes of delay from one frame to the next.
+    Variation,
+    /// Flushes of disks and files.
+    Flush,
+    /// Discards of disks and files.
+    Trim,
+    /// Connection set-up of file transfers.
+    Connect,
+    /// Waits for the first byte of a file.
+    FirstByte,
+    /// Transfers of the content of files.
+    Transfer,
+    /// Closing of connections after file transfers.
+    Close,
+    /// Gaps between departures, as distance from the intended gap.
+    DepartureGap,
+}
+
+impl Times {
+    /// Returns the metrics that summarise this distribution, in the order of [`METRICS`].
+    pub fn metrics(self) -> impl Iterator<Item = &'static Metric> {
+        METRICS.iter().copied().filter(move |metric| metric.times == Some(self))
+    }
+}
+
+/// Statistic of a distribution.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Statistic {
+    /// The mean.
+    Mean,
+    /// The smallest value.
+    Smallest,
+    /// The quantile from 0 to 1: 0.99 is the 99th percentile.
+    Quantile(f64),
+    /// The largest value.
+    Largest,
+}
+
+/// Form in which the figures of a metric are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// The usual form of the unit: decimal prefixes, and ratios as percentages.
+    ByUnit,
+    /// Binary prefixes: KiB/s, MiB/s.
+    BinaryPrefixes,
+    /// A ratio printed as a number, not as a percentage.
+    PlainNumber,
+}
+
+/// Metric: its name, unit, the layer where bits or packets are counted, and which direction is
 /// better.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct Metric {
-    /// The field's name, as in JSON and in plans.
+    /// Name in the vocabulary of the field, as in JSON and in plans.
     pub name: &'static str,
+    /// Name as a heading of tables and charts.
+    pub title: &'static str,
     /// Unit of every value of this metric.
     pub unit: Unit,
     /// Layer, where bits, bytes or packets are counted.
     pub layer: Option<Layer>,
-    /// Whether a larger value is better; `None` where neither is.
+    /// `Some(true)` if a larger value is better, `Some(false)` if a smaller one is, `None` if
+    /// neither is.
     pub higher_is_better: Option<bool>,
-    /// One sentence: what is counted, where, by whom.
+    /// One sentence: the thing counted, the place, and the counter.
     pub meaning: &'static str,
-    /// What moves it.
+    /// Kind of cause that changes it.
     pub group: MetricGroup,
-    /// The values it can take.
+    /// Values that it can take.
     pub values: Values,
-    /// Whether figures of jobs side by side add up.
+    /// True if figures of jobs that run side by side add up.
     pub is_additive: bool,
-    /// Its rank among the rates that stand for a job, 1 first; `None` of all other metrics.
+    /// Rank among the rates that represent a job, 1 first; `None` for all other metrics.
     pub chief: Option<u8>,
-    /// Where it is shown or judged.
+    /// Places that show or judge it.
     pub uses: &'static [Use],
+    /// Distribution that it summarises; `None` for all but times.
+    pub times: Option<Times>,
+    /// Statistic of that distribution; `None` where `times` is.
+    pub statistic: Option<Statistic>,
+    /// Form in which figures are printed.
+    pub shown: Shown,
 }
 
 impl Metric {
-    /// The metric called `name`.
+    /// Returns the metric called `name`.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
-        METRICS.iter().find(|metric| metric.name == name)
+        METRICS.iter().copied().find(|metric| metric.name == name)
     }
 
-    /// The metrics that stand for a job, the first that has a figure: goodput where payload is what
+    /// Returns the metrics that represent a job, most important first: goodput where payload
     /// counts, then operations.
     #[must_use]
     pub fn chiefs() -> Vec<&'static Self> {
-        let mut chiefs: Vec<_> = METRICS.iter().filter(|metric| metric.chief.is_some()).collect();
+        let is_chief = |metric: &&Self| metric.chief.is_some();
+        let mut chiefs: Vec<_> = METRICS.iter().copied().filter(is_chief).collect();
         chiefs.sort_by_key(|metric| metric.chief);
         chiefs
     }
 
-    /// The metrics that stand for what a job moves, the first that has a figure: of a disk its
-    /// bytes, not its operations.
+    /// Returns the metrics that represent the data moved by a job, most important first: for a disk
+    /// its bytes, not its operations.
     pub fn moved() -> impl Iterator<Item = &'static Self> {
-        let is_rate =
-            |metric: &&Self| metric.unit != Unit::Nanosecond && metric.name != table::IOPS;
+        let is_rate = |metric: &&Self| metric.unit != Unit::Nanosecond && *metric != table::IOPS;
         Self::chiefs().into_iter().filter(is_rate)
     }
 
-    /// Whether it is used so.
+    /// Returns true if the metric has the use `wanted`.
     #[must_use]
     pub fn is_for(&self, wanted: Use) -> bool {
         self.uses.contains(&wanted)
     }
 
-    const fn rate(
-        name: &'static str,
-        unit: Unit,
-        layer: Option<Layer>,
-        up: Option<bool>,
-        meaning: &'static str,
-    ) -> Self {
-        Self::row(MetricGroup::Rate, name, unit, layer, up, meaning)
-    }
-
-    const fn cost(
-        name: &'static str,
-        unit: Unit,
-        layer: Option<Layer>,
-        up: Option<bool>,
-        meaning: &'static str,
-    ) -> Self {
-        Self::row(MetricGroup::Cost, name, unit, layer, up, meaning)
-    }
-
-    const fn time(
-        name: &'static str,
-        unit: Unit,
-        layer: Option<Layer>,
-        up: Option<bool>,
-        meaning: &'static str,
-    ) -> Self {
-        Self::row(MetricGroup::Time, name, unit, layer, up, meaning)
-    }
-
-    const fn loss(
-        name: &'static str,
-        unit: Unit,
-        layer: Option<Layer>,
-        up: Option<bool>,
-        meaning: &'static str,
-    ) -> Self {
-        Self::row(MetricGroup::Loss, name, unit, layer, up, meaning)
-    }
-
     const fn row(
         group: MetricGroup,
         name: &'static str,
+        title: &'static str,
         unit: Unit,
         layer: Option<Layer>,
         higher_is_better: Option<bool>,
         meaning: &'static str,
     ) -> Self {
-        let (values, is_additive, chief, uses): (_, _, _, &[Use]) =
-            (Values::Plain, false, None, &[]);
         Self {
             name,
+            title,
             unit,
             layer,
             higher_is_better,
             meaning,
             group,
-            values,
-            is_additive,
-            chief,
-            uses,
+            values: Values::Plain,
+            is_additive: false,
+            chief: None,
+            uses: &[],
+            times: None,
+            statistic: None,
+            shown: Shown::ByUnit,
         }
     }
 
@@ -323,7 +366,40 @@ impl Metric {
     const fn used(self, uses: &'static [Use]) -> Self {
         Self { uses, ..self }
     }
+
+    const fn mean(self, times: Times) -> Self {
+        self.statistic(times, Statistic::Mean)
+    }
+
+    const fn smallest(self, times: Times) -> Self {
+        self.statistic(times, Statistic::Smallest)
+    }
+
+    const fn quantile(self, times: Times, quantile: f64) -> Self {
+        self.statistic(times, Statistic::Quantile(quantile))
+    }
+
+    const fn largest(self, times: Times) -> Self {
+        self.statistic(times, Statistic::Largest)
+    }
+
+    const fn statistic(self, times: Times, statistic: Statistic) -> Self {
+        Self { times: Some(times), statistic: Some(statistic), ..self }
+    }
+
+    const fn shown(self, shown: Shown) -> Self {
+        Self { shown, ..self }
+    }
 }
+
+// The name identifies a row: a test holds that no two rows share one.
+impl PartialEq for Metric {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Metric {}
 
 // In the order of their names: in JSON, and wherever figures are sorted.
 impl PartialOrd for Metric {
@@ -338,10 +414,24 @@ impl Ord for Metric {
     }
 }
 
-/// The metric called `name`.
-#[must_use]
-pub fn metric(name: &str) -> Option<&'static Metric> {
-    Metric::named(name)
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name)
+    }
+}
+
+impl Serialize for Metric {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
+    }
+}
+
+impl<'de> Deserialize<'de> for &'static Metric {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let unknown = || D::Error::invalid_value(Unexpected::Str(&name), &"the name of a metric");
+        Metric::named(&name).ok_or_else(unknown)
+    }
 }
 
 #[cfg(test)]
@@ -363,6 +453,27 @@ mod tests {
         for metric in METRICS {
             assert!(metric.unit != Unit::Second || metric.layer.is_none(), "{}", metric.name);
         }
-        assert_eq!(metric("goodput").and_then(|metric| metric.layer), Some(Layer::L4));
+        assert_eq!(GOODPUT.layer, Some(Layer::L4));
+    }
+
+    #[test]
+    fn a_metric_is_written_as_its_name_and_an_unknown_name_is_refused() {
+        let text = serde_json::to_string(GOODPUT).expect("a name");
+        assert_eq!(text, "\"goodput\"");
+        assert_eq!(serde_json::from_str::<&'static Metric>(&text).expect("a name"), GOODPUT);
+        let error = serde_json::from_str::<&'static Metric>("\"gooodput\"").expect_err("no metric");
+        assert!(error.to_string().contains("gooodput"), "{error}");
+    }
+
+    #[test]
+    fn a_percentile_knows_its_quantile_and_its_distribution() {
+        for metric in METRICS {
+            let suffixes = [("_p50", 0.5), ("_p90", 0.9), ("_p99", 0.99), ("_p999", 0.999)];
+            let named = suffixes.iter().find(|(suffix, _)| metric.name.ends_with(suffix));
+            if let Some((_, quantile)) = named {
+                assert_eq!(metric.statistic, Some(Statistic::Quantile(*quantile)), "{metric}");
+            }
+            assert!(metric.times.is_none() || metric.unit == Unit::Second, "{metric}");
+        }
     }
 }

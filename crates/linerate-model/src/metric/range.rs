@@ -31,9 +31,9 @@ pub struct MetricRange {
     pub least: Option<f64>,
     /// The largest; `None` where only a ceiling of the path bounds it.
     pub most: Option<f64>,
-    /// Whether it is a share of time, known only as well as the clocks it was read from.
+    /// True for a share of time, known only as well as the clocks it was read from.
     pub of_time: bool,
-    /// Whether it counts whole things in one trial.
+    /// True if it counts whole things in one trial.
     pub whole: bool,
 }
 
@@ -59,13 +59,14 @@ mod tests {
 
     #[test]
     fn a_share_lies_between_nothing_and_all_and_a_rate_has_no_upper_end() {
-        let range = |name| metric(name).expect("a metric").range();
-        assert_eq!((range("sender_busy").least, range("sender_busy").most), (Some(0.0), Some(1.0)));
-        assert!(range("sender_busy").of_time && !range("loss_ratio").of_time);
-        assert_eq!((range("goodput").most, range("cycles_per_instruction").most), (None, None));
-        assert_eq!(range("delay_variation_min").least, None);
+        let busy = metric::SENDER_BUSY.range();
+        assert_eq!((busy.least, busy.most), (Some(0.0), Some(1.0)));
+        assert!(busy.of_time && !metric::LOSS_RATIO.range().of_time);
+        assert_eq!(metric::GOODPUT.range().most, None);
+        assert_eq!(metric::CYCLES_PER_INSTRUCTION.range().most, None);
+        assert_eq!(metric::DELAY_VARIATION_MIN.range().least, None);
         assert!(
-            range("lost").whole
+            metric::LOST.range().whole
                 && !METRICS.iter().any(|of| of.range().whole && of.unit != Unit::Count)
         );
     }

@@ -111,7 +111,7 @@ fn bandwidth(printed: &Printed) -> ReplayItem {
     let (packet, overhead) = (framing.payload_bytes, link(framing, 128).request_overhead().0);
     let value = 2.0 * one_way(framing);
     item(
-        metric::BANDWIDTH,
+        metric::BANDWIDTH.name,
         "payload bandwidth of eight lanes in packets of 64 B",
         format!("{} Gbit/s", framing.both_ways_gigabits),
         format!(

@@ -12,7 +12,7 @@ use super::{
     Comparison, Reproduction, Shape, coordinate, figure, mbit, not_judged, shape, sweep, whole,
 };
 use linerate_analysis::statistics::mean_interval;
-use linerate_analysis::{Agreement, PointStudy, PortStudy, Study};
+use linerate_analysis::{Agreement, IntervalSeries, PointStudy, PortStudy, Study};
 
 /// The paper's downloads to a null device: clients and Mbit/s.
 const TO_NOTHING: [(usize, f64); 3] = [(1, 292.0), (2, 440.0), (4, 762.0)];
@@ -80,13 +80,16 @@ fn pairs(point: &PointStudy) -> usize {
     serde_json::from_str::<Vec<String>>(&pairs).map_or(1, |pairs| pairs.len())
 }
 
+/// Goodput that the clients receive.
+const GOODPUT_RX: IntervalSeries = IntervalSeries::Directed(metric::GOODPUT, Direction::Rx);
+
 /// Returns the highest second of any trial, all clients added: the series of a trial adds its jobs
 /// up.
 fn peak(point: &PointStudy) -> Option<f64> {
     const SECOND: f64 = 1.0;
     let mut peak: Option<f64> = None;
     for trial in &point.trials {
-        let Some(series) = trial.series.get("goodput_rx") else { continue };
+        let Some(series) = trial.series.get(&GOODPUT_RX) else { continue };
         let (mut window, mut from) = (Vec::new(), trial.measured_from);
         for (end, value) in trial.seconds.iter().zip(series) {
             if *end <= trial.measured_from {

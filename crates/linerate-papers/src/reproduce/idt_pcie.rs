@@ -7,7 +7,7 @@
 //! storage half (S5.6, S5.7, S5.9, S5.10), which is marked so, and bursts synchronised over several
 //! ports.
 
-use linerate_model::{Bytes, Distribution, metric};
+use linerate_model::{Bytes, Distribution, Metric, metric};
 
 use super::{Comparison, Reproduction, Shape, coordinate, figure, not_judged, shape, sweep, whole};
 use linerate_analysis::limits::ethernet;
@@ -375,7 +375,7 @@ fn throughput_table(found: &[Throughput]) -> Comparison {
 }
 
 fn latency_table(latency: &Study) -> Comparison {
-    let micros = |point: &PointStudy, metric: &str| {
+    let micros = |point: &PointStudy, metric: &'static Metric| {
         figure(point, metric)
             .map_or("-".to_owned(), |estimate| format!("{:.0}", estimate.value * 1e6))
     };

@@ -7,7 +7,7 @@
 //! network both ways, as the paper seems to add them (E5.f). The disks are files in memory that do
 //! not cross the hop; the capped case is measured with a second stream in place of the disk.
 
-use linerate_model::{Direction, Point, Validity, metric};
+use linerate_model::{Direction, Metric, Point, Validity, metric};
 
 use super::{Comparison, Reproduction, Shape, coordinate, not_judged, shape, sweep};
 use linerate_analysis::compare::{Better, Change, Effect, Margin, effect_beyond};
@@ -115,7 +115,7 @@ fn at<'a>(
 }
 
 /// Returns a metric of a job per trial, in the widest direction.
-fn values(job: &JobStudy, metric: &str) -> Option<Vec<Option<f64>>> {
+fn values(job: &JobStudy, metric: &'static Metric) -> Option<Vec<Option<f64>>> {
     let found = [Direction::Sum, Direction::Tx, Direction::Rx]
         .into_iter()
         .find_map(|way| job.metric(metric, way))?;
@@ -222,7 +222,7 @@ fn of_edge(edge: &Study, mix: &Mix, claim: &str) -> Shape {
         let metric = all
             .metrics
             .iter()
-            .find(|metric| metric.name == metric::GOODPUT && metric.ceiling.is_some())?;
+            .find(|metric| metric.metric == metric::GOODPUT && metric.ceiling.is_some())?;
         let (undisturbed, all) = undisturbed(point, metric);
         Some((median(&undisturbed)?, undisturbed.len(), all, point.ceilings[metric.ceiling?].value))
     });
@@ -394,7 +394,7 @@ fn sizes_table(sizes: &Study) -> Comparison {
     }
     let row = |(read, least, most): (&str, f64, f64), size: &String| {
         let wanted = [(READ, read), ("job.1.params.frame_size", size.as_str())];
-        let of = |hop: bool, workload: &str, metric: &str| {
+        let of = |hop: bool, workload: &str, metric: &'static Metric| {
             let point = at(sizes, "sizes", hop, &wanted)?;
             values(point.jobs.iter().find(|job| job.workload == workload)?, metric)
         };
@@ -454,7 +454,7 @@ mod tests {
     fn metric(name: &str, direction: Direction, values: &[f64]) -> MetricStudy {
         MetricStudy {
             at_least: None,
-            name: name.into(),
+            metric: linerate_model::Metric::named(name).expect(name),
             unit: Unit::BytePerSecond,
             layer: None,
             direction,

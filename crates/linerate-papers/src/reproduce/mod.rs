@@ -19,7 +19,7 @@ pub use idt_storage::with_storage;
 pub use intel_ncsi::{IntelStudies, intel_ncsi};
 pub use sun_netframe::sun_netframe;
 
-use linerate_model::{Direction, Estimate, Point};
+use linerate_model::{Direction, Estimate, Metric, Point};
 use serde::{Deserialize, Serialize};
 
 use linerate_analysis::{JobStudy, PointStudy, Study};
@@ -92,7 +92,7 @@ fn whole(point: &PointStudy) -> Option<&JobStudy> {
 }
 
 /// Returns the figure of `metric` at a point, in the widest direction.
-fn figure(point: &PointStudy, metric: &str) -> Option<Estimate> {
+fn figure(point: &PointStudy, metric: &'static Metric) -> Option<Estimate> {
     let job = whole(point)?;
     [Direction::Sum, Direction::Tx, Direction::Rx]
         .into_iter()
@@ -100,7 +100,7 @@ fn figure(point: &PointStudy, metric: &str) -> Option<Estimate> {
 }
 
 /// Returns the figure of `metric` in one direction.
-fn one_way(point: &PointStudy, metric: &str) -> Option<Estimate> {
+fn one_way(point: &PointStudy, metric: &'static Metric) -> Option<Estimate> {
     whole(point)?.metric(metric, Direction::Tx)?.estimate
 }
 

@@ -5,7 +5,7 @@
 //! (the same at seven tenths of that), `buses` (eight interfaces under a bus tree at a tenth of the
 //! paper's rates) and `host` (an unshaped link, where the CPUs are the limit).
 
-use linerate_model::{BoundClass, Bytes, Direction, Estimate, Validity, metric};
+use linerate_model::{BoundClass, Bytes, Direction, Estimate, Metric, Validity, metric};
 
 use super::{
     Comparison, Reproduction, Shape, coordinate, figure, mbit, not_judged, one_way, shape, sweep,
@@ -55,7 +55,7 @@ pub fn sun_netframe(link: &Study, slower: &Study, buses: &Study, host: &Study) -
 }
 
 /// Returns the value of `metric` in sweep `name` where `axis` is `value`.
-fn at(study: &Study, name: &str, axis: &str, value: &str, metric: &str) -> Option<f64> {
+fn at(study: &Study, name: &str, axis: &str, value: &str, metric: &'static Metric) -> Option<f64> {
     let point = sweep(study, name)
         .find(|point| coordinate(&point.parameters, axis).as_deref() == Some(value))?;
     one_way(point, metric).map(|estimate| estimate.value)
@@ -425,7 +425,7 @@ fn row_keys(studies: [&Study; 4]) -> Shape {
 
 fn table_1(host: &Study) -> Comparison {
     let ours = by_size(host, "cost per packet", "message_size");
-    let cell = |point: Option<&PointStudy>, metric: &str, decimals: usize| {
+    let cell = |point: Option<&PointStudy>, metric: &'static Metric, decimals: usize| {
         let estimate = point.and_then(|point| figure(point, metric));
         estimate.map_or_else(
             || "unavailable".to_owned(),
@@ -466,7 +466,7 @@ fn table_1(host: &Study) -> Comparison {
 
 fn table_2(link: &Study, buses: &Study, host: &Study) -> Comparison {
     let best = |points: Vec<&PointStudy>| {
-        let of = |metric: &str| {
+        let of = |metric: &'static Metric| {
             points
                 .iter()
                 .filter_map(|p| figure(p, metric))

@@ -6,7 +6,7 @@
 //! nanoseconds. A transaction is a transfer, or with replies both. What was not measured is an
 //! empty cell: connections, and of one worker among several what is kept of all together.
 
-use linerate_model::{Distribution, metric};
+use linerate_model::{Distribution, Metric, metric};
 use serde_json::Value;
 
 use super::storage::{DEPTH, StorageJob, TARGET, between, count, jobs, moments};
@@ -253,8 +253,8 @@ fn row(
     cells.extend(["0".to_owned(), sectors.to_string(), job.parameter_or("depth", DEPTH)]);
     let ticks = if kind == "ALL" { String::new() } else { format!("{NANOS:.0}") };
     if kind == "ALL" || kind == "MANAGER" {
-        let host = |metric: &str| job.known(metric, "sum");
-        let percent = |metric: &str| told(host(metric).map(|share| share * 100.0));
+        let host = |metric: &Metric| job.known(metric, "sum");
+        let percent = |metric: &Metric| told(host(metric).map(|share| share * 100.0));
         cells.extend(
             [
                 metric::HOST_CPU,

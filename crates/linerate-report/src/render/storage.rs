@@ -2,7 +2,7 @@
 //! a distribution.
 
 use linerate_analysis::TransferCounts;
-use linerate_model::{Distribution, metric};
+use linerate_model::{Distribution, Metric, metric};
 use serde_json::Value;
 
 /// Storage job at one point.
@@ -58,15 +58,15 @@ pub(super) fn jobs(study: &Value) -> Vec<StorageJob<'_>> {
 impl StorageJob<'_> {
     /// The estimate of `metric`, of reads (`rx`), of writes (`tx`) or of both (`sum`); 0 where
     /// there is none, as fio has it.
-    pub(super) fn figure(&self, metric: &str, direction: &str) -> f64 {
+    pub(super) fn figure(&self, metric: &Metric, direction: &str) -> f64 {
         self.known(metric, direction).unwrap_or(0.0)
     }
 
     /// The same; `None` where there is none.
-    pub(super) fn known(&self, metric: &str, direction: &str) -> Option<f64> {
+    pub(super) fn known(&self, metric: &Metric, direction: &str) -> Option<f64> {
         let metrics = &self.job["metrics"];
         let by_direction = &metrics[format!("{metric}_{direction}")];
-        let plain = &metrics[metric];
+        let plain = &metrics[metric.name];
         let found = if by_direction.is_object() {
             by_direction
         } else if plain["direction"] == direction {
@@ -113,10 +113,10 @@ impl StorageJob<'_> {
     }
 
     /// The figures of the single runs behind it.
-    pub(super) fn runs(&self, metric: &str, direction: &str) -> Vec<f64> {
+    pub(super) fn runs(&self, metric: &Metric, direction: &str) -> Vec<f64> {
         let metrics = &self.job["metrics"];
         let by_direction = &metrics[format!("{metric}_{direction}")];
-        let plain = &metrics[metric];
+        let plain = &metrics[metric.name];
         let found = if by_direction.is_object() { by_direction } else { plain };
         if found["direction"] != direction {
             return Vec::new();

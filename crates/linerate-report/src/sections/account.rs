@@ -4,8 +4,8 @@
 //! An operation is a request, a connection, a file, a transfer of a disk or file, a datagram, or a
 //! frame; the study assigns them to the measured span. The place of losses is in section `loss`.
 
-use linerate_analysis::{JobStudy, PointStudy};
-use linerate_model::{Direction, metric};
+use linerate_analysis::{JobStudy, MetricStudy, PointStudy};
+use linerate_model::{Direction, Use, metric};
 
 use super::{Section, Subject};
 use crate::document::{Block, Cell, Column, Row, Table, Tone};
@@ -13,13 +13,6 @@ use crate::grid::{ALL, Grid};
 use crate::number::{Scale, round_half_up};
 
 const NAME: &str = "account";
-/// Metrics of an account.
-const METRICS: [&str; 4] = [
-    metric::OPERATIONS_DUE,
-    metric::OPERATIONS_ANSWERED,
-    metric::OPERATIONS_LOST,
-    metric::OPERATIONS_OPEN,
-];
 const HEADS: [&str; 4] = ["due", "answered", "lost", "open"];
 
 /// Section `account`.
@@ -48,7 +41,7 @@ impl Section for Account {
     }
 }
 
-/// Counts in the order of [`METRICS`].
+/// Operations due, answered, lost and open: in the order of [`HEADS`].
 type Fates = [f64; 4];
 
 /// Operations of a job at a point, of one direction or kind.
@@ -61,7 +54,8 @@ struct Line<'a> {
 
 /// Returns the account of `job` in `direction`, summed over its trials; `None` without an account.
 fn fates(job: &JobStudy, direction: Direction) -> Option<Fates> {
-    let metrics = METRICS.map(|name| job.metric(name, direction));
+    let mut account = Use::Account.metrics().map(|metric| job.metric(metric, direction));
+    let metrics: [Option<&MetricStudy>; 4] = std::array::from_fn(|_| account.next().flatten());
     let n_trials = metrics.iter().flatten().map(|metric| metric.values.len()).max()?;
     let of_trial = |trial: usize| -> Option<Fates> {
         let found = metrics.map(|metric| metric?.values.get(trial).copied().flatten());
@@ -94,7 +88,7 @@ fn lines<'a>(grid: &Grid<'a>) -> Vec<Line<'a>> {
 
 /// Returns the kind of the operations of a line. Reads of a disk count as received, writes as sent.
 fn kind(line: &Line<'_>) -> &'static str {
-    let is_of_disk = line.job.metrics.iter().any(|known| known.name == metric::IOPS);
+    let is_of_disk = line.job.metrics.iter().any(|known| known.metric == metric::IOPS);
     match (is_of_disk, line.direction) {
         (true, Direction::Rx) => "reads",
         (true, Direction::Tx) => "writes",

@@ -14,23 +14,21 @@ pub(crate) mod verdict;
 use std::collections::BTreeSet;
 
 use linerate_analysis::{Headline, JobStudy, MetricStudy, PointStudy, Study, TrialStudy, headline};
-use linerate_model::{ARM_AXIS, Campaign, Direction, TrialId, Use, Validity, metric};
+use linerate_model::{ARM_AXIS, Campaign, Direction, Metric, TrialId, Use, Validity, metric};
 
 use super::{Section, Subject};
 use crate::commands::CommandPlace;
-use crate::curves::{metric_title, uncapitalised};
+use crate::curves::uncapitalised;
 use crate::document::{Block, KeyFigure, Lead};
 use crate::grid::{Grid, ceiling, is_files, is_stream, told_jobs, workload};
 use crate::number::{Scale, round_half_up};
 use crate::words::{count, date, testbed_words};
 
-/// Rates of streams.
-const STREAM_RATES: [&str; 2] = [metric::GOODPUT, metric::PACKET_RATE];
 /// Headline latency, and the tail beside it.
-const MEDIAN: &str = metric::RESPONSE_TIME_P50;
-const TAIL: &str = metric::RESPONSE_TIME_P99;
+const MEDIAN: &Metric = metric::RESPONSE_TIME_P50;
+const TAIL: &Metric = metric::RESPONSE_TIME_P99;
 /// Cost of a stream.
-const COST: &str = metric::CPU_SECONDS_PER_GIGABYTE;
+const COST: &Metric = metric::CPU_SECONDS_PER_GIGABYTE;
 /// Most reasons against trials listed here.
 const REASONS: usize = 3;
 /// Most comparisons before the picture of the path: more would hide it.
@@ -327,7 +325,7 @@ struct Best<'a> {
 
 impl Best<'_> {
     fn scale(&self) -> Scale {
-        Scale::fit(&self.metric.name, self.metric.unit, self.metric.estimate.map(|e| e.value))
+        Scale::of(self.metric.metric, self.metric.estimate.map(|e| e.value))
     }
 
     fn place(&self) -> String {
@@ -339,20 +337,20 @@ impl Best<'_> {
     }
 
     fn key_figure(&self) -> KeyFigure {
-        let lowest =
-            metric(&self.metric.name).is_some_and(|known| known.higher_is_better == Some(false));
+        let lowest = self.metric.metric.higher_is_better == Some(false);
         let extreme = if lowest { "Lowest" } else { "Highest" };
-        let name = match self.metric.name.as_str() {
-            MEDIAN => "median".to_owned(),
-            COST => "CPU cost".to_owned(),
-            metric::TRANSACTION_RATE if is_files(self.job) => "files a second".to_owned(),
-            metric::CONNECTION_RATE => "connection rate".to_owned(),
-            name if Use::Request.has(name) => "rate".to_owned(),
-            name => uncapitalised(&metric_title(name)),
+        let name = match self.metric.metric {
+            known if known == MEDIAN => "median".to_owned(),
+            known if known == COST => "CPU cost".to_owned(),
+            known if known == metric::TRANSACTION_RATE && is_files(self.job) => {
+                "files a second".to_owned()
+            }
+            known if known == metric::TRANSACTION_RATE => "rate".to_owned(),
+            known => uncapitalised(known.title),
         };
         // Only beside a figure of one direction does a sum need its label.
         let both = self.metric.direction == Direction::Sum
-            && figure(self.job, &self.metric.name, Ways::One).is_some();
+            && figure(self.job, self.metric.metric, Ways::One).is_some();
         KeyFigure {
             label: format!(
                 "{extreme} {} {name}{}",
@@ -384,7 +382,7 @@ impl Best<'_> {
     fn best_valid(&self, extreme: &str) -> Option<String> {
         let (point, grid, metric) = self.valid?;
         let estimate = metric.estimate?;
-        let scale = Scale::fit(&metric.name, metric.unit, [estimate.value]);
+        let scale = Scale::of(metric.metric, [estimate.value]);
         let (value, _) = scale.estimate(&estimate);
         let extreme = extreme.to_lowercase();
         Some(format!(
@@ -396,20 +394,22 @@ impl Best<'_> {
 
     /// Returns the tail of the same point beside the median.
     fn tail(&self) -> Option<String> {
-        let tail =
-            self.job.metric(TAIL, self.metric.direction).filter(|_| self.metric.name == MEDIAN)?;
+        let tail = self
+            .job
+            .metric(TAIL, self.metric.direction)
+            .filter(|_| self.metric.metric == MEDIAN)?;
         let estimate = tail.estimate?;
         if !estimate.value.is_finite() {
             let bound = tail.at_least.map_or_else(
                 || "∞ (lost)".to_owned(),
                 |bound| {
-                    let scale = Scale::fit(TAIL, tail.unit, [bound]);
+                    let scale = Scale::of(TAIL, [bound]);
                     format!("> {} {}", scale.shown(bound), scale.symbol)
                 },
             );
             return Some(format!("99th percentile {bound}"));
         }
-        let scale = Scale::fit(TAIL, tail.unit, [estimate.value]);
+        let scale = Scale::of(TAIL, [estimate.value]);
         let (value, interval) = scale.estimate(&estimate);
         let interval = interval.map_or(String::new(), |(low, high)| format!(" [{low}, {high}]"));
         Some(format!("99th percentile {value}{interval} {}", scale.symbol))
@@ -433,8 +433,8 @@ enum Ways {
 /// Returns the best figures: streams first, then requests.
 fn key_figures<'a>(subject: &Subject<'a>) -> Vec<Best<'a>> {
     let workloads = workloads(subject);
-    let all = |name: &str, ways: Ways, of: &str| {
-        best(subject, name, ways, "all", |point, job| workload(point, job) == of)
+    let all = |metric: &'static Metric, ways: Ways, of: &str| {
+        best(subject, metric, ways, "all", |point, job| workload(point, job) == of)
     };
     let mut told = Vec::new();
     for of in &workloads {
@@ -450,8 +450,8 @@ fn key_figures<'a>(subject: &Subject<'a>) -> Vec<Best<'a>> {
     // own figure.
     told.extend(workloads.iter().filter_map(|of| all(COST, Ways::Both, of)));
     for of in &workloads {
-        let requests = Use::Request.metrics().map(|metric| metric.name);
-        told.extend(requests.chain([MEDIAN]).filter_map(|name| all(name, Ways::Both, of)));
+        let requests = Use::Request.metrics().chain([MEDIAN]);
+        told.extend(requests.filter_map(|metric| all(metric, Ways::Both, of)));
     }
     told
 }
@@ -466,13 +466,13 @@ fn value(metric: &MetricStudy) -> f64 {
     metric.estimate.map_or(0.0, |estimate| estimate.value)
 }
 
-/// Returns the figure of `name` in a job: of the better direction, or the sum of both.
-fn figure<'a>(job: &'a JobStudy, name: &str, ways: Ways) -> Option<&'a MetricStudy> {
-    if STREAM_RATES.contains(&name) && !is_stream(job) || name == COST && !is_stream(job) {
+/// Returns the figure of `wanted` in a job: of the better direction, or the sum of both.
+fn figure<'a>(job: &'a JobStudy, wanted: &Metric, ways: Ways) -> Option<&'a MetricStudy> {
+    if (wanted.is_for(Use::StreamRate) || wanted == COST) && !is_stream(job) {
         return None;
     }
     let usable = |direction| {
-        let metric = job.metric(name, direction)?;
+        let metric = job.metric(wanted, direction)?;
         metric
             .estimate
             .filter(|estimate| estimate.value.is_finite() && estimate.value > 0.0)
@@ -486,16 +486,16 @@ fn figure<'a>(job: &'a JobStudy, name: &str, ways: Ways) -> Option<&'a MetricStu
     }
 }
 
-/// Returns the best figure of `name` among the jobs that `admits` accepts. The highest figure may
+/// Returns the best figure of `wanted` among the jobs that `admits` accepts. The highest figure may
 /// be of a suspect point; the lowest is always of a valid point.
 fn best<'a>(
     subject: &Subject<'a>,
-    name: &str,
+    wanted: &'static Metric,
     ways: Ways,
     scope: &str,
     admits: impl Fn(&PointStudy, &JobStudy) -> bool,
 ) -> Option<Best<'a>> {
-    let lower_is_better = metric(name)?.higher_is_better == Some(false);
+    let lower_is_better = wanted.higher_is_better == Some(false);
     let points =
         subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
     // The lowest of several disturbed figures may be the most disturbed one.
@@ -509,7 +509,7 @@ fn best<'a>(
                 grid,
                 point,
                 job,
-                metric: figure(job, name, ways)?,
+                metric: figure(job, wanted, ways)?,
                 valid: None,
             })
         };

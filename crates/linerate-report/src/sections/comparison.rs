@@ -7,20 +7,20 @@
 
 use linerate_analysis::compare::Change;
 use linerate_analysis::{Compared, Comparison, JobStudy, PointStudy, Study};
-use linerate_model::{Arm, Role as ArmRole, metric};
+use linerate_model::{Arm, Metric, Role as ArmRole, metric};
 
 use super::{Section, Subject};
-use crate::curves::{metric_title, uncapitalised};
+use crate::curves::uncapitalised;
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
-use crate::effects::{margin, name, rank, ratio, scale, shift, verdict};
+use crate::effects::{margin, name, rank, ratio, scale, scale_of, shift, verdict};
 use crate::grid::words;
 use crate::number::Scale;
 use crate::words::count;
 
 /// Metrics of the charts: the first of each group that was compared. Requests have their times
 /// first, and streams their rate.
-const DRAWN: [&[&str]; 4] = [
-    &["throughput", metric::RESPONSE_TIME_P50],
+const DRAWN: [&[&Metric]; 4] = [
+    &[metric::RESPONSE_TIME_P50],
     &[
         metric::TRANSACTION_RATE,
         metric::CONNECTION_RATE,
@@ -122,7 +122,7 @@ fn of_one(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Vec<
     let of_searches = comparison.figures.iter().filter(|figure| !figure.found.is_empty());
     let drawn = of_searches.chain(DRAWN.iter().filter_map(|group| {
         let of_metric =
-            |name: &&str| comparison.figures.iter().find(|figure| figure.metric == **name);
+            |metric: &&Metric| comparison.figures.iter().find(|figure| figure.metric == *metric);
         group.iter().find_map(of_metric)
     }));
     let charts = drawn
@@ -178,7 +178,8 @@ fn tally(comparison: &Comparison) -> String {
 
 /// Returns the main figure of a comparison.
 pub(super) fn main_figure(comparison: &Comparison) -> Option<&Compared> {
-    let named = |name: &&str| comparison.figures.iter().find(|figure| figure.metric == **name);
+    let named =
+        |metric: &&Metric| comparison.figures.iter().find(|figure| figure.metric == *metric);
     DRAWN.iter().flat_map(|group| group.iter()).find_map(named).or(comparison.figures.first())
 }
 
@@ -319,7 +320,7 @@ fn chart(
         let metric = point?
             .jobs
             .get(comparison.job_in(&name, figure.job))?
-            .metric(&figure.metric, figure.direction)?;
+            .metric(figure.metric.metric()?, figure.direction)?;
         Some((name, metric.values.as_slice()))
     });
     let of_searches = figure.found.iter().map(|(name, values)| (name.clone(), values.as_slice()));
@@ -329,7 +330,7 @@ fn chart(
         return None;
     }
     let values = || lines.iter().flat_map(|(_, values)| values.iter().flatten().copied());
-    let scale = Scale::fit(&figure.metric, figure.unit, values());
+    let scale = scale_of(figure, values());
     let mut columns = vec![Column::number("pair", Scale::COUNT)];
     let mut marks = Vec::new();
     for (name, _) in &lines {
@@ -369,7 +370,7 @@ fn chart(
         plot: Plot::Lines,
         x_scale: AxisScale::Linear,
         y_scale: AxisScale::Linear,
-        y_name: metric_title(&figure.metric),
+        y_name: figure.metric.title(),
         marks,
         measured_from: None,
         table,

@@ -7,25 +7,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_analysis::PointStudy;
-use linerate_model::{Direction, Use, metric};
+use linerate_model::{Direction, Metric, Use, metric};
 
 use super::{Section, Subject};
-use crate::curves::{curves, metric_title, uncapitalised};
+use crate::curves::{curves, uncapitalised};
 use crate::document::{AxisScale, Block, Chart, Column, Mark, Plot, Role, Row, Table};
 use crate::grid::{Family, Grid, estimate_cell, families, headline};
 use crate::number::Scale;
 
 /// Parts of the CPU time.
-const SPLIT: [(&str, &str); 3] = [
+const SPLIT: [(&Metric, &str); 3] = [
     (metric::CPU_APP, "application"),
     (metric::CPU_KERNEL, "system calls"),
     (metric::CPU_SOFTIRQ, "softirq and irq"),
-];
-/// Metrics whose absence is reported.
-const EXPECTED: [&str; 3] = [
-    metric::INSTRUCTIONS_PER_PACKET,
-    metric::CACHE_MISSES_PER_PACKET,
-    metric::PACKETS_PER_INTERRUPT,
 ];
 
 /// Section `cost`.
@@ -58,16 +52,12 @@ impl Section for Cost {
 }
 
 fn of_family(family: &Family<'_>) -> Vec<Block> {
-    let told = |name: &&str| {
-        family.grids.iter().any(|grid| grid.tells(name) && grid.direction(name).is_some())
+    let told = |metric: &&Metric| {
+        family.grids.iter().any(|grid| grid.tells(metric) && grid.direction(metric).is_some())
     };
-    let names: Vec<&str> = Use::Cost
-        .metrics()
-        .map(|metric| metric.name)
-        .chain(SPLIT.map(|(name, _)| name))
-        .filter(told)
-        .collect();
-    if names.is_empty() {
+    let parts = SPLIT.map(|(metric, _)| metric);
+    let metrics: Vec<&Metric> = Use::Cost.metrics().chain(parts).filter(told).collect();
+    if metrics.is_empty() {
         return Vec::new();
     }
     let mut blocks = Vec::new();
@@ -81,25 +71,22 @@ fn of_family(family: &Family<'_>) -> Vec<Block> {
         blocks.extend(curves("cost", grid, main, by));
         blocks.extend(split(grid, main).map(Block::Chart));
     }
-    blocks.push(Block::Table(table(family, &names)));
+    blocks.push(Block::Table(table(family, &metrics)));
     blocks
 }
 
-fn table(family: &Family<'_>, names: &[&str]) -> Table {
-    let figure = |grid: &Grid<'_>, point: &PointStudy, name: &str| {
-        headline(point).and_then(|job| job.metric(name, grid.direction(name)?)).cloned()
+fn table(family: &Family<'_>, metrics: &[&'static Metric]) -> Table {
+    let figure = |grid: &Grid<'_>, point: &PointStudy, metric: &Metric| {
+        headline(point).and_then(|job| job.metric(metric, grid.direction(metric)?)).cloned()
     };
     let mut columns = family.place_columns();
-    for known in names.iter().filter_map(|name| metric(name)) {
-        let name = known.name;
+    for known in metrics {
         let values = family
             .points()
-            .filter_map(|(grid, point)| Some(figure(grid, point, name)?.estimate?.value));
-        let scale = Scale::fit(name, known.unit, values);
-        let head = SPLIT
-            .iter()
-            .find(|(n, _)| *n == name)
-            .map_or_else(|| metric_title(name), |(_, told)| format!("CPU: {told}"));
+            .filter_map(|(grid, point)| Some(figure(grid, point, known)?.estimate?.value));
+        let scale = Scale::of(known, values);
+        let part = SPLIT.iter().find(|(metric, _)| metric == known);
+        let head = part.map_or_else(|| known.title.to_owned(), |(_, told)| format!("CPU: {told}"));
         // A cost is a sum over both ends, so a direction would mislead.
         columns.push(Column {
             direction: None,
@@ -111,7 +98,7 @@ fn table(family: &Family<'_>, names: &[&str]) -> Table {
     for (grid, point) in family.points() {
         let mut cells = family.place_cells(grid, point);
         cells.extend(
-            names.iter().map(|name| estimate_cell(point, figure(grid, point, name).as_ref())),
+            metrics.iter().map(|known| estimate_cell(point, figure(grid, point, known).as_ref())),
         );
         table.rows.push(Row::judged(cells, point.validity));
     }
@@ -127,7 +114,7 @@ fn table(family: &Family<'_>, names: &[&str]) -> Table {
 fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
     let parts: Vec<_> = SPLIT
         .iter()
-        .filter_map(|(name, told)| Some((*name, *told, grid.direction(name)?)))
+        .filter_map(|(metric, told)| Some((*metric, *told, grid.direction(metric)?)))
         .collect();
     if parts.len() < 2 {
         return None;
@@ -172,7 +159,7 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
         cells.extend(
             parts
                 .iter()
-                .map(|(name, _, d)| estimate_cell(point, job.and_then(|j| j.metric(name, *d)))),
+                .map(|(metric, _, d)| estimate_cell(point, job.and_then(|j| j.metric(metric, *d)))),
         );
         table.rows.push(Row::judged(cells, point.validity));
     }
@@ -195,10 +182,10 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
 
 /// Returns the missing metrics and counters with their reasons.
 fn unavailable(subject: &Subject<'_>) -> Option<Block> {
-    let absent: Vec<String> = EXPECTED
-        .iter()
-        .filter(|name| subject.grids.iter().all(|grid| grid.direction(name).is_none()))
-        .map(|name| uncapitalised(&metric_title(name)))
+    let absent: Vec<String> = Use::Counted
+        .metrics()
+        .filter(|metric| subject.grids.iter().all(|grid| grid.direction(metric).is_none()))
+        .map(|metric| uncapitalised(metric.title))
         .collect();
     let blocks = subject.campaign.trials.iter().flat_map(|trial| &trial.samples);
     // Hosts that lack a counter for the same reason share a line.

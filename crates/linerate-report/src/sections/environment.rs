@@ -181,7 +181,7 @@ fn capacities(subject: &Subject<'_>) -> Table {
     let rates = header.capacities.iter().map(|capacity| capacity.rate.0);
     let columns = vec![
         Column::text("capacity"),
-        Column::number("rate", Scale::fit("rate", linerate_model::Unit::BitPerSecond, rates)),
+        Column::number("rate", Scale::fit(linerate_model::Unit::BitPerSecond, rates)),
         Column::number("overhead per frame", Scale { base: "B", symbol: "B", factor: 1.0 }),
         Column::number("MTU", Scale { base: "B", symbol: "B", factor: 1.0 }),
         Column::text("crossed by"),
@@ -220,7 +220,7 @@ fn clocks(campaign: &Campaign) -> Table {
         course.map_or(host.clock_uncertainty_ns as f64, |c| c.uncertainty())
     };
     let spread = |name, values: Vec<f64>| {
-        Column::number(name, Scale::fit(name, linerate_model::Unit::Nanosecond, values))
+        Column::number(name, Scale::fit(linerate_model::Unit::Nanosecond, values))
     };
     let columns = vec![
         Column::text("host"),

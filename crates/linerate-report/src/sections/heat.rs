@@ -43,7 +43,7 @@ fn matrix(grid: &Grid<'_>) -> Option<Block> {
         .max_by_key(|&axis| grid.axes[axis].values.len())?;
     Use::Sweep
         .metrics()
-        .filter(|metric| grid.tells(metric.name))
-        .find_map(|metric| heat(grid, main, across, metric.name))
+        .filter(|metric| grid.tells(metric))
+        .find_map(|metric| heat(grid, main, across, metric))
         .map(Block::Chart)
 }

@@ -11,7 +11,7 @@ mod one_way;
 
 use linerate_analysis::statistics::{Basis, Percentile};
 use linerate_analysis::{CorrectedStudy, PointStudy};
-use linerate_model::{Campaign, Distribution, Estimate, Layer, Unit, metric};
+use linerate_model::{Campaign, Distribution, Estimate, Layer, metric};
 
 use super::{Section, Subject};
 use crate::document::{
@@ -170,7 +170,7 @@ fn scale(points: &[Timed<'_>]) -> Scale {
     let medians = points
         .iter()
         .filter_map(|(_, point)| distribution(point)?.percentile(0.5).flatten().map(seconds));
-    Scale::fit(metric::RESPONSE_TIME, Unit::Second, medians)
+    Scale::of(metric::RESPONSE_TIME, medians)
 }
 
 fn percentiles(id: &str, of: &str, points: &[Timed<'_>]) -> Table {

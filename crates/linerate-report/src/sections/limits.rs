@@ -7,7 +7,7 @@
 use linerate_model::{Ceiling, CeilingScope, CeilingSubject, metric};
 
 use super::{Section, Subject};
-use crate::curves::{metric_title, uncapitalised};
+use crate::curves::uncapitalised;
 use crate::document::{Block, Cell, Column, Row, Table};
 use crate::number::Scale;
 
@@ -85,8 +85,8 @@ fn called(bound: &Ceiling) -> String {
 fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
     let of_rate = |bound: &&&Ceiling| bound.metric == metric::GOODPUT;
     let same = |a: &Ceiling, b: &Ceiling| {
-        (called(a), &a.metric, a.direction, &a.derivation)
-            == (called(b), &b.metric, b.direction, &b.derivation)
+        (called(a), a.metric, a.direction, &a.derivation)
+            == (called(b), b.metric, b.direction, &b.derivation)
     };
     // Packet and frame rates follow from the same capacities, and goodput is what readers compare.
     let goodput: Vec<&Ceiling> = bounds.iter().filter(of_rate).copied().collect();
@@ -95,10 +95,7 @@ fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
     let columns = vec![
         Column::text("ceiling"),
         Column::text("of"),
-        Column::number(
-            "value",
-            Scale::fit(metric::GOODPUT, rows.first()?.bound.unit, rows.iter().map(|row| row.most)),
-        ),
+        Column::number("value", Scale::of(metric::GOODPUT, rows.iter().map(|row| row.most))),
         Column::text("direction"),
         Column::text("derivation"),
         Column::text("source"),
@@ -111,7 +108,7 @@ fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
             let layer = bound.layer.map_or(String::new(), |layer| format!(" at {layer}"));
             Row::plain(vec![
                 Cell::Text(called(bound)),
-                Cell::Text(format!("{}{layer}", uncapitalised(&metric_title(&bound.metric)))),
+                Cell::Text(format!("{}{layer}", uncapitalised(bound.metric.title))),
                 Cell::Number(bound.value),
                 Cell::Text(bound.direction.to_string()),
                 Cell::Text(bound.derivation.join("; ")),
@@ -126,11 +123,11 @@ fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
 
 fn expectations(bounds: &[&Ceiling]) -> Option<Table> {
     let same = |a: &Ceiling, b: &Ceiling| {
-        (a.subject.class(), &a.metric, a.direction) == (b.subject.class(), &b.metric, b.direction)
+        (a.subject.class(), a.metric, a.direction) == (b.subject.class(), b.metric, b.direction)
     };
     let rows = merged(bounds, same);
     let first = rows.first()?.bound;
-    let scale = Scale::fit(&first.metric, first.unit, rows.iter().map(|row| row.most));
+    let scale = Scale::of(first.metric, rows.iter().map(|row| row.most));
     let columns = vec![
         Column::text("expected"),
         Column::text("direction"),
@@ -172,8 +169,19 @@ mod tests {
             let part = BoundPart::new(BoundClass::Bus, "", "bus 0, mtu 9, a to b");
             let part = CeilingSubject::Part { part, rate: BitRate(88.4e6), mtu: Bytes(1500) };
             let scope = CeilingScope::Job { job, pair: Some((from.into(), "b".into())) };
-            Ceiling::new(part, "goodput", 80e6, Direction::Tx, vec!["by hand".into()], "declared")
-                .holding_for(scope)
+            Ceiling::new(
+                part,
+                metric::GOODPUT,
+                80e6,
+                Direction::Tx,
+                vec![
+                    "by \
+                hand"
+                        .into(),
+                ],
+                "declared",
+            )
+            .holding_for(scope)
         };
         let table = ceilings(&[&of(0, "a1"), &of(1, "a2, a3")]).expect("two ceilings");
         assert_eq!(table.rows.len(), 1);

@@ -31,7 +31,6 @@ use linerate_model::Campaign;
 pub(crate) use answer::lead;
 pub(crate) use answer::verdict::word as place_word;
 pub(crate) use findings::claim;
-pub(crate) use series::unit_of as series_unit;
 
 use crate::document::Block;
 use crate::grid::Grid;

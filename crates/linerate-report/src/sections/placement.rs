@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use linerate_analysis::PointStudy;
+use linerate_model::series::softnet;
 use linerate_model::{Campaign, HostRecord, SampleBlock, TrialRecord, metric};
 use serde_json::Value;
 
@@ -19,9 +20,6 @@ use crate::words::obtained_text;
 
 /// Most CPUs with a column; larger machines show the CPUs with the most packets.
 const MOST_CPUS: usize = 8;
-/// Sampler and series that count packets per CPU.
-const SAMPLER: &str = "softnet";
-const PROCESSED: &str = "processed";
 
 /// Section `placement`.
 pub(super) struct Placement;
@@ -71,11 +69,7 @@ fn packets(subject: &Subject<'_>) -> Option<Table> {
     shown.sort_by(|a, b| totals[b].total_cmp(&totals[a]));
     shown.truncate(MOST_CPUS);
     shown.sort_unstable();
-    let scale = Scale::fit(
-        metric::PACKET_RATE,
-        linerate_model::Unit::PacketPerSecond,
-        totals.values().copied(),
-    );
+    let scale = Scale::of(metric::PACKET_RATE, totals.values().copied());
     let mut columns = vec![Column::text("point"), Column::text("machine")];
     columns.extend(shown.iter().map(|cpu| Column::number(format!("CPU {cpu}"), scale)));
     columns.extend([Column::text("workers on"), Column::text("set for this arm")]);
@@ -151,8 +145,7 @@ fn rates(block: &SampleBlock) -> PerCpu {
         let mut known = block.columns.get(place)?.iter().flatten();
         let first = known.next()?;
         let last = known.next_back()?;
-        (spec.sampler == SAMPLER && spec.name == PROCESSED)
-            .then_some((cpu, (last - first) / seconds))
+        softnet::PROCESSED.is(spec).then_some((cpu, (last - first) / seconds))
     };
     if seconds > 0.0 {
         block.series.iter().enumerate().filter_map(of_series).collect()
@@ -255,23 +248,16 @@ fn why(fact: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_model::{Nanos, SeriesKind, SeriesSpec};
+    use linerate_model::Nanos;
     use serde_json::json;
 
     #[test]
     fn packets_per_cpu_are_the_counts_of_the_receive_path_over_the_time_read() {
-        let series = |name: &str, cpu: &str| SeriesSpec {
-            sampler: SAMPLER.into(),
-            name: name.into(),
-            instance: cpu.into(),
-            unit: "count".into(),
-            kind: SeriesKind::Counter,
-        };
         let block = SampleBlock {
             series: vec![
-                series(PROCESSED, "cpu0"),
-                series("dropped", "cpu0"),
-                series(PROCESSED, "cpu1"),
+                softnet::PROCESSED.of("cpu0"),
+                softnet::DROPPED.of("cpu0"),
+                softnet::PROCESSED.of("cpu1"),
             ],
             times: vec![Nanos(0), Nanos::from_secs(1), Nanos::from_secs(2)],
             columns: vec![

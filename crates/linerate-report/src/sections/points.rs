@@ -7,7 +7,6 @@ use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{Direction, Estimate, Metric, Use};
 
 use super::{Section, Subject};
-use crate::curves::metric_title;
 use crate::document::{Block, Cell, Column, Row, Table};
 use crate::grid::{Family, estimate_cell, families, headline};
 use crate::number::Scale;
@@ -51,10 +50,10 @@ impl Section for Points {
 
 /// Returns the table of means over the runs.
 fn means(family: &Family<'_>) -> Option<Table> {
-    let mean = |point: &PointStudy, name: &str, direction| -> Option<Estimate> {
-        let metric = headline(point)?.metric(name, direction)?;
-        let of = metric.mean?;
-        let n = metric.values.iter().flatten().count() as u32;
+    let mean = |point: &PointStudy, metric: &Metric, direction| -> Option<Estimate> {
+        let figure = headline(point)?.metric(metric, direction)?;
+        let of = figure.mean?;
+        let n = figure.values.iter().flatten().count() as u32;
         Some(Estimate {
             value: of.value,
             low: Some(of.low),
@@ -65,18 +64,17 @@ fn means(family: &Family<'_>) -> Option<Table> {
     };
     let mut columns = family.place_columns();
     columns.push(Column::number("runs", Scale::COUNT));
-    let mut figures: Vec<(&str, Direction)> = Vec::new();
+    let mut figures: Vec<(&'static Metric, Direction)> = Vec::new();
     for known in Use::Mean.metrics() {
-        let name = known.name;
         for direction in DIRECTIONS {
             let values: Vec<f64> = family
                 .points()
-                .filter_map(|(_, point)| Some(mean(point, name, direction)?.value))
+                .filter_map(|(_, point)| Some(mean(point, known, direction)?.value))
                 .collect();
             if !values.is_empty() {
-                let scale = Scale::fit(name, known.unit, values);
-                columns.push(Column::estimate(metric_title(name), scale, known.layer, direction));
-                figures.push((known.name, direction));
+                let scale = Scale::of(known, values);
+                columns.push(Column::estimate(known.title, scale, known.layer, direction));
+                figures.push((known, direction));
             }
         }
     }
@@ -85,8 +83,9 @@ fn means(family: &Family<'_>) -> Option<Table> {
     for (grid, point) in family.points() {
         let mut cells = family.place_cells(grid, point);
         cells.push(Cell::Number(point.trials.len() as f64));
-        let cell = |(name, direction): &(&str, Direction)| {
-            mean(point, name, *direction).map_or_else(|| Cell::Missing("–".into()), Cell::Estimate)
+        let cell = |(metric, direction): &(&'static Metric, Direction)| {
+            mean(point, metric, *direction)
+                .map_or_else(|| Cell::Missing("–".into()), Cell::Estimate)
         };
         cells.extend(figures.iter().map(cell));
         table.rows.push(Row::judged(cells, point.validity));
@@ -105,13 +104,12 @@ fn means(family: &Family<'_>) -> Option<Table> {
 fn table(family: &Family<'_>) -> Table {
     let mut figures: Vec<(&'static Metric, Direction)> = Vec::new();
     for known in
-        Use::Points.metrics().filter(|known| family.grids.iter().any(|grid| grid.tells(known.name)))
+        Use::Points.metrics().filter(|known| family.grids.iter().any(|grid| grid.tells(known)))
     {
-        let name = known.name;
         let told = DIRECTIONS.into_iter().filter(|direction| {
             let jobs = family.points().filter_map(|(_, point)| headline(point));
             let told = |metric: &MetricStudy| metric.estimate.is_some() || metric.settled.is_some();
-            jobs.filter_map(|job| job.metric(name, *direction)).any(told)
+            jobs.filter_map(|job| job.metric(known, *direction)).any(told)
         });
         figures.extend(told.map(|direction| (known, direction)));
     }
@@ -124,10 +122,10 @@ fn table(family: &Family<'_>) -> Table {
     }
     for (known, direction) in &figures {
         let value = |(_, point)| -> Option<f64> {
-            Some(headline(point)?.metric(known.name, *direction)?.estimate?.value)
+            Some(headline(point)?.metric(known, *direction)?.estimate?.value)
         };
-        let scale = Scale::fit(known.name, known.unit, family.points().filter_map(value));
-        columns.push(Column::estimate(metric_title(known.name), scale, known.layer, *direction));
+        let scale = Scale::of(known, family.points().filter_map(value));
+        columns.push(Column::estimate(known.title, scale, known.layer, *direction));
     }
     let mut table =
         Table::new(format!("points-{}", family.id), format!("Points: {}", family.name), columns);
@@ -141,7 +139,7 @@ fn table(family: &Family<'_>) -> Table {
         }
         let job = headline(point);
         let figure = |(known, direction): &(&'static Metric, Direction)| {
-            estimate_cell(point, job.and_then(|job| job.metric(known.name, *direction)))
+            estimate_cell(point, job.and_then(|job| job.metric(known, *direction)))
         };
         cells.extend(figures.iter().map(figure));
         table.rows.push(Row::judged(cells, point.validity));
@@ -153,7 +151,7 @@ fn table(family: &Family<'_>) -> Table {
 /// Returns the course of the rates of `point` over time, each word once with its directions:
 /// `steady`, or `tx slows down, rx steady`.
 fn over_time(point: &PointStudy) -> Option<String> {
-    let rates = headline(point)?.metrics.iter().filter(|metric| Use::Mean.has(&metric.name));
+    let rates = headline(point)?.metrics.iter().filter(|known| known.metric.is_for(Use::Mean));
     let known: Vec<(Direction, &str)> = rates
         .filter_map(|metric| Some((metric.direction, metric.settled.as_ref()?.word.as_str())))
         .collect();
@@ -168,14 +166,14 @@ fn over_time(point: &PointStudy) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use linerate_analysis::{JobStudy, Settled};
-    use linerate_model::Unit;
+    use linerate_model::{Unit, metric};
 
     use super::*;
 
     fn rate(direction: Direction, word: &str, has_single_number: bool) -> MetricStudy {
         MetricStudy {
             at_least: None,
-            name: "goodput".into(),
+            metric: metric::GOODPUT,
             unit: Unit::BitPerSecond,
             layer: None,
             direction,

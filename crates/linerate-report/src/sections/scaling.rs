@@ -37,7 +37,7 @@ impl Section for Scaling {
             Some(
                 Use::ByCount
                     .metrics()
-                    .flat_map(move |metric| curves("scaling", grid, main, metric.name))
+                    .flat_map(move |metric| curves("scaling", grid, main, metric))
                     .collect::<Vec<_>>(),
             )
         };

@@ -112,7 +112,7 @@ fn scale(searches: &[SearchStudy]) -> Scale {
         Some(LoadUnit::Bits) => Unit::BitPerSecond,
         _ => Unit::PacketPerSecond,
     };
-    Scale::fit("load", unit, searches.iter().map(|search| search.search.max))
+    Scale::fit(unit, searches.iter().map(|search| search.search.max))
 }
 
 fn load(value: Option<f64>, why: &str) -> Cell {

@@ -6,25 +6,22 @@
 //! figure contains, is shaded.
 
 use linerate_analysis::statistics::Class;
-use linerate_analysis::{PointStudy, TrialStudy};
-use linerate_model::{Layer, Unit, Validity, metric};
+use linerate_analysis::{IntervalSeries, PointStudy, TrialStudy};
+use linerate_model::{Metric, Unit, Use, Validity, metric};
 
 use super::{Section, Subject};
-use crate::curves::{metric_title, uncapitalised};
+use crate::curves::uncapitalised;
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
 use crate::grid::{Grid, headline, is_files};
 use crate::number::Scale;
 
-/// Series drawn as lines: the first one with a reading.
-const RATES: [&str; 3] = [metric::TRANSACTION_RATE, metric::CONNECTION_RATE, metric::GOODPUT];
-/// The same for files, of which an interval has few.
-const RATES_OF_FILES: [&str; 3] =
-    [metric::GOODPUT, metric::TRANSACTION_RATE, metric::CONNECTION_RATE];
-/// Series drawn as bars: the first one with a reading.
-const COUNTS: [&str; 2] = [metric::RETRANSMITS, metric::LOSS_RATIO];
 /// Series that are only in the table.
-const BESIDE: [&str; 4] =
-    [metric::RTT, metric::PEER_WINDOW, "datagrams_sent", "datagrams_received"];
+const BESIDE: [IntervalSeries; 4] = [
+    IntervalSeries::Of(metric::RTT),
+    IntervalSeries::Of(metric::PEER_WINDOW),
+    IntervalSeries::DatagramsSent,
+    IntervalSeries::DatagramsReceived,
+];
 /// Most points that are not valid drawn in each sweep.
 const DOUBTFUL: usize = 1;
 
@@ -62,8 +59,8 @@ impl Section for Series {
 fn chosen<'a>(grid: &'a Grid<'a>) -> Vec<(&'a Grid<'a>, &'a PointStudy)> {
     let figure = |point: &PointStudy| {
         let job = headline(point)?;
-        rates(point).iter().find_map(|name| {
-            job.metric(name, grid.direction(name)?)?.estimate.map(|estimate| estimate.value)
+        rates(point).into_iter().find_map(|metric| {
+            job.metric(metric, grid.direction(metric)?)?.estimate.map(|estimate| estimate.value)
         })
     };
     let best = grid
@@ -79,27 +76,14 @@ fn chosen<'a>(grid: &'a Grid<'a>) -> Vec<(&'a Grid<'a>, &'a PointStudy)> {
     best.into_iter().chain(doubtful).map(|point| (grid, *point)).collect()
 }
 
-fn rates(point: &PointStudy) -> [&'static str; 3] {
-    if headline(point).is_some_and(is_files) { RATES_OF_FILES } else { RATES }
-}
-
-/// Returns unit and layer of the series called `series`.
-pub(crate) fn unit_of(series: &str) -> (Unit, Option<Layer>) {
-    match (metric(split(series).0), series) {
-        (Some(metric), _) => (metric.unit, metric.layer),
-        (None, metric::PEER_WINDOW) => (Unit::Byte, None),
-        (None, _) => (Unit::PerSecond, None),
+/// Returns the rates that may be drawn as lines; the first with a reading is.
+fn rates(point: &PointStudy) -> Vec<&'static Metric> {
+    let mut rates: Vec<_> = Use::OverTime.metrics().collect();
+    // Each interval has few files: of them the payload is drawn, of requests their number.
+    if !headline(point).is_some_and(is_files) {
+        rates.sort_by_key(|metric| !metric.is_for(Use::Request));
     }
-}
-
-/// Splits `goodput_rx` into `goodput` and its direction.
-fn split(series: &str) -> (&str, &str) {
-    for direction in ["tx", "rx", "sum"] {
-        if let Some(name) = series.strip_suffix(direction).and_then(|name| name.strip_suffix('_')) {
-            return (name, direction);
-        }
-    }
-    (series, "")
+    rates
 }
 
 /// Returns the chart of one trial of `point`, which is one of `all` points of the study.
@@ -107,52 +91,50 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
     let fit = |trial: &&TrialStudy| trial.validity == point.validity && trial.seconds.len() > 1;
     let trial_idx = point.trials.iter().position(|trial| fit(&trial))?;
     let trial = &point.trials[trial_idx];
-    let read = |wanted: &str| -> Vec<(&String, &Vec<Option<f64>>)> {
-        let named = trial.series.iter().filter(|(name, _)| split(name).0 == wanted);
-        named.filter(|(_, values)| values.iter().flatten().any(|value| *value > 0.0)).collect()
+    // Bars of nothing but zeros would say less than the table does.
+    let has_any = |values: &[Option<f64>]| values.iter().flatten().any(|value| *value > 0.0);
+    let read = |wanted: &'static Metric| -> Vec<(&IntervalSeries, &Vec<Option<f64>>)> {
+        let of_metric = trial.series.iter().filter(|(name, _)| name.metric() == Some(wanted));
+        of_metric.filter(|(_, values)| has_any(values)).collect()
     };
-    let (rate, lines) =
-        rates(point).iter().map(|name| (*name, read(name))).find(|(_, found)| !found.is_empty())?;
-    // Bars that are all zero add nothing to the table.
-    let counts = COUNTS.iter().filter_map(|name| trial.series.get_key_value(*name));
-    let counts =
-        counts.into_iter().find(|(_, values)| values.iter().flatten().any(|value| *value > 0.0));
-    let known = metric(rate)?;
-    let scale = Scale::fit(
-        rate,
-        known.unit,
-        lines.iter().flat_map(|(_, values)| values.iter().flatten().copied()),
-    );
+    let (rate, lines) = rates(point)
+        .into_iter()
+        .map(|metric| (metric, read(metric)))
+        .find(|(_, found)| !found.is_empty())?;
+    let counts = Use::EndLoss
+        .metrics()
+        .filter_map(|metric| Some((metric, trial.series.get(&IntervalSeries::Of(metric))?)))
+        .find(|(_, values)| has_any(values));
+    let scale =
+        Scale::of(rate, lines.iter().flat_map(|(_, values)| values.iter().flatten().copied()));
     let one_way = lines.len() == 1;
     let mut columns = vec![Column::number("time", Scale::SECONDS)];
     let mut marks = Vec::new();
     let mut data: Vec<&Vec<Option<f64>>> = Vec::new();
     for (name, values) in &lines {
-        let (_, direction) = split(name);
-        let head = if direction.is_empty() || one_way {
-            metric_title(rate)
-        } else {
-            format!("{} {direction}", metric_title(rate))
+        let head = match name.direction().filter(|_| !one_way) {
+            None => rate.title.to_owned(),
+            Some(direction) => format!("{} {direction}", rate.title),
         };
         marks.push(Mark { column: columns.len(), name: head.clone(), role: Role::Line });
-        columns.push(Column { layer: known.layer, ..Column::number(head, scale) });
+        columns.push(Column { layer: rate.layer, ..Column::number(head, scale) });
         data.push(values);
     }
-    if let Some((name, values)) = counts {
-        let (head, scale) = match metric(name) {
-            Some(known) if known.unit == Unit::Ratio => ("datagrams lost", Scale::PERCENT),
+    if let Some((metric, values)) = counts {
+        let (head, scale) = match metric.unit {
+            Unit::Ratio => ("datagrams lost", Scale::PERCENT),
             _ => ("retransmitted segments", Scale::COUNT),
         };
         marks.push(Mark { column: columns.len(), name: head.into(), role: Role::Second });
         columns.push(Column::number(head, scale));
         data.push(values);
     }
-    for (name, values) in BESIDE.iter().filter(|name| **name != rate).flat_map(|name| read(name)) {
-        let (unit, _) = unit_of(name);
-        columns.push(Column::number(
-            metric_title(name),
-            Scale::fit(name, unit, values.iter().flatten().copied()),
-        ));
+    for series in BESIDE {
+        let Some(values) = trial.series.get(&series).filter(|values| has_any(values)) else {
+            continue;
+        };
+        let scale = Scale::fit(series.unit().0, values.iter().flatten().copied());
+        columns.push(Column::number(series.title(), scale));
         data.push(values);
     }
     let standing = match point.validity {
@@ -185,16 +167,16 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
         title: caption,
         summary: format!(
             "{} over time, with {}.",
-            metric_title(rate),
-            counts.map_or("no counts", |(name, _)| name.as_str())
+            rate.title,
+            counts.map_or("no counts", |(metric, _)| metric.name)
         ),
         plot: Plot::Series,
         x_scale: AxisScale::Linear,
         y_scale: AxisScale::Linear,
         y_name: format!(
             "{}{}",
-            uncapitalised(&metric_title(rate)),
-            known.layer.map_or(String::new(), |l| format!(" at {l}"))
+            uncapitalised(rate.title),
+            rate.layer.map_or(String::new(), |l| format!(" at {l}"))
         ),
         marks,
         measured_from: (trial.measured_from > 0.0).then_some(trial.measured_from),
@@ -204,22 +186,10 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
 
 /// Returns the course of `rate` in `trial` of `point`, if the plan asks for it and it was not
 /// steady: that of the worse direction.
-fn went(point: &PointStudy, trial: &TrialStudy, rate: &str) -> Option<&'static str> {
+fn went(point: &PointStudy, trial: &TrialStudy, rate: &Metric) -> Option<&'static str> {
     let place = point.trials.iter().position(|one| one.id == trial.id)?;
-    let asked = headline(point)?.metrics.iter().filter(|metric| metric.name == rate);
+    let asked = headline(point)?.metrics.iter().filter(|known| known.metric == rate);
     let classes = asked
         .filter_map(|metric| Some(metric.settled.as_ref()?.trials.get(place)?.as_ref()?.class));
     classes.max().filter(|class| *class != Class::Steady).map(Class::word)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::split;
-
-    #[test]
-    fn a_series_name_ends_in_its_direction() {
-        assert_eq!(split("goodput_rx"), ("goodput", "rx"));
-        assert_eq!(split("retransmits"), ("retransmits", ""));
-        assert_eq!(split("packet_rate_sum"), ("packet_rate", "sum"));
-    }
 }

@@ -39,7 +39,7 @@ impl Section for Settings {
             Some(
                 Use::BySetting
                     .metrics()
-                    .flat_map(move |metric| curves("settings", grid, main, metric.name))
+                    .flat_map(move |metric| curves("settings", grid, main, metric))
                     .collect::<Vec<_>>(),
             )
         };

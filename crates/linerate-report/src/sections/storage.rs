@@ -8,7 +8,7 @@
 //! the whole host without steal and I/O wait, as in Iometer.
 
 use linerate_analysis::{JobStudy, MetricStudy, PointStudy};
-use linerate_model::{Direction, metric};
+use linerate_model::{Direction, Metric, metric};
 
 use super::{Section, Subject};
 use crate::document::{Block, Cell, Column, Row, Table};
@@ -25,7 +25,7 @@ const PACKETS: Scale = Scale { base: "packet/s", symbol: "packet/s", factor: 1.0
 
 /// Column: Iometer's name, metrics of which the first known one is shown, direction (`Sum`: all),
 /// and unit as shown.
-struct StorageColumn(&'static str, &'static [&'static str], Direction, Scale);
+struct StorageColumn(&'static str, &'static [&'static Metric], Direction, Scale);
 
 /// Tables: name, caption, columns.
 const TABLES: [(&str, &str, &[StorageColumn]); 5] = [
@@ -300,10 +300,10 @@ fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
 
 /// Returns the highest rates of transfers and of bytes, with their points.
 fn most(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
-    let value = |job, name: &str| Some(metric_of(job, &[name], Direction::Sum)?.estimate?.value);
-    let top = |name: &str| {
+    let value = |job, metric| Some(metric_of(job, &[metric], Direction::Sum)?.estimate?.value);
+    let top = |metric: &'static Metric| {
         let known =
-            loaded.iter().filter_map(|(point, job)| Some((value(job, name)?, *point, *job)));
+            loaded.iter().filter_map(|(point, job)| Some((value(job, metric)?, *point, *job)));
         known.max_by(|(one, ..), (other, ..)| one.total_cmp(other))
     };
     let shown = |value: f64, scale: Scale| format!("{} {}", scale.plain(value), scale.symbol);
@@ -345,21 +345,20 @@ fn throughout(alike: &[Circumstance], loaded: &[Loaded<'_>]) -> Option<String> {
     (!told.is_empty()).then(|| format!("In every row: {}.", told.join("; ")))
 }
 
-/// Returns the first metric of `names` that `job` has; for a total, that of the only direction.
+/// Returns the first of `metrics` that `job` has; for a total, that of the only direction.
 fn metric_of<'a>(
     job: &'a JobStudy,
-    names: &[&str],
+    metrics: &[&Metric],
     direction: Direction,
 ) -> Option<&'a MetricStudy> {
-    let of = |name: &str, direction| {
-        job.metrics
-            .iter()
-            .find(|one| one.name == name && one.direction == direction && one.estimate.is_some())
+    let of = |metric: &Metric, direction| {
+        job.metric(metric, direction).filter(|figure| figure.estimate.is_some())
     };
     let total = direction == Direction::Sum;
-    names.iter().find_map(|name| {
-        of(name, direction).or_else(|| {
-            if total { of(name, Direction::Rx).or_else(|| of(name, Direction::Tx)) } else { None }
+    metrics.iter().find_map(|metric| {
+        of(metric, direction).or_else(|| {
+            let either = || of(metric, Direction::Rx).or_else(|| of(metric, Direction::Tx));
+            if total { either() } else { None }
         })
     })
 }
@@ -372,11 +371,8 @@ struct Redundant {
 
 impl Redundant {
     fn of(loaded: &[Loaded<'_>]) -> Self {
-        let has = |name: &str, direction| {
-            let of = |job: &JobStudy| {
-                job.metrics.iter().any(|one| one.name == name && one.direction == direction)
-            };
-            loaded.iter().any(|(_, job)| of(job))
+        let has = |metric: &Metric, direction| {
+            loaded.iter().any(|(_, job)| job.metric(metric, direction).is_some())
         };
         Self {
             has_one_direction: !(has(metric::IOPS, Direction::Rx)
@@ -497,7 +493,8 @@ fn knee(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
     if is_several(loaded) || loaded.len() < LEAST_POINTS || !AXES.contains(&axis.name.as_str()) {
         return None;
     }
-    let value = |job, names: &[&str]| Some(metric_of(job, names, Direction::Sum)?.estimate?.value);
+    let value =
+        |job, metrics: &[&Metric]| Some(metric_of(job, metrics, Direction::Sum)?.estimate?.value);
     let powers = loaded.iter().filter_map(|(point, job)| {
         let (rate, time) = (
             value(job, &[metric::IOPS])?,

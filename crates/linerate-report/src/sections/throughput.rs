@@ -37,7 +37,7 @@ impl Section for Throughput {
             Some(
                 Use::BySize
                     .metrics()
-                    .flat_map(move |metric| curves("throughput", grid, main, metric.name))
+                    .flat_map(move |metric| curves("throughput", grid, main, metric))
                     .collect::<Vec<_>>(),
             )
         };

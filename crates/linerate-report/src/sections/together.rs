@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::comparison::table;
 use super::{Section, Subject};
-use crate::curves::{capitalised, metric_title, uncapitalised};
+use crate::curves::{capitalised, uncapitalised};
 use crate::document::{
     AxisScale, Block, Cell, Chart, Column, ColumnKind, Lead, Mark, Plot, Role, Row, Table, Tone,
 };
@@ -393,7 +393,7 @@ fn kept_chart(mixes: &[&Mix], number: usize) -> Option<Chart> {
         .jobs
         .iter()
         .map(|job| {
-            format!("{}: {}", name(job, &most.jobs), uncapitalised(&metric_title(&job.main.metric)))
+            format!("{}: {}", name(job, &most.jobs), uncapitalised(&job.main.metric.title()))
         })
         .collect();
     table.note = Some(format!(
@@ -435,7 +435,7 @@ fn times_table(mixes: &[&Mix], number: usize) -> Option<Table> {
             let cells = vec![
                 Cell::Text(place(mix)),
                 Cell::Text(name(job, &mix.jobs)),
-                Cell::Text(metric_title(&time.metric).to_owned()),
+                Cell::Text(time.metric.title()),
                 value(time.effect.before),
                 value(time.effect.after),
                 Cell::Text(shift(time)),

@@ -6,7 +6,7 @@
 //! parts do not add up to the median of the whole.
 
 use linerate_analysis::{JobStudy, MetricStudy, Obtained, PointStudy};
-use linerate_model::{Direction, metric};
+use linerate_model::{Direction, Metric, metric};
 
 use super::{Section, Subject};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
@@ -20,7 +20,7 @@ const MEGABITS: Scale = Scale { base: "bit/s", symbol: "Mbit/s", factor: 1e6 };
 const PER_SECOND: Scale = Scale { base: "1/s", symbol: "1/s", factor: 1.0 };
 
 /// Part of a transfer: name, median and tail.
-const PARTS: [(&str, &str, &str); 4] = [
+const PARTS: [(&str, &Metric, &Metric); 4] = [
     ("connect", metric::CONNECT_TIME_P50, metric::CONNECT_TIME_P99),
     ("first byte", metric::FIRST_BYTE_TIME_P50, metric::FIRST_BYTE_TIME_P99),
     ("transfer", metric::TRANSFER_TIME_P50, metric::TRANSFER_TIME_P99),
@@ -90,12 +90,10 @@ fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
     blocks
 }
 
-/// Returns the figure of `name`: of both directions, or of the only one.
-fn figure<'a>(job: &'a JobStudy, name: &str) -> Option<&'a MetricStudy> {
+/// Returns the figure of `metric`: of both directions, or of the only one.
+fn figure<'a>(job: &'a JobStudy, metric: &Metric) -> Option<&'a MetricStudy> {
     [Direction::Sum, Direction::Rx, Direction::Tx].into_iter().find_map(|direction| {
-        job.metrics
-            .iter()
-            .find(|one| one.name == name && one.direction == direction && one.estimate.is_some())
+        job.metric(metric, direction).filter(|figure| figure.estimate.is_some())
     })
 }
 
@@ -148,7 +146,7 @@ fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
 }
 
 fn times(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
-    let mut told: Vec<(String, &str, Scale)> = vec![
+    let mut told: Vec<(String, &Metric, Scale)> = vec![
         ("while files were in flight".into(), metric::GOODPUT_SERVED, MEGABITS),
         ("goodput".into(), metric::GOODPUT, MEGABITS),
         ("best second".into(), metric::GOODPUT_PEAK, MEGABITS),

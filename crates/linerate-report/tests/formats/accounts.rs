@@ -35,12 +35,12 @@ fn runs(number: usize) -> [[u32; 4]; 3] {
 }
 
 fn metric(name: &str, direction: Direction, values: [u32; 3]) -> MetricStudy {
-    let known = linerate_model::metric(name).expect("a metric");
+    let known = linerate_model::Metric::named(name).expect("a metric");
     let mut sorted = values;
     sorted.sort_unstable();
     MetricStudy {
         at_least: None,
-        name: name.into(),
+        metric: linerate_model::Metric::named(name).expect(name),
         unit: known.unit,
         layer: known.layer,
         direction,

@@ -3,7 +3,7 @@
 use linerate_analysis::{JobStudy, Reason, Study};
 use linerate_model::{
     BitRate, BoundClass, BoundPart, Bytes, CeilingScope, CeilingSubject, Direction, PartDetail,
-    Validity,
+    Validity, metric,
 };
 use linerate_report::document::{Block, Cell, Table};
 use linerate_report::{Format, compose, text};
@@ -51,9 +51,9 @@ fn requests_are_told_by_rate_and_latency_never_by_what_they_carry() {
         study.points.iter_mut().find(|point| point.jobs[0].workload == "tcp_rr").expect("requests");
     let rate = point.jobs[0].metrics[0].clone();
     // Far above any stream's, as if payload counted.
-    for name in ["goodput", "packet_rate"] {
+    for known in [metric::GOODPUT, metric::PACKET_RATE] {
         let mut incidental = rate.clone();
-        incidental.name = name.into();
+        incidental.metric = known;
         incidental.estimate.as_mut().expect("an estimate").value = 1e15;
         point.jobs[0].metrics.push(incidental);
     }
@@ -73,7 +73,7 @@ fn requests_are_told_by_rate_and_latency_never_by_what_they_carry() {
 fn every_stream_is_told_its_own_cost() {
     let (campaign, mut study) = fixture::fixture();
     let cost = |study: &Study| {
-        study.points[0].jobs[0].metric("cpu_seconds_per_gigabyte", Direction::Sum).cloned()
+        study.points[0].jobs[0].metric(metric::CPU_SECONDS_PER_GIGABYTE, Direction::Sum).cloned()
     };
     let mut cheap = cost(&study).expect("the cost of a TCP stream");
     cheap.estimate.as_mut().expect("an estimate").value = 0.5;
@@ -163,9 +163,11 @@ fn what_a_controller_dropped_stands_where_loss_is_told_if_one_was_read() {
     assert_eq!(told(&study), None, "no controller was read");
     let sample = study.points[0].jobs[0].metrics[0].clone();
     for (at, dropped) in [(0, 0.0), (1, 50.0)] {
-        for (name, frames) in [("controller_received", 1000.0), ("controller_dropped", dropped)] {
+        for (known, frames) in
+            [(metric::CONTROLLER_RECEIVED, 1000.0), (metric::CONTROLLER_DROPPED, dropped)]
+        {
             let mut read = sample.clone();
-            (read.name, read.direction, read.ceiling) = (name.into(), Direction::Sum, None);
+            (read.metric, read.direction, read.ceiling) = (known, Direction::Sum, None);
             read.estimate.as_mut().expect("an estimate").value = frames;
             study.points[at].jobs[0].metrics.push(read);
         }
@@ -197,7 +199,7 @@ fn the_highest_is_the_highest_even_if_it_is_suspect_and_the_highest_valid_stands
         .jobs
         .iter_mut()
         .flat_map(|job| &mut job.metrics)
-        .filter(|metric| metric.name == "goodput")
+        .filter(|metric| metric.metric == metric::GOODPUT)
     {
         metric.estimate.as_mut().expect("an estimate").value *= 1.001;
     }

@@ -10,7 +10,7 @@ use linerate_answers::quantity;
 use linerate_campaign::{letters, testbeds};
 use linerate_control::Progress;
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
-use linerate_model::{BitRate, Nanos, Unit, metric};
+use linerate_model::{BitRate, Nanos, metric};
 use serde_json::Value;
 
 use crate::args::{Global, Saved};
@@ -268,7 +268,7 @@ impl Printer {
         let none = || "-".to_owned();
         let rate = |bytes: f64| match bytes {
             0.0 => none(),
-            _ => quantity(metric::GOODPUT, bytes * 8.0 / seconds, Unit::BitPerSecond),
+            _ => quantity(metric::GOODPUT, bytes * 8.0 / seconds),
         };
         // Open operations are those of all lines so far, so that lines and result add up.
         let unanswered =

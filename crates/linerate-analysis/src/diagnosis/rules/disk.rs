@@ -1,6 +1,8 @@
 //! Figures of a load on a disk or file, as the disk rules read them.
 
-use linerate_model::{About, Advice, Command, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{
+    About, Advice, Command, Direction, Evidence, Finding, Metric, Verdict, metric,
+};
 
 use super::{BUSY, coordinate, param};
 use crate::{JobStudy, PointStudy};
@@ -55,7 +57,7 @@ pub(super) fn unexplained(point: &PointStudy, rule: &str, claim: &str) -> Option
 }
 
 /// Returns the figure of `metric` in the first direction that has it.
-fn figure(job: &JobStudy, metric: &str) -> Option<f64> {
+fn figure(job: &JobStudy, metric: &'static Metric) -> Option<f64> {
     let ways = [Direction::Sum, Direction::Tx, Direction::Rx];
     ways.into_iter().find_map(|way| super::value(job, metric, way))
 }

@@ -28,7 +28,8 @@ mod softirq_core;
 mod unknown;
 
 use linerate_model::{
-    About, Advice, BoundClass, Direction, Evidence, Finding, HostSetting, JobFlow, Validity, metric,
+    About, Advice, BoundClass, Direction, Evidence, Finding, HostSetting, JobFlow, Metric,
+    Validity, metric,
 };
 
 use super::experiment::{Experiment, bytes, set};
@@ -138,7 +139,7 @@ fn directions(point: &PointStudy) -> impl Iterator<Item = (&JobStudy, Direction)
 }
 
 /// Returns the estimate of a metric.
-fn value(job: &JobStudy, metric: &str, direction: Direction) -> Option<f64> {
+fn value(job: &JobStudy, metric: &Metric, direction: Direction) -> Option<f64> {
     Some(job.metric(metric, direction)?.estimate?.value)
 }
 
@@ -391,7 +392,9 @@ fn waits_for_window(job: &JobStudy, direction: Direction) -> bool {
 /// Returns true if only the path limited the sender: neither window nor buffer, neither end's CPU
 /// nor the application.
 fn only_the_path(job: &JobStudy, direction: Direction) -> bool {
-    let below = |metric: &str| value(job, metric, direction).is_none_or(|share| share < HELD_BACK);
+    let below = |metric: &'static Metric| {
+        value(job, metric, direction).is_none_or(|share| share < HELD_BACK)
+    };
     let busy =
         value(job, metric::SENDER_BUSY, direction).is_some_and(|share| share > 1.0 - HELD_BACK);
     let cpu = [FlowEnd::Sending, FlowEnd::Receiving]
@@ -451,13 +454,21 @@ fn subject(point: &PointStudy, job: &JobStudy, direction: Direction) -> About {
 pub(super) mod cases {
     //! Hand-made point for the rules' tests.
 
-    use linerate_model::{Ceiling, Direction, Estimate, SocketValue, metric};
+    use linerate_model::{Ceiling, Direction, Estimate, Metric, SocketValue, metric};
 
     use crate::{Given, JobStudy, MetricStudy, Obtained, PointStudy};
 
     /// Prefixes of metrics that belong to whole hosts and to both directions.
-    const OF_HOSTS: [&str; 6] =
-        ["controller", "cycles", metric::IDLE_CORE, "remote", metric::SOFTIRQ_CORE, "softnet"];
+    const OF_HOSTS: [&Metric; 8] = [
+        metric::CONTROLLER_RECEIVED,
+        metric::CONTROLLER_DROPPED,
+        metric::CYCLES_PER_INSTRUCTION,
+        metric::IDLE_CORE,
+        metric::REMOTE_CPUS,
+        metric::SOFTIRQ_CORE,
+        metric::SOFTNET_DROPPED,
+        metric::SOFTNET_SQUEEZED,
+    ];
 
     /// One TCP job, tx, with these figures; a hard goodput ceiling of 1 Gbit/s.
     pub(in crate::diagnosis) fn point(figures: &[(&str, f64)]) -> PointStudy {
@@ -465,19 +476,15 @@ pub(super) mod cases {
         let ceiling =
             Ceiling::new("link", metric::GOODPUT, 1e9, Direction::Tx, derivation(), "declared");
         let metrics = figures.iter().map(|(name, value)| {
-            let metric = linerate_model::metric(name).expect(name);
-            let is_goodput = *name == metric::GOODPUT;
+            let metric = Metric::named(name).expect(name);
+            let is_goodput = metric == metric::GOODPUT;
             MetricStudy {
                 at_least: None,
-                name: (*name).to_owned(),
+                metric,
                 unit: metric.unit,
                 layer: metric.layer,
                 // A controller counts both directions together.
-                direction: if OF_HOSTS.iter().any(|host| name.starts_with(host)) {
-                    Direction::Sum
-                } else {
-                    Direction::Tx
-                },
+                direction: if OF_HOSTS.contains(&metric) { Direction::Sum } else { Direction::Tx },
                 estimate: Some(Estimate {
                     value: *value,
                     low: None,
@@ -529,7 +536,7 @@ pub(super) mod cases {
             let (granted, at_end) = (Some(granted.into()), Some(at_end.into()));
             Given::Option(SocketValue { requested: None, granted, at_end })
         };
-        let mut point = point(&[(metric::GOODPUT, 1e6)]);
+        let mut point = point(&[(metric::GOODPUT.name, 1e6)]);
         let buffers = Obtained {
             from: vec![option(16_384, 87_040), option(16_384, 2_626_560)],
             to: vec![option(9, 9)],

@@ -155,7 +155,7 @@ mod tests {
             let name = "window";
             let bound = Ceiling::new(
                 name,
-                "goodput",
+                metric::GOODPUT,
                 200e6,
                 Direction::Tx,
                 vec!["by hand".into()],

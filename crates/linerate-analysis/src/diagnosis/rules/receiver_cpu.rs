@@ -20,7 +20,7 @@ pub(super) struct ReceiverCpu;
 
 impl Rule for ReceiverCpu {
     fn name(&self) -> &'static str {
-        metric::RECEIVER_CPU
+        metric::RECEIVER_CPU.name
     }
 
     fn summary(&self) -> &'static str {

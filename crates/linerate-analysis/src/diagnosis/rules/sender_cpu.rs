@@ -20,7 +20,7 @@ pub(super) struct SenderCpu;
 
 impl Rule for SenderCpu {
     fn name(&self) -> &'static str {
-        metric::SENDER_CPU
+        metric::SENDER_CPU.name
     }
 
     fn summary(&self) -> &'static str {

@@ -120,7 +120,7 @@ mod tests {
         let mut requests =
             point(&[("goodput", 5e8), ("payload_per_send", 1.0), ("sender_cpu", 0.99)]);
         let mut rate = requests.jobs[0].metrics[0].clone();
-        (rate.name, rate.direction) = ("transaction_rate".into(), Direction::Sum);
+        (rate.metric, rate.direction) = (metric::TRANSACTION_RATE, Direction::Sum);
         requests.jobs[0].metrics.push(rate);
         assert_eq!(SmallMessage.judge(&requests), None);
     }

@@ -32,7 +32,7 @@ pub(super) struct SoftirqCore;
 
 impl Rule for SoftirqCore {
     fn name(&self) -> &'static str {
-        metric::SOFTIRQ_CORE
+        metric::SOFTIRQ_CORE.name
     }
 
     fn summary(&self) -> &'static str {

@@ -5,7 +5,7 @@
 //! nothing to explain. Not observed: everything that no rule examines. The proposed experiment is
 //! the one of the rule that came nearest to its threshold.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, Unit, Use, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, Metric, Unit, Use, Verdict, metric};
 use serde_json::Value;
 
 use super::{
@@ -17,14 +17,14 @@ use crate::{JobStudy, PointStudy};
 
 const CLAIM: &str = "the recorded evidence does not show what limits the rate";
 /// Wait for a CPU: it makes a queue that is not at any hop.
-const NO_CPU: &str = metric::RUN_QUEUE_WAIT;
+const NO_CPU: &Metric = metric::RUN_QUEUE_WAIT;
 /// Buffer size of an experiment that removes a buffer limit on most paths.
 const LARGE_BUFFER: &str = "8 MiB";
 
 /// Quantity that a rule compares with a threshold.
 #[derive(Clone, Copy, PartialEq)]
 enum Quantity {
-    Metric(&'static str),
+    Metric(&'static Metric),
     /// Relative increase of the round-trip time over its minimum.
     StandingQueue,
 }
@@ -32,7 +32,7 @@ enum Quantity {
 impl Quantity {
     fn name(self) -> &'static str {
         match self {
-            Self::Metric(name) => name,
+            Self::Metric(metric) => metric.name,
             Self::StandingQueue => "the standing queue",
         }
     }
@@ -57,23 +57,31 @@ const WORTH_A_TRY: f64 = 0.3;
 fn advice(quantity: Quantity, point: &PointStudy, job: &JobStudy) -> Advice {
     let with = |key: &str, value: Value| changed(point, &[set(key, value)]);
     match quantity {
-        Quantity::Metric(metric::RECEIVER_CPU) => more_flows(point, job, "receive"),
-        Quantity::Metric(metric::SENDER_CPU) => more_flows(point, job, "send"),
-        Quantity::Metric(metric::RECEIVER_THROTTLED) => Advice::new(
+        Quantity::Metric(known) if known == metric::RECEIVER_CPU => {
+            more_flows(point, job, "receive")
+        }
+        Quantity::Metric(known) if known == metric::SENDER_CPU => more_flows(point, job, "send"),
+        Quantity::Metric(known) if known == metric::RECEIVER_THROTTLED => Advice::new(
             "raise the receiver's CPU \
             quota",
         )
         .expecting("goodput rises with the quota")
         .with_command(changed(point, &[])),
-        Quantity::Metric(metric::SENDER_THROTTLED) => Advice::new("raise the sender's CPU quota")
-            .expecting("goodput rises with the quota")
-            .with_command(changed(point, &[])),
-        Quantity::Metric(metric::RWND_LIMITED) => Advice::new("use a larger receive buffer")
-            .expecting("goodput rises by half or more")
-            .with_command(with("receive_buffer", LARGE_BUFFER.into())),
-        Quantity::Metric(metric::SNDBUF_LIMITED) => Advice::new("use a larger send buffer")
-            .expecting("goodput rises by half or more")
-            .with_command(with("send_buffer", LARGE_BUFFER.into())),
+        Quantity::Metric(known) if known == metric::SENDER_THROTTLED => {
+            Advice::new("raise the sender's CPU quota")
+                .expecting("goodput rises with the quota")
+                .with_command(changed(point, &[]))
+        }
+        Quantity::Metric(known) if known == metric::RWND_LIMITED => {
+            Advice::new("use a larger receive buffer")
+                .expecting("goodput rises by half or more")
+                .with_command(with("receive_buffer", LARGE_BUFFER.into()))
+        }
+        Quantity::Metric(known) if known == metric::SNDBUF_LIMITED => {
+            Advice::new("use a larger send buffer")
+                .expecting("goodput rises by half or more")
+                .with_command(with("send_buffer", LARGE_BUFFER.into()))
+        }
         Quantity::StandingQueue => Advice::new(
             "find the hop with the queue: repeat towards each hop; the first whose rate equals \
                 this \
@@ -164,7 +172,7 @@ fn finding(point: &PointStudy, job: &JobStudy, direction: Direction) -> Finding 
         source: "the study's ceilings".into(),
     }));
     evidence.extend(Use::LookedAt.metrics().filter_map(|metric| {
-        let seen = read(job, metric.name, direction)?;
+        let seen = read(job, metric, direction)?;
         // Shares, and CPU time as a share of one CPU, in per cent.
         let (factor, unit) = if metric.unit == Unit::Second { (1e6, "us") } else { (100.0, "%") };
         let observed = format!("{} {:.2} {unit}", metric.name, seen * factor);
@@ -188,7 +196,7 @@ fn finding(point: &PointStudy, job: &JobStudy, direction: Direction) -> Finding 
 }
 
 /// Returns the estimate of `metric` in `direction`, else over both directions.
-fn read(job: &JobStudy, metric: &str, direction: Direction) -> Option<f64> {
+fn read(job: &JobStudy, metric: &Metric, direction: Direction) -> Option<f64> {
     value(job, metric, direction).or_else(|| value(job, metric, Direction::Sum))
 }
 
@@ -200,7 +208,7 @@ fn nearest(job: &JobStudy, direction: Direction) -> Option<(Quantity, f64)> {
         NEAREST.iter().filter(|(quantity, _)| !(no_cpu && *quantity == Quantity::StandingQueue));
     let shares = candidates.filter_map(|(quantity, threshold)| {
         let seen = match quantity {
-            Quantity::Metric(name) => read(job, name, direction),
+            Quantity::Metric(metric) => read(job, metric, direction),
             Quantity::StandingQueue => standing_queue(job, direction),
         }?;
         Some((*quantity, seen / threshold))
@@ -260,7 +268,7 @@ mod tests {
             let wait = point.jobs[0]
                 .metrics
                 .iter_mut()
-                .find(|metric| metric.name == NO_CPU)
+                .find(|figure| figure.metric == NO_CPU)
                 .expect("it is there");
             wait.direction = Direction::Sum;
             Unknown.judge(&point).expect("nothing else speaks")

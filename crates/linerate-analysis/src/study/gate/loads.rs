@@ -108,7 +108,7 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{Ceiling, CeilingScope, Direction};
+    use linerate_model::{Ceiling, CeilingScope, Direction, Metric};
 
     use super::*;
 
@@ -118,7 +118,7 @@ mod tests {
     fn line(shaped: bool) -> Line {
         let ceiling = Ceiling::new(
             "link",
-            "packet_rate",
+            metric::PACKET_RATE,
             812.7,
             Direction::Tx,
             vec!["a line".to_owned()],
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn loads_in_bits_are_judged_by_goodput_of_one_way() {
-        let bound = |metric: &str, value: f64, direction| Bound {
+        let bound = |metric: &'static Metric, value: f64, direction| Bound {
             ceiling: Ceiling::new(
                 "link",
                 metric,
@@ -182,9 +182,9 @@ mod tests {
             burst: 0.0,
         };
         let bounds = [
-            bound("goodput", 18e6, Direction::Sum),
-            bound("goodput", 9.5e6, Direction::Tx),
-            bound("packet_rate", 800.0, Direction::Tx),
+            bound(metric::GOODPUT, 18e6, Direction::Sum),
+            bound(metric::GOODPUT, 9.5e6, Direction::Tx),
+            bound(metric::PACKET_RATE, 800.0, Direction::Tx),
         ];
         let of = |unit, payload| {
             Line::of(&bounds, unit, payload, Doubt::default()).map(|line| line.value())

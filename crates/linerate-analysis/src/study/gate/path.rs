@@ -15,7 +15,7 @@
 //!   observed at the receivers, and bytes that a foreign receiver may have acknowledged in the same
 //!   way ([`super::super::backlog`]). This part does not apply to counts at a device.
 
-use linerate_model::{Counter, Direction, JobRecord, Nanos, metric};
+use linerate_model::{Counter, Direction, JobRecord, Metric, Nanos, metric};
 
 use super::{Bound, Doubt, Gate, Judgement};
 use crate::statistics::quantum_of_counts;
@@ -31,15 +31,18 @@ pub(super) const CLOCK_RATE_ERROR: f64 = 200e-6;
 /// The largest GSO packet a Linux device takes by default, and with it the smallest sensible bucket
 /// of a shaper.
 const BUCKET: f64 = 65_536.0;
-/// Metrics that no application counts.
-const COUNTED_AT_DEVICES: [&str; 1] = [metric::THROUGHPUT_L2];
-/// The metric in packets; the others with ceilings are in bits.
-const PACKET_RATE: &str = metric::PACKET_RATE;
+/// The metric that no application counts.
+const COUNTED_AT_DEVICES: &Metric = metric::THROUGHPUT_L2;
 /// Bits in a byte.
 pub(super) const BITS: f64 = 8.0;
 
 /// Returns the judgement of `value` by the ceilings.
-pub(super) fn judge(gate: &Gate<'_>, metric: &str, direction: Direction, value: f64) -> Judgement {
+pub(super) fn judge(
+    gate: &Gate<'_>,
+    metric: &'static Metric,
+    direction: Direction,
+    value: f64,
+) -> Judgement {
     let part_s = part_s(gate, metric);
     let Some(bound) =
         gate.ceiling(if part_s.is_some() { metric::GOODPUT } else { metric }, direction)
@@ -68,14 +71,12 @@ pub(super) fn judge(gate: &Gate<'_>, metric: &str, direction: Direction, value: 
 /// Returns the seconds of the span of which `metric` is a rate of goodput, for which goodput's
 /// ceilings hold: one second, or those in which files were under way. `None` of metrics of the
 /// whole span.
-fn part_s(gate: &Gate<'_>, metric: &str) -> Option<f64> {
-    match metric {
-        metric::GOODPUT_PEAK => Some(1.0),
-        metric::GOODPUT_SERVED => {
-            Some(gate.jobs.iter().map(|job| job.served_s(gate.span)).fold(0.0, f64::max))
-        }
-        _ => None,
+fn part_s(gate: &Gate<'_>, metric: &'static Metric) -> Option<f64> {
+    if metric == metric::GOODPUT_PEAK {
+        return Some(1.0);
     }
+    let served_s = || gate.jobs.iter().map(|job| job.served_s(gate.span)).fold(0.0, f64::max);
+    (metric == metric::GOODPUT_SERVED).then(served_s)
 }
 
 /// Possible error of a count at the receivers at the edges of the span.
@@ -92,7 +93,7 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    fn of(jobs: &[&Job<'_>], metric: &str, direction: Direction, span: Span) -> Self {
+    fn of(jobs: &[&Job<'_>], metric: &'static Metric, direction: Direction, span: Span) -> Self {
         let receiving = || receiving(jobs, direction);
         let late = receiving().map(|flow| match flow.is_foreign() {
             true => backlog::in_flight(flow.sender, span),
@@ -108,8 +109,9 @@ impl Edges {
         Self {
             quantum: quantum(receiving()),
             surplus: 0.0,
-            late: if COUNTED_AT_DEVICES.contains(&metric) { 0.0 } else { late },
-            per_byte: if metric == PACKET_RATE {
+            late: if metric == COUNTED_AT_DEVICES { 0.0 } else { late },
+            // Packets are counted by themselves; the other metrics with ceilings are in bits.
+            per_byte: if metric == metric::PACKET_RATE {
                 payload.map_or(0.0, |payload| 1.0 / payload.max(1.0))
             } else {
                 BITS
@@ -194,7 +196,7 @@ fn quantum<'a>(flows: impl Iterator<Item = Flow<'a>>) -> f64 {
 }
 
 fn explain(
-    metric: &str,
+    metric: &'static Metric,
     direction: Direction,
     value: f64,
     bound: &Bound,
@@ -203,7 +205,7 @@ fn explain(
 ) -> Reason {
     let ceiling = &bound.ceiling;
     Reason::AboveCeiling {
-        metric: metric.to_owned(),
+        metric,
         direction,
         unit: ceiling.unit,
         value,

@@ -14,8 +14,8 @@ const TICK: f64 = 0.01;
 /// Ticks by which a difference of two readings may be off.
 const TICKS: f64 = 2.0;
 /// The rate of frames, and that of what they carry.
-const FRAMES: &str = metric::THROUGHPUT_L2;
-const PAYLOAD: &str = metric::GOODPUT;
+const FRAMES: &Metric = metric::THROUGHPUT_L2;
+const PAYLOAD: &Metric = metric::GOODPUT;
 /// Rounding error above one that addition and division may leave.
 const ROUNDING: f64 = 1e-9;
 
@@ -51,7 +51,7 @@ pub(super) fn withhold_frames_below_payload(admitted: &mut Admitted) {
                     other times than the load"
             );
             admitted.figures.remove(|metric, way, _| metric == FRAMES && way == direction);
-            admitted.withhold(FRAMES, direction, why);
+            admitted.withhold(FRAMES.name, direction, why);
         }
     }
 }
@@ -60,10 +60,10 @@ pub(super) fn withhold_frames_below_payload(admitted: &mut Admitted) {
 pub(in crate::study) fn withhold_estimates_below_payload(
     metrics: &mut [MetricStudy],
 ) -> Vec<Withheld> {
-    let value = |metrics: &[MetricStudy], name: &str, direction| {
+    let value = |metrics: &[MetricStudy], wanted: &Metric, direction| {
         let found =
-            metrics.iter().find(|metric| metric.name == name && metric.direction == direction);
-        found.and_then(|metric| metric.estimate).map(|estimate| estimate.value)
+            metrics.iter().find(|figure| figure.metric == wanted && figure.direction == direction);
+        found.and_then(|figure| figure.estimate).map(|estimate| estimate.value)
     };
     let mut withheld = Vec::new();
     for direction in [Direction::Tx, Direction::Rx, Direction::Sum] {
@@ -78,13 +78,13 @@ pub(in crate::study) fn withhold_estimates_below_payload(
             "the median of {frames:.4e} bit/s of frames (of runs that count them) is less than the \
                 median payload of {payload:.4e} bit/s"
         );
-        for metric in metrics
+        for figure in metrics
             .iter_mut()
-            .filter(|metric| metric.name == FRAMES && metric.direction == direction)
+            .filter(|figure| figure.metric == FRAMES && figure.direction == direction)
         {
-            (metric.estimate, metric.share, metric.mean) = (None, None, None);
+            (figure.estimate, figure.share, figure.mean) = (None, None, None);
         }
-        withheld.push(Withheld { name: FRAMES.to_owned(), direction, why });
+        withheld.push(Withheld { name: FRAMES.name.to_owned(), direction, why });
     }
     withheld
 }
@@ -97,7 +97,7 @@ mod tests {
 
     fn admitted(name: &str, value: f64) -> Option<f64> {
         let span = Span { from: Nanos(0), to: Nanos::from_secs(5) };
-        match judge(metric(name).expect("a metric"), value, span) {
+        match judge(Metric::named(name).expect("a metric"), value, span) {
             Judgement::Admitted(value) => Some(value),
             _ => None,
         }
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_median_of_frames_below_that_of_their_payload_is_withheld() {
         let study = |name: &str, value: f64| MetricStudy {
-            name: name.to_owned(),
+            metric: linerate_model::Metric::named(name).expect(name),
             unit: linerate_model::Unit::BitPerSecond,
             layer: None,
             direction: Direction::Tx,
@@ -149,12 +149,12 @@ mod tests {
     #[test]
     fn a_rate_of_frames_below_its_payload_is_withheld() {
         let mut both = Admitted::default();
-        both.figures.put("goodput", Direction::Tx, 100e6);
-        both.figures.put("throughput_l2", Direction::Tx, 99e6);
-        both.figures.put("goodput", Direction::Rx, 100e6);
-        both.figures.put("throughput_l2", Direction::Rx, 106e6);
+        both.figures.put(metric::GOODPUT, Direction::Tx, 100e6);
+        both.figures.put(metric::THROUGHPUT_L2, Direction::Tx, 99e6);
+        both.figures.put(metric::GOODPUT, Direction::Rx, 100e6);
+        both.figures.put(metric::THROUGHPUT_L2, Direction::Rx, 106e6);
         withhold_frames_below_payload(&mut both);
-        let frames = |direction| both.get("throughput_l2", direction);
+        let frames = |direction| both.get(metric::THROUGHPUT_L2, direction);
         assert_eq!((frames(Direction::Tx), frames(Direction::Rx)), (None, Some(106e6)));
         assert!(both.withheld()[0].why.contains("GSO"), "{:?}", both.withheld());
     }

@@ -1,18 +1,14 @@
 //! One-way times between two clocks. An error of the clocks moves all of them by the same amount,
 //! so they are admitted or withheld together.
 
-use linerate_model::{Direction, Nanos, metric};
+use linerate_model::{Direction, Metric, Nanos, Statistic, Times, metric};
 
 use super::Figures;
 use crate::statistics::Percentile;
-use crate::study::times::is_time;
 use crate::study::traffic::Distributions;
 
-/// Medians by which a job's one-way times are judged, and how the names of all of them begin.
-const MEDIANS: [(&str, &str); 2] = [
-    (metric::SERVICE_TIME_P50, "service_time"),
-    (metric::RESPONSE_TIME_P50, metric::RESPONSE_TIME),
-];
+/// One-way times of a job.
+const ONE_WAY: [Times; 2] = [Times::Service, Times::Response];
 /// Nanoseconds in a second.
 const NANOS: f64 = 1e9;
 
@@ -28,19 +24,19 @@ impl OneWay {
     /// Returns the accuracy according to `figures`.
     pub(super) fn of(figures: &Figures) -> Self {
         let doubt = figures.get(metric::CLOCK_UNCERTAINTY, Direction::Sum);
-        let withheld = |(median, _): (&str, &str)| {
-            doubt.is_some_and(|doubt| {
-                figures.get(median, Direction::Sum).is_none_or(|median| median <= doubt)
-            })
+        let withheld = |times: Times| {
+            let is_median = |known: &&Metric| known.statistic == Some(Statistic::Quantile(0.5));
+            let median = times.metrics().find(is_median);
+            let median = median.and_then(|median| figures.get(median, Direction::Sum));
+            doubt.is_some_and(|doubt| median.is_none_or(|median| median <= doubt))
         };
-        Self { doubt, withheld: MEDIANS.map(withheld) }
+        Self { doubt, withheld: ONE_WAY.map(withheld) }
     }
 
     /// Returns the reason why `value` of `metric` is not a figure, if any.
-    pub(super) fn refuses(&self, metric: &str, value: f64) -> Option<String> {
-        let doubt = self.doubt.filter(|_| is_time(metric))?;
-        let of_withheld =
-            MEDIANS.iter().zip(self.withheld).any(|((_, stem), is)| is && metric.starts_with(stem));
+    pub(super) fn refuses(&self, metric: &'static Metric, value: f64) -> Option<String> {
+        let place = ONE_WAY.iter().position(|times| metric.times == Some(*times))?;
+        let (doubt, of_withheld) = (self.doubt?, self.withheld[place]);
         let shown = |seconds: f64| {
             if seconds.is_finite() {
                 Nanos((seconds * NANOS) as u64).to_string()
@@ -94,9 +90,9 @@ mod tests {
     fn figures(median: f64, doubt: f64) -> Figures {
         let mut figures = Figures::default();
         for (metric, value) in [
-            ("service_time_p50", median),
-            ("service_time_p99", 12.76e-3),
-            ("clock_uncertainty", doubt),
+            (metric::SERVICE_TIME_P50, median),
+            (metric::SERVICE_TIME_P99, 12.76e-3),
+            (metric::CLOCK_UNCERTAINTY, doubt),
         ] {
             figures.put(metric, Direction::Sum, value);
         }
@@ -107,9 +103,15 @@ mod tests {
     fn a_tail_passes_no_more_than_its_median() {
         let one_way = OneWay::of(&figures(11.9e-3, 12e-3));
         assert!(
-            one_way.refuses("service_time_p99", 12.76e-3).is_some_and(|why| why.contains("12 ms"))
+            one_way
+                .refuses(metric::SERVICE_TIME_P99, 12.76e-3)
+                .is_some_and(|why| why.contains("12 ms"))
         );
-        assert_eq!(one_way.refuses("delay_variation", 1e-3), None, "the same error twice is none");
+        assert_eq!(
+            one_way.refuses(metric::DELAY_VARIATION, 1e-3),
+            None,
+            "the same error twice is none"
+        );
         let mut times = Distributions {
             service: Distribution {
                 buckets: vec![(11_900_000, 9)],
@@ -121,15 +123,15 @@ mod tests {
         one_way.admit(&mut times);
         assert!(times.service.is_empty());
         let known = OneWay::of(&figures(12.1e-3, 12e-3));
-        assert_eq!(known.refuses("service_time_p99", 12.76e-3), None);
-        assert!(known.refuses("service_time_min", 11e-3).is_some(), "each by itself too");
+        assert_eq!(known.refuses(metric::SERVICE_TIME_P99, 12.76e-3), None);
+        assert!(known.refuses(metric::SERVICE_TIME_MIN, 11e-3).is_some(), "each by itself too");
     }
 
     #[test]
     fn times_on_one_clock_are_not_concerned() {
         let mut figures = figures(1e-6, 1.0);
-        figures.remove(|metric, _, _| metric == "clock_uncertainty");
-        assert_eq!(OneWay::of(&figures).refuses("service_time_p50", 1e-6), None);
+        figures.remove(|metric, _, _| metric == metric::CLOCK_UNCERTAINTY);
+        assert_eq!(OneWay::of(&figures).refuses(metric::SERVICE_TIME_P50, 1e-6), None);
         assert_eq!(OneWay::of(&figures), OneWay::default());
     }
 }

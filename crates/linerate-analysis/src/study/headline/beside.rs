@@ -80,7 +80,7 @@ fn most_changed<'a>(
 /// Returns whether the main figure changed for certain, and by how much in either direction.
 fn change(comparison: &Comparison) -> Option<(bool, f64)> {
     let named =
-        |metric: &Metric| comparison.figures.iter().find(|figure| figure.metric == metric.name);
+        |metric: &'static Metric| comparison.figures.iter().find(|figure| figure.metric == metric);
     let effect = &Metric::moved().find_map(named)?.effect;
     (effect.scale == Scale::Ratio).then_some((
         matches!(effect.change, Change::Better | Change::Worse),

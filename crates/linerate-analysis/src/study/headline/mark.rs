@@ -1,6 +1,6 @@
 //! Readings, ceilings and losses that the study adds to each stage, and the stage that limits.
 
-use linerate_model::{BoundPart, Direction, Evidence, Finding, Unit, metric};
+use linerate_model::{BoundPart, Direction, Evidence, Finding, Metric, Unit, metric};
 
 use super::super::loss_place::LossPlace;
 use super::super::search_trial::SearchTrial;
@@ -15,7 +15,7 @@ const NEARLY_ALL: f64 = 0.9;
 
 /// Metrics of a job that are readings of a stage: stage, metric, and the direction to read (`None`:
 /// the sum).
-const JUDGED: [(PathEnd, StageKind, &str, ReadingKind, bool); 15] = [
+const JUDGED: [(PathEnd, StageKind, &Metric, ReadingKind, bool); 15] = [
     (
         PathEnd::Sender,
         StageKind::Application,
@@ -109,14 +109,14 @@ const PLACES: [(&str, &[(PathEnd, StageKind)]); 22] = [
     ("path_loss", &[]),
     ("path_mtu", &[]),
     ("receive_window", &[(PathEnd::Receiver, StageKind::Socket)]),
-    (metric::RECEIVER_CPU, &[(PathEnd::Receiver, StageKind::Application)]),
+    (metric::RECEIVER_CPU.name, &[(PathEnd::Receiver, StageKind::Application)]),
     ("send_buffer", &[(PathEnd::Sender, StageKind::Socket)]),
-    (metric::SENDER_CPU, &[(PathEnd::Sender, StageKind::Application)]),
+    (metric::SENDER_CPU.name, &[(PathEnd::Sender, StageKind::Application)]),
     ("single_flow", &[]),
     ("slow_receiver", &[(PathEnd::Receiver, StageKind::Application)]),
     ("slow_source", &[(PathEnd::Sender, StageKind::Application)]),
     ("small_message", &[(PathEnd::Sender, StageKind::Application)]),
-    (metric::SOFTIRQ_CORE, &[(PathEnd::Receiver, StageKind::Socket)]),
+    (metric::SOFTIRQ_CORE.name, &[(PathEnd::Receiver, StageKind::Socket)]),
     ("unknown", &[]),
 ];
 /// The rule whose limit is where losses are.
@@ -144,15 +144,11 @@ pub(super) fn judged(stage: &Stage, job: &JobStudy, direction: Direction) -> Vec
 pub(super) fn ceiling(
     stage: &Stage,
     point: &PointStudy,
-    job: &JobStudy,
     direction: Direction,
 ) -> Option<StageCeiling> {
-    let metric = job
-        .metric(metric::GOODPUT, direction)
-        .map_or(metric::GOODPUT, |metric| metric.name.as_str());
     let here = stage.part.as_ref()?;
     let bounds = point.ceilings.iter().filter(|ceiling| {
-        ceiling.metric == metric
+        ceiling.metric == metric::GOODPUT
             && ceiling.direction == direction
             && matches!(ceiling.subject.parts(), [part] if part.is_at(here))
     });

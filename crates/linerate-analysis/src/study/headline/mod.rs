@@ -22,7 +22,7 @@ use linerate_model::{
     Advice, Campaign, Command, Direction, Estimate, Evidence, Finding, Layer, Metric, Point,
     TrialRecord, Unit, Use, Validity, Verdict, metric,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::reading::{Reading, ReadingKind};
 pub use self::stage::{PathEnd, Stage, StageCeiling, StageKind};
@@ -34,7 +34,7 @@ use crate::diagnosis;
 use crate::statistics::median;
 
 /// Metrics that only files have: of whole ones, and of clients that are other programs.
-const OF_FILES: [&str; 2] = [metric::TRANSFER_TIME_P50, metric::GOODPUT_SERVED];
+const OF_FILES: [&Metric; 2] = [metric::TRANSFER_TIME_P50, metric::GOODPUT_SERVED];
 /// The job that adds up all measured ones of a point.
 const ALL: &str = "all";
 /// The workload that moves nothing.
@@ -74,8 +74,9 @@ pub struct Headline {
 /// The main figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moved {
-    /// Its metric; `load` for the result of a search.
-    pub metric: String,
+    /// Its metric; `None`, in JSON `load`, for the load that a search found.
+    #[serde(serialize_with = "metric_or_load", deserialize_with = "named_metric")]
+    pub metric: Option<&'static Metric>,
     /// Unit.
     pub unit: Unit,
     /// Layer.
@@ -91,6 +92,14 @@ pub struct Moved {
     pub share: Option<f64>,
     /// The standing of the point.
     pub validity: Validity,
+}
+
+fn metric_or_load<S: Serializer>(metric: &Option<&Metric>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(metric.map_or("load", |metric| metric.name))
+}
+
+fn named_metric<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'static Metric>, D::Error> {
+    Ok(Metric::named(&String::deserialize(from)?))
 }
 
 /// How well the limit is established.
@@ -201,7 +210,7 @@ pub fn headline(campaign: &Campaign, study: &Study) -> Option<Headline> {
 fn best(study: &Study) -> Option<&PointStudy> {
     let rank = |point: &PointStudy| {
         let figure = figure(point)?;
-        let kind = Metric::moved().position(|metric| metric.name == figure.name)?;
+        let kind = Metric::moved().position(|metric| metric == figure.metric)?;
         Some((std::cmp::Reverse(kind), figure.estimate?.value))
     };
     let by_rank = |a: &&PointStudy, b: &&PointStudy| {
@@ -235,19 +244,16 @@ fn figure(point: &PointStudy) -> Option<&MetricStudy> {
 }
 
 fn figure_of(job: &JobStudy) -> Option<&MetricStudy> {
-    let has = |name: &str| job.metrics.iter().any(|metric| metric.name == name);
+    let has = |wanted: &'static Metric| job.metrics.iter().any(|known| known.metric == wanted);
     // Each file is a transaction, but for files the payload counts.
-    let answers =
-        Use::Request.metrics().any(|metric| has(metric.name)) && !OF_FILES.into_iter().any(has);
+    let answers = Use::Request.metrics().any(has) && !OF_FILES.into_iter().any(has);
     let told = Metric::moved().filter(|metric| !answers || metric.is_for(Use::Request));
     let directions = [Direction::Sum, Direction::Tx, Direction::Rx];
     let usable = |metric: &&MetricStudy| {
         metric.estimate.is_some_and(|e| e.value.is_finite() && e.value > 0.0)
     };
-    told.filter_map(|told| {
-        directions.into_iter().filter_map(|d| job.metric(told.name, d)).find(usable)
-    })
-    .next()
+    told.filter_map(|told| directions.into_iter().filter_map(|d| job.metric(told, d)).find(usable))
+        .next()
 }
 
 /// Returns the course of the rate of `point`, if it has no single number.
@@ -276,7 +282,7 @@ fn of_point(
 ) -> Headline {
     let moved = figure(point).and_then(|metric| {
         Some(Moved {
-            metric: metric.name.clone(),
+            metric: Some(metric.metric),
             unit: metric.unit,
             layer: metric.layer,
             direction: metric.direction,
@@ -330,7 +336,7 @@ fn of_point(
 /// Returns the names of the sender and the receiver.
 fn sides(job: &JobStudy, direction: Direction) -> (String, String) {
     // A load on a disk has one end.
-    if job.metrics.iter().any(|metric| metric.name == metric::IOPS) || direction == Direction::Tx {
+    if job.metrics.iter().any(|known| known.metric == metric::IOPS) || direction == Direction::Tx {
         return (job.from.clone(), job.to.clone());
     }
     (job.to.clone(), job.from.clone())
@@ -384,7 +390,7 @@ fn stages<'a>(
         stage.readings = merged(&seen.iter().map(of_trial).collect::<Vec<_>>());
         if let Some((point, job)) = studied {
             stage.readings.extend(mark::judged(stage, job, first.direction));
-            stage.ceiling = mark::ceiling(stage, point, job, first.direction);
+            stage.ceiling = mark::ceiling(stage, point, first.direction);
             stage.lost = mark::lost(stage, job, first.direction);
         }
     }
@@ -460,7 +466,7 @@ fn of_search(campaign: &Campaign, search: &SearchStudy, n_points: usize) -> Head
     let moved = goal.and_then(|goal| {
         let range = goal.range;
         Some(Moved {
-            metric: "load".into(),
+            metric: None,
             unit: if bits { Unit::BitPerSecond } else { Unit::PacketPerSecond },
             layer: None,
             direction: Direction::Tx,
@@ -520,16 +526,15 @@ const NEAR_LOAD: f64 = 1.001;
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::metric;
 
     use super::*;
 
     fn job(names: &[(&str, Direction)]) -> JobStudy {
         let figure = |(name, direction): &(&str, Direction)| {
-            let known = metric(name).expect("a metric");
+            let known = Metric::named(name).expect("a metric");
             MetricStudy {
                 at_least: None,
-                name: (*name).into(),
+                metric: known,
                 unit: known.unit,
                 layer: known.layer,
                 direction: *direction,
@@ -546,10 +551,10 @@ mod tests {
 
     #[test]
     fn files_are_told_by_their_payload_and_requests_by_their_number() {
-        let told = |job: &JobStudy| figure_of(job).map(|metric| metric.name.clone());
+        let told = |job: &JobStudy| figure_of(job).map(|figure| figure.metric.name);
         let requests = [("goodput", Direction::Rx), ("transaction_rate", Direction::Sum)];
-        assert_eq!(told(&job(&requests)).as_deref(), Some("transaction_rate"));
+        assert_eq!(told(&job(&requests)), Some("transaction_rate"));
         let files = [&requests[..], &[("transfer_time_p50", Direction::Sum)]].concat();
-        assert_eq!(told(&job(&files)).as_deref(), Some("goodput"));
+        assert_eq!(told(&job(&files)), Some("goodput"));
     }
 }

@@ -171,7 +171,7 @@ mod tests {
     /// Returns the same with transfers of this many seconds.
     fn of_transfers(seconds: f64, cores: f64, params: &[(&str, Value)]) -> String {
         let figure = |(name, value): (&str, f64)| MetricStudy {
-            name: name.into(),
+            metric: linerate_model::Metric::named(name).expect(name),
             unit: Unit::PerSecond,
             layer: None,
             direction: Direction::Sum,

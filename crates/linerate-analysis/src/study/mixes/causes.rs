@@ -11,7 +11,9 @@
 //! Any other cause is inconclusive. Memory bandwidth is never claimed, because nothing here counts
 //! it.
 
-use linerate_model::{Arm, Bytes, Campaign, Direction, JobSpec, TestbedKind, Verdict, metric};
+use linerate_model::{
+    Arm, Bytes, Campaign, Direction, JobSpec, Metric, TestbedKind, Unit, Verdict, metric,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -128,7 +130,11 @@ fn base<'a>(
     })
 }
 
-fn typical(job: &super::super::JobStudy, metric: &str, direction: Direction) -> Option<f64> {
+fn typical(
+    job: &super::super::JobStudy,
+    metric: &'static Metric,
+    direction: Direction,
+) -> Option<f64> {
     let values: Vec<f64> =
         job.metric(metric, direction)?.values.iter().flatten().copied().collect();
     median(&values)
@@ -273,10 +279,11 @@ fn full_link(
     let room = if *way == MemoryDirection::Down { link.read(page) } else { link.write(page) }.0;
     // Storage counts bytes, networks bits.
     let bits = |job: &MixedJob, study: &super::super::JobStudy| {
-        let rate = typical(study, &job.main.metric, job.main.direction)?;
-        match job.main.metric.as_str() {
-            metric::GOODPUT => Some(rate),
-            metric::TRANSFER_RATE => Some(rate * BITS),
+        let metric = job.main.metric.metric()?;
+        let rate = typical(study, metric, job.main.direction)?;
+        match metric.unit {
+            Unit::BitPerSecond => Some(rate),
+            Unit::BytePerSecond => Some(rate * BITS),
             _ => None,
         }
     };

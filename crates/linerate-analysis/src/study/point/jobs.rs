@@ -140,7 +140,7 @@ pub(super) fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
 fn with_cost(mut found: Vec<Withheld>, judged: &[Judged<'_>]) -> Vec<Withheld> {
     let why = carrying(judged).find_map(|one| one.cost_withheld.clone());
     found.extend(why.map(|why| Withheld {
-        name: CPU_COST.to_owned(),
+        name: CPU_COST.name.to_owned(),
         direction: Direction::Sum,
         why,
     }));
@@ -221,7 +221,7 @@ fn metrics<'a>(
         let values: Vec<Option<f64>> =
             figures.iter().map(|figures| figures.and_then(|f| f.at(key))).collect();
         let known: Vec<f64> = values.iter().flatten().copied().collect();
-        let settled = settling::settled(&classes, metric.name, key.1);
+        let settled = settling::settled(&classes, metric, key.1);
         let estimate =
             estimated(judged, &known).map(|estimate| doubted(estimate, metric, &figures));
         // A rate that never settles has no single number.
@@ -230,7 +230,7 @@ fn metrics<'a>(
         let ceiling = bounds.iter().position(|bound| {
             bound.ceiling.is_hard()
                 && bound.holds_for(scope)
-                && bound.ceiling.metric == metric.name
+                && bound.ceiling.metric == metric
                 && bound.ceiling.direction == key.1
         });
         let limit = ceiling.map(|index| bounds[index].ceiling.value).filter(|limit| *limit > 0.0);
@@ -240,7 +240,7 @@ fn metrics<'a>(
         let at_least = median(&least).filter(|bound| is_infinite && bound.is_finite());
         MetricStudy {
             at_least,
-            name: metric.name.to_owned(),
+            metric,
             unit: metric.unit,
             layer: metric.layer,
             direction: key.1,
@@ -281,7 +281,7 @@ fn doubted(estimate: Estimate, metric: &Metric, figures: &[Option<&Admitted>]) -
         .iter()
         .flatten()
         .filter_map(|figures| figures.get(metric::CLOCK_UNCERTAINTY, Direction::Sum));
-    let doubt = doubts.filter(|_| times::is_time(metric.name)).fold(0.0, f64::max);
+    let doubt = doubts.filter(|_| times::is_one_way(metric)).fold(0.0, f64::max);
     let low = estimate.low.map(|low| Limits::of(metric, None).cut(low - doubt));
     Estimate { low, high: estimate.high.map(|high| high + doubt), ..estimate }
 }

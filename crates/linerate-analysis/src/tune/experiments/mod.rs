@@ -15,7 +15,7 @@ mod socket_buffers;
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Direction, metric};
+use linerate_model::{Direction, Metric, metric};
 use serde::Serialize;
 
 use super::Rates;
@@ -207,14 +207,14 @@ impl Known<'_> {
     }
 
     /// Returns a figure of the stream, in its direction or of both.
-    fn value(&self, metric: &str) -> Option<f64> {
+    fn value(&self, metric: &Metric) -> Option<f64> {
         let job = self.job()?;
         let of = |direction| Some(job.metric(metric, direction)?.estimate?.value);
         of(Direction::Tx).or_else(|| of(Direction::Sum))
     }
 
     /// Returns a share of the stream, `what` it is, if it is above `least`.
-    fn share(&self, metric: &str, least: f64, what: &str) -> Result<f64, Hindrance> {
+    fn share(&self, metric: &Metric, least: f64, what: &str) -> Result<f64, Hindrance> {
         match self.value(metric) {
             Some(share) if share > least => Ok(share),
             Some(share) => Err(Hindrance::no_evidence(format!(
@@ -265,7 +265,7 @@ pub(super) mod cases {
     pub(in crate::tune) fn point(share: f64, figures: &[(&str, f64)]) -> PointStudy {
         let metric = |name: &str, value: f64, share: Option<f64>| MetricStudy {
             at_least: None,
-            name: name.into(),
+            metric: linerate_model::Metric::named(name).expect(name),
             unit: Unit::Ratio,
             layer: None,
             direction: Direction::Tx,
@@ -278,7 +278,7 @@ pub(super) mod cases {
         };
         let mut metrics: Vec<MetricStudy> =
             figures.iter().map(|(name, value)| metric(name, *value, None)).collect();
-        metrics.push(metric(metric::GOODPUT, share * 1e9, Some(share)));
+        metrics.push(metric(metric::GOODPUT.name, share * 1e9, Some(share)));
         PointStudy {
             jobs: vec![JobStudy { metrics, ..JobStudy::default() }],
             ..PointStudy::default()
@@ -315,7 +315,7 @@ pub(super) mod cases {
     #[test]
     fn what_a_host_does_not_offer_or_consent_to_is_told_before_what_was_measured() {
         let (point, mut receiver) =
-            (point(0.3, &[(metric::SOFTIRQ_CORE, 0.1)]), host(&[("rx_usecs", "0")]));
+            (point(0.3, &[(metric::SOFTIRQ_CORE.name, 0.1)]), host(&[("rx_usecs", "0")]));
         let refused = Hindrance { kind: HindranceKind::NotConsented, why: "not asked".into() };
         receiver.settings.insert("adaptive_rx", Err(refused.clone()));
         let looked = coalescing::Coalescing.look(&known(&point, host(&[]), receiver));

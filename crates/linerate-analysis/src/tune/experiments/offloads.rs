@@ -5,13 +5,13 @@
 //! stack by itself. Cost: segments arrive in bunches, so that a short answer may wait for a long
 //! one before it.
 
-use linerate_model::metric;
+use linerate_model::{Metric, metric};
 
 use super::{Hindrance, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
 use crate::PathEnd;
 
 /// Each offload, the end where it is switched, and the CPU figure that is evidence for it.
-const SWITCHES: [(&str, PathEnd, &str); 3] = [
+const SWITCHES: [(&str, PathEnd, &Metric); 3] = [
     ("gro", PathEnd::Receiver, metric::RECEIVER_CPU),
     ("gso", PathEnd::Sender, metric::SENDER_CPU),
     ("tso", PathEnd::Sender, metric::SENDER_CPU),
@@ -45,7 +45,7 @@ impl TuningExperiment for Offloads {
 }
 
 /// Returns the candidate that switches `setting` on at `end`, where the figure `cpu` is high.
-fn candidate(path: &Known<'_>, (setting, end, cpu): (&'static str, PathEnd, &str)) -> Looked {
+fn candidate(path: &Known<'_>, (setting, end, cpu): (&'static str, PathEnd, &Metric)) -> Looked {
     path.at(end, setting, |before| {
         if before != "0" {
             return Err(Hindrance::already(format!("{setting} is on")));

@@ -6,7 +6,7 @@
 //! docs/methodology/ceilings.md#windows-and-loss). Cost: memory for every connection that fills it,
 //! and queues as long as the buffer where no other limit applies.
 
-use linerate_model::metric;
+use linerate_model::{Metric, metric};
 
 use super::{Hindrance, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
 use crate::PathEnd;
@@ -53,7 +53,7 @@ impl TuningExperiment for SocketBuffers {
 /// by the figure `metric`.
 fn candidate(
     path: &Known<'_>,
-    (end, setting, metric, what): (PathEnd, &'static str, &str, &str),
+    (end, setting, metric, what): (PathEnd, &'static str, &Metric, &str),
 ) -> Looked {
     path.at(end, setting, |before| {
         let waited =

@@ -2,7 +2,7 @@
 
 use linerate_analysis::fire_hose::{Attribution, Culprit, Hose, Inferred, Onset};
 use linerate_analysis::tune::{Choice, Effect, Proof, Report};
-use linerate_model::{BitRate, Bytes, Verdict};
+use linerate_model::{BitRate, Bytes, Metric, Verdict};
 use serde::Serialize;
 
 /// Least gain for which a window is worth setting, as a ratio of goodputs (docs/methodology/diagnosis.md#verdict).
@@ -120,7 +120,7 @@ pub struct ChosenWindow {
 #[derive(Clone, Debug, Serialize)]
 pub struct SideEffect {
     /// The metric.
-    pub metric: &'static str,
+    pub metric: &'static Metric,
     /// The effect, pair by pair.
     #[serde(flatten)]
     pub effect: Effect,

@@ -5,7 +5,7 @@ use linerate_analysis::statistics::median;
 use linerate_analysis::tune::{Better, Effect, Proof, effect, prove};
 use linerate_analysis::{Study, study};
 use linerate_control::Setting;
-use linerate_model::{Direction, metric};
+use linerate_model::{Direction, Metric, metric};
 
 use super::ends::Ends;
 use super::findings::{SideEffect, WindowFindings};
@@ -121,7 +121,7 @@ fn pair(
     study: &Study,
     figure: &str,
     arm: Arm,
-    metric: &str,
+    metric: &Metric,
     direction: Option<Direction>,
 ) -> Option<Effect> {
     let better = if metric == metric::RESPONSE_TIME_P50 { Better::Less } else { Better::More };

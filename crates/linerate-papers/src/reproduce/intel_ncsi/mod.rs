@@ -10,7 +10,7 @@ mod causes;
 mod shapes;
 mod tables;
 
-use linerate_model::{Direction, metric};
+use linerate_model::{Direction, Metric, metric};
 
 use super::{Comparison, Reproduction, sweep, whole};
 use linerate_analysis::{PointStudy, Study};
@@ -63,7 +63,7 @@ fn only<'a>(study: &'a Study, name: &'a str) -> Option<&'a PointStudy> {
 }
 
 /// Returns the figure of `metric` of the measured job of sweep `name`.
-fn value(study: &Study, name: &str, metric: &str, direction: Direction) -> Option<f64> {
+fn value(study: &Study, name: &str, metric: &'static Metric, direction: Direction) -> Option<f64> {
     Some(whole(only(study, name)?)?.metric(metric, direction)?.estimate?.value)
 }
 

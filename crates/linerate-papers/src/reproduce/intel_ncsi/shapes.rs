@@ -8,7 +8,7 @@ use crate::replay;
 use crate::reproduce::{Shape, coordinate, mbit, not_judged, shape, sweep, whole};
 use linerate_analysis::fire_hose::{BufferSearch, Hose, WindowPoint, onset};
 use linerate_analysis::statistics::{coefficient_of_variation, median};
-use linerate_analysis::{PointStudy, Study};
+use linerate_analysis::{IntervalSeries, PointStudy, Study};
 
 /// Share of bytes sent again that counts as none: 1 in 100 000 (docs/methodology/papers.md#shapes,
 /// V1.5).
@@ -298,7 +298,7 @@ fn windows(default: &Study, tuned: &Study) -> Shape {
             .trials
             .first()?
             .series
-            .get(metric::PEER_WINDOW)?
+            .get(&IntervalSeries::Of(metric::PEER_WINDOW))?
             .iter()
             .flatten()
             .copied()

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::{DataDirection, cell, change, is_worse, only, unsettled};
 use crate::reproduce::{Comparison, mbit, whole};
 use linerate_analysis::statistics::{half_up, mean_half_up};
-use linerate_analysis::{PointStudy, Study};
+use linerate_analysis::{IntervalSeries, PointStudy, Study};
 
 /// Decimals the paper prints.
 const PLACES: u32 = 2;
@@ -135,9 +135,9 @@ fn one(title: String, series: &[Series], papers: Vec<String>) -> Comparison {
 
 /// Returns Mbit/s delivered in each whole second of the first trial.
 pub(super) fn seconds(point: &PointStudy, way: DataDirection) -> Vec<f64> {
-    let name = if way == DataDirection::ToBmc { "goodput_tx" } else { "goodput_rx" };
+    let name = IntervalSeries::Directed(metric::GOODPUT, way.direction());
     let Some(trial) = point.trials.first() else { return Vec::new() };
-    let Some(series) = trial.series.get(name) else { return Vec::new() };
+    let Some(series) = trial.series.get(&name) else { return Vec::new() };
     let mut sums: Vec<(f64, f64)> = Vec::new();
     let mut begin = 0.0;
     for (end, rate) in trial.seconds.iter().zip(series) {
@@ -225,13 +225,14 @@ pub(super) fn worse(default: &Study, tuned: &Study) -> Vec<Vec<String>> {
 mod tests {
     use super::*;
     use linerate_analysis::TrialStudy;
+    use linerate_model::Direction;
 
     #[test]
     fn tenths_make_whole_seconds_and_an_unfinished_one_is_none() {
         let trial = TrialStudy {
             seconds: (1..=25).map(|tenth| f64::from(tenth) / 10.0).collect(),
             series: [(
-                "goodput_tx".to_owned(),
+                IntervalSeries::Directed(metric::GOODPUT, Direction::Tx),
                 (1..=25).map(|t| Some(if t <= 10 { 8e6 } else { 4e6 })).collect(),
             )]
             .into(),

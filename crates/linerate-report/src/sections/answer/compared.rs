@@ -142,7 +142,7 @@ fn clause(comparison: &Comparison, first: &Comparison) -> String {
 mod tests {
     use linerate_analysis::compare::{Better, effect};
     use linerate_analysis::{Compared, PointStudy};
-    use linerate_model::{Arm, Direction, Layer, Point, Ratio, Role, Unit};
+    use linerate_model::{Arm, Direction, Layer, Point, Ratio, Role, Unit, metric};
 
     use super::*;
 
@@ -160,7 +160,7 @@ mod tests {
             .collect();
         let figure = Compared {
             job: 0,
-            metric: "goodput".into(),
+            metric: metric::GOODPUT.into(),
             unit: Unit::BitPerSecond,
             layer: Some(Layer::L4),
             direction: Direction::Tx,

@@ -6,10 +6,10 @@
 //! table that would only repeat the key figures is left out.
 
 use linerate_analysis::{JobStudy, PointStudy};
-use linerate_model::{Campaign, Capacity, Direction, Use, Validity, metric};
+use linerate_model::{Campaign, Capacity, Direction, Metric, Statistic, Use, Validity};
 
-use super::{Best, STREAM_RATES, TAIL, Ways, best, workload_label, workloads};
-use crate::curves::{capitalised, metric_title, uncapitalised};
+use super::{Best, TAIL, Ways, best, workload_label, workloads};
+use crate::curves::{capitalised, uncapitalised};
 use crate::document::{Cell, Column, Row, Table};
 use crate::grid::{ceiling, estimate_cell, workload};
 use crate::number::Scale;
@@ -17,38 +17,29 @@ use crate::sections::Subject;
 
 /// Parameters with the number of connections of a job.
 const CONNECTIONS: [&str; 3] = ["streams", "connections", "flows"];
-/// Response times beside a rate.
-const TIMES: [(&str, &str); 3] = [
-    (metric::RESPONSE_TIME_P50, "median"),
-    (metric::RESPONSE_TIME_P99, "p99"),
-    (metric::RESPONSE_TIME_P999, "p99.9"),
-];
 
 /// Returns a table for each rate of streams, and one for requests.
 pub(super) fn tables(subject: &Subject<'_>) -> Vec<Table> {
-    let streams = STREAM_RATES.iter().filter_map(|name| maxima(subject, name));
-    streams
-        .chain(Use::Request.metrics().filter_map(|metric| requests(subject, metric.name)))
-        .collect()
+    let streams = Use::StreamRate.metrics().filter_map(|metric| maxima(subject, metric));
+    streams.chain(Use::Request.metrics().filter_map(|metric| requests(subject, metric))).collect()
 }
 
-fn maxima(subject: &Subject<'_>, name: &str) -> Option<Table> {
+fn maxima(subject: &Subject<'_>, metric: &'static Metric) -> Option<Table> {
     let rows: Vec<Best<'_>> =
-        workloads(subject).iter().flat_map(|of| scopes(subject, name, of)).collect();
+        workloads(subject).iter().flat_map(|of| scopes(subject, metric, of)).collect();
     // One row for each workload would repeat the key figures.
     if rows.len() <= workloads(subject).len() {
         return None;
     }
-    let known = metric(name)?;
     let values = rows.iter().filter_map(|best| best.metric.estimate.map(|estimate| estimate.value));
-    let scale = Scale::fit(name, rows.first()?.metric.unit, values);
+    let scale = Scale::of(metric, values);
     let bounded = rows.iter().any(|best| ceiling(best.point, best.metric).is_some());
     let mut columns = vec![
         Column::text("workload"),
         Column::text("scope"),
         Column {
             direction: None,
-            ..Column::estimate("maximum", scale, known.layer, Direction::Sum)
+            ..Column::estimate("maximum", scale, metric.layer, Direction::Sum)
         },
         Column::text("direction"),
         Column::number("n", Scale::COUNT),
@@ -57,14 +48,14 @@ fn maxima(subject: &Subject<'_>, name: &str) -> Option<Table> {
     if bounded {
         columns.extend([
             Column::number("of ceiling", Scale::PERCENT),
-            Column { layer: known.layer, ..Column::number("ceiling", scale) },
+            Column { layer: metric.layer, ..Column::number("ceiling", scale) },
             Column::text("set by"),
         ]);
     }
     columns.push(Column::text("where"));
     let mut table = Table::new(
-        format!("answer-{}", name.replace('_', "-")),
-        format!("{}: maxima by scope", metric_title(name)),
+        format!("answer-{}", metric.name.replace('_', "-")),
+        format!("{}: maxima by scope", metric.title),
         columns,
     );
     table.rows = rows.iter().map(|best| row(best, bounded)).collect();
@@ -80,7 +71,7 @@ fn maxima(subject: &Subject<'_>, name: &str) -> Option<Table> {
     };
     table.note = Some(format!(
         "{}. tx: the job's first endpoint sends. {bounds}",
-        capitalised(known.meaning)
+        capitalised(metric.meaning)
     ));
     Some(table)
 }
@@ -120,9 +111,9 @@ fn place(best: &Best<'_>) -> String {
     }
 }
 
-/// Returns the best figures of `name` of the workload `of`, scope by scope, without scopes that the
+/// Returns the best figures of `metric` of the workload `of`, scope by scope, without scopes that the
 /// campaign did not measure.
-fn scopes<'a>(subject: &Subject<'a>, name: &str, of: &str) -> Vec<Best<'a>> {
+fn scopes<'a>(subject: &Subject<'a>, metric: &'static Metric, of: &str) -> Vec<Best<'a>> {
     let mut rows: Vec<Best<'a>> = Vec::new();
     let several = subject.study.points.iter().any(|point| pairs_at(point).len() > 1);
     for ways in [Ways::One, Ways::Both] {
@@ -130,7 +121,7 @@ fn scopes<'a>(subject: &Subject<'a>, name: &str, of: &str) -> Vec<Best<'a>> {
             let admitted = |point: &PointStudy, job: &JobStudy| {
                 workload(point, job) == of && admits(point, job)
             };
-            let Some(found) = best(subject, name, ways, scope, admitted) else { return };
+            let Some(found) = best(subject, metric, ways, scope, admitted) else { return };
             let same = |row: &&mut Best<'_>| std::ptr::eq(row.metric, found.metric);
             match rows.iter_mut().find(same) {
                 Some(row) => row.scope = format!("{}, {scope}", row.scope),
@@ -160,16 +151,26 @@ fn capacity_scope(capacity: &Capacity) -> String {
     capacity.part().short_name()
 }
 
+/// Returns the heading of a percentile: `median`, `p99`, `p99.9`.
+fn percentile_head(metric: &Metric) -> String {
+    match metric.statistic {
+        Some(Statistic::Quantile(0.5)) => "median".to_owned(),
+        // 99.9 has no exact binary form: rounding hides the difference.
+        Some(Statistic::Quantile(quantile)) => format!("p{}", (quantile * 1e6).round() / 1e4),
+        _ => uncapitalised(metric.title),
+    }
+}
+
 /// Returns the table of requests or connections: for each workload the highest rate, and the lowest
 /// tail if that is at another point.
-fn requests(subject: &Subject<'_>, name: &str) -> Option<Table> {
+fn requests(subject: &Subject<'_>, metric: &'static Metric) -> Option<Table> {
     let mut rows: Vec<Best<'_>> = Vec::new();
     for of in workloads(subject) {
         let admits = |point: &PointStudy, job: &JobStudy| {
             workload(point, job) == of
-                && job.metric(name, Direction::Sum).is_some_and(|m| m.estimate.is_some())
+                && job.metric(metric, Direction::Sum).is_some_and(|m| m.estimate.is_some())
         };
-        let Some(fastest) = best(subject, name, Ways::Both, "highest rate", admits) else {
+        let Some(fastest) = best(subject, metric, Ways::Both, "highest rate", admits) else {
             continue;
         };
         let calmest = best(subject, TAIL, Ways::Both, "lowest p99", admits);
@@ -180,33 +181,31 @@ fn requests(subject: &Subject<'_>, name: &str) -> Option<Table> {
     if rows.len() <= workloads(subject).len() {
         return None;
     }
-    let known = metric(name)?;
     let rate = |best: &Best<'_>| {
-        best.job.metric(name, Direction::Sum)?.estimate.map(|estimate| estimate.value)
+        best.job.metric(metric, Direction::Sum)?.estimate.map(|estimate| estimate.value)
     };
-    let scale = Scale::fit(name, known.unit, rows.iter().filter_map(rate));
-    let time = |best: &Best<'_>, time: &str| {
+    let scale = Scale::of(metric, rows.iter().filter_map(rate));
+    let time = |best: &Best<'_>, time: &Metric| {
         best.job.metric(time, Direction::Sum)?.estimate.map(|e| e.value)
     };
+    let response_times = || Use::ResponseBesideRate.metrics();
     let seconds =
-        rows.iter().flat_map(|best| TIMES.iter().filter_map(|(name, _)| time(best, name)));
-    let unit = metric(TAIL)?.unit;
-    let times = Scale::fit(TAIL, unit, seconds);
+        rows.iter().flat_map(|best| response_times().filter_map(|known| time(best, known)));
+    let times = Scale::of(TAIL, seconds);
     let mut columns = vec![
         Column::text("workload"),
         Column::text("at its"),
         Column {
             direction: None,
-            ..Column::estimate(uncapitalised(&metric_title(name)), scale, None, Direction::Sum)
+            ..Column::estimate(uncapitalised(metric.title), scale, None, Direction::Sum)
         },
     ];
-    let told: Vec<_> = TIMES
-        .iter()
-        .filter(|(name, _)| rows.iter().any(|best| time(best, name).is_some()))
+    let told: Vec<&Metric> = response_times()
+        .filter(|known| rows.iter().any(|best| time(best, known).is_some()))
         .collect();
-    columns.extend(told.iter().map(|(_, head)| Column {
+    columns.extend(told.iter().map(|known| Column {
         direction: None,
-        ..Column::estimate(*head, times, None, Direction::Sum)
+        ..Column::estimate(percentile_head(known), times, None, Direction::Sum)
     }));
     columns.extend([
         Column::number("n", Scale::COUNT),
@@ -214,19 +213,20 @@ fn requests(subject: &Subject<'_>, name: &str) -> Option<Table> {
         Column::text("where"),
     ]);
     let mut table = Table::new(
-        format!("answer-{}", name.replace('_', "-")),
-        format!("{} and response time", metric_title(name)),
+        format!("answer-{}", metric.name.replace('_', "-")),
+        format!("{} and response time", metric.title),
         columns,
     );
     for best in &rows {
-        let cell = |name: &str| estimate_cell(best.point, best.job.metric(name, Direction::Sum));
-        let estimate = best.job.metric(name, Direction::Sum).and_then(|metric| metric.estimate);
+        let cell =
+            |known: &Metric| estimate_cell(best.point, best.job.metric(known, Direction::Sum));
+        let estimate = best.job.metric(metric, Direction::Sum).and_then(|figure| figure.estimate);
         let mut cells = vec![
             Cell::text(workload_label(workload(best.point, best.job))),
             Cell::text(&best.scope),
-            cell(name),
+            cell(metric),
         ];
-        cells.extend(told.iter().map(|(name, _)| cell(name)));
+        cells.extend(told.iter().map(|known| cell(known)));
         cells.push(Cell::Number(estimate.map_or(0.0, |estimate| f64::from(estimate.n))));
         let level = estimate.and_then(|estimate| estimate.confidence);
         cells.push(level.map_or(Cell::Missing("–".into()), Cell::Number));
@@ -236,7 +236,7 @@ fn requests(subject: &Subject<'_>, name: &str) -> Option<Table> {
     table.note = Some(format!(
         "{}. A response time is from the intended start of a request to the end of its response. \
             Percentiles are medians over trials.",
-        capitalised(known.meaning)
+        capitalised(metric.meaning)
     ));
     Some(table)
 }

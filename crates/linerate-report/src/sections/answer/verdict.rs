@@ -7,7 +7,7 @@ use linerate_analysis::{
 use linerate_model::{ARM_AXIS, Advice, Direction, Layer, Unit, Validity, metric};
 
 use crate::commands::CommandPlace;
-use crate::curves::{metric_title, uncapitalised};
+use crate::curves::uncapitalised;
 use crate::document::{
     Block, Cell, Column, Lead, NextStep, PathPicture, PathStage, Row, StageSeen, Table, Tone,
 };
@@ -102,20 +102,27 @@ fn place(headline: &Headline, has_arm: bool) -> String {
 }
 
 fn headline_figure(moved: &Moved) -> String {
-    let scale = Scale::fit(&moved.metric, moved.unit, [moved.estimate.value]);
+    let scale = scale_of(moved);
     let (value, _) = scale.estimate(&moved.estimate);
     format!("{value} {}", scale.symbol)
+}
+
+fn scale_of(moved: &Moved) -> Scale {
+    let value = [moved.estimate.value];
+    moved.metric.map_or_else(|| Scale::fit(moved.unit, value), |metric| Scale::of(metric, value))
 }
 
 /// Returns the name of the figure: `TCP goodput`, `storage IOPS`.
 fn quantity_of(moved: &Moved, workload: &str) -> String {
     let label = workload_label(workload);
-    let quantity = match moved.metric.as_str() {
-        metric::GOODPUT_SERVED => "goodput while files were in flight".to_owned(),
-        metric::TRANSACTION_RATE => "transactions".to_owned(),
-        metric::CONNECTION_RATE => "connections".to_owned(),
-        _ if moved.goal.is_some() => "offered load".to_owned(),
-        name => uncapitalised(&metric_title(name)),
+    let quantity = match moved.metric {
+        Some(known) if known == metric::GOODPUT_SERVED => {
+            "goodput while files were in flight".to_owned()
+        }
+        Some(known) if known == metric::TRANSACTION_RATE => "transactions".to_owned(),
+        Some(known) if known == metric::CONNECTION_RATE => "connections".to_owned(),
+        Some(known) => uncapitalised(known.title),
+        None => "offered load".to_owned(),
     };
     format!("{label} {quantity}").trim_start().to_owned()
 }
@@ -129,7 +136,7 @@ fn basis(moved: &Moved) -> Vec<String> {
     if moved.direction == Direction::Sum && moved.layer == Some(Layer::L4) {
         basis.push("sum of both directions".to_owned());
     }
-    let scale = Scale::fit(&moved.metric, moved.unit, [moved.estimate.value]);
+    let scale = scale_of(moved);
     if let Some((goal, above)) = &moved.goal {
         basis.push(format!("meets {goal}"));
         basis
@@ -404,7 +411,7 @@ fn figure(value: f64, unit: Unit, layer: Option<Layer>) -> String {
         }
         Unit::PerSecond => format!("{} per second", short(value)),
         unit => {
-            let scale = Scale::fit("", unit, [value]);
+            let scale = Scale::fit(unit, [value]);
             format!("{} {}{layer}", short(value / scale.factor), scale.symbol)
         }
     }

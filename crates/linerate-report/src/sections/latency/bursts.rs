@@ -8,7 +8,7 @@
 //! exact for synchronous senders and an upper bound for others.
 
 use linerate_analysis::{BurstStudy, JobStudy, PointStudy};
-use linerate_model::{Bytes, Campaign, Distribution, Unit, metric};
+use linerate_model::{Bytes, Campaign, Distribution, metric};
 
 use super::{basis, cell, with_interval};
 use crate::document::{
@@ -98,7 +98,7 @@ pub(super) fn blocks(campaign: &Campaign, id: &str, of: &str, grids: &[&Grid<'_>
         return Vec::new();
     }
     let longest = bursts.iter().filter_map(|(_, _, burst, _)| waits(burst, burst.frames()));
-    let scale = Scale::fit(metric::SERVICE_TIME_P50, Unit::Second, longest);
+    let scale = Scale::of(metric::SERVICE_TIME_P50, longest);
     let kept = bursts
         .iter()
         .filter_map(|(grid, point, burst, _)| Some((*grid, *point, burst, point.bursts.as_ref()?)));

@@ -7,7 +7,7 @@
 //! the uncertainty of the clocks and is withheld if it is smaller. Delay variation is not affected.
 
 use linerate_analysis::{MetricStudy, PointStudy};
-use linerate_model::{Direction, FrameClocks, Unit, metric};
+use linerate_model::{Direction, FrameClocks, Metric, Statistic, Times, Use, metric};
 
 use crate::curves::curves;
 use crate::document::{Block, Cell, Column, Row, Table};
@@ -15,7 +15,7 @@ use crate::grid::{Dimension, Grid, estimate_cell, headline};
 use crate::number::Scale;
 
 /// Columns of the table: heading and metric.
-const FIGURES: [(&str, &str); 7] = [
+const FIGURES: [(&str, &Metric); 7] = [
     ("typical (TL)", metric::SERVICE_TIME_P50),
     ("worst case (WCL)", metric::SERVICE_TIME_P999),
     ("variation (PDV)", metric::DELAY_VARIATION),
@@ -25,7 +25,7 @@ const FIGURES: [(&str, &str); 7] = [
     ("from schedule, median", metric::RESPONSE_TIME_P50),
 ];
 /// Metric of the uncertainty between the clocks of two hosts.
-const DOUBT: &str = metric::CLOCK_UNCERTAINTY;
+const DOUBT: &Metric = metric::CLOCK_UNCERTAINTY;
 const WITHHELD: &str = "withheld: below the uncertainty of the clocks";
 /// End of the note for one clock.
 const ONE_CLOCK: &str = "One clock timed both ends.";
@@ -33,9 +33,6 @@ const ONE_CLOCK: &str = "One clock timed both ends.";
 const TWO_CLOCKS: &str = "Two clocks were compared by four time stamps before, during and after \
     each run. The last column is their uncertainty: intervals of one-way times contain it, and \
     shorter times are withheld. Delay variation is not affected.";
-/// Metrics that are drawn over the load.
-const DRAWN: [&str; 3] =
-    [metric::SERVICE_TIME_P50, metric::SERVICE_TIME_P999, metric::DELAY_VARIATION];
 
 /// Returns charts and one table of `grids`; empty where no frame was timed one way.
 pub(super) fn blocks(id: &str, of: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
@@ -46,7 +43,8 @@ pub(super) fn blocks(id: &str, of: &str, grids: &[&Grid<'_>]) -> Vec<Block> {
         if let Some(load) =
             load_axis(grid).filter(|_| grid.points.iter().any(|point| is_timed(point)))
         {
-            blocks.extend(DRAWN.iter().flat_map(|name| curves("latency", grid, load, name)));
+            let drawn = Use::OneWay.metrics();
+            blocks.extend(drawn.flat_map(|metric| curves("latency", grid, load, metric)));
         }
     }
     let timed: Vec<(&Grid<'_>, &PointStudy)> =
@@ -86,8 +84,8 @@ fn load_axis(grid: &Grid<'_>) -> Option<usize> {
 }
 
 fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
-    let seconds = |point: &PointStudy, name: &str| {
-        let estimate = headline(point)?.metric(name, Direction::Sum)?.estimate?;
+    let seconds = |point: &PointStudy, metric: &Metric| {
+        let estimate = headline(point)?.metric(metric, Direction::Sum)?.estimate?;
         Some(estimate.value.abs()).filter(|value| value.is_finite())
     };
     let grid = points
@@ -95,11 +93,10 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
         .map(|(grid, _)| *grid)
         .filter(|grid| points.iter().all(|(own, _)| own.number == grid.number));
     let mut columns = grid.map_or_else(|| vec![Column::text("sweep")], Grid::axis_columns);
-    let layer = metric(metric::SERVICE_TIME_P50).and_then(|metric| metric.layer);
+    let layer = metric::SERVICE_TIME_P50.layer;
     // One unit for all: that of the smallest median.
-    let scale = Scale::fit(
+    let scale = Scale::of(
         metric::SERVICE_TIME_P50,
-        Unit::Second,
         points.iter().filter_map(|(_, point)| seconds(point, metric::SERVICE_TIME_P50)),
     );
     columns.extend(
@@ -119,16 +116,16 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
             |grid| grid.axis_cells(point),
         );
         let job = headline(point);
-        cells.extend(FIGURES.iter().map(|(_, name)| {
-            let study = job.and_then(|job| job.metric(name, Direction::Sum));
-            match (study, *name) {
-                (None, time) if doubts(point).is_some() && time.contains("time_p50") => {
-                    Cell::Missing(WITHHELD.into())
-                }
-                (None, metric::SERVICE_TIME_P999 | metric::DELAY_VARIATION) => {
-                    Cell::Missing("too few".into())
-                }
-                (study, _) => estimate_cell(point, study),
+        cells.extend(FIGURES.iter().map(|(_, metric)| {
+            let study = job.and_then(|job| job.metric(metric, Direction::Sum));
+            // An error of the clocks changes times, not differences of them.
+            let is_median = matches!(metric.times, Some(Times::Service | Times::Response))
+                && metric.statistic == Some(Statistic::Quantile(0.5));
+            let needs_many = [metric::SERVICE_TIME_P999, metric::DELAY_VARIATION].contains(metric);
+            match study {
+                None if doubts(point).is_some() && is_median => Cell::Missing(WITHHELD.into()),
+                None if needs_many => Cell::Missing("too few".into()),
+                study => estimate_cell(point, study),
             }
         }));
         if doubtful {

@@ -5,19 +5,17 @@
 //! host. Points without a controller reading are left out, so a zero is always a reading.
 
 use linerate_analysis::{MetricStudy, PointStudy};
-use linerate_model::{Direction, metric};
+use linerate_model::{Direction, Metric, Use, metric};
 
-use crate::curves::{metric_title, uncapitalised};
+use crate::curves::uncapitalised;
 use crate::document::{Cell, Column, Row, Table, Tone};
 use crate::grid::{Grid, estimate_cell, headline};
 use crate::number::Scale;
 use crate::sections::Subject;
 
 /// Metrics of the frames that a controller received from the network and dropped.
-const RECEIVED: &str = metric::CONTROLLER_RECEIVED;
-const DROPPED: &str = metric::CONTROLLER_DROPPED;
-/// Metrics of the same losses at the ends.
-const NOTICED: [&str; 2] = [metric::RETRANSMITS, metric::LOSS_RATIO];
+const RECEIVED: &Metric = metric::CONTROLLER_RECEIVED;
+const DROPPED: &Metric = metric::CONTROLLER_DROPPED;
 
 /// Point with a controller reading.
 struct Reading<'a> {
@@ -36,18 +34,15 @@ pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
     if readings.is_empty() {
         return None;
     }
-    let frames = |head: &str, name: &str| {
-        let layer = metric(name).and_then(|known| known.layer);
-        Column { direction: None, ..Column::estimate(head, Scale::COUNT, layer, Direction::Sum) }
+    let frames = |head: &str, metric: &Metric| {
+        let column = Column::estimate(head, Scale::COUNT, metric.layer, Direction::Sum);
+        Column { direction: None, ..column }
     };
     // Columns of zeros are left out.
-    let noticed: Vec<_> = NOTICED
-        .iter()
-        .filter_map(|name| metric(name))
+    let noticed: Vec<&Metric> = Use::EndLoss
+        .metrics()
         .filter(|known| {
-            readings
-                .iter()
-                .any(|one| one.noticed(known.name).is_some_and(|found| value(&found) > 0.0))
+            readings.iter().any(|one| one.noticed(known).is_some_and(|found| value(&found) > 0.0))
         })
         .collect();
     let mut columns = vec![
@@ -58,9 +53,9 @@ pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
     ];
     for known in &noticed {
         let values =
-            readings.iter().filter_map(|one| one.noticed(known.name)).map(|found| value(&found));
-        let scale = Scale::fit(known.name, known.unit, values);
-        let head = uncapitalised(&metric_title(known.name));
+            readings.iter().filter_map(|one| one.noticed(known)).map(|found| value(&found));
+        let scale = Scale::of(known, values);
+        let head = uncapitalised(known.title);
         columns.push(Column {
             direction: None,
             ..Column::estimate(head, scale, known.layer, Direction::Sum)
@@ -76,7 +71,7 @@ pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
             one.share().map_or(Cell::Missing("–".into()), Cell::Number),
         ];
         cells.extend(
-            noticed.iter().map(|known| estimate_cell(one.point, one.noticed(known.name).as_ref())),
+            noticed.iter().map(|known| estimate_cell(one.point, one.noticed(known).as_ref())),
         );
         let tone = if value(one.dropped) > 0.0 { Tone::Marked } else { Tone::Plain };
         table.rows.push(Row { cells, tone });
@@ -94,7 +89,7 @@ pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
 
 fn reading<'a>(grid: &'a Grid<'a>, point: &'a PointStudy) -> Option<Reading<'a>> {
     let job = headline(point)?;
-    let read = |name| job.metric(name, Direction::Sum).filter(|found| found.estimate.is_some());
+    let read = |metric| job.metric(metric, Direction::Sum).filter(|found| found.estimate.is_some());
     Some(Reading { grid, point, received: read(RECEIVED)?, dropped: read(DROPPED)? })
 }
 
@@ -104,10 +99,12 @@ fn value(metric: &MetricStudy) -> f64 {
 
 impl Reading<'_> {
     /// Returns the losses at the ends: the sum of both directions, or the only one.
-    fn noticed(&self, name: &str) -> Option<MetricStudy> {
+    fn noticed(&self, metric: &Metric) -> Option<MetricStudy> {
         let job = headline(self.point)?;
         let told = [Direction::Sum, Direction::Tx, Direction::Rx].into_iter();
-        told.filter_map(|way| job.metric(name, way)).find(|found| found.estimate.is_some()).cloned()
+        told.filter_map(|way| job.metric(metric, way))
+            .find(|found| found.estimate.is_some())
+            .cloned()
     }
 
     fn share(&self) -> Option<f64> {

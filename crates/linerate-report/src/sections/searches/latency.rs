@@ -16,8 +16,7 @@ pub(super) fn table(searches: &[SearchStudy]) -> Option<Table> {
     };
     measured().next()?;
     let loads = scale(searches);
-    let times =
-        Scale::fit("latency", Unit::Second, measured().filter_map(|(_, _, at)| at.latency.typical));
+    let times = Scale::fit(Unit::Second, measured().filter_map(|(_, _, at)| at.latency.typical));
     let mut table = Table::new(
         "searches-latency",
         "Latency at shares of the throughput",
