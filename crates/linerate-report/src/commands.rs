@@ -139,8 +139,11 @@ fn as_typed<'a>(argv: &'a [String], host: &str) -> Option<&'a str> {
 pub(crate) fn continued(line: &str, indent: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut current = String::new();
-    for word in words_of(line) {
-        let fits = current.chars().count() + word.chars().count() + 3 + indent <= WIDTH;
+    let words = words_of(line);
+    for (index, word) in words.iter().enumerate() {
+        let value = words.get(index + 1).filter(|value| !value.starts_with('-'));
+        let width = word.chars().count() + value.map_or(0, |value| 1 + value.chars().count());
+        let fits = current.chars().count() + width + 3 + indent <= WIDTH;
         // An option stays beside its value.
         if !current.is_empty() && !fits && word.starts_with('-') {
             lines.push(format!("{current} \\"));

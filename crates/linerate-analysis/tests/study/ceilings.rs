@@ -46,7 +46,7 @@ fn a_value_at_its_ceiling_stands_and_one_above_is_impossible() {
     let why = &point.trials[0].why[0].to_string();
     let cause = |text: &str| why.find(text).unwrap_or_else(|| panic!("{text} in {why}"));
     assert!(
-        cause("accounting at the sender") < cause("wrong layer")
+        cause("byte counts at the sender") < cause("wrong layer")
             && cause("wrong layer") < cause("wrong link speed")
     );
 }
