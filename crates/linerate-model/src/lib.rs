@@ -11,7 +11,7 @@
 //! let rate: BitRate = "9.41 Gbit/s".parse().expect("a rate with its unit");
 //! assert_eq!(rate.0, 9.41e9);
 //! // Goodput counts payload: layer 4.
-//! assert_eq!(metric("goodput").expect("a known metric").layer, Some(Layer::L4));
+//! assert_eq!(metric::GOODPUT.layer, Some(Layer::L4));
 //! ```
 //!
 //! This crate does *not* measure, judge or print. See `linerate-load`, `linerate-analysis` and

@@ -279,16 +279,17 @@ fn a_mistake_in_a_lab_is_shown_with_what_is_known() {
                faults = { lose_reply = 10 }\n";
     file(folder.path(), "lab.toml", lab);
     let ended = run(folder.path(), &["plan", "null", "--lab", "lab.toml"]).expect(2);
-    let message = r#"error: unknown key `lose_reply`
+    let message = "error: unknown key `lose_reply`
   --> lab.toml:11:12
    |
 11 | faults = { lose_reply = 10 }
    |            ^^^^^^^^^^
    |
-   = help: expected one of clear_on_read, legacy_statistics, all_ones,
-   silent, reply_delay, deaf_after_reset, lose_reply_one_in, duplicate_reply_one_in, mistake_reply_one_in, truncate_reply_one_in, checksum
+   = help: expected one of clear_on_read, legacy_statistics, all_ones, silent, reply_delay, \
+        deaf_after_reset, lose_reply_one_in, duplicate_reply_one_in, mistake_reply_one_in, \
+        truncate_reply_one_in, checksum
 lab.toml: 1 problem; nothing was run
-"#;
+";
     assert_eq!(ended.stderr, message);
     file(folder.path(), "lab.toml", &lab.replace("lose_reply = 10", "silnet = true"));
     let ended = run(folder.path(), &["plan", "null", "--lab", "lab.toml"]).expect(2);

@@ -6,7 +6,7 @@ mod common;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use common::{alone, file, linerate, load, privileged, run, signal};
+use common::{alone, file, linerate, load, one_line, privileged, run, signal};
 use linerate_analysis::{LooksEnded, PointStudy, study};
 
 /// A hundred datagrams a trial. At constant gaps their number varies by one; with exponential ones
@@ -34,6 +34,7 @@ fn a_steady_point_ends_early_and_a_noisy_one_says_that_it_is_noise() {
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", PLAN);
     let planned = run(folder.path(), &["plan", "plan.toml", "--lab", "pair"]).expect(0).stdout;
+    let planned = one_line(&planned);
     assert!(planned.contains("known to ±4.0 %: 6 to 10 runs, looked at after 6, 10"), "{planned}");
     // It is interrupted after the look that asks the noisy point for more, and goes on.
     let mut child = linerate(folder.path(), &RUN)

@@ -133,7 +133,9 @@ fn raw_frames_are_used_where_there_is_no_stack_and_it_is_told_why() {
     let why = "asked in raw frames, because this kernel offers no NC-SI stack here (no generic \
         netlink family NCSI)";
     for verb in ["discover", "version", "capabilities", "parameters", "link", "stats"] {
-        lab.says(&[verb, "-i", SIDEBAND], &[&format!("{SIDEBAND}: {why}\n")]);
+        let text = lab.ncsi(&[verb, "-i", SIDEBAND]);
+        let text = common::one_line(&String::from_utf8_lossy(&text.stdout));
+        assert!(text.contains(&format!("{SIDEBAND}: {why}")), "{verb}: {text}");
         let told = lab.ncsi(&[verb, "-i", SIDEBAND, "--json"]);
         let value: serde_json::Value =
             serde_json::from_slice(&told.stdout).expect("one document, nothing beside it");
@@ -148,10 +150,8 @@ fn raw_frames_are_used_where_there_is_no_stack_and_it_is_told_why() {
     );
     // Forced, they are the same frames for another reason, and there is nobody to collide with.
     let forced = lab.ncsi(&["version", "-i", SIDEBAND, "--force-raw"]);
-    assert!(
-        String::from_utf8_lossy(&forced.stdout).contains("because --force-raw says so"),
-        "{forced:?}"
-    );
+    let text = common::one_line(&String::from_utf8_lossy(&forced.stdout));
+    assert!(text.contains("because --force-raw says so"), "{text}");
     assert!(forced.stderr.is_empty(), "{forced:?}");
 }
 

@@ -282,7 +282,7 @@ fn a_switch_agrees_with_a_known_load_and_names_what_others_sent() {
     assert!(late.bound < 0.02 * late.expected, "{late:?}");
     let page =
         std::fs::read_to_string(folder.join("alone/report.html")).expect("the report is there");
-    assert!(page.contains("What others counted"), "{page}");
+    assert!(page.contains("Octets counted by observers"), "{page}");
 
     // Super-packets, and a stranger's datagrams through the same ports.
     switched.offloads("on");

@@ -6,7 +6,7 @@ mod common;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use common::{alone, file, linerate, load, privileged, run};
+use common::{alone, file, linerate, load, one_line, privileged, run};
 use linerate_analysis::{SearchRun, study};
 use linerate_model::{Campaign, Purpose, TrialId, TrialOutcome};
 
@@ -157,6 +157,7 @@ fn a_plan_tells_what_a_search_will_do_and_where_it_is_wrong() {
         share.replace("adev", "a").replace("bdev", "b").replace("wire = \"awire bwire\"\n", "");
     file(folder.path(), "known.toml", &known);
     let told = run(folder.path(), &["plan", "known.toml", "--lab", "pair-100m"]).expect(0).stdout;
+    let told = one_line(&told);
     assert!(told.contains("to 106.132075 kpacket/s (90 % of "), "{told}");
     file(folder.path(), "metric.toml", &known.replace("\"rate\"", "\"rat\""));
     let told = run(folder.path(), &["plan", "metric.toml", "--lab", "pair-100m"]).expect(2).stderr;
@@ -266,7 +267,7 @@ fn bursts_steps_and_latency_of_a_known_device_are_measured_with_whole_frames() {
             println!("bursts: {bursts:?}");
             assert!(bursts.mean > 0.0 && bursts.max <= LONGEST_BURST, "{bursts:?}");
             // Lines break at 80 columns.
-            let words = told.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+            let words = one_line(&told.stdout);
             assert!(words.contains("corrected buffer time"), "{}", told.stdout);
         }
         None => {
