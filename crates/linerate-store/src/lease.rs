@@ -8,7 +8,7 @@
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use linerate_sys::process::{Life, ProcessIdentity};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -19,6 +19,10 @@ use crate::StoreError;
 /// After how long without renewal the lease of a process that cannot be seen has ended. Flushes
 /// come every second.
 const STALE: Duration = Duration::from_secs(120);
+
+/// Longest time for which a lock outlives its writer: a child that the writer's process started a
+/// moment ago shares the open file until it runs its own program, as `flock(2)` describes.
+const INHERITED: Duration = Duration::from_millis(300);
 
 /// Who records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,15 +74,21 @@ pub(crate) enum OsLock {
     None,
 }
 
-/// Tries to lock the file.
+/// Tries to lock the file, for at most [`INHERITED`].
 pub(crate) fn lock(file: &File) -> OsLock {
     if is_remote(file) {
         return OsLock::None;
     }
-    match file.try_lock() {
-        Ok(()) => OsLock::Held,
-        Err(TryLockError::WouldBlock) => OsLock::Busy,
-        Err(TryLockError::Error(_)) => OsLock::None,
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return OsLock::Held,
+            Err(TryLockError::WouldBlock) if began.elapsed() < INHERITED => {
+                std::thread::sleep(INHERITED / 20);
+            }
+            Err(TryLockError::WouldBlock) => return OsLock::Busy,
+            Err(TryLockError::Error(_)) => return OsLock::None,
+        }
     }
 }
 
@@ -167,6 +177,22 @@ fn now_s() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_that_is_let_go_a_moment_later_is_taken_and_one_that_is_kept_is_busy() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.ledger");
+        let open = || File::create(&path).expect("a file");
+        let kept = open();
+        assert_eq!(lock(&kept), OsLock::Held);
+        assert_eq!(lock(&open()), OsLock::Busy);
+        let child = std::thread::spawn(move || {
+            std::thread::sleep(INHERITED / 6);
+            drop(kept);
+        });
+        assert_eq!(lock(&open()), OsLock::Held);
+        child.join().expect("it ends");
+    }
 
     #[test]
     fn a_lease_ends_with_its_process_or_when_it_is_stale() {
