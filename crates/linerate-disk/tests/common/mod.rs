@@ -30,8 +30,12 @@ impl Loop {
         Some(Self { device, image, _folder: folder })
     }
 
-    /// Returns a digest of every byte of the file behind it.
+    /// Returns a digest of every byte of the file behind it, all earlier writes included: the
+    /// kernel flushes a tool's writes when the last user closes the device, and another test that
+    /// inspects all devices may have it open at that moment.
     pub(crate) fn digest(&self) -> Vec<u8> {
+        let device = File::open(&self.device).expect("a block device");
+        device.sync_all().expect("the device can be flushed");
         digest_from(&self.image, 0)
     }
 
