@@ -63,8 +63,7 @@ impl dyn Bench + '_ {
             if disturbed || seen.len() > 1 {
                 notes.push(format!(
                     "{name}: other programs took {} of its CPU time (limit {:.0} %). Measured {} \
-                        times; \
-                        the last one counts.",
+                        times; the last one counts.",
                     seen.join(", then "),
                     MOST_TAKEN * 100.0,
                     seen.len()

@@ -255,8 +255,7 @@ pub(crate) fn connect_tcp(
 /// Advice for a host that accepts a connection but never answers.
 pub(crate) const LOST_PACKETS: &str = "is it a linerate agent that listens there? If so, the path \
     may lose large packets. Check: `ping -M do -s 1200 HOST` gets no answer then. Remedy: lower \
-    the \
-    MTU on both hosts with `ip link set DEVICE mtu 1200`, or let TCP find it with `sysctl -w \
+    the MTU on both hosts with `ip link set DEVICE mtu 1200`, or let TCP find it with `sysctl -w \
     net.ipv4.tcp_mtu_probing=1` on both";
 
 /// Returns whether the error is a time-out.

@@ -151,8 +151,7 @@ fn beside_others(result: &Campaigns) -> Option<String> {
         format!(
             "Inconclusive because of other programs: {}. They used {before} of the CPU time before \
                 and {after} after. Stop them and measure again, or measure both as arms of one \
-                plan \
-                (`[sweep.compare]`): arms alternate, so other programs disturb both alike.",
+                plan (`[sweep.compare]`): arms alternate, so other programs disturb both alike.",
             count(doubted, "figure")
         )
     })

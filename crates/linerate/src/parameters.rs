@@ -12,8 +12,7 @@ const STORAGE: &str = "storage";
 const TARGET: &str = "target";
 /// Heading of the options in help.
 const HEADING: &str = "Parameters of the load (a number without a unit is per cent, per second, \
-    seconds \
-    or bytes; k, M, G, T are powers of 1024)";
+    seconds or bytes; k, M, G, T are powers of 1024)";
 /// Short names of options.
 const ALIASES: [(&str, &str); 3] = [("block_size", "bs"), ("depth", "qd"), ("read", "mix")];
 /// Parameters that an access specification replaces.

@@ -208,8 +208,7 @@ fn standing(subject: &Subject<'_>) -> String {
         let invalid = invalid.filter(|trial| trial.observation().is_none()).count();
         return format!(
             "Searches chose {searched} trials; {invalid} of them are invalid because of the \
-                tester, \
-                and were repeated or left out."
+                tester, and were repeated or left out."
         );
     }
     if reached == 0 {

@@ -253,8 +253,7 @@ fn clocks(campaign: &Campaign) -> Table {
     table.note = Some(
         "Monotonic clocks, compared by exchanges of four time stamps (RFC 5905 clause 8). The \
             uncertainty is half of the shortest round-trip time, without the time spent at the \
-            host, \
-            plus the largest distance from the straight line through all trials."
+            host, plus the largest distance from the straight line through all trials."
             .into(),
     );
     table

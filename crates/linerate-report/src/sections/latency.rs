@@ -151,8 +151,7 @@ fn basis<'a>(percentiles: impl Iterator<Item = &'a Percentile>) -> String {
         (
             Basis::Range,
             "with fewer runs: the range of the runs' percentiles (50 % for two runs, 75 % for \
-                three, \
-                88 % for four, 94 % for five)",
+                three, 88 % for four, 94 % for five)",
         ),
         (
             Basis::Operations,
@@ -245,8 +244,7 @@ fn corrected(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Table> {
     table.note = Some(format!(
         "Estimate, not measured. A closed load sends nothing while it waits, which hides the waits \
             of further requests. Like HdrHistogram, the estimate fills in a request for each \
-            median \
-            that fits into a longer time. An open load (`rate`) measures these waits.{}",
+            median that fits into a longer time. An open load (`rate`) measures these waits.{}",
         basis(found.iter().flat_map(|(_, corrected)| &corrected.percentiles))
     ));
     (!table.rows.is_empty()).then_some(table)

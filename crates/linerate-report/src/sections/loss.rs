@@ -233,12 +233,11 @@ fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[FoundAt]) -> Tabl
     }
     table.note = Some(
         "Datagrams of whole trials with warm-up and drain: sent = unique + late + lost. Gap: \
-            missing \
-            below the highest received number. Tail: missing above it. All: flows without any \
-            received datagram. Counters of queues, devices and sockets locate losses. A sender's \
-            queue counts a dropped GSO message once, so its losses are those that it did not pass. \
-            Unexplained: losses that no counter explains. Columns that are zero throughout \
-         are left out."
+            missing below the highest received number. Tail: missing above it. All: flows without \
+            any received datagram. Counters of queues, devices and sockets locate losses. A \
+            sender's queue counts a dropped GSO message once, so its losses are those that it did \
+            not pass. Unexplained: losses that no counter explains. Columns that are zero \
+            throughout are left out."
             .into(),
     );
     table

@@ -146,8 +146,7 @@ fn table(ports: &[(&Grid<'_>, &PointStudy, &PortStudy)]) -> Table {
     table.note = Some(
         "The load's octets are its payload with retransmissions, and the headers of all its frames \
             with acknowledgements. Octets beyond the bound are other traffic. A negative \
-            difference \
-            means that some of the load did not pass the port while it was counted."
+            difference means that some of the load did not pass the port while it was counted."
             .into(),
     );
     table

@@ -35,8 +35,7 @@ impl Section for Placement {
 
     fn summary(&self) -> &'static str {
         "CPUs that received packets and ran workers, and the CPUs of interrupts, queues and \
-            polling \
-            of each interface"
+            polling of each interface"
     }
 
     fn order(&self) -> u32 {

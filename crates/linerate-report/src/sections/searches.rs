@@ -163,8 +163,7 @@ fn goals(searches: &[SearchStudy]) -> Table {
     }
     let note = "A lower bound meets the goal; an upper bound does not. A run is regular if both \
         exist and are at most the goal's width apart. The width is the resolution of the search. \
-        Loads \
-                are intended ones, of each direction.";
+        Loads are intended ones, of each direction.";
     table.note = Some(note.into());
     table
 }

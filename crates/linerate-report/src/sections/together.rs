@@ -266,14 +266,12 @@ fn matrix_sentence(matrix: &DirectionMatrix) -> String {
         }
         MatrixVerdict::EachWay => {
             "Jobs in the same direction lose throughput, and jobs in opposite directions do not. \
-                The \
-                shared resource carries each direction separately, such as PCI Express; CPU and \
-                memory are ruled out"
+                The shared resource carries each direction separately, such as PCI Express; CPU \
+                and memory are ruled out"
         }
         MatrixVerdict::Undirected => {
             "All pairs of directions lose throughput. The shared resource has no direction, such \
-                as \
-                CPU, memory or a half-duplex bus"
+                as CPU, memory or a half-duplex bus"
         }
         MatrixVerdict::Unclear => {
             "Inconclusive: the cells match neither pattern, or are inconclusive themselves"

@@ -54,8 +54,7 @@ impl Section for Transfers {
 
     fn summary(&self) -> &'static str {
         "times to connect, to the first byte, of the transfer and to its end; the best second \
-            beside \
-            the average; and the conditions of the transfer"
+            beside the average; and the conditions of the transfer"
     }
 
     fn order(&self) -> u32 {
@@ -173,10 +172,8 @@ fn times(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
     }
     table.note = Some(
         "Connect includes the TLS handshake; a kept connection is opened once. First byte: from \
-            the \
-            request. Transfer: from the first byte to the last. Close: from the last byte until \
-            the \
-            file is stored and confirmed. A percentile needs ten files beyond it."
+            the request. Transfer: from the first byte to the last. Close: from the last byte \
+            until the file is stored and confirmed. A percentile needs ten files beyond it."
             .into(),
     );
     table

@@ -24,8 +24,7 @@ impl Section for Validity {
 
     fn summary(&self) -> &'static str {
         "trials that are not valid with their reasons, withheld figures, incidents, and trials \
-            that \
-            were not run"
+            that were not run"
     }
 
     fn order(&self) -> u32 {

@@ -5,9 +5,9 @@
 //! because the ceiling leaves out descriptors and bus turnarounds. Not observed: which of two
 //! devices on one bus uses most of it.
 
-use linerate_model::{Advice, Command, Finding, Verdict};
+use linerate_model::{Advice, Command, Finding};
 
-use super::{Rule, at_ceiling, is_bus, score, shrunk, smaller_segments, subject};
+use super::{Rule, at_ceiling, is_bus, score, shrunk, smaller_segments, suspected};
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 
@@ -34,13 +34,7 @@ impl Rule for BusCeiling {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction, evidence, ceiling) = at_ceiling(point, REACHED, is_bus)?;
         let claim = format!("{ceiling} is saturated");
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            vec![evidence],
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, vec![evidence]);
         let advice = Advice::new("move the device to a wider or faster slot, or to another bus")
             .expecting("goodput follows the ceiling of the slot")
             .with_command(Command::local("limit pcie", &[]));
@@ -61,7 +55,7 @@ impl Rule for BusCeiling {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{BoundClass, CeilingSubject};
+    use linerate_model::{BoundClass, CeilingSubject, Verdict};
 
     use super::*;
     use crate::diagnosis::rules::cases::point;

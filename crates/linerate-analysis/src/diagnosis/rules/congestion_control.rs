@@ -6,11 +6,11 @@
 //! the congestion window or the kernel's pacing permits. Not observed: a path of unknown rate that
 //! a paced sender fills exactly.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, metric};
 
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, only_the_path, param, room, score,
-    standing_queue, subject, value,
+    standing_queue, suspected, value,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::statistics::measured_rate;
@@ -91,13 +91,7 @@ impl Rule for CongestionControl {
             },
         ];
         let claim = format!("{what} keeps less data in flight than the path could carry");
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            evidence,
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         let advice =
             Advice::new("measure longer, without pacing, or with another congestion control")
                 .expecting("goodput rises");

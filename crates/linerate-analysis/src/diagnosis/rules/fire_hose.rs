@@ -8,10 +8,10 @@
 //! sender that waits for its peer's window overruns nothing: its retransmissions are window probes
 //! and tail probes.
 
-use linerate_model::{Advice, Bytes, Command, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Bytes, Command, Direction, Evidence, Finding, metric};
 
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, room, score, segment_size, subject,
+    LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, room, score, segment_size, suspected,
     value, waits_for_window, window_open,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, rate, set};
@@ -93,18 +93,11 @@ impl Rule for FireHose {
             }
             Some(_) => {
                 "the path loses packets at random, or a shallow buffer overflows before the \
-                    network \
-                    controller, which dropped nothing"
+                    network controller, which dropped nothing"
             }
             None => "the TCP window overruns a shallow buffer, or the path loses packets at random",
         };
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            evidence,
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         let advice = Advice::new("find the largest window that the buffer survives")
             .expecting("a smaller window ends the loss of a shallow buffer, but not random loss")
             .with_command(Command::local("tune window", &[]).between(&job.from, &job.to));
@@ -167,6 +160,8 @@ const MOST_GAINED: f64 = 100.0;
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::Verdict;
+
     use super::*;
     use crate::diagnosis::rules::cases::point;
 

@@ -10,10 +10,10 @@
 //! an experiment with small segments shows whether those links are saturated. It does not show that
 //! a better hash would help, because only the owner of the group can change the hash.
 
-use linerate_model::{Advice, Command, Direction, Evidence, Finding, Verdict};
+use linerate_model::{Advice, Command, Direction, Evidence, Finding};
 
 use super::{
-    Rule, flows, may_be_judged, members, n_flows, room, score, shrunk, smaller_segments, subject,
+    Rule, flows, may_be_judged, members, n_flows, room, score, shrunk, smaller_segments, suspected,
 };
 use crate::diagnosis::experiment::Experiment;
 use crate::{JobStudy, PointStudy};
@@ -80,13 +80,7 @@ impl Rule for HashPolarised {
             }
             _ => "the hash does not spread these flows over the links",
         };
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            evidence,
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         let (links, flows) = (format!("{available:.0}"), format!("{flows:.0}"));
         let advice = Advice::new(
             "hash ports too: `xmit_hash_policy layer3+4`, or the equivalent of the switch",

@@ -8,11 +8,11 @@
 //! declared rate is the true one, and at which hop the queue is. A bus has a rule of its own, and
 //! so has a single flow on a group of links.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, Verdict};
+use linerate_model::{Advice, Direction, Evidence, Finding};
 
 use super::{
     Rule, at_ceiling, flows, is_bus, members, n_flows, only_the_path, score, shrunk,
-    smaller_segments, standing_queue, subject,
+    smaller_segments, standing_queue, suspected,
 };
 use crate::diagnosis::experiment::Experiment;
 use crate::{JobStudy, PointStudy};
@@ -79,13 +79,7 @@ impl Rule for LinkCeiling {
             return None;
         }
         let claim = format!("{ceiling} is saturated");
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            evidence,
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         let advice = Advice::new("use a faster link, or raise its MTU")
             .expecting("goodput follows by at least 0.8 of the change");
         Some(finding.advise(advice))
@@ -104,6 +98,8 @@ impl Rule for LinkCeiling {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::Verdict;
+
     use super::*;
     use crate::TrialStudy;
     use crate::diagnosis::rules::cases::point;

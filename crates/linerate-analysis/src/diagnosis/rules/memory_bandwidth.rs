@@ -5,10 +5,10 @@
 //! [`STALLED`] cycles per instruction. Not observed: virtual machines without performance counters,
 //! where this rule makes no claim, and other users of the memory.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, metric};
 
 use super::{
-    FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, may_be_judged, out_of_cpu, score, subject,
+    FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, may_be_judged, out_of_cpu, score, suspected,
     value,
 };
 use crate::PointStudy;
@@ -60,13 +60,7 @@ impl Rule for MemoryBandwidth {
             source: "perf events of both hosts: cycles, instructions".into(),
         });
         let claim = "the CPUs wait for memory: copies use up its bandwidth";
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            evidence,
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         let advice = Advice::new("send and receive without copying")
             .expecting("cycles per instruction fall")
             .with_command(changed(point, &[set("send", "sendfile"), set("receive", "discard")]));
@@ -98,6 +92,8 @@ impl Rule for MemoryBandwidth {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::Verdict;
+
     use super::*;
     use crate::diagnosis::rules::cases::point;
 

@@ -29,7 +29,7 @@ mod unknown;
 
 use linerate_model::{
     About, Advice, BoundClass, Direction, Evidence, Finding, HostSetting, JobFlow, Metric,
-    Validity, metric,
+    Validity, Verdict, metric,
 };
 
 use super::experiment::{Experiment, bytes, set};
@@ -431,6 +431,16 @@ pub(super) fn coordinate(point: &PointStudy) -> String {
     let axes: Vec<String> =
         point.parameters.iter().map(|(axis, value)| format!("{axis} = {}", plain(value))).collect();
     axes.join(", ")
+}
+
+/// Returns a finding of `rule` that its evidence supports and no experiment has tested yet.
+fn suspected(
+    rule: &'static str,
+    (point, job, direction): (&PointStudy, &JobStudy, Direction),
+    claim: impl Into<String>,
+    evidence: Vec<Evidence>,
+) -> Finding {
+    Finding::new(rule, Verdict::Suspected, subject(point, job, direction), claim, evidence)
 }
 
 /// Returns the subject of a finding on `job` in `direction`.

@@ -5,9 +5,9 @@
 //! its CPU, which would be a cause of its own. Not observed: workers that are not pinned, the CPUs
 //! that handle the device's interrupts, and machines with one node.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, metric};
 
-use super::{FlowEnd, Rule, flows, may_be_judged, out_of_cpu, score, subject, value};
+use super::{FlowEnd, Rule, flows, may_be_judged, out_of_cpu, score, suspected, value};
 use crate::PointStudy;
 
 /// Rule: pinned workers are remote from their device.
@@ -45,13 +45,7 @@ impl Rule for NumaPlacement {
             source: "facts: memory.numa, interfaces.*.numa_node".into(),
         };
         let claim = "workers and network device are in different NUMA nodes";
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            vec![evidence],
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, vec![evidence]);
         let advice = Advice::new(
             "pin the workers to CPUs of the device's own node (`lscpu` lists them), with `cpus` \
                 of the endpoint or with `to_cpus` as an arm of `[sweep.compare]`",

@@ -7,13 +7,11 @@
 //! Linux repairs nearly all loss without them (RACK-TLP, RFC 8985). Not observed: the place of the
 //! loss. The rule for a shallow buffer that overflows comes first.
 
-use linerate_model::{
-    Advice, Bytes, Command, Direction, Evidence, Finding, Nanos, Ratio, Verdict, metric,
-};
+use linerate_model::{Advice, Bytes, Command, Direction, Evidence, Finding, Nanos, Ratio, metric};
 
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, room, score, segment_size,
-    smaller_segments, subject, value, waits_for_window, window_open,
+    smaller_segments, suspected, value, waits_for_window, window_open,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::limits::window::{Acknowledgement, mathis, pftk};
@@ -114,13 +112,7 @@ impl Rule for PathLoss {
             },
         ];
         let claim = "the path loses packets, and TCP treats the loss as congestion";
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            evidence,
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         let advice = Advice::new("locate the drops with datagrams")
             .expecting("the report's loss section names the place of the drops")
             .with_command(Command::local("run", &["udp_stream"]).between(&job.from, &job.to));
@@ -164,6 +156,8 @@ const BY_MODEL: f64 = 1.25;
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::Verdict;
+
     use super::*;
     use crate::diagnosis::rules::cases::point;
 

@@ -8,10 +8,10 @@
 //! advice, small segments, separates the two cases. No ratio can prove it, because nothing arrived
 //! before.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, metric};
 
 use super::{
-    Rule, TCP_STREAM, changed, may_be_judged, score, segment_size, silent_flows, subject, value,
+    Rule, TCP_STREAM, changed, may_be_judged, score, segment_size, silent_flows, suspected, value,
 };
 use crate::diagnosis::experiment::{bytes, set};
 use crate::{JobStudy, PointStudy};
@@ -71,13 +71,7 @@ impl Rule for PathMtu {
             source: "TCP_MAXSEG of the connections".into(),
         }));
         let claim = "a link has a smaller MTU, and its ICMP messages do not reach the sender";
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            evidence,
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         let advice = Advice::new("send small segments")
             .expecting(
                 "data arrives; then lower the MTU of the interface, permit ICMP, or set \

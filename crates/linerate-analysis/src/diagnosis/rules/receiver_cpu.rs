@@ -6,10 +6,10 @@
 //! for the receiver in softirq, which dominates for small packets. Spinning ends are always busy
 //! and are left out.
 
-use linerate_model::{Evidence, Finding, Verdict, metric};
+use linerate_model::{Evidence, Finding, metric};
 
 use super::{
-    FlowEnd, Rule, flows, may_be_judged, more_cpu, more_flows, out_of_cpu, score, subject, value,
+    FlowEnd, Rule, flows, may_be_judged, more_cpu, more_flows, out_of_cpu, score, suspected, value,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
@@ -45,13 +45,7 @@ impl Rule for ReceiverCpu {
             source: "TCP_INFO of the sender: tcpi_rwnd_limited".into(),
         }));
         let claim = "the receiver uses all of its CPU";
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            evidence,
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         Some(finding.advise(more_flows(point, job, "receive")))
     }
 
@@ -66,6 +60,8 @@ impl Rule for ReceiverCpu {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::Verdict;
+
     use super::*;
     use crate::diagnosis::rules::cases::point;
 

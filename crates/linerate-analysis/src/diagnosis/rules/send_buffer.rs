@@ -4,11 +4,11 @@
 //! Evidence: the kernel waited for room in the send buffer more than [`WAITED`] of the time. Not
 //! observed: whether the application would have filled a larger buffer.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, metric};
 
 use super::{
     FlowEnd, Rule, TCP_STREAM, flows, grown, may_be_judged, option_of_sender, out_of_cpu, room,
-    score, subject, value,
+    score, suspected, value,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, set};
 use crate::{JobStudy, PointStudy};
@@ -48,13 +48,7 @@ impl Rule for SendBuffer {
             source: "TCP_INFO of the sender: tcpi_sndbuf_limited".into(),
         };
         let claim = "the send buffer is smaller than the bandwidth-delay product";
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            vec![evidence],
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, vec![evidence]);
         let advice = Advice::new("double the send buffer")
             .expecting("goodput rises by half or more, up to the next limit");
         Some(finding.advise(advice))

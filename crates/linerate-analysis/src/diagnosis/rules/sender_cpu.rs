@@ -5,11 +5,11 @@
 //! calls of at least [`super::LARGE`]. Not observed: the kernel's work for the sender in softirq.
 //! Spinning ends are always busy and are left out.
 
-use linerate_model::{Advice, Finding, Verdict, metric};
+use linerate_model::{Advice, Finding, metric};
 
 use super::{
     FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, may_be_judged, more_cpu, more_flows,
-    out_of_cpu, score, subject, value,
+    out_of_cpu, score, suspected, value,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
@@ -43,13 +43,7 @@ impl Rule for SenderCpu {
             .filter(|_| may_be_judged(point))?;
         evidence.extend(super::payload_evidence(job, direction));
         let claim = "the sender uses all of its CPU";
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            evidence,
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         // Datagrams are always copied: only TCP can send without copying.
         let finding = if job.workload == TCP_STREAM {
             finding.advise(
@@ -82,7 +76,7 @@ impl Rule for SenderCpu {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{Failing, HostSetting};
+    use linerate_model::{Failing, HostSetting, Verdict};
 
     use super::*;
     use crate::diagnosis::rules::cases::point;

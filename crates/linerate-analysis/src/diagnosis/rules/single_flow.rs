@@ -4,10 +4,10 @@
 //! Evidence: a single flow crosses a group of links and reaches at least [`REACHED`] of the
 //! ceiling, which for one flow is that of one member. Not observed: groups that nobody declared.
 
-use linerate_model::{Advice, Evidence, Finding, Verdict};
+use linerate_model::{Advice, Evidence, Finding};
 
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, at_ceiling, changed, flows, members, n_flows, score, subject,
+    LEAST_EFFECT, Rule, TCP_STREAM, at_ceiling, changed, flows, members, n_flows, score, suspected,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
@@ -42,13 +42,7 @@ impl Rule for SingleFlow {
             source: "the declared capacities".into(),
         };
         let claim = "one flow can use only one link of the group";
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            vec![evidence, group],
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, vec![evidence, group]);
         let streams = (FLOWS_A_LINK * available) as u64;
         let advice = Advice::new(format!("send {streams} flows"))
             .expecting(format!("goodput rises up to {available:.0} times"))

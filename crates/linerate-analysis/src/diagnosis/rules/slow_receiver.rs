@@ -8,11 +8,11 @@
 //! acknowledgements, so where it moved by half or more, the data in flight is computed with the
 //! minimum round-trip time. Not observed: the thing that the application waits for.
 
-use linerate_model::{Advice, Command, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Command, Direction, Evidence, Finding, metric};
 
 use super::{
     FlowEnd, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, param,
-    score, subject, value,
+    score, suspected, value,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::{JobStudy, PointStudy};
@@ -151,13 +151,7 @@ impl Rule for SlowReceiver {
                 "the receiver reads slowly: it closes a window that was larger before"
             }
         };
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            evidence,
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         let advice = Advice::new("discard the data at the receiver")
             .expecting("goodput rises to the limit of the network")
             .with_command(Command::local("diagnose", &[]).between(&job.from, &job.to));
@@ -190,6 +184,8 @@ impl Rule for SlowReceiver {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::Verdict;
+
     use super::*;
     use crate::diagnosis::rules::cases::point;
 

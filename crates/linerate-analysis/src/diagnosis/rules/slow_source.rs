@@ -17,11 +17,11 @@
 //! `tcpi_delivery_rate_app_limited`, stays clear as long as an earlier sample was faster. Not
 //! observed: the reason why the application has nothing: a disk, a peer, or its own rate.
 
-use linerate_model::{Advice, Command, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Command, Direction, Evidence, Finding, metric};
 
 use super::{
     FlowEnd, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, n_flows, out_of_cpu,
-    param, score, subject, value,
+    param, score, suspected, value,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::{JobStudy, PointStudy};
@@ -180,13 +180,7 @@ impl Rule for SlowSource {
         let (job, direction) = flows(point).find(idles).filter(|_| may_be_judged(point))?;
         let evidence = Starved::of(job, direction)?.evidence();
         let claim = "the sending application has nothing to send";
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            vec![evidence],
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, vec![evidence]);
         let advice = Advice::new("send from memory")
             .expecting("goodput rises to the limit of the network")
             .with_command(Command::local("diagnose", &[]).between(&job.from, &job.to));

@@ -6,11 +6,11 @@
 //! spinning ends, which are always busy; and whether calls per second stay constant as messages
 //! grow, which the experiment shows.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, metric};
 
 use super::{
     FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, grown, may_be_judged, out_of_cpu, room,
-    score, subject, value,
+    score, suspected, value,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, bytes, set};
@@ -51,13 +51,7 @@ impl Rule for SmallMessage {
             }
         }));
         let claim = "messages are small, and the cost of each system call limits the sender";
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            evidence,
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         let size = value(job, metric::PAYLOAD_PER_SEND, direction)?;
         let key = if job.workload == TCP_STREAM { "message_size" } else { "datagram_size" };
         let advice = Advice::new("send twice as much per call, or several messages per call")
@@ -95,6 +89,8 @@ const LARGER: f64 = 2.0;
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::Verdict;
+
     use super::*;
     use crate::diagnosis::rules::cases::point;
 

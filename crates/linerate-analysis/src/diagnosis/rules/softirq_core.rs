@@ -5,9 +5,9 @@
 //! and another CPU is idle. Not observed: the device of these interrupts, and work that the kernel
 //! does in threads of its own.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, HostSetting, Verdict, metric};
+use linerate_model::{Advice, Direction, Evidence, Finding, HostSetting, metric};
 
-use super::{FlowEnd, LEAST_EFFECT, Rule, flows, may_be_judged, n_flows, score, subject, value};
+use super::{FlowEnd, LEAST_EFFECT, Rule, flows, may_be_judged, n_flows, score, suspected, value};
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 
@@ -75,13 +75,7 @@ impl Rule for SoftirqCore {
             }));
         }
         let claim = "one CPU handles all network interrupts while others are idle";
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            subject(point, job, direction),
-            claim,
-            evidence,
-        );
+        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         let advice = Advice::new(
             "spread reception over CPUs (more queues, or `rps_cpus` of the queue), or move the \
                 interrupt to the idle CPU",

@@ -84,8 +84,7 @@ fn advice(quantity: Quantity, point: &PointStudy, job: &JobStudy) -> Advice {
         }
         Quantity::StandingQueue => Advice::new(
             "find the hop with the queue: repeat towards each hop; the first whose rate equals \
-                this \
-                goodput is saturated",
+                this goodput is saturated",
         )
         .with_command(changed(point, &[])),
         // A single flow cannot be reduced: only other programs take its CPU.

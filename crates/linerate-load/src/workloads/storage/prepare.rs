@@ -412,8 +412,7 @@ fn check_polling(target: &Target) -> Result<(), LoadError> {
         Some("1") => Ok(()),
         _ => Err(refused(format!(
             "{device} has no queues to poll (/sys/class/block/{device}/queue/io_poll): load the \
-                NVMe \
-                driver with poll_queues=N, or set engine = \"io_uring\""
+                NVMe driver with poll_queues=N, or set engine = \"io_uring\""
         ))),
     }
 }

@@ -161,13 +161,11 @@ fn table(id: &str, of: &str, bursts: &[Sent<'_>], scale: Scale) -> Table {
     table.note = Some(format!(
         "Senders start at one barrier and send at the same instants. Expected, with m ports of n \
             frames each: the first frame takes its own wire time at the slowest shared capacity, \
-            the \
-            last frame that of m·n frames. Time above that is other delay. With a snapshot in the \
-            plan, the last frame is timed for each burst, from its instant to the receipt of its \
-            slowest frame; a sender that wakes late lengthens it. Without a snapshot, the slowest \
-            1 \
-            in m·n of all times is shown: an upper bound, because threads wake some tens of \
-            microseconds apart.{}",
+            the last frame that of m·n frames. Time above that is other delay. With a snapshot in \
+            the plan, the last frame is timed for each burst, from its instant to the receipt of \
+            its slowest frame; a sender that wakes late lengthens it. Without a snapshot, the \
+            slowest 1 in m·n of all times is shown: an upper bound, because threads wake some tens \
+            of microseconds apart.{}",
         basis(kept.flat_map(|kept| &kept.percentiles))
     ));
     table

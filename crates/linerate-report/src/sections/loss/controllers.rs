@@ -78,10 +78,9 @@ pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
     }
     table.note = Some(
         "Frames from the network to the host behind a controller's sideband during the \
-            measurement, \
-            by the controller's NC-SI statistics. No counter of the host shows its drops; TCP \
-            retransmits them. The share is of the medians. Points without a controller reading are \
-            left out."
+            measurement, by the controller's NC-SI statistics. No counter of the host shows its \
+            drops; TCP retransmits them. The share is of the medians. Points without a controller \
+            reading are left out."
             .into(),
     );
     Some(table)
