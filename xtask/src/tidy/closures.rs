@@ -11,22 +11,22 @@ use super::repository::Repository;
 const MOST_LINES: usize = 3;
 /// Longer closures per crate that are still there. Only ever lowered.
 const ALLOWED: [(&str, usize); 16] = [
-    ("linerate", 10),
-    ("linerate-analysis", 180),
-    ("linerate-answers", 25),
-    ("linerate-campaign", 65),
-    ("linerate-control", 42),
-    ("linerate-import", 16),
-    ("linerate-lab", 12),
-    ("linerate-load", 34),
-    ("linerate-model", 24),
-    ("linerate-observe", 48),
-    ("linerate-packet", 2),
-    ("linerate-papers", 60),
-    ("linerate-report", 110),
-    ("linerate-store", 8),
+    ("linerate", 5),
+    ("linerate-analysis", 176),
+    ("linerate-answers", 18),
+    ("linerate-campaign", 60),
+    ("linerate-control", 37),
+    ("linerate-import", 11),
+    ("linerate-lab", 8),
+    ("linerate-load", 32),
+    ("linerate-model", 21),
+    ("linerate-observe", 45),
+    ("linerate-packet", 1),
+    ("linerate-papers", 58),
+    ("linerate-report", 104),
+    ("linerate-store", 6),
     ("linerate-sys", 1),
-    ("xtask", 76),
+    ("xtask", 74),
 ];
 
 /// Finds crates with more long closures than their allowance.
