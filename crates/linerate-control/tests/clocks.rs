@@ -2,18 +2,17 @@
 //! ahead by a known time.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Recorded, campaign, endpoint, job, trial};
 use linerate_analysis::{Study, study};
 use linerate_control::{Exit, run};
 use linerate_model::{
     Campaign, Direction, Endpoint, FrameClocks, HostAddress, Metric, Nanos, metric,
 };
 use serde_json::json;
+
+use crate::common::{Recorded, campaign, endpoint, job, trial};
 
 /// Offset of the other clock.
 const AHEAD_S: i64 = 86_400;

@@ -2,8 +2,6 @@
 //! second conductor.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::process::Command;
@@ -12,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Recorded, campaign, endpoint, job, trial};
 use linerate_control::wire::{
     Greeting, HelloRole, Message, PROTOCOL_VERSION, Prepare, PreparedJob, decode, encode,
 };
@@ -24,6 +21,8 @@ use linerate_model::{
     HostAddress, IncidentKind, Nanos, ParamError, Params, Side, TrialId, TrialOutcome,
 };
 use serde_json::json;
+
+use crate::common::{Recorded, campaign, endpoint, job, trial};
 
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 

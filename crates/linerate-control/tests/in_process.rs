@@ -2,14 +2,13 @@
 //! on loopback.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
 use std::net::{IpAddr, Ipv4Addr};
 
-use common::{Recorded, campaign, endpoint, job, run_until, trial};
 use linerate_control::{Exit, run};
 use linerate_model::{Background, Counter, Event, HostAddress, Nanos, Side, TrialOutcome};
 use serde_json::json;
+
+use crate::common::{Recorded, campaign, endpoint, job, run_until, trial};
 
 #[test]
 fn a_null_trial_runs_from_plan_to_record() {

@@ -1,13 +1,10 @@
 //! Pairing and TLS between two key stores on loopback.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
-use common::{Recorded, campaign, endpoint, job, trial};
 use linerate_control::pairing::{self, Token};
 use linerate_control::{
     Access, Agent, AgentOptions, CampaignRun, ControlError, Exit, KeyStore, ReachedAt, Right, run,
@@ -15,6 +12,8 @@ use linerate_control::{
 use linerate_model::HostAddress;
 use serde_json::json;
 use tempfile::TempDir;
+
+use crate::common::{Recorded, campaign, endpoint, job, trial};
 
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const VALIDITY: Duration = Duration::from_secs(20);

@@ -1,9 +1,6 @@
 //! Searches through the conductor and the in-process agent: chosen one by one, recorded, and
 //! continued from the record.
 
-mod common;
-
-use common::{campaign, endpoint, job, trial};
 use linerate_analysis::{SearchTrial, study};
 use linerate_control::{CampaignRun, Exit, run};
 use linerate_model::{
@@ -11,6 +8,8 @@ use linerate_model::{
     TrialOutcome, TrialSpec, Validity,
 };
 use serde_json::json;
+
+use crate::common::{self, campaign, endpoint, job, trial};
 
 /// Plans a search for the zero-loss rate of loopback, up to 2000 datagrams a second, which it
 /// carries.

@@ -2,16 +2,15 @@
 //! conductor that allows itself everything.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Recorded, campaign, endpoint, job, trial};
 use linerate_control::{Access, Agent, AgentOptions, run};
 use linerate_disk::{Writable, claim, inspect};
 use linerate_model::{Counter, HostAddress, Side};
 use serde_json::{Value, json};
+
+use crate::common::{Recorded, campaign, endpoint, job, trial};
 
 const SIZE: u64 = 16 << 20;
 /// Bytes that a claim reserves at both ends of a disk.

@@ -1,14 +1,13 @@
 //! Every kind of content on a real loop device, made by its own tools, is found, named as libblkid
 //! names it, and refused, and no byte of the device changes.
 
-mod common;
-
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
-use common::{Loop, MIB, reasons, skip, tool};
 use linerate_disk::{Disks, Permission, Refusal, Writable, claim, inspect, release};
+
+use crate::common::{Loop, MIB, reasons, skip, tool};
 
 /// Marks of md, because mdadm needs the kernel's driver to create them: `mdp_superblock_1` and
 /// `mdp_super_t` (include/uapi/linux/raid/md_p.h), as far as libblkid reads them.

@@ -6,8 +6,6 @@
 //! runs the full number. Each topology goes as far as the gate allows. A device that is opened is
 //! overwritten from end to end, so a wrong decision of the gate destroys the data.
 
-mod common;
-
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, symlink};
@@ -15,9 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{MIB, digest_from, skip};
 use linerate_disk::{Disks, Permission, Writable, claim, inspect};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
+
+use crate::common::{self, MIB, digest_from, skip};
 
 /// Size of the file behind every candidate.
 const IMAGE_BYTES: u64 = 32 * MIB;

@@ -1,18 +1,17 @@
 //! Devices in use, claims and their end, on real loop devices: what linerate refuses, and what the
 //! kernel then refuses to others.
 
-mod common;
-
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Loop, MIB, attach, digest_from, reasons, tool};
 use linerate_disk::{
     CLAIM_BYTES, DiskError, Disks, Permission, Refusal, Synchrony, Use, Writable, claim, inspect,
     list, release,
 };
+
+use crate::common::{Loop, MIB, attach, digest_from, reasons, tool};
 
 /// Mount that ends with the test.
 struct Mounted(PathBuf);

@@ -1,8 +1,6 @@
 //! Invariant 6: from the first step to the end of the drain, neither a worker's thread nor the
 //! cutting of its intervals allocates memory.
 
-mod counting;
-
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -11,6 +9,8 @@ use linerate_load::{Due, Progress, Secret, Setup, Tally, Times, Worker, workload
 use linerate_model::{Counter, Endpoint, FlowReport, FlowTcp, Load, Nanos, Params};
 use linerate_sys::clock;
 use serde_json::{Value, json};
+
+use crate::counting;
 
 /// Milliseconds of load. The first is enough on a quiet machine, the last on one that is nearly
 /// blocked.
@@ -179,9 +179,9 @@ fn moved(report: &EngineReport) -> u64 {
     if report.flows.is_empty() { counted(report, Counter::Steps) } else { bytes }
 }
 
-/// One test only, because the counter belongs to the process.
 #[test]
 fn steps_and_cuts_allocate_nothing() {
+    let _turn = counting::alone();
     let (counted, _) =
         allocations(|| vec![vec![Box::new(Allocating)]], |reports| steps(reports) > 0);
     assert!(counted > 0, "the count counts");

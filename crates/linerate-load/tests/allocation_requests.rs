@@ -1,16 +1,15 @@
 //! Invariant 6 for datagrams, requests and connections: no step of either end allocates. Both ends
 //! step in turn on this one thread, so nothing but their steps is counted.
 
-mod counting;
-mod shared;
-
 use std::time::{Duration, Instant};
 
 use linerate_load::{Due, Progress, Tally, Worker};
 use linerate_model::{Counter, Load, Nanos};
 use linerate_sys::clock;
 use serde_json::json;
-use shared::{PATIENCE, V4, open};
+
+use crate::counting;
+use crate::shared::{PATIENCE, V4, open};
 
 const A_WHILE: Duration = Duration::from_millis(100);
 
@@ -34,6 +33,7 @@ fn is_root() -> bool {
 
 #[test]
 fn no_step_allocates() {
+    let _turn = counting::alone();
     counting::watch(true);
     drop(std::hint::black_box(Box::new(1)));
     counting::watch(false);

@@ -1,17 +1,16 @@
 //! No end allocates more memory than its workload declares. A trial is refused by that declaration.
 //! Mapped memory, such as the buffers of disks, is not measured here.
 
-mod counting;
-mod shared;
-
 use linerate_load::workload;
 use linerate_model::Side;
 use serde_json::json;
-use shared::{V4, open, params, run};
 
-/// One test only, because the counter belongs to the process.
+use crate::counting;
+use crate::shared::{V4, open, params, run};
+
 #[test]
 fn no_end_allocates_more_than_its_workload_says() {
+    let _turn = counting::alone();
     let of_storage = |more: serde_json::Value| {
         let mut table = json!({ "target": "/dev/shm", "size": "4 MiB", "depth": 4, "workers": 3 });
         table.as_object_mut().expect("a table").extend(more.as_object().expect("a table").clone());

@@ -1,14 +1,13 @@
 //! `frames` on loopback: every sent frame is accounted for, whatever the mode, size, direction and
 //! family.
 
-mod shared;
-
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, LossLedger};
 use serde_json::{Value, json};
-use shared::{V4, V6, flows_sum, open, run_lossy_until, service, sum};
+
+use crate::shared::{self, V4, V6, flows_sum, open, run_lossy_until, service, sum};
 
 /// Makes tests measure one after the other: on two CPUs a flood would leave no CPU for a paced
 /// sender.

@@ -1,7 +1,6 @@
 //! `frames` by AF_XDP and live frames, over a veth pair between two namespaces: every sent frame is
 //! accounted for, and the actual mode is reported. Runs as root; otherwise skipped with a message.
 
-mod shared;
 #[path = "../../linerate-sys/tests/shared/mod.rs"]
 mod veth;
 
@@ -10,8 +9,9 @@ use linerate_load::{LoadError, Worker};
 use linerate_model::{Counter, FlowReport, Interval, LossLedger};
 use linerate_sys::xdp::{Copying, Options, XdpSocket};
 use serde_json::{Value, json};
-use shared::{Ends, PATIENCE, flows_sum, run_lossy_until, sum};
 use veth::Pair;
+
+use crate::shared::{self, Ends, PATIENCE, flows_sum, run_lossy_until, sum};
 
 const ADDRESSES: [&str; 2] = ["10.98.0.1", "10.98.0.2"];
 

@@ -1,23 +1,19 @@
 //! `tcp_rr`, `udp_rr` and `tcp_crr` on loopback: every transaction is answered, lost or late, and
 //! counted as such.
 
-#[path = "shared/handshake.rs"]
-#[allow(unreachable_pub, reason = "each test file is a crate")]
-mod handshake;
-mod shared;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use handshake::admit;
 use linerate_load::Offer;
 use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, Nanos};
 use serde_json::{Value, json};
-use shared::{
+
+use crate::handshake::admit;
+use crate::shared::{
     PATIENCE, SECRET, SPANS_MS, V4, V6, connect, flows_sum, join, open, run_until, service, start,
     sum,
 };

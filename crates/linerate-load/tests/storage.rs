@@ -2,16 +2,17 @@
 //! those of the kernel, the depth is the requested one, rates are kept, and each direction has its
 //! own times.
 
-mod ground;
-
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use ground::{Attached, Loop, MEMORY, SPANS_MS, in_memory, mode, run, run_until, service, sum};
 use linerate_disk::{Disks, Writable, claim, inspect};
 use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, IncidentKind};
 use serde_json::json;
+
+use crate::ground::{
+    Attached, Loop, MEMORY, SPANS_MS, in_memory, mode, run, run_until, service, sum,
+};
 
 /// Number of transfers at which a share of 70 % is not off by 5 % by chance: that would be five
 /// standard deviations.

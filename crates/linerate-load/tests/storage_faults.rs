@@ -2,19 +2,18 @@
 //! truncated, filled up or shrunk, and from files that change during the load. In each case the
 //! load ends with position and cause, and keeps its counts.
 
-mod ground;
-
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ground::{Loop, MEMORY, run, sum};
 use linerate_disk::{Disks, Writable, claim, inspect};
 use linerate_load::LoadError;
 use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, IncidentKind};
 use serde_json::json;
+
+use crate::ground::{self, Loop, MEMORY, run, sum};
 
 const SIZE: u64 = 32 << 20;
 /// Far longer than the time until the fault.

@@ -1,13 +1,12 @@
 //! `storage` with parameters that slow a load down or change what it writes: each runs on every
 //! engine that supports it, and its effect is visible.
 
-mod ground;
-
-use ground::{in_memory, mode, run_until, sum};
 use linerate_disk::Disks;
 use linerate_load::engine::EngineReport;
 use linerate_model::Counter;
 use serde_json::{Value, json};
+
+use crate::ground::{in_memory, mode, run_until, sum};
 
 /// Engines, with a depth for each.
 const ENGINES: [(&str, u32); 4] = [("io_uring", 8), ("aio", 8), ("threads", 4), ("pread", 1)];

@@ -3,19 +3,18 @@
 //! other without gap or overlap, nothing is counted twice or lost, and the stall shows in the times
 //! and in the depth.
 
-mod ground;
-
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ground::{INTERVAL, Loop, run_after, run_watched, service, sum};
 use linerate_disk::Disks;
 use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, Nanos, OperationKind};
 use linerate_sys::clock;
 use serde_json::json;
+
+use crate::ground::{INTERVAL, Loop, run_after, run_watched, service, sum};
 
 /// Shortest duration of the stall.
 const STALL: Duration = Duration::from_millis(800);

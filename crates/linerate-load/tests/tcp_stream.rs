@@ -1,23 +1,19 @@
 //! `tcp_stream` over loopback: every mode, both families, both directions; what was sent has
 //! arrived.
 
-#[path = "shared/handshake.rs"]
-#[allow(unreachable_pub, reason = "each test file is a crate")]
-mod handshake;
-mod shared;
-
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use handshake::{FROM_ACTIVE, FROM_PASSIVE, admit};
 use linerate_load::engine::EngineReport;
 use linerate_load::{Due, LoadError, Offer, Secret, Setup, Tally, Worker, workload};
 use linerate_model::{Counter, FlowReport, IncidentKind, Nanos, Params};
 use linerate_sys::clock;
 use serde_json::{Value, json};
-use shared::{
+
+use crate::handshake::{FROM_ACTIVE, FROM_PASSIVE, admit};
+use crate::shared::{
     Ends, PATIENCE, SECRET, V4, V6, all_flows_moved, endpoint, open, params, run_until, setup,
     start, sum,
 };

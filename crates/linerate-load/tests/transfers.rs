@@ -1,14 +1,15 @@
 //! Files between our own ends over loopback: every data path and every sink transfers whole files,
 //! and every byte sent arrives.
 
-mod shared;
-
 use linerate_disk::{Disks, Writable};
 use linerate_load::engine::EngineReport;
 use linerate_load::{LoadError, workload};
 use linerate_model::{Counter, Distribution};
 use serde_json::{Value, json};
-use shared::{PATIENCE, V4, all_flows_moved, endpoint, flows_sum, params, run_until, setup, sum};
+
+use crate::shared::{
+    PATIENCE, V4, all_flows_moved, endpoint, flows_sum, params, run_until, setup, sum,
+};
 
 /// Size of every file, bytes.
 const FILE: u64 = 1 << 20;

@@ -1,7 +1,5 @@
 //! Servers that misbehave: each ends in a clear message, and nothing hangs.
 
-mod shared;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -13,7 +11,8 @@ use linerate_model::{Counter, Nanos};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use serde_json::json;
-use shared::{V4, endpoint, join, params, setup, start, sum};
+
+use crate::shared::{V4, endpoint, join, params, setup, start, sum};
 
 /// Fault of a bad FTP server at the decisive moment.
 #[derive(Clone, Copy, PartialEq)]

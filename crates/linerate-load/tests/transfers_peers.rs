@@ -1,9 +1,6 @@
 //! Files between linerate and common programs: our clients with vsftpd and nginx, curl and lftp
 //! with our servers, in both directions. The log or storage of the other program is the witness.
 
-mod peers;
-mod shared;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};
@@ -13,10 +10,11 @@ use linerate_disk::Disks;
 use linerate_load::engine::{Engine, EngineReport};
 use linerate_load::{Offer, Setup, workload};
 use linerate_model::{Counter, Nanos};
-use peers::{Peer, contents, is_there};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use shared::{PATIENCE, V4, endpoint, flows_sum, join, params, setup, start, sum};
+
+use crate::peers::{Peer, contents, is_there};
+use crate::shared::{PATIENCE, V4, endpoint, flows_sum, join, params, setup, start, sum};
 
 /// Not a round number, so that lost or added bytes at either end would show.
 const FILE: usize = (1 << 20) + 4321;

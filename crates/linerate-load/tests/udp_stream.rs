@@ -1,8 +1,6 @@
 //! `udp_stream` on loopback: every sent datagram is accounted for, whatever happens to it on the
 //! way.
 
-mod shared;
-
 use std::collections::{BTreeMap, HashSet};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Weak};
@@ -11,7 +9,8 @@ use std::time::{Duration, Instant};
 use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, LossLedger, Nanos};
 use serde_json::{Value, json};
-use shared::{V4, V6, flows_sum, join, listen, open, run_lossy_until, start, sum};
+
+use crate::shared::{self, V4, V6, flows_sum, join, listen, open, run_lossy_until, start, sum};
 
 fn ledgers(sender: &EngineReport, receiver: &EngineReport) -> Vec<LossLedger> {
     let of = |flow: u32| {

@@ -1,14 +1,13 @@
 //! Live frames over a veth pair: the created frames arrive. Runs as root; otherwise skipped with a
 //! message.
 
-mod shared;
-
 use std::time::{Duration, Instant};
 
 use linerate_sys::clock;
 use linerate_sys::live::{LiveFrames, Row, Shape};
 use linerate_sys::xdp::{Copying, Filter, Match, Options, XdpSocket};
-use shared::{DEVICE, Pair};
+
+use crate::shared::{DEVICE, Pair};
 
 /// Ethernet, IPv4, UDP; then six constant bytes and the stamp.
 const SHAPE: Shape =

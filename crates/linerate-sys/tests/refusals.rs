@@ -1,11 +1,10 @@
 //! Refusals of the kernel are reported before the first frame: what failed, where, why, and the
 //! remedy. Runs as root; otherwise skipped with a message.
 
-mod shared;
-
 use linerate_sys::xdp::{Copying, Filter, Match, Options, Placement, XdpSocket, features};
 use linerate_sys::{SysError, live};
-use shared::{DEVICE, Pair, frame};
+
+use crate::shared::{DEVICE, Pair, frame};
 
 const OPTIONS: Options = Options {
     queue: 0,

@@ -1,13 +1,12 @@
 //! AF_XDP on real interfaces: a veth pair between two namespaces. Runs as root; otherwise skipped
 //! with a message.
 
-mod shared;
-
 use std::time::{Duration, Instant};
 
 use linerate_sys::packet::PacketSocket;
 use linerate_sys::xdp::{Copying, Filter, Match, Options, Placement, XdpSocket};
-use shared::{DEVICE, Pair, frame, number};
+
+use crate::shared::{DEVICE, Pair, frame, number};
 
 /// Local experimental EtherTypes.
 const OURS: u16 = 0x88b5;

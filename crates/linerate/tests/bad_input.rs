@@ -1,14 +1,13 @@
 //! Wrong plans, missing hosts, paths that break: what is wrong, where, what was expected, and the
 //! exit code.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Pair, alone, file, linerate, load, plan, privileged, run, wait};
 use linerate_model::TrialOutcome;
+
+use crate::common::{self, Pair, alone, file, linerate, load, plan, privileged, run, wait};
 
 /// Runs `arguments` in an empty folder with `text` as `plan.toml`; asserts code and standard error,
 /// and that nothing was run.

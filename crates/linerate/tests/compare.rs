@@ -1,12 +1,11 @@
 //! Two recorded campaigns set against each other, as a user does: what got worse is named with its
 //! cause, and what cannot be compared is refused.
 
-mod common;
-
 use std::path::Path;
 
-use common::{alone, file, privileged, run};
 use serde_json::Value;
+
+use crate::common::{alone, file, privileged, run};
 
 /// Six short runs over whatever link the lab has.
 const PLAN: &str = "[campaign]\nname = \"six\"\nrepeats = 6\n[[sweep]]\nname = \"link\"\nduration \

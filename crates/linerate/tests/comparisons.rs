@@ -1,20 +1,19 @@
 //! `[sweep.compare]`, end to end: two arms of known difference, measured in turn, across a kill and
 //! a resumption; and an arm that sets something at a host, which is put back.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use common::{
-    AGENT, Ended, Guard, Pair, alone, exchange_keys, file, linerate, load, privileged, run, signal,
-};
 use linerate_analysis::{Compared, Comparison, Study, study};
 use linerate_model::{Campaign, Direction, Metric, Role, TrialOutcome, metric};
 use linerate_sys::netns::within;
+
+use crate::common::{
+    AGENT, Ended, Guard, Pair, alone, exchange_keys, file, linerate, load, privileged, run, signal,
+};
 
 /// Of six pairs an interval can be given.
 const PAIRS: u32 = 6;

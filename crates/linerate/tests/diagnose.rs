@@ -4,10 +4,9 @@
 //! the ladder. Not tested here: the other causes, which `cargo xtask bench diagnosis` injects one by
 //! one.
 
-mod common;
-
-use common::{alone, file, privileged, run};
 use serde_json::Value;
+
+use crate::common::{alone, file, privileged, run};
 
 /// Two hosts, and between them what `path` says.
 fn lab(path: &str) -> String {

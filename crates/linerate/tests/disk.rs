@@ -1,13 +1,12 @@
 //! `linerate disk` on a loop device: listed with its reasons, claimed by its serial number,
 //! released.
 
-mod common;
-
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::run;
 use serde_json::Value;
+
+use crate::common::run;
 
 const SIZE: u64 = 16 << 20;
 

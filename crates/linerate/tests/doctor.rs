@@ -1,12 +1,11 @@
 //! Checks of `linerate doctor` that another instrument confirms.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use common::{Ended, linerate, privileged, run};
 use serde_json::Value;
+
+use crate::common::{Ended, linerate, privileged, run};
 
 /// The check of `subject` in a document of `doctor --json`.
 fn check(document: &Value, subject: &str) -> Value {

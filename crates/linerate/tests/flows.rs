@@ -1,14 +1,13 @@
 //! Ports planned for the members of a port channel, taken by `frames`, `tcp_stream` and
 //! `udp_stream`, and seen on the members' own counters.
 
-mod common;
-
 use std::net::SocketAddr;
 
-use common::{Measured, alone, linerate, measure, privileged, run};
 use linerate_analysis::flow_hash::planner::{self, USUAL_PORTS};
 use linerate_lab::{Hash, link_of};
 use linerate_model::Direction;
+
+use crate::common::{Measured, alone, linerate, measure, privileged, run};
 
 /// A destination port, the two fabrics' first ends on the lab `cisco-vic`, and how many links each
 /// has.

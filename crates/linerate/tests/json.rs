@@ -1,8 +1,6 @@
 //! `--json`: one document on standard output and nothing else there.
 
-mod common;
-
-use common::{alone, file, plan, run};
+use crate::common::{alone, file, plan, run};
 
 #[test]
 fn every_command_prints_one_document_and_nothing_else() {

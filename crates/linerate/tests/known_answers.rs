@@ -7,16 +7,15 @@
 //! machine can pass, and its figures are printed. What the study makes of recorded figures is
 //! decided in its own tests.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use common::{Measured, alone, file, measure, measure_in, plan, privileged};
 use linerate_analysis::LossPlace;
 use linerate_model::{Counter, LossLedger, Validity, metric};
 use linerate_sys::cpu;
+
+use crate::common::{self, Measured, alone, file, measure, measure_in, plan, privileged};
 
 /// The rate of the link of lab `pair-100m`, bit/s of Ethernet frames without FCS.
 const LINK: f64 = 100e6;

@@ -5,13 +5,12 @@
 //! says so. Rates are bounded by the path from above and times from below; how close they come is
 //! printed.
 
-mod common;
-
 use std::process::Command;
 
-use common::{Ended, Measured, alone, file, measure, measure_in, plan, privileged};
 use linerate_analysis::{DropCause, LossPlace, LossStudy};
 use linerate_model::{Counter, JobRecord, Validity};
+
+use crate::common::{Ended, Measured, alone, file, measure, measure_in, plan, privileged};
 
 fn loss(measured: &Measured) -> &LossStudy {
     let [loss] = &measured.job().loss[..] else {

@@ -5,11 +5,10 @@
 //! wakes, never before: what is measured is the known delay and what waking adds: no time is
 //! shorter than the known one. How much longer it is depends on what else runs, and is printed.
 
-mod common;
-
-use common::{Measured, alone, file, measure_in, privileged};
 use linerate_analysis::PointStudy;
 use linerate_model::{Direction, Estimate, Metric, metric};
+
+use crate::common::{Measured, alone, file, measure_in, privileged};
 
 /// Bytes of a full frame on the wire: with preamble, start of frame and gap (IEEE 802.3 clause 4).
 const ON_THE_WIRE: f64 = 1518.0 + 20.0;

@@ -1,13 +1,12 @@
 //! Points that are repeated until their figures are known well enough, in a lab: a steady one ends
 //! at the first look, a noisy one goes on to the most and says so; what was interrupted goes on.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use common::{alone, file, linerate, load, one_line, privileged, run, signal};
 use linerate_analysis::{LooksEnded, PointStudy, study};
+
+use crate::common::{alone, file, linerate, load, one_line, privileged, run, signal};
 
 /// A hundred datagrams a trial. At constant gaps their number varies by one; with exponential ones
 /// by a tenth (Poisson). The gaps are seeded: the half range of the first six runs is 8 %, that of

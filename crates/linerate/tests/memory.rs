@@ -1,12 +1,10 @@
 //! Memory: an agent at rest is small, and neither agent nor conductor grows with the number of
 //! trials.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use common::{Guard, alone, file, linerate, wait};
+use crate::common::{Guard, alone, file, linerate, wait};
 
 /// Trials of the soak, and those after which nothing new is allocated any more.
 const TRIALS: usize = 50;

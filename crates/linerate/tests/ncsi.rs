@@ -1,9 +1,9 @@
 //! Talking NC-SI to the emulated controller, as a user would: every verb, and what goes wrong.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use crate::common;
 
 /// A lab that stands while this lives.
 struct Standing {

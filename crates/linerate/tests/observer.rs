@@ -2,15 +2,16 @@
 //! agents, whose counters of known loads are reconciled with the tool's bytes, alone and with
 //! traffic of others.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{AGENT, Ended, Guard, Pair, alone, eventually, exchange_keys, file, load, privileged};
 use linerate_analysis::{Agreement, PortStudy, Reason, study};
 use linerate_model::{Direction, Validity};
+
+use crate::common::{
+    self, AGENT, Ended, Guard, Pair, alone, eventually, exchange_keys, file, load, privileged,
+};
 
 /// Octets of L2 for each of payload on a loss-free run (V4.4): MTU 1500 and Ethernet's header over
 /// the payload of a segment with timestamps.

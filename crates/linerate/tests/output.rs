@@ -1,14 +1,12 @@
 //! Readers that go away, and a standard output that cannot be written: nothing panics, and what was
 //! begun is finished.
 
-mod common;
-
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 
-use common::{
+use crate::common::{
     Ended, alone, eventually, file, linerate, load, namespaces, plan, privileged, run, signal,
     start, wait,
 };

@@ -1,20 +1,19 @@
 //! Campaigns that are killed, interrupted or run out of disk: what was measured is kept, and the
 //! rest is done later.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{
-    Ended, alone, eventually, file, load, namespaces, private_namespaces, privileged, run, signal,
-    wait, within_mounts,
-};
 use linerate_model::{Campaign, TrialId, TrialOutcome};
 use linerate_store::Ledger;
+
+use crate::common::{
+    self, Ended, alone, eventually, file, load, namespaces, private_namespaces, privileged, run,
+    signal, wait, within_mounts,
+};
 
 /// Five trials, of which most are still to come when the second has ended.
 const PLAN: &str = "[campaign]\nname = \"five\"\nrepeats = 5\n[[sweep]]\nname = \"five\"\nduration \

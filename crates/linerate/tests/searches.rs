@@ -1,14 +1,13 @@
 //! Searches end to end: a device of known capacity is found, a search that is killed goes on, and
 //! mistakes stand where they are made.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use common::{alone, file, linerate, load, one_line, privileged, run};
 use linerate_analysis::{SearchRun, study};
 use linerate_model::{Campaign, Purpose, TrialId, TrialOutcome};
+
+use crate::common::{alone, file, linerate, load, one_line, privileged, run};
 
 /// Capacity and buffer of the lab `device`, frames per second and frames.
 const CAPACITY: f64 = 20_000.0;

@@ -1,14 +1,12 @@
 //! `linerate serve`: what a client of its own makes is given the bytes of the file, and what was
 //! served is said, also after an interrupt.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Child;
 
-use common::{Ended, PATIENCE, file, signal, start, wait};
+use crate::common::{Ended, PATIENCE, file, signal, start, wait};
 
 /// A name that a URL must escape, and what the file holds.
 const NAME: &str = "a b.txt";

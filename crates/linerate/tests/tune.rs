@@ -1,17 +1,16 @@
 //! `linerate tune` and an agent with consent: changes are put back, however the session ends.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use common::{
-    AGENT, Ended, Guard, Pair, alone, eventually, exchange_keys, privileged, run, signal,
-};
 use linerate_control::{Setting, Tuner};
 use linerate_model::HostAddress;
 use linerate_sys::netns::within;
+
+use crate::common::{
+    AGENT, Ended, Guard, Pair, alone, eventually, exchange_keys, privileged, run, signal,
+};
 
 /// The device of either end of a pair.
 const DEVICE: &str = "v0";

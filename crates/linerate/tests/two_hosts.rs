@@ -1,16 +1,15 @@
 //! Two hosts: an agent in one namespace, the conductor in another, paired as two people would pair
 //! them.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Child;
 
-use common::{
+use linerate_model::{Counter, IncidentKind, JobRecord, TrialOutcome};
+
+use crate::common::{
     AGENT, Ended, Guard, Pair, alone, exchange_keys, file, load, plan, privileged, signal, wait,
 };
-use linerate_model::{Counter, IncidentKind, JobRecord, TrialOutcome};
 
 /// Plan of `repeats` trials of a stream, `milliseconds` each.
 fn stream(repeats: u32, milliseconds: u32) -> String {

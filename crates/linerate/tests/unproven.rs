@@ -2,8 +2,6 @@
 //! in another namespace: whatever the conductor says, the third host is sent nothing but a hello,
 //! and the agent does only what its policy permits.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{Guard, Pair, alone, file, privileged};
 use linerate_control::wire::{
     Greeting, HelloRole, JobOffer, Message, Prepare, PreparedJob, Setting, TuneRequest, decode,
     encode, name,
@@ -21,6 +18,8 @@ use linerate_control::wire::{
 use linerate_load::{Offer, Secret};
 use linerate_model::{Nanos, Params, Phases, Side, TrialId, Warmup};
 use serde_json::{Value, json};
+
+use crate::common::{Guard, Pair, alone, file, privileged};
 
 /// The third host's address, behind the attacker's link.
 const VICTIM: &str = "198.18.9.66";

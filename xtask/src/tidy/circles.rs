@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
-use super::code::Code;
 use super::repository::{File, Repository};
 
 /// Crates without a circle of imports.
@@ -28,8 +27,8 @@ fn of_crate(repository: &Repository, name: &str) -> Vec<Finding> {
         .collect();
     let modules: BTreeSet<&str> = files.iter().map(|(module, _)| module.as_str()).collect();
     let of = |(module, file): &(String, &File)| {
-        let product = Code::of(&file.text, false).product;
-        let named = paths(&product).into_iter().filter_map(|path| target(&modules, module, &path));
+        let product = &file.code().product;
+        let named = paths(product).into_iter().filter_map(|path| target(&modules, module, &path));
         (module.clone(), named.filter(|other| other != module).collect())
     };
     let imports: Imports = files.iter().map(of).collect();

@@ -4,7 +4,6 @@
 //! check was written. An allowance may only fall.
 
 use super::Finding;
-use super::code::Code;
 use super::repository::Repository;
 
 /// Longest closure with a name, in lines from `let` to the semicolon.
@@ -33,7 +32,7 @@ const ALLOWED: [(&str, usize); 16] = [
 pub(super) fn long_closures(repository: &Repository) -> Vec<Finding> {
     let mut places = std::collections::BTreeMap::<&str, Vec<String>>::new();
     for file in repository.rust() {
-        let lines = long_closures_in(&Code::of(&file.text, file.only_tests).product);
+        let lines = long_closures_in(&file.code().product);
         let found = lines.into_iter().map(|line| format!("{}:{line}", file.path));
         places.entry(file.crate_name()).or_default().extend(found);
     }

@@ -13,6 +13,8 @@ pub(super) struct Code {
     pub(super) tests: String,
     /// Comments in test modules.
     pub(super) test_comments: String,
+    /// Number of lines outside test modules, blank ones and comments included.
+    pub(super) product_lines: usize,
 }
 
 impl Code {
@@ -31,14 +33,10 @@ impl Code {
             product: if only_tests { String::new() } else { marked(&all, false) },
             tests: marked(&all, true),
             test_comments: marked(&comments, true),
+            product_lines: marks.iter().filter(|in_tests| !**in_tests).count(),
             all,
             comments,
         }
-    }
-
-    /// Lines outside test modules, blank ones and comments included.
-    pub(super) fn product_lines(text: &str) -> usize {
-        in_tests(&split(text).0).into_iter().filter(|in_tests| !in_tests).count()
     }
 }
 
@@ -204,7 +202,7 @@ mod tests {
         assert!(code.product.contains("fn a") && code.product.contains("fn c"));
         assert!(!code.product.contains("unwrap") && code.all.contains("unwrap"));
         assert!(code.tests.contains("unwrap") && !code.tests.contains("fn c"));
-        assert_eq!(Code::product_lines(text), 4);
+        assert_eq!(code.product_lines, 4);
     }
 
     #[test]

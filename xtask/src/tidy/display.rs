@@ -6,7 +6,6 @@
 //! no space. What this does not see: texts without a space, and texts compared through variables.
 
 use super::Finding;
-use super::code::Code;
 use super::repository::Repository;
 
 /// Crates that get data typed and could ask for it.
@@ -55,7 +54,7 @@ pub(super) fn compared(repository: &Repository) -> Vec<Finding> {
         .rust()
         .filter(|file| ROOMS.contains(&file.crate_name()) && file.path.contains("/src/"));
     for file in sources.filter(|file| !file.only_tests) {
-        let lines = lines(&file.text);
+        let lines = lines(&file.text, &file.code().product);
         let allowed = ALLOWED.iter().find(|(path, _)| *path == file.path).map_or(0, |(_, n)| *n);
         if lines.len() > allowed {
             let remedy = "give what the text says a type (an enum, a field), and make the text of \
@@ -76,9 +75,8 @@ pub(super) fn compared(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// The lines of `text`, from 1, that compare display text outside of tests.
-fn lines(text: &str) -> Vec<usize> {
-    let product = Code::of(text, false).product;
+/// Returns the lines of `text`, from 1, that compare display text in its `product` code.
+fn lines(text: &str, product: &str) -> Vec<usize> {
     let constants: Vec<&str> = text.lines().filter_map(constant).collect();
     let compares = |(code, line): (&str, &str)| {
         let code: Vec<char> = code.chars().collect();

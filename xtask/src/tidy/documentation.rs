@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use super::code::Code;
 use super::{Finding, repository::Repository};
 
 /// The page from which every other one is reachable.
@@ -32,9 +31,7 @@ pub(super) fn citations(repository: &Repository) -> Vec<Finding> {
         let cited = match file.path.rsplit_once('.').map(|(_, ending)| ending) {
             Some("md") => links(&file.path, &file.text),
             // Taking a source apart is slow, and most cite nothing.
-            Some("rs") if file.text.contains("docs/") => {
-                cited(&Code::of(&file.text, false).comments)
-            }
+            Some("rs") if file.text.contains("docs/") => cited(&file.code().comments),
             Some("rs") => Vec::new(),
             Some("toml" | "service") => cited(&file.text),
             _ => continue,

@@ -53,6 +53,7 @@ static CHECKS: &[Check] = &[
     ("no async", sources::no_async),
     ("file size", sources::file_size),
     ("leftovers", sources::leftovers),
+    ("test files are built", sources::test_files),
     ("imports go one way", circles::no_circles),
     ("named closures are short", closures::long_closures),
     ("display text is not compared", display::compared),

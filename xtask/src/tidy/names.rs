@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 
 use super::Finding;
-use super::code::Code;
 use super::repository::{File, Repository};
 
 /// The tables: metrics as `NAME = rate("name", ...`, series as `NAME "name"`.
@@ -79,7 +78,7 @@ fn declared(table: &File) -> Vec<&str> {
 /// The texts in the product's code of `file` that begin and end on one line and escape nothing,
 /// with their lines.
 fn literals(file: &File) -> Vec<(usize, &str)> {
-    let code = Code::of(&file.text, false);
+    let code = file.code();
     let mut found = Vec::new();
     let lines = file.text.lines().zip(code.product.lines()).zip(code.comments.lines());
     for (number, ((line, product), comments)) in lines.enumerate() {

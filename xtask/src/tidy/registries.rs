@@ -1,7 +1,6 @@
 //! The registries: alphabetical, complete, and each entry with what its family demands.
 
 use super::Finding;
-use super::code::Code;
 use super::repository::{File, Repository};
 
 /// A registry: the static slice, where it is, and the trait its entries implement.
@@ -49,7 +48,7 @@ const REGISTRIES: [Registry; 5] = [
 impl Registry {
     /// The modules in the slice, in its order; `None` if there is no slice.
     fn entries(&self, repository: &Repository) -> Option<Vec<String>> {
-        let code = Code::of(&repository.file(self.path)?.text, false).product;
+        let code = &repository.file(self.path)?.code().product;
         let slice = code.split_once(&format!("pub static {}:", self.name))?.1;
         let slice = slice.split_once('=')?.1.trim_start().strip_prefix("&[")?.split_once(']')?.0;
         let module = |entry: &str| {
@@ -66,7 +65,7 @@ impl Registry {
         let module = |file: &'a File| {
             let tail = file.path.strip_prefix(folder)?.strip_suffix(".rs")?;
             let name = tail.split('/').next().unwrap_or_default();
-            let own = name != "mod" && Code::of(&file.text, false).product.contains(&implements);
+            let own = name != "mod" && file.code().product.contains(&implements);
             own.then(|| (name.to_owned(), file))
         };
         repository.rust().filter_map(module).collect()
@@ -166,7 +165,7 @@ pub(super) fn limits(repository: &Repository) -> Vec<Finding> {
         .implementations(repository)
         .into_iter()
         .filter(|(_, file)| {
-            let comments = Code::of(&file.text, false).test_comments;
+            let comments = &file.code().test_comments;
             !AUTHORITIES.iter().any(|authority| comments.contains(authority))
         })
         .map(|(_, file)| {
@@ -184,7 +183,7 @@ pub(super) fn limits(repository: &Repository) -> Vec<Finding> {
 pub(super) fn rules(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (_, file) in RULES.implementations(repository) {
-        let tests = Code::of(&file.text, false).tests;
+        let tests = &file.code().tests;
         for case in ["fire", "silent"] {
             if !tests
                 .lines()

@@ -1,10 +1,13 @@
 //! The repository as tidy reads it: its files, and the packages that cargo lists.
 
+use std::cell::OnceCell;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::Context;
 use serde_json::Value;
+
+use super::code::Code;
 
 /// Folders that no one wrote.
 const BUILT: [&str; 3] = [".git", "node_modules", "target"];
@@ -17,6 +20,7 @@ pub(super) struct File {
     pub(super) text: String,
     /// True if it contains only tests, benchmarks or examples.
     pub(super) only_tests: bool,
+    code: OnceCell<Code>,
 }
 
 /// Everything the checks look at.
@@ -39,7 +43,7 @@ impl Repository {
         for path in listed(root)? {
             // A file that is deleted but still listed, or is no text, is nobody's concern here.
             if let Ok(text) = std::fs::read_to_string(root.join(&path)) {
-                files.push(File { path, text, only_tests: false });
+                files.push(File::of(path, text));
             }
         }
         mark_tests(&mut files);
@@ -79,11 +83,7 @@ impl Repository {
 
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
-        let file = |(path, text): &(&str, &str)| File {
-            path: (*path).into(),
-            text: (*text).into(),
-            only_tests: false,
-        };
+        let file = |(path, text): &(&str, &str)| File::of((*path).into(), (*text).into());
         let mut files: Vec<File> = files.iter().map(file).collect();
         mark_tests(&mut files);
         Self { files, metadata: Value::Null, machine_folders: Vec::new() }
@@ -91,6 +91,17 @@ impl Repository {
 }
 
 impl File {
+    /// A file that is not yet known to hold only tests.
+    fn of(path: String, text: String) -> Self {
+        Self { path, text, only_tests: false, code: OnceCell::new() }
+    }
+
+    /// Returns its code apart from its comments, strings and tests.
+    pub(super) fn code(&self) -> &Code {
+        // Many checks need it, and splitting all sources takes seconds in a development build.
+        self.code.get_or_init(|| Code::of(&self.text, self.only_tests))
+    }
+
     /// The crate it belongs to: the folder under `crates/`, or `xtask`.
     pub(super) fn crate_name(&self) -> &str {
         self.path

@@ -1,7 +1,7 @@
 //! Checks of source files: unsafe, I/O and async only in their crates, no leftovers, no oversize.
 
 use super::Finding;
-use super::code::{Code, word_lines};
+use super::code::word_lines;
 use super::repository::{File, Repository};
 
 /// The one crate with `unsafe`.
@@ -44,9 +44,7 @@ pub(super) fn unsafe_outside_sys(repository: &Repository) -> Vec<Finding> {
         .rust()
         .filter(|file| file.crate_name() != UNSAFE_ROOM && file.path != COUNTING_ALLOCATOR);
     let remedy = "put it behind a safe noun in linerate-sys";
-    outside
-        .flat_map(|file| words(file, &Code::of(&file.text, false).all, &["unsafe"], remedy))
-        .collect()
+    outside.flat_map(|file| words(file, &file.code().all, &["unsafe"], remedy)).collect()
 }
 
 /// Every other crate forbids it at its root.
@@ -60,7 +58,7 @@ pub(super) fn forbid_attribute(repository: &Repository) -> Vec<Finding> {
         .rust()
         .filter(is_root)
         .filter(|file| file.crate_name() != UNSAFE_ROOM)
-        .filter(|file| !Code::of(&file.text, false).all.contains("#![forbid(unsafe_code)]"))
+        .filter(|file| !file.code().all.contains("#![forbid(unsafe_code)]"))
         .map(|file| {
             Finding::new(
                 &file.path,
@@ -75,10 +73,7 @@ pub(super) fn forbid_attribute(repository: &Repository) -> Vec<Finding> {
 pub(super) fn pure_rooms(repository: &Repository) -> Vec<Finding> {
     let pure = repository.rust().filter(|file| PURE_ROOMS.contains(&file.crate_name()));
     let remedy = "take it as an argument; addresses without sockets are in core::net";
-    pure.flat_map(|file| {
-        words(file, &Code::of(&file.text, file.only_tests).product, &IMPURE, remedy)
-    })
-    .collect()
+    pure.flat_map(|file| words(file, &file.code().product, &IMPURE, remedy)).collect()
 }
 
 /// Nothing is async.
@@ -86,9 +81,7 @@ pub(super) fn no_async(repository: &Repository) -> Vec<Finding> {
     let remedy = "use a thread; no crate has an async runtime";
     repository
         .rust()
-        .flat_map(|file| {
-            words(file, &Code::of(&file.text, false).all, &["async", ".await"], remedy)
-        })
+        .flat_map(|file| words(file, &file.code().all, &["async", ".await"], remedy))
         .collect()
 }
 
@@ -96,7 +89,7 @@ pub(super) fn no_async(repository: &Repository) -> Vec<Finding> {
 pub(super) fn file_size(repository: &Repository) -> Vec<Finding> {
     let product = repository.rust().filter(|file| !file.only_tests);
     product
-        .map(|file| (file, Code::product_lines(&file.text)))
+        .map(|file| (file, file.code().product_lines))
         .filter(|(_, n_lines)| *n_lines > MOST_LINES)
         .map(|(file, n_lines)| {
             let what = format!("{n_lines} lines without tests, more than {MOST_LINES}");
@@ -126,11 +119,39 @@ pub(super) fn width(repository: &Repository) -> Vec<Finding> {
         .collect()
 }
 
+/// Finds test files that no program includes: where cargo does not search for them, nothing else
+/// notices that their tests never run.
+pub(super) fn test_files(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in repository.rust() {
+        let Some((folder, name)) = file.path.rsplit_once("/tests/") else { continue };
+        let Some(manifest) = repository.file(&format!("{folder}/Cargo.toml")) else { continue };
+        let name = name.trim_end_matches(".rs");
+        // The modules of a folder are declared by its mod.rs, and rustc finds what that names.
+        if name.contains('/') || !manifest.text.contains("autotests = false") {
+            continue;
+        }
+        let is_program = [format!("name = \"{name}\""), format!("path = \"tests/{name}.rs\"")]
+            .iter()
+            .any(|entry| manifest.text.contains(entry));
+        let declaration = format!("mod {name};");
+        let is_module = repository.rust().any(|other| {
+            other.path.starts_with(&format!("{folder}/tests/"))
+                && other.code().all.lines().any(|line| line == declaration)
+        });
+        if !is_program && !is_module {
+            let what = "no test program includes this file, so its tests never run";
+            findings.push(Finding::new(&file.path, what, "declare it in tests/main.rs"));
+        }
+    }
+    findings
+}
+
 /// Nothing unfinished, and no panic without a reason.
 pub(super) fn leftovers(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in repository.rust() {
-        let code = Code::of(&file.text, file.only_tests);
+        let code = file.code();
         let macros = ["todo!", "unimplemented!", "dbg!"];
         findings.extend(words(file, &code.all, &macros, "finish it, or leave it out"));
         findings.extend(words(
@@ -259,5 +280,27 @@ mod tests {
             ("crates/linerate/src/b.rs", &tested),
         ]);
         assert_eq!(places(&file_size(&repository)), ["crates/linerate/src/a.rs"]);
+    }
+
+    #[test]
+    fn a_test_file_that_no_program_includes_is_found() {
+        let manifest = "autotests = false\n[[test]]\nname = \"all\"\npath = \"tests/main.rs\"\n\
+            [[test]]\nname = \"alone\"\n";
+        let files = |root: &'static str, manifest: &'static str| {
+            let repository = Repository::of(&[
+                ("crates/a/Cargo.toml", manifest),
+                ("crates/a/tests/main.rs", root),
+                ("crates/a/tests/alone.rs", ""),
+                ("crates/a/tests/common/mod.rs", ""),
+                ("crates/a/tests/forgotten.rs", ""),
+            ]);
+            test_files(&repository).into_iter().map(|finding| finding.place).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            files("mod common;\n// mod forgotten;\n", manifest),
+            ["crates/a/tests/forgotten.rs"]
+        );
+        assert!(files("mod common;\nmod forgotten;\n", manifest).is_empty());
+        assert!(files("mod common;\n", "").is_empty(), "cargo finds it");
     }
 }

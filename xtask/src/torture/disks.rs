@@ -14,7 +14,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
     if bench.quick {
         return Ok(true);
     }
-    let test = ["test", "-p", "linerate-disk", "--test", "topologies", "--", "--nocapture"];
+    let test = ["test", "-p", "linerate-disk", "--test", "all", "topologies", "--", "--nocapture"];
     let status = Command::new("cargo")
         .args(test)
         .current_dir(&bench.root)

@@ -23,14 +23,14 @@ static SUBJECTS: [(&str, &str, &[&str]); 15] = [
     ("fuzz_http_requests", "linerate-load", &["--lib"]),
     ("fuzz_icf_files", "linerate-import", &["--lib"]),
     ("fuzz_iperf3_json", "xtask", &["--bin", "xtask"]),
-    ("fuzz_kernel_text", "linerate-observe", &["--test", "kernel_text"]),
-    ("fuzz_ncsi", "linerate-packet", &["--test", "properties"]),
+    ("fuzz_kernel_text", "linerate-observe", &["--test", "all"]),
+    ("fuzz_ncsi", "linerate-packet", &["--test", "all"]),
     ("fuzz_netlink", "linerate-sys", &["--lib"]),
-    ("fuzz_plan", "linerate-model", &["--test", "plan"]),
+    ("fuzz_plan", "linerate-model", &["--test", "all"]),
     ("fuzz_records", "linerate-store", &["--lib"]),
-    ("fuzz_snmp", "linerate-packet", &["--test", "properties"]),
+    ("fuzz_snmp", "linerate-packet", &["--test", "all"]),
     ("fuzz_urls", "linerate-load", &["--lib"]),
-    ("fuzz_wire", "linerate-control", &["--test", "wire"]),
+    ("fuzz_wire", "linerate-control", &["--test", "all"]),
 ];
 
 /// Runs every requested subject; returns true if none found a defect. The quick form is the tests

@@ -1,5 +1,4 @@
 //! Campaigns of one or two trials, and a recorder that keeps everything.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::HashSet;
 use std::net::IpAddr;

@@ -1,8 +1,5 @@
 //! Loop devices over sparse files, made by the standard tools, with a digest of every byte.
 
-// Each test file uses a part of this module.
-#![allow(dead_code)]
-
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};

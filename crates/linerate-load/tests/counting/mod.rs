@@ -4,6 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 thread_local! {
     /// True if this thread's calls are counted.
@@ -62,8 +63,13 @@ fn shrunk(bytes: usize) {
     LIVE.fetch_sub(bytes as u64, Ordering::Relaxed);
 }
 
+/// Waits until no other test counts: the counters belong to the process.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Resets the peak and returns the bytes that this process has allocated now.
-#[allow(dead_code, reason = "each test file is a crate and uses its part")]
 pub(crate) fn forget_peak() -> u64 {
     let live = LIVE.load(Ordering::Relaxed);
     PEAK.store(live, Ordering::Relaxed);
@@ -71,19 +77,16 @@ pub(crate) fn forget_peak() -> u64 {
 }
 
 /// Returns the largest number of allocated bytes since the last [`forget_peak`].
-#[allow(dead_code, reason = "each test file is a crate and uses its part")]
 pub(crate) fn peak() -> u64 {
     PEAK.load(Ordering::Relaxed)
 }
 
 /// Switches the counting of this thread's allocations and frees on or off.
-#[allow(dead_code, reason = "each test file is a crate and uses its part")]
 pub(crate) fn watch(is_watched: bool) {
     COUNTED.set(is_watched);
 }
 
 /// Returns the number of allocations and frees counted in this process so far.
-#[allow(dead_code, reason = "each test file is a crate and uses its part")]
 pub(crate) fn calls() -> u64 {
     CALLS.load(Ordering::Relaxed)
 }

@@ -1,5 +1,4 @@
 //! Tools for tests of `storage`: a run of the load, and loop devices over files with known content.
-#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,12 +11,12 @@ use linerate_model::{Counter, Distribution, Endpoint, Interval, Nanos, Params};
 use linerate_sys::clock;
 use serde_json::{Value, json};
 
-pub const MEMORY: &str = "/dev/shm";
+pub(crate) const MEMORY: &str = "/dev/shm";
 /// Length of an interval in every run.
-pub const INTERVAL: Nanos = Nanos::from_millis(50);
+pub(crate) const INTERVAL: Nanos = Nanos::from_millis(50);
 /// Milliseconds of load. The first is enough on a quiet machine, the last on one that is nearly
 /// blocked.
-pub const SPANS_MS: [u64; 5] = [60, 300, 1_500, 6_000, 20_000];
+pub(crate) const SPANS_MS: [u64; 5] = [60, 300, 1_500, 6_000, 20_000];
 /// Limit for the drain, which ends by itself with the last transfer.
 const DRAIN: Nanos = Nanos::from_secs(30);
 
@@ -35,14 +34,14 @@ fn endpoint() -> Endpoint {
 }
 
 /// Runs the load for `millis`.
-pub fn run(disks: &Disks, params: Value, millis: u64) -> Result<EngineReport, LoadError> {
+pub(crate) fn run(disks: &Disks, params: Value, millis: u64) -> Result<EngineReport, LoadError> {
     run_watched(disks, params, millis, |_| {})
 }
 
 /// Runs longer and longer loads from [`SPANS_MS`] until `is_enough` holds. No test depends on how
 /// long that takes. Returns the last report even if it was not enough, so that the test can show
 /// it.
-pub fn run_until(
+pub(crate) fn run_until(
     disks: &Disks,
     params: &Value,
     is_enough: impl Fn(&EngineReport) -> bool,
@@ -59,7 +58,7 @@ pub fn run_until(
 }
 
 /// Runs the load for `millis` and passes every interval to `watch` as it arrives.
-pub fn run_watched(
+pub(crate) fn run_watched(
     disks: &Disks,
     params: Value,
     millis: u64,
@@ -71,7 +70,7 @@ pub fn run_watched(
 
 /// Runs the load and its drain after all preparations and after `before`; also returns the start
 /// time.
-pub fn run_after(
+pub(crate) fn run_after(
     disks: &Disks,
     params: Value,
     [load, drain]: [Nanos; 2],
@@ -117,17 +116,17 @@ pub fn run_after(
 }
 
 /// Returns `params` with a scratch file in memory as the target.
-pub fn in_memory(params: Value) -> Value {
+pub(crate) fn in_memory(params: Value) -> Value {
     let mut all = json!({ "target": MEMORY, "size": "8 MiB" });
     all.as_object_mut().expect("a table").extend(params.as_object().expect("a table").clone());
     all
 }
 
-pub fn sum(report: &EngineReport, counter: Counter) -> u64 {
+pub(crate) fn sum(report: &EngineReport, counter: Counter) -> u64 {
     report.intervals.iter().map(|interval| interval.counters[counter]).sum()
 }
 
-pub fn service(report: &EngineReport) -> Distribution {
+pub(crate) fn service(report: &EngineReport) -> Distribution {
     report.intervals.iter().fold(Distribution::default(), |mut all, interval| {
         all.merge(&interval.service);
         all.merge(&interval.writes);
@@ -135,25 +134,25 @@ pub fn service(report: &EngineReport) -> Distribution {
     })
 }
 
-pub fn mode<'a>(report: &'a EngineReport, name: &str) -> &'a str {
+pub(crate) fn mode<'a>(report: &'a EngineReport, name: &str) -> &'a str {
     report.flows[0].modes.get(name).map_or("", String::as_str)
 }
 
 /// Loop device over a blank file in memory.
-pub struct Loop {
-    pub device: PathBuf,
-    pub image: PathBuf,
+pub(crate) struct Loop {
+    pub(crate) device: PathBuf,
+    pub(crate) image: PathBuf,
     _folder: tempfile::TempDir,
 }
 
 impl Loop {
     /// Creates one; `None`, with a message, if there are no loop devices.
-    pub fn new(test: &str, size: u64) -> Option<Self> {
+    pub(crate) fn new(test: &str, size: u64) -> Option<Self> {
         Self::within(test, size, Path::new(MEMORY))
     }
 
     /// Does the same with its file in `folder`.
-    pub fn within(test: &str, size: u64, folder: &Path) -> Option<Self> {
+    pub(crate) fn within(test: &str, size: u64, folder: &Path) -> Option<Self> {
         let folder = tempfile::tempdir_in(folder).expect("a folder");
         let image = folder.path().join("image");
         std::fs::File::create(&image).and_then(|file| file.set_len(size)).expect("a sparse file");
@@ -172,7 +171,7 @@ impl Loop {
 
     /// Returns the sectors read and written, as counted by the kernel
     /// (Documentation/block/stat.rst).
-    pub fn sectors(&self) -> (u64, u64) {
+    pub(crate) fn sectors(&self) -> (u64, u64) {
         let name = self.device.file_name().expect("it has one").to_string_lossy().into_owned();
         let stat =
             std::fs::read_to_string(format!("/sys/block/{name}/stat")).expect("sysfs shows it");
@@ -184,7 +183,7 @@ impl Loop {
 
 /// Loop device that is detached when this is dropped, even by a failing test.
 #[derive(Debug)]
-pub struct Attached(pub PathBuf);
+pub(crate) struct Attached(pub PathBuf);
 
 impl Drop for Attached {
     fn drop(&mut self) {

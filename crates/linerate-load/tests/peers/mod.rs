@@ -1,6 +1,5 @@
 //! Foreign file servers, each started for one test at its own loopback address, in its own folder,
 //! and stopped with the test.
-#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
 use std::fs::Permissions;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -28,15 +27,15 @@ const SECURE_PORT: u16 = 2443;
 
 /// Running file server. Files to fetch are in `public`; files that are sent to it go to
 /// `public/in`.
-pub struct Peer {
+pub(crate) struct Peer {
     child: Child,
     folder: TempDir,
     /// Its address.
-    pub at: SocketAddrV4,
+    pub(crate) at: SocketAddrV4,
 }
 
 /// Returns the first bytes of any file that a load sends.
-pub fn contents(bytes: usize) -> Vec<u8> {
+pub(crate) fn contents(bytes: usize) -> Vec<u8> {
     assert!(bytes <= PERIOD);
     let mut contents = vec![0; PERIOD];
     Xoshiro256PlusPlus::seed_from_u64(SEED).fill_bytes(&mut contents);
@@ -45,7 +44,7 @@ pub fn contents(bytes: usize) -> Vec<u8> {
 }
 
 /// Returns true if `command` can be started; otherwise prints that `test` is skipped.
-pub fn is_there(command: &str, test: &str) -> bool {
+pub(crate) fn is_there(command: &str, test: &str) -> bool {
     let found = Command::new(command).arg("--version").stdin(Stdio::null()).output().is_ok();
     if !found {
         println!("skipped: {test}: {command} is not installed");
@@ -116,21 +115,21 @@ impl Peer {
 
     /// Starts vsftpd for anonymous users, with a file of this size; `None`, with a message, if it
     /// is missing. Needs root.
-    pub fn vsftpd(test: &str, bytes: usize) -> Option<Self> {
+    pub(crate) fn vsftpd(test: &str, bytes: usize) -> Option<Self> {
         Self::vsftpd_with(test, bytes, "")
     }
 
     /// Does the same over TLS only, with all strict options; its certificate is in `certificate`.
     /// `more` is appended to its configuration, in which `{key}` is replaced by a file with
     /// certificate and key.
-    pub fn vsftpd_over_tls(test: &str, bytes: usize, more: &str) -> Option<Self> {
+    pub(crate) fn vsftpd_over_tls(test: &str, bytes: usize, more: &str) -> Option<Self> {
         let strict = "ssl_enable=YES\nrsa_cert_file={key}\nssl_ciphers=HIGH\nallow_anon_ssl=YES\nforce_anon_logins_ssl=YES\n\
                       force_anon_data_ssl=YES\nrequire_ssl_reuse=YES\nstrict_ssl_read_eof=YES\nstrict_ssl_write_shutdown=YES\n";
         Self::vsftpd_with(test, bytes, &format!("{strict}{more}"))
     }
 
     /// Does the same with `more` appended to its configuration.
-    pub fn vsftpd_with(test: &str, bytes: usize, more: &str) -> Option<Self> {
+    pub(crate) fn vsftpd_with(test: &str, bytes: usize, more: &str) -> Option<Self> {
         if !is_root() {
             println!("skipped: {test}: vsftpd needs root");
             return None;
@@ -160,7 +159,7 @@ impl Peer {
 
     /// Starts nginx with a file of this size, which accepts uploads into `in`, with and without
     /// TLS; its certificate is in `certificate`. `None`, with a message, if it is missing.
-    pub fn nginx(test: &str, bytes: usize) -> Option<Self> {
+    pub(crate) fn nginx(test: &str, bytes: usize) -> Option<Self> {
         let (folder, at) = (ground(bytes), SocketAddrV4::new(own_address(), PORT));
         let own = rcgen::generate_simple_self_signed([at.ip().to_string()]).expect("a certificate");
         for (name, pem) in
@@ -193,24 +192,24 @@ impl Peer {
     }
 
     /// Returns nginx's address for TLS.
-    pub fn secure(&self) -> SocketAddrV4 {
+    pub(crate) fn secure(&self) -> SocketAddrV4 {
         SocketAddrV4::new(*self.at.ip(), SECURE_PORT)
     }
 
     /// Returns the contents of a file in its folder.
-    pub fn text(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         String::from_utf8_lossy(&std::fs::read(self.folder.path().join(name)).unwrap_or_default())
             .into_owned()
     }
 
     /// Returns the path of `name` in its folder.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         Path::new(self.folder.path()).join(name)
     }
 
     /// Returns the number of matching log lines, as soon as there are `least` or after it had time
     /// to write them.
-    pub fn logged(&self, least: u64, is_it: impl Fn(&str) -> bool) -> u64 {
+    pub(crate) fn logged(&self, least: u64, is_it: impl Fn(&str) -> bool) -> u64 {
         let began = Instant::now();
         loop {
             let n = self.text("log").lines().filter(|line| is_it(line)).count() as u64;

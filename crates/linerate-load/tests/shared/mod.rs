@@ -1,6 +1,6 @@
 //! Both ends of a workload in this process, on loopback.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
 use std::net::IpAddr;
 use std::time::Duration;

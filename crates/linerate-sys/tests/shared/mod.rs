@@ -1,6 +1,6 @@
 //! Two namespaces with a veth pair between them, for tests that need real interfaces. Needs root.
 
-#![allow(dead_code, unreachable_pub, reason = "each test target uses a part")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
 use std::fs::File;
 use std::process::Command;

@@ -1,5 +1,4 @@
 //! Running the program as a person does, and reading what it left behind.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::IpAddr;

@@ -9,14 +9,12 @@ use linerate_load::Secret;
 use sha2::Sha256;
 
 /// Hello and proof: bytes that the active end sends before its load.
-#[allow(dead_code, reason = "each test file is a crate and uses its part")]
-pub const FROM_ACTIVE: u64 = 28 + 32;
+pub(crate) const FROM_ACTIVE: u64 = 28 + 32;
 /// Answer and go-ahead: bytes that the passive end sends before its load.
-#[allow(dead_code, reason = "each test file is a crate and uses its part")]
-pub const FROM_PASSIVE: u64 = 16 + 32 + 32;
+pub(crate) const FROM_PASSIVE: u64 = 16 + 32 + 32;
 
 /// Receives the hello, proves `secret`, checks the other end's proof and sends the go-ahead.
-pub fn admit(stream: &mut TcpStream, secret: Secret) {
+pub(crate) fn admit(stream: &mut TcpStream, secret: Secret) {
     const NONCE: [u8; 16] = [0x5a; 16];
     let mut hello = [0; 28];
     stream.read_exact(&mut hello).expect("a hello");

@@ -1,0 +1,12 @@
+//! Integration tests of this crate as one program, because each program costs a link of
+//! everything that the crate depends on.
+
+mod clocks;
+mod common;
+mod hostile;
+mod in_process;
+mod pairing;
+mod search;
+mod storage_consent;
+mod tuning;
+mod wire;

@@ -1,0 +1,7 @@
+//! Tests that count allocations: they need a process with an allocator that counts.
+
+mod allocation;
+mod allocation_requests;
+mod counting;
+mod footprint;
+mod shared;

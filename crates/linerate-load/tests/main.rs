@@ -1,0 +1,20 @@
+//! Integration tests of this crate as one program, because each program costs a link of
+//! everything that the crate depends on.
+
+mod frames;
+mod frames_xdp;
+mod ground;
+mod handshake;
+mod histogram;
+mod peers;
+mod request_response;
+mod shared;
+mod storage;
+mod storage_faults;
+mod storage_pace;
+mod storage_stalls;
+mod tcp_stream;
+mod transfers;
+mod transfers_bad;
+mod transfers_peers;
+mod udp_stream;

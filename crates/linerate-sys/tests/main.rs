@@ -1,0 +1,7 @@
+//! Integration tests of this crate as one program, because each program costs a link of
+//! everything that the crate depends on.
+
+mod live;
+mod refusals;
+mod shared;
+mod xdp;

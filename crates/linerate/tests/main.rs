@@ -1,0 +1,26 @@
+//! Integration tests of this crate as one program, because each program costs a link of
+//! everything that the crate depends on.
+
+mod bad_input;
+mod common;
+mod compare;
+mod comparisons;
+mod diagnose;
+mod disk;
+mod doctor;
+mod flows;
+mod json;
+mod known_answers;
+mod known_answers_frames;
+mod known_answers_latency;
+mod looks;
+mod memory;
+mod ncsi;
+mod observer;
+mod output;
+mod resume;
+mod searches;
+mod serve;
+mod tune;
+mod two_hosts;
+mod unproven;
