@@ -17,4 +17,5 @@ mod tcp_stream;
 mod transfers;
 mod transfers_bad;
 mod transfers_peers;
+mod transfers_tls;
 mod udp_stream;

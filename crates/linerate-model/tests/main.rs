@@ -3,3 +3,4 @@
 
 mod glossary;
 mod plan;
+mod plan_texts;

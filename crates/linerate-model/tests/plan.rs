@@ -5,16 +5,9 @@ use std::collections::{BTreeSet, HashSet};
 
 use linerate_model::plan::{Order, Plan, apply_set, expand, left_out, parse};
 use linerate_model::{Background, Endpoint, Nanos, Problem, Testbed, TrialId, Warmup};
-use proptest::prelude::*;
 use serde_json::json;
 
-#[path = "../../../fuzz/driver.rs"]
-mod driver;
-#[path = "../../../fuzz/entries/plan.rs"]
-#[allow(unreachable_pub)]
-mod entry;
-
-const SMALL: &str = r#"
+pub(crate) const SMALL: &str = r#"
 [campaign]
 name = "small"
 repeats = 3
@@ -41,7 +34,7 @@ duration = "600 s"
 "job.1.params.depth" = [1]
 "#;
 
-fn good(text: &str) -> Plan {
+pub(crate) fn good(text: &str) -> Plan {
     let (plan, problems) = parse(text);
     assert_eq!(problems, []);
     plan.expect("a text without problems is a plan")
@@ -63,7 +56,7 @@ fn axis_values(axis: &str) -> Vec<serde_json::Value> {
     good(&with_axis(axis)).sweeps[0].axes[0].values.clone()
 }
 
-fn testbed(names: &[(&str, usize)]) -> Testbed {
+pub(crate) fn testbed(names: &[(&str, usize)]) -> Testbed {
     let endpoint = |&(name, n_cpus): &(&str, usize)| Endpoint {
         name: name.to_owned(),
         host: "host".to_owned(),
@@ -516,115 +509,4 @@ fn the_demo_and_the_quick_characterization_keep_their_time() {
         "{}",
         planned_span("netframe.toml")
     );
-}
-
-/// Pieces plans are made of, so that random texts get past the first key.
-const PIECES: &[&str] = &[
-    "[campaign]\n",
-    "name = \"x\"\n",
-    "repeats = 3\n",
-    "seed = -1\n",
-    "[[sweep]]\n",
-    "[sweep.axis]\n",
-    "[[sweep.job]]\n",
-    "workload = \"null\"\n",
-    "from = \"a\"\n",
-    "to = \"b\"\n",
-    "params = { x = 1 }\n",
-    "duration = \"5 s\"\n",
-    "duration = \"1e300 h\"\n",
-    "interval = \"0 s\"\n",
-    "start = \"-1e30 s\"\n",
-    "start = \"--1 s\"\n",
-    "\"params.x\" = { from = \"4 B\", to = \"1e30 TiB\", factor = 4 }\n",
-    "\"params.y\" = { from = 1, to = 1e308, factor = 1.5 }\n",
-    "params.z = { from = 0, to = 5, step = 1 }\n",
-    "job.0.params.x = [1, 2]\n",
-    "cpus = [1, 2]\n",
-    "pairs = [[\"a b\"]]\n",
-    "[sweep.search]\n",
-    "warmup = \"1e19 h\"\n",
-    "x = 0xffffffffffffffffffff\n",
-    "y = nan\n",
-    "z = 1979-05-27\n",
-    "repeats=5\n",
-    "params.x=[1]\n",
-    "é = \"\u{1F600}\"\n",
-];
-
-proptest! {
-    #[test]
-    fn no_text_makes_a_plan_panic(text in "\\PC*") {
-        entry::plan(text.as_bytes());
-    }
-
-    #[test]
-    fn no_pieces_of_plans_make_one_panic(order in prop::collection::vec(0..PIECES.len(), 0..40)) {
-        let text: String = order.into_iter().map(|piece| PIECES[piece]).collect();
-        entry::plan(text.as_bytes());
-    }
-
-    #[test]
-    fn no_damaged_plan_makes_a_panic(at in 0..SMALL.len(), length in 0..40_usize,
-        patch in "[\\PC\n]{0,8}") {
-        let mut text = SMALL.to_owned();
-        text.replace_range(at..(at + length).min(SMALL.len()), &patch);
-        entry::plan(text.as_bytes());
-    }
-
-    #[test]
-    fn every_repeat_runs_every_point_once(seed in 0..u64::from(u32::MAX), repeats in 1..5_u32) {
-        let text = SMALL.replace("seed = \
-            42", &format!("seed = {seed}")).replace("repeats = 3", &format!("repeats = {repeats}"));
-        let trials = expand(&good(&text), &testbed(&[("a", 0), ("b", 0)])).expect("it fits");
-        for round in trials.chunks(8) {
-            let points: BTreeSet<String> = round.iter().map(|trial| json!(trial.point).to_string()).collect();
-            prop_assert_eq!(points.len(), 8);
-        }
-    }
-}
-
-#[test]
-fn fuzz_plan() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
-    let entries = std::fs::read_dir(folder).expect("there are some").flatten();
-    let mut paths: Vec<_> =
-        entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
-    paths.sort();
-    let mut corpus: Vec<Vec<u8>> =
-        paths.iter().map(|path| std::fs::read(path).expect("readable")).collect();
-    corpus.push(SMALL.into());
-    let words = [
-        "[[sweep]]\n",
-        "[[sweep.job]]\n",
-        "[sweep.axis]\n",
-        "[sweep.mix]\n",
-        "[campaign]\n",
-        "repeats = ",
-        "seed = ",
-        "from = ",
-        "factor = ",
-        "steps = ",
-        "\"1e300 s\"",
-        "\"-1 B\"",
-        "\"18446744073709551615 TiB\"",
-        "\"0 s\"",
-        "nan",
-        "inf",
-        "{",
-        "}",
-        "[",
-        "]",
-        "\"",
-        "\n",
-        "=",
-        "params.",
-        "job.1.",
-        "1979-05-27",
-    ];
-    driver::fuzz("plan", corpus, &words, |bytes| {
-        entry::plan(bytes);
-        let problems = parse(&String::from_utf8_lossy(bytes)).1;
-        driver::class(&problems)
-    });
 }

@@ -10,7 +10,7 @@ use linerate_model::{
 use proptest::prelude::*;
 use serde_json::json;
 
-pub fn header(id: &str) -> CampaignHeader {
+pub(crate) fn header(id: &str) -> CampaignHeader {
     CampaignHeader {
         id: id.into(),
         name: "golden".into(),
@@ -37,7 +37,7 @@ pub fn header(id: &str) -> CampaignHeader {
     }
 }
 
-pub fn spec(number: u32, n_jobs: usize, point: f64) -> TrialSpec {
+pub(crate) fn spec(number: u32, n_jobs: usize, point: f64) -> TrialSpec {
     let endpoint = |name: &str| Endpoint {
         name: name.into(),
         host: "lab".into(),
@@ -78,7 +78,7 @@ pub fn spec(number: u32, n_jobs: usize, point: f64) -> TrialSpec {
 }
 
 /// Returns the campaign that a recorder of `events` must give back.
-pub fn fold(events: &[Event]) -> Campaign {
+pub(crate) fn fold(events: &[Event]) -> Campaign {
     let Some(Event::CampaignStarted(header)) = events.first() else {
         panic!("a campaign starts with its header")
     };
@@ -88,7 +88,7 @@ pub fn fold(events: &[Event]) -> Campaign {
 }
 
 /// A small campaign with something of everything in it: what `fixtures/v1.ledger` holds.
-pub fn golden_events() -> Vec<Event> {
+pub(crate) fn golden_events() -> Vec<Event> {
     let trial = TrialId(1);
     let mut interval =
         Interval { worker: 1, start: Nanos(0), end: Nanos(100_000_007), ..Interval::default() };
@@ -306,7 +306,7 @@ fn flow() -> impl Strategy<Value = FlowReport> {
 }
 
 /// Any event, some of them of trials and jobs that are not there.
-pub fn event() -> impl Strategy<Value = Event> {
+pub(crate) fn event() -> impl Strategy<Value = Event> {
     let trial = || (0..4_u32).prop_map(TrialId);
     let end = || (trial(), 0..3_u32, prop_oneof![Just(Side::Active), Just(Side::Passive)]);
     // Nothing that a terminal would obey: a ledger is read with those written out.

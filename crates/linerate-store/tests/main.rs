@@ -1,0 +1,6 @@
+//! Integration tests of this crate as one program, because each program costs a link of
+//! everything that the crate depends on.
+
+mod common;
+mod damage;
+mod ledger;
