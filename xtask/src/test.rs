@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
@@ -26,6 +27,13 @@ const LINE_CHARS: usize = 1_000;
 /// Prefix of the line that counts scanned trials.
 const SCAN_MARK: &str = "scanned: ";
 
+/// Number of slowest tests that are named at the end.
+const SLOWEST: usize = 10;
+
+/// Tests of a program that run at once. Most tests of campaigns wait for a lab or a timer, so that
+/// more of them than CPUs fit.
+const AT_ONCE: &str = "4";
+
 /// Runs every check; the exit code is that of the worst.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(
@@ -33,32 +41,28 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         "`cargo xtask test` takes no arguments, got {arguments:?}"
     );
     let missing = tools::provide(tools::FOR_TESTS)?;
-    let mut failed: Vec<&str> = Vec::new();
-    let mut note = |step: &'static str, passed: bool| {
-        if !passed {
-            failed.push(step);
-        }
-    };
-    note("format", step(root, "format", &["fmt", "--all", "--check"])?);
-    note(
-        "clippy",
-        step(
-            root,
-            "clippy",
-            &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"],
-        )?,
-    );
+    let mut steps = Steps { begun: Instant::now(), failed: Vec::new(), times: Vec::new() };
+    steps.ended("format", step(root, "format", &["fmt", "--all", "--check"])?);
+    steps.ended("clippy", step(root, "clippy", &CLIPPY)?);
     println!("== tidy");
-    note("tidy", tidy::report(root)?);
+    steps.ended("tidy", tidy::report(root)?);
     if has_cargo_deny(root) {
-        note("deny", step(root, "deny", &DENY)?);
+        steps.ended("deny", step(root, "deny", &DENY)?);
     } else {
         println!("== deny: cargo-deny is not installed; tidy has checked licences and bans");
     }
-    let (passed, seen) = tests(root)?;
-    note("tests", passed);
+    // Examples are built too: tests of the ledger run them.
+    let is_built = step(root, "build", &["test", "--workspace", "--no-run"])?;
+    steps.ended("build", is_built);
+    let mut seen = Seen::default();
+    steps.ended("tests", tests(root, &TESTS, &mut seen)?);
+    steps.ended("doctests", tests(root, &DOCTESTS, &mut seen)?);
     println!("== torture");
-    note("torture", torture::quick(root)?);
+    steps.ended("torture", torture::quick(root)?);
+    println!("== slowest tests");
+    for (seconds, name) in seen.slowest() {
+        println!("   {seconds:.1} s {name}");
+    }
     println!("== skipped: {}", seen.skips.len());
     for skip in &seen.skips {
         println!("   {skip}");
@@ -83,14 +87,46 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     for tool in missing {
         println!("   missing here: {tool}");
     }
-    if failed.is_empty() {
-        println!("== passed: format, clippy, tidy, tests, torture ({} skipped)", seen.skips.len());
+    println!("== times: {}", steps.times());
+    if steps.failed.is_empty() {
+        println!("== passed: {} ({} skipped)", steps.names(), seen.skips.len());
         Ok(ExitCode::SUCCESS)
     } else {
-        println!("== failed: {}", failed.join(", "));
+        println!("== failed: {}", steps.failed.join(", "));
         Ok(ExitCode::FAILURE)
     }
 }
+
+/// Results and durations of the steps so far.
+struct Steps {
+    begun: Instant,
+    failed: Vec<&'static str>,
+    times: Vec<(&'static str, Duration)>,
+}
+
+impl Steps {
+    /// Notes that `name` has ended; its time began when the step before it ended.
+    fn ended(&mut self, name: &'static str, passed: bool) {
+        if !passed {
+            self.failed.push(name);
+        }
+        self.times.push((name, self.begun.elapsed()));
+        self.begun = Instant::now();
+    }
+
+    fn names(&self) -> String {
+        self.times.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    }
+
+    fn times(&self) -> String {
+        let total = self.times.iter().map(|(_, time)| time.as_secs()).sum::<u64>();
+        let times = self.times.iter().map(|(name, time)| format!("{name} {} s", time.as_secs()));
+        format!("{}, {total} s in all", times.collect::<Vec<_>>().join(", "))
+    }
+}
+
+const CLIPPY: [&str; 7] =
+    ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
 
 /// Checks of deny.toml that need no network. Advisories do: the workflow in .github checks them.
 const DENY: [&str; 6] = ["deny", "--offline", "check", "bans", "licenses", "sources"];
@@ -129,6 +165,8 @@ struct Seen {
     skips: Vec<String>,
     /// Trials whose printed numbers were scanned.
     scanned: usize,
+    /// Seconds of each test that the harness has timed, with its name.
+    times: Vec<(f64, String)>,
 }
 
 /// Output of a failed test: its panic, and the last lines of everything else.
@@ -188,7 +226,7 @@ impl Seen {
     /// Reads one line of the output.
     fn read(&mut self, line: &str) {
         self.read_failed(line);
-        let line = line.trim();
+        let line = self.read_time(line.trim());
         // A test writes to the same standard output, so that its result may follow other text on
         // the line.
         if let Some(name) =
@@ -204,6 +242,27 @@ impl Seen {
         {
             self.scanned += scanned.parse::<usize>().unwrap_or_default();
         }
+    }
+
+    /// Reads the time at the end of a test's result, as in `test a ... ok <1.234s>`, and returns the
+    /// line without it.
+    fn read_time<'a>(&mut self, line: &'a str) -> &'a str {
+        let timed = line
+            .strip_prefix("test ")
+            .and_then(|rest| rest.strip_suffix("s>")?.rsplit_once(" <"))
+            .and_then(|(result, seconds)| Some((result, seconds.parse().ok()?)));
+        let Some((result, seconds)) = timed else { return line };
+        let name = result.split_once(" ... ").map_or(result, |(name, _)| name);
+        self.times.push((seconds, name.to_owned()));
+        &line[.."test ".len() + result.len()]
+    }
+
+    /// Returns the slowest tests, the slowest first.
+    fn slowest(&self) -> Vec<&(f64, String)> {
+        let mut times: Vec<_> = self.times.iter().collect();
+        times.sort_by(|a, b| b.0.total_cmp(&a.0));
+        times.truncate(SLOWEST);
+        times
     }
 
     /// Reads one line of what the harness repeats of failed tests: under `failures:` and their
@@ -223,17 +282,38 @@ impl Seen {
     }
 }
 
-/// Runs all tests once and shows their output as it comes; returns whether they passed, and what
-/// the output says.
-fn tests(root: &Path) -> anyhow::Result<(bool, Seen)> {
-    // `--show-output` lets the skip lines of passing tests through.
-    let arguments = ["test", "--workspace", "--no-fail-fast", "--", "--show-output"];
+/// Arguments of cargo for all tests but those in documentation.
+///
+/// `--show-output` lets the skip lines of passing tests through. The harness of a stable compiler
+/// prints times only where RUSTC_BOOTSTRAP is set, which must not reach the compiler: everything
+/// would be built again.
+const TESTS: [&str; 12] = [
+    "test",
+    "--workspace",
+    "--lib",
+    "--bins",
+    "--tests",
+    "--no-fail-fast",
+    "--config",
+    "target.'cfg(all())'.runner = ['env', 'RUSTC_BOOTSTRAP=1']",
+    "--",
+    "--show-output",
+    "-Zunstable-options",
+    "--report-time",
+];
+const DOCTESTS: [&str; 4] = ["test", "--workspace", "--doc", "--no-fail-fast"];
+
+/// Runs tests once and shows their output as it comes, which `seen` reads; returns whether they
+/// passed.
+fn tests(root: &Path, arguments: &[&str], seen: &mut Seen) -> anyhow::Result<bool> {
     println!("== tests: cargo {}", arguments.join(" "));
-    let mut child =
-        cargo(root, &arguments).stdout(Stdio::piped()).spawn().context("start cargo test")?;
-    let output = child.stdout.take().expect("stdout is piped two lines above");
+    let mut child = cargo(root, arguments)
+        .env("RUST_TEST_THREADS", AT_ONCE)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("start cargo test")?;
+    let output = child.stdout.take().expect("stdout is piped above");
     let mut shown = std::io::stdout().lock();
-    let mut seen = Seen::default();
     for line in BufReader::new(output).split(b'\n') {
         let line =
             String::from_utf8_lossy(&line.context("read the output of cargo test")?).into_owned();
@@ -241,8 +321,7 @@ fn tests(root: &Path) -> anyhow::Result<(bool, Seen)> {
         writeln!(shown, "{line}").context("write to stdout")?;
     }
     drop(shown);
-    let status = child.wait().context("wait for cargo test")?;
-    Ok((status.success(), seen))
+    Ok(child.wait().context("wait for cargo test")?.success())
 }
 
 #[cfg(test)]
@@ -254,8 +333,8 @@ mod tests {
         let mut seen = Seen::default();
         for line in [
             "running 3 tests",
-            "test softnet ... ok",
-            "test a::shaped_link ... FAILED",
+            "test softnet ... ok <1.250s>",
+            "test a::shaped_link ... FAILED <0.031s>",
             "skipped: shaped_link: needs root",
             "  skipped: softnet: no such file",
             "scanned: 4 trials",
@@ -271,9 +350,11 @@ mod tests {
             failures: vec!["a::shaped_link".into()],
             skips: vec!["shaped_link: needs root".into(), "softnet: no such file".into()],
             scanned: 42,
+            times: vec![(1.25, "softnet".into()), (0.031, "a::shaped_link".into())],
             ..Seen::default()
         };
         assert_eq!(seen, expected);
+        assert_eq!(seen.slowest()[0].1, "softnet");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use linerate_model::{Event, Nanos, TrialId, TrialOutcome};
 use linerate_store::{Ledger, StoreError, Which, examine, salvage};
 
-use crate::common::{fold, golden_events, header, spec};
+use crate::common::{fold, golden_events};
 use crate::ledger::{completed, damage, directory, golden_id, record, recorded};
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use linerate_model::{Counter, Event, Nanos, Recorder, TestbedKind, TrialId, TrialOutcome};
-use linerate_store::{CampaignSummary, Ledger, StoreError, Which, examine, salvage};
+use linerate_store::{CampaignSummary, Ledger, StoreError, Which, examine};
 use proptest::prelude::*;
 
 use crate::common::{event, fold, golden_events, header, spec};

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use linerate_model::TrialOutcome;
 
-use crate::common::{self, Pair, alone, file, linerate, load, plan, privileged, run, wait};
+use crate::common::{self, Pair, file, linerate, load, plan, privileged, run, wait};
 
 /// Runs `arguments` in an empty folder with `text` as `plan.toml`; asserts code and standard error,
 /// and that nothing was run.
@@ -243,7 +243,6 @@ plan.toml: 1 problem; nothing was run
 
 #[test]
 fn a_sweep_shorter_than_an_interval_is_measured_in_shorter_ones() {
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     file(
         folder.path(),
@@ -356,7 +355,6 @@ fn an_interface_that_disappears_marks_its_trial_and_the_campaign_ends_by_itself(
     if !privileged("an_interface_that_disappears_marks_its_trial_and_the_campaign_ends_by_itself") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let text =
         plan("tcp_stream", 1.5, "congestion = \"cubic\"").replace("repeats = 1", "repeats = 3");
@@ -407,7 +405,6 @@ fn an_address_family_the_host_lacks_fails_the_trial_and_says_so() {
     if !privileged("an_address_family_the_host_lacks_fails_the_trial_and_says_so") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let pair = Pair::build("four");
     let off =

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::common::{alone, file, privileged, run};
+use crate::common::{file, privileged, run};
 
 /// Six short runs over whatever link the lab has.
 const PLAN: &str = "[campaign]\nname = \"six\"\nrepeats = 6\n[[sweep]]\nname = \"link\"\nduration \
@@ -36,7 +36,6 @@ fn a_slower_link_is_worse_and_the_link_stands_first_among_the_causes() {
     if !privileged("a lab needs namespaces") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     measured(folder, "fast", PLAN, "40 Mbit/s");
@@ -77,7 +76,6 @@ fn what_has_nothing_in_common_is_refused() {
     if !privileged("a lab needs namespaces") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let one = PLAN.replace("repeats = 6", "repeats = 1");

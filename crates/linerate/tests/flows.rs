@@ -32,7 +32,7 @@ fn spread(workload: &str, params: &str, repeats: u32, ports: &[u16]) -> Option<(
     let list = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
     let plan = format!(
         "[campaign]\nname = \"ports\"\nrepeats = {repeats}\n[[sweep]]\nname = \"ports\"\nduration \
-            = \"1 s\"\nwarmup = \"300 ms\"\n\
+            = \"400 ms\"\nwarmup = \"100 ms\"\n\
          drain = \"200 ms\"\nrest = \"0 s\"\n[[sweep.job]]\nworkload = \"{workload}\"\nfrom \
          = \"a1\"\nto = \"b1\"\n\
          params = {{ {params}streams = {FLOWS}, source_ports = \"{list}\", destination_port = \

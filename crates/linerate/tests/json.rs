@@ -1,10 +1,9 @@
 //! `--json`: one document on standard output and nothing else there.
 
-use crate::common::{alone, file, plan, run};
+use crate::common::{file, plan, run};
 
 #[test]
 fn every_command_prints_one_document_and_nothing_else() {
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", &plan("null", 0.2, ""));
     for (arguments, key) in [

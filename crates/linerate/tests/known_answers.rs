@@ -79,7 +79,6 @@ fn a_shaped_link_carries_its_tcp_ceiling_and_never_more() {
     if !privileged("a_shaped_link_carries_its_tcp_ceiling_and_never_more") {
         return;
     }
-    let _turn = alone();
     let text = twice(&plan(
         "tcp_stream",
         1.0,
@@ -113,7 +112,6 @@ fn a_stream_that_recovers_from_losses_is_judged_by_what_arrived() {
         println!("skipped: {test}: needs congestion control bbr (modprobe tcp_bbr)");
         return;
     }
-    let _turn = alone();
     let measured = measure(
         &twice(&plan("tcp_stream", 1.0, "congestion = \"bbr\", streams = 2")),
         &["--lab", "pair-100m"],
@@ -175,7 +173,6 @@ fn a_shaped_link_carries_its_ceiling_over_ipv6_between_two_hosts() {
     if !privileged("a_shaped_link_carries_its_ceiling_over_ipv6_between_two_hosts") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let lab = include_str!("../../../labs/pair-100m.toml").replacen(
         "[lab]",
@@ -446,7 +443,6 @@ fn a_lost_request_is_a_loss_and_takes_for_ever() {
 
 #[test]
 fn a_worker_that_does_nothing_moves_nothing_and_its_cost_is_told() {
-    let _turn = alone();
     let measured = measure(&plan("null", 0.3, ""), &[]);
     let metrics =
         measured.json["points"][0]["jobs"][0]["metrics"].as_object().expect("a table").clone();
@@ -462,7 +458,6 @@ fn a_testbed_of_ipv6_addresses_is_measured_over_ipv6() {
     if !privileged("a_testbed_of_ipv6_addresses_is_measured_over_ipv6") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let pair = common::Pair::build("six");
     for (end, address) in [(0, "2001:2::1/64"), (1, "2001:2::2/64")] {

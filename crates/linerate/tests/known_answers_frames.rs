@@ -209,7 +209,6 @@ fn load_outside_of_a_lab_is_refused_before_a_frame_is_sent_and_says_what_to_do()
     if !privileged("load_outside_of_a_lab_is_refused_before_a_frame_is_sent_and_says_what_to_do") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     // A namespace that no lab made: its name tells.
     let outside = Outside::build();

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use crate::common::{Guard, alone, file, linerate, wait};
+use crate::common::{Guard, file, linerate, wait};
 
 /// Trials of the soak, and those after which nothing new is allocated any more.
 const TRIALS: usize = 50;
@@ -26,7 +26,6 @@ fn own_kib(pid: u32) -> u64 {
 
 #[test]
 fn an_agent_at_rest_is_small_and_trials_do_not_make_it_grow() {
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let mut agent = linerate(folder.path(), &["agent", "--listen", "127.0.0.1:0"]);
     let mut agent =

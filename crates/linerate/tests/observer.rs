@@ -10,7 +10,7 @@ use linerate_analysis::{Agreement, PortStudy, Reason, study};
 use linerate_model::{Direction, Validity};
 
 use crate::common::{
-    self, AGENT, Ended, Guard, Pair, alone, eventually, exchange_keys, file, load, privileged,
+    self, AGENT, Ended, Guard, Pair, eventually, exchange_keys, file, load, privileged,
 };
 
 /// Octets of L2 for each of payload on a loss-free run (V4.4): MTU 1500 and Ethernet's header over
@@ -234,7 +234,6 @@ fn a_switch_agrees_with_a_known_load_and_names_what_others_sent() {
     if !privileged("a_switch_agrees_with_a_known_load_and_names_what_others_sent") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let mut switched = Switched::build("obs");

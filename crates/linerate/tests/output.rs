@@ -7,8 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 
 use crate::common::{
-    Ended, alone, eventually, file, linerate, load, namespaces, plan, privileged, run, signal,
-    start, wait,
+    Ended, eventually, file, linerate, load, namespaces, plan, privileged, run, signal, start, wait,
 };
 
 /// SIGPIPE, by which a command that only prints may end when nobody reads.
@@ -27,7 +26,6 @@ fn unread(mut child: Child) -> (Option<i32>, String) {
 
 #[test]
 fn no_command_minds_that_nobody_reads_on() {
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", &plan("null", 0.2, ""));
     run(folder.path(), &["run", "plan.toml", "--ledger", "one.ledger", "--out", "report"])
@@ -63,7 +61,6 @@ fn no_command_minds_that_nobody_reads_on() {
 
 #[test]
 fn a_campaign_goes_on_when_neither_output_is_read() {
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", &plan("null", 0.2, "").replace("repeats = 1", "repeats = 3"));
     let mut child =

@@ -11,8 +11,8 @@ use linerate_model::{Campaign, TrialId, TrialOutcome};
 use linerate_store::Ledger;
 
 use crate::common::{
-    self, Ended, alone, eventually, file, load, namespaces, private_namespaces, privileged, run,
-    signal, wait, within_mounts,
+    self, Ended, eventually, file, load, namespaces, private_namespaces, privileged, run, signal,
+    wait, within_mounts,
 };
 
 /// Five trials, of which most are still to come when the second has ended.
@@ -60,7 +60,6 @@ fn files(folder: &Path, start: &str) -> Vec<String> {
 
 #[test]
 fn a_finished_campaign_is_one_file_and_stays_so_when_it_is_read() {
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", &common::plan("null", 0.2, ""));
     run(folder.path(), &["run", "plan.toml", "--ledger", "null.ledger", "--out", "report"])
@@ -118,7 +117,6 @@ fn a_killed_campaign_leaves_nothing_and_is_resumed() {
     if !privileged("a_killed_campaign_leaves_nothing_and_is_resumed") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let mut child = second_trial_done(folder.path());
     let names = private_namespaces(child.id());
@@ -146,7 +144,6 @@ fn an_interrupted_campaign_keeps_what_it_measured_and_is_resumed() {
     if !privileged("an_interrupted_campaign_keeps_what_it_measured_and_is_resumed") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let child = second_trial_done(folder.path());
     // A terminal's Ctrl-C goes to every process of the group.
@@ -165,7 +162,6 @@ fn a_second_interrupt_ends_at_once_and_the_ledger_opens() {
     if !privileged("a_second_interrupt_ends_at_once_and_the_ledger_opens") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let child = second_trial_done(folder.path());
     let id = child.id();
@@ -181,7 +177,6 @@ fn a_closed_terminal_ends_a_campaign_as_an_interrupt_does() {
     if !privileged("a_closed_terminal_ends_a_campaign_as_an_interrupt_does") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let child = second_trial_done(folder.path());
     signal(child.id(), "HUP");
@@ -195,7 +190,6 @@ fn a_full_disk_stops_the_campaign_with_a_remedy_and_the_ledger_opens() {
     if !privileged("a_full_disk_stops_the_campaign_with_a_remedy_and_the_ledger_opens") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let plan = "[campaign]\nname = \"full\"\nrepeats = 200\n[[sweep]]\nname = \"full\"\nduration \
         = \"100 ms\"\n\

@@ -64,7 +64,6 @@ fn an_agent_that_is_ended_puts_everything_back_and_after_a_kill_its_supervisor_d
     if !privileged(test) {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, pair) = (folder.path(), Pair::build("tune"));
     let before = settings(&pair);
@@ -125,7 +124,6 @@ fn a_conductor_that_is_cut_off_leaves_nothing_changed_and_an_untold_agent_change
     if !privileged(test) {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, pair) = (folder.path(), Pair::build("tunf"));
     let before = settings(&pair);
@@ -192,7 +190,6 @@ fn tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_o
     if !privileged(test) {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, pair) = (folder.path(), Pair::build("tunh"));
     shape(&pair);
@@ -433,7 +430,6 @@ fn a_profile_is_applied_and_reverted_only_where_the_host_is_as_it_expects() {
     if !privileged(test) {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, pair) = (folder.path(), Pair::build("profile"));
     let before = settings(&pair).1;

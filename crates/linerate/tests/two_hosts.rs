@@ -8,7 +8,7 @@ use std::process::Child;
 use linerate_model::{Counter, IncidentKind, JobRecord, TrialOutcome};
 
 use crate::common::{
-    AGENT, Ended, Guard, Pair, alone, exchange_keys, file, load, plan, privileged, signal, wait,
+    AGENT, Ended, Guard, Pair, exchange_keys, file, load, plan, privileged, signal, wait,
 };
 
 /// Plan of `repeats` trials of a stream, `milliseconds` each.
@@ -52,7 +52,6 @@ fn two_paired_hosts_measure_and_strangers_are_refused() {
     if !privileged("two_paired_hosts_measure_and_strangers_are_refused") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, pair) = (folder.path(), Pair::build("two"));
 
@@ -140,7 +139,6 @@ fn an_agent_killed_in_a_trial_costs_that_trial_only() {
     if !privileged("an_agent_killed_in_a_trial_costs_that_trial_only") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, pair) = (folder.path(), Pair::build("kill"));
     exchange_keys(&pair, folder);
@@ -178,7 +176,6 @@ fn a_separated_agent_sends_live_frames_that_its_broker_has_made() {
     if !privileged(test) {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let (folder, pair) = (folder.path(), Pair::build("live"));
     exchange_keys(&pair, folder);

@@ -19,7 +19,7 @@ use linerate_load::{Offer, Secret};
 use linerate_model::{Nanos, Params, Phases, Side, TrialId, Warmup};
 use serde_json::{Value, json};
 
-use crate::common::{Guard, Pair, alone, file, privileged};
+use crate::common::{Guard, Pair, file, privileged};
 
 /// The third host's address, behind the attacker's link.
 const VICTIM: &str = "198.18.9.66";
@@ -231,7 +231,6 @@ fn no_conductor_makes_an_agent_load_a_host_that_does_not_prove_the_secret() {
     if !privileged("no_conductor_makes_an_agent_load_a_host_that_does_not_prove_the_secret") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let pair = with_victim("unproven");
     let (address, most) = rendezvous(&pair);
@@ -276,7 +275,6 @@ fn what_a_policy_does_not_permit_is_refused_with_the_line_that_would() {
     if !privileged("what_a_policy_does_not_permit_is_refused_with_the_line_that_would") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let pair = Pair::build("policy");
     let policy = file(folder.path(), "agent.toml", "tune = [\"host\"]\nrate = \"1 Gbit/s\"\n");

@@ -17,7 +17,8 @@ use serde_json::Value;
 /// The longest anything here may take before the test gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Tests of one file measure one after the other: they share the CPUs.
+/// Waits until no other test of this kind runs: those that load all CPUs or need a figure that a
+/// loaded machine does not give. Tests that hold at any speed do not call this.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     // A test that failed has left nothing in there.
