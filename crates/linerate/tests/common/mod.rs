@@ -1,7 +1,6 @@
 //! Running the program as a person does, and reading what it left behind.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -288,15 +287,6 @@ pub(crate) fn signal(pid: u32, name: &str) {
     assert!(sent.success(), "{name} to {pid}");
 }
 
-/// Processes that run inside namespace `name`; none if it is gone.
-pub(crate) fn processes_in(name: &str) -> Vec<u32> {
-    let output = Command::new("ip").args(["netns", "pids", name]).output().expect("ip runs");
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| line.trim().parse().ok())
-        .collect()
-}
-
 /// Names of the namespaces of the lab that `process` has built: nobody else sees them.
 pub(crate) fn private_namespaces(process: u32) -> Vec<String> {
     let text =
@@ -335,7 +325,6 @@ pub(crate) fn hold(name: &str) -> std::fs::File {
 /// Two namespaces joined by a veth pair, `lr-PIDxNAME-a` and `-b`; they go when this goes.
 pub(crate) struct Pair {
     pub(crate) names: [String; 2],
-    pub(crate) addresses: [IpAddr; 2],
     /// Locks that show that the namespaces have a living maker, as those of a lab do.
     _held: Vec<std::fs::File>,
 }
@@ -345,8 +334,7 @@ impl Pair {
     pub(crate) fn build(instance: &str) -> Self {
         let prefix = format!("lr-{}x{instance}", std::process::id());
         let names = [format!("{prefix}-a"), format!("{prefix}-b")];
-        let addresses = ["198.18.9.1".parse(), "198.18.9.2".parse()].map(|a| a.expect("literal"));
-        let mut pair = Self { names, addresses, _held: Vec::new() };
+        let mut pair = Self { names, _held: Vec::new() };
         let [a, b] = &pair.names;
         for command in [
             format!("netns add {a}"),
