@@ -4,6 +4,7 @@
 //! check was written. An allowance may only fall.
 
 use super::Finding;
+use super::code::Code;
 use super::repository::Repository;
 
 /// Longest closure with a name, in lines from `let` to the semicolon.
@@ -32,7 +33,7 @@ const ALLOWED: [(&str, usize); 16] = [
 pub(super) fn long_closures(repository: &Repository) -> Vec<Finding> {
     let mut places = std::collections::BTreeMap::<&str, Vec<String>>::new();
     for file in repository.rust() {
-        let lines = long_closures_in(&file.code().product);
+        let lines = long_closures_in(file.code());
         let found = lines.into_iter().map(|line| format!("{}:{line}", file.path));
         places.entry(file.crate_name()).or_default().extend(found);
     }
@@ -51,8 +52,9 @@ fn allowed(name: &str) -> usize {
 }
 
 /// Returns the lines, from 1, at which a long closure gets its name.
-fn long_closures_in(code: &str) -> Vec<usize> {
-    let lines: Vec<&str> = code.lines().collect();
+fn long_closures_in(code: &Code) -> Vec<usize> {
+    let lines: Vec<&str> = code.product.lines().collect();
+    let comments: Vec<&str> = code.comments.lines().collect();
     let starts = (0..lines.len()).filter(|&at| {
         let value =
             lines[at].trim_start().strip_prefix("let ").and_then(|rest| rest.split_once('='));
@@ -61,18 +63,23 @@ fn long_closures_in(code: &str) -> Vec<usize> {
             value.map(|(_, value)| if value.trim().is_empty() { next } else { value.trim() });
         value.is_some_and(|value| value.trim_start_matches("move ").starts_with('|'))
     });
-    starts.filter(|&at| statement_lines(&lines[at..]) > MOST_LINES).map(|at| at + 1).collect()
+    let is_long = |at: &usize| statement_lines(&lines[*at..], &comments[*at..]) > MOST_LINES;
+    starts.filter(is_long).map(|at| at + 1).collect()
 }
 
-/// Returns the number of lines up to the semicolon that ends the first statement.
-fn statement_lines(lines: &[&str]) -> usize {
+/// Returns the number of lines up to the semicolon that ends the first statement, without lines
+/// that are only a comment.
+fn statement_lines(lines: &[&str], comments: &[&str]) -> usize {
     let mut depth = 0_i64;
     let end = lines.iter().position(|line| {
         depth += line.matches(['(', '{', '[']).count() as i64;
         depth -= line.matches([')', '}', ']']).count() as i64;
         depth == 0 && line.ends_with(';')
     });
-    end.map_or(0, |end| end + 1)
+    let is_comment =
+        |line: &usize| lines[*line].trim().is_empty() && !comments[*line].trim().is_empty();
+    // A comment inside a closure explains it and does not make it longer.
+    end.map_or(0, |end| end + 1 - (0..=end).filter(is_comment).count())
 }
 
 #[cfg(test)]
@@ -84,8 +91,9 @@ mod tests {
         let four = "let a = |x| {\n    let y = x;\n    y\n};\n";
         let three = "let b = move |x: u8| {\n    x + 1\n};\nlet c = 5;\nlet d = a | b;\n";
         let below = "let e =\n    |x| match x {\n        1 => 2,\n        _ => 3,\n    };\n";
-        let code = format!("{four}{three}{below}");
-        assert_eq!(long_closures_in(&code), [1, 10]);
+        let explained = "let f = |x| {\n    // Why.\n    x + 1\n};\n";
+        let code = format!("{four}{three}{below}{explained}");
+        assert_eq!(long_closures_in(&Code::of(&code, false)), [1, 10]);
         let tests = format!("#[cfg(test)]\nmod tests {{\n{four}}}\n");
         let repository =
             Repository::of(&[("crates/x/src/a.rs", &code), ("crates/x/src/b.rs", &tests)]);
