@@ -96,6 +96,7 @@ impl LiveLines {
     #[must_use]
     pub fn new(span: Nanos, loaded: Nanos) -> Self {
         let (pending, reached, states) = Default::default();
+        // A span of zero would give a line without end.
         Self { span: Nanos(span.0.max(1)), loaded, pending, given: 0, reached, states, open: None }
     }
 
@@ -109,7 +110,10 @@ impl LiveLines {
             *reached = (*reached).max(interval.end);
         }
         let first = self.reached.values().copied().max().unwrap_or_default();
+        // A worker that ended early sends no more intervals. Without this limit its last one would
+        // hold back all lines.
         let waited_for = self.reached.values().filter(|reached| first.since(**reached) <= PATIENCE);
+        // Until both ends have reported, a line could miss the counts of a whole end.
         let both = [0, 1].iter().all(|end| self.reached.keys().any(|(of, _)| of == end))
             || first > PATIENCE;
         let passed = waited_for.min().copied().filter(|_| both).unwrap_or_default();
@@ -154,6 +158,7 @@ impl LiveLines {
             let end = self.reached.values().copied().max().unwrap_or_default();
             return (self.loaded, end.max(self.loaded));
         }
+        // The last line ends with the load even if the span does not divide it.
         let at = |line: usize| Nanos(line as u64 * self.span.0).min(self.loaded);
         (at(line), at(line + 1))
     }
@@ -165,6 +170,8 @@ impl LiveLines {
 
     /// Returns the counts of `line`, or of the next line if that one is already printed.
     fn counts(&mut self, line: usize) -> &mut Counts {
+        // The line was printed already, so a late count goes to the next one: lines must add up to
+        // the total.
         let place = line.max(self.given) - self.given;
         while self.pending.len() <= place {
             self.pending.push_back(Counts::default());
@@ -173,6 +180,8 @@ impl LiveLines {
     }
 
     fn count(&mut self, end: usize, interval: &Interval) {
+        // An interval without length lies in one line only, or its counts would be added several
+        // times.
         let middle = self.line_at(Nanos(interval.start.0.midpoint(interval.end.0)));
         let length = interval.end.since(interval.start).0 as f64;
         let counted = |counter| interval.counters[counter] as f64;
@@ -203,9 +212,11 @@ impl LiveLines {
         for flow in &interval.flows {
             let before = self.states.insert((end, flow.flow), flow.tcp);
             let known = before.unwrap_or_default();
+            // A connection that only receives has a round-trip time from its handshake alone.
             let sends = before.is_some_and(|before| sent(&flow.tcp) > sent(&before));
             let counts = self.counts(middle);
             counts.retransmits +=
+                // A new connection may reuse the number of a closed one, whose counter was higher.
                 counter_growth(known.retransmits.into(), flow.tcp.retransmits.into());
             if sends && flow.tcp.rtt_us > 0 {
                 counts.rtt_us += f64::from(flow.tcp.rtt_us);
@@ -220,6 +231,7 @@ impl LiveLines {
         let is_drain = self.given >= self.drain();
         self.given += 1;
         let [due, answered, lost] = counts.operations;
+        // Once operations were seen, the account continues through spans in which none was due.
         if due > 0.0 || self.open.is_some() {
             // Counts that were apportioned are no whole numbers; none is open by a billionth.
             self.open = Some((self.open.unwrap_or(0.0) + due - answered - lost).max(0.0));
@@ -233,6 +245,7 @@ impl LiveLines {
             transactions: counts.transactions,
             connections: counts.connections,
             operations: self.open.map(|open| LiveOperations { due, answered, lost, open }),
+            // Without any reading, zero retransmissions would be a claim nobody checked.
             retransmits: (!self.states.is_empty()).then_some(counts.retransmits),
             rtt: (counts.n_rtt > 0).then(|| counts.rtt_us / f64::from(counts.n_rtt) / MICROS),
         }

@@ -95,6 +95,7 @@ impl Failing {
     }
 
     fn is_usual(&self) -> bool {
+        // Ledgers leave out the usual value, so that older versions read them as before.
         *self == Self::default()
     }
 }

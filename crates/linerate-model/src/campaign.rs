@@ -115,6 +115,7 @@ impl TrialRecord {
     /// A trial nothing is known of yet.
     #[must_use]
     pub fn new(spec: TrialSpec) -> Self {
+        // An end that reports nothing still has an empty record, so that jobs keep their places.
         let jobs = spec.jobs.iter().map(|_| Default::default()).collect();
         let (samples, incidents) = (Vec::new(), Vec::new());
         Self {
@@ -162,9 +163,11 @@ impl Campaign {
         let jobs = self.trials.iter().flat_map(|trial| &trial.spec.jobs);
         let ends = jobs.flat_map(|job| [&job.from, &job.to]).filter(|end| end.host == host.host);
         let mut names: Vec<&str> = ends.filter_map(|end| end.device.as_deref()).collect();
+        // Endpoints without a named device may use any, so all of them are facts of the campaign.
         if names.is_empty()
             && let Some(all) = host.facts.get("interfaces").and_then(Value::as_object)
         {
+            // The loopback carries nothing between hosts.
             names = all.keys().map(String::as_str).filter(|name| *name != "lo").collect();
         }
         names.sort_unstable();

@@ -49,12 +49,14 @@ impl Capacity {
 
     /// The interface that each member is, or whose queueing discipline it is.
     pub fn member_devices(&self) -> impl Iterator<Item = &str> {
+        // A queueing discipline is named `DEVICE DISCIPLINE`, an interface by its device alone.
         self.members.iter().filter_map(|member| member.split(' ').next())
     }
 
     /// How much `n_flows` flows find room for, at most: one link each, as long as there are links.
     #[must_use]
     pub fn room(&self, n_flows: usize) -> BitRate {
+        // A capacity without members is one link, and so is one that no flow crosses.
         BitRate(self.rate.0 * self.members.len().min(n_flows).max(1) as f64)
     }
 }
@@ -76,6 +78,8 @@ struct Written {
 
 impl From<Written> for Capacity {
     fn from(written: Written) -> Self {
+        // Old ledgers must be read as their own release meant them, so the rules for missing fields
+        // stay here.
         let class = written.class.unwrap_or_else(|| undeclared(&written));
         let edge = written.edge.clone().unwrap_or_else(|| edge(&written, class));
         let Written { name, rate, frame_overhead, mtu, pairs, source, members, .. } = written;
@@ -95,6 +99,8 @@ const DIRECTION: &str = ", ";
 
 /// The class of a capacity that does not say it.
 fn undeclared(written: &Written) -> BoundClass {
+    // Only texts that a lab wrote have a fixed form. A person's text may contain the same words by
+    // chance.
     let is_of_lab =
         |what: &str| written.source.starts_with(OF_LAB) && written.source.ends_with(what);
     // Of a port channel they listed the links.
@@ -113,6 +119,7 @@ fn edge(written: &Written, class: BoundClass) -> String {
     if !written.source.starts_with(OF_LAB) {
         return written.name.clone();
     }
+    // The last comma, because the name of an edge may contain one.
     let name = written.name.rsplit_once(DIRECTION).map_or(written.name.as_str(), |(edge, _)| edge);
     let of_device = name.strip_prefix(DEVICE).filter(|_| class == BoundClass::Device);
     of_device.unwrap_or(name).to_owned()

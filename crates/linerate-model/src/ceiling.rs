@@ -183,6 +183,7 @@ pub enum CeilingSubject {
 
 impl From<String> for CeilingSubject {
     fn from(text: String) -> Self {
+        // Ledgers before typed subjects stored the name alone.
         Self::Model { class: BoundClass::default(), text }
     }
 }
@@ -212,6 +213,7 @@ impl CeilingSubject {
         }
         let parts = self.parts();
         match parts.first() {
+            // Rules for buses must see a bus even if links are full at the same time.
             Some(_) if parts.iter().any(|part| part.class == BoundClass::Bus) => BoundClass::Bus,
             Some(first) => first.class,
             None => BoundClass::default(),
@@ -314,6 +316,7 @@ impl Ceiling {
         source: impl Into<String>,
     ) -> Self {
         let source = source.into();
+        // A bound that nobody can check is worse than none.
         assert!(
             !derivation.is_empty() && !source.is_empty(),
             "a ceiling says how it was derived and from where"
@@ -335,6 +338,7 @@ impl Ceiling {
     /// The same bound of a model, which is of a thing of this class. What parts set keeps theirs.
     #[must_use]
     pub fn of(mut self, class: BoundClass) -> Self {
+        // The parts of a path bring their own class, which a caller must not change.
         if let CeilingSubject::Model { class: known, .. } = &mut self.subject {
             *known = class;
         }
@@ -379,6 +383,7 @@ impl Ceiling {
     #[must_use]
     pub fn name(&self) -> String {
         let expected = if self.is_hard() { "" } else { "expected: " };
+        // Parts carry no direction of their own, so the sum is named here.
         let both =
             matches!(self.subject, CeilingSubject::Parts(_)) && self.direction == Direction::Sum;
         let scope = match &self.scope {

@@ -32,6 +32,7 @@ impl Distribution {
     /// Operations recorded, lost ones included.
     #[must_use]
     pub fn count(&self) -> u64 {
+        // Counts come from files, which may be damaged.
         added(self.buckets.iter().map(|(_, count)| *count)).saturating_add(self.lost)
     }
 
@@ -48,7 +49,11 @@ impl Distribution {
         let moved = |times: &[(u64, u64)]| {
             let mut moved: Vec<(u64, u64)> = Vec::with_capacity(times.len());
             for &(ns, count) in times {
+                // A correction can exceed the time itself. A time below zero would wrap to an
+                // infinite one.
                 let ns = ns.saturating_add_signed(by_ns);
+                // Times that reach zero fall together, and buckets must stay distinct and
+                // ascending.
                 match moved.last_mut().filter(|last| last.0 == ns) {
                     Some(last) => last.1 = last.1.saturating_add(count),
                     None => moved.push((ns, count)),
@@ -84,6 +89,7 @@ impl Distribution {
         /// more than one.
         const BEYOND: f64 = 10.0;
         let n = self.count();
+        // The product of a share and a whole number may fall short of ten by its last digit.
         let enough = quantile <= 0.5 || (n as f64) * (1.0 - quantile) >= BEYOND - 1e-9;
         (n > 0 && enough).then(|| self.rank(nearest_rank(quantile, n)))
     }
@@ -103,6 +109,7 @@ impl Distribution {
     /// count as the slowest. `None` if it falls among those.
     #[must_use]
     pub fn rank_at_least(&self, rank: u64) -> Option<u64> {
+        // Each lost operation is placed where it would be if it had ended at its timeout.
         let bounded = Self { buckets: merged(&self.buckets, &self.at_least), ..Self::default() };
         bounded.rank(rank)
     }
@@ -111,6 +118,7 @@ impl Distribution {
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         let total: f64 = self.buckets.iter().map(|(ns, count)| *ns as f64 * *count as f64).sum();
+        // One operation without end makes any mean of finite times too small.
         let mean = if self.lost > 0 { f64::INFINITY } else { total / self.count() as f64 };
         (!self.is_empty()).then_some(mean)
     }
@@ -122,6 +130,7 @@ impl Distribution {
     pub fn mean_at_least(&self) -> Option<f64> {
         let times = self.buckets.iter().chain(&self.at_least);
         let total: f64 = times.map(|(ns, count)| *ns as f64 * *count as f64).sum();
+        // All operations count, those without a bound with zero, so the result stays a lower bound.
         (self.lost > 0).then(|| total / self.count() as f64)
     }
 
@@ -135,6 +144,7 @@ impl Distribution {
     #[must_use]
     pub fn rank(&self, rank: u64) -> Option<u64> {
         let mut seen = 0;
+        // Ranks beyond the last bucket belong to lost operations.
         self.buckets.iter().find_map(|&(value, count)| {
             seen = count.saturating_add(seen);
             (seen >= rank).then_some(value)
@@ -304,9 +314,12 @@ impl Variation {
     /// The smallest, the median (nearest-rank) and the largest difference, ns; `None` of nothing.
     #[must_use]
     pub fn extremes_and_median(&self) -> Option<(i64, i64, i64)> {
+        // Falls are stored without sign. Reversed, the largest fall comes first as the smallest
+        // difference.
         let falls = self.falls.buckets.iter().rev().map(|&(ns, count)| (-(ns as i64), count));
         let signed: Vec<(i64, u64)> =
             falls.chain(self.rises.buckets.iter().map(|&(ns, count)| (ns as i64, count))).collect();
+        // The nearest rank of the median, from 1.
         let middle = self.count().div_ceil(2);
         let mut seen = 0;
         let median = signed.iter().find(|(_, count)| {

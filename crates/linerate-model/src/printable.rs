@@ -42,6 +42,7 @@ pub fn is_obeyed(c: char) -> bool {
 pub fn printable(text: &str, lines: Lines) -> Cow<'_, str> {
     let stays = |c: char| !is_obeyed(c) || lines == Lines::Several && matches!(c, '\n' | '\t');
     if text.chars().all(stays) {
+        // Nearly all texts are printable already, and this path copies nothing.
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
@@ -50,6 +51,7 @@ pub fn printable(text: &str, lines: Lines) -> Cow<'_, str> {
         match c {
             c if stays(c) => out.push(c),
             '\t' => out.push(' '),
+            // A line from Windows ends in both characters; only the line feed is kept.
             '\r' if lines == Lines::Several && chars.peek() == Some(&'\n') => {}
             c => write_out(&mut out, c),
         }
@@ -85,6 +87,8 @@ pub fn printable_json(text: &[u8], lines: Lines) -> Cow<'_, [u8]> {
                 chars.as_str()
             }
         };
+        // A short text of control characters must not grow beyond the memory that its reader
+        // planned for.
         if out.len() > most {
             return Cow::Owned(out.into_bytes());
         }

@@ -31,11 +31,14 @@ impl Problem {
     #[must_use]
     pub fn from_serde(span: Option<Range<usize>>, message: &str) -> Self {
         let message = message.trim();
+        // The messages of serde have a fixed form. They name types of the language, which mean
+        // nothing to the author of a plan.
         for kind in ["invalid type: ", "invalid value: "] {
             if let Some((found, expected)) =
                 message.strip_prefix(kind).and_then(|rest| rest.split_once(", expected "))
             {
                 let (found, expected) = (found_in_words(found), expected_in_words(expected));
+                // The usual mistake with quantities is a number without a unit.
                 let bare =
                     found.starts_with(|c: char| c.is_ascii_digit()) && expected.contains(" unit");
                 let message = if bare {
@@ -130,6 +133,7 @@ fn expected_in_words(expected: &str) -> String {
 /// ```
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
+    // Short names may have one wrong letter.
     let limit = length.max(3).div_ceil(3);
     known
         .into_iter()
@@ -147,6 +151,7 @@ fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, ca) in a.chars().enumerate() {
+        // One row is enough, because each cell needs only its three neighbours.
         let mut diagonal = row[0];
         row[0] = i + 1;
         for (j, cb) in b.iter().enumerate() {

@@ -35,6 +35,8 @@ impl LoadUnit {
     #[must_use]
     pub fn written(self, load: f64) -> String {
         match self {
+            // The shortest text that reads back as the same number: a rounded load would be another
+            // load.
             Self::Bits => format!("{load} bit/s"),
             Self::Frames => format!("{load} packet/s"),
         }
@@ -180,6 +182,7 @@ impl Search {
             | Method::Recovery { goal, .. }
             | Method::Latency { goal, .. } => vec![goal],
             Method::Mlr { goals } => goals.iter().collect(),
+            // These methods measure curves or steps, for which no goal decides.
             Method::LossCurve { .. } | Method::Frmol { .. } | Method::Steps { .. } => Vec::new(),
         }
     }

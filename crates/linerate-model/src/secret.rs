@@ -58,6 +58,7 @@ impl fmt::Debug for ServerAddress {
 
 impl Serialize for ServerAddress {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Reports and ledgers are written by this path too, so the password must not be in it.
         serializer.collect_str(self)
     }
 }
@@ -79,6 +80,7 @@ pub fn redact(value: &mut Value) {
     match value {
         Value::String(text) => {
             if let Cow::Owned(hidden) = redacted(text) {
+                // Texts without a password are not copied.
                 *text = hidden;
             }
         }
@@ -95,7 +97,9 @@ fn replaced(text: &str, hide: impl Fn(&str) -> String) -> Cow<'_, str> {
     while let Some(at) = text[from..].find("://") {
         let start = from + at + "://".len();
         let authority = &text[start..start + authority_length(text, from + at, start)];
+        // The last `@`: a password may contain one.
         if let Some((user, _)) = authority.rsplit_once('@')
+            // The first colon, because a user name cannot contain one.
             && let Some((name, password)) = user.split_once(':')
         {
             let password_at = start + name.len() + 1;
@@ -103,6 +107,7 @@ fn replaced(text: &str, hide: impl Fn(&str) -> String) -> Cow<'_, str> {
             hidden.push_str(&hide(password));
             copied = password_at + password.len();
         }
+        // Only the scheme is skipped, as an authority may contain a second address.
         from = start;
     }
     if copied == 0 { Cow::Borrowed(text) } else { Cow::Owned(hidden + &text[copied..]) }
@@ -112,6 +117,7 @@ fn replaced(text: &str, hide: impl Fn(&str) -> String) -> Cow<'_, str> {
 /// `scheme_end`: up to a slash, a blank, or the quote that the address stands in.
 fn authority_length(text: &str, scheme_end: usize, start: usize) -> usize {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    // In a plan the address stands in quotes, which end it.
     let quote = text[..scheme_end].trim_end_matches(is_scheme).chars().next_back();
     let quote = quote.filter(|c| matches!(c, '"' | '\'' | '`'));
     let ends = |c: char| c == '/' || c.is_whitespace() || c.is_control() || Some(c) == quote;

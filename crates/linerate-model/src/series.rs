@@ -36,6 +36,8 @@ impl Series {
     /// Returns true if `recorded` is this column, of any instance.
     #[must_use]
     pub fn is(self, recorded: &SeriesSpec) -> bool {
+        // The unit is left out of the comparison: old ledgers may have recorded another one for the
+        // same column.
         recorded.sampler == self.sampler && recorded.name == self.name
     }
 }

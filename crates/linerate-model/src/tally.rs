@@ -155,6 +155,7 @@ impl Counters {
     pub fn since(&self, earlier: &Self) -> Self {
         let mut change = *self;
         for (now, then) in change.0.iter_mut().zip(earlier.0) {
+            // Counters are cumulative, and a difference stays right even if one wrapped.
             *now = now.wrapping_sub(then);
         }
         change
@@ -169,6 +170,7 @@ impl Counters {
 
     /// Counters that are not zero, by name.
     pub(crate) fn nonzero(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
+        // Most counters of an interval are zero, and leaving them out keeps ledgers small.
         Counter::ALL
             .iter()
             .map(|&counter| (counter, self[counter]))
@@ -188,6 +190,7 @@ impl<'de> Deserialize<'de> for Counters {
         let named = BTreeMap::<String, u64>::deserialize(deserializer)?;
         let mut counters = Self::default();
         for &counter in Counter::ALL {
+            // A counter that an older agent does not know did not count anything.
             counters[counter] = named.get(counter.name()).copied().unwrap_or(0);
         }
         Ok(counters)
@@ -277,6 +280,7 @@ impl Interval {
     pub fn carried_of(&self, kind: OperationKind) -> &Carried {
         static NOTHING: Carried = Carried::NOTHING;
         let apart =
+            // Most workloads have requests only, so the other kinds are allocated on first use.
             |of: fn(&CarriedApart) -> &Carried| self.carried_apart.as_deref().map_or(&NOTHING, of);
         match kind {
             OperationKind::Request => &self.carried,
@@ -330,6 +334,7 @@ impl StepGap {
     /// The part in which the worker's thread did not run.
     #[must_use]
     pub fn stood(self) -> Nanos {
+        // CPU time is known to a few milliseconds and may exceed a short step.
         self.length.since(self.ran)
     }
 }

@@ -78,6 +78,8 @@ pub fn counter_growth(before: u64, now: u64) -> u64 {
     const WRAP: u64 = 1 << 32;
     if now >= before {
         now - before
+    // A fall by more than half of the range is a wrap. A smaller one is a new connection that took
+    // the place of the old.
     } else if before < WRAP && before - now > WRAP / 2 {
         now + WRAP - before
     } else {

@@ -20,11 +20,14 @@ pub fn of_replays(replays: &[Replay]) -> Document {
             disagree.len()
         );
         let tables = [
+            // Disagreements come first, because they are what a reader looks for.
             ("disagree", "Figures that disagree", disagree, Tone::Marked),
             ("agree", "Figures that agree", agree, Tone::Plain),
         ];
         let tables = tables.into_iter().filter(|(.., items, _)| !items.is_empty()).map(
             move |(id, caption, items, tone)| {
+                // Identifiers are anchors of a page, so the tables of several papers need different
+                // ones.
                 Block::Table(figures(format!("replay-{index}-{id}"), caption, &items, tone))
             },
         );
@@ -60,6 +63,7 @@ fn figures(id: String, caption: &str, items: &[&ReplayItem], tone: Tone) -> Tabl
 /// Returns the document of `reproduction`: its shapes, then its tables beside those of the paper.
 #[must_use]
 pub fn of_reproduction(reproduction: &Reproduction) -> Document {
+    // Shapes that were not judged are counted by themselves: they are no evidence either way.
     let count = |wanted| reproduction.shapes.iter().filter(|shape| shape.holds == wanted).count();
     let counts = format!(
         "{} shapes hold, {} are missed, {} could not be judged. Shapes are compared, not absolute \

@@ -51,6 +51,8 @@ static SUN: Recipe = Recipe {
         Step { name: "sun-buses", plan: "sun-buses", lab: "sun-buses", quick: SHORT },
         Step { name: "sun-host", plan: "sun-host", lab: "pair", quick: SHORT },
     ],
+    // The number of studies is fixed by the steps. A partial run judges nothing rather than
+    // something else.
     judge: |studies| match studies {
         [link, slower, buses, host] => Some(sun_netframe(link, slower, buses, host)),
         _ => None,

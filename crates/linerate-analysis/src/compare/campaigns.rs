@@ -63,6 +63,8 @@ impl Family {
     /// Returns the family of a figure of `job`. Requests and connections are run for their rate and
     /// their times, files for their goodput too.
     fn of_job(figure: &ComparedFigure, job: &JobStudy) -> Self {
+        // Requests make a workload a request load even if it also reports a byte rate, so the job
+        // decides and not the figure alone.
         let has = |of: fn(&Metric) -> bool| job.metrics.iter().any(|known| of(known.metric));
         let is_counted = has(|known| known.is_for(Use::Request) || known == metric::IOPS);
         let is_of_files = has(|known| known == metric::TRANSFER_TIME_P50);
@@ -138,9 +140,13 @@ pub fn campaigns(
         .iter()
         .filter_map(|point| {
             let again = again.and_then(|side| same(side.study, point));
+            // A point without a repetition still counts; only its noise floor is then estimated
+            // from the two campaigns.
             Some(Matched { before: same(before.study, point)?, after: point, again, is_carried })
         })
         .collect();
+    // One point that was not run in turn breaks the pairing of all, because the geometric means
+    // below combine the points repeat by repeat.
     let paired = !matched.is_empty() && matched.iter().all(|point| in_turn(before, after, point));
     let mut points: Vec<PointChange> =
         matched.iter().map(|point| point_change(point, paired, margin)).collect();
@@ -152,10 +158,13 @@ pub fn campaigns(
     ));
     let mut overall = overall(&matched, paired, margin);
     let company = company(matched.iter());
+    // Points come first in `points`, so an index beyond `matched` is a search, which has no job.
     let job_of = |at: usize, figure: &Compared| matched.get(at)?.after.jobs.get(figure.job);
     let of_points = points.iter_mut().enumerate().flat_map(|(at, point)| {
         point.figures.iter_mut().map(move |figure| (job_of(at, figure), figure))
     });
+    // Figures over all points summarise the same runs. They form families of their own so that they
+    // do not weaken the correction of the single points.
     among_many(of_points);
     let job_of_all = |workload: &str| {
         matched
@@ -174,6 +183,8 @@ pub fn campaigns(
     };
     let moved = |effect: &Effect| {
         matches!(effect.change, Change::Better | Change::Worse)
+            // A shift that other programs may explain still needs its cause among the differences
+            // of the environments.
             || effect.doubt == Some(Doubt::Others)
     };
     let changed: BTreeSet<MetricGroup> = claimed()
@@ -246,17 +257,23 @@ fn in_turn(before: Side<'_>, after: Side<'_>, point: &Matched<'_>) -> bool {
         })
         .collect();
     a.len() == b.len()
+        // One pair cannot show an order of pairs.
         && a.len() > 1
         && times.is_some_and(|times| times.windows(2).all(|two| two[0].1 < two[1].0))
 }
 
 fn point_change(point: &Matched<'_>, paired: bool, margin: f64) -> PointChange {
     let mut figures = Vec::new();
+    // Both sides could have stopped at any look, so a claim must be true for each combination of
+    // looks and the shares multiply.
     let part_of_error: f64 =
         [point.before, point.after].iter().map(|side| part_of_error(side)).product();
     let company = company(std::iter::once(point));
+    // Background jobs are conditions of the measurement, not results.
     for (number, job) in point.after.jobs.iter().enumerate().filter(|(_, job)| !job.background) {
         let of = |other: &'_ PointStudy| {
+            // Jobs are matched by place in the plan; the workload check keeps an edited plan from
+            // comparing a stream with requests.
             other.jobs.get(number).filter(|other| other.workload == job.workload).cloned()
         };
         let Some(before) = of(point.before) else { continue };
@@ -320,15 +337,20 @@ fn compared(
         false => effect_of_runs(&name, values.was, is, better, margin),
     };
     let effect = against(values.is, paired)?;
+    // The repetition ran later than the runs it repeats, so it has no partner to alternate with and
+    // is never paired.
     let placebo = values.again.and_then(|again| against(again, false));
     let effect = match &placebo {
         Some(placebo) => effect.above_noise(placebo),
+        // Without a repetition of the first campaign, the difference between any two runs of one
+        // campaign is the only estimate of noise.
         None => {
             let floor = floor(effect.scale, [values.was, values.is]);
             floor.map_or(effect.clone(), |floor| effect.above_floor(floor))
         }
     };
     Some(Compared {
+        // The caller, which knows the job and the p-values of the whole family, fills in the rest.
         job: 0,
         metric: ComparedFigure::Metric(shape.metric),
         unit: shape.unit,
@@ -349,6 +371,7 @@ fn overall(matched: &[Matched<'_>], paired: bool, margin: f64) -> Vec<Overall> {
     for job in matched.iter().filter_map(|point| measured(point.after)) {
         for shape in &job.metrics {
             let key = (job.workload.as_str(), shape.metric, shape.direction);
+            // The sum over points is formed once for each figure, from the first point that has it.
             if !seen.contains(&key) {
                 seen.push(key);
                 found.extend(over_points(matched, &job.workload, shape, paired, margin));
@@ -374,6 +397,8 @@ fn over_points(
         values
             .iter()
             .take(first)
+            // A geometric mean exists only for positive finite values; one missing value removes
+            // the point rather than a repeat.
             .map(|value| value.filter(|value| *value > 0.0 && value.is_finite()))
             .collect()
     };
@@ -382,12 +407,15 @@ fn over_points(
         .filter(|point| values(point.before).is_some() && values(point.after).is_some())
         .collect();
     let points = whole.len();
+    // Over one point the mean repeats the cell itself.
     if points < 2 {
         return None;
     }
     // The geometric mean over the points, repeat by repeat; `None` where a point lacks the figure.
     let means = |of: &dyn Fn(&Matched<'_>) -> Option<Vec<f64>>| -> Option<Vec<Option<f64>>> {
         let columns: Vec<Vec<f64>> = whole.iter().map(|point| of(point)).collect::<Option<_>>()?;
+        // Points may have run a different number of times; only repeats that all of them have are
+        // one value each.
         let repeats = columns.iter().map(Vec::len).min()?;
         let mean = |repeat: usize| {
             let logarithms: f64 = columns.iter().map(|values| values[repeat].ln()).sum();
@@ -402,6 +430,7 @@ fn over_points(
     let company = company(whole.iter().copied());
     let job = measured(whole[0].after)?;
     let figure = beside(
+        // Only the planned first runs are used, so no part of the error was spent on looks.
         compared(shape, values, paired, margin, 1.0)?,
         moved_as(shape.metric, job),
         company,
@@ -423,6 +452,7 @@ fn company<'a>(points: impl Iterator<Item = &'a Matched<'a>> + Clone) -> [Compan
 /// Returns the job that represents a point: the sum of all measured jobs where there are several,
 /// otherwise the only one.
 fn measured(point: &PointStudy) -> Option<&JobStudy> {
+    // The sum of several jobs is appended after them.
     point.jobs.iter().rev().find(|job| !job.background)
 }
 
@@ -436,6 +466,8 @@ fn among_many<'a>(figures: impl Iterator<Item = (Option<&'a JobStudy>, &'a mut C
         figures.partition(|(job, figure)| family(*job, &figure.metric) == Family::Headline);
     for members in [headlines, others] {
         let mut members: Vec<&mut Compared> =
+            // Each family is corrected by itself: costs of a workload outnumber its headline
+            // figures and would otherwise hide them.
             members.into_iter().map(|(_, figure)| figure).collect();
         adjust(&mut members);
         let size = members.iter().filter(|figure| figure.effect.p.is_some()).count();

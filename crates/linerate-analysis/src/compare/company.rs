@@ -66,6 +66,8 @@ impl Company {
             median(&points.clone().filter_map(of).collect::<Vec<f64>>())
         };
         let worst = |of: &dyn Fn(&PointStudy) -> Option<f64>, worse: fn(f64, f64) -> f64| {
+            // One point without a reading makes the worst case unknown, which is not the same as
+            // small.
             points.clone().map(of).collect::<Option<Vec<f64>>>()?.into_iter().reduce(worse)
         };
         Self {
@@ -83,6 +85,7 @@ impl Company {
     /// Returns the same for a path that a process carries, as in a lab with a device or a delay.
     /// Other programs delay that process as they delay the load, so they can affect every figure.
     pub(super) fn on_a_carried_path(self) -> Self {
+        // Without these two, no figure is exempt from doubt.
         Self { on_cpu: None, on_path: None, ..self }
     }
 
@@ -110,6 +113,8 @@ fn typical(values: &[Option<f64>]) -> Option<f64> {
 
 fn on_cpu(point: &PointStudy) -> Option<f64> {
     let [active, passive] = point.occupied()?;
+    // An operation passes both ends and the interrupt CPU one after the other, so the shares add
+    // up.
     Some(active + passive + of_hosts(point, metric::SOFTIRQ_CORE)?)
 }
 
@@ -121,8 +126,11 @@ fn on_path(point: &PointStudy) -> Option<f64> {
         let of = |metric: &'static Metric| {
             job.metric(metric, direction).and_then(|metric| typical(&metric.values))
         };
+        // The kernel counts time limited by the peer's window or by the send buffer as busy time
+        // too.
         Some(of(metric::SENDER_BUSY)? - of(metric::RWND_LIMITED)? - of(metric::SNDBUF_LIMITED)?)
     };
+    // The stream that was limited least by its path decides.
     shares.filter_map(share).reduce(f64::min)
 }
 
@@ -150,6 +158,7 @@ pub(super) fn beside(
     let (others, taken, met) = (both(|one| one.others), both(|one| one.taken), both(Company::met));
     let effect = figure.effect.clone();
     let judged = match touch {
+        // Runs in turn had the same programs beside them, so these cancel in each pair.
         _ if paired => None,
         Touch::Cost => others.map(|others| effect.beside_others(others)),
         Touch::Time
@@ -159,6 +168,8 @@ pub(super) fn beside(
             None
         }
         Touch::Time => met.map(|met| effect.times_beside_others(met, beyond(&figure.metric))),
+        // A worker that was kept from its CPU does not empty its socket buffer. CPU use of others
+        // elsewhere drops no packet.
         Touch::Loss => taken.map(|taken| effect.times_beside_others(taken, beyond(&figure.metric))),
         Touch::Rate if company.iter().all(|one| one.is_limited_by_path()) => None,
         Touch::Rate => taken.map(|taken| effect.rates_beside_others(taken)),
@@ -171,6 +182,7 @@ pub(super) fn beside(
 fn percentile(figure: &ComparedFigure) -> Option<f64> {
     match figure.metric()?.statistic? {
         Statistic::Quantile(quantile) => Some(1.0 - quantile),
+        // One slow operation is enough to move a maximum.
         Statistic::Largest => Some(0.0),
         Statistic::Mean | Statistic::Smallest => None,
     }
@@ -187,6 +199,8 @@ impl Effect {
     /// Returns whether CPU time cannot explain half of the shift of the time or mean rate `metric`,
     /// given the fractions of time that operations ran or waited for a CPU, before and after.
     fn is_beyond(&self, on_cpu: [f64; 2], percentile: Option<f64>) -> bool {
+        // Markov's inequality: a share s of the time can delay at most a share s / d of the
+        // operations by d.
         let reach = on_cpu[0].max(on_cpu[1]) / percentile.unwrap_or(1.0);
         self.scale == Scale::Ratio && reach <= EXPLAINED * self.shift.ln().abs()
     }
@@ -209,6 +223,8 @@ impl Effect {
     /// where other programs used much.
     fn times_beside_others(self, [before, after]: [f64; 2], beyond: f64) -> Self {
         let more = after - before;
+        // Other programs only slow operations down. Less of them before than after cannot explain
+        // an improvement.
         let same_way = (more > 0.0) == (self.change == Change::Worse);
         let explained = same_way && more.abs() > beyond.max(LEAST_MET);
         if explained || before.max(after) > CROWDED { self.doubted(Doubt::Others) } else { self }

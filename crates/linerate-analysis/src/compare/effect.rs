@@ -183,6 +183,7 @@ pub fn effect_beyond(
     better: Better,
     margin: Margin,
 ) -> Option<Effect> {
+    // An infinite time is an operation that never ended; it has no ratio to a finite one.
     let finite = |value: &Option<f64>| value.filter(|value| value.is_finite());
     let pairs = before.iter().zip(after).filter_map(|(a, b)| finite(a).zip(finite(b)));
     let (before, after): (Vec<f64>, Vec<f64>) = pairs.unzip();
@@ -230,6 +231,7 @@ pub(crate) fn effect_of_runs(
         Scale::Difference => values.to_vec(),
     };
     let (a, b) = (scaled(&before), scaled(&after));
+    // Unpaired runs have no partner, so each difference of any two runs counts as one.
     let changes: Vec<f64> = b.iter().flat_map(|y| a.iter().map(move |x| y - x)).collect();
     let n = before.len().min(after.len());
     let told = ShiftParts {
@@ -267,6 +269,8 @@ impl ShiftParts {
         let (before, after) = self.typical;
         let margin = match self.scale {
             Scale::Ratio => {
+                // One step of a counter is a larger fraction of the smaller value, so that value
+                // sets the resolution.
                 (1.0 + self.margin.relative.max(self.margin.step / before.min(after))).ln()
             }
             Scale::Difference => {
@@ -304,8 +308,12 @@ impl ShiftParts {
 /// Returns the outcome for a shift.
 fn judge(shift: &Shift, margin: f64, better: Better) -> Change {
     match shift.interval {
+        // All pairs are equal. No margin is needed for that, and a margin of zero would otherwise
+        // leave it unclear.
         Some((0.0, 0.0)) => Change::None,
         Some((low, high)) if low > -margin && high < margin => Change::None,
+        // An interval without zero can still lie within the margin in part; the typical shift must
+        // exceed the margin too.
         Some((low, high)) if (low > 0.0 || high < 0.0) && shift.value.abs() >= margin => {
             if (shift.value > 0.0) == (better == Better::More) {
                 Change::Better
@@ -324,8 +332,11 @@ fn needed(shift: &Shift, margin: f64, n: usize) -> Option<u32> {
     let (low, high) = shift.interval?;
     let half = (high - low) / 2.0;
     let size = shift.value.abs();
+    // A shift below the margin is decided by proof of no change, so the distance to the margin
+    // counts instead.
     let room = if size >= margin { size } else { margin - size };
     let needed = (n as f64 * (half / room).powi(2)).ceil();
+    // The present number was not enough, whatever the estimate says.
     (needed.is_finite() && needed <= MOST_PAIRS).then(|| (needed as u32).max(n as u32 + 1))
 }
 
@@ -339,6 +350,7 @@ fn enough_among(n_figures: usize, is_paired: bool) -> Option<u32> {
             (1..=n).map(|k| f64::from(n + k) / f64::from(k)).product()
         }
     };
+    // Two-sided: all changes one way and all the other way are equally surprising.
     (1..=MOST_PAIRS as u32).find(|n| 2.0 / orders(*n) * n_figures as f64 <= CHANCE)
 }
 
@@ -356,6 +368,8 @@ impl Effect {
     /// (docs/methodology/with-and-without.md#the-placebo).
     #[must_use]
     pub fn above_noise(self, placebo: &Self) -> Self {
+        // A ratio and a difference have no common unit, so the placebo says nothing about this
+        // effect.
         if self.scale != placebo.scale {
             return self;
         }
@@ -381,6 +395,8 @@ impl Effect {
         let enough =
             enough_among(n_figures, self.runs.is_none()).filter(|enough| *enough as usize > self.n);
         let doubted = self.doubted(Doubt::Chance);
+        // More runs help only if chance was the objection; other doubts do not shrink with the
+        // number of runs.
         let needed = if doubted.doubt == Some(Doubt::Chance) { enough } else { doubted.needed };
         Self { needed, ..doubted }
     }
@@ -388,6 +404,7 @@ impl Effect {
     /// Returns this effect with `doubt`, so that nothing is claimed.
     #[must_use]
     pub(super) fn doubted(mut self, doubt: Doubt) -> Self {
+        // Doubt removes a claim. It never turns an outcome that claims nothing into another.
         if matches!(self.change, Change::Better | Change::Worse) {
             self.change = Change::Unclear;
             self.doubt = Some(doubt);
@@ -444,6 +461,8 @@ pub fn prove(effect: Effect, placebo: Option<Effect>) -> Proof {
     let moved = placebo.as_ref().is_none_or(|placebo| placebo.size() >= PROOF_RATIO.ln());
     let sure = matches!(effect.change, Change::Better | Change::Worse);
     let percent = |logarithm: f64| (logarithm.exp() - 1.0) * 100.0;
+    // The order matters: a placebo that moved is a stronger objection than an effect that is too
+    // small.
     let (verdict, why) = match (sure, size >= needed) {
         (true, true) if !moved => (Verdict::Proven, String::new()),
         (true, true) if placebo.is_none() => {
@@ -458,6 +477,8 @@ pub fn prove(effect: Effect, placebo: Option<Effect>) -> Proof {
             );
             (Verdict::Suspected, why)
         }
+        // Fewer than six pairs cannot exclude no change, but the size of the shift still supports
+        // the rule's evidence.
         (false, true) if effect.interval.is_none() => (
             Verdict::Suspected,
             format!("{} pairs are too few for an interval (six are the fewest)", effect.n),

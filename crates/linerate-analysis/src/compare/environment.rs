@@ -160,6 +160,7 @@ pub fn environment(
 ) -> Vec<Cause> {
     let touched: Vec<Touch> = changed.iter().map(|group| touched(*group)).collect();
     let mut causes: Vec<Cause> = company(others, &touched).into_iter().collect();
+    // Absent facts compare as empty text, so a fact that appeared or vanished is a difference too.
     let mut differ = |host: &str, was: &BTreeMap<String, String>, is: &BTreeMap<String, String>| {
         let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
         for name in names {
@@ -171,6 +172,8 @@ pub fn environment(
             }
             let known = KNOWN.iter().find(|(pattern, ..)| fits(pattern, name));
             let (_, rank, touches, why) =
+                // Unknown kinds stay in the list, last: leaving them out would hide a cause nobody
+                // has thought of.
                 known.copied().unwrap_or(("", 4, &[], "its effect is not known"));
             let explains = touches.iter().any(|touch| touched.contains(touch));
             causes.push(Cause {
@@ -187,11 +190,16 @@ pub fn environment(
     differ("", &of_campaign(before), &of_campaign(after));
     for (place, host) in after.hosts.iter().enumerate() {
         let same =
+            // A renamed host is still the same machine in most plans, so the place in the list is
+            // the second key.
             before.hosts.iter().find(|other| other.host == host.host).or(before.hosts.get(place));
         let Some(was) = same else { continue };
         let renamed = renamed(before, was, after, host);
+        // Only the names of the first campaign are translated, so that both use the names of the
+        // second.
         differ(&host.host, &facts(before, was, &renamed), &facts(after, host, &BTreeMap::new()));
     }
+    // The sort is stable, so causes of equal rank keep the order of the facts.
     causes.sort_by(|a, b| b.explains.cmp(&a.explains).then(a.rank.cmp(&b.rank)));
     causes
 }
@@ -261,6 +269,8 @@ fn facts(
 /// Descends into tables. A list is one leaf, and so is a fact that could not be read.
 fn walk(path: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
     match value.as_object() {
+        // A fact that could not be read carries a reason, whose text may change while the fact does
+        // not.
         Some(table) if table.contains_key("unavailable") => {
             leaves.insert(path, "unavailable".into());
         }
@@ -296,6 +306,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = name.split('.');
     pattern
         .split('.')
+        // Only the beginning must match, so one entry covers a whole table of facts.
         .all(|wanted| parts.next().is_some_and(|part| wanted == "*" || wanted == part))
 }
 

@@ -31,6 +31,7 @@ pub(super) fn searches(
             .filter_map(|goal| compared(&goal.goal.name, [Some(was), Some(is), again], margin))
             .collect();
         // Nothing can be compared where one of them found no bound at all.
+        // An empty point would claim that the searches agree.
         (!figures.is_empty()).then(|| PointChange {
             sweep: is.sweep.clone(),
             parameters: is.parameters.clone(),
@@ -47,6 +48,8 @@ pub(super) fn searches(
 pub(super) fn without_bound(before: &Study, after: &Study) -> Vec<Unmatched> {
     let blind = |search: &SearchStudy| {
         let mut bounds = search.goals.iter().flat_map(|goal| lower_bounds(search, &goal.goal.name));
+        // An infinite bound means that no rate failed within the range, which is a limit of the
+        // tester.
         !bounds.any(|bound| bound.is_some_and(f64::is_finite))
     };
     let of = |is: &SearchStudy| {
@@ -74,6 +77,8 @@ pub(super) fn unmatched(side: usize, study: &Study, other: &Study) -> Vec<Unmatc
 fn same<'a>(study: &'a Study, search: &SearchStudy) -> Option<&'a SearchStudy> {
     let asks = |one: &GoalStudy| {
         let goal = &one.goal;
+        // Goals of one name may differ between plans. Another loss ratio or duration is another
+        // question.
         (goal.name.clone(), goal.loss_ratio, goal.exceed_ratio, goal.final_trial, goal.duration_sum)
     };
     let alike = |other: &&SearchStudy| {
@@ -98,6 +103,7 @@ fn compared(goal: &str, searches: [Option<&SearchStudy>; 3], margin: f64) -> Opt
         .into_iter()
         .flatten()
         .filter_map(|search| search_step(search, goal))
+        // The coarser search of the compared ones sets the resolution.
         .fold(0.0, f64::max);
     let [Some(was), Some(is), again] = &bounds else { return None };
     let metric = ComparedFigure::LoadAt(goal.to_owned());
@@ -107,6 +113,8 @@ fn compared(goal: &str, searches: [Option<&SearchStudy>; 3], margin: f64) -> Opt
     let placebo =
         again.as_ref().and_then(|again| effect_of_runs(&name, was, again, Better::More, margin));
     let effect = match (&placebo, floor(effect.scale, [was, is])) {
+        // A measured repetition of the first campaign is a better noise floor than the scatter
+        // within each campaign.
         (Some(placebo), _) => effect.above_noise(placebo),
         (None, Some(floor)) => effect.above_floor(floor),
         (None, None) => effect,

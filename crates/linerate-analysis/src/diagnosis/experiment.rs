@@ -91,8 +91,11 @@ impl Experiment {
     #[must_use]
     pub fn is_hopeless(&self, ratios: &[f64]) -> bool {
         let [least, most] = self.ratio;
+        // Predictions below one mean a fall, whose smallest change is the upper end.
         let near = if least >= 1.0 { least } else { most };
+        // Logarithms make a rise by 2 and a fall to 1/2 equally far from no change.
         let hopeless = |ratio: &f64| *ratio > 0.0 && ratio.ln() / near.ln() < HALF_WAY;
+        // A prediction that includes no change cannot be excluded by seeing none.
         near > 0.0 && near != 1.0 && !ratios.is_empty() && ratios.iter().all(hopeless)
     }
 
@@ -114,6 +117,8 @@ impl Experiment {
     #[must_use]
     pub fn promise(&self, metric: &'static Metric) -> String {
         let [least, most] = self.ratio;
+        // The upper end of an open prediction is a technical bound that nobody should read as an
+        // estimate.
         if most >= OPEN {
             format!("{metric} changes to {least:.2} times its value or more")
         } else {
@@ -169,6 +174,7 @@ pub(super) fn set(key: &str, value: impl Into<Value>) -> (String, Value) {
 
 /// Returns a size in a plan's notation.
 pub(super) fn bytes(bytes: f64) -> Value {
+    // Zero would mean the default of the parameter, not a small value.
     Value::from(format!("{} B", bytes.max(1.0).round() as u64))
 }
 

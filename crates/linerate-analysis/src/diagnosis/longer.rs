@@ -41,6 +41,7 @@ pub fn attempts(pairs: u32) -> Vec<Attempt> {
     let error = |look: usize| ALPHA * part_of_error(&[pairs, pairs], look);
     // Smallest error that this number of pairs permits: all of them change the same way.
     let enough = |pairs: &u32| 2.0 * 0.5_f64.powf(f64::from(*pairs)) <= error(1);
+    // The second look spends only a part of the error, which so few pairs may not be able to reach.
     let again = (error(1) > 0.0).then(|| (pairs..).find(enough)).flatten();
     let attempt = |(number, pairs)| Attempt { pairs, error: Ratio(error(number)) };
     [Some(pairs), again].into_iter().flatten().enumerate().map(attempt).collect()
@@ -53,6 +54,8 @@ pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Op
     let finding = findings.iter().find(|finding| finding.rule == rule)?;
     let tests: Vec<&Comparison> = comparisons.iter().filter(|test| of_rule(test, rule)).collect();
     let (contradicting, open): (Vec<&Comparison>, Vec<&Comparison>) =
+        // An experiment whose result contradicts the claim is decided. Longer runs cannot make it
+        // prove.
         tests.iter().copied().partition(|test| is_contradicted(test));
     let refutes = |test: &&Comparison| {
         test.base.tests.as_ref().is_some_and(|claim| claim.failing == Failing::Refutes)
@@ -62,12 +65,18 @@ pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Op
     }
     let proof = |test: &&Comparison| {
         let (_, placebo) = beside(&tests, test)?;
+        // Only experiments with a control are repeated: without one, no run length makes the effect
+        // a proof.
         Some(prove(goodput_of(test)?.effect.clone(), Some(placebo.clone())))
     };
     let proofs = open.iter().map(proof).collect::<Option<Vec<_>>>()?;
     let most = |asked: &dyn Fn(&Proof) -> f64| proofs.iter().map(asked).reduce(f64::max);
     let (effect, placebo) =
+        // Scatter shrinks with the root of the run length, so the length grows with the square of
+        // what is missing.
         (most(&|proof| proof.short().powi(2))?, most(&|proof| proof.scattered().powi(2))?);
+    // An effect that needs even longer runs is left undecided, because one question would take most
+    // of a campaign.
     (effect <= MOST).then(|| (SAFETY * effect).max(placebo).clamp(LEAST, MOST))
 }
 

@@ -51,6 +51,7 @@ pub fn findings(points: &[PointStudy], comparisons: &[Comparison]) -> Vec<Findin
             };
             tests.iter().filter(of_rule).any(|test| test.sweep == point.sweep)
         };
+        // A tested claim is reported with its outcome, so the untested one would only repeat it.
         for rule in RULES.iter().copied().filter(|rule| !is_tested(*rule)) {
             let Some(finding) = judged(rule, point) else { continue };
             match said
@@ -67,6 +68,8 @@ pub fn findings(points: &[PointStudy], comparisons: &[Comparison]) -> Vec<Findin
     let tested: Vec<&str> = tests.iter().map(|test| test.sweep.as_str()).collect();
     said.retain(|one| {
         one.rule.name() != UNKNOWN
+            // "Nothing explains this" is wrong at a sweep where something does, even at another of
+            // its points.
             || !explained.contains(&one.sweep) && !tested.contains(&one.sweep)
     });
     let merged = said.into_iter().map(|one| (one.rule.number(), merge(one, points)));
@@ -76,6 +79,7 @@ pub fn findings(points: &[PointStudy], comparisons: &[Comparison]) -> Vec<Findin
         .chain(merged)
         .collect();
     told.sort_by_key(|(number, (n_points, finding))| {
+        // Among equal verdicts, what applies to more points is more useful to fix first.
         (finding.verdict, std::cmp::Reverse(*n_points), *number)
     });
     told.into_iter().map(|(_, (_, finding))| finding).collect()
@@ -108,6 +112,7 @@ pub fn moved(point: &PointStudy) -> &'static Metric {
     let has = |metric: &'static Metric| {
         point.jobs.iter().flat_map(|job| &job.metrics).any(|figure| figure.metric == metric)
     };
+    // A transfer of a file reports both; its goodput is what users compare.
     if !has(GOODPUT) && has(IOPS) { IOPS } else { GOODPUT }
 }
 
@@ -120,7 +125,10 @@ pub fn scores(point: &PointStudy) -> Vec<(&'static str, f64)> {
         let speaks = rule.judge(point).is_some_and(|finding| finding.verdict == Verdict::Suspected);
         let met = rule.score(point).unwrap_or(0.0);
         let score =
+            // A rule with all its evidence must rank above every rule without, whatever the
+            // distance of single figures.
             if speaks { met.clamp(SUSPECTED, 1.0) } else { met.clamp(0.0, SUSPECTED - GRAIN) };
+        // Rounding hides differences that no evidence supports, so ties are visible as ties.
         (rule.name(), (score / GRAIN).round() * GRAIN)
     };
     let mut scores: Vec<(&'static str, f64)> =
@@ -189,6 +197,7 @@ fn merge(said: Said<'_>, points: &[PointStudy]) -> (usize, Finding) {
     let (_, mut strongest) = said
         .at
         .into_iter()
+        // Verdicts are ordered from the strongest, so the smallest one is the best evidence.
         .min_by_key(|(_, finding)| finding.verdict)
         .expect("a rule spoke at a point");
     if n_points > 1 {

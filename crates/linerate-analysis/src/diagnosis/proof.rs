@@ -31,6 +31,7 @@ pub(super) fn outcomes(
     // Experiments that can refute the claim come first and decide.
     let mut ordered: Vec<(&Hypothesis, &Comparison)> =
         tests.iter().filter_map(|test| Some((test.base.tests.as_ref()?, *test))).collect();
+    // The sort is stable: experiments of one kind keep the order of the plan.
     ordered.sort_by_key(|(hypothesis, _)| hypothesis.failing == Failing::SaysNothing);
     for (hypothesis, test) in ordered {
         let Some(rule) = RULES.iter().copied().find(|rule| rule.name() == hypothesis.rule) else {
@@ -49,6 +50,7 @@ pub(super) fn outcomes(
 /// experiments that could have refuted it.
 fn agree(finding: &mut Finding, more: Finding, failing: Failing) {
     if failing == Failing::Refutes {
+        // Verdicts are ordered from the strongest, so the larger of two is the weaker.
         finding.verdict = finding.verdict.max(more.verdict);
     }
     *finding = more.counterfactual.into_iter().fold(finding.clone(), Finding::experimented);
@@ -109,6 +111,8 @@ fn outcome(
     let base = arm(&test.base.name);
     let seen = base.and_then(|point| super::judged(rule, point));
     let evident = seen.as_ref().is_some_and(|finding| finding.verdict == Verdict::Suspected);
+    // The claim came from earlier runs. That its evidence is gone now is a result, so it is
+    // reported.
     let mut finding = seen.unwrap_or_else(|| {
         let about = base.map_or_else(|| About::from(test.sweep.as_str()), subject_of);
         let observed = "these runs do not show the evidence of the claim again".to_owned();
@@ -133,15 +137,19 @@ fn outcome(
         return finding;
     };
     let placebo = beside(tests, test);
+    // The status of the proof counts only together with the evidence and the prediction below.
     let proof = prove(goodput.effect.clone(), placebo.map(|(_, effect)| effect.clone()));
     let [least, most] = hypothesis.ratio.map(|ratio| ratio.0);
     let [lowest, highest] = predicted(hypothesis);
+    // The typical shift must be within the prediction. The whole interval need not, because few
+    // pairs make it wide.
     let predicted = (lowest..=highest).contains(&proof.effect.shift);
     let (verdict, why) = match (proof.verdict, against(&proof.effect, [lowest, highest])) {
         (Verdict::Proven, _) if evident && predicted => (Verdict::Proven, String::new()),
         (Verdict::Proven, _) if evident => {
             (Verdict::Suspected, "the effect is outside the prediction".to_owned())
         }
+        // Something changed goodput, but not what the rule claims to see.
         (Verdict::Proven, _) => {
             (Verdict::Inconclusive, "the evidence was not there in these runs".to_owned())
         }
@@ -178,6 +186,7 @@ fn outcome(
 
 /// Returns the objection to a claim that predicts the range `predicted`, if there is one.
 fn against(effect: &Effect, predicted: [f64; 2]) -> Option<&'static str> {
+    // An interval that overlaps the prediction at all leaves the claim possible.
     let outside =
         effect.interval.is_some_and(|(low, high)| high < predicted[0] || low > predicted[1]);
     match effect.change {
@@ -200,6 +209,7 @@ pub fn goodput_of(test: &Comparison) -> Option<&Compared> {
         let figures = test
             .figures
             .iter()
+            // The sum of both directions mixes the tested flow with its reverse traffic.
             .filter(|figure| figure.metric == metric && is_wanted(figure.direction));
         figures.max_by(|a, b| a.effect.before.total_cmp(&b.effect.before))
     };

@@ -77,12 +77,15 @@ pub struct Attribution {
 #[must_use]
 pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
     let said = |culprit, certain, evidence| Attribution { culprit, evidence, certain };
+    // A missing counter of the ring counts as no drops, so that the other counters still decide.
     let missed = drops.ring_missed.unwrap_or(0);
     let retransmitted = drops.retransmitted.unwrap_or(0);
     let (Some(received), Some(dropped)) = (drops.controller_received, drops.controller_dropped)
     else {
         return without_controller(drops, bracket);
     };
+    // The ring comes first: frames that the controller passed on and the ring lost look like path
+    // loss to the sender.
     if missed > 0 && (dropped as f64) < received as f64 * MATTERS {
         return said(
             Culprit::Ring,
@@ -91,12 +94,15 @@ pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
         );
     }
     if dropped as f64 > received as f64 * MATTERS {
+        // One retransmission per drop shows that the dropped frames were segments of the test.
         let ratio = retransmitted as f64 / dropped as f64;
         let evidence = format!(
             "the controller dropped {dropped} of {received} frames; {retransmitted} segments were \
                 retransmitted; window {} B against a safe {} B",
             drops.window, bracket.safe.0
         );
+        // Both signs are needed: broadcast frames overflow the buffer as well, whatever the window
+        // is.
         let window = drops.window > bracket.safe.0 && RETRANSMITTED.contains(&ratio);
         return said(
             if window { Culprit::ControllerWindow } else { Culprit::ControllerOther },
@@ -104,6 +110,7 @@ pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
             evidence,
         );
     }
+    // Sockets lose what controller and ring already passed, so they are asked after both.
     if let Some(socket @ 1..) = drops.socket_dropped {
         return said(
             Culprit::Socket,
@@ -111,6 +118,7 @@ pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
             format!("{socket} frames dropped at a socket, {dropped} by the controller"),
         );
     }
+    // Pause frames replace drops. They are a cause only where nothing was dropped.
     if let Some(pauses @ 1..) = drops.pauses {
         return said(Culprit::Pause, true, format!("{pauses} pause frames, no drops"));
     }
@@ -125,6 +133,7 @@ pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
 
 /// Returns the attribution without controller counters, from retransmissions alone.
 fn without_controller(drops: &Drops, bracket: &Bracket) -> Attribution {
+    // Retransmissions show that frames were lost, not where.
     let said = |culprit, evidence| Attribution { culprit, evidence, certain: false };
     if let Some(missed @ 1..) = drops.ring_missed {
         return said(

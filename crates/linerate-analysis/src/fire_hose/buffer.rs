@@ -61,16 +61,22 @@ impl BufferSearch {
     #[must_use]
     pub fn next(&self) -> Option<u32> {
         match self.overflows {
+            // The bounds are one frame apart, which is the finest answer trains can give.
             Some(overflows) if overflows - self.passes <= 1 => None,
             Some(overflows) => Some(self.passes + (overflows - self.passes) / 2),
             None if self.passes >= LONGEST => None,
+            // Doubling finds the order of magnitude in few trains; halving then finds the exact
+            // length.
             None => Some((self.passes * 2).clamp(1, LONGEST)),
         }
     }
 
     /// Records that `lost` frames of `trains` trains of `length` frames each did not arrive.
     pub fn observe(&mut self, length: u32, trains: u32, lost: u64) {
+        // Without this condition, zero trains would count as an overflow.
         if lost as f64 >= f64::from(trains) * FEWEST_TRAINS && lost > 0 {
+            // Results may arrive for several lengths at once, so a longer train must not widen the
+            // bounds again.
             self.overflows = Some(self.overflows.map_or(length, |known| known.min(length)));
         } else {
             self.passes = self.passes.max(length);
@@ -82,6 +88,7 @@ impl BufferSearch {
     /// `None` while the search continues, or if nothing overflowed.
     #[must_use]
     pub fn inferred(&self, path: &Hose) -> Option<Inferred> {
+        // Bounds further apart mean that the search has not ended.
         let overflows = self.overflows.filter(|overflows| *overflows == self.passes + 1)?;
         Some(Inferred {
             longest_train: self.passes,

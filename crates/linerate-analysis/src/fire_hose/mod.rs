@@ -78,15 +78,19 @@ impl Hose {
     pub fn bracket(&self) -> Bracket {
         let room = self.buffer + self.burst;
         let product = bandwidth_delay_product(self.drain, self.rtt);
+        // The fields are public, so a frame size of zero is possible.
         let frame_granular = Bytes(room.0 / self.frame.0.max(1) * self.mss.0);
         let ack_clocked = room + product;
         let fluid = (self.feed.0 > self.drain.0)
+            // While the burst arrives at rate f, the fraction d / f of it leaves.
             .then(|| Bytes((room.0 as f64 / (1.0 - self.drain.0 / self.feed.0)).floor() as u64));
         Bracket {
             frame_granular,
             fluid,
             ack_clocked,
             bandwidth_delay_product: product,
+            // The ACK-clocked form assumes a smooth sender; the frame-granular one holds for a
+            // burst too. The smaller satisfies both.
             safe: frame_granular.min(ack_clocked),
             least: Bytes(LEAST_SEGMENTS * self.mss.0 * u64::from(self.flows.max(1))),
         }
@@ -102,6 +106,7 @@ impl Hose {
     /// empty buffer. A frame releases its room once it has left completely.
     #[must_use]
     pub(crate) fn occupied_by(&self, n: u32) -> Bytes {
+        // The first frame begins to leave only once it has arrived completely (store and forward).
         let left = (f64::from(n.saturating_sub(1)) * self.drain.0 / self.feed.0).floor() as u64;
         Bytes(u64::from(n).saturating_sub(left) * self.frame.0)
     }
@@ -110,6 +115,7 @@ impl Hose {
     /// is no bound.
     #[must_use]
     pub fn longest_burst(&self) -> Option<u32> {
+        // A feed that is no faster than the drain never fills the buffer.
         self.can_overrun().then(|| {
             let room = self.buffer + self.burst;
             (1..).take_while(|n| self.occupied_by(*n) <= room).last().unwrap_or(0)
@@ -154,6 +160,7 @@ impl Bracket {
     /// that holds at any feed rate and the most generous of the others.
     #[must_use]
     pub fn onset(&self) -> [Bytes; 2] {
+        // At equal rates there is no fluid form.
         let generous = self.fluid.map_or(self.ack_clocked, |fluid| fluid.max(self.ack_clocked));
         [self.safe, generous]
     }

@@ -56,11 +56,14 @@ pub fn onset(points: &[WindowPoint]) -> Option<Onset> {
     let mut points = points.to_vec();
     points.sort_by_key(|point| point.window);
     let clean = |point: &&WindowPoint| point.loss < LOSS;
+    // The last clean window counts: a stray loss at a small window would otherwise end the range
+    // too early.
     let n_clean = points.iter().rposition(|point| clean(&point)).map_or(0, |last| last + 1);
     let highest = points.iter().map(|point| point.goodput.0).fold(0.0, f64::max);
     Some(Onset {
         last_clean: n_clean.checked_sub(1).map(|last| points[last].window),
         first_lossy: points.get(n_clean).map(|point| point.window),
+        // Points are sorted by window, so the first one within the tolerance is the smallest.
         best: *points.iter().find(|point| point.goodput.0 >= highest * AS_GOOD)?,
         best_clean: points
             .iter()
@@ -76,6 +79,7 @@ impl Onset {
     #[must_use]
     pub fn nearest_form(&self, bracket: &Bracket) -> Option<(Form, i64)> {
         let (clean, lossy) = (self.last_clean?.0 as f64, self.first_lossy?.0 as f64);
+        // The true onset lies anywhere between the two measured windows.
         let middle = f64::midpoint(clean, lossy);
         let forms = [
             Some((Form::FrameGranular, bracket.frame_granular)),

@@ -25,6 +25,8 @@ pub enum Form {
 #[must_use]
 pub fn hash(flow: &Flow, form: Form) -> u32 {
     let [from, to] = [flow.from.port(), flow.to.port()].map(u16::to_be_bytes);
+    // The kernel reads the header as one native word, so the result depends on the byte order of
+    // the host.
     let ports = u32::from_ne_bytes([from[0], from[1], to[0], to[1]]);
     let hash = ports ^ word(flow.from.ip()) ^ word(flow.to.ip());
     let hash = hash ^ (hash >> 16);

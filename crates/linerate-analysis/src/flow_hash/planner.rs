@@ -20,9 +20,11 @@ pub fn plan(
 ) -> Plan {
     let mut plan: Plan = (0..members).map(|member| (member, Vec::new())).collect();
     for port in candidates {
+        // Probing a member may cost a packet, so no port is asked that is no longer needed.
         if plan.values().all(|ports| ports.len() >= each) {
             break;
         }
+        // A member beyond the group, such as one that left it, is ignored.
         let ports = member_of(port).and_then(|member| plan.get_mut(&member));
         if let Some(ports) = ports.filter(|ports| ports.len() < each) {
             ports.push(port);
@@ -42,6 +44,7 @@ pub fn missing(plan: &Plan, each: usize) -> Vec<u32> {
 /// more.
 #[must_use]
 pub fn in_turn(plan: &Plan) -> Vec<u16> {
+    // Beyond the shortest list, members would differ by more than one flow.
     let rounds = plan.values().map(Vec::len).min().unwrap_or(0);
     (0..rounds).flat_map(|round| plan.values().map(move |ports| ports[round])).collect()
 }

@@ -55,6 +55,7 @@ const EXACT_FLOWS: u64 = 32;
 #[must_use]
 pub fn polarisation(counts: &[u64]) -> Option<Spread> {
     let (members, flows) = (counts.len(), counts.iter().sum::<u64>());
+    // One member takes all flows under any hash.
     if members < 2 || flows == 0 {
         return None;
     }
@@ -70,12 +71,15 @@ pub fn polarisation(counts: &[u64]) -> Option<Spread> {
         (distribution.sf(statistic), distribution.cdf(statistic), method)
     };
     let idle = counts.iter().filter(|count| **count == 0).count();
+    // Even the most uneven spread must be able to be significant; otherwise no result can reject
+    // the hash.
     let all_on_one = (members as f64).powf(1.0 - flows as f64);
     let (verdict, meaning) = if all_on_one >= SIGNIFICANCE {
         (
             Verdict::Inconclusive,
             format!("{flows} flows on {members} members are too few for a test: use more flows"),
         )
+    // An uneven spread costs throughput, an even one only trust, so it is reported first.
     } else if uneven < SIGNIFICANCE {
         let idle = if idle > 0 {
             format!("{idle} of {members} members carry nothing; ")
@@ -98,11 +102,14 @@ pub fn polarisation(counts: &[u64]) -> Option<Spread> {
 /// Returns the probabilities of a sum of squares at least, and at most, as large as that of
 /// `counts`: member after member takes its share of the flows that are left.
 fn exact(counts: &[u64], flows: usize) -> (f64, f64) {
+    // For a fixed number of flows, the sum of squares orders spreads as chi-squared does, and stays
+    // an integer.
     let seen = counts.iter().map(|count| (count * count) as usize).sum::<usize>();
     let most = flows * flows;
     // `probability[rest][sum]`: `rest` flows are left, and those placed have this sum of squares.
     let mut probability = vec![vec![0.0; most + 1]; flows + 1];
     probability[flows][0] = 1.0;
+    // The last member gets what is left, so it needs no share of its own.
     for members in (2..=counts.len()).rev() {
         let share = 1.0 / members as f64;
         let mut next = vec![vec![0.0; most + 1]; flows + 1];
@@ -133,6 +140,7 @@ fn exact(counts: &[u64], flows: usize) -> (f64, f64) {
 
 /// Returns the probabilities of 0 to `flows` of them on a member that takes `share`, below one.
 fn binomial(flows: usize, share: f64) -> Vec<f64> {
+    // Each term follows from the one before, which avoids factorials that overflow.
     let mut terms = vec![(1.0 - share).powi(flows as i32)];
     for taken in 0..flows {
         let next =

@@ -48,6 +48,7 @@ pub fn hash(flow: &Flow, fields: Fields, key: &[u8]) -> u32 {
             if byte >> bit & 1 == 1 {
                 hash ^= window;
             }
+            // The hash slides a window of 32 bits over the key, one bit for each bit of the input.
             window = window << 1 | u32::from(next >> bit & 1);
         }
     }

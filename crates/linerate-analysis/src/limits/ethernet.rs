@@ -67,6 +67,7 @@ pub fn packet_overhead(vlan_tags: u32) -> Bytes {
 #[must_use]
 pub fn on_wire(packet: Bytes, overhead: Bytes) -> Bytes {
     let bytes = packet + overhead;
+    // A caller that counts less than a real wire describes a shaper, which knows no padding.
     if overhead < packet_overhead(0) { bytes } else { bytes.max(SMALLEST_FRAME + WIRE_OVERHEAD) }
 }
 
@@ -158,6 +159,7 @@ impl Limit for Ethernet {
         if !errors.is_empty() {
             return Err(errors);
         }
+        // Tags add to the frame: a tagged full frame is 1522 B (IEEE 802.3ac).
         let frame = Bytes(frame_size.0 + VLAN_TAG.0 * u64::from(vlan));
         let frames = packet_rate(rate, frame);
         let name = format!("ethernet {rate}, {} B frames", frame.0);
@@ -198,6 +200,8 @@ impl Limit for Ethernet {
                 then(l2_line),
                 SOURCE,
             ),
+            // The layer-1 rate repeats the input, so that the report can show both layers beside
+            // each other.
             Ceiling::new(name, metric::THROUGHPUT_L2, rate.0, Direction::Tx, then(l1_line), SOURCE)
                 .at_layer(Layer::L1),
         ])

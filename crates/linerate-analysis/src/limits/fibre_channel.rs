@@ -53,6 +53,7 @@ impl Speed {
     /// Returns the data bits per second after the line code, each way.
     #[must_use]
     pub(crate) fn data_rate(&self) -> BitRate {
+        // The code is a fraction and not a decimal, so that no rounding enters the derivation.
         BitRate(self.line.0 * f64::from(self.code.0) / f64::from(self.code.1))
     }
 
@@ -127,6 +128,7 @@ impl Limit for FibreChannel {
                 format!("{payload} in one frame: 1 to {} B", LARGEST_PAYLOAD.0),
             ));
         }
+        // Both errors are collected before the return, so the user corrects them at once.
         let Some(speed) = found.filter(|_| errors.is_empty()) else {
             return Err(errors);
         };

@@ -65,6 +65,8 @@ pub fn occupancy(links: u32, flows: u32) -> Occupancy {
 pub(crate) fn busiest_distribution(links: u32, flows: u32) -> Vec<f64> {
     const NEGLIGIBLE: f64 = 1e-6;
     let mut exactly = Vec::new();
+    // The distribution function is cheaper than its density; differences of neighbours give the
+    // density.
     let mut below = 0.0;
     for most in 0..=flows {
         let at_most = probability_at_most(links, flows, most);
@@ -93,6 +95,8 @@ fn used_distribution(links: u32, flows: u32) -> Vec<f64> {
     let mut used = vec![0.0; links as usize + 1];
     used[0] = 1.0;
     for _ in 0..flows {
+        // Downwards, so that each step still reads the values of the round before from the same
+        // vector.
         for n_used in (0..used.len()).rev() {
             let stays = used[n_used] * n_used as f64 / total;
             let arrives = if n_used == 0 {
@@ -136,6 +140,7 @@ fn probability_at_most(links: u32, flows: u32, most: u32) -> f64 {
             .map(|rest| {
                 // Binomial probabilities of 0, 1, ... of `rest` flows on this link, each from the
                 // one before.
+                // A recurrence replaces factorials, which overflow for 512 flows.
                 let mut term = (1.0 - share).powi(rest as i32);
                 let mut sum = 0.0;
                 for here in 0..=rest.min(most as usize) {
@@ -275,8 +280,11 @@ fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceil
 
 /// Returns the group's rate: never more than the links the flows can lie on, and on average less.
 fn rate_ceilings(links: u32, flows: u32, member: BitRate, occupancy: &Occupancy) -> [Ceiling; 2] {
+    // A flow never leaves its link, so fewer flows than links leave links idle.
     let most = links.min(flows);
     let bound = f64::from(most) * member.0;
+    // Flows that fill their link: each used link carries its full rate, whatever the number of
+    // flows on it.
     let expected = occupancy.links_used * member.0;
     let hard = vec![
         "a flow never leaves its link".to_owned(),

@@ -95,10 +95,13 @@ impl Limit for Ncsi {
             return Err(errors);
         }
         let Parameters { buffer, feed, drain, rtt, mtu, burst, flows } = parameters;
+        // Buffers hold frames without FCS, which the receiving port has already checked and
+        // removed.
         let (frame, mss) = (mtu + ETHERNET_HEADER, Bytes(mtu.0 - HEADERS.0));
         let hose = Hose { buffer, burst, feed, drain, frame, mss, rtt, flows };
         let bracket = hose.bracket();
         let mut ceilings = vec![full_rate(&hose)];
+        // Where the feed is no faster, no window overruns the buffer and there is nothing to set.
         if hose.can_overrun() {
             ceilings.extend(windows(&hose, &bracket));
             ceilings.push(predicted(&hose, &bracket));
@@ -117,6 +120,7 @@ fn problems(parameters: &Parameters) -> Vec<ParamError> {
     if parameters.rtt.0 == 0 {
         errors.push(refusal("rtt", "a round trip takes time: expected more than 0 s"));
     }
+    // The payload below is a difference that must not underflow.
     if parameters.mtu <= HEADERS {
         errors.push(refusal("mtu", format!("leaves no payload beside {} B of headers", HEADERS.0)));
     }

@@ -28,6 +28,7 @@ pub(super) fn read<P: DeserializeOwned>(
             });
             continue;
         }
+        // Each option is read alone, because a reader of the whole stops at its first error.
         let single = Params(Map::from_iter([(key.clone(), value.clone())]));
         // Alone, a good value still lacks the other required options; those are looked for below.
         errors.extend(
@@ -38,6 +39,7 @@ pub(super) fn read<P: DeserializeOwned>(
                 .map(|error| ParamError { key: key.clone(), ..error }),
         );
     }
+    // An empty default marks a required option.
     for option in options.iter().filter(|option| option.default.is_empty()) {
         if params.get(option.name).is_none_or(Value::is_null) {
             errors.push(refusal(option.name, format!("is required: {}", option.meaning)));
@@ -59,6 +61,7 @@ pub(super) fn refusal(key: &str, cause: impl Into<String>) -> ParamError {
 pub(super) fn plain(value: f64) -> String {
     const DIGITS: usize = 10;
     let whole_digits = format!("{:.0}", value.abs().trunc()).len();
+    // Numbers of more than ten whole digits get no decimals.
     let text = format!("{value:.*}", DIGITS.saturating_sub(whole_digits));
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -75,6 +78,8 @@ pub(super) fn plain(value: f64) -> String {
 pub(super) fn mtu<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
     const EXPECTED: &str = "expected an MTU in bytes, such as 1500 or \"9000 B\"";
     match Value::deserialize(deserializer)? {
+        // In a plan a bare number is a count; an MTU is the one size that everybody writes without
+        // a unit.
         Value::Number(number) => {
             number.as_u64().map(Bytes).ok_or_else(|| de::Error::custom(EXPECTED))
         }

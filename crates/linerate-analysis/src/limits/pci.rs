@@ -80,11 +80,13 @@ pub fn peak(width: Width, clock: Clock) -> BitRate {
 #[must_use]
 pub fn bandwidth(width: Width, clock: Clock, burst: Bytes, overhead: u64) -> BitRate {
     let phases = data_phases(width, burst);
+    // Overhead clocks pass before each burst, so longer bursts share them among more data.
     BitRate(burst.bits() * clock.hertz() / (phases + overhead) as f64)
 }
 
 /// Returns the data phases a burst takes; a part of the width takes a whole one.
 fn data_phases(width: Width, burst: Bytes) -> u64 {
+    // A part of the width still occupies a whole data phase: byte enables mask the rest.
     burst.0.div_ceil(width.bytes().0)
 }
 
@@ -185,11 +187,14 @@ impl Limit for Pci {
             return Err(errors);
         }
         let width = if width == 64 { Width::Bits64 } else { Width::Bits32 };
+        // A 64-bit address is sent in two halves over the address lines, whatever the width of the
+        // bus.
         let dual = if address == 64 { DUAL_ADDRESS_CLOCKS } else { 0 };
         let write = WRITE_OVERHEAD_CLOCKS + dual;
         let ceilings = [
             peak_ceiling(width, clock),
             burst_ceiling("writes", width, clock, burst, write),
+            // A write is posted; only a read waits for the memory of the host.
             burst_ceiling("reads", width, clock, burst, write + latency),
         ];
         Ok(ceilings.map(|ceiling| ceiling.of(BoundClass::Bus)).to_vec())

@@ -183,6 +183,8 @@ impl Limit for Pcie {
         if !errors.is_empty() {
             return Err(errors);
         }
+        // Hosts grant different payloads, and the option is easy to miss. The usual ones are shown
+        // beside each other.
         let max_payloads = parameters.mps.map_or(USUAL_MAX_PAYLOADS.to_vec(), |mps| vec![mps]);
         let of_payload = |mps| {
             let link = link_of(&parameters, mps);
@@ -193,6 +195,8 @@ impl Limit for Pcie {
                 .chain(tag_ceiling(&parameters, &link))
                 .chain(nic)
         };
+        // The port's rate is no property of the slot, so it appears once and not for each maximum
+        // payload.
         let port = parameters
             .nic
             .and(parameters.port)
@@ -226,6 +230,7 @@ fn problems(parameters: &Parameters) -> Vec<ParamError> {
         }
     }
     if parameters
+        // Completions are cut at the read completion boundary, 64 B at the least.
         .completion
         .is_some_and(|size| !size.0.is_power_of_two() || size.0 < 64 || size > LARGEST_PAYLOAD)
     {
@@ -237,6 +242,7 @@ fn problems(parameters: &Parameters) -> Vec<ParamError> {
             format!("{} bits: addresses have 32 or 64", parameters.address),
         ));
     }
+    // The other ways of counting would subtract the link layer a second time.
     if parameters.r#gen == FLIT_GENERATION && parameters.dllp != LinkLayerPackets::None {
         errors.push(refusal(
             "dllp",
@@ -288,6 +294,7 @@ fn nic_problems(parameters: &Parameters) -> Vec<ParamError> {
 fn link_of(parameters: &Parameters, mps: Bytes) -> Link {
     let mut link = Link::new(parameters.r#gen, parameters.lanes, mps, parameters.mrrs)
         .expect("generation and lanes were checked above");
+    // No completion is longer than the maximum payload, whatever was asked for.
     link.completion = parameters.completion.map_or(mps, |size| size.min(mps));
     link.addressing =
         if parameters.address == 64 { Addressing::Bits64 } else { Addressing::Bits32 };
@@ -314,6 +321,8 @@ fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
     let lines = |more: Vec<String>| base.iter().cloned().chain(more).collect::<Vec<_>>();
     let write_lines =
         lines(vec![write_line(link, size), result_line(link, size, write.up, link.write(size))]);
+    // Requests and completions use different directions of a full-duplex link, so the busier one
+    // decides.
     let busier = read.up.max(read.down);
     let read_lines = lines(
         split_read_lines(link, size)
@@ -334,6 +343,7 @@ fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
             .chain(split_read_lines(link, size))
             .chain([
                 format!("one of each: {} B up, {} B down", up.0, read.down.0),
+                // `both` counts reads and writes; the line shows one of each.
                 result_line(link, size, up.max(read.down), BitRate(link.both(size).0 / 2.0)),
                 format!("reads and writes added: {} bit/s", plain(link.both(size).0)),
             ])
@@ -357,6 +367,8 @@ fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
                    derivation: Vec<String>| {
         let ceiling = Ceiling::new(name(what), metric, value, direction, derivation, SOURCE)
             .of(BoundClass::Bus);
+        // A share for the link layer is a model of usual traffic. The real link may spend less, so
+        // the figure is no bound.
         if link.is_bound() { ceiling } else { ceiling.expected() }
     };
     vec![
@@ -384,6 +396,7 @@ fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
 fn tag_ceiling(parameters: &Parameters, link: &Link) -> Option<Ceiling> {
     let (tags, latency) = (parameters.tags?, parameters.latency?);
     const PER_SECOND: f64 = 1e9;
+    // A longer transaction is split into requests of the maximum size, each with its own tag.
     let request = parameters.payload.unwrap_or(link.max_read_request).min(link.max_read_request);
     let value = f64::from(tags) * request.bits() * PER_SECOND / latency.0 as f64;
     let derivation = vec![format!(
@@ -417,6 +430,8 @@ fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> 
         let steps: Vec<Step> = transmit.iter().chain(receive).copied().collect();
         let bytes = frame_bytes(&steps, link, frame);
         let each = frame_rate(link, bytes);
+        // Sent and received frames are counted at once, so the pair appears twice in each frame
+        // time.
         let ways = if direction == Direction::Sum { 2.0 } else { 1.0 };
         let mut derivation = base_lines(link);
         derivation.extend(steps.iter().map(|step| step_line(step, link, frame)));
@@ -447,6 +462,7 @@ fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> 
 
 fn step_line(step: &Step, link: &Link, frame: Bytes) -> String {
     let bytes = step.bytes(link, frame);
+    // The card appends and removes the check sequence, so it never crosses the slot.
     let size = step.size.unwrap_or(Bytes(frame.0 - ethernet::CHECK_SEQUENCE.0));
     let shared =
         if step.frames > 1 { format!(" for {} frames", step.frames) } else { String::new() };
@@ -500,6 +516,7 @@ fn base_lines(link: &Link) -> Vec<String> {
         link.lanes,
         plain(link.rate.0)
     )];
+    // The line is shown only where the share reduces the result.
     if link.link_layer_share() > 0.0 {
         lines.push(format!(
             "acknowledgements and credit updates every {} symbol times, and skip sets, take {}: {} \

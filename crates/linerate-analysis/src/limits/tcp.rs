@@ -20,6 +20,7 @@ const SOURCE: &str = "RFC 9293 3.1, RFC 7323 3.2, IEEE 802.3 clauses 3.1 and 4.4
 /// left.
 #[must_use]
 pub fn segment_payload(mtu: Bytes, headers: Bytes) -> Bytes {
+    // A tiny MTU leaves no payload; the caller reports it.
     Bytes(mtu.0.saturating_sub(headers.0))
 }
 
@@ -42,6 +43,7 @@ pub fn segment_payload(mtu: Bytes, headers: Bytes) -> Bytes {
 #[must_use]
 pub fn goodput(rate: BitRate, mtu: Bytes, frame_overhead: Bytes, headers: Bytes) -> BitRate {
     let payload = segment_payload(mtu, headers).0 as f64;
+    // An MTU of zero without overhead would divide by zero.
     let wire = ethernet::on_wire(mtu, frame_overhead).0.max(1) as f64;
     BitRate(rate.0 * payload / wire)
 }
@@ -146,6 +148,7 @@ pub(super) fn wire_line(packet: Bytes, vlan: u32, wire: Bytes) -> String {
     let sum =
         format!("{} B + Ethernet 18 B + {vlan} tags x 4 B + preamble 8 B + gap 12 B", packet.0);
     let plain_sum = packet + ethernet::packet_overhead(vlan);
+    // Short frames are padded, which the derivation must show or its sum is wrong.
     if plain_sum == wire {
         format!("on the wire: {sum} = {} B", wire.0)
     } else {

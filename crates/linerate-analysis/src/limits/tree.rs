@@ -105,6 +105,8 @@ pub fn bound<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Bound
         let covered: usize = inside.iter().map(|root| root.flows.len()).sum();
         let brought: f64 = inside.iter().map(|root| root.value).sum();
         let Node { place, shared: Shared { name, capacity, flows } } = element;
+        // The parent binds only if its children together bring more than it can pass. Children that
+        // do not cover all its flows leave some unbounded below it.
         let children_bind = covered == flows.len() && brought <= capacity.0;
         roots = outside;
         roots.push(if children_bind {
@@ -118,6 +120,7 @@ pub fn bound<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> Bound
     let total: f64 = roots.iter().map(|root| root.value).sum();
     let (places, binding) = roots.into_iter().flat_map(|root| root.binding).unzip();
     Bound {
+        // One flow without a bound makes the sum unbounded, however tight the others are.
         value: BitRate(if unbound > 0 { f64::INFINITY } else { total }),
         binding,
         places,
@@ -135,6 +138,7 @@ pub(crate) fn tiers<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -
     // Of elements that the same flows cross, the tightest came first.
     let mut known: Vec<BTreeSet<F>> = Vec::new();
     tree.retain(|element| {
+        // Two elements that the same flows cross are one tier, and the tighter one decides.
         let new = !known.contains(&element.shared.flows);
         known.push(element.shared.flows.clone());
         new
@@ -146,6 +150,7 @@ pub(crate) fn tiers<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -
     let innermost = tree.iter().filter(|element| !tree.iter().any(|other| inside(other, element)));
     let outermost = tree.iter().filter(|element| !tree.iter().any(|other| inside(element, other)));
     let mut tiers: Vec<Vec<&Node<F>>> = vec![innermost.collect(), outermost.collect()];
+    // With a single tier, innermost and outermost elements are the same.
     tiers.dedup();
     let whole = |tier: &Vec<&Node<F>>| {
         tier.iter().map(|element| element.shared.flows.len()).sum::<usize>() == flows.len()
@@ -182,10 +187,14 @@ fn tree<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -> (Vec<Node<
         .map(|(place, shared)| Node { place, shared })
         .filter(|element| !element.shared.flows.is_empty())
         .collect();
+    // The tightest element comes first, so that of two elements that cross, the tighter one is
+    // kept.
     elements.sort_by(|a, b| a.shared.capacity.0.total_cmp(&b.shared.capacity.0));
     let mut ignored = Vec::new();
     let mut tree: Vec<Node<F>> = Vec::new();
     for element in elements {
+        // Crossing sets have no common tree. Leaving out the looser one keeps the result an upper
+        // bound.
         if tree.iter().any(|kept| crosses(&kept.shared.flows, &element.shared.flows)) {
             ignored.push(element.shared.name);
         } else {

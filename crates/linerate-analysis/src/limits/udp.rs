@@ -45,11 +45,15 @@ pub fn packets(payload: Bytes, mtu: Bytes, ip: IpVersion) -> Vec<Bytes> {
     }
     let per_fragment_header = match ip {
         IpVersion::V4 => ip.header().0,
+        // IPv6 fragments carry an extension header, IPv4 keeps these fields in its own header.
         IpVersion::V6 => ip.header().0 + IPV6_FRAGMENT_HEADER,
     };
     let room = mtu.0.saturating_sub(per_fragment_header);
+    // An MTU without room for one unit would loop without end.
     let room = (room / FRAGMENT_UNIT * FRAGMENT_UNIT).max(FRAGMENT_UNIT);
     let data = payload.0 + headers::UDP.0;
+    // The UDP header travels only in the first fragment, so it counts as data of the fragments
+    // here.
     let full = std::iter::repeat_n(Bytes(room + per_fragment_header), (data / room) as usize);
     let rest = data % room;
     full.chain((rest > 0).then_some(Bytes(rest + per_fragment_header))).collect()
@@ -158,6 +162,7 @@ impl Limit for Udp {
         let ip = IpVersion::from_flag(ipv6);
         let mut errors = problems(rate, mtu, vlan, ip);
         let payload = payload.unwrap_or(largest_payload(mtu, ip));
+        // The IPv4 limit of 65,507 B applies to both versions, because it is the smaller one.
         let largest = LARGEST_DATAGRAM - headers::udp(IpVersion::V4).0;
         if payload.0 == 0 || payload.0 > largest {
             errors.push(refusal("payload", format!("{payload} is no datagram: 1 to {largest} B")));
@@ -204,6 +209,7 @@ impl Limit for Udp {
             plain(rate_of.0)
         ));
         let name = format!("udp over ethernet {rate}, mtu {}, {} B datagrams", mtu.0, payload.0);
+        // Each fragment is a packet of its own for every device on the path.
         let packet_rate = rate_of.0 * fragments.len() as f64;
         let per_packet = format!(
             "{} datagrams/s x {} packets = {} packets/s",

@@ -72,6 +72,7 @@ pub(crate) fn mathis(
 ) -> Option<BitRate> {
     let constant = (3.0 / (2.0 * acknowledgement.segments())).sqrt();
     (rtt.0 > 0 && loss.0 > 0.0)
+        // Both laws divide by loss and by round-trip time.
         .then(|| BitRate(mss.bits() / rtt.as_secs_f64() * constant / loss.0.sqrt()))
 }
 
@@ -103,6 +104,7 @@ struct PftkTerms {
 impl PftkTerms {
     fn of(rtt: Nanos, rto: Nanos, loss: Ratio, acknowledgement: Acknowledgement) -> Self {
         let (p, b) = (loss.0, acknowledgement.segments());
+        // At high loss the series of the paper exceeds one, which a probability cannot.
         let timeout_chance = (3.0 * (3.0 * b * p / 8.0).sqrt()).min(1.0);
         Self {
             recovery: rtt.as_secs_f64() * (2.0 * b * p / 3.0).sqrt(),
@@ -204,6 +206,8 @@ impl Limit for Window {
             ceilings.push(product_ceiling(window, rtt, rate));
         }
         if let Some(loss) = loss.map(Loss::ratio) {
+            // Whether the receiver delays acknowledgements is rarely known, so both bounds are
+            // shown.
             for acknowledgement in [Acknowledgement::Every, Acknowledgement::Second] {
                 ceilings.extend(mathis_ceiling(mss, rtt, loss, acknowledgement));
             }
@@ -324,6 +328,7 @@ fn pftk_ceiling(
     loss: Ratio,
     by_window: BitRate,
 ) -> Option<Ceiling> {
+    // The published curves assume delayed acknowledgements.
     let acknowledgement = Acknowledgement::Second;
     let uncapped = pftk(mss, rtt, rto, loss, acknowledgement)?;
     let terms = PftkTerms::of(rtt, rto, loss, acknowledgement);
@@ -359,6 +364,7 @@ fn pftk_ceiling(
     Some(Ceiling::new(
         name,
         metric::GOODPUT,
+        // The model leaves out the window term of the paper, so the window is applied afterwards.
         uncapped.0.min(by_window.0),
         Direction::Tx,
         derivation,

@@ -40,11 +40,13 @@ impl Bounds {
 #[must_use]
 pub fn bounds(requirement: &Requirement, trials: &[Observation]) -> Bounds {
     let mut sorted: Vec<&Observation> = trials.iter().collect();
+    // Loads rise, so the first upper bound ends the search for lower ones.
     sorted.sort_by(|a, b| a.load.total_cmp(&b.load));
     let mut found = Bounds::default();
     for at_load in sorted.chunk_by(|a, b| a.load == b.load) {
         let own = || at_load.iter().copied();
         let load = at_load[0].load;
+        // All trials at one load count together: their seconds decide, not their number.
         match classify(requirement, &seconds(requirement, own())) {
             Class::Lower => {
                 let loss = conditional_loss(requirement, own().collect::<Vec<_>>());
@@ -53,6 +55,7 @@ pub fn bounds(requirement: &Requirement, trials: &[Observation]) -> Bounds {
             }
             Class::Upper => {
                 found.upper = Some(load);
+                // RFC 9971 ignores any low loss above a load that failed.
                 break;
             }
             Class::Undecided => {}

@@ -32,6 +32,7 @@ pub struct BackToBack {
 /// rate.
 #[must_use]
 pub fn back_to_back(bursts: &[f64], burst_rate: f64, throughput: f64) -> Option<BackToBack> {
+    // At that rate the buffer never fills, and the correction below would be zero or negative.
     if bursts.is_empty() || throughput >= burst_rate {
         return None;
     }
@@ -44,6 +45,7 @@ pub fn back_to_back(bursts: &[f64], burst_rate: f64, throughput: f64) -> Option<
         standard_deviation: crate::statistics::standard_deviation(bursts),
         rate: burst_rate,
         implied_s: mean / burst_rate,
+        // The mean burst is used: the RFC averages bursts before it corrects them.
         corrected_s: corrected_buffer_time(mean, burst_rate, throughput),
     })
 }

@@ -66,6 +66,7 @@ pub fn seconds<'a>(
 ) -> Seconds {
     let mut seconds = Seconds::default();
     for trial in trials {
+        // Targets differ in trial length, so a load may have longer trials than this one asks for.
         let full = trial.duration >= requirement.trial;
         let low = trial.loss_ratio <= requirement.loss_ratio;
         let kind = match (full, low) {
@@ -83,10 +84,15 @@ pub fn seconds<'a>(
 #[must_use]
 pub fn classify(requirement: &Requirement, seconds: &Seconds) -> Class {
     let exceed = requirement.exceed_ratio;
+    // Short low-loss time may offset short high-loss time, in the proportion that the goal
+    // tolerates.
     let balancing = seconds.short_low * exceed / (1.0 - exceed);
+    // A surplus of short low-loss time must not hide loss of full-length trials.
     let high = seconds.full_high + (seconds.short_high - balancing).max(0.0);
     let whole = (seconds.full_low + high).max(requirement.duration_sum.as_secs_f64());
     let quota = whole * exceed;
+    // All time not yet measured is assumed to be good, then bad. If both agree, more trials cannot
+    // change the result.
     let lower_if_the_rest_is_low = high <= quota;
     let lower_if_the_rest_is_high = whole - seconds.full_low <= quota;
     match (lower_if_the_rest_is_low, lower_if_the_rest_is_high) {
@@ -109,6 +115,7 @@ pub(crate) fn conditional_loss<'a>(
     let mut losses: Vec<(f64, f64)> =
         full.map(|trial| (trial.loss_ratio, trial.duration.as_secs_f64())).collect();
     losses.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // The quantile counts time and not trials, because trials may differ in length.
     let mut remaining = whole * (1.0 - requirement.exceed_ratio);
     let mut loss = 1.0;
     for (ratio, duration) in losses {
@@ -118,6 +125,7 @@ pub(crate) fn conditional_loss<'a>(
         loss = ratio;
         remaining -= duration;
     }
+    // Time that nobody measured counts as lost, which keeps the result conservative.
     if remaining > 0.0 { 1.0 } else { loss }
 }
 

@@ -37,6 +37,7 @@ const MOST_CORRELATED: f64 = 0.95;
 /// if one is not finite. O(n^2) time in the number of readings.
 #[must_use]
 pub(crate) fn change_points(series: &[f64]) -> Vec<usize> {
+    // A constant series has no change, and its penalty would be zero.
     let variance = variance_of_reading(series);
     if series.len() < 2 * SHORTEST
         || variance <= 0.0
@@ -45,6 +46,8 @@ pub(crate) fn change_points(series: &[f64]) -> Vec<usize> {
         return Vec::new();
     }
     let mut cuts = partition(series, PENALTY * variance * (series.len() as f64).ln());
+    // One cut at a time: removing a cut changes the pieces, and so the significance of its
+    // neighbours.
     while let Some(weakest) = weakest(series, &cuts) {
         cuts.remove(weakest);
     }
@@ -68,10 +71,13 @@ pub(super) fn partition(series: &[f64], penalty: f64) -> Vec<usize> {
     };
     // The least cost of all before each place, and where the last piece of that begins.
     let (mut least, mut begins) = (vec![f64::INFINITY; n + 1], vec![0; n + 1]);
+    // The first piece pays no penalty, because it needs no cut.
     least[0] = -penalty;
     for end in SHORTEST..=n {
         for start in 0..=end - SHORTEST {
             let total = least[start] + cost(start..end) + penalty;
+            // Strictly less, so that among equal partitions the earliest cut is kept and results
+            // repeat.
             if total < least[end] {
                 (least[end], begins[end]) = (total, start);
             }
@@ -123,13 +129,17 @@ pub(super) fn probability(before: &[f64], after: &[f64], correlated: f64) -> f64
         |values: &[f64], mean: f64| values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
     let freedom = (before.len() + after.len()) as f64 - 2.0;
     let variance = (scatter(before, first) + scatter(after, second)) / freedom;
+    // Readings without scatter differ certainly or not at all.
     if freedom <= 0.0 || variance == 0.0 {
         return if first == second { 1.0 } else { 0.0 };
     }
+    // Correlated readings repeat their predecessors. They count as fewer independent ones, or noise
+    // would look like a change.
     let news = (1.0 - correlated) / (1.0 + correlated);
     let (n, m) = (before.len() as f64 * news, after.len() as f64 * news);
     let t = (second - first).abs() / (variance * (1.0 / n + 1.0 / m)).sqrt();
     let student =
+        // Strong correlation can leave less than one degree of freedom.
         StudentsT::new(0.0, 1.0, (n + m - 2.0).max(1.0)).expect("there are degrees of freedom");
     2.0 * student.sf(t)
 }
@@ -161,6 +171,8 @@ fn variance_of_reading(series: &[f64]) -> f64 {
     let Some(middle) = median(&steps) else { return 0.0 };
     let distances: Vec<f64> = steps.iter().map(|step| (step - middle).abs()).collect();
     let deviation = median(&distances).unwrap_or(0.0) / NORMAL_MAD;
+    // The median resists steps between levels, which are no noise. If most steps are zero, only all
+    // of them show any scatter.
     let of_steps = if deviation > 0.0 {
         deviation * deviation
     } else {

@@ -43,11 +43,14 @@ pub struct Offset {
 /// ```
 #[must_use]
 pub fn exchange(sent: u64, arrived: u64, answered: u64, heard: u64) -> Option<Offset> {
+    // Timestamps out of order come from a clock that was stepped, and give no offset at all.
     let (here, there) = (heard.checked_sub(sent)?, answered.checked_sub(arrived)?);
     let round_trip = here.checked_sub(there)?;
+    // Clocks of two hosts may be decades apart, which overflows a signed 64-bit difference.
     let ahead = |theirs: u64, ours: u64| i128::from(theirs) - i128::from(ours);
     let offset = (ahead(arrived, sent) + ahead(answered, heard)) as f64 / 2.0;
     Some(Offset {
+        // The offset belongs to the middle of the exchange.
         at: sent as f64 + here as f64 / 2.0,
         offset,
         uncertainty: round_trip as f64 / 2.0,
@@ -95,6 +98,7 @@ pub fn course(offsets: &[Offset]) -> Option<Course> {
         (mean_of(&mut moved().map(|one| one.0)), mean_of(&mut moved().map(|one| one.1)));
     let spread: f64 = moved().map(|(x, _)| (x - at).powi(2)).sum();
     let shared: f64 = moved().map(|(x, y)| (x - at) * (y - offset)).sum();
+    // With all offsets at one time, a slope is undefined; a constant offset is the best line.
     let skew = if spread > 0.0 { shared / spread } else { 0.0 };
     let residual = moved().map(|(x, y)| (y - offset - skew * (x - at)).abs()).fold(0.0, f64::max);
     let bound = offsets.iter().map(|one| one.uncertainty).fold(0.0, f64::max);
@@ -111,6 +115,7 @@ impl Course {
     /// Most by which an offset between the fitted ones is wrong, ns.
     #[must_use]
     pub fn uncertainty(&self) -> f64 {
+        // Both parts are worst cases, so they add up instead of averaging out.
         self.bound + self.residual
     }
 }

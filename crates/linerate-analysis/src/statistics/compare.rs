@@ -47,6 +47,8 @@ pub(crate) fn paired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<Sh
     let changes: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
     let mut walsh = Vec::with_capacity(changes.len() * (changes.len() + 1) / 2);
     for (i, x) in changes.iter().enumerate() {
+        // Each value is also paired with itself, which makes the estimate that of the signed-rank
+        // test.
         walsh.extend(changes[i..].iter().map(|y| (x + y) / 2.0));
     }
     let walsh = sorted(&walsh);
@@ -94,6 +96,7 @@ pub(crate) fn unpaired_shift_within(a: &[f64], b: &[f64], error: f64) -> Option<
     let value = median_of_sorted(&differences)?;
     let (m, n) = (a.len() as f64, b.len() as f64);
     let deviation = (m * n * (m + n + 1.0) / 12.0).sqrt();
+    // Rounded down, so that the interval is rather too wide than too narrow.
     let cut = (m * n / 2.0 - quantile_of_normal(error) * deviation).floor();
     let interval = (cut >= 1.0).then(|| {
         let rank = cut as usize;
@@ -114,6 +117,7 @@ fn signed_rank_cut(n: usize, error: f64) -> Option<usize> {
     let mut ways = vec![0.0; largest + 1];
     ways[0] = 1.0;
     for rank in 1..=n {
+        // Downwards, so that each rank is used at most once.
         for sum in (rank..=largest).rev() {
             ways[sum] += ways[sum - rank];
         }
@@ -122,6 +126,7 @@ fn signed_rank_cut(n: usize, error: f64) -> Option<usize> {
     let mut tail = 0.0;
     let within = ways.iter().take_while(|count| {
         tail += **count / total;
+        // Half of the error belongs to each end.
         tail <= error / 2.0
     });
     within.count().checked_sub(1)
@@ -130,6 +135,7 @@ fn signed_rank_cut(n: usize, error: f64) -> Option<usize> {
 /// Returns the two-sided probability of signed ranks as far from even as those of `changes`. Exact
 /// up to [`EXACT`] pairs that differ, normal beyond.
 fn signed_rank_p(changes: &[f64]) -> Option<f64> {
+    // Pairs without a difference say nothing about a direction (Wilcoxon's own rule).
     let mut differing: Vec<f64> = changes.iter().copied().filter(|change| *change != 0.0).collect();
     if differing.is_empty() {
         return None;
@@ -151,6 +157,7 @@ fn signed_rank_p(changes: &[f64]) -> Option<f64> {
         .filter(|(_, change)| **change > 0.0)
         .map(|(rank, _)| rank)
         .sum();
+    // Both tails are equally likely, so the smaller sum is doubled below.
     let smaller = up.min(total - up);
     if ranks.len() > EXACT {
         let deviation = ranks.iter().map(|rank| (*rank as f64).powi(2)).sum::<f64>().sqrt() / 2.0;
@@ -159,6 +166,7 @@ fn signed_rank_p(changes: &[f64]) -> Option<f64> {
                 .min(1.0),
         );
     }
+    // The number of ways to give signs to the ranks, by the sum of the positive ones.
     let mut ways = vec![0.0; total + 1];
     ways[0] = 1.0;
     for rank in &ranks {
@@ -205,6 +213,7 @@ fn rank_sum_ways(m: usize, n: usize) -> Vec<f64> {
         for second in 0..=n.min(placed) {
             let first = placed - second;
             if first > m {
+                // More runs of the first set than exist: no such order.
                 counts[second].fill(0.0);
                 continue;
             }

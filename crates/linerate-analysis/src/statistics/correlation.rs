@@ -28,6 +28,7 @@ pub(crate) fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
     let spread =
         |ranks: &[f64], mean: f64| ranks.iter().map(|rank| (rank - mean).powi(2)).sum::<f64>();
     let scale = (spread(&x, mean_x) * spread(&y, mean_y)).sqrt();
+    // A constant series has no order to compare with.
     (scale > 0.0).then(|| covariance / scale)
 }
 
@@ -47,6 +48,8 @@ pub(crate) fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
 #[must_use]
 pub fn drifts(values: &[f64]) -> Option<f64> {
     let order: Vec<f64> = (0..values.len()).map(|i| i as f64).collect();
+    // The size of the correlation and its probability are both required: many runs make a weak one
+    // significant, and few make a strong one common.
     let strong = |rho: &f64| values.len() >= ENOUGH_RUNS && rho.abs() > DRIFT;
     spearman(&order, values)
         .filter(strong)
@@ -57,6 +60,7 @@ pub fn drifts(values: &[f64]) -> Option<f64> {
 /// approximation.
 fn probability_of(rho: f64, n: usize) -> f64 {
     let freedom = n as f64 - 2.0;
+    // A perfect order would divide by zero.
     let t = rho.abs() * (freedom / (1.0 - rho * rho).max(f64::EPSILON)).sqrt();
     let student = StudentsT::new(0.0, 1.0, freedom).expect("there are degrees of freedom");
     2.0 * (1.0 - student.cdf(t))
@@ -74,6 +78,7 @@ pub(super) fn ranks(values: &[f64]) -> Vec<f64> {
             .take_while(|&&i| values[i] == values[order[start]])
             .count()
             .max(1);
+        // Tied values share a rank, or their arbitrary order would count as a trend.
         let shared = start as f64 + (tied as f64 + 1.0) / 2.0;
         for &i in &order[start..start + tied] {
             ranks[i] = shared;

@@ -58,10 +58,12 @@ impl Latency {
 /// ```
 #[must_use]
 pub fn latency(delays: &Distribution) -> Option<Latency> {
+    // A lost frame has no time, but it did take longer than any that arrived.
     let finite = |rank: Option<u64>| rank.map_or(f64::INFINITY, |ns| ns as f64);
     let least = delays.buckets.first()?.0 as f64;
     Some(Latency {
         typical: finite(delays.percentile(TYPICAL)?),
+        // `None` where fewer than ten frames lie beyond the rank.
         worst_case: delays.percentile(WORST_CASE).map(finite),
         least,
         n: delays.count(),
@@ -95,6 +97,8 @@ pub struct InterPacket {
 /// ```
 #[must_use]
 pub fn inter_packet(delays: &[Option<u64>]) -> Option<InterPacket> {
+    // A lost frame interrupts the series: the difference across the gap would belong to two
+    // intervals.
     let differences = delays.windows(2).filter_map(|pair| Some(pair[1]? as f64 - pair[0]? as f64));
     let mut differences: Vec<f64> = differences.collect();
     differences.sort_by(f64::total_cmp);
@@ -133,6 +137,8 @@ pub(crate) fn filled_in(times: &Distribution, expected_ns: u64) -> Option<Correc
         .iter()
         .map(each)
         .try_fold(0, |sum, each| Some(u64::saturating_add(sum, each?)))?;
+    // A rare long time over a tiny interval would fill in more values than were measured, by orders
+    // of magnitude.
     if values > MOST {
         return None;
     }
@@ -140,6 +146,7 @@ pub(crate) fn filled_in(times: &Distribution, expected_ns: u64) -> Option<Correc
     let mut n_filled = 0;
     for &(value, count) in &times.buckets {
         let mut missing = value.saturating_sub(expected_ns);
+        // Operations that would have started while one was served wait one interval less each.
         while missing >= expected_ns {
             let there = filled.entry(missing).or_default();
             *there = there.saturating_add(count);

@@ -43,6 +43,7 @@ pub struct MeanInterval {
 /// ```
 #[must_use]
 pub fn mean_interval(runs: &[f64]) -> Option<MeanInterval> {
+    // An infinite run has no deviation, and its mean says only that one operation never ended.
     let value = mean(runs).filter(|mean| runs.len() >= LEAST_RUNS && mean.is_finite())?;
     let deviation = standard_deviation(runs)?;
     let n = runs.len() as f64;

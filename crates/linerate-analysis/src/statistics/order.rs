@@ -41,6 +41,8 @@ pub(crate) fn interval_ranks(n: usize) -> Option<(usize, usize, f64)> {
     let below = Binomial::new(0.5, n as u64).expect("one half is a probability");
     let confidence = |low: usize| 1.0 - 2.0 * below.cdf(low as u64 - 1);
     let mut low = 1;
+    // Below six runs even the whole range misses 95 %, so it is used as it is and its real
+    // confidence is reported.
     while n >= ENOUGH_RUNS && low < n / 2 && confidence(low + 1) >= CONFIDENCE {
         low += 1;
     }
@@ -92,12 +94,14 @@ pub fn estimate(runs: &[f64]) -> Option<Estimate> {
 #[must_use]
 pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
     let sorted = sorted(values);
+    // A quantile of zero is the smallest value.
     let rank = (q * sorted.len() as f64).ceil().max(1.0) as usize;
     sorted.get(rank - 1).copied()
 }
 
 pub(super) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
+    // A total order places NaN last instead of panicking or leaving the order open.
     sorted.sort_by(f64::total_cmp);
     sorted
 }

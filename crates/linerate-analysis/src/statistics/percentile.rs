@@ -81,6 +81,7 @@ pub struct Percentile {
 /// ```
 #[must_use]
 pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Percentile> {
+    // A run without operations would be drawn as often as the others and narrow the interval.
     let runs: Vec<&Distribution> = runs.iter().copied().filter(|run| !run.is_empty()).collect();
     let mut merged = Distribution::default();
     runs.iter().for_each(|run| merged.merge(run));
@@ -107,6 +108,7 @@ pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Pe
             of((merged.rank(low), merged.rank(high)), Some(1.0 - ALPHA), Basis::Operations)
         }
         n if n < ENOUGH_RUNS => {
+            // One run with too few operations for this quantile leaves no range at all.
             let own: Option<Vec<Option<u64>>> =
                 runs.iter().map(|run| run.percentile(quantile)).collect();
             let confidence =
@@ -119,6 +121,7 @@ pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Pe
 
 /// Returns the least and the greatest of `times`; `None` is infinite.
 fn range(times: &[Option<u64>]) -> (Option<u64>, Option<u64>) {
+    // One infinite percentile makes the upper end infinite.
     let greatest =
         times.iter().copied().collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
     (times.iter().flatten().copied().min(), greatest)
@@ -144,6 +147,7 @@ pub(crate) fn percentile_ranks(n: u64, quantile: f64) -> Option<(u64, u64)> {
     // The smallest count that is reached with more than the error: at fewer than 2.5 % is the
     // percentile below rank `low`.
     let (low, high) = (below.inverse_cdf(ALPHA / 2.0), below.inverse_cdf(1.0 - ALPHA / 2.0) + 1);
+    // The tail may need more operations than there are; then there is no end on that side.
     (low >= 1 && high <= n).then_some((low, high))
 }
 
@@ -156,6 +160,7 @@ fn over_runs(
 ) -> (Option<u64>, Option<u64>) {
     let times: Vec<u64> = merged.buckets.iter().map(|&(ns, _)| ns).collect();
     // Per run: the number of operations no longer than each of the times.
+    // Counting once per run makes each of the 2,000 resamples a sum, not a merge of distributions.
     let within: Vec<Vec<u64>> = runs.iter().map(|run| counts_within(run, &times)).collect();
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut drawn = vec![0_usize; runs.len()];
@@ -169,6 +174,7 @@ fn over_runs(
     let mut places: Vec<usize> = (0..RESAMPLES).map(|_| resample()).collect();
     places.sort_unstable();
     let end = |share: f64| {
+        // The share of one would point behind the last place.
         times.get(places[((share * RESAMPLES as f64) as usize).min(RESAMPLES - 1)]).copied()
     };
     (end(ALPHA / 2.0), end(1.0 - ALPHA / 2.0))
@@ -176,6 +182,7 @@ fn over_runs(
 
 /// Returns the sum of `counts`, or the largest number.
 fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    // Counts come from ledgers, whose contents may be damaged.
     counts.fold(0, u64::saturating_add)
 }
 

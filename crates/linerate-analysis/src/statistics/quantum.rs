@@ -55,6 +55,7 @@ pub fn quantum_among(values: &[f64], half_widths: &[f64], candidates: &[f64]) ->
                 values
                     .iter()
                     .zip(half_widths)
+                    // A value printed too coarsely is a multiple of everything.
                     .filter(move |(v, w)| **v != 0.0 && 2.0 * **w <= CHANCE * step)
             };
             let multiples = telling()
@@ -64,6 +65,7 @@ pub fn quantum_among(values: &[f64], half_widths: &[f64], candidates: &[f64]) ->
             (found.telling >= ENOUGH && multiples as f64 >= SHARE * found.telling as f64)
                 .then_some(found)
         })
+        // Every divisor of a step is a step too, so the largest is the one that says most.
         .max_by(|a, b| a.step.total_cmp(&b.step))
 }
 
@@ -73,6 +75,7 @@ pub fn quantum_among(values: &[f64], half_widths: &[f64], candidates: &[f64]) ->
 #[must_use]
 pub(crate) fn quantum_of_counts(counts: &[u64]) -> Option<u64> {
     let counts: Vec<u64> = counts.iter().copied().filter(|&count| count > 0).collect();
+    // Equal counts are multiples of themselves.
     if counts.len() < ENOUGH || counts.iter().all(|&count| count == counts[0]) {
         return None;
     }
@@ -80,6 +83,8 @@ pub(crate) fn quantum_of_counts(counts: &[u64]) -> Option<u64> {
     let mut candidates: Vec<u64> = probes
         .iter()
         .enumerate()
+        // A step that most counts share divides most pairs, so the divisors of some pairs are
+        // enough as candidates.
         .flat_map(|(i, &a)| {
             probes[i + 1..]
                 .iter()
@@ -98,6 +103,7 @@ pub(crate) fn quantum_of_counts(counts: &[u64]) -> Option<u64> {
 
 /// Returns the distance of `value` from the nearest multiple of `step` other than zero.
 fn distance_to_multiple(value: f64, step: f64) -> f64 {
+    // Zero is a multiple of every step and proves none.
     (value - (value / step).round().max(1.0) * step).abs() - f64::EPSILON * value.abs()
 }
 

@@ -27,7 +27,10 @@ const MAX_DECIMALS: u32 = 9;
 #[must_use]
 pub fn half_up(value: f64, decimals: usize) -> String {
     assert!(value.is_finite(), "only a finite value has decimals");
+    // The shortest decimal that denotes a value is what was written; the binary value lies beside
+    // it.
     let text = format!("{:?}", value.abs());
+    // Very small and very large values are printed with an exponent, which has no digits to round.
     let plain = if text.contains('e') { format!("{:.20}", value.abs()) } else { text };
     let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
     let round_up = fraction.as_bytes().get(decimals).is_some_and(|digit| *digit >= b'5');
@@ -42,6 +45,7 @@ pub fn half_up(value: f64, decimals: usize) -> String {
     if decimals > 0 {
         text.insert(text.len() - decimals, '.');
     }
+    // A value that rounds to zero has no sign in a table.
     let negative = value < 0.0 && text.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
     if negative { format!("-{text}") } else { text }
 }
@@ -50,6 +54,7 @@ pub fn half_up(value: f64, decimals: usize) -> String {
 pub(crate) fn measured_rate(rate: f64) -> String {
     const DIGITS: i32 = 4;
     let size = if rate > 0.0 { rate.log10().floor() as i32 } else { 0 };
+    // A rate below 1,000 bit/s is not rounded to fractions of a bit.
     let step = 10_f64.powi((size + 1 - DIGITS).max(0));
     BitRate((rate / step).round() * step).to_string()
 }
@@ -78,6 +83,7 @@ pub fn mean_half_up(values: &[f64], places: u32, decimals: u32) -> Option<String
     let sum: i128 = values.iter().map(|value| (value * scale as f64).round() as i128).sum();
     let divisor = scale * i128::try_from(values.len()).ok().filter(|n| *n > 0)?;
     let numerator = sum * 10_i128.pow(decimals);
+    // Twice the numerator plus the divisor over twice the divisor is integer rounding half up.
     let rounded = (2 * numerator.abs() + divisor) / (2 * divisor);
     let sign = if numerator < 0 && rounded > 0 { "-" } else { "" };
     let (unit, width) = (10_i128.pow(decimals), decimals as usize);

@@ -38,6 +38,8 @@ pub(crate) fn spending(looks: &[u32]) -> Vec<Share> {
     let share = |(place, &runs): (usize, &u32)| {
         let target =
             if n == 1 { ALPHA } else { first + (ALPHA - first) * place as f64 / (n - 1) as f64 };
+        // Error that an earlier look could not use, because ranks are whole, is left over for this
+        // one.
         let allowed: f64 = target - total;
         let spent = ranks_within(runs as usize, allowed).map_or(0.0, |(_, error)| error);
         total += spent;
@@ -61,6 +63,7 @@ pub(crate) fn part_of_error(looks: &[u32], look: usize) -> f64 {
 /// more.
 fn first_error(looks: &[u32]) -> f64 {
     let range = looks.first().map_or(0.0, |&runs| range_error(runs as usize));
+    // An even share is more than the first range needs where there are few looks.
     range.max(ALPHA / looks.len().max(1) as f64).min(ALPHA)
 }
 
@@ -80,11 +83,14 @@ pub(crate) fn estimate_at(values: &[f64], looks: &[u32], look: usize) -> Option<
         .map(|(_, share)| share.spent)
         .sum();
     let allowed = shares.get(look).map_or(0.0, |share| share.allowed);
+    // Failed runs leave fewer values than planned. Their range is still reported, with the lower
+    // confidence it has.
     let ranks = ranks_within(n, allowed).or_else(|| (n > 1).then(|| (1, range_error(n))));
     Some(Estimate {
         value,
         low: ranks.map(|(low, _)| sorted[low - 1]),
         high: ranks.map(|(low, _)| sorted[n - low]),
+        // Two runs among many looks may leave no confidence at all.
         confidence: ranks.map(|(_, error)| (1.0 - error - others).max(0.0)),
         n: u32::try_from(n).unwrap_or(u32::MAX),
     })
@@ -98,6 +104,7 @@ pub(crate) fn half_width_at(values: &[f64], looks: &[u32], look: usize) -> Optio
     ranks_within(values.len(), allowed)?;
     let estimate = estimate_at(values, looks, look)?;
     let (low, high) = estimate.low.zip(estimate.high)?;
+    // A relative width has no meaning at a median of zero.
     (estimate.value != 0.0).then(|| (high - low) / 2.0 / estimate.value.abs())
 }
 

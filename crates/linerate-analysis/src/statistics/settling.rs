@@ -106,6 +106,7 @@ pub fn settling(series: &[f64]) -> Option<Settling> {
     }
     let levels = levels(series, &change_points(series));
     if levels.len() == 1 {
+        // A drift has no step to cut at; its halves show how far it went.
         let halves = || self::levels(series, &[series.len() / 2]);
         let drifting = is_drifting(series);
         return Some(if drifting {
@@ -115,6 +116,8 @@ pub fn settling(series: &[f64]) -> Option<Settling> {
         });
     }
     let brief = departures(&levels, series.len());
+    // Departures are examined first: a stall in the middle would otherwise read as a series that
+    // never settles.
     let class = if is_level_without(series, &levels, &brief) {
         Class::Interrupted
     } else {
@@ -138,6 +141,7 @@ fn is_drifting(series: &[f64]) -> bool {
     let (early, late) = series.split_at(series.len() / 2);
     let (Some(early), Some(late)) = (mean(early), mean(late)) else { return false };
     let apart = (late - early).abs() > LEAST_DRIFT * early.abs();
+    // All three tests must agree, because each alone reports noise now and then.
     apart && mser(series).is_some_and(|cut| cut.at_limit) && drifts(series).is_some()
 }
 
@@ -149,6 +153,7 @@ fn departures(levels: &[Level], n: usize) -> Vec<usize> {
         let before = number.checked_sub(1).map(|before| levels[before].value);
         match (before, levels.get(number + 1)) {
             (Some(before), Some(after)) => (value < before) == (value < after.value),
+            // A short level at the beginning is a warm-up and no departure.
             (before, after) => before.is_some() && after.is_none(),
         }
     };
@@ -158,6 +163,7 @@ fn departures(levels: &[Level], n: usize) -> Vec<usize> {
         .filter(leaves)
         .collect();
     let together: usize = brief.iter().map(|number| levels[*number].len()).sum();
+    // Many short departures are no exception any more but the behaviour itself.
     if together as f64 <= most { brief } else { Vec::new() }
 }
 
@@ -183,6 +189,7 @@ fn class_of(levels: &[Level], brief: &[usize]) -> Class {
         return if was_higher { Class::SlowsDown } else { Class::WarmsUp };
     }
     let rises = kept.windows(2).filter(|two| two[1].value > two[0].value).count();
+    // Levels in one direction up to the end never arrived anywhere.
     if rises == 0 || rises == before.len() { Class::Drifts } else { Class::NeverSettles }
 }
 

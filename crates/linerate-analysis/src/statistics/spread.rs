@@ -54,6 +54,7 @@ pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     let sum: f64 = shares.iter().sum();
+    // Shares of zero throughout are equal, but nothing was shared.
     (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 

@@ -54,7 +54,9 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
         .sum();
     let weight = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);
     let n = n as f64;
+    // Equal values cannot rise or fall, so they reduce the variance of the score.
     let variance = (weight(n) - ties(values).map(weight).sum::<f64>()) / 18.0;
+    // A constant series consists of one tie.
     if variance <= 0.0 {
         return None;
     }

@@ -35,6 +35,7 @@ pub(crate) fn mser(series: &[f64]) -> Option<Truncation> {
         mean += distance / kept;
         squares += distance * (value - mean);
         let statistic = squares / (kept * kept);
+        // Less or equal, going backwards: of equal cuts the shortest is used.
         if drop <= limit && statistic <= best.0 {
             best = (statistic, drop);
         }

@@ -34,6 +34,7 @@ impl Sent {
         let [due, started] =
             [Counter::Intended, Counter::Started].map(|counter| total(flow.sender, counter));
         // An operation may be a message of several datagrams.
+        // Without a count of started operations, each one is one datagram.
         let each = if started > 0 { loss.ledger.sent as f64 / started as f64 } else { 1.0 };
         Self { sent, lost, unsent: (due.saturating_sub(started) as f64 * each).round() as u64 }
     }
@@ -77,6 +78,7 @@ pub(super) fn loss_figures(figures: &mut Figures, job: &Job<'_>, span: Span, los
     for loss in losses {
         put(loss.direction, loss, sent(loss));
     }
+    // A sum of one direction would repeat it.
     if let [first, second] = losses {
         let mut sum = first.clone();
         sum.add(second);
@@ -98,6 +100,8 @@ pub(super) fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span
     let answered = by_either(Counter::Transactions);
     let unanswered = by_either(Counter::TransactionsLost);
     if answered.is_some() || unanswered.is_some() {
+        // One of the two counters may be absent where nothing happened; both absent means that the
+        // load has no requests.
         let (answered, lost) = (answered.unwrap_or(0.0), unanswered.unwrap_or(0.0));
         figures.put(metric::TRANSACTION_RATE, Direction::Sum, answered / span.seconds());
         figures.put(metric::LOST, Direction::Sum, lost);
@@ -122,6 +126,8 @@ pub(super) fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span
             figures.put(metric, Direction::Sum, n as f64);
         }
         // Over the same set: those lost of those due.
+        // The figures above count what ended in the span. These replace them where each operation
+        // is known from start to end.
         figures.put(metric::LOST, Direction::Sum, lost as f64);
         figures.put(metric::LOSS_RATIO, Direction::Sum, of_due(lost));
         figures.put(metric::UNANSWERED_RATIO, Direction::Sum, of_due(lost + open));
@@ -138,6 +144,7 @@ pub(super) fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span
 /// never started count as neither answered nor lost.
 fn fates_of_disk(figures: &mut Figures, fates: Fates, direction: Direction) {
     let Fates { due, answered, lost, open, unstarted } = fates;
+    // A direction in which nothing was started is no load of the plan.
     if due > unstarted {
         for (metric, n) in [
             (metric::OPERATIONS_DUE, due - unstarted),

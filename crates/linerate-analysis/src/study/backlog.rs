@@ -30,6 +30,8 @@ pub(super) fn read_late(receiver: &JobRecord, span: Span) -> f64 {
         Some(arrived) => counted(receiver, Counter::PayloadReceived, span) - arrived,
         None => before - held(receiver, span.to),
     };
+    // Readings of two instruments may disagree by a segment, so the difference can be slightly
+    // negative.
     surplus.clamp(0.0, before)
 }
 
@@ -38,10 +40,12 @@ pub(super) fn read_late(receiver: &JobRecord, span: Span) -> f64 {
 /// arrived before, behind a hole.
 pub(super) fn in_flight(sender: &JobRecord, span: Span) -> f64 {
     let mut windows: BTreeMap<(u32, u32), (Nanos, f64)> = BTreeMap::new();
+    // Only readings before the span: a window grown within it was not yet in flight at its begin.
     for interval in sender.intervals.iter().filter(|interval| interval.end <= span.from) {
         for flow in &interval.flows {
             let window = f64::from(flow.tcp.congestion_window) * f64::from(flow.tcp.send_mss);
             let known = windows.entry((interval.worker, flow.flow)).or_default();
+            // Intervals of several workers are not in order of time.
             if known.0 <= interval.end {
                 *known = (interval.end, window);
             }
@@ -56,6 +60,7 @@ pub(super) fn most_held(receiver: &JobRecord, span: Span) -> f64 {
     let mut workers: BTreeMap<u32, u64> = BTreeMap::new();
     for interval in receiver.intervals.iter().filter(|interval| interval.start < span.to) {
         let most = workers.entry(interval.worker).or_default();
+        // Memory held may be unknown for an interval, which must not lower the most seen.
         *most = interval.held_bytes.unwrap_or(0).max(*most);
     }
     workers.into_values().map(|bytes| bytes as f64).sum()
@@ -69,6 +74,8 @@ fn held(receiver: &JobRecord, at: Nanos) -> f64 {
         let Some(bytes) = interval.held_bytes else { continue };
         workers
             .entry(interval.worker)
+            // Straight lines need a starting point; nothing had arrived when the first interval
+            // began.
             .or_insert_with(|| vec![(interval.start, 0.0)])
             .push((interval.end, bytes as f64));
     }

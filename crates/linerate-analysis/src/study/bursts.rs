@@ -58,6 +58,8 @@ pub(super) fn study<'a>(trials: impl Iterator<Item = &'a [Job<'a>]>) -> Option<B
             let flows = job.flows().into_iter().flat_map(|flow| &flow.receiver.flows);
             flows.map(|flow| flow.bursts.clone()).filter(|bursts| !bursts.is_empty()).collect()
         };
+        // Bursts of jobs that end at different hosts meet nowhere, so they have no common last
+        // frame.
         let is_one =
             |job: &&Job<'_>| job.spec.to.name == first.spec.to.name && !kept(job).is_empty();
         if !measured.iter().all(is_one) {
@@ -65,6 +67,7 @@ pub(super) fn study<'a>(trials: impl Iterator<Item = &'a [Job<'a>]>) -> Option<B
         }
         ports = measured.len();
         let kept: Vec<Vec<u64>> = measured.iter().flat_map(|job| kept(job)).collect();
+        // Trials are not joined before this step, because burst numbers start anew in each.
         of_trials.push(last_frames(&kept));
     }
     let mut times: Vec<u64> = of_trials.iter().flatten().flatten().copied().collect();
@@ -72,6 +75,7 @@ pub(super) fn study<'a>(trials: impl Iterator<Item = &'a [Job<'a>]>) -> Option<B
     let n = times.len();
     // Nearest rank.
     let at = |share: f64| seconds(times[((share * n as f64).ceil() as usize).clamp(1, n) - 1]);
+    // A tolerance: the product of a share and a whole number is not exact in binary.
     let with_enough = |share: f64| ((1.0 - share) * n as f64 >= BEYOND - 1e-9).then(|| at(share));
     (n > 0).then(|| BurstStudy {
         ports,
@@ -102,8 +106,10 @@ fn seconds(ns: u64) -> f64 {
 /// Returns the slowest frame of each burst over all of `kept`, ns, as many bursts as all of them
 /// have.
 fn last_frames(kept: &[Vec<u64>]) -> Vec<Option<u64>> {
+    // A port whose sender stopped early has fewer bursts; later ones are incomplete.
     let n = kept.iter().map(Vec::len).min().unwrap_or(0);
     let of_burst = |number: usize| {
+        // A time of zero marks a burst that never arrived.
         let whole = kept.iter().all(|port| port[number] > 0);
         kept.iter().map(|port| port[number]).max().filter(|_| whole)
     };

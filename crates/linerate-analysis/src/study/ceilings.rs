@@ -133,6 +133,7 @@ pub(super) fn bounds(
         let scope = carried.iter().find(|c| c.id.0 == job).map(|c| &c.scope);
         bounds.extend(scope.and_then(|scope| together(&shared, &elements, &both, scope)));
     }
+    // With one measured job, the bounds of the job itself say the same.
     if jobs.iter().filter(|job| job.spec.background.is_none()).count() > 1 {
         for direction in [Direction::Tx, Direction::Rx, Direction::Sum] {
             let flows: BTreeSet<FlowId> = measured
@@ -145,6 +146,7 @@ pub(super) fn bounds(
         }
     }
     bounds.sort_by(|a, b| {
+        // Hard bounds sort before expected ones, because only they can prove a figure impossible.
         (&a.ceiling.metric, a.ceiling.direction, !a.ceiling.is_hard())
             .cmp(&(&b.ceiling.metric, b.ceiling.direction, !b.ceiling.is_hard()))
             .then(a.ceiling.value.total_cmp(&b.ceiling.value))
@@ -159,6 +161,8 @@ pub(super) fn unbounded(
     hosts: &Hosts<'_>,
     trials: &[(Vec<Job<'_>>, Span)],
 ) -> Vec<String> {
+    // In a lab the declared capacities are complete, so a flow without a bound is meant to have
+    // none.
     let Some((jobs, _)) = trials.first().filter(|_| campaign.header.testbed == TestbedKind::Hosts)
     else {
         return Vec::new();
@@ -174,6 +178,7 @@ pub(super) fn unbounded(
 /// the IP version.
 pub(super) fn path(campaign: &Campaign, hosts: &Hosts<'_>, job: &Job<'_>) -> Path {
     let ends = [&job.spec.from, &job.spec.to];
+    // A capacity may be declared for one direction only, but the MTU of a path applies to both.
     let declared = campaign.header.capacities.iter().filter(|capacity| {
         let (from, to) = (&job.spec.from.name, &job.spec.to.name);
         capacity.pairs.iter().any(|(a, b)| (a == from && b == to) || (a == to && b == from))
@@ -192,6 +197,8 @@ fn carried<'a>(jobs: &[Job<'a>], hosts: &Hosts<'_>) -> Vec<Carried<'a>> {
     jobs.iter()
         .enumerate()
         .flat_map(|(number, job)| {
+            // Both ends must agree on timestamps. The smaller header gives the higher bound, so it
+            // is assumed where this is not known.
             let stamped = [&job.spec.from, &job.spec.to].into_iter().all(|end| {
                 hosts
                     .fact(&end.host, "net.tcp_timestamps")
@@ -242,6 +249,7 @@ fn elements(
                 capacity.pairs.iter().any(|(from, to)| *from == sender.name && *to == receiver.name)
             };
             let crossing = || carried.iter().filter(|one| crosses(&one.id));
+            // A job without flow reports counts as the largest number of flows.
             let n_flows = crossing().map(|one| one.flow.n_flows()).fold(0, usize::saturating_add);
             Element {
                 part: capacity.part(),
@@ -255,10 +263,12 @@ fn elements(
             }
         })
         .collect();
+    // Namespaces of a lab share the devices of one machine, whose facts describe none of its links.
     if campaign.header.testbed == TestbedKind::Hosts {
         elements.extend(ends::elements(hosts, jobs, carried));
         elements.extend(buses::links(hosts, jobs, carried));
     }
+    // A rate of zero would make every figure impossible.
     elements.retain(|element| !element.crossed_by.is_empty() && element.rate.0 > 0.0);
     elements
 }
@@ -280,6 +290,8 @@ fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
     let Element { rate, mtu, frame_overhead, .. } = element;
     let ip = one.ip.name();
     let payload =
+        // Datagrams of several sizes have no payload in common; they get the bound without UDP
+        // header below.
         one.flow.datagram_payload().filter(|payload| payload.0 > 0 && one.flow.is_datagrams());
     if let Some(payload) = payload {
         let bound = udp::goodput(*rate, payload, *mtu, *frame_overhead, one.ip);
@@ -296,6 +308,7 @@ fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
         ];
         return (bound, derivation);
     }
+    // The protocol above IP is not known, so only the IP header is certain.
     if one.flow.is_datagrams() || !one.flow.is_tcp() {
         let bound = tcp::goodput(*rate, *mtu, *frame_overhead, one.ip.header());
         let derivation = vec![
@@ -368,6 +381,7 @@ fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec
     let mut bounds = vec![hard(metric::GOODPUT, bound.0, derivation)];
     let payload = one.flow.datagram_payload().filter(|payload| payload.0 > 0);
     if let Some(payload) =
+        // A fragmented datagram is several packets, whose rate has no simple bound here.
         payload.filter(|payload| *payload <= udp::largest_payload(element.mtu, one.ip))
     {
         let rate =
@@ -398,6 +412,8 @@ fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec
 /// overhead sets the fraction.
 fn as_goodput(element: &Element, carried: &[Carried<'_>]) -> Shared<FlowId> {
     let crossing = carried.iter().filter(|one| element.crossed_by.contains(&one.id));
+    // Flows of different header sizes share the element. The one with the least overhead carries
+    // the most payload.
     let most = crossing.map(|one| goodput(one, element).0.0).fold(0.0, f64::max);
     Shared {
         name: element.part.to_string(),
@@ -448,6 +464,7 @@ fn of_all(
     let tiers = tree::tiers(shared, flows);
     for tier in tiers {
         // The tier that binds is the tree's own bound.
+        // Two bounds of one value would be printed as two limits.
         if found.iter().all(|known| known.value != tier.value) {
             found.push(tier);
         }
@@ -487,6 +504,7 @@ fn payload_of_all(
             one.flow.datagram_payload().filter(|payload| payload.0 > 0 && one.flow.is_datagrams());
         payload.filter(fits)
     });
+    // With two sizes, bits do not translate into packets.
     let first = payloads.next()??;
     payloads.all(|other| other == Some(first)).then_some(first)
 }
@@ -508,6 +526,8 @@ fn expected_window(one: &Carried<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Option
         let connections = flow.sending();
         Some((connections.peer_window(*span)?, connections.smallest_rtt_seconds(*span)?))
     });
+    // Window and round-trip time belong to one trial. The maxima of different trials would give a
+    // bound that no trial had.
     let (window, rtt) = seen.max_by(|a, b| (a.0 as f64 / a.1).total_cmp(&(b.0 as f64 / b.1)))?;
     let value = window as f64 * BITS / rtt;
     let (_, receiver) = ends(&trials.first()?.0[number], direction);
@@ -532,6 +552,7 @@ fn expected_window(one: &Carried<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Option
             "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_min_rtt; RFC 9293 3.8.6",
         )
         .holding_for(one.scope.clone())
+        // Both values are read once per interval and may have been exceeded in between.
         .expected(),
         burst: 0.0,
     })

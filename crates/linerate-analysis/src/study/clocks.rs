@@ -43,6 +43,7 @@ pub(super) fn corrections(trial: &TrialRecord, number: usize) -> [Option<Correct
 
 fn correction(trial: &TrialRecord, number: usize, side: Side) -> Option<Correction> {
     let clocks = &trial.clocks;
+    // Ends that share a clock were told no offset and need no correction.
     let told = *clocks.told.iter().find(|told| told.job as usize == number && told.side == side)?;
     let spec = trial.spec.jobs.get(number)?;
     let (own, other) = match side {
@@ -50,11 +51,14 @@ fn correction(trial: &TrialRecord, number: usize, side: Side) -> Option<Correcti
         Side::Passive => (&spec.to.host, &spec.from.host),
     };
     let barrier = clocks.barrier_ns as f64;
+    // Datagrams in flight arrive during the drain and carry times as well.
     let until = barrier + (trial.spec.phases.loaded().0 + trial.spec.phases.drain.0) as f64;
     let (own, own_doubt) = course_of(clocks, own, barrier, until);
     let (other, other_doubt) = course_of(clocks, other, barrier, until);
     /// Parts per billion in one.
     const BILLION: f64 = 1e9;
+    // The receiver already moved its times by the rate that it knew. Only the unknown part smears
+    // an interval.
     let unknown_gain = (other.skew - own.skew - told.peer.gains_ppb as f64 / BILLION).abs();
     let smear = unknown_gain * trial.spec.phases.interval.0 as f64 / 2.0;
     Some(Correction { told, barrier, own, other, uncertainty: own_doubt + other_doubt + smear })
@@ -92,6 +96,8 @@ fn course_of(clocks: &TrialClocks, host: &str, from: f64, until: f64) -> (Course
     let (Some(line), Some(first), Some(last)) = (course(&kept), kept.first(), kept.last()) else {
         return (same, f64::INFINITY);
     };
+    // Beyond the outermost exchanges the line is a guess, and the clock may drift by as much as an
+    // undisciplined one.
     let outside = (first.at - from).max(0.0) + (until - last.at).max(0.0);
     (line, line.uncertainty() + outside * UNKNOWN_DRIFT)
 }
@@ -110,6 +116,8 @@ fn kept(made: &[ClockExchange], from: f64, until: f64) -> Vec<Offset> {
             .filter(|one| among(one))
             .min_by(|a, b| a.uncertainty.total_cmp(&b.uncertainty))
     };
+    // One exchange on each side is kept even if it is poor: without it the line would end inside
+    // the trial.
     let (before, after) = (best(&|one| one.at < from), best(&|one| one.at > until));
     let least = best(&|_| true).map_or(0.0, |one| one.uncertainty);
     let during = offsets

@@ -41,11 +41,13 @@ impl<'a> Connections<'a> {
                 let readings = flows
                     .entry(flow.flow)
                     .or_insert(Readings { opened: interval.start, states: Vec::new() });
+                // Intervals of several workers are not in order of time.
                 readings.opened = readings.opened.min(interval.start);
                 readings.states.push((interval.end, &flow.tcp));
             }
         }
         for readings in flows.values_mut() {
+            // Readings come worker by worker, but changes are formed between neighbours in time.
             readings.states.sort_by_key(|(at, _)| *at);
         }
         Self(flows)
@@ -54,6 +56,7 @@ impl<'a> Connections<'a> {
     /// Returns the flows on which `record` sent payload.
     pub(super) fn sending(record: &'a JobRecord) -> Self {
         Self::of(record)
+            // Kernels before 4.19 report acknowledged bytes only.
             .carrying(record, Counter::PayloadSent, |state| state.bytes_sent.max(state.bytes_acked))
     }
 
@@ -115,6 +118,8 @@ impl<'a> Connections<'a> {
     fn senders(&self, span: Span) -> Vec<&Readings<'a>> {
         let sent = |readings: &&Readings<'a>| readings.change(span, |state| state.bytes_sent) > 0.0;
         let senders: Vec<&Readings<'a>> = self.0.values().filter(sent).collect();
+        // Kernels without a count of sent bytes show no sender; leaving out every flow would hide
+        // all of them.
         if senders.is_empty() { self.0.values().collect() } else { senders }
     }
 
@@ -126,6 +131,7 @@ impl<'a> Connections<'a> {
         value: impl Fn(&TcpState) -> Option<f64>,
     ) -> Option<f64> {
         let of_flow = |readings: &Readings<'_>| {
+            // A reading at the begin of the span describes the time before it.
             let within = readings.states.iter().filter(|(at, _)| span.from < *at && *at <= span.to);
             crate::statistics::median(
                 &within.filter_map(|(_, state)| value(state)).collect::<Vec<f64>>(),
@@ -152,6 +158,8 @@ impl<'a> Connections<'a> {
         counter: impl Fn(&TcpState) -> u64 + Copy,
     ) -> Option<f64> {
         let within = |(start, end, _): &(Nanos, Nanos, f64)| {
+            // A count of rare events cannot be divided, so it belongs to the span with most of its
+            // interval.
             let middle = Nanos(start.0.midpoint(end.0));
             span.from <= middle && middle < span.to
         };
@@ -165,6 +173,8 @@ impl<'a> Connections<'a> {
     /// them.
     pub(super) fn arrived(&self, span: Span) -> Option<f64> {
         let of_flow = |readings: &Readings<'_>| {
+            // The kernel counts segments and not their bytes; the largest segment gives the upper
+            // estimate that the gate needs.
             let largest =
                 readings.states.iter().map(|(_, state)| state.receive_mss).max().unwrap_or(0);
             let told = readings.states.iter().any(|(_, state)| state.data_segments_in > 0);
@@ -257,6 +267,7 @@ impl Readings<'_> {
         let mut steps = Vec::with_capacity(self.states.len());
         for (at, state) in &self.states {
             let now = counter(state);
+            // 32-bit counters of the kernel wrap at high packet rates.
             steps.push((at_before, *at, counter_growth(before, now) as f64));
             (before, at_before) = (now, *at);
         }

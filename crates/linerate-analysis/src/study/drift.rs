@@ -11,7 +11,10 @@ use crate::statistics::drifts;
 /// values.
 pub(super) fn doubts(trials: &[&TrialRecord], job: &JobStudy) -> Vec<Reason> {
     let mut order: Vec<usize> = (0..trials.len()).collect();
+    // Values are in the order of the plan. A shuffled plan ran them in another order, and a drift
+    // follows the time.
     order.sort_by_key(|&place| (trials[place].started, trials[place].spec.id));
+    // Only headline figures are tested: among all metrics some correlate with time by chance.
     let headlines = job.metrics.iter().filter(|metric| metric.metric.is_for(Use::Sweep));
     headlines
         .filter_map(|metric| {

@@ -64,6 +64,7 @@ pub(super) fn of_job(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, 
             );
         }
         let stalled = Samples::of(trial, &receiving.host)
+            // The sampler has one series for each resource.
             .rate(span, |s| series::pressure::SOME.is(s) && s.instance == "io");
         figures.put_some(metric::IO_STALLED, flow.direction, stalled.map(|ns| ns / NANOS));
         figures.put_some(
@@ -87,6 +88,7 @@ fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     let n_flows = connections.n_sending(span) as f64;
     let mean = |value: &dyn Fn(&TcpState) -> Option<f64>| {
         let seen: Vec<f64> = connections.states(span).filter_map(value).collect();
+        // States are read flow by flow; the mean of a reading times the flows is their sum.
         crate::statistics::mean(&seen).map(|mean| mean * n_flows)
     };
     let window = |state: &TcpState| {
@@ -95,6 +97,7 @@ fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     };
     figures.put_some(metric::CONGESTION_WINDOW, direction, mean(&window));
     let paced = |state: &TcpState| {
+        // Zero comes from kernels that do not report the rate.
         (![0, UNPACED].contains(&state.pacing_rate)).then_some(state.pacing_rate as f64 * BITS)
     };
     // BBR paces at 20 times the rate of the path and more for ten round trips now and then,
@@ -114,12 +117,14 @@ fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     );
     let mut windows: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
     for (number, _, bytes) in
+        // Windows before the span belong to slow start.
         connections.peer_windows().filter(|(_, at, _)| span.from < *at && *at <= span.to)
     {
         let (least, most) = windows.entry(number).or_insert((bytes, bytes));
         (*least, *most) = (least.min(bytes), most.max(bytes));
     }
     let swing =
+        // One flow whose window closed explains the job, whatever the others did.
         windows.into_values().map(|(least, most)| 1.0 - least / most).max_by(f64::total_cmp);
     figures.put_some(metric::WINDOW_SWING, direction, swing);
 }
@@ -128,6 +133,7 @@ fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
 /// over them.
 fn source_wait(sender: &JobRecord, span: Span) -> Option<f64> {
     let sending =
+        // Workers of the receiving direction never wait for a source.
         sender.intervals.iter().filter(|interval| interval.counters[Counter::PayloadSent] > 0);
     let workers: BTreeSet<u32> = sending.map(|interval| interval.worker).collect();
     let waited = counted(sender, Counter::SourceWait, span) / NANOS;
@@ -144,6 +150,7 @@ fn throttled(samples: &Samples<'_>, span: Span) -> Option<f64> {
 /// Returns the bytes held for a receiving end over the size of its flows' receive buffers, mean
 /// over readings. `None` without readings.
 fn receive_queue(receiver: &JobRecord, span: Span) -> Option<f64> {
+    // Sockets that only send have a receive buffer too, which nothing fills.
     let receives = receiver.flows.iter().filter(|flow| flow.counters[Counter::PayloadReceived] > 0);
     let buffers: f64 = receives.map(receive_buffer).sum::<Option<f64>>()?;
     let mut held: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
@@ -184,11 +191,14 @@ pub(super) fn of_hosts(
             samples.rate(span, wanted).map(|ns| ns / NANOS)
         };
         for cpu in samples.instances(cpu::SAMPLER) {
+            // The busiest and the idlest CPU count: a mean hides one saturated core among many idle
+            // ones.
             busiest = [busiest, of_cpu(cpu, &INTERRUPTS)].into_iter().flatten().reduce(f64::max);
             idlest = [idlest, of_cpu(cpu, &[cpu::IDLE])].into_iter().flatten().reduce(f64::max);
         }
         let counted = |column: Series| samples.change(span, |read| column.is(read));
         cycles =
+            // Sums before the ratio, so that a busy host weighs more than an idle one.
             [cycles, counted(perf_hardware::CYCLES)].into_iter().flatten().reduce(|a, b| a + b);
         instructions = [instructions, counted(perf_hardware::INSTRUCTIONS)]
             .into_iter()
@@ -207,6 +217,7 @@ pub(super) fn of_hosts(
 /// Returns the share of the CPUs that `end` is pinned to which lie in another node than its device;
 /// `None` where either is not known.
 fn remote_cpus(end: &Endpoint, hosts: &Hosts<'_>) -> Option<f64> {
+    // An unpinned worker may run anywhere, so its node is not known.
     if !end.pin || end.cpus.is_empty() {
         return None;
     }
@@ -214,6 +225,7 @@ fn remote_cpus(end: &Endpoint, hosts: &Hosts<'_>) -> Option<f64> {
         .interface_fact(&end.host, end.device.as_deref()?, "numa_node")
         .and_then(Value::as_u64)?;
     let nodes =
+        // With one node nothing is remote.
         hosts.fact(&end.host, "memory.numa")?.as_object().filter(|nodes| nodes.len() > 1)?;
     let local: BTreeSet<usize> = list(nodes.get(&node.to_string())?.get("cpus")?.as_str()?);
     let remote = end.cpus.iter().filter(|cpu| !local.contains(cpu)).count();

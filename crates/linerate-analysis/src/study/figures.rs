@@ -18,6 +18,7 @@ pub(super) struct Figures {
 impl Figures {
     /// Sets the figure of `metric` in `direction`; a NaN is no figure.
     pub(super) fn put(&mut self, metric: &'static Metric, direction: Direction, value: f64) {
+        // NaN comes from a division of two zero counts.
         if !value.is_nan() {
             self.values.insert((metric, direction), value);
         }
@@ -62,6 +63,7 @@ impl Figures {
         self.put_some(metric, Direction::Tx, tx);
         self.put_some(metric, Direction::Rx, rx);
         if let (Some(tx), Some(rx)) = (tx, rx)
+            // A one-way load has no sum: it would repeat the direction under another name.
             && tx != 0.0
             && rx != 0.0
         {
@@ -92,6 +94,7 @@ impl Figures {
     /// Adds the figures of `more` that are missing here.
     pub(super) fn extend(&mut self, more: Self) {
         for (key, value) in more.values {
+            // Figures of the job itself take precedence over those of its hosts.
             self.values.entry(key).or_insert(value);
         }
         for (key, bound) in more.at_least {

@@ -43,11 +43,14 @@ impl<'a> Flow<'a> {
 
     /// Returns the flow with the record of a foreign end replaced by that of the other end.
     fn with_what_is_known(self) -> Self {
+        // A foreign end is known by its lack of intervals.
         let tells = |end: &JobRecord| !end.intervals.is_empty();
         let (sender, receiver) = (tells(self.sender), tells(self.receiver));
         Self {
             sender: if sender { self.sender } else { self.receiver },
             receiver: if receiver { self.receiver } else { self.sender },
+            // If neither end reports, the flow keeps both records rather than declaring both
+            // foreign.
             sees_sender: sender || !receiver,
             sees_receiver: receiver || !sender,
             ..self
@@ -74,6 +77,7 @@ impl<'a> Flow<'a> {
     pub(super) fn delivered(&self) -> Counter {
         match self.is_foreign() {
             false => Counter::PayloadReceived,
+            // Acknowledged bytes reached the peer; sent ones may still wait in the buffer.
             true if total(self.sender, Counter::PayloadAcknowledged) > 0 => {
                 Counter::PayloadAcknowledged
             }
@@ -94,6 +98,7 @@ impl<'a> Flow<'a> {
         let connections = self.sending();
         let trial = extent(self.sender)?;
         let all = connections.change(trial, |state| state.bytes_acked).filter(|all| *all > 0.0)?;
+        // Greetings are acknowledged but are no payload, so payload is at most all of it.
         let payload = (total(self.sender, Counter::PayloadSent) as f64 / all).min(1.0);
         connections.change(span, |state| state.bytes_acked).map(|bytes| bytes * payload)
     }
@@ -114,6 +119,7 @@ impl<'a> Flow<'a> {
     /// Returns whether TCP carries it: its state was read at either end, or the workload's name
     /// implies it.
     pub(super) fn is_tcp(&self) -> bool {
+        // Foreign ends have no state of their own, so either end is enough.
         let read = |end: &JobRecord| {
             !Connections::of(end).is_empty() || end.flows.iter().any(|flow| flow.tcp.is_some())
         };
@@ -136,12 +142,14 @@ impl<'a> Flow<'a> {
         );
         let lost = sent.saturating_sub(received) as f64;
         let share = counted(self.sender, Counter::DatagramsSent, span) / sent.max(1) as f64;
+        // A part of a lost datagram is rounded up: a span with losses must not look free of them.
         (lost * share).ceil() as u64
     }
 
     /// Returns the number of flows, never fewer than carried data.
     pub(super) fn n_flows(&self) -> usize {
         let sent_on = |flow: &&FlowReport| flow.counters[Counter::PayloadSent] > 0;
+        // Flows that only receive do not share the sending direction.
         match self.sender.flows.iter().filter(sent_on).count() {
             // An end that reported no flow may have had any number of them.
             0 => usize::MAX,
@@ -183,12 +191,14 @@ impl<'a> Flow<'a> {
             total(self.receiver, Counter::DatagramsReceived),
         );
         let (bytes, n) = if sent.1 > 0 { sent } else { received };
+        // A remainder shows that the datagrams had different sizes.
         (n > 0 && bytes % n == 0).then(|| Bytes(bytes / n))
     }
 
     /// Returns the IP packets delivered per second of `span`; `None` where no counter shows them.
     pub(super) fn packet_rate(&self, span: Span, path: Path) -> Option<f64> {
         if self.is_datagrams() {
+            // Counters count datagrams; how many packets they became is not counted.
             let fragmented = match (path.mtu, self.datagram_payload()) {
                 (Some(mtu), Some(payload)) => payload > udp::largest_payload(mtu, path.ip),
                 _ => false,
@@ -201,6 +211,7 @@ impl<'a> Flow<'a> {
         let received = Connections::receiving(self.receiver)
             .change(span, |state| u64::from(state.segments_in));
         let sent = || self.sending().change(span, |state| u64::from(state.segments_out));
+        // A foreign receiver has no state, but the sender counts its own segments.
         received.or_else(sent).map(|packets| packets / span.seconds())
     }
 
@@ -229,6 +240,7 @@ impl<'a> Flow<'a> {
             .collect();
         let counts = |flow: u32| sent_on.is_empty() || sent_on.contains(&flow);
         let connections = Connections::receiving(self.receiver);
+        // TCP states give the share during the span; the totals include warm-up and drain.
         if !connections.is_empty() && !self.is_datagrams() {
             let received = connections.changes(span, |state| state.bytes_received);
             return received

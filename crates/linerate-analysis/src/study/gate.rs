@@ -164,6 +164,7 @@ impl Gate<'_> {
             let (metric, direction) = key;
             let Some(value) = figures.at(key) else { continue };
             match self.judge(metric, direction, value, one_way) {
+                // An infinite time is a result: an operation that never ended.
                 Judgement::Admitted(value) if value == f64::INFINITY => {
                     let bound = figures.at_least(key).filter(|bound| bound.is_finite());
                     admitted.figures.put_unbounded(metric, direction, bound);
@@ -173,6 +174,7 @@ impl Gate<'_> {
                 Judgement::Impossible(why) => impossible.push(why),
             }
         }
+        // Frames are compared with payload only after both passed the other rules.
         ranges::withhold_frames_below_payload(&mut admitted);
         (admitted, impossible)
     }
@@ -193,9 +195,11 @@ impl Gate<'_> {
         value: f64,
         one_way: OneWay,
     ) -> Judgement {
+        // Clocks come first: a time within their uncertainty says nothing, whatever its range.
         if let Some(why) = one_way.refuses(metric, value) {
             return Judgement::Withheld(why);
         }
+        // A value outside the meaning of its metric is wrong at any ceiling.
         match ranges::judge(metric, value, self.span) {
             Judgement::Admitted(value) => path::judge(self, metric, direction, value),
             refused => refused,

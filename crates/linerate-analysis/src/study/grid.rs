@@ -24,11 +24,13 @@ impl Grid {
     /// Returns the length of `bin`, ns.
     pub(super) fn length(&self, bin: usize) -> f64 {
         let from = bin as u64 * self.width;
+        // The last bin may be shorter. With its full width, its rate would look too low.
         (from + self.width).min(self.end).saturating_sub(from) as f64
     }
 
     /// Returns the bin whose end is nearest to `at`.
     pub(super) fn bin_ending_at(&self, at: Nanos) -> usize {
+        // Rounded to the nearest end, because readings come a little before or after it.
         ((at.0.saturating_sub(self.width / 2) / self.width) as usize).min(self.n_bins - 1)
     }
 
@@ -37,6 +39,8 @@ impl Grid {
     pub(super) fn spread(&self, start: Nanos, end: Nanos, amount: f64, bins: &mut [f64]) {
         let length = end.since(start).0 as f64;
         if length == 0.0 {
+            // An interval without length has no share in any bin; its count belongs to the bin that
+            // it ends.
             bins[self.bin_ending_at(end)] += amount;
             return;
         }
@@ -45,6 +49,7 @@ impl Grid {
             let from = (bin as u64 * self.width).max(start.0);
             let to = ((bin as u64 + 1) * self.width).min(end.0).min(self.end);
             if to <= from {
+                // Bins are in order of time, so none of the later ones can overlap.
                 break;
             }
             *sum += amount * (to - from) as f64 / length;

@@ -63,12 +63,14 @@ pub(super) fn figures(
     if let Some((skew, uncertainty)) = trial.skew {
         figures.put(metric::START_SKEW, Direction::Sum, (skew + uncertainty) as f64 / NANOS);
     }
+    // Without a span no rate can be formed; the skew at the start is known anyway.
     if span.seconds() <= 0.0 {
         return figures;
     }
     let kernels = kernels(jobs, hosts);
     let each = |wanted: &dyn Fn(&SeriesSpec) -> bool| {
         let rates = kernels.values().map(|host| Samples::of(trial, host).rate(span, wanted));
+        // The sum of no kernels is zero, which nobody measured.
         rates.sum::<Option<f64>>().filter(|_| !kernels.is_empty())
     };
     let named = |series: Series| each(&move |read| series.is(read));
@@ -100,6 +102,7 @@ pub(super) fn figures(
     let flows = || jobs.iter().flat_map(Job::flows);
     let payload: f64 = flows().map(|flow| flow.goodput(span) / BITS).sum();
     let own = own_cost::own(trial, jobs, hosts, span).and_then(Result::ok);
+    // A cost per byte of nothing is infinite.
     if let Some(own) = own.filter(|_| payload > 0.0) {
         figures.put(metric::CPU_SECONDS_PER_GIGABYTE, Direction::Sum, own * GIGABYTE / payload);
     }
@@ -134,6 +137,7 @@ fn controllers(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], spa
         (metric::CONTROLLER_RECEIVED, series::ncsi::PASS_THROUGH_RECEIVED),
         (metric::CONTROLLER_DROPPED, series::ncsi::PASS_THROUGH_DROPPED),
     ] {
+        // Both ends may be on one host, whose controller is counted once.
         let counts = hosts
             .iter()
             .filter_map(|host| Samples::of(trial, host).change(span, |read| column.is(read)));
@@ -156,8 +160,10 @@ pub(super) fn steal_share(
             samples.rate(span, |read| read.sampler == cpu::SAMPLER).filter(|all| *all > 0.0)?;
         let is_steal = |read: &SeriesSpec| cpu::STEAL.is(read);
         let coarse = samples.n_series(is_steal) as f64 * TICK / span.seconds();
+        // The smallest possible steal is used, because a trial is blamed for it.
         Some(((samples.rate(span, is_steal)? - coarse) / all).max(0.0))
     });
+    // The worst kernel, because the slower end sets the rate.
     shares.max_by(f64::total_cmp)
 }
 
@@ -221,6 +227,7 @@ pub(super) fn used_by_others(
         .flat_map(|(_, end)| counters.iter().map(move |counter| counted(end, *counter, span)))
         .sum();
     let coarse = samples.n_series(|read| cpu::USER.is(read)) as f64 * TICK;
+    // Workers and kernel are read at slightly different times, so the difference may be negative.
     Some((used - own - coarse).max(0.0))
 }
 
@@ -248,6 +255,7 @@ fn share_of_others(
     span: Span,
     busy: Option<f64>,
 ) -> Option<f64> {
+    // The CPU time of a foreign server belongs to the load, but only its host counts it.
     if has_foreign_end(jobs) {
         return None;
     }
@@ -291,6 +299,7 @@ fn ends(
     let kernel = |hosts_of_end: &BTreeSet<String>| {
         hosts_of_end.iter().map(|h| hosts.kernel(h)).collect::<BTreeSet<_>>()
     };
+    // The counters of one kernel cannot be divided between its two ends. The workers' own time can.
     let shared = !kernel(&from).is_disjoint(&kernel(&to));
     if shared {
         let workers = |active: bool| {
@@ -324,6 +333,7 @@ fn packets(jobs: &[Job<'_>], span: Span) -> Option<f64> {
             let flows = job.flows();
             match flows.as_slice() {
                 [] => Some(0.0),
+                // A TCP connection carries both directions, and its states count both.
                 [flow, ..] if !flow.is_datagrams() => flow.packets_both_ways(span),
                 flows => flows.iter().map(|flow| flow.packets_both_ways(span)).sum(),
             }
@@ -340,6 +350,7 @@ fn devices(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: S
             .filter(|job| job.flow(direction).is_some())
             .map(|job| receiving_end(job, direction));
         ends.filter_map(|end| Some((end.host.clone(), end.device.clone()?)))
+            // Loopback frames are segments of up to 64 KiB that no wire would carry.
             .filter(|(_, dev)| dev != LOOPBACK)
             .collect()
     };
@@ -360,6 +371,8 @@ fn devices(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: S
         let devices = receiving(direction);
         let interrupts = devices.iter().map(|(host, device)| {
             let samples = Samples::of(trial, host);
+            // With a single device, all device vectors are its own. Drivers do not always put the
+            // device into the name.
             let alone = samples.n_devices() == 1;
             let of_device = |s: &SeriesSpec| {
                 series::interrupts::COUNT.is(s) && (alone || s.instance.contains(device.as_str()))

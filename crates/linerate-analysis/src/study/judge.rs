@@ -53,6 +53,7 @@ impl Standing {
     /// Lowers it to `validity` because of `why`.
     pub(super) fn lower(&mut self, validity: Validity, why: Reason) {
         self.validity = self.validity.max(validity);
+        // Every trial of a point repeats the same reason.
         if !self.why.contains(&why) {
             self.why.push(why);
         }
@@ -77,6 +78,7 @@ pub(super) fn carried_out(trial: &TrialRecord) -> Standing {
         (None, None) => standing.lower(Validity::Invalid, Reason::NotRun),
     }
     for incident in &trial.incidents {
+        // The incident's own weight counts, not its number.
         if let Some(validity) = weight(incident.kind) {
             standing.lower(validity, Reason::Incident(incident.clone()));
         }
@@ -95,10 +97,12 @@ pub(super) fn measured(
 ) {
     for job in jobs.iter().filter(|job| job.spec.background.is_none()) {
         let flows = job.flows();
+        // Loads on disks carry no data between ends, so either end can vouch for the measurement.
         let least = if flows.is_empty() {
             job.ends().into_iter().filter_map(|end| coverage(end, span)).max_by(f64::total_cmp)
         } else {
             let receiving = flows.iter().map(|flow| coverage(flow.receiver, span).unwrap_or(0.0));
+            // The receiver with the least coverage makes the sum of all too low.
             receiving.min_by(f64::total_cmp)
         };
         let name = || job.spec.workload.clone();
@@ -110,6 +114,7 @@ pub(super) fn measured(
             }
             Some(_) => {}
         }
+        // A job that moved nothing at all did not run, whatever its records cover.
         if job.ends().into_iter().all(|end| DONE.iter().all(|counter| total(end, *counter) == 0)) {
             standing.lower(Validity::Invalid, Reason::NothingDone { job: name() });
         }
@@ -146,6 +151,7 @@ pub(super) fn measured(
     }
     let mut told: Vec<&str> = trial.samples.iter().map(|(host, _)| host.as_str()).collect();
     told.sort_unstable();
+    // Both ends of a trial may report the same host.
     told.dedup();
     for host in told {
         let is_dropped =
@@ -190,6 +196,7 @@ pub(super) fn occupied(jobs: &[Job<'_>], span: Span) -> Option<[f64; 2]> {
     let busiest = |end: for<'a> fn(&Job<'a>) -> &'a JobRecord| {
         let shares = measured()
             .map(|job| Some(super::traffic::occupied(end(job), span)? / NANOS / span.seconds()));
+        // One end without counts makes the busiest worker unknown.
         shares.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
     };
     Some([busiest(|job| job.active)?, busiest(|job| job.passive)?])
@@ -211,6 +218,8 @@ fn waited<'a>(
             let others = super::host::taken_by_others(trial, jobs, hosts, host, span);
             super::traffic::waits(end, span).into_iter().map(move |waited| {
                 let ns =
+                    // No worker waits for other programs longer than they run. The rest are waits
+                    // for workers of the load itself.
                     (waited.ns - SWITCH * waited.switches).min(others.unwrap_or(f64::INFINITY));
                 (host.as_str(), waited.worker, (ns / NANOS / span.seconds()).max(0.0))
             })
@@ -224,6 +233,7 @@ fn unpaced(job: &Job<'_>, span: Span) -> Vec<Reason> {
     let (intended, started, late) =
         (both(Counter::Intended), both(Counter::Started), both(Counter::LateStarts));
     let mut doubts = Vec::new();
+    // One operation on each edge may be counted in the neighbouring span.
     if started + AT_EDGES < (1.0 - MOST_UNPACED) * intended {
         doubts.push(Reason::Offered { job: job.spec.workload.clone(), share: started / intended });
     }
@@ -258,6 +268,7 @@ const MOST_WITHOUT_PORT: f64 = 0.001;
 /// fast as TIME_WAIT releases ports.
 fn without_port(job: &Job<'_>, span: Span) -> Option<Reason> {
     let both = |counter| job.ends().into_iter().map(|end| counted(end, counter, span)).sum::<f64>();
+    // Kernel and load count an attempt once each, so the sum is the number of attempts.
     let (refused, opened) = (both(Counter::PortsExhausted), both(Counter::Connections));
     let share = refused / (refused + opened);
     let job = job.spec.workload.clone();

@@ -50,6 +50,7 @@ pub(super) fn branches<'a>(
     other: &Endpoint,
 ) -> Vec<Branch<'a>> {
     let port = match &end.branches[..] {
+        // A bridge knows its port only if there is a single next hop.
         [port] => Some(port.as_str()),
         _ => None,
     };
@@ -60,6 +61,7 @@ pub(super) fn branches<'a>(
     };
     let branch = |top: &&'a str| {
         let mtu = hosts.interface_fact(&end.host, top, "mtu").and_then(Value::as_u64).map(Bytes)?;
+        // Without an MTU no ceiling can be computed, so an unknown device ends the search.
         Some(Branch { layers: down(hosts, &end.host, top, port, apart), mtu })
     };
     let found: Vec<Branch<'a>> = tops.iter().filter_map(branch).collect();
@@ -101,6 +103,7 @@ fn down<'a>(
     };
     let mut layers = vec![layer(top, 0, 0)];
     let (mut added, mut tags) = (0, 0);
+    // The limit ends a loop of devices in a damaged ledger.
     for _ in 0..DEEPEST {
         let device = layers[layers.len() - 1].device;
         let only_one = || match fact(device, "lower").and_then(Value::as_array).map(Vec::as_slice) {
@@ -114,12 +117,15 @@ fn down<'a>(
             }
             // A sibling of another namespace is reached without the device below.
             "macvlan" | "macvtap" | "ipvlan" | "ipvtap" => only_one()
+                // In this mode every frame leaves by the device below, even to a sibling
+                // (802.1Qbg).
                 .filter(|_| apart || fact(device, "mode").and_then(Value::as_str) == Some("vepa")),
             "bridge" => port,
             _ => match fact(device, "tunnel")
                 .and_then(|tunnel| tunnel.get("header_bytes")?.as_u64())
             {
                 Some(header) => {
+                    // The tunnel carries the tags as payload, and the frames below it have none.
                     added += header + u64::from(tags) * TAG;
                     tags = 0;
                     only_one()
@@ -127,6 +133,7 @@ fn down<'a>(
                 None => None,
             },
         };
+        // A device that appeared before is a loop.
         match below.filter(|below| layers.iter().all(|layer| layer.device != *below)) {
             Some(below) => layers.push(layer(below, added, tags)),
             None => break,

@@ -83,6 +83,7 @@ impl Looks {
     /// at whichever look they ended.
     #[must_use]
     pub(crate) fn part_of_error(&self) -> f64 {
+        // Runs may have ended between two looks; they belong to the next one.
         part_of_error(&self.until.looks, number(&self.until, self.runs as usize))
     }
 
@@ -143,8 +144,10 @@ pub fn look(until: &Until, number: usize, figures: &[LookedAt]) -> Look {
     };
     let series: Vec<Vec<f64>> = directions.iter().map(of).collect();
     let widths: Option<Vec<f64>> =
+        // One direction without an interval means that the point is not precise enough yet.
         series.iter().map(|values| half_width_at(values, &until.looks, number)).collect();
     let half_width = widths.and_then(|widths| widths.into_iter().reduce(f64::max));
+    // A few runs estimate their own scatter so poorly that giving up on it would be a guess.
     let known = series.iter().filter(|values| values.len() >= ENOUGH_TO_GIVE_UP);
     let variation = known.filter_map(|values| coefficient_of_variation(values)).reduce(f64::max);
     let is_enough = half_width.is_some_and(|width| width <= until.within.0);
@@ -153,6 +156,7 @@ pub fn look(until: &Until, number: usize, figures: &[LookedAt]) -> Look {
         half_width,
         variation,
         is_enough,
+        // A narrow interval is enough however much single runs scatter.
         is_unstable: !is_enough && variation.is_some_and(|variation| variation > Looks::UNSTABLE),
     }
 }
@@ -161,6 +165,7 @@ pub fn look(until: &Until, number: usize, figures: &[LookedAt]) -> Look {
 pub(super) fn looks(study: &PointStudy, trials: &[&TrialRecord]) -> Option<Looks> {
     let until = trials.first()?.spec.until.as_deref()?;
     let ended = |trial: &&&TrialRecord| {
+        // Interrupted trials are repeated and do not count towards a look.
         matches!(trial.outcome, Some(TrialOutcome::Completed | TrialOutcome::Failed))
     };
     let runs = trials.iter().filter(ended).count();
@@ -175,6 +180,7 @@ pub(super) fn looks(study: &PointStudy, trials: &[&TrialRecord]) -> Option<Looks
     let taken: Vec<Look> = reached
         .map(|(number, n)| look(until, number, &figures[..(*n as usize).min(figures.len())]))
         .collect();
+    // A look that later runs followed did not end the point.
     let last = taken.last().filter(|look| look.runs as usize == runs);
     let ended = if last.is_some_and(|look| look.is_enough) {
         LooksEnded::Narrow
@@ -203,6 +209,7 @@ pub(super) fn chief<'a>(
         .jobs
         .last()
         .filter(|job| job.workload == super::ALL)
+        // A single job has no sum.
         .or_else(|| study.jobs.iter().find(|job| !job.background))?;
     let of_metric = |metric: &Metric| -> Vec<&'a MetricStudy> {
         job.metrics.iter().filter(|known| known.metric == metric).collect()

@@ -66,6 +66,8 @@ impl LossStudy {
 
     /// One flow's datagrams.
     fn count_flow(&mut self, flow: u32, sender: &FlowReport, receiver: &FlowReport) {
+        // Counts that do not fit together are kept as an imbalance instead of being forced to
+        // agree.
         if let Some(of_flow) = LossLedger::reconcile(sender, receiver) {
             add(&mut self.ledger, &of_flow);
             return;
@@ -115,12 +117,14 @@ pub(super) fn ledger(
         loss.count_flow(*number, flow, received.get(number).unwrap_or(&nothing));
     }
     for (number, flow) in &received {
+        // Datagrams of a flow that the sender does not know cannot be balanced.
         if !sent.contains_key(number) && flow.counters[Counter::DatagramsReceived] > 0 {
             loss.imbalance.push(format!(
                 "flow {number}: datagrams received of a flow the sender does not know"
             ));
         }
     }
+    // Everything is unexplained until a place claims a part of it.
     loss.unexplained = loss.ledger.lost();
     (loss.ledger.sent > 0).then_some(loss)
 }
@@ -132,6 +136,7 @@ fn by_number(end: &JobRecord) -> BTreeMap<u32, FlowReport> {
     for report in &end.flows {
         let flow = flows.entry(report.flow).or_default();
         flow.counters.add(&report.counters);
+        // Workers share a flow, and the highest number seen by any of them ends the flow.
         flow.next_sequence = flow.next_sequence.max(report.next_sequence);
     }
     flows
@@ -167,6 +172,7 @@ pub(super) fn of_job(
     alone: bool,
 ) -> Vec<LossStudy> {
     let requests = [Counter::Transactions, Counter::TransactionsLost];
+    // Answers belong to requests, which have an account of their own.
     if job.ends().iter().any(|end| requests.iter().any(|counter| total(end, *counter) > 0)) {
         return Vec::new();
     }

@@ -83,6 +83,8 @@ impl fmt::Display for LossPlace {
         match self {
             Self::Device { name, cause } => match CAUSES.iter().find(|(known, _)| known == cause) {
                 Some((_, cause)) => write!(f, "{name} ({cause})"),
+                // A name without a known cause is the whole text, so that old ledgers keep it
+                // unchanged.
                 None => f.write_str(name),
             },
             place => f.write_str(
@@ -101,6 +103,7 @@ impl From<LossPlace> for String {
 /// Parses the form in JSON.
 impl From<String> for LossPlace {
     fn from(text: String) -> Self {
+        // Names come before devices: a lab could call a device by the name of a place.
         if let Some((place, _)) = NAMES.iter().find(|(_, known)| *known == text) {
             return place.clone();
         }

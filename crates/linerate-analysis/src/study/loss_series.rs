@@ -58,8 +58,10 @@ fn by_departure(sender: &JobRecord, receiver: &JobRecord) -> Option<BTreeMap<u64
         let count = &mut counts.entry(*start).or_default().1;
         (*count, come) = (count.saturating_add(*n), come.saturating_add(*n));
     }
+    // A record that lacks some intervals would report the missing ones as lost.
     let all_come = total(receiver, Counter::DatagramsReceived) + total(receiver, Counter::Late);
     let is_whole = sent > 0 && sent == total(sender, Counter::DatagramsSent) && come == all_come;
+    // More received than sent in an interval: the two ends disagree, so neither count is used.
     (is_whole && counts.values().all(|(sent, come)| come <= sent)).then_some(counts)
 }
 
@@ -84,12 +86,14 @@ fn sent_and_lost(span: Span, sender: &JobRecord, receiver: &JobRecord) -> Option
 
 fn lost(grid: &Grid, sender: &JobRecord, receiver: &JobRecord) -> Option<Lost> {
     let is_counted = total(receiver, Counter::SequenceAdvance) > 0;
+    // A receiver that saw nothing lost everything, which needs no rise of numbers.
     if !is_counted && total(receiver, Counter::DatagramsReceived) > 0 {
         return None;
     }
     let mut found = Lost { sent: vec![0.0; grid.n_bins], lost: vec![0.0; grid.n_bins] };
     if let Some(counts) = by_departure(sender, receiver).filter(|_| grid.n_bins > 0) {
         for (start, (sent, come)) in counts {
+            // A departure at the very end belongs to the last bin.
             let bin = ((start / grid.width) as usize).min(grid.n_bins - 1);
             found.sent[bin] += sent as f64;
             found.lost[bin] += (sent - come) as f64;
@@ -97,6 +101,7 @@ fn lost(grid: &Grid, sender: &JobRecord, receiver: &JobRecord) -> Option<Lost> {
         return Some(found);
     }
     let (senders, receivers) = (by_worker(sender), by_worker(receiver));
+    // Workers are paired by number. A receiver with other workers is compared as a whole.
     let is_paired = receivers.keys().all(|worker| senders.contains_key(worker));
     if is_paired {
         for (worker, sent) in &senders {
@@ -156,6 +161,7 @@ impl Sent {
         let intervals: Vec<_> = intervals.iter().map(sent).collect();
         let all: f64 = intervals.iter().map(|(_, _, n)| n).sum();
         Self {
+            // Vanished flows can have sent outside the intervals.
             kept: if all > 0.0 { (1.0 - vanished as f64 / all).max(0.0) } else { 0.0 },
             intervals,
         }
@@ -191,6 +197,7 @@ impl Sent {
             .collect();
         let (mut before, mut number) = (0, 0);
         for ((risen, _), missing) in steps.iter().zip(for_good.into_iter().rev()) {
+            // Numbers rise in order, so each rise covers the numbers since the one before.
             self.attribute(grid, number, *risen, (missing - before) as f64, &mut found.lost);
             (number, before) = (*risen, missing);
         }

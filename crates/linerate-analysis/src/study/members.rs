@@ -36,8 +36,10 @@ pub(super) fn figures(
         let mut members = Vec::new();
         let mut used = Some(0);
         for channel in channels {
+            // A channel that no flow crosses has idle members, which says nothing about its hash.
             let Some((sender, n_flows)) = crossing(channel, jobs, direction) else { continue };
             let passed = passed(channel, &Samples::of(trial, &sender.host), span);
+            // One unread member makes the number of used links unknown.
             used = used.zip(passed.as_ref()).map(|(used, passed)| used + n_used(passed, n_flows));
             members.extend(passed.unwrap_or_default());
         }
@@ -70,6 +72,7 @@ fn crossing<'a>(
         };
         if channel.pairs.iter().any(|(from, to)| *from == sender.name && *to == receiver.name) {
             let before = found.map_or(0, |(_, n_flows): (_, usize)| n_flows);
+            // Several jobs may cross one channel; its members count all of them.
             found = Some((sender, before.saturating_add(flow.n_flows())));
         }
     }
@@ -86,6 +89,8 @@ fn passed(channel: &Capacity, samples: &Samples<'_>, span: Span) -> Option<Vec<f
 }
 
 fn n_used(passed: &[f64], n_flows: usize) -> u32 {
+    // The unknown number of a foreign end is the largest one, so that any traffic makes a link
+    // used.
     let mean_flow = passed.iter().sum::<f64>() / n_flows as f64;
     passed.iter().filter(|bytes| **bytes > LEAST_SHARE * mean_flow).count() as u32
 }

@@ -141,6 +141,7 @@ fn mix(
         })
         .copied()
         .collect();
+    // A sum that lacks a job would look like interference.
     let joint = (jobs.len() == n_measured).then(|| joint(point, &alone, &jobs)).flatten();
     let attribution = causes::attribution(campaign, hosts, point, &alone, &jobs);
     Mix { sweep: point.sweep.clone(), parameters, jobs, joint, attribution }
@@ -202,6 +203,7 @@ fn ways(
     };
     let mut ways: Vec<(String, MemoryDirection)> =
         way(tx, rx).map(|way| (from.host.clone(), way)).into_iter().collect();
+    // A load on a disk has one host.
     if !is_storage && to.host != from.host {
         ways.extend(way(rx, tx).map(|way| (to.host.clone(), way)));
     }
@@ -221,6 +223,7 @@ fn joint(point: &PointStudy, alone: &[(&PointStudy, &Arm)], jobs: &[MixedJob]) -
         };
         let pairs = of(base, place)?.into_iter().zip(of(point, mixed.job)?);
         let ratio = |(before, after): (Option<f64>, Option<f64>)| {
+            // A rate of zero alone has no ratio.
             Some(after? / before.filter(|value| *value > 0.0)?)
         };
         Some(pairs.map(ratio).collect::<Vec<Option<f64>>>())
@@ -231,6 +234,7 @@ fn joint(point: &PointStudy, alone: &[(&PointStudy, &Arm)], jobs: &[MixedJob]) -
         .map(|round| ratios.iter().map(|of_job| of_job[round]).sum::<Option<f64>>())
         .collect();
     let known: Vec<f64> = values.iter().flatten().copied().collect();
+    // The shift of the sums against zero gives the Hodges-Lehmann estimate and its interval.
     let shift = paired_shift(&vec![0.0; known.len()], &known)?;
     Some(Joint { value: shift.value, interval: shift.interval, n: known.len(), values })
 }

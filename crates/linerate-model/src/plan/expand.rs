@@ -30,6 +30,7 @@ use crate::{
 pub fn expand(plan: &Plan, testbed: &Testbed) -> Result<Vec<TrialSpec>, Vec<ExpandError>> {
     let mut errors = Vec::new();
     for sweep in &plan.sweeps {
+        // All sweeps are checked before the first is expanded, so one run reports every mistake.
         check(sweep, testbed, &mut errors);
     }
     if !errors.is_empty() {
@@ -44,6 +45,8 @@ pub fn expand(plan: &Plan, testbed: &Testbed) -> Result<Vec<TrialSpec>, Vec<Expa
         {
             let Some(arms) = arms(sweep, values, offered, testbed) else { continue };
             let coordinate = point(sweep, values, offered);
+            // Numbers are assigned to all repeats at once. A repeat that is skipped later leaves a
+            // gap, but no other trial changes its number.
             let n_trials = sweep.repeats(plan.repeats) * arms.len() as u32;
             points.push(Measured {
                 sweep,
@@ -58,6 +61,7 @@ pub fn expand(plan: &Plan, testbed: &Testbed) -> Result<Vec<TrialSpec>, Vec<Expa
     // What is offered as a share of what came of other points comes after them.
     let (derived, plain): (Vec<usize>, Vec<usize>) =
         (0..points.len()).partition(|&point| points[point].is_derived);
+    // Shares of a result can be offered only after the result is known.
     Ok([plain, derived].into_iter().flat_map(|order| in_order(plan, &points, order)).collect())
 }
 
@@ -76,10 +80,13 @@ fn in_order(plan: &Plan, points: &[Measured<'_>], mut order: Vec<usize>) -> Vec<
                 plan.sweeps.iter().map(|sweep| sweep.repeats(plan.repeats)).max().unwrap_or(0);
             (0..rounds)
                 .flat_map(|repeat| {
+                    // The order of one round must not depend on that of the round before, or an
+                    // additional repeat would change all later rounds.
                     order.sort_unstable();
                     SplitMix64::new(derive(plan.seed, &["order", &repeat.to_string()]))
                         .shuffle(&mut order);
                     let left = order.iter().map(|&point| &points[point]);
+                    // Sweeps with fewer repeats drop out of the later rounds.
                     let left = left.filter(|point| repeat < point.sweep.repeats(plan.repeats));
                     left.flat_map(|point| point.trials(plan, repeat)).collect::<Vec<_>>()
                 })
@@ -106,6 +113,7 @@ impl Measured<'_> {
     /// (docs/methodology/with-and-without.md#the-figure).
     fn trials(&self, plan: &Plan, repeat: u32) -> Vec<TrialSpec> {
         let (sweep, repeats) = (self.sweep, self.sweep.repeats(plan.repeats));
+        // The arm is left out of the coordinate here, so that both arms of a pair get one seed.
         let coordinate = serde_json::to_string(&self.coordinate)
             .expect("a map of strings to JSON values is JSON");
         // Arms of one pair have the same.
@@ -114,6 +122,7 @@ impl Measured<'_> {
             let (arm, jobs) = &self.arms[arm_idx];
             let mut point = self.coordinate.clone();
             point.extend(
+                // In the ledger the arm is a coordinate, because arms are points of their own.
                 arm.iter().map(|arm| (ARM_AXIS.to_owned(), compare::coordinate(&arm.name))),
             );
             TrialSpec {
@@ -136,6 +145,7 @@ impl Measured<'_> {
             }
         };
         let mut order: Vec<usize> = (0..self.arms.len()).collect();
+        // Two repeats share a random order, the second in reverse.
         let block = (repeat / 2).to_string();
         SplitMix64::new(derive(plan.seed, &["arms", &sweep.name, &coordinate, &block]))
             .shuffle(&mut order);
@@ -178,9 +188,11 @@ fn arms(
             ..sweep.clone()
         };
         let mut jobs = jobs(&overridden, values, testbed)?;
+        // Background jobs are the conditions of both arms.
         for job in jobs.iter_mut().filter(|job| job.background.is_none()) {
             for (end, cpus) in [(&mut job.from, &plan.from_cpus), (&mut job.to, &plan.to_cpus)] {
                 if !cpus.is_empty() {
+                    // An arm that names CPUs wants the workers to stay there.
                     (end.cpus, end.pin) = (cpus.clone(), true);
                 }
             }
@@ -223,6 +235,8 @@ fn grid(sweep: &Sweep) -> Vec<Vec<&Value>> {
         let extend = |combination: &Vec<_>| {
             axis.values
                 .iter()
+                // The last axis varies fastest, as in nested loops that a reader of the plan would
+                // write.
                 .map(|value| combination.iter().copied().chain([value]).collect())
                 .collect::<Vec<_>>()
         };
@@ -236,6 +250,7 @@ fn point(sweep: &Sweep, values: &[&Value], offered: Option<Ratio>) -> Point {
     let key = |axis: &Axis| match axis.path.strip_prefix("params.") {
         Some(name)
             if !sweep.axes.iter().any(|other| other.path == name)
+                // The arm's own coordinate must not be overwritten by a parameter of the same name.
                 && (name != ARM_AXIS || sweep.n_arms() == 1) =>
         {
             name.to_owned()
@@ -265,6 +280,7 @@ fn numbered_jobs(
     values: &[&Value],
     testbed: &Testbed,
 ) -> Option<Vec<(usize, JobSpec)>> {
+    // The point is left out as a whole: half of its jobs would be another measurement.
     if too_few_cpus(sweep, values, testbed).is_some() {
         return None;
     }
@@ -283,6 +299,7 @@ fn numbered_jobs(
         let mut params: Params = job.params.clone();
         for (path, value) in coordinates() {
             match path {
+                // An axis varies what is measured, and not the conditions.
                 AxisPath::Params(name) if job.background.is_none() => {
                     params.set(name, value.clone())
                 }
@@ -295,8 +312,11 @@ fn numbered_jobs(
                 let mut endpoint = testbed.endpoint(name)?.clone();
                 match (n_cpus, job.background) {
                     (Some(n_cpus), None) => {
+                        // The first CPUs of the list, so that more CPUs always include those of the
+                        // smaller points.
                         endpoint.cpus.truncate(usize::try_from(n_cpus).unwrap_or(usize::MAX))
                     }
+                    // The list says which CPUs may be used. Without `pin` the scheduler decides.
                     _ if !endpoint.pin => endpoint.cpus.clear(),
                     _ => {}
                 }
@@ -326,6 +346,7 @@ fn ends<'a>(
         .and_then(|(_, value)| pairs_of(value));
     match (pairs, job.background) {
         (Some(pairs), None) => pairs,
+        // A `pairs` axis replaces the ends of measured jobs only; background jobs keep theirs.
         _ => vec![(&job.from, &job.to)],
     }
 }
@@ -364,6 +385,7 @@ fn check(sweep: &Sweep, testbed: &Testbed, errors: &mut Vec<ExpandError>) {
         },
     ));
     let cpus = sweep.axes.iter().find(|axis| axis.path == "cpus");
+    // With an unknown endpoint, a message about its CPUs would mislead.
     if let (Some(cpus), true) = (cpus, before == errors.len()) {
         let mut endpoints = named.iter().filter_map(|(name, _)| testbed.endpoint(name));
         if let Some(endpoint) = endpoints.find(|endpoint| endpoint.cpus.is_empty()) {
@@ -416,6 +438,7 @@ fn bad_axes(sweep: &Sweep) -> impl Iterator<Item = ExpandError> {
 pub fn endpoints_named(sweep: &Sweep) -> Vec<(&str, Option<Range<usize>>)> {
     let pairs = sweep.axes.iter().find(|axis| axis.path == "pairs");
     let mut named = Vec::new();
+    // With a `pairs` axis the endpoints of measured jobs are never used, so they may be missing.
     for job in sweep.jobs.iter().filter(|job| pairs.is_none() || job.background.is_some()) {
         named.extend([
             (job.from.as_str(), job.span_of("from")),
@@ -436,6 +459,7 @@ pub fn endpoints_named(sweep: &Sweep) -> Vec<(&str, Option<Range<usize>>)> {
         named.extend(names.map(|name| (name, axis.span.clone())));
     }
     let mut seen = HashSet::new();
+    // One place in the text gives one problem, however many jobs use it.
     named.retain(|place| seen.insert(place.clone()));
     named
 }

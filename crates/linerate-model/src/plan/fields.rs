@@ -43,6 +43,7 @@ impl<'a, 'i> Fields<'a, 'i> {
             let name = key.get_ref().as_ref();
             let problem = Problem::new(Some(key.span()), format!("unknown key `{name}` in {what}"));
             let expected = format!("one of {}", known.join(", "));
+            // The most common mistake is a misspelt key, and the nearest name shows it.
             problems.push(problem.expected(expected).nearest(nearest(name, known.iter().copied())));
         }
         Self { table, what, span }
@@ -92,6 +93,7 @@ impl<'a, 'i> Fields<'a, 'i> {
         problems: &mut Vec<Problem>,
     ) -> Option<&'a str> {
         if self.get(key).is_none() {
+            // A missing name and an empty one are different mistakes with different messages.
             self.missing(key, expected, problems);
         }
         let text = self.text(key, expected, problems)?;
@@ -119,6 +121,8 @@ impl<'a, 'i> Fields<'a, 'i> {
                 let expected =
                     format!("a whole number from {} to {}", bounds.start(), bounds.end());
                 problems.push(wrong_value(value, &format!("`{key}`"), &expected));
+                // The default lets reading continue, so that later problems are found in the same
+                // run. The plan is not run.
                 default
             }
         }

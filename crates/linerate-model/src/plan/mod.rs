@@ -90,6 +90,8 @@ impl Sweep {
     pub fn repeats(&self, repeats: u32) -> u32 {
         let pairs = self.compare.as_ref().map(|compare| compare.pairs);
         let rounds = || self.together.as_ref().map(|together| together.pairs);
+        // A comparison or search counts in rounds of its own, which take precedence over the
+        // campaign.
         pairs
             .or_else(rounds)
             .or(self.search.as_ref().map(|search| search.repeats))
@@ -101,6 +103,7 @@ impl Sweep {
     pub(crate) fn offered(&self) -> Vec<Option<Ratio>> {
         let shares =
             self.together.iter().flat_map(|together| together.offered.iter().copied().map(Some));
+        // The load as planned comes first, because the shares refer to its result.
         std::iter::once(None).chain(shares).collect()
     }
 
@@ -142,6 +145,7 @@ impl JobPlan {
     /// Where the parameter `key` stands in the text, or else the job's workload.
     #[must_use]
     pub fn span_of_param(&self, key: &str) -> Option<Range<usize>> {
+        // The spans of parameters come first, in the order of `params`.
         let params = self.spans.iter().take(self.params.0.len());
         let span = params.into_iter().find(|(name, _)| name == key).map(|(_, span)| span.clone());
         span.or_else(|| self.span_of("workload"))

@@ -55,6 +55,7 @@ pub(super) const JOB_KEYS: &[&str] = &["workload", "from", "to", "params", "star
 /// reported: what follows from a broken text would mislead.
 #[must_use]
 pub fn parse(text: &str) -> (Option<Plan>, Vec<Problem>) {
+    // This parser reports all syntax errors. A strict one stops at the first.
     let (root, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         let problems = errors.iter().map(|error| {
@@ -67,6 +68,7 @@ pub fn parse(text: &str) -> (Option<Plan>, Vec<Problem>) {
     }
     let mut problems = control_characters(text);
     let plan = lower(&root, text.len(), &mut problems);
+    // Problems are found by kind; a reader corrects them from top to bottom.
     problems.sort_by_key(|problem| problem.span.as_ref().map_or(0, |span| span.start));
     (Some(plan), problems)
 }
@@ -117,6 +119,8 @@ pub fn read(text: &str) -> Result<Plan, Vec<Problem>> {
 /// `span` cut to the text, on character boundaries.
 fn within(span: Range<usize>, text: &str) -> Range<usize> {
     let clamp = |mut at: usize| {
+        // The parser reports byte offsets that may point into a character, which would panic in a
+        // slice.
         at = at.min(text.len());
         while !text.is_char_boundary(at) {
             at -= 1;
@@ -155,6 +159,8 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
     let mut names = HashSet::new();
     for value in fields.tables("sweep", problems) {
         let Some(sweep) = lower_sweep(value, problems) else { continue };
+        // Results are addressed by the name of the sweep, so two of one name could not be told
+        // apart.
         if !names.insert(sweep.name.clone()) {
             let message = format!("two sweeps are called `{}`", sweep.name);
             problems.push(Problem::new(Some(value.span()), message).expected("names that differ"));
@@ -162,6 +168,7 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
         let points = sweep
             .axes
             .iter()
+            // A large product must not wrap to a small number of trials.
             .fold(1_u64, |points, axis| points.saturating_mul(axis.values.len() as u64));
         let n_arms = (sweep.n_arms() * sweep.offered().len()) as u64;
         let longest = sweep.search.as_ref().map_or(1, |search| u64::from(search.max_trials));
@@ -171,6 +178,7 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
     }
     let campaign = fields
         .get("campaign")
+        // The table was read once already, and its problems must not be reported twice.
         .and_then(|value| Fields::of(value, "`campaign`", CAMPAIGN_KEYS, &mut Vec::new()));
     problems.extend(campaign.and_then(|campaign| repeats::unused(&plan, &campaign)));
     if n_trials > MAX_TRIALS {
@@ -187,6 +195,7 @@ fn mistake_in_name(name: &str) -> Option<&'static str> {
     const LONGEST: usize = 200;
     if name.contains('/') {
         Some("has a `/` in it")
+    // A ledger that begins with a dot is hidden from listings.
     } else if name.starts_with('.') {
         Some("begins with a dot")
     } else if name.chars().any(char::is_control) {
@@ -260,6 +269,7 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
     sweep.jobs = jobs.iter().filter_map(|job| lower_job(job, &sweep, problems)).collect();
     if !sweep.jobs.is_empty() && sweep.jobs.iter().all(|job| job.background.is_some()) {
         let problem =
+            // Without a measured job there is nothing to report.
             Problem::new(Some(fields.span()), "every job of the sweep is a background job");
         problems.push(
             problem
@@ -289,6 +299,7 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
     }
     if let Some(value) = fields.get("search") {
         sweep.search = search(value, problems);
+        // Pairs of searches are counted by `pairs`; a second number could contradict it.
         if sweep.compare.is_some()
             && let Some(repeats) = value.get_ref().as_table().and_then(|table| table.get("repeats"))
         {
@@ -302,6 +313,7 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
             && sweep
                 .axes
                 .iter()
+                // The axis would set the load that the search wants to choose.
                 .any(|axis| axis.path.strip_prefix("params.") == Some(&plan.parameter))
         {
             let problem = Problem::new(
@@ -317,6 +329,7 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
 /// The interval of a sweep that names none: a tenth of its duration, so that there is something to
 /// see within it.
 fn default_interval(duration: Nanos) -> Nanos {
+    // Not longer than the sweep, which the clamp alone would permit for very short ones.
     Nanos(duration.0 / 10).clamp(LEAST_DEFAULT_INTERVAL, DEFAULT_INTERVAL).min(duration)
 }
 
@@ -397,6 +410,7 @@ fn lower_background(
         })
     });
     const BOUNDS: RangeInclusive<Nanos> = Nanos::from_millis(1)..=MAX_SPAN;
+    // A background job that starts earlier must still last to the end of the trial.
     let whole_trial = Nanos(start_ns.unsigned_abs()) + sweep.duration + warmup_bound(sweep);
     let duration = match fields.get("duration") {
         Some(_) => fields.time("duration", BOUNDS, sweep.duration, problems),
@@ -408,6 +422,7 @@ fn lower_background(
 fn warmup_bound(sweep: &Sweep) -> Nanos {
     match sweep.warmup {
         Warmup::Fixed(span) => span,
+        // The length of an automatic warm-up is not known beforehand; this is its upper bound.
         Warmup::Auto => Nanos((sweep.duration.0 / 10).max(2 * sweep.interval.0)),
     }
 }
@@ -415,6 +430,7 @@ fn warmup_bound(sweep: &Sweep) -> Nanos {
 /// A time with an optional sign, in nanoseconds.
 fn signed_time(text: &str) -> Option<i64> {
     let text = text.trim();
+    // `Nanos` has no sign, because no other time in a plan may be negative.
     let (negative, span) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),

@@ -26,11 +26,13 @@ impl SplitMix64 {
 
     /// A number below `bound`, which is not zero; the bias is below `bound` / 2^64.
     fn below(&mut self, bound: usize) -> usize {
+        // A multiplication needs no division, and its bias is spread over the whole range.
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
     /// Puts `items` into random order, every order equally likely.
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+        // The order of Fisher and Yates; any other would change the trials of every old plan.
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
         }
@@ -51,6 +53,8 @@ pub(super) fn derive(seed: u64, parts: &[&str]) -> u64 {
     };
     take(&seed.to_le_bytes());
     for (part, length) in parts.iter().zip(lengths) {
+        // The length goes in before the text, or ("ab", "c") and ("a", "bc") would give the same
+        // seed.
         take(&length);
         take(part.as_bytes());
     }

@@ -38,6 +38,7 @@ impl Sweep {
     #[must_use]
     pub fn repeats_until(&self, plan: &Plan) -> Option<Until> {
         let is_plain = self.compare.is_none() && self.together.is_none() && self.search.is_none();
+        // Comparisons, mixes and searches compare runs of equal number, so their number is fixed.
         plan.until.clone().filter(|_| is_plain)
     }
 }
@@ -77,6 +78,7 @@ fn until(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<Un
         let near = nearest(name, METRICS.iter().map(|metric| metric.name));
         problems.push(problem.expected("one that `linerate list metrics` names").nearest(near));
     }
+    // Looks beyond the last run never happen, and must not use up a part of the error.
     let mut looks: Vec<u32> = LOOKS.into_iter().filter(|look| *look < most).collect();
     looks.push(most);
     Some(Until { within, of: of.map(str::to_owned), looks })

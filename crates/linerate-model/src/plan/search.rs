@@ -206,12 +206,15 @@ impl Written {
     /// that are.
     fn over(&self, goal: Goal) -> Goal {
         let final_trial = self.trial.unwrap_or(goal.final_trial);
+        // A longer trial keeps the number of trials that decide, so their sum grows in proportion.
         let trials = goal.duration_sum.as_secs_f64() / goal.final_trial.as_secs_f64();
         let sum = Nanos::from_secs_f64(trials * final_trial.as_secs_f64());
         Goal {
             loss_ratio: self.loss_ratio.unwrap_or(goal.loss_ratio),
             width: self.width.unwrap_or(goal.width),
+            // A first trial longer than the final one would make the search slower than no search.
             initial_trial: self.search_trial.unwrap_or(goal.initial_trial).min(final_trial),
+            // A sum shorter than one trial could never be reached.
             duration_sum: self.duration_sum.unwrap_or(sum).max(final_trial),
             final_trial,
             ..goal
@@ -259,6 +262,7 @@ fn method(
     match value.get_ref() {
         DeValue::String(word) => named(word, value, fields, written, problems),
         DeValue::Table(_) => Some(Method::Mlr { goals: vec![explicit(value, 0, problems)?] }),
+        // An empty list asks for no goal, which is a mistake.
         DeValue::Array(values) if !values.is_empty() => {
             let goals =
                 values.iter().enumerate().map(|(number, value)| explicit(value, number, problems));
@@ -289,6 +293,7 @@ fn named(
         "mlr-pdr" => mlr(pdr()),
         "mlr-rfc2544" => mlr(rfc2544()),
         "mlr-tst009" => mlr(tst009()),
+        // RFC 2544 accepts no lossy trial. TST009 repeats one before it rejects the load.
         "rfc2544" => Some(Method::Halving { goal: written.over(rfc2544()), repeats: 0 }),
         "tst009" => Some(Method::Halving { goal: written.over(tst009()), repeats: 1 }),
         "loss-curve" => Some(Method::LossCurve {
@@ -380,12 +385,14 @@ fn limit(fields: &Fields<'_, '_>, key: &str, default: LoadLimit) -> Result<LoadL
     let text = value.get_ref().as_str().unwrap_or_default();
     let bits = text.parse().map(|BitRate(rate)| LoadLimit::Load(rate, LoadUnit::Bits));
     let frames = || text.parse().map(|PacketRate(rate)| LoadLimit::Load(rate, LoadUnit::Frames));
+    // A share needs its percent sign, because a bare number could be a rate.
     let share = || text.trim().ends_with('%').then(|| text.parse::<Ratio>().ok()).flatten();
     let read = bits
         .or_else(|_| frames())
         .ok()
         .or_else(|| share().map(|Ratio(share)| LoadLimit::Share(share)));
     read.filter(
+        // A load of zero measures nothing.
         |limit| matches!(limit, LoadLimit::Load(load, _) | LoadLimit::Share(load) if *load > 0.0),
     )
     .ok_or_else(|| {

@@ -25,6 +25,8 @@ use crate::{Problem, nearest};
 /// If the text is not TOML, the assignment has no `=`, or its key names nothing that can be set.
 /// The problem's span is in `text` if that is broken, and absent otherwise.
 pub fn apply_set(text: &str, assignment: &str) -> Result<String, Problem> {
+    // The text is changed as a table and not by its lines, so that the key may be written in any
+    // form of TOML.
     let mut plan: Table = toml::from_str(text).map_err(|error: toml::de::Error| {
         Problem::new(error.span(), format!("the plan is not TOML: {}", error.message()))
     })?;
@@ -35,6 +37,7 @@ pub fn apply_set(text: &str, assignment: &str) -> Result<String, Problem> {
     })?;
     let (key, value) = (key.trim(), read_value(value.trim()));
     if let Some(name) =
+        // A bare key such as `repeats` means the campaign, as it cannot belong to a sweep.
         key.strip_prefix("campaign.").or_else(|| CAMPAIGN_KEYS.contains(&key).then_some(key))
     {
         check_known(name, CAMPAIGN_KEYS)
@@ -52,12 +55,14 @@ pub fn apply_set(text: &str, assignment: &str) -> Result<String, Problem> {
     let named = names
         .iter()
         .filter(|name| key.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('.')));
+    // A sweep may be called like the beginning of another; the longest name is meant.
     let named = named.max_by_key(|name| name.len()).filter(|name| !name.is_empty());
     let path = named.map_or(key, |name| &key[name.len() + 1..]);
     let mut n_set = 0;
     for sweep in sweeps.iter_mut().filter(|sweep| named.is_none_or(|name| name_of(sweep) == name)) {
         let sweep =
             sweep.as_table_mut().ok_or_else(|| problem("a sweep is not a table".to_owned()))?;
+        // A sweep without the numbered job is skipped; the count below notices if no sweep has it.
         let set = set_in_sweep(sweep, path, &value).map_err(|cause| {
             let message = format!("--set {assignment}: {}", cause.message);
             let near = cause.nearest.clone().or_else(|| {
@@ -89,12 +94,14 @@ pub fn parameter(assignment: &str) -> Result<(String, serde_json::Value), Proble
         })?;
     let text = text.trim();
     let line = format!("value = {text}");
+    // A value with a line break could smuggle in a second key.
     let table = DeTable::parse(&line).ok().filter(|table| table.get_ref().len() == 1);
     let mut problems = Vec::new();
     let value = table
         .as_ref()
         .and_then(|table| table.get_ref().get("value"))
         .map(|value| json(value, &mut problems));
+    // What JSON cannot hold is taken as text rather than changed silently.
     let value = value.filter(|_| problems.is_empty()).unwrap_or_else(|| text.into());
     Ok((key.trim().to_owned(), value))
 }
@@ -118,6 +125,7 @@ fn set_in_sweep(sweep: &mut Table, path: &str, value: &Value) -> Result<bool, Pr
         let mut n_set = 0;
         for job in jobs(sweep) {
             let background = job.contains_key("start") || job.contains_key("duration");
+            // Parameters of background jobs are set by their number only.
             n_set += usize::from(!background && set_in(job, "params", name, value));
         }
         return Ok(n_set > 0);
@@ -129,6 +137,7 @@ fn set_in_sweep(sweep: &mut Table, path: &str, value: &Value) -> Result<bool, Pr
         }
         let axes = sweep.entry("axis").or_insert_with(|| Value::Table(Table::new()));
         let Some(axes) = axes.as_table_mut() else { return Ok(false) };
+        // The new entry is written with quotes; the dotted one would remain beside it.
         remove_dotted(axes, axis);
         axes.insert(axis.to_owned(), value.clone());
         return Ok(true);

@@ -59,6 +59,8 @@ impl Together {
                 let same =
                     measured().filter(|(_, other)| other.workload == job.workload).count() > 1;
                 let which =
+                    // The number is added only where it is needed, because names appear in every
+                    // report.
                     if same { format!("{} {number}", job.workload) } else { job.workload.clone() };
                 MixArm { role, name: format!("{which} alone{again}"), job: Some(number) }
             };
@@ -78,6 +80,7 @@ impl MixArm {
     /// of all, each with the number of the sweep's job it comes from.
     pub(super) fn jobs(&self, specs: &[(usize, JobSpec)]) -> (Vec<u32>, Vec<JobSpec>) {
         let runs = |(_, (of, spec)): &(usize, &(usize, JobSpec))| {
+            // Background jobs run in every arm: they are conditions of the comparison.
             spec.background.is_some() || self.job.is_none_or(|job| job == *of)
         };
         let numbered = specs.iter().enumerate().filter(runs);
@@ -118,6 +121,7 @@ fn read_offered(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Vec<Rat
     let Some(value) = fields.get("offered") else { return Vec::new() };
     let share = |value: &DeValue<'_>| {
         let share: Ratio = value.as_str()?.parse().ok()?;
+        // Above 100 % a job would be asked for more than it reached alone.
         (0.01..=1.0).contains(&share.0).then_some(share)
     };
     let shares: Option<Vec<Ratio>> = match value.get_ref() {

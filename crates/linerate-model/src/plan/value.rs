@@ -22,6 +22,7 @@ pub(super) fn json(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) ->
             Some(number) => Value::Number(number),
             None => refuse(format!("`{number}` does not fit 64 bits"), "a number below 2^64"),
         },
+        // JSON has no infinities.
         DeValue::Float(number) => match number.as_str().parse().ok().and_then(Number::from_f64) {
             Some(number) => Value::Number(number),
             None => refuse(format!("`{number}` is not finite"), "a finite number"),
@@ -44,6 +45,7 @@ pub(super) fn json(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) ->
 /// An integer of at most 64 bits, signed or not.
 fn integer(number: &DeInteger<'_>) -> Option<Number> {
     let signed = i64::from_str_radix(number.as_str(), number.radix()).map(Number::from);
+    // Seeds use all 64 bits, which do not fit a signed number.
     signed.or_else(|_| u64::from_str_radix(number.as_str(), number.radix()).map(Number::from)).ok()
 }
 

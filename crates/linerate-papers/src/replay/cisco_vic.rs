@@ -110,6 +110,7 @@ fn items(printed: &Printed) -> Vec<ReplayItem> {
 
 fn single_flow(printed: &Printed) -> ReplayItem {
     let rate = BitRate(printed.testbed.port_gigabits * 1e9);
+    // Without timestamps the ceiling is higher, so the paper gets the benefit of the doubt.
     let headers = headers::tcp(headers::IpVersion::V4, headers::Timestamps::Off);
     let ceiling =
         tcp::goodput(rate, Bytes(printed.testbed.mtu), ethernet::packet_overhead(0), headers).0
@@ -144,8 +145,11 @@ fn dual_fabric(tcp: &Tcp) -> ReplayItem {
 fn pcie_share(printed: &Printed) -> ReplayItem {
     let pktgen = &printed.pktgen;
     let testbed = &printed.testbed;
+    // The paper does not name the maximum payload, so both usual ones are tried.
     let share = |max_payload: u64| {
         let link =
+            // The largest read request leaves the fewest request packets, and so the highest
+            // ceiling.
             Link::new(testbed.pcie_generation, testbed.pcie_lanes, Bytes(max_payload), Bytes(4096));
         let ceiling = link.expect("generation 2 has 16 lanes").read(Bytes(4096)).0 / 1e9;
         (pktgen.expander_gigabits / ceiling * 100.0, ceiling)
@@ -163,6 +167,7 @@ fn pcie_share(printed: &Printed) -> ReplayItem {
             pktgen.share_of_pcie_percent, pktgen.pcie_gigabits
         ),
         format!("{}, {}", told(128), told(256)),
+        // One matching setting is enough to explain the printed share.
         [128, 256].iter().any(|mps| agrees_to(pktgen.share_of_pcie_percent, share(*mps).0, 2)),
         "packets have headers: the slot was all but full where a seventh of it seemed left, \
                 and how full hangs on \
@@ -185,6 +190,7 @@ fn links_filled(printed: &Printed) -> ReplayItem {
             lag::occupancy(2, 2).links_used,
             lag::occupancy(4, 4).links_used
         ),
+        // A ratio up to the number of links is possible for some number of flows.
         two <= 2.0 && four <= 4.0,
         "possible, and without the number of flows no hash can be judged by it",
     )
@@ -228,6 +234,7 @@ fn packets(
     const NEAR: f64 = 0.03;
     let gigabits = |rate: f64| rate * unit * bytes * 8.0 / 1e9;
     let value = gigabits(rate);
+    // Half a unit of the last printed digit is the uncertainty of any printed figure.
     let tolerance = gigabits(half_digit) + maximum * NEAR;
     item(
         id,

@@ -80,9 +80,11 @@ impl Form {
 
 impl Follows {
     fn item(self, figures: &toml::Table) -> Option<ReplayItem> {
+        // One figure without a place makes the whole item wrong, and the caller reports it.
         let of: Option<Vec<f64>> = self.of.iter().map(|figure| figure.value(figures)).collect();
         let (value, arithmetic) = self.form.value(&of?)?;
         let agrees = match self.rounded {
+            // Papers rarely state how they round, so both ways are accepted.
             Rounded::Either => agrees_to(self.printed, value, self.digits),
             Rounded::HalfUp => {
                 let scale = 10_f64.powi(self.digits);
@@ -90,6 +92,7 @@ impl Follows {
             }
         };
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
+        // Negative digits mean rounding to tens, which needs no decimals in print.
         let printed_digits = usize::try_from(self.digits).unwrap_or(0);
         // One digit more than is printed shows how it was rounded.
         let shown_digits = usize::try_from(self.digits + 1).unwrap_or(0);
@@ -112,11 +115,13 @@ impl Figure {
             Self::Place(place) => place,
         };
         let mut parts = place.split('.');
+        // Tables of the data file nest, and arrays are addressed by index.
         let first = figures.get(parts.next()?)?;
         let value = parts.try_fold(first, |value, part| match value {
             toml::Value::Array(values) => values.get(part.parse::<usize>().ok()?),
             other => other.get(part),
         })?;
+        // TOML distinguishes 9 from 9.0, a printed table does not.
         value.as_float().or_else(|| value.as_integer().map(|count| count as f64))
     }
 }
@@ -134,6 +139,8 @@ pub(super) fn replay<T: DeserializeOwned>(
     let followed = listed.into_iter().map(|one| {
         let id = one.id.clone();
         one.item(&figures)
+            // The data file is part of the program, so a missing figure is a mistake of ours and no
+            // input error.
             .unwrap_or_else(|| panic!("{paper}: {id}: a figure in `of` is missing or too many"))
     });
     let mut all: Vec<ReplayItem> = followed.collect();

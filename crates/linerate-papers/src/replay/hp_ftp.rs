@@ -55,6 +55,7 @@ fn items(printed: &Printed) -> Vec<ReplayItem> {
 
 fn io_total(printed: &Printed) -> ReplayItem {
     let total = printed.io_dual_cards * printed.io_dual_card_megabits
+        // Both kinds of cards are added as the text does, although their unit is wrong (E4.a).
         + printed.io_single_cards * printed.io_single_card_megabits;
     item(
         "io-total",
@@ -78,6 +79,7 @@ fn io_card(printed: &Printed) -> ReplayItem {
         "what one I/O card carries, against what one NIC in it delivered",
         format!("{} Mbit/s a card", printed.io_dual_card_megabits),
         format!("{} Mbit/s went through one NIC", printed.sustained),
+        // One NIC sits in one card, so it cannot deliver more than its card carries.
         printed.sustained <= printed.io_dual_card_megabits,
         "bytes were mistaken for bits: the server's I/O is eight times what the text compares with",
     )
@@ -145,6 +147,7 @@ fn scaling(printed: &Printed) -> ReplayItem {
         "clients against the rate they add up to",
         format!("{one}, {two} and {four} Mbit/s with 1, 2 and 4 clients"),
         format!("{:.2} and {:.2} times one; no point for 3 clients", two / one, four / one),
+        // The knee lies between two measured points unless there is one for three clients.
         null.contains_key("3"),
         "two clients add half a client's rate and two more add most of theirs: where the knee is \
             cannot be told without the third",
@@ -155,6 +158,7 @@ fn sinks(printed: &Printed) -> ReplayItem {
     let pairs: Vec<(f64, f64)> = printed
         .clients_disk_sink
         .iter()
+        // Only numbers of clients that were measured with both sinks give a ratio.
         .filter_map(|(clients, disk)| {
             printed.clients_null_sink.get(clients).map(|null| (*null, *disk))
         })
@@ -162,6 +166,7 @@ fn sinks(printed: &Printed) -> ReplayItem {
     let ratios: Vec<f64> = pairs.iter().map(|(null, disk)| null / disk).collect();
     let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
     let geometric =
+        // Ratios multiply, so their fair mean is geometric.
         (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
     let of_sums =
         pairs.iter().map(|pair| pair.0).sum::<f64>() / pairs.iter().map(|pair| pair.1).sum::<f64>();
@@ -174,6 +179,7 @@ fn sinks(printed: &Printed) -> ReplayItem {
             "{}: mean {mean:.2}, geometric mean {geometric:.2}, ratio of sums {of_sums:.2}",
             shown.join(" and ")
         ),
+        // The text does not say which mean it used.
         [mean, geometric, of_sums].iter().any(|value| agrees_to(printed.null_over_disk, *value, 1)),
         "no mean of the two is 4; ratios are averaged geometrically or as ratio of sums",
     )
@@ -181,6 +187,7 @@ fn sinks(printed: &Printed) -> ReplayItem {
 
 fn clients(printed: &Printed) -> ReplayItem {
     let (one, two) = (printed.clients_disk_sink["1"], printed.clients_disk_sink["2"]);
+    // Two clients share the rate, so half of it belongs to each.
     let (by_one, by_two) = (printed.sustained / one, printed.sustained / (two / 2.0));
     item(
         "E4.clients",

@@ -84,12 +84,14 @@ fn items(printed: &Printed) -> Vec<ReplayItem> {
 
 /// Returns the report's link with maximum payloads of `max_payload` bytes.
 fn link(framing: &Framing, max_payload: u64) -> Link {
+    // Reads are not limited by their request size here, which keeps the ceiling an upper one.
     Link::new(framing.generation, framing.lanes, Bytes(max_payload), Bytes(4096))
         .expect("the report's link exists")
 }
 
 fn encoding(printed: &Printed) -> ReplayItem {
     let framing = &printed.framing;
+    // The report adds both directions of a full-duplex link.
     let rate = 2.0 * link(framing, 128).rate.0 / 1e9;
     item(
         "line-code",
@@ -144,6 +146,8 @@ fn efficiency(printed: &Printed) -> ReplayItem {
     let framing = &printed.framing;
     let percent = one_way(framing) / (framing.encoded_gigabits / 2.0) * 100.0;
     let (about, other) = (framing.efficiency_percent_about, framing.other_percent_at_most);
+    // The report subtracts shares of three different bases from 100 %. The correct budget
+    // multiplies them.
     let left = framing.encoded_gigabits / framing.raw_gigabits * percent * (1.0 - other / 100.0);
     let added = 100.0
         - (100.0 - framing.encoded_gigabits / framing.raw_gigabits * 100.0)
@@ -171,6 +175,7 @@ fn link_layer(printed: &Printed) -> ReplayItem {
     let Framing { payload_bytes, dllps, dllp_bytes, dllps_per_packets, .. } = *framing;
     let mut with = link(framing, 128);
     let bare = with.write(Bytes(framing.payload_bytes)).0;
+    // This variant repeats the report's own count of link-layer packets.
     with.dllp = LinkLayerPackets::Idt;
     let value = with.write(Bytes(framing.payload_bytes)).0;
     let percent = value / with.rate.0 * 100.0;
@@ -205,6 +210,7 @@ fn completions(printed: &Printed) -> ReplayItem {
             ceiling(128),
             ceiling(256)
         ),
+        // The smaller payload is the default after reset, and the report names none.
         value <= ceiling(128),
         "larger payloads than assumed, binary megabytes, or both directions added: the report does \
             not say which",
@@ -216,6 +222,7 @@ fn sources(printed: &Printed) -> ReplayItem {
     let fibre = fibre_channel::speed(totals.fibre_channel_speed).expect("8GFC is known");
     let fibre = fibre.bandwidth(fibre_channel::LARGEST_PAYLOAD).0 / MEGABYTE;
     let network = totals.network_gigabits * 1e9 / MEGABYTE;
+    // Each source can deliver only once in one direction.
     let most = totals.fibres_in_table_2 * fibre + network;
     item(
         "E5.f-table-2",
@@ -239,6 +246,7 @@ fn identical_rows(printed: &Printed) -> ReplayItem {
         "Ethernet of table 3 with the switch, beside two different storage loads",
         format!("the same for {writes} and {reads}"),
         format!("all {} sizes, digit for digit", table.sizes),
+        // Two measured rows that agree in every digit are a fact of print and need no computation.
         false,
         "two runs of a host at its limit do not repeat to the digit: one row is a copy, and one \
             comparison is lost (E5.g)",

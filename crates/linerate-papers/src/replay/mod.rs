@@ -109,7 +109,9 @@ fn agrees_to(printed: f64, value: f64, decimals: i32) -> bool {
     const ROUNDING: f64 = 1e-9;
     let scale = 10_f64.powi(decimals);
     let target = (printed * scale).round();
+    // Half up and not half to even, because printed tables round half up.
     let rounded = (value * scale + 0.5 + ROUNDING).floor();
+    // Some papers cut digits off instead of rounding.
     let cut = (value * scale + ROUNDING).floor();
     target == rounded || target == cut
 }

@@ -126,6 +126,7 @@ fn times(gain_percent: f64) -> f64 {
 
 /// Returns the rate of one Gigabit link in each direction, in Mbit/s.
 fn link_ceiling(testbed: &Testbed) -> f64 {
+    // Without timestamps the ceiling is higher, so the paper gets the benefit of the doubt.
     let headers = headers::tcp(headers::IpVersion::V4, headers::Timestamps::Off);
     let rate = BitRate(testbed.link_megabits * MEGA);
     tcp::goodput(rate, Bytes(testbed.mtu), ethernet::packet_overhead(0), headers).0 / MEGA
@@ -150,6 +151,7 @@ fn direction(printed: &Printed) -> ReplayItem {
             2.0 * ceiling,
             value / (2.0 * ceiling) * 100.0
         ),
+        // Only a named direction makes the figure comparable.
         ["one way", "both ways"].contains(&printed.text.maximum_direction.as_str()),
         "the same figure is either nearly all or only half of what the link carries; a number \
             without direction compares with nothing",
@@ -164,6 +166,7 @@ fn system_time(printed: &Printed) -> ReplayItem {
         "system time in table 1",
         format!("below {bound} %"),
         format!("largest of {:?} is {largest} %", printed.table_1.system_time_percent),
+        // The text says "below", so the bound itself does not agree.
         largest < bound,
         "the bound is one of the values: without intervals 30 and 31 cannot be distinguished",
     )
@@ -216,6 +219,7 @@ fn announced(printed: &Printed) -> ReplayItem {
 }
 
 fn bus_mismatch(printed: &Printed) -> ReplayItem {
+    // The peak without any overhead is the most favourable reading of the text.
     let gigabytes = f64::from(printed.testbed.schizos) * schizo_peak(&printed.testbed) / 8e3;
     let (said, assembly) = (printed.text.two_schizos_gigabytes, printed.text.assembly_gigabytes);
     item(
@@ -244,6 +248,8 @@ fn message_sizes(printed: &Printed) -> ReplayItem {
         format!(
             "with {headers} B of headers: {sums:?}; the first is the MTU, the others are whole KiB"
         ),
+        // Two rules are possible: each sum a whole number of KiB, or each the MTU. The table mixes
+        // them.
         sums.iter().all(|sum| sum % KIBIBYTE == 0)
             || sums.iter().all(|sum| *sum == printed.testbed.mtu),
         "sizes reduced by headers fit one packet only at the MTU: larger messages are split \
@@ -278,6 +284,7 @@ fn single_schizo(printed: &Printed) -> ReplayItem {
         "maximum of a single Schizo, given three times",
         format!("{table} Mbit/s in table 2, {summary} Mbit/s in the summary"),
         format!("{eight} / {factor} = {implied:.0} Mbit/s from the gain of {gain} %"),
+        // All three printed values describe one measurement, so both must follow.
         agrees_to(table, implied, 0) && agrees_to(summary, implied, 0),
         "three values for one measurement, 3 % apart: more than some of the effects the paper \
             reports",
@@ -322,6 +329,7 @@ fn slot(printed: &Printed) -> ReplayItem {
                 less than {:.0}",
             2.0 * slow
         ),
+        // Two cards on one bus cannot pass less than one or more than twice one.
         slow <= pair && pair <= 2.0 * slow,
         "544 Mbit/s is what one 33 MHz slot carries; it is nowhere printed and is needed to repeat \
             the figure",
@@ -444,6 +452,7 @@ fn packet_sizes(printed: &Printed) -> Vec<ReplayItem> {
     rows.into_iter()
         .map(|(name, maximum)| {
             let bytes = maximum.megabits * MEGA / 8.0 / (maximum.kilopackets * 1e3);
+            // Acknowledgements carry no payload, so they lower the mean of all packets.
             let per_acknowledgement = bytes / (segment - bytes);
             item(
                 format!("packet-size-{name}"),

@@ -92,16 +92,20 @@ fn peak(point: &PointStudy) -> Option<f64> {
         let Some(series) = trial.series.get(&GOODPUT_RX) else { continue };
         let (mut window, mut from) = (Vec::new(), trial.measured_from);
         for (end, value) in trial.seconds.iter().zip(series) {
+            // Intervals of the warm-up only move the start of the first window.
             if *end <= trial.measured_from {
                 from = *end;
                 continue;
             }
             window.push((end - from, value.unwrap_or(0.0)));
             from = *end;
+            // Intervals are not exactly a tenth of a second long, so a window of one second may
+            // exceed it slightly.
             while window.iter().map(|(width, _)| width).sum::<f64>() > SECOND * 1.01 {
                 window.remove(0);
             }
             let width: f64 = window.iter().map(|(width, _)| width).sum();
+            // A window cut short by the begin of the series is no whole second.
             if width >= SECOND * 0.99 {
                 let mean = window.iter().map(|(width, value)| width * value).sum::<f64>() / width;
                 peak = Some(peak.map_or(mean, |peak: f64| peak.max(mean)));
@@ -116,6 +120,7 @@ fn one_and_all(curve: &[Clients<'_>]) -> Option<(Estimate, Estimate)> {
     let one = curve.iter().find(|clients| clients.n == 1)?.goodput;
     let all =
         curve.iter().map(|clients| clients.goodput).max_by(|a, b| a.value.total_cmp(&b.value))?;
+    // A knee needs at least one point before it and one after it.
     (curve.len() > 2 && one.value > 0.0).then_some((one, all))
 }
 
@@ -132,6 +137,8 @@ fn scaling(curve: &[Clients<'_>]) -> Vec<Shape> {
     let expected = (all.value / one.value).ceil() as usize;
     let knee = curve
         .iter()
+        // The knee is the first number of clients that is as good as the plateau, within the
+        // tolerance.
         .find(|clients| clients.goodput.value >= all.value * (1.0 - FLAT))
         .map_or(0, |c| c.n);
     let told: Vec<String> = curve
@@ -157,6 +164,7 @@ fn scaling(curve: &[Clients<'_>]) -> Vec<Shape> {
         .map(|(n, average, peak)| format!("{n}: {} over {}", mbit(*peak), mbit(*average)))
         .collect();
     vec![
+        // Give or take one, because the quotient lies between two whole numbers of clients.
         shape("V4.1a", claim, measured, Some(knee.abs_diff(expected) <= 1)),
         match worst {
             Some(worst) => {
@@ -200,6 +208,7 @@ fn sink_points(study: &Study) -> Vec<SinkPoint> {
             rate: rate.0 * clients as f64,
             goodput: goodput.estimate?,
             runs: goodput.values.iter().flatten().copied().collect(),
+            // The client that waited least decides whether all of them waited.
             limited: limited.reduce(f64::min),
         })
     };
@@ -224,6 +233,7 @@ fn sinks(study: &Study) -> Vec<Shape> {
         receiver's window more than half the time";
     let judged: Vec<(&SinkPoint, f64)> = points
         .iter()
+        // The slower of disk and network sets the rate.
         .filter_map(|point| Some((point, point.rate.min(null_runs(study, point.clients)?.0))))
         .collect();
     let mut shapes = Vec::new();
@@ -249,6 +259,7 @@ fn sinks(study: &Study) -> Vec<Shape> {
         .iter()
         .filter(|(point, _)| {
             null_runs(study, point.clients)
+                // Only disks that are clearly slower than the network must make the sender wait.
                 .is_some_and(|(null, _)| point.rate < null * (1.0 - EQUAL))
         })
         .filter_map(|(point, _)| point.limited)
@@ -283,11 +294,14 @@ fn ratio(study: &Study, points: &[SinkPoint]) -> Shape {
         let (one, two) = (disk(1, 6.3e6)?, disk(2, 18.4e6)?);
         let (null_one, null_two) = (null_runs(study, 1)?.1, null_runs(study, 2)?.1);
         let runs =
+            // Runs may have failed in one of the four points; totals need the same number of runs
+            // from each.
             [one.runs.len(), two.runs.len(), null_one.len(), null_two.len()].into_iter().min()?;
         let null: Vec<f64> = (0..runs).map(|run| null_one[run] + null_two[run]).collect();
         let disk: Vec<f64> = (0..runs).map(|run| one.runs[run] + two.runs[run]).collect();
         let of_totals = null.iter().sum::<f64>() / disk.iter().sum::<f64>();
         let logs: Vec<f64> =
+            // Intervals of ratios are computed on logarithms, which makes them symmetric.
             null.iter().zip(&disk).map(|(null, disk)| (null / disk).ln()).collect();
         Some((of_totals, mean_interval(&logs), runs))
     };
@@ -337,6 +351,7 @@ fn observer(curve: &[Clients<'_>]) -> Shape {
             .observed
             .iter()
             .filter(|port| port.direction == Direction::Tx && port.n > 0);
+        // The port towards the server carries the data; the others carry acknowledgements.
         sending.filter(|port| port.payload > 0.0).max_by(|a, b| a.payload.total_cmp(&b.payload))
     });
     let Some(port) = port else {
@@ -383,6 +398,7 @@ fn planner(curve: &[Clients<'_>]) -> Shape {
     match one_and_all(curve) {
         Some((one, all)) => {
             let value = all.value / one.value;
+            // The extremes of both intervals bound the quotient.
             let ends = || Some((all.low? / one.high?, all.high? / one.low?));
             let told = ends().map_or("too few runs for an interval".to_owned(), |(low, high)| {
                 format!("{low:.2} to {high:.2}: buy for {}", high.ceil())
@@ -398,6 +414,7 @@ fn planner(curve: &[Clients<'_>]) -> Shape {
 fn papers_plan() -> Shape {
     let sustained = TO_NOTHING[2].1;
     let [(_, one), (n, two)] = TO_DISK;
+    // Two clients shared the disk rate of the table.
     let (by_one, by_two) = (sustained / one, sustained / (two / n as f64));
     let claim = "V4.7 (hard): the paper's clients with disks are 8 to 12, never its \"about 20\"";
     let measured = format!(

@@ -98,6 +98,7 @@ impl Throughput {
     /// Returns the known answer (the rate of the host, or of the line) and the highest result of a
     /// trial, if the host's buffer was empty before.
     fn known(&self) -> (f64, f64) {
+        // The slower of line and host limits the rate.
         if line(self.frame) < FORWARDED {
             // The same buffer limits the frames that wait for the line.
             return (line(self.frame), line(self.frame) + BUFFERED / TRIAL);
@@ -165,6 +166,7 @@ fn packet_bound(found: &[Throughput]) -> Vec<Shape> {
     let step = by_packets().map(Throughput::step).fold(0.0, f64::max);
     let (least, most) =
         (bound.iter().copied().reduce(f64::min), bound.iter().copied().reduce(f64::max));
+    // Two sizes always lie on a line, so constancy needs a third.
     let mut shapes = vec![match least.zip(most).filter(|_| bound.len() > 2) {
         Some((least, most)) => {
             let measured = format!(
@@ -174,6 +176,7 @@ fn packet_bound(found: &[Throughput]) -> Vec<Shape> {
                 bound.len(),
                 step * 100.0
             );
+            // Rates within the resolution of the search are equal.
             shape("V5.7a", claim, measured, Some(most / least - 1.0 <= step))
         }
         None => not_judged("V5.7a", claim, "fewer than three sizes have a throughput"),
@@ -184,6 +187,8 @@ fn packet_bound(found: &[Throughput]) -> Vec<Shape> {
         .iter()
         .filter_map(|f| {
             let (least, most) = f.known();
+            // The bracket must contain the known rate. A search without an upper bound found none
+            // too high.
             Some((f, f.lower? <= most && f.upper.is_none_or(|upper| upper >= least)))
         })
         .collect();
@@ -214,6 +219,7 @@ fn same(found: &[Throughput]) -> Shape {
     // Frame size, ratio, and the larger of the two searches' steps.
     let pair = |without: &Throughput| {
         let with = of(Path::With, without.frame)?;
+        // The coarser of both searches limits what can be distinguished.
         Some((without.frame, with.lower? / without.lower?, with.step().max(without.step())))
     };
     let pairs: Vec<(u64, f64, f64)> =
@@ -244,6 +250,7 @@ const BEYOND: f64 = 10.0;
 /// values in seconds.
 fn tails(times: [&Distribution; 2]) -> Option<(&'static str, [f64; 2])> {
     let is_known = |share: f64| {
+        // The product of a share and a count may fall short of ten by its last digit.
         times.iter().all(|times| times.count() as f64 * (1.0 - share) >= BEYOND - 1e-9)
     };
     let (share, name) = TAILS.into_iter().find(|(share, _)| is_known(*share))?;
@@ -270,6 +277,7 @@ fn waiting(latency: &Study) -> Vec<Shape> {
             })
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        // The slowest load stands for an idle path.
         let compared = match &points[..] {
             [(slow, idle), .., (fast, loaded)] => {
                 tails([idle, loaded]).map(|found| (*slow, *fast, found))
@@ -295,6 +303,7 @@ fn waiting(latency: &Study) -> Vec<Shape> {
         else {
             continue;
         };
+        // The last of n frames waits for n - 1 before it.
         let least = (burst - 1.0) / FORWARDED;
         let claim = format!(
             "V5.5 (hard): the last of {burst} frames at once waits for all before it: at least \

@@ -46,6 +46,7 @@ impl Totals {
         let is_run = |read: &str| {
             [false, true].iter().any(|hop| at(mixed, self.sweep, *hop, &[(READ, read)]).is_some())
         };
+        // Without any point the whole table is shown, so that the report shows the gap.
         let any = self.changed.iter().any(|(read, _)| is_run(read));
         self.changed.iter().filter(move |(read, _)| !any || is_run(read))
     }
@@ -79,6 +80,7 @@ pub fn with_storage(
     edge: &Study,
 ) -> Reproduction {
     reproduction.paper = "IDT 89PES24T6G2 PCI Express switch performance report".into();
+    // The Ethernet half marks this shape as not reproduced; here it is.
     reproduction.shapes.retain(|shape| shape.id != "V5.6");
     reproduction.tables.extend(TABLES.iter().map(|table| totals_table(mixed, table)));
     reproduction.tables.push(sizes_table(sizes));
@@ -105,6 +107,7 @@ fn at<'a>(
     wanted: &[(&str, &str)],
 ) -> Option<&'a PointStudy> {
     sweep(study, name).find(|point| {
+        // Plans without arms measure all jobs together.
         let together = coordinate(&point.parameters, "arm").is_none_or(|arm| arm == "together");
         together
             && has_hop(&point.parameters) == hop
@@ -168,6 +171,7 @@ fn equivalent(mixed: &Study, name: &str, read: &str) -> Shape {
     let of = |hop| totals(at(mixed, name, hop, &wanted)?).map(|[.., sum]| sum);
     match of(false).zip(of(true)).and_then(|(without, with)| against("total", &without, &with)) {
         Some(effect) => {
+            // Equivalence needs proof: an undecided comparison is not the same as no change.
             let holds = match effect.change {
                 Change::None => Some(true),
                 Change::Better | Change::Worse => Some(false),
@@ -189,6 +193,7 @@ fn capped(edge: &Study) -> Vec<Shape> {
     let same_way = |mix: &&Mix| {
         let ways: Vec<Option<&(String, MemoryDirection)>> =
             mix.jobs.iter().map(|job| job.ways.first()).collect();
+        // Only mixes whose jobs load the edge in one direction compete for it.
         mix.sweep == "shared edge" && ways.windows(2).all(|pair| pair[0] == pair[1])
     };
     let mut shapes: Vec<Shape> =
@@ -199,6 +204,7 @@ fn capped(edge: &Study) -> Vec<Shape> {
     for mix in edge.mixes.iter().filter(|mix| mix.sweep == "own edges") {
         let (n, joint) = (mix.jobs.len() as f64, mix.joint.as_ref());
         let measured = joint.map_or("no figure".to_owned(), |joint| {
+            // Jobs on edges of their own must reach a joint efficiency equal to their number.
             format!("joint efficiency {:.3} of {n} (n {})", joint.value, joint.n)
         });
         shapes.push(shape(
@@ -222,6 +228,7 @@ fn of_edge(edge: &Study, mix: &Mix, claim: &str) -> Shape {
         let metric = all
             .metrics
             .iter()
+            // The sum over all jobs is judged, and only a direction with a known cap.
             .find(|metric| metric.metric == metric::GOODPUT && metric.ceiling.is_some())?;
         let (undisturbed, all) = undisturbed(point, metric);
         Some((median(&undisturbed)?, undisturbed.len(), all, point.ceilings[metric.ceiling?].value))
@@ -255,6 +262,7 @@ fn undisturbed(point: &PointStudy, metric: &MetricStudy) -> (Vec<f64>, usize) {
     let all: Vec<(f64, Validity)> = told.collect();
     let valid: Vec<f64> =
         all.iter().filter(|(_, of)| *of == Validity::Valid).map(|(value, _)| *value).collect();
+    // With no undisturbed trial, a disturbed result is better than none, and the count shows it.
     let kept = if valid.is_empty() { all.iter().map(|(value, _)| *value).collect() } else { valid };
     (kept, all.len())
 }
@@ -280,6 +288,7 @@ fn catalogue(mixed: &Study) -> Vec<Shape> {
     };
     // Computed from the counts of each worker in each run: a median of sums is no sum of medians.
     let exact = |off: &dyn Fn(&TransferCounts) -> f64| {
+        // Runs without timed transfers have nothing to add up.
         let runs = jobs.iter().flat_map(|job| &job.transfers).filter(|run| run.timed > 0);
         let offs: Vec<f64> = runs.map(off).collect();
         Some((offs.len(), offs.into_iter().reduce(f64::max)?))
@@ -312,6 +321,7 @@ fn catalogue(mixed: &Study) -> Vec<Shape> {
             "V5.10 (hard): the same rate is shown in MB and in MiB",
             by_unit,
             "points",
+            // Both figures come from the same count, so only rounding may differ.
             f64::EPSILON,
         ),
         judged(

@@ -47,6 +47,8 @@ impl Rule for BusCeiling {
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         at_ceiling(point, REACHED, is_bus)
+            // A slot cannot be changed from here. Smaller segments lower its ceiling by a known
+            // ratio, which shows the limit without removing it.
             .and_then(|(job, ..)| smaller_segments(job, shrunk))
             .into_iter()
             .collect()

@@ -15,11 +15,13 @@ pub(in crate::diagnosis) fn changed(
     change: &[(String, Value)],
 ) -> Option<Command> {
     let mut jobs = point.jobs.iter().filter(|job| !job.background);
+    // The command line describes one load.
     let job = jobs.next().filter(|_| jobs.next().is_none())?;
     let kept =
         job.params.0.iter().filter(|(key, _)| change.iter().all(|(changed, _)| changed != *key));
     let params = kept.chain(change.iter().map(|(key, value)| (key, value)));
     let mut arguments = Vec::new();
+    // This is the default of `diagnose`, and a shorter command is easier to check before it is run.
     if job.workload != TCP_STREAM {
         arguments.extend(["--workload".to_owned(), job.workload.clone()]);
     }
@@ -43,10 +45,13 @@ pub(in crate::diagnosis) fn command(
         return changed(point, experiment.candidates.first()?);
     };
     let same_load = changed(point, &[])?;
+    // `diagnose` itself lifts a quota for the length of a run if the agents consent, so the
+    // unchanged load is enough.
     if setting.name == CPU_QUOTA {
         return Some(same_load);
     }
     let path = same_load.path;
+    // No parameter moves the polling CPU; this plan compares both placements.
     Some(Command { path, ..Command::local("run", &["placement"]) })
 }
 

@@ -50,6 +50,7 @@ impl Rule for CongestionControl {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction) = flows(point)
+            // Goodput that reaches the ceiling needs no further explanation.
             .find(|(job, direction)| only_the_path(job, *direction) && room(job, *direction) > ROOM)
             .filter(|_| may_be_judged(point))?;
         let read = |metric| value(job, metric, direction);
@@ -59,9 +60,12 @@ impl Rule for CongestionControl {
         {
             return None;
         }
+        // The window is sent once per round trip.
         let window = read(metric::CONGESTION_WINDOW).map(|bytes| bytes * BITS_PER_BYTE / rtt);
         let paced = read(metric::PACING_RATE);
         let by = |rate: Option<f64>| rate.filter(|rate| FOLLOWS.contains(&(goodput / rate)));
+        // The window of a paced sender usually allows more than its pacing rate, so pacing is the
+        // limit where both fit.
         let (what, rate, source) = match (by(paced), by(window)) {
             (Some(rate), _) => ("pacing", rate, "TCP_INFO of the sender: tcpi_pacing_rate"),
             (_, Some(rate)) => (
@@ -128,11 +132,15 @@ impl Rule for CongestionControl {
         let of_streams = |(job, _): &(&JobStudy, Direction)| job.workload == TCP_STREAM;
         let Some((job, _)) = flows(point).find(of_streams) else { return Vec::new() };
         let ratio = [LEAST_EFFECT, MOST_GAINED];
+        // A rate that the plan asked for is no decision of the congestion control, so only removing
+        // it can help.
         let (name, candidates) = if param(job, "pacing_rate").is_some() {
             ("without pacing", vec![vec![set("pacing_rate", UNBOUNDED)]])
         } else {
             (
                 "another congestion control",
+                // Which algorithm suits the path is unknown, so two that size their window in
+                // different ways are tried.
                 vec![vec![set("congestion", "bbr")], vec![set("congestion", "reno")]],
             )
         };

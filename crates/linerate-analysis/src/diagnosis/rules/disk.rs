@@ -66,6 +66,8 @@ fn figure(job: &JobStudy, metric: &'static Metric) -> Option<f64> {
 pub(super) fn closed(point: &PointStudy) -> Option<Load<'_>> {
     let mut jobs = point.jobs.iter().filter(|job| !job.background);
     let job = jobs.next().filter(|job| job.workload == STORAGE && jobs.next().is_none())?;
+    // An open load or one with a latency target chooses its own rate, so the queue depth does not
+    // limit it.
     if param(job, "rate").is_some() || param(job, "latency_target").is_some() {
         return None;
     }
@@ -84,9 +86,11 @@ pub(super) fn closed(point: &PointStudy) -> Option<Load<'_>> {
             .filter(|seconds| seconds.is_finite())?,
         cores: figure(job, metric::IOPS_PER_CORE)
             .filter(|each| *each > 0.0)
+            // The counters report transfers per CPU; the inverse gives the CPUs in use.
             .map(|each| rate / each),
         flushes: figure(job, metric::FLUSH_RATE)
             .zip(figure(job, metric::FLUSH_TIME_MEAN))
+            // Reads and plain writes never flush, so the figure is absent and not unknown.
             .unwrap_or((0.0, 0.0)),
     })
 }
@@ -105,6 +109,8 @@ impl Load<'_> {
     /// Share of the time of the slots in use that flushes took.
     pub(super) fn flushing(&self) -> f64 {
         let (rate, seconds) = self.flushes;
+        // A flush counts for the slot that waits for it; rounding of both means can exceed the
+        // total.
         if self.achieved > 0.0 { (rate * seconds / self.achieved).min(1.0) } else { 0.0 }
     }
 

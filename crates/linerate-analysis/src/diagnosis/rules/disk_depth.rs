@@ -44,6 +44,7 @@ impl Rule for DiskDepth {
         if load.used() < USED
             || load.slots() > DEEP
             || load.is_out_of_cpu()
+            // A deeper queue waits for the same flush, so the rule for flushes applies.
             || load.flushing() > disk::MOSTLY_FLUSHING
         {
             return None;

@@ -59,6 +59,7 @@ impl Rule for DiskFlush {
         const MOST: f64 = 1e3;
         // At least half of the time that flushes took becomes available to writes.
         let least = LEAST_EFFECT.max(1.0 / (1.0 - load.flushing() / 2.0));
+        // With no flush, the parser accepts only the default interval.
         let change = vec![set("flush", "none"), set("flush_every", 1)];
         vec![Experiment::lift("no flushes", change, [least, MOST])]
     }

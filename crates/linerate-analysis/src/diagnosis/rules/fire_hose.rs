@@ -54,6 +54,7 @@ impl Rule for FireHose {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let loses = |(job, direction): &(&JobStudy, Direction)| {
             value(job, metric::RETRANSMIT_RATIO, *direction).is_some_and(|ratio| ratio >= LOSS)
+                // A sender without window sends probes, which the kernel counts as retransmissions.
                 && !waits_for_window(job, *direction)
         };
         let (job, direction) = flows(point).find(loses).filter(|_| may_be_judged(point))?;
@@ -61,6 +62,8 @@ impl Rule for FireHose {
         let (ratio, goodput) = (read(metric::RETRANSMIT_RATIO)?, read(metric::GOODPUT)?);
         let (rtt, least) = (read(metric::RTT)?, read(metric::RTT_MIN)?);
         let queue = standing(job, direction)?;
+        // A deep buffer that overflows builds a queue first, and the rules for links see that
+        // queue.
         if queue > SHALLOW {
             return None;
         }
@@ -83,6 +86,7 @@ impl Rule for FireHose {
         ];
         let dropped = value(job, metric::CONTROLLER_DROPPED, Direction::Sum);
         let claim = match dropped {
+            // The controller's counter separates its own buffer from every other one on the path.
             Some(dropped) if dropped >= 1.0 => {
                 evidence.push(Evidence {
                     observed: format!("the network controller dropped {dropped:.0} frames"),
@@ -91,6 +95,7 @@ impl Rule for FireHose {
                 });
                 "the TCP window overruns the buffer of the network controller"
             }
+            // A counter that stayed at zero excludes the controller, but no other buffer.
             Some(_) => {
                 "the path loses packets at random, or a shallow buffer overflows before the \
                     network controller, which dropped nothing"
@@ -127,6 +132,7 @@ impl Rule for FireHose {
         let goodput = value(job, metric::GOODPUT, direction).filter(|goodput| *goodput > 0.0);
         let (Some(segment), Some(goodput)) = (segment, goodput) else { return Vec::new() };
         let room = room(job, direction);
+        // `room` is infinite without a known ceiling; the rates then follow what was reached.
         let rates = if room.is_finite() {
             OF_CEILING.map(|share| share * room * goodput)
         } else {
@@ -146,6 +152,8 @@ impl Rule for FireHose {
         let survived =
             Experiment::lift_by_one("a window that a shallow buffer survives", windows, ratio);
         let paced = Experiment::lift_by_one("paced below the drain", rates, ratio);
+        // A higher rate alone could come from anywhere. Only an end of the loss shows that the
+        // buffer was the cause.
         [survived, paced].map(|experiment| experiment.ending(metric::RETRANSMIT_RATIO)).into()
     }
 }

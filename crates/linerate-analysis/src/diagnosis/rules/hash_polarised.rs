@@ -29,6 +29,7 @@ const REACHED: f64 = 0.9;
 /// its rate is not known.
 fn filled(job: &JobStudy, direction: Direction) -> Option<f64> {
     let (available, used) = members(job, direction)?;
+    // `room` is infinite where no capacity is declared, which makes the share zero.
     let share = 1.0 / room(job, direction);
     (share > 0.0 && used >= 1.0).then(|| share * available / used)
 }
@@ -54,6 +55,7 @@ impl Rule for HashPolarised {
         let crowded = |(job, direction): &(&JobStudy, Direction)| {
             let (available, used) = members(job, *direction)?;
             let flows = n_flows(job);
+            // With fewer flows an idle link is common under a perfect hash.
             (flows >= FLOWS_A_LINK * available && chance(available, used, flows) < SIGNIFICANCE)
                 .then_some((available, used, flows))
         };
@@ -94,6 +96,7 @@ impl Rule for HashPolarised {
         score::best(point, |job, direction| {
             let (available, used) = members(job, direction)?;
             let (flows, enough) = (n_flows(job), FLOWS_A_LINK * available);
+            // Many flows underflow the probability to zero, whose logarithm is infinite.
             let unlikely = -chance(available, used, flows).max(f64::MIN_POSITIVE).log10();
             let significant = -SIGNIFICANCE.log10();
             Some(score::all([
@@ -118,9 +121,11 @@ impl Rule for HashPolarised {
 /// Returns an upper bound of the probability that an even hash uses at most `used` of `links` for
 /// `flows`: the sum over every choice of links, each with all flows on it.
 fn chance(links: f64, used: f64, flows: f64) -> f64 {
+    // The counters can report more links in use than the group declares.
     let n_chosen = used.min(links) as u32;
     let choices =
         (0..n_chosen).fold(1.0, |product, k| product * (links - f64::from(k)) / f64::from(k + 1));
+    // A sum over choices counts overlapping cases several times, so it may exceed one.
     (choices * (used / links).powf(flows)).min(1.0)
 }
 

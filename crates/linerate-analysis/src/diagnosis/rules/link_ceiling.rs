@@ -75,6 +75,8 @@ impl Rule for LinkCeiling {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction, evidence, ceiling) = full(point)?;
+        // One flow on a group of links has a rule of its own: the group is not full, the flow
+        // cannot use more of it.
         if members(job, direction).is_some() && n_flows(job) < 2.0 {
             return None;
         }

@@ -44,6 +44,8 @@ impl Rule for MemoryBandwidth {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction, mut evidence) = flows(point)
             .filter(|(job, direction)| {
+                // Small calls spend their cycles in the kernel's entry path, which rarely waits for
+                // memory.
                 value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes >= LARGE)
             })
             .find_map(|(job, direction)| {
@@ -53,6 +55,7 @@ impl Rule for MemoryBandwidth {
                 Some((job, direction, end?))
             })
             .filter(|_| may_be_judged(point))?;
+        // Without performance counters the figure is absent, and a virtual machine gets no claim.
         let cycles = value(job, metric::CYCLES_PER_INSTRUCTION, Direction::Sum)
             .filter(|cycles| *cycles > STALLED)?;
         evidence.push(Evidence {
@@ -69,6 +72,7 @@ impl Rule for MemoryBandwidth {
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let streams = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
+        // Both ends stop copying at once: while either still copies, it can keep the memory busy.
         let change = || vec![set("send", "sendfile"), set("receive", "discard")];
         let ratio = [LEAST_GAINED, MOST_GAINED];
         streams

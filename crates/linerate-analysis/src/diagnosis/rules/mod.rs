@@ -165,6 +165,8 @@ impl FlowEnd {
             Self::Sending => metric::SENDER_CPU,
             Self::Receiving => metric::RECEIVER_CPU,
         };
+        // A spinning worker below the threshold lost its CPU to others, so its CPU time is evidence
+        // again.
         let spins = job.obtained.get("wait").is_some_and(|modes| modes.has_word(SPINNING));
         value(job, metric, direction).filter(|cores| *cores <= BUSY || !spins)
     }
@@ -180,6 +182,7 @@ impl FlowEnd {
 
     /// Returns its endpoint.
     fn endpoint(self, job: &JobStudy, direction: Direction) -> &str {
+        // The active end receives only in the direction Rx.
         let is_active = matches!(self, Self::Sending) != (direction == Direction::Rx);
         if is_active { &job.from } else { &job.to }
     }
@@ -198,6 +201,8 @@ fn out_of_cpu(job: &JobStudy, end: FlowEnd, direction: Direction) -> Option<Vec<
         source: "getrusage of the thread (RUSAGE_THREAD)".into(),
     });
     let throttled =
+        // A thread in a throttled group never reaches a whole core, so its own CPU time cannot show
+        // the limit.
         end.throttled(job, direction).filter(|share| *share > THROTTLED).map(|share| Evidence {
             observed: format!(
                 "the {} host had no CPU quota left in {:.0} % of the scheduling periods",
@@ -223,6 +228,8 @@ fn more_cpu<const N: usize>(
     let copies = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
     let changes = ways.map(|way| vec![set(key, way)]);
     let copied_less =
+        // The kernel may spend the time saved on more packets of the same flow, with no gain in
+        // goodput.
         || Experiment::lift_by_one(name, changes, [LEAST_EFFECT, MOST_SPARED]).refuting_nothing();
     twice_the_quota(point, end).into_iter().chain(copies.then(copied_less)).collect()
 }
@@ -245,6 +252,7 @@ fn twice_the_quota(point: &PointStudy, end: FlowEnd) -> Option<Experiment> {
 /// Returns the ratio of the lowest known ceiling to goodput; infinite where none is known.
 fn room(job: &JobStudy, direction: Direction) -> f64 {
     let share = job.metric(metric::GOODPUT, direction).and_then(|metric| metric.share);
+    // Without a ceiling there is no bound on what a change may gain.
     share.map_or(f64::INFINITY, |share| 1.0 / share)
 }
 
@@ -258,6 +266,8 @@ fn grown(factor: f64, room: f64) -> [f64; 2] {
     /// Margin for scatter and for the kernel's coarse buffer sizes: twice the buffer gives 2.3
     /// times the window.
     const SCATTER: f64 = 1.25;
+    // A change cannot raise goodput above the ceiling, but a prediction below the least effect
+    // could not be tested.
     [(1.0 + (factor - 1.0) / 2.0).min(NEARLY * room).max(LEAST_EFFECT), factor * SCATTER]
 }
 
@@ -270,6 +280,7 @@ fn shrunk(large: f64, small: f64) -> [f64; 2] {
     const MOST_HEADERS: f64 = 110.0;
     let share = |payload: f64, headers: f64| payload / (payload + headers);
     let ratio = |headers: f64| share(small, headers) / share(large, headers);
+    // Larger headers make small segments lose more, so they give the lower end.
     [ratio(MOST_HEADERS), ratio(LEAST_HEADERS)]
 }
 
@@ -281,12 +292,15 @@ fn smaller_segments(job: &JobStudy, ratio: impl Fn(f64, f64) -> [f64; 2]) -> Opt
     const SMALL: f64 = 250.0;
     /// Bytes that the kernel subtracts from a segment for timestamps (RFC 7323 clause 3.2).
     const TIMESTAMPS: f64 = 12.0;
+    // Only streams have a parameter for the segment size.
     if job.workload != TCP_STREAM {
         return None;
     }
     let usual = segment_size(job)?;
+    // The `mss` of a connection includes the timestamps option, its payload does not.
     let ratio = ratio(usual, SMALL - TIMESTAMPS);
     let change = || vec![set("mss", bytes(SMALL))];
+    // With segments already small, the change would be too little to measure.
     (usual > 4.0 * SMALL)
         .then(|| Experiment::show(format!("segments of {SMALL:.0} B"), change(), ratio))
 }
@@ -300,6 +314,7 @@ fn segment_size(job: &JobStudy) -> Option<f64> {
 /// flows.
 fn option_of_sender(job: &JobStudy, name: &str, direction: Direction) -> Option<f64> {
     let given = job.obtained.get(name)?.of_sender(direction);
+    // One flow with enough room shows that the setting is not the limit for all of them.
     given.iter().filter_map(Given::number_at_end).max_by(f64::total_cmp)
 }
 
@@ -324,6 +339,8 @@ fn at_ceiling<'a>(
         let metric = job.metric(metric::GOODPUT, direction)?;
         let reached = metric.share.filter(|reached| *reached >= share)?;
         let ceiling =
+            // Only the lowest ceiling counts. If another class sets it, this class is not the
+            // limit.
             point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class()))?;
         let evidence = Evidence {
             observed: format!(
@@ -373,6 +390,8 @@ fn standing_queue(job: &JobStudy, direction: Direction) -> Option<f64> {
         read(metric::RTT)?,
         read(metric::RTT_MIN).filter(|least| *least > 0.0)?,
     );
+    // The excess of the round-trip time alone misleads on short paths, where a burst of two
+    // segments doubles it.
     let standing = (rtt - least) * goodput / BITS_PER_BYTE;
     Some(if standing < A_BURST { 0.0 } else { rtt / least - 1.0 })
 }
@@ -381,6 +400,8 @@ fn standing_queue(job: &JobStudy, direction: Direction) -> Option<f64> {
 /// waited for it. A sender that waits for the window probes it, and its retransmissions are then no
 /// loss.
 fn window_open(job: &JobStudy, direction: Direction) -> f64 {
+    // Other systems do not report the figure. Missing evidence must not rule out the claim of a
+    // loss.
     value(job, metric::RWND_LIMITED, direction).map_or(1.0, |share| score::below(share, HELD_BACK))
 }
 
@@ -393,9 +414,12 @@ fn waits_for_window(job: &JobStudy, direction: Direction) -> bool {
 /// nor the application.
 fn only_the_path(job: &JobStudy, direction: Direction) -> bool {
     let below = |metric: &'static Metric| {
+        // What was not recorded is taken as no limit here; the CPU figures below are checked
+        // separately.
         value(job, metric, direction).is_none_or(|share| share < HELD_BACK)
     };
     let busy =
+        // A sender with idle time waits for its application.
         value(job, metric::SENDER_BUSY, direction).is_some_and(|share| share > 1.0 - HELD_BACK);
     let cpu = [FlowEnd::Sending, FlowEnd::Receiving]
         .iter()
@@ -452,6 +476,8 @@ fn subject(point: &PointStudy, job: &JobStudy, direction: Direction) -> About {
     let number = point
         .jobs
         .iter()
+        // Reports highlight the flow by the number of its job, not by its name, because jobs may
+        // share a name.
         .position(|other| std::ptr::eq(other, job))
         .and_then(|at| u32::try_from(at).ok());
     About {

@@ -36,11 +36,14 @@ impl Rule for NotValid {
             |why: String| Evidence { observed: why, source: "the study of the point".into() };
         let mut evidence: Vec<Evidence> =
             point.why.iter().map(Reason::to_string).map(observed).collect();
+        // Old ledgers hold a status without reasons.
         if evidence.is_empty() {
             evidence.push(observed(point.validity.word().to_owned()));
         }
         let claim = "the measurement is not valid, so it shows nothing about the path";
         let finding =
+            // The claim is about the instrument, so its status stays suspected: no experiment on
+            // the path can prove it.
             Finding::new(self.name(), Verdict::Suspected, subject_of(point), claim, evidence);
         let advice = Advice::new("check what this host cannot measure, repair it, and repeat")
             .expecting("the figure falls below its ceiling")

@@ -31,6 +31,7 @@ impl Rule for NumaPlacement {
         let (job, direction) = flows(point).next().filter(|_| may_be_judged(point))?;
         let remote =
             value(job, metric::REMOTE_CPUS, Direction::Sum).filter(|share| *share > 0.0)?;
+        // A busy core limits the rate by itself; the remote node would only make it busy earlier.
         if [FlowEnd::Sending, FlowEnd::Receiving]
             .iter()
             .any(|end| out_of_cpu(job, *end, direction).is_some())
@@ -60,6 +61,7 @@ impl Rule for NumaPlacement {
             let idle = [FlowEnd::Sending, FlowEnd::Receiving]
                 .iter()
                 .all(|end| out_of_cpu(job, *end, direction).is_none());
+            // Any remote CPU reaches the threshold, and more of them raise the score.
             Some(if remote > 0.0 && idle { 0.5 + remote / 2.0 } else { 0.0 })
         })
     }

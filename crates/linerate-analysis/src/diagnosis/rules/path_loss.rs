@@ -52,11 +52,14 @@ impl PathLoss {
         let loss =
             Ratio(value(job, metric::RETRANSMIT_RATIO, direction).filter(|loss| *loss >= LOSS)?);
         let rtt = value(job, metric::RTT, direction)?;
+        // Peers that report no segment size almost always use Ethernet's MTU with timestamps.
         let segment = segment_size(job).unwrap_or(USUAL_SEGMENT);
+        // Linux adds its least timeout to the smoothed round-trip time.
         let (rtt, rto) = (Nanos::from_secs_f64(rtt), Nanos::from_secs_f64(LEAST_TIMEOUT + rtt));
         let segment = Bytes(segment as u64);
         let with = pftk(segment, rtt, rto, loss, Acknowledgement::Every)?;
         let without = mathis(segment, rtt, loss, Acknowledgement::Every)?;
+        // The models describe one flow, and each flow reacts to its own losses.
         Some([with, without].map(|rate| rate.0 * super::n_flows(job)))
     }
 
@@ -64,6 +67,7 @@ impl PathLoss {
     fn ratio(job: &JobStudy, direction: Direction) -> Option<f64> {
         let goodput = value(job, metric::GOODPUT, direction)?;
         let [least, most] = Self::models(job, direction)?;
+        // Between the two models any goodput fits.
         Some(goodput / goodput.clamp(least, most))
     }
 }
@@ -85,6 +89,7 @@ impl Rule for PathLoss {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let explained = |(job, direction): &(&JobStudy, Direction)| {
             let near = Self::ratio(job, *direction).is_some_and(|ratio| WITHIN.contains(&ratio));
+            // Window probes are counted as retransmissions although nothing was lost.
             near && room(job, *direction) > ROOM && !waits_for_window(job, *direction)
         };
         let (job, direction) = flows(point).find(explained).filter(|_| may_be_judged(point))?;
@@ -122,9 +127,11 @@ impl Rule for PathLoss {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let loss = score::reached(value(job, metric::RETRANSMIT_RATIO, direction)?, LOSS, MUCH);
+            // The lower of the two counts: retransmissions of a sender without window are probes.
             let loss = loss.min(window_open(job, direction));
             let Some(ratio) = Self::ratio(job, direction).filter(|_| room(job, direction) > ROOM)
             else {
+                // Loss that goodput does not follow is a fact about the path, but not its limit.
                 return Some(loss.min(BELOW));
             };
             Some(score::all([loss, score::within(ratio, *WITHIN.end())]))
@@ -137,6 +144,7 @@ impl Rule for PathLoss {
     /// ceiling, window or buffer in bytes would hardly change it.
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let reacts = |(job, _): &(&JobStudy, Direction)| {
+            // A sender that already ignores loss cannot be improved by a control that ignores loss.
             job.workload == TCP_STREAM && !job.obtained.get("congestion").is_some_and(is_bbr)
         };
         let Some((job, _)) = flows(point).find(reacts) else { return Vec::new() };

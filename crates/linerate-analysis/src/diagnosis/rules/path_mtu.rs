@@ -51,6 +51,7 @@ impl Rule for PathMtu {
             repeated(job, *direction).is_some_and(|share| share >= REPEATED)
         };
         let (job, direction) =
+            // A flow with any goodput passed full segments, so the MTU is not the cause.
             silent_flows(point).find(repeats).filter(|_| may_be_judged(point))?;
         let mut evidence = vec![
             Evidence {
@@ -77,6 +78,8 @@ impl Rule for PathMtu {
                 "data arrives; then lower the MTU of the interface, permit ICMP, or set \
                     `net.ipv4.tcp_mtu_probing=1`",
             )
+            // A small segment size is negotiated by both ends, so it needs no setting of a host and
+            // leaves nothing behind.
             .with_command(changed(point, &[set("mss", bytes(SMALL_SEGMENT))]));
         Some(finding.advise(advice))
     }
@@ -86,6 +89,8 @@ impl Rule for PathMtu {
         let silent = silent_flows(point).filter_map(|(job, direction)| repeated(job, direction));
         let most =
             silent.map(|share| score::reached(share, REPEATED, ALL_REPEATED)).reduce(f64::max);
+        // A stream with goodput scores zero. Other workloads cannot show this fault, and zero would
+        // say that they had.
         most.or(streams.then_some(0.0))
     }
 }

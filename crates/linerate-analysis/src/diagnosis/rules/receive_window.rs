@@ -45,10 +45,14 @@ impl Rule for ReceiveWindow {
             value(job, metric::RWND_LIMITED, *direction).is_some_and(|share| share > WAITED)
         };
         let is_read = |(job, direction): &(&JobStudy, Direction)| {
+            // A foreign receiver reports no buffer. The wait of the sender is evidence all the
+            // same.
             Unread::of(job, *direction).is_none_or(|unread| !unread.speaks())
                 && out_of_cpu(job, FlowEnd::Receiving, *direction).is_none()
         };
         let (job, direction) =
+            // Only the first waiting flow is examined, so that a slow reader on it does not make
+            // the rule fall on another flow.
             flows(point).find(waits).filter(|flow| may_be_judged(point) && is_read(flow))?;
         let waited = value(job, metric::RWND_LIMITED, direction)?;
         let mut evidence = vec![Evidence {
@@ -72,6 +76,8 @@ impl Rule for ReceiveWindow {
             (Verdict::Suspected, "the receive buffer is smaller than the bandwidth-delay product")
         } else {
             (
+                // The wait is a fact either way, so it is reported even where the buffer does not
+                // explain it.
                 Verdict::Inconclusive,
                 "the receiver limits the sender: its buffer is small, or its application reads \
                     slowly",
@@ -90,6 +96,7 @@ impl Rule for ReceiveWindow {
             let fits = from_window(point, job, direction)
                 .map_or(0.0, |(_, ratio)| score::within(ratio, *NEAR.end()));
             let unread = match Unread::of(job, direction) {
+                // A buffer that fills gradually lowers the score instead of ending it.
                 Some(Unread::Held(held)) => score::below(held, UNREAD),
                 Some(unread) if unread.speaks() => 0.0,
                 _ => 1.0,
@@ -104,6 +111,7 @@ impl Rule for ReceiveWindow {
             let job: &JobStudy = job;
             let window = value(job, metric::PEER_WINDOW, direction)
                 .filter(|_| job.workload == TCP_STREAM)?;
+            // The figure is the sum over flows, the parameter is per flow.
             let streams = super::n_flows(job);
             let change = vec![set("receive_buffer", bytes(LARGER * window / streams))];
             Some(Experiment::lift(
@@ -122,16 +130,20 @@ const LARGER: f64 = 2.0;
 /// Returns window over smoothed round-trip time, in bit/s, and goodput as a share of it.
 fn from_window(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<(f64, f64)> {
     let measured_jobs =
+        // The sum of several jobs has no window of its own.
         point.jobs.iter().filter(|job| !job.background && job.workload != "all").count();
     let named = |ceiling: &&linerate_model::Ceiling| {
         ceiling.class() == BoundClass::Window
             && !ceiling.is_hard()
             && ceiling.direction == direction
+            // With several jobs, the ceiling cannot be assigned to one of them.
             && measured_jobs == 1
     };
     let over_smallest = point.ceilings.iter().find(named)?.value;
     let (smallest, smoothed) =
         (value(job, metric::RTT_MIN, direction)?, value(job, metric::RTT, direction)?);
+    // The ceiling divides the window by the smallest round-trip time. A sender with a queue gets
+    // the window once per smoothed time.
     let expected = over_smallest * smallest / smoothed;
     (expected > 0.0)
         .then(|| (expected, value(job, metric::GOODPUT, direction).unwrap_or(0.0) / expected))

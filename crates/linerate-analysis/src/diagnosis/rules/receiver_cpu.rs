@@ -37,6 +37,8 @@ impl Rule for ReceiverCpu {
                 Some((job, direction, out_of_cpu(job, FlowEnd::Receiving, direction)?))
             })
             .filter(|_| may_be_judged(point))?;
+        // A receiver without CPU time reads late, so its window closes. The wait confirms the
+        // claim.
         evidence.extend(value(job, metric::RWND_LIMITED, direction).map(|share| Evidence {
             observed: format!(
                 "the sender waited for the receiver's window {:.0} % of the time",

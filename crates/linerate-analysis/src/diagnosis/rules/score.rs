@@ -14,6 +14,7 @@ const SPEAKS: f64 = 0.5;
 
 /// Scores a value that must exceed `threshold`: 0 at zero, 0.5 at `threshold`, 1 from `full` on.
 pub(super) fn reached(value: f64, threshold: f64, full: f64) -> f64 {
+    // Two straight lines meet at the threshold, so a score orders rules below their threshold too.
     if value <= threshold {
         (SPEAKS * value / threshold).clamp(0.0, SPEAKS)
     } else {
@@ -28,6 +29,7 @@ pub(super) fn below(value: f64, threshold: f64) -> f64 {
 
 /// Scores a ratio that should be 1: 0.5 where it is off by `factor` in either direction.
 pub(super) fn within(ratio: f64, factor: f64) -> f64 {
+    // A rate at half of the model is as wrong as one at twice the model.
     if ratio > 0.0 { below(ratio.ln().abs(), factor.ln()) } else { 0.0 }
 }
 
@@ -43,6 +45,7 @@ pub(super) fn best(
     of: impl Fn(&JobStudy, Direction) -> Option<f64>,
 ) -> Option<f64> {
     let scores = flows(point).filter_map(|(job, direction)| of(job, direction));
+    // An invalid point gets no score rather than zero: nothing was examined there.
     scores.reduce(f64::max).filter(|_| may_be_judged(point))
 }
 

@@ -36,6 +36,8 @@ impl Rule for SendBuffer {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let waits = |(job, direction): &(&JobStudy, Direction)| {
             value(job, metric::SNDBUF_LIMITED, *direction).is_some_and(|share| share > WAITED)
+                // A sender without CPU time drains its buffer late, and the kernel counts that as
+                // waiting for room.
                 && out_of_cpu(job, FlowEnd::Sending, *direction).is_none()
         };
         let (job, direction) = flows(point).find(waits).filter(|_| may_be_judged(point))?;
@@ -83,6 +85,7 @@ impl Rule for SendBuffer {
             Some(Experiment::lift(
                 "twice the send buffer",
                 change,
+                // A larger buffer helps only up to the ceiling of the path.
                 grown(LARGER, room(job, direction)),
             ))
         };

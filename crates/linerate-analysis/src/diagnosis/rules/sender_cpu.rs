@@ -41,6 +41,7 @@ impl Rule for SenderCpu {
                 Some((job, direction, out_of_cpu(job, FlowEnd::Sending, direction)?))
             })
             .filter(|_| may_be_judged(point))?;
+        // The size of the calls separates this claim from the rule for small messages.
         evidence.extend(super::payload_evidence(job, direction));
         let claim = "the sender uses all of its CPU";
         let finding = suspected(self.name(), (point, job, direction), claim, evidence);
@@ -60,6 +61,8 @@ impl Rule for SenderCpu {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let large = value(job, metric::PAYLOAD_PER_SEND, direction)? >= LARGE;
+            // `None` instead of zero: small calls belong to another rule, so nothing was missing
+            // here.
             score::out_of_cpu(job, FlowEnd::Sending, direction).filter(|_| large)
         })
     }

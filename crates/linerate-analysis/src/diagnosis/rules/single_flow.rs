@@ -36,6 +36,7 @@ impl Rule for SingleFlow {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction, evidence, _) = at_ceiling(point, REACHED, |_| true)?;
+        // With two flows or more, the rule for polarised hashes applies.
         let (available, _) = members(job, direction).filter(|_| n_flows(job) < 2.0)?;
         let group = Evidence {
             observed: format!("one flow crosses a group of {available:.0} links"),
@@ -68,6 +69,8 @@ impl Rule for SingleFlow {
         vec![Experiment::lift(
             "several flows",
             change,
+            // Four flows per link leave few links idle, but a hash rarely balances them: half of
+            // the gain must be enough.
             [LEAST_EFFECT.max(available / 2.0), available * 1.1],
         )]
     }

@@ -46,6 +46,8 @@ impl Unread {
         let used = || {
             let is_shut = read(metric::WINDOW_SWING).is_some_and(|swing| swing >= SHUT);
             let round_trip =
+                // A closed window delays acknowledgements, so the smoothed time would count the
+                // wait itself as data in flight.
                 read(metric::RTT_MIN).filter(|_| is_shut).or_else(|| read(metric::RTT))?;
             Some(
                 read(metric::GOODPUT)? * round_trip
@@ -53,6 +55,8 @@ impl Unread {
                     / read(metric::PEER_WINDOW).filter(|window| *window > 0.0)?,
             )
         };
+        // The buffer of the receiver is direct evidence; the window is used only where it is not
+        // known.
         read(metric::RECEIVE_QUEUE).map(Self::Held).or_else(|| used().map(Self::WindowUsed))
     }
 
@@ -110,6 +114,7 @@ impl Rule for SlowReceiver {
         let unread = |(job, direction): &(&JobStudy, Direction)| {
             value(job, metric::RWND_LIMITED, *direction).is_some_and(|share| share > HELD_BACK)
                 && Unread::of(job, *direction).is_some_and(|unread| unread.speaks())
+                // A receiver that cannot run also leaves data unread; the CPU is then the cause.
                 && out_of_cpu(job, FlowEnd::Receiving, *direction).is_none()
         };
         let (job, direction) = flows(point).find(unread).filter(|_| may_be_judged(point))?;
@@ -141,6 +146,8 @@ impl Rule for SlowReceiver {
             source: "/proc/pressure/io".into(),
         }));
         let claim = match unread {
+            // A stall for storage names the cause, so it comes before the two ways to see the
+            // effect.
             _ if stalled.is_some() => {
                 "the receiving application reads slowly: its host waits for storage"
             }
@@ -170,6 +177,8 @@ impl Rule for SlowReceiver {
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let throttled = |(job, _): &(&JobStudy, Direction)| {
+            // A disk or an application behind a foreign receiver cannot be replaced from here. Only
+            // a rate limit of the plan can be lifted.
             job.workload == TCP_STREAM && param(job, "sink_rate").is_some()
         };
         let change = || vec![set("sink_rate", UNBOUNDED)];

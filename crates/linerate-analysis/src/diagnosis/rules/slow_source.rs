@@ -64,6 +64,8 @@ struct Idle {
 
 impl Starved {
     fn of(job: &JobStudy, direction: Direction) -> Option<Self> {
+        // The counter of its workers is exact. Idle connections of theirs also wait for a CPU or a
+        // wake-up.
         if job.workload == TCP_STREAM {
             return value(job, metric::SOURCE_WAIT, direction).map(Self::Counted);
         }
@@ -122,6 +124,8 @@ impl Idle {
         let read = |metric| value(job, metric, direction);
         let free = [metric::RWND_LIMITED, metric::SNDBUF_LIMITED]
             .iter()
+            // Here missing figures do count against the claim, because the remaining evidence is
+            // indirect.
             .all(|held| read(held).is_some_and(|held| held < HELD_BACK));
         let is_taken = out_of_cpu(job, FlowEnd::Receiving, direction).is_none();
         let at_rest = read(metric::SENDER_CPU).is_some_and(|cores| cores < AT_REST);
@@ -133,7 +137,10 @@ impl Idle {
         let unsent = read(metric::UNSENT).map(|bytes| bytes / n_flows(job));
         Some(Self {
             share: 1.0 - read(metric::SENDER_BUSY)?,
+            // Little data in flight has many causes; all the others must be excluded first.
             waited: unsent.zip(filled).filter(|_| free && at_rest && is_taken),
+            // Streams write up to several MiB per call, which would make any unsent amount look
+            // small.
             message: read(metric::PAYLOAD_PER_SEND).unwrap_or_default().min(A_MESSAGE) + A_SEGMENT,
             cpu_wait: value(job, metric::RUN_QUEUE_WAIT, Direction::Sum).unwrap_or_default(),
         })
@@ -141,6 +148,7 @@ impl Idle {
 
     fn speaks(&self) -> bool {
         let starves = |(unsent, filled)| unsent < self.message && filled < FILLED;
+        // A worker that waits for a CPU has something to send but cannot.
         self.cpu_wait < CPU_WAIT && (self.share > HELD_BACK || self.waited.is_some_and(starves))
     }
 
@@ -175,6 +183,7 @@ impl Rule for SlowSource {
         let idles = |(job, direction): &(&JobStudy, Direction)| {
             Starved::of(job, *direction).is_some_and(|starved| starved.speaks())
                 && out_of_cpu(job, FlowEnd::Sending, *direction).is_none()
+                // A request load is idle by design while it waits for the answer.
                 && value(job, metric::TRANSACTION_RATE, Direction::Sum).is_none()
         };
         let (job, direction) = flows(point).find(idles).filter(|_| may_be_judged(point))?;
@@ -198,6 +207,7 @@ impl Rule for SlowSource {
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let paced = |(job, _): &(&JobStudy, Direction)| {
+            // Only a limit that the plan set can be lifted from here.
             job.workload == TCP_STREAM && param(job, "source_rate").is_some()
         };
         let change = || vec![set("source_rate", UNBOUNDED)];

@@ -35,6 +35,8 @@ impl Rule for SmallMessage {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction, mut evidence) = flows(point)
+            // The application protocol sets the size of a request, so larger messages are no
+            // remedy.
             .filter(|(job, _)| value(job, metric::TRANSACTION_RATE, Direction::Sum).is_none())
             .filter(|(job, direction)| {
                 value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes < LARGE)
@@ -56,6 +58,7 @@ impl Rule for SmallMessage {
         let key = if job.workload == TCP_STREAM { "message_size" } else { "datagram_size" };
         let advice = Advice::new("send twice as much per call, or several messages per call")
             .expecting("goodput rises to 1.6 times or more")
+            // Both keys count payload bytes per call, but the workloads name them after their unit.
             .with_command(changed(point, &[set(key, bytes(LARGER * size))]));
         Some(finding.advise(advice))
     }
@@ -72,6 +75,8 @@ impl Rule for SmallMessage {
         let sizes = |(job, direction)| {
             let job: &crate::JobStudy = job;
             let size = value(job, metric::PAYLOAD_PER_SEND, direction)
+                // Larger datagrams change what the path sees, so the experiment would not isolate
+                // the cost of calls.
                 .filter(|_| job.workload == TCP_STREAM)?;
             let change = vec![set("message_size", bytes(LARGER * size))];
             Some(Experiment::lift(

@@ -48,10 +48,12 @@ impl Rule for SoftirqCore {
         let (job, direction) = flows(point).next().filter(|_| may_be_judged(point))?;
         let read = |metric| value(job, metric, Direction::Sum);
         let (softirq, idle) = (read(metric::SOFTIRQ_CORE)?, read(metric::IDLE_CORE)?);
+        // A worker without CPU time is a limit of its own, wherever interrupts run.
         let workers = [metric::SENDER_CPU, metric::RECEIVER_CPU]
             .iter()
             .filter_map(|cpu| value(job, cpu, direction))
             .fold(0.0, f64::max);
+        // Without an idle CPU, spreading the work would move the limit and not remove it.
         if softirq <= FULL || workers >= TO_SPARE || idle < IDLE {
             return None;
         }
@@ -69,6 +71,7 @@ impl Rule for SoftirqCore {
             (metric::SOFTNET_SQUEEZED, "softirqs ended with packets still waiting"),
             (metric::SOFTNET_DROPPED, "packets dropped at the backlog"),
         ] {
+            // The counter is a mean over runs: below one, most runs had none.
             evidence.extend(read(metric).filter(|count| *count >= 1.0).map(|count| Evidence {
                 observed: format!("{count:.0} {what}"),
                 source: "/proc/net/softnet_stat".into(),
@@ -92,6 +95,8 @@ impl Rule for SoftirqCore {
         } else {
             (POLLED, "threaded", "1")
         };
+        // Receiving costs softirq time. Most of the sender's work runs in the call of the sending
+        // thread.
         let at = FlowEnd::Receiving.endpoint(job, direction).to_owned();
         let setting = HostSetting { at, name: name.into(), value: value.into() };
         vec![Experiment::at_host(told, setting, [LEAST_EFFECT, MOST_SPREAD])]

@@ -55,6 +55,7 @@ const WORTH_A_TRY: f64 = 0.3;
 
 /// Returns the step that shows whether `quantity` limits the load of `job`.
 fn advice(quantity: Quantity, point: &PointStudy, job: &JobStudy) -> Advice {
+    // Only the parameter under suspicion changes, so that a different result has one cause.
     let with = |key: &str, value: Value| changed(point, &[set(key, value)]);
     match quantity {
         Quantity::Metric(known) if known == metric::RECEIVER_CPU => {
@@ -123,9 +124,11 @@ impl Rule for Unknown {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let others = RULES.iter().filter(|rule| rule.name() != self.name());
         let explained = others
+            // Inconclusive findings explain nothing, so they do not silence this rule.
             .filter_map(|rule| rule.judge(point))
             .any(|finding| finding.verdict != Verdict::Inconclusive);
         let below = |(job, direction): &(&JobStudy, Direction)| {
+            // Without a ceiling, any goodput may be all that the path can do.
             job.metric(metric::GOODPUT, *direction).is_some_and(|metric| metric.share.is_some())
         };
         let (job, direction) =
@@ -143,6 +146,7 @@ impl Rule for Unknown {
 /// Returns the finding that nothing explains `point`, with the examined evidence and the most
 /// promising experiment.
 pub(in crate::diagnosis) fn of(point: &PointStudy) -> Finding {
+    // Disks have no flows; their load is described by transfers and slots instead.
     if let Some(finding) = disk::unexplained(point, UNKNOWN, CLAIM) {
         return finding;
     }
@@ -173,6 +177,7 @@ fn finding(point: &PointStudy, job: &JobStudy, direction: Direction) -> Finding 
     evidence.extend(Use::LookedAt.metrics().filter_map(|metric| {
         let seen = read(job, metric, direction)?;
         // Shares, and CPU time as a share of one CPU, in per cent.
+        // All other examined metrics are shares.
         let (factor, unit) = if metric.unit == Unit::Second { (1e6, "us") } else { (100.0, "%") };
         let observed = format!("{} {:.2} {unit}", metric.name, seen * factor);
         Some(Evidence { observed, source: metric.meaning.into() })
@@ -203,6 +208,7 @@ fn read(job: &JobStudy, metric: &Metric, direction: Direction) -> Option<f64> {
 fn nearest(job: &JobStudy, direction: Direction) -> Option<(Quantity, f64)> {
     // Packets that wait for a CPU look like a queue on the path.
     let no_cpu = read(job, NO_CPU, direction).is_some_and(|share| share > super::HELD_BACK);
+    // The advice for a queue would send the user along the path although the hosts are busy.
     let candidates =
         NEAREST.iter().filter(|(quantity, _)| !(no_cpu && *quantity == Quantity::StandingQueue));
     let shares = candidates.filter_map(|(quantity, threshold)| {
@@ -212,6 +218,7 @@ fn nearest(job: &JobStudy, direction: Direction) -> Option<(Quantity, f64)> {
         }?;
         Some((*quantity, seen / threshold))
     });
+    // Every quantity is some distance from its threshold; below this one the distance says nothing.
     shares.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, share)| *share > WORTH_A_TRY)
 }
 

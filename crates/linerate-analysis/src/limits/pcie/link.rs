@@ -122,6 +122,7 @@ pub(super) fn lane(generation: u32) -> Option<(f64, (u32, u32))> {
 #[must_use]
 pub fn generation(transfers: f64) -> Option<u32> {
     (1..=FLIT_GENERATION)
+        // Line speeds have exact binary values, so they can be compared for equality.
         .find(|generation| lane(*generation).is_some_and(|(known, _)| known == transfers))
 }
 
@@ -154,6 +155,7 @@ pub(crate) fn latency_limit(generation: u32, lanes: u32, max_payload: Bytes) -> 
         (_, false) => 2.0,
     };
     let delay = DELAY[(generation.max(1) as usize - 1).min(DELAY.len() - 1)];
+    // The tables of the standard are truncated to whole symbol times.
     ((max_payload.0 + OVERHEAD) as f64 * factor / f64::from(lanes) + delay) as u64
 }
 
@@ -203,12 +205,15 @@ impl Link {
         const SKIP: f64 = 4.0 / 1538.0;
         /// One acknowledgement and one credit update.
         const PACKETS: u64 = 2;
+        // The standard's limits decide how often both are sent at the least.
         let limit = latency_limit(self.generation, self.lanes, self.max_payload) as f64;
         let symbols = (PACKETS * LINK_LAYER_PACKET.0) as f64;
         match self.dllp {
             LinkLayerPackets::None | LinkLayerPackets::Idt => 0.0,
             // In one symbol time every lane carries a symbol.
             LinkLayerPackets::Realistic => symbols / (limit * f64::from(self.lanes)) + SKIP,
+            // The missing division by the lanes is the model's own. It stays, because the point of
+            // this variant is to repeat the published figures.
             LinkLayerPackets::PcieModel => symbols / limit + SKIP,
         }
     }
@@ -264,6 +269,7 @@ impl Link {
     #[must_use]
     pub fn completions(&self, size: Bytes) -> u64 {
         let of_request = |(start, length): (Bytes, Bytes)| {
+            // A request that does not begin at the boundary needs a shorter first completion.
             let behind = start.0 % READ_COMPLETION_BOUNDARY.0;
             (behind + length.0).div_ceil(self.completion.0)
         };
@@ -283,6 +289,7 @@ impl Link {
     /// All whole pages are one part: page boundaries are packet boundaries there.
     fn pieces(&self, size: Bytes) -> impl Iterator<Item = (Bytes, Bytes)> {
         let start = Bytes(self.offset.0 % PAGE.0);
+        // Only the first part can begin inside a page.
         let head = if start.0 == 0 { Bytes(0) } else { Bytes(size.0.min(PAGE.0 - start.0)) };
         [(start, head), (Bytes(0), Bytes(size.0 - head.0))]
             .into_iter()
@@ -323,11 +330,13 @@ impl Link {
     #[must_use]
     pub fn both(&self, size: Bytes) -> BitRate {
         let (write, read) = (self.write_bytes(size), self.read_bytes(size));
+        // Reads and writes compete for the upward direction: requests share it with written data.
         let bytes = LinkBytes { up: write.up + read.up, down: write.down + read.down };
         BitRate(2.0 * self.bandwidth(size, bytes).0)
     }
 
     /// Returns the busier direction decides.
+    // The busier direction decides.
     fn bandwidth(&self, size: Bytes, bytes: LinkBytes) -> BitRate {
         BitRate(self.packet_rate().0 * size.bits() / bytes.up.max(bytes.down).bits())
     }

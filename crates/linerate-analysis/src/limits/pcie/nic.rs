@@ -186,6 +186,8 @@ impl Step {
     /// check sequence, which does not cross.
     #[must_use]
     pub fn bytes(&self, link: &Link, frame: Bytes) -> FrameBytes {
+        // A frame shorter than its check sequence is refused by the calculator, but this function
+        // is public.
         let size = self.size.unwrap_or(Bytes(frame.0.saturating_sub(ethernet::CHECK_SEQUENCE.0)));
         let (up, down) = match self.access {
             Access::DeviceRead => {
@@ -193,6 +195,8 @@ impl Step {
                 (bytes.up, bytes.down)
             }
             Access::DeviceWrite => (link.write_bytes(size).up, Bytes(0)),
+            // The host asks and the device answers with a completion, so the directions are those
+            // of a device's read exchanged.
             Access::HostRead => (size + link.completion_overhead(), link.request_overhead()),
             Access::HostWrite => (Bytes(0), size + link.request_overhead()),
         };

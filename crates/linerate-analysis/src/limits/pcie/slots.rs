@@ -72,12 +72,16 @@ impl Slots {
                 } else {
                     format!("known: {known}")
                 };
+                // No bound is a different answer from a bound of zero, and the list of known
+                // devices shows a mistyped name.
                 return Err(format!("`{device}` has no PCI device: no bus bounds it ({known})"));
             };
             let mut place = 0;
             for (depth, function) in chain.iter().enumerate() {
                 let slot =
                     Slot { ends: depth + 1 == chain.len(), ..slot(function, depth, device)? };
+                // Two devices below one bridge share the functions above it. These are merged, so
+                // that the tree has each edge once.
                 match slots.iter().position(|known| known.address == slot.address) {
                     Some(found) => {
                         slots[found].devices.insert(device.clone());
@@ -85,6 +89,8 @@ impl Slots {
                         place = found + 1;
                     }
                     None => {
+                        // Inserted behind its parent and not appended, so that a subtree stays
+                        // together.
                         slots.insert(place, slot);
                         place += 1;
                     }
@@ -107,6 +113,8 @@ impl Slots {
         let (generation, lanes) = slot.link?;
         let ends =
             || self.slots.iter().filter(|end| end.ends && !end.devices.is_disjoint(&slot.devices));
+        // Several devices below one edge may be set differently. The largest packets give the upper
+        // bound.
         let payload = ends().map(|end| end.max_payload.unwrap_or(assumed.0)).max()?;
         let request = ends().map(|end| end.max_read_request.unwrap_or(assumed.1)).max()?;
         Link::new(generation, lanes, payload, request)
@@ -120,6 +128,7 @@ impl Slots {
         assumed: (Bytes, Bytes),
     ) -> Option<BitRate> {
         let link = self.link(slot, assumed)?;
+        // Transactions of a page have the least overhead there is.
         Some(if direction == Direction::Tx { link.read(PAGE) } else { link.write(PAGE) })
     }
 
@@ -204,6 +213,7 @@ impl Slots {
         assumed: (Bytes, Bytes),
     ) -> Option<Ceiling> {
         let bound = self.bound(devices, direction, assumed);
+        // An infinite bound means that no function of the chain has a PCI Express link.
         if !bound.value.0.is_finite() {
             return None;
         }
@@ -228,6 +238,7 @@ impl Slots {
     /// device asked for; `None` for several, or without a link.
     #[must_use]
     pub fn options(&self, params: &Params) -> Option<Params> {
+        // The calculator describes one link and cannot show what several devices share.
         if self.devices.len() != 1 {
             return None;
         }
@@ -243,6 +254,7 @@ impl Slots {
         filled.set("gen", generation);
         filled.set("lanes", lanes);
         for (key, size) in [("mps", end.max_payload), ("mrrs", end.max_read_request)] {
+            // Options of the command line take precedence over what was read.
             if let (Some(size), None) = (size, params.get(key)) {
                 filled.set(key, format!("{} B", size.0));
             }
@@ -278,10 +290,13 @@ fn told(size: Option<Bytes>) -> String {
 /// its lanes now.
 #[must_use]
 pub fn link_of(function: &Value) -> Option<(u32, u32)> {
+    // An idle link may have lowered its speed. The highest speed is the one that keeps the bound an
+    // upper one.
     let fastest =
         speed(function, "max_link_speed").into_iter().chain(speed(function, "current_link_speed"));
     let generation = generation(fastest.reduce(f64::max)?)?;
     let lanes = size(function, "current_link_width")?;
+    // The register of a link that is down contains widths that no link has.
     super::LANES.contains(&(lanes.0 as u32)).then_some((generation, lanes.0 as u32))
 }
 
@@ -306,6 +321,7 @@ fn slot(function: &Value, depth: usize, device: &str) -> Result<Slot, String> {
         ));
     }
     let link = link_of(function).filter(|_| kind == "pcie");
+    // The present speed is only a remark: power saving lowers it while nothing is measured.
     let now = speed(function, "current_link_speed").and_then(generation);
     let most = size(function, "max_link_width");
     let remark = link.and_then(|(generation, lanes)| {
@@ -339,6 +355,7 @@ pub fn assumptions(slots: &Slots, params: &Params) -> Vec<(Bytes, Bytes)> {
     let request = given("mrrs").unwrap_or_else(default_read_request);
     match given("mps") {
         Some(payload) => vec![(payload, request)],
+        // The settings of all devices are known, so the assumed payload is never used.
         None if slots.settings_are_known() => vec![(USUAL_MAX_PAYLOADS[0], request)],
         None => USUAL_MAX_PAYLOADS.iter().map(|payload| (*payload, request)).collect(),
     }

@@ -49,6 +49,7 @@ fn chain(
     writes: bool,
 ) -> Option<Vec<Element>> {
     let branches = leaving::branches(hosts, end, other);
+    // With several ways out it is unknown which bus a packet crosses.
     let [branch] = &branches[..] else { return None };
     let carrier = branch.layers.last()?.device;
     let functions = hosts.fact(&end.host, "pcie")?.get(carrier)?.as_array()?;
@@ -65,6 +66,7 @@ fn link(function: &Value, host: &str, device: &str, mtu: Bytes, writes: bool) ->
         return None;
     }
     let (generation, lanes) = slots::link_of(function)?;
+    // Where the setting was not readable, the largest packets give the upper bound.
     let payload = slots::size(function, "mps_bytes").unwrap_or(pcie::link::PAGE);
     let request = slots::size(function, "mrrs_bytes").unwrap_or(pcie::link::PAGE);
     let link = pcie::Link::new(generation, lanes, payload, request)?;
@@ -74,6 +76,7 @@ fn link(function: &Value, host: &str, device: &str, mtu: Bytes, writes: bool) ->
             .with(PartDetail::Function { writes }),
         receives: false,
         burst: 0.0,
+        // Frames are copied in pages, which need the fewest packets for each byte.
         rate: if writes { link.write(pcie::link::PAGE) } else { link.read(pcie::link::PAGE) },
         frame_overhead: FRAME_HEADER,
         mtu,

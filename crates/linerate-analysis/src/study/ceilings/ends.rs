@@ -40,8 +40,11 @@ pub(super) fn elements(
         let out = leaving::branches(hosts, sender, receiver);
         let mut crossed = match &out[..] {
             [branch] => of_branch(hosts, &sender.host, branch),
+            // Each flow uses one next hop, and nothing tells which. Only their sum is certain.
             several => spread(hosts, sender, several).into_iter().collect(),
         };
+        // Packets arrive by the way that the other side chose, which is known only if there is just
+        // one.
         if let [branch] = &leaving::branches(hosts, receiver, sender)[..] {
             crossed.extend(
                 branch
@@ -65,6 +68,8 @@ pub(super) fn elements(
         }
     }
     let rated = |found: CrossedElement<'_>| Element {
+        // The rate depends on the number of flows, which is known only after all of them were
+        // collected.
         rate: BitRate((found.room)(found.n_flows)),
         ..found.element
     };
@@ -93,6 +98,7 @@ fn shapers<'a>(
 ) -> Vec<(Element, Room<'a>)> {
     let device = layer.device;
     let all = hosts.interface_fact(host, device, "qdiscs").and_then(Value::as_array);
+    // A discipline on a tunnel device counts bare IP packets.
     let header = if layer.is_ethernet { FRAME_HEADER } else { Bytes(0) };
     let element = |shaper: queues::Shaper<'a>| {
         let detail =
@@ -147,6 +153,7 @@ fn spread<'a>(
     let host = &sender.host;
     let tightest = |branch: &Branch<'a>| {
         let bounded = of_branch(hosts, host, branch).into_iter().map(|(element, room)| {
+            // As many flows as possible, because a hop alone may carry all of them.
             let rate = room(usize::MAX);
             (Element { rate: BitRate(rate), ..element }, rate)
         });
@@ -154,9 +161,12 @@ fn spread<'a>(
             element.rate.0 * element.mtu.0 as f64
                 / (element.mtu.0 + element.frame_overhead.0) as f64
         };
+        // Shapers count different headers, so their rates are compared as payload.
         bounded.map(|(element, _)| element).min_by(|a, b| payload(a).total_cmp(&payload(b)))
     };
+    // One hop without a bound may carry everything.
     let hops: Vec<Element> = branches.iter().map(tightest).collect::<Option<_>>()?;
+    // The sum mixes hops; the smallest overhead and the largest MTU keep it an upper bound.
     let least = hops.iter().map(|hop| hop.frame_overhead).min()?;
     let mut rates: Vec<f64> = hops.iter().map(|hop| hop.rate.0).collect();
     rates.sort_by(|a, b| b.total_cmp(a));
@@ -172,5 +182,6 @@ fn spread<'a>(
         burst: hops.iter().map(|hop| hop.burst).sum(),
         source: hops.iter().map(|hop| hop.source.as_str()).collect::<Vec<_>>().join("; "),
     };
+    // A foreign end reports no flows and has at least one.
     Some((element, Box::new(move |n_flows| rates.iter().take(n_flows.max(1)).sum())))
 }

@@ -57,6 +57,7 @@ pub(super) fn unbounded(
     for one in carried {
         let (sender, receiver) = ends(&jobs[one.id.0], one.id.1);
         for (end, other) in [(sender, receiver), (receiver, sender)] {
+            // Flows of one job share their ends, which would repeat the reason for each direction.
             told.extend(of_end(hosts, end, other).filter(|why| !told.contains(why)));
         }
     }
@@ -111,6 +112,8 @@ fn without_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<String> {
         qdiscs.iter().any(|qdisc| qdisc.get("kind").and_then(Value::as_str) == Some("htb"))
     });
     Some(match (kind, fact("driver").and_then(Value::as_str)) {
+        // A htb without default class is the reason that users can repair, so it is reported before
+        // the kind of device.
         _ if is_shaped_in_part => {
             "packets that no filter of its htb discipline picks are not shaped: give it a default \
                 class, or declare a capacity in a testbed file"
@@ -158,7 +161,9 @@ pub(super) fn line_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<f
         let members =
             fact("lower").and_then(Value::as_array).filter(|members| !members.is_empty())?;
         let member = |name: &Value| name.as_str().and_then(|name| physical(hosts, host, name));
+        // A group with one member of unknown rate has no known rate.
         let together: f64 = members.iter().map(member).sum::<Option<f64>>()?;
+        // The bond reports the rate of its active members, the sum counts failed ones too.
         return Some(speed.map_or(together, |speed| speed.min(together)));
     }
     physical(hosts, host, device)
@@ -168,6 +173,7 @@ pub(super) fn line_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<f
 fn physical(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<f64> {
     let fact = |name| hosts.interface_fact(host, device, name);
     let virtual_driver =
+        // A device without driver is software of the kernel.
         fact("driver").and_then(Value::as_str).is_none_or(|d| VIRTUAL_DRIVERS.contains(&d));
     let is_virtual = virtual_driver || fact("virtual").and_then(Value::as_bool).unwrap_or(false);
     fact("speed_bps").and_then(Value::as_f64).filter(|speed| *speed > 0.0 && !is_virtual)

@@ -51,10 +51,13 @@ pub(super) fn chain(qdiscs: &[Value]) -> Vec<Shaper<'_>> {
         });
         let Some(qdisc) = below else { break };
         let kind = text(qdisc, "kind");
+        // Packets continue to a class of the hierarchy, so a chain of classless disciplines ends
+        // here.
         if kind == "htb" {
             found.extend(hierarchy(qdisc));
         }
         if !CLASSLESS.contains(&kind) {
+            // Behind a discipline with several children, it is unknown which one a packet passes.
             break;
         }
         if let Some(rate) = number(qdisc, "rate_bps").filter(|rate| *rate > 0.0) {
@@ -80,12 +83,14 @@ fn hierarchy(qdisc: &Value) -> Option<Shaper<'_>> {
     if !tree.is_leaf(default) {
         return None;
     }
+    // Every class may have saved its burst, so all of them can pass together.
     let burst: f64 = tree.0.iter().map(|class| class.burst).sum();
     if qdisc.get("filtered")?.as_bool()? {
         let mut leaves: Vec<f64> = tree
             .0
             .iter()
             .filter(|class| tree.is_leaf(class))
+            // With filters a flow may be in any leaf, so each leaf can take its maximum.
             .map(|class| tree.most(class, 0))
             .collect();
         leaves.sort_by(|a, b| b.total_cmp(a));
@@ -119,6 +124,7 @@ impl<'a> Class<'a> {
             parent: text(class, "parent"),
             rate: number(class, "rate_bps")?,
             ceil: number(class, "ceil_bps")?,
+            // A class that borrows uses the burst of its ceil.
             burst: burst("burst_bytes").max(burst("ceil_burst_bytes")),
         })
     }
@@ -140,6 +146,7 @@ impl<'a> Tree<'a> {
     /// its ceil. The outermost class has no parent to borrow from, so its ceil has no effect
     /// (tc-htb(8)).
     fn most(&self, class: &Class<'a>, depth: usize) -> f64 {
+        // The limit also ends a damaged ledger in which a class is its own parent.
         let parent = self.0.iter().find(|other| other.handle == class.parent && depth < DEEPEST);
         parent.map_or(class.rate, |parent| {
             class.ceil.min(class.rate.max(self.most(parent, depth + 1)))
@@ -153,6 +160,7 @@ impl<'a> Tree<'a> {
             return self.most(class, 0);
         }
         let below: f64 = self.children(class).map(|child| self.together(child, depth + 1)).sum();
+        // The kernel grants assigned rates even if they exceed the parent's rate.
         below.min(self.most(class, 0).max(self.given(class, depth)))
     }
 

@@ -43,6 +43,7 @@ impl Line {
                 (metric::PACKET_RATE, 1.0 / payload.filter(|payload| *payload > 0.0)?)
             }
         };
+        // Loads are per direction, so a bound of both directions together is twice too high.
         let is_one_way = |bound: &&Bound| bound.ceiling.direction != linerate_model::Direction::Sum;
         let of_loads = bounds
             .iter()
@@ -63,6 +64,7 @@ impl Line {
     pub(in crate::study) fn proofs(&self, observations: Vec<Observation>) -> Proofs {
         let n_before = observations.len();
         let admit = |observation: Observation| {
+            // A trial with loss proves at any load that the path carries less.
             if observation.load <= self.value() || observation.loss_ratio > 0.0 {
                 return Some(observation);
             }
@@ -70,6 +72,8 @@ impl Line {
             let allowed =
                 path::tolerance(&self.bound, Edges::none(self.per_byte), span, self.doubt);
             let is_line = observation.load <= self.value() * (1.0 + allowed);
+            // A load slightly above the line cannot have passed the line, so it counts as the line
+            // rate.
             is_line.then_some(Observation { load: self.value(), ..observation })
         };
         let kept: Vec<Observation> = observations.into_iter().filter_map(admit).collect();
@@ -82,6 +86,7 @@ impl Line {
         let line = self.value();
         let cut = |load: Option<f64>| load.map(|load| load.min(line));
         let upper = if left_out {
+            // The line rate is an upper bound by calculation where no trial above it could fail.
             Some(found.upper.map_or(line, |upper| upper.min(line)))
         } else {
             found.upper

@@ -45,6 +45,8 @@ pub(super) fn judge(
 ) -> Judgement {
     let part_s = part_s(gate, metric);
     let Some(bound) =
+        // Peak and served goodput are rates over a part of the span, which the ceiling of goodput
+        // bounds as well.
         gate.ceiling(if part_s.is_some() { metric::GOODPUT } else { metric }, direction)
     else {
         return Judgement::Admitted(value);
@@ -54,6 +56,7 @@ pub(super) fn judge(
         return Judgement::Admitted(value);
     }
     let edges = match part_s {
+        // A part of the span may lie anywhere in it, so its edges have the worst case of the whole.
         Some(_) => Edges::of_any(gate.jobs, direction, gate.span),
         None => {
             Edges::of(gate.jobs, metric, direction, gate.span).with_surplus(gate, direction, limit)
@@ -62,9 +65,12 @@ pub(super) fn judge(
     let part = part_s.map(|seconds| Span { from: Nanos(0), to: Nanos((seconds * NANOS) as u64) });
     let allowed = tolerance(bound, edges, part.unwrap_or(gate.span), gate.doubt);
     if value <= limit * (1.0 + allowed) {
+        // An excess within the tolerance belongs to the measurement, so the ceiling itself is the
+        // figure.
         return Judgement::Admitted(limit);
     }
     let why = explain(metric, direction, value, bound, allowed, edges);
+    // A wrong peak does not make the mean of the run impossible.
     if part_s.is_some() { Judgement::Withheld(why.to_string()) } else { Judgement::Impossible(why) }
 }
 
@@ -109,6 +115,7 @@ impl Edges {
         Self {
             quantum: quantum(receiving()),
             surplus: 0.0,
+            // A device counts frames as they arrive, so nothing waits between arrival and count.
             late: if metric == COUNTED_AT_DEVICES { 0.0 } else { late },
             // Packets are counted by themselves; the other metrics with ceilings are in bits.
             per_byte: if metric == metric::PACKET_RATE {
@@ -137,6 +144,7 @@ impl Edges {
     fn with_surplus(self, gate: &Gate<'_>, direction: Direction, limit: f64) -> Self {
         let receivers: Vec<&JobRecord> =
             receiving(gate.jobs, direction).map(|flow| flow.receiver).collect();
+        // Without a payload per packet, bytes do not translate into the ceiling's unit.
         let carried = if self.per_byte > 0.0 { limit / self.per_byte } else { f64::INFINITY };
         let edges = [gate.span.from, gate.span.to];
         Self {
@@ -163,16 +171,20 @@ fn surplus(receivers: &[&JobRecord], edge: Nanos, carried: f64) -> f64 {
 
 fn receiving<'a>(jobs: &[&Job<'a>], direction: Direction) -> impl Iterator<Item = Flow<'a>> {
     let flows = jobs.iter().flat_map(|job| job.flows()).collect::<Vec<_>>();
+    // The sum contains the flows of both directions.
     flows.into_iter().filter(move |flow| direction == Direction::Sum || flow.direction == direction)
 }
 
 /// Returns the margin by which a value may exceed `bound` before it is impossible.
 pub(super) fn tolerance(bound: &Bound, edges: Edges, span: Span, doubt: Doubt) -> f64 {
     let possible = bound.ceiling.value * span.seconds();
+    // Nothing is possible at a rate or span of zero, and a ratio would be infinite.
     if possible <= 0.0 {
         return 0.0;
     }
+    // A declared capacity is usually a shaper. Its bucket is not known, but it holds a GSO packet.
     let bucket = if doubt.shaped { BUCKET.max(bound.burst) } else { bound.burst };
+    // One quantum at each edge.
     let bytes = 2.0 * edges.quantum + bucket + edges.late + edges.surplus;
     CLOCK_RATE_ERROR
         + doubt.clock.as_secs_f64() / span.seconds()
@@ -185,6 +197,7 @@ fn quantum<'a>(flows: impl Iterator<Item = Flow<'a>>) -> f64 {
         let counts: Vec<u64> =
             flow.receiver.intervals.iter().map(|i| i.counters[Counter::PayloadReceived]).collect();
         let calls = total(flow.receiver, Counter::CallsReceived);
+        // Counts grow by whole calls, which may return many segments at once.
         let per_call = if calls > 0 {
             total(flow.receiver, Counter::PayloadReceived) as f64 / calls as f64
         } else {

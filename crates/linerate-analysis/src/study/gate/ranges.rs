@@ -23,6 +23,7 @@ const ROUNDING: f64 = 1e-9;
 pub(super) fn judge(metric: &Metric, value: f64, span: Span) -> Judgement {
     let range = metric.range();
     let tolerance =
+        // Shares of time divide two clocks with ticks; other ratios are off by rounding alone.
         if range.of_time { TICKS * TICK / span.seconds() + CLOCK_RATE_ERROR } else { ROUNDING };
     if let Some(least) = range.least.filter(|least| value < least - tolerance) {
         return Judgement::Withheld(format!("{value} is below {least}, the lowest possible value"));
@@ -33,6 +34,7 @@ pub(super) fn judge(metric: &Metric, value: f64, span: Span) -> Judgement {
                 {tolerance:.4} for its clocks"
         ));
     }
+    // The excess within the tolerance is cut, so that no report shows a share of 100.3 %.
     let value = value.max(range.least.unwrap_or(value)).min(range.most.unwrap_or(value));
     // Minus zero plus zero is zero.
     Judgement::Admitted(if range.whole { value.round() } else { value } + 0.0)
@@ -70,6 +72,8 @@ pub(in crate::study) fn withhold_estimates_below_payload(
         let (frames, payload) =
             (value(metrics, FRAMES, direction), value(metrics, PAYLOAD, direction));
         let Some((frames, payload)) =
+            // Medians are taken over different runs if some lack a figure, so each run can be right
+            // and the medians still contradict.
             frames.zip(payload).filter(|(frames, payload)| frames < payload)
         else {
             continue;
@@ -82,6 +86,8 @@ pub(in crate::study) fn withhold_estimates_below_payload(
             .iter_mut()
             .filter(|figure| figure.metric == FRAMES && figure.direction == direction)
         {
+            // The figure stays in the list without a value, so that the report can say why it is
+            // missing.
             (figure.estimate, figure.share, figure.mean) = (None, None, None);
         }
         withheld.push(Withheld { name: FRAMES.name.to_owned(), direction, why });

@@ -26,6 +26,8 @@ impl Gate<'_> {
             };
             let bound = bounded.and_then(|way| Some((self.ceiling(metric::GOODPUT, way)?, way)));
             let most = bound.map_or(f64::INFINITY, |(bound, way)| {
+                // Any reading may include bytes that arrived earlier in the trial, not only within
+                // the span.
                 let whole = Span { from: Nanos(0), to: self.span.to };
                 let edges = Edges::of_any(self.jobs, way, whole);
                 bound.ceiling.value * (1.0 + path::tolerance(bound, edges, interval, self.doubt))
@@ -34,6 +36,8 @@ impl Gate<'_> {
                 .metric()
                 .map(|metric| Limits::of(metric, bound.map(|(bound, _)| bound.ceiling.value)));
             for value in values.iter_mut() {
+                // A gap and no cut value: one interval above the ceiling is an artefact of reading,
+                // not a rate at the ceiling.
                 let fits = value.filter(|value| *value <= most);
                 *value = fits.map(|value| limits.map_or(value + 0.0, |limits| limits.cut(value)));
             }

@@ -26,8 +26,11 @@ impl OneWay {
         let doubt = figures.get(metric::CLOCK_UNCERTAINTY, Direction::Sum);
         let withheld = |times: Times| {
             let is_median = |known: &&Metric| known.statistic == Some(Statistic::Quantile(0.5));
+            // The median decides for all percentiles, because the clocks move them by the same
+            // amount.
             let median = times.metrics().find(is_median);
             let median = median.and_then(|median| figures.get(median, Direction::Sum));
+            // Without a median most datagrams were lost, and the rest proves little.
             doubt.is_some_and(|doubt| median.is_none_or(|median| median <= doubt))
         };
         Self { doubt, withheld: ONE_WAY.map(withheld) }
@@ -73,6 +76,7 @@ impl OneWay {
 
 /// Returns the `percentile` with the clocks' uncertainty added to both ends of its interval.
 pub(in crate::study) fn widened(percentile: Percentile, doubt_ns: f64) -> Percentile {
+    // Rounded up: an uncertainty must not shrink.
     let doubt = doubt_ns.ceil() as u64;
     Percentile {
         low_ns: percentile.low_ns.map(|low| low.saturating_sub(doubt)),

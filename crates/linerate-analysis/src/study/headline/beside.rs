@@ -26,6 +26,7 @@ pub(super) fn arms<'a>(
     };
     let tested = study.comparisons.iter().find(tests);
     let comparison = match tested {
+        // Experiments of one campaign share their base, so its strongest test represents them.
         Some(first) => {
             let of_first = |other: &&Comparison| {
                 (&other.sweep, &other.base.name) == (&first.sweep, &first.base.name)
@@ -33,11 +34,14 @@ pub(super) fn arms<'a>(
             most_changed(study.comparisons.iter().filter(of_first))
         }
         None => {
+            // Without this check, a comparison of another sweep would replace the point with the
+            // highest rate.
             study.comparisons.iter().find(is_of)?;
             let certain = study
                 .comparisons
                 .iter()
                 .filter(|comparison| change(comparison).is_some_and(|(sure, _)| sure));
+            // A large change within the noise is less worth showing than a smaller certain one.
             most_changed(certain).or_else(|| most_changed(study.comparisons.iter().filter(is_of)))
         }
     }?;
@@ -45,6 +49,8 @@ pub(super) fn arms<'a>(
         .map(|name| comparison.point_of(name, study));
     let base = base?;
     let job = busiest(base);
+    // The arm of a job alone numbers its jobs from zero; in the mix the same job has another
+    // number.
     let among_all = job.map(|job| match comparison.base.role {
         Role::Alone => comparison.base.jobs.get(job).map_or(job, |number| *number as usize),
         _ => job,
@@ -74,6 +80,7 @@ fn most_changed<'a>(
         let size = |comparison: &Comparison| change(comparison).map_or(0.0, |(_, size)| size);
         size(a).total_cmp(&size(b))
     };
+    // `max_by` returns the last of equals; reversed, it is the first in the order of the plan.
     comparisons.rev().max_by(by_change)
 }
 
@@ -82,6 +89,7 @@ fn change(comparison: &Comparison) -> Option<(bool, f64)> {
     let named =
         |metric: &'static Metric| comparison.figures.iter().find(|figure| figure.metric == metric);
     let effect = &Metric::moved().find_map(named)?.effect;
+    // Differences have no size that could be compared with ratios.
     (effect.scale == Scale::Ratio).then_some((
         matches!(effect.change, Change::Better | Change::Worse),
         effect.shift.ln().abs(),

@@ -26,6 +26,7 @@ pub(super) fn stages(
     let mut stages: Vec<Stage> =
         crossed.map(|capacity| wire(&capacity.name).being(capacity.part())).collect();
     for device in devices(first) {
+        // A lab declares its links as capacities, so most devices already have a stage.
         if !stages.iter().any(|stage| is_of(stage, device)) {
             let part = BoundPart::new(BoundClass::Device, "", device)
                 .with(PartDetail::Edge(device.to_owned()));
@@ -41,6 +42,8 @@ pub(super) fn stages(
         }
     }
     if stages.is_empty() {
+        // A path always has something between its ends; an empty gap would look like a direct
+        // cable.
         stages.push(wire(UNKNOWN));
     }
     stages

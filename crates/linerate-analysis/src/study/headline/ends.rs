@@ -45,6 +45,7 @@ impl<'a> Seen<'a> {
         let (record, _) = self.side(end);
         let told = !record.intervals.is_empty();
         told.then(|| counted(record, counter, self.span) / self.span.seconds())
+            // A rate of zero has no place in a picture of what moved.
             .filter(|rate| *rate > 0.0)
     }
 }
@@ -80,6 +81,7 @@ fn stack<'a>(first: &Seen<'a>, end: PathEnd, hosts: &Hosts<'a>) -> Vec<Stage> {
     if own.is_empty() {
         return stages;
     }
+    // The loopback has no queueing discipline that could limit it.
     if end == PathEnd::Sender && device != LOOPBACK {
         let queue =
             Stage::new(end, StageKind::Queue, host, discipline(first, &first.passed(end, hosts)));
@@ -91,6 +93,7 @@ fn stack<'a>(first: &Seen<'a>, end: PathEnd, hosts: &Hosts<'a>) -> Vec<Stage> {
     stages.push(interface.bounded_by(BoundClass::Interface, device));
     let branches = leaving::branches(hosts, endpoint, first.side(facing(end)).1);
     let carrier = match &branches[..] {
+        // The bus belongs to the device at the wire, not to the VLAN or tunnel above it.
         [branch] => branch.layers.last().map_or(device.as_str(), |layer| layer.device),
         _ => device.as_str(),
     };
@@ -137,6 +140,7 @@ fn discipline(first: &Seen<'_>, devices: &[&str]) -> String {
         words.next().is_some_and(|device| devices.contains(&device)).then(|| words.next())?
     });
     let mut kinds: Vec<&str> = of_device.collect();
+    // Several next hops usually have the same discipline.
     kinds.dedup();
     kinds.join(", ")
 }
@@ -190,6 +194,7 @@ fn socket(end: PathEnd, one: &Seen<'_>) -> Vec<Reading> {
         one.rate(end, datagrams).map(|rate| Reading::new(what, rate, Unit::PacketPerSecond, None));
     let refused =
         one.rate(end, refused).map(|rate| Reading::new(word, rate * seconds, Unit::Count, None));
+    // The rate comes first, because the picture shows the first reading alone where room is scarce.
     [bits, packets, refused].into_iter().flatten().collect()
 }
 
@@ -209,6 +214,7 @@ fn queue<'a>(one: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Reading> {
             let wanted = |s: &SeriesSpec| column.is(s) && is_of(&s.instance, chain);
             samples.largest_change(one.span, wanted)
         };
+        // Chains of several next hops share the packets, so their counts add up.
         chains.iter().filter_map(of_chain).reduce(|a, b| a + b)
     };
     let seconds = one.span.seconds();
@@ -269,6 +275,7 @@ pub(super) fn disk(one: &Seen<'_>, end: PathEnd, device: &str, columns: &[Series
     };
     let bytes = bytes.map(|rate| Reading::new(what, rate, Unit::BytePerSecond, None));
     let busy = of(series::disk::BUSY)
+        // Busy time is counted in ticks and can exceed the interval by one.
         .map(|share| Reading::new(ReadingKind::Busy, share.min(1.0), Unit::Ratio, None));
     bytes.into_iter().chain(busy).collect()
 }

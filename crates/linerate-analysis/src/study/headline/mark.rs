@@ -223,10 +223,13 @@ pub(super) fn bottleneck(finding: &Finding, point: &PointStudy) -> Option<Bottle
     // The job that adds up all others has no path of its own.
     let job = number.filter(|number| measured(point).any(|(known, _)| known == *number));
     let rule = finding.rule.as_str();
+    // These rules name a capacity, which can be anywhere between the ends. All others have a fixed
+    // place.
     if !OF_CAPACITIES.contains(&rule) {
         let (_, places) = PLACES
             .iter()
             .find(|(name, _)| *name == rule)
+            // Rules without a place are about the whole path.
             .filter(|(_, places)| !places.is_empty())?;
         return Some(Bottleneck { job, at: At::Places(places) });
     }
@@ -261,7 +264,9 @@ impl Bottleneck {
         let most_lost = most_lost.filter(|lost| *lost > 0);
         for stage in stages {
             stage.limits = match &self.at {
+                // A limit of one job must not be drawn on the path of another.
                 At::Places(places) => is_own && places.contains(&(stage.end, stage.place)),
+                // Losses are counted, the ceiling is calculated, so counted losses take precedence.
                 At::MostLost(_) if most_lost.is_some() => is_own && stage.lost == most_lost,
                 // Parts that all jobs share are on the path of each.
                 At::Parts(parts) | At::MostLost(parts) => sets(stage, parts),
@@ -274,6 +279,7 @@ impl Bottleneck {
 /// locate them.
 pub(super) fn located(stages: &mut [Stage], above: &[&SearchTrial], at_least: bool) -> Limit {
     let mut limit = Limit::not_diagnosed();
+    // A search that the tester ended has found no place of losses.
     if at_least {
         limit.claim = Some("the tester was the limit; the device's own limit is higher".to_owned());
         limit.next = vec!["send from more workers or hosts, and search again".into()];
@@ -295,6 +301,7 @@ pub(super) fn located(stages: &mut [Stage], above: &[&SearchTrial], at_least: bo
     let Some((place, n)) = places
         .iter()
         .max_by_key(|(_, n)| *n)
+        // A few stray losses elsewhere must not hide the place of nearly all of them.
         .filter(|(_, n)| *n as f64 >= NEARLY_ALL * lost as f64)
     else {
         if lost > 0 {

@@ -187,6 +187,8 @@ pub fn headline(campaign: &Campaign, study: &Study) -> Option<Headline> {
     let told_of = |told| of_point(campaign, study, told, n_points);
     let found_by = |search| of_search(campaign, search, n_points);
     let arms = match best(study) {
+        // A measured point has a path and a diagnosis, a search only loads. The point is shown if
+        // both exist.
         Some(best) => match beside::arms(study, best) {
             Some(arms) => arms.map(told_of),
             None => {
@@ -211,6 +213,8 @@ fn best(study: &Study) -> Option<&PointStudy> {
     let rank = |point: &PointStudy| {
         let figure = figure(point)?;
         let kind = Metric::moved().position(|metric| metric == figure.metric)?;
+        // Kinds of figures are in order of preference, so an earlier kind ranks higher than any
+        // value of a later one.
         Some((std::cmp::Reverse(kind), figure.estimate?.value))
     };
     let by_rank = |a: &&PointStudy, b: &&PointStudy| {
@@ -227,6 +231,7 @@ fn busiest(point: &PointStudy) -> Option<usize> {
         figure_of(job).and_then(|m| m.estimate).map_or(0.0, |estimate| estimate.value)
     };
     let by_rate = |(a_at, a): &(usize, &JobStudy), (b_at, b): &(usize, &JobStudy)| {
+        // Of equal jobs, the first in the plan.
         rate(a).total_cmp(&rate(b)).then(b_at.cmp(a_at))
     };
     measured(point).max_by(by_rate).map(|(number, _)| number)
@@ -239,6 +244,7 @@ fn measured(point: &PointStudy) -> impl Iterator<Item = (usize, &JobStudy)> {
 
 /// Returns the main figure of `point`, of all its jobs together.
 fn figure(point: &PointStudy) -> Option<&MetricStudy> {
+    // The job that adds up all others is the last one.
     let job = point.jobs.iter().rev().find(|job| !job.background)?;
     figure_of(job)
 }
@@ -295,6 +301,7 @@ fn of_point(
     let findings = diagnosis::of_point(study, point);
     let bottleneck = findings.first().and_then(|finding| mark::bottleneck(finding, point));
     let limit = limit(findings, study, point);
+    // The headline exists without a job too, so that an invalid point still shows its limit.
     let mut told = Headline {
         sweep: point.sweep.clone(),
         parameters: point.parameters.clone(),
@@ -303,6 +310,7 @@ fn of_point(
         from: String::new(),
         to: String::new(),
         n_jobs: measured(point).count(),
+        // A figure and a course without single number exclude each other.
         unsettled: if moved.is_none() { unsettled(point) } else { None },
         moved,
         limit,
@@ -324,6 +332,7 @@ fn of_point(
     let seen = seen(&trials, number, direction);
     told.workload.clone_from(&job.workload);
     (told.from, told.to) = sides(job, direction);
+    // Nothing moves, so there is no path to draw.
     if job.workload != NULL_WORKLOAD {
         told.stages = stages(campaign, Some((point, job)), &seen);
         if let Some(bottleneck) = bottleneck.filter(|_| told.limit.is_told()) {
@@ -364,6 +373,7 @@ fn stages<'a>(
 ) -> Vec<Stage> {
     let Some(first) = seen.first() else { return Vec::new() };
     let hosts = Hosts::of(campaign);
+    // A file that crosses a network is drawn as a path between hosts.
     let mut stages = if first.job.is_of_disk() && first.job.flow(first.direction).is_none() {
         storage::stages(first)
     } else {
@@ -407,6 +417,7 @@ fn merged(trials: &[Vec<Reading>]) -> Vec<Reading> {
                 .flatten()
                 .filter(|other| other.kind == reading.kind)
                 .map(|other| other.value);
+            // Single trials scatter. The median resists outliers, and the figures are medians too.
             let value = median(&same.collect::<Vec<_>>()).unwrap_or(reading.value);
             told.push(Reading { value, ..reading.clone() });
         }
@@ -417,6 +428,7 @@ fn merged(trials: &[Vec<Reading>]) -> Vec<Reading> {
 /// Returns the leading finding of a point.
 fn limit(findings: Vec<Finding>, study: &Study, point: &PointStudy) -> Limit {
     let leading =
+        // "Nothing known" is no claim. Its evidence is shown without the words of a finding.
         findings.into_iter().next().filter(|finding| finding.rule != diagnosis::rules::UNKNOWN);
     let Some(finding) = leading else {
         let (evidence, next) =
@@ -461,6 +473,7 @@ fn tested(study: &Study, point: &PointStudy, rule: &str) -> Option<Tested> {
 }
 
 fn of_search(campaign: &Campaign, search: &SearchStudy, n_points: usize) -> Headline {
+    // A goal without a lower bound has no figure.
     let goal = search.goals.iter().find(|goal| goal.lower.is_some()).or(search.goals.first());
     let bits = search.search.unit == linerate_model::LoadUnit::Bits;
     let moved = goal.and_then(|goal| {

@@ -43,9 +43,11 @@ fn observed(job: &JobStudy) -> Option<(String, Advice)> {
         Some(text.parse::<BitRate>().ok()?.0 / BITS_PER_BYTE * iops / value(metric::TRANSFER_RATE)?)
     };
     let asked = job.params.0.get("rate").and_then(serde_json::Value::as_str);
+    // The rate may be written in transfers or in bits; the unit in the text tells which.
     let asked = asked.and_then(|text| {
         text.parse::<PacketRate>().map(|rate| rate.0).ok().or_else(|| in_bits(text))
     });
+    // A load that reached its own rate says nothing about the disk.
     if let Some(asked) = asked.filter(|asked| iops >= REACHED * asked) {
         let observed = format!(
             "the plan's rate of {asked:.0} transfers per second was reached, so the disk was not \
@@ -55,6 +57,7 @@ fn observed(job: &JobStudy) -> Option<(String, Advice)> {
     }
     let workers = job.params.0.get("workers").and_then(serde_json::Value::as_f64).unwrap_or(1.0);
     let cores = value(metric::IOPS_PER_CORE).filter(|each| *each > 0.0).map(|each| iops / each);
+    // Workers without CPU time come before the depth: more depth would not help them.
     if let Some(cores) = cores.filter(|cores| *cores >= BUSY * workers) {
         let observed = format!(
             "the load's {workers} threads used {cores:.2} CPUs, so they had no CPU time left"
@@ -87,6 +90,7 @@ pub(super) fn stages(first: &Seen<'_>) -> Vec<Stage> {
     let stage = |place, name: &str| Stage::new(PathEnd::Sender, place, host, name);
     let mut stages = vec![stage(StageKind::Application, &first.job.spec.workload)];
     let cache = mode(record, "cache").unwrap_or_default();
+    // Direct transfers bypass the page cache, so it is no stage of their path.
     if cache != DIRECT {
         stages.push(stage(StageKind::Cache, cache));
     }
@@ -101,6 +105,8 @@ pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
     match stage.place {
         StageKind::Application => application(one),
         StageKind::Cache => served(one).into_iter().collect(),
+        // A load on a disk moves both counters; a file that crosses a network is read at one end
+        // and written at the other.
         StageKind::Disk if alone => disk(one, PathEnd::Sender, &stage.name, &series(one)),
         StageKind::Disk if stage.end == PathEnd::Sender => {
             disk(one, PathEnd::Sender, &stage.name, &[columns::BYTES_READ])
@@ -125,6 +131,7 @@ fn series(one: &Seen<'_>) -> Vec<Series> {
 }
 
 fn rate(one: &Seen<'_>, counter: Counter) -> Option<f64> {
+    // The workload counts at its active end whatever the direction of the data.
     let own = Seen { direction: Direction::Tx, job: one.job.clone(), ..*one };
     own.rate(PathEnd::Sender, counter)
 }
@@ -152,6 +159,7 @@ fn served(one: &Seen<'_>) -> Option<Reading> {
     let asked = sum(one, [Counter::BytesRead, Counter::BytesWritten])?;
     let own = Seen { direction: Direction::Tx, job: one.job.clone(), ..*one };
     let done = disk(&own, PathEnd::Sender, device, &series(one)).into_iter().next()?;
+    // The first reading is the busy share where the bytes were not read.
     (done.unit == Unit::BytePerSecond)
         .then(|| Reading::new(ReadingKind::ServedByDisk, done.value / asked, Unit::Ratio, None))
 }

@@ -57,6 +57,8 @@ pub(super) fn locate(loss: &mut LossStudy, places: &Places<'_>) {
         match drops {
             None => loss.unobserved.push(place),
             Some(drops) => {
+                // Shared counters include the losses of other traffic, so no place explains more
+                // than was lost.
                 let found = (drops.round().max(0.0) as u64).min(loss.unexplained);
                 loss.unexplained -= found;
                 if found > 0 {
@@ -118,6 +120,7 @@ fn shared(places: &Places<'_>) -> Vec<Drops> {
     let dropped_at_queue = at_queue.map(|drops| dropped_datagrams(drops, passed, sent));
     let before: f64 = within.iter().filter_map(|(_, drops)| *drops).sum::<f64>()
         + dropped_at_queue.unwrap_or(0.0);
+    // Facts without devices leave only the sum over all of them.
     let received = |column: Series| match into {
         [] => change(receiving, column, None),
         into => into
@@ -150,6 +153,7 @@ fn shared(places: &Places<'_>) -> Vec<Drops> {
         (LossPlace::Controller, change(receiving, series::ncsi::PASS_THROUGH_DROPPED, Some(device)))
     });
     let shared = near.into_iter().chain(within).chain(far).chain(controller);
+    // With several jobs, a shared counter belongs to none of them.
     shared.map(|(place, drops)| (place, drops.filter(|_| *alone))).collect()
 }
 
@@ -259,6 +263,7 @@ fn in_datagrams<const N: usize>(
 ) -> [Option<f64>; N] {
     let dropped: f64 = drops.iter().flatten().sum();
     let each = missing.map_or(1.0, |missing| {
+        // A drop is one datagram at least and one whole message at most.
         (missing / dropped.max(1.0)).clamp(1.0, widest_message(places.sent, places.received))
     });
     drops.map(|drops| drops.map(|drops| drops * each))

@@ -82,6 +82,7 @@ impl Says {
         const REACH: f64 = 0.05;
         match self {
             Self::About => (value / figure - 1.0).abs() <= REACH,
+            // "Nearly" never means more than the figure.
             Self::Nearly => value <= figure && value >= figure * (1.0 - REACH),
             Self::Over => value >= figure,
         }
@@ -105,6 +106,7 @@ pub(super) fn check(tables: &Tables) -> Vec<ReplayItem> {
     items.push(direction_named(&printed.collapse, tables));
     items.push(window_unit(&printed.window));
     items.extend(printed.statement.into_iter().map(against_standard));
+    // Claims come from several lists of the file; the report follows the numbering of the errata.
     items.sort_by(|a, b| a.id.cmp(&b.id));
     items
 }
@@ -134,6 +136,7 @@ fn direction_named(collapse: &Collapse, tables: &Tables) -> ReplayItem {
         .collect();
     let fell_most = changes
         .iter()
+        // The direction that lost most is the one that collapsed.
         .min_by(|a, b| (a.2 / a.1).total_cmp(&(b.2 / b.1)))
         .expect("a link has two directions")
         .0;
@@ -157,6 +160,7 @@ fn averages(names: &[String], tables: &Tables) -> Vec<f64> {
 fn window_unit(window: &Window) -> ReplayItem {
     let kibibytes = |bytes: u64| bytes as f64 / 1024.0;
     let kilobits = |bytes: u64| bytes as f64 * 8.0 / 1e3;
+    // The paper prints whole kilobits.
     let agrees = kilobits(window.initial_bytes).round() as u64 == window.initial_kb
         && kilobits(window.final_bytes).round() as u64 == window.final_kb;
     item(

@@ -69,6 +69,8 @@ fn all_averages(tables: &Tables) -> ReplayItem {
         .map(half_up_average)
         .filter(|(printed, recomputed)| printed == recomputed)
         .count();
+    // Counted to show that the means fail in binary arithmetic, which a careless check would take
+    // for errors of the paper.
     let binary = tables.values().filter(|series| {
         let mean = series.values.iter().sum::<f64>() / series.values.len() as f64;
         format!("{mean:.2}") == format!("{:.2}", series.printed)
@@ -92,6 +94,7 @@ fn all_averages(tables: &Tables) -> ReplayItem {
 fn half_up_average(series: &Series) -> (String, String) {
     (
         format!("{:.2}", series.printed),
+        // A series without values has no average, and an empty text agrees with nothing.
         mean_half_up(&series.values, PLACES, PLACES).unwrap_or_default(),
     )
 }

@@ -20,6 +20,7 @@ const RUN_TO_RUN: f64 = 5.0;
 
 /// Checks everything that follows from the seconds.
 pub(super) fn check(tables: &Tables) -> Vec<ReplayItem> {
+    // The Windows console wrote in blocks of another size, so its series are searched apart.
     let sent_by_windows = |name: &str| name.contains("WIN") && name.contains("N2B");
     let (windows, others): (Vec<_>, Vec<_>) =
         tables.iter().partition(|(name, _)| sent_by_windows(name));
@@ -32,6 +33,7 @@ pub(super) fn check(tables: &Tables) -> Vec<ReplayItem> {
         "Windows console sending",
         &windows.iter().map(|(_, s)| *s).collect::<Vec<_>>(),
     ));
+    // Bonferroni: with this many series, a trend by chance must stay rare for all of them together.
     let asked = CHANCE / tables.len() as f64;
     items.extend(tables.iter().filter_map(|(name, series)| drift(name, series, asked)));
     items.extend(tables.iter().filter_map(|(name, series)| stall(name, series)));
@@ -52,6 +54,7 @@ fn steps(who: &str, series: &[&Series]) -> Option<ReplayItem> {
     }
     let values: Vec<f64> = series.iter().flat_map(|series| series.values.iter().copied()).collect();
     let half_widths: Vec<f64> = values.iter().map(|value| half_width(*value)).collect();
+    // Buffers of applications are powers of two.
     let candidates: Vec<f64> = STEPS.map(|power| megabits(1 << power)).collect();
     let found = quantum_among(&values, &half_widths, &candidates)?;
     let bytes = (found.step * 1e6 / 8.0).round();
@@ -64,6 +67,7 @@ fn steps(who: &str, series: &[&Series]) -> Option<ReplayItem> {
             "{} of the {} informative seconds are multiples of {bytes} B",
             found.multiples, found.telling
         ),
+        // The finding exists only if a step was found, so the item always disagrees.
         false,
         format!(
             "iperf counted calls of write(), not bytes delivered: a second is known to {:.3} \
@@ -113,6 +117,7 @@ fn stall(name: &str, series: &Series) -> Option<ReplayItem> {
         .windows(STALL)
         .position(|seconds| seconds.iter().all(|second| *second == 0.0))?;
     let n_still = series.values[start..].iter().take_while(|second| **second == 0.0).count();
+    // The mean without the stall shows how much the average hides.
     let moving: Vec<f64> = series.values.iter().copied().filter(|second| *second > 0.0).collect();
     Some(item(
         "E1.h stall",
@@ -144,6 +149,7 @@ fn one_run(tables: &Tables) -> Option<ReplayItem> {
                 95 %)",
             shift.value
         ),
+        // An interval that contains zero is consistent with no change, and proves nothing more.
         low <= 0.0 && high >= 0.0,
         "consistent, not proven: with one run a cell the variation between runs, which is \
                 wider, is unknown",

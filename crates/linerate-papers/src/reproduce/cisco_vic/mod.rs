@@ -68,6 +68,7 @@ pub fn cisco_vic(studies: &CiscoStudies<'_>) -> Reproduction {
 /// Returns the number of fabrics a point uses.
 fn fabrics(point: &PointStudy) -> u32 {
     let pairs = coordinate(&point.parameters, "pairs").unwrap_or_default();
+    // Without a `pairs` axis, the plan has a single pair.
     serde_json::from_str::<Vec<String>>(&pairs).map_or(1, |pairs| pairs.len() as u32)
 }
 
@@ -97,11 +98,13 @@ fn packets(study: &Study) -> Vec<Packets> {
     const CHECK_SEQUENCE: f64 = 4.0;
     let read = |point: &PointStudy| {
         let size: Bytes = coordinate(&point.parameters, "frame_size")?.parse().ok()?;
+        // The paper's packet sizes are without check sequence, ours are with it.
         let frame = size.0 as f64 - CHECK_SEQUENCE;
         let counted = one_way(point, metric::THROUGHPUT_L2);
         Some(Packets {
             frame,
             rate: one_way(point, metric::PACKET_RATE)?.value,
+            // Goodput counts payload, the paper counts frames.
             bandwidth: one_way(point, metric::GOODPUT)?.value * frame / (frame - HEADERS),
             at_interface: counted.map(|counted| counted.value * frame / (frame + CHECK_SEQUENCE)),
         })
@@ -156,6 +159,7 @@ fn draws(study: &Study) -> Vec<Draws> {
         let draws = links
             .into_iter()
             .zip(goodput)
+            // A draw counts only if both figures of it are known.
             .filter_map(|(links, goodput)| links.zip(goodput))
             .collect();
         Some(Draws { fabrics: fabrics(point), n_flows, draws })
@@ -174,11 +178,13 @@ fn ideal(ports: u32, n_flows: u32, n_fabrics: u32) -> (f64, f64) {
     let idle = k * (1.0 - 1.0 / k).powi(n);
     let variance = k * (k - 1.0) * (1.0 - 2.0 / k).powi(n) + idle - idle * idle;
     let n_fabrics = f64::from(n_fabrics);
+    // Rounding can leave a variance slightly below zero where every link is always used.
     (n_fabrics * mean, (n_fabrics * variance.max(0.0)).sqrt())
 }
 
 /// Returns the joint rate of `links` full ports at the rate `port` of one, limited by the slot.
 fn bound(links: f64, port: f64) -> f64 {
+    // The slot is scaled with the measured rate of a port, so that both have the same headers.
     (links * port).min(SLOT * port / PORT)
 }
 

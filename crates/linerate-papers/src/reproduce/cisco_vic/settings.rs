@@ -73,6 +73,7 @@ const SETTINGS: [Setting; 24] = [
         name: "memory",
         paper: "128 GB DDR3-1600",
         fact: Host("memory.total_bytes"),
+        // The kernel keeps a few per cent of the memory for itself before it reports the rest.
         same: Some(|v| v.as_u64().is_some_and(|bytes| bytes.abs_diff(MEMORY) <= MEMORY / 16)),
     },
     Setting {
@@ -162,6 +163,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 fn is_e5_2690(value: &Value) -> bool {
+    // Later generations carry the same number with a suffix, such as `E5-2690 v4`.
     value.as_str().is_some_and(|model| model.contains("E5-2690") && !model.contains("E5-2690 v"))
 }
 
@@ -175,6 +177,7 @@ fn is_rhel_6(value: &Value) -> bool {
 pub fn cisco_settings(campaign: &Campaign) -> Comparison {
     let end = campaign.trials.iter().flat_map(|trial| &trial.spec.jobs).map(|job| &job.from).next();
     let host = end.and_then(|end| campaign.hosts.iter().find(|record| record.host == end.host));
+    // A campaign without recorded ends still describes at least one host.
     let facts = host.or(campaign.hosts.first()).map_or(&Value::Null, |record| &record.facts);
     beside(facts, end.and_then(|end| end.device.as_deref()))
 }
@@ -206,7 +209,9 @@ fn beside(facts: &Value, device: Option<&str>) -> Comparison {
 fn look<'a>(root: &'a Value, path: &str) -> Result<&'a Value, &'a str> {
     let mut at = root;
     for name in path.split('.') {
+        // A fact that was not read is no difference from the paper.
         at = at.get(name).filter(|found| !found.is_null()).ok_or("not read")?;
+        // A group may be unavailable as a whole, with one reason for all of its facts.
         if let Some(why) = at.get("unavailable") {
             return Err(why.as_str().unwrap_or("not read"));
         }
@@ -217,6 +222,8 @@ fn look<'a>(root: &'a Value, path: &str) -> Result<&'a Value, &'a str> {
 /// Returns the facts of the interface named `device`, or of the first that is not the loopback.
 fn interface<'a>(facts: &'a Value, device: Option<&str>) -> Option<&'a Value> {
     let all = facts.get("interfaces")?.as_object()?;
+    // Lab interfaces have other names than those of the paper, so any interface is better than
+    // none.
     let first = || all.iter().find(|(name, _)| *name != "lo").map(|(_, facts)| facts);
     device.and_then(|device| all.get(device)).or_else(first)
 }

@@ -102,6 +102,7 @@ fn single_stream(payload: &Study) -> Shape {
         share * 100.0,
         busiest * 100.0
     );
+    // A busy CPU explains a stream below its port, so the claim about the port cannot be judged.
     let limited = busiest > 1.0 - NEAR && share < 1.0 - NEAR;
     if limited {
         return not_judged("V3.1b", claim, &format!("a CPU limits: {measured}"));
@@ -122,6 +123,7 @@ fn rate_times_size(letter: &str, adapter: &str, sizes: &[Packets]) -> Shape {
             interface's own count within 3 %"
     );
     let off = |size: &Packets, of: f64| size.rate * size.frame * 8.0 / of - 1.0;
+    // The worst size decides, in either direction.
     let largest = |offs: Vec<f64>| offs.into_iter().max_by(|a, b| a.abs().total_cmp(&b.abs()));
     let own = largest(sizes.iter().map(|size| off(size, size.bandwidth)).collect());
     let other =
@@ -148,6 +150,7 @@ fn falls(letter: &str, adapter: &str, sizes: &[Packets]) -> Shape {
     }
     let curve: Vec<String> =
         sizes.iter().map(|size| format!("{:.0} B {:.0}/s", size.frame, size.rate)).collect();
+    // Each size is compared with its neighbour only: a rise anywhere breaks the claim.
     let holds = sizes.windows(2).all(|pair| pair[1].rate <= pair[0].rate);
     shape(&id, claim, curve.join(", "), Some(holds))
 }
@@ -157,6 +160,7 @@ fn binding(letter: &str, claim: &str, sizes: &[Packets], ports: u32) -> Shape {
     let id = format!("V3.2{letter}");
     let claim = format!("V3.2: {claim}: the largest bandwidth is within 5 % of it");
     let all_ports = f64::from(ports * FABRICS) * PORT;
+    // The narrower of the two binds.
     let limit = all_ports.min(SLOT);
     match most(sizes) {
         Some(value) => {
@@ -180,6 +184,7 @@ fn gain(vic: &[Packets], expander: &[Packets]) -> Shape {
     match most(vic).zip(most(expander)) {
         Some((without, with)) => {
             let measured = format!("{} / {} = {:.2}", mbit(with), mbit(without), with / without);
+            // The gain is reported without a verdict: it depends on the scale of the emulation.
             shape("S3.8", claim, measured, None)
         }
         None => not_judged("S3.8", claim, "an adapter has no figure"),
@@ -230,12 +235,15 @@ fn several_flows(
     let error = deviation / (n as f64).sqrt();
     let claim = format!("V3.4 (hard): {what}: mean links used is that of an ideal hash");
     let mut shapes = vec![match point.links() {
+        // Fewer draws cannot distinguish an ideal hash from a poor one.
         Some(links) if n >= ENOUGH_DRAWS => {
             let off = (links - mean).abs();
             let measured = format!(
                 "{links:.2} over {n} draws, expected {mean:.2}; 95 of 100 such means are within \
                     {:.2}, 999 of 1000 within {:.2}",
                 USUAL * error,
+                // The claim is judged at every run and for several figures, so the wider range
+                // applies.
                 RARE * error
             );
             // Where every draw must use every link, only rounding errors are allowed.
@@ -285,6 +293,7 @@ fn polarised(studies: &CiscoStudies<'_>) -> Shape {
             .draws
             .iter()
             .filter(|(links, goodput)| {
+                // A draw is wrong if it used another link or carried more than one link can.
                 *links != fabrics || *goodput > fabrics * port * (1.0 + NEAR)
             })
             .count()

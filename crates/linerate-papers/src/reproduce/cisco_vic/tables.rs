@@ -86,6 +86,7 @@ pub(super) fn flows(studies: &CiscoStudies<'_>) -> Comparison {
         };
         if flows == "one flow" {
             let ours = [studies.vic, studies.expander]
+                // One flow needs no draws, because it uses one port in every draw.
                 .map(|study| one_flow(study, n_fabrics).map_or(DASH.to_owned(), mbit));
             let model = mbit(f64::from(n_fabrics) * PORT);
             rows.push(row(flows.to_owned(), ours, [model.clone(), model]));
@@ -96,6 +97,7 @@ pub(super) fn flows(studies: &CiscoStudies<'_>) -> Comparison {
                 .iter()
                 .find(|other| (other.fabrics, other.n_flows) == (n_fabrics, point.n_flows));
             let model = [VIC_PORTS, EXPANDER_PORTS]
+                // The model uses the mean number of links, as the table shows means over draws.
                 .map(|ports| mbit(bound(ideal(ports, point.n_flows, n_fabrics).0, PORT)));
             let ours = [Some(point), with].map(|point| point.map_or(DASH.to_owned(), of_draws));
             rows.push(row(format!("{} flows a fabric", point.n_flows), ours, model));

@@ -21,6 +21,7 @@ const BUFFER_BITS: f64 = 8192.0 * 8.0;
 
 /// Returns the payload delivered to the management controller, bit/s.
 fn goodput(study: &Study, row: &str) -> Option<f64> {
+    // Virtual media asks for blocks, so its rate is counted in answers and not in bytes.
     if MEDIA.contains(&row) {
         return value(study, row, metric::TRANSACTION_RATE, Direction::Sum)
             .map(|rate| rate * BLOCK_BITS);
@@ -37,6 +38,7 @@ fn pair(default: &Study, tuned: &Study, row: &str) -> Option<(f64, f64)> {
 /// figures, in doublings.
 fn distance((default, tuned): (f64, f64), paper: (f64, f64)) -> f64 {
     const MEGABIT: f64 = 1e6;
+    // In doublings, half and twice the paper's figure are equally far from it.
     (default / MEGABIT / paper.0).log2().abs() + (tuned / MEGABIT / paper.1).log2().abs()
 }
 
@@ -77,6 +79,7 @@ pub(super) fn rows(default: &Study, tuned: &Study) -> Comparison {
             let read = |metric| value(study, row, metric, Direction::Sum);
             let share = read(metric::CONTROLLER_DROPPED)
                 .zip(read(metric::CONTROLLER_RECEIVED))
+                // Without received frames there is no share.
                 .filter(|(_, all)| *all > 0.0);
             share.map_or("-".into(), |(dropped, all)| format!("{:.2} %", dropped / all * 100.0))
         };
@@ -128,6 +131,8 @@ pub(super) fn both_ways(default: &Study, tuned: &Study) -> Comparison {
     for (label, study) in [("default", default), ("tuned", tuned)] {
         for console in ["a", "b"] {
             for bmc in ["bmc1", "bmc2"] {
+                // Both modes of one pair are compared, because the round trip alone is the
+                // baseline.
                 let name =
                     |mode: &str| format!("{console} {bmc} {mode} {}", DataDirection::ToBmc.word());
                 let read = |mode, metric| value(study, &name(mode), metric, Direction::Tx);
@@ -145,6 +150,8 @@ pub(super) fn both_ways(default: &Study, tuned: &Study) -> Comparison {
                     mbit(goodput),
                     format!("{:.2} ms", rtt_alone * 1e3),
                     format!("{:.2} ms", rtt * 1e3),
+                    // A window as large as the buffer passes once each round trip, which grows with
+                    // the queue of the other direction.
                     mbit(BUFFER_BITS / rtt),
                 ]);
             }

@@ -81,6 +81,7 @@ fn cell(study: &Study, console: &str, bmc: &str, mode: &str, way: DataDirection)
 fn unsettled(study: &Study, name: &str, way: DataDirection) -> Option<String> {
     let settled =
         whole(only(study, name)?)?.metric(metric::GOODPUT, way.direction())?.settled.as_ref()?;
+    // A series without a steady rate has no average to compare with the paper.
     (!settled.has_single_number).then(|| settled.word.clone())
 }
 
@@ -136,5 +137,6 @@ fn change(what: String, before: f64, after: f64) -> Vec<String> {
 
 /// Returns whether `after` is worse than `before` by more than the noise.
 fn is_worse(before: f64, after: f64) -> bool {
+    // Changes within the paper's own noise are not reported as losses.
     after < before * (1.0 - NOISE)
 }

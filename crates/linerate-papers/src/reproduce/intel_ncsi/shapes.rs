@@ -43,6 +43,7 @@ fn management(causes: &Study) -> Vec<Shape> {
     let Some(rate) = value(causes, "management", metric::TRANSACTION_RATE, Direction::Sum) else {
         return vec![not_judged("V1.1", claim, "no valid transaction rate")];
     };
+    // Request and response travel in opposite directions, so the larger one loads a direction most.
     let share = rate * BITS / SIDEBAND;
     let mut shapes = vec![shape(
         "V1.1a",
@@ -93,6 +94,8 @@ fn link_speed(slow: &Study, fast: &Study) -> Vec<Shape> {
         controller drops nothing";
     shapes.push(match read(slow, metric::RETRANSMIT_RATIO).zip(dropped(slow)) {
         Some((again, dropped)) => {
+            // A few tail probes are no loss, so a small floor is allowed beside the controller's
+            // own count.
             shape("V1.5a", claim, said(again, dropped), Some(again <= NONE && dropped < 1.0))
         }
         None => not_judged("V1.5a", claim, "no figure"),
@@ -104,6 +107,7 @@ fn link_speed(slow: &Study, fast: &Study) -> Vec<Shape> {
             "V1.5b",
             claim,
             said(again, dropped),
+            // Ten times the floor separates overruns from probes.
             Some(again >= NONE * 10.0 && dropped >= 1.0),
         ),
         None => not_judged("V1.5b", claim, "no figure"),
@@ -132,6 +136,7 @@ fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
                 "at most {:.4} % sent again and {dropped:.0} frames dropped",
                 again * 100.0
             );
+            // Short trials end with a probe or two, which are a larger share than in long ones.
             shape("V1.6a", claim, measured, Some(again <= PROBES && dropped < 1.0))
         }
         None => not_judged("V1.6a", claim, "a cell has no figure"),
@@ -150,6 +155,8 @@ fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
     let claim = "V1.6: the collapse that the small window cures: at least three times as fast \
         (paper's Windows: 8.2)";
     shapes.push(match causes::best_gain(studies.causes, studies.causes_tuned) {
+        // The paper's factor is 8.2. A lower one is required, as the lab's senders are not its
+        // Windows.
         Some((row, gain)) => shape("V1.6d", claim, format!("{row}: {gain:.2}"), Some(gain >= 3.0)),
         None => not_judged("V1.6d", claim, "no row has figures"),
     });
@@ -227,8 +234,10 @@ fn cpu_share(study: &Study) -> Shape {
     let measured: Vec<String> =
         sent.iter().map(|(share, rate)| format!("{share} %: {}", mbit(*rate))).collect();
     let measured = format!("Mbit/s at a share of {}", measured.join(", "));
+    // Only shares below saturation can be proportional.
     let n_rising = sent.windows(2).take_while(|pair| pair[1].1 < FULL * SIDEBAND).count();
     let full = sent.last().is_some_and(|(_, rate)| *rate >= FULL * SIDEBAND);
+    // Without both a rising part and a full one, the claim was not tested.
     if n_rising == 0 || !full {
         return not_judged(
             "V1.7b",
@@ -266,6 +275,8 @@ fn both_ways(default: &Study, tuned: &Study) -> Vec<Shape> {
     let claim = "V1.8: data to the BMC collapses when data goes the other way: to less than half \
         (paper: 0.14 and 0.54)";
     let collapse = worst(move |console, bmc| {
+        // The smallest of the negative shares is the largest share: the best pair must collapse
+        // too.
         against(default, DataDirection::ToBmc)(console, bmc).map(|share| -share)
     });
     shapes.push(collapse.map_or_else(
@@ -333,6 +344,7 @@ fn fire_hose(hose: &Study) -> Vec<Shape> {
     let rtt = sweep(hose, "window")
         .filter_map(|p| whole(p)?.metric(metric::RTT_MIN, Direction::Tx)?.estimate)
         .map(|e| e.value);
+    // The smallest round trip of any window is that of the empty path.
     let rtt = Nanos((rtt.fold(f64::INFINITY, f64::min) * 1e9) as u64);
     let lab = lab_hose(rtt);
     vec![inferred(hose, &lab), loss_onset(hose, &lab)]
@@ -345,6 +357,7 @@ fn inferred(study: &Study, lab: &Hose) -> Shape {
         let Some(length) =
             coordinate(&point.parameters, "burst").and_then(|text| text.parse::<u32>().ok())
         else {
+            // Points without a length are of another sweep.
             continue;
         };
         let Some(loss) = whole(point).and_then(|job| job.loss.first()) else { continue };
@@ -412,6 +425,7 @@ fn replayed() -> Shape {
         "V1.14",
         claim,
         format!("{agree} of {}", averages.len()),
+        // The count guards against an empty list, of which all would agree.
         Some(agree == 32 && averages.len() == 32),
     )
 }
