@@ -30,6 +30,7 @@ pub mod fire_hose;
 pub mod flow_hash;
 pub mod limits;
 pub mod live;
+pub mod path;
 pub mod search;
 pub mod statistics;
 mod study;

@@ -6,7 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::{
-    Carried, CarriedApart, Distribution, Nanos, OperationKind, Stages, TcpState, Variation,
+    Carried, CarriedApart, Distribution, Nanos, OperationKind, ProbeRecord, Stages, TcpState,
+    Variation,
 };
 
 macro_rules! counters {
@@ -384,6 +385,9 @@ pub struct FlowReport {
     /// where none of a burst came. Of all flows of a worker together, with its first flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bursts: Vec<u64>,
+    /// Datagrams of a path probe, one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Box<ProbeRecord>>,
 }
 
 /// The last numbers of a flow that were jumped over on receipt; times by the receiver's clock, from

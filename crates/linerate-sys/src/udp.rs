@@ -118,6 +118,9 @@ pub struct Received<'a> {
     /// The socket's drop counter when the message was queued; `None` before the first drop or
     /// without [`count_drops`].
     pub drops: Option<u32>,
+    /// Time at which the kernel received the message from the device, ns since the Unix epoch;
+    /// `None` without [`stamp_arrivals`].
+    pub stamp_ns: Option<u64>,
 }
 
 impl Received<'_> {
@@ -183,7 +186,11 @@ impl ReceiveBatch {
         let segment_bytes =
             ancillary.segment.and_then(|segment| usize::try_from(segment).ok()).unwrap_or(bytes);
         let visible = &self.messages.bytes(idx)[..bytes.min(self.messages.message_bytes())];
-        Received { visible, bytes, segment_bytes, drops: ancillary.drops }
+        let stamp_ns = ancillary.stamp.and_then(|stamp| {
+            let seconds = u64::try_from(stamp.tv_sec).ok()?;
+            seconds.checked_mul(1_000_000_000)?.checked_add(u64::try_from(stamp.tv_nsec).ok()?)
+        });
+        Received { visible, bytes, segment_bytes, drops: ancillary.drops, stamp_ns }
     }
 }
 
@@ -241,6 +248,32 @@ pub fn coalesce(socket: &impl AsFd) -> Result<(), SysError> {
 pub fn count_drops(socket: &impl AsFd) -> Result<(), SysError> {
     option::set_int(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
         .map_err(|cause| SysError::new("set SO_RXQ_OVFL on", describe(socket), cause))
+}
+
+/// Attaches the time of arrival in the kernel to received messages (`SO_TIMESTAMPNS`). The time
+/// does not depend on when the program is woken.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn stamp_arrivals(socket: &impl AsFd) -> Result<(), SysError> {
+    option::set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+        .map_err(|cause| SysError::new("set SO_TIMESTAMPNS on", describe(socket), cause))
+}
+
+/// Sends every datagram unfragmented (DF), at any size up to the interface's MTU, even if the
+/// kernel has learned a smaller path MTU (`IP_PMTUDISC_PROBE`).
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn probe_sizes(socket: &impl AsFd) -> Result<(), SysError> {
+    let error = |cause| SysError::new("set IP_MTU_DISCOVER on", describe(socket), cause);
+    let domain = option::get_int(socket, libc::SOL_SOCKET, libc::SO_DOMAIN).map_err(error)?;
+    let (level, name, value) = if domain == libc::AF_INET6 {
+        (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
+    };
+    option::set_int(socket, level, name, value).map_err(error)
 }
 
 /// Returns the number of messages that the socket has dropped for lack of buffer space

@@ -98,6 +98,7 @@ pub use settling::{RateLevel, Settled, TrialSettling};
 pub use stalls::{Stall, Stopped};
 pub use transfer_counts::TransferCounts;
 
+use crate::path::PathFacts;
 use crate::statistics::{MeanInterval, Percentile, mean, median};
 
 /// All results of one campaign.
@@ -154,6 +155,26 @@ pub struct PointStudy {
     /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bursts: Option<BurstStudy>,
+    /// Facts of the path that a probe measured, one for each direction: in its own trials, or
+    /// handed on by [`Study::set_path`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<PathFacts>,
+}
+
+impl PointStudy {
+    /// Returns the facts of the path from endpoint `from` to endpoint `to`.
+    #[must_use]
+    pub fn path_facts(&self, from: &str, to: &str) -> Option<&PathFacts> {
+        self.path.iter().find(|facts| facts.from == from && facts.to == to)
+    }
+}
+
+impl Study {
+    /// Gives every point without facts of its own those of an earlier probe of its path.
+    pub fn set_path(&mut self, facts: &[PathFacts]) {
+        let unknown = self.points.iter_mut().filter(|point| point.path.is_empty());
+        unknown.for_each(|point| point.path = facts.to_vec());
+    }
 }
 
 /// Name of the job that adds up all measured ones.

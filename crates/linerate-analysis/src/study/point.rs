@@ -103,6 +103,7 @@ pub(super) fn study(campaign: &Campaign, hosts: &Hosts<'_>, trials: &[&TrialReco
         observed: observed_by(&judged),
         bursts: bursts::study(carrying(&judged).map(|one| one.jobs.as_slice())),
         looks: None,
+        path: Vec::new(),
     };
     study.looks = looks::looks(&study, trials);
     study

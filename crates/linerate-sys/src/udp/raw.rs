@@ -5,23 +5,31 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 
-/// Room for ancillary data: `UDP_GRO` (an int) and `SO_RXQ_OVFL` (a u32), each with its header.
+/// Room for ancillary data: `UDP_GRO` (an int), `SO_RXQ_OVFL` (a u32) and `SO_TIMESTAMPNS` (a
+/// timespec), each with its header.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control([u8; CONTROL_BYTES]);
 
-const CONTROL_BYTES: usize = 64;
+const CONTROL_BYTES: usize = 96;
 // SAFETY: `CMSG_SPACE` is arithmetic on its argument.
-const _: () =
-    assert!(unsafe { 2 * libc::CMSG_SPACE(size_of::<u32>() as u32) } as usize <= CONTROL_BYTES);
+const _: () = assert!(
+    unsafe {
+        2 * libc::CMSG_SPACE(size_of::<u32>() as u32)
+            + libc::CMSG_SPACE(size_of::<libc::timespec>() as u32)
+    } as usize
+        <= CONTROL_BYTES
+);
 
 /// Ancillary data of one received message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ancillary {
     /// Segment size of a coalesced message.
     pub(super) segment: Option<i32>,
     /// The socket's drop counter when this message was queued.
     pub(super) drops: Option<u32>,
+    /// Arrival time on the wall clock.
+    pub(super) stamp: Option<libc::timespec>,
 }
 
 /// Heap slice that is accessed only through its pointer, so that kernel structures may point into
@@ -187,7 +195,7 @@ impl Messages {
         // SAFETY: the header is initialized; after a receive its control pointer and length
         // describe control messages the kernel wrote into our control block (or are null and zero),
         // so the CMSG walk stays within it. Values are read unaligned, and only if the message says
-        // it holds four bytes.
+        // it holds as many bytes.
         unsafe {
             let header = &raw const (*self.headers.at(idx)).msg_hdr;
             let mut control = libc::CMSG_FIRSTHDR(header);
@@ -199,6 +207,13 @@ impl Messages {
                             ancillary.segment = Some(value.cast_signed())
                         }
                         (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => ancillary.drops = Some(value),
+                        (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS)
+                            if message.cmsg_len
+                                >= libc::CMSG_LEN(size_of::<libc::timespec>() as u32) as usize =>
+                        {
+                            let stamp = libc::CMSG_DATA(control).cast::<libc::timespec>();
+                            ancillary.stamp = Some(stamp.read_unaligned());
+                        }
                         _ => {}
                     }
                 }

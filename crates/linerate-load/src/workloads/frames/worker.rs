@@ -340,6 +340,7 @@ impl Worker for FramesWorker {
                 last_gap,
                 bursts: if idx == 0 { self.parts.ledger.bursts().to_vec() } else { Vec::new() },
                 tcp: None,
+                probe: None,
             });
         }
         self.parts.sockets.clear();
