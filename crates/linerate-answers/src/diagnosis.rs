@@ -70,6 +70,7 @@ fn first_screen(rungs: &[Rung], place: &CommandPlace) -> Option<Lead> {
     let observed = found.into_iter().flat_map(|found| &found.evidence);
     evidence.extend(observed.take(MOST_EVIDENCE).map(|evidence| evidence.observed.clone()));
     for rung in behind {
+        // A limit that was lifted in part appears again under the same rule and is no further limit.
         if let Some(next) =
             rung.findings.first().filter(|next| Some(&next.rule) != found.map(|found| &found.rule))
         {
@@ -85,6 +86,7 @@ fn first_screen(rungs: &[Rung], place: &CommandPlace) -> Option<Lead> {
         .lifted
         .as_ref()
         .map(|(name, after)| format!("{} with {name}", amount(first.metric, *after)));
+    // The first advice is the most important one; the others follow in the detailed part.
     let advice = found.and_then(|found| found.advice.first());
     Some(Lead {
         surety: found.map_or(NOT_DIAGNOSED, |found| found.verdict.word()),
@@ -147,6 +149,7 @@ fn score_table(number: usize, rung: &Rung) -> Option<Table> {
 }
 
 fn amount(metric: &Metric, value: f64) -> String {
+    // Disks are rated in transfers, which have no prefix of a bit rate.
     if metric == IOPS { amount_of(metric, value) } else { quantity(metric::GOODPUT, value) }
 }
 

@@ -34,6 +34,7 @@ pub fn document(disks: &[Inspection]) -> Document {
 /// Returns everything known of a disk, with the verdict and its reasons in words.
 fn json_of(disk: &Inspection) -> serde_json::Value {
     let mut json = serde_json::to_value(disk).unwrap_or_default();
+    // The verdict is added as words, so that a program need not repeat the rules.
     if let Some(fields) = json.as_object_mut() {
         fields.insert("verdict".into(), json!(verdict(disk)));
         let reasons: Vec<String> = disk.refusals.iter().map(ToString::to_string).collect();
@@ -63,6 +64,7 @@ fn row(disk: &Inspection) -> Vec<String> {
 
 fn verdict(disk: &Inspection) -> &'static str {
     let unknown_data = disk.content.as_ref().is_some_and(|content| content.inner_data.is_some());
+    // Refusals come first: a claim does not permit writing to a disk in use.
     match (disk.refusals.is_empty(), disk.is_claimed()) {
         (true, true) => "claimed: jobs that name its serial number may overwrite it",
         (true, false) if unknown_data => {

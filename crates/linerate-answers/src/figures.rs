@@ -18,6 +18,7 @@ pub fn quantity(metric: &Metric, value: f64) -> String {
 
 /// Returns `value` of `metric`, or its lower bound where the value is not known.
 pub(crate) fn figure(metric: &MetricStudy, value: f64) -> String {
+    // An infinite percentile is a timeout. Its lower bound is what was measured.
     match metric.at_least {
         Some(bound) => format!("> {}", quantity(metric.metric, bound)),
         None => quantity(metric.metric, value),
@@ -32,6 +33,7 @@ pub(crate) fn interval_of_percentile(job: &JobStudy, metric: &MetricStudy) -> St
         .estimate
         .filter(|estimate| estimate.n > 1)
         .and_then(|estimate| estimate.low.zip(estimate.high));
+    // Other figures of this table have intervals over runs, which their estimate shows.
     let Some(of) = job.percentile(metric.metric, metric.direction) else { return String::new() };
     let by_ranks = of.confidence.map(|_| (seconds(of.low_ns), seconds(of.high_ns)));
     let Some((low, high)) = over_runs.or(by_ranks) else { return String::new() };
@@ -43,6 +45,7 @@ pub(crate) fn interval_of_percentile(job: &JobStudy, metric: &MetricStudy) -> St
 }
 
 fn seconds(ns: Option<u64>) -> f64 {
+    // A rank among lost operations has no time.
     ns.map_or(f64::INFINITY, |ns| ns as f64 / NANOS_PER_SECOND)
 }
 

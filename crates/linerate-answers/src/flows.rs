@@ -57,6 +57,7 @@ fn answer(title: &str, origin: Origin, blocks: Vec<Block>, json: Value) -> Docum
 
 fn spreads(spreads: &[(&str, Option<Spread>)]) -> Block {
     let row = |(name, spread): &(&str, Option<Spread>)| match spread {
+        // Without a single known port there is no spread to judge.
         None => {
             let none = "no port was seen to leave by a member".to_owned();
             vec![(*name).to_owned(), String::new(), none, String::new(), String::new()]
@@ -87,6 +88,7 @@ const fn word(verdict: Verdict) -> &'static str {
 /// Returns the parameters of `frames`, `tcp_stream` and `udp_stream` for a flow on each port, dealt
 /// out in turn.
 fn params(plan: &Plan, to: SocketAddr) -> Value {
+    // In turn, so that any number of flows from the beginning of the list is balanced.
     let ports = planner::in_turn(plan);
     let list = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
     json!({ "streams": ports.len(), "source_ports": list, "destination_port": to.port() })

@@ -12,12 +12,14 @@ pub fn document(checks: &[Check]) -> Document {
         let chosen = checks.iter().filter(|check| check.good == good);
         chosen.map(row).collect()
     };
+    // What must be repaired comes first.
     let (missing, fine) = (rows(false), rows(true));
     let table = |id: &str, caption: &str, heads: &[&str], rows: &[Vec<String>]| {
         (!rows.is_empty()).then(|| Block::Table(Table::of_words(id, caption, heads, rows)))
     };
     let heads = ["check", "found", "remedy"];
     let blocks =
+        // Checks without a remedy need no third column.
         [table("missing", "Missing", &heads, &missing), table("ok", "OK", &heads[..2], &fine)];
     let section =
         Section { id: "answer", title: "Checks", blocks: blocks.into_iter().flatten().collect() };

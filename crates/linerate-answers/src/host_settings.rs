@@ -26,6 +26,7 @@ pub fn document(findings: &Findings, kind: TestbedKind) -> Document {
 
 fn result(findings: &Findings) -> Vec<Block> {
     let n_kept = findings.kept().count();
+    // The exact number that helps is the answer, so each case has its own sentence.
     let mut lines = vec![match (findings.tried.len(), n_kept) {
         (0, _) => "No setting was tried.".to_owned(),
         (n, 0) => format!("Settings tried: {n}. None is proven to help."),
@@ -42,6 +43,7 @@ fn claim(tried: &Tried) -> Claim {
     let candidate = &tried.candidate;
     let kept = if tried.is_kept() { " (in the profile)" } else { "" };
     let changed = match candidate.by {
+        // Settings of sockets end with the load, so nothing is put back.
         By::Agent => format!(
             "{} from \"{}\" to \"{}\", put back",
             candidate.setting, candidate.before, candidate.after
@@ -55,6 +57,7 @@ fn claim(tried: &Tried) -> Claim {
         ("Changed", vec![changed]),
         ("Effect", vec![tried.proof()]),
     ];
+    // A proven setting has no reason against it.
     if !tried.why.is_empty() {
         parts.push(("Not proven because", vec![tried.why.clone()]));
     }

@@ -32,6 +32,7 @@ pub fn document(expanded: &Expanded<'_>) -> Document {
     let json = json!({
         "name": plan.name, "trials": trials, "expected_seconds": seconds, "assumed": assumed,
     });
+    // Points that stop early make both figures an upper bound.
     let most = if plan.until.is_some() { "at most " } else { "" };
     let total = format!("{most}{} trials, {most}about {}", trials.len(), span(seconds));
     let mut blocks: Vec<Block> =
@@ -65,6 +66,8 @@ fn sweep_blocks(plan: &Plan, sweep: &Sweep, trials: &[TrialSpec]) -> [Block; 2] 
 fn heading(plan: &Plan, sweep: &Sweep, n_points: usize) -> String {
     let points = if n_points == 1 { "1 point".to_owned() } else { format!("{n_points} points") };
     let name = &sweep.name;
+    // Comparisons and mixes set their own number of runs, so they come before the repeats of the
+    // campaign.
     if let Some(compare) = &sweep.compare {
         let [a, b] = &compare.arms;
         let placebo = if compare.placebo.is_some() { ", and a placebo" } else { "" };
@@ -113,6 +116,7 @@ fn search_lines(trial: &TrialSpec) -> Vec<String> {
         method(&search.method)
     );
     let self_test = match (search.self_test, &search.wire) {
+        // A length of zero is how a plan turns the self-test off.
         (Nanos(0), _) => "no self-test".to_owned(),
         (span, Some(wire)) => {
             format!("self-test {span} over the wire {} to {}", wire.0.name, wire.1.name)
@@ -186,6 +190,7 @@ fn method(method: &Method) -> String {
 /// Returns a trial's coordinate in one line: its axes, or its workloads if it has none.
 #[must_use]
 pub fn coordinate(trial: &TrialSpec) -> String {
+    // A point without axes is named by its load, as it has no coordinate.
     if trial.point.is_empty() {
         let jobs: Vec<&str> = trial.jobs.iter().map(|job| job.workload.as_str()).collect();
         return jobs.join(" and ");
@@ -202,6 +207,7 @@ pub fn coordinate(trial: &TrialSpec) -> String {
 /// Returns a span of time for a person, such as `2 min 5 s`.
 #[must_use]
 pub fn span(seconds: f64) -> String {
+    // A negative span would panic.
     let whole = Duration::from_secs_f64(seconds.max(0.0)).as_secs();
     match whole {
         0..60 => format!("{whole} s"),

@@ -136,11 +136,13 @@ pub fn pages(commands: &[Command], global: &[Argument]) -> Vec<Page> {
         let names: Vec<String> =
             entries.iter().map(|entry| format!("`{}`", text(entry, "name"))).collect();
         let named =
+            // A long list of names in the index would hide the other chapters.
             if names.len() > MOST_NAMED { names.len().to_string() } else { names.join(", ") };
         let _ = writeln!(index, "- [{}]({}): {named}", chapter.title, chapter.file);
         pages.push(Page { name: chapter.file.to_owned(), text: page(chapter, &entries) });
     }
     pages.push(Page { name: COMMANDS.to_owned(), text: command_page(commands, global) });
+    // The index comes first, but it is complete only after all chapters.
     pages.insert(0, Page { name: "README.md".to_owned(), text: index });
     pages
 }
@@ -198,6 +200,8 @@ fn limit(entry: &Value, page: &mut String) {
     let rows = options.map(|option| {
         let fallback = match text(option, "default") {
             "" => "required".to_owned(),
+            // Empty means required and a dash means that there is no default; both are conventions
+            // of the registry.
             "-" => "none".to_owned(),
             value => default(value),
         };
@@ -212,6 +216,7 @@ fn limit(entry: &Value, page: &mut String) {
 
 /// A value as it is written in a plan; words that stand for one are left as they are.
 fn default(value: &str) -> String {
+    // Values that parse can be copied into a plan; words such as "maximum" explain the default.
     if serde_json::from_str::<Value>(value).is_ok() { code(value) } else { value.to_owned() }
 }
 
@@ -232,6 +237,7 @@ fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>, page: &mut Stri
     let _ = write!(page, "\n| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
     for row in rows {
         let cells: Vec<String> =
+            // A bar or a line break in a cell would end it.
             row.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
         let _ = writeln!(page, "| {} |", cells.join(" | "));
     }

@@ -162,6 +162,7 @@ fn presets(presets: &[Preset]) -> Vec<Value> {
 
 fn metrics() -> Vec<Value> {
     let mut metrics: Vec<&Metric> = METRICS.to_vec();
+    // The table is in the order of the computation; a reader looks names up.
     metrics.sort_unstable();
     let entry = |m: &Metric| {
         let layer = m.layer.map(|layer| layer.to_string());

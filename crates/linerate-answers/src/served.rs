@@ -45,6 +45,7 @@ impl Seconds {
     pub fn take(&mut self, intervals: &[Interval]) -> Vec<String> {
         let mut reached = 0;
         for interval in intervals {
+            // An interval across two seconds belongs to the one with more of it.
             let second = interval.start.0.midpoint(interval.end.0) / SECOND.0;
             let sums = self.sums.entry(second).or_default();
             sums.acknowledged += interval.counters[Counter::PayloadAcknowledged];
@@ -61,6 +62,7 @@ impl Seconds {
     }
 
     fn line(&self, second: u64) -> Option<String> {
+        // Idle seconds are not printed: a server may wait for hours.
         let sums = self.sums.get(&second).filter(|sums| sums.bytes() + sums.files > 0)?;
         let rate = sums.bytes() as f64 * BITS_PER_BYTE;
         let rate = quantity(metric::GOODPUT, rate);
@@ -80,6 +82,7 @@ impl Seconds {
             "{} files, {} B acknowledged by clients, {} B received from clients",
             all.files, all.acknowledged, all.received
         );
+        // Without time in transfer there is no rate.
         if all.serving_ns == 0 {
             return bytes;
         }
@@ -90,6 +93,7 @@ impl Seconds {
 
     /// Returns whether something was transferred in the last second before `end`.
     fn moved_until(&self, end: Nanos) -> bool {
+        // An end at a full second belongs to the second before.
         let last = end.0.saturating_sub(1) / SECOND.0;
         self.sums.get(&last).is_some_and(|sums| sums.bytes() > 0)
     }
@@ -129,6 +133,7 @@ pub fn document(
     } else {
         blocks.push(Block::Paragraph(format!("Ended before its time: {}.", seconds.total())));
     }
+    // A transfer that was cut off makes the last second too low.
     if seconds.moved_until(duration) {
         notes.push(
             "The time ended while clients were served, and their transfers were cut off. Serve \

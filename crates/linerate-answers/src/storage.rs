@@ -91,6 +91,7 @@ const CONDITIONS: [&str; 9] = [
 /// Returns the answer: a row for each figure of a single point, else a row for each point.
 #[must_use]
 pub fn document(campaign: &Campaign, study: &Study, repeats: u32) -> Document {
+    // A single run has no interval over runs, so the ranks of its transfers are used.
     let basis = if repeats > 1 { "over runs" } else { "by the ranks of the run's transfers" };
     let note = format!("n = {repeats} for each point; medians. Intervals at 95 % are {basis}.");
     let mut blocks: Vec<Block> = match &study.points[..] {
@@ -240,6 +241,7 @@ fn distinct(study: &Study, name: &str) -> Vec<String> {
     let mut values: Vec<(&Obtained, usize)> = Vec::new();
     for value in study.points.iter().filter_map(|point| job(point)?.obtained.get(name)) {
         match values.iter_mut().find(|(known, _)| *known == value) {
+            // Conditions usually agree at all points, and only differences need a count.
             Some((_, points)) => *points += 1,
             None => values.push((value, 1)),
         }
@@ -258,6 +260,7 @@ fn reasons(study: &Study) -> Vec<String> {
     let all =
         study.points.iter().flat_map(|point| point.why.iter().map(|why| (point.validity, why)));
     for (validity, why) in all {
+        // The figures in a reason differ from point to point.
         let kind = why.kind();
         match reasons.iter_mut().find(|(known, of, ..)| *known == validity && *of == kind) {
             Some((.., times)) => *times += 1,

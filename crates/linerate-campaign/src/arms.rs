@@ -31,12 +31,18 @@ impl<'a> Arms<'a> {
     /// measured.
     pub(crate) fn settle(&mut self, trial: &TrialSpec) -> Result<(), ControlError> {
         let wanted = trial.arm.as_ref().map_or(&[][..], |arm| &arm.settings);
+        // Consecutive trials of one arm keep their settings. Each change costs time and disturbs
+        // the host.
         if wanted == self.present {
             return Ok(());
         }
         for tuner in self.tuners.values_mut() {
+            // All settings are put back first, so that an arm starts from the host's own values and
+            // not from those of the arm before.
             tuner.revert()?;
         }
+        // Cleared before anything is applied: if an agent refuses halfway, no setting may count as
+        // being in force.
         self.present.clear();
         let mut by_host: BTreeMap<&str, Vec<Setting>> = BTreeMap::new();
         for setting in wanted {
@@ -48,6 +54,7 @@ impl<'a> Arms<'a> {
             by_host.entry(&endpoint.host).or_default().push(setting);
         }
         for (host, settings) in by_host {
+            // A session stays open between arms, because its end puts the settings back.
             if !self.tuners.contains_key(host) {
                 let address = self
                     .testbed

@@ -46,6 +46,7 @@ impl PlanText {
     /// # Errors
     /// If the text has problems: all of them.
     pub fn drafted(origin: impl Into<String>, draft: &Draft) -> Result<(Self, Plan), Failure> {
+        // The text and not the draft is parsed, so that what is recorded is what was run.
         let found = Self { origin: origin.into(), text: draft.text() };
         let plan = plan::read(&found.text)
             .map_err(|problems| Failure::in_text(&found.origin, &found.text, &problems))?;
@@ -58,6 +59,8 @@ impl PlanText {
 /// # Errors
 /// If there is neither.
 pub fn find(kind: &str, presets: &[Preset], name: &str) -> Result<PlanText, Failure> {
+    // Presets come first, so that a file of the same name in the folder cannot change what a
+    // command means. A file is named by its path.
     if let Some(preset) = presets.iter().find(|preset| preset.name == name) {
         return Ok(PlanText { origin: format!("{name} (preset)"), text: preset.text.to_owned() });
     }
@@ -98,6 +101,7 @@ pub fn summary(preset: &Preset) -> String {
     preset
         .text
         .lines()
+        // The first block of comments is the summary; later comments belong to keys.
         .take_while(|line| line.starts_with('#'))
         .map(|line| line.trim_start_matches('#').trim())
         .collect::<Vec<_>>()

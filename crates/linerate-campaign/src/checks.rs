@@ -34,6 +34,7 @@ pub fn assumed(plan: &Plan, ground: &Ground) -> Vec<String> {
         .testbed
         .endpoints
         .iter()
+        // Pinned endpoints list their CPUs in the testbed.
         .filter(|endpoint| !endpoint.pin && is_elsewhere(&endpoint.host));
     let told = |endpoint: &Endpoint| {
         format!(
@@ -63,6 +64,7 @@ pub fn name(plan: &str, quick: bool) -> Result<String, Failure> {
 pub fn read(name: &str, set: &[String]) -> Result<(PlanText, Plan), Failure> {
     let mut found = find("plan", PLANS, name)?;
     for assignment in set {
+        // Each assignment changes the text before the next, so later ones see the earlier ones.
         found.text = apply_set(&found.text, assignment).map_err(|problem| {
             Failure::in_text(&format!("--set {assignment}"), assignment, &[problem])
         })?;
@@ -72,6 +74,7 @@ pub fn read(name: &str, set: &[String]) -> Result<(PlanText, Plan), Failure> {
         problems.extend(check_jobs(plan));
     }
     match plan {
+        // A plan with problems may have been read in part, and must not be run.
         Some(plan) if problems.is_empty() => Ok((found, plan)),
         _ => Err(Failure::in_text(&found.origin, &found.text, &problems)),
     }
@@ -90,6 +93,7 @@ pub fn trials(found: &PlanText, plan: &Plan, ground: &Ground) -> Result<Vec<Tria
             None => wrong(&errors.iter().map(ExpandError::problem).collect::<Vec<Problem>>()),
         })?;
     rates::resolve(plan, ground, &mut trials).map_err(|problems| wrong(&problems))?;
+    // Rates are resolved before this check, because a workload never sees a share.
     let problems = [check_points(plan, &trials), rates::check_offered(plan, &trials)].concat();
     if !problems.is_empty() {
         return Err(wrong(&problems));
@@ -104,6 +108,7 @@ fn elsewhere(plan: &Plan, ground: &Ground, errors: &[ExpandError]) -> Option<Pro
     let mut missing: Vec<&str> = Vec::new();
     let mut first = None;
     for error in errors {
+        // Any other error shows a mistake in the plan itself, not in the choice of the place.
         let ExpandError::UnknownEndpoint { endpoint, span, .. } = error else { return None };
         if !missing.contains(&endpoint.as_str()) {
             missing.push(endpoint);
@@ -168,6 +173,7 @@ fn check_jobs(plan: &Plan) -> Vec<Problem> {
                 problems.push(unfit(job.span_of_param(&error.key), &subject, error));
             }
             for arm in sweep.compare.iter().flat_map(|compare| &compare.arms) {
+                // Other parameters were reported with the job already.
                 let of_arm = |error: &ParamError| arm.params.0.contains_key(&error.key);
                 let applied = rates::stand_in(workload, &arm.applied(job).params);
                 for error in workload.check(&applied).into_iter().filter(of_arm) {
@@ -204,6 +210,8 @@ fn check_axis(axis: &Axis, key: &str, workload: &dyn Workload) -> Option<Problem
         workload
             .check(&rates::stand_in(workload, &params))
             .into_iter()
+            // Errors that name an expected form are about the value. Others depend on parameters
+            // that the axis does not set.
             .find(|error| error.expected.is_some())
     };
     axis.values.iter().find_map(refused).map(|error| unfit(axis.span.clone(), &subject, error))
@@ -213,6 +221,7 @@ fn check_axis(axis: &Axis, key: &str, workload: &dyn Workload) -> Option<Problem
 /// axis or else of the parameter.
 fn check_points(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
     let mut problems = Vec::new();
+    // Repeats of a point have the same parameters.
     for trial in trials.iter().filter(|trial| trial.repeat == 0) {
         for spec in &trial.jobs {
             let Some(workload) = workload(&spec.workload) else { continue };

@@ -16,6 +16,7 @@ pub fn reason(
     study: &Study,
     summary: &RunSummary,
 ) -> Option<String> {
+    // A set, because many trials usually fail for one reason.
     let listed = |reasons: BTreeSet<String>| reasons.into_iter().collect::<Vec<_>>().join("; ");
     match exit {
         Exit::Done | Exit::Wrong | Exit::Missing => None,
@@ -47,10 +48,12 @@ pub fn reason(
 #[must_use]
 pub fn exit_of(study: &Study) -> Exit {
     let runs = || study.searches.iter().flat_map(|search| &search.runs);
+    // The tester's limit says nothing about the device, even where other searches succeeded.
     if runs().any(|run| run.tester_limited.is_some()) {
         return Exit::Invalid;
     }
     let usable = study.points.iter().any(|point| point.validity <= Validity::Suspect);
+    // A campaign of searches alone has no points.
     if !usable && !study.points.is_empty() {
         return Exit::Invalid;
     }

@@ -64,6 +64,7 @@ pub fn conduct_serving(
 ) -> Result<(Campaign, RunSummary), Failure> {
     let trials = checks::trials(request.found, request.plan, request.ground)?;
     let mut options = RunOptions::default();
+    // Filling a scratch file takes longer than an agent waits by default.
     if trials.iter().flat_map(|trial| &trial.jobs).any(|job| job.workload == STORAGE) {
         options.patience = FILLING;
     }
@@ -75,6 +76,8 @@ pub fn conduct_serving(
     ];
     // A campaign that was killed before its ledger existed is started by --resume, too.
     let (mut ledger, existed) = match Ledger::create_with(request.ledger, &begun) {
+        // A ledger is created in one step, and only if there is none. Testing first would race with
+        // another process.
         Err(StoreError::Exists { .. }) => (Ledger::open(request.ledger)?, true),
         made => (made?, false),
     };
@@ -85,6 +88,7 @@ pub fn conduct_serving(
     };
     let id = header.id.clone();
     let keys = keys_for(&request.ground.testbed.hosts)?;
+    // The conductor takes the first store with it.
     let tuning_keys = keys_for(&request.ground.testbed.hosts)?;
     let stop = stop_on_interrupt()?;
     let mut settled = Settled {
@@ -116,6 +120,7 @@ pub fn conduct_serving(
         ledger: &mut ledger,
         ground: request.ground,
         losses,
+        // The devices are noted anew when a trial begins.
         devices: Devices::note(&[]),
         observers,
         recorded: request.resume,
@@ -125,12 +130,14 @@ pub fn conduct_serving(
         progress(event);
     });
     let recorded = watched.recorded;
+    // The writer holds the lock that a reader needs.
     drop(ledger);
     if !recorded && !existed {
         // Nothing was recorded: an empty ledger would only be in the way of the next run.
         let _left = std::fs::remove_file(request.ledger);
     }
     let summary = outcome?;
+    // The campaign reports an interruption; the refused setting is the cause.
     if let Some(error) = settled.refused {
         return Err(Failure::missing(error));
     }
@@ -159,6 +166,7 @@ impl Settled<'_> {
             && let Err(error) = self.arms.settle(trial)
         {
             self.refused = Some(error);
+            // The conductor looks at this flag before the load begins.
             self.stop.store(true, Ordering::Relaxed);
         }
     }
@@ -181,6 +189,7 @@ impl Recorder for Watched<'_> {
     fn record(&mut self, event: &Event) -> Result<(), RecorderError> {
         self.recorded = true;
         if let Event::TrialStarted { .. } = event {
+            // Their counters run on between trials, so each trial counts from its own start.
             self.devices = Devices::note(self.ground.devices());
         }
         self.observers.note(event);
@@ -196,6 +205,7 @@ impl Recorder for Watched<'_> {
             self.devices.samples(ended, self.ground.devices()).into_iter().collect();
         addenda.extend(self.observers.addenda(ended));
         let losses = self.ground.emulation_losses();
+        // The emulation counts since the lab was built.
         let new = losses - std::mem::replace(&mut self.losses, losses);
         if new > 0 {
             let message = format!(
@@ -231,6 +241,7 @@ fn header(request: &Request<'_>) -> CampaignHeader {
         .map(|byte| format!("{byte:02x}"))
         .collect();
     CampaignHeader {
+        // Two campaigns may begin in the same second on one host.
         id: format!("{}-{:04x}", now.strftime("%Y%m%dT%H%M%SZ"), std::process::id() & 0xffff),
         name: request.plan.name.clone(),
         started,
@@ -272,8 +283,10 @@ fn earlier(
     };
     // In the form that a ledger returns.
     let lab = fresh.lab.as_deref().map(|text| printable(text, Lines::Several));
+    // The newest campaign of the same plan is the one to continue.
     for summary in ledger.campaigns()?.iter().rev() {
         let campaign = ledger.load(Which::Id(&summary.id))?;
+        // Plans are compared by their hash: a plan that was edited is another campaign.
         let same = campaign.header.plan_sha256 == fresh.plan_sha256
             && campaign.header.lab.as_deref() == lab.as_deref();
         let planned = campaign.trials.iter().filter(|trial| is_planned(&trial.spec)).count();

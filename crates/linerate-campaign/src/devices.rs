@@ -36,6 +36,7 @@ impl Devices {
             .before
             .iter()
             .zip(&after)
+            // Two readings are enough: the study uses the change over the whole trial.
             .map(|(before, after)| vec![Some(*before), Some(*after)])
             .collect();
         let elapsed = Nanos(u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX));
@@ -56,6 +57,8 @@ fn series(running: &[Running]) -> Vec<SeriesSpec> {
     let spec = |(device, end, class, fate): (&Running, usize, Class, Fate)| SeriesSpec {
         sampler: SAMPLER.into(),
         name: format!("{}_{}", class.name(), fate.name()),
+        // Each direction is named after what its two ports lead to, as a device has no names for
+        // them.
         instance: format!("{} {}>{}", device.name(), device.ends()[end], device.ends()[1 - end]),
         unit: "1".into(),
         kind: SeriesKind::Counter,

@@ -102,6 +102,7 @@ fn null_step() -> Option<f64> {
         pin: false,
         ncsi: None,
     };
+    // No peer, no address and no disk: the step measures the engine alone.
     let setup = Setup {
         params: &params,
         local: &local,
@@ -114,6 +115,7 @@ fn null_step() -> Option<f64> {
         permits: &linerate_load::Permits::EVERYTHING,
     };
     let workers = workload("null")?.connect(&setup, &Offer { addresses: Vec::new() }).ok()?;
+    // Threads start before the common start time, or the first interval would be short.
     let start = Nanos(linerate_sys::clock::monotonic()) + Nanos::from_millis(5);
     let end = start + SELF_TEST;
     let timeline = Timeline {
@@ -123,6 +125,7 @@ fn null_step() -> Option<f64> {
         drain_until: end,
         interval: Nanos::from_millis(100),
     };
+    // The real engine is used, so that the figure includes what every load pays.
     let report = Engine::start(workers, timeline, &[], 0).join();
     let total =
         |counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
@@ -165,6 +168,7 @@ fn cpus(facts: &Value) -> Check {
         return Check::good(subject, seen);
     }
     let seen = format!("{seen}, governor {}", governors.join(" and "));
+    // A list shows CPUs with different governors, which is never as steady as one.
     if governors == ["performance"] {
         return Check::good(subject, seen);
     }
@@ -181,6 +185,7 @@ fn clocksource(facts: &Value) -> Check {
         None => Check::lacking(subject, "unknown", "mount sysfs on /sys"),
         Some(source) if SLOW.contains(&source) => {
             let available = std::fs::read_to_string(AVAILABLE).unwrap_or_default();
+            // Only a source that the kernel offers can be selected.
             let remedy = if available.split_whitespace().any(|name| name == "tsc") {
                 "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"
             } else {
@@ -251,6 +256,7 @@ fn samplers() -> Vec<Check> {
     for sampler in SAMPLERS {
         match sampler.open(&scope) {
             Ok(_) => open.push(sampler.name()),
+            // A missing sampler leaves a gap in the report and prevents nothing.
             Err(why) => checks.push(Check::lacking(
                 format!("sampler {}", sampler.name()),
                 why.to_string(),

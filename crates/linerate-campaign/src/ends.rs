@@ -39,19 +39,24 @@ impl Route {
                 names()
             ))
         };
+        // A person may name an endpoint or its host; in a testbed both are unique.
         let find = |name: &str| endpoints.iter().find(|e| e.name == name || e.host == name);
         let to = match &self.to {
             Some(name) if self.is_named => find(name).ok_or_else(|| wrong(name))?,
+            // `--to HOST` makes a testbed of two endpoints, whose names are fixed.
             Some(_) => find(REACHED).ok_or_else(|| wrong(REACHED))?,
             None => endpoints.get(1).ok_or_else(|| wrong("to send to"))?,
         };
         let from = match &self.from {
             Some(name) => {
+                // A path needs two different endpoints.
                 find(name).filter(|from| from.name != to.name).ok_or_else(|| wrong(name))?
             }
             // On loopback, and for a load on a disk, both ends belong to this host.
             None => endpoints
                 .iter()
+                // Another host first, because a path within one host says nothing about the
+                // network.
                 .find(|from| from.host != to.host)
                 .or_else(|| endpoints.iter().find(|from| from.name != to.name))
                 .ok_or_else(|| wrong("to send from"))?,

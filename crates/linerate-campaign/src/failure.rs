@@ -75,6 +75,7 @@ impl Failure {
                 "the text is refused without a reason: please report this as a defect",
             )
         };
+        // An empty list would print nothing but the exit code.
         let problems = if problems.is_empty() { vec![unknown()] } else { problems.to_vec() };
         Self {
             exit: Exit::Wrong,
@@ -102,6 +103,7 @@ impl Failure {
             Cause::Text { origin, problems, .. } => {
                 let messages: Vec<&str> =
                     problems.iter().map(|problem| problem.message.as_str()).collect();
+                // The origin may be a file name with control characters.
                 format!("{}: {}", printable(origin, Lines::One), messages.join("; "))
             }
         }

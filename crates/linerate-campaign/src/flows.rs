@@ -53,6 +53,7 @@ pub struct FlowPlan {
 pub fn plan(wanted: &PlannedFlows) -> Result<FlowPlan, Failure> {
     let PlannedFlows { from, to, hash, members, device, each } = wanted;
     let flow = |port| Flow { from: SocketAddr::new(*from, port), to: *to };
+    // The hash mixes both addresses, which must have the same length.
     if from.is_ipv4() != to.is_ipv4() {
         return Err(Failure::wrong(
             "flows plan: --from and --to are addresses of different families",
@@ -60,6 +61,7 @@ pub fn plan(wanted: &PlannedFlows) -> Result<FlowPlan, Failure> {
     }
     let members = members.unwrap_or(0);
     if device.is_none() && members == 0 {
+        // With a device, its table tells the number of queues.
         return Err(Failure::wrong("flows plan --members: a group has at least one member"));
     }
     match hash {
@@ -73,6 +75,7 @@ pub fn plan(wanted: &PlannedFlows) -> Result<FlowPlan, Failure> {
         }
         FlowHash::Rss(fields) => {
             let (table, key, basis) = table_and_key(device.as_deref(), members)?;
+            // The table names queues from 0, so the last one gives their number.
             let queues = table.iter().max().map_or(0, |last| last + 1);
             let queue_of =
                 |port| Some(toeplitz::queue(toeplitz::hash(&flow(port), *fields, &key), &table));
@@ -100,9 +103,11 @@ fn table_and_key(
     let spread = Ethtool::open()
         .and_then(|ethtool| ethtool.rss_spread(device))
         .map_err(|error| failed(error.to_string()))?;
+    // Some drivers report an empty table instead of an error.
     if spread.indirection.is_empty() || spread.key.is_empty() {
         return Err(failed(format!("{device} reports no key or no table")));
     }
+    // Another function would put the ports on wrong queues without any sign of it.
     if !spread.toeplitz {
         return Err(failed(format!("{device} hashes by another function than Toeplitz's")));
     }
@@ -144,6 +149,7 @@ pub struct Probed {
 /// # Errors
 /// If fewer than two members are named, or the probe cannot send or count.
 pub fn probe(group: &ProbedGroup) -> Result<Probed, Failure> {
+    // A single member carries all flows under any hash.
     if group.members.len() < 2 {
         return Err(Failure::wrong("flows probe --member: name two interfaces or more"));
     }
@@ -167,6 +173,8 @@ pub fn probe(group: &ProbedGroup) -> Result<Probed, Failure> {
         Ok(polarisation(&counts))
     };
     let random = spread_of(random_ports(group.ports, group.seed))?;
+    // Both orders are probed: an XOR hash spreads ports in sequence perfectly and random ones not
+    // at all, or the reverse.
     let sequential = spread_of(USUAL_PORTS.take(usize::from(group.ports)).collect())?;
     let member_of =
         |port| found.iter().find(|(known, _)| *known == port).and_then(|(_, member)| *member);
@@ -185,6 +193,7 @@ fn random_ports(n: u16, seed: u64) -> Vec<u16> {
     let kept = first + u64::from(n).min((last - first) / 2);
     let mut state = seed;
     let mut ports: Vec<u16> = Vec::new();
+    // The random ports must not run out, or the loop would not end.
     while ports.len() < usize::from(n).min((last - kept) as usize / 2) {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

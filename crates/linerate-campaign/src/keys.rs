@@ -12,6 +12,7 @@ use crate::Failure;
 /// # Errors
 /// If the folder cannot be read or written, or its default place is not known.
 pub fn open(folder: Option<PathBuf>) -> Result<KeyStore, Failure> {
+    // The option comes before the environment, and the environment before the default.
     let folder = match folder.or_else(|| std::env::var_os("LINERATE_KEYS").map(PathBuf::from)) {
         Some(folder) => folder,
         None => usual()?,
@@ -22,6 +23,7 @@ pub fn open(folder: Option<PathBuf>) -> Result<KeyStore, Failure> {
 /// `$XDG_CONFIG_HOME/linerate`, else `~/.config/linerate` (XDG base directory specification).
 fn usual() -> Result<PathBuf, Failure> {
     let from =
+        // The XDG specification treats an empty variable as unset.
         |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     from("XDG_CONFIG_HOME")
         .or_else(|| from("HOME").map(|home| home.join(".config")))
@@ -38,6 +40,7 @@ fn usual() -> Result<PathBuf, Failure> {
 /// # Errors
 /// If they cannot be opened.
 pub(crate) fn keys_for(hosts: &[(String, HostAddress)]) -> Result<Option<KeyStore>, Failure> {
+    // Processes on this host need no keys, so a first use does not create any.
     let remote = hosts.iter().any(|(_, address)| matches!(address, HostAddress::Tcp(_)));
     if remote { open(None).map(Some) } else { Ok(None) }
 }

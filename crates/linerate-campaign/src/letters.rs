@@ -6,6 +6,7 @@ use linerate_model::Bytes;
 /// unit such as `4 KiB`.
 #[must_use]
 pub fn size(text: &str) -> Option<Bytes> {
+    // Quantities with units are read first, so that `4 KiB` is not taken for a letter.
     text.parse().ok().or_else(|| suffixed(text, 1024.0).map(|bytes| Bytes(bytes as u64)))
 }
 
@@ -16,6 +17,7 @@ pub fn rate(text: &str) -> Option<f64> {
 }
 
 fn suffixed(text: &str, base: f64) -> Option<f64> {
+    // Both tools accept both cases.
     let power = match text.as_bytes().last()?.to_ascii_lowercase() {
         b'k' => 1,
         b'm' => 2,
@@ -24,6 +26,7 @@ fn suffixed(text: &str, base: f64) -> Option<f64> {
         _ => 0,
     };
     let number = &text[..text.len() - usize::from(power > 0)];
+    // The parser accepts `inf` and `nan`.
     let value = number.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0)?;
     Some(value * base.powi(power))
 }
@@ -36,12 +39,14 @@ pub fn depths(text: &str) -> Option<Vec<u32>> {
         return Some(vec![number(text)?]);
     };
     let (last, step, is_factor) = match (rest.split_once('x'), rest.split_once('+')) {
+        // A factor of one would never reach the end.
         (Some((last, factor)), _) => (last, number(factor).filter(|factor| *factor > 1)?, true),
         (None, Some((last, step))) => (last, number(step)?, false),
         (None, None) => (rest, 1, false),
     };
     let (first, last) = (number(first)?, number(last)?);
     let next =
+        // A range up to the largest number must end and not wrap.
         |depth: &u32| if is_factor { depth.checked_mul(step) } else { depth.checked_add(step) };
     Some(std::iter::successors(Some(first), next).take_while(|depth| *depth <= last).collect())
 }

@@ -90,6 +90,7 @@ impl Secret {
             Self::File { file } => {
                 let text = std::fs::read_to_string(file)
                     .map_err(|error| format!("read {file}: {error}"))?;
+                // Editors end a file with a line break, which is no part of the password.
                 Ok(text.trim_end_matches(['\r', '\n']).to_owned())
             }
         }
@@ -100,6 +101,7 @@ impl ObserverText {
     /// Checks it against a testbed of these endpoints and hosts. Problems have no place in a text.
     pub(crate) fn spec(&self, endpoints: &[&str], taken: &[&str]) -> Result<ObserverSpec, Problem> {
         let problem = |message: String| Problem::new(None, message);
+        // Readings are recorded by host name, so two of one name would be mixed.
         if taken.contains(&self.name.as_str()) {
             return Err(problem(format!(
                 "`{}` is the name of a host or of another observer",
@@ -145,6 +147,7 @@ impl ObserverText {
             || self.authentication.is_some()
             || self.timeout.is_some();
         match self.kind {
+            // A secret that is silently ignored would suggest a protection that is not there.
             Kind::Interface if of_snmp => {
                 Err("an observer of kind \"interface\" has neither address nor secrets".into())
             }
@@ -166,6 +169,7 @@ impl ObserverText {
     fn access(&self) -> Result<SnmpAccess, String> {
         let password = |secret: &Secret, key: &str| {
             let password = secret.read()?;
+            // RFC 3414 refuses shorter passwords, and agents reject them without an explanation.
             let long = password.len() >= SHORTEST_PASSWORD;
             if long {
                 Ok(password)
@@ -200,6 +204,7 @@ impl ObserverText {
                     .as_ref()
                     .map(|secret| password(secret, "privacy_password"))
                     .transpose()?;
+                // SNMPv3 has no encryption without authentication.
                 if privacy.is_some() && authentication.is_none() {
                     return Err("`privacy_password` needs `authentication` (RFC 3414 1.4.3)".into());
                 }
@@ -238,6 +243,8 @@ impl Observers {
     /// Connects to them.
     pub(crate) fn open(specs: &[ObserverSpec]) -> Result<Self, Failure> {
         let observers =
+            // All observers are reached before the campaign starts, so that a wrong password costs
+            // no measurement.
             specs.iter().map(Observer::open).collect::<Result<_, _>>().map_err(Failure::missing)?;
         Ok(Self { observers, barrier: None })
     }
@@ -257,6 +264,8 @@ impl Observers {
             Event::Intervals { intervals, .. } if !self.observers.is_empty() => {
                 let now = linerate_sys::clock::monotonic();
                 let ended = intervals.iter().map(|interval| interval.end.0).max();
+                // An interval arrives after its end, so the earliest estimate over all intervals is
+                // the nearest.
                 let barrier = ended.map(|ended| now.saturating_sub(ended));
                 self.barrier = [self.barrier, barrier].into_iter().flatten().min();
             }
@@ -266,8 +275,11 @@ impl Observers {
 
     /// Returns their readings of the trial that ended.
     pub(crate) fn addenda(&mut self, trial: TrialId) -> Vec<Event> {
+        // Without any interval nothing was measured, and the present time is as good.
         let origin = Nanos(self.barrier.unwrap_or_else(linerate_sys::clock::monotonic));
         let endings: Vec<_> =
+            // All observers end before any of them is read, so that they stop at nearly the same
+            // time.
             self.observers.iter().map(|observer| (observer.port(), observer.end())).collect();
         let mut events = Vec::new();
         for (port, ending) in endings {

@@ -10,6 +10,7 @@ use linerate_model::{ParamError, Problem};
 pub(crate) fn swept<'a>(axis: &'a Axis, job_idx: usize, job: &JobPlan) -> Option<&'a str> {
     match axis.path.strip_prefix(&format!("job.{job_idx}.params.")) {
         Some(key) => Some(key),
+        // A plain `params` axis varies measured jobs only.
         None => axis.path.strip_prefix("params.").filter(|_| job.background.is_none()),
     }
 }
@@ -21,6 +22,7 @@ pub(crate) fn place(plan: &Plan, sweep: &str, workload: &str, key: &str) -> Opti
     let jobs = || sweep.jobs.iter().enumerate().filter(|(_, job)| job.workload == workload);
     let varies = |axis: &&Axis| jobs().any(|(idx, job)| swept(axis, idx, job) == Some(key));
     let axis = sweep.axes.iter().find(varies).and_then(|axis| axis.span.clone());
+    // An axis overrides the parameter of a job, so its place comes first.
     axis.or_else(|| jobs().find_map(|(_, job)| job.span_of_param(key)))
 }
 

@@ -21,6 +21,7 @@ const SOME_RATE: &str = "1 packet/s";
 pub(crate) fn stand_in(workload: &dyn Workload, params: &Params) -> Params {
     let mut params = params.clone();
     for (key, _) in shares(workload, &params) {
+        // Any rate passes the checks of the text, because the real one depends on the testbed.
         params.set(&key, json!(SOME_RATE));
     }
     params
@@ -70,6 +71,8 @@ pub(crate) fn check_offered(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
         let place = sweep.together.as_ref().and_then(|together| together.offered_span.clone());
         match Offered::of(job) {
             Err(why) => Some(Problem::new(place, format!("`offered`: {why}"))),
+            // The first run of such a mix is as fast as possible, which a rate in the plan
+            // prevents.
             Ok(offered) if job.params.0.contains_key(offered.parameter) => {
                 let key = offered.parameter;
                 let message = format!(
@@ -105,6 +108,7 @@ fn shares(workload: &dyn Workload, params: &Params) -> Vec<(String, f64)> {
 }
 
 fn share(value: &Value) -> Option<f64> {
+    // A bare number is no share.
     let text = value.as_str().filter(|text| text.trim().ends_with('%'))?;
     text.parse().ok().map(|Ratio(share)| share).filter(|share| *share > 0.0)
 }
@@ -114,6 +118,7 @@ pub(crate) fn ceiling(capacities: &[Capacity], jobs: &[&JobSpec]) -> Option<(f64
     let of = |job: &JobSpec| {
         let crosses = |capacity: &&Capacity| {
             let (from, to) = (&job.from.name, &job.to.name);
+            // A declared capacity limits both directions unless it says otherwise.
             capacity.pairs.iter().any(|(a, b)| (a == from && b == to) || (a == to && b == from))
         };
         let workload = workload(&job.workload)?;
@@ -125,5 +130,6 @@ pub(crate) fn ceiling(capacities: &[Capacity], jobs: &[&JobSpec]) -> Option<(f64
         });
         rates.min_by(|a, b| a.0.total_cmp(&b.0))
     };
+    // All jobs get the same share, so the tightest path sets the ceiling.
     jobs.iter().filter_map(|job| of(job)).min_by(|a, b| a.0.total_cmp(&b.0))
 }

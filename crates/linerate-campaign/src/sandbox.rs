@@ -28,6 +28,7 @@ const UNSHARED: &[&str] = &[
 /// # Errors
 /// If user namespaces are not allowed here. The message has the reason and the remedies.
 pub fn enter() -> Result<(), Failure> {
+    // The program starts itself again, so the mark prevents an endless chain.
     if std::env::var_os(INSIDE).is_some() {
         return Ok(());
     }
@@ -45,11 +46,13 @@ pub fn enter() -> Result<(), Failure> {
         .args([
             "sh",
             "-c",
+            // `ip netns` keeps its names under /run, which belongs to root outside.
             "mount -t tmpfs tmpfs /run && mkdir -p /run/netns && exec \"$0\" \"$@\"",
         ])
         .arg(program)
         .args(std::env::args_os().skip(1))
         .env(INSIDE, "1")
+        // On success this call does not return.
         .exec();
     Err(why_not(&format!("run unshare: {error}")))
 }
@@ -59,6 +62,7 @@ pub fn enter() -> Result<(), Failure> {
 /// # Errors
 /// If they may not: the reason.
 pub fn possible() -> Result<(), String> {
+    // The test asks for the same namespaces that a lab will need.
     let flags = if is_root() || std::env::var_os(INSIDE).is_some() { &["--net"] } else { UNSHARED };
     match Command::new("unshare").args(flags).arg("true").output() {
         Ok(output) if output.status.success() => Ok(()),

@@ -22,6 +22,7 @@ pub(crate) fn attach(
         let Some(planned) = sweep.and_then(|sweep| sweep.search.as_ref()) else { continue };
         match resolved(planned, ground, trial) {
             Ok(search) => trial.search = Some(Box::new(Searched { search, step: None, number: 0 })),
+            // Every repeat of a sweep would report the same problem.
             Err(problem) if problems.contains(&problem) => {}
             Err(problem) => problems.push(problem),
         }
@@ -35,6 +36,7 @@ fn resolved(planned: &SearchPlan, ground: &Ground, trial: &TrialSpec) -> Result<
     for job in &measured {
         check_parameter(planned, job)?;
     }
+    // The unit of the highest load decides for the whole search.
     let (max, unit, max_source) = match planned.max {
         LoadLimit::Load(load, unit) => (load, unit, "the plan".to_owned()),
         LoadLimit::Share(share) => {
@@ -61,6 +63,7 @@ fn resolved(planned: &SearchPlan, ground: &Ground, trial: &TrialSpec) -> Result<
                 .expected(expected));
         }
     };
+    // A share of a low ceiling can fall below a minimum given as a rate.
     if min >= max {
         let message = format!(
             "the lowest load {} is not below the highest, {}",

@@ -36,9 +36,11 @@ pub(crate) trait SimulatedLoad {
 /// Returns the ends of the intervals of a trial, with a warm-up that its plan fixes.
 fn intervals(trial: &TrialSpec) -> Vec<(Nanos, Nanos)> {
     let Phases { warmup, measure, interval, .. } = trial.phases;
+    // An automatic warm-up would depend on the simulated noise.
     let Warmup::Fixed(warmup) = warmup else { panic!("drafts have a warm-up of their own") };
     let loaded = warmup + measure;
     let ends = |number: u64| {
+        // The last interval ends with the load.
         (Nanos(number * interval.0), Nanos(((number + 1) * interval.0).min(loaded.0)))
     };
     (0..loaded.0.div_ceil(interval.0)).map(ends).collect()
@@ -46,6 +48,7 @@ fn intervals(trial: &TrialSpec) -> Vec<(Nanos, Nanos)> {
 
 /// Returns the factor by which a run differs: at most `noise` from one, by trial, sweep and `seed`.
 fn noise_of(trial: &TrialSpec, noise: f64, seed: u64) -> f64 {
+    // Sweeps of equal length have equal noise, which is enough for independent pairs.
     let number = (seed * 7_919 + u64::from(trial.id.0)) * 31 + trial.sweep.len() as u64;
     1.0 + noise * scatter(number)
 }
@@ -199,6 +202,7 @@ impl Bench for SimulatedBench {
             }),
             starting: Box::new(|trial| {
                 if broken.is_none() {
+                    // The callback may change settings, as the real conductor's does.
                     broken = before(trial).err();
                 }
                 let has_setting = trial.arm.as_ref().is_some_and(|arm| !arm.settings.is_empty());
@@ -249,6 +253,7 @@ impl SimulatedPath {
             .get("send_buffer")
             .and_then(Value::as_str)
             .and_then(|text| text.parse::<Bytes>().ok());
+        // Linux doubles the requested size to have room for its own records.
         asked.map_or(self.send_buffer, |asked| 2.0 * asked.0 as f64)
     }
 
@@ -265,6 +270,7 @@ impl SimulatedPath {
             _ => 1.0,
         };
         let noise = noise_of(trial, self.noise, self.seed);
+        // The sender waits for its buffer exactly where the buffer is the smaller limit.
         (free * factor * noise, !self.follows || of_window < limit)
     }
 }
@@ -291,8 +297,10 @@ impl SimulatedLoad for SimulatedPath {
                 congestion_window: 1_000,
                 send_mss: MSS as u32,
                 path_mtu: 1_500,
+                // Large enough never to limit.
                 send_window: 16 << 20,
                 pacing_rate: u64::MAX,
+                // The sender always has data in flight.
                 busy_us: micros,
                 send_buffer_limited_us: if is_held {
                     (micros as f64 * self.waits) as u64

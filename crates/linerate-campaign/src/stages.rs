@@ -57,6 +57,7 @@ impl dyn Bench + '_ {
             let taken = study.points.iter().filter_map(PointStudy::taken).fold(0.0, f64::max);
             seen.push(format!("{:.0} %", taken * 100.0));
             let disturbed = taken > MOST_TAKEN;
+            // On a machine that is always busy, more repetitions would not help.
             if disturbed && seen.len() < MOST_LOOKS {
                 continue;
             }
@@ -114,12 +115,15 @@ impl Bench for Ledgers<'_> {
             plan: &plan,
             ground: self.ground,
             ledger: &ledger,
+            // Every stage is a campaign of its own. An older ledger of the same name would mix two
+            // ladders.
             resume: false,
         };
         let mut watcher = (self.watch)();
         let mut broken = None;
         let (campaign, summary) = conduct::conduct(&request, &mut |event| {
             watcher(&event);
+            // The conductor reports before it opens sockets, so settings are in force in time.
             if let Progress::TrialStarted { trial, .. } = &event
                 && broken.is_none()
             {
@@ -130,6 +134,7 @@ impl Bench for Ledgers<'_> {
             return Err(failure.into());
         }
         match conduct::exit_of(&summary)? {
+            // Failed trials make points invalid, which the rules handle; the ladder goes on.
             Exit::Done | Exit::Missed => Ok(campaign),
             other => Err(Ended::With(other)),
         }

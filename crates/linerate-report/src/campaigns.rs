@@ -49,6 +49,7 @@ pub fn compare_campaigns(
     again: Option<Named<'_>>,
     version: &str,
 ) -> Document {
+    // One real campaign is enough to make the comparison more than an emulation.
     let emulated = before.header.emulated() && after.header.emulated();
     let sections = [
         Section { id: "answer", title: "Answer", blocks: answer(result, before, after, again) },
@@ -118,6 +119,7 @@ fn answer(
     after: Named<'_>,
     again: Option<Named<'_>>,
 ) -> Vec<Block> {
+    // Without a common point the first screen has nothing to show, so the reasons stand alone.
     if result.points.is_empty() {
         let lines = [unmatched(result), without_bound(result, before, after)].concat();
         return vec![Block::Paragraph(nothing_compared(result)), Block::List(lines)];
@@ -128,6 +130,7 @@ fn answer(
     doubts.extend(unmatched(result));
     doubts.extend(without_bound(result, before, after));
     doubts.extend(beside_others(result));
+    // Different plans may still share points, which are compared.
     if before.header.plan_sha256 != after.header.plan_sha256 {
         doubts.push(
             "The plans differ. Only points with the same sweep and parameters are compared.".into(),
@@ -165,6 +168,7 @@ pub fn nothing_compared(result: &Campaigns) -> String {
             .into();
     }
     let mut sweeps: Vec<&str> = result.without_bound.iter().map(|one| one.sweep.as_str()).collect();
+    // One sweep may have a search for each point.
     sweeps.dedup();
     format!(
         "Nothing can be compared: the campaigns only share {} ({}) without a bound on one side or \
@@ -190,6 +194,7 @@ fn without_bound(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Vec
 fn lead(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Lead {
     let (worse, better) = (result.count(Change::Worse), result.count(Change::Better));
     let (same, unclear) = (result.count(Change::None), result.count(Change::Unclear));
+    // Any worse figure makes the answer "worse": an improvement elsewhere does not repay it.
     let (status, claim) = match (worse, better) {
         (0, 0) if unclear == 0 => ("equivalent", "no figure changed"),
         (0, 0) => ("inconclusive", "no change is proven"),
@@ -242,6 +247,7 @@ fn next_step(result: &Campaigns, after: Named<'_>, status: &str) -> Option<NextS
             command: Some(words.join(" ")),
         }),
         "inconclusive" => {
+            // The figure that needs most runs decides for all.
             let needed = result.figures().filter_map(|figure| figure.effect.needed).max()?;
             Some(NextStep {
                 text: format!("measure both campaigns again with {needed} runs per point"),
@@ -263,6 +269,7 @@ fn changed_figures(result: &Campaigns, change: Change) -> Vec<(String, &Compared
         .flat_map(|point| point.figures.iter().map(|figure| (place(point, figure), figure)));
     let mut found: Vec<(String, &Compared)> =
         of_whole.chain(of_points).filter(|(_, figure)| figure.effect.change == change).collect();
+    // The sort is stable: within a family, figures over all points stay first.
     found.sort_by_key(|(_, figure)| figure.family());
     found
 }
@@ -298,6 +305,7 @@ fn design(
     after: Named<'_>,
     again: Option<Named<'_>>,
 ) -> String {
+    // Without alternation, everything that changed between the campaigns is part of the difference.
     let pairs = match result.paired {
         true => "The trials of both campaigns alternated and are compared pair by pair.".to_owned(),
         false => format!(
@@ -330,6 +338,7 @@ fn design(
 
 fn standing(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Vec<String> {
     let told = |named: Named<'_>, standing: Standing| {
+        // A campaign without doubt needs no line.
         (standing.valid < standing.trials).then(|| {
             format!(
                 "{} of {}: {} valid, {} suspect.",
@@ -361,6 +370,7 @@ fn whole(result: &Campaigns) -> Vec<Block> {
     let mut table =
         Table::new("whole", "Each figure over all points", columns("points", Some("workload")));
     let mut overall: Vec<_> = result.overall.iter().collect();
+    // Worse figures come first in both tables.
     overall.sort_by_key(|overall| (rank(overall.figure.effect.change), overall.figure.family()));
     for overall in overall {
         table.rows.push(row(
@@ -369,6 +379,7 @@ fn whole(result: &Campaigns) -> Vec<Block> {
             &overall.figure,
         ));
     }
+    // The first column holds a number here, a point elsewhere.
     table.columns[0] = Column::number("points", Scale::COUNT);
     table.note = Some(
         "One value per repeat: the geometric mean of the figure over all points of a workload at \
@@ -395,9 +406,11 @@ fn points(result: &Campaigns) -> Vec<Block> {
     );
     for (point, figure) in rows {
         let job =
+            // A single job needs no column of its own.
             several.then(|| Cell::Text(point.jobs.get(figure.job).cloned().unwrap_or_default()));
         table.rows.push(row(Cell::Text(coordinate(&point.sweep, &point.parameters)), job, figure));
     }
+    // A folded table still prints and can be searched.
     table.folded = table.rows.len() > LONG;
     table.note = Some(
         "Change: typical ratio of the runs after to those before (Hodges-Lehmann) with its \
@@ -440,6 +453,7 @@ fn row(first: Cell, second: Option<Cell>, figure: &Compared) -> Row {
         Some((before, after)) => format!("{before}, {after}"),
         None => count(effect.n, "pair"),
     }));
+    // Only losses are marked: a reader looks for them.
     Row { cells, tone: if effect.change == Change::Worse { Tone::Marked } else { Tone::Plain } }
 }
 
@@ -470,6 +484,7 @@ fn charts(result: &Campaigns) -> Vec<Chart> {
         figure.family() == Family::Headline && figure.effect.scale == Against::Ratio
     }) {
         let key = (&figure.metric, figure.direction);
+        // One chart for each figure and direction.
         if !seen.contains(&key) {
             seen.push(key);
         }
@@ -490,6 +505,7 @@ fn chart(
         .filter(|(_, figure)| figure.effect.scale == Against::Ratio)
         .take(MOST_POINTS)
         .collect();
+    // A chart of one point shows nothing that its row does not.
     let (_, first) = cells.first().filter(|_| cells.len() > 1)?;
     let title = format!("{}: change at every point", name(first));
     let columns = vec![
@@ -529,6 +545,7 @@ fn environment(result: &Campaigns) -> Vec<Block> {
             every start changes.";
         return vec![Block::Paragraph(told.into())];
     }
+    // Without a change there is nothing to explain.
     let changed = result.count(Change::Worse) + result.count(Change::Better) > 0;
     let explain = result.environment.iter().filter(|cause| cause.explains).count();
     let lead = match (changed, explain) {
@@ -549,6 +566,7 @@ fn environment(result: &Campaigns) -> Vec<Block> {
     let mut table =
         Table::new("environment-differences", "What differs, likeliest cause first", columns);
     let told = |cause: &Cause| {
+        // A fact that was absent is shown as such, because an empty cell looks like an empty value.
         let text = |text: &str| match text.is_empty() {
             true => Cell::Missing("not there".into()),
             false => Cell::Text(text.to_owned()),

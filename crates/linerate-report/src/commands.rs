@@ -32,10 +32,12 @@ impl CommandPlace {
     #[must_use]
     pub fn of(campaign: &Campaign) -> Self {
         let header = &campaign.header;
+        // The recorded command line is exact; hosts and testbed are only a fallback.
         if let Some(place) = Self::of_arguments(&header.argv) {
             return place;
         }
         match header.testbed {
+            // This command builds its lab without an option that names it.
             TestbedKind::Lab if header.argv.iter().any(|word| word == "demo") => {
                 Self::named("--lab", DEMO_LAB)
             }
@@ -44,6 +46,8 @@ impl CommandPlace {
             TestbedKind::Hosts => {
                 let names = campaign.hosts.iter().map(|host| host.host.as_str());
                 let name = names.clone().find(|name| *name != HERE).unwrap_or("HOST");
+                // The user's spelling may contain a port or a user name that is needed to reach the
+                // host.
                 Self::host(as_typed(&header.argv, name).unwrap_or(name))
             }
         }
@@ -73,6 +77,7 @@ impl CommandPlace {
         words.extend(command.verb.split(' '));
         if let Some(path) = &command.path {
             words.extend(self.options.iter().map(String::as_str));
+            // Other commands choose the ends from their plan.
             if self.has_names && CHOOSES_ENDS.contains(&command.verb.as_str()) {
                 words.extend(["--from", &path.from, "--to", &path.to]);
             }
@@ -105,6 +110,7 @@ impl NextStep {
 /// Returns the command that repeats the campaign of `argv` with so many `repeats`; `None` unless it
 /// ran a plan.
 pub(crate) fn repeat_command(argv: &[String], repeats: usize) -> Option<String> {
+    // Other commands make their own plans, which have no such key.
     if !argv.iter().any(|word| word == "run") {
         return None;
     }
@@ -119,6 +125,7 @@ fn option<'a>(argv: &'a [String], name: &str) -> Option<&'a str> {
         if word == name {
             return argv.get(index + 1).map(String::as_str);
         }
+        // Both spellings of an option are valid on a command line.
         word.strip_prefix(name)?.strip_prefix('=')
     })
 }
@@ -143,6 +150,7 @@ pub(crate) fn continued(line: &str, indent: usize) -> Vec<String> {
     for (index, word) in words.iter().enumerate() {
         let value = words.get(index + 1).filter(|value| !value.starts_with('-'));
         let width = word.chars().count() + value.map_or(0, |value| 1 + value.chars().count());
+        // Three columns are kept for the backslash and the space before it.
         let fits = current.chars().count() + width + 3 + indent <= WIDTH;
         // An option stays beside its value.
         if !current.is_empty() && !fits && word.starts_with('-') {
@@ -171,6 +179,7 @@ fn words_of(line: &str) -> Vec<&str> {
 
 /// Returns `word` quoted for a POSIX shell.
 pub(crate) fn quoted(word: &str) -> String {
+    // Only characters that no shell interprets are left without quotes.
     let safe = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     if !word.is_empty() && word.chars().all(safe) {
         word.to_owned()

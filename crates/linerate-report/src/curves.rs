@@ -42,8 +42,10 @@ pub(crate) fn curves(
         return Vec::new();
     };
     let others: Vec<usize> =
+        // An axis with one value distinguishes nothing.
         (0..grid.axes.len()).filter(|&i| i != main && grid.axes[i].values.len() > 1).collect();
     let lines = lines(grid, main, &others);
+    // The first of the other axes is split off until the lines are few enough to be told apart.
     let facet = others.first().filter(|_| lines.len() > MOST_LINES);
     let mut groups: Vec<(Option<usize>, Vec<Curve<'_>>)> = Vec::new();
     for line in lines {
@@ -71,6 +73,7 @@ pub(crate) fn curves(
 fn lines<'a>(grid: &Grid<'a>, main: usize, others: &[usize]) -> Vec<Curve<'a>> {
     let mut lines: Vec<Curve<'a>> = Vec::new();
     for point in &grid.points {
+        // Points of another grid may lack the axis.
         let Some(x) = grid.axes[main].place(point) else { continue };
         let Some(key) =
             others.iter().map(|&i| grid.axes[i].place(point)).collect::<Option<Vec<_>>>()
@@ -122,7 +125,9 @@ fn chart(
     if most <= 0.0 || (0..axis.values.len()).filter(has_figure).count() < 2 {
         return None;
     }
+    // Zero has no place on a logarithmic axis.
     let least = shown().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+    // Costs vary by factors, and the small ones are the good ones.
     let spread = if metric.higher_is_better == Some(false) { COST_SPREAD } else { LINEAR_SPREAD };
     let scale = Scale::of(metric, shown());
     let title = metric.title;
@@ -134,6 +139,7 @@ fn chart(
             .find(|(_, m)| m.estimate.is_some())
             .map_or(direction, |(_, m)| m.direction)
     };
+    // Lines of different directions cannot share a name of the axis.
     let one_way = studies.iter().all(|line| way(line) == direction);
     for (line, figures) in lines.iter().zip(&studies) {
         let name = if line.name.is_empty() { uncapitalised(title) } else { line.name.clone() };
@@ -142,6 +148,7 @@ fn chart(
     }
     let bounds = bounds(&studies);
     let in_sight = |bound: &Bound| {
+        // A ceiling far above the data would press all lines to the bottom.
         bound.values.iter().flatten().all(|value| *value <= most * CEILING_IN_SIGHT)
     };
     let (drawn, told): (Vec<Bound>, Vec<Bound>) = bounds.into_iter().partition(in_sight);
@@ -172,6 +179,7 @@ fn chart(
             cells.push(match &line[x] {
                 Some((point, metric)) => {
                     if metric.estimate.is_none() {
+                        // A missing figure is marked, so that a gap in the line is explained.
                         tone = Tone::Marked;
                     }
                     estimate_cell(point, Some(metric))
@@ -187,6 +195,7 @@ fn chart(
         table.rows.push(Row { cells, tone });
     }
     table.note = note(&drawn, &told, &scale, metric.meaning);
+    // The chart shows the same figures.
     table.folded = true;
     let several = if lines.len() > 1 {
         format!(", one line for each of {} settings", lines.len())
@@ -230,6 +239,7 @@ fn x_scale(axis: &GridAxis) -> AxisScale {
         positive().fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     match axis.dimension {
         Dimension::Category | Dimension::Pairs => AxisScale::Category,
+        // Sizes are usually doubled from point to point.
         Dimension::Size if least > 0.0 && most / least > 2.0 => AxisScale::Log2,
         _ if least > 0.0 && most / least >= LOG_SPREAD => AxisScale::Log2,
         _ => AxisScale::Linear,
@@ -268,11 +278,13 @@ fn bounds(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
     };
     let agrees = |line: &Vec<Option<(f64, String)>>| {
         line.iter().zip(longest).all(|pair| match pair {
+            // Ceilings are computed per line and may differ in the last digit.
             (Some((a, _)), Some((b, _))) => (a - b).abs() <= 1e-9 * b.abs(),
             (None, _) => true,
             (Some(_), None) => false,
         })
     };
+    // If all lines have one ceiling, its parts are worth showing; otherwise each line has its own.
     if all.iter().all(agrees) {
         let elements = elements(studies);
         if elements.len() > 1 {
@@ -323,6 +335,7 @@ fn elements(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
                     elements.push(Bound { line: None, element, name, values: vec![None; places] });
                     elements.len() - 1
                 });
+                // The first ceiling of an element is its lowest, because ceilings are sorted.
                 elements[found].values[place].get_or_insert(bound.value);
             }
         }
@@ -367,6 +380,7 @@ pub(crate) fn capitalised(text: &str) -> String {
 /// abbreviation.
 #[must_use]
 pub(crate) fn uncapitalised(text: &str) -> String {
+    // "TCP" stays in capitals within a sentence.
     let is_word = text.chars().nth(1).is_none_or(char::is_lowercase);
     let mut letters = text.chars();
     match letters.next().filter(|_| is_word) {
@@ -397,6 +411,7 @@ pub(crate) fn heat(
         .iter()
         .filter(|p| value(p).is_some())
         .max_by(|a, b| value(a).unwrap_or(0.0).total_cmp(&value(b).unwrap_or(0.0)))?;
+    // A one-way metric may have another direction at this point than on average.
     let direction = grid.figure(best, metric).map_or(direction, |metric| metric.direction);
     let chosen = setting(best);
     let slice: Vec<&&PointStudy> =

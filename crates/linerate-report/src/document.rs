@@ -73,6 +73,7 @@ impl Document {
             title: title.into(),
             subtitle: subtitle.into(),
             origin,
+            // Answers have no start time, and renderers leave out a time of zero.
             started: Nanos(0),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             sections: sections.into_iter().map(|section| section.marked(mark)).collect(),
@@ -119,6 +120,7 @@ impl Section {
                 _ => continue,
             };
             table.mark = mark;
+            // A difference of two equal figures may be a negative zero, which prints as "-0".
             table.rows.iter_mut().flat_map(|row| &mut row.cells).for_each(Cell::unsign_zero);
         }
         self

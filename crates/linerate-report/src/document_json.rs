@@ -92,6 +92,7 @@ fn table(table: &Table) -> Value {
         "columns": table.columns.iter().map(column).collect::<Vec<_>>(),
     });
     match &table.figures_at {
+        // The figures are stored once; the pointer leads to them.
         Some(place) => told["figures_at"] = json!(place),
         None => told["rows"] = table.rows.iter().map(|one| row(&one.cells)).collect(),
     }

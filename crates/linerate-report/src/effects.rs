@@ -14,6 +14,7 @@ const CONFIDENCE: f64 = 0.95;
 pub(crate) fn name(figure: &Compared) -> String {
     let layer = figure
         .layer
+        // L4 is the usual layer of rates, and naming it everywhere would hide the others.
         .filter(|layer| *layer != Layer::L4)
         .map_or(String::new(), |layer| format!(" {layer}"));
     format!("{}{layer} {}", figure.metric.title(), figure.direction)
@@ -39,6 +40,7 @@ pub(crate) fn change_parts(figure: &Compared) -> (String, Option<(String, String
         Against::Difference => format!(" {}", scale(figure).symbol).trim_end().to_owned(),
     };
     let value = shown(effect.shift);
+    // Zero has no direction.
     let sign = if value.starts_with('-') || value == "0" { "" } else { "+" };
     let interval = effect.interval.map(|(low, high)| (shown(low), shown(high)));
     (format!("{sign}{value}"), interval, unit)
@@ -54,6 +56,7 @@ fn decimals(effect: &Effect) -> usize {
         width if width < 10.0 => 1,
         _ => 0,
     };
+    // Only a claimed change needs enough digits to show that its interval excludes zero.
     if !matches!(effect.change, Change::Better | Change::Worse) {
         return supported;
     }
@@ -61,6 +64,7 @@ fn decimals(effect: &Effect) -> usize {
     let is_seen = |digits: &usize| {
         round_half_up(nearest, *digits).bytes().any(|digit| (b'1'..=b'9').contains(&digit))
     };
+    // The fewest digits that still show the decisive end.
     (supported..=MOST).find(is_seen).unwrap_or(MOST)
 }
 
@@ -112,6 +116,7 @@ pub(crate) fn verdict(effect: &Effect) -> String {
 /// Returns the order of a change in lists: worse, better, inconclusive, equivalent.
 pub(crate) fn rank(change: Change) -> u8 {
     match change {
+        // Losses come first: an improvement elsewhere does not undo them.
         Change::Worse => 0,
         Change::Better => 1,
         Change::Unclear => 2,
@@ -121,6 +126,7 @@ pub(crate) fn rank(change: Change) -> u8 {
 
 /// Returns after over before, with its interval.
 pub(crate) fn ratio(effect: &Effect) -> Cell {
+    // With a zero on one side there is no ratio.
     if effect.scale == Against::Difference {
         return Cell::Missing("a value is zero".into());
     }

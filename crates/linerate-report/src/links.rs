@@ -31,6 +31,7 @@ const LARGEST: Bytes = Bytes(4096);
 /// rate.
 #[must_use]
 pub fn link_figures(link: &Link, ports: Option<BitRate>, version: &str) -> Document {
+    // The packet carries the payload of the axis, so the setting must not cut it.
     let open = Link { max_payload: LARGEST, completion: LARGEST, ..*link };
     let mut sections = vec![
         Section {
@@ -123,6 +124,7 @@ fn chart(frame: Frame<'_>, curves: &[Curve]) -> Block {
     }
     table.note = Some(frame.note.to_owned());
     table.folded = true;
+    // The values are in the JSON under this pointer, in base units.
     table.figures_at = Some(FIGURES.to_owned());
     Block::Chart(Chart {
         title: frame.title,
@@ -139,6 +141,7 @@ fn chart(frame: Frame<'_>, curves: &[Curve]) -> Block {
 
 /// Returns the payload bandwidth of both directions for each packet size.
 fn bandwidths(link: &Link) -> Vec<f64> {
+    // IDT added both directions, and the figures are compared with the paper's.
     PAYLOADS.iter().map(|payload| 2.0 * link.write(Bytes(*payload)).0).collect()
 }
 
@@ -150,7 +153,9 @@ fn same_with(link: &Link, lanes: u32) -> Option<Link> {
 /// Returns IDT's figure 2: links up to this width.
 fn by_width(link: &Link) -> Block {
     let widths: Vec<u32> =
+        // Widths such as x12 exist but make a crowded legend.
         LANES.into_iter().filter(|lanes| *lanes <= link.lanes && lanes.is_power_of_two()).collect();
+    // The widest links are kept: the narrow ones are of less interest to the reader of this slot.
     let narrowest = widths.len().saturating_sub(MOST_LINES);
     let curves: Vec<Curve> = widths[narrowest..]
         .iter()
@@ -210,6 +215,7 @@ fn link_layers(link: &Link) -> Vec<(LinkLayerPackets, &'static str)> {
         (LinkLayerPackets::Idt, "2 for 4 packets (IDT)"),
         (LinkLayerPackets::Realistic, "by the standard's limits"),
     ];
+    // From generation 6 on the flit contains the link layer, so there is nothing to count.
     bare.into_iter().chain(counted.into_iter().filter(|_| link.generation < FLITS)).collect()
 }
 
@@ -298,7 +304,9 @@ fn card(link: &Link, ports: Option<BitRate>) -> (Block, Block) {
         (format!("{} card", nic.name()), FRAMES.iter().map(rate).collect::<Vec<f64>>())
     });
     let slot = |size: &u64| {
+        // Frames cross the slot without their check sequence.
         let data = Bytes(size - ethernet::CHECK_SEQUENCE.0);
+        // `both` adds the two directions.
         link.both(data).0 / 2.0 / data.bits()
     };
     let mut rates: Vec<Curve> =

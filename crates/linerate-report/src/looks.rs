@@ -30,7 +30,9 @@ pub(crate) fn told(grids: &[Grid<'_>]) -> Vec<String> {
     let one = |(grid, point, looks): &&Looked<'_>| {
         format!("{}: {}.", grid.full_place_of(point), looks.told())
     };
+    // A few points are named one by one. Many of them would fill the first screen.
     if all.len() <= MOST_TOLD {
+        // Points that missed their precision come first.
         return wide.iter().chain(&narrow).map(one).collect();
     }
     let mut lines: Vec<String> = wide.iter().take(MOST_TOLD).map(one).collect();
@@ -54,6 +56,7 @@ pub(crate) fn told(grids: &[Grid<'_>]) -> Vec<String> {
 pub(crate) fn table(grids: &[Grid<'_>]) -> Option<Table> {
     let all = all(grids);
     let looks_planned = all.iter().map(|(_, _, looks)| looks.until.looks.len()).max()?;
+    // All points of a plan have the same looks, so the first one names the column.
     let runs_at = |look: usize| all.iter().find_map(|(_, _, looks)| looks.until.looks.get(look));
     let mut columns = vec![
         Column::text("point"),

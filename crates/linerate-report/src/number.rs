@@ -71,6 +71,7 @@ impl Scale {
         byte_rates: &'static [(&'static str, f64)],
     ) -> Self {
         let sizes =
+            // Infinite times and zeros have no size that a unit could fit.
             values.into_iter().map(f64::abs).filter(|value| value.is_finite() && *value > 0.0);
         let (low, high) =
             sizes.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
@@ -93,6 +94,7 @@ impl Scale {
             Unit::Nanosecond if high < LARGEST_PLAIN_NANOSECONDS => pick(NANOSECONDS, 1.0),
             Unit::Nanosecond => pick(NANOSECONDS, low),
             Unit::Hertz => pick(HERTZ, high),
+            // A share is shown in per cent whatever its size.
             Unit::Ratio => Self::PERCENT,
             Unit::Count => Self { base: "1", ..Self::COUNT },
             Unit::Byte | Unit::SecondPerGigabyte | Unit::Core => {
@@ -109,6 +111,7 @@ impl Scale {
         if !scaled.is_finite() {
             return INFINITE.into();
         }
+        // Whole numbers are counts or settings, and decimals would suggest a measurement.
         if scaled.fract() == 0.0 && scaled.abs() < 1e9 {
             return round_half_up(scaled, 0);
         }
@@ -127,6 +130,7 @@ impl Scale {
     pub(crate) fn decimals_of_all(&self, values: impl Iterator<Item = f64>) -> usize {
         let sizes: Vec<f64> =
             values.map(|value| (value / self.factor).abs()).filter(|v| v.is_finite()).collect();
+        // Zeros need no decimal places.
         let positive = || sizes.iter().copied().filter(|size| *size > 0.0);
         let most = positive().fold(0.0, f64::max);
         let least = positive().fold(f64::INFINITY, f64::min);
@@ -135,6 +139,7 @@ impl Scale {
             let text = round_half_up(value, places);
             text.split_once('.').map_or(0, |(_, fraction)| fraction.trim_end_matches('0').len())
         };
+        // A place that is zero in every row is noise.
         sizes.into_iter().map(needed).max().unwrap_or(0)
     }
 
@@ -152,6 +157,7 @@ impl Scale {
             let own = decimals(end.abs(), LEAST_DIGITS);
             let wide = (end - value).abs() >= value / 2.0;
             let places = match end.abs() {
+                // An end far below the value would read as zero at the value's precision.
                 size if size > 0.0 && size < value / FAR_BELOW => own,
                 size if wide && size > value => own.min(places),
                 _ => places,
@@ -174,6 +180,7 @@ impl Scale {
             return decimals(value, DIGITS_WITHOUT_INTERVAL);
         }
         let first = half.log10().floor();
+        // Two digits where the first is small: 1 to 2 is a large step, 8 to 9 is not.
         let digits = if half / 10_f64.powf(first) < 3.0 { 2 } else { 1 };
         // An interval far narrower than the value would print useless digits.
         decimals(half, digits).max(decimals(value, LEAST_DIGITS)).min(decimals(value, 6))
@@ -195,12 +202,14 @@ pub(crate) fn round_half_up(value: f64, decimals: usize) -> String {
     if value.is_infinite() {
         return if value > 0.0 { INFINITE.to_owned() } else { format!("-{INFINITE}") };
     }
+    // The shortest decimal text of the number is what was measured or written, so ties are ties.
     let text = value.abs().to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let mut digits: Vec<u8> = whole
         .bytes()
         .chain(fraction.bytes().chain(std::iter::repeat(b'0')).take(decimals))
         .collect();
+    // Half up, as printed tables round.
     if fraction.as_bytes().get(decimals).is_some_and(|digit| *digit >= b'5') {
         let kept = digits.iter().rposition(|digit| *digit != b'9');
         let carried = kept.map_or(0, |at| at + 1);
@@ -211,6 +220,7 @@ pub(crate) fn round_half_up(value: f64, decimals: usize) -> String {
         }
     }
     let point = digits.len() - decimals;
+    // A value that rounds to zero has no sign.
     let negative = value < 0.0 && digits.iter().any(|digit| *digit != b'0');
     let mut shown = String::from(if negative { "-" } else { "" });
     shown.extend(digits[..point].iter().map(|digit| char::from(*digit)));
@@ -225,6 +235,7 @@ pub(crate) fn round_half_up(value: f64, decimals: usize) -> String {
 #[must_use]
 pub fn percent(share: f64) -> String {
     let text = round_half_up(share * 100.0, 1);
+    // A share below the ceiling must not read as the ceiling.
     if share < 1.0 && text == "100.0" { "99.9".into() } else { text }
 }
 

@@ -27,6 +27,7 @@ pub(crate) fn report(failure: &Failure) -> ExitCode {
         Cause::Text { origin, text, problems } => problems::shown(origin, text, problems),
     };
     for (index, line) in message.lines().enumerate() {
+        // Problems in a text bring a heading of their own.
         if index == 0 && !line.starts_with("error") {
             eprintln!("linerate: {line}");
         } else {

@@ -11,6 +11,7 @@ use crate::exit::Failure;
 /// damage as warnings.
 pub(crate) fn load(name: &str) -> Result<Campaign, Failure> {
     let (path, id) = match name.rsplit_once('#') {
+        // A file name may contain the separator.
         Some((path, id)) if !Path::new(name).exists() => (path, Some(id)),
         _ => (name, None),
     };

@@ -24,6 +24,8 @@ mod separation;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Without it the kernel kills the program at the file size limit before it can report the
+    // error.
     linerate_sys::signal::fail_beyond_file_size_limit();
     let outcome = cli::parse().and_then(commands::dispatch);
     match outcome.and_then(|ended| output::finish().map(|()| ended)) {

@@ -35,6 +35,7 @@ static FAILED: Mutex<Option<std::io::Error>> = Mutex::new(None);
 /// messages are coloured, sequences that only choose a colour or style pass.
 fn shown(text: Arguments<'_>) -> String {
     let text = text.to_string();
+    // Every message passes here, so no command can print a password by mistake.
     let hidden = linerate_model::redacted(&text);
     let parts = if crate::args::color() { styles(&hidden) } else { vec![(&*hidden, "")] };
     parts
@@ -53,6 +54,7 @@ fn styles(text: &str) -> Vec<(&str, &str)> {
         from = at + START.len();
         let numbers =
             text[from..].bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b';')).count();
+        // Only sequences that choose a style end in `m`; all others are escaped.
         if text[from + numbers..].starts_with('m') {
             from += numbers + 1;
             parts.push((&text[part..at], &text[at..from]));
@@ -75,6 +77,7 @@ pub(crate) fn err(text: Arguments<'_>) {
 
 fn note(written: std::io::Result<()>) {
     if let (Err(error), Ok(mut failed)) = (written, FAILED.lock()) {
+        // The first error is the cause; later ones follow from it.
         failed.get_or_insert(error);
     }
 }
@@ -87,6 +90,7 @@ pub(crate) fn finish() -> Result<(), Failure> {
     note(std::io::stdout().lock().flush());
     let failed = FAILED.lock().ok().and_then(|mut failed| failed.take());
     match failed {
+        // A reader that has seen enough is no failure.
         Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::missing(format!(
             "write to standard output: {error} (what was printed is incomplete)"
         ))),

@@ -87,13 +87,16 @@ fn option(parameter: &Parameter) -> Arg {
         .hide_short_help(!COMMON.contains(&parameter.name))
         .action(ArgAction::Append)
         .value_parser(move |text: &str| values(&declared, text));
+    // A text may contain commas.
     if !is_text {
         option = option.value_delimiter(',');
     }
     if is_flag {
+        // Without the equals sign, the next argument would be taken for the value.
         option = option.num_args(0..=1).require_equals(true).default_missing_value("true");
     }
     if parameter.name == "access" {
+        // An access specification sets these parameters itself.
         option = option.conflicts_with_all(OF_ACCESS);
     }
     match ALIASES.iter().find(|(name, _)| *name == parameter.name) {
@@ -144,10 +147,12 @@ pub(crate) fn one(
 /// range, FIRST..LASTxFACTOR or FIRST..LAST+STEP.
 fn values(parameter: &Parameter, text: &str) -> Result<Vec<Value>, String> {
     let with_unit = |unit: &str| {
+        // A number without a unit gets the one that fio and iperf3 assume.
         let is_bare = text.parse::<f64>().is_ok();
         vec![Value::from(if is_bare { format!("{text} {unit}") } else { text.to_owned() })]
     };
     let values = match &parameter.takes {
+        // A plain number is not a range of one.
         Takes::Count { .. } => match (text.parse::<u64>(), letters::depths(text)) {
             (Ok(number), _) => vec![number.into()],
             (_, Some(range)) => range.into_iter().map(Value::from).collect(),
@@ -165,6 +170,7 @@ fn values(parameter: &Parameter, text: &str) -> Result<Vec<Value>, String> {
         }
     };
     for value in &values {
+        // The declaration of the workload decides, so options and plans accept the same values.
         parameter.check(value).map_err(|error| {
             let expected = error.expected.map(|expected| format!("; expected {expected}"));
             error.cause + &expected.unwrap_or_default()

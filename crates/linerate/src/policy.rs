@@ -109,9 +109,11 @@ impl Policy {
             Some(path) => Self::read(path)?.ok_or_else(|| {
                 Failure::wrong(format!("read policy {}: there is no such file", path.display()))
             })?,
+            // The person who starts an agent through ssh has the rights of the account anyway.
             None if args.stdio => Self::everything(),
             None => Self::usual()?,
         };
+        // Options add consents and never remove a limit of the file.
         policy.tune.extend(args.allow_tune.iter().cloned());
         policy.write.extend(args.allow_write.iter().cloned());
         policy.serve.extend(args.allow_serve.iter().cloned());
@@ -149,9 +151,12 @@ impl Policy {
         let unread = |error: io::Error| Failure::wrong(format!("read policy {origin}: {error}"));
         let mut file = match fs::File::open(path) {
             Ok(file) => file,
+            // A host without a policy has the defaults; an unreadable one must not silently have
+            // them.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(unread(error)),
         };
+        // The open file is examined and not its path, which could be exchanged in between.
         let found = file.metadata().map_err(unread)?;
         if !is_trusted(found.uid(), rustix::process::geteuid().as_raw(), found.mode()) {
             return Err(Failure::wrong(format!(
@@ -203,6 +208,7 @@ impl Policy {
             serve: text.serve,
             local_users: text.local_users,
             separation: match text.separate {
+                // Separation is the default and must be refused by name.
                 Some(false) => Separation::None,
                 _ => Separation::Separated(text.user),
             },
@@ -213,6 +219,7 @@ impl Policy {
 /// Returns whether only root, or the agent's `own` user, can have written a policy of this `owner` and
 /// `mode`.
 fn is_trusted(owner: u32, own: u32, mode: u32) -> bool {
+    // Root and the agent's own user can change its rights anyway.
     (owner == 0 || owner == own) && mode & WRITABLE_BY_OTHERS == 0
 }
 

@@ -27,6 +27,7 @@ fn render(renderer: &Renderer, origin: &str, source: &str, problem: &Problem) ->
     let origin = &*printable(origin, Lines::One);
     let title = Level::ERROR.primary_title(problem.message.as_str());
     let mut group = Group::with_title(title);
+    // A place beyond the text would panic in the renderer.
     if let Some(span) = problem.span.clone().filter(|span| span.end <= source.len()) {
         let annotation = AnnotationKind::Primary.span(span);
         group = group.element(Snippet::source(source).path(origin).annotation(annotation));

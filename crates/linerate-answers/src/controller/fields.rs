@@ -68,12 +68,14 @@ fn counters(
     names: &[&str],
     values: &[Option<u64>],
 ) -> (&'static str, Lines, Value) {
+    // A counter that the controller does not have is not zero.
     let text = |value: &Option<u64>| value.map_or("n/a".to_owned(), |value| value.to_string());
     let lines =
         names.iter().zip(values).map(|(name, value)| ((*name).to_owned(), text(value))).collect();
     let object: Map<String, Value> = names
         .iter()
         .zip(values)
+        // Programs use the names as keys, which are easier without spaces.
         .map(|(name, value)| (name.replace(' ', "_"), json!(value)))
         .collect();
     (group, lines, Value::Object(object))
@@ -88,6 +90,7 @@ fn buffer_text(capabilities: &Capabilities) -> String {
             )
         }
         BufferReport::NotSaid => "not reported; `linerate tune window` measures it".to_owned(),
+        // Some controllers report the size in another unit, so the figure is shown but not used.
         BufferReport::Implausible(bytes) => {
             format!("{bytes}: too small for a frame; `linerate tune window` measures it")
         }
@@ -134,6 +137,7 @@ fn json_of_capabilities(capabilities: &Capabilities) -> Value {
 fn of_version(version: &Version) -> Lines {
     const NONE: u16 = u16::MAX;
     let pci = match version.pci {
+        // All ones mean that the controller has no such number.
         [NONE, NONE, ..] => "n/a".to_owned(),
         [device, vendor, ..] => format!("{vendor:04x}:{device:04x}"),
     };
@@ -177,6 +181,7 @@ const VLAN_MASK: u16 = 0x0fff;
 
 /// Returns the filters in force, one line each, and the number of the others.
 fn filters(what: &str, values: &[String], enabled: u32) -> Lines {
+    // Controllers may report more filters than the bits of their mask.
     let is_on = |idx: usize| enabled.checked_shr(idx as u32).unwrap_or(0) & 1 != 0;
     let mut lines: Lines = values
         .iter()
@@ -184,6 +189,7 @@ fn filters(what: &str, values: &[String], enabled: u32) -> Lines {
         .filter(|(idx, _)| is_on(*idx))
         .map(|(idx, value)| (format!("{what} filter {}", idx + 1), value.clone()))
         .collect();
+    // One line for all unused filters: a controller may have dozens of them.
     if lines.len() < values.len() {
         lines
             .push((format!("{what} filters not in use"), (values.len() - lines.len()).to_string()));
@@ -218,6 +224,7 @@ pub(super) const fn name_of(command: &Command) -> &'static str {
 
 /// Returns a channel that was found as JSON.
 pub(super) fn json_of_found(found: &FoundChannel) -> Value {
+    // JSON leaves out what was not answered, rather than inventing a value.
     let of = |reply: Option<&Reply>| reply.map(|reply| of_reply(reply).2);
     let mut value = json!({
         "package": found.address.package, "channel": found.address.channel,
@@ -237,6 +244,7 @@ pub(super) fn json_of_found(found: &FoundChannel) -> Value {
 /// Returns the kernel's record of a channel: all of it where the channel does not answer, else the
 /// part that only the kernel knows.
 pub(super) fn of_known(known: &Channel, found: &FoundChannel) -> Lines {
+    // Preference and use are independent: a preferred channel may be down.
     let use_of_it = match (known.active, known.forced) {
         (true, true) => "in use, and preferred by configuration",
         (true, false) => "in use",
@@ -253,6 +261,7 @@ pub(super) fn of_known(known: &Channel, found: &FoundChannel) -> Lines {
     }
     if let Err(failure) = &found.version {
         add("no answer", failure.to_string());
+        // The kernel's record stands in only where the channel itself does not answer.
         if let Some(standard) = known.standard_text() {
             add("NC-SI, by the kernel's record", standard);
         }

@@ -54,9 +54,12 @@ pub fn channel(
             Ok(reply) => {
                 let (name, lines, value) = of_reply(reply);
                 let done = reply.outcome == Outcome::Completed;
+                // A refusal has no fields that could name it, so the command does.
                 (if done { name } else { name_of(command) }, remarks(reply), lines, value)
             }
             Err(why) => {
+                // A withheld answer is shown with its reason, because a gap looks like a controller
+                // that lacks the counter.
                 let lines = vec![("withheld".to_owned(), why.clone())];
                 (name_of(command), String::new(), lines, json!({ "withheld": why }))
             }
@@ -88,6 +91,7 @@ fn channel_table(one: &FoundChannel) -> Table {
     }
     lines.extend(one.known.iter().flat_map(|known| of_known(known, one)));
     let replies = [one.version.as_ref().ok(), one.capabilities.as_ref(), one.link.as_ref()];
+    // Refused answers have no fields.
     let completed =
         replies.into_iter().flatten().filter(|reply| reply.outcome == Outcome::Completed);
     lines.extend(completed.flat_map(|reply| of_reply(reply).1));
@@ -103,6 +107,7 @@ fn table(id: &str, caption: &str, lines: Lines) -> Table {
     // A controller has up to 60 counters, most of them zero.
     let n_zeros = lines.iter().filter(|(_, text)| text == "0").count();
     let folded = n_zeros >= MANY;
+    // A few zeros are information, dozens of them hide the others.
     let shown = lines.into_iter().filter(|(_, text)| !folded || text != "0");
     let mut rows: Vec<Vec<String>> = shown.map(|(name, text)| vec![name, text]).collect();
     if folded {

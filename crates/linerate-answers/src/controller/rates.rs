@@ -76,6 +76,7 @@ fn growth(before: Option<u64>, now: Option<u64>, width: u32) -> Option<u64> {
     if now >= before {
         return Some(now - before);
     }
+    // Only 32-bit counters can wrap between two readings a second apart.
     let wrapped = width == u32::BITS && (1 << u32::BITS) - before < NEAR_THE_END;
     wrapped.then(|| (1 << u32::BITS) - before + now)
 }

@@ -55,6 +55,7 @@ pub fn climb(bench: &dyn Bench, mut load: Load, limits: usize) -> Result<Vec<Run
         .flat_map(|trial| &trial.incidents)
         .map(|incident| incident.message.as_str())
         .next();
+    // A baseline has one point.
     let mut point = study.points.into_iter().next().ok_or_else(|| {
         let message = format!(
             "diagnose: the load could not be measured: {}",
@@ -63,6 +64,8 @@ pub fn climb(bench: &dyn Bench, mut load: Load, limits: usize) -> Result<Vec<Run
         Failure::new(Exit::Invalid, message)
     })?;
     let mut rungs = Vec::new();
+    // Each rung may take minutes, and limits that are lifted in part can follow each other for a
+    // long time.
     for number in 1..=MOST_RUNGS {
         let (mut rung, next) = test(bench, number, &load, &point, std::mem::take(&mut notes))?;
         let Some(next) = next else {
@@ -74,6 +77,7 @@ pub fn climb(bench: &dyn Bench, mut load: Load, limits: usize) -> Result<Vec<Run
         if different(&rungs) >= limits {
             break;
         }
+        // The next rung starts from the changed load, so each limit is found beyond the one before.
         (load, point) = (next.load, next.point);
     }
     Ok(rungs)
@@ -87,6 +91,7 @@ fn different(rungs: &[Rung]) -> usize {
         .filter_map(|rung| rung.findings.first())
         .map(|leading| leading.rule.as_str())
         .collect();
+    // Only neighbours: a limit that returns after another one is a new rung.
     names.dedup();
     names.len()
 }
@@ -105,6 +110,8 @@ fn test(
     let mut n_tested = 0;
     for (rule, suspicion) in suspects(point) {
         let experiments = rule.experiments(point);
+        // A claim without experiments is reported as suspected; it does not use up the tests of
+        // others.
         if experiments.is_empty() || n_tested == MOST_TESTED {
             findings.push(suspicion);
             continue;
@@ -114,6 +121,7 @@ fn test(
             put_to_test(bench, number, (load, point), (rule, suspicion), experiments, &mut notes)?;
         let proven = outcome.verdict == Verdict::Proven;
         findings.push(outcome);
+        // A proven limit hides all others until it is lifted.
         if proven {
             next = reached;
             break;
@@ -121,6 +129,7 @@ fn test(
     }
     // The sort is stable: of equal verdicts the rule that was asked first leads.
     findings.sort_by_key(|finding| finding.verdict);
+    // If no claim survived, the report must say so first.
     if findings.first().is_none_or(|leading| leading.verdict == Verdict::Inconclusive) {
         findings.insert(0, unknown(point));
     }

@@ -39,6 +39,7 @@ pub(super) fn put_to_test(
             Scouted::Chosen(change) => tested.push((experiment, change)),
             Scouted::Hopeless(after) => {
                 suspicion = set_aside(suspicion, &experiment, moved(point), goodput(point), &after);
+                // A refuted claim needs no pairs, and other experiments cannot revive it.
                 if experiment.failing == Failing::Refutes {
                     return Ok((suspicion, None));
                 }
@@ -52,6 +53,7 @@ pub(super) fn put_to_test(
         match look_twice(bench, &stage, load, rule.name(), &tested, notes) {
             Ok(both) => break both,
             // Repeated without the experiments that need a setting which the host refuses.
+            // Consent is known only when the host is asked.
             Err(Ended::Failed(failure)) if tested.iter().any(asks_hosts) => {
                 let refused = format!("not run, the host refused: {}", failure.message());
                 let asking = tested
@@ -71,6 +73,7 @@ pub(super) fn put_to_test(
     let paired = outcome.counterfactual.take();
     outcome.counterfactual = suspicion.counterfactual;
     let outcome = paired.into_iter().fold(outcome, Finding::experimented);
+    // Only a change that lifts the limit leads to a next one.
     let lifting = tested.iter().find(|(experiment, _)| experiment.lifts);
     let reached = lifting.and_then(|(experiment, change)| {
         let is_changed = |point: &PointStudy| {
@@ -127,6 +130,7 @@ fn look_twice(
     };
     let (first, study) = look(stage, load, attempts[0])?;
     let (Some(again), Some(times)) =
+        // Longer runs are made only where noise left the claim open and where they can help.
         (attempts.get(1), longer::times(&study.findings, &study.comparisons, rule))
     else {
         return Ok((first, study));

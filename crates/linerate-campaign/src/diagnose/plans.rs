@@ -63,6 +63,7 @@ impl Load {
             to,
             params: Params::default(),
             pairs: question.pairs,
+            // A duration of zero is no plan.
             measured: Nanos::from_secs_f64(question.seconds).max(Nanos::from_millis(1)),
             omitted: Nanos::from_secs_f64(question.omit),
             seed: question.seed,
@@ -120,11 +121,13 @@ impl Load {
     /// Returns a sweep of one point. Data in flight at its end has a quarter of the run to arrive, at
     /// most [`LONGEST_DRAIN`].
     fn sweep(&self, name: &str) -> DraftSweep {
+        // Short runs have little in flight. A drain as long as the run would only cost time.
         let drain = Nanos(self.measured.0 / 4).clamp(Nanos::from_millis(1), LONGEST_DRAIN);
         let mut job = DraftJob::new(&self.workload, &self.from, &self.to);
         job.params = self.params.clone();
         DraftSweep {
             drain: Some(drain),
+            // A shorter rest is enough between runs of a few hundred milliseconds.
             rest: Some(Nanos(drain.0 / 2)),
             interval: Some(INTERVAL.min(self.measured)),
             ..DraftSweep::one(name, self.measured, self.omitted, job)
@@ -163,6 +166,8 @@ impl Load {
             let compare = DraftCompare {
                 pairs: attempt.pairs,
                 tests: Some(tests),
+                // One placebo per campaign keeps the pairs few; they alternate, so all share its
+                // noise.
                 placebo: (number == 0).then(|| placebo(&self.workload)),
                 a: DraftArm::named(BASE),
                 b: DraftArm {

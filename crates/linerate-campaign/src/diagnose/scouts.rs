@@ -38,6 +38,8 @@ pub(super) fn scout(
     let (_, study) =
         bench.look(stage, &load.scouts(stage, &experiment.candidates, Beside::Nothing), notes)?;
     let at = |study: &Study, sweep: &str| {
+        // A candidate that could not be measured yields nothing, so it is never chosen over one
+        // that was.
         study.points.iter().find(|point| point.sweep == sweep).map_or(0.0, goodput)
     };
     let goes_on = |study: &Study, sweep: &str| {
@@ -55,6 +57,7 @@ pub(super) fn scout(
     };
     let nearest = |&a: &usize, &b: &usize| {
         cures(a)
+            // The cure comes first in the order, the yield second.
             .cmp(&cures(b))
             .then_with(|| experiment.rank(yields(a) / before, yields(b) / before))
     };
@@ -64,6 +67,7 @@ pub(super) fn scout(
     let change = experiment.candidates.get(best).cloned().unwrap_or(first);
     let seen = yields(best);
     let survived = goes_on(&study, &plans::scout(best));
+    // One clear success is enough to justify pairs.
     if !survived && !experiment.is_hopeless(&[seen / before]) {
         return Ok(Scouted::Chosen(change));
     }
@@ -72,6 +76,7 @@ pub(super) fn scout(
     let (_, study) = bench.look(&again, &both, notes)?;
     let (base, once_more) = (at(&study, plans::BASE), at(&study, &plans::scout(0)));
     let survived = survived && goes_on(&study, &plans::scout(0));
+    // Without a base the drop may be an accident, and pairs decide.
     if base > 0.0 && (survived || experiment.is_hopeless(&[seen / before, once_more / base])) {
         return Ok(Scouted::Hopeless(vec![seen, once_more]));
     }

@@ -50,10 +50,12 @@ impl Default for SimulatedDisk {
 
 impl SimulatedLoad for SimulatedDisk {
     fn carry(&self, trial: &TrialSpec, job: &JobSpec, side: Side) -> JobRecord {
+        // A load on a disk has one end.
         if job.workload != "storage" || side == Side::Passive {
             return JobRecord::default();
         }
         let depth = job.params.get("depth").and_then(Value::as_f64).unwrap_or(DEPTH);
+        // Little's law: each slot ends one transfer per latency.
         let free = if self.follows { depth / self.latency } else { self.most / 2.0 };
         let is_placebo = trial.arm.as_ref().is_some_and(|arm| arm.role == Role::Placebo);
         let factor = if is_placebo { self.placebo } else { 1.0 };

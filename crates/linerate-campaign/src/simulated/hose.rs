@@ -80,12 +80,16 @@ impl SimulatedHose {
         let clamp = job.params.get("window_clamp").and_then(Value::as_str);
         let clamp = clamp.and_then(|text| text.parse::<Bytes>().ok()).map(|bytes| bytes.0);
         let route = settings.route.filter(|_| self.obeys_route);
+        // The kernel uses half of a receive buffer for the window, with the default
+        // tcp_adv_win_scale.
         let buffer = settings.receive.map(|buffer| buffer / 2);
+        // The smallest of all bounds is the window.
         [clamp, route, buffer].into_iter().flatten().fold(self.own_window, u64::min)
     }
 
     /// Returns whether a stream with this window overruns the buffer.
     fn overruns(&self, window: u64) -> bool {
+        // A drain as fast as the feed has no bound, and nothing overruns.
         self.hose.longest_burst().is_some() && window > self.hose.bracket().ack_clocked.0
     }
 
@@ -98,6 +102,8 @@ impl SimulatedHose {
         let window = self.window(job);
         let lossy = self.overruns(window);
         let full = self.hose.full_rate().0;
+        // The goodput of a stream with losses is given, because no formula of this simulation needs
+        // its cause.
         let sent = if lossy { self.collapsed * full } else { self.hose.goodput(Bytes(window)).0 };
         let noise = noise_of(trial, self.noise, 0);
         // The receiver's window does not bound data that it sends.

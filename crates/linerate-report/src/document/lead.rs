@@ -51,6 +51,7 @@ impl Lead {
     /// Returns the answer in one line, for formats without layout.
     #[must_use]
     pub fn text(&self) -> String {
+        // Formats of one line need no placeholder for a part that is missing.
         let claim = self.claim.as_ref().map_or(String::new(), |claim| format!("; {claim}"));
         let next = self.next.first().map_or(String::new(), |next| {
             let command = next.command.as_ref();

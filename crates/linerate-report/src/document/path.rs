@@ -55,6 +55,7 @@ impl StageSeen {
     /// Returns true if there is no observation.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
+        // A stage that counted no loss was observed all the same.
         self.rate.is_none() && self.details.is_empty() && self.lost.is_none()
     }
 }

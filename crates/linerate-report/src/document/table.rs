@@ -150,6 +150,7 @@ impl Column {
         [Some(unit.to_owned()), layer, direction]
             .into_iter()
             .flatten()
+            // A plain count has no unit.
             .filter(|s| !s.is_empty())
             .collect::<Vec<_>>()
             .join(" ")
@@ -267,6 +268,7 @@ impl Cell {
     pub fn shown(&self, scale: &Scale, decimals: usize) -> String {
         match self {
             Self::Text(text) => text.clone(),
+            // An infinite time has its own sign and no digits.
             Self::Number(value) if !value.is_finite() => scale.plain(*value),
             Self::Number(value) => round_half_up(value / scale.factor, decimals),
             Self::Coordinate { label, .. } => label.clone(),

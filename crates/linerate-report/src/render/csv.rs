@@ -47,6 +47,8 @@ fn heading(column: &Column) -> Vec<String> {
 
 fn fields(cell: &Cell, column: &Column) -> Vec<String> {
     let number = |value: Option<f64>| {
+        // Spreadsheets have no common spelling of infinity, so the cell is empty and the last
+        // column says why.
         value.filter(|value| value.is_finite()).map_or(String::new(), |v| v.to_string())
     };
     let mut fields = match cell {
@@ -60,6 +62,7 @@ fn fields(cell: &Cell, column: &Column) -> Vec<String> {
         Cell::Text(_) | Cell::Missing(_) => Vec::new(),
     };
     let width = if column.kind == ColumnKind::Estimate { 3 } else { 1 };
+    // Every row has all columns of its table, or readers shift the rest.
     fields.resize(width, String::new());
     fields
 }
@@ -76,12 +79,14 @@ fn missing(cell: &Cell, column: &Column) -> Option<String> {
         Cell::Estimate(estimate) if !estimate.value.is_finite() => "not finite",
         _ => return None,
     };
+    // A dash is no reason.
     why.contains(char::is_alphanumeric).then(|| format!("{}: {why}", column.head))
 }
 
 /// Returns `text` on one line without control characters and formulas.
 fn guarded(text: &str) -> String {
     let text = &*printable(text, Lines::One);
+    // Spreadsheets run text that begins with these characters as a formula.
     let risky = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     if risky { format!("'{text}") } else { text.to_owned() }
 }

@@ -29,6 +29,7 @@ pub(super) fn render(study: &Value) -> Value {
         storage::jobs(study).iter().enumerate().map(|(group, one)| job(group, one)).collect();
     json!({
         "fio version": format!("linerate-{}", study["linerate"].as_str().unwrap_or_default()),
+        // No wall clock is read here: the same study gives the same text.
         "timestamp": 0,
         "timestamp_ms": 0,
         "time": started,
@@ -40,6 +41,7 @@ pub(super) fn render(study: &Value) -> Value {
 
 fn job(group: usize, one: &StorageJob<'_>) -> Value {
     let depth: u64 = one.parameter_or("depth", storage::DEPTH).parse().unwrap_or(1);
+    // Levels are powers of two, and the last one is open.
     let level = if depth >= 64 { DEPTHS.len() - 1 } else { depth.max(1).ilog2() as usize };
     let levels = |at: usize| {
         DEPTHS.iter().enumerate().map(move |(place, name)| {
@@ -88,6 +90,7 @@ fn options(one: &StorageJob<'_>) -> Value {
         one.parameter(name).trim_end_matches('%').trim().parse::<f64>().unwrap_or(100.0)
     };
     let (read, random) = (share("read"), share("random"));
+    // The share of reads decides the mode that fio would need.
     let mode = match (read > 0.0, read < 100.0) {
         (true, true) => "rw",
         (false, _) => "write",
@@ -104,6 +107,7 @@ fn options(one: &StorageJob<'_>) -> Value {
         "iodepth": or("depth", storage::DEPTH),
         "numjobs": or("workers", "1"),
         "ioengine": one.obtained("engine"),
+        // Every other mode bypasses the page cache.
         "direct": if one.obtained("cache") == "buffered" { "0" } else { "1" },
     })
 }
@@ -121,6 +125,7 @@ fn direction(one: &StorageJob<'_>, direction: &str) -> Value {
         TRIM => (one.figure(metric::TRIM_RATE, "sum"), one.figure(metric::TRIM_BYTES, "sum")),
         _ => (one.figure(metric::IOPS, direction), one.figure(metric::TRANSFER_RATE, direction)),
     };
+    // Older studies have no seconds of their own for each job.
     let seconds = if counted.seconds > 0.0 { counted.seconds } else { one.seconds() };
     let nothing = linerate_model::Distribution::default();
     let service = &if direction == TRIM { one.trims.clone() } else { one.times(direction) };
@@ -129,6 +134,7 @@ fn direction(one: &StorageJob<'_>, direction: &str) -> Value {
     let kibibytes: Vec<f64> = rates.iter().map(|rate| rate / 1024.0).collect();
     let (rate, count) = (spread(&kibibytes), spread(&counts));
     let mut clat = times(service);
+    // Percentiles of nothing would be zeros that fio never prints.
     if storage::count(service) > 0 {
         let percentiles = PERCENTILES
             .map(|percent| (format!("{percent:.6}"), json!(quantile(service, percent / 100.0))));
@@ -174,6 +180,7 @@ fn spread(values: &[f64]) -> (f64, f64, f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     let variance =
+        // One run has no deviation, and the divisor would be zero.
         values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     (least, values.iter().copied().fold(0.0, f64::max), mean, variance.sqrt())
@@ -203,6 +210,7 @@ fn bins(service: &linerate_model::Distribution) -> Value {
 fn latencies(one: &StorageJob<'_>, unit: u64, is_last: bool) -> Value {
     let all = count(&one.service).max(1) as f64;
     let mut told = Map::new();
+    // Each unit begins where the smaller one ends.
     let mut low = if unit == 1 { 0 } else { unit };
     let percent = |low, high| json!(between(&one.service, low, high) as f64 * 100.0 / all);
     for end in LATENCIES {

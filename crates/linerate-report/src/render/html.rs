@@ -39,6 +39,7 @@ const DARK_TINT: f64 = 0.66;
 pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
     let refused = |error: minijinja::Error| ReportError::Html(format!("{error:#}"));
     let mut environment = Environment::new();
+    // Texts come from ledgers and peers, so everything is escaped unless marked as safe.
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.add_filter("code", code);
     environment.add_template("report.html", TEMPLATE).map_err(refused)?;
@@ -58,6 +59,7 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
     let charts = document.sections.iter().flat_map(|section| &section.blocks);
     let drawn = charts
         .clone()
+        // A matrix is a tinted table and needs no script.
         .any(|block| matches!(block, Block::Chart(chart) if chart.plot != Plot::Heat));
     let page =
         environment.get_template("report.html").map_err(refused)?.render(minijinja::context! {
@@ -223,6 +225,7 @@ struct CellView {
 fn beside_one_another(blocks: &[Block]) -> Vec<bool> {
     let small = |block: &Block| match block {
         Block::Chart(chart) => {
+            // Two small charts fit beside each other; larger ones need the whole width.
             let few = chart.marks.len() <= MOST_MARKS_IN_HALF
                 && chart.table.rows.len() <= MOST_PLACES_IN_HALF;
             chart.plot == Plot::Series
@@ -234,6 +237,7 @@ fn beside_one_another(blocks: &[Block]) -> Vec<bool> {
     let mut at = 0;
     while at + 1 < blocks.len() {
         let pair = small(&blocks[at]) && small(&blocks[at + 1]);
+        // Only pairs are halved, so that no half line stays empty.
         half[at..at + 2].fill(pair);
         at += if pair { 2 } else { 1 };
     }
@@ -310,6 +314,7 @@ fn figure_view(figure: &KeyFigure, mark: Option<&'static str>) -> FigureView {
         layer: figure.layer.map(|layer| layer.to_string()),
         direction: figure.direction.to_string(),
         share: share.map(percent),
+        // A share may exceed one within its tolerance, and a bar cannot.
         bar: share.map(|share| (share * 100.0).clamp(0.0, 100.0)),
         ceiling: figure.ceiling.as_ref().map(|(_, name)| name.clone()),
         beside: figure.beside.clone(),
@@ -372,6 +377,7 @@ fn table_view(table: &Table, heat: bool) -> TableView {
         id: table.id.clone(),
         caption: table.caption.clone(),
         note: table.note.clone(),
+        // A matrix is its own drawing.
         folded: table.folded && !heat,
         long: table.rows.len() > LONGEST_ON_PAPER,
         tall: table.rows.len() > LONGEST_IN_PAGE,
@@ -393,6 +399,7 @@ fn tint(table: &Table) -> Option<impl Fn(&Cell) -> Option<f64> + use<>> {
     let values = figures.filter_map(Cell::value).filter(|value| value.is_finite() && *value > 0.0);
     let (low, high) =
         values.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+    // Figures far apart would leave all but the largest without a tint.
     let log = high / low > LOG_TINT_SPREAD;
     (high > low).then_some(move |cell: &Cell| {
         let Cell::Estimate(estimate) = cell else { return None };
@@ -409,6 +416,7 @@ fn tint(table: &Table) -> Option<impl Fn(&Cell) -> Option<f64> + use<>> {
 fn is_quantity(words: &str) -> bool {
     let begins =
         words.trim_start_matches(['+', '-', '>', ' ']).starts_with(|c: char| c.is_ascii_digit());
+    // A sentence may begin with a digit too.
     begins && words.chars().count() <= LONG_CELL
 }
 
@@ -424,6 +432,7 @@ fn grouped(text: &str) -> String {
     let (whole, fraction) =
         text.split_once('.').map_or((text, None), |(whole, fraction)| (whole, Some(fraction)));
     let digits = whole.trim_start_matches('-');
+    // Only plain digits are grouped; intervals and words keep their form.
     if digits.len() < GROUPED_FROM || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return text.to_owned();
     }
@@ -441,6 +450,7 @@ fn grouped(text: &str) -> String {
 fn script_safe(value: &Value) -> String {
     value
         .to_string()
+        // A closing tag inside the data would end the script.
         .replace('<', "\\u003c")
         .replace('\u{2028}', "\\u2028")
         .replace('\u{2029}', "\\u2029")
@@ -460,6 +470,7 @@ fn spec(chart: &Chart) -> Value {
             (_, Some(value)) => value / x_column.scale.factor,
         }
     };
+    // Coordinates of a plan have a text of their own, such as "64 KiB".
     let labelled =
         category || table.rows.iter().any(|row| matches!(row.cells[0], Cell::Coordinate { .. }));
     let major = |cell: &Cell| match (chart.x_scale, cell.value()) {

@@ -27,6 +27,7 @@ pub(crate) fn run(args: &ReplayArgs, global: Global) -> Outcome {
         .collect();
     if chosen.is_empty() {
         let known: Vec<&str> = REPLAYS.iter().map(|replay| replay.name).collect();
+        // The list of papers is short, but the nearest name saves reading it.
         let near = nearest(paper, known.iter().copied())
             .map(|near| format!("; did you mean `{near}`?"))
             .unwrap_or_default();

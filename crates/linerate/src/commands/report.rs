@@ -21,6 +21,7 @@ pub(crate) fn run(args: &ReportArgs, global: Global) -> Outcome {
     let campaign = ledgers::load(&args.ledger)?;
     let study = study(&campaign);
     let files = reports::write(&campaign, &study, &args.output)?;
+    // JSON goes to standard output alone, so that it can be piped.
     if global.json {
         println!("{}", linerate_report::study_json(&campaign, &study));
     } else {

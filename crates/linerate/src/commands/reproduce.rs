@@ -54,6 +54,7 @@ pub(crate) fn run(args: &ReproduceArgs, global: Global) -> Outcome {
     for step in recipe.steps {
         match carry_out(step, args, &out, global)? {
             Ok((campaign, study)) => {
+                // The hosts of the first campaign describe all: they are one machine.
                 hosts = hosts.or_else(|| recipe.hosts.map(|beside| beside(&campaign)));
                 studies.push(study);
             }
@@ -92,6 +93,7 @@ fn carry_out(
         eprintln!("{name} on lab {lab}");
     }
     let ledger = out.join(format!("{name}.ledger"));
+    // A ledger that was never made cannot be continued.
     let resume = args.resume && ledger.exists();
     let place = Place { lab: Some((*lab).to_owned()), ..Place::default() };
     let (campaign, summary) = measure::at(&place, (&found, &plan), (&ledger, resume), global)?;
@@ -102,6 +104,7 @@ fn carry_out(
         &Output { format: vec![ReportFormat::Html], out: out.join(name) },
     )?;
     Ok(match conduct::exit_of(&summary)? {
+        // Failed trials do not end a reproduction; its shapes are then not judged.
         Exit::Done | Exit::Missed => Ok((campaign, study)),
         other => Err(other),
     })

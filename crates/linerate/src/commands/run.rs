@@ -35,6 +35,7 @@ pub(crate) struct RunArgs {
 /// Runs the plan and prints the answer.
 pub(crate) fn run(args: &RunArgs, global: Global) -> Outcome {
     let (found, plan) = checks::read(&checks::name(&args.plan, args.quick)?, &args.set)?;
+    // The ledger is named after the plan, so that several plans in one folder do not collide.
     let usual = || PathBuf::from(format!("{}.ledger", plan.name));
     let ledger = args.ledger.clone().unwrap_or_else(usual);
     let place = args.place.place();

@@ -101,6 +101,7 @@ impl ServeArgs {
             protocol => protocol.name(),
         };
         let at = self.address();
+        // A client cannot connect to the unspecified address.
         let at = if at.ip().is_unspecified() {
             format!("THIS-HOST:{}", at.port())
         } else {
@@ -112,6 +113,7 @@ impl ServeArgs {
 
     /// Returns the plan of these options, which is recorded.
     fn draft(&self) -> Result<Draft, Failure> {
+        // The direction is seen from the client, which is the active end.
         let direction = if self.upload { "tx" } else { "rx" };
         let mut params: Vec<(&str, Value)> = vec![
             ("clients", "foreign".into()),
@@ -134,6 +136,7 @@ impl ServeArgs {
             (false, _) => {}
         }
         if self.checksum {
+            // A checksum needs the data, which a discarding sink never reads.
             params.extend([("sink", "memory".into()), ("checksum", true.into())]);
         }
         let job = DraftJob::new(self.protocol.name(), "a", "b").with(params);
@@ -143,6 +146,7 @@ impl ServeArgs {
 }
 
 fn folder(root: &std::path::Path) -> Result<PathBuf, Failure> {
+    // The folder is named by its real path, because the permission is checked against that.
     std::fs::canonicalize(root)
         .map_err(|error| Failure::wrong(format!("serve --root {}: {error}", root.display())))
 }
@@ -152,6 +156,7 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     let ground = testbeds::serving(args.address().ip());
     let draft = args.draft()?;
     let served: Vec<PathBuf> = args.root.as_deref().map(folder).transpose()?.into_iter().collect();
+    // Lines for a person would break the JSON.
     let show = !global.quiet && !global.json;
     let (mut seconds, mut announced) = (Seconds::default(), false);
     let watch = &mut |event: Progress<'_>| match event {

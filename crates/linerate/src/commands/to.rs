@@ -115,6 +115,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     };
     let draft = draft(args)?;
     let omit = Nanos::from_secs_f64(args.omit);
+    // Workers report every 100 ms, so shorter lines would be empty.
     let span = Nanos::from_secs_f64(args.interval).max(SHORTEST_LINE);
     let mut lines = LiveLines::new(span, omit + Nanos::from_secs_f64(args.seconds));
     let mut printer = Printer { omit, headed: false };
@@ -167,6 +168,7 @@ fn draft(args: &ToArgs) -> Result<Draft, Failure> {
             "tx"
         };
         params.push(("direction", direction.into()));
+    // A request has an answer, so it always goes both ways.
     } else if args.bidir || args.reverse {
         return refuse("-R or --bidir", "requests and responses");
     }
@@ -175,6 +177,7 @@ fn draft(args: &ToArgs) -> Result<Draft, Failure> {
         let name = match args.mode {
             ToMode::Tcp => "message_size",
             ToMode::Udp => "datagram_size",
+            // Only the request has a size here; the answer has its own default.
             ToMode::Rr | ToMode::Crr | ToMode::UdpRr => "request_size",
         };
         params.push((name, size("to -l", length)?.to_string().into()));
@@ -182,6 +185,7 @@ fn draft(args: &ToArgs) -> Result<Draft, Failure> {
     if let Some(window) = &args.window {
         let size = Value::String(size("to -w", window)?.to_string());
         match args.mode {
+            // Datagrams have no common buffer option, so both are set.
             ToMode::Udp => params.extend([("send_buffer", size.clone()), ("receive_buffer", size)]),
             ToMode::Tcp => params.push(("socket_buffer", size)),
             _ => return refuse("-w", "requests and responses"),
@@ -195,6 +199,7 @@ fn draft(args: &ToArgs) -> Result<Draft, Failure> {
         _ => ("", 0.0),
     };
     // As with iperf3, 0 is no limit. The kernel paces each connection by itself.
+    // The rate is for all streams together.
     let share = if args.mode == ToMode::Tcp { args.parallel.as_f64().unwrap_or(1.0) } else { 1.0 };
     if let Some(rate) = Some(rate.unwrap_or(default) / share).filter(|rate| *rate > 0.0) {
         params.push((name, BitRate(rate).to_string().into()));
@@ -203,6 +208,7 @@ fn draft(args: &ToArgs) -> Result<Draft, Failure> {
         return refuse("-C", "UDP");
     }
     if tcp {
+        // Without -C each host keeps its own congestion control, as users of iperf3 expect.
         params.push(("congestion", args.congestion.as_deref().unwrap_or(HOST_DEFAULT).into()));
     }
     let only_tcp_stream =
@@ -267,6 +273,7 @@ impl Printer {
         }
         let none = || "-".to_owned();
         let rate = |bytes: f64| match bytes {
+            // A dash shows an idle direction better than a zero.
             0.0 => none(),
             _ => quantity(metric::GOODPUT, bytes * 8.0 / seconds),
         };
@@ -281,6 +288,7 @@ impl Printer {
         let rtt = line.rtt.map_or_else(none, |rtt| format!("{:.0} us", rtt * 1e6));
         let remark = match line {
             _ if line.is_drain => "  (drain: not in the result)",
+            // A line across the end of the warm-up counts in part, so it is not marked.
             _ if line.until <= self.omit => "  (omitted)",
             _ => "",
         };

@@ -80,6 +80,7 @@ fn put_back(global: Global) -> Outcome {
     } else {
         lines.iter().for_each(|line| println!("{line}"));
     }
+    // A setting that could not be put back needs a person.
     Ok(if failed { Exit::Missing } else { Exit::Done })
 }
 

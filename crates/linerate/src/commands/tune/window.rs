@@ -89,6 +89,7 @@ pub(super) fn run(args: &WindowArgs, global: Global) -> Outcome {
     };
     on_ground(&place, &args.out, |ground| {
         if let Some(interface) = &args.ncsi {
+            // `--to HOST` names the far endpoint by itself.
             let to = if args.lab.is_some() { args.to.as_str() } else { REACHED };
             let endpoints = ground.testbed.endpoints.iter_mut();
             endpoints
@@ -138,12 +139,14 @@ fn consent(args: &WindowArgs, present: &Present) -> Result<(), Failure> {
         present.device(),
         args.to
     );
+    // A question that nobody can answer would hang a script.
     if !std::io::stdin().is_terminal() {
         return Err(Failure::wrong(format!(
             "tune: no terminal to ask for consent to {change} (agree with --yes, or look with \
                 --dry-run)"
         )));
     }
+    // Questions go to standard error, because standard output may be piped.
     eprint!("This will {change}, and put it back. Continue? [y/N] ");
     let mut answer = String::new();
     let read = std::io::stderr().flush().and_then(|()| std::io::stdin().read_line(&mut answer));
