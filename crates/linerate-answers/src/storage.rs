@@ -1,5 +1,5 @@
-//! Answer of `linerate disk run` and `disk sweep`: the load's rates and times, then the conditions
-//! they were measured under.
+//! Answer of `linerate disk run` and `disk sweep`: the first screen, the load's rates and times,
+//! then the conditions they were measured under.
 
 use linerate_analysis::{JobStudy, Kind, MetricStudy, Obtained, PointStudy, Reason, Study};
 use linerate_model::{Campaign, Direction, Estimate, Metric, Validity, metric};
@@ -75,32 +75,35 @@ const FIGURES: [Figure; 19] = [
     figure("IOPS per core", metric::IOPS_PER_CORE, Group::Costs),
 ];
 
-/// Conditions that the load reports, in the order in which they are shown.
-const CONDITIONS: [&str; 9] = [
-    "engine",
-    "engine_why",
-    "cache",
-    "durability",
-    "contents",
-    "conditioning",
-    "steady_state",
-    "steady_rounds",
-    "device",
+/// Conditions that the load reports and their labels, in the order in which they are shown.
+const CONDITIONS: [(&str, &str); 9] = [
+    ("engine", "engine"),
+    ("engine_why", "reason for the engine"),
+    ("cache", "cache"),
+    ("durability", "durability"),
+    ("contents", "contents"),
+    ("conditioning", "conditioning"),
+    ("steady_state", "steady state"),
+    ("steady_rounds", "rounds of the steady state"),
+    ("device", "device"),
 ];
 
-/// Returns the answer: a row for each figure of a single point, else a row for each point.
+/// Returns the answer: the first screen, then a row for each figure of a single point, else a row
+/// for each point.
 #[must_use]
 pub fn document(campaign: &Campaign, study: &Study, repeats: u32) -> Document {
     // A single run has no interval over runs, so the ranks of its transfers are used.
     let basis = if repeats > 1 { "over runs" } else { "by the ranks of the run's transfers" };
     let note = format!("n = {repeats} for each point; medians. Intervals at 95 % are {basis}.");
-    let mut blocks: Vec<Block> = match &study.points[..] {
-        [point] => of_point(point, note).into_iter().map(Block::Table).collect(),
+    let lead = linerate_report::verdict(campaign, study).map(Block::Lead);
+    let mut blocks: Vec<Block> = lead.into_iter().collect();
+    match &study.points[..] {
+        [point] => blocks.extend(of_point(point, note).map(Block::Table)),
         points => {
             let tables = Group::ALL.into_iter().filter_map(|group| of_points(points, group));
-            tables.map(Block::Table).chain([Block::Paragraph(note)]).collect()
+            blocks.extend(tables.map(Block::Table).chain([Block::Paragraph(note)]));
         }
-    };
+    }
     let lines: Vec<String> = conditions(study).into_iter().chain(reasons(study)).collect();
     if !lines.is_empty() {
         blocks.push(Block::List(lines));
@@ -230,11 +233,13 @@ fn estimate(job: &JobStudy, found: &MetricStudy) -> Option<Estimate> {
 /// Returns the conditions, one line each value, with the number of points that have it unless all
 /// do.
 fn conditions(study: &Study) -> Vec<String> {
-    let lines = |name: &&str| -> Vec<String> {
-        let values = distinct(study, name).into_iter();
-        values.map(|value| format!("{}: {value}", name.replace('_', " "))).collect()
-    };
-    CONDITIONS.iter().flat_map(lines).collect()
+    CONDITIONS
+        .iter()
+        .flat_map(|(name, label)| {
+            let values = distinct(study, name).into_iter();
+            values.map(move |value| format!("{label}: {value}"))
+        })
+        .collect()
 }
 
 fn distinct(study: &Study, name: &str) -> Vec<String> {

@@ -63,8 +63,8 @@ impl dyn Bench + '_ {
             }
             if disturbed || seen.len() > 1 {
                 notes.push(format!(
-                    "{name}: other programs took {} of its CPU time (limit {:.0} %). Measured {} \
-                        times; the last one counts.",
+                    "Stage `{name}`: other programs took {} of its CPU time (limit {:.0} %). It was \
+                        measured {} times, and the last time counts.",
                     seen.join(", then "),
                     MOST_TAKEN * 100.0,
                     seen.len()
@@ -83,8 +83,8 @@ pub(crate) fn disturbed(name: &str, study: &Study) -> Option<String> {
     let disturbed: Vec<f64> = taken.filter(|taken| *taken > MOST_TAKEN).collect();
     let most = disturbed.iter().copied().max_by(f64::total_cmp)?;
     Some(format!(
-        "{name}: other programs took more than {:.0} % of the CPU time from {} of {n_trials} runs \
-            (at most {:.0} %). That hides the effect of a change.",
+        "Stage `{name}`: other programs took more than {:.0} % of the CPU time from {} of \
+            {n_trials} runs (at most {:.0} %). Such noise can hide the effect of a change.",
         MOST_TAKEN * 100.0,
         disturbed.len(),
         most * 100.0

@@ -267,20 +267,28 @@ fn fitted(table: &Table) -> String {
 
 /// Returns the rows one below the other: the first cell, then each other cell behind its heading.
 fn records(table: &Table, text: &TableText) -> String {
-    let head = |index: usize| match text.units[index].as_str() {
-        "" => text.heads[index].clone(),
-        unit => format!("{} ({unit})", text.heads[index]),
-    };
-    let heads: Vec<String> = (0..text.heads.len()).map(head).collect();
+    let mut heads: Vec<String> = std::iter::zip(&text.heads, &text.units)
+        .map(|(head, unit)| if unit.is_empty() { head.clone() } else { format!("{head} ({unit})") })
+        .collect();
+    // A name needs no heading, and neither does the only text about it.
+    match (table.columns.first(), heads.first_mut()) {
+        (Some(column), Some(head)) if column.kind == ColumnKind::Text => head.clear(),
+        _ => {}
+    }
+    if let [_, only] = heads.as_mut_slice() {
+        only.clear();
+    }
     let width = heads.iter().skip(1).map(|head| width_of(head)).max().unwrap_or(0);
+    let gap = if width > 0 { GAP } else { "" };
     let mut out = caption(table);
     for (cells, _) in &text.body {
         let filled = cells.iter().zip(&heads).enumerate().filter(|(_, (cell, _))| !cell.is_empty());
         for (index, (cell, head)) in filled {
             let pad = " ".repeat(width.saturating_sub(width_of(head)));
             out += &match index {
+                0 if head.is_empty() => wrapped(cell, "\n  ", 4),
                 0 => wrapped(cell, &format!("\n  {head} "), 4),
-                _ => wrapped(cell, &format!("    {head}{pad}{GAP}"), 4 + width + GAP.len()),
+                _ => wrapped(cell, &format!("    {head}{pad}{gap}"), 4 + width + gap.len()),
             };
         }
     }
@@ -374,7 +382,10 @@ mod tests {
             &["id", "claim", "why"],
             &[vec!["a".into(), claim.clone(), "y".into()]],
         );
-        assert_eq!(noted(&wide), format!("Claims\n\n  id a\n    claim  {claim}\n    why    y\n"));
+        assert_eq!(noted(&wide), format!("Claims\n\n  a\n    claim  {claim}\n    why    y\n"));
+        let pair = Table::of_words("t", "Claims", &["id", "claim"], &[vec!["a".into(), claim]]);
+        let alone = noted(&pair);
+        assert!(alone.starts_with("Claims\n\n  a\n    xxx") && !alone.contains("claim"), "{alone}");
         let narrow =
             Table::of_words("t", "Claims", &["id", "claim"], &[vec!["a".into(), "b".into()]]);
         assert_eq!(noted(&narrow), table(&narrow));

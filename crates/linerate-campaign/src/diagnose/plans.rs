@@ -10,7 +10,7 @@ use super::Question;
 use crate::Failure;
 
 /// Name of the arm without a change.
-pub(super) const BASE: &str = "as it is";
+pub(super) const BASE: &str = "unchanged";
 /// Runs of a baseline: enough to separate an accident from a limit, few enough to be quick.
 const BASELINE_RUNS: u32 = 2;
 /// Time that a run waits for data in flight.
@@ -25,8 +25,10 @@ pub const STORAGE: &str = "storage";
 /// searching load uses.
 fn placebo(workload: &str) -> DraftArm {
     let (name, parameter, value) = match workload {
-        STORAGE => ("another window that nothing uses", "latency_window", "2 s".into()),
-        _ => ("marked with an unknown code point", "dscp", 4.into()),
+        STORAGE => {
+            ("another search window, which this load ignores", "latency_window", "2 s".into())
+        }
+        _ => ("packets marked with an unassigned DSCP", "dscp", 4.into()),
     };
     arm(name, &[(parameter.to_owned(), value)])
 }

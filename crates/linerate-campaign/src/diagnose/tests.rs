@@ -160,7 +160,7 @@ fn a_proof_stands_beside_its_placebo() {
     let (rungs, _) = rungs(SimulatedPath::default());
     let placebo = rungs[0].findings[0].placebo.clone().expect("told");
     assert!(
-        placebo.starts_with("marked with an unknown code point (control): goodput x1.000"),
+        placebo.starts_with("packets marked with an unassigned DSCP (control): goodput x1.000"),
         "{placebo}"
     );
 }
@@ -234,7 +234,11 @@ fn a_claim_that_is_wrong_is_set_aside_without_pairs() {
 #[test]
 fn a_claim_is_not_dropped_for_a_single_run() {
     let (_, bench) = rungs(wrong());
-    assert_eq!(bench.n_completed(AGAIN), Some(2), "the change once more, beside the load as it is");
+    assert_eq!(
+        bench.n_completed(AGAIN),
+        Some(2),
+        "the change once more, beside the unchanged load"
+    );
 }
 
 #[test]

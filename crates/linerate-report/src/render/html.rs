@@ -28,7 +28,7 @@ const LOG_TINT_SPREAD: f64 = 50.0;
 const MOST_MARKS_IN_HALF: usize = 4;
 const MOST_PLACES_IN_HALF: usize = 12;
 /// A table longer than this scrolls in a box of its own.
-const LONGEST_IN_PAGE: usize = 20;
+const LONGEST_IN_PAGE: usize = 40;
 /// A cell with more letters than this holds a sentence, which needs a column it can be read in.
 const LONG_CELL: usize = 40;
 /// A table longer than this is not unfolded for paper.

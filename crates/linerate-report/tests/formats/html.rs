@@ -69,9 +69,9 @@ fn a_long_table_scrolls_in_its_box_and_a_short_one_stands_in_the_page() {
     for table in document().tables() {
         let before = page.split(&format!("id=\"{}\">", table.id)).next().expect("the table");
         let open = before.rfind("<div class=\"").expect("its box");
-        assert_eq!(before[open..].contains(" tall\""), table.rows.len() > 20, "{}", table.id);
+        assert_eq!(before[open..].contains(" tall\""), table.rows.len() > 40, "{}", table.id);
     }
-    assert!(document().tables().any(|table| table.rows.len() > 20), "or nothing was shown");
+    assert!(document().tables().any(|table| table.rows.len() > 40), "or nothing was shown");
 }
 
 #[test]
