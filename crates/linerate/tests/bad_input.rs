@@ -36,7 +36,7 @@ fn shares(frame_size: &str) -> String {
 }
 
 #[test]
-fn a_share_of_a_ceiling_is_a_rate_of_its_path_or_refused_where_that_is_not_known() {
+fn a_share_of_a_ceiling_is_a_rate_or_refused_for_an_unknown_ceiling() {
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", &shares("512 B"));
     let told = run(folder.path(), &["plan", "plan.toml", "--lab", "pair-100m", "--json"]).expect(0);
@@ -161,7 +161,7 @@ plan.toml: 5 problems; nothing was run
 }
 
 #[test]
-fn a_value_a_parameter_does_not_take_is_shown_with_what_it_takes() {
+fn an_unsupported_value_is_shown_with_the_allowed_ones() {
     let text = r#"[campaign]
 name = "bad"
 [[sweep]]
@@ -212,7 +212,7 @@ plan.toml: 4 problems; nothing was run
 }
 
 #[test]
-fn parameters_that_do_not_go_together_are_shown_where_one_of_them_varies() {
+fn conflicting_parameters_are_shown_at_the_axis_that_varies_one() {
     let text =
         plan("udp_stream", 1.0, "streams = 2") + "[sweep.axis]\n\"params.workers\" = [1, 4]\n";
     let message = r#"error: workers of `udp_stream`: 4 workers cannot share 2 streams: some would have none
@@ -226,7 +226,7 @@ plan.toml: 1 problem; nothing was run
 }
 
 #[test]
-fn an_endpoint_the_place_lacks_is_shown_with_those_it_has() {
+fn a_missing_endpoint_is_shown_with_the_existing_ones() {
     let text = plan("tcp_stream", 1.0, "").replace("to = \"b\"", "to = \"bb\"");
     let message = r#"error: the testbed has no endpoint `bb`
   --> plan.toml:13:6
@@ -242,7 +242,7 @@ plan.toml: 1 problem; nothing was run
 }
 
 #[test]
-fn a_sweep_shorter_than_an_interval_is_measured_in_shorter_ones() {
+fn intervals_are_shortened_to_fit_a_short_sweep() {
     let folder = tempfile::tempdir().expect("a folder");
     file(
         folder.path(),

@@ -32,7 +32,7 @@ fn measured(folder: &Path, name: &str, plan: &str, rate: &str) {
 }
 
 #[test]
-fn a_slower_link_is_worse_and_the_link_stands_first_among_the_causes() {
+fn a_slower_link_is_worse_and_is_the_first_cause() {
     if !privileged("a lab needs namespaces") {
         return;
     }
@@ -49,13 +49,13 @@ fn a_slower_link_is_worse_and_the_link_stands_first_among_the_causes() {
     let figures = comparison["points"][0]["figures"].as_array().expect("figures");
     let goodput = figures.iter().find(|figure| figure["metric"] == "goodput");
     if goodput.is_none_or(|goodput| goodput["effect"]["change"] != "worse") {
-        let test = "a_slower_link_is_worse_and_the_link_stands_first_among_the_causes";
+        let test = "a_slower_link_is_worse_and_is_the_first_cause";
         return println!(
             "skipped: {test}: noise hides a change of a tenth of the rate: {goodput:?}"
         );
     }
     assert_eq!(code, Some(1));
-    // Where other programs run beside the test they are a cause too, and may stand before it.
+    // Other programs that run beside the test are a cause too, and may come first.
     let causes = comparison["environment"].as_array().expect("a list");
     let cause =
         causes.iter().find(|cause| cause["name"] != "cpu.other_programs").expect("the link");
@@ -72,7 +72,7 @@ fn a_slower_link_is_worse_and_the_link_stands_first_among_the_causes() {
 }
 
 #[test]
-fn what_has_nothing_in_common_is_refused() {
+fn campaigns_without_a_common_point_are_refused() {
     if !privileged("a lab needs namespaces") {
         return;
     }

@@ -74,9 +74,8 @@ fn fifth_trial_done(folder: &Path) -> Child {
 }
 
 #[test]
-fn a_device_that_forwards_less_than_is_offered_is_told_from_a_wire_also_after_a_kill_between_the_arms()
- {
-    if !privileged("a_device_that_forwards_less_than_is_offered_is_told_from_a_wire") {
+fn a_comparison_killed_between_its_arms_is_resumed_and_measures_each_arm_once() {
+    if !privileged("a_comparison_killed_between_its_arms_is_resumed_and_measures_each_arm_once") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -97,11 +96,11 @@ fn a_device_that_forwards_less_than_is_offered_is_told_from_a_wire_also_after_a_
     assert_eq!(after.len(), 3 * PAIRS as usize, "every arm of every pair was measured");
     assert!(after.values().all(|times| *times == 1), "once: {after:?}");
     let study = study(&campaign);
-    // Whether the device is worse is decided by what was recorded; that it is, of recorded pairs,
-    // is decided in `linerate-analysis`.
+    // Tests of `linerate-analysis` decide on recorded pairs that the device is worse.
     let Some(rate) = compared(only(&study), metric::PACKET_RATE) else {
         return println!(
-            "skipped: a_device_that_forwards_less_than_is_offered: no pair of figures: {:?}",
+            "skipped: a_comparison_killed_between_its_arms_is_resumed_and_measures_each_arm_once: no \
+                pair of figures: {:?}",
             study.points[0].why
         );
     };
@@ -137,10 +136,8 @@ fn agent(pair: &Pair, folder: &Path) -> Guard {
 }
 
 #[test]
-fn an_arm_that_sets_something_at_a_host_finds_what_it_costs_and_leaves_nothing_changed() {
-    if !privileged(
-        "an_arm_that_sets_something_at_a_host_finds_what_it_costs_and_leaves_nothing_changed",
-    ) {
+fn an_arm_changes_a_setting_of_a_host_and_restores_it() {
+    if !privileged("an_arm_changes_a_setting_of_a_host_and_restores_it") {
         return;
     }
     const SETTING: &str = "net.ipv4.tcp_rmem";

@@ -44,7 +44,7 @@ fn only_proves(answer: &Value, injected: Option<&str>) {
 }
 
 #[test]
-fn an_injected_limit_is_proven_and_the_ledger_says_so_again() {
+fn an_injected_limit_is_proven_and_its_ledger_gives_the_same_verdict() {
     if !privileged("a lab needs namespaces") {
         return;
     }
@@ -73,7 +73,7 @@ fn an_injected_limit_is_proven_and_the_ledger_says_so_again() {
     let advice = limit["findings"][0]["advice"].to_string();
     assert!(advice.contains("linerate "), "{advice}");
     if then != Some("proven") {
-        let test = "an_injected_limit_is_proven_and_the_ledger_says_so_again";
+        let test = "an_injected_limit_is_proven_and_its_ledger_gives_the_same_verdict";
         return println!(
             "skipped: {test}: other programs left too little for a proof: {}",
             limit["findings"][0]["claim"]
@@ -86,7 +86,7 @@ fn an_injected_limit_is_proven_and_the_ledger_says_so_again() {
 }
 
 #[test]
-fn of_a_path_without_a_fault_nothing_is_claimed() {
+fn a_path_without_a_fault_gives_no_claim() {
     if !privileged("a lab needs namespaces") {
         return;
     }
@@ -100,7 +100,7 @@ fn of_a_path_without_a_fault_nothing_is_claimed() {
     assert!(matches!(ended.code, Some(1 | 3)), "{:?}: {answer}", ended.code);
     if leading(&answer).0 != "unknown" {
         // Other programs are a lead of their own.
-        let test = "of_a_path_without_a_fault_nothing_is_claimed";
+        let test = "a_path_without_a_fault_gives_no_claim";
         return println!("skipped: {test}: {:?} is suspected", leading(&answer));
     }
     assert_eq!(leading(&answer), ("unknown", "inconclusive"), "{answer}");

@@ -14,7 +14,7 @@ const SIZE: u64 = 16 << 20;
 struct Loop(PathBuf);
 
 impl Loop {
-    /// `None`, said aloud, where there are none.
+    /// Returns `None` with a message if there are none.
     fn new(test: &str, image: &std::path::Path) -> Option<Self> {
         std::fs::File::create(image).and_then(|file| file.set_len(SIZE)).expect("a sparse file");
         let output = Command::new("losetup").args(["-f", "--show"]).arg(image).output();
@@ -101,7 +101,7 @@ fn figure(document: &Value, name: &str) -> f64 {
 }
 
 #[test]
-fn disk_run_tells_rates_times_and_depth_that_agree() {
+fn disk_run_reports_consistent_rates_times_and_depth() {
     let folder = tempfile::tempdir().expect("a folder");
     let common = ["--size", "8M", "--qd", "4", "-t", "1", "--ramp", "0.2", "--json"];
     let ended =
@@ -121,13 +121,13 @@ fn disk_run_tells_rates_times_and_depth_that_agree() {
     assert!((of("transfer_rate_rx") / reads - 4096.0).abs() < 1.0);
     assert_eq!(of("transfer_rate_rx"), of("transfer_rate_binary_rx"));
     assert!(of("achieved_depth") > 0.0 && of("achieved_depth") <= 4.01, "{}", of("achieved_depth"));
-    // What is under way is rate times time, whatever the machine was doing.
+    // The number of transfers in flight is rate times time (Little's law) on any machine.
     assert!(of("depth_error").is_finite());
     assert!(of("service_time_p50") <= of("service_time_p99"));
 }
 
 #[test]
-fn what_disk_run_may_not_do_is_refused_before_anything_is_written() {
+fn disk_run_refuses_targets_without_permission_before_it_writes() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("precious");
     std::fs::write(&file, [7; 8192]).expect("written");
@@ -145,7 +145,7 @@ fn what_disk_run_may_not_do_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn fios_own_script_reads_our_figures_as_if_they_were_fios() {
+fn the_script_of_fio_reads_our_figures() {
     let folder = tempfile::tempdir().expect("a folder");
     let load = [
         "--size",
@@ -194,7 +194,7 @@ fn fios_own_script_reads_our_figures_as_if_they_were_fios() {
         &std::fs::read_to_string(folder.path().join("fio.json")).expect("ours"),
     )
     .expect("JSON");
-    // On a machine that is busy there may be none.
+    // A busy machine may have none.
     assert_eq!(
         Some(counts.max().unwrap_or(0)),
         document["jobs"][0]["read"]["clat_ns"]["N"].as_u64()
@@ -202,7 +202,7 @@ fn fios_own_script_reads_our_figures_as_if_they_were_fios() {
 }
 
 #[test]
-fn a_sweep_names_each_engine_and_each_kind_of_doubt_once() {
+fn a_sweep_lists_each_engine_and_each_reason_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let load = ["--size", "8M", "--qd", "1,4,8", "-t", "0.3", "--ramp", "0.1", "--repeats", "2"];
     let told = run(folder.path(), &[&["disk", "sweep", "/dev/shm"][..], &load].concat()).stdout;

@@ -15,8 +15,8 @@ fn check(document: &Value, subject: &str) -> Value {
 }
 
 #[test]
-fn the_buffer_it_looks_for_is_the_one_udp_stream_asks_for() {
-    if !privileged("the_buffer_it_looks_for_is_the_one_udp_stream_asks_for") {
+fn doctor_checks_the_buffer_that_udp_stream_requests() {
+    if !privileged("doctor_checks_the_buffer_that_udp_stream_requests") {
         return;
     }
     let wanted = linerate_load::workloads::UDP_RECEIVE_BUFFER.0;
@@ -49,14 +49,14 @@ fn the_buffer_it_looks_for_is_the_one_udp_stream_asks_for() {
 }
 
 #[test]
-fn it_says_what_an_agent_started_here_would_be() {
+fn doctor_describes_the_protection_of_an_agent() {
     let folder = tempfile::tempdir().expect("a folder");
     let here =
         check(&run(folder.path(), &["doctor", "--json"]).expect(0).json(), "agent's separation");
     // The policy of this host may say otherwise; then so does the check.
     let seen = here["seen"].as_str().expect("text");
     assert!(seen.starts_with("serving as ") || here["remedy"].is_string(), "{here}");
-    if !privileged("it_says_what_an_agent_started_here_would_be")
+    if !privileged("doctor_describes_the_protection_of_an_agent")
         || std::path::Path::new("/etc/linerate").exists()
     {
         return;

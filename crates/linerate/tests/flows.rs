@@ -25,9 +25,9 @@ fn link_of_port(port: u16) -> u32 {
 const FRAMES: &str = "mode = \"packet\", rate = \"6 kpps\", frame_size = \"256 B\", ";
 const DATAGRAMS: &str = "rate = \"6 kpps\", datagram_size = \"200 B\", ";
 
-/// Runs six flows of `workload` with these source ports over the channel, `repeats` times; how many
-/// links were used, and the mean over the largest; `None`, said aloud, where other programs took
-/// the CPUs from it.
+/// Runs six flows of `workload` with these source ports over the channel, `repeats` times. Returns
+/// the number of links used and the mean load over the largest; `None`, with a skip, if other
+/// programs took the CPUs.
 fn spread(workload: &str, params: &str, repeats: u32, ports: &[u16]) -> Option<(f64, f64)> {
     let list = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
     let plan = format!(
@@ -62,8 +62,8 @@ fn spread(workload: &str, params: &str, repeats: u32, ports: &[u16]) -> Option<(
 }
 
 #[test]
-fn planned_ports_spread_flows_evenly_and_others_land_where_the_hash_has_them() {
-    if !privileged("planned_ports_spread_flows_evenly_and_others_land_where_the_hash_has_them") {
+fn planned_ports_spread_flows_evenly_and_other_ports_follow_the_hash() {
+    if !privileged("planned_ports_spread_flows_evenly_and_other_ports_follow_the_hash") {
         return;
     }
     let _turn = alone();
@@ -97,7 +97,7 @@ fn planned_ports_spread_flows_evenly_and_others_land_where_the_hash_has_them() {
 }
 
 #[test]
-fn a_plan_is_printed_as_a_workload_takes_it() {
+fn a_port_plan_is_printed_as_workload_parameters() {
     let folder = tempfile::tempdir().expect("a folder");
     let arguments = [
         "flows",

@@ -97,12 +97,12 @@ fn a_shaped_link_carries_its_tcp_ceiling_and_never_more() {
 }
 
 /// Losses leave hundreds of kilobytes behind holes when the measurement begins, which are read in
-/// it: none of these figures is impossible. What would be is decided in `linerate-analysis`, on
+/// it: none of these figures is impossible. Tests of `linerate-analysis` decide which are, on
 /// recorded intervals.
 #[test]
-fn a_stream_that_recovers_from_losses_is_judged_by_what_arrived() {
+fn a_stream_that_recovers_from_losses_is_judged_by_received_bytes() {
     const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-    let test = "a_stream_that_recovers_from_losses_is_judged_by_what_arrived";
+    let test = "a_stream_that_recovers_from_losses_is_judged_by_received_bytes";
     if !privileged(test) {
         return;
     }
@@ -153,7 +153,7 @@ impl Drop for Rivals {
 }
 
 #[test]
-fn programs_that_take_the_cpus_make_a_trial_suspect_and_the_reason_says_what_to_do() {
+fn busy_cpus_make_a_trial_suspect_with_a_remedy() {
     let _turn = alone();
     let rivals = Rivals::start();
     let disturbed = measure(&plan("tcp_stream", 0.5, "wait = \"spin\""), &[]);
@@ -266,8 +266,8 @@ fn datagrams_offered_at_twice_the_link_are_lost_by_half_and_the_ledger_balances(
 }
 
 #[test]
-fn whole_messages_dropped_by_a_queue_are_found_there() {
-    if !privileged("whole_messages_dropped_by_a_queue_are_found_there") {
+fn messages_dropped_by_a_queue_are_located_in_that_queue() {
+    if !privileged("messages_dropped_by_a_queue_are_located_in_that_queue") {
         return;
     }
     let _turn = alone();
@@ -293,8 +293,8 @@ fn whole_messages_dropped_by_a_queue_are_found_there() {
 }
 
 #[test]
-fn a_wire_that_drops_one_in_a_hundred_is_found_to_do_exactly_that() {
-    if !privileged("a_wire_that_drops_one_in_a_hundred_is_found_to_do_exactly_that") {
+fn exactly_one_in_a_hundred_datagrams_is_counted_as_dropped() {
+    if !privileged("exactly_one_in_a_hundred_datagrams_is_counted_as_dropped") {
         return;
     }
     let _turn = alone();
@@ -309,8 +309,8 @@ fn a_wire_that_drops_one_in_a_hundred_is_found_to_do_exactly_that() {
 }
 
 #[test]
-fn a_wire_that_doubles_one_in_fifty_is_found_to_do_exactly_that() {
-    if !privileged("a_wire_that_doubles_one_in_fifty_is_found_to_do_exactly_that") {
+fn exactly_one_in_fifty_datagrams_is_counted_as_duplicated() {
+    if !privileged("exactly_one_in_fifty_datagrams_is_counted_as_duplicated") {
         return;
     }
     let _turn = alone();
@@ -346,7 +346,8 @@ fn round_trips(workload: &str, params: &str) {
     assert!(median >= 2.0 * DELAY * 0.99, "{median}");
     let ceiling = 4.0 / (2.0 * DELAY);
     assert!(rate <= ceiling * 1.01, "{rate}");
-    // What is under way is rate times time (Little's law), whatever made single requests wait.
+    // The number of requests in flight is rate times time (Little's law), also when single requests
+    // had to wait.
     let (n, sum) =
         measured.job().response.buckets.iter().fold((0.0, 0.0), |(n, sum), (nanos, count)| {
             (n + *count as f64, sum + *nanos as f64 * *count as f64)
@@ -356,16 +357,16 @@ fn round_trips(workload: &str, params: &str) {
 }
 
 #[test]
-fn requests_over_tcp_take_the_round_trip() {
-    if privileged("requests_over_tcp_take_the_round_trip") {
+fn tcp_requests_take_at_least_the_round_trip() {
+    if privileged("tcp_requests_take_at_least_the_round_trip") {
         let _turn = alone();
         round_trips("tcp_rr", "no_delay = true");
     }
 }
 
 #[test]
-fn requests_in_datagrams_take_the_round_trip() {
-    if privileged("requests_in_datagrams_take_the_round_trip") {
+fn udp_requests_take_at_least_the_round_trip() {
+    if privileged("udp_requests_take_at_least_the_round_trip") {
         let _turn = alone();
         round_trips("udp_rr", "request_size = \"64 B\", response_size = \"64 B\"");
     }
@@ -387,8 +388,8 @@ fn a_connection_takes_two_round_trips_at_least() {
 }
 
 #[test]
-fn a_lost_request_is_a_loss_and_takes_for_ever() {
-    if !privileged("a_lost_request_is_a_loss_and_takes_for_ever") {
+fn a_lost_request_counts_as_lost_with_an_infinite_time() {
+    if !privileged("a_lost_request_counts_as_lost_with_an_infinite_time") {
         return;
     }
     let _turn = alone();
@@ -410,19 +411,19 @@ fn a_lost_request_is_a_loss_and_takes_for_ever() {
         "udp_rr, one in 100 dropped each way: {sent} requests, {given_up} given up, {open} open, \
             {late} late, {expected} dropped"
     );
-    // A late answer was given up for lost before it came. Nothing else adds to what the wire
-    // dropped but a socket whose reader has no CPU.
+    // A late answer was counted as lost before it came. Only a socket whose reader has no CPU adds
+    // to the datagrams that the wire dropped.
     assert!(lost >= expected + late, "{lost} lost");
     if lost > expected + late {
         return println!(
-            "skipped: a_lost_request_is_a_loss_and_takes_for_ever: {} more were lost than the wire \
+            "skipped: a_lost_request_counts_as_lost_with_an_infinite_time: {} more were lost than the wire \
                 dropped: a socket overflowed",
             lost - expected - late
         );
     }
     if sent < 10_000 {
         return println!(
-            "skipped: a_lost_request_is_a_loss_and_takes_for_ever: {sent} requests are too few for \
+            "skipped: a_lost_request_counts_as_lost_with_an_infinite_time: {sent} requests are too few for \
                 99.9 %"
         );
     }
@@ -442,7 +443,7 @@ fn a_lost_request_is_a_loss_and_takes_for_ever() {
 }
 
 #[test]
-fn a_worker_that_does_nothing_moves_nothing_and_its_cost_is_told() {
+fn the_null_workload_reports_the_cost_of_a_step() {
     let measured = measure(&plan("null", 0.3, ""), &[]);
     let metrics =
         measured.json["points"][0]["jobs"][0]["metrics"].as_object().expect("a table").clone();

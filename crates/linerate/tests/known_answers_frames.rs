@@ -126,8 +126,8 @@ fn frames_a_shaper_refuses_are_not_sent_and_not_lost() {
 }
 
 #[test]
-fn a_wire_that_drops_one_in_a_hundred_frames_is_found_to_do_exactly_that() {
-    if !privileged("a_wire_that_drops_one_in_a_hundred_frames_is_found_to_do_exactly_that") {
+fn exactly_one_in_a_hundred_frames_is_counted_as_dropped() {
+    if !privileged("exactly_one_in_a_hundred_frames_is_counted_as_dropped") {
         return;
     }
     let _turn = alone();
@@ -154,8 +154,8 @@ fn a_wire_that_drops_one_in_a_hundred_frames_is_found_to_do_exactly_that() {
 }
 
 #[test]
-fn a_wire_that_doubles_one_in_fifty_frames_does_not_make_up_for_anything() {
-    if !privileged("a_wire_that_doubles_one_in_fifty_frames_does_not_make_up_for_anything") {
+fn duplicated_frames_do_not_hide_losses() {
+    if !privileged("duplicated_frames_do_not_hide_losses") {
         return;
     }
     let _turn = alone();
@@ -205,12 +205,12 @@ fn one_way_times_over_a_wire_of_known_length_are_no_shorter_than_it() {
 }
 
 #[test]
-fn load_outside_of_a_lab_is_refused_before_a_frame_is_sent_and_says_what_to_do() {
-    if !privileged("load_outside_of_a_lab_is_refused_before_a_frame_is_sent_and_says_what_to_do") {
+fn raw_load_outside_a_lab_is_refused_with_a_remedy() {
+    if !privileged("raw_load_outside_a_lab_is_refused_with_a_remedy") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    // A namespace that no lab made: its name tells.
+    // Its name shows that no lab made this namespace.
     let outside = Outside::build();
     file(folder.path(), "plan.toml", &plan("frames", 0.5, "rate = \"1 kpps\", device = \"d0\""));
     file(
@@ -287,8 +287,8 @@ impl Drop for Outside {
 /// A device that drops, repeats, overtakes and sends back: each is counted as what it is, both
 /// ways.
 #[test]
-fn a_device_that_repeats_reorders_and_reflects_fools_no_counter() {
-    if !privileged("a_device_that_repeats_reorders_and_reflects_fools_no_counter") {
+fn duplicated_reordered_and_reflected_frames_are_counted_as_such() {
+    if !privileged("duplicated_reordered_and_reflected_frames_are_counted_as_such") {
         return;
     }
     let _turn = alone();
@@ -315,10 +315,10 @@ fn a_device_that_repeats_reorders_and_reflects_fools_no_counter() {
         assert_eq!(
             (ledger.lost(), loss.unexplained),
             (dropped, 0),
-            "all of it in the device, which tells"
+            "all of it in the device, which counts it"
         );
         assert_eq!(ledger.duplicates, ledger.sent / 50 - both);
-        assert_eq!(reflected, ledger.sent / 70, "told by its tag, at the end it came back to");
+        assert_eq!(reflected, ledger.sent / 70, "recognised by its tag at the end that sent it");
         assert!(ledger.reordered > 0 && ledger.late == 0);
         assert_eq!(
             (counted(receiver, Counter::Foreign), ledger.unique),
@@ -327,10 +327,10 @@ fn a_device_that_repeats_reorders_and_reflects_fools_no_counter() {
     }
 }
 
-/// Frames under way when the trial ends are its own loss, and none of the next trial's gain.
+/// Frames in flight when a trial ends are lost in that trial, and the next one does not count them.
 #[test]
-fn a_device_that_holds_frames_back_for_long_gives_the_next_trial_nothing() {
-    if !privileged("a_device_that_holds_frames_back_for_long_gives_the_next_trial_nothing") {
+fn frames_delayed_past_their_trial_do_not_count_in_the_next() {
+    if !privileged("frames_delayed_past_their_trial_do_not_count_in_the_next") {
         return;
     }
     let _turn = alone();
@@ -358,15 +358,15 @@ fn a_device_that_holds_frames_back_for_long_gives_the_next_trial_nothing() {
 
 /// The aim is 20 us for 99 of 100 gaps on an idle host; what this machine kept to is printed.
 #[test]
-fn how_far_departures_are_from_their_gaps_is_told() {
-    if !privileged("how_far_departures_are_from_their_gaps_is_told") {
+fn the_error_of_departure_gaps_is_reported() {
+    if !privileged("the_error_of_departure_gaps_is_reported") {
         return;
     }
     let _turn = alone();
     let measured =
         measure(&plan("frames", 0.5, "rate = \"100 kpps\", batch = 1"), &["--lab", "pair"]);
-    let Some(error) = measured
-        .figure("how_far_departures_are_from_their_gaps_is_told", "departure_gap_error_p99")
+    let Some(error) =
+        measured.figure("the_error_of_departure_gaps_is_reported", "departure_gap_error_p99")
     else {
         return;
     };

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use crate::common::{Guard, file, linerate, wait};
 
-/// Trials of the soak, and those after which nothing new is allocated any more.
+/// Trials of the soak, and the number after which nothing new is allocated.
 const TRIALS: usize = 50;
 const SETTLED: usize = 20;
 
@@ -20,7 +20,8 @@ const GROWTH_KIB: u64 = 2 * 1024;
 /// Resident memory that is the process's own and not a page of a file.
 fn own_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("the kernel tells");
+    let line =
+        status.lines().find(|line| line.starts_with("RssAnon:")).expect("the kernel reports it");
     line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
 }
 

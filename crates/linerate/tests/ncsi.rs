@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use crate::common;
 
-/// A lab that stands while this lives.
+/// A lab that exists as long as this value.
 struct Standing {
     child: Child,
     /// Kept open: the lab prints to it when it goes.
@@ -14,7 +14,7 @@ struct Standing {
 }
 
 impl Standing {
-    /// Stands up the lab in `text`, under a name no other test uses.
+    /// Builds the lab in `text`, under a name no other test uses.
     fn up(name: &str, controller: &str) -> Self {
         let text = include_str!("../../../labs/ncsi.toml")
             .replace("name = \"ncsi\"", &format!("name = \"{name}\""))
@@ -125,8 +125,8 @@ fn every_verb_is_answered_by_a_controller_that_follows_the_standard() {
 /// The kernel offers its NC-SI stack in the first network namespace only, so a lab never has one,
 /// whatever the kernel.
 #[test]
-fn raw_frames_are_used_where_there_is_no_stack_and_it_is_told_why() {
-    if !common::privileged("raw_frames_are_used_where_there_is_no_stack_and_it_is_told_why") {
+fn ncsi_uses_raw_frames_without_a_stack_and_gives_the_reason() {
+    if !common::privileged("ncsi_uses_raw_frames_without_a_stack_and_gives_the_reason") {
         return;
     }
     let lab = Standing::up("ncsit", "");
@@ -148,7 +148,7 @@ fn raw_frames_are_used_where_there_is_no_stack_and_it_is_told_why() {
         (&value["transport"], &value["interface"]),
         (&"raw_frames".into(), &SIDEBAND.into())
     );
-    // Forced, they are the same frames for another reason, and there is nobody to collide with.
+    // The option gives the same frames for another reason. No other program uses this sideband.
     let forced = lab.ncsi(&["version", "-i", SIDEBAND, "--force-raw"]);
     let text = common::one_line(&String::from_utf8_lossy(&forced.stdout));
     assert!(text.contains("because --force-raw says so"), "{text}");
@@ -156,8 +156,8 @@ fn raw_frames_are_used_where_there_is_no_stack_and_it_is_told_why() {
 }
 
 #[test]
-fn a_controller_that_misbehaves_is_told_and_none_hangs() {
-    if !common::privileged("a_controller_that_misbehaves_is_told_and_none_hangs") {
+fn a_misbehaving_controller_is_reported_without_a_hang() {
+    if !common::privileged("a_misbehaving_controller_is_reported_without_a_hang") {
         return;
     }
     let lab = Standing::up("ncsis", "faults = { silent = true }");

@@ -230,8 +230,8 @@ fn of<'a>(ports: &'a [PortStudy], observer: &str, direction: Direction) -> &'a P
 }
 
 #[test]
-fn a_switch_agrees_with_a_known_load_and_names_what_others_sent() {
-    if !privileged("a_switch_agrees_with_a_known_load_and_names_what_others_sent") {
+fn switch_counters_agree_with_a_known_load_and_show_other_traffic() {
+    if !privileged("switch_counters_agree_with_a_known_load_and_show_other_traffic") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -257,7 +257,8 @@ fn a_switch_agrees_with_a_known_load_and_names_what_others_sent() {
     switched.offloads("off");
     let (ports, _, why) = campaign(&switched, folder, "alone", 6);
     for (observer, direction) in [("live", Direction::Rx), ("bridge", Direction::Tx)] {
-        // Acknowledgements alone: what is always there is too much of them to decide anything.
+        // This direction carries acknowledgements only: the background traffic is too large a part
+        // of them for a verdict.
         let port = of(&ports, observer, direction);
         assert!(port.agreement <= Agreement::Agrees, "{port:?} {why:?}");
     }
@@ -321,7 +322,7 @@ fn a_switch_agrees_with_a_known_load_and_names_what_others_sent() {
 }
 
 #[test]
-fn an_observer_that_is_not_there_is_told_of_before_anything_runs() {
+fn a_missing_observer_is_reported_before_the_first_trial() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let ends = "[[host]]\nname = \"h\"\nreach = \"local\"\n[[endpoint]]\nname = \"a\"\nhost \

@@ -10,10 +10,10 @@ use crate::common::{
     Ended, eventually, file, linerate, load, namespaces, plan, privileged, run, signal, start, wait,
 };
 
-/// SIGPIPE, by which a command that only prints may end when nobody reads.
+/// SIGPIPE, which may end a command that only prints when its reader has gone.
 const BROKEN_PIPE: i32 = 13;
 
-/// Waits for `child`, whose standard output nobody reads any more.
+/// Closes the standard output of `child` and waits for it.
 fn unread(mut child: Child) -> (Option<i32>, String) {
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("it is our child");
@@ -25,7 +25,7 @@ fn unread(mut child: Child) -> (Option<i32>, String) {
 }
 
 #[test]
-fn no_command_minds_that_nobody_reads_on() {
+fn every_command_survives_a_closed_pipe() {
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", &plan("null", 0.2, ""));
     run(folder.path(), &["run", "plan.toml", "--ledger", "one.ledger", "--out", "report"])
@@ -60,7 +60,7 @@ fn no_command_minds_that_nobody_reads_on() {
 }
 
 #[test]
-fn a_campaign_goes_on_when_neither_output_is_read() {
+fn a_campaign_continues_with_both_outputs_closed() {
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", &plan("null", 0.2, "").replace("repeats = 1", "repeats = 3"));
     let mut child =
@@ -73,7 +73,7 @@ fn a_campaign_goes_on_when_neither_output_is_read() {
 }
 
 #[test]
-fn what_could_not_be_printed_is_no_success() {
+fn a_failed_write_to_standard_output_is_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
     for command in [
         &["list", "metrics"][..],
@@ -91,8 +91,8 @@ fn what_could_not_be_printed_is_no_success() {
 }
 
 #[test]
-fn a_lab_stands_when_nobody_reads_what_it_says_and_shows_what_was_built() {
-    if !privileged("a_lab_stands_when_nobody_reads_what_it_says_and_shows_what_was_built") {
+fn a_lab_with_a_closed_output_stays_up_and_is_listed() {
+    if !privileged("a_lab_with_a_closed_output_stays_up_and_is_listed") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -103,7 +103,7 @@ fn a_lab_stands_when_nobody_reads_what_it_says_and_shows_what_was_built() {
     let mut command = linerate(folder.path(), &["lab", "up", "lab.toml"]);
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("linerate starts");
-    // The first line is printed when everything stands; the reader then goes.
+    // The first line is printed when the lab is complete. The reader then closes the pipe.
     let mut first = String::new();
     BufReader::new(child.stdout.take().expect("piped")).read_line(&mut first).expect("it speaks");
     let listed = run(folder.path(), &["lab", "list"]).expect(0).stdout;
@@ -131,12 +131,11 @@ fn a_lab_stands_when_nobody_reads_what_it_says_and_shows_what_was_built() {
     assert!(!run(folder.path(), &["lab", "list"]).expect(0).stdout.contains(&name), "it is gone");
 }
 
-/// Its supervisor ends with the PID namespace too: what is left is what only the kernel can remove.
+/// The supervisor of the lab ends with the PID namespace too, so that only the kernel can remove
+/// the rest.
 #[test]
-fn a_lab_that_a_process_carries_is_found_by_its_name_and_ends_with_a_pid_namespace() {
-    if !privileged(
-        "a_lab_that_a_process_carries_is_found_by_its_name_and_ends_with_a_pid_namespace",
-    ) {
+fn a_lab_is_found_by_name_and_ends_with_its_pid_namespace() {
+    if !privileged("a_lab_is_found_by_name_and_ends_with_its_pid_namespace") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

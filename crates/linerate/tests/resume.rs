@@ -59,7 +59,7 @@ fn files(folder: &Path, start: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_finished_campaign_is_one_file_and_stays_so_when_it_is_read() {
+fn a_finished_campaign_is_one_file_also_after_it_is_read() {
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", &common::plan("null", 0.2, ""));
     run(folder.path(), &["run", "plan.toml", "--ledger", "null.ledger", "--out", "report"])

@@ -1,5 +1,5 @@
 //! Searches end to end: a device of known capacity is found, a search that is killed goes on, and
-//! mistakes stand where they are made.
+//! mistakes are shown at their place.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -77,7 +77,7 @@ fn an_mlrsearch_over_a_device_is_run_recorded_and_reported() {
     );
     let told = run(folder.path(), &RUN);
     // The tester may be the limit on a machine that others use (3), or lose frames at the lowest
-    // load (1); each is told.
+    // load (1); the exit code says which.
     assert!(matches!(told.code, Some(0 | 1 | 3)), "{}\n{}", told.stdout, told.stderr);
     assert!(told.stdout.contains("Bounds by goal"), "{}\n{}", told.stdout, told.stderr);
     let found = only(&load(&folder.path().join("s.ledger")));
@@ -130,7 +130,7 @@ fn a_strict_search_that_is_killed_goes_on_from_its_record() {
 }
 
 #[test]
-fn a_plan_tells_what_a_search_will_do_and_where_it_is_wrong() {
+fn plan_describes_a_search_and_locates_its_mistakes() {
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", &plan("mlr", "250 ms", 3));
     let told = run(folder.path(), &["plan", "plan.toml", "--lab", "device"]).expect(0).stdout;
@@ -247,8 +247,7 @@ fn bursts_steps_and_latency_of_a_known_device_are_measured_with_whole_frames() {
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", KINDS);
     let told = run(folder.path(), &RUN);
-    // On a machine that others use the tester may be the limit (3) or a step lose frames (1), which
-    // is told.
+    // On a shared machine the tester may be the limit (3), or a step may lose frames (1).
     assert!(matches!(told.code, Some(0 | 1 | 3)), "{}\n{}", told.stdout, told.stderr);
     let test = "bursts_steps_and_latency_of_a_known_device_are_measured_with_whole_frames";
     let searches = study(&load(&folder.path().join("s.ledger"))).searches;
@@ -259,8 +258,7 @@ fn bursts_steps_and_latency_of_a_known_device_are_measured_with_whole_frames() {
         assert!(trial.sent >= trial.received, "{trial:?}");
         assert!(!crosses || trial.received as f64 <= 2.0 * forwarded_at_most(seconds), "{trial:?}");
     }
-    // How far a search gets depends on what the machine leaves the tester: what is missing is
-    // counted.
+    // A busy machine may end a search early: each part that is missing is a counted skip.
     match &searches[0].runs[0].bursts {
         Some(bursts) => {
             println!("bursts: {bursts:?}");
@@ -305,8 +303,8 @@ const DEEP: &str = "[lab]\nname = \"deep\"\n[[host]]\nname = \"a\"\n[[host]]\nna
                     MiB\"\nbuffer_frames = 200\n";
 
 #[test]
-fn recovery_after_an_overload_is_told_with_the_time_the_queue_takes() {
-    if !privileged("recovery_after_an_overload_is_told_with_the_time_the_queue_takes") {
+fn recovery_after_an_overload_includes_the_time_to_drain_the_queue() {
+    if !privileged("recovery_after_an_overload_includes_the_time_to_drain_the_queue") {
         return;
     }
     let _turn = alone();
@@ -327,7 +325,7 @@ fn recovery_after_an_overload_is_told_with_the_time_the_queue_takes() {
     assert!(matches!(told.code, Some(0 | 1 | 3)), "{}\n{}", told.stdout, told.stderr);
     let campaign = load(&folder.path().join("s.ledger"));
     let found = only(&campaign);
-    let test = "recovery_after_an_overload_is_told_with_the_time_the_queue_takes";
+    let test = "recovery_after_an_overload_includes_the_time_to_drain_the_queue";
     let overloads: Vec<_> =
         found.trials.iter().filter(|trial| trial.purpose == Purpose::Overload).collect();
     let mut lossy = overloads

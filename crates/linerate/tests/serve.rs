@@ -61,7 +61,7 @@ fn end(child: Child, mut output: impl BufRead) -> (Ended, String) {
 }
 
 #[test]
-fn a_client_of_http_is_given_the_file_and_what_was_served_is_said() {
+fn an_http_client_gets_the_file_and_the_transfer_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let (child, output, address) = serve(folder.path(), "http", 1);
     let mut stream = connect(&address, 8080);
@@ -80,7 +80,7 @@ fn a_client_of_http_is_given_the_file_and_what_was_served_is_said() {
 }
 
 #[test]
-fn a_client_of_ftp_is_given_the_file_and_what_was_served_is_said() {
+fn an_ftp_client_gets_the_file_and_the_transfer_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let (child, output, address) = serve(folder.path(), "ftp", 2);
     let mut control = connect(&address, 8080);

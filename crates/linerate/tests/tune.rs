@@ -59,8 +59,8 @@ fn settings(pair: &Pair) -> (String, String) {
 }
 
 #[test]
-fn an_agent_that_is_ended_puts_everything_back_and_after_a_kill_its_supervisor_does() {
-    let test = "an_agent_that_is_ended_puts_everything_back_and_after_a_kill_its_supervisor_does";
+fn an_ended_agent_restores_all_settings_also_after_a_kill() {
+    let test = "an_ended_agent_restores_all_settings_also_after_a_kill";
     if !privileged(test) {
         return;
     }
@@ -106,7 +106,7 @@ fn an_agent_that_is_ended_puts_everything_back_and_after_a_kill_its_supervisor_d
             }
             killer.join().expect("kill runs");
             drop(serving);
-            // Whoever comes first puts it back, the supervisor or the one who was started.
+            // The supervisor and the program that was started both restore: the first one does it.
             match way {
                 "the next agent" => drop(agent(&pair, folder, &[])),
                 "restore" => drop(restore().expect(0)),
@@ -118,9 +118,8 @@ fn an_agent_that_is_ended_puts_everything_back_and_after_a_kill_its_supervisor_d
 }
 
 #[test]
-fn a_conductor_that_is_cut_off_leaves_nothing_changed_and_an_untold_agent_changes_nothing() {
-    let test =
-        "a_conductor_that_is_cut_off_leaves_nothing_changed_and_an_untold_agent_changes_nothing";
+fn a_lost_conductor_leaves_no_change_and_an_agent_without_consent_makes_none() {
+    let test = "a_lost_conductor_leaves_no_change_and_an_agent_without_consent_makes_none";
     if !privileged(test) {
         return;
     }
@@ -184,9 +183,8 @@ params = { }
 "#;
 
 #[test]
-fn tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_or_killed() {
-    let test =
-        "tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_or_killed";
+fn an_interrupted_or_killed_tuning_leaves_no_change() {
+    let test = "an_interrupted_or_killed_tuning_leaves_no_change";
     if !privileged(test) {
         return;
     }
@@ -254,13 +252,12 @@ fn tuning_a_host_asks_refuses_and_leaves_nothing_behind_when_it_is_interrupted_o
     assert_eq!((settings(&pair), dry["tried"].as_array().map(Vec::len)), (before, Some(0)));
 }
 
-const BBR_TEST: &str =
-    "bbr_into_a_shallow_sideband_is_tried_with_windows_of_the_buffer_that_was_read";
+const BBR_TEST: &str = "windows_are_tried_for_bbr_over_a_shallow_sideband";
 
 /// Virtual time tests the choice of a window and its proof. Here the parts connect:
 /// trains, controller, windows, pairs.
 #[test]
-fn bbr_into_a_shallow_sideband_is_tried_with_windows_of_the_buffer_that_was_read() {
+fn windows_are_tried_for_bbr_over_a_shallow_sideband() {
     if !privileged(BBR_TEST) {
         return;
     }
@@ -343,8 +340,8 @@ delay = "5 ms"
 "#;
 
 #[test]
-fn the_buffer_that_is_too_small_is_found_proven_put_back_and_written_into_a_profile_of_its_host() {
-    let test = "the_buffer_that_is_too_small_is_found_proven_put_back_and_written_into_a_profile_of_its_host";
+fn a_small_receive_buffer_is_found_restored_and_written_to_a_profile() {
+    let test = "a_small_receive_buffer_is_found_restored_and_written_to_a_profile";
     if !privileged(test) {
         return;
     }
@@ -374,7 +371,7 @@ fn the_buffer_that_is_too_small_is_found_proven_put_back_and_written_into_a_prof
         (&"net.ipv4.tcp_rmem".into(), &"b".into()),
         "{told}"
     );
-    // What is not tried says why: a veth has no rings.
+    // Each setting that is not tried has a reason: a veth has no rings.
     let untried = told["untried"]
         .as_array()
         .expect("a list")
@@ -425,8 +422,8 @@ fn the_buffer_that_is_too_small_is_found_proven_put_back_and_written_into_a_prof
 }
 
 #[test]
-fn a_profile_is_applied_and_reverted_only_where_the_host_is_as_it_expects() {
-    let test = "a_profile_is_applied_and_reverted_only_where_the_host_is_as_it_expects";
+fn a_profile_is_applied_and_reverted_only_on_a_host_in_the_expected_state() {
+    let test = "a_profile_is_applied_and_reverted_only_on_a_host_in_the_expected_state";
     if !privileged(test) {
         return;
     }

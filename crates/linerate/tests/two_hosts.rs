@@ -199,18 +199,18 @@ fn a_separated_agent_sends_live_frames_that_its_broker_has_made() {
     let _whatever_it_found = pair.linerate(0, folder, "a", &arguments).output().expect("starts");
     let campaign = load(&folder.join("live.ledger"));
     let trial = campaign.trials.first().expect("one was begun");
-    let told: Vec<&str> = trial.incidents.iter().map(|incident| &*incident.message).collect();
-    if told.iter().any(|why| why.contains("Linux 5.18") || why.contains("CONFIG_BPF_EVENTS")) {
-        return println!("skipped: {test}: {told:?}");
+    let incidents: Vec<&str> = trial.incidents.iter().map(|incident| &*incident.message).collect();
+    if incidents.iter().any(|why| why.contains("Linux 5.18") || why.contains("CONFIG_BPF_EVENTS")) {
+        return println!("skipped: {test}: {incidents:?}");
     }
-    let (agents, ours) = trial.jobs.first().unwrap_or_else(|| panic!("no load: {told:?}"));
+    let (agents, ours) = trial.jobs.first().unwrap_or_else(|| panic!("no load: {incidents:?}"));
     let sum = |end: &JobRecord, counter| {
         end.intervals.iter().map(|one| one.counters[counter]).sum::<u64>()
     };
-    let modes = &agents.flows.first().unwrap_or_else(|| panic!("no flow: {told:?}")).modes;
+    let modes = &agents.flows.first().unwrap_or_else(|| panic!("no flow: {incidents:?}")).modes;
     assert!(modes["send"].starts_with("live: made by the kernel"), "{modes:?}");
     // Each frame that its driver took arrived, and was identified by its number.
     let (sent, received) =
         (sum(agents, Counter::DatagramsSent), sum(ours, Counter::DatagramsReceived));
-    assert!(sent > 0 && sent == received, "{sent} sent, {received} received: {told:?}");
+    assert!(sent > 0 && sent == received, "{sent} sent, {received} received: {incidents:?}");
 }

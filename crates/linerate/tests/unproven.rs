@@ -56,7 +56,7 @@ impl Conductor {
         self.input.flush().expect("the agent listens");
     }
 
-    /// The next message that is one of those `wanted`.
+    /// Returns the next message for which `wanted` is true.
     fn await_message(&mut self, wanted: impl Fn(&Message) -> bool) -> Message {
         loop {
             while let Some((message, taken)) =
@@ -271,8 +271,8 @@ fn no_conductor_makes_an_agent_load_a_host_that_does_not_prove_the_secret() {
 }
 
 #[test]
-fn what_a_policy_does_not_permit_is_refused_with_the_line_that_would() {
-    if !privileged("what_a_policy_does_not_permit_is_refused_with_the_line_that_would") {
+fn a_request_outside_the_policy_is_refused_with_the_missing_line() {
+    if !privileged("a_request_outside_the_policy_is_refused_with_the_missing_line") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

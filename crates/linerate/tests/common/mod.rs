@@ -105,8 +105,8 @@ pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Ended {
     ended
 }
 
-/// Reads the ledgers in `folder` written since `since` as every report tells them, and panics on a
-/// number that cannot be. Says how many trials it read; `cargo xtask test` adds them up.
+/// Makes every report of the ledgers in `folder` written since `since`, and panics on a number that
+/// cannot be. Prints the number of trials, which `cargo xtask test` adds up.
 pub(crate) fn scan(folder: &Path, since: SystemTime) {
     let is_new = |path: &Path| {
         let modified = path.metadata().and_then(|metadata| metadata.modified());
@@ -114,7 +114,7 @@ pub(crate) fn scan(folder: &Path, since: SystemTime) {
             && modified.is_ok_and(|at| at >= since)
     };
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    // Tests also leave ledgers that nobody can open, on purpose.
+    // Some tests leave ledgers that cannot be opened, on purpose.
     let open = |path: PathBuf| Ledger::open_read_only(&path).ok()?.load(Which::Latest).ok();
     for campaign in files.filter(|path| is_new(path)).filter_map(open) {
         let document = linerate_report::compose(&campaign, &study(&campaign));
@@ -193,7 +193,7 @@ impl Measured {
         })
     }
 
-    /// A metric, or none where the study says why it gives no figure: a machine that others use may
+    /// Returns a metric, or `None` if the study has a reason for no figure: a shared machine may
     /// make a trial worthless. Then says that `test` is skipped.
     pub(crate) fn figure(&self, test: &str, name: &str) -> Option<f64> {
         let point = &self.json["points"][0];
@@ -287,7 +287,8 @@ pub(crate) fn signal(pid: u32, name: &str) {
     assert!(sent.success(), "{name} to {pid}");
 }
 
-/// Names of the namespaces of the lab that `process` has built: nobody else sees them.
+/// Returns the names of the namespaces of the lab that `process` has built, which no other process
+/// sees.
 pub(crate) fn private_namespaces(process: u32) -> Vec<String> {
     let text =
         String::from_utf8_lossy(&within_mounts(process, &["netns", "list"]).stdout).into_owned();
@@ -330,7 +331,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Builds it. `instance` tells the pairs of one test file apart.
+    /// Builds the pair. Each pair of this program needs an `instance` of its own.
     pub(crate) fn build(instance: &str) -> Self {
         let prefix = format!("lr-{}x{instance}", std::process::id());
         let names = [format!("{prefix}-a"), format!("{prefix}-b")];
