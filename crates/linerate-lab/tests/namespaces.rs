@@ -103,12 +103,13 @@ fn victim(name: &str) -> Option<std::process::Child> {
             std::thread::park();
         }
     }
+    let (_, module) = module_path!().split_once("::").expect("a module of the test program");
     // A test run in the background or behind `nohup` ignores these signals, and its children
     // inherit that.
     let mut victim = Command::new("env")
         .arg("--default-signal=HUP,QUIT")
         .arg(std::env::current_exe().expect("own path"))
-        .args(["--exact", name, "--nocapture"])
+        .args(["--exact", &format!("{module}::{name}"), "--nocapture"])
         .env("LINERATE_LAB_VICTIM", "1")
         .stdout(std::process::Stdio::piped())
         .spawn()

@@ -250,9 +250,10 @@ fn without_privilege_only_udp_works_and_other_modes_name_the_missing_privilege()
     std::fs::copy(std::env::current_exe().expect("it has a path"), &program).expect("copy");
     let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open_to_all).expect("the folder is ours");
+    let (_, module) = module_path!().split_once("::").expect("a module of the test program");
     let mut command = std::process::Command::new(&program);
     let command = std::os::unix::process::CommandExt::uid(
-        command.args(["--exact", NAME, "--nocapture"]),
+        command.args(["--exact", &format!("{module}::{NAME}"), "--nocapture"]),
         NOBODY,
     );
     let ended = command.env(AS_NOBODY, "1").current_dir("/").output().expect("it starts");

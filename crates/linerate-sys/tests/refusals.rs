@@ -94,10 +94,11 @@ fn a_program_is_gone_when_its_process_was_killed() {
     use std::io::BufRead;
     let Some(pair) = Pair::new(1, 1500) else { return };
     let own = std::env::current_exe().expect("this test's program");
+    let (_, module) = module_path!().split_once("::").expect("a module of the test program");
     let mut child = std::process::Command::new("ip")
         .args(["netns", "exec", pair.name(0)])
         .arg(own)
-        .args(["--exact", "holds_an_interface_until_killed", "--nocapture"])
+        .args(["--exact", &format!("{module}::holds_an_interface_until_killed"), "--nocapture"])
         .env("LINERATE_TEST_HOLD", "1")
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
