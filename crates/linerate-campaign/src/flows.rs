@@ -269,14 +269,17 @@ mod tests {
 
     #[test]
     fn random_ports_are_distinct_and_none_is_a_sequential_one() {
-        let ports = random_ports(64, 1);
+        // So many that random ports from the whole range would meet sequential ones.
+        const N: u16 = 2_000;
+        let ports = random_ports(N, 1);
         let mut distinct = ports.clone();
         distinct.sort_unstable();
         distinct.dedup();
-        assert_eq!((ports.len(), distinct.len()), (64, 64));
-        let sequential: Vec<u16> = USUAL_PORTS.take(64).collect();
-        assert!(ports.iter().all(|port| !sequential.contains(port)));
-        assert_ne!(ports, random_ports(64, 2));
+        assert_eq!((ports.len(), distinct.len()), (N.into(), N.into()));
+        let first_random = USUAL_PORTS.start() + N;
+        assert!(ports.iter().all(|port| (first_random..=*USUAL_PORTS.end()).contains(port)));
+        assert!(!ports.is_sorted());
+        assert_ne!(ports, random_ports(N, 2));
     }
 
     #[test]
