@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use linerate_analysis::diagnosis::{IOPS, amount as amount_of, scores};
+use linerate_analysis::diagnosis::{Finding, IOPS, scores};
 use linerate_analysis::{PointStudy, Study};
 use linerate_campaign::diagnose::Rung;
 use linerate_model::{Campaign, Metric, TestbedKind, metric};
 use linerate_report::document::{Block, Cell, Column, Lead, Origin, Row, Section, Table};
 use linerate_report::number::Scale;
-use linerate_report::{CommandPlace, Document, claim, finding_json};
+use linerate_report::{CommandPlace, Document, claim, finding_json, sentences};
 use serde_json::{Value, json};
 
 use crate::figures::quantity;
@@ -66,20 +66,16 @@ fn first_screen(rungs: &[Rung], place: &CommandPlace) -> Option<Lead> {
     let (first, behind) = rungs.split_first()?;
     let found = first.findings.first();
     let mut evidence: Vec<String> =
-        found.and_then(|found| found.counterfactual.clone()).into_iter().collect();
+        found.and_then(|found| sentences::outcomes(&found.experiments)).into_iter().collect();
     let observed = found.into_iter().flat_map(|found| &found.evidence);
-    evidence.extend(observed.take(MOST_EVIDENCE).map(|evidence| evidence.observed.clone()));
+    evidence.extend(observed.take(MOST_EVIDENCE).map(sentences::observation));
     for rung in behind {
         // A limit that was lifted in part appears again under the same rule and is no further limit.
         if let Some(next) =
             rung.findings.first().filter(|next| Some(&next.rule) != found.map(|found| &found.rule))
         {
             let reached = amount(rung.metric, rung.goodput);
-            evidence.push(format!(
-                "next limit, at {reached}: {} ({})",
-                next.claim,
-                next.verdict.word()
-            ));
+            evidence.push(format!("next limit, at {reached}: {}", with_status(next)));
         }
     }
     let lifted = first
@@ -95,7 +91,7 @@ fn first_screen(rungs: &[Rung], place: &CommandPlace) -> Option<Lead> {
         basis: lifted.into_iter().collect(),
         label: "Bottleneck",
         status: found.map_or("not tested", |found| found.verdict.word()),
-        claim: found.map(|found| found.claim.clone()),
+        claim: found.map(|found| sentences::claim(&found.claim)),
         evidence,
         next: advice.map(|advice| place.step(advice)).into_iter().collect(),
     })
@@ -106,14 +102,17 @@ const NOT_DIAGNOSED: &str = "not diagnosed";
 
 /// Returns the limits in one sentence, each with its status.
 fn verdict(rungs: &[Rung]) -> String {
-    let leading = |rung: &Rung| {
-        rung.findings.first().map(|found| format!("{} ({})", found.claim, found.verdict.word()))
-    };
-    let mut limits: Vec<String> = rungs.iter().filter_map(leading).collect();
+    let leading = rungs.iter().filter_map(|rung| rung.findings.first());
+    let mut limits: Vec<String> = leading.map(with_status).collect();
     // A limit that was lifted by half and shows again is one limit.
     limits.dedup();
     let first = rungs.first().map_or_else(String::new, |rung| amount(rung.metric, rung.goodput));
     format!("{first}: {}", limits.join("; behind it: "))
+}
+
+/// Returns a claim with its status word.
+fn with_status(found: &Finding) -> String {
+    format!("{} ({})", sentences::claim(&found.claim), found.verdict.word())
 }
 
 /// Returns the blocks of one limit.
@@ -150,7 +149,7 @@ fn score_table(number: usize, rung: &Rung) -> Option<Table> {
 
 fn amount(metric: &Metric, value: f64) -> String {
     // Disks are rated in transfers, which have no prefix of a bit rate.
-    if metric == IOPS { amount_of(metric, value) } else { quantity(metric::GOODPUT, value) }
+    if metric == IOPS { sentences::amount(metric, value) } else { quantity(metric::GOODPUT, value) }
 }
 
 fn point_json(point: &PointStudy) -> Value {
@@ -173,19 +172,19 @@ fn by_rule(scores: &[(&str, f64)]) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{About, Advice, Command, Evidence, Finding, Verdict};
+    use linerate_analysis::diagnosis::{Claim, Evidence, FlowEnd, Outcome, Step, Subject};
+    use linerate_model::{CeilingSubject, Command, Verdict};
     use linerate_report::text;
 
     use super::*;
 
-    fn rung(claim: &str, verdict: Verdict) -> Rung {
-        let evidence = vec![Evidence { observed: "waited 80 %".into(), source: "TCP_INFO".into() }];
-        let about = About { text: "a to b".into(), flow: None };
-        let finding = Finding::new("send_buffer", verdict, about, claim, evidence)
-            .experimented("x2.0 with twice the buffer")
-            .advise(Advice::new("use a larger buffer").with_command(
-                Command::local("diagnose", &["--param", "streams=2"]).between("a", "b"),
-            ));
+    fn rung(claim: Claim, verdict: Verdict) -> Rung {
+        let evidence = vec![Evidence::figure(metric::SNDBUF_LIMITED, 0.8)];
+        let again = Command::local("diagnose", &["--param", "streams=2"]).between("a", "b");
+        let subject = Subject::of_sweep("a to b");
+        let finding = Finding::new("send_buffer", verdict, subject, claim, evidence)
+            .experimented(Outcome::NoPair { arm: "twice the buffer".to_owned() })
+            .advise(Step::LargeBuffer(FlowEnd::Sending).by(again));
         Rung {
             metric: metric::GOODPUT,
             goodput: 5e7,
@@ -196,20 +195,25 @@ mod tests {
         }
     }
 
+    fn saturated() -> Claim {
+        Claim::Saturated(CeilingSubject::from("the link"))
+    }
+
     #[test]
     fn every_part_of_a_limit_is_in_the_text_and_in_the_json() {
-        let rungs = [rung("the send buffer limits", Verdict::Proven)];
+        let rungs = [rung(Claim::SendBuffer, Verdict::Proven)];
         let argv = ["linerate", "diagnose", "--lab", "pair"].map(str::to_owned);
         let place = CommandPlace::of_arguments(&argv).expect("a lab");
         let answer = ladder(&rungs, TestbedKind::Lab, Path::new("folder"), &place);
         let text = text::whole(&answer);
         for part in [
             "50 Mbit/s  goodput of the unchanged load",
-            "Bottleneck: proven\n  The send buffer limits.",
+            "Bottleneck: proven\n  The send buffer is smaller than the bandwidth-delay product.",
             "100 Mbit/s after twice the send buffer",
-            "Next: use a larger buffer\n    linerate diagnose --lab pair --from a --to b",
-            "waited 80 %",
-            "x2.0 with twice the buffer",
+            "Next: use a larger send buffer (expected: goodput rises by half or more)\n    linerate \
+             diagnose --lab pair --from a --to b",
+            "send buffer 80 % of the time",
+            "twice the buffer: no pair of runs",
             "0.83",
             "baseline: disturbed",
             "folder",
@@ -225,11 +229,11 @@ mod tests {
 
     #[test]
     fn the_first_screen_lists_further_limits_once() {
-        let mut behind = rung("the link is saturated", Verdict::Suspected);
+        let mut behind = rung(saturated(), Verdict::Suspected);
         behind.findings[0].rule = "link_ceiling".into();
-        let again = rung("the send buffer limits", Verdict::Proven);
+        let again = rung(Claim::SendBuffer, Verdict::Proven);
         let lead = first_screen(
-            &[rung("the send buffer limits", Verdict::Proven), again, behind],
+            &[rung(Claim::SendBuffer, Verdict::Proven), again, behind],
             &CommandPlace::default(),
         )
         .expect("there are limits");
@@ -241,11 +245,12 @@ mod tests {
 
     #[test]
     fn a_limit_that_was_lifted_in_part_is_named_once() {
-        let one = || rung("the send buffer limits", Verdict::Proven);
-        let rungs = [one(), one(), rung("the link is full", Verdict::Suspected)];
+        let one = || rung(Claim::SendBuffer, Verdict::Proven);
+        let rungs = [one(), one(), rung(saturated(), Verdict::Suspected)];
         assert_eq!(
             verdict(&rungs),
-            "50 Mbit/s: the send buffer limits (proven); behind it: the link is full (suspected)"
+            "50 Mbit/s: the send buffer is smaller than the bandwidth-delay product (proven); \
+             behind it: the link is saturated (suspected)"
         );
     }
 }

@@ -58,9 +58,7 @@ fn claim(tried: &Tried) -> Claim {
         ("Effect", vec![tried.proof()]),
     ];
     // A proven setting has no reason against it.
-    if !tried.why.is_empty() {
-        parts.push(("Not proven because", vec![tried.why.clone()]));
-    }
+    parts.extend(tried.why.map(|why| ("Not proven because", vec![why.to_string()])));
     let side_effects = tried.side_effect_lines();
     if !side_effects.is_empty() {
         parts.push(("Side effects", side_effects));
@@ -124,7 +122,9 @@ fn untried_json(untried: &NotTried) -> Value {
 #[cfg(test)]
 mod tests {
     use linerate_analysis::PathEnd;
+    use linerate_analysis::compare::Unproven;
     use linerate_analysis::tune::experiments::{Candidate, Hindrance};
+    use linerate_campaign::tune::outcome::NotProven;
     use linerate_model::Verdict;
     use linerate_report::text;
 
@@ -146,7 +146,7 @@ mod tests {
             host: "b".into(),
             device: String::new(),
             verdict: Verdict::Inconclusive,
-            why: "the placebo differs as much".into(),
+            why: Some(NotProven::Effect(Unproven::WithinNoise { moved: 1.04 })),
             goodput: None,
             side_effects: Vec::new(),
         };

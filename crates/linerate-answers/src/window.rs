@@ -66,7 +66,7 @@ fn verdict(findings: &WindowFindings) -> String {
             Change::None => "the setting changes nothing",
             Change::Unclear => "the effect of the setting is not clear",
         };
-        let why = if proof.why.is_empty() { String::new() } else { format!(" ({})", proof.why) };
+        let why = proof.why.map_or_else(String::new, |why| format!(" ({why})"));
         return format!(
             "Goodput: median {} before, {} after; typical change of a pair {} {}, n = {} pairs. \
                 Verdict: {}, {meaning}{why}.",

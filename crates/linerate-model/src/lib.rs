@@ -19,15 +19,14 @@
 
 #![forbid(unsafe_code)]
 
-mod advice;
 mod arm;
 mod campaign;
 mod capacity;
 mod ceiling;
 mod clock;
+mod command;
 mod distribution;
 mod event;
-mod finding;
 mod fold;
 mod ledger;
 pub mod metric;
@@ -49,8 +48,8 @@ mod testbed;
 mod trial;
 mod units;
 mod validity;
+mod verdict;
 
-pub use advice::{Advice, Command, CommandPath};
 pub use arm::{
     ARM_AXIS, Arm, Failing, HOST_SETTINGS, HostSetting, Hypothesis, OFFERED_AXIS, Role, SATURATION,
 };
@@ -60,9 +59,9 @@ pub use ceiling::{
     BoundClass, BoundPart, Ceiling, CeilingKind, CeilingScope, CeilingSubject, Estimate, PartDetail,
 };
 pub use clock::{ClockExchange, FrameClocks, HostClock, PeerClock, ToldClock, TrialClocks};
+pub use command::{Command, CommandPath};
 pub use distribution::{Carried, Distribution, Stages, Variation, added};
 pub use event::{Event, Recorder, RecorderError};
-pub use finding::{About, Evidence, Finding, JobFlow, Verdict};
 pub use ledger::LossLedger;
 pub use metric::{
     Direction, Layer, METRICS, Metric, MetricGroup, MetricRange, Shown, Statistic, Times, Unit, Use,
@@ -87,3 +86,4 @@ pub use trial::{
 };
 pub use units::{BitRate, Bytes, Nanos, PacketRate, QuantityError, Ratio};
 pub use validity::Validity;
+pub use verdict::Verdict;

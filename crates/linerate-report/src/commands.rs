@@ -3,9 +3,11 @@
 //! A finding names a command without a place. The campaign's own command line, which its header
 //! records, says where it ran: at a host, in a lab, or in the testbed of a file.
 
-use linerate_model::{Advice, Campaign, Command, TestbedKind};
+use linerate_analysis::diagnosis::Advice;
+use linerate_model::{Campaign, Command, TestbedKind};
 
 use crate::document::NextStep;
+use crate::sentences;
 
 /// Widest line of a command before it continues on the next one.
 const WIDTH: usize = 78;
@@ -89,10 +91,10 @@ impl CommandPlace {
     /// Returns `advice` as a step of a document.
     #[must_use]
     pub fn step(&self, advice: &Advice) -> NextStep {
-        let effect = advice.effect.as_ref();
+        let (step, effect) = sentences::step(&advice.step);
         let effect = effect.map_or(String::new(), |effect| format!(" (expected: {effect})"));
         let command = advice.command.as_ref().map(|command| self.line(command));
-        NextStep { text: format!("{}{effect}", advice.step), command }
+        NextStep { text: format!("{step}{effect}"), command }
     }
 }
 

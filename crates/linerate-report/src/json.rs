@@ -6,14 +6,16 @@
 //! Keys are only ever added. A number that is not finite (a percentile of lost requests) becomes
 //! `null`, because JSON has no infinity. A known lower bound is beside it as `at_least`.
 
+use linerate_analysis::diagnosis::{Evidence, Finding};
 use linerate_analysis::{
     Headline, JobStudy, LossStudy, MetricStudy, PointStudy, Reason, SearchRun, SearchStudy, Study,
     TrialStudy, headline,
 };
-use linerate_model::{Campaign, Ceiling, Direction, Distribution, Finding, Unit};
+use linerate_model::{Campaign, Ceiling, Direction, Distribution, Unit};
 use serde_json::{Map, Value, json};
 
 use crate::commands::CommandPlace;
+use crate::sentences;
 use crate::words::{obtained_text, rfc3339};
 
 /// Version of the schema.
@@ -286,30 +288,54 @@ fn trial(trial: &TrialStudy) -> Value {
     })
 }
 
-/// Returns the headline as JSON; `limit.next` is the first step as text.
+/// Returns the headline as JSON; `limit.next` is the first step as text, and `limit.kind` the claim
+/// as data.
 fn headline_json(headline: &Headline, place: &CommandPlace) -> Value {
     let mut value = json!(headline);
     let next = headline.limit.next.first().map(|advice| place.step(advice).text());
     value["limit"]["next"] = json!(next);
+    value["limit"]["kind"] = json!(headline.limit.claim);
+    value["limit"]["claim"] = json!(headline.limit.claim.as_ref().map(sentences::claim));
+    value["limit"]["evidence"] = evidence_json(&headline.limit.evidence);
     if let Some(against) = &headline.against {
         value["against"] = headline_json(against, place);
     }
     value
 }
 
-/// Returns a finding as JSON; `place` completes the commands of its advice.
+/// Returns observations as JSON: text, source, and `seen` as data.
+fn evidence_json(evidence: &[Evidence]) -> Value {
+    let told = evidence.iter().map(|one| {
+        json!({
+            "observed": sentences::observation(one),
+            "source": sentences::source(one),
+            "seen": one,
+        })
+    });
+    told.collect()
+}
+
+/// Returns a finding as JSON: its texts, and the same as data in `seen`, `data` and `steps`;
+/// `place` completes the commands of its advice.
 #[must_use]
 pub fn finding_json(finding: &Finding, place: &CommandPlace) -> Value {
     let advice = finding.advice.iter().map(|advice| place.step(advice).text());
     json!({
         "rule": finding.rule,
         "verdict": finding.verdict,
-        "subject": finding.subject,
-        "claim": finding.claim,
-        "evidence": finding.evidence,
-        "counterfactual": finding.counterfactual,
-        "placebo": finding.placebo,
+        "subject": sentences::subject(&finding.subject),
+        "claim": sentences::claim(&finding.claim),
+        "evidence": evidence_json(&finding.evidence),
+        "counterfactual": sentences::outcomes(&finding.experiments),
+        "placebo": sentences::outcomes(&finding.controls),
         "advice": advice.collect::<Vec<_>>(),
-        "flow": finding.flow,
+        "flow": finding.subject.flow,
+        "data": {
+            "subject": finding.subject,
+            "claim": finding.claim,
+            "experiments": finding.experiments,
+            "controls": finding.controls,
+        },
+        "steps": finding.advice,
     })
 }

@@ -33,11 +33,13 @@ pub mod number;
 mod render;
 pub mod scan;
 pub mod sections;
+pub mod sentences;
 pub mod text;
 mod words;
 
 use linerate_analysis::Study;
-use linerate_model::{Campaign, Finding};
+use linerate_analysis::diagnosis::Finding;
+use linerate_model::Campaign;
 
 pub use campaigns::{Named, compare_campaigns, nothing_compared};
 pub use commands::CommandPlace;
@@ -58,7 +60,7 @@ pub fn verdict(campaign: &Campaign, study: &Study) -> Option<document::Lead> {
 /// Returns `finding` as a document shows it; `place` completes the commands of its advice.
 #[must_use]
 pub fn claim(finding: &Finding, place: &CommandPlace) -> document::Claim {
-    sections::claim(finding, &[&finding.subject], place)
+    sections::claim(finding, &[], place)
 }
 
 /// Returns the report on `campaign` with its `study`.

@@ -13,6 +13,8 @@
 //! Not covered: whether two things changed at once (the conductor interleaves so that drift hits
 //! both alike).
 
+use core::fmt;
+
 use linerate_model::{Metric, Verdict};
 use serde::{Deserialize, Serialize};
 
@@ -422,8 +424,52 @@ pub struct Proof {
     pub placebo: Option<Effect>,
     /// How well the effect of the change is established.
     pub verdict: Verdict,
-    /// The reason why the verdict is not stronger.
-    pub why: String,
+    /// The reason why it is not proven.
+    pub why: Option<Unproven>,
+}
+
+/// Reason why an effect is not proven. Sizes are ratios, at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "fields that are not explained are what they are called")]
+pub enum Unproven {
+    /// No placebo was measured.
+    NoPlacebo,
+    /// The placebo had an effect of its own.
+    PlaceboMoved,
+    /// The effect is smaller than proof needs beside this noise.
+    TooSmall { moved: f64, needed: f64 },
+    /// The pairs are too few for an interval.
+    TooFewPairs { n: usize },
+    /// Single pairs of the placebo differ as much.
+    WithinNoise { moved: f64 },
+    /// The interval includes no change.
+    NoChange,
+}
+
+impl fmt::Display for Unproven {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        match *self {
+            Self::NoPlacebo => f.write_str("no placebo was measured"),
+            Self::PlaceboMoved => f.write_str("the placebo had an effect too"),
+            Self::TooSmall { moved, needed } => write!(
+                f,
+                "it changed by {:.0} %; proof needs {:.0} % beside this noise",
+                percent(moved),
+                percent(needed)
+            ),
+            Self::TooFewPairs { n } => {
+                write!(f, "{n} pairs are too few for an interval (six are the fewest)")
+            }
+            Self::WithinNoise { moved } => write!(
+                f,
+                "it changed by {:.0} %; single pairs of the placebo differ as much",
+                percent(moved)
+            ),
+            Self::NoChange => f.write_str("the interval includes no change"),
+        }
+    }
 }
 
 /// Multiple of the least relevant effect by which single pairs of a placebo may differ for its
@@ -460,37 +506,25 @@ pub fn prove(effect: Effect, placebo: Option<Effect>) -> Proof {
     let size = effect.size();
     let moved = placebo.as_ref().is_none_or(|placebo| placebo.size() >= PROOF_RATIO.ln());
     let sure = matches!(effect.change, Change::Better | Change::Worse);
-    let percent = |logarithm: f64| (logarithm.exp() - 1.0) * 100.0;
     // The order matters: a placebo that moved is a stronger objection than an effect that is too
     // small.
     let (verdict, why) = match (sure, size >= needed) {
-        (true, true) if !moved => (Verdict::Proven, String::new()),
-        (true, true) if placebo.is_none() => {
-            (Verdict::Suspected, "no placebo was measured".to_owned())
-        }
-        (true, true) => (Verdict::Suspected, "the placebo moved it too".to_owned()),
+        (true, true) if !moved => (Verdict::Proven, None),
+        (true, true) if placebo.is_none() => (Verdict::Suspected, Some(Unproven::NoPlacebo)),
+        (true, true) => (Verdict::Suspected, Some(Unproven::PlaceboMoved)),
         (true, false) => {
-            let why = format!(
-                "it moved by {:.0} %; proof needs {:.0} % here",
-                percent(size),
-                percent(needed)
-            );
-            (Verdict::Suspected, why)
+            let (moved, needed) = (size.exp(), needed.exp());
+            (Verdict::Suspected, Some(Unproven::TooSmall { moved, needed }))
         }
         // Fewer than six pairs cannot exclude no change, but the size of the shift still supports
         // the rule's evidence.
-        (false, true) if effect.interval.is_none() => (
-            Verdict::Suspected,
-            format!("{} pairs are too few for an interval (six are the fewest)", effect.n),
-        ),
-        (false, _) if effect.doubt == Some(Doubt::Noise) => {
-            let why = format!(
-                "it moved by {:.0} %; single pairs of the placebo differ as much",
-                percent(size)
-            );
-            (Verdict::Inconclusive, why)
+        (false, true) if effect.interval.is_none() => {
+            (Verdict::Suspected, Some(Unproven::TooFewPairs { n: effect.n }))
         }
-        (false, _) => (Verdict::Inconclusive, "the interval includes no change".to_owned()),
+        (false, _) if effect.doubt == Some(Doubt::Noise) => {
+            (Verdict::Inconclusive, Some(Unproven::WithinNoise { moved: size.exp() }))
+        }
+        (false, _) => (Verdict::Inconclusive, Some(Unproven::NoChange)),
     };
     Proof { effect, placebo, verdict, why }
 }

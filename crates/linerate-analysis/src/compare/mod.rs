@@ -14,7 +14,7 @@ pub use campaigns::{Campaigns, Family, Overall, Side, Standing, campaigns};
 pub use company::Company;
 pub(crate) use effect::effect_of_runs;
 pub use effect::{
-    Better, Change, Doubt, Effect, Margin, Proof, Scale, effect, effect_beyond, prove,
+    Better, Change, Doubt, Effect, Margin, Proof, Scale, Unproven, effect, effect_beyond, prove,
 };
 pub use environment::{Cause, Touch, environment};
 pub use points::{PointChange, Unmatched};

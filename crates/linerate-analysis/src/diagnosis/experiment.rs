@@ -6,10 +6,10 @@
 //! packets, and an exhausted CPU quota. No experiment changes devices on the path, which only their
 //! owner can do.
 
-use linerate_model::{BitRate, Failing, Finding, HostSetting, Metric, Verdict};
+use linerate_model::{BitRate, Failing, HostSetting, Metric, Verdict};
 use serde_json::Value;
 
-use super::proof::amount;
+use super::{Finding, Outcome};
 
 /// Parameters and their new values.
 pub type Change = Vec<(String, Value)>;
@@ -112,19 +112,6 @@ impl Experiment {
     pub fn rank(&self, a: f64, b: f64) -> std::cmp::Ordering {
         if self.ratio[0] >= 1.0 { a.total_cmp(&b) } else { b.total_cmp(&a) }
     }
-
-    /// Returns the predicted effect on `metric`, the figure that experiments on the load move.
-    #[must_use]
-    pub fn promise(&self, metric: &'static Metric) -> String {
-        let [least, most] = self.ratio;
-        // The upper end of an open prediction is a technical bound that nobody should read as an
-        // estimate.
-        if most >= OPEN {
-            format!("{metric} changes to {least:.2} times its value or more")
-        } else {
-            format!("{metric} changes to {least:.2} to {most:.2} times its value")
-        }
-    }
 }
 
 /// Records that early runs excluded the effect of `experiment`, so that no pairs were run. The
@@ -137,36 +124,27 @@ pub fn set_aside(
     before: f64,
     after: &[f64],
 ) -> Finding {
-    let [least, most] = experiment.ratio;
-    let told: Vec<String> = after.iter().map(|rate| amount(metric, *rate)).collect();
-    let mut why = "ruled out by single runs; no pairs were run".to_owned();
-    match experiment.failing {
-        Failing::Refutes => {
-            finding.verdict = Verdict::Inconclusive;
-            // The recommended change just had no effect.
-            finding.advice.clear();
-        }
-        Failing::SaysNothing => why = format!("no such effect in single runs; this {NOTHING_SAID}"),
+    let refutes = experiment.failing == Failing::Refutes;
+    if refutes {
+        finding.verdict = Verdict::Inconclusive;
+        // The recommended change just had no effect.
+        finding.advice.clear();
     }
-    finding.experimented(format!(
-        "{}: {metric} {} -> {} in single runs; predicted x{least:.2} to x{most:.2}{} ({why})",
-        experiment.name,
-        amount(metric, before),
-        told.join(", "),
-        experiment.ends.map_or_else(String::new, |metric| format!(", and an end of {metric}"))
-    ))
+    finding.experimented(Outcome::SingleRuns {
+        arm: experiment.name.clone(),
+        metric,
+        before,
+        after: after.to_vec(),
+        ratio: experiment.ratio,
+        ends: experiment.ends,
+        refutes,
+    })
 }
 
-/// Consequence of an experiment without effect that refutes nothing.
-pub(super) const NOTHING_SAID: &str =
-    "does not refute the claim, because the saved resource may be used elsewhere";
 /// Share of a metric above which it has not ended.
 const LEFT: f64 = 1.0 / 3.0;
 /// Half of the distance from no difference to the smallest prediction, as a logarithm.
 const HALF_WAY: f64 = 0.5;
-/// Upper end from which a prediction counts as open.
-const OPEN: f64 = 10.0;
-
 /// Returns one parameter of a change.
 pub(super) fn set(key: &str, value: impl Into<Value>) -> (String, Value) {
     (key.to_owned(), value.into())
@@ -191,6 +169,7 @@ pub(super) fn rate(rate: f64) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::{Claim, Evidence, FlowEnd, Step, Subject};
     use linerate_model::metric;
 
     fn experiment(ratio: [f64; 2]) -> Experiment {
@@ -222,10 +201,11 @@ mod tests {
 
     #[test]
     fn what_was_set_aside_says_what_was_seen() {
-        let evidence = vec![linerate_model::Evidence { observed: "x".into(), source: "y".into() }];
         let suspected = || {
-            Finding::new("receive_window", Verdict::Suspected, "a to b", "claim", evidence.clone())
-                .advise("double it")
+            let subject = Subject::of_sweep("sweep");
+            let (claim, evidence) = (Claim::ReceiveBuffer, vec![Evidence::NoFlow]);
+            Finding::new("receive_window", Verdict::Suspected, subject, claim, evidence)
+                .advise(Step::DoubleBuffer(FlowEnd::Receiving))
         };
         let told = set_aside(
             suspected(),
@@ -239,13 +219,10 @@ mod tests {
             (Verdict::Inconclusive, 0),
             "the change had no effect, so it is no advice"
         );
-        let text = told.counterfactual.expect("told");
-        assert!(
-            text.starts_with(
-                "change: goodput 20 Mbit/s -> 20.1 Mbit/s, 19.9 Mbit/s in single runs"
-            ),
-            "{text}"
-        );
+        let [Outcome::SingleRuns { after, refutes: true, .. }] = &told.experiments[..] else {
+            panic!("{told:?}")
+        };
+        assert_eq!(after, &[20.1e6, 19.9e6]);
         let sparing = set_aside(
             suspected(),
             &experiment([1.5, 2.5]).refuting_nothing(),
@@ -254,8 +231,6 @@ mod tests {
             &[20.1e6],
         );
         assert_eq!((sparing.verdict, sparing.advice.len()), (Verdict::Suspected, 1));
-        assert!(
-            sparing.counterfactual.is_some_and(|text| text.contains("does not refute the claim"))
-        );
+        assert!(matches!(sparing.experiments[..], [Outcome::SingleRuns { refutes: false, .. }]));
     }
 }

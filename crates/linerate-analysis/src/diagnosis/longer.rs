@@ -11,9 +11,10 @@
 //! Not observed: noise that does not average out, such as a path that changes from minute to
 //! minute. The claim then stays *suspected*.
 
-use linerate_model::{Failing, Finding, Ratio, Verdict};
+use linerate_model::{Failing, Ratio, Verdict};
 
 use super::proof::{beside, goodput_of, is_contradicted, of_rule};
+use super::{Finding, Outcome};
 use crate::Comparison;
 use crate::compare::{Proof, prove};
 use crate::statistics::{ALPHA, part_of_error};
@@ -83,23 +84,19 @@ pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Op
 /// Merges the outcomes of both looks at a claim; the status is that of the second one.
 #[must_use]
 pub fn told(first: &Finding, mut second: Finding, seconds: [f64; 2]) -> Finding {
-    let both = |first: &Option<String>, second: Option<String>| {
-        let [short, long] = seconds;
-        let second = second.unwrap_or_default();
-        first.as_ref().map(|first| {
-            format!(
-                "with runs of {short} s, inconclusive: {first}; with runs of {long} s: {second}"
-            )
-        })
+    let both = |first: &[Outcome], second: Vec<Outcome>| {
+        let repeated = Outcome::Repeated { seconds, first: first.to_vec(), second };
+        if first.is_empty() { Vec::new() } else { vec![repeated] }
     };
-    second.counterfactual = both(&first.counterfactual, second.counterfactual.take());
-    second.placebo = both(&first.placebo, second.placebo.take());
+    second.experiments = both(&first.experiments, second.experiments);
+    second.controls = both(&first.controls, second.controls);
     second
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::{Claim, Evidence, Subject};
 
     #[test]
     fn looking_twice_spends_the_error_of_one_look_and_the_second_takes_more_pairs() {
@@ -119,20 +116,16 @@ mod tests {
 
     #[test]
     fn both_looks_are_told_and_the_second_counts() {
-        let evidence = vec![linerate_model::Evidence { observed: "x".into(), source: "y".into() }];
-        let finding = |verdict, told: &str| {
-            let mut finding =
-                Finding::new("path_loss", verdict, "a to b", "claim", evidence.clone());
-            finding.counterfactual = Some(told.to_owned());
-            finding
+        let finding = |verdict, arm: &str| {
+            let subject = Subject::of_sweep("sweep");
+            Finding::new("path_loss", verdict, subject, Claim::Loss, vec![Evidence::NoFlow])
+                .experimented(Outcome::NoPair { arm: arm.to_owned() })
         };
-        let both = told(
-            &finding(Verdict::Suspected, "x1.4"),
-            finding(Verdict::Inconclusive, "x1.0"),
-            [0.35, 1.4],
-        );
-        assert_eq!((both.verdict, both.placebo), (Verdict::Inconclusive, None));
-        let text = "with runs of 0.35 s, inconclusive: x1.4; with runs of 1.4 s: x1.0";
-        assert_eq!(both.counterfactual.as_deref(), Some(text));
+        let [first, second] =
+            [finding(Verdict::Suspected, "x"), finding(Verdict::Inconclusive, "y")];
+        let both = told(&first, second.clone(), [0.35, 1.4]);
+        assert_eq!((both.verdict, &both.controls[..]), (Verdict::Inconclusive, &[][..]));
+        let (first, second) = (first.experiments, second.experiments);
+        assert_eq!(both.experiments, [Outcome::Repeated { seconds: [0.35, 1.4], first, second }]);
     }
 }

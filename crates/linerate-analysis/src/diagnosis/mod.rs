@@ -5,21 +5,27 @@
 //! claim *suspected* at most. A claim is *proven* where a comparison tested it (`tests` in a plan):
 //! a change of the limit changed goodput as predicted, and the control did not (`proof`).
 
+mod advice;
+mod evidence;
 pub mod experiment;
+mod finding;
 pub mod longer;
 mod proof;
 pub mod rules;
 
-use linerate_model::{ARM_AXIS, Advice, Command, Finding, Metric, Validity, Verdict};
+use linerate_model::{ARM_AXIS, Command, Metric, Validity, Verdict};
 
+pub use advice::{Advice, Consent, Step};
+pub use evidence::{Claim, Evidence, FlowEnd, Permit, Quantity, SlowReader};
+pub use finding::{
+    Contradiction, Finding, JobFlow, Merged, Objection, Outcome, Subject, SubjectLoad,
+};
 pub(crate) use proof::GOODPUT;
-pub use proof::{IOPS, amount, goodput_of};
+pub use proof::{IOPS, goodput_of};
 
 use crate::{Comparison, PointStudy, Study};
+use experiment::Experiment;
 use rules::{RULES, Rule, UNKNOWN};
-
-/// Largest number of points that a merged finding names.
-const MOST_NAMED: usize = 3;
 
 /// Claims of one rule about one sweep.
 struct Said<'a> {
@@ -91,9 +97,8 @@ fn judged(rule: &dyn Rule, point: &PointStudy) -> Option<Finding> {
     let steps = rule.experiments(point).into_iter().filter_map(|experiment| {
         let command = rules::command(point, &experiment)?;
         let consent = rules::consent(&experiment);
-        let first = consent.map_or_else(String::new, |consent| format!("{consent}, then "));
-        let step = format!("{first}measure with {}", experiment.name);
-        Some(Advice::new(step).expecting(experiment.promise(moved(point))).with_command(command))
+        let Experiment { name, ratio, .. } = experiment;
+        Some(Step::Experiment { name, metric: moved(point), ratio, consent }.by(command))
     });
     Some(steps.fold(finding, Finding::advise))
 }
@@ -193,7 +198,7 @@ fn merge(said: Said<'_>, points: &[PointStudy]) -> (usize, Finding) {
     let could = |point: &&PointStudy| point.validity <= Validity::Suspect || spoken_at(point);
     let judged = points.iter().filter(|point| point.sweep == said.sweep).filter(could).count();
     let n_points = said.at.len();
-    let places: Vec<String> = said.at.iter().map(|(point, _)| rules::coordinate(point)).collect();
+    let places = said.at.iter().map(|(point, _)| point.parameters.clone()).collect();
     let (_, mut strongest) = said
         .at
         .into_iter()
@@ -201,12 +206,7 @@ fn merge(said: Said<'_>, points: &[PointStudy]) -> (usize, Finding) {
         .min_by_key(|(_, finding)| finding.verdict)
         .expect("a rule spoke at a point");
     if n_points > 1 {
-        let named =
-            if n_points <= MOST_NAMED { format!(": {}", places.join("; ")) } else { String::new() };
-        strongest.subject = format!(
-            "{} at {n_points} of {judged} points{named}; evidence of {}",
-            said.sweep, strongest.subject
-        );
+        strongest.subject.merged = Some(Merged { points: places, judged });
     }
     (n_points, strongest)
 }
@@ -234,7 +234,8 @@ mod tests {
         let said =
             Said { sweep: &points[0].sweep, rule, at: all.map(|at| (at, unknown(at))).to_vec() };
         let (n, merged) = merge(said, &points);
-        assert!(n == 3 && merged.subject.contains("at 3 of 4 points"), "{}", merged.subject);
+        let merged = merged.subject.merged.expect("three points");
+        assert_eq!((n, merged.points.len(), merged.judged), (3, 3, 4));
     }
 
     #[test]
@@ -248,13 +249,10 @@ mod tests {
         let found = findings(&points, &[]);
         let rules: Vec<&str> = found.iter().map(|finding| finding.rule.as_str()).collect();
         assert_eq!(rules, ["small_message", "link_ceiling"]);
-        let subject = &found[0].subject;
-        assert!(
-            subject
-                .starts_with("sweep at 2 of 4 points: message_size = 64 B; message_size = 128 B"),
-            "{subject}"
-        );
-        assert!(!found[1].subject.contains(" of 4 points"), "{}", found[1].subject);
+        let merged = found[0].subject.merged.as_ref().expect("two points");
+        let of = |point: &PointStudy| point.parameters.clone();
+        assert_eq!((merged.judged, &merged.points[..]), (4, &[of(&points[0]), of(&points[1])][..]));
+        assert_eq!(found[1].subject.merged, None);
     }
 
     #[test]

@@ -8,16 +8,12 @@
 //! cannot refute; such an experiment decides only where there is no other. Otherwise the claim
 //! stays *suspected*.
 
-use linerate_model::{
-    ARM_AXIS, About, Direction, Evidence, Failing, Finding, Hypothesis, Metric, Validity, Verdict,
-    metric,
-};
+use linerate_model::{ARM_AXIS, Direction, Failing, Hypothesis, Metric, Validity, Verdict, metric};
 
-use super::experiment::NOTHING_SAID;
 use super::rules::{RULES, Rule, subject_of};
-use crate::compare::{Change, Effect, Proof, prove};
-use crate::statistics::measured_rate;
-use crate::{Compared, ComparedFigure, Comparison, PointStudy};
+use super::{Claim, Contradiction, Evidence, Finding, Objection, Outcome, Subject};
+use crate::compare::{Change, Effect, prove};
+use crate::{Compared, Comparison, PointStudy};
 
 /// Tolerance of the prediction: it ignores headers and the granularity of windows.
 const SLACK: f64 = 1.05;
@@ -53,15 +49,10 @@ fn agree(finding: &mut Finding, more: Finding, failing: Failing) {
         // Verdicts are ordered from the strongest, so the larger of two is the weaker.
         finding.verdict = finding.verdict.max(more.verdict);
     }
-    *finding = more.counterfactual.into_iter().fold(finding.clone(), Finding::experimented);
+    finding.experiments.extend(more.experiments);
     // Experiments of one campaign share a control, which is reported once.
-    let another = more.placebo.filter(|more| finding.placebo.as_ref() != Some(more));
-    finding.placebo = finding
-        .placebo
-        .take()
-        .into_iter()
-        .chain(another)
-        .reduce(|one, more| format!("{one}; {more}"));
+    let another = more.controls.into_iter().filter(|control| !finding.controls.contains(control));
+    finding.controls.extend(another.collect::<Vec<_>>());
 }
 
 /// Returns the control of `test`, or that of another experiment on the same claim. Pairs of one
@@ -114,17 +105,10 @@ fn outcome(
     // The claim came from earlier runs. That its evidence is gone now is a result, so it is
     // reported.
     let mut finding = seen.unwrap_or_else(|| {
-        let about = base.map_or_else(|| About::from(test.sweep.as_str()), subject_of);
-        let observed = "these runs do not show the evidence of the claim again".to_owned();
-        let evidence =
-            vec![Evidence { observed, source: format!("the runs of arm {}", test.base.name) }];
-        Finding::new(
-            rule.name(),
-            Verdict::Inconclusive,
-            &about,
-            format!("not confirmed: {}", rule.summary()),
-            evidence,
-        )
+        let subject = base.map_or_else(|| Subject::of_sweep(&test.sweep), subject_of);
+        let evidence = vec![Evidence::NotSeenAgain { arm: test.base.name.clone() }];
+        let claim = Claim::NotConfirmed { rule: rule.name().to_owned() };
+        Finding::new(rule.name(), Verdict::Inconclusive, subject, claim, evidence)
     });
     let valid = [base, arm(&test.changed.name)]
         .iter()
@@ -132,66 +116,53 @@ fn outcome(
         .all(|point| point.validity <= Validity::Suspect);
     let Some(goodput) = goodput_of(test).filter(|_| valid) else {
         finding.verdict = Verdict::Inconclusive;
-        finding.counterfactual =
-            Some(format!("{}: no pair of runs has two valid figures", test.changed.name));
-        return finding;
+        return finding.experimented(Outcome::NoPair { arm: test.changed.name.clone() });
     };
     let placebo = beside(tests, test);
     // The status of the proof counts only together with the evidence and the prediction below.
     let proof = prove(goodput.effect.clone(), placebo.map(|(_, effect)| effect.clone()));
-    let [least, most] = hypothesis.ratio.map(|ratio| ratio.0);
     let [lowest, highest] = predicted(hypothesis);
     // The typical shift must be within the prediction. The whole interval need not, because few
     // pairs make it wide.
     let predicted = (lowest..=highest).contains(&proof.effect.shift);
-    let (verdict, why) = match (proof.verdict, against(&proof.effect, [lowest, highest])) {
-        (Verdict::Proven, _) if evident && predicted => (Verdict::Proven, String::new()),
-        (Verdict::Proven, _) if evident => {
-            (Verdict::Suspected, "the effect is outside the prediction".to_owned())
-        }
+    let (verdict, doubt) = match (proof.verdict, against(&proof.effect, [lowest, highest])) {
+        (Verdict::Proven, _) if evident && predicted => (Verdict::Proven, None),
+        (Verdict::Proven, _) if evident => (Verdict::Suspected, Some(Objection::OutsidePrediction)),
         // Something changed goodput, but not what the rule claims to see.
-        (Verdict::Proven, _) => {
-            (Verdict::Inconclusive, "the evidence was not there in these runs".to_owned())
-        }
+        (Verdict::Proven, _) => (Verdict::Inconclusive, Some(Objection::NoEvidence)),
         (_, Some(against)) if hypothesis.failing == Failing::Refutes => {
             // The recommended change just had no effect.
             finding.advice.clear();
-            (Verdict::Inconclusive, format!("ruled out: {against}"))
+            (Verdict::Inconclusive, Some(Objection::Refuted(against)))
         }
-        (_, Some(against)) if evident => {
-            (Verdict::Suspected, format!("{against}; this {NOTHING_SAID}"))
-        }
+        (_, Some(against)) if evident => (Verdict::Suspected, Some(Objection::Unmoved(against))),
         // Noise that hides the effect does not weaken the evidence.
-        _ if evident => (Verdict::Suspected, proof.why.clone()),
-        _ => (Verdict::Inconclusive, proof.why.clone()),
+        _ if evident => (Verdict::Suspected, proof.why.map(Objection::Unproven)),
+        _ => (Verdict::Inconclusive, proof.why.map(Objection::Unproven)),
     };
     finding.verdict = verdict;
-    let why = if why.is_empty() { why } else { format!(" ({why})") };
-    let prediction = format!("predicted x{least:.2} to x{most:.2}");
-    finding.counterfactual = Some(format!(
-        "{}: {}; {prediction}{why}",
-        test.changed.name,
-        told(&goodput.metric, &proof)
-    ));
-    finding.placebo = placebo.map(|(name, effect)| {
-        let widest = (effect.widest - 1.0) * 100.0;
-        format!(
-            "{name} (control): {} {}, single pairs differ by up to {widest:.1} %",
-            goodput.metric,
-            ratio(effect)
-        )
-    });
-    finding
+    finding.controls.extend(placebo.map(|(name, effect)| Outcome::Control {
+        arm: name.to_owned(),
+        figure: goodput.metric.clone(),
+        effect: effect.clone(),
+    }));
+    finding.experimented(Outcome::Pairs {
+        arm: test.changed.name.clone(),
+        figure: goodput.metric.clone(),
+        effect: proof.effect,
+        ratio: hypothesis.ratio.map(|ratio| ratio.0),
+        doubt,
+    })
 }
 
 /// Returns the objection to a claim that predicts the range `predicted`, if there is one.
-fn against(effect: &Effect, predicted: [f64; 2]) -> Option<&'static str> {
+fn against(effect: &Effect, predicted: [f64; 2]) -> Option<Contradiction> {
     // An interval that overlaps the prediction at all leaves the claim possible.
     let outside =
         effect.interval.is_some_and(|(low, high)| high < predicted[0] || low > predicted[1]);
     match effect.change {
-        Change::None => Some("the change had no effect"),
-        _ if outside => Some("the interval is outside the prediction"),
+        Change::None => Some(Contradiction::NoEffect),
+        _ if outside => Some(Contradiction::IntervalOutside),
         _ => None,
     }
 }
@@ -214,28 +185,6 @@ pub fn goodput_of(test: &Comparison) -> Option<&Compared> {
         figures.max_by(|a, b| a.effect.before.total_cmp(&b.effect.before))
     };
     most(GOODPUT, |direction| direction != Direction::Sum).or_else(|| most(IOPS, |_| true))
-}
-
-/// Formats a figure that experiments change.
-#[must_use]
-pub fn amount(metric: &Metric, value: f64) -> String {
-    if metric == IOPS { format!("{value:.0} transfers/s") } else { measured_rate(value) }
-}
-
-fn told(metric: &ComparedFigure, proof: &Proof) -> String {
-    let Effect { before, after, n, .. } = &proof.effect;
-    let [before, after] = [before, after].map(|rate| {
-        metric.metric().map_or_else(|| measured_rate(*rate), |metric| amount(metric, *rate))
-    });
-    format!("{metric} {before} -> {after}, {}, n = {n} pairs", ratio(&proof.effect))
-}
-
-fn ratio(effect: &Effect) -> String {
-    let interval = effect.interval.map_or_else(
-        || "no interval: fewer than six pairs".to_owned(),
-        |(low, high)| format!("{low:.3} to {high:.3} at 95 %"),
-    );
-    format!("x{:.3} [{interval}]", effect.shift)
 }
 
 #[cfg(test)]
@@ -315,29 +264,29 @@ mod tests {
         [named("as it is", base), named("twice the receive buffer", point(&[("goodput", 98e6)]))]
     }
 
-    fn verdict(limited: bool, factor: f64, placebo: f64) -> (Verdict, String) {
+    fn verdict(limited: bool, factor: f64, placebo: f64) -> (Verdict, Outcome) {
         let found = findings(&arms(limited), &[test(factor, placebo)]);
         let of_rule: Vec<&Finding> =
             found.iter().filter(|finding| finding.rule == "receive_window").collect();
         assert_eq!(of_rule.len(), 1, "{found:?}");
-        (of_rule[0].verdict, of_rule[0].counterfactual.clone().expect("it was tested"))
+        (of_rule[0].verdict, of_rule[0].experiments.first().cloned().expect("it was tested"))
     }
 
     #[test]
     fn a_claim_is_proven_only_by_the_change_it_predicts() {
         let (proven, told) = verdict(true, 1.95, 1.0);
-        assert_eq!(proven, Verdict::Proven, "{told}");
-        assert!(
-            told.starts_with("twice the receive buffer: goodput 50.") && told.contains("x1.95"),
-            "{told}"
-        );
+        assert_eq!(proven, Verdict::Proven, "{told:?}");
+        let Outcome::Pairs { arm, effect, doubt: None, .. } = told else { panic!("{told:?}") };
+        assert_eq!((arm.as_str(), effect.n), ("twice the receive buffer", 6));
+        assert!((effect.shift - 1.95).abs() < 0.02, "{effect:?}");
         assert_eq!(verdict(true, 1.25, 1.0).0, Verdict::Suspected, "less than predicted");
         assert_eq!(verdict(true, 4.0, 1.0).0, Verdict::Suspected, "more than predicted");
         assert_eq!(verdict(true, 0.5, 1.0).0, Verdict::Suspected, "the other way");
         assert_eq!(verdict(true, 1.95, 1.5).0, Verdict::Suspected, "a placebo that works");
         let (refuted, told) = verdict(true, 1.0, 1.0);
         assert_eq!(refuted, Verdict::Inconclusive);
-        assert!(told.contains("ruled out"), "{told}");
+        let doubt = Some(Objection::Refuted(Contradiction::NoEffect));
+        assert!(matches!(told, Outcome::Pairs { doubt: known, .. } if known == doubt));
     }
 
     /// [`test`] whose changed arm has these times the goodput, pair by pair.
@@ -456,12 +405,7 @@ mod tests {
         let finding =
             found.iter().find(|finding| finding.rule == "receive_window").expect("tested");
         assert_eq!(finding.verdict, Verdict::Inconclusive);
-        assert!(
-            finding
-                .counterfactual
-                .as_ref()
-                .is_some_and(|told| told.matches("goodput").count() == 2)
-        );
+        assert_eq!((finding.experiments.len(), finding.controls.len()), (2, 1));
     }
 
     #[test]
@@ -479,8 +423,9 @@ mod tests {
         assert_eq!(judged(&[sparing(1.95)]).verdict, Verdict::Proven);
         let stays = judged(&[sparing(1.0)]);
         assert_eq!(stays.verdict, Verdict::Suspected);
-        assert!(stays.counterfactual.is_some_and(|told| {
-            told.contains("the change had no effect; this does not refute the claim")
+        assert!(stays.experiments.iter().any(|told| {
+            let doubt = Some(Objection::Unmoved(Contradiction::NoEffect));
+            matches!(told, Outcome::Pairs { doubt: known, .. } if *known == doubt)
         }));
         // Beside one that can refute, in whatever order, that one decides.
         for (deciding, verdict) in [(1.95, Verdict::Proven), (1.0, Verdict::Inconclusive)] {

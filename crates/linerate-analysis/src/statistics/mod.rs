@@ -36,7 +36,7 @@ pub use order::{estimate, median, quantile};
 pub use percentile::{Basis, Percentile, percentile};
 pub(crate) use quantum::quantum_of_counts;
 pub use quantum::{Quantum, quantum_among};
-pub(crate) use rounding::measured_rate;
+pub use rounding::measured_rate;
 pub use rounding::{half_up, mean_half_up};
 pub use sequential::Share;
 pub(crate) use sequential::{estimate_at, half_width_at, part_of_error};

@@ -51,7 +51,8 @@ pub fn half_up(value: f64, decimals: usize) -> String {
 }
 
 /// Returns a rate in bit/s to four significant digits: no more of it was measured.
-pub(crate) fn measured_rate(rate: f64) -> String {
+#[must_use]
+pub fn measured_rate(rate: f64) -> String {
     const DIGITS: i32 = 4;
     let size = if rate > 0.0 { rate.log10().floor() as i32 } else { 0 };
     // A rate below 1,000 bit/s is not rounded to fractions of a bit.

@@ -61,7 +61,7 @@ mod warmup;
 use std::collections::BTreeMap;
 
 use linerate_model::{
-    Campaign, Ceiling, Direction, Distribution, Estimate, Finding, Layer, Metric, Point, TrialId,
+    Campaign, Ceiling, Direction, Distribution, Estimate, Layer, Metric, Point, TrialId,
     TrialRecord, Unit, Validity, metric,
 };
 use serde::{Deserialize, Serialize};
@@ -119,7 +119,7 @@ pub struct Study {
     #[serde(default)]
     pub searches: Vec<SearchStudy>,
     /// Findings of the rules.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<crate::diagnosis::Finding>,
     /// Cost of the measurement itself.
     pub overhead: Overhead,
 }

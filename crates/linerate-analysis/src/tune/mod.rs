@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::fire_hose::{Inferred, Onset, WindowPoint};
 
-pub use crate::compare::{Better, Change, Effect, Proof, effect, prove};
+pub use crate::compare::{Better, Change, Effect, Proof, Unproven, effect, prove};
 pub use observed::{
     Rates, Trains, change_of, missed, rates, reading_of, retransmitted, trains, window_seen,
 };

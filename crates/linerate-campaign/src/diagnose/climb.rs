@@ -2,8 +2,8 @@
 //! limit is looked for.
 
 use linerate_analysis::PointStudy;
-use linerate_analysis::diagnosis::{moved, scores, suspects, unknown};
-use linerate_model::{Finding, Metric, Verdict};
+use linerate_analysis::diagnosis::{Finding, moved, scores, suspects, unknown};
+use linerate_model::{Metric, Verdict};
 
 use super::pairs::{Next, put_to_test};
 use super::plans::Load;

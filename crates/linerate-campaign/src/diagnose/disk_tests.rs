@@ -42,7 +42,7 @@ fn proven(rungs: &[Rung]) -> usize {
 /// Returns whether the depth was suspected and put to the test.
 fn is_tested(rungs: &[Rung]) -> bool {
     let of_depth = rungs[0].findings.iter().find(|finding| finding.rule == "disk_depth");
-    of_depth.is_some_and(|finding| finding.counterfactual.is_some())
+    of_depth.is_some_and(|finding| !finding.experiments.is_empty())
 }
 
 #[test]

@@ -3,10 +3,10 @@
 
 use linerate_analysis::diagnosis::experiment::{Change, Experiment, set_aside};
 use linerate_analysis::diagnosis::longer::{self, Attempt, attempts};
-use linerate_analysis::diagnosis::moved;
 use linerate_analysis::diagnosis::rules::Rule;
+use linerate_analysis::diagnosis::{Finding, Outcome, moved};
 use linerate_analysis::{PointStudy, Study};
-use linerate_model::{ARM_AXIS, Failing, Finding};
+use linerate_model::{ARM_AXIS, Failing};
 
 use super::plans::Load;
 use super::scouts::{Scouted, goodput, scout};
@@ -55,13 +55,12 @@ pub(super) fn put_to_test(
             // Repeated without the experiments that need a setting which the host refuses.
             // Consent is known only when the host is asked.
             Err(Ended::Failed(failure)) if tested.iter().any(asks_hosts) => {
-                let refused = format!("not run, the host refused: {}", failure.message());
-                let asking = tested
-                    .extract_if(.., |one| asks_hosts(one))
-                    .map(|(experiment, _)| experiment.name);
-                suspicion = asking.fold(suspicion, |found, name| {
-                    found.experimented(format!("{name}: {refused}"))
-                });
+                let error = failure.message().to_owned();
+                let asking = tested.extract_if(.., |one| asks_hosts(one));
+                suspicion.experiments.extend(asking.map(|(experiment, _)| Outcome::NotRun {
+                    arm: experiment.name,
+                    error: error.clone(),
+                }));
                 if tested.is_empty() {
                     return Ok((suspicion, None));
                 }
@@ -70,9 +69,7 @@ pub(super) fn put_to_test(
         }
     };
     // Experiments without pairs are listed too, before those with pairs.
-    let paired = outcome.counterfactual.take();
-    outcome.counterfactual = suspicion.counterfactual;
-    let outcome = paired.into_iter().fold(outcome, Finding::experimented);
+    outcome.experiments.splice(..0, suspicion.experiments);
     // Only a change that lifts the limit leads to a next one.
     let lifting = tested.iter().find(|(experiment, _)| experiment.lifts);
     let reached = lifting.and_then(|(experiment, change)| {

@@ -2,9 +2,9 @@
 //! interrupted, and hosts that go away.
 
 use linerate_analysis::diagnosis::experiment::Experiment;
-use linerate_analysis::diagnosis::suspects;
+use linerate_analysis::diagnosis::{Finding, Outcome, suspects};
 use linerate_control::conductor::simulated::Leaving;
-use linerate_model::{Finding, HostSetting, Verdict};
+use linerate_model::{HostSetting, Verdict};
 
 use super::pairs::{Next, put_to_test};
 use super::*;
@@ -158,18 +158,20 @@ fn as_many_limits_are_looked_for_as_are_asked_for() {
 #[test]
 fn a_proof_stands_beside_its_placebo() {
     let (rungs, _) = rungs(SimulatedPath::default());
-    let placebo = rungs[0].findings[0].placebo.clone().expect("told");
-    assert!(
-        placebo.starts_with("packets marked with an unassigned DSCP (control): goodput x1.000"),
-        "{placebo}"
-    );
+    let [Outcome::Control { arm, effect, .. }] = &rungs[0].findings[0].controls[..] else {
+        panic!("{:?}", rungs[0])
+    };
+    assert_eq!(arm, "packets marked with an unassigned DSCP");
+    assert!((effect.shift - 1.0).abs() < 1e-3, "{effect:?}");
 }
 
 #[test]
 fn a_proof_says_what_it_changed_and_what_was_predicted() {
     let (rungs, _) = rungs(SimulatedPath::default());
-    let changed = rungs[0].findings[0].counterfactual.clone().expect("told");
-    assert!(changed.contains("n = 6 pairs; predicted x1.50 to x2.50"), "{changed}");
+    let [Outcome::Pairs { effect, ratio, .. }] = &rungs[0].findings[0].experiments[..] else {
+        panic!("{:?}", rungs[0])
+    };
+    assert_eq!((effect.n, *ratio), (6, [1.5, 2.5]));
 }
 
 #[test]
@@ -246,10 +248,9 @@ fn a_claim_that_was_set_aside_says_what_was_seen_and_advises_nothing() {
     let (rungs, _) = rungs(wrong());
     let aside = rungs[0].findings.iter().find(|found| found.rule == "send_buffer").expect("told");
     assert_eq!((aside.verdict, aside.advice.len()), (Verdict::Inconclusive, 0));
-    assert!(
-        aside.counterfactual.as_ref().is_some_and(|text| text.contains("ruled out by single runs")),
-        "{aside:?}"
-    );
+    let [Outcome::SingleRuns { refutes: true, .. }] = aside.experiments[..] else {
+        panic!("{aside:?}")
+    };
 }
 
 #[test]
@@ -309,12 +310,8 @@ fn what_noise_leaves_undecided_is_looked_at_once_more_for_longer() {
         Some(21),
         "seven pairs, for what the first look has used up of the error"
     );
-    let changed = rungs[0].findings[0].counterfactual.clone().expect("told");
-    assert!(
-        changed.starts_with("with runs of 1 s, inconclusive:")
-            && changed.contains("; with runs of 4 s:"),
-        "{changed}"
-    );
+    let told = &rungs[0].findings[0].experiments;
+    assert!(matches!(told[..], [Outcome::Repeated { seconds: [1.0, 4.0], .. }]), "{told:?}");
 }
 
 #[test]
@@ -513,8 +510,8 @@ fn a_setting_that_is_refused_is_told_and_the_claim_stays_suspected() {
             .expect("it goes on");
     assert_eq!(finding.verdict, Verdict::Suspected);
     assert!(reached.is_none());
-    let told = finding.counterfactual.expect("told");
-    assert!(told.contains("not run, the host refused") && told.contains("not consented"), "{told}");
+    let [Outcome::NotRun { error, .. }] = &finding.experiments[..] else { panic!("{finding:?}") };
+    assert!(error.contains("not consented"), "{error}");
 }
 
 #[test]
@@ -524,7 +521,7 @@ fn a_setting_that_is_refused_leaves_the_other_experiment() {
             .expect("it goes on");
     assert_eq!(finding.verdict, Verdict::Proven);
     assert!(reached.is_some_and(|next| next.name == "twice the send buffer"));
-    assert!(finding.counterfactual.is_some_and(|told| told.contains("not run, the host refused")));
+    assert!(matches!(finding.experiments[..], [Outcome::NotRun { .. }, Outcome::Pairs { .. }]));
 }
 
 #[test]

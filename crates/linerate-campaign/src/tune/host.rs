@@ -23,7 +23,7 @@ use linerate_sys::steering;
 use serde_json::Value;
 
 use super::Sessions;
-use super::outcome::{self, BACKWARD, FORWARD, Findings, NotTried, REQUESTS, Tried};
+use super::outcome::{self, BACKWARD, FORWARD, Findings, NotProven, NotTried, REQUESTS, Tried};
 use crate::stages::Bench;
 use crate::{Ended, Exit, Failure};
 
@@ -391,17 +391,16 @@ fn put_to_test(
     let of = |sweep: &str| study.comparisons.iter().find(|comparison| comparison.sweep == sweep);
     let goodput = of(FORWARD).and_then(linerate_analysis::diagnosis::goodput_of).cloned();
     let (verdict, why) = match &goodput {
-        None => (Verdict::Inconclusive, "no pair of runs gave two figures".to_owned()),
+        None => (Verdict::Inconclusive, Some(NotProven::NoFigures)),
         Some(goodput) => {
             let proof = prove(goodput.effect.clone(), goodput.placebo.clone());
             let [least, most] = candidate.ratio;
             let predicted = (least / SLACK..=most * SLACK).contains(&proof.effect.shift);
             match proof.verdict {
-                Verdict::Proven if !predicted => (
-                    Verdict::Suspected,
-                    format!("it moved, but not as predicted (x{least:.2} to x{most:.2})"),
-                ),
-                verdict => (verdict, proof.why),
+                Verdict::Proven if !predicted => {
+                    (Verdict::Suspected, Some(NotProven::NotAsPredicted(candidate.ratio)))
+                }
+                verdict => (verdict, proof.why.map(NotProven::Effect)),
             }
         }
     };

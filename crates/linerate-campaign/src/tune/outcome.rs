@@ -1,10 +1,13 @@
 //! Outcome of tuning a host: the settings tried with their effects, and the settings not tried with
 //! the reason.
 
-use linerate_analysis::compare::Change;
+use std::fmt;
+
+use linerate_analysis::compare::{Change, Unproven};
+use linerate_analysis::statistics::measured_rate;
 use linerate_analysis::tune::experiments::{Candidate, Hindrance, Untried};
 use linerate_analysis::{Compared, Comparison, Study};
-use linerate_model::{BitRate, Direction, Endpoint, Metric, Verdict, metric};
+use linerate_model::{Direction, Endpoint, Metric, Verdict, metric};
 
 /// The sweeps of an experiment.
 pub(super) const FORWARD: &str = "stream";
@@ -38,11 +41,34 @@ pub struct Tried {
     /// Certainty that it helps.
     pub verdict: Verdict,
     /// Why the verdict is not *proven*.
-    pub why: String,
+    pub why: Option<NotProven>,
     /// Effect on goodput.
     pub goodput: Option<Compared>,
     /// Effects on other figures.
     pub side_effects: Vec<SideEffect>,
+}
+
+/// Reason why a setting is not proven to help.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum NotProven {
+    /// No pair of runs gave two figures.
+    NoFigures,
+    /// The effect is outside the predicted range.
+    NotAsPredicted([f64; 2]),
+    /// The effect is not established.
+    Effect(Unproven),
+}
+
+impl fmt::Display for NotProven {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFigures => f.write_str("no pair of runs gave two figures"),
+            Self::NotAsPredicted([least, most]) => {
+                write!(f, "the effect is not as predicted (x{least:.2} to x{most:.2})")
+            }
+            Self::Effect(why) => why.fmt(f),
+        }
+    }
 }
 
 /// A figure beside goodput.
@@ -143,7 +169,9 @@ impl Tried {
     /// Returns the effect on goodput in one line, as a profile records it.
     #[must_use]
     pub fn proof(&self) -> String {
-        let Some(goodput) = &self.goodput else { return self.why.clone() };
+        let Some(goodput) = &self.goodput else {
+            return self.why.map_or_else(String::new, |why| why.to_string());
+        };
         let effect = &goodput.effect;
         let interval = effect.interval.map_or_else(
             || "no interval: fewer than six pairs".to_owned(),
@@ -157,8 +185,8 @@ impl Tried {
         format!(
             "goodput {} -> {}, x{:.3} [{interval}], n = {} pairs; predicted x{least:.2} to \
                 x{most:.2}{placebo}",
-            BitRate(effect.before),
-            BitRate(effect.after),
+            measured_rate(effect.before),
+            measured_rate(effect.after),
             effect.shift,
             effect.n
         )

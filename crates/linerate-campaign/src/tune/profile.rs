@@ -93,10 +93,9 @@ impl From<&Tried> for Entry {
             before: tried.candidate.before.clone(),
             after: tried.candidate.after.clone(),
             why: tried.candidate.why.clone(),
-            proof: if tried.why.is_empty() || tried.goodput.is_none() {
-                tried.proof()
-            } else {
-                format!("{}; but {}", tried.proof(), tried.why)
+            proof: match tried.why.filter(|_| tried.goodput.is_some()) {
+                Some(why) => format!("{}; but {why}", tried.proof()),
+                None => tried.proof(),
             },
             side_effects: tried.side_effect_lines(),
         }

@@ -3,11 +3,12 @@
 //!
 //! The status is always the rule's own.
 
-use linerate_model::Finding;
+use linerate_analysis::diagnosis::Finding;
 
 use super::{Section, Subject};
 use crate::commands::CommandPlace;
 use crate::document::{Block, Claim};
+use crate::sentences;
 use crate::words::count;
 
 /// Most points that a finding names.
@@ -38,40 +39,42 @@ impl Section for Findings {
         let mut findings: Vec<_> = subject.study.findings.iter().collect();
         findings.sort_by_key(|finding| finding.verdict);
         // The same claim at several points is one finding.
-        let mut claims: Vec<(&Finding, Vec<&str>)> = Vec::new();
+        let mut claims: Vec<(&Finding, Vec<String>)> = Vec::new();
         for finding in findings {
-            let same = |(known, _): &&mut (&Finding, Vec<&str>)| {
+            let same = |(known, _): &&mut (&Finding, Vec<String>)| {
                 (known.verdict, &known.rule, &known.claim)
                     == (finding.verdict, &finding.rule, &finding.claim)
             };
             match claims.iter_mut().find(same) {
-                Some((_, subjects)) => subjects.push(&finding.subject),
-                None => claims.push((finding, vec![&finding.subject])),
+                Some((_, others)) => others.push(sentences::subject(&finding.subject)),
+                None => claims.push((finding, Vec::new())),
             }
         }
         claims
             .into_iter()
-            .map(|(finding, subjects)| Block::Claim(claim(finding, &subjects, &place)))
+            .map(|(finding, others)| Block::Claim(claim(finding, &others, &place)))
             .collect()
     }
 }
 
-/// Returns `finding` with its evidence; `subjects` are all points with the same claim, its own
-/// first.
-pub(crate) fn claim(finding: &Finding, subjects: &[&str], place: &CommandPlace) -> Claim {
-    let evidence =
-        finding.evidence.iter().map(|e| format!("{} ({})", e.observed, e.source)).collect();
+/// Returns `finding` with its evidence; `others` are the other subjects with the same claim.
+pub(crate) fn claim(finding: &Finding, others: &[String], place: &CommandPlace) -> Claim {
+    let evidence = finding
+        .evidence
+        .iter()
+        .map(|one| format!("{} ({})", sentences::observation(one), sentences::source(one)))
+        .collect();
     let mut parts = vec![("Evidence", evidence)];
-    parts.extend(finding.counterfactual.clone().map(|text| ("Experiment", vec![text])));
-    parts.extend(finding.placebo.clone().map(|text| ("Control", vec![text])));
+    for (label, outcomes) in [("Experiment", &finding.experiments), ("Control", &finding.controls)]
+    {
+        parts.extend(sentences::outcomes(outcomes).map(|text| (label, vec![text])));
+    }
     if !finding.advice.is_empty() {
         let steps = finding.advice.iter().map(|advice| place.step(advice).text());
         parts.push(("Next", steps.collect()));
     }
-    let others = &subjects[1..];
     if !others.is_empty() {
-        let mut places: Vec<String> =
-            others.iter().take(MOST_PLACES).map(|place| (*place).to_owned()).collect();
+        let mut places: Vec<String> = others.iter().take(MOST_PLACES).cloned().collect();
         if others.len() > MOST_PLACES {
             places.push(format!("{} more in the JSON of the study", others.len() - MOST_PLACES));
         }
@@ -84,8 +87,8 @@ pub(crate) fn claim(finding: &Finding, subjects: &[&str], place: &CommandPlace) 
     };
     Claim {
         verdict: finding.verdict,
-        subject: format!("{}{more}", finding.subject),
-        claim: finding.claim.clone(),
+        subject: format!("{}{more}", sentences::subject(&finding.subject)),
+        claim: sentences::claim(&finding.claim),
         parts,
         rule: finding.rule.clone(),
     }

@@ -5,11 +5,12 @@
 //! because the ceiling leaves out descriptors and bus turnarounds. Not observed: which of two
 //! devices on one bus uses most of it.
 
-use linerate_model::{Advice, Command, Finding};
+use linerate_model::Command;
 
 use super::{Rule, at_ceiling, is_bus, score, shrunk, smaller_segments, suspected};
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
+use crate::diagnosis::{Claim, Finding, Step};
 
 /// Share of the ceiling from which the bus counts as saturated.
 const REACHED: f64 = 0.9;
@@ -32,13 +33,10 @@ impl Rule for BusCeiling {
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let (job, direction, evidence, ceiling) = at_ceiling(point, REACHED, is_bus)?;
-        let claim = format!("{ceiling} is saturated");
+        let (job, direction, evidence, bus) = at_ceiling(point, REACHED, is_bus)?;
+        let claim = Claim::Saturated(bus);
         let finding = suspected(self.name(), (point, job, direction), claim, vec![evidence]);
-        let advice = Advice::new("move the device to a wider or faster slot, or to another bus")
-            .expecting("goodput follows the ceiling of the slot")
-            .with_command(Command::local("limit pcie", &[]));
-        Some(finding.advise(advice))
+        Some(finding.advise(Step::OtherSlot.by(Command::local("limit pcie", &[]))))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -74,8 +72,8 @@ mod tests {
     fn it_fires_where_a_bus_is_full_and_asks_for_smaller_segments() {
         let finding = BusCeiling.judge(&on_bus(0.92e9)).expect("92 % of the slot");
         assert_eq!(
-            (finding.verdict, finding.claim.as_str()),
-            (Verdict::Suspected, "I/O assembly, a to b is saturated")
+            (finding.verdict, finding.claim),
+            (Verdict::Suspected, Claim::Saturated(on_bus(0.92e9).ceilings[0].subject.clone()))
         );
         let experiments = BusCeiling.experiments(&on_bus(0.92e9));
         assert_eq!(experiments[0].candidates[0][0].0, "mss");

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::disk::STORAGE;
 use super::{CPU_QUOTA, TCP_STREAM};
 use crate::PointStudy;
+use crate::diagnosis::Consent;
 use crate::diagnosis::experiment::Experiment;
 
 /// Returns the command that diagnoses the load of `point` with the parameters of `change`; `None`
@@ -55,15 +56,12 @@ pub(in crate::diagnosis) fn command(
     Some(Command { path, ..Command::local("run", &["placement"]) })
 }
 
-/// Returns the consent that hosts must give before `experiment`, as an imperative clause; `None`
-/// if it only changes parameters of the load.
-pub(in crate::diagnosis) fn consent(experiment: &Experiment) -> Option<&'static str> {
+/// Returns the consent that hosts must give before `experiment`; `None` if it only changes
+/// parameters of the load.
+pub(in crate::diagnosis) fn consent(experiment: &Experiment) -> Option<Consent> {
     let setting = experiment.settings.first()?;
-    Some(if setting.name == CPU_QUOTA {
-        "start the agents with `--allow-tune host`"
-    } else {
-        "start the receiving host's agent with `--allow-tune DEVICE`"
-    })
+    let is_quota = setting.name == CPU_QUOTA;
+    Some(if is_quota { Consent::Hosts } else { Consent::ReceivingDevice })
 }
 
 #[cfg(test)]

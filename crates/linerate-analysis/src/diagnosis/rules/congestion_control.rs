@@ -6,14 +6,14 @@
 //! the congestion window or the kernel's pacing permits. Not observed: a path of unknown rate that
 //! a paced sender fills exactly.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, metric};
+use linerate_model::{Direction, metric};
 
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, only_the_path, param, room, score,
     standing_queue, suspected, value,
 };
 use crate::diagnosis::experiment::{Experiment, set};
-use crate::statistics::measured_rate;
+use crate::diagnosis::{Claim, Evidence, Finding, Permit, Step};
 use crate::{JobStudy, PointStudy};
 
 /// Loss below which loss does not explain the size of the window
@@ -54,7 +54,7 @@ impl Rule for CongestionControl {
             .find(|(job, direction)| only_the_path(job, *direction) && room(job, *direction) > ROOM)
             .filter(|_| may_be_judged(point))?;
         let read = |metric| value(job, metric, direction);
-        let (goodput, rtt, least) =
+        let (goodput, rtt, rtt_min) =
             (read(metric::GOODPUT)?, read(metric::RTT)?, read(metric::RTT_MIN)?);
         if read(metric::RETRANSMIT_RATIO)? >= LOSSLESS || standing_queue(job, direction)? > NO_QUEUE
         {
@@ -64,42 +64,17 @@ impl Rule for CongestionControl {
         let window = read(metric::CONGESTION_WINDOW).map(|bytes| bytes * BITS_PER_BYTE / rtt);
         let paced = read(metric::PACING_RATE);
         let by = |rate: Option<f64>| rate.filter(|rate| FOLLOWS.contains(&(goodput / rate)));
-        // The window of a paced sender usually allows more than its pacing rate, so pacing is the
-        // limit where both fit.
-        let (what, rate, source) = match (by(paced), by(window)) {
-            (Some(rate), _) => ("pacing", rate, "TCP_INFO of the sender: tcpi_pacing_rate"),
-            (_, Some(rate)) => (
-                "the congestion window",
-                rate,
-                "TCP_INFO of the sender: tcpi_snd_cwnd over tcpi_rtt",
-            ),
+        let (by, rate) = match (by(paced), by(window)) {
+            // The window of a paced sender usually allows more than its pacing rate, so pacing is the
+            // limit where both fit.
+            (Some(rate), _) => (Permit::Pacing, rate),
+            (_, Some(rate)) => (Permit::CongestionWindow, rate),
             _ => return None,
         };
-        let evidence = vec![
-            Evidence {
-                observed: format!(
-                    "goodput {} is {:.2} times the rate that {what} permits",
-                    measured_rate(goodput),
-                    goodput / rate
-                ),
-                source: source.into(),
-            },
-            Evidence {
-                observed: format!(
-                    "the round-trip time of {:.2} ms is near its minimum of {:.2} ms, without \
-                        retransmissions",
-                    rtt * 1e3,
-                    least * 1e3
-                ),
-                source: "TCP_INFO of the sender: tcpi_rtt, tcpi_min_rtt, tcpi_bytes_retrans".into(),
-            },
-        ];
-        let claim = format!("{what} keeps less data in flight than the path could carry");
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        let advice =
-            Advice::new("measure longer, without pacing, or with another congestion control")
-                .expecting("goodput rises");
-        Some(finding.advise(advice))
+        let evidence =
+            vec![Evidence::OfPermit { by, goodput, rate }, Evidence::NoQueue { rtt, rtt_min }];
+        let finding = suspected(self.name(), (point, job, direction), Claim::Paced(by), evidence);
+        Some(finding.advise(Step::OtherCongestionControl))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -169,9 +144,9 @@ mod tests {
     fn it_fires_on_a_window_and_on_pacing() {
         let window =
             CongestionControl.judge(&clean(98e6, 0.02, 200e6)).expect("250 kB every 20 ms");
-        assert!(window.claim.starts_with("the congestion window"), "{}", window.claim);
+        assert_eq!(window.claim, Claim::Paced(Permit::CongestionWindow));
         let paced = CongestionControl.judge(&clean(19e6, 0.02, 20e6)).expect("paced at 20 Mbit/s");
-        assert!(paced.claim.starts_with("pacing"), "{}", paced.claim);
+        assert_eq!(paced.claim, Claim::Paced(Permit::Pacing));
         assert_eq!(
             CongestionControl.experiments(&clean(98e6, 0.02, 200e6))[0].name,
             "another congestion control"
@@ -193,7 +168,7 @@ mod tests {
         assert!(
             CongestionControl
                 .judge(&short)
-                .is_some_and(|finding| finding.claim.starts_with("pacing"))
+                .is_some_and(|finding| finding.claim == Claim::Paced(Permit::Pacing))
         );
     }
 

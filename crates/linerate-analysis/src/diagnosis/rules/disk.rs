@@ -1,10 +1,9 @@
 //! Figures of a load on a disk or file, as the disk rules read them.
 
-use linerate_model::{
-    About, Advice, Command, Direction, Evidence, Finding, Metric, Verdict, metric,
-};
+use linerate_model::{Command, Direction, Metric, Verdict, metric};
 
-use super::{BUSY, coordinate, param};
+use super::{BUSY, param};
+use crate::diagnosis::{Claim, Evidence, Finding, Step, Subject, SubjectLoad};
 use crate::{JobStudy, PointStudy};
 
 /// The workload of disks and files.
@@ -33,27 +32,19 @@ pub(super) struct Load<'a> {
 }
 
 /// Returns the finding that no rule explains a load on a disk or file; `None` for other loads.
-pub(super) fn unexplained(point: &PointStudy, rule: &str, claim: &str) -> Option<Finding> {
+pub(super) fn unexplained(point: &PointStudy, rule: &str) -> Option<Finding> {
     let job = point.jobs.iter().find(|job| !job.background && job.workload == STORAGE)?;
-    let inconclusive = |subject: About, evidence: Vec<Evidence>| {
-        Finding::new(rule, Verdict::Inconclusive, subject, claim, evidence)
-    };
+    let subject = subject(point, job);
+    let inconclusive =
+        |evidence| Finding::new(rule, Verdict::Inconclusive, subject, Claim::Unexplained, evidence);
     let Some(load) = closed(point) else {
-        let observed = "the disk rules need a single closed load without latency_target".to_owned();
-        let evidence = vec![Evidence { observed, source: "the parameters of the load".into() }];
-        return Some(inconclusive(subject(point, job), evidence));
+        return Some(inconclusive(vec![Evidence::NoClosedLoad]));
     };
     let flushed = (load.flushes.0 > 0.0).then(|| load.flushed());
     let evidence = std::iter::once(load.under_way()).chain(load.cpu()).chain(flushed).collect();
-    let target = param(job, "target").and_then(serde_json::Value::as_str).unwrap_or("TARGET");
+    let target = target(job).unwrap_or("TARGET");
     let sweep = Command::local("disk sweep", &[target, "--qd", "1..256x2"]);
-    Some(
-        inconclusive(load.subject(point), evidence).advise(
-            Advice::new("measure the rate at each queue depth")
-                .expecting("where the rate no longer rises, the disk or a quota is the limit")
-                .with_command(sweep),
-        ),
-    )
+    Some(inconclusive(evidence).advise(Step::SweepDepth.by(sweep)))
 }
 
 /// Returns the figure of `metric` in the first direction that has it.
@@ -120,57 +111,46 @@ impl Load<'_> {
     }
 
     /// What a finding on it is about.
-    pub(super) fn subject(&self, point: &PointStudy) -> About {
+    pub(super) fn subject(&self, point: &PointStudy) -> Subject {
         subject(point, self.job)
     }
 
     /// How many transfers of which length were under way.
     pub(super) fn under_way(&self) -> Evidence {
-        Evidence {
-            observed: format!(
-                "{:.1} transfers in flight of {:.3} ms each make {:.0} per second (Little's law)",
-                self.achieved,
-                self.service_seconds * 1e3,
-                self.rate
-            ),
-            source: "the load's own counters: outstanding time and service times".into(),
+        Evidence::InFlight {
+            transfers: self.achieved,
+            seconds: self.service_seconds,
+            rate: self.rate,
+            asked: None,
         }
     }
 
     /// Returns the CPU time of its threads as evidence.
     pub(super) fn cpu(&self) -> Option<Evidence> {
-        self.cores.map(|cores| Evidence {
-            observed: format!("the load's {:.0} threads used {cores:.2} CPUs", self.workers),
-            source: "getrusage of the threads (RUSAGE_THREAD)".into(),
-        })
+        let threads = self.workers;
+        self.cores.map(|cpus| Evidence::ThreadCpus { threads, cpus, all: false })
     }
 
     /// Returns the share of time that flushes took as evidence.
     pub(super) fn flushed(&self) -> Evidence {
-        Evidence {
-            observed: format!(
-                "flushes took {:.0} % of the time of {:.1} transfers in flight: {:.0} per second \
-                    of {:.3} ms each",
-                self.flushing() * 100.0,
-                self.achieved,
-                self.flushes.0,
-                self.flushes.1 * 1e3
-            ),
-            source: "the load's own counters: flushes and their times".into(),
-        }
+        let (rate, seconds) = self.flushes;
+        Evidence::Flushing { share: self.flushing(), transfers: self.achieved, rate, seconds }
     }
 }
 
 /// Returns the subject of a finding on `job`.
-fn subject(point: &PointStudy, job: &JobStudy) -> About {
-    let coordinate = coordinate(point);
-    let place = if coordinate.is_empty() { String::new() } else { format!(" at {coordinate}") };
-    let target =
-        param(job, "target").and_then(serde_json::Value::as_str).unwrap_or("a disk or file");
-    About {
-        text: format!("{}{place}: {STORAGE} of {target} at {}", point.sweep, job.from),
-        flow: None,
+fn subject(point: &PointStudy, job: &JobStudy) -> Subject {
+    let load = SubjectLoad::Disk { target: target(job).map(str::to_owned), host: job.from.clone() };
+    Subject {
+        parameters: point.parameters.clone(),
+        load: Some(load),
+        ..Subject::of_sweep(&point.sweep)
     }
+}
+
+/// Returns the disk or file of a load, if the plan names it.
+fn target(job: &JobStudy) -> Option<&str> {
+    param(job, "target").and_then(serde_json::Value::as_str)
 }
 
 #[cfg(test)]

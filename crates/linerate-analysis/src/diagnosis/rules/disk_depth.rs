@@ -5,11 +5,12 @@
 //! time left. Both are also true of a saturated disk; only the experiment separates the two cases.
 //! Not observed: other loads on the same disk.
 
-use linerate_model::{Advice, Finding, Verdict};
+use linerate_model::Verdict;
 
 use super::{Rule, disk, may_be_judged, param};
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
+use crate::diagnosis::{Claim, Finding, Step};
 
 /// Share of slots in use from which the queue depth may be the limit.
 const USED: f64 = 0.7;
@@ -50,13 +51,10 @@ impl Rule for DiskDepth {
             return None;
         }
         let evidence = std::iter::once(load.under_way()).chain(load.cpu()).collect();
-        let claim = "the queue depth limits the rate: the disk could serve more at once";
-        let finding =
-            Finding::new(self.name(), Verdict::Suspected, load.subject(point), claim, evidence);
+        let (claim, subject) = (Claim::QueueDepth, load.subject(point));
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
         let (key, value) = deeper(&load);
-        let advice = Advice::new(format!("double `{key}` to {value}"))
-            .expecting("the rate rises by a fifth or more");
-        Some(finding.advise(advice))
+        Some(finding.advise(Step::Double { parameter: key.to_owned(), value: Some(value) }))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -99,7 +97,8 @@ mod tests {
         synchronous.jobs[0].params.set("engine", "pread");
         assert_eq!(DiskDepth.experiments(&synchronous)[0].candidates, [vec![set("workers", 2)]]);
         let told = DiskDepth.judge(&synchronous).expect("it fires");
-        assert_eq!(told.advice[0].step, "double `workers` to 2");
+        let twice = Step::Double { parameter: "workers".to_owned(), value: Some(2) };
+        assert_eq!(told.advice[0].step, twice);
     }
 
     #[test]

@@ -4,11 +4,12 @@
 //! Evidence: flushes occupied the slots for more than [`disk::MOSTLY_FLUSHING`] of their time. Not
 //! observed: the cost of durable writes (`O_DSYNC`), which contain their flush.
 
-use linerate_model::{Advice, Finding, Verdict};
+use linerate_model::Verdict;
 
 use super::{LEAST_EFFECT, Rule, disk, may_be_judged};
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
+use crate::diagnosis::{Claim, Finding, Step};
 
 /// Rule: flushes occupy the load's slots.
 #[derive(Debug)]
@@ -32,18 +33,10 @@ impl Rule for DiskFlush {
         if load.flushing() <= disk::MOSTLY_FLUSHING {
             return None;
         }
-        let claim = "flushes limit the writes: data becomes durable more slowly than it is written";
-        let finding = Finding::new(
-            self.name(),
-            Verdict::Suspected,
-            load.subject(point),
-            claim,
-            vec![load.flushed()],
-        );
-        let advice =
-            Advice::new("flush less often (`flush_every`), or use a disk with a protected cache")
-                .expecting("the rate rises");
-        Some(finding.advise(advice))
+        let (subject, evidence) = (load.subject(point), vec![load.flushed()]);
+        let finding =
+            Finding::new(self.name(), Verdict::Suspected, subject, Claim::Flushes, evidence);
+        Some(finding.advise(Step::FlushLess))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -68,6 +61,7 @@ impl Rule for DiskFlush {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::Evidence;
     use crate::diagnosis::rules::disk::cases::load;
     use crate::diagnosis::rules::disk_depth::DiskDepth;
 
@@ -88,7 +82,8 @@ mod tests {
     fn it_fires_where_flushes_take_the_time_and_leaves_them_out_in_its_experiment() {
         let point = flushing(1.6e-3);
         let finding = DiskFlush.judge(&point).expect("80 %");
-        assert!(finding.evidence[0].observed.starts_with("flushes took 80 %"), "{finding:?}");
+        let Evidence::Flushing { share, .. } = finding.evidence[0] else { panic!("{finding:?}") };
+        assert!((share - 0.8).abs() < 1e-9, "{finding:?}");
         let experiment = &DiskFlush.experiments(&point)[0];
         assert_eq!(experiment.candidates, [vec![set("flush", "none"), set("flush_every", 1)]]);
         assert!((experiment.ratio[0] - 1.0 / 0.6).abs() < 1e-9, "{:?}", experiment.ratio);

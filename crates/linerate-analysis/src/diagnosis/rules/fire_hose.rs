@@ -8,14 +8,14 @@
 //! sender that waits for its peer's window overruns nothing: its retransmissions are window probes
 //! and tail probes.
 
-use linerate_model::{Advice, Bytes, Command, Direction, Evidence, Finding, metric};
+use linerate_model::{Bytes, Command, Direction, metric};
 
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, room, score, segment_size, suspected,
     value, waits_for_window, window_open,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, rate, set};
-use crate::statistics::measured_rate;
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
 use crate::{JobStudy, PointStudy};
 
 /// Share of retransmitted bytes that counts as loss; tail probes stay below it
@@ -60,7 +60,7 @@ impl Rule for FireHose {
         let (job, direction) = flows(point).find(loses).filter(|_| may_be_judged(point))?;
         let read = |metric| value(job, metric, direction);
         let (ratio, goodput) = (read(metric::RETRANSMIT_RATIO)?, read(metric::GOODPUT)?);
-        let (rtt, least) = (read(metric::RTT)?, read(metric::RTT_MIN)?);
+        let (rtt, rtt_min) = (read(metric::RTT)?, read(metric::RTT_MIN)?);
         let queue = standing(job, direction)?;
         // A deep buffer that overflows builds a queue first, and the rules for links see that
         // queue.
@@ -68,45 +68,22 @@ impl Rule for FireHose {
             return None;
         }
         let mut evidence = vec![
-            Evidence {
-                observed: format!("{:.2} % of the bytes were retransmitted", ratio * 100.0),
-                source: "TCP_INFO of the sender: tcpi_bytes_retrans of tcpi_bytes_sent".into(),
-            },
-            Evidence {
-                observed: format!(
-                    "{} B are queued: {} times the {:.2} ms by which the round-trip time exceeds \
-                        its minimum of {:.2} ms",
-                    queue.0,
-                    measured_rate(goodput),
-                    (rtt - least) * 1e3,
-                    least * 1e3
-                ),
-                source: "TCP_INFO of the sender: tcpi_rtt and tcpi_min_rtt".into(),
-            },
+            Evidence::figure(metric::RETRANSMIT_RATIO, ratio),
+            Evidence::QueuedBytes { bytes: queue.0, goodput, rtt, rtt_min },
         ];
         let dropped = value(job, metric::CONTROLLER_DROPPED, Direction::Sum);
         let claim = match dropped {
             // The controller's counter separates its own buffer from every other one on the path.
             Some(dropped) if dropped >= 1.0 => {
-                evidence.push(Evidence {
-                    observed: format!("the network controller dropped {dropped:.0} frames"),
-                    source: "Get NC-SI Pass-through Statistics, dropped frames from the network"
-                        .into(),
-                });
-                "the TCP window overruns the buffer of the network controller"
+                evidence.push(Evidence::figure(metric::CONTROLLER_DROPPED, dropped));
+                Claim::ControllerOverrun
             }
             // A counter that stayed at zero excludes the controller, but no other buffer.
-            Some(_) => {
-                "the path loses packets at random, or a shallow buffer overflows before the \
-                    network controller, which dropped nothing"
-            }
-            None => "the TCP window overruns a shallow buffer, or the path loses packets at random",
+            _ => Claim::ShallowBuffer { before_controller: dropped.is_some() },
         };
         let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        let advice = Advice::new("find the largest window that the buffer survives")
-            .expecting("a smaller window ends the loss of a shallow buffer, but not random loss")
-            .with_command(Command::local("tune window", &[]).between(&job.from, &job.to));
-        Some(finding.advise(advice))
+        let tune = Command::local("tune window", &[]).between(&job.from, &job.to);
+        Some(finding.advise(Step::FindWindow.by(tune)))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -185,7 +162,11 @@ mod tests {
         ]);
         let finding = FireHose.judge(&bbr).expect("it loses");
         assert_eq!(finding.verdict, Verdict::Suspected);
-        assert!(finding.evidence[1].observed.starts_with("4500 B"), "{:?}", finding.evidence);
+        assert!(
+            matches!(finding.evidence[1], Evidence::QueuedBytes { bytes: 4500, .. }),
+            "{:?}",
+            finding.evidence
+        );
     }
 
     #[test]
@@ -202,13 +183,9 @@ mod tests {
             FireHose.judge(&point(&figures)).expect("it loses")
         };
         let overrun = claim(812.0);
-        assert!(
-            overrun.claim.ends_with("the buffer of the network controller"),
-            "{}",
-            overrun.claim
-        );
-        assert_eq!(overrun.evidence[2].observed, "the network controller dropped 812 frames");
-        assert!(claim(0.0).claim.starts_with("the path loses packets at random"));
+        assert_eq!(overrun.claim, Claim::ControllerOverrun);
+        assert_eq!(overrun.evidence[2], Evidence::figure(metric::CONTROLLER_DROPPED, 812.0));
+        assert_eq!(claim(0.0).claim, Claim::ShallowBuffer { before_controller: true });
     }
 
     #[test]

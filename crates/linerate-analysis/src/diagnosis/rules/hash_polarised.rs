@@ -10,12 +10,13 @@
 //! an experiment with small segments shows whether those links are saturated. It does not show that
 //! a better hash would help, because only the owner of the group can change the hash.
 
-use linerate_model::{Advice, Command, Direction, Evidence, Finding};
+use linerate_model::{Command, Direction};
 
 use super::{
     Rule, flows, may_be_judged, members, n_flows, room, score, shrunk, smaller_segments, suspected,
 };
 use crate::diagnosis::experiment::Experiment;
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
 use crate::{JobStudy, PointStudy};
 
 /// Flows per link from which an idle link is significant (docs/methodology/diagnosis.md#rules).
@@ -62,34 +63,16 @@ impl Rule for HashPolarised {
         let (job, direction) =
             flows(point).find(|flow| crowded(flow).is_some()).filter(|_| may_be_judged(point))?;
         let (available, used, flows) = crowded(&(job, direction))?;
-        let crowd = Evidence {
-            observed: format!(
-                "{flows:.0} flows used {used:.0} of {available:.0} links; an even hash does that \
-                    with a probability of at most {:.1e}",
-                chance(available, used, flows)
-            ),
-            source: "bytes sent by each member link".into(),
-        };
-        let full = filled(job, direction).map(|share| Evidence {
-            observed: format!("goodput is {:.0} % of the capacity of these links", share * 100.0),
-            source: "the declared capacities of the links that sent bytes".into(),
-        });
+        let chance = chance(available, used, flows);
+        let crowd = Evidence::FlowsOnLinks { flows, used, available, chance };
+        let filled = filled(job, direction);
+        let full = filled.map(|share| Evidence::OfLinksInUse { share });
         let evidence = [crowd].into_iter().chain(full).collect();
-        let claim = match filled(job, direction) {
-            Some(share) if share >= REACHED => {
-                "the hash does not spread these flows over the links, and the used ones are \
-                    saturated"
-            }
-            _ => "the hash does not spread these flows over the links",
-        };
+        let claim = Claim::UnevenHash { saturated: filled.is_some_and(|share| share >= REACHED) };
         let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         let (links, flows) = (format!("{available:.0}"), format!("{flows:.0}"));
-        let advice = Advice::new(
-            "hash ports too: `xmit_hash_policy layer3+4`, or the equivalent of the switch",
-        )
-        .expecting("goodput rises to the capacity of the links in use")
-        .with_command(Command::local("limit lag", &["--links", &links, "--flows", &flows]));
-        Some(finding.advise(advice))
+        let limit = Command::local("limit lag", &["--links", &links, "--flows", &flows]);
+        Some(finding.advise(Step::HashPorts.by(limit)))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -144,7 +127,10 @@ mod tests {
     fn it_fires_where_sixteen_flows_crowd_on_one_or_two_of_four_links() {
         let finding = HashPolarised.judge(&group(1.0, 16)).expect("all on one");
         assert!(
-            finding.evidence[0].observed.starts_with("16 flows used 1 of 4 links"),
+            matches!(
+                finding.evidence[0],
+                Evidence::FlowsOnLinks { flows: 16.0, used: 1.0, available: 4.0, .. }
+            ),
             "{:?}",
             finding.evidence
         );
@@ -169,12 +155,15 @@ mod tests {
             let mut point = point(&figures);
             point.jobs[0].params.set("streams", 16);
             point.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
-            let observed =
-                HashPolarised.judge(&point).expect("all on one").evidence[1].observed.clone();
-            (HashPolarised.experiments(&point).len(), observed)
+            let finding = HashPolarised.judge(&point).expect("all on one");
+            let Evidence::OfLinksInUse { share } = finding.evidence[1] else {
+                panic!("{finding:?}")
+            };
+            (HashPolarised.experiments(&point).len(), share)
         };
         // Of four links that carry 1 Gbit/s together one is in use.
-        assert_eq!(asked(0.24e9), (1, "goodput is 96 % of the capacity of these links".to_owned()));
+        let (n_experiments, share) = asked(0.24e9);
+        assert!(n_experiments == 1 && (share - 0.96).abs() < 1e-9, "{share}");
         assert_eq!(asked(0.1e9).0, 0, "something else holds these flows back");
     }
 

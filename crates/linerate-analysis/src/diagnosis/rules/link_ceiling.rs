@@ -8,13 +8,14 @@
 //! declared rate is the true one, and at which hop the queue is. A bus has a rule of its own, and
 //! so has a single flow on a group of links.
 
-use linerate_model::{Advice, Direction, Evidence, Finding};
+use linerate_model::{CeilingSubject, Direction};
 
 use super::{
     Rule, at_ceiling, flows, is_bus, members, n_flows, only_the_path, score, shrunk,
     smaller_segments, standing_queue, suspected,
 };
 use crate::diagnosis::experiment::Experiment;
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
 use crate::{JobStudy, PointStudy};
 
 /// Share of the lowest ceiling from which the link counts as saturated.
@@ -26,8 +27,8 @@ const LEAST: f64 = 0.85;
 /// 100 % (docs/methodology/diagnosis.md#rules, D17).
 const STANDS: f64 = 1.0;
 
-/// Returns the flow that saturates its link, the evidence, and the name of the link.
-fn full(point: &PointStudy) -> Option<(&JobStudy, Direction, Vec<Evidence>, String)> {
+/// Returns the flow that saturates its link, the evidence, and the link.
+fn full(point: &PointStudy) -> Option<(&JobStudy, Direction, Vec<Evidence>, CeilingSubject)> {
     let is_link = |class| !is_bus(class);
     if let Some((job, direction, evidence, ceiling)) = at_ceiling(point, REACHED, is_link) {
         return Some((job, direction, vec![evidence], ceiling));
@@ -37,21 +38,8 @@ fn full(point: &PointStudy) -> Option<(&JobStudy, Direction, Vec<Evidence>, Stri
         at_ceiling(point, (REACHED - taken).max(LEAST), is_link)?;
     let queue = standing_queue(job, direction)
         .filter(|queue| *queue > STANDS && only_the_path(job, direction))?;
-    let missing = Evidence {
-        observed: format!(
-            "other programs took {:.1} % of the load's CPU time, which explains the difference",
-            taken * 100.0
-        ),
-        source: "steal time of the CPU that lost most, or run-queue wait of the slowest worker"
-            .into(),
-    };
-    let stands = Evidence {
-        observed: format!(
-            "a queue remained: the round-trip time was {:.1} times its minimum",
-            1.0 + queue
-        ),
-        source: "TCP_INFO of the sender: tcpi_rtt over tcpi_min_rtt".into(),
-    };
+    let missing = Evidence::CpuTaken { share: taken };
+    let stands = Evidence::Queue { ratio: 1.0 + queue };
     Some((job, direction, vec![evidence, missing, stands], ceiling))
 }
 
@@ -74,17 +62,15 @@ impl Rule for LinkCeiling {
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let (job, direction, evidence, ceiling) = full(point)?;
+        let (job, direction, evidence, link) = full(point)?;
         // One flow on a group of links has a rule of its own: the group is not full, the flow
         // cannot use more of it.
         if members(job, direction).is_some() && n_flows(job) < 2.0 {
             return None;
         }
-        let claim = format!("{ceiling} is saturated");
+        let claim = Claim::Saturated(link);
         let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        let advice = Advice::new("use a faster link, or raise its MTU")
-            .expecting("goodput follows by at least 0.8 of the change");
-        Some(finding.advise(advice))
+        Some(finding.advise(Step::FasterLink))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -135,11 +121,7 @@ mod tests {
             .judge(&disturbed(0.91e9, 0.0109, 0.0, [0.03, 0.07]))
             .expect("5 % were taken");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 3));
-        assert!(
-            finding.evidence[1].observed.starts_with("other programs took 5.0 %"),
-            "{:?}",
-            finding.evidence
-        );
+        assert_eq!(finding.evidence[1], Evidence::CpuTaken { share: 0.05 });
         let silent = |goodput, rtt, waited, taken| {
             LinkCeiling.judge(&disturbed(goodput, rtt, waited, taken)).is_none()
         };

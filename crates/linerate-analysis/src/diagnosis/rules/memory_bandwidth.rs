@@ -5,7 +5,7 @@
 //! [`STALLED`] cycles per instruction. Not observed: virtual machines without performance counters,
 //! where this rule makes no claim, and other users of the memory.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, metric};
+use linerate_model::{Direction, metric};
 
 use super::{
     FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, may_be_judged, out_of_cpu, score, suspected,
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
 
 /// Cycles per instruction from which a CPU mostly waits: kernel network paths take about one.
 const STALLED: f64 = 2.5;
@@ -58,16 +59,11 @@ impl Rule for MemoryBandwidth {
         // Without performance counters the figure is absent, and a virtual machine gets no claim.
         let cycles = value(job, metric::CYCLES_PER_INSTRUCTION, Direction::Sum)
             .filter(|cycles| *cycles > STALLED)?;
-        evidence.push(Evidence {
-            observed: format!("{cycles:.2} cycles per instruction"),
-            source: "perf events of both hosts: cycles, instructions".into(),
-        });
-        let claim = "the CPUs wait for memory: copies use up its bandwidth";
+        evidence.push(Evidence::figure(metric::CYCLES_PER_INSTRUCTION, cycles));
+        let claim = Claim::MemoryBandwidth;
         let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        let advice = Advice::new("send and receive without copying")
-            .expecting("cycles per instruction fall")
-            .with_command(changed(point, &[set("send", "sendfile"), set("receive", "discard")]));
-        Some(finding.advise(advice))
+        let command = changed(point, &[set("send", "sendfile"), set("receive", "discard")]);
+        Some(finding.advise(Step::WithoutCopies { both: true }.by(command)))
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {

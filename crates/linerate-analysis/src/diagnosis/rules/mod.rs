@@ -28,12 +28,13 @@ mod softirq_core;
 mod unknown;
 
 use linerate_model::{
-    About, Advice, BoundClass, Direction, Evidence, Finding, HostSetting, JobFlow, Metric,
-    Validity, Verdict, metric,
+    BoundClass, CeilingSubject, Direction, HostSetting, Metric, Validity, Verdict, metric,
 };
 
+use super::advice::{Advice, Step};
+use super::evidence::{Claim, Evidence, FlowEnd};
 use super::experiment::{Experiment, bytes, set};
-use crate::statistics::measured_rate;
+use super::finding::{Finding, JobFlow, Subject, SubjectLoad};
 use crate::{Given, JobStudy, Obtained, PointStudy};
 pub(super) use command::{changed, command, consent};
 
@@ -143,41 +144,32 @@ fn value(job: &JobStudy, metric: &Metric, direction: Direction) -> Option<f64> {
     Some(job.metric(metric, direction)?.estimate?.value)
 }
 
-/// End of a flow.
-#[derive(Clone, Copy)]
-enum FlowEnd {
-    Sending,
-    Receiving,
+/// Returns the estimate of a metric as evidence.
+fn seen(job: &JobStudy, metric: &'static Metric, direction: Direction) -> Option<Evidence> {
+    Some(Evidence::figure(metric, value(job, metric, direction)?))
 }
 
 impl FlowEnd {
-    fn word(self) -> &'static str {
+    /// Returns the metrics of its busiest thread and of its exhausted CPU quota.
+    const fn cpu(self) -> [&'static Metric; 2] {
         match self {
-            Self::Sending => "sending",
-            Self::Receiving => "receiving",
+            Self::Sending => [metric::SENDER_CPU, metric::SENDER_THROTTLED],
+            Self::Receiving => [metric::RECEIVER_CPU, metric::RECEIVER_THROTTLED],
         }
     }
 
     /// Returns the cores of the busiest worker. Spinning workers are always busy, so their CPU time
     /// is not evidence.
     fn cores(self, job: &JobStudy, direction: Direction) -> Option<f64> {
-        let metric = match self {
-            Self::Sending => metric::SENDER_CPU,
-            Self::Receiving => metric::RECEIVER_CPU,
-        };
+        let spins = job.obtained.get("wait").is_some_and(|modes| modes.has_word(SPINNING));
         // A spinning worker below the threshold lost its CPU to others, so its CPU time is evidence
         // again.
-        let spins = job.obtained.get("wait").is_some_and(|modes| modes.has_word(SPINNING));
-        value(job, metric, direction).filter(|cores| *cores <= BUSY || !spins)
+        value(job, self.cpu()[0], direction).filter(|cores| *cores <= BUSY || !spins)
     }
 
     /// Returns the share of the scheduling periods in which its control group had no quota left.
     fn throttled(self, job: &JobStudy, direction: Direction) -> Option<f64> {
-        let metric = match self {
-            Self::Sending => metric::SENDER_THROTTLED,
-            Self::Receiving => metric::RECEIVER_THROTTLED,
-        };
-        value(job, metric, direction)
+        value(job, self.cpu()[1], direction)
     }
 
     /// Returns its endpoint.
@@ -192,26 +184,16 @@ impl FlowEnd {
 /// control group had no quota left in more than [`THROTTLED`] of the periods. `None` if neither is
 /// true.
 fn out_of_cpu(job: &JobStudy, end: FlowEnd, direction: Direction) -> Option<Vec<Evidence>> {
-    let used = end.cores(job, direction).filter(|cores| *cores > BUSY).map(|cores| Evidence {
-        observed: format!(
-            "the busiest {} thread used {:.0} % of a core",
-            end.word(),
-            cores * 100.0
-        ),
-        source: "getrusage of the thread (RUSAGE_THREAD)".into(),
-    });
-    let throttled =
-        // A thread in a throttled group never reaches a whole core, so its own CPU time cannot show
-        // the limit.
-        end.throttled(job, direction).filter(|share| *share > THROTTLED).map(|share| Evidence {
-            observed: format!(
-                "the {} host had no CPU quota left in {:.0} % of the scheduling periods",
-                end.word(),
-                share * 100.0
-            ),
-            source: "cpu.stat of its control group: nr_throttled of nr_periods".into(),
-        });
-    let evidence: Vec<Evidence> = used.into_iter().chain(throttled).collect();
+    let [cpu, quota] = end.cpu();
+    let used = end.cores(job, direction).filter(|cores| *cores > BUSY);
+    // A thread in a throttled group never reaches a whole core, so its own CPU time cannot show
+    // the limit.
+    let throttled = end.throttled(job, direction).filter(|share| *share > THROTTLED);
+    let seen = [(cpu, used), (quota, throttled)];
+    let evidence: Vec<Evidence> = seen
+        .iter()
+        .filter_map(|(metric, value)| Some(Evidence::figure(metric, (*value)?)))
+        .collect();
     (!evidence.is_empty()).then_some(evidence)
 }
 
@@ -329,12 +311,12 @@ fn is_bus(class: BoundClass) -> bool {
 }
 
 /// Returns the first flow of `point` whose goodput is at least `share` of its lowest ceiling, with
-/// the evidence and the ceiling's name.
+/// the evidence and the part that sets the ceiling.
 fn at_ceiling<'a>(
     point: &'a PointStudy,
     share: f64,
     wanted: impl Fn(BoundClass) -> bool,
-) -> Option<(&'a JobStudy, Direction, Evidence, String)> {
+) -> Option<(&'a JobStudy, Direction, Evidence, CeilingSubject)> {
     let reached = |(job, direction): (&'a JobStudy, Direction)| {
         let metric = job.metric(metric::GOODPUT, direction)?;
         let reached = metric.share.filter(|reached| *reached >= share)?;
@@ -342,26 +324,18 @@ fn at_ceiling<'a>(
             // Only the lowest ceiling counts. If another class sets it, this class is not the
             // limit.
             point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class()))?;
-        let evidence = Evidence {
-            observed: format!(
-                "goodput {} is {:.1} % of the ceiling {}",
-                measured_rate(metric.estimate?.value),
-                reached * 100.0,
-                measured_rate(ceiling.value)
-            ),
-            source: format!("{}: {}", ceiling.name(), ceiling.source),
-        };
-        Some((job, direction, evidence, ceiling.name()))
+        let goodput = metric.estimate?.value;
+        let evidence =
+            Evidence::OfCeiling { goodput, share: reached, ceiling: Box::new(ceiling.clone()) };
+        Some((job, direction, evidence, ceiling.subject.clone()))
     };
     flows(point).filter_map(reached).next().filter(|_| may_be_judged(point))
 }
 
-/// Returns the advice to `verb` (send or receive) twice as many flows, which several CPUs share.
-fn more_flows(point: &PointStudy, job: &JobStudy, verb: &str) -> Advice {
+/// Returns the advice to use twice as many flows, which several CPUs of `end` share.
+fn more_flows(point: &PointStudy, job: &JobStudy, end: FlowEnd) -> Advice {
     let streams = 2 * n_flows(job) as u64;
-    Advice::new(format!("{verb} {streams} flows on several CPUs"))
-        .expecting("goodput rises by half or more")
-        .with_command(changed(point, &[set("streams", streams)]))
+    Step::MoreFlows { end, streams }.by(changed(point, &[set("streams", streams)]))
 }
 
 /// Returns the number of flows of `job`, from its parameters.
@@ -433,56 +407,40 @@ pub(super) fn nothing_known(point: &PointStudy) -> Finding {
 }
 
 /// Returns the subject of a finding that concerns no single flow: the first flow's job.
-pub(super) fn subject_of(point: &PointStudy) -> About {
+pub(super) fn subject_of(point: &PointStudy) -> Subject {
     match flows(point).next() {
-        Some((job, direction)) => About { flow: None, ..subject(point, job, direction) },
-        None => About::from(point.sweep.as_str()),
+        Some((job, direction)) => Subject { flow: None, ..subject(point, job, direction) },
+        None => Subject::of_sweep(&point.sweep),
     }
-}
-
-fn payload_evidence(job: &JobStudy, direction: Direction) -> Option<Evidence> {
-    let bytes = value(job, metric::PAYLOAD_PER_SEND, direction)?;
-    Some(Evidence {
-        observed: format!("{bytes:.0} bytes per call"),
-        source: "the sending worker's counters".into(),
-    })
-}
-
-/// Returns the coordinate of a point: `axis = value` of each axis.
-pub(super) fn coordinate(point: &PointStudy) -> String {
-    let plain =
-        |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let axes: Vec<String> =
-        point.parameters.iter().map(|(axis, value)| format!("{axis} = {}", plain(value))).collect();
-    axes.join(", ")
 }
 
 /// Returns a finding of `rule` that its evidence supports and no experiment has tested yet.
 fn suspected(
     rule: &'static str,
     (point, job, direction): (&PointStudy, &JobStudy, Direction),
-    claim: impl Into<String>,
+    claim: Claim,
     evidence: Vec<Evidence>,
 ) -> Finding {
     Finding::new(rule, Verdict::Suspected, subject(point, job, direction), claim, evidence)
 }
 
 /// Returns the subject of a finding on `job` in `direction`.
-fn subject(point: &PointStudy, job: &JobStudy, direction: Direction) -> About {
-    let coordinate = coordinate(point);
-    let place = if coordinate.is_empty() { String::new() } else { format!(" at {coordinate}") };
+fn subject(point: &PointStudy, job: &JobStudy, direction: Direction) -> Subject {
     let (sender, receiver) =
         if direction == Direction::Rx { (&job.to, &job.from) } else { (&job.from, &job.to) };
-    let number = point
-        .jobs
-        .iter()
-        // Reports highlight the flow by the number of its job, not by its name, because jobs may
-        // share a name.
-        .position(|other| std::ptr::eq(other, job))
-        .and_then(|at| u32::try_from(at).ok());
-    About {
-        text: format!("{}{place}: {} from {sender} to {receiver}", point.sweep, job.workload),
-        flow: number.map(|job| JobFlow { job, direction }),
+    // Reports highlight the flow by the number of its job, not by its name, because jobs may
+    // share a name.
+    let index = point.jobs.iter().position(|other| std::ptr::eq(other, job));
+    Subject {
+        sweep: point.sweep.clone(),
+        parameters: point.parameters.clone(),
+        load: Some(SubjectLoad::Flow {
+            workload: job.workload.clone(),
+            sender: sender.clone(),
+            receiver: receiver.clone(),
+        }),
+        flow: index.and_then(|at| u32::try_from(at).ok()).map(|job| JobFlow { job, direction }),
+        merged: None,
     }
 }
 

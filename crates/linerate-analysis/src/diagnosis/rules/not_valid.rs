@@ -5,10 +5,11 @@
 //! trials, drops inside the tester, or counts that do not balance. Not observed: an instrument that
 //! is wrong without a contradiction in its own figures.
 
-use linerate_model::{Advice, Command, Evidence, Finding, Validity, Verdict};
+use linerate_model::{Command, Validity, Verdict};
 
 use super::{Rule, subject_of};
-use crate::{PointStudy, Reason};
+use crate::PointStudy;
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
 
 /// Rule: the study rejects the figures of the point.
 #[derive(Debug)]
@@ -32,23 +33,17 @@ impl Rule for NotValid {
         if point.validity <= Validity::Suspect {
             return None;
         }
-        let observed =
-            |why: String| Evidence { observed: why, source: "the study of the point".into() };
         let mut evidence: Vec<Evidence> =
-            point.why.iter().map(Reason::to_string).map(observed).collect();
+            point.why.iter().cloned().map(Evidence::Against).collect();
         // Old ledgers hold a status without reasons.
         if evidence.is_empty() {
-            evidence.push(observed(point.validity.word().to_owned()));
+            evidence.push(Evidence::Validity(point.validity));
         }
-        let claim = "the measurement is not valid, so it shows nothing about the path";
-        let finding =
-            // The claim is about the instrument, so its status stays suspected: no experiment on
-            // the path can prove it.
-            Finding::new(self.name(), Verdict::Suspected, subject_of(point), claim, evidence);
-        let advice = Advice::new("check what this host cannot measure, repair it, and repeat")
-            .expecting("the figure falls below its ceiling")
-            .with_command(Command::local("doctor", &[]));
-        Some(finding.advise(advice))
+        let (claim, subject) = (Claim::NotValid, subject_of(point));
+        // The claim is about the instrument, so its status stays suspected: no experiment on
+        // the path can prove it.
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
+        Some(finding.advise(Step::CheckHost.by(Command::local("doctor", &[]))))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -59,6 +54,7 @@ impl Rule for NotValid {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Reason;
     use crate::diagnosis::rules::cases::point;
 
     #[test]
@@ -66,7 +62,7 @@ mod tests {
         let mut impossible = point(&[("goodput", 0.99e9)]);
         (impossible.validity, impossible.why) = (Validity::Impossible, vec![Reason::NoFigure]);
         let finding = NotValid.judge(&impossible).expect("impossible");
-        assert_eq!(finding.evidence[0].observed, "no trial has a valid figure");
+        assert_eq!(finding.evidence, [Evidence::Against(Reason::NoFigure)]);
         let others = crate::diagnosis::suspects(&impossible);
         assert_eq!(others.iter().map(|(rule, _)| rule.name()).collect::<Vec<_>>(), ["not_valid"]);
     }

@@ -5,10 +5,11 @@
 //! its CPU, which would be a cause of its own. Not observed: workers that are not pinned, the CPUs
 //! that handle the device's interrupts, and machines with one node.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, metric};
+use linerate_model::{Direction, metric};
 
 use super::{FlowEnd, Rule, flows, may_be_judged, out_of_cpu, score, suspected, value};
 use crate::PointStudy;
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
 
 /// Rule: pinned workers are remote from their device.
 #[derive(Debug)]
@@ -38,21 +39,9 @@ impl Rule for NumaPlacement {
         {
             return None;
         }
-        let evidence = Evidence {
-            observed: format!(
-                "{:.0} % of the CPUs of one end are in a NUMA node other than its device's",
-                remote * 100.0
-            ),
-            source: "facts: memory.numa, interfaces.*.numa_node".into(),
-        };
-        let claim = "workers and network device are in different NUMA nodes";
-        let finding = suspected(self.name(), (point, job, direction), claim, vec![evidence]);
-        let advice = Advice::new(
-            "pin the workers to CPUs of the device's own node (`lscpu` lists them), with `cpus` \
-                of the endpoint or with `to_cpus` as an arm of `[sweep.compare]`",
-        )
-        .expecting("goodput rises and cycles per instruction fall");
-        Some(finding.advise(advice))
+        let evidence = vec![Evidence::figure(metric::REMOTE_CPUS, remote)];
+        let finding = suspected(self.name(), (point, job, direction), Claim::RemoteNode, evidence);
+        Some(finding.advise(Step::PinToNode))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -77,7 +66,7 @@ mod tests {
         let finding = NumaPlacement
             .judge(&point(&[("goodput", 5e8), ("remote_cpus", 1.0)]))
             .expect("all remote");
-        assert!(finding.evidence[0].observed.starts_with("100 %"), "{:?}", finding.evidence);
+        assert_eq!(finding.evidence, [Evidence::figure(metric::REMOTE_CPUS, 1.0)]);
     }
 
     #[test]

@@ -7,15 +7,15 @@
 //! Linux repairs nearly all loss without them (RACK-TLP, RFC 8985). Not observed: the place of the
 //! loss. The rule for a shallow buffer that overflows comes first.
 
-use linerate_model::{Advice, Bytes, Command, Direction, Evidence, Finding, Nanos, Ratio, metric};
+use linerate_model::{Bytes, Command, Direction, Nanos, Ratio, metric};
 
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, room, score, segment_size,
     smaller_segments, suspected, value, waits_for_window, window_open,
 };
 use crate::diagnosis::experiment::{Experiment, set};
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
 use crate::limits::window::{Acknowledgement, mathis, pftk};
-use crate::statistics::measured_rate;
 use crate::{Given, JobStudy, Obtained, PointStudy};
 
 /// Share of retransmitted bytes that counts as loss; the methodology's 1e-4 applies to long runs.
@@ -93,35 +93,16 @@ impl Rule for PathLoss {
             near && room(job, *direction) > ROOM && !waits_for_window(job, *direction)
         };
         let (job, direction) = flows(point).find(explained).filter(|_| may_be_judged(point))?;
-        let [least, most] = Self::models(job, direction)?;
+        let [with_timeouts, without_timeouts] = Self::models(job, direction)?;
         let goodput = value(job, metric::GOODPUT, direction)?;
         let loss = value(job, metric::RETRANSMIT_RATIO, direction)?;
         let evidence = vec![
-            Evidence {
-                observed: format!("{:.2} % of the bytes were retransmitted", loss * 100.0),
-                source: "TCP_INFO of the sender: tcpi_bytes_retrans of tcpi_bytes_sent".into(),
-            },
-            Evidence {
-                observed: format!(
-                    "goodput {} is {:.2} to {:.2} times the model for such loss: {} with timeouts, \
-                        {} without",
-                    measured_rate(goodput),
-                    goodput / most,
-                    goodput / least,
-                    measured_rate(least),
-                    measured_rate(most)
-                ),
-                source:
-                    "Padhye et al. 1998 and Mathis et al. 1997, from loss, round trip and segment"
-                        .into(),
-            },
+            Evidence::figure(metric::RETRANSMIT_RATIO, loss),
+            Evidence::LossModels { goodput, with_timeouts, without_timeouts },
         ];
-        let claim = "the path loses packets, and TCP treats the loss as congestion";
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        let advice = Advice::new("locate the drops with datagrams")
-            .expecting("the report's loss section names the place of the drops")
-            .with_command(Command::local("run", &["udp_stream"]).between(&job.from, &job.to));
-        Some(finding.advise(advice))
+        let finding = suspected(self.name(), (point, job, direction), Claim::Loss, evidence);
+        let flood = Command::local("run", &["udp_stream"]).between(&job.from, &job.to);
+        Some(finding.advise(Step::LocateDrops.by(flood)))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -187,7 +168,10 @@ mod tests {
         let figures =
             [("goodput", 17.5e6), ("retransmit_ratio", 0.012), ("rtt", 0.01114), ("rtt_min", 0.01)];
         let finding = PathLoss.judge(&point(&figures)).expect("explained");
-        assert!(finding.evidence[1].observed.contains("is 1.5"), "{:?}", finding.evidence);
+        let Evidence::LossModels { goodput, without_timeouts, .. } = finding.evidence[1] else {
+            panic!("{:?}", finding.evidence)
+        };
+        assert!((1.5..1.6).contains(&(goodput / without_timeouts)), "{:?}", finding.evidence);
     }
 
     #[test]

@@ -8,12 +8,13 @@
 //! advice, small segments, separates the two cases. No ratio can prove it, because nothing arrived
 //! before.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, metric};
+use linerate_model::{Direction, metric};
 
 use super::{
     Rule, TCP_STREAM, changed, may_be_judged, score, segment_size, silent_flows, suspected, value,
 };
 use crate::diagnosis::experiment::{bytes, set};
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
 use crate::{JobStudy, PointStudy};
 
 /// Share of retransmitted bytes from which the rule applies.
@@ -53,35 +54,18 @@ impl Rule for PathMtu {
         let (job, direction) =
             // A flow with any goodput passed full segments, so the MTU is not the cause.
             silent_flows(point).find(repeats).filter(|_| may_be_judged(point))?;
-        let mut evidence = vec![
-            Evidence {
-                observed: "the connections opened, but none of the data sent on them arrived"
-                    .into(),
-                source: "the counters of both ends".into(),
-            },
-            Evidence {
-                observed: format!(
-                    "{:.0} % of the bytes were retransmitted",
-                    repeated(job, direction)? * 100.0
-                ),
-                source: "TCP_INFO of the sender: tcpi_bytes_retrans of tcpi_bytes_sent".into(),
-            },
-        ];
-        evidence.extend(segment_size(job).map(|bytes| Evidence {
-            observed: format!("segments carry up to {bytes:.0} B"),
-            source: "TCP_MAXSEG of the connections".into(),
-        }));
-        let claim = "a link has a smaller MTU, and its ICMP messages do not reach the sender";
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        let advice = Advice::new("send small segments")
-            .expecting(
-                "data arrives; then lower the MTU of the interface, permit ICMP, or set \
-                    `net.ipv4.tcp_mtu_probing=1`",
-            )
-            // A small segment size is negotiated by both ends, so it needs no setting of a host and
-            // leaves nothing behind.
-            .with_command(changed(point, &[set("mss", bytes(SMALL_SEGMENT))]));
-        Some(finding.advise(advice))
+        let share = repeated(job, direction)?;
+        let segments = segment_size(job).map(|bytes| Evidence::Segments { bytes });
+        let evidence =
+            [Evidence::NothingArrived, Evidence::figure(metric::RETRANSMIT_RATIO, share)]
+                .into_iter()
+                .chain(segments)
+                .collect();
+        let finding = suspected(self.name(), (point, job, direction), Claim::SmallerMtu, evidence);
+        // A small segment size is negotiated by both ends, so it needs no setting of a host and
+        // leaves nothing behind.
+        let command = changed(point, &[set("mss", bytes(SMALL_SEGMENT))]);
+        Some(finding.advise(Step::SmallSegments.by(command)))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -114,7 +98,7 @@ mod tests {
             ]);
             hole.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
             let finding = PathMtu.judge(&hole).expect("nothing arrives");
-            assert!(finding.evidence[2].observed.ends_with("1448 B"), "{:?}", finding.evidence);
+            assert_eq!(finding.evidence[2], Evidence::Segments { bytes: 1448.0 });
             let others = crate::diagnosis::suspects(&hole);
             assert_eq!(
                 others.iter().map(|(rule, _)| rule.name()).collect::<Vec<_>>(),

@@ -7,14 +7,15 @@
 //! uses all of its CPU, and one that reads slowly (its buffer is more than half full, or it closed
 //! a larger window). Not observed: a queue that fills and empties between two readings.
 
-use linerate_model::{Advice, BoundClass, Direction, Evidence, Finding, Verdict, metric};
+use linerate_model::{BoundClass, Direction, Verdict, metric};
 
 use super::slow_receiver::{UNREAD, Unread};
 use super::{
-    FlowEnd, Rule, TCP_STREAM, flows, grown, may_be_judged, out_of_cpu, room, score, subject, value,
+    FlowEnd, Rule, TCP_STREAM, flows, grown, may_be_judged, out_of_cpu, room, score, seen, subject,
+    value,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, set};
-use crate::statistics::measured_rate;
+use crate::diagnosis::{Claim, Evidence, Finding, Permit, Step};
 use crate::{JobStudy, PointStudy};
 
 /// Share of the time waiting for the window above which it counts as the limit.
@@ -54,40 +55,23 @@ impl Rule for ReceiveWindow {
             // Only the first waiting flow is examined, so that a slow reader on it does not make
             // the rule fall on another flow.
             flows(point).find(waits).filter(|flow| may_be_judged(point) && is_read(flow))?;
-        let waited = value(job, metric::RWND_LIMITED, direction)?;
-        let mut evidence = vec![Evidence {
-            observed: format!(
-                "the sender waited for the peer's window {:.0} % of the time",
-                waited * 100.0
-            ),
-            source: "TCP_INFO of the sender: tcpi_rwnd_limited".into(),
-        }];
-        let fits = from_window(point, job, direction).map(|(expected, ratio)| {
-            evidence.push(Evidence {
-                observed: format!(
-                    "goodput is {ratio:.2} times window over round-trip time, {}",
-                    measured_rate(expected)
-                ),
-                source: "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_rtt".into(),
-            });
+        let mut evidence: Vec<Evidence> =
+            seen(job, metric::RWND_LIMITED, direction).into_iter().collect();
+        let fits = from_window(point, job, direction).map(|(rate, ratio)| {
+            let by = Permit::ReceiveWindow;
+            evidence.push(Evidence::OfPermit { by, goodput: rate * ratio, rate });
             NEAR.contains(&ratio)
         });
         let (verdict, claim) = if fits == Some(true) {
-            (Verdict::Suspected, "the receive buffer is smaller than the bandwidth-delay product")
+            (Verdict::Suspected, Claim::ReceiveBuffer)
         } else {
-            (
-                // The wait is a fact either way, so it is reported even where the buffer does not
-                // explain it.
-                Verdict::Inconclusive,
-                "the receiver limits the sender: its buffer is small, or its application reads \
-                    slowly",
-            )
+            // The wait is a fact either way, so it is reported even where the buffer does not
+            // explain it.
+            (Verdict::Inconclusive, Claim::Receiver)
         };
         let finding =
             Finding::new(self.name(), verdict, subject(point, job, direction), claim, evidence);
-        let advice = Advice::new("double the receive buffer")
-            .expecting("goodput rises by half or more, up to the next limit");
-        Some(finding.advise(advice))
+        Some(finding.advise(Step::DoubleBuffer(FlowEnd::Receiving)))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {

@@ -6,13 +6,14 @@
 //! for the receiver in softirq, which dominates for small packets. Spinning ends are always busy
 //! and are left out.
 
-use linerate_model::{Evidence, Finding, metric};
+use linerate_model::metric;
 
 use super::{
-    FlowEnd, Rule, flows, may_be_judged, more_cpu, more_flows, out_of_cpu, score, suspected, value,
+    FlowEnd, Rule, flows, may_be_judged, more_cpu, more_flows, out_of_cpu, score, seen, suspected,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
+use crate::diagnosis::{Claim, Finding};
 
 /// Rule: the busiest receiving worker uses a whole core.
 #[derive(Debug)]
@@ -39,16 +40,10 @@ impl Rule for ReceiverCpu {
             .filter(|_| may_be_judged(point))?;
         // A receiver without CPU time reads late, so its window closes. The wait confirms the
         // claim.
-        evidence.extend(value(job, metric::RWND_LIMITED, direction).map(|share| Evidence {
-            observed: format!(
-                "the sender waited for the receiver's window {:.0} % of the time",
-                share * 100.0
-            ),
-            source: "TCP_INFO of the sender: tcpi_rwnd_limited".into(),
-        }));
-        let claim = "the receiver uses all of its CPU";
+        evidence.extend(seen(job, metric::RWND_LIMITED, direction));
+        let claim = Claim::OutOfCpu(FlowEnd::Receiving);
         let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        Some(finding.advise(more_flows(point, job, "receive")))
+        Some(finding.advise(more_flows(point, job, FlowEnd::Receiving)))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {

@@ -4,13 +4,14 @@
 //! Evidence: the kernel waited for room in the send buffer more than [`WAITED`] of the time. Not
 //! observed: whether the application would have filled a larger buffer.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, metric};
+use linerate_model::{Direction, metric};
 
 use super::{
     FlowEnd, Rule, TCP_STREAM, flows, grown, may_be_judged, option_of_sender, out_of_cpu, room,
-    score, suspected, value,
+    score, seen, suspected, value,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, set};
+use crate::diagnosis::{Claim, Finding, Step};
 use crate::{JobStudy, PointStudy};
 
 /// Share of the time waiting for the buffer above which it counts as the limit.
@@ -41,19 +42,9 @@ impl Rule for SendBuffer {
                 && out_of_cpu(job, FlowEnd::Sending, *direction).is_none()
         };
         let (job, direction) = flows(point).find(waits).filter(|_| may_be_judged(point))?;
-        let waited = value(job, metric::SNDBUF_LIMITED, direction)?;
-        let evidence = Evidence {
-            observed: format!(
-                "the sender waited for room in its send buffer {:.0} % of the time",
-                waited * 100.0
-            ),
-            source: "TCP_INFO of the sender: tcpi_sndbuf_limited".into(),
-        };
-        let claim = "the send buffer is smaller than the bandwidth-delay product";
-        let finding = suspected(self.name(), (point, job, direction), claim, vec![evidence]);
-        let advice = Advice::new("double the send buffer")
-            .expecting("goodput rises by half or more, up to the next limit");
-        Some(finding.advise(advice))
+        let evidence = vec![seen(job, metric::SNDBUF_LIMITED, direction)?];
+        let finding = suspected(self.name(), (point, job, direction), Claim::SendBuffer, evidence);
+        Some(finding.advise(Step::DoubleBuffer(FlowEnd::Sending)))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {

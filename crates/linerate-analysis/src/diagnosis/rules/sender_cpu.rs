@@ -5,14 +5,15 @@
 //! calls of at least [`super::LARGE`]. Not observed: the kernel's work for the sender in softirq.
 //! Spinning ends are always busy and are left out.
 
-use linerate_model::{Advice, Finding, metric};
+use linerate_model::metric;
 
 use super::{
     FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, may_be_judged, more_cpu, more_flows,
-    out_of_cpu, score, suspected, value,
+    out_of_cpu, score, seen, suspected, value,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
+use crate::diagnosis::{Claim, Finding, Step};
 
 /// Rule: the busiest sending worker uses a whole core on large messages.
 #[derive(Debug)]
@@ -42,20 +43,17 @@ impl Rule for SenderCpu {
             })
             .filter(|_| may_be_judged(point))?;
         // The size of the calls separates this claim from the rule for small messages.
-        evidence.extend(super::payload_evidence(job, direction));
-        let claim = "the sender uses all of its CPU";
+        evidence.extend(seen(job, metric::PAYLOAD_PER_SEND, direction));
+        let claim = Claim::OutOfCpu(FlowEnd::Sending);
         let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         // Datagrams are always copied: only TCP can send without copying.
         let finding = if job.workload == TCP_STREAM {
-            finding.advise(
-                Advice::new("send without copying")
-                    .expecting("CPU time per byte falls, and goodput rises up to the next limit")
-                    .with_command(changed(point, &[set("send", "sendfile")])),
-            )
+            let command = changed(point, &[set("send", "sendfile")]);
+            finding.advise(Step::WithoutCopies { both: false }.by(command))
         } else {
             finding
         };
-        Some(finding.advise(more_flows(point, job, "send")))
+        Some(finding.advise(more_flows(point, job, FlowEnd::Sending)))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {

@@ -4,13 +4,12 @@
 //! Evidence: a single flow crosses a group of links and reaches at least [`REACHED`] of the
 //! ceiling, which for one flow is that of one member. Not observed: groups that nobody declared.
 
-use linerate_model::{Advice, Evidence, Finding};
-
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM, at_ceiling, changed, flows, members, n_flows, score, suspected,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
 
 /// Share of one member's capacity from which it counts as saturated.
 const REACHED: f64 = 0.9;
@@ -38,17 +37,11 @@ impl Rule for SingleFlow {
         let (job, direction, evidence, _) = at_ceiling(point, REACHED, |_| true)?;
         // With two flows or more, the rule for polarised hashes applies.
         let (available, _) = members(job, direction).filter(|_| n_flows(job) < 2.0)?;
-        let group = Evidence {
-            observed: format!("one flow crosses a group of {available:.0} links"),
-            source: "the declared capacities".into(),
-        };
-        let claim = "one flow can use only one link of the group";
-        let finding = suspected(self.name(), (point, job, direction), claim, vec![evidence, group]);
+        let evidence = vec![evidence, Evidence::OneFlow { links: available }];
+        let finding = suspected(self.name(), (point, job, direction), Claim::OneLink, evidence);
         let streams = (FLOWS_A_LINK * available) as u64;
-        let advice = Advice::new(format!("send {streams} flows"))
-            .expecting(format!("goodput rises up to {available:.0} times"))
-            .with_command(changed(point, &[set("streams", streams)]));
-        Some(finding.advise(advice))
+        let command = changed(point, &[set("streams", streams)]);
+        Some(finding.advise(Step::FlowsOnLinks { streams, links: available }.by(command)))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {

@@ -8,13 +8,14 @@
 //! acknowledgements, so where it moved by half or more, the data in flight is computed with the
 //! minimum round-trip time. Not observed: the thing that the application waits for.
 
-use linerate_model::{Advice, Command, Direction, Evidence, Finding, metric};
+use linerate_model::{Command, Direction, metric};
 
 use super::{
     FlowEnd, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, param,
-    score, suspected, value,
+    score, seen, suspected, value,
 };
 use crate::diagnosis::experiment::{Experiment, set};
+use crate::diagnosis::{Claim, Evidence, Finding, SlowReader, Step};
 use crate::{JobStudy, PointStudy};
 
 /// Unread share of the receive buffer from which its reader is slow
@@ -75,20 +76,10 @@ impl Unread {
     }
 
     fn evidence(&self) -> Evidence {
-        let (observed, source) = match self {
-            Self::Held(held) => (
-                format!("unread data filled {:.0} % of the receive buffer", held * 100.0),
-                "memory of the receiving socket (SO_MEMINFO)",
-            ),
-            Self::WindowUsed(used) => (
-                format!(
-                    "only {:.0} % of the largest advertised window was in flight",
-                    used * 100.0
-                ),
-                "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_rtt",
-            ),
-        };
-        Evidence { observed, source: source.into() }
+        match self {
+            Self::Held(held) => Evidence::figure(metric::RECEIVE_QUEUE, *held),
+            Self::WindowUsed(used) => Evidence::WindowUsed { share: *used },
+        }
     }
 }
 
@@ -118,51 +109,21 @@ impl Rule for SlowReceiver {
                 && out_of_cpu(job, FlowEnd::Receiving, *direction).is_none()
         };
         let (job, direction) = flows(point).find(unread).filter(|_| may_be_judged(point))?;
-        let (waited, unread) =
-            (value(job, metric::RWND_LIMITED, direction)?, Unread::of(job, direction)?);
-        let mut evidence = vec![
-            Evidence {
-                observed: format!(
-                    "the sender waited for the window {:.0} % of the time",
-                    waited * 100.0
-                ),
-                source: "TCP_INFO of the sender: tcpi_rwnd_limited".into(),
-            },
-            unread.evidence(),
-        ];
-        evidence.extend(value(job, metric::WINDOW_SWING, direction).map(|swing| Evidence {
-            observed: format!(
-                "the advertised window varied by {:.0} % of its maximum",
-                swing * 100.0
-            ),
-            source: "TCP_INFO of the sender: tcpi_snd_wnd".into(),
-        }));
+        let unread = Unread::of(job, direction)?;
+        let mut evidence = vec![seen(job, metric::RWND_LIMITED, direction)?, unread.evidence()];
+        evidence.extend(seen(job, metric::WINDOW_SWING, direction));
         let stalled = value(job, metric::IO_STALLED, direction).filter(|share| *share > STALLED);
-        evidence.extend(stalled.map(|share| Evidence {
-            observed: format!(
-                "tasks of the receiving host stalled for storage {:.0} % of the time",
-                share * 100.0
-            ),
-            source: "/proc/pressure/io".into(),
-        }));
-        let claim = match unread {
+        evidence.extend(stalled.map(|share| Evidence::figure(metric::IO_STALLED, share)));
+        let claim = Claim::SlowReader(match unread {
             // A stall for storage names the cause, so it comes before the two ways to see the
             // effect.
-            _ if stalled.is_some() => {
-                "the receiving application reads slowly: its host waits for storage"
-            }
-            Unread::Held(_) => {
-                "the receiving application reads slowly, although it has CPU time left"
-            }
-            Unread::WindowUsed(_) => {
-                "the receiver reads slowly: it closes a window that was larger before"
-            }
-        };
+            _ if stalled.is_some() => SlowReader::Storage,
+            Unread::Held(_) => SlowReader::CpuLeft,
+            Unread::WindowUsed(_) => SlowReader::ClosedWindow,
+        });
         let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        let advice = Advice::new("discard the data at the receiver")
-            .expecting("goodput rises to the limit of the network")
-            .with_command(Command::local("diagnose", &[]).between(&job.from, &job.to));
-        Some(finding.advise(advice))
+        let again = Command::local("diagnose", &[]).between(&job.from, &job.to);
+        Some(finding.advise(Step::Discard.by(again)))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -214,7 +175,8 @@ mod tests {
             ("receive_queue", 0.8),
             ("io_stalled", 0.6),
         ]);
-        assert!(SlowReceiver.judge(&disk).expect("nobody reads").claim.ends_with("storage"));
+        let claim = SlowReceiver.judge(&disk).expect("nobody reads").claim;
+        assert_eq!(claim, Claim::SlowReader(SlowReader::Storage));
     }
 
     #[test]
@@ -230,11 +192,7 @@ mod tests {
         };
         // 11 kB are under way.
         let finding = foreign(200_000.0, 0.8).expect("it was shut");
-        assert!(
-            finding.evidence[1].observed.starts_with("only 6 % of the largest advertised window"),
-            "{:?}",
-            finding.evidence
-        );
+        assert_eq!(finding.evidence[1], Evidence::WindowUsed { share: 0.055 });
         assert_eq!(foreign(12_000.0, 0.8), None, "the window is small, and full");
         assert_eq!(foreign(200_000.0, 0.1), None, "nobody waited for it");
         // Acknowledgements waited for a window that opened and shut.

@@ -17,13 +17,14 @@
 //! `tcpi_delivery_rate_app_limited`, stays clear as long as an earlier sample was faster. Not
 //! observed: the reason why the application has nothing: a disk, a peer, or its own rate.
 
-use linerate_model::{Advice, Command, Direction, Evidence, Finding, metric};
+use linerate_model::{Command, Direction, metric};
 
 use super::{
     FlowEnd, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, n_flows, out_of_cpu,
     param, score, suspected, value,
 };
 use crate::diagnosis::experiment::{Experiment, set};
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
 use crate::{JobStudy, PointStudy};
 
 /// Source rate that limits nothing, in a plan's notation.
@@ -87,35 +88,16 @@ impl Starved {
     }
 
     fn evidence(&self) -> Evidence {
-        let (observed, source) = match self {
-            Self::Counted(share) => (
-                format!(
-                    "the sending workers had nothing to send {:.0} % of the time",
-                    share * 100.0
-                ),
-                "the sending workers' counters: waits for the source",
-            ),
-            Self::Seen(idle) if idle.share > HELD_BACK => (
-                format!(
-                    "the connection had nothing to send and nothing in flight {:.0} % of the time",
-                    idle.share * 100.0
-                ),
-                "TCP_INFO of the sender: tcpi_busy_time",
-            ),
-            Self::Seen(idle) => {
-                let (unsent, filled) = idle.waited.unwrap_or_default();
-                (
-                    format!(
-                        "{unsent:.0} B of a flow waited to be sent, and {:.0} % of the congestion \
-                            window was in flight; neither the peer's window nor the send buffer \
-                            was full",
-                        filled * 100.0
-                    ),
-                    "TCP_INFO of the sender: tcpi_notsent_bytes, tcpi_snd_cwnd, tcpi_rtt",
-                )
+        match self {
+            Self::Counted(share) => Evidence::figure(metric::SOURCE_WAIT, *share),
+            Self::Seen(idle) if idle.share > HELD_BACK => {
+                Evidence::figure(metric::SENDER_BUSY, 1.0 - idle.share)
             }
-        };
-        Evidence { observed, source: source.into() }
+            Self::Seen(idle) => {
+                let (unsent_bytes, window_share) = idle.waited.unwrap_or_default();
+                Evidence::LittleToSend { unsent_bytes, window_share }
+            }
+        }
     }
 }
 
@@ -187,13 +169,10 @@ impl Rule for SlowSource {
                 && value(job, metric::TRANSACTION_RATE, Direction::Sum).is_none()
         };
         let (job, direction) = flows(point).find(idles).filter(|_| may_be_judged(point))?;
-        let evidence = Starved::of(job, direction)?.evidence();
-        let claim = "the sending application has nothing to send";
-        let finding = suspected(self.name(), (point, job, direction), claim, vec![evidence]);
-        let advice = Advice::new("send from memory")
-            .expecting("goodput rises to the limit of the network")
-            .with_command(Command::local("diagnose", &[]).between(&job.from, &job.to));
-        Some(finding.advise(advice))
+        let evidence = vec![Starved::of(job, direction)?.evidence()];
+        let finding = suspected(self.name(), (point, job, direction), Claim::SlowSource, evidence);
+        let again = Command::local("diagnose", &[]).between(&job.from, &job.to);
+        Some(finding.advise(Step::FromMemory.by(again)))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -239,11 +218,7 @@ mod tests {
             cases::point(&usual.into_iter().chain(more.iter().copied()).collect::<Vec<_>>())
         };
         let finding = SlowSource.judge(&memory(0.8, &[])).expect("it waited");
-        assert!(
-            finding.evidence[0].observed.ends_with("80 % of the time"),
-            "{:?}",
-            finding.evidence
-        );
+        assert_eq!(finding.evidence, [Evidence::figure(metric::SOURCE_WAIT, 0.8)]);
         assert!(SlowSource.score(&memory(0.8, &[])).is_some_and(|score| score > 0.5));
         // Idle connections alone: it waits for a CPU, for room or for a wake-up.
         assert_eq!(
@@ -273,11 +248,7 @@ mod tests {
     fn it_fires_on_an_idle_connection() {
         let finding =
             SlowSource.judge(&point(&[("goodput", 1e7), ("sender_busy", 0.4)])).expect("it idles");
-        assert!(
-            finding.evidence[0].observed.ends_with("60 % of the time"),
-            "{:?}",
-            finding.evidence
-        );
+        assert_eq!(finding.evidence, [Evidence::figure(metric::SENDER_BUSY, 0.4)]);
     }
 
     /// On a long path, in messages of 8 KiB: always something under way, and `unsent` bytes that
@@ -300,16 +271,11 @@ mod tests {
     #[test]
     fn on_a_long_path_hardly_anything_waits_to_be_sent() {
         let finding = SlowSource.judge(&long_path(416.0, &[])).expect("nothing waits");
-        assert!(
-            finding.evidence[0].observed.starts_with("416 B of a flow waited"),
-            "{:?}",
-            finding.evidence
-        );
-        assert!(
-            finding.evidence[0].observed.contains("26 % of the congestion window"),
-            "{:?}",
-            finding.evidence
-        );
+        let Evidence::LittleToSend { unsent_bytes, window_share } = finding.evidence[0] else {
+            panic!("{:?}", finding.evidence)
+        };
+        assert!((window_share - 0.255).abs() < 1e-3, "34 kB of 133 kB: {window_share}");
+        assert_eq!(unsent_bytes, 416.0);
         assert!(
             SlowSource.judge(&long_path(9586.0, &[])).is_some(),
             "a message was just handed over"

@@ -6,14 +6,15 @@
 //! spinning ends, which are always busy; and whether calls per second stay constant as messages
 //! grow, which the experiment shows.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, metric};
+use linerate_model::{Direction, metric};
 
 use super::{
     FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, grown, may_be_judged, out_of_cpu, room,
-    score, suspected, value,
+    score, seen, suspected, value,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, bytes, set};
+use crate::diagnosis::{Claim, Finding, Step};
 
 /// Rule: the busiest sending worker uses a whole core on small messages.
 #[derive(Debug)]
@@ -45,22 +46,15 @@ impl Rule for SmallMessage {
                 Some((job, direction, out_of_cpu(job, FlowEnd::Sending, direction)?))
             })
             .filter(|_| may_be_judged(point))?;
-        evidence.extend(super::payload_evidence(job, direction));
-        evidence.extend(value(job, metric::CALLS_PER_SECOND, Direction::Sum).map(|rate| {
-            Evidence {
-                observed: format!("{rate:.0} calls per second, sum of both ends"),
-                source: "the workers' counters".into(),
-            }
-        }));
-        let claim = "messages are small, and the cost of each system call limits the sender";
+        evidence.extend(seen(job, metric::PAYLOAD_PER_SEND, direction));
+        evidence.extend(seen(job, metric::CALLS_PER_SECOND, Direction::Sum));
+        let claim = Claim::SmallMessages;
         let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         let size = value(job, metric::PAYLOAD_PER_SEND, direction)?;
+        // Both keys count payload bytes per call, but the workloads name them after their unit.
         let key = if job.workload == TCP_STREAM { "message_size" } else { "datagram_size" };
-        let advice = Advice::new("send twice as much per call, or several messages per call")
-            .expecting("goodput rises to 1.6 times or more")
-            // Both keys count payload bytes per call, but the workloads name them after their unit.
-            .with_command(changed(point, &[set(key, bytes(LARGER * size))]));
-        Some(finding.advise(advice))
+        let command = changed(point, &[set(key, bytes(LARGER * size))]);
+        Some(finding.advise(Step::LargerMessages.by(command)))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {

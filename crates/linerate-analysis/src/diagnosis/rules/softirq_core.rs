@@ -5,11 +5,12 @@
 //! and another CPU is idle. Not observed: the device of these interrupts, and work that the kernel
 //! does in threads of its own.
 
-use linerate_model::{Advice, Direction, Evidence, Finding, HostSetting, metric};
+use linerate_model::{Direction, HostSetting, metric};
 
 use super::{FlowEnd, LEAST_EFFECT, Rule, flows, may_be_judged, n_flows, score, suspected, value};
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
 
 /// Share of time in softirq above which a CPU is saturated (docs/methodology/diagnosis.md#rules).
 const FULL: f64 = 0.8;
@@ -49,42 +50,23 @@ impl Rule for SoftirqCore {
         let read = |metric| value(job, metric, Direction::Sum);
         let (softirq, idle) = (read(metric::SOFTIRQ_CORE)?, read(metric::IDLE_CORE)?);
         // A worker without CPU time is a limit of its own, wherever interrupts run.
-        let workers = [metric::SENDER_CPU, metric::RECEIVER_CPU]
+        let worker = [metric::SENDER_CPU, metric::RECEIVER_CPU]
             .iter()
             .filter_map(|cpu| value(job, cpu, direction))
             .fold(0.0, f64::max);
         // Without an idle CPU, spreading the work would move the limit and not remove it.
-        if softirq <= FULL || workers >= TO_SPARE || idle < IDLE {
+        if softirq <= FULL || worker >= TO_SPARE || idle < IDLE {
             return None;
         }
-        let mut evidence = vec![Evidence {
-            observed: format!(
-                "one CPU spent {:.0} % of the time in softirq, another was idle {:.0} %, and no \
-                    worker used more than {:.0} % of a core",
-                softirq * 100.0,
-                idle * 100.0,
-                workers * 100.0
-            ),
-            source: "/proc/stat, CPU by CPU, and getrusage of the workers".into(),
-        }];
-        for (metric, what) in [
-            (metric::SOFTNET_SQUEEZED, "softirqs ended with packets still waiting"),
-            (metric::SOFTNET_DROPPED, "packets dropped at the backlog"),
-        ] {
+        let mut evidence = vec![Evidence::Cpus { softirq, idle, worker }];
+        for metric in [metric::SOFTNET_SQUEEZED, metric::SOFTNET_DROPPED] {
             // The counter is a mean over runs: below one, most runs had none.
-            evidence.extend(read(metric).filter(|count| *count >= 1.0).map(|count| Evidence {
-                observed: format!("{count:.0} {what}"),
-                source: "/proc/net/softnet_stat".into(),
-            }));
+            let counted = read(metric).filter(|count| *count >= 1.0);
+            evidence.extend(counted.map(|count| Evidence::figure(metric, count)));
         }
-        let claim = "one CPU handles all network interrupts while others are idle";
+        let claim = Claim::OneInterruptCpu;
         let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        let advice = Advice::new(
-            "spread reception over CPUs (more queues, or `rps_cpus` of the queue), or move the \
-                interrupt to the idle CPU",
-        )
-        .expecting("goodput rises");
-        Some(finding.advise(advice))
+        Some(finding.advise(Step::SpreadReception))
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {

@@ -1,6 +1,6 @@
 //! Readings, ceilings and losses that the study adds to each stage, and the stage that limits.
 
-use linerate_model::{BoundPart, Direction, Evidence, Finding, Metric, Unit, metric};
+use linerate_model::{BoundPart, Direction, Metric, Unit, metric};
 
 use super::super::loss_place::LossPlace;
 use super::super::search_trial::SearchTrial;
@@ -9,6 +9,7 @@ use super::between::is_of;
 use super::{
     Limit, PathEnd, Reading, ReadingKind, Stage, StageCeiling, StageKind, Surety, measured,
 };
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
 
 /// Share of the losses at one place from which on it is the place of the losses.
 const NEARLY_ALL: f64 = 0.9;
@@ -219,7 +220,7 @@ enum At {
 
 /// Returns the place on the path of a job of `point` that `finding` names as the limit.
 pub(super) fn bottleneck(finding: &Finding, point: &PointStudy) -> Option<Bottleneck> {
-    let number = finding.flow.and_then(|flow| usize::try_from(flow.job).ok());
+    let number = finding.subject.flow.and_then(|flow| usize::try_from(flow.job).ok());
     // The job that adds up all others has no path of its own.
     let job = number.filter(|number| measured(point).any(|(known, _)| known == *number));
     let rule = finding.rule.as_str();
@@ -233,7 +234,7 @@ pub(super) fn bottleneck(finding: &Finding, point: &PointStudy) -> Option<Bottle
             .filter(|(_, places)| !places.is_empty())?;
         return Some(Bottleneck { job, at: At::Places(places) });
     }
-    let flow = finding.flow?;
+    let flow = finding.subject.flow?;
     let goodput = point.jobs.get(number?)?.metric(metric::GOODPUT, flow.direction);
     let bound = goodput.and_then(|metric| point.ceilings.get(metric.ceiling?));
     let parts = bound.map_or_else(Vec::new, |bound| bound.subject.parts().to_vec());
@@ -281,8 +282,8 @@ pub(super) fn located(stages: &mut [Stage], above: &[&SearchTrial], at_least: bo
     let mut limit = Limit::not_diagnosed();
     // A search that the tester ended has found no place of losses.
     if at_least {
-        limit.claim = Some("the tester was the limit; the device's own limit is higher".to_owned());
-        limit.next = vec!["send from more workers or hosts, and search again".into()];
+        limit.claim = Some(Claim::Tester);
+        limit.next = vec![Step::MoreTesters.into()];
         return limit;
     }
     let mut places: Vec<(&LossPlace, u64)> = Vec::new();
@@ -305,23 +306,17 @@ pub(super) fn located(stages: &mut [Stage], above: &[&SearchTrial], at_least: bo
         .filter(|(_, n)| *n as f64 >= NEARLY_ALL * lost as f64)
     else {
         if lost > 0 {
-            limit.evidence = vec![Evidence {
-                observed: format!("no counter locates the {lost} frames lost above this load"),
-                source: "loss ledger and counters of the path".into(),
-            }];
+            limit.evidence = vec![Evidence::NotLocated { lost }];
         }
-        limit.next = vec!["read the drop counters of every hop, and search again".into()];
+        limit.next = vec![Step::ReadCounters.into()];
         return limit;
     };
     if let Some(stage) = stages.iter_mut().find(|stage| is_at(stage, place)) {
         stage.limits = true;
     }
-    let share = *n as f64 / lost.max(1) as f64 * 100.0;
-    limit.evidence = vec![Evidence {
-        observed: format!("{share:.1} % of the {lost} frames lost above this load were lost there"),
-        source: "loss ledger and counters of the path".into(),
-    }];
-    let claim = Some(format!("above this load, frames are lost at {place}"));
+    let share = *n as f64 / lost.max(1) as f64;
+    limit.evidence = vec![Evidence::LostThere { share, lost }];
+    let claim = Some(Claim::LostAt((*place).clone()));
     Limit { surety: Surety::Located, claim, ..limit }
 }
 

@@ -19,8 +19,8 @@ mod stage;
 mod storage;
 
 use linerate_model::{
-    Advice, Campaign, Command, Direction, Estimate, Evidence, Finding, Layer, Metric, Point,
-    TrialRecord, Unit, Use, Validity, Verdict, metric,
+    Campaign, Command, Direction, Estimate, Layer, Metric, Point, TrialRecord, Unit, Use, Validity,
+    Verdict, metric,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -30,7 +30,7 @@ use super::samples::Hosts;
 use super::span::Span;
 use super::traffic::Job;
 use super::{JobStudy, MetricStudy, PointStudy, SearchStudy, Study, point, search_trial, warmup};
-use crate::diagnosis;
+use crate::diagnosis::{self, Advice, Claim, Evidence, Finding};
 use crate::statistics::median;
 
 /// Metrics that only files have: of whole ones, and of clients that are other programs.
@@ -126,7 +126,7 @@ pub struct Limit {
     /// The rule that found it.
     pub rule: Option<String>,
     /// The claim.
-    pub claim: Option<String>,
+    pub claim: Option<Claim>,
     /// Observations that support it, or that were examined without a claim.
     pub evidence: Vec<Evidence>,
     /// The experiment that tested it.

@@ -5,14 +5,13 @@
 //! the disk's count over the requested one.
 
 use linerate_model::series::disk as columns;
-use linerate_model::{
-    Advice, BitRate, Counter, Direction, Evidence, PacketRate, Series, Unit, metric,
-};
+use linerate_model::{BitRate, Counter, Direction, PacketRate, Series, Unit, metric};
 
 use super::super::JobStudy;
 use super::super::transfers::mode;
 use super::ends::{cores, disk};
 use super::{PathEnd, Reading, ReadingKind, Seen, Stage, StageKind};
+use crate::diagnosis::{Advice, Evidence, Step};
 
 /// The cache mode that bypasses the page cache.
 const DIRECT: &str = "direct";
@@ -27,12 +26,12 @@ const BUSY: f64 = 0.9;
 /// step: a rate of the plan that was reached, workers without CPU time, or the depth (Little's law:
 /// rate is depth over service time). `None` for any other job.
 pub(super) fn known(job: &JobStudy) -> Option<(Vec<Evidence>, Vec<Advice>)> {
-    let (observed, advice) = observed(job)?;
-    let source = "the load's own counters".to_owned();
-    Some((vec![Evidence { observed, source }], vec![advice]))
+    let (evidence, step) = observed(job)?;
+    Some((vec![evidence], vec![step.into()]))
 }
 
-fn observed(job: &JobStudy) -> Option<(String, Advice)> {
+fn observed(job: &JobStudy) -> Option<(Evidence, Step)> {
+    let twice = |parameter: &str| Step::Double { parameter: parameter.to_owned(), value: None };
     let value = |metric| {
         let ways = [Direction::Sum, Direction::Rx, Direction::Tx];
         ways.into_iter().find_map(|way| Some(job.metric(metric, way)?.estimate?.value))
@@ -49,39 +48,21 @@ fn observed(job: &JobStudy) -> Option<(String, Advice)> {
     });
     // A load that reached its own rate says nothing about the disk.
     if let Some(asked) = asked.filter(|asked| iops >= REACHED * asked) {
-        let observed = format!(
-            "the plan's rate of {asked:.0} transfers per second was reached, so the disk was not \
-                the limit"
-        );
-        return Some((observed, "repeat without `rate`".into()));
+        return Some((Evidence::RateReached { rate: asked }, Step::WithoutRate));
     }
     let workers = job.params.0.get("workers").and_then(serde_json::Value::as_f64).unwrap_or(1.0);
     let cores = value(metric::IOPS_PER_CORE).filter(|each| *each > 0.0).map(|each| iops / each);
     // Workers without CPU time come before the depth: more depth would not help them.
     if let Some(cores) = cores.filter(|cores| *cores >= BUSY * workers) {
-        let observed = format!(
-            "the load's {workers} threads used {cores:.2} CPUs, so they had no CPU time left"
-        );
-        return Some((observed, "repeat with twice the `workers`".into()));
+        let used = Evidence::ThreadCpus { threads: workers, cpus: cores, all: true };
+        return Some((used, twice("workers")));
     }
     let (depth, seconds) = (value(metric::ACHIEVED_DEPTH)?, value(metric::SERVICE_TIME_MEAN)?);
     if !seconds.is_finite() {
-        let observed = format!(
-            "a transfer was still in flight when the load ended ({iops:.0} per second on average \
-                until then)"
-        );
-        let step = "look for errors of the disk in the kernel's log (`dmesg`), then repeat";
-        return Some((observed, step.into()));
+        return Some((Evidence::NeverEnded { rate: iops }, Step::KernelLog));
     }
-    let missed = asked.map_or_else(String::new, |asked| format!(" of {asked:.0} asked for"));
-    let observed = format!(
-        "{depth:.1} transfers in flight of {:.3} ms each make {iops:.0} per second{missed} \
-            (Little's law)",
-        seconds * 1e3
-    );
-    let step = Advice::new("repeat with twice the `depth`")
-        .expecting("if the rate does not rise, the disk is saturated");
-    Some((observed, step))
+    let (transfers, rate) = (depth, iops);
+    Some((Evidence::InFlight { transfers, seconds, rate, asked }, twice("depth")))
 }
 
 /// Returns the stages of a load on a disk or file.
@@ -172,12 +153,12 @@ mod tests {
     use crate::MetricStudy;
 
     /// 10 000 transfers a second of 3.2 ms, 32 in flight, by threads that used this many cores.
-    fn of(cores: f64, params: &[(&str, Value)]) -> String {
+    fn of(cores: f64, params: &[(&str, Value)]) -> (Evidence, Step) {
         of_transfers(3.2e-3, cores, params)
     }
 
     /// Returns the same with transfers of this many seconds.
-    fn of_transfers(seconds: f64, cores: f64, params: &[(&str, Value)]) -> String {
+    fn of_transfers(seconds: f64, cores: f64, params: &[(&str, Value)]) -> (Evidence, Step) {
         let figure = |(name, value): (&str, f64)| MetricStudy {
             metric: linerate_model::Metric::named(name).expect(name),
             unit: Unit::PerSecond,
@@ -205,36 +186,26 @@ mod tests {
         ];
         let mut job = JobStudy { metrics: figures.map(figure).to_vec(), ..JobStudy::default() };
         params.iter().for_each(|(key, value)| job.params.set(key, value.clone()));
-        let (observed, advice) = observed(&job).expect("a disk");
-        format!("{observed}: {}", advice.step)
+        observed(&job).expect("a disk")
     }
 
     #[test]
     fn advice_of_a_disk_that_hangs_says_so() {
         let hung = of_transfers(f64::INFINITY, 0.2, &[]);
-        assert!(hung.contains("still in flight") && !hung.contains("inf "), "{hung}");
+        assert_eq!(hung, (Evidence::NeverEnded { rate: 10_000.0 }, Step::KernelLog));
     }
 
     #[test]
     fn evidence_of_a_disk_names_what_is_known_of_its_limit() {
-        let depth = of(0.2, &[]);
-        assert!(
-            depth.starts_with("32.0 transfers in flight of 3.200 ms each make 10000"),
-            "{depth}"
-        );
-        assert!(
-            of(0.2, &[("rate", json!("10 kpps"))])
-                .contains("rate of 10000 transfers per second was reached")
-        );
-        assert!(
-            of(0.2, &[("rate", json!("20 kpps"))])
-                .contains("make 10000 per second of 20000 asked for")
-        );
-        assert!(of(0.95, &[]).contains("used 0.95 CPUs"));
-        assert!(
-            of(0.95, &[("workers", json!(2))]).contains("twice the `depth`"),
-            "one of two CPUs is left"
-        );
+        let twice = |parameter: &str| Step::Double { parameter: parameter.to_owned(), value: None };
+        let depth =
+            |asked| Evidence::InFlight { transfers: 32.0, seconds: 3.2e-3, rate: 10_000.0, asked };
+        assert_eq!(of(0.2, &[]), (depth(None), twice("depth")));
+        let reached = Evidence::RateReached { rate: 10_000.0 };
+        assert_eq!(of(0.2, &[("rate", json!("10 kpps"))]), (reached, Step::WithoutRate));
+        assert_eq!(of(0.2, &[("rate", json!("20 kpps"))]).0, depth(Some(20_000.0)));
+        assert_eq!(of(0.95, &[]).1, twice("workers"));
+        assert_eq!(of(0.95, &[("workers", json!(2))]).1, twice("depth"), "one of two CPUs is left");
         assert_eq!(known(&JobStudy::default()), None);
     }
 }

@@ -249,7 +249,7 @@ fn a_window_whose_placebo_helps_as_much_is_suspected_and_not_kept() {
         tuned(SimulatedHose::default(), &host, &wanted, None).expect("every stage ends");
     let proof = findings.proof.expect("it was measured");
     assert_eq!(proof.effect.change, Change::Better, "the pairs alone would prove it");
-    assert_eq!(findings.verdict, Some(Verdict::Suspected), "{}", proof.why);
+    assert_eq!(findings.verdict, Some(Verdict::Suspected), "{:?}", proof.why);
     assert_eq!((exit, findings.kept), (Exit::Missed, false));
     is_back(&host);
 }

@@ -1,10 +1,11 @@
 //! First screen of a campaign, and the picture of its path. Both show what
 //! [`linerate_analysis::headline`] found and nothing else.
 
+use linerate_analysis::diagnosis::Advice;
 use linerate_analysis::{
     Headline, Limit, Moved, PathEnd, Reading, ReadingKind, Stage, StageCeiling, StageKind, Surety,
 };
-use linerate_model::{ARM_AXIS, Advice, Direction, Layer, Unit, Validity, metric};
+use linerate_model::{ARM_AXIS, Direction, Layer, Unit, Validity, metric};
 
 use crate::commands::CommandPlace;
 use crate::curves::uncapitalised;
@@ -13,6 +14,7 @@ use crate::document::{
 };
 use crate::grid::words;
 use crate::number::{Scale, percent, round_half_up};
+use crate::sentences;
 use crate::words::count;
 
 use super::workload_label;
@@ -26,13 +28,13 @@ const MOST_EVIDENCE: usize = 3;
 pub(super) fn lead(headline: &Headline, place: &CommandPlace) -> Lead {
     let limit = &headline.limit;
     let mut evidence: Vec<String> = experiment_outcome(limit).into_iter().collect();
-    evidence.extend(limit.evidence.iter().map(|evidence| evidence.observed.clone()));
+    evidence.extend(limit.evidence.iter().map(sentences::observation));
     evidence.truncate(MOST_EVIDENCE);
     let lead = Lead {
         surety: surety(limit.surety),
         label: "Bottleneck",
         status: status(limit),
-        claim: limit.claim.clone(),
+        claim: limit.claim.as_ref().map(sentences::claim),
         evidence,
         next: next_steps(limit, place),
         ..Lead::default()

@@ -1,0 +1,160 @@
+//! Sentences of recommended steps and their expected effects.
+
+use linerate_analysis::diagnosis::{Consent, FlowEnd, Step};
+use linerate_model::Metric;
+
+/// Upper end from which a prediction counts as open.
+const OPEN: f64 = 10.0;
+
+/// Returns a step as an imperative clause, and its expected effect if the claim is true.
+pub(crate) fn step(step: &Step) -> (String, Option<String>) {
+    let (text, effect) = match step {
+        Step::Experiment { name, metric, ratio, consent } => {
+            let first = consent.map_or("", |consent| match consent {
+                Consent::Hosts => "start the agents with `--allow-tune host`, then ",
+                Consent::ReceivingDevice => {
+                    "start the receiving host's agent with `--allow-tune DEVICE`, then "
+                }
+            });
+            let text = format!("{first}measure with {name}");
+            return (text, Some(promise(metric, *ratio)));
+        }
+        Step::Streams { streams } => {
+            let effect = "goodput rises if the limit is per flow, and stays if it is the path's";
+            return (format!("repeat with {streams} streams"), Some(effect.to_owned()));
+        }
+        Step::MoreFlows { end, streams } => {
+            let verb = by_end(*end, "send", "receive");
+            let text = format!("{verb} {streams} flows on several CPUs");
+            return (text, Some(HALF.to_owned()));
+        }
+        Step::FlowsOnLinks { streams, links } => {
+            let effect = format!("goodput rises up to {links:.0} times");
+            return (format!("send {streams} flows"), Some(effect));
+        }
+        Step::Double { parameter, value: Some(value) } => {
+            let effect = "the rate rises by a fifth or more".to_owned();
+            return (format!("double `{parameter}` to {value}"), Some(effect));
+        }
+        Step::Double { parameter, value: None } => {
+            let text = format!("repeat with twice the `{parameter}`");
+            let effect = "if the rate does not rise, the disk is saturated".to_owned();
+            return (text, Some(effect).filter(|_| parameter == "depth"));
+        }
+        Step::CpuQuota(end) => (
+            by_end(*end, "raise the sender's CPU quota", "raise the receiver's CPU quota"),
+            "goodput rises with the quota",
+        ),
+        Step::DoubleBuffer(end) => (
+            by_end(*end, "double the send buffer", "double the receive buffer"),
+            "goodput rises by half or more, up to the next limit",
+        ),
+        Step::LargeBuffer(end) => {
+            (by_end(*end, "use a larger send buffer", "use a larger receive buffer"), HALF)
+        }
+        Step::OneFlow => (
+            "send one flow, or pin each end to CPUs of its own (`cpus` and `pin` of the testbed's \
+             endpoints)",
+            "the wait for a CPU ends",
+        ),
+        Step::FreeCpus => (
+            "stop other programs, or pin each end to CPUs of its own (`cpus` and `pin` of the \
+             testbed's endpoints), and repeat",
+            "the wait for a CPU ends",
+        ),
+        Step::WithoutCopies { both: true } => {
+            ("send and receive without copying", "cycles per instruction fall")
+        }
+        Step::WithoutCopies { both: false } => (
+            "send without copying",
+            "CPU time per byte falls, and goodput rises up to the next limit",
+        ),
+        Step::LargerMessages => (
+            "send twice as much per call, or several messages per call",
+            "goodput rises to 1.6 times or more",
+        ),
+        Step::SmallSegments => (
+            "send small segments",
+            "data arrives; then lower the MTU of the interface, permit ICMP, or set \
+             `net.ipv4.tcp_mtu_probing=1`",
+        ),
+        Step::Discard => ("discard the data at the receiver", NETWORK),
+        Step::FromMemory => ("send from memory", NETWORK),
+        Step::OtherCongestionControl => {
+            ("measure longer, without pacing, or with another congestion control", RISES)
+        }
+        Step::FindWindow => (
+            "find the largest window that the buffer survives",
+            "a smaller window ends the loss of a shallow buffer, but not random loss",
+        ),
+        Step::LocateDrops => (
+            "locate the drops with datagrams",
+            "the report's loss section names the place of the drops",
+        ),
+        Step::FindHop => (
+            "find the hop with the queue: repeat towards each hop; the first whose rate equals \
+             this goodput is saturated",
+            "",
+        ),
+        Step::HashPorts => (
+            "hash ports too: `xmit_hash_policy layer3+4`, or the equivalent of the switch",
+            "goodput rises to the capacity of the links in use",
+        ),
+        Step::FasterLink => {
+            ("use a faster link, or raise its MTU", "goodput follows by at least 0.8 of the change")
+        }
+        Step::OtherSlot => (
+            "move the device to a wider or faster slot, or to another bus",
+            "goodput follows the ceiling of the slot",
+        ),
+        Step::PinToNode => (
+            "pin the workers to CPUs of the device's own node (`lscpu` lists them), with `cpus` \
+             of the endpoint or with `to_cpus` as an arm of `[sweep.compare]`",
+            "goodput rises and cycles per instruction fall",
+        ),
+        Step::SpreadReception => (
+            "spread reception over CPUs (more queues, or `rps_cpus` of the queue), or move the \
+             interrupt to the idle CPU",
+            RISES,
+        ),
+        Step::CheckHost => (
+            "check what this host cannot measure, repair it, and repeat",
+            "the figure falls below its ceiling",
+        ),
+        Step::FlushLess => (
+            "flush less often (`flush_every`), or use a disk with a protected cache",
+            "the rate rises",
+        ),
+        Step::SweepDepth => (
+            "measure the rate at each queue depth",
+            "where the rate no longer rises, the disk or a quota is the limit",
+        ),
+        Step::WithoutRate => ("repeat without `rate`", ""),
+        Step::KernelLog => {
+            ("look for errors of the disk in the kernel's log (`dmesg`), then repeat", "")
+        }
+        Step::MoreTesters => ("send from more workers or hosts, and search again", ""),
+        Step::ReadCounters => ("read the drop counters of every hop, and search again", ""),
+    };
+    (text.to_owned(), Some(effect.to_owned()).filter(|effect| !effect.is_empty()))
+}
+
+const HALF: &str = "goodput rises by half or more";
+const NETWORK: &str = "goodput rises to the limit of the network";
+const RISES: &str = "goodput rises";
+
+const fn by_end(end: FlowEnd, sending: &'static str, receiving: &'static str) -> &'static str {
+    match end {
+        FlowEnd::Sending => sending,
+        FlowEnd::Receiving => receiving,
+    }
+}
+
+/// Returns the predicted effect of an experiment.
+fn promise(metric: &Metric, [least, most]: [f64; 2]) -> String {
+    if most >= OPEN {
+        format!("{metric} changes to {least:.2} times its value or more")
+    } else {
+        format!("{metric} changes to {least:.2} to {most:.2} times its value")
+    }
+}
