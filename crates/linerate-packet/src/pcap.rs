@@ -28,9 +28,11 @@ pub fn capture<'a>(frames: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut file = Vec::new();
     file.extend(MAGIC.to_le_bytes());
     file.extend(VERSION.iter().flat_map(|part| part.to_le_bytes()));
+    // Time zone and accuracy of time stamps: zero by convention, readers ignore both.
     file.extend([0; 8]);
     file.extend(SNAP_LENGTH.to_le_bytes());
     file.extend(ETHERNET.to_le_bytes());
+    // Equal time stamps would let analysers sort frames into another order.
     for (microsecond, frame) in (0_u32..).zip(frames) {
         let length = u32::try_from(frame.len()).unwrap_or(SNAP_LENGTH).min(SNAP_LENGTH);
         for word in [0, microsecond, length, length] {

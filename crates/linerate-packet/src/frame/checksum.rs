@@ -6,6 +6,8 @@
 
 /// Adds `bytes` to `sum`; an odd last byte is padded with zero.
 pub(super) fn add_bytes(mut sum: u32, bytes: &[u8]) -> u32 {
+    // An odd byte counts as the high half of a word (RFC 1071 section 4.1), so only the last slice
+    // added may have an odd length.
     let mut words = bytes.chunks_exact(2);
     for word in &mut words {
         sum = add(sum, u16::from_be_bytes([word[0], word[1]]));
@@ -33,6 +35,7 @@ pub(super) const fn subtract(sum: u32, word: u16) -> u32 {
 /// The checksum of what was summed up.
 #[inline]
 pub(super) const fn finish(sum: u32) -> u16 {
+    // Two folds are enough: the first can leave one carry, the second cannot.
     let folded = (sum & 0xffff) + (sum >> 16);
     let folded = (folded & 0xffff) + (folded >> 16);
     !(folded as u16)

@@ -159,6 +159,8 @@ impl Addresses {
 impl Headers {
     /// Where the IP header begins.
     pub(super) fn ip_at(&self) -> usize {
+        // The IP header starts at an offset that is 2 modulo 4. All fields are therefore written as
+        // bytes, never as aligned words.
         ETHERNET_BYTES + self.tags.len() * VLAN_BYTES
     }
 
@@ -190,6 +192,8 @@ impl Headers {
             bytes.extend(kind.to_be_bytes());
             bytes.extend((u16::from(tag.priority) << 13 | tag.id & 0x0fff).to_be_bytes());
         }
+        // UDP length, IPv6 payload length and the pseudo header all count the transport header and
+        // the payload, without the padding.
         let transport_bytes = (self.transport.header_bytes() + payload_bytes) as u16;
         match self.addresses {
             Addresses::V4 { source, destination } => {
@@ -197,8 +201,11 @@ impl Headers {
                 let start = bytes.len();
                 bytes.extend([IPV4_VERSION_LENGTH, self.dscp << 2]);
                 bytes.extend((IPV4_BYTES as u16 + transport_bytes).to_be_bytes());
+                // Identification is zero: a datagram that may not be fragmented needs none (RFC
+                // 6864 section 4.1).
                 bytes.extend([0, 0]);
                 bytes.extend(DO_NOT_FRAGMENT.to_be_bytes());
+                // The checksum field must be zero while the sum is formed (RFC 791 section 3.1).
                 bytes.extend([self.hops, self.transport.protocol(), 0, 0]);
                 bytes.extend(source.octets());
                 bytes.extend(destination.octets());
@@ -219,6 +226,7 @@ impl Headers {
         bytes.extend(self.ports.destination.to_be_bytes());
         match self.transport {
             Transport::Udp => {
+                // The checksum depends on the stamp, so the template adds it with the first stamp.
                 bytes.extend(transport_bytes.to_be_bytes());
                 bytes.extend([0, 0]);
             }

@@ -36,9 +36,11 @@ impl<'a> FrameView<'a> {
     /// headers they claim.
     #[must_use]
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        // The type field is read where it is without tags; each tag moves it by four bytes.
         let mut at = ETHERNET_BYTES - 2;
         let mut n_tags = 0;
         let mut kind = u16_at(bytes, at)?;
+        // The limit keeps a frame that consists of tags from costing a long loop at line rate.
         while VLAN_TYPES.contains(&kind) && n_tags < MOST_TAGS {
             n_tags += 1;
             at += VLAN_BYTES;
@@ -47,6 +49,8 @@ impl<'a> FrameView<'a> {
         let ip = at + 2;
         let (protocol, transport_at) = match kind {
             ETHERTYPE_IPV4 => {
+                // The header length is in words of four bytes; a device may have added options, so
+                // it is not assumed to be 20.
                 let first = *bytes.get(ip)?;
                 let header = usize::from(first & 0x0f) * 4;
                 if first >> 4 != 4
@@ -57,6 +61,7 @@ impl<'a> FrameView<'a> {
                 }
                 (*bytes.get(ip + 9)?, ip + header)
             }
+            // Extension headers are not followed: our senders write none.
             ETHERTYPE_IPV6 if bytes.get(ip)? >> 4 == 6 => (*bytes.get(ip + 6)?, ip + IPV6_BYTES),
             _ => return None,
         };
@@ -65,14 +70,18 @@ impl<'a> FrameView<'a> {
             destination: u16_at(bytes, transport_at + 2)?,
         };
         let (transport, payload_at) = match protocol {
+            // Protocol numbers of IANA: 17 is UDP, 6 is TCP.
             17 => (Transport::Udp, transport_at + UDP_BYTES),
             6 => {
+                // A data offset below five words is invalid. The ports are still ours, so the
+                // payload is taken to start after 20 bytes.
                 let header = usize::from(*bytes.get(transport_at + 12)? >> 4) * 4;
                 (Transport::Tcp, transport_at + header.max(TCP_BYTES))
             }
             _ => return None,
         };
         let is_ipv6 = kind == ETHERTYPE_IPV6;
+        // A truncated capture can end inside the header. Its payload would start behind the slice.
         (payload_at <= bytes.len()).then_some(Self {
             bytes,
             n_tags,

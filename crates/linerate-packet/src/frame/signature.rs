@@ -99,6 +99,7 @@ pub(super) fn write_fixed(signature: &mut [u8], tag: u32, flow: u16) {
 /// five, lateness in the sixth.
 #[inline]
 fn changing_words(stamp: &Stamp) -> [u16; 6] {
+    // Only the low bits are sent. The receiver knows the rest from the last frame it saw.
     let (sequence, time) = (stamp.sequence & SHORT_MASK, stamp.scheduled_ns & SHORT_MASK);
     [
         (sequence >> 24) as u16,
@@ -115,6 +116,8 @@ fn changing_words(stamp: &Stamp) -> [u16; 6] {
 pub(super) fn write_stamp(signature: &mut [u8], stamp: &Stamp) -> [u16; 6] {
     let words = changing_words(stamp);
     let places = signature[NUMBERS_AT..SIGNATURE_BYTES].chunks_exact_mut(2);
+    // All six words start at even offsets of the payload, so each can be added to the checksum
+    // alone.
     for (place, word) in places.zip(words) {
         place.copy_from_slice(&word.to_be_bytes());
     }
@@ -141,6 +144,8 @@ pub const fn extend(low: u64, near: u64) -> u64 {
     // How far `low` lies ahead of `near`, around the circle of 40 bits.
     let ahead = low.wrapping_sub(near) & SHORT_MASK;
     let behind = (SHORT_MASK + 1).wrapping_sub(ahead) & SHORT_MASK;
+    // Near zero there is no smaller number to go back to, so the value ahead is taken however far
+    // it is.
     if ahead < HALF || near < behind { near.wrapping_add(ahead) } else { near - behind }
 }
 
@@ -149,6 +154,7 @@ pub const fn extend(low: u64, near: u64) -> u64 {
 const fn short_lateness(ns: u64) -> u16 {
     let bits = u64::BITS - ns.leading_zeros();
     let shift = bits.saturating_sub(LATENESS_BITS);
+    // Lateness above 134 ms is saturated instead of wrapped: a late frame must never look punctual.
     if shift > MOST_SHIFT {
         u16::MAX
     } else {
@@ -204,7 +210,9 @@ mod tests {
         }
 
         #[test]
-        fn lateness_is_exact_when_small_and_rounded_down_by_less_than_a_2048th(ns in 0_u64..=4095 << 15) {
+        fn lateness_is_exact_when_small_and_rounded_down_by_less_than_a_2048th(
+            ns in 0_u64..=4095 << 15,
+        ) {
             let told = lateness_ns(short_lateness(ns));
             prop_assert!(told <= ns);
             prop_assert!((ns - told) * 2048 <= ns);

@@ -80,15 +80,20 @@ impl Template {
         if frame_size > LARGEST_FRAME {
             return Err(TemplateError::TooLarge { size: frame_size });
         }
+        // The check sequence is counted in the frame size but the device appends it, so it is not
+        // in the template.
         let payload_bytes = frame_size - FCS_BYTES - headers.signature_at();
         let mut bytes = headers.emit(payload_bytes);
         let signature_at = bytes.len();
         bytes.resize(signature_at + SIGNATURE_BYTES, 0);
         signature::write_fixed(&mut bytes[signature_at..], tag, flow);
         let rest = payload_bytes - SIGNATURE_BYTES;
+        // An empty pattern would make `cycle` end at once and leave the frame too short.
         let filling = if filling.is_empty() { &[0][..] } else { filling };
         bytes.extend(filling.iter().cycle().take(rest));
         let transport_at = headers.transport_at();
+        // The template's checksum field is zero here, so the sum can be taken over the whole
+        // segment.
         let sum = add_bytes(headers.pseudo_sum(bytes.len() - transport_at), &bytes[transport_at..]);
         let mut template = Self {
             bytes,
@@ -97,8 +102,11 @@ impl Template {
             checksum_at: headers.checksum_at(),
             sum,
             ports: headers.ports,
+            // TCP has no such exception: its checksum of zero is an ordinary value (RFC 9293
+            // section 3.1).
             zero_means_none: headers.transport == Transport::Udp,
         };
+        // `patch` borrows the template, so the bytes leave it while they are patched.
         let mut whole = std::mem::take(&mut template.bytes);
         template.patch(&mut whole, &Stamp::default());
         template.bytes = whole;
@@ -161,6 +169,8 @@ impl Template {
     #[inline]
     pub fn patch_with_ports(&self, frame: &mut [u8], stamp: &Stamp, ports: Ports) {
         let mut sum = self.stamped(frame, stamp, self.sum);
+        // Both ports are in the sum already, so the old value goes out before the new one comes in
+        // (RFC 1624).
         for (new, old) in
             [(ports.source, self.ports.source), (ports.destination, self.ports.destination)]
         {

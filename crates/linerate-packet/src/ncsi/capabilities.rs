@@ -46,6 +46,7 @@ impl Capabilities {
     pub const fn buffer_report(&self) -> BufferReport {
         const FRAME: u32 = 1518;
         const MOST: u32 = 4 << 20;
+        // Real firmware fills fields it does not implement with zeros or ones.
         match self.buffer {
             0 | u32::MAX => BufferReport::NotSaid,
             bytes if bytes < FRAME || bytes > MOST => BufferReport::Implausible(bytes),
@@ -54,6 +55,7 @@ impl Capabilities {
     }
 
     pub(super) fn parse(body: &[u8]) -> Option<Self> {
+        // Bytes 24 and 25 are reserved (DSP0222, Get Capabilities response).
         let filters: [u8; 4] = body.get(20..24)?.try_into().ok()?;
         Some(Self {
             flags: u32_at(body, 0)?,

@@ -202,8 +202,11 @@ impl Command {
     #[must_use]
     pub fn emit(&self) -> Vec<u8> {
         match self {
+            // The wire bit means "arbitration disabled", the reverse of the field.
             Self::SelectPackage { arbitration } => vec![0, 0, 0, u8::from(!arbitration)],
             Self::DisableChannel { link_down } => vec![0, 0, 0, u8::from(*link_down)],
+            // Three bytes are reserved and the fourth is unused, but the standard asks for all of
+            // them.
             Self::ResetChannel => vec![0; 4],
             Self::AenEnable { management, control } => {
                 [&[0, 0, 0, *management][..], &control.to_be_bytes()].concat()
@@ -238,6 +241,7 @@ impl Command {
     }
 
     fn typed(kind: u8, payload: &[u8]) -> Option<Self> {
+        // Commands with one argument put it in the last byte of a 32-bit word.
         let last = || payload.get(3).filter(|_| payload.len() == 4).copied();
         let word = || u32_at(payload, 0).filter(|_| payload.len() == 4);
         Some(match kind {
@@ -268,6 +272,8 @@ impl Command {
             kind::OEM => {
                 Self::Oem { enterprise: u32_at(payload, 0)?, data: payload.get(4..)?.to_vec() }
             }
+            // Types without arguments come last: an empty payload of any other type does not fit
+            // its type.
             _ if payload.is_empty() => Self::without_payload(kind)?,
             _ => return None,
         })

@@ -68,6 +68,8 @@ pub struct Letter<'a> {
 /// The sum of 16-bit words without carry folding, negated.
 fn checksum(bytes: &[u8]) -> u32 {
     let words = bytes
+        // The sum is over 16-bit words but kept in 32 bits and never folded, unlike the Internet
+        // checksum (DSP0222, control packet checksum).
         .chunks(2)
         .map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0)));
     words.fold(0_u32, u32::wrapping_add).wrapping_neg()
@@ -95,12 +97,15 @@ impl<'a> Letter<'a> {
         if header[1] != REVISION {
             return Err(Malformed::Revision(header[1]));
         }
+        // The length excludes the header, the padding and the checksum.
         let length = usize::from(u16_at(&header, 6).unwrap_or(0) & LENGTH_MASK);
         let there = packet.len() - HEADER_BYTES;
         let payload = packet
             .get(HEADER_BYTES..HEADER_BYTES + length)
             .ok_or(Malformed::Truncated(length, there))?;
+        // The checksum follows the padding, so that it is aligned to four bytes.
         let padded = length.next_multiple_of(CHECKSUM_BYTES);
+        // A frame without room for a checksum is as valid as one whose checksum is zero.
         let checksum = match u32_at(packet, HEADER_BYTES + padded) {
             None | Some(0) => Checksum::Absent,
             Some(found) if found == checksum(&packet[..HEADER_BYTES + length]) => Checksum::Right,
@@ -120,6 +125,7 @@ impl<'a> Letter<'a> {
     /// Returns true if it answers a command.
     #[must_use]
     pub const fn is_response(&self) -> bool {
+        // Notifications set the response bit too (0xFF), so they must be excluded.
         self.kind & RESPONSE != 0 && self.kind != NOTIFICATION
     }
 
@@ -159,6 +165,7 @@ impl<'a> Letter<'a> {
         let sum = match self.checksum {
             Checksum::Right => checksum(&packet),
             Checksum::Absent => 0,
+            // Zero would mean "absent", so a wrong sum that wraps to zero becomes one.
             Checksum::Wrong => checksum(&packet).wrapping_add(1).max(1),
         };
         packet.resize(packet.len().next_multiple_of(CHECKSUM_BYTES), 0);
@@ -169,9 +176,11 @@ impl<'a> Letter<'a> {
     /// The whole frame: from everybody to everybody, never shorter than Ethernet allows.
     #[must_use]
     pub fn emit(&self) -> Vec<u8> {
+        // DSP0222 sets both addresses to broadcast.
         let mut frame = vec![0xff; ETHERTYPE_AT];
         frame.extend(ETHERTYPE);
         frame.extend(self.emit_packet());
+        // Short frames are padded after the checksum, because the padding before it has a meaning.
         frame.resize(frame.len().max(LEAST_FRAME), 0);
         debug_assert!(frame.len() >= PAYLOAD_AT);
         frame

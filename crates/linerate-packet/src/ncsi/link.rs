@@ -33,6 +33,8 @@ impl LinkStatus {
 
     /// Its speed; `None` while it is negotiated, or if the code is not known.
     #[must_use]
+    // Codes are in the order in which the standard gained them, not in order of speed: 2.5 Gbit/s
+    // came last.
     pub const fn speed(&self) -> Option<Speed> {
         let (megabits, full_duplex) = match (self.bits >> 1) & 0xf {
             1 => (10, false),

@@ -49,6 +49,8 @@ impl Notification {
         let word = |at| u32_at(data, at);
         let known = match kind {
             LINK_STATUS => word(0).zip(word(4)).map(|(bits, oem)| Self::LinkStatus { bits, oem }),
+            // Only an exact match is typed. Anything else keeps its bytes, so that a report can
+            // show them.
             CONFIGURATION_REQUIRED => data.is_empty().then_some(Self::ConfigurationRequired),
             HOST_DRIVER => word(0).map(|bits| Self::HostDriver { runs: bits & 1 != 0 }),
             DELAYED_RESPONSE => array(data, 0)

@@ -148,10 +148,12 @@ impl Answer {
     pub fn parse(command: u8, payload: &[u8]) -> (Outcome, Reason, Self) {
         let untyped =
             |body: &[u8]| if body.is_empty() { Self::Done } else { Self::Other(body.to_vec()) };
+        // Controllers are seen to answer unknown commands with a bare header.
         let (Some(code), Some(reason)) = (u16_at(payload, 0), u16_at(payload, 2)) else {
             return (Outcome::Unsupported, Reason::UNKNOWN_COMMAND, untyped(payload));
         };
         let body = &payload[CODE_BYTES..];
+        // The standard defines bodies of completed commands only, so a refusal's is kept untyped.
         let answer = if code == 0 { Self::body(command, body) } else { None };
         (Outcome::of(code), Reason(reason), answer.unwrap_or_else(|| untyped(body)))
     }
@@ -174,6 +176,7 @@ impl Answer {
             kind::GET_PACKAGE_STATUS => Self::PackageStatus(u32_at(body, 0)? & 1 != 0),
             kind::GET_PACKAGE_UUID => Self::Uuid(array(body, 0)?),
             kind::GET_MC_MAC_ADDRESS => {
+                // Three reserved bytes follow the count.
                 let n = usize::from(*body.first()?);
                 let macs = body.get(MACS_AT..)?.chunks_exact(MAC_BYTES).take(n);
                 Self::Macs(macs.filter_map(|mac| array(mac, 0)).collect())

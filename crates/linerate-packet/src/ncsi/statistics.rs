@@ -64,6 +64,7 @@ impl PassThroughStatistics {
     }
 
     pub(super) fn parse(body: &[u8]) -> Option<Self> {
+        // The length is the only sign of the layout: the header has no version of its own.
         let legacy = match body.len() {
             0..Self::LEGACY_BODY_BYTES => return None,
             Self::LEGACY_BODY_BYTES..Self::BODY_BYTES => true,
@@ -71,6 +72,7 @@ impl PassThroughStatistics {
         };
         let first =
             if legacy { supported(u32_at(body, 0)?) } else { supported_wide(u64_at(body, 0)?) };
+        // The first counter is as wide as its layout says; all others have 32 bits in both.
         let others = if legacy { 4 } else { 8 };
         let mut counters = [first; 10];
         for (idx, counter) in counters.iter_mut().enumerate().skip(1) {
@@ -191,8 +193,11 @@ impl PortStatistics {
 
     pub(super) fn parse(body: &[u8]) -> Option<Self> {
         let mut counters = [None; 39];
+        // The bit map of cleared counters takes the first eight bytes.
         let mut at = 8;
         for (idx, counter) in counters.iter_mut().enumerate() {
+            // Wide and narrow counters alternate, so an offset cannot be computed from the index
+            // alone.
             let wide = Self::width(idx) == u64::BITS;
             *counter = if wide {
                 u64_at(body, at).and_then(supported_wide)
@@ -213,6 +218,8 @@ impl PortStatistics {
                 body.extend(emit_narrow(*counter));
             }
         }
+        // An older layout ends earlier. Cutting it off keeps a body that is read and written
+        // unchanged.
         body.resize(self.body_bytes, 0);
         body
     }

@@ -26,6 +26,7 @@ pub struct Version {
 fn digits(byte: u8) -> Option<u8> {
     const ABSENT: u8 = 0xf;
     let (high, low) = (byte >> 4, byte & ABSENT);
+    // F is not a decimal digit: the standard uses it for "no digit here".
     match (high, low) {
         (ABSENT, ABSENT) => None,
         (ABSENT, low) => Some(low),
@@ -68,6 +69,7 @@ impl Version {
         let [major, minor, update, first]: [u8; 4] = array(body, 0)?;
         let pci = [u16_at(body, 24)?, u16_at(body, 26)?, u16_at(body, 28)?, u16_at(body, 30)?];
         Some(Self {
+            // Bytes 4 to 6 are reserved: the second letter is apart from the first.
             standard: [major, minor, update, first, *body.get(7)?],
             firmware_name: array(body, 8)?,
             firmware: array(body, 20)?,

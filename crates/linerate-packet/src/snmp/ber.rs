@@ -128,6 +128,7 @@ pub(super) fn signed(content: &[u8]) -> Result<i64, BerError> {
     if content.len() > size_of::<i64>() {
         return Err(BerError::TooLarge);
     }
+    // The first octet carries the sign; starting from -1 extends it to 64 bits.
     let start = match content.first() {
         None => return Err(BerError::CutOff),
         Some(first) if first & MORE != 0 => -1,
@@ -140,6 +141,7 @@ pub(super) fn signed(content: &[u8]) -> Result<i64, BerError> {
 pub(super) fn unsigned(content: &[u8]) -> Result<u64, BerError> {
     let digits = match content {
         [] => return Err(BerError::CutOff),
+        // A Counter64 above 2^63 has a leading zero octet, so nine octets can be valid.
         [0, rest @ ..] => rest,
         all => all,
     };
@@ -156,12 +158,15 @@ pub(super) fn identifier(content: &[u8]) -> Result<Oid, BerError> {
     let mut numbers = Vec::with_capacity(content.len() + 1);
     let mut number: u32 = 0;
     for octet in content {
+        // The check comes before the shift: a bit that is shifted out would be lost unnoticed.
         if number > u32::MAX >> SEVEN_BITS.count_ones() {
             return Err(BerError::TooLarge);
         }
         number = number << SEVEN_BITS.count_ones() | u32::from(*octet) & SEVEN_BITS;
         if octet & MORE == 0 {
             if numbers.is_empty() {
+                // The first two arcs share one number (X.690 8.19.4). Arc 2 has no upper limit for
+                // the second, so the division is clamped.
                 let arc = (number / PER_ARC).min(2);
                 numbers.push(arc);
                 number -= arc * PER_ARC;
@@ -170,6 +175,7 @@ pub(super) fn identifier(content: &[u8]) -> Result<Oid, BerError> {
             number = 0;
         }
     }
+    // An empty identifier, or one whose last octet announces another, is cut off.
     if content.last().is_none_or(|last| last & MORE != 0) {
         Err(BerError::CutOff)
     } else {
@@ -180,6 +186,7 @@ pub(super) fn identifier(content: &[u8]) -> Result<Oid, BerError> {
 /// An element.
 pub(super) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![tag];
+    // The short form holds lengths up to 127.
     let length = content.len();
     if length < usize::from(LONG) {
         bytes.push(length as u8);
@@ -203,6 +210,7 @@ pub(super) fn integer(value: i64) -> Vec<u8> {
     // Octets that only repeat the sign are left away.
     let sign = if value < 0 { u8::MAX } else { 0 };
     let mut start = octets.iter().take_while(|octet| **octet == sign).count().min(octets.len() - 1);
+    // A leading octet is dropped only if the next one has the same sign, as X.690 8.3.2 asks.
     if start > 0 && (octets[start] ^ sign) & MORE != 0 {
         start -= 1;
     }
@@ -223,6 +231,7 @@ pub(super) fn object_identifier(oid: &Oid) -> Vec<u8> {
     };
     for number in [first].into_iter().chain(rest.iter().copied()) {
         let n_bits = SEVEN_BITS.count_ones();
+        // Zero has no significant bits but needs one octet.
         let n_octets = (u32::BITS - number.leading_zeros()).div_ceil(n_bits).max(1);
         for place in (0..n_octets).rev() {
             let more = if place > 0 { MORE } else { 0 };

@@ -142,13 +142,6 @@ impl Value {
     }
 
     fn emit(&self) -> Vec<u8> {
-        let unsigned = |tag: u8, value: u64| {
-            let octets = value.to_be_bytes();
-            let start =
-                octets.iter().take_while(|octet| **octet == 0).count().min(octets.len() - 1);
-            let sign = if octets[start] >> 7 == 1 { &[0][..] } else { &[] };
-            ber::element(tag, &[sign, &octets[start..]].concat())
-        };
         match self {
             Self::Integer(value) => ber::integer(*value),
             Self::Octets(octets) => ber::octets(octets),
@@ -164,6 +157,8 @@ impl Value {
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, BerError> {
         let (tag, _, content) = reader.any()?;
+        // The value is range-checked here: agents send Counter32 values with five octets, of which
+        // the first is zero.
         let word = || u32::try_from(ber::unsigned(content)?).map_err(|_| BerError::TooLarge);
         Ok(match tag {
             ber::NULL => Self::Null,
@@ -174,10 +169,20 @@ impl Value {
             GAUGE32 => Self::Gauge32(word()?),
             TIME_TICKS => Self::TimeTicks(word()?),
             COUNTER64 => Self::Counter64(ber::unsigned(content)?),
+            // The three exceptions have one meaning for a reader of counters: there is no value.
             NO_SUCH_OBJECT | NO_SUCH_INSTANCE | END_OF_MIB_VIEW => Self::Absent,
             other => Self::Other(other),
         })
     }
+}
+
+/// Returns `value` as an element of an unsigned type with `tag`.
+fn unsigned(tag: u8, value: u64) -> Vec<u8> {
+    let octets = value.to_be_bytes();
+    let start = octets.iter().take_while(|octet| **octet == 0).count().min(octets.len() - 1);
+    // A first octet with the top bit set would read as negative.
+    let sign = if octets[start] >> 7 == 1 { &[0][..] } else { &[] };
+    ber::element(tag, &[sign, &octets[start..]].concat())
 }
 
 /// A message of SNMPv2c.

@@ -72,6 +72,7 @@ impl Digest {
             Self::Sha384 => code(Hmac::<Sha384>::new_from_slice(key), message),
             Self::Sha512 => code(Hmac::<Sha512>::new_from_slice(key), message),
         };
+        // RFC 7860 sends only a part of the code; the rest never leaves this process.
         code.truncate(self.sent());
         code
     }
@@ -117,6 +118,7 @@ impl Keys {
         let Some((digest, password)) = &user.authentication else { return Self::default() };
         let privacy = user.privacy.as_ref().map(|password| {
             let mut key = localized(*digest, password, engine);
+            // AES-128 uses the first 16 octets of a longer localized key (RFC 3826 section 1.2.1).
             key.truncate(AES_KEY);
             key
         });
@@ -135,8 +137,11 @@ impl Keys {
 fn localized(digest: Digest, password: &[u8], engine: &[u8]) -> Vec<u8> {
     /// As many octets of the password, over and over, are digested.
     const EXPANDED: usize = 1 << 20;
+    // The megabyte makes each guess of a password expensive (RFC 3414 section 11.2).
     let expanded: Vec<u8> = password.iter().copied().cycle().take(EXPANDED).collect();
     let key = digest.hash(&[&expanded]);
+    // The identifier between the two keys ties the result to this engine, so a key stolen from one
+    // switch opens no other.
     digest.hash(&[&key, engine, &key])
 }
 
@@ -198,6 +203,7 @@ impl User {
     /// hidden.
     #[must_use]
     pub fn emit(&self, keys: &Keys, engine: &Engine, header: Header, pdu: &Pdu) -> Vec<u8> {
+        // Encryption covers the scoped data unit as a whole, so it is built first.
         let scoped =
             ber::made_of(SEQUENCE, &[ber::octets(&engine.id), ber::octets(&[]), pdu.emit()]);
         let salt = header.salt.to_be_bytes();
@@ -211,6 +217,8 @@ impl User {
                 (ber::octets(&hidden), &salt[..])
             }
         };
+        // The code is computed over the message with zeros in its place (RFC 3414 section 6.3.1),
+        // and must have its final length.
         let empty_code =
             vec![0; keys.authentication.as_ref().map_or(0, |(digest, _)| digest.sent())];
         let salt = ber::octets(salt);
@@ -230,10 +238,14 @@ impl User {
             &[
                 ber::integer(header.id.into()),
                 ber::integer(LARGEST),
+                // Every request is reportable: discovery of the engine depends on the report (RFC
+                // 3414 section 4).
                 ber::octets(&[keys.flags() | REPORTABLE]),
                 ber::integer(USM.into()),
             ],
         );
+        // The position is counted from the end, because lengths in front of it vary with their
+        // values.
         let behind = salt.len() + data.len();
         let mut message = ber::made_of(
             SEQUENCE,
@@ -278,12 +290,14 @@ impl User {
         let name = security.octets()?;
         let code = security.element(ber::OCTET_STRING)?;
         let salt = security.octets()?;
+        // Before discovery our identifier is empty, and any engine may answer.
         if !engine.id.is_empty() && from.id != engine.id {
             return Err(Refusal::Stranger);
         }
         let is_proven = flags & AUTHENTICATED != 0;
         if is_proven {
             let (digest, key) = keys.authentication.as_ref().ok_or(Refusal::Insecure)?;
+            // The name is checked only with a proof: reports before discovery carry no user.
             if name != self.name {
                 return Err(Refusal::Stranger);
             }
@@ -292,6 +306,8 @@ impl User {
         let pdu = if flags & ENCRYPTED == 0 {
             scoped(&mut message)?
         } else {
+            // Privacy without authentication is not allowed (RFC 3411 section 3.4.3), so such data
+            // is refused unread.
             let key = keys.privacy.as_ref().filter(|_| is_proven).ok_or(Refusal::Insecure)?;
             let salt: [u8; SALT] = salt.try_into().map_err(|_| BerError::CutOff)?;
             let mut plain = message.octets()?.to_vec();
@@ -301,6 +317,8 @@ impl User {
             scoped(&mut Reader::new(&plain))?
         };
         message.end()?;
+        // A report may be less secure than the request: it is how an engine says that our clock or
+        // keys are wrong.
         let is_report = pdu.kind == super::PduKind::Report;
         if !is_report && flags & keys.flags() != keys.flags() {
             return Err(Refusal::Insecure);
@@ -337,6 +355,7 @@ fn prove(
     if code.len() != digest.sent() {
         return Err(Refusal::Forged);
     }
+    // The caller's bytes stay as they are: the decrypted part is read from them afterwards.
     let mut zeroed = message.to_vec();
     zeroed[at..at + code.len()].fill(0);
     let right = digest.code(key, &zeroed);
