@@ -55,6 +55,7 @@ impl Budget {
     /// Stops SQLite on this connection when the budget's work is done.
     pub(crate) fn bound_work(&self, connection: &mut Connection) -> rusqlite::Result<()> {
         let looks = Arc::clone(&self.looks);
+        // SQLite calls this from inside a statement; returning true interrupts the statement.
         let is_spent = move || {
             looks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_err()
         };

@@ -31,6 +31,7 @@ pub(crate) struct Label {
 impl Label {
     fn check(&self) -> LabelCheck {
         let mut hash = Sha256::new();
+        // A prefix for each kind of digest keeps one from being taken for the other.
         hash.update(b"label");
         hash.update(self.sequence.to_le_bytes());
         hash.update(self.campaign.to_le_bytes());
@@ -85,6 +86,7 @@ impl Head {
         kind: &str,
         body: &[u8],
     ) -> rusqlite::Result<()> {
+        // Places start at 1, so that 0 can mean an empty chain.
         let label = Label { sequence: self.sequence + 1, campaign, trial, kind: kind.to_owned() };
         let check = label.check();
         let digest = digest(&self.digest, &check, body);
@@ -106,6 +108,7 @@ impl Head {
 
     /// Writes down where the chain ends: part of every transaction that appends.
     pub(crate) fn save(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        // Key 1 makes it a table of one row.
         let sql = "INSERT OR REPLACE INTO head (key, sequence, digest) VALUES (1, ?1, ?2)";
         transaction.prepare_cached(sql)?.execute(params![self.sequence, self.digest]).map(|_| ())
     }
@@ -143,6 +146,7 @@ pub(crate) fn walk<E>(
 ) -> rusqlite::Result<Result<(), E>> {
     let mut walker = Walker { expected: 1, before: vec![START], ended: None };
     let head = match Head::read(connection) {
+        // A file that is being repaired may lack its head. The records are then all there is.
         Err(error) if pace == Pace::Straight => return Err(error),
         head => head.ok().flatten(),
     };
@@ -182,7 +186,9 @@ fn last_place(connection: &Connection, head: Option<Head>) -> rusqlite::Result<i
     let room = pages("page_count")?.saturating_mul(pages("page_size")?) / SMALLEST_RECORD;
     let found = connection
         .query_row("SELECT max(sequence) FROM record", [], |row| row.get::<_, Option<i64>>(0));
+    // Either of the two can be damaged alone, so the later end counts.
     let found = found.ok().flatten().unwrap_or(0).max(head.map_or(0, |head| head.sequence));
+    // Without any hint every place that the file has room for is tried.
     Ok(if found == 0 { room } else { found.min(room) })
 }
 
@@ -207,10 +213,13 @@ impl Walker {
         };
         if sequence > self.expected {
             visit(Link::Missing(self.expected, sequence - 1))?;
+            // The digest before the gap is lost, so the next record cannot be proven by its
+            // predecessor.
             self.before.clear();
         }
         self.expected = sequence.saturating_add(1);
         let Some((label, body, check, written)) = parts(sequence, row) else {
+            // Without label and digest nothing can be said of the next record either.
             self.before.clear();
             self.ended = None;
             return visit(Link::Damaged(sequence, None));
@@ -223,7 +232,10 @@ impl Walker {
         if sound && proven {
             return visit(Link::Whole(label, body));
         }
+        // If this record's digest was changed, the next one still names the original. If its
+        // content was, the next one names what was written. Both are tried.
         self.before.extend(computed);
+        // Either check proves the label: its own, or the digest that covers it.
         visit(Link::Damaged(sequence, (sound || proven).then_some(label)))
     }
 
@@ -236,6 +248,8 @@ impl Walker {
             Some(head) if head.sequence >= self.expected => {
                 visit(Link::Missing(self.expected, head.sequence))
             }
+            // The head is compared with the last record as written, so records cut off at the end
+            // are noticed.
             Some(head) if head == self.ended.unwrap_or(Head::EMPTY) => Ok(()),
             _ => visit(Link::WrongEnd),
         }

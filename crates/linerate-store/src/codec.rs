@@ -31,6 +31,8 @@ const TREE_BYTES_A_BYTE: usize = 16;
 /// Body of an event other than intervals.
 pub(crate) fn encode(event: &Event) -> Vec<u8> {
     match event {
+        // Intervals, flows and readings come many times a second; JSON would make a ledger many
+        // times larger.
         Event::Intervals { job, side, intervals, .. } => {
             encode_intervals(*job, *side, &intervals.iter().collect::<Vec<_>>())
         }
@@ -39,6 +41,7 @@ pub(crate) fn encode(event: &Event) -> Vec<u8> {
         }
         Event::Samples { host, block, .. } => {
             let n_bytes = u32::try_from(host.len()).unwrap_or(u32::MAX).to_le_bytes();
+            // The host's name is outside of the compressed part, in front of it.
             [&n_bytes[..], host.as_bytes(), &blob::encode_samples(block)].concat()
         }
         other => {
@@ -101,6 +104,8 @@ pub(crate) fn decode(
                 (&PACKED, blob) => parse(&blob::unpack(blob, budget)?, budget)?,
                 _ => return Err(BlobError::Content("neither text nor compressed text".to_owned())),
             };
+            // The label is in the clear and has a check of its own. A body that contradicts it
+            // belongs to another record.
             if (kind_of(&event), trial_of(&event)) == (kind, trial) {
                 Ok(event)
             } else {
@@ -112,6 +117,8 @@ pub(crate) fn decode(
 
 fn parse(text: &[u8], budget: &Budget) -> Result<Event, BlobError> {
     let mut event: Event = parse_lines(text, Lines::One, budget)?;
+    // A plan may have several lines, and everything else in the header one. The event is parsed
+    // both ways, and only the plan is taken from the second.
     if let Event::CampaignStarted(header) = &mut event
         && let Event::CampaignStarted(whole) = parse_lines(text, Lines::Several, budget)?
     {
@@ -126,6 +133,7 @@ fn parse_lines(text: &[u8], lines: Lines, budget: &Budget) -> Result<Event, Blob
     budget.take(text.len(), TREE_BYTES_A_BYTE)?;
     let event = serde_json::from_slice(text)
         .map_err(|error| BlobError::Content(format!("no event: {error}")));
+    // The text becomes a tree and is dropped; about its own length stays as the event.
     budget.give(text.len(), TREE_BYTES_A_BYTE - 1);
     event
 }
@@ -192,6 +200,8 @@ pub(crate) fn trial_of(event: &Event) -> Option<TrialId> {
 pub(crate) fn json(value: &impl Serialize) -> String {
     const SURE: &str = "the model's types have string keys and finite numbers";
     let text = serde_json::to_string(value).expect(SURE);
+    // Only addresses can hold passwords, and building a tree costs as much as writing. Most events
+    // have none.
     if !text.contains("://") {
         return text;
     }

@@ -25,12 +25,12 @@ pub(crate) fn open_plain(
 ) -> Result<File, StoreError> {
     let io = |source| StoreError::Io { operation, path: path.to_owned(), source };
     let found = std::fs::metadata(path).map_err(io)?;
-    let refuse = |cause: &str| {
-        Err(StoreError::NotALedger { path: path.to_owned(), cause: cause.to_owned() })
-    };
+    let refuse = |cause: &str| Err(no_ledger(path, cause));
+    // The type is checked before opening: opening a pipe would block, and a device may act on it.
     if !found.is_file() {
         return refuse("it is not a regular file");
     }
+    // SQLite opens these by itself. `symlink_metadata` refuses links that lead it to another file.
     for suffix in ["-wal", "-shm", "-journal"] {
         if std::fs::symlink_metadata(beside(path, suffix)).is_ok_and(|found| !found.is_file()) {
             return refuse(&format!("{suffix} beside it is not a regular file"));
@@ -57,6 +57,10 @@ pub(crate) fn open_plain(
     }
 }
 
+fn no_ledger(path: &Path, cause: &str) -> StoreError {
+    StoreError::NotALedger { path: path.to_owned(), cause: cause.to_owned() }
+}
+
 /// `path` with `suffix` behind its name.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -68,9 +72,13 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
 /// statements are limited.
 pub(crate) fn harden(connection: &Connection, file_bytes: u64) -> rusqlite::Result<()> {
     let longest =
+        // SQLite takes an `int`. Values in a file cannot be longer than the file and some room for
+        // compression.
         i32::try_from(LONGEST_VALUE.min(file_bytes.saturating_add(1 << 20))).unwrap_or(i32::MAX);
     for (limit, most) in [
+        // New records are written through the same connection, so the limit has a floor.
         (Limit::SQLITE_LIMIT_LENGTH, longest.max(64 << 20)),
+        // All statements are our own and short. Limits make a made-up schema fail instead of cost.
         (Limit::SQLITE_LIMIT_SQL_LENGTH, 10_000),
         (Limit::SQLITE_LIMIT_COLUMN, 32),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, 50),
@@ -86,6 +94,7 @@ pub(crate) fn harden(connection: &Connection, file_bytes: u64) -> rusqlite::Resu
         connection.set_limit(limit, most)?;
     }
     for (switch, on) in [
+        // Views, triggers and shadow tables of a file run code of its author with our rights.
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
         (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
         (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
@@ -95,7 +104,9 @@ pub(crate) fn harden(connection: &Connection, file_bytes: u64) -> rusqlite::Resu
     ] {
         connection.set_db_config(switch, on)?;
     }
+    // Finds broken cells when a page is read, instead of reading outside of them.
     connection.pragma_update(None, "cell_size_check", true)?;
+    // A mapped file that shrinks while it is read kills the process with SIGBUS.
     connection.pragma_update(None, "mmap_size", 0)
 }
 
@@ -108,6 +119,7 @@ pub(crate) fn check_schema(
     let fail = |error| StoreError::sqlite("open ledger", path, error);
     let expected =
         schema::objects(&schema::in_memory(version).map_err(fail)?, usize::MAX).map_err(fail)?;
+    // One more than expected is enough to see that there are too many.
     let found = schema::objects(connection, expected.len() + 1).map_err(fail)?;
     if found == expected {
         return Ok(());

@@ -55,6 +55,7 @@ pub fn examine(path: &Path) -> Result<Health, StoreError> {
         campaigns,
         damage: Vec::new(),
     };
+    // Records have digests from schema 3 on; before that there is nothing to compare.
     if ledger.version < schema::VERSION {
         return Ok(health);
     }
@@ -66,6 +67,7 @@ pub fn examine(path: &Path) -> Result<Health, StoreError> {
         let loaded = ledger.load_with_damage(crate::Which::Id(&campaign.id))?;
         let is_complete = |trial: &&TrialRecord| trial.outcome == Some(TrialOutcome::Completed);
         campaign.n_completed = loaded.campaign.trials.iter().filter(is_complete).count() as u64;
+        // The first walk found most of it already, with the same words.
         let new = loaded
             .damage
             .into_iter()
@@ -107,6 +109,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, StoreError> {
     let numbers: Vec<i64> = ledger.outlines()?.into_keys().collect();
     if numbers.is_empty() {
         return Err(StoreError::damaged(
+            // An empty ledger would look like a success.
             from,
             "any campaign",
             "no campaign's beginning can be read",
@@ -115,6 +118,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, StoreError> {
     let mut saved = Salvaged { n_campaigns: 0, n_trials: 0, damage: Vec::new() };
     let mut target = Ledger::create(to)?;
     for number in numbers {
+        // Each campaign is read on its own: all of them together may exceed the budget of the file.
         ledger.refill();
         let loaded = if ledger.version < schema::VERSION {
             Loaded { campaign: legacy::load(&ledger, number)?, damage: Vec::new() }
@@ -134,6 +138,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, StoreError> {
         for event in &events {
             target.take(event)?;
         }
+        // Written per campaign, so that memory holds one campaign at a time.
         target.write_pending()?;
     }
     Ok(saved)

@@ -42,6 +42,8 @@ impl Holder {
     /// This process.
     pub(crate) fn own() -> std::io::Result<Self> {
         static OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        // A process number alone is not enough: it is reused, and means another process in another
+        // namespace or after a reboot.
         let ProcessIdentity { host, boot, namespace, pid, started_ticks } = ProcessIdentity::own()?;
         let opened = OPENED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Ok(Self { host, boot, namespace, pid, started_ticks, since_s: now_s(), opened })
@@ -76,6 +78,7 @@ pub(crate) enum OsLock {
 
 /// Tries to lock the file, for at most [`INHERITED`].
 pub(crate) fn lock(file: &File) -> OsLock {
+    // `flock` on NFS is turned into a byte-range lock, which collides with SQLite's own locks.
     if is_remote(file) {
         return OsLock::None;
     }
@@ -83,6 +86,7 @@ pub(crate) fn lock(file: &File) -> OsLock {
     loop {
         match file.try_lock() {
             Ok(()) => return OsLock::Held,
+            // A child that was started a moment ago may still share the lock.
             Err(TryLockError::WouldBlock) if began.elapsed() < INHERITED => {
                 std::thread::sleep(INHERITED / 20);
             }
@@ -113,6 +117,7 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Option<(Holder, 
 /// Returns true if the ledger may be taken over from `holder`, whose lease was renewed at
 /// `renewed_s`.
 fn has_ended(holder: &Holder, life: Life, renewed_s: u64, now_s: u64, lock: OsLock) -> bool {
+    // A clock that was set back makes the difference zero, not huge: the lease then looks fresh.
     let is_stale = now_s.saturating_sub(renewed_s) > STALE.as_secs();
     match (lock, life) {
         (OsLock::Busy, _) => false,
@@ -120,6 +125,8 @@ fn has_ended(holder: &Holder, life: Life, renewed_s: u64, now_s: u64, lock: OsLo
         // Lock and process are this kernel's; a holder of this process has dropped its ledger.
         (OsLock::Held, Life::Alive) => true,
         (OsLock::Held, Life::Unknown) => {
+            // The lock proves that nobody of this kernel has the file. In the same boot, the holder
+            // has therefore ended.
             is_stale || ProcessIdentity::own().is_ok_and(|own| own.boot == holder.boot)
         }
         (OsLock::None, Life::Alive) => false,
@@ -136,6 +143,8 @@ pub(crate) fn take(
 ) -> Result<(), StoreError> {
     let fail = |error| StoreError::sqlite("open ledger", path, error);
     let transaction = connection
+        // Immediate: two processes that take the lease at once must not both read before one
+        // writes.
         .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
         .map_err(fail)?;
     if let Some((holder, renewed_s)) = read(&transaction).map_err(fail)?
@@ -157,6 +166,7 @@ pub(crate) fn write(transaction: &Transaction<'_>, own: &Holder) -> rusqlite::Re
 /// Renews the lease: part of every transaction. False if somebody else has it.
 pub(crate) fn renew(transaction: &Transaction<'_>, own: &Holder) -> rusqlite::Result<bool> {
     let holder = serde_json::to_string(own).expect("numbers and texts");
+    // The comparison is part of the statement, so no other process can take the lease in between.
     let sql = "UPDATE lease SET renewed = ?2 WHERE key = 1 AND holder = ?1";
     transaction
         .prepare_cached(sql)?

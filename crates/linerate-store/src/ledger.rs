@@ -81,6 +81,8 @@ impl Ledger {
         let fail = |error| StoreError::sqlite(CREATE, path, error);
         let io = |source| StoreError::Io { operation: CREATE, path: path.to_owned(), source };
         let holder = Holder::own().map_err(io)?;
+        // Built in memory and written as one file under a temporary name: a crash leaves no half a
+        // ledger.
         let mut connection = schema::in_memory(schema::VERSION).map_err(fail)?;
         let transaction = connection.transaction().map_err(fail)?;
         lease::write(&transaction, &holder)
@@ -94,22 +96,18 @@ impl Ledger {
         }
         ledger.write_pending()?;
         let contents = ledger.connection.serialize("main").map_err(fail)?;
-        let lock = |file: &File| match lease::lock(file) {
-            OsLock::Held | OsLock::None => Ok(()),
-            OsLock::Busy => Err(std::io::ErrorKind::WouldBlock.into()),
-        };
-        let file =
-            linerate_sys::whole_file::create(path, &contents, lock).map_err(|error| match error
-                .cause
-                .kind()
-            {
+        // The lock is taken before the file gets its name, so nobody else can be first.
+        let file = linerate_sys::whole_file::create(path, &contents, lock_new).map_err(
+            |error| match error.cause.kind() {
                 std::io::ErrorKind::AlreadyExists => StoreError::Exists { path: path.to_owned() },
                 _ => io(error.cause),
-            })?;
+            },
+        )?;
         drop(contents);
         ledger.connection = connect(path).map_err(fail)?;
         ledger.file = Some(file);
         ledger.prepare_to_write(CREATE)?;
+        // In this order the connection is closed before the file with its lock.
         Ok(ledger)
     }
 
@@ -122,6 +120,7 @@ impl Ledger {
         let fail = |error| StoreError::sqlite(OPEN, path, error);
         let io = |source| StoreError::Io { operation: OPEN, path: path.to_owned(), source };
         let file = guard::open_plain(OPEN, path, true)?;
+        // The lock comes first: the seal may only be trusted while no writer can remove it.
         let lock = lease::lock(&file);
         let seal = seal::check(&file).map_err(io)?;
         let mut ledger = Self::checked(connect(path).map_err(fail)?, path, true)?;
@@ -140,11 +139,13 @@ impl Ledger {
         if ledger.version == schema::VERSION {
             lease::take(&mut ledger.connection, path, &holder, lock)?;
         }
+        // From here on the file changes, and the seal would be wrong.
         seal::remove(&file).map_err(io)?;
         ledger.file = Some(file);
         ledger.prepare_to_write(OPEN)?;
         if ledger.version < schema::VERSION {
             legacy::migrate(&mut ledger, &holder)?;
+            // Migration writes its own head; before it there is none to find.
         }
         ledger.head = ledger.find_head()?;
         ledger.holder = Some(holder);
@@ -169,12 +170,15 @@ impl Ledger {
         let file = guard::open_plain(OPEN, path, false)?;
         let mut seal = seal::check(&file).map_err(io)?;
         if seal == Seal::Broken {
+            // A writer that opens the file removes the seal in two steps. A second check
+            // distinguishes this from damage.
             std::thread::sleep(SECOND_LOOK);
             seal = seal::check(&file).map_err(io)?;
         }
         // One that can only read cannot take the log away when it leaves; where the file is
         // write-protected, SQLite opens it to read by itself.
         let connection = connect(path).map_err(fail)?;
+        // The connection must be able to write for recovery of a log, but no statement may.
         connection.pragma_update(None, "query_only", true).map_err(fail)?;
         let protected = connection.is_readonly("main").map_err(fail)?;
         let has_log = guard::beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0);
@@ -204,6 +208,7 @@ impl Ledger {
     }
 
     fn around(connection: Connection, path: &Path, version: i64) -> Self {
+        // More statements than any path of this crate prepares, so that none is compiled twice.
         connection.set_prepared_statement_cache_capacity(64);
         Self {
             connection,
@@ -239,6 +244,8 @@ impl Ledger {
                 });
             }
             (schema::APPLICATION_ID, 1..) => {}
+            // A file with a valid header and nothing else: its creator was killed, or it is of
+            // another tool that wrote nothing.
             (0, 0) if schema::objects(&ledger.connection, 1).map_err(fail)?.is_empty() => {
                 return Err(StoreError::Empty { path: path.to_owned() });
             }
@@ -248,6 +255,7 @@ impl Ledger {
             }
         }
         ledger.version = version;
+        // The schema is checked before any query that names a table: a view of that name would run.
         guard::check_schema(&ledger.connection, path, version)?;
         if intact {
             guard::check_structure(&ledger.connection, path)?;
@@ -268,6 +276,7 @@ impl Ledger {
     pub(crate) fn find_head(&self) -> Result<Head, StoreError> {
         let fail = |error| StoreError::sqlite(OPEN, &self.path, error);
         let sql = "SELECT ifnull(max(sequence), 0) FROM record";
+        // Rows behind the head were not part of a whole transaction.
         let last: i64 = self.connection.query_row(sql, [], |row| row.get(0)).map_err(fail)?;
         // No record could follow the last number there is.
         let head = Head::read(&self.connection)
@@ -290,10 +299,20 @@ impl Ledger {
         if let Some(holder) = &self.holder {
             lease::give_back(&self.connection, holder)?;
         }
+        // Nobody is waited for: if a reader is there, it takes the log in when it leaves.
         self.connection.busy_timeout(Duration::ZERO)?;
         self.connection.pragma_update(None, "journal_mode", "delete")?;
+        // The connection is closed first: only then is the log gone.
         self.connection = Connection::open_in_memory()?;
         Ok(!guard::beside(&self.path, "-wal").exists())
+    }
+}
+
+/// Takes the lock of a new file. Nobody else can have it, unless the name was taken meanwhile.
+fn lock_new(file: &File) -> std::io::Result<()> {
+    match lease::lock(file) {
+        OsLock::Held | OsLock::None => Ok(()),
+        OsLock::Busy => Err(std::io::ErrorKind::WouldBlock.into()),
     }
 }
 
@@ -301,6 +320,7 @@ impl Drop for Ledger {
     fn drop(&mut self) {
         let _ = Recorder::flush(self);
         if self.holder.is_some()
+            // Only a file without a log is at rest: a seal would not cover what is in the log.
             && self.file.is_some()
             && self.come_to_rest().unwrap_or(false)
             && let Some(file) = &self.file
@@ -320,6 +340,8 @@ pub(crate) fn write_as<T>(
 ) -> Result<T, StoreError> {
     let fail = |error| StoreError::sqlite("record to ledger", path, error);
     let transaction =
+        // Immediate: a deferred transaction that becomes a writer late fails at once, without
+        // waiting.
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
     if !lease::renew(&transaction, holder).map_err(fail)? {
         return Err(StoreError::TakenOver { path: path.to_owned() });
@@ -344,6 +366,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Opens a file that nobody can change, without lock or shared memory.
 fn connect_immutable(path: &Path) -> rusqlite::Result<Connection> {
+    // The path becomes part of a URI, in which these characters have a meaning.
     let absolute = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let escaped: String = absolute
         .to_string_lossy()

@@ -41,25 +41,33 @@ pub(crate) fn migrate(ledger: &mut Ledger, holder: &Holder) -> Result<(), StoreE
     let mut campaigns = Vec::new();
     for key in outlines(ledger)?.into_keys() {
         ledger.refill();
+        // All campaigns are read before the first table is dropped.
         campaigns.push((key, load(ledger, key)?));
     }
     ledger.refill();
+    // One transaction: a crash leaves the old schema whole.
     let transaction = ledger.connection.transaction().map_err(fail)?;
-    let mut head = Head::EMPTY;
-    let write = || {
-        schema::drop_legacy(&transaction)?;
-        schema::make(&transaction)?;
-        lease::write(&transaction, holder)?;
-        for (key, campaign) in campaigns {
-            for event in campaign.into_events() {
-                ledger::append(&mut head, &transaction, key, &event)?;
-            }
-        }
-        head.save(&transaction)
-    };
-    write().and_then(|()| transaction.commit()).map_err(fail)?;
+    rewrite(&transaction, holder, campaigns).and_then(|()| transaction.commit()).map_err(fail)?;
     ledger.version = schema::VERSION;
     Ok(())
+}
+
+/// Replaces the tables of an earlier schema by those of today, with the records of `campaigns`.
+fn rewrite(
+    transaction: &rusqlite::Transaction<'_>,
+    holder: &Holder,
+    campaigns: Vec<(i64, Campaign)>,
+) -> rusqlite::Result<()> {
+    schema::drop_legacy(transaction)?;
+    schema::make(transaction)?;
+    lease::write(transaction, holder)?;
+    let mut head = Head::EMPTY;
+    for (key, campaign) in campaigns {
+        for event in campaign.into_events() {
+            ledger::append(&mut head, transaction, key, &event)?;
+        }
+    }
+    head.save(transaction)
 }
 
 impl Ledger {
@@ -138,6 +146,7 @@ impl Ledger {
                 campaign.trials[index].incidents.push(incident);
             }
         }
+        // The table does not exist in schema 1, and a query that names it would fail.
         if self.version < VERSION_WITH_CLOCKS {
             return Ok(index_of);
         }
@@ -196,6 +205,7 @@ impl Ledger {
         self.visit(sql, params![key], |row| {
             let (trial, host): (i64, String) = (row.get(0)?, row.get(1)?);
             let host = printable(&host, Lines::One).into_owned();
+            // A row of a trial that is not in the table belongs to nothing that could be shown.
             let Some(record) = index_of.get(&trial).map(|&index| &mut campaign.trials[index])
             else {
                 return Ok(Ok(()));

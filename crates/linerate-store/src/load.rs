@@ -56,19 +56,6 @@ impl Ledger {
     /// # Errors
     /// If the file cannot be read.
     pub fn campaigns(&self) -> Result<Vec<CampaignSummary>, StoreError> {
-        let is_complete = |trial: &&TrialRecord| trial.outcome == Some(TrialOutcome::Completed);
-        let summary = |(number, campaign): (i64, Campaign)| {
-            let summary = CampaignSummary {
-                id: campaign.header.id,
-                name: campaign.header.name,
-                started: campaign.header.started,
-                ended: campaign.ended,
-                testbed: campaign.header.testbed,
-                n_trials: campaign.trials.len() as u64,
-                n_completed: campaign.trials.iter().filter(is_complete).count() as u64,
-            };
-            (summary.started, number, summary)
-        };
         let mut summaries: Vec<_> = self.outlines()?.into_iter().map(summary).collect();
         summaries.sort_by_key(|(started, number, _)| (*started, *number));
         Ok(summaries.into_iter().map(|(_, _, summary)| summary).collect())
@@ -96,6 +83,8 @@ impl Ledger {
         let (outlines, outline_damage) = self.read_outlines()?;
         let found = match which {
             Which::Latest => {
+                // Two campaigns may start in the same nanosecond of a coarse clock, so the number
+                // decides.
                 outlines.iter().max_by_key(|(number, campaign)| (campaign.header.started, **number))
             }
             Which::Id(id) => outlines.iter().find(|(_, campaign)| campaign.header.id == id),
@@ -111,6 +100,8 @@ impl Ledger {
         let mut fold = self.fold(Depth::Whole(number))?;
         drop(snapshot);
         let mut loaded = fold.charged(number).expect("the first reading found it");
+        // Damage that was found already explains a broken seal. Only an otherwise whole file needs
+        // the hint.
         if self.seal == Seal::Broken && loaded.damage.is_empty() {
             let message =
                 "the file was changed after it was closed; every record of this campaign is intact"
@@ -148,6 +139,7 @@ impl Ledger {
         known: &BTreeMap<i64, Campaign>,
         damage: &[String],
     ) -> StoreError {
+        // "No such campaign" would be wrong if its beginning is lost.
         if let (true, Some(first)) = (known.is_empty(), damage.first()) {
             return StoreError::damaged(&self.path, "the first campaign", first);
         }
@@ -159,6 +151,21 @@ impl Ledger {
         let known = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
         StoreError::NoSuchCampaign { path: self.path.clone(), id, known }
     }
+}
+
+/// Returns the summary of the campaign with this number, in front of it what lists are sorted by.
+fn summary((number, campaign): (i64, Campaign)) -> (Nanos, i64, CampaignSummary) {
+    let is_complete = |trial: &&TrialRecord| trial.outcome == Some(TrialOutcome::Completed);
+    let summary = CampaignSummary {
+        id: campaign.header.id,
+        name: campaign.header.name,
+        started: campaign.header.started,
+        ended: campaign.ended,
+        testbed: campaign.header.testbed,
+        n_trials: campaign.trials.len() as u64,
+        n_completed: campaign.trials.iter().filter(is_complete).count() as u64,
+    };
+    (summary.started, number, summary)
 }
 
 /// Records as they add up.
@@ -219,6 +226,7 @@ impl<'a> Fold<'a> {
             message = format!("{message}: trial {} is left out", trial.0);
             self.condemned.entry((label.campaign, trial)).or_default().push(message.clone());
         }
+        // The next damage without a label can only be ascribed through its neighbours.
         self.last = Some((label.campaign, label.trial));
         self.damage.push((Some(label.campaign), message));
     }
@@ -226,6 +234,7 @@ impl<'a> Fold<'a> {
     /// Something is lost, and what it was is not known: the trials before and after it may be
     /// without it.
     fn lose_unlabelled(&mut self, message: String) {
+        // The lost record may have belonged to either neighbour, so neither is trusted.
         if let Some((campaign, Some(trial))) = self.last {
             self.condemned.entry((campaign, trial)).or_default().push(message.clone());
         }
@@ -254,6 +263,8 @@ impl<'a> Fold<'a> {
         }
         match codec::decode(&label.kind, label.trial, body, &self.ledger.budget) {
             Ok(event) => self.apply(label.campaign, &event),
+            // More memory than allowed is no damage to one record: going on would try the next one
+            // as well.
             Err(cause @ BlobError::TooMuch { .. }) => {
                 return Err(StoreError::blob(&self.ledger.path, "a record", &cause));
             }

@@ -28,6 +28,7 @@ impl Recorder for Ledger {
 impl Ledger {
     /// Queues an event.
     pub(crate) fn take(&mut self, event: &Event) -> Result<(), StoreError> {
+        // Checked before queuing: an error at the flush would name no event.
         self.admit(event)?;
         self.pending.push(event.clone());
         if self.pending.len() >= MAX_PENDING { self.write_pending() } else { Ok(()) }
@@ -62,6 +63,7 @@ impl Ledger {
         }
         if let Event::Planned { trials } = event {
             let planned = jobs_of(trials);
+            // A map drops the second of two equal numbers, so its length shows them.
             if planned.len() != trials.len() {
                 return Err(misplaced("the planned trials".to_owned(), "two have the same number"));
             }
@@ -96,6 +98,7 @@ impl Ledger {
 
     /// Finds the campaign if it is resumed, or gives it a number.
     fn begin(&mut self, header: &linerate_model::CampaignHeader) -> Result<(), StoreError> {
+        // The file decides: it may hold campaigns of earlier processes.
         let known = self.outlines()?;
         let found = known.iter().find(|(_, campaign)| campaign.header.id == header.id);
         let next = known.keys().max().map_or(1, |last| last + 1);
@@ -118,6 +121,7 @@ impl Ledger {
                 cause,
             });
         };
+        // The head is copied: if the transaction fails, the old one still fits the file.
         let (mut head, pending) = (self.head, &self.pending);
         write_as(&mut self.connection, &self.path, holder, |transaction| {
             write(&mut head, transaction, campaign, pending)?;
@@ -146,6 +150,8 @@ fn write(
     campaign: i64,
     events: &[Event],
 ) -> rusqlite::Result<()> {
+    // Workers report one interval each tick. One chunk of many intervals compresses far better than
+    // many of one.
     let mut chunks = Chunks::new();
     for event in events {
         match event {

@@ -150,6 +150,7 @@ pub(crate) fn objects(
     connection: &Connection,
     most: usize,
 ) -> rusqlite::Result<Vec<(String, String, Option<String>)>> {
+    // Automatic indexes have no SQL, so the column may be empty.
     let sql = "SELECT type, name, sql FROM sqlite_schema ORDER BY name LIMIT ?1";
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     connection

@@ -31,6 +31,7 @@ pub(crate) enum Seal {
 pub(crate) fn check(file: &File) -> io::Result<Seal> {
     let length = file.metadata()?.len();
     let Some((pages, written)) = split(file, length)? else {
+        // SQLite writes whole pages. Any other length has something behind the last page.
         return Ok(if length % SMALLEST_PAGE == 0 { Seal::Absent } else { Seal::Broken });
     };
     Ok(if digest(file, pages)? == written { Seal::Intact } else { Seal::Broken })
@@ -42,6 +43,7 @@ pub(crate) fn put(mut file: &File) -> io::Result<()> {
     let digest = digest(file, length)?;
     file.seek(SeekFrom::Start(length))?;
     file.write_all(&[&MAGIC[..], &digest].concat())?;
+    // A seal that is not on the medium when power fails would be half written, and look broken.
     file.sync_all()
 }
 
@@ -50,7 +52,8 @@ pub(crate) fn remove(file: &File) -> io::Result<()> {
     let length = file.metadata()?.len();
     match split(file, length)? {
         Some((pages, _)) => file.set_len(pages),
-        // A seal that was changed, or cut short.
+        // A seal that was changed, or cut short. SQLite refuses a file whose length is no multiple
+        // of its page size, so the rest is cut off.
         None if length % SMALLEST_PAGE != 0 => file.set_len(length / SMALLEST_PAGE * SMALLEST_PAGE),
         None => Ok(()),
     }
@@ -67,6 +70,7 @@ fn split(mut file: &File, length: u64) -> io::Result<Option<(u64, [u8; DIGEST_BY
 }
 
 fn digest(mut file: &File, length: u64) -> io::Result<[u8; DIGEST_BYTES]> {
+    // The seal is read first, so the position is behind it.
     file.seek(SeekFrom::Start(0))?;
     let mut hash = Sha256::new();
     let mut rest = file.take(length);

@@ -244,7 +244,10 @@ fn there_is_one_writer_and_the_second_is_told_who_it_is() {
     drop(first);
     drop(Ledger::open(&path).expect("it is free"));
     // Left behind by a process that was killed.
-    let dead = "{\"host\":\"h\",\"boot\":\"b\",\"namespace\":1,\"pid\":1,\"started_ticks\":1,\"since_s\":1,\"opened\":0}";
+    let dead = concat!(
+        r#"{"host":"h","boot":"b","namespace":1,"pid":1,"#,
+        r#""started_ticks":1,"since_s":1,"opened":0}"#
+    );
     damage(&path, &format!("INSERT INTO lease VALUES (1, '{dead}', 1)"));
     drop(Ledger::open(&path).expect("a stale lease is taken over"));
 }

@@ -28,6 +28,8 @@ impl Writer {
     pub(super) fn column(&mut self, values: impl IntoIterator<Item = u64>) {
         let mut before = 0;
         for value in values {
+            // Differences wrap, so that any sequence of 64-bit numbers can be written, also one
+            // that falls.
             self.varint(zigzag(value.wrapping_sub(before) as i64));
             before = value;
         }
@@ -64,6 +66,7 @@ impl<'a> Reader<'a> {
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
+            // The tenth byte has room for one bit only. More would be shifted out unnoticed.
             if shift == 63 && bits > 1 {
                 break;
             }
@@ -79,18 +82,22 @@ impl<'a> Reader<'a> {
     /// before memory is taken for them.
     pub(super) fn count(&mut self) -> Result<usize, BlobError> {
         let count = usize::try_from(self.varint()?).map_err(|_| BlobError::Truncated)?;
+        // Each item takes at least one byte, so this bound holds before any item is read.
         if count > self.0.len() { Err(BlobError::Truncated) } else { Ok(count) }
     }
 
     pub(super) fn text(&mut self) -> Result<String, BlobError> {
         let n_bytes = self.count()?;
         let text = std::str::from_utf8(self.bytes(n_bytes)?);
+        // The file may come from anybody: control characters in a name must not reach a terminal.
         text.map(|text| printable(text, Lines::One).into_owned())
             .map_err(|_| BlobError::Content("a name that is not UTF-8".to_owned()))
     }
 
     pub(super) fn column(&mut self, n_values: usize) -> Result<Vec<u64>, BlobError> {
         let mut before = 0_u64;
+        // The count comes from the file. Memory is reserved only for as many values as bytes are
+        // left.
         let mut values = Vec::with_capacity(n_values.min(self.0.len()));
         for _ in 0..n_values {
             before = before.wrapping_add(unzigzag(self.varint()?) as u64);

@@ -18,32 +18,29 @@ pub(crate) fn encode_intervals(intervals: &[&Interval]) -> Vec<u8> {
     writer.column(intervals.iter().map(|interval| u64::from(interval.worker)));
     writer.column(intervals.iter().map(|interval| interval.start.0));
     writer.column(intervals.iter().map(|interval| interval.end.0));
+    // A counter that is zero throughout is left out: of the many counters one workload uses few.
     let used = |counter: Counter| intervals.iter().any(|interval| interval.counters[counter] != 0);
     let used: Vec<Counter> =
         Counter::ALL.iter().copied().filter(|counter| used(*counter)).collect();
     let held = intervals.iter().any(|interval| interval.held_bytes.is_some());
     let stepped = intervals.iter().any(|interval| interval.longest_step.is_some());
+    // Each optional column counts as one more counter, because readers skip counters by this
+    // number.
     writer.varint(used.len() as u64 + u64::from(held) + 3 * u64::from(stepped));
     if held {
         writer.text(HELD);
         writer.column(
             intervals
                 .iter()
+                // Zero means that nothing was measured, so values are stored one higher.
                 .map(|interval| interval.held_bytes.map_or(0, |bytes| bytes.saturating_add(1))),
         );
     }
     if stepped {
-        let longest = |of: fn(&StepGap) -> u64| {
-            intervals.iter().map(move |interval| {
-                interval.longest_step.as_ref().map_or(0, |gap| of(gap).saturating_add(1))
-            })
-        };
-        writer.text(LONGEST_STEP[0]);
-        writer.column(longest(|gap| gap.start.0));
-        writer.text(LONGEST_STEP[1]);
-        writer.column(longest(|gap| gap.length.0));
-        writer.text(LONGEST_STEP[2]);
-        writer.column(longest(|gap| gap.ran.0));
+        let [start, length, ran] = LONGEST_STEP;
+        write_gaps(&mut writer, intervals, start, |gap| gap.start.0);
+        write_gaps(&mut writer, intervals, length, |gap| gap.length.0);
+        write_gaps(&mut writer, intervals, ran, |gap| gap.ran.0);
     }
     for counter in used {
         writer.text(counter.name());
@@ -57,6 +54,8 @@ pub(crate) fn encode_intervals(intervals: &[&Interval]) -> Vec<u8> {
         &mut writer,
         &intervals.iter().flat_map(|interval| &interval.flows).collect::<Vec<_>>(),
     );
+    // Empty distributions are left out. Readers that do not know a name stop at the end of the
+    // known ones.
     for (name, of) in NAMED {
         if intervals.iter().any(|interval| !of(interval).is_empty()) {
             writer.text(name);
@@ -75,6 +74,13 @@ pub(crate) fn encode_intervals(intervals: &[&Interval]) -> Vec<u8> {
         }
     }
     pack(&writer.0)
+}
+
+/// Writes one part of the longest gaps, one higher than it is: 0 where nobody looked.
+fn write_gaps(writer: &mut Writer, intervals: &[&Interval], name: &str, of: fn(&StepGap) -> u64) {
+    let gaps = intervals.iter().map(|interval| interval.longest_step.as_ref());
+    writer.text(name);
+    writer.column(gaps.map(|gap| gap.map_or(0, |gap| of(gap).saturating_add(1))));
 }
 
 fn encode_distributions<F: Fn(&Interval) -> &Distribution>(
@@ -128,9 +134,11 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
     let body = unpack(blob, budget)?;
     let mut reader = Reader(&body);
     let n_intervals = reader.count()?;
+    // Writers split longer lists, so more can only come from a damaged or made-up file.
     if n_intervals > MAX_INTERVALS {
         return Err(BlobError::Content(format!("more than {MAX_INTERVALS} intervals")));
     }
+    // The columns below are filled in place, so memory for all intervals is reserved first.
     budget.take(n_intervals, size_of::<Interval>())?;
     let mut intervals = vec![Interval::default(); n_intervals];
     for (interval, worker) in intervals.iter_mut().zip(reader.column_u32(n_intervals)?) {
@@ -146,6 +154,7 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
         let name = reader.text()?;
         let values = reader.column(n_intervals)?;
         if name == HELD {
+            // Stored one higher; 0 means that nobody looked.
             let held = values.into_iter().map(|value| value.checked_sub(1));
             intervals.iter_mut().zip(held).for_each(|(interval, held)| interval.held_bytes = held);
             continue;
@@ -177,8 +186,11 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
     let mut states = decode_flow_states(&mut reader, &n_flows, budget)?.into_iter();
     for (interval, n_flows) in intervals.iter_mut().zip(n_flows) {
         interval.flows =
+            // The sum of the counts was checked when the states were read, so `take` never runs out
+            // early.
             states.by_ref().take(usize::try_from(n_flows).unwrap_or(usize::MAX)).collect();
     }
+    // Distributions that came later follow until the end of the body, without a count.
     while reader.end().is_err() {
         let name = reader.text()?;
         let distributions = decode_distributions(&mut reader, n_intervals, budget)?;
@@ -214,17 +226,18 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
             .zip(distributions)
             .for_each(|(interval, distribution)| set(interval, distribution));
     }
+    // The body is dropped here; only the intervals stay in memory.
     budget.give(body.len(), 1);
     Ok(intervals)
 }
 
 /// The kind of operations and the name in [`Carried`] of a distribution called `name`.
 fn carried(name: &str) -> Option<(OperationKind, &str)> {
-    let of = |kind: &OperationKind| {
-        let name = name.strip_prefix(kind.prefix())?;
-        Carried::NOTHING.all().iter().any(|(known, _)| *known == name).then_some((*kind, name))
-    };
-    OperationKind::ALL.iter().find_map(of)
+    let is_known = |name: &str| Carried::NOTHING.all().iter().any(|(known, _)| *known == name);
+    OperationKind::ALL
+        .iter()
+        .filter_map(|kind| Some((*kind, name.strip_prefix(kind.prefix())?)))
+        .find(|(_, name)| is_known(name))
 }
 
 fn set_departures(interval: &mut Interval, distribution: Distribution) {
@@ -297,8 +310,10 @@ fn decode_distributions(
     for (lost, n_buckets) in lost.into_iter().zip(n_buckets) {
         let values =
             reader.column(usize::try_from(n_buckets).map_err(|_| BlobError::Truncated)?)?;
+        // One column of values may claim as many buckets as bytes are left, for each interval anew.
         budget.take(values.len(), size_of::<(u64, u64)>())?;
         distributions.push(Distribution {
+            // Counts come after all values, so they are filled in below.
             buckets: values.into_iter().map(|value| (value, 0)).collect(),
             lost,
             ..Distribution::default()
@@ -320,12 +335,16 @@ fn encode_flow_states(writer: &mut Writer, states: &[&FlowTcp]) {
     writer.column(states.iter().map(|state| u64::from(state.flow)));
     let tables: Vec<Map<String, Value>> =
         states.iter().map(|state| fields_of(&state.tcp)).collect();
+    // Without flows there are no field names to write, and the reader expects none.
     let Some(first) = tables.first() else { return };
     let used = |name: &String| tables.iter().any(|table| column_value(&table[name]) != 0);
+    // Fields that are zero for every flow are left out; a reader sets missing fields to zero.
     let used: Vec<&String> = first.keys().filter(|name| used(name)).collect();
     writer.varint(used.len() as u64);
     for name in used {
         writer.text(name);
+        // JSON has no other sign of the type: a boolean read back as a number would not
+        // deserialize.
         writer.varint(if first[name].is_boolean() { BOOLEAN } else { NUMBER });
         writer.column(tables.iter().map(|table| column_value(&table[name])));
     }
@@ -361,19 +380,25 @@ fn decode_flow_states(
             columns.push((name, boolean, reader.column(total)?));
         }
     }
-    let state = |(index, flow): (usize, u32)| {
-        let value = |boolean: bool, value: u64| {
-            if boolean { Value::from(value != 0) } else { Value::from(value) }
-        };
-        let fields = columns
-            .iter()
-            .map(|(name, boolean, values)| (name.clone(), value(*boolean, values[index])));
-        match serde_json::from_value(Value::Object(fields.collect())) {
-            Ok(tcp) => Ok(FlowTcp { flow, tcp }),
-            Err(error) => Err(BlobError::Content(format!("no TCP state: {error}"))),
-        }
-    };
-    let states = flows.into_iter().enumerate().map(state).collect();
+    let states =
+        flows.into_iter().enumerate().map(|(at, flow)| state_of(&columns, at, flow)).collect();
     columns.iter().for_each(|(_, _, values)| budget.give(values.len(), size_of::<u64>()));
     states
+}
+
+/// Column of a TCP state: its name, whether it is a boolean, and a value for each flow.
+type StateColumn = (String, bool, Vec<u64>);
+
+/// Returns the state of the flow at `index` of `columns`.
+fn state_of(columns: &[StateColumn], index: usize, flow: u32) -> Result<FlowTcp, BlobError> {
+    let mut fields = Map::new();
+    for (name, boolean, values) in columns {
+        let value = values[index];
+        let value = if *boolean { Value::from(value != 0) } else { Value::from(value) };
+        fields.insert(name.clone(), value);
+    }
+    match serde_json::from_value(Value::Object(fields)) {
+        Ok(tcp) => Ok(FlowTcp { flow, tcp }),
+        Err(error) => Err(BlobError::Content(format!("no TCP state: {error}"))),
+    }
 }

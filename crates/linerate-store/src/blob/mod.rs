@@ -53,6 +53,7 @@ pub enum BlobError {
 
 /// `body` behind its version, compressed.
 pub(crate) fn pack(body: &[u8]) -> Vec<u8> {
+    // Intervals are written every second while the load runs, so little CPU matters more than size.
     let mut encoder = DeflateEncoder::new(vec![VERSION], Compression::fast());
     encoder.write_all(body).expect("writing to memory cannot fail");
     encoder.finish().expect("writing to memory cannot fail")
@@ -66,9 +67,11 @@ pub(crate) fn unpack(blob: &[u8], budget: &Budget) -> Result<Vec<u8>, BlobError>
     }
     let mut body = Vec::new();
     let inflated =
+        // One byte above the budget is read, so that a stream that is too long is seen to be.
         DeflateDecoder::new(deflated).take(budget.left().saturating_add(1)).read_to_end(&mut body);
     match inflated {
         Ok(n_bytes) => budget.take(n_bytes, 1).map(|()| body),
+        // Deflate marks its end. A stream without the mark is cut off, not broken.
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
             Err(BlobError::Truncated)
         }

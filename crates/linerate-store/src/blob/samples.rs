@@ -79,6 +79,7 @@ pub(crate) fn decode_samples(blob: &[u8], budget: &Budget) -> Result<SampleBlock
 
 fn encode_column(writer: &mut Writer, column: &[Option<f64>]) {
     let values = || column.iter().flatten().copied();
+    // Minus zero is a whole number, but as an integer it would lose its sign.
     let whole = |value: f64| {
         value.fract() == 0.0 && value.abs() < EXACT && (value != 0.0 || value.is_sign_positive())
     };
@@ -94,21 +95,27 @@ fn encode_column(writer: &mut Writer, column: &[Option<f64>]) {
         }
     }
     if kind == WHOLE {
+        // Whole numbers can be negative, so they go through a signed type.
         writer.column(values().map(|value| value as i64 as u64));
         return;
     }
     let mut before = 0;
     for value in values() {
+        // Neighbours of a reading share sign, exponent and leading digits: their exclusive-or is
+        // mostly zeros, which compress well.
         writer.0.extend_from_slice(&(value.to_bits() ^ before).to_le_bytes());
         before = value.to_bits();
     }
 }
 
 fn decode_column(reader: &mut Reader<'_>, budget: &Budget) -> Result<Vec<Option<f64>>, BlobError> {
+    // Not `count`: a column in which every value is missing needs one bit for each value, not a
+    // byte.
     let n_values = usize::try_from(reader.varint()?).map_err(|_| BlobError::Truncated)?;
     let kind = reader.byte()?;
     budget.take(n_values, size_of::<Option<f64>>())?;
     let present: Vec<bool> = match kind & GAPS {
+        // Without a map of bits each value takes at least one byte.
         0 if n_values > reader.0.len() => return Err(BlobError::Truncated),
         0 => vec![true; n_values],
         _ => {
@@ -134,6 +141,7 @@ fn decode_real(reader: &mut Reader<'_>, n_values: usize) -> Result<Vec<f64>, Blo
     const BYTES: usize = size_of::<u64>();
     let n_bytes = n_values.checked_mul(BYTES).ok_or(BlobError::Truncated)?;
     let mut before = 0;
+    // The state runs over all chunks: each value is coded against the one before.
     let bits = reader.bytes(n_bytes)?.chunks_exact(BYTES).map(|chunk| {
         before ^= u64::from_le_bytes(chunk.try_into().expect("chunks are of this size"));
         f64::from_bits(before)
