@@ -40,6 +40,8 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
         ));
     }
     for section in sections {
+        // Several `[global]` sections add up, and each applies only to the sections after it, as in
+        // fio.
         if is_global(&section) {
             globals.extend(section.settings);
             continue;
@@ -55,12 +57,14 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
         imported = reader.imported;
         let before = imported.sweeps.last_mut().filter(|_| !read.is_apart);
         match before {
+            // Jobs of one sweep start and end together, so they need one warm-up and one duration.
             Some(before) if before.warmup == read.sweep.warmup && fits(before, &read, is_timed) => {
                 before.name = format!("{}, {}", before.name, read.sweep.name);
                 if !is_timed {
                     before.seconds = if read.is_timed {
                         read.sweep.seconds
                     } else {
+                        // Without a runtime fio ends each job on its own; the longest one decides.
                         before.seconds.max(read.sweep.seconds)
                     };
                 }
@@ -79,6 +83,8 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
             }
         }
     }
+    // Keys are classed in the order in which parts take them. A reader compares with the file, so
+    // lines are sorted.
     imported.keys.sort_by(|a, b| (a.line, &a.key).cmp(&(b.line, &b.key)));
     imported.keys.dedup();
     Ok(imported)
@@ -191,6 +197,7 @@ impl Reader {
 
     /// Makes the sweep of one job.
     fn sweep(&mut self, name: &str, line: usize, targets: &Targets<'_>) -> Result<Read, Malformed> {
+        // `|`, not `||`: both keys must be taken, or the second would be classed as unknown.
         let mut is_apart = self.is_set("stonewall", "a sweep of its own")
             | self.is_set("wait_for_previous", "a sweep of its own");
         if let Some(setting) = self.take("wait_for") {
@@ -202,12 +209,14 @@ impl Reader {
             );
         }
         let runtime = self.time("runtime", "duration")?.or(self.time("timeout", "duration")?);
+        // fio treats a runtime of zero as none.
         let runtime = runtime.filter(|seconds| *seconds > 0.0);
         let timed = self.is_set("time_based", "duration");
         let warmup = self.time("ramp_time", "warmup")?.unwrap_or(0.0);
         let mut seconds = runtime.unwrap_or(UNTIMED_SECONDS);
         if let Some(delay) = self.time("startdelay", "start_after")?.filter(|delay| *delay > 0.0) {
             self.job.text("start_after", &format!("{} ms", (delay * 1e3).round()));
+            // fio counts the runtime from the end of the delay; a sweep counts from its start.
             seconds += delay;
         }
         self.ends(name, line, runtime.is_some(), timed);
@@ -216,6 +225,7 @@ impl Reader {
         self.engine(name, line)?;
         self.load()?;
         let jobs = self.spread()?;
+        // What no part took is classed last, so that no key is lost silently.
         for setting in std::mem::take(&mut self.settings) {
             self.other(&setting);
         }
@@ -225,6 +235,8 @@ impl Reader {
 
     /// Classes the keys that end the job in fio: in the plan its time ends it.
     fn ends(&mut self, name: &str, line: usize, has_runtime: bool, timed: bool) {
+        // fio ends a job after its size; a plan only knows time. The difference is stated, never
+        // hidden.
         match (has_runtime, timed) {
             (true, true) => {}
             (true, false) => {
@@ -276,7 +288,10 @@ impl Reader {
         let job = std::mem::take(&mut self.job).job;
         let Some((step, setting)) = step else { return Ok(vec![job]) };
         let (n, offset) = (job.number("workers").unwrap_or(1), job.number("offset").unwrap_or(0));
+        // The offset of the last worker must fit as well, so the sum is checked for overflow.
         let last = step.checked_mul(n.saturating_sub(1)).and_then(|far| far.checked_add(offset));
+        // With a size of its own every worker would have a scratch file, and offsets would have no
+        // meaning.
         let Some(_) = last.filter(|_| n <= MOST_JOBS && !job.has("size")) else {
             let note = format!(
                 "{n} jobs at places of their own: at most {MOST_JOBS}, and on a device or an \
@@ -287,6 +302,7 @@ impl Reader {
         };
         self.class(&setting, Class::Exact, "a job for each worker, with an offset of its own");
         let mut jobs = vec![job.with_workers(1); n as usize];
+        // Workers count from 0: the first starts at the offset itself, as in fio.
         for (worker, job) in (0..).zip(&mut jobs) {
             job.size("offset", offset + worker * step);
         }
@@ -306,9 +322,12 @@ impl Reader {
             (Some(file), Some(folder)) => format!("{}/{}", folder.value, file.value),
             _ => written.clone(),
         };
+        // `--map` is looked up by the text of the file; the path is only the default.
         let target = targets.mapped(&written).map_or(path, str::to_owned);
         let at = Path::new(&target);
         let is_folder = targets.is_folder(at);
+        // fio makes the file if its folder exists. Such a file has no contents yet, so it is
+        // scratch.
         let is_new = targets.here.at(at).is_none()
             && at.parent().is_some_and(|parent| targets.is_folder(parent));
         let is_scratch = is_folder || is_new;
@@ -318,11 +337,14 @@ impl Reader {
             at.parent().unwrap_or(at).display().to_string()
         };
         let (class, note) = match &file {
+            // fio separates several files by colons. A mapped name may contain one.
             Some(file) if file.value.contains(':') && targets.mapped(&written).is_none() => (
                 Class::Refused,
                 "several files: give each a job of its own, or name one with --map".to_owned(),
             ),
             _ if !at.is_absolute() => {
+                // A relative path depends on the folder in which fio was started, which the file
+                // does not say.
                 (Class::Refused, format!("name it on this host: --map '{written}=/...'"))
             }
             _ if is_scratch => {
@@ -353,6 +375,8 @@ impl Reader {
             None => None,
         };
         for setting in sizes.into_iter().flatten() {
+            // `z` counts zones and `-` gives a range: fio reads both, and both need facts about the
+            // target.
             if setting.value.ends_with('z') || setting.value.contains('-') {
                 self.class(
                     &setting,
@@ -362,6 +386,7 @@ impl Reader {
                 continue;
             }
             if setting.value.ends_with('%') {
+                // The whole target is the default, so 100 % needs no parameter.
                 let all = setting.value == "100%";
                 self.class(
                     &setting,
@@ -568,7 +593,8 @@ mod tests {
                     weight 80 %, read 100 %, random 0 %\"",
             ),
             (
-                "rw=rw\nbssplit=64k/40:1024k/60,1024k/100\ncmdprio_bssplit=64k/25/1/1:64k/75/3/2/1:1024k/0,1024k/0",
+                "rw=rw\nbssplit=64k/40:1024k/60,1024k/100\n\
+                    cmdprio_bssplit=64k/25/1/1:64k/75/3/2/1:1024k/0,1024k/0",
                 "access",
                 "\"65536 B, weight 5 %, read 100 %, random 0 %, priority realtime 1; 65536 B, \
                     weight 15 %, read 100 %, random 0 %, priority idle 2 hint 1; 1048576 B, weight \
@@ -579,7 +605,8 @@ mod tests {
             ("zonesize=8k\nzonerange=64k", "zone_range", "\"65536 B\""),
             ("rw=write\ndedupe_percentage=30", "copies", "\"30 %\""),
             (
-                "rw=write\ndedupe_percentage=30\ndedupe_mode=working_set\ndedupe_working_set_percentage=50",
+                "rw=write\ndedupe_percentage=30\ndedupe_mode=working_set\n\
+                    dedupe_working_set_percentage=50",
                 "copies_of",
                 "128",
             ),
@@ -677,7 +704,8 @@ mod tests {
     proptest! {
         #[test]
         fn hostile_files_never_panic(
-            text in "(\\[[a-z]{0,6}\\]?\n|(rw|bs|bssplit|size|iodepth|runtime|filename|rate_iops|thinktime|random_distribution|rwmixread)=[0-9a-z:/,.%$\\{\\}-]{0,12}\n){0,12}",
+            text in "(\\[[a-z]{0,6}\\]?\n|(rw|bs|bssplit|size|iodepth|runtime|filename|rate_iops|\
+                thinktime|random_distribution|rwmixread)=[0-9a-z:/,.%$\\{\\}-]{0,12}\n){0,12}",
             place in 0_usize..2_000,
             c: char,
         ) {
@@ -706,7 +734,9 @@ mod tests {
     fn fuzz_fio_jobs() {
         let corpus = vec![
             SAMPLE.into(),
-            b"[global]\nbs=4k\n[a]\nrw=randrw:8\nbssplit=4k/60:64k/40,8k/100\nsize=10%\nrate_iops=100,200\n".to_vec(),
+            b"[global]\nbs=4k\n[a]\nrw=randrw:8\nbssplit=4k/60:64k/40,8k/100\nsize=10%\n\
+                rate_iops=100,200\n"
+                .to_vec(),
         ];
         let words = [
             "[global]\n",

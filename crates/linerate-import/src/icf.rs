@@ -125,6 +125,8 @@ impl Reader {
 
     fn end(&mut self, entry: &Entry<'_>) {
         if entry.is("end worker")
+            // A worker of an unknown type stays until its end, so that its keys are not attributed
+            // to another.
             && self.workers.last().is_some_and(|worker| worker.kind == Kind::Other)
         {
             self.workers.pop();
@@ -237,6 +239,7 @@ impl Reader {
             |depth: &u64| if is_factor { depth.checked_mul(step) } else { depth.checked_add(step) };
         let depths = std::iter::successors(Some(start), next)
             .take_while(|depth| *depth <= end)
+            // A step of one from 1 to 10,000 would be 10,000 trials.
             .take(MOST_DEPTHS);
         self.depths = depths.filter_map(|depth| u32::try_from(depth).ok()).collect();
         self.class(entry, Class::Exact, "the axis of depths, if the test type cycles through them");
@@ -245,6 +248,7 @@ impl Reader {
 
     fn test_type(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
         let (_, text) = entry.value()?;
+        // Old files write numbers, newer ones names.
         let is = |kind: (&str, &str)| text.eq_ignore_ascii_case(kind.0) || text == kind.1;
         self.cycles = is(CYCLE_DEPTH);
         if self.cycles || is(NORMAL) {
@@ -276,6 +280,7 @@ impl Reader {
     /// size, % of size, % reads, % random, delay, burst, align, reply.
     fn lines(&mut self, entry: &Entry<'_>) -> Result<(), Malformed> {
         // Before 1998.05.21 specifications had no names.
+        // Lines without a name in front of them begin a new specification.
         if self.specifications.last().is_none_or(|last| !last.lines.is_empty()) {
             self.specifications.push(Specification::default());
         }
@@ -291,6 +296,7 @@ impl Reader {
             }
             whole += n[1];
             let reply = if reply > 0 { format!(", reply {reply} B") } else { String::new() };
+            // Iometer's alignment of zero means "by sectors".
             let align = if align == 0 { SECTOR } else { align };
             let delay = if n[4] > 0 { format!(", delay {} ms", n[4]) } else { String::new() };
             let access = format!(
@@ -300,6 +306,7 @@ impl Reader {
                 n[1],
                 n[2],
                 n[3],
+                // The plan's parameter has 30 bits.
                 n[5].clamp(1, 1 << 30)
             );
             let Some(specification) = self.specifications.last_mut() else {

@@ -24,6 +24,7 @@ pub(super) struct Sweep {
 impl Sweep {
     /// Adds `job`, or a worker to an equal one.
     pub(super) fn push(&mut self, job: Job) {
+        // Jobs that differ only in their number of workers become one with more workers.
         match self.jobs.iter_mut().find(|known| known.with_workers(1) == job.with_workers(1)) {
             Some(known) => known.value("workers", known.number("workers").unwrap_or(1) + 1),
             None => self.jobs.push(job),

@@ -43,12 +43,11 @@ impl Line {
 
     /// Splits the line into reads and writes.
     fn apart(&self) -> [Self; 2] {
-        let part = |read: f64, share: f64| Self {
-            weight: self.weight * share / 100.0,
-            read,
-            ..self.clone()
-        };
-        [part(100.0, self.read), part(0.0, 100.0 - self.read)]
+        let (reads, writes) = (self.read, 100.0 - self.read);
+        [
+            Self { weight: self.weight * reads / 100.0, read: 100.0, ..self.clone() },
+            Self { weight: self.weight * writes / 100.0, read: 0.0, ..self.clone() },
+        ]
     }
 }
 
@@ -60,6 +59,7 @@ fn split(lines: &[Line], parts: &[Vec<Part>; 2]) -> Vec<Line> {
         let own = parts[direction]
             .iter()
             .filter(|part| part.bytes.is_none_or(|bytes| bytes == line.bytes));
+        // Transfers without a priority of their own keep the rest of the line.
         let mut rest = 100.0;
         for part in own.filter(|part| part.share > 0.0) {
             rest -= part.share;
@@ -84,7 +84,9 @@ impl Reader {
     ) -> Result<(), Malformed> {
         self.job_priority()?;
         let parts = self.parts()?;
+        // Lines are split only if a part has a priority, so that plain jobs stay one line.
         let lines = if parts.iter().all(Vec::is_empty) { lines } else { split(&lines, &parts) };
+        // A single line becomes plain parameters, which a person reads and edits more easily.
         let [line] = &lines[..] else {
             let text: Vec<String> = lines.iter().map(|line| line.text(random, align)).collect();
             self.job.text("access", &text.join("; "));
@@ -109,13 +111,10 @@ impl Reader {
         if taken.iter().all(Option::is_none) {
             return Ok(());
         }
-        let number = |reader: &Self, setting: &Option<Setting>, otherwise| match setting {
-            Some(setting) => reader.number(setting),
-            None => Ok(otherwise),
-        };
         // The kernel takes a level without a class for best-effort, and fio does so too.
-        let class = number(self, &taken[0], 2)?;
-        let (level, hint) = (number(self, &taken[1], 0)?, number(self, &taken[2], 0)?);
+        let class = self.number_or(taken[0].as_ref(), 2)?;
+        let level = self.number_or(taken[1].as_ref(), 0)?;
+        let hint = self.number_or(taken[2].as_ref(), 0)?;
         let priority = Priority::new(class, level, hint);
         for setting in taken.into_iter().flatten() {
             match priority {
@@ -133,6 +132,10 @@ impl Reader {
             self.job.text("priority", &priority.to_string());
         }
         Ok(())
+    }
+
+    fn number_or(&self, setting: Option<&Setting>, otherwise: u16) -> Result<u16, Malformed> {
+        setting.map_or(Ok(otherwise), |setting| self.number(setting))
     }
 
     /// Reads `cmdprio_percentage` and `cmdprio_bssplit`, for reads and for writes.
@@ -167,6 +170,7 @@ impl Reader {
 
     /// Reads the default priority of a part, for reads and for writes: realtime 0.
     fn default_parts(&mut self) -> Result<[Priority; 2], Malformed> {
+        // fio's default class is 1 (realtime) for parts, unlike for whole jobs.
         let mut numbers = [[1, 1], [0, 0], [0, 0]];
         let keys = ["cmdprio_class", "cmdprio", "cmdprio_hint"];
         for (values, key) in numbers.iter_mut().zip(keys) {
@@ -193,6 +197,7 @@ fn malformed(setting: &Setting, what: &str) -> Malformed {
 /// Returns the value of one direction: the one before the comma for both, or the one behind it for
 /// writes.
 fn of_direction(text: &str, direction: usize) -> &str {
+    // fio separates directions by commas; one value is for both.
     let values: Vec<&str> = text.split(',').collect();
     values.get(direction).or(values.first()).copied().unwrap_or_default().trim()
 }

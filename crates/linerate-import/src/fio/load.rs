@@ -35,6 +35,7 @@ impl Reader {
         };
         let is_synchronous = ours == Some("pread");
         if let Some(setting) = &depth {
+            // fio accepts the key with a synchronous engine and ignores it.
             let (class, note) = match (is_synchronous, wanted) {
                 (true, 2..) => (
                     Class::Approximate,
@@ -45,12 +46,14 @@ impl Reader {
             self.class(setting, class, note);
         }
         if is_synchronous {
+            // The depth in the plan is the one that fio really reaches.
             wanted = 1;
         }
         self.job.value("depth", wanted.max(1));
         match (ours, engine) {
             (Some(ours), Some(engine)) => {
                 let ours = self.polled(ours);
+                // Only the class differs: a thread pool is not the kernel's asynchronous interface.
                 let same = ours != "threads";
                 let note = format!("engine {ours}");
                 self.class(&engine, if same { Class::Exact } else { Class::Approximate }, note);
@@ -103,6 +106,7 @@ impl Reader {
             let what =
                 || Malformed::new(setting.line, format!("thinktime={}: not a time", setting.value));
             let pause = seconds(&setting.value, MICROS).ok_or_else(what)?;
+            // `thinktime` has no unit: microseconds.
             self.job.text("delay", &format!("{} us", (pause * MICROS).round()));
             self.class(
                 &setting,
@@ -125,6 +129,7 @@ impl Reader {
     /// together.
     fn rates(&mut self, workers: u32) -> Result<(), Malformed> {
         let (read, block) = (self.job.read, self.job.block);
+        // The two limits apply to each direction; the mixture decides which one is reached first.
         let shares = [read, 1.0 - read];
         let mut found: Option<f64> = None;
         for (key, is_bytes) in [("rate_iops", false), ("rate", true)] {
@@ -140,6 +145,7 @@ impl Reader {
             };
             let mut lowest = f64::INFINITY;
             for (place, share) in shares.into_iter().enumerate() {
+                // One value counts for every direction, as for block sizes.
                 let text = limits.get(place).or(limits.last()).copied().unwrap_or_default();
                 if text.is_empty() || share <= 0.0 {
                     continue;
@@ -149,6 +155,7 @@ impl Reader {
                 lowest = lowest.min(self.bytes(&setting, text)? as f64 / unit as f64 / share);
             }
             if lowest.is_finite() {
+                // With both keys the tighter limit decides.
                 found = Some(found.map_or(lowest, |other: f64| other.min(lowest)));
             }
             self.class(
@@ -158,6 +165,7 @@ impl Reader {
             );
         }
         if let Some(rate) = found {
+            // fio's limit is for each job, the plan's for all workers together.
             self.job.text("rate", &format!("{} pps", rate * f64::from(workers)));
         }
         match self.take("rate_process") {
@@ -181,6 +189,7 @@ impl Reader {
                     let note = "times count from the intended start, whatever is under way";
                     self.class(&setting, Class::Exact, note);
                 }
+                // Not classed here: the table of harmless values decides.
                 _ => self.settings.push(setting),
             }
         }
@@ -189,6 +198,7 @@ impl Reader {
 
     /// Reads `fsync`, `fdatasync` and `sync`.
     fn durability(&mut self) -> Result<(), Malformed> {
+        // A job that only discards has no data to flush, although its share of reads is below one.
         let writes = self.job.read < 1.0 && !self.job.has("trim");
         let mut flushes = 0;
         for key in ["fsync", "fdatasync"] {
@@ -237,6 +247,7 @@ impl Reader {
             let note = if is_off { "nothing is read back" } else { "the same as here" };
             self.class(&setting, Class::Ignored, note);
         }
+        // Both keys are taken in any case, so that they are never classed as unknown.
         let [backlog, batch] = ["verify_backlog", "verify_batch"].map(|key| self.take(key));
         let Some(setting) = self.take("verify") else {
             for setting in [backlog, batch].into_iter().flatten() {
@@ -293,6 +304,7 @@ impl Reader {
             }
         }
         if let Some(setting) = &batch {
+            // fio's default batch is the whole backlog.
             let is_all = self.number::<u32>(setting)? == every || setting.value == "0";
             let class = if is_all { Class::Exact } else { Class::Approximate };
             self.class(setting, class, "all blocks of the backlog are read back at once");

@@ -10,6 +10,8 @@ impl Reader {
     pub(super) fn flow(&mut self) -> Result<(), Malformed> {
         let Some(setting) = self.take("flow") else { return Ok(()) };
         let weight: i64 = self.number(&setting)?;
+        // Old versions let the counter go down; since 3.27 weights are positive, so the meaning is
+        // lost.
         if weight < 0 {
             self.class(
                 &setting,
@@ -43,10 +45,6 @@ impl Reader {
             }
             return Ok(());
         };
-        let time = |setting: &Setting| {
-            let what = format!("{}={}: not a time", setting.key, setting.value);
-            seconds(&setting.value, MICROS).ok_or(Malformed::new(setting.line, what))
-        };
         let target = time(&setting)?;
         if target <= 0.0 {
             self.class(&setting, Class::Ignored, "no latency_target");
@@ -73,6 +71,7 @@ impl Reader {
 
     /// Reads the contents of writes: zeros in them, and copies.
     pub(super) fn contents(&mut self) -> Result<(), Malformed> {
+        // Contents matter only for what is written.
         let writes = self.job.read < 1.0 && !self.job.has("trim");
         for (key, name) in
             [("buffer_compress_percentage", "compress"), ("dedupe_percentage", "copies")]
@@ -101,6 +100,7 @@ impl Reader {
             }
         }
         if let Some(setting) = self.take("buffer_compress_chunk") {
+            // The zeros of one block are spread over its sectors; fio spreads them over chunks.
             let is_same = self.bytes(&setting, &setting.value).is_ok_and(|bytes| bytes == 512);
             self.class(
                 &setting,
@@ -141,6 +141,7 @@ impl Reader {
                 (_, false) => self.class(&set, Class::Ignored, "no working set"),
                 (Some((size, block)), true) => {
                     let n = (size as f64 * share / 100.0 / block as f64).max(1.0) as u64;
+                    // The parameter has 31 bits, which is more blocks than any target has.
                     self.job.value("copies_of", n.min(1 << 31));
                     self.class(
                         &set,
@@ -170,6 +171,7 @@ impl Reader {
     pub(super) fn strided(&mut self) -> Result<bool, Malformed> {
         let mode = self.take("zonemode");
         let has_size = self.settings.iter().any(|setting| setting.key == "zonesize");
+        // fio reads `zonesize` alone as strided, so its presence decides without a mode.
         let is_strided = mode.as_ref().map_or(has_size, |mode| mode.value == "strided");
         if let Some(mode) = mode {
             match is_strided {
@@ -198,4 +200,10 @@ impl Reader {
         }
         Ok(true)
     }
+}
+
+/// Reads a time, in seconds. A number without a unit is in microseconds.
+fn time(setting: &Setting) -> Result<f64, Malformed> {
+    let what = format!("{}={}: not a time", setting.key, setting.value);
+    seconds(&setting.value, MICROS).ok_or(Malformed::new(setting.line, what))
 }

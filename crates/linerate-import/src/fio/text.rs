@@ -59,6 +59,8 @@ fn add(
             if depth >= MOST_INCLUDED {
                 return Err(failed(format!("more than {MOST_INCLUDED} files include each other")));
             }
+            // A file may include one that includes the next many times; the number of levels alone
+            // bounds nothing.
             *n_files += 1;
             if *n_files > MOST_FILES {
                 return Err(failed(format!("more than {MOST_FILES} files are included")));
@@ -71,6 +73,7 @@ fn add(
                 sections,
                 &text,
                 targets,
+                // An included file names further ones relative to itself.
                 (path.parent().unwrap_or(folder), depth + 1),
                 Some(line),
                 n_files,
@@ -93,6 +96,7 @@ fn add(
                 format!("`{text}` stands before any section: this is no fio job file"),
             ));
         };
+        // A key without a value is set to 1 in fio.
         let (key, value) = text.split_once('=').unwrap_or((text, "1"));
         let value = expand(value.trim(), targets).map_err(|what| Malformed::new(line, what))?;
         section.settings.push(Setting { line, key: key.trim().to_lowercase(), value });
@@ -128,6 +132,7 @@ pub(super) fn size(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().ok()?;
     let unit = &text[digits..];
+    // fio has it the other way round: `kib` is decimal and `kb` binary, unless `kb_base` is 1000.
     let decimal = unit.len() == 3 && unit.ends_with("ib");
     let power = match unit.get(..1) {
         None => 0,
@@ -153,6 +158,7 @@ pub(super) fn seconds(text: &str, per_second: f64) -> Option<f64> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let number: f64 = text[..digits].parse().ok()?;
     let factor = match &text[digits..] {
+        // A number alone has the key's own unit.
         "" => return Some(number / per_second),
         "us" | "usec" => 1.0 / MICROS,
         "ms" | "msec" => 1e-3,

@@ -21,6 +21,7 @@ fn filled(shares: impl Iterator<Item = Option<f64>>) -> Result<Vec<f64>, String>
     let shares: Vec<Option<f64>> = shares.collect();
     let given: f64 = shares.iter().flatten().sum();
     let open = shares.iter().filter(|share| share.is_none()).count();
+    // fio fills up shares only if one is omitted; a sum below 100 would change the load.
     if given > 100.0 || (open == 0 && given < 100.0) {
         return Err(format!("the shares add up to {given} %"));
     }
@@ -54,6 +55,7 @@ impl Reader {
             );
             return Ok(());
         };
+        // `rwmixread` counts only for mixed modes: a pure mode has its share by name.
         let is_mixed = read == 50.0;
         if word.ends_with("trim") {
             self.job.text("trim", "100 %");
@@ -62,6 +64,8 @@ impl Reader {
         match run {
             "" if mode.line > 0 => self.class(&mode, Class::Exact, "read and random"),
             "" => {}
+            // `rw=randread:8` draws a random place every 8 transfers, and goes on in sequence
+            // between them.
             _ if random > 0.0 => match run.parse::<f64>() {
                 Ok(run) if run >= 1.0 => {
                     random = 100.0 / run;
@@ -102,6 +106,7 @@ impl Reader {
             random = self.number(&setting)?;
         }
         self.sizes(read, random)?;
+        // Set after the sizes: they read it in per cent.
         self.job.read = read / 100.0;
         if let Some(hole) = hole {
             self.holes(&mode, &hole)?;
@@ -152,13 +157,9 @@ impl Reader {
         let parts: Vec<&str> = text.split(',').map(str::trim).collect();
         let nowhere = Setting { line: 0, key: "bs".into(), value: text.clone() };
         let setting = setting.unwrap_or(nowhere);
-        let of = |place: usize| match parts.get(place).copied() {
-            // An omitted value has fio's default; values beyond the last equal the last.
-            Some("") => Ok(4096),
-            Some(part) => self.bytes(&setting, part),
-            None => self.bytes(&setting, parts.last().copied().unwrap_or("4096")),
-        };
-        let (reads, writes) = (of(0)?, of(1)?);
+        let reads = self.size_of(&setting, &parts, 0)?;
+        let writes = self.size_of(&setting, &parts, 1)?;
+        // A direction that never happens needs no line: its weight would be zero.
         let line = |bytes, weight, read| Line { bytes, weight, read, priority: None };
         let lines = match () {
             () if read <= 0.0 => vec![line(writes, 100.0, read)],
@@ -170,6 +171,15 @@ impl Reader {
             self.class(&setting, Class::Exact, "block_size");
         }
         Ok(())
+    }
+
+    /// Returns the size at `place` of the `parts` of `bs`, in bytes.
+    fn size_of(&self, setting: &Setting, parts: &[&str], place: usize) -> Result<u64, Malformed> {
+        match parts.get(place).or(parts.last()).copied() {
+            // An omitted value has fio's default; values beyond the last equal the last.
+            None | Some("") => Ok(4096),
+            Some(part) => self.bytes(setting, part),
+        }
     }
 
     /// Reads `LOW-HIGH`: multiples of the lowest size, each as often as every other.
@@ -223,6 +233,7 @@ impl Reader {
             [] => Vec::new(),
         };
         let mut lines = Vec::new();
+        // A line of weight zero would be refused by the plan.
         for (text, weight, read) in of_ways.into_iter().filter(|(_, weight, _)| *weight > 0.0) {
             for (bytes, share) in self.shares(setting, text)? {
                 lines.push(Line { bytes, weight: share * weight / 100.0, read, priority: None });
@@ -259,6 +270,7 @@ impl Reader {
             .map(|setting| setting.value.split_once(':').unwrap_or((&setting.value, "")));
         match (parts, &law) {
             (None | Some(("random", _)), _) => {
+                // fio's default visits each block once before any again, which is a permutation.
                 if random >= 100.0 && !repeats {
                     self.job.text("pattern", "permutation");
                     let note = "pattern permutation: each place once before any again";
@@ -274,6 +286,7 @@ impl Reader {
                 }
             }
             (Some(("zipf", theta)), Some(law)) => {
+                // A second number shifts the centre of the law; it changes places, not frequencies.
                 let theta: f64 = match theta.split(':').next().unwrap_or("") {
                     "" => 1.1,
                     text => text.parse().map_err(|_| {
@@ -311,13 +324,8 @@ impl Reader {
         }
         let parts: Vec<(&str, &str)> =
             text.split(':').map(|part| part.split_once('/').unwrap_or((part, ""))).collect();
-        let of = |texts: Vec<&str>| {
-            let shares = texts.into_iter().map(share_of).collect::<Result<Vec<_>, _>>()?;
-            filled(shares.into_iter())
-        };
-        let transfers =
-            of(parts.iter().map(|(transfers, _)| *transfers).collect()).map_err(&wrong)?;
-        let ranges = of(parts.iter().map(|(_, range)| *range).collect()).map_err(&wrong)?;
+        let transfers = shares_of(parts.iter().map(|(transfers, _)| *transfers)).map_err(&wrong)?;
+        let ranges = shares_of(parts.iter().map(|(_, range)| *range)).map_err(&wrong)?;
         let zones = transfers
             .iter()
             .zip(&ranges)
@@ -326,4 +334,9 @@ impl Reader {
         self.class(law, Class::Exact, "zones");
         Ok(())
     }
+}
+
+/// Reads shares in per cent, which add up to 100.
+fn shares_of<'t>(texts: impl Iterator<Item = &'t str>) -> Result<Vec<f64>, String> {
+    filled(texts.map(share_of).collect::<Result<Vec<_>, _>>()?.into_iter())
 }

@@ -11,6 +11,7 @@ pub(super) struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     pub(super) fn is(&self, start: &str) -> bool {
+        // Keys are compared by their beginning, because versions append units and captions.
         self.key.get(..start.len()).is_some_and(|key| key.eq_ignore_ascii_case(start))
     }
 
@@ -39,6 +40,7 @@ pub(super) fn numbers(line: usize, text: &str, least: usize) -> Result<Vec<u64>,
     let wrong = |what: String| Malformed::new(line, what);
     let number =
         |field: &str| field.parse().map_err(|_| wrong(format!("`{field}` is not a number")));
+    // Text follows the numbers in some versions, such as names of cycle types.
     let found = fields(text)
         .into_iter()
         .take_while(|field| field.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
@@ -51,11 +53,6 @@ pub(super) fn numbers(line: usize, text: &str, least: usize) -> Result<Vec<u64>,
 
 /// Reads keys with their values; the file must begin and end with its version.
 pub(super) fn entries(text: &str) -> Result<Vec<Entry<'_>>, Malformed> {
-    let is_version = |line: &str| {
-        line.trim_start_matches('\'')
-            .get(..8)
-            .is_some_and(|start| start.eq_ignore_ascii_case("version "))
-    };
     let lines: Vec<(usize, &str)> =
         (1..).zip(text.lines().map(str::trim)).filter(|(_, line)| !line.is_empty()).collect();
     let (Some((_, first)), Some((last_at, last))) = (lines.first(), lines.last()) else {
@@ -67,6 +64,7 @@ pub(super) fn entries(text: &str) -> Result<Vec<Entry<'_>>, Malformed> {
             "not an Iometer configuration: the first line of one is `Version ...`",
         ));
     }
+    // The last line repeats the first, so a file that was cut off is noticed.
     if lines.len() < 2 || !is_version(last) {
         return Err(Malformed::new(
             *last_at,
@@ -94,4 +92,10 @@ pub(super) fn entries(text: &str) -> Result<Vec<Entry<'_>>, Malformed> {
         }
     }
     Ok(entries)
+}
+
+/// Returns true for the first and the last line of a configuration.
+fn is_version(line: &str) -> bool {
+    let start = line.trim_start_matches('\'').get(..8);
+    start.is_some_and(|start| start.eq_ignore_ascii_case("version "))
 }

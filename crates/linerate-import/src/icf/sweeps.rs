@@ -9,6 +9,7 @@ use crate::{Class, Imported, Targets};
 impl Reader {
     /// Makes the sweeps and classes the workers and their targets.
     pub(super) fn finish(mut self, targets: &Targets<'_>) -> Imported {
+        // Files saved without a topology have specifications only.
         self.add_worker_for_mapped_target(targets);
         let workers = std::mem::take(&mut self.workers);
         let n = workers.iter().map(|worker| worker.specifications.len()).max().unwrap_or(0);
@@ -26,6 +27,7 @@ impl Reader {
                 }
                 for (line, name) in &worker.targets {
                     let target = targets.mapped(name);
+                    // A target is named once for each specification; its class is the same.
                     if !classed.contains(name) {
                         classed.push(name.clone());
                         self.class_target(*line, name, target);
@@ -40,6 +42,7 @@ impl Reader {
                 sweep.name = format!("specification {}", place + 1);
             }
             if !sweep.jobs.is_empty() {
+                // A sweep without jobs would run nothing for its whole time.
                 self.imported.sweeps.push(sweep);
             }
         }
@@ -184,6 +187,7 @@ fn disk_job(
         job.value("depth", worker.depth);
     }
     if let Some(each) = worker.reopens {
+        // Beyond 2^30 transactions the target is never reopened within a sweep.
         job.value("reopen_every", each.min(1 << 30));
     }
     job.value("workers", 1);
