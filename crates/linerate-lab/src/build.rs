@@ -48,18 +48,25 @@ impl Lab {
             made: Vec::new(),
             supervisor: Supervisor::start()?,
         };
+        // A maker that was killed leaves namespaces, and `ip netns add` would fail on their names.
         clear(&lab.layout)?;
         for namespace in &lab.layout.namespaces {
+            // The supervisor knows the name before the namespace exists: a kill in between leaves
+            // nothing behind.
             lab.supervisor.namespace(&namespace.name);
             lab.made.push(reap::make(&namespace.name)?);
         }
         for namespace in &lab.layout.namespaces {
+            // Some sysctls are copied into an interface when it is created, so they are set before.
             prepare(namespace)?;
         }
+        // One batch: a lab of many links would otherwise start a process for each command.
         run("ip", &["-batch", "-"], Some(&lab.layout.links))?;
         for namespace in &lab.layout.namespaces {
+            // Addresses and queues need both ends of every link.
             furnish(namespace)?;
         }
+        // Agents start inside the group by their command prefix, so groups come before any agent.
         lab.limit_cpu()?;
         for device in &lab.layout.devices {
             let (namespace, interfaces) = (&device.namespace, &device.interfaces);
@@ -104,6 +111,8 @@ impl Lab {
         /// Index of the start time among the fields behind the program's name (proc_pid_stat(5)).
         const START: usize = 19;
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        // The program's name may contain blanks and brackets, so fields count from the last
+        // bracket.
         let start = stat
             .rsplit_once(") ")
             .and_then(|(_, fields)| fields.split(' ').nth(START))
@@ -182,6 +191,8 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        // The threads hold interfaces of the namespaces: they end first. The supervisor ends last,
+        // so that a kill in between is still cleaned up.
         self.middles.clear();
         self.made.clear();
         self.quotas.clear();
@@ -205,6 +216,8 @@ fn prepare(namespace: &Namespace) -> Result<(), LabError> {
 /// exec` mounts a sysfs that shows the interfaces of the namespace.
 fn steer(namespace: &str, device: &str, mask: &str) -> Result<(), LabError> {
     let set = format!(
+        // The redirection is done by the shell inside the namespace: `sysfs` shows its own
+        // interfaces only there.
         "for queue in /sys/class/net/{device}/queues/rx-*; do echo {mask} > $queue/rps_cpus || \
             exit 1; done"
     );
@@ -221,11 +234,13 @@ fn furnish(namespace: &Namespace) -> Result<(), LabError> {
         run("ip", &arguments, None)?;
     }
     for device in &namespace.checksums_on {
+        // A veth hands checksums on unfinished. The thread in between cannot finish them.
         run("ip", &["netns", "exec", &namespace.name, "ethtool", "-K", device, "tx", "off"], None)?;
     }
     for (device, mask) in &namespace.steered {
         steer(&namespace.name, device, mask)?;
     }
+    // Shapers come last: `tc` needs the interfaces up and their offloads decided.
     if !namespace.tc.is_empty() {
         run("tc", &["-n", &namespace.name, "-batch", "-"], Some(&namespace.tc))?;
     }

@@ -329,6 +329,7 @@ impl Description {
             Ok(file) => file,
             Err(error) => return (None, vec![Problem::from_serde(error.span(), error.message())]),
         };
+        // A terminal that shows a name must not obey escape sequences in it.
         let mut problems = linerate_model::control_characters(text);
         let nodes = read_nodes(&file, &mut problems);
         let links = file.link.iter().map(|link| read_link(link, &nodes, &mut problems)).collect();
@@ -403,6 +404,7 @@ fn read_end(
     span: Range<usize>,
     problems: &mut Vec<Problem>,
 ) -> LinkEnd {
+    // A host with one link may leave the endpoint's name out: it is then the host's own.
     let (node, endpoint) = text.split_once('.').unwrap_or((text, text));
     if !nodes.iter().any(|known| known.name == node) {
         let near = nearest(node, nodes.iter().map(|known| known.name.as_str()));
@@ -414,6 +416,7 @@ fn read_end(
             .nearest(near),
         );
     }
+    // The host's own name was checked with the hosts.
     if endpoint != node {
         check_name(endpoint, Some(span), problems);
     }
@@ -475,6 +478,7 @@ fn read_bus(bus: &toml::Spanned<BusText>, nodes: &[Node], problems: &mut Vec<Pro
     }
     for (index, edge) in text.edge.iter().enumerate() {
         if let Some(parent) = &edge.parent {
+            // Parents come first, so one pass suffices and no cycle is possible.
             let above = &text.edge[..index];
             if !above.iter().any(|other| other.name == *parent) {
                 let near = nearest(parent, above.iter().map(|other| other.name.as_str()));
@@ -536,6 +540,7 @@ fn check_endpoints(description: &Description, problems: &mut Vec<Problem>) {
             .flat_map(|bus| bus.edges.iter().flat_map(|edge| edge.ends.iter().flatten()))
             .map(String::as_str),
     );
+    // Sorted, equal names are neighbours.
     seen.sort_unstable();
     for pair in seen.windows(2).filter(|pair| pair[0] == pair[1]) {
         let message = format!("endpoint `{}` is named twice", pair[0]);

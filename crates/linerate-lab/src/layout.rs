@@ -140,6 +140,7 @@ impl Shaper {
     pub fn of(link: &Link) -> Option<Self> {
         let rate = link.rate?;
         let frame = link.mtu + ETHERNET_HEADER;
+        // A bucket below one super-packet would never let it pass.
         let smallest = if offloads(link) { SUPER_PACKET.max(frame) } else { frame };
         let by_time = Bytes((rate.0 / 8.0 * BURST_SECONDS) as u64);
         Some(Self {
@@ -157,6 +158,7 @@ fn offloads(link: &Link) -> bool {
 /// Returns the hardware address of a management controller: locally administered, with `NCSI` in
 /// it.
 fn management_address(controller: usize) -> [u8; 6] {
+    // Bit 1 of the first byte marks a locally administered address (IEEE 802 clause 8.2.2).
     [0x02, b'N', b'C', b'S', b'I', controller as u8]
 }
 
@@ -179,6 +181,7 @@ fn paced(rate: BitRate, mtu: Bytes, device: &str) -> String {
     // A shaper counts the frame only; a wire also carries preamble, FCS and gap.
     let wire = (mtu + WIRE_FRAME_OVERHEAD).0 as f64;
     let rate = rate.0 * frame.0 as f64 / wire;
+    // A bucket below one frame would never let it pass.
     let burst = frame.max(Bytes((rate / 8.0 * BURST_SECONDS) as u64));
     format!(
         "qdisc replace dev {device} root tbf rate {rate:.0}bit burst {} limit {}",
@@ -191,6 +194,8 @@ fn paced(rate: BitRate, mtu: Bytes, device: &str) -> String {
 #[must_use]
 pub fn layout(description: &Description, instance: &str) -> Layout {
     let mut plan = Planner::new(description, instance);
+    // Links come first, because numbers of all other devices continue theirs. Addresses need every
+    // port, and routes need every address.
     plan.place_links();
     plan.place_controllers();
     plan.place_elements();
@@ -307,12 +312,16 @@ impl<'a> Planner<'a> {
     ) -> [String; 2] {
         let middle = format!("lr-{}-{DEVICE}{number}", self.instance);
         let inner = ["d0".to_owned(), "d1".to_owned()];
+        // The interface has the name of the peer, so that `ip link` in a namespace reads like a
+        // map. Numbers keep parallel links apart.
         let devices = [0, 1].map(|end| format!("{}{number}", self.namespaces[nodes[1 - end]].node));
         for end in [0, 1] {
             let mut outer = format!(
                 "name {} netns {} mtu {}",
                 devices[end], self.namespaces[nodes[end]].name, mtu.0
             );
+            // The controller answers with this address, so the interface must have it from the
+            // start.
             if let (DeviceKind::Controller { management, .. }, 1) = (&kind, end) {
                 outer += " address ";
                 outer += &management.map(|byte| format!("{byte:02x}")).join(":");
@@ -330,6 +339,7 @@ impl<'a> Planner<'a> {
             // The device has no address and sends nothing itself.
             sysctls: vec!["net.ipv6.conf.default.disable_ipv6=1".into()],
             ip: inner.iter().map(|device| format!("link set {device} up")).collect(),
+            // The thread sees frames, not super-packets, only if offloads are off inside as well.
             offloads_off: inner.to_vec(),
             ..Namespace::default()
         });
@@ -367,6 +377,7 @@ impl<'a> Planner<'a> {
     /// get addresses.
     fn plug(&mut self, ends: [&LinkEnd; 2], devices: &[String; 2], offloads: bool) {
         let nodes = ends.map(|end| self.node(&end.node));
+        // All links of a switch are one segment. A cable without a switch is a segment of its own.
         let switch = nodes.into_iter().find(|&node| self.kind(node) == NodeKind::Switch);
         let fresh = self.n_segments;
         let segment =
@@ -399,6 +410,7 @@ impl<'a> Planner<'a> {
     }
 
     fn place_controllers(&mut self) {
+        // Numbers continue those of links and buses: they are part of interface names.
         let others = self.description.links.len() + self.description.buses.len();
         for (index, controller) in self.description.controllers.iter().enumerate() {
             let ends = [&controller.network.to, &controller.sideband.to];

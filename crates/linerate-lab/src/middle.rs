@@ -57,10 +57,13 @@ impl Departures {
     /// time.
     pub(crate) fn hold(&mut self, end: usize, frame: &[u8], at: Nanos) {
         let queue = &mut self.ends[end];
+        // A bound on memory: a passage with a long delay at a high rate would otherwise fill the
+        // machine.
         if queue.len() >= MAX_HELD {
             self.refused += 1;
             return;
         }
+        // Buffers are used again, so that a frame costs no allocation.
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.clear();
         copy.extend_from_slice(frame);

@@ -109,12 +109,14 @@ impl PassThrough {
     /// Puts a frame that arrived at `arrived` into the buffer. Returns the time at which its last
     /// bit will have left.
     pub(crate) fn admit(&mut self, frame: Bytes, arrived: Nanos) -> Option<Nanos> {
+        // Room is freed by virtual time, so a thread that wakes late does not drop more.
         self.release(arrived);
         if self.occupied + frame > self.buffer || self.held.len() >= self.buffer_frames {
             return None;
         }
         let ready = match self.forwarding {
             Forwarding::StoreAndForward => arrived,
+            // The first bit arrived this much earlier.
             Forwarding::CutThrough => Nanos(arrived.0 - self.arrival_time(frame).0),
         };
         // The last bit cannot leave before it has arrived, however fast the link.
@@ -129,6 +131,7 @@ impl PassThrough {
     /// free. Returns the time at which its last bit will have left.
     pub(crate) fn occupy_drain(&mut self, frame: Bytes, now: Nanos) -> Nanos {
         let leaving =
+            // A device limited in frames takes this long even for a small frame.
             self.drain.map_or(Nanos(0), |rate| wire_time(frame, rate)).max(self.per_frame);
         let free = self.departed.max(now);
         self.departed = self.stalls.as_mut().map_or(free, |stalls| stalls.after(free)) + leaving;

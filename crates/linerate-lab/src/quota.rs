@@ -55,20 +55,17 @@ fn mount() -> Option<(&'static Path, bool)> {
 impl Quota {
     /// Makes the group `name`, whose members together may use `share` of one CPU.
     pub(crate) fn new(name: &str, share: Ratio) -> Result<Self, LabError> {
-        let refused = |cause: String| LabError::Refused {
-            what: format!("give host {name} {share} of a CPU"),
-            cause,
-            remedy: " (needs root and a mounted cpu control group; leave `cpu` out of the lab to \
-                go without)",
-        };
+        let refused = |cause: String| no_quota(name, share, cause);
         let (root, unified) =
             mount().ok_or_else(|| refused("no cpu control group is mounted".into()))?;
+        // A maker that was killed could not remove its group.
         for (group, _until_it_is_gone) in abandoned() {
             // It fails while a process of it is still ending.
             let _later = reap::remove_group(&group);
         }
         let quota = Self::make(root, name)
             .map_err(|error| refused(format!("create {name} in {}: {error}", root.display())))?;
+        // The kernel grants at least a millisecond, so a small share needs a longer period.
         let period = PERIOD_US.max((LEAST_US / share.0).ceil());
         let (period, allowed) = (period as u64, (share.0 * period).round() as u64);
         let settings = if unified {
@@ -113,8 +110,19 @@ impl Quota {
 
     /// Returns the command prefix that runs a command inside the group.
     pub(crate) fn prefix(&self) -> Vec<String> {
+        // The shell enters the group and then becomes the command, so that no process of it starts
+        // outside.
         let join = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.folder.display());
         ["sh", "-c", &join, "sh"].map(str::to_owned).to_vec()
+    }
+}
+
+fn no_quota(name: &str, share: Ratio, cause: String) -> LabError {
+    LabError::Refused {
+        what: format!("give host {name} {share} of a CPU"),
+        cause,
+        remedy: " (needs root and a mounted cpu control group; leave `cpu` out of the lab to \
+            go without)",
     }
 }
 
@@ -141,6 +149,7 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// other process removes the group or makes one of its name.
 pub(crate) fn abandoned() -> Vec<(PathBuf, File)> {
     let Some((root, _)) = mount() else { return Vec::new() };
+    // Process numbers count only for names of earlier versions, which had no locks.
     let runs = |pid: &str| Path::new("/proc").join(pid).exists();
     let is_ours = |name: &str| reap::may_be_abandoned(name, runs);
     let entries = fs::read_dir(root).into_iter().flatten().flatten();

@@ -44,6 +44,7 @@ pub fn abandoned() -> Result<Vec<String>, LabError> {
 pub fn reap() -> Result<Vec<String>, LabError> {
     let mut names = abandoned()?;
     let mut failed = None;
+    // One that cannot be removed does not keep the others.
     names.retain(|name| match remove(name, delete) {
         Ok(is_removed) => is_removed,
         Err(error) => {
@@ -63,6 +64,7 @@ pub fn reap() -> Result<Vec<String>, LabError> {
 /// Removes the namespace `name` by `delete`, under its lock. Returns `false` if it is not
 /// abandoned.
 fn remove(name: &str, delete: impl FnOnce(&str) -> Result<(), LabError>) -> Result<bool, LabError> {
+    // The lock is held until the name is gone: a new lab of the same name waits for it.
     let Some(_until_it_is_gone) = take(name) else { return Ok(false) };
     delete(name).map(|()| true)
 }
@@ -165,11 +167,6 @@ fn make_by(
     path: &Path,
     mut add: impl FnMut() -> Result<(), LabError>,
 ) -> Result<Made, LabError> {
-    let refused = |cause: &str| LabError::Refused {
-        what: format!("lock network namespace {name}"),
-        cause: cause.to_owned(),
-        remedy: "",
-    };
     for attempt in 1..=ATTEMPTS {
         match add() {
             // It failed halfway if the path exists; otherwise another process was faster.
@@ -182,12 +179,20 @@ fn make_by(
                 return Ok(Made { name: name.to_owned(), _lock: lock, keep: false });
             }
             if Instant::now() >= until {
-                return Err(refused("another process has it"));
+                return Err(not_locked(name, "another process has it"));
             }
             std::thread::sleep(PAUSE);
         }
     }
-    Err(refused("other processes have removed it each time"))
+    Err(not_locked(name, "other processes have removed it each time"))
+}
+
+fn not_locked(name: &str, cause: &str) -> LabError {
+    LabError::Refused {
+        what: format!("lock network namespace {name}"),
+        cause: cause.to_owned(),
+        remedy: "",
+    }
 }
 
 /// Removes the namespace `name` of an earlier lab whose maker is gone.
@@ -195,6 +200,7 @@ fn make_by(
 /// # Errors
 /// If it is to stay, or its maker lives.
 pub(crate) fn clear(name: &str) -> Result<(), LabError> {
+    // Something may have removed it between the two checks, which is as good.
     let path = Path::new(NAMES).join(name);
     if remove(name, delete)? || !path.exists() {
         forget(name);
@@ -212,6 +218,7 @@ pub(crate) fn clear(name: &str) -> Result<(), LabError> {
 pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
     let file = File::open(path)?;
     match file.try_lock() {
+        // Between opening and locking, another process may have replaced the file.
         Ok(()) => Ok(Some(file).filter(|file| is_at(file, path))),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(cause)) => Err(cause),
@@ -243,6 +250,8 @@ pub(crate) fn may_be_abandoned(name: &str, runs: impl Fn(&str) -> bool) -> bool 
     };
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match instance.split_once('.') {
+        // A process number with a start time comes from a version with locks; "up" is a lab that
+        // stays.
         Some((first, rest)) => first == "up" || (is_number(first) && is_number(rest)),
         None => is_number(instance) && !runs(instance),
     }

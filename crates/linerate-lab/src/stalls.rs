@@ -32,6 +32,7 @@ impl Stalls {
     /// Returns the first instant from `now` on at which the device works. `now` must not go back
     /// from call to call.
     pub(crate) fn after(&mut self, now: Nanos) -> Nanos {
+        // Stalls that ended before `now` are passed over: no frame came meanwhile.
         while now >= self.begin {
             let end = self.begin + self.stall.length;
             if now < end {
@@ -48,6 +49,8 @@ impl Stalls {
         if !self.stall.random {
             return mean;
         }
+        // Inverse of the exponential law. One minus the draw is never zero, so the logarithm is
+        // finite.
         Nanos((-(1.0 - fraction(&mut self.random)).ln() * mean.0 as f64).round() as u64)
     }
 }

@@ -85,9 +85,13 @@ impl Supervisor {
         let failed = |cause| LabError::Tool { tool: "sh".to_owned(), package: "dash", cause };
         let mut process = Command::new("sh")
             .args(["-c", SCRIPT, "linerate lab supervisor"])
+            // The maker's folder may be on a file system that someone wants to unmount.
             .current_dir("/")
+            // A signal to the maker's group, such as Ctrl-C, must not reach it.
             .process_group(0)
             .stdin(Stdio::piped())
+            // An open output would keep a pipe of the maker's caller open after the maker has
+            // ended.
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -109,6 +113,7 @@ impl Supervisor {
     /// Ends the supervisor: everything is removed, or is to stay.
     pub(crate) fn dismiss(&mut self) {
         self.order("done");
+        // Closing the pipe ends the script even if the word did not arrive.
         drop(self.orders.take());
         let _ended = self.process.wait();
     }

@@ -48,12 +48,14 @@ pub(crate) fn run(
         .spawn()
         .map_err(failed)?;
     if let (Some(lines), Some(mut stdin)) = (input, child.stdin.take()) {
+        // Written before the output is read: batches are small against the 64 KiB of a pipe.
         stdin.write_all((lines.join("\n") + "\n").as_bytes()).map_err(failed)?;
     }
     let output = child.wait_with_output().map_err(failed)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
+    // A batch reports one error a line.
     let cause = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
     let remedy = if cause.contains("not permitted") || cause.contains("ermission") {
         " (a lab needs root, or an unprivileged user namespace)"

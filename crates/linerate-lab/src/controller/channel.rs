@@ -159,12 +159,14 @@ impl Channel {
     /// Configures it as a management controller would for `address`: enabled both ways, and all
     /// broadcasts and multicasts pass.
     pub(super) fn configure(&mut self, address: [u8; 6]) {
+        // A management controller would send several commands; tests of loss do not need them.
         (self.initialised, self.enabled, self.network_tx) = (true, true, true);
         self.filters.addresses[0] = (address, true);
     }
 
     /// Returns to Initial State. Counters and link stay.
     pub(super) fn reset(&mut self) {
+        // Counters belong to the port and survive a reset of the channel's configuration.
         let (port, pass_through) =
             (std::mem::take(&mut self.port), std::mem::take(&mut self.pass_through));
         *self = Self {
@@ -187,10 +189,14 @@ impl Channel {
         equipment: &Equipment,
         control: &ControlStatistics,
     ) -> Said {
+        // Unknown commands are reported before wrong lengths, because the length of an unknown one
+        // is unknown.
         let Some(least) = least_payload(command.kind) else { return UNKNOWN_COMMAND.into() };
         if command.payload.len() < least {
             return INVALID_LENGTH.into();
         }
+        // Even Get commands fail in Initial State, as the standard asks: clients must clear it
+        // first.
         if !self.initialised && command.kind != CLEAR_INITIAL_STATE {
             return INITIALISATION_REQUIRED.into();
         }
@@ -222,6 +228,7 @@ impl Channel {
                 self.management = payload[3];
                 self.notifications = word(payload, 4) & NOTIFICATION_KINDS;
             }
+            // The host's driver owns the link while it runs (DSP0222, Set Link reasons).
             SET_LINK if self.driver_running => return HOST_OWNS_LINK,
             SET_LINK => self.link_settings = word(payload, 0),
             SET_VLAN_FILTER => return self.set_vlan(payload),
@@ -252,6 +259,7 @@ impl Channel {
         if enabled && !VALID.contains(&(tag & 0x0fff)) {
             return INVALID_TAG;
         }
+        // Filters count from 1 on the wire, so 0 is an error.
         match usize::from(payload[6])
             .checked_sub(1)
             .and_then(|index| self.filters.vlans.get_mut(index))
@@ -271,6 +279,8 @@ impl Channel {
         if enabled && address == [0; 6] {
             return ZERO_ADDRESS;
         }
+        // Unicast and multicast filters share one list, and the address type must agree with the
+        // place.
         let kind_of_filter = if index > N_UNICAST { OF_GROUP } else { 0 };
         match index.checked_sub(1).and_then(|index| self.filters.addresses.get_mut(index)) {
             Some(filter) if payload[7] & KIND == kind_of_filter => *filter = (address, enabled),
@@ -283,6 +293,7 @@ impl Channel {
     pub(super) fn link_status(&self, rate: BitRate) -> Vec<u8> {
         /// Auto-negotiation is enabled, and complete.
         const NEGOTIATED: u32 = 1 << 5 | 1 << 6;
+        // Without a link every other bit is meaningless and reads as zero.
         let status = if self.link_up { 1 | speed(rate) << 1 | NEGOTIATED } else { 0 };
         [status, u32::from(self.driver_running), 0].into_iter().flat_map(u32::to_be_bytes).collect()
     }

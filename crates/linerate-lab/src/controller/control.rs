@@ -84,15 +84,9 @@ impl Control {
     /// Creates the control plane of `description`. `management` is the address of the management
     /// controller.
     pub(super) fn new(description: &Controller, management: [u8; 6]) -> Self {
-        let package = |package: u8| Package {
-            selected: false,
-            channels: (0..description.channels)
-                .map(|channel| Channel::new((package, channel) == (0, 0)))
-                .collect(),
-            last: None,
-            waiting: Vec::new(),
-        };
-        let mut packages: Vec<Package> = (0..description.packages).map(package).collect();
+        let mut packages: Vec<Package> = (0..description.packages)
+            .map(|package| Package::new(package, description.channels))
+            .collect();
         if description.configured {
             packages[0].selected = true;
             packages[0].channels[0].configure(management);
@@ -100,6 +94,7 @@ impl Control {
         Self {
             packages,
             equipment: Equipment {
+                // A frame with a VLAN tag is four bytes longer than the MTU and header alone.
                 rate: description.network.rate,
                 reported_buffer: description.reported_buffer,
                 n_channels: description.channels,
@@ -116,6 +111,7 @@ impl Control {
 
     /// Handles the control packet `frame`, which arrived at `now`. Returns the packets that follow.
     pub(super) fn handle(&mut self, frame: &[u8], now: Nanos) -> Vec<Leaving> {
+        // Counted before anything is dropped, so that a client can compare both numbers.
         self.statistics.received += 1;
         if self.faults.silent || now < self.deaf_until {
             self.statistics.dropped += 1;
@@ -132,10 +128,13 @@ impl Control {
                 return Vec::new();
             }
         };
+        // No controller answers for a package that does not exist: the client must time out.
         let Some(package) = self.packages.get(usize::from(command.package)) else {
             return Vec::new();
         };
         self.statistics.commands += 1;
+        // A retry repeats type, channel and instance. Executing it twice would clear counters
+        // twice.
         let key = (command.kind, command.channel, command.instance);
         let payload = match &package.last {
             Some((last, payload)) if *last == key => payload.clone(),
@@ -160,6 +159,8 @@ impl Control {
             return Some(package_command(command));
         }
         if usize::from(command.channel) >= package.channels.len() {
+            // Clear Initial State to a missing channel is the probe by which a client counts
+            // channels. It must stay unanswered.
             return (command.kind != CLEAR_INITIAL_STATE).then(|| INVALID_PARAMETER.into());
         }
         if command.kind == SET_MAC_ADDRESS && self.address_is_taken(command) {
@@ -169,9 +170,11 @@ impl Control {
         let channel = &mut package.channels[usize::from(command.channel)];
         let was_enabled = channel.enabled;
         let said = channel.execute(command, &self.equipment, &self.statistics);
+        // Notifications from before the channel was enabled are stale.
         if channel.enabled && !was_enabled {
             package.waiting.clear();
         }
+        // The silence begins after the answer: the client knows that its reset was accepted.
         if command.kind == RESET_CHANNEL && said.codes == COMPLETED {
             self.deaf_until = now + self.faults.deaf_after_reset;
         }
@@ -209,6 +212,7 @@ impl Control {
             return payload;
         }
         if self.faults.all_ones {
+            // The codes stay: only counters read all-ones.
             payload[4..].fill(0xff);
         }
         if command.kind == GET_PORT_STATISTICS {
@@ -228,6 +232,7 @@ impl Control {
 
     /// Returns the frames of an answer, with the faults of answers.
     fn send_answer(&mut self, command: &Command<'_>, payload: &[u8], now: Nanos) -> Vec<Leaving> {
+        // Counted before faults decide, so that "every n-th" does not depend on other faults.
         self.n_answers += 1;
         let (n_answers, faults) = (self.n_answers, &self.faults);
         let due = |one_in: Option<NonZeroU32>| {
@@ -238,7 +243,7 @@ impl Control {
         }
         let mut command = *command;
         if due(faults.mistake_reply_one_in) {
-            // Not the command's number, and not that of notifications.
+            // Not the command's number, and not that of notifications (0).
             command.instance = command.instance % u8::MAX + 1;
         }
         let mut frame = letter::answer(&command, payload, faults.checksum);
@@ -246,6 +251,7 @@ impl Control {
             frame.truncate(CUT_OFF);
         }
         let n_copies = if due(faults.duplicate_reply_one_in) { 2 } else { 1 };
+        // The copies are sent as well, so the counter includes them.
         self.statistics.sent += n_copies as u64;
         vec![(now + faults.reply_delay, frame); n_copies]
     }
@@ -263,6 +269,8 @@ impl Control {
         let (kind, content) = match event {
             Event::LinkUp | Event::LinkDown => {
                 let status = port.link_status(self.equipment.rate);
+                // A notification has the standard and the OEM status, but not the word between
+                // them.
                 (LINK_STATUS_CHANGE, [&status[..4], &status[8..]].concat())
             }
             Event::DriverStarted | Event::DriverStopped => {
@@ -296,6 +304,7 @@ impl Control {
         let selected = self.packages[0].selected;
         let channel = &mut self.packages[0].channels[0];
         if !channel.link_up {
+            // Without a link a real port receives nothing, so nothing is counted.
             return false;
         }
         channel.port.received.count(frame);
@@ -324,6 +333,7 @@ impl Control {
     /// Counts a frame from the management controller. Returns whether it may pass to the network.
     /// It belongs to the channel with its sender's address, if there is one.
     pub(super) fn send(&mut self, frame: &[u8]) -> bool {
+        // The sender's address chooses the channel: pass-through frames carry no channel number.
         let Some(sender) = frame.get(6..12).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok())
         else {
             return false;
@@ -343,6 +353,7 @@ impl Control {
             refuse(counters);
             return false;
         }
+        // The frame has passed the filters, so it is a loss and not an error of state.
         if !channel.link_up {
             counters.dropped += 1;
             return false;
@@ -357,6 +368,20 @@ impl Control {
         match room {
             Room::Found => channel.port.sent.count(frame),
             Room::None => channel.pass_through.sent.dropped += 1,
+        }
+    }
+}
+
+impl Package {
+    /// Creates the package with this number. Only the first channel of the first one has a link.
+    fn new(number: u8, n_channels: u8) -> Self {
+        Self {
+            selected: false,
+            channels: (0..n_channels)
+                .map(|channel| Channel::new((number, channel) == (0, 0)))
+                .collect(),
+            last: None,
+            waiting: Vec::new(),
         }
     }
 }

@@ -25,6 +25,7 @@ const VLAN_ID: u16 = 0x0fff;
 const PROTOCOL_UDP: u8 = 17;
 const PROTOCOL_ICMPV6: u8 = 58;
 const BROADCAST: [u8; 6] = [0xff; 6];
+// Bit 0 of the first byte marks a group address (IEEE 802 clause 8.2).
 const GROUP: u8 = 1;
 
 /// VLAN mode: the frames that pass by their tag.
@@ -112,6 +113,7 @@ impl Filters {
         let of_kind =
             |chosen: Option<u32>, kind: u32| chosen.is_none_or(|chosen| chosen & kind != 0);
         if parts.destination == BROADCAST {
+            // Broadcast filters come first: the broadcast address is also a group address.
             return of_kind(self.broadcast, parts.broadcast_kind());
         }
         if self.addresses.contains(&(parts.destination, true)) {
@@ -144,6 +146,7 @@ impl<'a> Parts<'a> {
     fn content(&self) -> Option<(u8, &'a [u8])> {
         match self.kind {
             TYPE_IPV4 => {
+                // Options may follow the 20 bytes, so the length is read.
                 let header = usize::from(self.packet.first()? & 0xf) * 4;
                 Some((*self.packet.get(9)?, self.packet.get(header..)?))
             }
@@ -164,6 +167,7 @@ impl<'a> Parts<'a> {
     fn broadcast_kind(&self) -> u32 {
         match (self.kind, self.udp_destination()) {
             (TYPE_ARP, _) => 1 << 0,
+            // Port 68 is the DHCP client, 67 the server, 137 to 139 NetBIOS.
             (TYPE_IPV4, Some(68)) => 1 << 1,
             (TYPE_IPV4, Some(67)) => 1 << 2,
             (TYPE_IPV4, Some(137..=139)) => 1 << 3,
@@ -177,6 +181,7 @@ impl<'a> Parts<'a> {
         if self.kind != TYPE_IPV6 {
             return 0;
         }
+        // UDP ports first: DHCPv6 uses multicast addresses too.
         match (self.content(), self.udp_destination()) {
             (_, Some(547)) => 1 << 2,
             (_, Some(546)) => 1 << 3,

@@ -65,14 +65,17 @@ fn checksum(bytes: &[u8]) -> u32 {
 pub(super) fn read(frame: &[u8]) -> Result<Command<'_>, Unreadable> {
     let header = frame.get(HEADER_AT..PAYLOAD_AT).ok_or(Unreadable::Malformed)?;
     let (kind, instance) = (header[4], header[3]);
+    // Instance 0 is reserved for notifications, so a command never has it.
     if header[1] != REVISION || kind & RESPONSE != 0 || instance == 0 {
         return Err(Unreadable::Malformed);
     }
     let length = usize::from(u16::from_be_bytes([header[6], header[7]]) & LENGTH_MASK);
     let payload = frame.get(PAYLOAD_AT..PAYLOAD_AT + length).ok_or(Unreadable::Malformed)?;
+    // A frame that ends within the padding is still summed as far as it goes.
     let covered =
         &frame[HEADER_AT..frame.len().min(PAYLOAD_AT + length.next_multiple_of(CHECKSUM_LENGTH))];
     let stated = frame.get(HEADER_AT + covered.len()..HEADER_AT + covered.len() + CHECKSUM_LENGTH);
+    // A checksum that is cut off counts as none, like zero.
     let stated =
         stated.map_or(0, |bytes| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
     if stated != 0 && stated != checksum(covered) {

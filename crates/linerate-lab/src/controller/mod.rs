@@ -86,6 +86,8 @@ impl Running {
         let counts = Arc::<[Counts; 2]>::default();
         let (events, ordered) = channel();
         let (network, sideband) = (description.network.rate, description.sideband.rate);
+        // The port's rate feeds one buffer and the sideband's rate drains it, and the other way
+        // round.
         let device = Device {
             ways: [
                 PassThrough::new(network, sideband, description.buffer),
@@ -143,11 +145,13 @@ pub(crate) struct Device {
 
 impl Passage for Device {
     fn enter(&mut self, end: usize, frame: &[u8], now: Nanos, departures: &mut Departures) {
+        // What is due before this frame leaves first: order on the sideband decides the times.
         self.wake(now, departures);
         let size = on_the_wire(frame);
         let arrived = self.ways[end].arrive(size, now);
         if end == SIDEBAND && letter::is_control(frame) {
             let leaving = self.control.handle(frame, arrived);
+            // Answers wait like frames: the delay of an answer is part of the emulation.
             self.prepare(leaving);
             self.wake(arrived, departures);
             return;
@@ -164,6 +168,8 @@ impl Passage for Device {
         match departed {
             Some(departed) => departures.hold(1 - end, frame, departed + self.delay),
             None => {
+                // Counted twice on purpose: once as truth for tests, once in the counters that a
+                // client reads.
                 counts.dropped.fetch_add(1, Ordering::Release);
             }
         }
@@ -187,6 +193,8 @@ impl Passage for Device {
         }
         while let Some(first) = self.leaving.first_entry().filter(|first| first.key().0 <= now) {
             let ((at, _), frame) = first.remove_entry();
+            // Answers and frames share the sideband, so an answer takes time that frames then wait
+            // for.
             let departed = self.ways[NETWORK].occupy_drain(on_the_wire(&frame), at);
             departures.hold(SIDEBAND, &frame, departed + self.delay);
         }

@@ -25,6 +25,7 @@ pub(super) struct PortCounters {
 
 impl PortCounters {
     pub(super) fn count(&mut self, frame: &[u8]) {
+        // Counted as on the wire: a MAC pads short frames and adds the check sequence.
         let size = frame.len().max(SMALLEST) as u64 + FCS;
         self.bytes += size;
         let kind = match frame.get(..6) {
@@ -51,6 +52,7 @@ impl PortStatistics {
     pub(super) fn payload(&self) -> Vec<u8> {
         let (received, sent) = (&self.received, &self.sent);
         let mut payload = (if self.cleared { ALL_CLEARED } else { 0 }).to_be_bytes().to_vec();
+        // These fields have 64 bits; all others wrap at 32.
         let wide = [&[received.bytes, sent.bytes][..], &received.kinds, &sent.kinds].concat();
         payload.extend(wide.into_iter().flat_map(u64::to_be_bytes));
         // Errors, pauses, collisions and control frames: counters 8 to 21.
@@ -124,6 +126,7 @@ impl PassThroughStatistics {
     /// Returns the payload after response and reason. The first counter has 64 bits, or 32 if
     /// `legacy`.
     pub(super) fn payload(&self, legacy: bool) -> Vec<u8> {
+        // Standard and old firmware differ in the width of this field only.
         let first = self.sent.frames;
         let mut payload = if legacy {
             (first as u32).to_be_bytes().to_vec()

@@ -152,6 +152,7 @@ pub(super) fn read(
         reported_buffer: text.reported_buffer.unwrap_or(buffer),
         faults: text.faults.clone(),
     };
+    // A buffer below one frame would drop every full frame, which no rate explains.
     let frame = controller.mtu + ETHERNET_HEADER;
     for (key, buffer) in
         [("buffer", controller.buffer), ("transmit_buffer", controller.transmit_buffer)]

@@ -104,6 +104,7 @@ impl Element {
             port_rate: None,
             rate: None,
             packet_rate: None,
+            // A link has no buffer of its own: a shaper at its ends has.
             buffer: Bytes(u64::MAX),
             buffer_frames: None,
             forwarding: Forwarding::StoreAndForward,
@@ -163,12 +164,15 @@ pub(super) fn read(
     element
 }
 
+/// Returns the problem of a property that is `wrong`.
+fn refusal(span: &Range<usize>, wrong: bool, message: &str, expected: String) -> Option<Problem> {
+    wrong.then(|| Problem::new(Some(span.clone()), message).expected(expected))
+}
+
 /// Adds a problem for every impossible property.
 fn check(element: &Element, span: &Range<usize>, problems: &mut Vec<Problem>) {
-    let mut refuse = |wrong: bool, message: &str, expected: String| {
-        if wrong {
-            problems.push(Problem::new(Some(span.clone()), message).expected(expected));
-        }
+    let mut refuse = |wrong, message, expected| {
+        problems.extend(refusal(span, wrong, message, expected));
     };
     let rates = [element.port_rate.map(|rate| rate.0), element.rate.map(|rate| rate.0)];
     let rates = rates.into_iter().chain([element.packet_rate.map(|rate| rate.0)]).flatten();
@@ -177,6 +181,7 @@ fn check(element: &Element, span: &Range<usize>, problems: &mut Vec<Problem>) {
         "a rate of a device is zero",
         "a rate above zero, or none".into(),
     );
+    // A port sends at its own rate at most, so a higher forwarding rate could never be seen.
     let faster = element.rate.zip(element.port_rate).is_some_and(|(rate, port)| rate.0 > port.0);
     refuse(
         faster,
@@ -190,6 +195,7 @@ fn check(element: &Element, span: &Range<usize>, problems: &mut Vec<Problem>) {
     let small = element.buffer < frame;
     refuse(small, "`buffer` does not hold one full frame", format!("at least {} B", frame.0));
     let endless =
+        // Stalls without a gap between them would stop the device for ever.
         element.stall.is_some_and(|stall| stall.length.0 == 0 || stall.length >= stall.every);
     refuse(
         endless,

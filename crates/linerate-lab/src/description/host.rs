@@ -54,6 +54,7 @@ impl HostText {
         };
         for (name, value) in &self.sysctl {
             let key = name.get_ref();
+            // Other sysctls belong to the whole machine: a lab must not change it.
             if !key.starts_with("net.") || key.contains(['/', ' ', '=']) {
                 refuse(
                     name.span(),

@@ -61,6 +61,8 @@ impl Faulty {
         if self.faults == Faults::default() {
             return Verdict::PASS;
         }
+        // Counted by length: a client's small control datagrams must not shift the n-th of the
+        // measured ones.
         let count = self.counts.entry(frame.len()).or_default();
         *count += 1;
         let due = |one_in: Option<NonZeroU32>| {
@@ -69,6 +71,7 @@ impl Faulty {
         // Drawn for every datagram, so that other faults do not shift the sequence.
         let unlucky =
             self.faults.drop_ratio.is_some_and(|ratio| fraction(&mut self.random) < ratio.0);
+        // Loss by order wins, so that its count stays exact beside random loss.
         let by_order = due(self.faults.drop_one_in).then_some(Fate::DroppedByOrder);
         Verdict {
             dropped: by_order.or(unlucky.then_some(Fate::DroppedAtRandom)),

@@ -41,13 +41,9 @@ impl Running {
     /// and its passage.
     pub(crate) fn new(description: &Element, start: Nanos) -> (Self, Device) {
         let counts = Arc::<[Counts; 2]>::default();
-        let way = || ElementDirection {
-            path: PassThrough::of(description, start),
-            faults: Faulty::new(description.faults),
-            overtaken: VecDeque::new(),
-        };
+        // Each direction counts alone: traffic back must not shift which frame is lost.
         let device = Device {
-            ways: [way(), way()],
+            ways: [0, 1].map(|_| ElementDirection::new(description, start)),
             delay: description.delay,
             overtakers: description.faults.reorder_by.map_or(1, std::num::NonZeroU32::get),
             counts: Arc::clone(&counts),
@@ -72,6 +68,16 @@ impl Running {
     #[must_use]
     pub fn counted(&self, end: usize) -> Counted {
         self.counts[end].read()
+    }
+}
+
+impl ElementDirection {
+    fn new(description: &Element, start: Nanos) -> Self {
+        Self {
+            path: PassThrough::of(description, start),
+            faults: Faulty::new(description.faults),
+            overtaken: VecDeque::new(),
+        }
     }
 }
 
@@ -117,6 +123,7 @@ impl Passage for Device {
             return;
         }
         let verdict = if udp { way.faults.judge(frame) } else { Verdict::PASS };
+        // Before drops: a device reflects what it received, whether or not it forwards it.
         if verdict.reflected {
             departures.hold(end, frame, arrived + self.delay);
             note(Fate::Reflected);
@@ -125,6 +132,7 @@ impl Passage for Device {
             note(fate);
             return;
         }
+        // A copy takes room in the buffer and time on the wire like any frame.
         for copy in 0..=u32::from(verdict.duplicated) {
             let Some(departed) = way.path.admit(size, arrived) else {
                 note(if copy == 0 { Fate::DroppedFull } else { Fate::CopyDropped });
@@ -139,6 +147,7 @@ impl Passage for Device {
                 continue;
             }
             departures.hold(1 - end, frame, at);
+            // Only frames that really leave can overtake.
             way.overtake(1 - end, at, departures);
         }
     }
@@ -169,6 +178,8 @@ impl ElementDirection {
     /// Handles a frame that leaves at `at`: waiting frames follow it once enough have overtaken
     /// them.
     fn overtake(&mut self, end: usize, at: Nanos, departures: &mut Departures) {
+        // All wait for the same number of frames, so the counters fall together and the first is
+        // due first.
         for overtaken in &mut self.overtaken {
             overtaken.by -= 1;
         }

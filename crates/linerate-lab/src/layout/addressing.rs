@@ -37,6 +37,7 @@ impl Planner<'_> {
                 let (v4, v6) = (address_v4(port.segment, host), address_v6(port.segment, host));
                 let namespace = &mut self.namespaces[port.node];
                 namespace.ip.push(format!("addr add {v4}/24 dev {}", port.device));
+                // Without `nodad` the address is tentative for a second, and a bind fails.
                 namespace.ip.push(format!("addr add {v6}/64 dev {} nodad", port.device));
                 if let Some(least) = settings.min_rto {
                     namespace.ip.extend(least_timeout(port, v4, least));
@@ -65,6 +66,7 @@ impl Planner<'_> {
     /// Adds routes between segments: breadth first over routers, next hop by next hop.
     pub(super) fn route(&mut self) {
         let mut additions: Vec<(usize, String)> = Vec::new();
+        // A switch has no address and routes nothing.
         for node in (0..self.namespaces.len()).filter(|&node| self.kind(node) != NodeKind::Switch) {
             let own: Vec<usize> =
                 self.ports.iter().filter(|p| p.node == node).map(|p| p.segment).collect();
@@ -75,12 +77,14 @@ impl Planner<'_> {
             while let Some((segment, via)) = queue.pop_front() {
                 for router in self.ports.iter().filter(|p| {
                     p.segment == segment && p.node != node && self.kind(p.node) == NodeKind::Router
+                    // Hosts with several interfaces do not forward.
                 }) {
                     let hop = via.unwrap_or((segment, router.node));
                     for beyond in self
                         .ports
                         .iter()
                         .filter(|p| p.node == router.node && !seen.contains(&p.segment))
+                        // Collected before the loop body marks segments as seen.
                         .map(|p| p.segment)
                         .collect::<Vec<_>>()
                     {
@@ -100,6 +104,8 @@ impl Planner<'_> {
                         address_v4(at, gateway)
                     ),
                 ));
+                // Both families are routed, whichever the endpoints use: tests may use the other
+                // one.
                 additions.push((
                     node,
                     format!(
@@ -125,15 +131,18 @@ impl Planner<'_> {
 /// Returns `tc` lines with `count` rules for each packet received at `device`. None of them
 /// matches: they require a source address that only documentation uses (RFC 5737).
 fn filters(device: &str, count: u32) -> Vec<String> {
-    let rule = |number: u32| {
-        // The rules are all alike. The kernel does not merge them, so each packet passes them all.
-        format!(
-            "filter add dev {device} ingress protocol ip prio 1 u32 match ip src 192.0.2.{}/32 \
-                classid 1:1",
-            number % 256
-        )
-    };
-    std::iter::once(format!("qdisc add dev {device} clsact")).chain((0..count).map(rule)).collect()
+    std::iter::once(format!("qdisc add dev {device} clsact"))
+        .chain((0..count).map(|number| filter_rule(device, number)))
+        .collect()
+}
+
+fn filter_rule(device: &str, number: u32) -> String {
+    // The rules are all alike. The kernel does not merge them, so each packet passes them all.
+    format!(
+        "filter add dev {device} ingress protocol ip prio 1 u32 match ip src 192.0.2.{}/32 \
+         classid 1:1",
+        number % 256
+    )
 }
 
 /// Replaces the routes that the kernel made for a port's own segment by ones with a shortest

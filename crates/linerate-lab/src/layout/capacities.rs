@@ -36,6 +36,7 @@ impl Planner<'_> {
             .collect();
         let out = peers.iter().map(|peer| (own.clone(), (*peer).clone())).collect();
         let into = peers.iter().map(|peer| ((*peer).clone(), own.clone())).collect();
+        // Directions are capacities of their own: a full-duplex link carries both at once.
         for (word, pairs) in [("out of", out), ("into", into)] {
             let edge = format!("sideband of {}", controller.name);
             self.capacities.push(Capacity {
@@ -111,6 +112,7 @@ impl Planner<'_> {
             let (out, into): (Vec<_>, Vec<_>) = peers
                 .map(|peer| ((own.to_owned(), peer.to_owned()), (peer.to_owned(), own.to_owned())))
                 .unzip();
+            // Between two hosts "out of" each end covers both directions once.
             let directions = if is_host(1 - i) {
                 vec![("out of", out)]
             } else {
@@ -136,17 +138,9 @@ impl Planner<'_> {
     /// Adds the capacities of `bus`. `devices` are the trunk's interfaces at its two hosts.
     pub(super) fn note_bus_capacities(&mut self, bus: &Bus, devices: &[String; 2]) {
         for edge in &bus.edges {
-            let below = |leaf: &BusEdge| {
-                let mut at = Some(leaf);
-                while let Some(here) = at {
-                    if here.name == edge.name {
-                        return true;
-                    }
-                    at = here.parent.as_ref().and_then(|p| bus.edges.iter().find(|e| e.name == *p));
-                }
-                false
-            };
-            let leaves = bus.edges.iter().filter(|leaf| leaf.ends.is_some() && below(leaf));
+            // Every endpoint below the edge passes through it.
+            let leaves =
+                bus.edges.iter().filter(|leaf| leaf.ends.is_some() && is_below(bus, edge, leaf));
             let ends: Vec<[String; 2]> = leaves.filter_map(|leaf| leaf.ends.clone()).collect();
             for direction in [0, 1] {
                 self.capacities.push(Capacity {
@@ -179,4 +173,12 @@ impl Planner<'_> {
             }
         }
     }
+}
+
+/// Returns true if `leaf` is `edge` or below it.
+fn is_below(bus: &Bus, edge: &BusEdge, leaf: &BusEdge) -> bool {
+    let parent = |of: &&BusEdge| {
+        of.parent.as_ref().and_then(|name| bus.edges.iter().find(|other| other.name == *name))
+    };
+    std::iter::successors(Some(leaf), parent).any(|above| above.name == edge.name)
 }

@@ -54,9 +54,11 @@ pub fn link_of(from: SocketAddr, to: SocketAddr, hash: Hash, links: u32) -> u32 
         Hash::Ports => (u32::from(from.port()) << 16) | u32::from(to.port()),
     };
     let mut mixed =
+        // Multiplying between the addresses keeps a to b apart from b to a.
         (last_word(from.ip()).wrapping_mul(APART) ^ last_word(to.ip())).wrapping_mul(APART) ^ ports;
     mixed = (mixed ^ (mixed >> 16)).wrapping_mul(MIX[0]);
     mixed = (mixed ^ (mixed >> 13)).wrapping_mul(MIX[1]);
+    // 64 links at most make the bias of the modulo negligible.
     (mixed ^ (mixed >> 16)) % links
 }
 
@@ -128,6 +130,7 @@ pub(super) fn program(hash: Hash, first: usize, links: u32) -> String {
     program.extend(&v4);
     program.push((code::JUMP, 0, 0, v6.len() as u32));
     program.extend(&v6);
+    // The same steps as in `link_of`, so that both always agree.
     for (shift, multiplier) in [(16, Some(MIX[0])), (13, Some(MIX[1])), (16, None)] {
         program.extend([(code::STORE, 0, 0, 0), (code::LOAD_X_MEMORY, 0, 0, 0)]);
         program.extend([(code::SHIFT_RIGHT, 0, 0, shift), (code::XOR_X, 0, 0, 0)]);
@@ -192,6 +195,7 @@ fn version(version: &Version, hash: Hash) -> Vec<Instruction> {
         program.extend([
             (code::LOAD_BYTE, 0, 0, version.protocol),
             (code::JUMP_EQUAL, 1, 0, TCP),
+            // The jump passes over the loads, and over the test for fragments that IPv4 has.
             (code::JUMP_EQUAL, 0, past + if version.fragment.is_some() { 2 } else { 0 }, UDP),
         ]);
         if let Some(fragment) = version.fragment {
@@ -201,6 +205,7 @@ fn version(version: &Version, hash: Hash) -> Vec<Instruction> {
             ]);
         }
         program.extend(at_ports);
+        // The jump skips the zero that packets without ports load.
         program.extend([(code::JUMP, 0, 0, 1), (code::LOAD_IMMEDIATE, 0, 0, 0)]);
         program.extend([(code::LOAD_X_MEMORY, 0, 0, 0), (code::XOR_X, 0, 0, 0)]);
     }

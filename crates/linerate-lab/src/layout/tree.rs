@@ -27,6 +27,8 @@ fn assured(bus: &Bus, edge: &BusEdge) -> f64 {
         return total(edge);
     };
     let n_siblings = bus.edges.iter().filter(|other| other.parent == edge.parent).count();
+    // Without equal shares one child could be assured all of its parent, and the others would
+    // starve.
     total(edge).min(assured(bus, parent) / n_siblings as f64)
 }
 
@@ -47,15 +49,6 @@ impl Planner<'_> {
     /// selects one of its links.
     fn htb(&self, bus: &Bus, end: usize, device: &str) -> Vec<String> {
         let mut lines = vec![format!("qdisc replace dev {device} root handle 1: htb")];
-        let class = |parent: &str, id: usize, assured: f64, most: f64| {
-            let burst = Bytes((most / 8.0 * BURST_SECONDS) as u64).max(bus.mtu + ETHERNET_HEADER).0;
-            let quantum = (bus.mtu + ETHERNET_HEADER).0;
-            format!(
-                "class add dev {device} parent {parent} classid 1:{id:x} htb rate {assured:.0}bit \
-                    ceil {most:.0}bit \
-                 burst {burst} cburst {burst} quantum {quantum}"
-            )
-        };
         for edge in &bus.edges {
             let above = edge
                 .parent
@@ -64,15 +57,16 @@ impl Planner<'_> {
             let parent =
                 above.map_or("1:".to_owned(), |above| format!("1:{:x}", class_of(bus, above)));
             let own = class_of(bus, edge);
-            lines.push(class(&parent, own, assured(bus, edge), total(edge)));
+            lines.push(class(device, bus, &parent, own, assured(bus, edge), total(edge)));
             let Some(ends) = &edge.ends else { continue };
             if let Some(links) = edge.group() {
+                // A flow stays on one link, so no class may borrow above the rate of a single link.
                 let assured = edge.rate.0.min(assured(bus, edge) / f64::from(links));
                 let classes = bus_classes(bus, edge);
                 lines.extend(
-                    classes
-                        .clone()
-                        .map(|id| class(&format!("1:{own:x}"), id, assured, edge.rate.0)),
+                    classes.clone().map(|id| {
+                        class(device, bus, &format!("1:{own:x}"), id, assured, edge.rate.0)
+                    }),
                 );
                 lines.push(format!(
                     "filter add dev {device} parent 1:{own:x} protocol all prio 1 bpf \
@@ -82,6 +76,7 @@ impl Planner<'_> {
             }
             lines.extend(bus_classes(bus, edge).map(|id| {
                 format!(
+                    // Each link has a queue of its own, so that a sampler sees where frames wait.
                     "qdisc add dev {device} parent 1:{id:x} handle {id:x}: pfifo limit \
                         {QUEUE_FRAMES}"
                 )
@@ -99,4 +94,18 @@ impl Planner<'_> {
         }
         lines
     }
+}
+
+/// Returns the `tc` line of a class with the rates `assured` and `most`, bit/s.
+fn class(device: &str, bus: &Bus, parent: &str, id: usize, assured: f64, most: f64) -> String {
+    let frame = bus.mtu + ETHERNET_HEADER;
+    // HTB refills by a timer: a bucket of one frame would not reach high rates.
+    let burst = Bytes((most / 8.0 * BURST_SECONDS) as u64).max(frame).0;
+    // Classes that borrow take turns by one frame each. HTB's default follows from the rate and can
+    // be far larger.
+    let quantum = frame.0;
+    format!(
+        "class add dev {device} parent {parent} classid 1:{id:x} htb rate {assured:.0}bit \
+         ceil {most:.0}bit burst {burst} cburst {burst} quantum {quantum}"
+    )
 }
