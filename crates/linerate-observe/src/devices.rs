@@ -28,6 +28,8 @@ pub(crate) fn in_scope(scope: &Scope) -> Result<Vec<Link>, Unavailable> {
 /// Those of `links` that `devices` mean; none named are all that are up.
 fn chosen(links: Vec<Link>, devices: &[String]) -> Vec<Link> {
     let mut named: BTreeSet<String> = devices.iter().cloned().collect();
+    // A device may stand on another in several layers (a VLAN on a bond). The bound ends loops,
+    // which some kinds allow.
     for _ in 0..DEEPEST {
         let above: Vec<&Link> =
             links.iter().filter(|link| named.contains(&link.name) && !is_bridge(link)).collect();
@@ -35,6 +37,7 @@ fn chosen(links: Vec<Link>, devices: &[String]) -> Vec<Link> {
         named.extend(below.into_iter().map(str::to_owned).collect::<Vec<_>>());
     }
     let wanted = |link: &Link| match devices {
+        // Control traffic and local load cross the loopback, so it is always read.
         _ if link.name == LOOPBACK => true,
         [] => link.flags & UP != 0,
         _ => named.contains(&link.name),
@@ -55,6 +58,8 @@ pub(crate) fn all() -> Result<Vec<Link>, Unavailable> {
         .map_err(unavailable)?
         .links(|link| links.push(link))
         .map_err(unavailable)?;
+    // The kernel lists links in its own order. Facts of two campaigns are compared, so the order
+    // must be stable.
     links.sort_by_key(|link| link.index);
     Ok(links)
 }
@@ -63,6 +68,7 @@ pub(crate) fn all() -> Result<Vec<Link>, Unavailable> {
 /// of a bond, team or bridge its members, of a tunnel the devices that lead to its other end. A
 /// veth stands on nothing, although the kernel names its other end.
 pub(crate) fn lower<'a>(link: &Link, links: &'a [Link]) -> Vec<&'a str> {
+    // Only these kinds send through the link that `IFLA_LINK` names. A veth names its peer there.
     const ON_ANOTHER: [&str; 5] = ["ipvlan", "ipvtap", "macvlan", "macvtap", "vlan"];
     let stands = link.kind.as_deref().is_some_and(|kind| ON_ANOTHER.contains(&kind));
     let outer = link.tunnel.map(ways::outer).unwrap_or_default();
@@ -77,6 +83,7 @@ pub(crate) fn lower<'a>(link: &Link, links: &'a [Link]) -> Vec<&'a str> {
 /// Returns true if `/sys/class/net` below `root` shows this very link.
 pub(crate) fn sysfs_shows(root: &std::path::Path, link: &Link) -> bool {
     let index =
+        // The name alone proves nothing: another namespace may have an interface of the same name.
         std::fs::read_to_string(root.join("sys/class/net").join(&link.name).join("ifindex"));
     index.is_ok_and(|index| index.trim().parse() == Ok(link.index))
 }

@@ -24,9 +24,11 @@ impl KernelText {
     pub(crate) fn open(path: &str) -> Result<Self, Unavailable> {
         let unavailable = |cause: std::io::Error| Unavailable(format!("read {path}: {cause}"));
         let file = File::open(path).map_err(unavailable)?;
+        // The size that `stat` reports for such files is zero, so it is found by reading.
         let mut text = Self { file, buffer: vec![0; SLACK] };
         loop {
             let length = fill(&text.file, &mut text.buffer).map_err(unavailable)?;
+            // Slack must be left: a file that just fits may be cut off at the next reading.
             if length + SLACK <= text.buffer.len() {
                 return Ok(text);
             }
@@ -38,6 +40,7 @@ impl KernelText {
     /// would be a wrong one).
     pub(crate) fn read(&mut self) -> Option<&[u8]> {
         let length = fill(&self.file, &mut self.buffer).ok()?;
+        // A full buffer may mean that more follows.
         (length < self.buffer.len()).then(|| &self.buffer[..length])
     }
 }
@@ -47,6 +50,8 @@ impl KernelText {
 fn fill(file: &File, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut length = 0;
     while length < buffer.len() {
+        // `pread` at an offset: the kernel makes the text anew at offset 0, and a seek costs
+        // another call.
         match file.read_at(&mut buffer[length..], length as u64)? {
             0 => break,
             n => length += n,
@@ -79,6 +84,7 @@ fn number(word: &[u8], radix: u64) -> Option<u64> {
     let digit = |byte: &u8| (*byte as char).to_digit(radix as u32).map(u64::from);
     let mut digits = word.iter().map(digit);
     let first = digits.next()??;
+    // The first digit is taken apart, so that an empty word is no number.
     digits.try_fold(first, |value, digit| value.checked_mul(radix)?.checked_add(digit?))
 }
 

@@ -34,7 +34,7 @@ impl Sampling {
         let (stop, stopped) = channel();
         let (ready, first_reading) = channel();
         let scope = scope.clone();
-        // A thread is born in its creator's namespaces.
+        // A thread is born in its creator's namespaces, so it must be spawned by the caller.
         let run = move || run(&scope, period, &stopped, &ready);
         match std::thread::Builder::new().name("lr-sampling".to_owned()).spawn(run) {
             Ok(thread) => {
@@ -108,6 +108,7 @@ impl Readings {
             probe.read(own);
             row = rest;
         }
+        // Room for the next row is made after this reading, so that allocation is never inside one.
         self.reserve();
     }
 
@@ -146,6 +147,7 @@ fn run(scope: &Scope, period: Nanos, stopped: &Receiver<()>, ready: &Sender<()>)
             Err(why) => readings.unavailable.push((sampler.name().to_owned(), why.0)),
         }
     }
+    // The first chunk is allocated before the clock starts.
     readings.reserve();
     let start = monotonic();
     readings.take(&mut probes);
@@ -153,6 +155,8 @@ fn run(scope: &Scope, period: Nanos, stopped: &Receiver<()>, ready: &Sender<()>)
     let mut tick = 1;
     loop {
         let now = monotonic();
+        // Ticks that were missed are skipped. Catching up would read the same counters twice in a
+        // row.
         tick = tick.max((now - start) / period_ns + 1);
         let wait = Duration::from_nanos((start + tick * period_ns).saturating_sub(now));
         match stopped.recv_timeout(wait) {
@@ -161,6 +165,7 @@ fn run(scope: &Scope, period: Nanos, stopped: &Receiver<()>, ready: &Sender<()>)
         }
         tick += 1;
     }
+    // A last row at the end, so that the last period of the trial is complete.
     readings.take(&mut probes);
     readings.cost_ns = clock::thread_cpu();
     readings

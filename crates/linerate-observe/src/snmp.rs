@@ -22,6 +22,7 @@ impl Layout {
     /// Finds `wanted` in `text`; counters this kernel lacks are left out.
     pub(crate) fn new(text: &[u8], wanted: &[Wanted]) -> Self {
         let mut layout = Self::default();
+        // Each table is a line of names and a line of values.
         for names in lines(text).step_by(2) {
             let mut names = words(names);
             let Some(table) = names.next() else { continue };
@@ -49,6 +50,7 @@ impl Layout {
         for values in lines(text).skip(1).step_by(2) {
             let mut values = words(values);
             let Some(name) = values.next() else { continue };
+            // Matched by name: tables may move from one kernel to the next.
             let Some((_, positions)) = self.tables.iter().find(|(table, _)| table == name) else {
                 continue;
             };
@@ -99,7 +101,10 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn hostile_text_never_panics(a in proptest::collection::vec(0_u8..128, 0..300), b in "(Tcp: [A-Za-z ]{0,40}\n){0,4}") {
+        fn hostile_text_never_panics(
+            a in proptest::collection::vec(0_u8..128, 0..300),
+            b in "(Tcp: [A-Za-z ]{0,40}\n){0,4}",
+        ) {
             let layout = Layout::new(&a, WANTED);
             let mut row = vec![None; layout.found.len()];
             layout.read(b.as_bytes(), &mut row);

@@ -30,6 +30,7 @@ pub struct PacketRoute {
 pub fn towards(destination: IpAddr) -> Result<PacketRoute, SysError> {
     let mut socket = RouteSocket::open()?;
     let route = socket.route_to(destination)?;
+    // The kernel routes its own addresses over the loopback, whichever device has them.
     if route.is_local() {
         return Ok(PacketRoute {
             device: Some(devices::LOOPBACK.to_owned()),
@@ -66,6 +67,7 @@ fn chosen(socket: &mut RouteSocket, destination: IpAddr, hops: Vec<NextHop>) -> 
     const POLICY: &str = "/proc/sys/net/ipv4/fib_multipath_hash_policy";
     let by_addresses =
         || std::fs::read_to_string(POLICY).is_ok_and(|policy| policy.trim() == BY_ADDRESSES);
+    // With ports in the hash each flow may take another hop, so all of them stay possible.
     if hops.len() < 2 || destination.is_ipv6() || !by_addresses() {
         return hops;
     }
@@ -100,6 +102,7 @@ fn port(socket: &mut RouteSocket, link: &Link, links: &[Link], next: IpAddr) -> 
     let bridge = std::iter::successors(Some(link), |link| stands_on(link))
         .take(devices::DEEPEST)
         .find(|link| devices::is_bridge(link))?;
+    // The neighbour table gives the hardware address, and the bridge's table the port behind it.
     let mut hardware = None;
     socket
         .neighbours(|known| {
@@ -121,6 +124,7 @@ fn port(socket: &mut RouteSocket, link: &Link, links: &[Link], next: IpAddr) -> 
     };
     socket.forwarding(behind).ok()?;
     match ports[..] {
+        // Several ports would mean that the bridge floods or is confused; none is named then.
         [port] => links.iter().find(|link| link.index == port).map(|link| link.name.clone()),
         _ => None,
     }

@@ -12,7 +12,10 @@ impl Wrapping {
     /// reading.
     pub(crate) fn advance(&mut self, reading: u32) -> f64 {
         self.total = match self.last {
+            // The first reading counts from the kernel's zero: it is the low half of what a wide
+            // counter would show.
             None => u64::from(reading),
+            // At most one wrap is assumed between two readings.
             Some(last) => self.total + u64::from(reading.wrapping_sub(last)),
         };
         self.last = Some(reading);

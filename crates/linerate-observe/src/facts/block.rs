@@ -24,7 +24,9 @@ pub(super) fn block(root: &Root) -> Value {
         let fact = json!({
             "size_bytes": size,
             "model": root.string(&format!("{BLOCK}/{name}/device/model")),
-            "rotational": root.text(&format!("{BLOCK}/{name}/queue/rotational")).map_or_else(|why| why, |r| json!(r == "1")),
+            "rotational": root
+                .text(&format!("{BLOCK}/{name}/queue/rotational"))
+                .map_or_else(|why| why, |r| json!(r == "1")),
             "scheduler": queue("scheduler"),
             "nr_requests": queue("nr_requests"),
             "write_cache": queue("write_cache"),

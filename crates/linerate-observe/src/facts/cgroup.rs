@@ -18,6 +18,7 @@ pub(super) fn cgroup(root: &Root) -> Value {
         let why = unavailable("no cgroup v2 hierarchy");
         return json!({ "cpu_quota_cores": why, "cpuset": why });
     };
+    // A limit of a group above applies as well, so the walk goes up to the root.
     let mut folder = own.trim_matches('/');
     let mut quota: Option<f64> = None;
     let mut readable = false;
@@ -42,6 +43,7 @@ pub(super) fn cgroup(root: &Root) -> Value {
                 enabled"),
         },
         "cpuset": match own.trim_matches('/') {
+            // The root group has this file at the mount itself.
             "" => root.string(&format!("{MOUNT}/cpuset.cpus.effective")),
             group => root.string(&format!("{MOUNT}/{group}/cpuset.cpus.effective")),
         },

@@ -32,9 +32,11 @@ fn capability(config: &[u8], id: u8) -> Option<usize> {
     const CAPABILITY_LIST: u16 = 1 << 4;
     const FIRST: usize = 0x34;
     const MOST: usize = 48;
+    // Without this bit the pointer below is undefined.
     if half(config, STATUS)? & CAPABILITY_LIST == 0 {
         return None;
     }
+    // The two low bits of a pointer are reserved and must be masked (PCI 3.0 6.7).
     let mut at = usize::from(*config.get(FIRST)? & !3);
     for _ in 0..MOST {
         if at < HEADER {
@@ -81,6 +83,7 @@ pub(super) fn express(config: &[u8], at: usize) -> Value {
     const ASPM: [&str; 4] = ["off", "L0s", "L1", "L0s L1"];
     let missing = || unavailable("configuration space is cut short");
     let half_at = |offset: usize| half(config, at + offset);
+    // Sizes are powers of two from 128 bytes, in three bits.
     let size = |register: Option<u16>, shift: u16| {
         register.map_or_else(missing, |register| json!(SMALLEST << (register >> shift & 7)))
     };
@@ -93,6 +96,7 @@ pub(super) fn express(config: &[u8], at: usize) -> Value {
         (half_at(4), half_at(8), half_at(16), half_at(18));
     json!({
         "port": half_at(2).map_or_else(missing, port),
+        // Payload size in bits 7:5, largest read request in 14:12 of device control.
         "mps_supported_bytes": size(device, 0),
         "mps_bytes": size(control, 5),
         "mrrs_bytes": size(control, 12),
@@ -144,6 +148,7 @@ fn tags(control: u16, control_2: u16) -> u32 {
 fn link(register: u16) -> Value {
     const SPEEDS: [f64; 6] = [2.5, 5.0, 8.0, 16.0, 32.0, 64.0];
     let (code, width) = (usize::from(register & 15), register >> 4 & 63);
+    // Code 0 is not defined; subtracting with wrap makes it fall out of the table.
     match SPEEDS.get(code.wrapping_sub(1)) {
         Some(speed) if width > 0 => json!({ "speed": speed, "width": width }),
         _ => unavailable("no link"),
@@ -155,6 +160,7 @@ fn link(register: u16) -> Value {
 fn end_to_end_check(config: &[u8]) -> Value {
     const ERROR_REPORTING: u16 = 1;
     const CONTROL: usize = 0x18;
+    // A device without extended space ends here.
     if config.len() <= EXTENDED {
         return unavailable("configuration space ends before the extended capabilities");
     }
@@ -169,6 +175,7 @@ pub(super) fn conventional(config: &[u8]) -> Value {
     const PCI_X: u8 = 0x07;
     const CAPABLE_66: u16 = 1 << 5;
     let capable_66 = half(config, STATUS).is_some_and(|status| status & CAPABLE_66 != 0);
+    // The status word is the upper half of the register at offset 4.
     let pci_x = capability(config, PCI_X).and_then(|at| half(config, at + 6)).map_or(
         json!(false),
         |status| {

@@ -17,6 +17,7 @@ pub(super) fn cpu(root: &Root) -> Value {
     let topology =
         |cpu: u32, name: &str| root.text(&format!("{CPUS}/cpu{cpu}/topology/{name}")).ok();
     let sockets: BTreeSet<_> =
+        // Core numbers repeat in each socket, so both identify a core.
         online.iter().filter_map(|&cpu| topology(cpu, "physical_package_id")).collect();
     let core = |cpu| Some((topology(cpu, "physical_package_id")?, topology(cpu, "core_id")?));
     let cores: BTreeSet<_> = online.iter().filter_map(|&cpu| core(cpu)).collect();
@@ -54,7 +55,8 @@ pub(super) fn cpu(root: &Root) -> Value {
             json!({ "constant": flags.contains("constant_tsc"),
                 "nonstop": flags.contains("nonstop_tsc") })
         },
-        "clocksource": root.string("sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        "clocksource": root.string(
+            "sys/devices/system/clocksource/clocksource0/current_clocksource"),
     })
 }
 
@@ -84,6 +86,7 @@ fn policy(root: &Root, cpu: u32, name: &str) -> Option<String> {
 
 fn turbo(root: &Root) -> Value {
     let no_turbo = root.text(&format!("{CPUS}/intel_pstate/no_turbo")).map(|text| text == "0");
+    // Drivers other than intel_pstate have the switch with the opposite meaning.
     let boost = || root.text(&format!("{CPUS}/cpufreq/boost")).map(|text| text == "1");
     let why = |_| {
         unavailable("neither intel_pstate/no_turbo nor cpufreq/boost in /sys/devices/system/cpu")

@@ -26,6 +26,7 @@ pub(super) fn interfaces(root: &Root) -> Value {
         Ok(links) => links,
         Err(why) => return unavailable(why),
     };
+    // Dumps are taken once for all interfaces: each one lists the whole namespace.
     let addresses = addresses();
     let qdiscs = qdiscs();
     let of_link = |link: &Link| {
@@ -72,7 +73,9 @@ fn interface(
         "index": link.index,
         "mtu": link.mtu,
         "operstate": operstate(link),
-        "kind": link.kind.clone().unwrap_or_else(|| if device == devices::LOOPBACK { "loopback" } else { "device" }.to_owned()),
+        "kind": link.kind.clone().unwrap_or_else(|| {
+            if device == devices::LOOPBACK { "loopback" } else { "device" }.to_owned()
+        }),
         "virtual": function.is_none() && (link.kind.is_some() || !devices::sysfs_shows(&root.0,
             link)
             || !root.0.join("sys/class/net").join(device).join("device").exists()),
@@ -206,6 +209,7 @@ fn steering(root: &Root, link: &Link) -> Value {
     let mask = |queue: String| {
         let file = if queue.starts_with("rx-") { "rps_cpus" } else { "xps_cpus" };
         let mask = root.text(&format!("{queues}/{queue}/{file}")).ok()?;
+        // A mask may have several 32-bit groups, separated by commas.
         let set = mask.bytes().any(|byte| byte != b'0' && byte != b',');
         set.then(|| (format!("{queue}.{file}"), json!(mask)))
     };
@@ -228,6 +232,7 @@ fn qdiscs() -> Result<Vec<(u32, Value)>, SysError> {
         qdiscs.push((qdisc.index, describe(qdisc)));
         handles.push(qdisc.handle);
     })?;
+    // Classes are asked for after the dump: a socket can serve one dump at a time.
     for ((index, qdisc), handle) in qdiscs.iter_mut().zip(handles) {
         if qdisc["kind"] == "htb" {
             let mut classes = Vec::new();

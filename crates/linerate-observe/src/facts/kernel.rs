@@ -26,6 +26,7 @@ pub(super) fn os(root: &Root) -> Value {
     let field = |name: &str| {
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
         let missing = || unavailable(format!("/etc/os-release has no {name}"));
+        // os-release quotes values that contain blanks (os-release(5)).
         value.map_or_else(missing, |value| json!(value.trim_matches('"')))
     };
     json!({ "name": field("PRETTY_NAME"), "id": field("ID"), "version": field("VERSION_ID") })

@@ -96,6 +96,7 @@ fn dimm(raw: &[u8]) -> Option<Value> {
     const EXTENDED: u16 = 0x7fff;
     let half = |at: usize| Some(u16::from_le_bytes(raw.get(at..at + 2)?.try_into().ok()?));
     let size_bytes = match half(0x0c)? {
+        // All ones means that the firmware does not know the size.
         0 | 0xffff => return None,
         EXTENDED => u64::from(u32::from_le_bytes(raw.get(0x1c..0x20)?.try_into().ok()?)) << 20,
         size if size & KIBIBYTES != 0 => u64::from(size & !KIBIBYTES) << 10,

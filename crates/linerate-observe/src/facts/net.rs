@@ -48,6 +48,7 @@ const SYSCTLS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn net(root: &Root) -> Value {
+    // Some values are lists of three numbers and some are words: `number` keeps each as it is.
     let read = |&(key, file): &(&str, &str)| {
         (key.to_owned(), root.number(&format!("proc/sys/net/{file}")))
     };

@@ -22,6 +22,7 @@ const PARAVIRTUAL_VENDORS: [&str; 3] = ["0x1af4", "0x15ad", "0x1ae0"];
 /// Returns the chains by name of interface or disk, without those that have no PCI device. If a
 /// disk and an interface share a name, the chain is that of the interface.
 pub(super) fn pcie(root: &Root) -> Value {
+    // Disks first: an interface of the same name replaces the chain.
     let mut chains = disks(root);
     match devices::all() {
         Ok(links) => chains.extend(links.into_iter().filter_map(|link| {
@@ -40,6 +41,8 @@ fn disks(root: &Root) -> Map<String, Value> {
         let folder = root.0.join(BLOCK).join(&name).canonicalize().ok()?;
         let device = folder
             .ancestors()
+            // The closest ancestor with a PCI address is the device itself; those above it are
+            // bridges.
             .find(|folder| self::name(folder).is_some_and(is_address))?
             .to_owned();
         Some((name, Value::Array(chain(&device))))
@@ -83,6 +86,7 @@ fn is_address(text: &str) -> bool {
 pub(super) fn chain(device: &Path) -> Vec<Value> {
     let mut folders: Vec<_> =
         device.ancestors().filter(|folder| name(folder).is_some_and(is_address)).collect();
+    // Ancestors go up from the device, while a reader follows the path down.
     folders.reverse();
     folders.into_iter().map(function).collect()
 }
@@ -92,6 +96,7 @@ fn function(folder: &Path) -> Value {
     let hexadecimal = |file: &str| root.string(file);
     let config = std::fs::read(folder.join("config")).unwrap_or_default();
     let capability = express_capability(&config);
+    // sysfs shows a link speed only for PCI Express, also where configuration space is cut off.
     let has_link = root.text("current_link_speed").is_ok();
     let paravirtual =
         root.text("vendor").is_ok_and(|vendor| PARAVIRTUAL_VENDORS.contains(&vendor.as_str()));

@@ -80,6 +80,7 @@ fn user_namespaces(root: &Root) -> Value {
     let Some(most) = switch("user/max_user_namespaces") else {
         return json!(false);
     };
+    // Only kernels of Debian and its relatives have the switch; without it nothing is forbidden.
     let debian = switch("kernel/unprivileged_userns_clone").is_none_or(|value| value == "1");
     let apparmor =
         switch("kernel/apparmor_restrict_unprivileged_userns").is_none_or(|value| value == "0");

@@ -19,6 +19,7 @@ impl Root {
     pub(crate) fn text(&self, path: &str) -> Result<String, Value> {
         match fs::read(self.0.join(path)) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes)
+                // Device-tree files end in a zero byte, others in a line end.
                 .trim_matches(|c: char| c.is_whitespace() || c == '\0')
                 .to_owned()),
             Err(cause) => {
@@ -69,6 +70,7 @@ pub(crate) fn list(text: &str) -> Option<Vec<u32>> {
             return None;
         }
         members.extend(first..=last);
+        // A list such as `0-65535,0-65535` would otherwise grow without bound.
         if members.len() > MOST as usize {
             return None;
         }

@@ -126,6 +126,7 @@ impl Wire {
         address: Address,
         command: &Command,
     ) -> Result<Result<Reply, Failure>, SysError> {
+        // 0 is the number of notifications, so numbers go from 1 to 255.
         self.instance = if self.instance == u8::MAX { 1 } else { self.instance + 1 };
         let mut exchange = Exchange::new(address, command, self.instance);
         loop {
@@ -137,6 +138,7 @@ impl Wire {
                 }
                 Step::Wait(until) => wait([&self.socket], until.since(Nanos(monotonic())).0)?,
             }
+            // Everything that has arrived is read: an old answer may wait before the new one.
             while let Some(length) = self.socket.receive(&mut self.buffer)? {
                 if let Some(reply) = exchange.receive(&self.buffer[..length]) {
                     return Ok(Ok(reply));
@@ -179,6 +181,7 @@ fn visit(known: Vec<Package>, ask: &mut Ask<'_>) -> Result<Vec<FoundChannel>, Sy
         for channel in package.channels {
             let address = Address { package: package.number, channel: channel.number };
             let version = ask(address, &Command::GetVersion)?;
+            // A channel that was silent once costs seconds at each further question.
             let link =
                 if version.is_ok() { ask(address, &Command::GetLinkStatus)?.ok() } else { None };
             let initial_state = version.as_ref().is_ok_and(refused_until_initialised);
@@ -208,6 +211,8 @@ fn explore(controller: &mut Controller, initialise: bool) -> Result<Vec<FoundCha
                 break;
             };
             if let Some(Answer::Capabilities(capabilities)) =
+                // The count may be wrong, but it is the only one there is: channels beyond it are
+                // not asked.
                 one.capabilities.as_ref().map(|reply| &reply.answer)
             {
                 // Some say none; then channels are asked for until one is silent.
@@ -235,6 +240,8 @@ fn look(
     initialise: bool,
 ) -> Result<Option<FoundChannel>, SysError> {
     let Ok(mut version) = controller.ask(address, &Command::GetVersion)? else { return Ok(None) };
+    // Clearing the initial state changes the controller, so it is done only if the caller allows
+    // it.
     if refused_until_initialised(&version)
         && initialise
         && controller.ask(address, &Command::ClearInitialState)?.is_ok()
@@ -268,8 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn channels_that_the_kernel_knows_are_asked_for_what_disturbs_nobody_and_told_though_they_are_silent()
-     {
+    fn channels_that_the_kernel_knows_are_asked_without_disturbance_and_shown_though_silent() {
         let channel = |number, active| Channel { number, active, ..Channel::default() };
         let known = vec![
             Package {

@@ -160,6 +160,7 @@ impl Exchange {
         if now < self.again {
             return Step::Wait(self.again);
         }
+        // The last try has had its time as well when this is reached.
         if self.tries == TRIES {
             return Step::Failed(self.failure());
         }
@@ -169,6 +170,7 @@ impl Exchange {
     }
 
     fn failure(&self) -> Failure {
+        // Broken answers say more than an echo: somebody did answer.
         let Strays { malformed, checksum, echoes, .. } = self.strays;
         match (malformed + checksum, echoes) {
             (0, 0) => Failure::Silent(self.tries),
@@ -191,6 +193,7 @@ impl Exchange {
             && letter.command() == self.kind
             && (letter.package, letter.channel) == (self.address.package, self.address.channel);
         let stray = match (&letter, to_us) {
+            // Checked first: a frame with a wrong checksum may have any header.
             (letter, _) if letter.checksum == Checksum::Wrong => &mut self.strays.checksum,
             (letter, _) if letter.is_notification() => &mut self.strays.notifications,
             (letter, true) if !letter.is_response() => &mut self.strays.echoes,

@@ -166,6 +166,7 @@ fn channel(element: &[u8]) -> Option<Channel> {
         match kind {
             OF_CHANNEL_FIRMWARE => {
                 let name = value.split(|byte| *byte == 0).next().unwrap_or_default();
+                // The name need not end with a zero byte.
                 let name = &name[..name.len().min(NAME_BYTES)];
                 channel.firmware_name = String::from_utf8_lossy(name).into_owned();
             }

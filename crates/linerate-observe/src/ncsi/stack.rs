@@ -53,6 +53,7 @@ impl Stack {
             command.kind(),
             address.package
         );
+        // Each call makes a new request with a number of its own; the kernel gives that number.
         let mut ask =
             || self.socket.ask(&self.family, kernel::SEND_COMMAND, &request, PATIENCE, &what);
         pursue(address, command, &mut ask)
@@ -86,6 +87,7 @@ fn pursue(
             Ok(handed_over) => handed_over,
             Err(error) => return withheld(command, error).map(Err),
         };
+        // The kernel's second is over, so the controller can be asked again.
         let Some(packet) = handed_over.as_deref().and_then(kernel::packet) else { continue };
         if let Some((outcome, reason, answer)) = kernel::answer(address, command.kind(), packet) {
             return Ok(Ok(Reply { outcome, reason, answer, tries, strays }));

@@ -133,6 +133,7 @@ impl Transport {
 pub fn ownership(device: &str) -> Result<Ownership, SysError> {
     let interface = interface_index(device)?;
     let mut socket = GenericSocket::open()?;
+    // A kernel without the family has no stack that could own anything.
     let Some(family) = socket.family(kernel::FAMILY)? else { return Ok(Ownership::NoStack) };
     let mut packages = Vec::new();
     let visit = |answer: &[u8]| packages.extend(kernel::packages(answer));

@@ -57,6 +57,7 @@ pub(super) fn open(spec: &ObserverSpec) -> Result<(Box<dyn Counting>, ObservedPo
 impl Counting for Kernel {
     fn read(&mut self) -> Result<Counts, Unavailable> {
         let mut counts = None;
+        // The dump visits all interfaces; one socket and one request serve any of them.
         let wanted = self.index;
         let visited = self.socket.link_stats(|index, stats| {
             if index == wanted {

@@ -61,6 +61,8 @@ impl Progress {
             let before = self
                 .last
                 .and_then(|last| last.values[index])
+                // A counter that changed its width is another counter: the difference would mean
+                // nothing.
                 .filter(|(_, before)| *before == width);
             self.sums[index] += match before {
                 // What was counted before the reset is lost, what came after it is not.
@@ -69,6 +71,8 @@ impl Progress {
                 Some((before, Width::Narrow)) => {
                     u64::from((value as u32).wrapping_sub(before as u32))
                 }
+                // A wide counter that falls without a restart is a fault of the agent. It adds
+                // nothing.
                 Some((before, Width::Wide)) => value.saturating_sub(before),
             };
             *cell = Some(self.sums[index]);
@@ -88,9 +92,11 @@ impl Progress {
 fn began_anew(last: &Counts, now: &Counts) -> bool {
     let fell = |(before, after): (&Value, &Value)| {
         matches!((before, after),
+        // A 32-bit counter that falls has wrapped; only a 64-bit one proves a restart.
         (Some((before, Width::Wide)), Some((after, Width::Wide))) if after < before)
     };
     let restarted = matches!((last.uptime, now.uptime),
+        // An uptime that falls by much has wrapped after 497 days.
         (Some(before), Some(after)) if after < before && before - after < UPTIME_WRAP);
     let broken = last.discontinuity.is_some()
         && now.discontinuity.is_some()

@@ -77,6 +77,7 @@ impl Session {
         let any: SocketAddr =
             if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
         let socket =
+            // A connected socket receives from this agent only, and learns of refusals.
             UdpSocket::bind(any).and_then(|socket| socket.connect(address).map(|()| socket));
         let socket = socket.map_err(|cause| failed(&cause))?;
         // Numbers that no earlier session used: a late answer to one of those is none to ours.
@@ -128,6 +129,7 @@ impl Session {
 
     fn ask(&mut self, question: &Pdu) -> Result<Pdu, Unavailable> {
         let mut found = false;
+        // Each failure can call for another round: the engine, then its time, then the question.
         for _ in 0..ROUNDS {
             if self.security.as_ref().is_some_and(|security| security.engine.id.is_empty()) {
                 self.find_engine()?;
@@ -171,6 +173,7 @@ impl Session {
         let request = self.next_request();
         let nobody = User::default();
         let header = Header { id: request, salt: 0 };
+        // Discovery uses no user and no engine, as RFC 3414 4 describes.
         let question =
             nobody.emit(&Keys::default(), &Engine::default(), header, &Pdu::get(request, &[]));
         self.send(&question)?;
@@ -206,6 +209,7 @@ impl Session {
             };
             return self.await_answer(told).map_err(Failed::For);
         };
+        // The salt must never repeat under one key, so it counts on.
         security.salt = security.salt.wrapping_add(1);
         let now = security.now();
         let header = Header { id: request, salt: security.salt };
@@ -227,6 +231,7 @@ impl Session {
     fn take(&mut self, answer: Incoming) -> Result<Pdu, Failed> {
         let security =
             self.security.as_mut().expect("only a session with a user takes secure answers");
+        // The number of boots decides first: time starts again at each boot.
         let newer = (answer.engine.boots, answer.engine.time)
             > (security.engine.boots, security.engine.time);
         // Only what the engine proves moves its time, RFC 3414 3.2 7 b.
@@ -252,6 +257,7 @@ impl Session {
     /// Returns the member of `usmStats` that a report contains.
     fn reported(&self, report: &Pdu) -> Option<u32> {
         let (object, _) = report.bindings.first()?;
+        // The last number says which counter it is; those before it identify the table.
         let number = *object.0.get(..USM_STATS.len())?.last()?;
         let is_one = object.0[..USM_STATS.len() - 1] == USM_STATS[..USM_STATS.len() - 1];
         (is_one && (1..=REPORTED.len() as u32).contains(&number)).then_some(number)
@@ -276,6 +282,8 @@ impl Session {
         let deadline = Instant::now() + self.agent.timeout;
         let mut others = 0_usize;
         loop {
+            // Each datagram that is passed over takes from the same deadline, so a flood cannot
+            // delay the end.
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 // Perhaps it is another one by now, which says nothing to what was meant for the

@@ -66,6 +66,7 @@ pub(super) fn open(
     let index = index_of(&mut session, &spec.interface)?;
     let of_x = |column| Oid::new(IF_X_ENTRY).with(&[column, index]);
     let of = |column| Oid::new(IF_ENTRY).with(&[column, index]);
+    // One request finds out which columns exist, so that polls later ask for no others.
     let told = session.get(&[of_x(IF_NAME), of(IF_DESCR), of_x(IF_HIGH_SPEED), of_x(6), of(10)])?;
     let (wide, narrow) = (told[3].number().is_some(), told[4].number().is_some());
     if !wide && !narrow {
@@ -105,6 +106,8 @@ pub(super) fn open(
         observer: spec.name.clone(),
         port: if name.is_empty() { index.to_string() } else { name },
         faces: spec.faces.clone(),
+        // Linux agents pass on the kernel's counters, which lack the check sequence. Real switches
+        // count it.
         counts_fcs: spec.counts_fcs.unwrap_or(!linux),
         source,
     };
@@ -117,6 +120,7 @@ impl Counting for Agent {
         let mut counts = Counts::default();
         for ((counter, width), value) in self.parts.iter().zip(&values) {
             if let Some(number) = value.number() {
+                // Packets are the sum of three columns on most agents.
                 let sum = counts.values[*counter].map_or(0, |(sum, _)| sum);
                 counts.values[*counter] = Some((sum.wrapping_add(number), *width));
             }
@@ -126,6 +130,7 @@ impl Counting for Agent {
         };
         counts.uptime = time(values.get(self.parts.len()));
         counts.discontinuity = time(values.get(self.parts.len() + 1));
+        // Without octets there is nothing to compare, even if other columns answer.
         if counts.values[0].is_none() {
             return Err(Unavailable("the agent has no such interface any more".into()));
         }
@@ -149,6 +154,7 @@ fn index_of(session: &mut Session, name: &str) -> Result<u32, Unavailable> {
         if let Some((index, _)) = rows.iter().find(|(_, text)| text == name) {
             return Ok(*index);
         }
+        // The first column is kept for the message: it has the short names.
         seen = if seen.is_empty() { rows } else { seen };
     }
     const SHOWN: usize = 12;
@@ -172,12 +178,14 @@ fn column_of(session: &mut Session, column: &Oid) -> Result<Vec<(u32, String)>, 
         let found = session.following(&at, AT_ONCE)?;
         let before = rows.len();
         for (object, value) in found {
+            // An agent that answers out of order would make the walk endless.
             let Some([index]) = object.below(column).filter(|_| object > at) else {
                 return Ok(rows);
             };
             rows.push((*index, text(&value)));
             at = object;
         }
+        // An empty answer ends the table, even without an error.
         if rows.len() == before {
             break;
         }

@@ -60,6 +60,7 @@ impl Observer {
         let (orders, ordered) = channel();
         let (opened, answer) = channel();
         let own = spec.clone();
+        // The thread stays in the namespace: a socket belongs to the one it was made in.
         let run = move || match own.namespace.clone() {
             None => watch(&own, &opened, &ordered),
             Some(name) => {
@@ -163,6 +164,7 @@ impl Readings {
     /// Asks once; returns whether there was an answer.
     fn poll(&mut self, source: &mut dyn Counting) -> bool {
         // Counters are as of some time between question and answer.
+        // Half of the round trip is the best guess for the moment of reading.
         let asked = monotonic();
         let answer = source.read();
         let answered = monotonic();
@@ -175,6 +177,7 @@ impl Readings {
             }
             Err(why) => {
                 self.gaps = (self.gaps.0 + 1, Some(why));
+                // The number of restarts so far stays known through a gap.
                 self.resets.push(self.resets.last().copied().unwrap_or(0));
                 [None; NAMES.len()]
             }
@@ -192,6 +195,7 @@ impl Readings {
             self.times.iter().zip(&self.rows).filter(|(_, row)| row.iter().any(Option::is_some));
         let told: Vec<(u64, u64)> = told.map(|(at, row)| (*at, octets(row))).collect();
         let changes: Vec<u64> =
+            // Only changes count: many agents repeat a value that they have read seconds ago.
             told.windows(2).filter(|pair| pair[0].1 != pair[1].1).map(|pair| pair[1].0).collect();
         changes.windows(2).map(|pair| Duration::from_nanos(pair[1] - pair[0])).max()
     }
@@ -244,6 +248,7 @@ fn settle(readings: &mut Readings, source: &mut dyn Counting, period: Duration) 
     let kept = readings.kept().unwrap_or_default().min(LONGEST_KEPT);
     let until = Instant::now() + (kept + SLACK).max(period);
     loop {
+        // The last poll is at the very end of the time, so that it sees what the agent reads late.
         let left = until.saturating_duration_since(Instant::now());
         std::thread::sleep(left.min(period));
         let is_last = left <= period;
@@ -272,6 +277,7 @@ fn watch(
     let period = Duration::from_nanos(spec.period.0.max(SHORTEST_PERIOD_NS));
     let mut running: Option<Readings> = None;
     loop {
+        // Without a trial the thread sleeps and asks nothing.
         let order = if running.is_some() {
             ordered.recv_timeout(period)
         } else {
@@ -285,6 +291,8 @@ fn watch(
             }
             Ok(Order::End(reply)) => {
                 let mut readings = running.take().unwrap_or_else(Readings::begin);
+                // The kernel's counters are current; only an agent answers with what it has read
+                // before.
                 if readings.poll(&mut *source) && matches!(spec.source, ObserverSource::Snmp(_)) {
                     settle(&mut readings, &mut *source, period);
                 }

@@ -33,6 +33,7 @@ impl Sampler for ControlGroup {
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+        // The file of either version may exist without counts, so the content decides.
         let candidates = candidates("cpu.stat");
         let counts = |path: &&String| fs::read(path).is_ok_and(|text| PERIODS.all_in(&text));
         let path = candidates.iter().find(counts).ok_or_else(|| {

@@ -44,6 +44,7 @@ impl Probe for Reader {
 }
 
 fn parse(text: &[u8]) -> Option<u64> {
+    // A prefix with a blank: other lines could begin with the same letters.
     let line = lines(text).find_map(|line| line.strip_prefix(b"ctxt "))?;
     decimal(words(line).next()?)
 }

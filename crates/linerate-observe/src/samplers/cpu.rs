@@ -71,6 +71,7 @@ fn parse(text: &[u8], cpus: &[u32], tick_ns: f64, row: &mut [Option<f64>]) {
     for line in lines(text).skip(1) {
         let mut words = words(line);
         let Some(cpu) = words.next().and_then(|word| suffix_number(word, b"cpu")) else { break };
+        // A CPU that came online later has no columns.
         let Ok(cpu_idx) = cpus.binary_search(&cpu) else { continue };
         for (cell, word) in row.iter_mut().skip(cpu_idx * USES.len()).take(USES.len()).zip(words) {
             *cell = decimal(word).map(|ticks| ticks as f64 * tick_ns);

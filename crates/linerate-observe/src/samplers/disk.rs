@@ -47,6 +47,7 @@ impl Sampler for Disk {
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
         let entries = std::fs::read_dir(FOLDER)
             .map_err(|cause| Unavailable(format!("list {FOLDER}: {cause}")))?;
+        // Opened in the order of names, so that columns have the same order in every trial.
         let mut names: Vec<String> = entries
             .flatten()
             .filter_map(|entry| entry.file_name().into_string().ok())

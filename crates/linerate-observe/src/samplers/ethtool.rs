@@ -85,6 +85,7 @@ impl Probe for Reader {
             let (own, rest) = row.split_at_mut(device.kept.len());
             if let Ok(values) = device.statistics.read() {
                 let mut kept = device.kept.iter().zip(own).peekable();
+                // The driver fills all its values at once; those without a column are passed over.
                 for (at, value) in values.enumerate() {
                     if let Some((_, cell)) = kept.next_if(|(kept, _)| **kept == at) {
                         *cell = Some(value as f64);
@@ -100,6 +101,7 @@ impl Probe for Reader {
 fn kept(names: &[String]) -> Vec<usize> {
     let telling = |name: &str| TELLING.iter().any(|part| name.to_ascii_lowercase().contains(part));
     let wanted = |name: &String| !name.is_empty() && (names.len() <= MOST || telling(name));
+    // Some drivers give the same name to several queues. Columns need distinct names.
     let mut seen = std::collections::HashSet::new();
     let positions =
         names.iter().enumerate().filter(|(_, name)| wanted(name) && seen.insert(name.as_str()));

@@ -27,6 +27,7 @@ impl Sampler for Frequency {
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+        // Read again on every tick, so the files of all CPUs stay open.
         let cpus = super::cpu::cpus(&std::fs::read("/proc/stat").unwrap_or_default());
         let path = |cpu: u32| format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
         let texts: Vec<_> = cpus

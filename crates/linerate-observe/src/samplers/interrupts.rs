@@ -44,6 +44,7 @@ impl Sampler for Interrupts {
             Some(Vector { label, text, count: Wrapping::default() })
         };
         let vectors = vectors(Path::new("/"), scope)?.into_iter().filter_map(of_vector).collect();
+        // The kernel keeps each count in 32 bits, which a busy vector wraps within hours.
         let softirq_counts = vec![Wrapping::default(); cpus.len() * SOFTIRQS.len()];
         Ok(Box::new(Reader { stat, softirqs, cpus, vectors, softirq_counts }))
     }
@@ -102,6 +103,7 @@ fn vectors(root: &Path, scope: &Scope) -> Result<Vec<(u32, String)>, Unavailable
 /// Vectors of a device by sysfs: its own MSI vectors, those of the bus device below it (virtio), or
 /// its one line.
 pub(crate) fn of_device(device: &Path) -> Vec<u32> {
+    // A virtio device has its vectors one level up, at the PCI function that carries it.
     for msi_irqs in [device.join("msi_irqs"), device.join("../msi_irqs")] {
         if let Ok(entries) = fs::read_dir(msi_irqs) {
             return entries
@@ -111,6 +113,7 @@ pub(crate) fn of_device(device: &Path) -> Vec<u32> {
         }
     }
     let line = fs::read_to_string(device.join("irq")).ok().and_then(|irq| irq.trim().parse().ok());
+    // 0 in this file means that there is no line.
     line.filter(|&irq| irq != 0).into_iter().collect()
 }
 
@@ -121,6 +124,8 @@ pub(crate) fn named(root: &Path, irqs: &[u32], devices: &[String]) -> Vec<(u32, 
         let irq: u32 = entry.file_name().to_str()?.parse().ok()?;
         let actions = fs::read_to_string(entry.path().join("actions")).unwrap_or_default();
         let actions = actions.trim();
+        // Actions of several devices share one line; names of queues follow the name of the device
+        // after a hyphen or a colon.
         let mut parts = actions.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '.');
         let wanted =
             irqs.contains(&irq) || parts.any(|part| devices.iter().any(|device| device == part));

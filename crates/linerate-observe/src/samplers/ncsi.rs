@@ -107,11 +107,14 @@ struct Reader {
 impl Asked {
     /// Sends the request under a new number and takes the latest answer.
     fn read(&mut self, buffer: &mut [u8]) -> Option<PassThroughStatistics> {
+        // 0 belongs to notifications. The number changes for each request, because a repeated one
+        // would get the old answer.
         self.instance = self.instance.wrapping_add(1).max(1);
         self.request[INSTANCE_AT] = self.instance;
         // What cannot be sent or has gone away shows as a gap.
         let _sent = self.socket.send(&self.request);
         let _waited = wait([&self.socket], PATIENCE_NS);
+        // The newest answer counts: an earlier one that came late is older than the load.
         let mut latest = None;
         while let Ok(Some(length)) = self.socket.receive(buffer) {
             latest = statistics(&buffer[..length]).or(latest);
@@ -141,6 +144,7 @@ impl Asked {
 /// absent, so that nothing else changes from one to the next.
 fn request(command: Command) -> Vec<u8> {
     let kind = command.kind();
+    // The instance is written at its offset for each request, so the frame is built once.
     let letter = Letter {
         management: 0,
         instance: 0,

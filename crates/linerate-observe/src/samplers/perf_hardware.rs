@@ -57,6 +57,8 @@ impl Probe for Groups {
         let n_counters = self.counters.len();
         let mut values = [0.0; linerate_sys::perf::MAX_COUNTERS];
         for ((_, group), cells) in self.groups.iter_mut().zip(row.chunks_exact_mut(n_counters)) {
+            // A share of zero means that the group was never on the PMU: its values would be those
+            // of the last step.
             if group.read(&mut values).is_ok_and(|share| share > 0.0) {
                 for (cell, value) in cells.iter_mut().zip(values) {
                     *cell = Some(value);

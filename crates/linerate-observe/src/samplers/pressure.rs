@@ -32,6 +32,7 @@ impl Sampler for Pressure {
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
         let open = |resource| {
+            // All three files exist or none does, so the first that is missing explains all.
             KernelText::open(&format!("/proc/pressure/{resource}")).map_err(|Unavailable(why)| {
                 Unavailable(format!(
                     "{why} (the kernel needs CONFIG_PSI, and `psi=1` where it is off by default)"
@@ -69,6 +70,7 @@ fn parse(text: &[u8], row: &mut [Option<f64>]) {
         let Some(at) = SHARES.iter().position(|wanted| wanted.name.as_bytes() == share) else {
             continue;
         };
+        // Averages come first in the line; only the total can be differenced.
         let total = words(line).find_map(|word| word.strip_prefix(b"total="));
         row[at] = total.and_then(decimal).map(|micros| micros as f64 * NANOS_PER_MICRO);
     }

@@ -34,6 +34,7 @@ impl Sampler for QueueingDiscipline {
         let mut socket = RouteSocket::open().map_err(unavailable)?;
         let mut queues = Vec::new();
         let visit = |qdisc: &Qdisc<'_>| {
+            // A `noqueue` device passes packets straight on: all its counters stay zero.
             let link = links.iter().find(|link| link.index == qdisc.index);
             if let Some(link) = link.filter(|_| qdisc.kind != "noqueue") {
                 queues.push(Queue::new(&link.name, qdisc));
@@ -116,6 +117,7 @@ impl Probe for Reader {
     fn read(&mut self, row: &mut [Option<f64>]) {
         let queues = &mut self.queues;
         let visit = |qdisc: &Qdisc<'_>| {
+            // A discipline that was replaced has another handle and loses its columns.
             if let Some(at) = queues.iter().position(|queue| queue.identity == identity(qdisc)) {
                 queues[at].write(qdisc, &mut row[at * N_COLUMNS..][..N_COLUMNS]);
             }
@@ -131,6 +133,7 @@ fn identity(qdisc: &Qdisc<'_>) -> (u32, u32, u32) {
 
 /// `major:minor` in hexadecimal as tc(8) prints it: `8001:`, `1:10`, `:2`, `0:`, `root`.
 pub(crate) fn handle(handle: u32) -> String {
+    // `TC_H_ROOT` is all ones.
     const ROOT: u32 = u32::MAX;
     match (handle >> 16, handle & 0xffff) {
         _ if handle == ROOT => "root".to_owned(),

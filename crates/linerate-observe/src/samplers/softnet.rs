@@ -33,6 +33,7 @@ impl Sampler for Softnet {
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+        // `/proc/net` is a link to the process; `thread-self` shows the namespace of this thread.
         let mut text = KernelText::open("/proc/thread-self/net/softnet_stat")?;
         let online = super::cpu::cpus(&std::fs::read("/proc/stat").unwrap_or_default());
         let cpus = text.read().map(|text| cpus(text, &online)).unwrap_or_default();
@@ -65,6 +66,7 @@ impl Probe for Reader {
 
 /// The CPU of each line.
 fn cpus(text: &[u8], online: &[u32]) -> Vec<u32> {
+    // Before Linux 5.10 the number is missing, and lines are the online CPUs in their order.
     let numbered = |(at, line)| cpu_of(line).or_else(|| online.get(at).copied());
     lines(text).enumerate().map_while(numbered).collect()
 }
@@ -79,6 +81,7 @@ fn parse(text: &[u8], cpus: &[u32], counts: &mut [Wrapping], row: &mut [Option<f
             Some(cpu) => cpus.iter().position(|&wanted| wanted == cpu),
             None => (at < cpus.len()).then_some(at),
         };
+        // A CPU that came online later has no columns.
         let Some(cpu_idx) = place else { continue };
         let cells =
             row.iter_mut().zip(counts.iter_mut()).skip(cpu_idx * COUNTS.len()).take(COUNTS.len());

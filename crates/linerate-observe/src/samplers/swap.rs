@@ -30,6 +30,7 @@ impl Sampler for Swap {
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+        // Kernels without swap have the file but not the lines.
         let counted = fs::read(FILE).is_ok_and(|text| PAGES.all_in(&text));
         let missing = || {
             Unavailable(format!("{FILE} has no lines pswpin and pswpout: a kernel without swap"))

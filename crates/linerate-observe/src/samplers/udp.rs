@@ -105,6 +105,7 @@ impl Probe for Reader {
     }
 
     fn read(&mut self, row: &mut [Option<f64>]) {
+        // Columns follow the order of `series`: both IPv4 files, then IPv6.
         let (row4, row6) = row.split_at_mut(self.layout.found.len() + self.extended.found.len());
         let (standard, extended) = row4.split_at_mut(self.layout.found.len());
         if let Some(text) = self.ipv4.read() {
