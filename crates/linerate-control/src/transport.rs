@@ -227,6 +227,7 @@ pub(crate) fn connect_tcp(
     // With a port, or without one as a bare host name or address.
     let addresses: Vec<SocketAddr> = address
         .to_socket_addrs()
+        // A bare IPv6 address in brackets is neither; they are taken off for the second attempt.
         .or_else(|_| (address.trim_matches(['[', ']']), DEFAULT_PORT).to_socket_addrs())
         .map_err(|cause| {
             down("resolve", format!("{address}: {cause}"), "check the name and the resolver")
@@ -235,6 +236,7 @@ pub(crate) fn connect_tcp(
     // The last error is reported, as that of the last address tried.
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in &addresses {
+        // A timeout of zero is refused, and one millisecond ends the attempt soon enough.
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         match TcpStream::connect_timeout(address, left) {
             Ok(socket) => {
@@ -341,6 +343,7 @@ fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel, 
     let shut = Arc::clone(&channel.closer);
     let child = Mutex::new(Some(child));
     channel.closer = Arc::new(move || {
+        // Taken once: the closer may be called again.
         shut();
         let child = child.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(child) = child {
@@ -352,6 +355,7 @@ fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel, 
 
 /// Waits two seconds for the end of a command whose streams were closed, then kills and reaps it.
 fn end_and_reap(mut child: Child) {
+    // Its streams are closed, so a well-behaved command ends by itself.
     for _ in 0..20 {
         if !matches!(child.try_wait(), Ok(None)) {
             return;
@@ -370,6 +374,7 @@ fn keep_tail(mut stderr: impl Read, said: &Mutex<String>) {
         said.push_str(&String::from_utf8_lossy(&buffer[..read]));
         // The end is kept: the last lines usually have the reason.
         let excess = said.len().saturating_sub(STDERR_KEPT);
+        // A character of several bytes must not be cut.
         let cut = (excess..=said.len()).find(|&at| said.is_char_boundary(at)).unwrap_or(0);
         said.drain(..cut);
     }

@@ -374,6 +374,7 @@ impl Trial<'_> {
                 Ok(other) => return Err(out_of_turn(&other)),
                 Err(RecvTimeoutError::Timeout) => {}
             }
+            // Messages in between are polled without waiting, so the period is kept by the clock.
             if monotonic() >= next {
                 next = monotonic() + STREAM_PERIOD;
                 for job in running.iter_mut() {
@@ -408,6 +409,7 @@ impl Trial<'_> {
             let (trial, side) = (self.prepare.trial, job.side);
             self.say(Message::FlowsEnded { trial, job: job.job, side, flows })?;
             for incident in incidents {
+                // A background job that ends early does not spoil the measured jobs.
                 if incident.kind == IncidentKind::WorkerStopped
                     && job.background.is_none()
                     && !early
@@ -419,6 +421,7 @@ impl Trial<'_> {
                 }
                 self.say(Message::Incident { trial: Some(trial), incident })?;
             }
+            // Only measured jobs start at the barrier, so only they show its skew.
             if job.background.is_none() {
                 started.extend(first.map(|at| at.0));
             }
@@ -482,10 +485,12 @@ fn ends(engine: &Engine) -> bool {
 fn timeline(phases: &Phases, job: &PreparedJob, barrier: Nanos) -> (Timeline, Nanos) {
     let end = barrier + phases.loaded();
     let start_ns = job.background.map_or(0, |background| background.start_ns);
+    // A background job may start before the barrier, but not before the clock's zero.
     let lead = Nanos(start_ns.min(0).unsigned_abs()).min(barrier);
     let load_from = Nanos(barrier.0.saturating_add_signed(start_ns));
     let load_until = job
         .background
+        // It ends with the trial at the latest.
         .map_or(end, |own| Nanos(load_from.0.saturating_add(own.duration.0)).min(end));
     let start = barrier - lead;
     (
@@ -504,6 +509,7 @@ fn timeline(phases: &Phases, job: &PreparedJob, barrier: Nanos) -> (Timeline, Na
 /// those before it.
 fn rebase(intervals: Vec<Interval>, lead: Nanos) -> Vec<Interval> {
     let on_axis = |mut interval: Interval| {
+        // What came before the barrier belongs to no trial's figures.
         if interval.start < lead {
             return None;
         }

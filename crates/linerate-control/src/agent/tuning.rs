@@ -178,6 +178,7 @@ impl Changes {
                             with `keep = true` in {policy}"
                     ));
                 }
+                // The conductor takes over the responsibility; nothing is left to put back.
                 self.made.clear();
                 self.forget();
                 Ok(Vec::new())
@@ -192,6 +193,7 @@ impl Changes {
 
     /// Puts every change back, and refuses further ones.
     pub(crate) fn close(&mut self) -> Vec<String> {
+        // Set first: a request that arrives during the undo must not change anything again.
         self.closed = true;
         self.undo(0)
     }
@@ -229,6 +231,7 @@ impl Changes {
                 left.extend(change.undo().left());
             }
         }
+        // If something could not be put back, the journal stays for the next agent.
         if self.made.is_empty() && left.is_empty() {
             self.forget();
         }
@@ -286,6 +289,7 @@ pub fn restore(journals: &Path) -> Result<Vec<Restored>, String> {
     // A locked journal belongs to a living agent, which puts its changes back itself.
     let Some(mut journal) = Journal::open(journals, DYING)? else { return Ok(Vec::new()) };
     let restored: Vec<Restored> = journal.read()?.iter().rev().map(Change::undo).collect();
+    // A failed entry may succeed later, so the journal stays.
     if !restored.iter().any(|restored| matches!(restored, Restored::Failed(_))) {
         journal.remove();
     }
@@ -315,6 +319,7 @@ fn allowed(setting: &Setting, consent: &Consent) -> Result<(), String> {
         Setting::Steering { device, name, .. } => Err(format!(
             "set {name} of {device}: this agent may not (start it with --allow-tune {device})"
         )),
+        // Checked before the consent, so that `--allow-tune host` never opens other parameters.
         Setting::Sysctl { name, .. } if !SYSCTLS.contains(&name.as_str()) => {
             Err(format!("set sysctl {name}: an agent only changes {}", SYSCTLS.join(", ")))
         }
@@ -333,6 +338,7 @@ const ALL: &str = "all";
 
 fn device_index(socket: &mut RouteSocket, wanted: &str) -> Result<Option<u32>, SysError> {
     let mut index = None;
+    // A dump must be read to its end, so there is no early return.
     socket.links(|link| {
         if link.name == wanted {
             index = Some(link.index);
@@ -386,6 +392,7 @@ fn plan(setting: &Setting) -> Result<Vec<Change>, String> {
             let mut socket = RouteSocket::open().map_err(text)?;
             let before = socket.route_to(*destination).map_err(text)?;
             let index = device_index(&mut socket, device).map_err(text)?;
+            // The route is replaced as a whole; one that leads elsewhere must not be touched.
             if index.is_none() || before.device() != index {
                 let leads = device_name(&mut socket, before.device()).map_err(text)?;
                 return Err(format!(
@@ -429,12 +436,14 @@ fn quota(value: &str, before: &str, period_us: u64) -> Result<String, String> {
     if let Some(factor) = value.strip_prefix('x') {
         let factor = factor.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor > 0.0);
         let factor = factor.ok_or_else(|| wrong("the x needs a number above 0 behind it"))?;
+        // A group without a quota shows a word instead of a number.
         let present = before.parse::<f64>();
         let present = present.map_err(|_| {
             wrong("the agent's control group has no CPU quota: there is nothing to raise")
         })?;
         return Ok(micros(factor * present));
     }
+    // The unit is required: "150" could mean per cent or microseconds.
     let share = value.parse().ok().filter(|share: &Ratio| share.0 > 0.0 && value.ends_with('%'));
     let share = share.ok_or_else(|| {
         wrong("not a share of a CPU such as \"150 %\", a multiple such as \"x2\", or \"none\"")
@@ -547,6 +556,7 @@ fn put_back(
     [before, after, now]: [&str; 3],
     write: impl FnOnce() -> Result<(), SysError>,
 ) -> Result<Restored, SysError> {
+    // It may never have been made: the journal is written before the change.
     Ok(if now == before {
         Restored::Untouched
     } else if now == after {

@@ -42,6 +42,7 @@ impl Recovery {
 
 impl Controller for Recovery {
     fn next(&mut self) -> Option<Step> {
+        // The overload is a multiple of the throughput, so that is found first.
         if let Some(step) = self.throughput.next() {
             return Some(step);
         }
@@ -50,6 +51,7 @@ impl Controller for Recovery {
         self.overloading = true;
         Some(Step {
             purpose: Purpose::Overload,
+            // Beyond the highest load the tester itself would be the limit.
             load: (OVERLOAD * throughput).min(self.max),
             duration: self.overload,
             then: Some((AFTER * throughput, self.after)),

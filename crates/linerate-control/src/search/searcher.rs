@@ -109,6 +109,7 @@ impl Searcher {
 
     /// Returns the next step; the same one until its outcome is taken. `None` at the end.
     pub fn ask(&mut self) -> Option<Step> {
+        // Asked again without an outcome, as after a restart, the step is the same.
         if self.asked.is_none() {
             self.asked = self.choose();
         }
@@ -146,9 +147,11 @@ impl Searcher {
         let Some(step) = self.ask() else { return false };
         self.n_trials += 1;
         self.spent =
+            // Invalid trials take time as well.
             self.spent + step.duration + step.then.map_or(Nanos(0), |(_, duration)| duration);
         let observation = match outcome {
             Outcome::Valid(observation) => observation,
+            // A device that is always doubtful must not repeat for ever.
             Outcome::Doubtful(observation) if self.spoilt >= MOST_REPEATS => observation,
             Outcome::Doubtful(_) | Outcome::Invalid => {
                 self.spoilt(step);
@@ -197,6 +200,8 @@ impl Searcher {
             let most = before.map_or(forwarded, |before| forwarded.max(before));
             let next = match before {
                 None => load,
+                // Above the highest load the tester need not be free of loss: it only needs a
+                // margin.
                 Some(_) if load > self.search.max => most.min(self.search.max),
                 Some(_) => most * RETREAT,
             };
@@ -212,6 +217,7 @@ impl Searcher {
         if load < self.search.max {
             self.search.max = load;
             self.search.max_source = "the limit of the tester without the device".into();
+            // The controller has not begun yet, so it starts anew with the lower bound.
             self.controller = controller(&self.search);
         }
         self.stage = Self::after_self_test(&self.search);

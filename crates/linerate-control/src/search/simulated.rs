@@ -95,6 +95,7 @@ impl Device {
             n * (step.load.min(self.capacity) * length.as_secs_f64() - self.buffer).max(0.0);
         self.n_trials += 1;
         let spoilt = self.spoil > 0 && self.n_trials.is_multiple_of(self.spoil);
+        // Never more than was offered, however many stalls there are.
         let lost = (overload + in_stalls.floor() + f64::from(u8::from(spoilt))).min(offered);
         self.now = self.now + step.duration;
         let loss_ratio = if offered > 0.0 { lost / offered } else { 0.0 };

@@ -29,6 +29,7 @@ impl Steps {
         if performance > Nanos(0) {
             left.push(at(committed, performance));
         }
+        // The next step is taken from the end.
         left.reverse();
         Self { left, loss_ratio }
     }
@@ -40,6 +41,7 @@ impl Controller for Steps {
     }
 
     fn take(&mut self, observation: &Observation) {
+        // Higher loads would fail too, so nothing is left to try.
         self.left.pop();
         if observation.loss_ratio > self.loss_ratio {
             self.left.clear();

@@ -31,6 +31,7 @@ impl From<IpAddr> for Source {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address.to_bits()),
+            // A host gets a whole /64 and could use another address for each connection.
             IpAddr::V6(address) => Self::V6((address.to_bits() >> 64) as u64),
         }
     }
@@ -52,7 +53,9 @@ impl Budgets {
                 source = Source::Others;
             }
         }
+        // A bucket that was full in the past is full now.
         let full_at = self.0.get(&source).copied().unwrap_or(now).max(now);
+        // The time at which it would be full may be ahead by one burst at most.
         let has_budget = full_at + PERIOD <= now + PERIOD * BURST;
         if has_budget {
             self.0.insert(source, full_at + PERIOD);
@@ -85,6 +88,7 @@ impl Crowd {
     /// chosen at random, the one whose source has the most members. So a flood displaces itself,
     /// and no stranger can predict the choice.
     pub(super) fn join(&mut self, number: u64, source: Source) -> Option<u64> {
+        // The victim leaves first, so the set never exceeds its limit.
         let victim = (self.members.len() >= self.most).then(|| self.victim()).flatten();
         if let Some(victim) = victim {
             self.leave(victim);

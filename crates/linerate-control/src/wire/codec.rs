@@ -58,12 +58,14 @@ pub enum WireError {
 /// # Errors
 /// If it is longer than [`MESSAGE_LIMIT`].
 pub fn encode(message: &Message) -> Result<Vec<u8>, WireError> {
+    // Room for the length, which is known only after encoding.
     let mut frame = vec![0; LENGTH_BYTES];
     serde_json::to_writer(&mut frame, message)
         .map_err(|error| WireError::NotAMessage { length: 0, cause: error.to_string() })?;
     let length = frame.len() - LENGTH_BYTES;
     if length > MESSAGE_LIMIT {
         return Err(WireError::TooLong { length, limit: MESSAGE_LIMIT, hint: "" });
+        // Checked below the limit, so it fits 32 bits.
     }
     frame[..LENGTH_BYTES].copy_from_slice(&(length as u32).to_be_bytes());
     Ok(frame)
@@ -150,6 +152,7 @@ fn beginning(text: &[u8]) -> String {
 /// Other messages are returned whole.
 #[must_use]
 pub fn pieces(message: Message) -> Vec<Message> {
+    // A message that cannot be encoded whole must be split in any case.
     let long = encode(&message).map_or(true, |frame| frame.len() > PIECE);
     if !long {
         return vec![message];

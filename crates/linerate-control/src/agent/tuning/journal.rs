@@ -24,6 +24,7 @@ pub(super) struct Journal {
 }
 
 pub(super) fn journal_path(folder: &Path) -> Result<PathBuf, String> {
+    // One journal for each namespace: two agents of one host have different sysctls and routes.
     let inode = netns::inode().map_err(|error| error.to_string())?;
     Ok(folder.join(format!("tune-{inode}.journal")))
 }
@@ -44,6 +45,7 @@ fn check_trusted(journal: &Metadata) -> Result<(), String> {
 pub(super) fn is_trusted(owner: u32, own: u32, mode: u32) -> bool {
     /// Permission bits by which others than the owner may write.
     const WRITABLE_BY_OTHERS: u32 = 0o022;
+    // Root can write everything anyway, so its files are trusted.
     (owner == own || owner == 0) && mode & WRITABLE_BY_OTHERS == 0
 }
 
@@ -54,6 +56,7 @@ impl Journal {
         let path = journal_path(folder)?;
         let failed = |what: &str, cause: &dyn std::fmt::Display| {
             format!("{what} journal {}: {cause}", path.display())
+            // `std` has no option of its own for this flag.
         };
         std::fs::create_dir_all(folder).map_err(|cause| failed("make folder of", &cause))?;
         let flags = OFlags::NOFOLLOW.bits() as i32;
@@ -100,10 +103,12 @@ impl Journal {
     /// Reads all complete changes.
     pub(super) fn read(&mut self) -> Result<Vec<Change>, String> {
         let mut bytes = Vec::new();
+        // A hostile file must not fill the memory of a root process.
         let read = (&self.file).take(JOURNAL_LIMIT).read_to_end(&mut bytes);
         read.map_err(|cause| format!("read journal {}: {cause}", self.path.display()))?;
         Ok(bytes
             .split(|byte| *byte == b'\n')
+            // A line that does not parse was cut off: its change was never made.
             .filter_map(|line| serde_json::from_slice(line).ok())
             .collect())
     }

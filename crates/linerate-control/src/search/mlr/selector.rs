@@ -22,6 +22,7 @@ impl Nomination {
     /// Returns whether it is measured before `other`: the lower load first, then the longer trial,
     /// then the larger width.
     pub(super) fn precedes(&self, other: &Self) -> bool {
+        // A lower load first: it shows more often that a lower bound exists.
         if self.load != other.load {
             return self.load < other.load;
         }
@@ -58,6 +59,7 @@ impl Selector {
             let target = self.targets[self.current];
             let found = trials.found(&target.requirement);
             let view = View {
+                // A nomination that is not measured must not make the width grow.
                 goal: target.width,
                 initial: self.initial,
                 found,
@@ -74,6 +76,7 @@ impl Selector {
                 return None;
             }
             self.current += 1;
+            // The bounds of the coarser target are the best guess for the finer one.
             self.initial = (found.lower, found.upper);
             self.expander = Expander::new(self.targets[self.current].width, self.initial);
         }

@@ -84,6 +84,7 @@ impl View {
     /// Returns whether a trial at `load` can set or improve a bound.
     fn worth(&self, load: Units) -> bool {
         let TargetBounds { lower, upper } = self.found;
+        // Strictly between the bounds, and only while they are further apart than the goal.
         lower.is_none_or(|lower| load > lower)
             && upper.is_none_or(|upper| load < upper)
             && lower.zip(upper).is_none_or(|(lower, upper)| (upper - lower).abs() > self.goal)
@@ -93,6 +94,7 @@ impl View {
         let (one, other) = self.initial.0.zip(self.initial.1)?;
         let (lower, upper) = (one.min(other), one.max(other));
         let apart = upper - lower;
+        // Within two widths one trial in the middle finishes the target.
         if apart > 2 * self.goal || apart <= self.goal {
             return None;
         }
@@ -129,6 +131,7 @@ impl View {
     fn bisect(&self, expander: &mut Expander) -> Option<(Proposal, Growth)> {
         let lower = self.found.lower.filter(|lower| *lower < self.limits.last)?;
         let upper = self.found.upper.filter(|upper| *upper > 0)?;
+        // The bounds are as close as the goal asks.
         if upper - lower <= self.goal {
             return None;
         }
@@ -151,6 +154,7 @@ impl View {
         if !self.worth(half) {
             return None;
         }
+        // The smaller half decides how far a later step may go.
         let width = (half - lower).min(upper - half);
         expander.limit(width);
         Some(((half, width), Growth::Never))

@@ -21,6 +21,7 @@ pub(super) fn chain(goal: &Goal, grid: &Grid) -> Vec<Target> {
     let mut width = grid.width(goal.width);
     let mut targets = vec![Target { requirement: Requirement::from(goal), width }];
     let (first, sum) = (goal.initial_trial.as_secs_f64(), goal.duration_sum.as_secs_f64());
+    // A constant factor from the goal's sum down to one shortest trial.
     let factor = (first / sum).powf(1.0 / f64::from(PRECEDING));
     for count in 1..=PRECEDING {
         let duration_sum = if count == PRECEDING {
@@ -29,6 +30,7 @@ pub(super) fn chain(goal: &Goal, grid: &Grid) -> Vec<Target> {
             Nanos::from_secs_f64(sum * factor.powi(count))
         };
         width *= 2;
+        // A trial cannot be longer than all of the target's trials together.
         let trial = goal.final_trial.min(duration_sum);
         let requirement = Requirement { trial, duration_sum, ..Requirement::from(goal) };
         targets.push(Target { requirement, width });
