@@ -46,6 +46,7 @@ pub struct Buckets<const LINEAR_BITS: u32> {
 /// Returns the power of two of `ns`: 0 for the linear part, 1 for the first one above it, ...
 #[inline]
 const fn octave(linear_bits: u32, ns: u64) -> u32 {
+    // Setting the low bits makes the result zero in the linear part, without a branch.
     (u64::BITS - (ns | ((1 << linear_bits) - 1)).leading_zeros()) - linear_bits
 }
 
@@ -81,6 +82,7 @@ impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
         let half = 1_usize << (LINEAR_BITS - 1);
         let first = if octave == 0 { 0 } else { (octave as usize + 1) * half };
         first..((octave as usize + 2) * half).min(Self::N_BUCKETS)
+        // A shorter last octave: buckets end at the longest time.
     }
 
     /// Creates an empty histogram that can record. Its memory (213 KiB with three digits) is
@@ -96,6 +98,7 @@ impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
     /// Records one operation of `ns`.
     #[inline]
     pub fn record(&mut self, ns: u64) {
+        // Clamped: a time beyond the last bucket is counted as the longest, never dropped.
         let ns = ns.min(LARGEST);
         // `get_mut` also covers the default without memory, which records nothing.
         if let Some(count) = self.counts.get_mut(index(LINEAR_BITS, ns)) {
@@ -117,6 +120,7 @@ impl<const LINEAR_BITS: u32> Buckets<LINEAR_BITS> {
     /// Records one operation that never completed; does nothing without memory.
     #[inline]
     pub(crate) fn record_lost(&mut self) {
+        // Without memory nothing was recorded, so a loss would stand alone.
         self.lost += u64::from(!self.counts.is_empty());
     }
 
@@ -227,7 +231,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_bucket_contains_its_times_and_is_narrower_than_a_thousandth(ns in 0..=LARGEST) {
-            let (index, upper_edge) = (|ns| index(THREE_DIGITS, ns), |idx| upper_edge(THREE_DIGITS, idx));
+            let index = |ns| index(THREE_DIGITS, ns);
+            let upper_edge = |idx| upper_edge(THREE_DIGITS, idx);
             let edge = upper_edge(index(ns));
             prop_assert!(edge >= ns);
             prop_assert!((edge - ns) as f64 <= ns as f64 / 1024.0);
@@ -236,15 +241,23 @@ mod tests {
         }
 
         #[test]
-        fn the_distribution_matches_hdrhistogram(times in proptest::collection::vec(1..=LARGEST, 1..200)) {
-            let mut oracle = hdrhistogram::Histogram::<u64>::new_with_bounds(1, LARGEST, 3).expect("legal bounds");
+        fn the_distribution_matches_hdrhistogram(
+            times in proptest::collection::vec(1..=LARGEST, 1..200),
+        ) {
+            let mut oracle = hdrhistogram::Histogram::<u64>::new_with_bounds(1, LARGEST, 3)
+                .expect("legal bounds");
             let mut ours = Histogram::new();
             for &time in &times {
                 oracle.record(time).expect("within bounds");
                 ours.record(time);
             }
-            let expected: Vec<(u64, u64)> =
-                oracle.iter_recorded().map(|step| (oracle.highest_equivalent(step.value_iterated_to()), step.count_at_value())).collect();
+            let expected: Vec<(u64, u64)> = oracle
+                .iter_recorded()
+                .map(|step| {
+                    let edge = oracle.highest_equivalent(step.value_iterated_to());
+                    (edge, step.count_at_value())
+                })
+                .collect();
             prop_assert_eq!(ours.distribution().buckets, expected);
         }
     }

@@ -28,6 +28,7 @@ impl Back {
 
     #[inline]
     fn add(&mut self, back: usize) {
+        // Operations of the current interval are in its own counts, so they are left out here.
         if back > 0
             && let Some(count) = self.counts.get_mut(back)
         {
@@ -37,6 +38,7 @@ impl Back {
     }
 
     fn distribution(&self) -> Distribution {
+        // Without use the table is not visited: it has a thousand entries.
         let counted = (0_u64..).zip(&self.counts).filter(|(_, count)| **count > 0 && self.used);
         Distribution {
             buckets: counted.map(|(back, count)| (back, *count)).collect(),
@@ -95,6 +97,7 @@ impl Earlier {
             unstarted: self.unstarted.distribution(),
             service: self.service.distribution(),
             response: self.response.distribution(),
+            // Lower bounds: an abandoned operation would have taken at least this long.
             waited_service: self.waited_service.lower_bounds(),
             waited_response: self.waited_response.lower_bounds(),
         }
@@ -138,6 +141,7 @@ impl EarlierByKind {
     /// Returns true if a worker with `times` has an account of operations of `kind`.
     fn is_kept(kind: OperationKind, times: Times) -> bool {
         times.operations
+            // Requests are kept by every worker with an account; the others only where they occur.
             && match kind {
                 OperationKind::Request => true,
                 OperationKind::Write => times.writes,
@@ -220,6 +224,8 @@ impl Operations {
     /// belong to the next interval.
     pub(crate) fn cut(&mut self, boundary: Nanos) {
         if self.is_kept() {
+            // A ring: the oldest boundary is overwritten, and operations before it count into the
+            // oldest interval.
             self.cuts[self.n_cuts % MOST_BACK] = boundary;
             self.n_cuts += 1;
             self.latest = boundary;
@@ -234,6 +240,8 @@ impl Operations {
             return 0;
         }
         let kept = self.n_cuts.min(MOST_BACK);
+        // Boundary 0 is the latest; an operation at a boundary belongs to the interval that begins
+        // there.
         let ended_after = |back: usize| self.cuts[(self.n_cuts - 1 - back) % MOST_BACK] > intended;
         // First in steps that double, then by bisection. An overloaded disk works on operations
         // that were due hundreds of intervals ago, and needs this twice for each.

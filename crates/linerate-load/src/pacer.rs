@@ -155,10 +155,13 @@ impl Pacer {
                 if intended <= now {
                     // Rounding may make the quotient wrong by one. The exact test decides.
                     let reached = (now.since(*start).0 as f64 / *gap_ns) as u64 + 1;
+                    // At least one is due here. The upper bound keeps a late worker's batch within
+                    // what one call can take.
                     let behind = reached.saturating_sub(*issued).clamp(1, u64::from(BURST));
                     let last_is_due = due_at(*start, *gap_ns, *issued + behind - 1) <= now;
                     operations = if last_is_due { behind } else { behind - 1 } as u32;
                     *issued += u64::from(operations);
+                    // Floating point, because the gap may be a fraction of a nanosecond.
                 }
                 let until = due_at(*start, *gap_ns, *issued).min(patience);
                 Due { operations, intended, gap: Nanos(*gap_ns as u64), until }
@@ -194,18 +197,21 @@ impl Pacer {
     /// uses the expected number.
     #[must_use]
     pub fn account(&self, now: Nanos) -> Option<(u64, u64)> {
+        // The operation at the start itself counts, so it is one more than the number of gaps.
         let since = |start: Nanos, gap_ns: f64| {
             if start <= now { (now.since(start).0 as f64 / gap_ns) as u64 + 1 } else { 0 }
         };
         match &self.kind {
             Kind::Closed => None,
             Kind::Constant { start, gap_ns, issued } => {
+                // Rounding may put the count one below what was handed out.
                 Some((since(*start, *gap_ns).max(*issued), *issued))
             }
             Kind::Burst { start, gap_ns, burst, issued, .. } => {
                 Some(((since(*start, *gap_ns) * burst).max(*issued), *issued))
             }
             Kind::Poisson(arrivals) => {
+                // An operation that was given back has not started.
                 let started = arrivals.issued - u64::from(arrivals.held);
                 Some((arrivals.issued + since(arrivals.next, arrivals.gap_ns), started))
             }
@@ -237,6 +243,7 @@ fn due_at(start: Nanos, gap_ns: f64, k: u64) -> Nanos {
 
 impl Arrivals {
     fn take(&mut self, now: Nanos) -> (u32, Nanos) {
+        // The one that was given back keeps its time; drawing again would change the process.
         if self.held {
             self.held = false;
             return (1, self.last);
@@ -434,7 +441,8 @@ mod tests {
                 let due = pacer.next(Nanos(now), NEVER);
                 prop_assert_eq!(due.intended, Nanos(START.0 + (issued as f64 * gap_ns) as u64));
                 if due.operations > 0 {
-                    let last = START.0 + ((issued + u64::from(due.operations) - 1) as f64 * gap_ns) as u64;
+                    let last_idx = issued + u64::from(due.operations) - 1;
+                    let last = START.0 + (last_idx as f64 * gap_ns) as u64;
                     prop_assert!(last <= now);
                 }
                 issued += u64::from(due.operations);

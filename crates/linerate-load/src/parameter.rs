@@ -39,6 +39,7 @@ impl Parameter {
     /// Returns the default as a value; `None` where it is a description in words.
     #[must_use]
     pub fn default_value(&self) -> Option<Value> {
+        // Words such as "none" are no JSON, so they give no value.
         serde_json::from_str(&self.default).ok()
     }
 }
@@ -177,6 +178,7 @@ impl Takes {
     /// Describes why `value`, which does not fit, is refused for parameter `key`.
     fn refusal(&self, key: &str, value: &Value) -> ParamError {
         let cause = match value {
+            // The unit is the most frequent mistake, so its absence is named first.
             Value::Number(number) if self.has_unit() => format!("{number} has no unit"),
             Value::Array(_) => "a list does not fit".to_owned(),
             Value::Object(_) => "a table does not fit".to_owned(),
@@ -230,6 +232,8 @@ impl<'p> Reader<'p> {
     ) -> Option<T> {
         let given = self.given.get(parameter.name);
         let value = given.filter(|given| parameter.takes.fits(given)).and_then(read);
+        // A shared group may declare a parameter that the workload has declared already: the first
+        // declaration counts.
         if self.declared.iter().any(|declared| declared.name == parameter.name) {
             return value;
         }
@@ -426,12 +430,14 @@ impl<'p> Reader<'p> {
     /// Returns everything wrong with single parameters, in the order in which they are given.
     pub(crate) fn errors(self) -> Vec<ParamError> {
         let mut errors = self.errors;
+        // Unknown names are found at the end, when everything has been declared.
         let known = || self.declared.iter().map(|parameter| parameter.name);
         let unknown = self.given.0.keys().filter(|key| !known().any(|name| name == key.as_str()));
         errors.extend(unknown.map(|key| ParamError {
             nearest: nearest(key, known()).map(str::to_owned),
             ..wrong(key, "unknown parameter")
         }));
+        // In the order of the plan, in which a person reads it.
         let place = |key: &str| self.given.0.keys().position(|given| given == key);
         errors.sort_by_key(|error| place(&error.key));
         errors

@@ -49,6 +49,7 @@ impl Limits {
     /// Returns the permissions of an empty policy in `file`.
     #[must_use]
     pub fn new(file: &str) -> Self {
+        // Zero bits match every address of the family.
         let any = |address| Network { address, bits: 0 };
         Self {
             file: file.to_owned(),
@@ -99,6 +100,7 @@ impl Permits {
     /// If the policy reserves it.
     pub fn port(&self, port: u16) -> Result<(), LoadError> {
         self.demand(
+            // Port 0 asks the kernel for a free port, which is never a reserved one.
             |limits| port == 0 || port >= limits.lowest_port,
             || (format!("use port {port} for load"), format!("lowest_port = {port}")),
         )
@@ -224,7 +226,10 @@ impl Network {
     /// address.
     #[must_use]
     pub fn contains(&self, ip: IpAddr) -> bool {
+        // A dual-stack socket shows IPv4 peers as mapped addresses; the policy names them in their
+        // own form.
         match (self.address, ip.to_canonical()) {
+            // Shifted up, so that the length of an IPv4 network counts from the top as well.
             (IpAddr::V4(own), IpAddr::V4(other)) => begins(
                 u128::from(u32::from(own)) << (u128::BITS - u32::BITS),
                 u128::from(u32::from(other)) << (u128::BITS - u32::BITS),
@@ -238,6 +243,7 @@ impl Network {
 
 /// Returns true if the first `bits` of both are equal.
 fn begins(own: u128, other: u128, bits: u32) -> bool {
+    // A shift by all 128 bits is undefined, and means that every address matches.
     (own ^ other).checked_shr(u128::BITS - bits).unwrap_or(0) == 0
 }
 

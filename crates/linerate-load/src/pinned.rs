@@ -39,7 +39,8 @@ impl<F: Fn(&[u8]) -> bool> PinnedKeys<F> {
     }
 
     fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
-        // Neither names nor dates are checked: the pairing has exchanged keys, and a key has no name.
+        // Neither names nor dates are checked: the pairing has exchanged keys, and a key has no
+        // name.
         let known = (self.is_known)(&key_of(certificate)?);
         if known { Ok(()) } else { Err(CertificateError::ApplicationVerificationFailure.into()) }
     }

@@ -116,6 +116,7 @@ impl Tally {
     /// Creates an empty tally with memory for `times`.
     #[must_use]
     pub fn new(times: Times) -> Self {
+        // A time that is not measured gets no memory, and recording into it does nothing.
         let histogram = |wanted: bool| if wanted { Histogram::new() } else { Histogram::default() };
         Self {
             counters: Counters::default(),
@@ -150,6 +151,7 @@ impl Tally {
     /// Adds `n` to `counter`.
     #[inline]
     pub fn add(&mut self, counter: Counter, n: u64) {
+        // Wrapping: a panic in a hot path would cost more than a counter that nobody can fill.
         self.counters[counter] = self.counters[counter].wrapping_add(n);
     }
 
@@ -201,6 +203,7 @@ impl Tally {
         // Flushes are not in the response times either when they succeed.
         if kind != OperationKind::Flush {
             self.response.record_lost();
+            // Counters of one kind have a fixed order: due, answered, lost, open.
         }
         let [_, _, lost, _] = kind.counters();
         self.add(lost, 1);

@@ -25,12 +25,14 @@ pub(crate) struct ByTick {
 
 impl ByTick {
     fn add(&mut self, start: u64, n: u64) {
+        // Latest first: nearly all datagrams belong to the last interval or the one before.
         match self.counts[..self.used].iter_mut().rev().find(|(known, _)| *known == start) {
             Some((_, count)) => *count += n,
             None if self.used < MOST_TICKS => {
                 self.counts[self.used] = (start, n);
                 self.used += 1;
             }
+            // A full table drops counts. The sum is then smaller, and the analysis discards them.
             None => {}
         }
     }
@@ -86,6 +88,7 @@ impl Ticks {
 
     /// Sets the origin, once.
     pub(crate) fn begin(&mut self, origin: Nanos) {
+        // A width of zero is the default, which counts nothing.
         if self.origin.is_some() || self.width == 0 {
             return;
         }
@@ -126,6 +129,7 @@ impl Ticks {
         if self.from <= first.0 && last < self.until {
             self.n += more;
         } else {
+            // One by one: a run across a boundary belongs to both intervals.
             (1..=more).for_each(|k| self.count(first.0.saturating_add(k.saturating_mul(gap.0))));
         }
     }
@@ -134,11 +138,12 @@ impl Ticks {
     #[cold]
     fn turn(&mut self, time: u64) {
         let Some(origin) = self.origin else {
+            // Without an interval nothing is counted, so nothing is early either.
             self.early = (self.early.0 + u64::from(self.width > 0), time);
             return;
         };
-        // The finished interval goes to the table first: datagrams of two flows may alternate between
-        // intervals.
+        // The finished interval goes to the table first: datagrams of two flows may alternate
+        // between intervals.
         self.settle();
         let passed = time.saturating_sub(origin.0) / self.width;
         self.from = origin.0.saturating_add(passed.saturating_mul(self.width));

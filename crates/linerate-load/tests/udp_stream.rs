@@ -92,7 +92,8 @@ fn every_mode_and_direction_balances_on_both_families() {
                     sum(receiver, Counter::DatagramsReceived),
                     flows_sum(receiver, Counter::DatagramsReceived)
                 );
-                // Three independent counts of the same datagrams: by interval, by flow and by sequence.
+                // Three independent counts of the same datagrams: by interval, by flow and by
+                // sequence.
                 let highest: u64 = receiver.flows.iter().map(|flow| flow.next_sequence).sum();
                 assert_eq!(sum(receiver, Counter::SequenceAdvance), highest, "{table}");
                 assert_eq!(sum(receiver, Counter::Foreign), 0);

@@ -81,6 +81,7 @@ impl StepClock {
     /// Starts at the begin of the load, when the thread has used `cpu_ns` of CPU time.
     fn begin(&mut self, now: Nanos, cpu_ns: u64) {
         self.note(now, cpu_ns);
+        // The stops before the load began are not part of it.
         if let Some((stopped, behind)) = &mut self.stopped {
             *behind = stopped.behind(now);
         }
@@ -105,6 +106,8 @@ impl StepClock {
             };
             StepGap { start: from, length, ran }
         };
+        // Compared by the time for which the thread did not run: a long step that computes is no
+        // stall.
         if gap.stood() > self.longest.stood() {
             self.longest = gap;
         }
@@ -143,6 +146,8 @@ pub(super) fn lane(
     origin: Nanos,
     worker: &dyn Worker,
     stopped: Option<Stopped>,
+    // Two rings, one for each direction: each has one producer and one consumer, so neither end
+    // takes a lock.
 ) -> (Cutter, Collector) {
     let (mut to_worker, empty) = RingBuffer::new(N_BUFFERS);
     let (full, from_worker) = RingBuffer::new(N_BUFFERS);
@@ -174,6 +179,7 @@ pub(crate) fn bytes(times: Times) -> u64 {
 
 fn buffer(worker: &dyn Worker) -> Box<Buffer> {
     let times = worker.times();
+    // The account of operations stays with the worker: only `earlier` goes through the ring.
     let tally = Tally::new(Times { operations: false, ..times });
     Box::new(Buffer {
         service: tally.service,
@@ -204,6 +210,7 @@ impl Cutter {
     /// here.
     pub(super) fn begin(&mut self, now: Nanos) {
         self.start = now;
+        // CPU time is read before the load, so that opening files and connections does not count.
         self.steps.begin(now, cpu_of_this_thread());
         self.usage = ThreadUsage::of_this_thread();
         self.waited = self.wait.as_ref().and_then(RunQueueWait::nanos).unwrap_or(0);
@@ -256,6 +263,7 @@ impl Cutter {
 
     fn fill(&mut self, buffer: &mut Buffer, now: Nanos, tally: &mut Tally) {
         let used = ThreadUsage::of_this_thread().since(&self.usage);
+        // If the kernel stops accounting waits, the last value stays: the difference is then zero.
         let waited = self.wait.as_ref().and_then(RunQueueWait::nanos).unwrap_or(self.waited);
         for (counter, value) in [
             (Counter::CpuUser, used.user_ns),
@@ -264,6 +272,7 @@ impl Cutter {
             (Counter::InvoluntarySwitches, used.involuntary_switches),
             (Counter::RunQueueWait, waited.saturating_sub(self.waited)),
         ] {
+            // Totals, not differences: the counters of a tally are monotone.
             tally.counters[counter] = value;
         }
         (buffer.start, buffer.end) = (self.start, now);
@@ -287,6 +296,7 @@ impl Cutter {
             (&mut buffer.departures, &mut tally.departures),
             (&mut buffer.arrivals, &mut tally.arrivals),
         ] {
+            // Counts of the interval under way would otherwise be missing in its table.
             ticks.settle();
             std::mem::swap(kept, &mut ticks.by_tick);
         }

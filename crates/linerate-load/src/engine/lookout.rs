@@ -28,6 +28,7 @@ pub(super) struct Stopped {
 impl Stopped {
     /// Creates a clock that has run without a stop until `now`.
     pub(super) fn new(now: Nanos) -> Self {
+        // The clock starts at the present, so that nothing before it counts as a stop.
         Self { ran_until: Arc::new(AtomicU64::new(now.0)) }
     }
 

@@ -96,6 +96,7 @@ impl Engine {
     ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let mut incidents = Vec::new();
+        // The thread wakes a CPU every few milliseconds, so it runs only where a worker needs it.
         let looks_out =
             workers.iter().any(|worker| worker.may_wait_for_disk()).then(Lookout::start);
         let (lookout, stopped) = match looks_out.transpose() {
@@ -104,6 +105,7 @@ impl Engine {
                 let message =
                     format!("start the thread that detects stops of this process: {cause}");
                 incidents.push(incident(IncidentKind::Failed, message));
+                // Without it a slow disk looks like a stopped process; the load itself is valid.
                 (None, None)
             }
         };
@@ -152,6 +154,7 @@ impl Engine {
     /// Returns true if every worker has ended.
     #[must_use]
     pub fn finished(&self) -> bool {
+        // A thread that could not be started or was joined counts as ended.
         self.threads.iter().all(|thread| thread.handle.as_ref().is_none_or(JoinHandle::is_finished))
     }
 
@@ -179,9 +182,11 @@ impl Engine {
                 continue;
             };
             thread.intervals.take(&mut report.intervals);
+            // The last interval did not go through the ring, so it comes after those that did.
             report.intervals.extend(thread.intervals.last(ending.last));
             report.flows.extend(ending.flows);
             report.incidents.extend(ending.incidents);
+            // The earliest start: a late one shows as a gap of that worker.
             report.started = [report.started, ending.started].into_iter().flatten().min();
         }
         report

@@ -45,12 +45,14 @@ impl RateLimit {
 
     /// Adds bytes that a worker sent.
     pub(super) fn spend(&self, bytes: u64) {
+        // Relaxed: only the sum matters, and a step more or less is within the limit's tolerance.
         self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Returns the time of the next allowed step for a load that began at `start`; `now` if it may
     /// begin at once.
     pub(super) fn next(&self, start: Nanos, now: Nanos) -> Nanos {
+        // In 128 bits: bits times nanoseconds per second would exceed 64 bits after two gigabytes.
         let sent_bits = u128::from(self.sent_bytes.load(Ordering::Relaxed)) * u128::from(u8::BITS);
         // At less than one bit per second a single byte would block the trial.
         let per_second = (self.rate.0.max(1.0)) as u128;

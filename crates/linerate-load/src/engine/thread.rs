@@ -117,6 +117,8 @@ impl Task {
             Ok(early) => {
                 let flows = catch_unwind(AssertUnwindSafe(|| {
                     let end = now();
+                    // Operations left open must be in the last interval, so they are counted before
+                    // it is cut.
                     worker.leave_open(end, &mut tally);
                     ending.last = ending
                         .started
@@ -124,6 +126,7 @@ impl Task {
                     worker.finish()
                 }));
                 let complaint =
+                    // The first panic is the one to report, so a second one here is ignored.
                     catch_unwind(AssertUnwindSafe(|| worker.complaint())).ok().flatten();
                 // The worker's own reason is more specific than "ended early".
                 ending.incidents.extend(match complaint {
@@ -204,6 +207,7 @@ impl Run<'_> {
         let mut pacer = Pacer::new(self.worker.load(), own_start, self.task.seed);
         let mut progress = Progress::Moved;
         if own_start > timeline.load_from {
+            // A delayed worker answers and reads before its own load begins, but starts nothing.
             progress = self.span(own_start, None);
         }
         if progress != Progress::Ended {
@@ -223,6 +227,8 @@ impl Run<'_> {
         }
         self.worker.stop_sending();
         if !self.task.stopped() {
+            // The end of the load is a boundary of its own: the analysis separates load and drain
+            // by it.
             let at = now();
             // An interval boundary here keeps the drain out of the last interval of the load.
             self.cutter.cut(at, at, self.tally, self.worker);
@@ -252,12 +258,14 @@ impl Run<'_> {
 
     /// Waits for the barrier; returns false if asked to stop before.
     fn wait(&self, barrier: Nanos) -> bool {
+        // In a loop: a sleep in slices may end before the barrier.
         while now() < barrier {
             if self.task.stopped() {
                 return false;
             }
             // In slices, so that a trial that is cancelled before its barrier ends at once.
             let slice = now() + BARRIER_SLICE;
+            // The last stretch is spun, which needs a whole slice before it.
             if slice + BARRIER_SPIN < barrier {
                 clock::sleep_until(slice.0, 0);
             } else {
@@ -285,6 +293,8 @@ impl Run<'_> {
                 let boundary = if may_burst { at } else { self.tick.since(timeline.interval) };
                 self.cutter.cut(at, boundary, self.tally, self.worker);
             }
+            // No wait crosses a tick or the end, so intervals are cut on time also when nothing
+            // moves.
             let patience = (at + PATIENCE).min(self.tick).min(end);
             let may_send = self.may_send_from(at) <= at;
             if !may_send && may_burst {
@@ -301,6 +311,7 @@ impl Run<'_> {
             let progress = self.burst(due, burst);
             self.report_to_limit();
             if let Some(pacer) = &mut pacer {
+                // What could not be started is due again at once, with its original time.
                 pacer.give_back(std::mem::take(&mut self.tally.deferred));
             }
             // A worker that has ended must not be stepped again.
@@ -311,8 +322,8 @@ impl Run<'_> {
             self.cutter.stepped(before, at);
             if may_burst {
                 let short = at.since(before) < SHORT_BURST;
-                // Doubled and halved: the burst follows a workload whose steps change in cost, such as a
-                // socket that becomes full.
+                // Doubled and halved: the burst follows a workload whose steps change in cost, such
+                // as a socket that becomes full.
                 burst = if short { (burst * 2).min(LONGEST_BURST) } else { (burst / 2).max(1) };
             }
         }
@@ -322,6 +333,7 @@ impl Run<'_> {
     /// Starts operations of an open load that were due before its end and have not started.
     fn catch_up(&mut self, pacer: &mut Pacer) -> Progress {
         let timeline = self.task.timeline;
+        // The drain belongs to answers, so catching up never goes beyond it.
         let until = (timeline.load_until + CATCH_UP).min(timeline.drain_until);
         while pacer.is_open() && now() < until && !self.task.stopped() {
             let at = now();
@@ -386,6 +398,7 @@ impl Run<'_> {
 
 /// Returns the last instant at which an operation of the load may be due.
 fn last_of(timeline: &Timeline) -> Nanos {
+    // The end itself no longer belongs to the load.
     timeline.load_until.since(Nanos(1))
 }
 

@@ -37,6 +37,7 @@ impl FromStr for Rate {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
+        // Packets first: "10 kpps" is no bit rate, while a bit rate never reads as packets.
         text.parse().map(Self::Packets).or_else(|_| text.parse().map(Self::Bits))
     }
 }
@@ -114,6 +115,7 @@ impl Arrivals {
     /// [`Arrivals::check`] for operations that have no size of their own: requests, connections.
     pub(crate) fn check_requests(&self) -> Result<(), ParamError> {
         if matches!(self.rate, Some(Rate::Bits(_))) {
+            // A share of a rate in bits needs a size, which a request has twice.
             let cause = "bits per second are no rate of requests: write requests per second, such \
                 as \"10 kpps\"";
             return Err(wrong("rate", cause));
@@ -141,6 +143,7 @@ impl Arrivals {
 /// Returns the load of a worker with `own` of a job's `all` flows.
 pub(crate) fn share(rate: Option<f64>, arrival: Arrival, depth: u32, own: usize, all: u32) -> Load {
     match rate {
+        // By flows, not by workers: workers may have different numbers of flows.
         Some(rate) => Load::Open { rate: rate * own as f64 / f64::from(all), arrival },
         None => Load::Closed { depth },
     }
@@ -160,6 +163,7 @@ const VERY_LATE: Nanos = Nanos::from_millis(1);
 /// Returns how many of them start more than 1 ms late.
 #[inline]
 pub(crate) fn very_late_starts(now: Nanos, intended: Nanos, gap: Nanos, n: u64) -> u64 {
+    // Rounded up: an operation that is exactly a gap beyond the limit counts.
     now.since(intended).since(VERY_LATE).0.div_ceil(gap.0.max(1)).min(n)
 }
 

@@ -45,8 +45,11 @@ impl ByteFlow {
         waits: bool,
     ) -> Result<Self, LoadError> {
         let ready = stream
+            // A blocking worker with several flows waits for all of them at once, so only a lone
+            // flow blocks.
             .set_nonblocking(!waits)
             .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
+            // The timeouts bound a step, so that intervals are cut also when the peer is silent.
             .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
         ready.map_err(|cause| SysError::new("prepare", "a connection", cause))?;
         let options = options.granted(&SockRef::from(&stream))?;
@@ -74,6 +77,7 @@ impl ByteFlow {
                 Err(error) if would_wait(&error) => {
                     return self.count(tally, Counter::WouldBlock, 1);
                 }
+                // Any other error ends the connection for good: TCP does not recover from it.
                 Err(_) => {
                     self.count(tally, Counter::SendErrors, 1);
                     self.ended = true;
@@ -92,6 +96,7 @@ impl ByteFlow {
         self.count(tally, Counter::CallsReceived, 1);
         match answer {
             Ok(n) => {
+                // Zero bytes mean that the other end has closed.
                 self.ended = n == 0;
                 self.count(tally, Counter::PayloadReceived, n as u64);
                 n

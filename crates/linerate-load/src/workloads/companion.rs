@@ -34,6 +34,7 @@ pub(crate) struct Companion {
 impl Companion {
     /// Creates a companion on a connection that is open and has proved the secret.
     pub(crate) fn new(stream: TcpStream) -> Result<Self, LoadError> {
+        // Without delay: a total that waits for more data would come after the end of the trial.
         let nonblocking = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
         nonblocking
             .map_err(|cause| SysError::new("make non-blocking", "a companion connection", cause))?;
@@ -73,6 +74,8 @@ impl Companion {
                 Ok(0) => self.gone = true,
                 Ok(n) => {
                     self.filled += n;
+                    // A message may arrive in parts, so only whole ones are taken and the rest is
+                    // kept.
                     let whole = self.filled / MESSAGE_BYTES * MESSAGE_BYTES;
                     for message in self.buffer[..whole].chunks_exact(MESSAGE_BYTES) {
                         let (flow, sent) =
@@ -86,6 +89,7 @@ impl Companion {
                     self.filled -= whole;
                     continue;
                 }
+                // A reset means the same as an end.
                 Err(error) => self.gone = !would_wait(&error),
             }
             return;
@@ -98,6 +102,7 @@ impl Companion {
         let mut message = [0; MESSAGE_BYTES];
         message[..FLOW_BYTES].copy_from_slice(&flow.to_be_bytes());
         message[FLOW_BYTES..].copy_from_slice(&sent.to_be_bytes());
+        // An error here is no failure of the load: its end is noticed by `is_gone`.
         self.gone |= self.stream.write_all(&message).is_err();
     }
 }

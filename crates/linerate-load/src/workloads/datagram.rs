@@ -46,6 +46,7 @@ impl Tag {
     pub(crate) fn new(secret: Secret, flow: u32, purpose: Purpose) -> Self {
         let mut mac =
             Hmac::<Sha256>::new_from_slice(&secret.0).expect("HMAC takes keys of any length");
+        // A prefix for each use keeps a tag of one kind from serving as one of another.
         mac.update(b"linerate datagram");
         mac.update(&flow.to_be_bytes());
         mac.update(&[purpose as u8]);
@@ -85,6 +86,7 @@ pub(crate) fn time_of(datagram: &[u8]) -> Option<u64> {
 /// or all of a shorter one, and holds the low bytes of tag and number in equal parts, the odd one
 /// for the number.
 const fn label_number_bytes(size: usize) -> usize {
+    // At least one bit of the number must fit, so the odd byte goes to it.
     let label = if size < NUMBER_END { size } else { NUMBER_END };
     label.div_ceil(2)
 }
@@ -99,6 +101,7 @@ pub(crate) const fn label_bits(size: usize) -> u32 {
 pub(crate) fn write_label(datagram: &mut [u8], tag: Tag, number: u64) {
     let number_bytes = label_number_bytes(datagram.len());
     let tag_bytes = datagram.len().min(NUMBER_END) - number_bytes;
+    // The low bytes: they differ from one datagram to the next.
     datagram[..tag_bytes].copy_from_slice(&tag.0.to_be_bytes()[TAG_BYTES - tag_bytes..]);
     datagram[tag_bytes..tag_bytes + number_bytes]
         .copy_from_slice(&number.to_be_bytes()[TAG_BYTES - number_bytes..]);
@@ -110,6 +113,7 @@ pub(crate) fn write_label(datagram: &mut [u8], tag: Tag, number: u64) {
 pub(crate) fn read_label(datagram: &[u8], tag: Tag) -> Option<u64> {
     let number_bytes = label_number_bytes(datagram.len());
     let tag_bytes = datagram.len().min(NUMBER_END) - number_bytes;
+    // The tag is compared first: it costs less than reading the number of a stranger.
     if datagram.is_empty() || datagram[..tag_bytes] != tag.0.to_be_bytes()[TAG_BYTES - tag_bytes..]
     {
         return None;

@@ -25,6 +25,7 @@ pub(crate) fn of_counts(
     (flows, per_flow): (u32, u64),
 ) -> u64 {
     let all = |count: u32, bytes: u64| u64::from(count).saturating_mul(bytes);
+    // Two histograms more than a worker uses are on their way; `engine::bytes` counts them.
     let each = per_worker.saturating_add(engine::bytes(times) + WORKER);
     all(workers, each).saturating_add(all(flows, per_flow.saturating_add(FLOW)))
 }

@@ -75,10 +75,12 @@ impl Typed for Frames {
         const AROUND: u64 = 18;
         let sizes = params.frame_size.sizes();
         let size = sizes.largest() as u64;
+        // Frames of several sizes have no common packet.
         sizes.is_single().then(|| Bytes(size.saturating_sub(AROUND)))
     }
 
     fn memory_of(params: &FramesParams) -> u64 {
+        // The ring is the largest part by far.
         let ring = params.options.receive_buffer.map_or(0, |bytes| bytes.0);
         let slowest = u64::from(params.snapshot) * 8;
         // The send ring, and the same frames before they enter it. The times are those of an end
@@ -92,6 +94,8 @@ impl Typed for Frames {
         params: FramesParams,
         setup: &Setup<'_>,
     ) -> Result<Box<dyn Listener>, LoadError> {
+        // The passive end does not know its peer yet, so its interface must be named or follow from
+        // its address.
         let interface = Interface::find(&params, setup.local, None)?;
         start::check(&params, &interface, setup.permits)?;
         let unpaired =

@@ -111,6 +111,7 @@ impl<T: Typed> Workload for T {
     }
 
     fn memory(&self, params: &Params, side: Side) -> Option<u64> {
+        // The passive end of a workload with one end does nothing.
         let has_workers = T::HAS_TWO_ENDS || side == Side::Active;
         read::<T::Params>(params)
             .ok()
@@ -139,6 +140,7 @@ pub(crate) fn read<P: Parameters>(params: &Params) -> Result<P, Vec<ParamError>>
     let mut reader = Reader::new(params);
     let mut typed = P::declare(&mut reader);
     let errors = reader.errors();
+    // Checks of combinations need valid single values.
     if !errors.is_empty() {
         return Err(errors);
     }

@@ -82,6 +82,7 @@ impl Placement {
     /// Refuses workers without one of the `flows`.
     pub(crate) fn check(&self, flows: u32) -> Result<(), ParamError> {
         let workers = self.workers();
+        // A worker without flows would wait for the whole trial and skew figures per worker.
         if workers > flows {
             return Err(wrong(
                 "workers",
@@ -93,6 +94,7 @@ impl Placement {
 
     /// Returns true if a worker with `own` flows waits in its own calls.
     pub(crate) fn is_alone(&self, own: usize, is_open: bool) -> bool {
+        // A lone flow waits in its own call, which saves a system call for each wake-up.
         own == 1 && self.wait == Waiting::Block && !is_open
     }
 }

@@ -30,6 +30,7 @@ impl FromStr for PortList {
     fn from_str(text: &str) -> Result<Self, String> {
         let words = text.split([',', ' ']).filter(|word| !word.is_empty());
         let port = |word: &str| {
+            // Port 0 would mean "any", which no plan can have chosen.
             let port = word.parse::<u16>().ok().filter(|port| *port > 0);
             port.ok_or_else(|| format!("`{word}` is not a port"))
         };
@@ -96,6 +97,7 @@ impl PlannedPorts {
             return self.destination_port.map_or(Ok(()), |_| Err(alone));
         };
         list.check(n_flows, self.destination_port)?;
+        // More ports than flows are allowed: `flows plan --each` lists them all.
         let flows = &list.0[..n_flows as usize];
         let twice = (1..flows.len()).find(|at| flows[..*at].contains(&flows[*at]));
         twice.map_or(Ok(()), |at| {
@@ -111,6 +113,7 @@ impl PlannedPorts {
     pub(crate) fn source(&self, ip: IpAddr, flow: u32) -> SocketAddr {
         SocketAddr::new(
             ip,
+            // The kernel chooses where no port is planned.
             self.source_ports.as_ref().map_or(0, |PortList(ports)| ports[flow as usize]),
         )
     }
@@ -129,6 +132,8 @@ impl PlannedPorts {
     /// one port.
     pub(crate) fn receiving(&self, ip: IpAddr, device: Option<&str>) -> Result<Socket, LoadError> {
         bound(Type::DGRAM, self.destination(ip), device, |socket| {
+            // Flows with planned source ports share one destination port, and the kernel
+            // distinguishes them by source.
             socket.set_reuse_port(self.destination_port.is_some())
         })
     }

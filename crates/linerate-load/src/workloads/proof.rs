@@ -108,8 +108,11 @@ impl Exchange {
         let mut next = || words.next().expect("three numbers come before the nonce");
         let hello =
             Hello { secret: expected.secret, workload: next(), index: next(), count: next() };
+        // The number of connections is part of the hello, so ends with different plans do not pair.
         let is_expected = (hello.workload, hello.count) == (expected.workload, expected.count);
         (is_expected && hello.index < hello.count)
+            // The passive end draws its nonce only for an expected hello, so strangers cost no
+            // randomness.
             .then(|| Self { hello, nonces: [*nonce, fresh()] })
     }
 
@@ -142,6 +145,8 @@ impl Exchange {
     /// Returns true if `proof` is that of `role`; compares in constant time.
     #[must_use]
     pub(crate) fn verify(&self, role: Role, proof: &[u8]) -> bool {
+        // In constant time: a comparison that stops early would reveal how much of a proof is
+        // right.
         self.mac(role).verify_slice(proof).is_ok()
     }
 
@@ -149,6 +154,7 @@ impl Exchange {
         let mut mac = keyed(self.hello.secret);
         mac.update(LABEL);
         mac.update(&[role as u8]);
+        // Both nonces are covered, so a proof is worthless in any other exchange.
         mac.update(&self.hello_bytes());
         mac.update(&self.nonces[1]);
         mac

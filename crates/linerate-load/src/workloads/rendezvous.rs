@@ -50,6 +50,7 @@ pub(crate) fn any_port(local: &Endpoint) -> SocketAddr {
 /// Allows the port of an earlier connection that may linger (RFC 9293 clause 3.6.1): time stamps
 /// distinguish its segments from new ones.
 fn after_another(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+    // Only a chosen port can be held by an earlier connection.
     if address.port() == 0 { Ok(()) } else { socket.set_reuse_address(true) }
 }
 
@@ -121,11 +122,13 @@ impl Stranger {
     /// Reads the stranger's bytes, and answers a hello.
     fn hear(&mut self, expected: Hello) -> Shown {
         loop {
+            // A stranger cannot make this end read more than the next message has.
             let wanted = if self.exchange.is_some() { PROOF_BYTES } else { HELLO_BYTES };
             match self.stream.read(&mut self.bytes[self.filled..wanted]) {
                 Ok(0) => return Shown::Foreign,
                 Ok(n) => self.filled += n,
                 Err(error) if would_wait(&error) => return Shown::Nothing,
+                // A reset before the proof is a stranger like any other.
                 Err(_) => return Shown::Foreign,
             }
             if self.filled < wanted {
@@ -150,6 +153,7 @@ impl Stranger {
 
 /// Closes the connection that has been silent for longest; returns `false` if none is silent.
 fn give_way(pending: &mut Vec<Stranger>) -> bool {
+    // One that has sent a hello may be real; silent ones are the cheapest attack.
     let silent = pending.iter().position(|stranger| stranger.exchange.is_none());
     silent.map(|place| pending.remove(place)).is_some()
 }
@@ -186,6 +190,7 @@ pub(crate) fn accept(
                 }
             };
             let refusal = permits.destination(from.ip()).err();
+            // The limit bounds descriptors. Expected connections always find room beside strangers.
             let is_full = pending.len() >= count - arrived + STRANGERS;
             foreign += u64::from(is_full && give_way(&mut pending));
             let has_room = pending.len() < count - arrived + STRANGERS;
@@ -198,6 +203,7 @@ pub(crate) fn accept(
                 });
             } else {
                 foreign += 1;
+                // The owner's refusal explains best why nobody arrived.
                 refused = refusal.or(refused);
             }
         }
@@ -206,6 +212,7 @@ pub(crate) fn accept(
                 Shown::Nothing => pending.push(stranger),
                 Shown::Foreign => foreign += 1,
                 Shown::Proof(exchange) => {
+                    // A second connection with the same index is a repetition or an attack.
                     match places.get_mut(exchange.index()).filter(|place| place.is_none()) {
                         Some(place) if stranger.stream.set_nonblocking(false).is_ok() => {
                             *place = Some((stranger.stream, exchange.prove(Role::GoAhead)));
@@ -216,6 +223,7 @@ pub(crate) fn accept(
                 }
             }
         }
+        // Checked only while some are missing: a complete set never times out.
         if arrived < count {
             if Instant::now() >= deadline {
                 return Err(refused.unwrap_or_else(|| LoadError::Incomplete {
@@ -303,6 +311,7 @@ impl Opened {
         while self.filled < wanted {
             let left =
                 deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            // The timeout is set anew, because each read may use up a part of the time.
             self.stream.set_read_timeout(Some(left)).map_err(error)?;
             match (&self.stream).read(&mut self.answer[self.filled..wanted]) {
                 Ok(0) => return Err(error(io::ErrorKind::ConnectionAborted.into()).into()),
@@ -337,6 +346,7 @@ pub(crate) fn connect(
     let error = |cause| SysError::new("connect to", address.to_string(), cause);
     let until = Instant::now() + setup.patience.min(PORT_FREED_WITHIN);
     let socket = loop {
+        // A socket whose connect failed cannot be used again.
         let socket = bound(Type::STREAM, source, device, |socket| after_another(socket, source))?;
         prepare(&socket)?;
         match socket.connect_timeout(&address.into(), setup.patience) {
@@ -372,6 +382,7 @@ pub(crate) fn connect_all(
         let hello = Hello { index, ..hello };
         opened.push(connect(setup, address, planned.source(ip, index), device, hello, &prepare)?);
     }
+    // All proofs come before the first go-ahead: the passive end waits for every connection.
     opened.iter_mut().try_for_each(|opened| opened.prove(deadline))?;
     take_every_go_ahead(opened, setup.patience)
 }

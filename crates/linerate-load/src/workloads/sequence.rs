@@ -80,6 +80,7 @@ impl Sequence {
         if jump >= WINDOW {
             let remembered = self.next.min(WINDOW);
             let seen: u64 = self.seen.iter().map(|word| u64::from(word.count_ones())).sum();
+            // Numbers that were never in the window are lost at once, without visiting each.
             self.given_up += remembered - seen + (jump - WINDOW);
             self.seen.fill(0);
         } else {

@@ -74,6 +74,7 @@ impl SocketOptions {
     ) -> Self {
         let written = format!("\"{default}\"");
         let given = reader.optional_size("receive_buffer", BUFFER, &written, meaning);
+        // Declared first, so that this default and meaning win over the group's.
         let mut options = Self { receive_buffer: given, ..Self::declare(reader) };
         options.preset_receive_buffer(Some(default));
         options
@@ -102,6 +103,7 @@ impl SocketOptions {
 
     /// Sets them on `socket`.
     pub(crate) fn set(&self, socket: &impl AsFd) -> Result<(), LoadError> {
+        // The kernel caps what it cannot grant; the report shows both values.
         for (_, buffer, bytes) in self.buffers() {
             if let Some(bytes) = bytes {
                 socket::set_buffer(socket, buffer, usize::try_from(bytes.0).unwrap_or(usize::MAX))?;
@@ -125,6 +127,7 @@ impl SocketOptions {
             let requested = bytes.map(|bytes| bytes.0.into());
             values.insert(name.to_owned(), value(requested, buffer_of(socket, buffer)));
         }
+        // Read back even if none was requested, because a default may come from the system.
         values.insert("dscp".to_owned(), value(self.dscp.map(Value::from), dscp_of(socket)));
         values
     }
@@ -157,6 +160,7 @@ pub(crate) fn at_end(values: &mut BTreeMap<String, SocketValue>, socket: &impl A
 /// Returns the bytes that have arrived at `sockets` and were not read; `None` where the kernel does
 /// not report them.
 pub(crate) fn held<'a, S: AsFd + 'a>(sockets: impl Iterator<Item = &'a S>) -> Option<u64> {
+    // One socket that cannot be asked makes the sum unknown.
     sockets.map(|socket| socket::held(socket).ok().map(|bytes| bytes as u64)).sum()
 }
 

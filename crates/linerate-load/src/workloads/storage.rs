@@ -62,6 +62,7 @@ impl Typed for Storage {
         let buffers = u64::from(params.depth).saturating_add(1).saturating_mul(transfer);
         // `auto` falls back to threads when the kernel refuses the other engines.
         let has_threads = matches!(params.engine, Wanted::Auto | Wanted::Threads);
+        // Each thread has a stack of its own, of which only a part is touched.
         let threads = if has_threads {
             u64::from(params.depth.min(prepare::MOST_THREADS)) * THREAD
         } else {

@@ -15,6 +15,7 @@ pub(crate) fn of(socket: &impl AsFd) -> Option<TcpState> {
 /// Other values are those of the last connection, except the smallest round-trip time.
 pub(crate) fn add(sum: &mut TcpState, one: TcpState) {
     let smallest =
+        // Zero means that the kernel has no measurement yet.
         [sum.min_rtt_us, one.min_rtt_us].into_iter().filter(|rtt| *rtt > 0).min().unwrap_or(0);
     *sum = TcpState {
         bytes_acked: sum.bytes_acked + one.bytes_acked,

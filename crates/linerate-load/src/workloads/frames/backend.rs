@@ -88,6 +88,7 @@ pub(super) const FILLING: u8 = 0x6c;
 pub(super) fn locate(frame: &[u8], expected_at: usize, inward: u32) -> Option<(&[u8], usize)> {
     let tagged =
         |payload: &&[u8]| Signature::read(payload).is_some_and(|signature| signature.tag == inward);
+    // The expected place first: parsing headers for each frame costs more than reading four bytes.
     if let Some(payload) = frame.get(expected_at..).filter(tagged) {
         return Some((payload, expected_at));
     }

@@ -44,6 +44,8 @@ impl Card {
     /// Creates this end's card, with a nonce that no other trial of `seed` has.
     pub(super) fn new(seed: u64, mac: MacAddress, mtu: u32, packets: bool) -> Self {
         let mut nonce = [0; NONCE_BYTES];
+        // A monotonic clock never repeats on one host, so two trials never have one nonce, also
+        // with equal seeds.
         nonce[..8].copy_from_slice(&clock::monotonic().to_be_bytes());
         nonce[8..].copy_from_slice(&seed.to_be_bytes());
         Self { nonce, clock: clock::identity().unwrap_or_default(), mac, packets, mtu }
@@ -73,6 +75,7 @@ impl Card {
 
     /// Returns true if the other end's monotonic clock is this one's.
     pub(super) fn has_clock_of(&self, other: &Self) -> bool {
+        // All zero means unknown, which equals nothing.
         self.clock == other.clock && self.clock != [0; CLOCK_BYTES]
     }
 
@@ -88,6 +91,7 @@ impl Card {
                 .map_or_else(|_| "a closed connection".to_owned(), |peer| peer.to_string())
         };
         let failed = |cause| SysError::new("exchange cards with", peer(), cause);
+        // A timeout of zero would mean to wait for ever.
         stream.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(failed)?;
         let mut bytes = [0; CARD_BYTES];
         stream
@@ -118,6 +122,7 @@ pub(super) fn ready(mut stream: &TcpStream, patience: Duration) -> Result<(), Lo
 /// Returns the tags of a trial whose active end gave `nonce`: of sent frames, and of received ones.
 pub(super) fn tags(secret: Secret, nonce: [u8; NONCE_BYTES]) -> Tags {
     let tag = |direction: u8| {
+        // The nonce is of the active end only, so both ends compute the same tags.
         let mut mac =
             Hmac::<Sha256>::new_from_slice(&secret.0).expect("HMAC takes keys of any length");
         mac.update(b"linerate frame");

@@ -30,10 +30,13 @@ pub(super) fn transmit(opening: &Opening<'_>) -> Result<Box<dyn Transmit>, LoadE
             Ok(Box::new(XdpTransmit::open(opening)?))
         }
         Mode::Auto if wants_speed(opening.params) && is_bare(opening.interface) => {
+            // Opening is the test: whether a driver takes such frames cannot be asked beforehand.
             if let Ok(live) = LiveTransmit::open(opening) {
                 return Ok(Box::new(live));
             }
             match XdpTransmit::open(opening) {
+                // One AF_XDP socket serves one queue in both directions, which halves of their own
+                // cannot share.
                 Ok(xdp) if opening.params.direction != Direction::Both => Ok(Box::new(xdp)),
                 _ => Ok(Box::new(PacketTransmit::open(opening)?)),
             }
@@ -86,6 +89,7 @@ fn wants_speed(params: &FramesParams) -> bool {
 /// with a fast path.
 fn is_bare(interface: &Interface) -> bool {
     let mut disciplines = 0;
+    // Asked at each start: a discipline may be attached between two trials.
     let asked = RouteSocket::open().and_then(|mut kernel| {
         kernel.qdiscs(|discipline| {
             disciplines +=

@@ -63,6 +63,8 @@ impl Filler {
             .expect("every size has a template");
         let idx = frame.flow_idx * self.sizes.len() + size_idx;
         let template = &self.templates[idx];
+        // Within a slot only the head differs between flows; it is copied only if the flow or size
+        // changed.
         if std::mem::replace(&mut self.filled[slot], idx) != idx {
             let head = template.head();
             bytes[..head.len()].copy_from_slice(head);
@@ -73,6 +75,7 @@ impl Filler {
             scheduled_ns: scheduled.0,
             lateness_ns: order.now.since(scheduled).0,
         };
+        // Ports are part of the checksum, so they are patched together with it.
         match &mut self.random {
             None => template.patch(bytes, &stamp),
             Some(random) => {
@@ -94,6 +97,7 @@ impl Filler {
     /// Returns the frames taken of the `flow_idx`-th flow, and their transport payload.
     pub(super) fn sent(&self, flow_idx: usize) -> (u64, u64) {
         let (frames, bytes) = self.numbering.sent(flow_idx);
+        // The overhead is per frame and constant: all frames of a job have the same headers.
         (frames, bytes - self.overhead * frames)
     }
 }
@@ -102,6 +106,7 @@ impl Filler {
 #[inline]
 fn random_ports(bits: u64) -> Ports {
     const N_PORTS: u64 = (u16::MAX - FIRST_RANDOM_PORT) as u64 + 1;
+    // A multiplication and a shift instead of a division; the bias is below one part in 2^16.
     let port = |bits: u32| FIRST_RANDOM_PORT + ((u64::from(bits) * N_PORTS) >> u32::BITS) as u16;
     Ports { source: port((bits >> u32::BITS) as u32), destination: port(bits as u32) }
 }

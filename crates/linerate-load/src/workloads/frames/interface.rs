@@ -41,6 +41,7 @@ impl Interface {
         toward: Option<SocketAddr>,
     ) -> Result<Self, LoadError> {
         let mut kernel = RouteSocket::open()?;
+        // A name given in the plan is for this job, so it wins over the testbed's.
         let named = params.options.device(local)?.or(local.device.as_deref());
         let index = match (named, local.address) {
             (Some(_), _) => None,
@@ -51,6 +52,7 @@ impl Interface {
             },
         };
         let mut found = None;
+        // Visited to the end: a netlink dump cannot be abandoned half-way.
         kernel.links(|link| {
             if Some(link.index) == index || Some(link.name.as_str()) == named {
                 found = Some(link);
@@ -107,6 +109,7 @@ impl Interface {
         let refuse = |why: String| {
             Err(LoadError::Unsupported { what: format!("frames at interface {}", self.name), why })
         };
+        // Checked before everything else, so that no frame ever leaves without permission.
         if !(is_lab || self.is_loopback() || params.allow_outside_lab) {
             return refuse(
                 "it belongs to no lab, and such load can take a network down (RFC 6815); if \
@@ -151,6 +154,7 @@ impl Interface {
     ) -> Result<MacAddress, LoadError> {
         let mut kernel = RouteSocket::open()?;
         let gateway = kernel.route_to(destination)?.gateway();
+        // The loopback has no neighbours; frames are addressed to itself.
         if self.is_loopback() && gateway.is_none() {
             return Ok(self.mac);
         }
@@ -164,6 +168,7 @@ impl Interface {
         let refuse =
             |why| Err(LoadError::Unsupported { what: format!("frames to {destination}"), why });
         match known {
+            // Behind a router the kernel finds the router, and the peer's own address says nothing.
             Some(known) if gateway.is_some() || known == peer => Ok(known),
             Some(known) => refuse(format!(
                 "the other end says that its Ethernet address is {peer}, but {} finds \

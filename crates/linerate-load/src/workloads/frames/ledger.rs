@@ -184,13 +184,15 @@ impl Ledger {
         }
         let number = u32::from(signature.flow);
         let (own, n_flows) = (self.is_own(number), self.n_flows_beside(number));
-        // Each of the workers that receive a flow sees its numbers rise.
+        // Each of the workers that receive a flow sees its numbers rise, and the gaps between them
+        // are no losses.
         let is_only_here = self.worker.is_some() || self.n_workers == 1;
         let idx = self.idx(number);
         let Some(flow) = self.flows.get_mut(idx).filter(|_| own) else {
             return tally.add(Counter::Foreign, 1);
         };
         let expected = flow.sequence.next();
+        // Only 40 bits are sent; the nearest number to the expected one completes them.
         let sequence = signature.sequence(expected);
         let arrival = flow.sequence.observe(sequence);
         if is_only_here {
@@ -208,6 +210,8 @@ impl Ledger {
                 if let Some((ahead, added)) = self.clocks.ahead(at) {
                     let theirs = at.0.wrapping_add_signed(ahead);
                     let response = (theirs + added).saturating_sub(signature.scheduled_ns(theirs));
+                    // The response counts from the schedule, so waiting in the sender is part of
+                    // it.
                     tally.response.record(response);
                     scheduled = Some(Nanos(at.0.saturating_sub(response.saturating_sub(added))));
                     if let Some(bursts) = &mut self.bursts {
@@ -216,6 +220,7 @@ impl Ledger {
                             response,
                         );
                     }
+                    // The service counts from the hand-over: lateness of the sender is taken off.
                     let service = response.saturating_sub(signature.lateness_ns);
                     tally.service.record(service);
                     flow.vary(sequence, service, tally);
@@ -228,6 +233,7 @@ impl Ledger {
             Arrival::Duplicate => Counter::Duplicates,
             Arrival::Late => Counter::Late,
         };
+        // A duplicate was counted when it came first.
         if counter != Counter::Duplicates {
             tally.arrivals.count_short(signature.scheduled_low);
         }
@@ -257,6 +263,7 @@ impl Ledger {
         let n_flows = self.flows.len() as u64;
         match self.worker {
             Some(_) => n_flows,
+            // Flows are dealt in turn, so the first ones may be one more.
             None => (n_flows - u64::from(number % self.n_workers).min(n_flows))
                 .div_ceil(self.n_workers.into()),
         }

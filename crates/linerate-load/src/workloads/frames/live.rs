@@ -65,6 +65,7 @@ impl LiveTransmit {
 
     /// Returns the driver's refusals that count for the `flow_idx`-th flow.
     fn refused(&self, flow_idx: usize) -> u64 {
+        // The kernel does not say which flows were refused: they are divided evenly.
         let (n_flows, dropped) = (self.n_flows as u64, self.counts.made - self.counts.sent);
         dropped / n_flows + u64::from((flow_idx as u64) < dropped % n_flows)
     }
@@ -135,13 +136,16 @@ impl Transmit for LiveTransmit {
             change[Counter::SendErrors] += 1;
             return 0;
         };
+        // Frames that were made have used up their numbers, whether or not the driver took them.
         self.numbering.advance(counts.made - before.made);
         self.counts = counts;
         let sent = counts.sent - before.sent;
+        // Counters of the kernel may be read between its two updates.
         change[Counter::SendDrops] += (counts.made - before.made).saturating_sub(sent);
         change[Counter::DatagramsSent] += sent;
         change[Counter::MessagesSent] += sent;
         change[Counter::PayloadSent] =
+            // The estimate may fall when refusals are divided anew, so the change wraps.
             change[Counter::PayloadSent].wrapping_add(self.payload().wrapping_sub(payload));
         sent as u32
     }

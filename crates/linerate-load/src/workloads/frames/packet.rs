@@ -65,6 +65,7 @@ impl PacketTransmit {
         let frame_bytes = opening.sizes().largest() - FCS_BYTES;
         let mut sender =
             FrameSender::open(&opening.interface.name, batch as usize, frame_bytes, discipline)?;
+        // Slots keep their filling; only heads are written from now on.
         (0..batch as usize).for_each(|slot| sender.frame_mut(slot).fill(FILLING));
         Ok(Self { sender, discipline, batch, filler: Filler::new(opening, batch as usize)? })
     }
@@ -92,6 +93,8 @@ impl Transmit for PacketTransmit {
         change[Counter::CallsSent] += 1;
         let taken = match self.sender.send(order.n as usize, Wait::Block) {
             Ok(taken) => {
+                // A call that ended early because its time was over met a full buffer, not a
+                // refusal.
                 let ran_out = clock::monotonic().saturating_sub(order.now.0)
                     >= SEND_PATIENCE.as_nanos() as u64;
                 change[cut_short(ran_out)] += u64::from(taken < order.n as usize);
@@ -147,8 +150,10 @@ impl PacketReceive {
         // The kernel removes the outer tag and reports it beside the frame.
         let tagged_at = headers.signature_at();
         let expected_at = tagged_at - if headers.tags.is_empty() { 0 } else { VLAN_BYTES };
+        // The filter runs before the tag is put back, so its offsets count without tags.
         let plain_at = tagged_at - headers.tags.len() * VLAN_BYTES;
         let keep = match params.receive {
+            // Two tags more than expected: a device on the way may have added them.
             Keep::Headers => (plain_at + 2 * VLAN_BYTES + NEEDED) as u32,
             Keep::Copy => u32::from(u16::MAX),
         };
@@ -170,6 +175,8 @@ impl PacketReceive {
             share: (opening.n_workers > 1).then(|| share(at)),
         });
         let bytes = params.options.receive_buffer.map_or(0, |bytes| bytes.0 as usize);
+        // At least a few blocks, so that one may be read while others fill; at most 256, so that
+        // each is large enough to last.
         let n_blocks = (bytes / BLOCK_BYTES).clamp(LEAST_BLOCKS, MOST_BLOCKS);
         let shape = RingShape::new(bytes, n_blocks, BLOCK_PATIENCE_MS);
         let ring = FrameRing::open(&opening.interface.name, &Filter::any_of(&places, keep), shape)?;
@@ -218,6 +225,7 @@ impl Receive for PacketReceive {
     #[inline]
     fn receive(&mut self, ledger: &mut Ledger, tally: &mut Tally) -> bool {
         let (expected_at, inward) = (self.expected_at, self.inward);
+        // Both clocks are read once for a block: the packet layer stamps by the wall clock.
         let ahead = clock::realtime().saturating_sub(clock::monotonic());
         let blocks =
             self.ring.receive(|frame| account(&frame, expected_at, inward, ahead, ledger, tally));

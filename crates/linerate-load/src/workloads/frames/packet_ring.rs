@@ -36,6 +36,7 @@ impl RingTransmit {
         let batch = params.batch.max(params.burst);
         let frame_bytes = opening.sizes().largest() - FCS_BYTES;
         let mut ring = SendRing::open(&opening.interface.name, SLOTS, frame_bytes, discipline)?;
+        // Filled once: frames of a slot differ in their heads only.
         ring.prepare(|_, frame| frame.fill(FILLING));
         let filler = Filler::new(opening, ring.n_slots())?;
         Ok(Self { ring, discipline, batch, filler })

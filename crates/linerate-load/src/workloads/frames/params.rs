@@ -282,8 +282,10 @@ impl Parameters for FramesParams {
             return Err(wrong("outer_vlan", "an outer tag needs an inner one: set vlan as well"));
         }
         self.check_planned()?;
+        // With planned source ports all flows share one destination, so it does not count up.
         let counted_up = self.destination_port.filter(|_| self.source_ports.is_none());
         for (key, port) in [("source_port", self.source_port), ("destination_port", counted_up)] {
+            // The last port is checked in 32 bits: adding in 16 bits would wrap to a valid port.
             let last = port.map(|port| u32::from(port) + self.placement.streams() - 1);
             if last.is_some_and(|last| last > u32::from(u16::MAX)) {
                 return Err(wrong(
@@ -298,6 +300,8 @@ impl Parameters for FramesParams {
                 "a UDP socket has its own ports and headers: set mode = \"packet\"",
             ));
         }
+        // The family is not known yet. IPv4 has the smaller header, so what fails here fails with
+        // both.
         self.check_size(Ipv4Addr::UNSPECIFIED.into())?;
         let own = self.source_port.is_some()
             || self.source_ports.is_some()
@@ -331,6 +335,7 @@ impl FramesParams {
             None => self.source_port.map_or(own.source, counted),
         };
         let one = self.source_ports.is_some();
+        // One destination for all flows is what makes planned source ports select a path.
         let destination = self
             .destination_port
             .map_or(own.destination, |port| if one { port } else { counted(port) });

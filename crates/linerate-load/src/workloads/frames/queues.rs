@@ -48,6 +48,7 @@ impl Queues {
         attach: impl FnOnce() -> Result<Filter, SysError>,
     ) -> Result<Arc<Filter>, SysError> {
         let mut filter = self.filter.borrow_mut();
+        // One program serves all workers: an interface has a single place for it.
         if filter.is_none() {
             *filter = Some(Arc::new(attach()?));
         }
@@ -95,12 +96,15 @@ impl Board {
         let n_workers = self.seen.len() as u32;
         for (number, seen) in (0_u32..).zip(&self.seen[worker as usize]) {
             let Some(flow) = ledger
+                // A flow that this worker has never seen has nothing to publish.
                 .flow(number)
                 .filter(|flow| number % n_workers != worker && flow.next_sequence() > 0)
             else {
                 continue;
             };
             for (counter, cell) in COUNTED.into_iter().zip(&seen.counts) {
+                // Relaxed: each cell is a total, and a reader that sees an older one only waits
+                // longer.
                 cell.store(flow.counters[counter], Ordering::Relaxed);
             }
             seen.next_sequence.store(flow.next_sequence(), Ordering::Relaxed);
@@ -116,6 +120,7 @@ impl Board {
             for (counter, cell) in COUNTED.into_iter().zip(&seen.counts) {
                 sum.counters[counter] += cell.load(Ordering::Relaxed);
             }
+            // The highest number over all queues: each of them sees only a part.
             sum.next_sequence = sum.next_sequence.max(seen.next_sequence.load(Ordering::Relaxed));
         }
         sum

@@ -59,6 +59,7 @@ impl FromStr for FrameSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        // Mixtures first: their names are no sizes.
         if let Some(mixture) = imix(text) {
             return Ok(Self { name: text.to_owned(), sizes: Sizes(mixture.genome.to_vec()) });
         }
@@ -112,7 +113,9 @@ impl Sizes {
         let period = self.0.len();
         let on_wire = self.bytes_of(period as u64) as usize + period * WIRE_OVERHEAD_BYTES;
         match rate {
+            // Packets have no size in this rate, so the argument does not matter.
             Rate::Packets(_) => rate.per_second(on_wire),
+            // A period of frames takes one share of the bits, so the rate counts periods.
             Rate::Bits(_) => rate.per_second(on_wire) * period as f64,
         }
     }

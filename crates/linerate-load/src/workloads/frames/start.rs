@@ -94,6 +94,8 @@ pub(super) fn check(
 /// Checks that raw sockets may be opened.
 fn permitted(interface: &Interface, permits: &Permits) -> Result<(), LoadError> {
     interface.raw_frames(permits)?;
+    // Opening a socket is the only sure test: capabilities alone do not show what a sandbox
+    // forbids.
     PacketSocket::open_for(&interface.name, NOTHING).map(drop).map_err(|error| {
         if error.cause.kind() != std::io::ErrorKind::PermissionDenied {
             return error.into();
@@ -128,6 +130,7 @@ fn open(
     paired: Paired,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
     let Paired { companions, sockets, foreign } = paired;
+    // The permission is part of the card: both ends must know the mode before either opens it.
     let own = Card::new(
         trial.seed,
         interface.mac,
@@ -137,6 +140,7 @@ fn open(
     let first = companions.first().expect("a job has at least one worker");
     let other = own.exchange(first, trial.patience)?;
     let tags = match end {
+        // The active end's nonce makes the tags, so the passive end swaps the directions.
         JobEnd::Active => card::tags(trial.secret, own.nonce),
         JobEnd::Passive => swapped(card::tags(trial.secret, other.nonce)),
     };
@@ -144,6 +148,8 @@ fn open(
         || (params.direction == Direction::Tx) == (end == JobEnd::Active);
     let receives = params.direction == Direction::Both || !sends;
     let mode = obtained(params, (interface, trial.permits), &own, &other)?;
+    // In other modes the sockets only reserve ports. They must not queue what arrives, which would
+    // cost memory and time.
     sockets.iter().try_for_each(|socket| {
         if mode == Mode::Udp { udp::prepare(socket) } else { Ok(deafen(socket)?) }
     })?;
@@ -169,6 +175,7 @@ fn open(
         queues: &queues,
     };
     let seed = |worker: u32| trial.seed.wrapping_add(u64::from(worker));
+    // All receivers are opened before any sender: a frame that nobody awaits would count as lost.
     for (worker, share) in (0_u32..).zip(&mut shares) {
         let opening = Opening {
             flows: &share.plans,
@@ -205,6 +212,8 @@ fn open(
         let parts = Parts {
             number: worker,
             ledger: match halves.receive().and_then(Receive::board) {
+                // With several workers a frame may arrive at another's queue, so each ledger covers
+                // all flows.
                 Some(_) => Ledger::of_all(n_flows as usize, tags, n_workers, clocks),
                 None => Ledger::new(share.plans.len(), tags, worker, n_workers, clocks),
             }
@@ -214,6 +223,7 @@ fn open(
             halves,
             companion: Companion::new(companion)?,
             clocks,
+            // Strangers were seen before the workers existed; the first worker reports them.
             foreign: if worker == 0 { foreign } else { 0 },
         };
         workers.push(Box::new(FramesWorker::new(params, parts)?));
@@ -223,6 +233,7 @@ fn open(
 
 /// Returns the relation of the other end's clock to this one's.
 fn clocks(own: &Card, other: &Card, measured: Option<PeerClock>) -> Clocks {
+    // One kernel has one clock, also between network namespaces.
     match measured {
         _ if own.has_clock_of(other) => Clocks::One,
         Some(peer) => Clocks::Two(peer),
@@ -242,6 +253,7 @@ fn obtained(
         Mode::Auto => match params.beyond_sockets() {
             None => Ok(Mode::Udp),
             Some(key) if own.packets => Err(LoadError::Unsupported {
+                // A UDP socket cannot do this, and raw frames need permission at both ends.
                 what: format!("{key} of `frames`"),
                 why: "it needs packet sockets, which the other end may not open (CAP_NET_RAW)"
                     .into(),
@@ -291,6 +303,7 @@ fn addresses(socket: &UdpSocket) -> Result<[SocketAddr; 2], LoadError> {
     let both = socket.local_addr().and_then(|local| Ok([local, socket.peer_addr()?]));
     let both =
         both.map_err(|cause| SysError::new("read the addresses of", "a paired socket", cause))?;
+    // A dual-stack socket names IPv4 peers as mapped addresses, which headers cannot carry.
     Ok(both.map(|address| SocketAddr::new(address.ip().to_canonical(), address.port())))
 }
 
@@ -302,6 +315,7 @@ fn plans(
     ends: &[(u32, [SocketAddr; 2])],
 ) -> Result<Vec<FlowPlan>, LoadError> {
     let mut plans = Vec::new();
+    // A worker without flows asks for no route.
     let Some((_, [_, remote])) = ends.first() else { return Ok(plans) };
     let destination = interface.next_hop(remote.ip(), peer)?;
     for (number, [local, remote]) in ends {

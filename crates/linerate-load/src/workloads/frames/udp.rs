@@ -86,7 +86,9 @@ impl UdpTransmit {
         let payload = largest - overhead;
         let one_size = sizes.distinct().len() == 1;
         let most = udp::most_segments().min(udp::MAX_PAYLOAD_BYTES / payload);
+        // Segments of one message have one size. At a rate each datagram leaves on its own.
         let segments = if one_size && !params.arrivals.is_open() { most } else { 1 };
+        // A burst must fit one call, or it would be two bursts.
         let messages = (params.batch.max(params.burst) as usize).div_ceil(segments);
         let mut flows = Vec::new();
         for (plan, socket) in opening.flows.iter().zip(shared(opening.sockets)?) {
@@ -125,6 +127,7 @@ impl Transmit for UdpTransmit {
 
     #[inline]
     fn send(&mut self, order: Order, change: &mut Counters) -> u32 {
+        // Flows take turns by calls: a message belongs to one socket.
         self.turn = if self.turn + 1 < self.flows.len() { self.turn + 1 } else { 0 };
         let flow = &mut self.flows[self.turn];
         let n = order.n as usize;
@@ -150,6 +153,8 @@ impl Transmit for UdpTransmit {
         }
         change[Counter::CallsSent] += 1;
         let (messages, taken) = match self.batch.send(&flow.socket, n_messages, Wait::Block) {
+            // Whole messages are taken; of the last one perhaps fewer datagrams than a full message
+            // has.
             Ok(messages) => (messages, (messages * self.segments).min(n)),
             Err(error) => {
                 let kind =
@@ -202,6 +207,7 @@ impl Incoming {
 /// Returns the frames of `messages` dropped messages, if this many of a flow's numbers are missing:
 /// the rest was lost elsewhere.
 fn frames_of(messages: u64, missing: u64, most_segments: u64) -> u64 {
+    // At least one frame was in each dropped message, and no more than a message holds.
     missing.clamp(messages, messages * most_segments)
 }
 
@@ -209,6 +215,7 @@ impl UdpReceive {
     pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
         let pairs = shared(opening.sockets)?.into_iter().zip(opening.flows.iter().cloned());
         let flows = pairs.map(|(socket, plan)| Incoming {
+            // Drops before the load are not part of it.
             drops: udp::drops(&socket).unwrap_or(0),
             socket,
             plan,
@@ -252,6 +259,7 @@ impl Receive for UdpReceive {
             let number = u32::from(flow.plan.number);
             for message in (0..messages).map(|idx| self.batch.message(idx)) {
                 let expected = ledger.flow(number).map_or(0, Received::next_sequence);
+                // A message without coalescing reports a segment size of zero.
                 let datagrams = message.visible.chunks(message.segment_bytes.max(1));
                 // The counter was read when the message was queued, so its drops came before the
                 // message.
@@ -259,6 +267,7 @@ impl Receive for UdpReceive {
                 if dropped > 0 {
                     let first = datagrams.clone().next().and_then(Signature::read);
                     let missing =
+                        // The gap in the numbers shows how many frames the dropped messages had.
                         first.map_or(0, |first| first.sequence(expected).saturating_sub(expected));
                     self.dropped += frames_of(dropped, missing, self.most_segments);
                 }

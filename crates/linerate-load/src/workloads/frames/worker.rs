@@ -79,6 +79,7 @@ impl FramesWorker {
         let load = share(rate, params.arrival(), 1, parts.flows.len(), params.placement.streams());
         let readiness = Readiness::new()?;
         if params.placement.wait == Waiting::Block {
+            // A spinning worker does not watch: each arrival at a watched socket costs a callback.
             for (token, fd) in
                 (0..).zip(parts.halves.receive().iter().flat_map(|receive| receive.watched()))
             {
@@ -116,13 +117,16 @@ impl FramesWorker {
         };
         let n = due.operations.min(transmit.batch());
         let now = Nanos(clock::monotonic());
+        // Without a rate there is no schedule: a frame is due when it is sent.
         let intended = if self.mean_gap.is_some() { due.intended } else { now };
         let mut change = Counters::default();
         let taken = transmit.send(Order { n, intended, gap: due.gap, now }, &mut change);
+        // Frames that the kernel stamps depart at other times than those given here.
         if self.mean_gap.is_some() || !transmit.stamps_itself() {
             tally.departures.count_run(intended, due.gap, taken.into());
         }
         if let Some(gap) = self.mean_gap {
+            // What the backend did not take is due again at its old time.
             tally.defer(due.operations - taken);
             change[Counter::LateStarts] = late_starts(now, due.intended, gap, u64::from(taken));
             change[Counter::VeryLateStarts] =
@@ -146,6 +150,7 @@ impl FramesWorker {
         let Some(receive) = self.parts.halves.receive_mut() else { return false };
         tally.add(Counter::CallsReceived, 1);
         let moved = receive.receive(&mut self.parts.ledger, tally);
+        // Reading the counter costs a system call, so it is read at intervals.
         if now >= self.ask_at {
             self.ask_at = now + ASK_EVERY;
             let drops = receive.drops();
@@ -198,6 +203,7 @@ impl FramesWorker {
             // Until then this worker's queues may still hold frames of other workers' flows.
             received_all = board.all_complete();
         }
+        // Without the sender's total the end of a flow cannot be known, so the worker gives up.
         let forsaken = self.parts.companion.is_gone()
             && (!receives || self.peer_sent.iter().any(Option::is_none));
         (self.stopped && received_all) || forsaken
@@ -252,6 +258,7 @@ impl Worker for FramesWorker {
         if self.parts.foreign > 0 {
             tally.add(Counter::Foreign, std::mem::take(&mut self.parts.foreign));
         }
+        // The other end counts arrivals by this end's intervals, and learns their start once.
         if !self.start_told
             && let Some(start) =
                 tally.departures.origin().filter(|_| self.parts.halves.transmit().is_some())
@@ -259,6 +266,8 @@ impl Worker for FramesWorker {
             self.start_told = true;
             self.parts.companion.tell(START, start.0);
         }
+        // Until the origin is known, arrivals cannot be assigned, so the companion is read at each
+        // step.
         if self.parts.halves.receive().is_some() && tally.arrivals.awaits_origin() {
             self.parts.companion.look_at_once();
         }
@@ -294,6 +303,7 @@ impl Worker for FramesWorker {
         if std::mem::replace(&mut self.stopped, true) {
             return;
         }
+        // A receiver has nothing to report.
         let Some(transmit) = self.parts.halves.transmit() else { return };
         for (idx, (number, _)) in self.parts.flows.iter().enumerate() {
             self.parts.companion.tell(*number, transmit.sent(idx).0);
@@ -301,6 +311,7 @@ impl Worker for FramesWorker {
     }
 
     fn finish(&mut self) -> Vec<FlowReport> {
+        // An engine that ends early may call this without `stop_sending`.
         self.stop_sending();
         let modes = self.modes();
         self.tell_others();
@@ -343,6 +354,7 @@ impl Worker for FramesWorker {
                 probe: None,
             });
         }
+        // The ports are free again for the next trial.
         self.parts.sockets.clear();
         reports
     }

@@ -95,6 +95,7 @@ impl Sending {
     fn send(&mut self, socket: &mut XdpSocket, order: Order, change: &mut Counters) -> u32 {
         let filler = &mut self.filler;
         let mut handed = 0;
+        // Frames are filled in place: the ring's memory is shared with the kernel.
         let mut result = socket.send(order.n, |slot, frame| {
             let bytes = filler.fill(slot as usize, frame, handed, order);
             handed += 1;
@@ -110,6 +111,8 @@ impl Sending {
         while result.is_ok()
             && socket.waiting() > 0
             && !socket.is_zero_copy()
+            // In copy mode the kernel takes frames in the call, and may leave some for the next
+            // one.
             && clock::monotonic() < until.0
         {
             result = socket.flush().map(|_| 0);
@@ -117,6 +120,7 @@ impl Sending {
             self.count_refused(socket, change);
         }
         change[Counter::SendErrors] += u64::from(result.is_err());
+        // A full ring without an error means that the device is slower than the load.
         change[Counter::WouldBlock] += u64::from(result.is_ok() && handed == 0);
         handed.saturating_sub(change[Counter::SendDrops] - before) as u32
     }
@@ -124,6 +128,7 @@ impl Sending {
     /// Subtracts the device's refusals since the last call.
     fn count_refused(&mut self, socket: &XdpSocket, change: &mut Counters) {
         for ordinal in socket.dropped() {
+            // The numbering deals frames in turn, so the position gives flow and number.
             let (flow, sequence) =
                 (&mut self.refused[(ordinal % self.n_flows) as usize], ordinal / self.n_flows);
             let payload = self.sizes.of(sequence) as u64 - self.filler.overhead;
@@ -155,6 +160,7 @@ fn batch_of(opening: &Opening<'_>) -> u32 {
 
 /// Returns the options of a socket on `queue` that sends, receives up to this many frames, or both.
 fn options(opening: &Opening<'_>, queue: u32, sends: bool, n_receive: u32) -> Options {
+    // The ring's size must be a power of two, and a batch must fit it.
     let n_transmit = if sends { N_TRANSMIT.max(batch_of(opening).next_power_of_two()) } else { 0 };
     Options {
         queue,
@@ -177,6 +183,7 @@ impl XdpTransmit {
     pub(super) fn open(opening: &Opening<'_>) -> Result<Self, LoadError> {
         let options = options(opening, opening.worker, true, 0);
         let socket = XdpSocket::open(&opening.interface.name, options);
+        // A device with fewer queues than workers answers with an error that names no cause.
         let mut socket = socket.map_err(|error| match error.errno() {
             Some(NO_SUCH_QUEUE) if opening.worker > 0 => too_few_queues(opening),
             _ => error.into(),
@@ -294,6 +301,8 @@ impl XdpReceive {
         let n_queues = queues(device)?.max(1);
         let in_all =
             if opening.params.arrivals.is_open() { N_RECEIVE } else { N_RECEIVE_AT_FULL_SPEED };
+        // The memory is shared out, so that a card with many queues does not use many times as
+        // much.
         let frames = (in_all / n_queues.next_power_of_two()).max(LEAST_RECEIVE);
         let mut sockets = Vec::new();
         for queue in (opening.worker..n_queues).step_by(opening.n_workers as usize) {
@@ -310,6 +319,8 @@ impl XdpReceive {
         if sockets.is_empty() {
             return Err(too_few_queues(opening));
         }
+        // The program sends frames to the socket of their queue. Queues without one pass to the
+        // stack.
         sockets.iter().try_for_each(|socket| filter.direct(socket))?;
         let board = (opening.n_workers > 1).then(|| opening.queues.board());
         Ok(Self {
@@ -356,6 +367,7 @@ fn attach(
     let device = &opening.interface.name;
     let plain_at = expected_at - n_tags * VLAN_BYTES;
     let mut places = vec![expected_at];
+    // A device may have removed or added tags, so the signature may be at another place.
     places.extend((0..=2).map(|tags| plain_at + tags * VLAN_BYTES).filter(|at| *at != expected_at));
     let tags = [opening.inward, opening.outward];
     let alternatives: Vec<[Match; 1]> = places
@@ -417,6 +429,7 @@ impl Receive for XdpReceive {
     fn drops(&mut self) -> u64 {
         let counted = self.sockets.iter().filter_map(|socket| socket.statistics().ok());
         let so_far = counted.map(|counts| counts.receive_dropped + counts.receive_ring_full).sum();
+        // The counters are totals since the socket was opened.
         let new = u64::saturating_sub(so_far, self.reported);
         self.reported = so_far;
         new

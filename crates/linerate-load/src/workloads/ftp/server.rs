@@ -129,6 +129,7 @@ impl FtpGuest {
     /// Waits for the control connection.
     fn wait(&mut self, bench: &Bench<'_>, interest: Interest) -> Result<Turn, Failure> {
         self.control.as_mut().expect("a guest has one").wait(
+            // The token was registered with this connection; a data connection has the next one.
             bench.readiness,
             self.token,
             interest,
@@ -144,12 +145,14 @@ impl FtpGuest {
                 return match self.lines.read(control, TransferStage::Transfer) {
                     Ok(true) => Ok(Turn::Moved),
                     Ok(false) => self.wait(bench, Interest::Readable),
+                    // A client that closes between commands is done, which is no failure.
                     Err(Failure::Closed(_)) => Ok(Turn::Done),
                     Err(failure) => Err(failure),
                 };
             }
         };
         self.moved += 1;
+        // The client's next command shows that the last file has arrived.
         self.count_ended(bench);
         self.obey(command, bench)?;
         Ok(Turn::Moved)
@@ -183,6 +186,7 @@ impl FtpGuest {
     }
 
     fn obey(&mut self, command: Command, bench: &mut Bench<'_>) -> Result<(), Failure> {
+        // Checked in one place before any command has an effect.
         if let Some(objection) = self.objection(command) {
             self.words.set(format_args!("{objection}\r\n"));
             return Ok(());
@@ -203,6 +207,7 @@ impl FtpGuest {
                 self.words.set(format_args!("230 Logged in\r\n"));
             }
             Command::Password { is_right: false } => {
+                // A wrong password is a stranger, not a failure of the load.
                 self.account.count(bench.tally, Counter::Foreign, 1);
                 self.words.set(format_args!("530 Not the session's password\r\n"));
                 self.state = State::Leaving;
@@ -219,6 +224,7 @@ impl FtpGuest {
                 self.words
                     .set(format_args!("425 Ask for a data connection first (EPSV or PASV)\r\n"));
             }
+            // A trial moves files one way: the other end has no room or no files for the other.
             Command::File { is_upload } if is_upload != self.incoming.is_some() => {
                 self.words.set(format_args!("550 Files go the other way in this trial\r\n"));
             }
@@ -265,12 +271,14 @@ impl FtpGuest {
 
     /// Returns the file or folder that the argument names.
     fn found(&mut self) -> FoundPath {
+        // The path is kept for listings and for the next change of folder.
         let is_path = resolve(&self.folder, &self.argument, &mut self.path);
         if is_path { self.tree.find(&self.path) } else { FoundPath::Nothing }
     }
 
     /// Chooses the file of a transfer.
     fn choose(&mut self, is_upload: bool) {
+        // An offset applies to the next file only (RFC 3659 clause 5.4).
         let restart = std::mem::take(&mut self.restart);
         if is_upload && restart > 0 {
             // Earlier uploads are not kept.
@@ -311,6 +319,8 @@ impl FtpGuest {
 
     fn secure(&mut self) -> Result<Turn, Failure> {
         if !self.lines.is_empty() {
+            // Commands before the handshake could have been injected by a third party (RFC 4217
+            // clause 15).
             return Err(Failure::Syntax("commands in the clear after AUTH TLS"));
         }
         let control = self.control.as_mut().expect("a guest has one");
@@ -351,9 +361,11 @@ impl Guest for FtpGuest {
         token: u64,
         _bench: &mut Bench<'_>,
     ) -> Result<(), Failure> {
+        // Replies are short and wait for each other: without this each could be delayed.
         socket.set_tcp_nodelay(true).map_err(|error| Failure::io(&error))?;
         self.control = Some(Watched::new(socket));
         (self.token, self.state, self.peer) = (token, State::Command, Some(peer.ip()));
+        // Foreign clients need no password.
         self.is_trusted = self.password.is_none();
         (self.is_secured, self.is_protected, self.restart) = (false, false, 0);
         self.folder.clear();
@@ -365,6 +377,7 @@ impl Guest for FtpGuest {
 
     fn go_on(&mut self, bench: &mut Bench<'_>) -> Result<Turn, Failure> {
         let control = self.control.as_mut().expect("a guest has one");
+        // The last reply must leave before the next command is read, so that replies never mix.
         if self.state != State::Securing && !self.words.say(control)? {
             return self.wait(bench, Interest::ReadableOrWritable);
         }

@@ -34,8 +34,10 @@ const MOST_DIGITS: usize = 16;
 pub(super) fn frame(bytes: &[u8], before: Before) -> Result<Option<Frame>, &'static str> {
     let mut at = 0;
     if before == Before::Next {
+        // Each chunk ends with a line end of its own, which belongs to the next frame.
         match line(bytes)? {
             Some(b"") => at = 2,
+            // The line end may be cut in two.
             None if b"\r\n".starts_with(bytes) => return Ok(None),
             _ => return Err("a chunk longer than its size"),
         }
@@ -62,6 +64,7 @@ fn line(bytes: &[u8]) -> Result<Option<&[u8]>, &'static str> {
     };
     match (bytes[end], bytes.get(end + 1)) {
         (b'\r', Some(b'\n')) => Ok(Some(&bytes[..end])),
+        // The second half of the line end may still be under way.
         (b'\r', None) => Ok(None),
         _ => Err("a line among chunks that does not end with CRLF"),
     }
@@ -72,6 +75,7 @@ fn size(line: &[u8]) -> Result<u64, &'static str> {
     const WRONG: &str = "the size of a chunk";
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let behind = line[digits..].trim_ascii_start();
+    // A sign, a blank or a `0x` would be read differently by other servers.
     if digits == 0 || digits > MOST_DIGITS || behind.first().is_some_and(|byte| *byte != b';') {
         return Err(WRONG);
     }
@@ -165,13 +169,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_written_body_is_read_split_at_every_byte(chunks in proptest::collection::vec(1_usize..40, 0..6)) {
+        fn a_written_body_is_read_split_at_every_byte(
+            chunks in proptest::collection::vec(1_usize..40, 0..6),
+        ) {
             let (mut text, mut body, mut head, mut before) = (Vec::new(), Vec::new(),
                 String::new(), Before::First);
             for (number, bytes) in chunks.iter().enumerate() {
                 write(&mut head, before, *bytes as u64);
                 // Payload that looks like frames.
-                let payload: Vec<u8> = b"\r\n0\r\n\r\n5".iter().cycle().skip(number).take(*bytes).copied().collect();
+                let frames = b"\r\n0\r\n\r\n5".iter().cycle();
+                let payload: Vec<u8> = frames.skip(number).take(*bytes).copied().collect();
                 text.extend(head.bytes());
                 text.extend(&payload);
                 body.extend(payload);

@@ -99,11 +99,13 @@ impl HttpSession {
         let files = params.files();
         let connection = if params.reuse { "keep-alive" } else { "close" };
         let size = files.file_size.0;
+        // A chunked upload has no length; both together are forbidden (RFC 9112 clause 6.2).
         let sends_chunks = params.chunked && files.is_upload();
         let (method, field) = match (files.is_upload(), files.offset.0) {
             (true, _) if sends_chunks => ("PUT", "Transfer-Encoding: chunked\r\n".to_owned()),
             (true, _) => ("PUT", format!("Content-Length: {size}\r\n")),
             (false, 0) => ("GET", String::new()),
+            // The rest of the file, as a download that was broken off would request it.
             (false, offset) => ("GET", format!("Range: bytes={offset}-\r\n")),
         };
         let fields = format!(
@@ -157,6 +159,7 @@ impl HttpSession {
 
     fn connect(&mut self, bench: &Bench<'_>) -> Result<Turn, Failure> {
         let remote = self.remote.clone();
+        // The connection is open once a peer is known. Writable alone may also mean an error.
         if !connected(&self.connection().socket, &remote)? {
             return self.wait(bench, Interest::ReadableOrWritable);
         }
@@ -197,6 +200,7 @@ impl HttpSession {
                 if written + n == self.request.len() {
                     self.state = State::Answer;
                     if let Some(outgoing) = &mut self.outgoing {
+                        // The request is not part of the transfer.
                         self.course.lap();
                         outgoing.begin(connection, Part::whole(self.upload_bytes))?;
                         self.state = State::Sending;
@@ -225,6 +229,7 @@ impl HttpSession {
         let connection = self.connection.as_mut().expect("it is open");
         match connection.send(&self.frame.as_bytes()[written..]) {
             Ok(n) if written + n < self.frame.len() => self.state = State::Framing(written + n),
+            // The frame just written was the last one.
             Ok(_) if self.outgoing.as_ref().is_some_and(Outgoing::is_through) => {
                 self.course.transfer = self.course.lap();
                 self.state = State::Answer;
@@ -242,6 +247,7 @@ impl HttpSession {
         let connection = self.connection.as_mut().expect("it is open");
         let outgoing = self.outgoing.as_mut().expect("an upload has one");
         let sent = match outgoing.send(connection, &mut self.account, bench.tally) {
+            // The server may have refused and closed. Its answer says more than the broken pipe.
             Err(failure @ Failure::Io(_)) => return Err(self.early_refusal().unwrap_or(failure)),
             sent => sent?,
         };
@@ -283,6 +289,7 @@ impl HttpSession {
             Looked::Nothing => self.wait(bench, Interest::Readable),
             Looked::Part => Ok(self.rest(bench, bench.now + PART_REST)),
             Looked::Ended => Err(Failure::Closed(TransferStage::FirstByte)),
+            // An interim answer is followed by the real one (RFC 9110 clause 15.2).
             Looked::Head(answer) if INTERIM.contains(&answer.status) => Ok(Turn::Moved),
             Looked::Head(answer) => self.answered(answer, bench),
         }
@@ -301,6 +308,8 @@ impl HttpSession {
                 ));
             }
         };
+        // A message that two readers understand differently may smuggle a request (RFC 9112 clause
+        // 11.2).
         if answer.fields.is_ambiguous {
             return Err(Failure::Syntax("two lengths"));
         }
@@ -313,6 +322,7 @@ impl HttpSession {
                 if self.is_chunked { State::Unframing(Before::First) } else { State::Dismissing };
             return Ok(Turn::Moved);
         }
+        // A server that ignores the range sends the whole file, which is another load.
         if self.offset > 0 && (answer.status != PARTIAL || answer.fields.first != Some(self.offset))
         {
             return Err(Failure::Whole);
@@ -323,6 +333,7 @@ impl HttpSession {
             self.state = State::Unframing(Before::First);
             return Ok(Turn::Moved);
         }
+        // Only the end of the connection could end such a body, and it stays open.
         if self.left.is_none() && !self.closes {
             return Err(Failure::Syntax("an answer without a length"));
         }
@@ -344,9 +355,11 @@ impl HttpSession {
             self.state = State::Unframing(Before::Next);
             return Ok(Turn::Moved);
         }
+        // A chunked body that ends without its last chunk is incomplete (RFC 9112 clause 8).
         if self.is_chunked && received.ended {
             return Err(Failure::Closed(TransferStage::Transfer));
         }
+        // Without a length the end of the connection is the end of the file.
         let whole = self.left == Some(0) || (received.ended && self.left.is_none());
         if whole {
             self.course.transfer = self.course.lap();
@@ -419,6 +432,7 @@ impl HttpSession {
             self.state = State::Closing;
             return Ok(Turn::Moved);
         }
+        // The connection stays for the next file.
         self.course.close = self.course.lap();
         self.names.advance();
         Ok(Turn::Done)
@@ -435,6 +449,7 @@ impl HttpSession {
                 self.names.advance();
                 Ok(Turn::Done)
             }
+            // Nothing may follow the file on a connection that is closed.
             Ok(_) => Err(Failure::Syntax("more bytes than announced")),
             Err(error) if would_wait(&error) => self.wait(bench, Interest::Readable),
             Err(error) => Err(Failure::io(&error)),
@@ -454,6 +469,7 @@ impl Session for HttpSession {
         self.token = token;
         (self.came, self.promised, self.left) = (0, 0, None);
         self.course = Course::begin(bench.now);
+        // With `reuse` the connection of the last file serves the next.
         if self.connection.is_some() {
             self.prepare();
             return Ok(());

@@ -102,8 +102,10 @@ impl HeadBuffer {
         self.look(connection, |bytes| {
             let mut headers = [httparse::EMPTY_HEADER; HEADERS];
             let mut answer = httparse::Response::new(&mut headers);
+            // An incomplete head stays in the receive queue, and is peeked at again.
             let httparse::Status::Complete(length) = answer.parse(bytes)? else { return Ok(None) };
             let status = answer.code.unwrap_or(0);
+            // HTTP/1.0 closes by default, later versions stay open (RFC 9112 clause 9.3).
             let closes = answer.version == Some(0);
             Ok(Some((length, Answer { status, fields: fields(answer.headers, closes) })))
         })
@@ -138,6 +140,7 @@ impl HeadBuffer {
         connection: &mut Watched,
         before: Before,
     ) -> Result<Looked<Frame>, Failure> {
+        // Most frames are short. Only a long extension makes a second peek necessary.
         for most in [FRAME_BYTES, HEAD_BYTES] {
             let n = match connection.peek(&mut self.0[..most]) {
                 Ok(0) => return Ok(Looked::Ended),
@@ -176,6 +179,7 @@ impl HeadBuffer {
                 take(connection, &mut self.0[..length])?;
                 Ok(Looked::Head(head))
             }
+            // A full buffer without an end will never have one.
             Ok(None) if n == self.0.len() => Err(Failure::Syntax("a head of more than 8 KiB")),
             Ok(None) => Ok(Looked::Part),
             Err(_) => Err(Failure::Syntax("no head of HTTP/1")),
@@ -186,6 +190,7 @@ impl HeadBuffer {
 /// Takes the bytes that were peeked at.
 fn take(connection: &mut Watched, mut bytes: &mut [u8]) -> Result<(), Failure> {
     while !bytes.is_empty() {
+        // Taken with the same length as peeked, so nothing beyond the head is lost.
         match connection.receive(bytes) {
             Ok(n) if n > 0 => bytes = &mut bytes[n..],
             Ok(_) => return Err(Failure::Syntax("a head that vanished")),
@@ -203,18 +208,22 @@ fn fields(headers: &[httparse::Header<'_>], closes: bool) -> Fields {
         let text = std::str::from_utf8(header.value).unwrap_or("").trim();
         let is = |name: &str| header.name.eq_ignore_ascii_case(name);
         if is("content-length") {
+            // A sign or a list would be read differently by other servers.
             let length = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
             let length = length.and_then(|text| text.parse().ok());
             fields.is_ambiguous |=
+                // Two equal lengths mean the same; two different ones are an attack or an error.
                 length.is_none() || fields.length.is_some_and(|before| Some(before) != length);
             fields.length = length;
         } else if is("connection") {
             let has =
                 |word: &str| text.split(',').any(|part| part.trim().eq_ignore_ascii_case(word));
+            // The last word counts only where the version's default is to close.
             fields.closes = has("close") || (fields.closes && !has("keep-alive"));
         } else if is("expect") {
             fields.expects = text.eq_ignore_ascii_case("100-continue");
         } else if is("transfer-encoding") && !text.eq_ignore_ascii_case("identity") {
+            // Several codings in a row are not supported.
             let is_chunked = text.eq_ignore_ascii_case("chunked") && fields.coding == Coding::None;
             fields.coding = if is_chunked { Coding::Chunked } else { Coding::Unknown };
         } else if is("range") {

@@ -27,6 +27,7 @@ impl Asked {
             ("", last) => number(last).map(Self::Last),
             (first, "") => number(first).map(|first| Self::From(first, None)),
             (first, last) => {
+                // A range that ends before it begins is ignored, as clause 14.1.1 asks.
                 let (first, last) = (number(first)?, number(last)?);
                 (first <= last).then_some(Self::From(first, Some(last)))
             }
@@ -37,9 +38,11 @@ impl Asked {
     pub(super) fn within(self, size: u64) -> Option<Range<u64>> {
         match self {
             Self::From(first, last) => {
+                // The last byte may be beyond the end: the rest is meant.
                 let end = last.map_or(size, |last| last.saturating_add(1).min(size));
                 (first < size).then_some(first..end)
             }
+            // More than the file has means all of it.
             Self::Last(n) => (n > 0 && size > 0).then(|| size.saturating_sub(n)..size),
         }
     }

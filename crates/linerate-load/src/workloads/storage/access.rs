@@ -140,6 +140,8 @@ fn share(text: &str) -> Option<f64> {
 /// Returns the mean bytes that a transaction of `lines` moves, its reply included.
 pub(super) fn mean_bytes(lines: &[Line], weight_of: WeightOf) -> f64 {
     let share = |line: &Line| match weight_of {
+        // The choice is made by bursts, so a line with long bursts moves more transfers than its
+        // weight.
         WeightOf::Transfers => line.weight,
         WeightOf::Bursts => line.weight * f64::from(line.burst),
     };

@@ -69,12 +69,14 @@ pub(super) fn workers(
     setup: &Setup<'_>,
     patience: Duration,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    // Before the target is opened or filled, which may take minutes.
     check_priorities(params)?;
     let target = open(params, setup)?;
     let range = range(params, &target)?;
     check_blocks(params, &target, &range)?;
     let most = params.max_written.map_or_else(|| default_budget(&target, &range), |bytes| bytes.0);
     let stamper = fill(params, setup, &target, &range, most, patience)?;
+    // The load overwrites what was filled, so checksums no longer hold; the run's stamps do.
     if params.writes() && !params.verify {
         let passes = target.filled().map_or(0, |filled| filled.passes);
         target.set_filled(Filled { run: stamper.run, has_checksums: false, passes });
@@ -94,11 +96,13 @@ fn worker(
     number: u32,
 ) -> Result<Box<dyn Worker>, LoadError> {
     let (mut transfers, why) = obtain(params, target, params.depth)?;
+    // The golden ratio spreads consecutive worker numbers over the whole range of seeds.
     let seed = setup.seed.wrapping_add(u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     for slot in 0..params.depth {
         contents::fill(transfers.buffer(slot), params.compress.0, &mut random);
     }
+    // Slots that have read hold the disk's contents, so writes take this payload instead.
     let mut payload = vec![0; (params.longest() as usize).next_multiple_of(PAGE_BYTES)];
     // The seed is the same in all workers, so that they repeat the same contents.
     let mut shared = Xoshiro256PlusPlus::seed_from_u64(setup.seed);
@@ -116,6 +120,7 @@ fn worker(
     if let Some(window) = params.window() {
         places.set_window(window);
     }
+    // Regions are whole blocks: what is left after division may be too short.
     if places.room() < params.longest() {
         let why = format!("a worker's part of {} is shorter than a transfer", Bytes(places.room()));
         return Err(LoadError::Unsupported { what: format!("{} workers", params.workers), why });
@@ -143,6 +148,7 @@ fn worker(
         priority: params.priorities(),
         data: params.data(),
         opened: (params.reopen_every > 0).then(|| {
+            // An open flag that this process may not have would fail only at the first reopening.
             format!(
                 "closed and opened again after every {} transfers of a worker",
                 params.reopen_every
@@ -203,6 +209,7 @@ fn check_priorities(params: &StorageParams) -> Result<(), LoadError> {
     for priority in
         params.lines.iter().filter_map(|line| line.priority).filter(|one| *one != Priority::NONE)
     {
+        // The kernel refuses a priority at the call that sets it, so it is set and taken back.
         let tried = priority.apply();
         Priority::NONE.apply().map_err(LoadError::from)?;
         tried.map_err(|error| LoadError::Unsupported {
@@ -218,9 +225,11 @@ fn check_priorities(params: &StorageParams) -> Result<(), LoadError> {
 
 fn open(params: &StorageParams, setup: &Setup<'_>) -> Result<Arc<Target>, LoadError> {
     let path = Path::new(&params.target);
+    // A folder means a scratch file in it, which nobody else has.
     if setup.disks.is_folder(path) {
         return Ok(setup.disks.scratch(path, params.size.0)?);
     }
+    // Verification fills the target beforehand, so it needs permission to write as well.
     let permission = if params.writes() || params.verify || params.condition > 0 {
         Permission::Write { consent: params.consent.as_deref() }
     } else {
@@ -267,6 +276,7 @@ fn check_blocks(
         (Cache::Direct, _) => {
             target.block_bytes().max(if params.verify { STAMPED_BYTES as u64 } else { 1 })
         }
+        // A stamp must fit its block whole, also where the page cache would accept any size.
         (Cache::Buffered, true) => STAMPED_BYTES as u64,
         (Cache::Buffered, false) => return Ok(()),
     };
@@ -288,6 +298,7 @@ fn check_blocks(
 }
 
 fn default_budget(target: &Target, range: &Range<u64>) -> u64 {
+    // A few passes over the range, so that a forgotten load does not wear out a disk.
     let ranges = (range.end - range.start).saturating_mul(BUDGET_RANGES);
     if target.is_scratch() { ranges.max(SCRATCH_BUDGET) } else { ranges }
 }
@@ -331,6 +342,7 @@ fn obtain(
     let slot_bytes = (params.longest() as usize).next_multiple_of(PAGE_BYTES);
     let mut refused = Vec::new();
     for engine in chosen {
+        // A thread for each transfer: beyond this, stacks and switches would be the load.
         if *engine == Engine::Threads && depth > MOST_THREADS {
             refused.push(format!("threads: {depth} are more than {MOST_THREADS}"));
             continue;
@@ -352,9 +364,12 @@ fn obtain(
         let file = target.open_as(writable, is_direct, params.sync)?;
         match Transfers::new(*engine, file, depth, slot_bytes) {
             Ok(mut transfers) => {
+                // In memory every transfer completes in the call. Waiting for several saves a
+                // switch for each.
                 if in_memory && !params.arrivals.is_open() {
                     transfers.wait_for((depth / MEMORY_BATCHES).max(1));
                 }
+                // Held back a little, so that several are handed over in one call.
                 if !in_memory && is_direct {
                     transfers.hold_at_most((depth / HELD_PART).clamp(1, MOST_HELD));
                 }
@@ -431,8 +446,10 @@ fn fill(
     let run = filled.map_or(setup.seed | 1, |filled| filled.run);
     let stamper = Stamper { block: STAMPED_BYTES, run, verified: params.verify };
     let is_scratch = target.is_scratch();
+    // Stamps without checksums cannot be verified.
     let is_good = filled.is_some_and(|filled| filled.has_checksums || !params.verify);
     let passes = filled.map_or(0, |filled| filled.passes);
+    // Conditioning writes the range in any case, so it also fills it.
     if params.condition > passes {
         return condition(params, setup, (target, range, most), stamper, passes, patience);
     }
@@ -443,6 +460,7 @@ fn fill(
     }
     // Fill the whole scratch file, so that a later trial finds it filled whatever its span.
     let range = if is_scratch { target.range() } else { range.clone() };
+    // Filling counts as written: the budget is for the target's wear.
     if !target.spend(range.end - range.start, most) {
         let why =
             format!("filling it takes more than the budget of {most} bytes (set max_written)");
@@ -489,6 +507,7 @@ fn condition(
             target,
             range,
             (stamper, CONDITION_BYTES),
+            // Each pass has other contents, so a disk that recognises equal data gains nothing.
             setup.seed ^ u64::from(pass),
             deadline,
         )?;
@@ -512,6 +531,7 @@ fn write_all(
     let what = || format!("fill {} bytes of {}", range.end - range.start, target.path().display());
     let failed = |why: String| LoadError::Unsupported { what: what(), why };
     let filling = StorageParams {
+        // Large sequential writes of one direction: filling is no part of what is measured.
         lines: vec![super::Line { size: piece, read: 0.0, reply: 0, ..params.lines[0] }],
         engine: Wanted::Auto,
         sync: Synchrony::None,
@@ -527,6 +547,7 @@ fn write_all(
         contents::fill(transfers.buffer(slot), params.compress.0, &mut random);
     }
     let (mut at, mut sequence) = (range.start, 0);
+    // A short write would leave a part of the file unfilled.
     let mut asked = [0_u32; FILL_DEPTH as usize];
     while at < range.end || transfers.in_flight() > 0 {
         while let Some(slot) = free.pop_if(|_| at < range.end) {
@@ -543,6 +564,7 @@ fn write_all(
             at += u64::from(bytes);
         }
         let mut wrong = None;
+        // A bound, so that revocation and deadline are checked even if the disk hangs.
         let reaped = transfers.reap(Duration::from_millis(100), |done| {
             if done.result != asked[done.slot as usize] as i32 {
                 wrong = Some(done.result);
@@ -563,6 +585,7 @@ fn write_all(
             ));
         }
     }
+    // What is still in the page cache would be written during the measurement.
     let file = target.open(true, false)?;
     file.sync_all().map_err(|error| failed(error.to_string()))
 }

@@ -54,7 +54,9 @@ impl Stamper {
             block[8..16].copy_from_slice(&at.to_le_bytes());
             block[16..24].copy_from_slice(&self.run.to_le_bytes());
             block[24..CRC_AT].copy_from_slice(&sequence.to_le_bytes());
+            // The checksum covers its own place as zeros.
             block[CRC_AT..STAMP_BYTES].fill(0);
+            // Wraps after 2^32 blocks: the number only makes blocks differ.
             *sequence = sequence.wrapping_add(1);
             if self.verified {
                 let crc = crc32c(block);
@@ -68,15 +70,18 @@ impl Stamper {
     pub(super) fn check(&self, bytes: &mut [u8], offset: u64) -> Option<(u64, Flaw)> {
         bytes.chunks_exact_mut(self.block).enumerate().find_map(|(index, block)| {
             let at = offset + (index * self.block) as u64;
+            // The run comes before the checksum: a foreign block need not be summed.
             if number(block, 0) != MAGIC || number(block, 16) != self.run {
                 return Some((at, Flaw::Foreign));
             }
             let stamped =
                 u32::from_le_bytes(block[CRC_AT..STAMP_BYTES].try_into().expect("four bytes"));
+            // The buffer is ours, so the field is cleared in place instead of copying the block.
             block[CRC_AT..STAMP_BYTES].fill(0);
             if crc32c(block) != stamped {
                 return Some((at, Flaw::Corrupt));
             }
+            // Checked last: a whole block of this run in the wrong place was misdirected.
             (number(block, 8) != at).then_some((at, Flaw::Misplaced))
         })
     }
@@ -94,6 +99,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     let mut chunks = bytes.chunks_exact(8);
     for chunk in &mut chunks {
+        // Eight bytes in eight table lookups that do not wait for each other.
         let low = crc ^ u32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]);
         crc = 0;
         for (place, byte) in

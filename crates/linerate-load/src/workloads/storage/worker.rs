@@ -130,11 +130,13 @@ impl StorageWorker {
     /// Starts as many transfers as are due and have room; returns their number.
     #[inline]
     fn start(&mut self, due: Due, mut now: Nanos, tally: &mut Tally) -> u32 {
+        // Reading back and reopening come first, so that a load cannot outrun either.
         if self.read_back(now, tally) || self.is_to_be_reopened() {
             return 0;
         }
         let room = due.operations.min(self.free.len() as u32);
         let wanted = self.pace.allowed(room, self.transfers.in_flight(), now);
+        // The worker is ahead of its ratio; others must catch up before it looks again.
         if wanted == 0 && room > 0 && self.pace.member.is_some() {
             self.resume_at = self.resume_at.max(now + AHEAD_PAUSE);
         }
@@ -147,6 +149,7 @@ impl StorageWorker {
                 now = Nanos(clock::monotonic());
                 self.account(now, self.transfers.in_flight(), tally);
             }
+            // A closed load has no intended time of its own.
             let intended = if self.gap.is_some() {
                 Nanos(due.intended.0 + u64::from(started) * due.gap.0)
             } else {
@@ -169,6 +172,7 @@ impl StorageWorker {
         else {
             return false;
         };
+        // The old descriptor must not have transfers in flight when it is closed.
         if self.transfers.in_flight() > 0 {
             return true;
         }
@@ -184,6 +188,7 @@ impl StorageWorker {
     #[inline]
     fn read_back(&mut self, now: Nanos, tally: &mut Tally) -> bool {
         let Some(backlog) = &mut self.pace.backlog else { return false };
+        // Reads back until the backlog is empty or no slot is free.
         loop {
             if self.free.is_empty() {
                 return true;

@@ -40,6 +40,7 @@ pub(super) fn deal(
     let mut foreign = arrivals.foreign;
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for (number, own) in (0_u32..).zip(deal_flows(arrivals.streams, placement.workers())) {
+        // A lone flow waits in its own call, so it is not watched.
         let alone = placement.is_alone(own.len(), false);
         let rest =
             Rest::new(placement.wait, own.iter().map(|(_, stream)| stream).filter(|_| !alone))?;
@@ -76,6 +77,7 @@ impl Worker for TcpRrServer {
                 let n = flow.bytes.receive(&mut self.buffer, tally);
                 flow.come += n;
                 moved |= n > 0;
+                // Several requests may arrive in one piece, and a part of the next one.
                 let whole = flow.come / self.request_bytes;
                 if whole > 0 {
                     flow.come %= self.request_bytes;
@@ -93,6 +95,7 @@ impl Worker for TcpRrServer {
             return Progress::Moved;
         }
         if self.flows.iter().all(|flow| flow.bytes.ended) {
+            // Flows that have ended leave the worker nothing to wait for.
             return Progress::Ended;
         }
         if !self.alone {

@@ -77,7 +77,9 @@ impl Flow {
         Ok(Self {
             number,
             sending: role.sends,
+            // Also a sender reads: the end of its peer shows there.
             receiving: true,
+            // A turn takes the same time for any size of message.
             send_calls: (TURN_BYTES / params.message_size.0).clamp(1, TURN_CALLS),
             message_bytes: params.message_size.0,
             received: 0,
@@ -123,6 +125,7 @@ impl Flow {
     fn send(&mut self, turn: &mut Turn, tally: &mut Tally) {
         let Some(sender) = &mut self.sender else { return };
         let (mut bytes, mut calls, mut errors, mut counts) = (0, 0, 0, Counts::default());
+        // Messages count when they are complete, and one may span several calls.
         let messages = sender.messages();
         while calls < self.send_calls {
             calls += 1;
@@ -181,6 +184,7 @@ impl Flow {
         }
         turn.moved |= bytes > 0;
         let messages =
+            // Counted from the totals, so that a message that arrives in parts counts once.
             (self.received + bytes) / self.message_bytes - self.received / self.message_bytes;
         self.received += bytes;
         for tally in [tally, &mut self.own] {

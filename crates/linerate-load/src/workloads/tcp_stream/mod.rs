@@ -47,6 +47,7 @@ impl Typed for TcpStream {
         "bulk transfer over TCP: payload delivered to the receiver per second (goodput)";
 
     fn memory_of(params: &StreamParams) -> u64 {
+        // A stream both ways has up to two connections.
         let flows = 2 * params.placement.streams();
         // As the flows are dealt to threads below: one for each flow, and never more than there are
         // CPUs.
@@ -140,6 +141,7 @@ fn deal(
     let n_workers = params.placement.workers.unwrap_or(cpus.min(sockets.len()) as u32);
     let mut workers: Vec<Box<dyn Worker>> = Vec::with_capacity(n_workers as usize);
     for (number, share) in (0_u32..).zip(deal_flows(sockets, n_workers)) {
+        // Strangers were seen by the listener, which has no worker of its own.
         let strangers = if number == 0 { foreign } else { 0 };
         let seed = seed.wrapping_add(u64::from(number));
         workers.push(Box::new(StreamWorker::new(number, share, active, params, seed, strangers)?));

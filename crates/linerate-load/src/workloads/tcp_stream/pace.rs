@@ -33,7 +33,9 @@ impl Pace {
 
     /// Returns how many nanoseconds too early a turn at `now` would be.
     pub(super) fn early(&mut self, now: u64) -> u64 {
+        // The first turn starts the clock, so that time spent connecting earns nothing.
         let started = *self.started.get_or_insert(now);
+        // From the total: rounding of single turns does not add up.
         let due = started + (self.bytes as f64 * self.nanos_per_byte) as u64;
         due.saturating_sub(now)
     }

@@ -294,8 +294,8 @@ impl Worker for UdpStreamWorker {
     }
 }
 
-/// Returns the report of `flow`, carried by worker `worker`. `coalesced` is `None` at an end that does
-/// not receive.
+/// Returns the report of `flow`, carried by worker `worker`. `coalesced` is `None` at an end that
+/// does not receive.
 fn report(
     mut flow: Flow,
     worker: u32,

@@ -26,6 +26,7 @@ impl FtpGuest {
             .tree
             .open(file)
             .map_err(|error| Failure::Source(error.raw_os_error().unwrap_or(0)))?;
+        // The file may have become shorter since the offset was checked.
         let from = std::mem::take(&mut self.restart).min(size);
         let bytes: Range<u64> = from..size;
         outgoing.renew();
@@ -72,6 +73,7 @@ impl FtpGuest {
                 self.words.set(format_args!("229 Entering Extended Passive Mode (|||{port}|)\r\n"))
             }
         }
+        // The listener and the data connection share the second token: they never exist together.
         let token = self.token + 1;
         self.listener.as_mut().expect("just made").wait(bench.readiness, token, Interest::Readable)
     }
@@ -85,6 +87,7 @@ impl FtpGuest {
             Err(error) if would_wait(&error) => return Ok(Turn::Network),
             Err(error) => return Err(Failure::io(&error)),
         };
+        // Another host that guesses the port must not get or replace the file (RFC 2577).
         if from != self.peer {
             self.account.count(bench.tally, Counter::Foreign, 1);
             return Ok(Turn::Moved);
@@ -97,6 +100,7 @@ impl FtpGuest {
             (Cargo::File(file), None) => self.begin(&data, file)?,
             (Cargo::Listing(..), _) => {}
         }
+        // One connection for each request: a second one would be a stranger's.
         self.listener = None;
         self.state = State::Moving;
         if let Some(protection) = &self.protection {
@@ -162,6 +166,7 @@ impl FtpGuest {
         failure: Failure,
         bench: &mut Bench<'_>,
     ) -> Result<Turn, Failure> {
+        // Own clients always want the whole file, so their early end is a failure.
         let by_client = matches!(failure, Failure::Io(_) | Failure::Closed(_));
         if self.password.is_some() || self.outgoing.is_none() || !by_client {
             return Err(failure);
@@ -175,6 +180,7 @@ impl FtpGuest {
 
     /// Counts a served file of a foreign client, which does not count it itself.
     pub(super) fn served(&mut self, bench: &mut Bench<'_>) {
+        // Own clients count each file themselves; counting here too would double it.
         if self.password.is_none() {
             self.course.transfer = self.course.lap();
             self.course.record(bench.tally);

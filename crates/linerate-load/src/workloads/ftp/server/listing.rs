@@ -16,6 +16,7 @@ impl FtpGuest {
         let has_options = self.argument.first() == Some(&b'-');
         if has_options {
             let end =
+                // `LIST -la folder` names the folder after the options, if at all.
                 self.argument.iter().position(|byte| *byte == b' ').unwrap_or(self.argument.len());
             self.argument.drain(..end);
             let blanks = self.argument.iter().take_while(|byte| **byte == b' ').count();
@@ -69,6 +70,7 @@ impl FtpGuest {
         let data = self.data.as_mut().expect("data flows over it");
         let listing = self.tree.listing(folder, form);
         let (token, wait) = (self.token + 1, Interest::ReadableOrWritable);
+        // The listing was made once; a position in it is all the state.
         let n = match data.send(&listing[sent..]) {
             Ok(n) => n,
             Err(error) if would_wait(&error) => {
