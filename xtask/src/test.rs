@@ -190,6 +190,7 @@ enum Reading {
 impl FailedOutput {
     /// Reads one line of it. Backtraces are left out.
     fn read(&mut self, line: &str) {
+        // A test may print one endless line.
         let line: String = line.chars().take(LINE_CHARS).collect();
         if line.starts_with("thread '") && line.contains(" panicked at ") {
             self.reading = Reading::Panic;
@@ -202,12 +203,14 @@ impl FailedOutput {
             // A test may start threads that panic too: the last of them is the test's own.
             Reading::Panic if self.panic.len() < LAST_LINES || line.starts_with("thread '") => {
                 if line.starts_with("thread '") {
+                    // The panic of the test's own thread comes last, and is the one to show.
                     self.panic.clear();
                 }
                 self.panic.push(line);
             }
             Reading::Output if !line.is_empty() => {
                 self.last.push_back(line);
+                // The last lines before the end usually have the reason.
                 if self.last.len() > LAST_LINES {
                     self.last.pop_front();
                 }
@@ -314,6 +317,7 @@ fn tests(root: &Path, arguments: &[&str], seen: &mut Seen) -> anyhow::Result<boo
         .context("start cargo test")?;
     let output = child.stdout.take().expect("stdout is piped above");
     let mut shown = std::io::stdout().lock();
+    // By bytes: a test may print text that is not UTF-8.
     for line in BufReader::new(output).split(b'\n') {
         let line =
             String::from_utf8_lossy(&line.context("read the output of cargo test")?).into_owned();

@@ -208,11 +208,13 @@ pub(crate) fn provide(tools: &'static [Tool]) -> anyhow::Result<Vec<String>> {
     }
     let packages = packages(&missing);
     if find("apt-get").is_some() && is_root() {
+        // Only root may install, and only Debian has these packages.
         println!("installing: {}", packages.join(" "));
         install(&packages)?;
     } else {
         println!("install them with: sudo apt-get install {}", packages.join(" "));
     }
+    // What could not be installed is named; its tests will skip.
     Ok(absent(tools).iter().map(|tool| format!("{}: {}", tool.command, tool.purpose)).collect())
 }
 
@@ -224,6 +226,7 @@ fn absent(tools: &'static [Tool]) -> Vec<&'static Tool> {
 fn packages(tools: &[&Tool]) -> Vec<&'static str> {
     let mut packages: Vec<&str> = tools.iter().map(|tool| tool.package).collect();
     packages.sort_unstable();
+    // Several tools may come in one package.
     packages.dedup();
     packages
 }
@@ -232,6 +235,7 @@ fn packages(tools: &[&Tool]) -> Vec<&'static str> {
 /// Debian.
 fn find(command: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
+    // A plain user's `PATH` lacks them on Debian.
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
     folders.map(|folder| folder.join(command)).find(|file| file.is_file())
 }
@@ -249,10 +253,12 @@ fn install(packages: &[&str]) -> anyhow::Result<()> {
     for arguments in [vec!["update"], fixed] {
         let command = format!("apt-get {}", arguments.join(" "));
         let status = Command::new("apt-get")
+            // A package must not ask questions in a terminal that nobody watches.
             .env("DEBIAN_FRONTEND", "noninteractive")
             .args(&arguments)
             .status()
             .with_context(|| format!("start `{command}`"))?;
+        // No failure here: each test says itself what it lacks.
         if !status.success() {
             println!("`{command}` failed: the tests that need these packages will skip");
         }

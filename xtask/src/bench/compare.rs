@@ -76,6 +76,7 @@ impl Changed {
             Self::Rate => [RATE, SLOWER]
                 .map(|rate| format!("rate = \"{rate} Mbit/s\"\nbuffer = \"64 KiB\"\n")),
             // Half of it each way, in nanoseconds.
+            // The lab's delay is for one direction.
             Self::Delay(us) => [1.0, LONGER].map(|factor| {
                 format!("delay = \"{:.0} ns\"\n", f64::from(us) * factor * 1000.0 / 2.0)
             }),
@@ -123,6 +124,7 @@ impl Changed {
     }
 
     fn trial_ms(self) -> u64 {
+        // Enough round trips for a median, also on a slow link.
         match self {
             Self::Rate => LEAST_MS,
             Self::Delay(us) => (u64::from(us) * ROUND_TRIPS / 1000).max(LEAST_MS),
@@ -170,6 +172,7 @@ impl Verdict {
 
     /// Why nothing is claimed: its doubt, or that its interval does not leave out no change.
     fn reason(&self) -> Option<&str> {
+        // A claim of "no change" is a result as well; only "unclear" needs a reason.
         (self.change == "unclear").then(|| self.doubt.as_deref().unwrap_or("interval"))
     }
 }
@@ -208,6 +211,7 @@ impl Neighbour {
         // 0: one worker for each CPU.
         let load = percent.to_string();
         let mut command = Command::new("stress-ng");
+        // It must not compete with the program under test for memory or disk, so it only computes.
         command.args(["--cpu", "0", "--cpu-load", &load, "--quiet"]);
         let child = command
             .stdin(Stdio::null())
@@ -227,6 +231,7 @@ impl Neighbour {
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
+        // Closing the pipe lets the ender do its work, as it would after a kill.
         drop(self.ender.stdin.take());
         let _ = self.ender.wait();
         let _ = self.child.wait();
@@ -248,6 +253,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
                 .with_context(|| format!("read {}: not kept by this bench", file.display()))?
         }
         _ => Outcomes::default(),
+        // A debug build would be slower than the link and hide the change.
     };
     let scratch = Scratch::new("compare")?;
     let referee = RefCell::new(Referee::new(root, &program)?);
@@ -260,9 +266,12 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     };
     let mut neighbour = options.beside.map(Neighbour::start).transpose()?;
     let begun = outcomes.changed.len();
+    // Earlier rounds count on, so that every round has another seed and another order.
     for round in begun..begun + options.rounds {
         bench.round(round, &mut outcomes).with_context(|| format!("round {round}"))?;
+        // A round that was measured without the neighbour must not be kept as one beside it.
         neighbour.as_mut().map_or(Ok(()), Neighbour::is_there)?;
+        // Written after every round: a run that is cut off keeps what it has.
         if let Some(file) = &options.keep {
             let text = serde_json::to_string(&outcomes)?;
             std::fs::write(file, text).with_context(|| format!("write {}", file.display()))?;
@@ -296,6 +305,7 @@ impl Bench<'_> {
         // turns.
         let turn = round % (same.len() + 1);
         for place in 0..=same.len() {
+            // The seed decides the order of the trials, and must differ between campaigns.
             let seed = round * (same.len() + 1) + place;
             match place.cmp(&turn) {
                 Ordering::Less => self.measure(&same[place], &link, seed)?,
@@ -303,6 +313,8 @@ impl Bench<'_> {
                 Ordering::Greater => self.measure(&same[place - 1], &link, seed)?,
             }
         }
+        // Each campaign is compared with the next only: pairs that overlap more would not be
+        // independent.
         for two in same.windows(2) {
             outcomes.same.push(self.compare(&two[0], &two[1])?);
         }
@@ -335,6 +347,7 @@ impl Bench<'_> {
                 = \"b\"\n[[link]]\nends = [\"a\", \"b\"]\n{link}"
         );
         let ledger = format!("{name}.ledger");
+        // A ledger that exists would refuse a new campaign.
         let _none_before = std::fs::remove_file(self.folder.join(&ledger));
         std::fs::write(self.folder.join("lab.toml"), lab).context("write the lab")?;
         std::fs::write(self.folder.join("plan.toml"), plan(self.changed, seed))
@@ -354,6 +367,7 @@ impl Bench<'_> {
         let output = output.context("start linerate run")?;
         /// Some trial carries no figure: the comparison goes on with the others.
         const SPOILT: i32 = 3;
+        // A trial without figures is a normal outcome on a busy machine.
         let ended = output.status.success() || output.status.code() == Some(SPOILT);
         ensure!(ended, "linerate run: {}", String::from_utf8_lossy(&output.stderr));
         self.referee.borrow_mut().read(&self.folder.join(&ledger)).map(drop)
@@ -390,6 +404,7 @@ fn plan(changed: Changed, seed: usize) -> String {
 /// Returns the claims of a comparison, or `None` if it has no main figure.
 fn said(changed: Changed, told: &Value) -> Option<Said> {
     let points = told["comparison"]["points"].as_array()?;
+    // Overall figures and those of each point count: a false claim in any of them is false.
     let of_all = || {
         let overall = told["comparison"]["overall"]
             .as_array()
@@ -403,6 +418,7 @@ fn said(changed: Changed, told: &Value) -> Option<Said> {
         overall.chain(each)
     };
     let is_claim = |(_, figure): &(&str, &Value)| {
+        // "none" is a claim of equivalence, which is right where nothing changed.
         matches!(figure["effect"]["change"].as_str(), Some("better" | "worse"))
     };
     let named = |(sweep, figure): (&str, &Value)| {
@@ -427,6 +443,7 @@ fn said(changed: Changed, told: &Value) -> Option<Said> {
 /// programs it may be withheld, but not denied.
 fn held(outcomes: &Outcomes, is_beside: bool) -> bool {
     let share = |said: &[Said], of: &dyn Fn(&Said) -> bool| {
+        // Without a comparison the share is zero, which fails the demand to find the change.
         said.iter().filter(|one| of(one)).count() as f64 / said.len().max(1) as f64
     };
     let is_found =
@@ -481,6 +498,7 @@ fn document(changed: Changed, outcomes: &Outcomes) -> String {
         };
         let shares =
             said.iter().filter_map(|one| one.others).flat_map(|(before, after)| [before, after]);
+        // The order of the cells is that of the heads above.
         let mut row = vec![changed.named(is_changed).to_string(), said.len().to_string()];
         row.extend(counted(&|one| Some(&one.main)));
         row.push(range(&mut said.iter().map(|one| one.main.ratio), 4));
@@ -499,6 +517,7 @@ fn document(changed: Changed, outcomes: &Outcomes) -> String {
 /// `names` with how often each is there, or `none`.
 fn tallied<'a>(names: impl Iterator<Item = &'a str>, none: &str) -> String {
     let mut named: Vec<&str> = names.collect();
+    // `chunk_by` groups neighbours only, so equal names must be next to each other.
     named.sort_unstable();
     let each =
         named.chunk_by(|a, b| a == b).map(|same| format!("{} {} times", same[0], same.len()));
@@ -515,6 +534,7 @@ fn verdicts(changed: Changed, outcomes: &Outcomes) -> String {
         outcomes.same.iter().flat_map(|one| one.claimed.iter().map(String::as_str)),
         "nothing",
     );
+    // Rounded up: a demand of 95 % of 10 is 10, not 9.
     let asked = |share: f64, n: usize| (share * n as f64).ceil();
     let found = |of: &dyn Fn(&Said) -> Option<&Verdict>, of_more: &str| {
         let verdicts = || outcomes.changed.iter().filter_map(of);
@@ -558,6 +578,7 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
             _ => bail!(USAGE),
         }
     }
+    // These would make a run that cannot fail.
     ensure!(options.changed != Changed::Delay(0), "--delay 0 would change nothing: give 1 or more");
     ensure!(options.again > 0, "--again 0 would compare nothing with itself: give 1 or more");
     Ok(options)

@@ -102,6 +102,8 @@ pub(super) fn run(
             break;
         }
         for row in &mut rows {
+            // The order rotates, so that no generator always runs on a machine that has just been
+            // idle.
             for index in (0..CONTESTANTS.len()).map(|k| (k + round) % CONTESTANTS.len()) {
                 let outcome = frames.run(CONTESTANTS[index], row.size);
                 if let Err(error) = &outcome {
@@ -110,6 +112,7 @@ pub(super) fn run(
                 row.outcomes[index].push(outcome.ok());
             }
         }
+        // Written after each round, so that a run that is cut off keeps what it has.
         eprintln!("round {} of {rounds}, {} s", round + 1, began.elapsed().as_secs());
         let text = document(&super::described(rounds, seconds, began.elapsed()), &rows, &notes);
         out.map_or(Ok(()), |out| {
@@ -147,6 +150,8 @@ impl Frames {
     fn linerate(&self, mode: &str, size: u32) -> anyhow::Result<[f64; 2]> {
         let offer = self.bench.folder.join("offer");
         // That of the run before.
+        // The passive end writes it when it listens; an old one would send the active end too
+        // early.
         let _ = std::fs::remove_file(&offer);
         let path = Medium::Veth;
         let both = format!("mode={mode} frame_size={size}B wait=spin seconds={}", self.seconds);
@@ -155,6 +160,7 @@ impl Frames {
             text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
         };
         let sandbox = &self.bench.sandbox;
+        // The receiver starts first: frames that arrive before it would count as lost.
         let mut passive = sandbox.passive(path, &self.bench.end, Some(RECEIVING_CORE));
         let passive = passive.args(arguments(Sandbox::address(path), "serve"));
         let mut passive = Running::start(passive, "linerate", self.bench.folder.join("passive"))?;
@@ -167,6 +173,8 @@ impl Frames {
         let read = |end: &Running, name: &str| {
             let answer: Value = serde_json::from_str(&end.printed()).with_context(|| end.said())?;
             ensure!(
+                // `auto` may fall back to another mode, whose figures would stand under the wrong
+                // name.
                 mode_told(&answer).contains(mode),
                 "another mode was obtained: {}",
                 mode_told(&answer)
@@ -183,10 +191,12 @@ impl Frames {
 
     /// trafgen for about as long, into a receiver that counts.
     fn trafgen(&self, size: u32) -> anyhow::Result<[f64; 2]> {
+        // trafgen hands over frames without the check sequence.
         let bytes = size - FCS_BYTES;
         let configuration = self.bench.folder.join("frame.trafgen");
         std::fs::write(&configuration, frame(bytes))
             .with_context(|| format!("write {}", configuration.display()))?;
+        // The receiver stays longer than the sender, because it does not learn of the end.
         let seconds = (self.seconds + 3).to_string();
         let sandbox = &self.bench.sandbox;
         let mut passive = sandbox.passive(Medium::Veth, &self.frame_rate, Some(RECEIVING_CORE));
@@ -198,6 +208,7 @@ impl Frames {
             std::thread::sleep(Duration::from_millis(5));
         }
         let n_frames = (self.seconds * TRAFGEN_RATE).to_string();
+        // trafgen ends after a number of frames, not after a time.
         let mut active = sandbox.active(Path::new("trafgen"), Some(SENDING_CORE));
         active
             .args(["--cpus", "1", "--dev", "lr0", "--num", &n_frames, "--conf"])
@@ -215,6 +226,7 @@ impl Frames {
         let outcome =
             self.bench.run(generator, Work::Datagrams { size: size - OVERHEAD_BYTES }, place)?;
         let accounted = outcome.reading.rate;
+        // Frames sent are what arrived and what was lost.
         let sent = accounted / (1.0 - outcome.reading.loss.unwrap_or(0.0));
         Ok(Outcome { sent, accounted, cpu: outcome.cpu })
     }
@@ -255,6 +267,7 @@ fn trafgen_reading(said: &str) -> anyhow::Result<(f64, f64)> {
         .with_context(|| format!("trafgen: {said}"))?;
     let numbers: Vec<f64> = line
         .split(|c: char| !c.is_ascii_digit())
+        // Every other character separates the numbers.
         .filter(|word| !word.is_empty())
         .map(|word| word.parse().expect("digits"))
         .collect();
@@ -330,6 +343,7 @@ fn judged(
         row.outcomes[index].iter().map(move |outcome| outcome.as_ref().map(value))
     };
     let ours = of(Contestant::Linerate(mode)).zip(of(Contestant::Trafgen));
+    // Ratios are taken within a round, so that slow changes of the machine cancel.
     let ratios: Vec<f64> = ours.filter_map(|(ours, theirs)| Some(ours? / theirs?)).collect();
     let (ratio, verdict) = match Median::of(&ratios) {
         Some(m) => (

@@ -112,6 +112,7 @@ impl Bench {
         work: Work,
         place: RunPlace,
     ) -> anyhow::Result<Outcome> {
+        // A port is not used again while a connection of it may linger.
         self.runs = (self.runs + 1) % RUNS_BEFORE_PORTS_REPEAT;
         let port = FIRST_PORT + self.runs * PORTS_PER_RUN;
         let before = Usage::now()?;
@@ -145,6 +146,7 @@ impl Bench {
         let mut passive = self.sandbox.passive(place.medium, program, place.core);
         let mut passive =
             Running::start(passive.args(to_passive), name, self.folder.join("passive"))?;
+        // linerate's passive end writes the offer file, which its active end waits for.
         if name != "linerate" {
             passive.await_port(port, matches!(work, Work::Requests { tcp: false, .. }))?;
         }
@@ -156,9 +158,11 @@ impl Bench {
             "{name}: the active end did not end: {}",
             active.said()
         );
+        // These servers never end by themselves.
         if matches!(generator, Generator::Iperf | Generator::Sockperf)
             || !passive.ended_within(SERVER_PATIENCE)?
         {
+            // Asked to end, a server still prints its figures.
             passive.terminate()?;
         }
         Ok((passive.printed(), active.printed()))
@@ -201,8 +205,10 @@ fn arguments(
             let how = match work {
                 Work::Stream { message, streams } => format!("-l {message} -P {streams} -C cubic"),
                 Work::Datagrams { size } => format!("-u -b 0 -l {size}"),
+                // iperf3 has no workload of requests.
                 Work::Requests { .. } => String::new(),
             };
+            // `-1`: the server ends after one test, and prints its figures then.
             (format!("-s -1 -J -p {port}"), format!("-c {address} -p {port} -t {seconds} -J {how}"))
         }
         (Generator::Nuttcp, _) => {
@@ -234,6 +240,7 @@ fn arguments(
             (format!("sr {at}"), format!("pp {at} -t {seconds} --msg-size {SOCKPERF_BYTES}"))
         }
     };
+    // No argument contains a blank.
     let split = |text: String| text.split_whitespace().map(str::to_owned).collect();
     (split(passive), split(active))
 }
@@ -256,6 +263,7 @@ impl Running {
     ) -> anyhow::Result<Self> {
         let error = || format!("write to {}", output.display());
         let file = File::create(&output).with_context(error)?;
+        // Some tools print their results among the warnings, so both are kept.
         let warnings = output.with_extension("warnings");
         let child = command
             .stdin(Stdio::null())
@@ -271,6 +279,7 @@ impl Running {
         let tables = if udp { ["udp", "udp6"] } else { ["tcp", "tcp6"] };
         let deadline = Instant::now() + START_PATIENCE;
         loop {
+            // The namespace of the child, not ours, has the socket.
             let folder = Path::new("/proc").join(self.child.id().to_string()).join("net");
             let there = |table: &&str| {
                 std::fs::read_to_string(folder.join(table))
@@ -279,6 +288,7 @@ impl Running {
             if tables.iter().any(&there) {
                 return Ok(());
             }
+            // A server that has ended will not listen any more.
             if self.child.try_wait().context("wait for a server")?.is_some()
                 || Instant::now() > deadline
             {
@@ -330,9 +340,11 @@ impl Drop for Running {
 
 /// Returns true if a table of /proc/net has a socket on `port`. A TCP socket must listen.
 fn is_bound(table: &str, port: u16, udp: bool) -> bool {
+    // `TCP_LISTEN` of net/tcp_states.h, as the table prints it.
     const LISTENS: &str = "0A";
     let port = format!(":{port:04X}");
     table.lines().any(|line| {
+        // The first field is the number of the line.
         let mut fields = line.split_whitespace().skip(1);
         let local = fields.next().is_some_and(|local| local.ends_with(&port));
         local && (udp || fields.nth(1) == Some(LISTENS))

@@ -135,6 +135,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         let held = search::run(root, rest)?;
         return Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
+    // Without a name of another benchmark the arguments are those of `peers`.
     let options = options(arguments)?;
     provided()?;
     let wanted = |family: &str| options.only.as_deref().is_none_or(|only| only == family);
@@ -143,6 +144,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         .into_iter()
         .filter(|row| wanted(row.family) || named(row))
         .collect();
+    // Compiling must not run beside a measurement.
     if wanted("own") {
         own::prepare(root)?;
     }
@@ -207,6 +209,7 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
     if let Some(only) = only.as_deref().filter(|only| !meant(only)) {
         bail!("--only {only}: no such rows\n{USAGE}");
     }
+    // Six rounds give an interval of 95 % for a median; a quick run only shows that all works.
     let rounds = rounds.unwrap_or(if scope == Scope::Full { 6 } else { 3 });
     Ok(Options { rounds, seconds, scope, only, out })
 }
@@ -230,6 +233,7 @@ fn measure(
     let mut results: Vec<Result> = rows.into_iter().map(empty).collect();
     for round in 0..options.rounds {
         for result in &mut results {
+            // Checked before each row: a row takes long, and what is finished is worth keeping.
             if began.elapsed() > time {
                 notes.push(format!(
                     "stopped in round {} after {} s: n is smaller from here",
@@ -242,6 +246,7 @@ fn measure(
             let core = result.row.pinned.then_some(PINNED_CORE);
             let place = RunPlace { medium: result.row.medium, core, seconds: options.seconds };
             let n = result.row.contestants.len();
+            // Another generator comes first in each round, so that warm caches favour none.
             for index in (0..n).map(|k| (k + round) % n) {
                 let contestant = &result.row.contestants[index];
                 let outcome = bench.run(&contestant.generator, result.row.work, place);
@@ -252,6 +257,7 @@ fn measure(
                         contestant.generator.name()
                     ));
                 }
+                // A failed run keeps its place: ratios pair the runs of one round.
                 result.outcomes[index].push(outcome.ok());
             }
         }
@@ -283,6 +289,7 @@ fn hold(
             },
         );
         let Some(reached) = reached else { continue };
+        // A rate just below what was reached: loss there is the generator's, not overload.
         let rate = (reached.value * HELD_SHARE) as u64;
         let generator = Generator::Linerate(format!("rate={rate}pps gso=most"));
         let place = RunPlace { medium: result.row.medium, core: None, seconds: options.seconds };
@@ -294,6 +301,7 @@ fn hold(
             }
         }
         if let Some(loss) = Median::of(&losses) {
+            // Only an interval that is clear of the limit gives a verdict.
             let verdict = if loss.high < HELD_LOSS {
                 "met"
             } else if loss.low >= HELD_LOSS {
@@ -332,6 +340,7 @@ fn machine(options: &Options, took: Duration) -> String {
 
 /// The machine, and how long was measured.
 fn described(rounds: usize, seconds: u32, took: Duration) -> String {
+    // A machine that was busy explains strange figures.
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     format!(
         "{}, load average at the end {}; {rounds} rounds of {seconds} s, {} s in all. \

@@ -39,10 +39,12 @@ pub(super) fn iperf3(server: &str, client: &str, unit: Unit) -> anyhow::Result<R
     let server: Value =
         serde_json::from_str(server).context("parse the JSON of iperf3's server")?;
     let received = &server["end"]["sum_received"];
+    // Bytes at the receiver: those at the sender may still be in buffers, or lost.
     let field = |name: &str| {
         received[name].as_f64().with_context(|| format!("iperf3: no end.sum_received.{name}"))
     };
     let (bytes, seconds) = (field("bytes")?, field("seconds")?);
+    // For a stream the receiver's bytes are all that is needed.
     let Unit::Datagrams(size) = unit else {
         return Ok(Reading { rate: bytes * BITS_PER_BYTE / seconds, bytes, ..Reading::default() });
     };
@@ -51,6 +53,7 @@ pub(super) fn iperf3(server: &str, client: &str, unit: Unit) -> anyhow::Result<R
     let sent = client["end"]["sum"]["packets"]
         .as_f64()
         .context("iperf3: no end.sum.packets at the client")?;
+    // The server reports bytes; its count of packets includes lost ones.
     let arrived = bytes / f64::from(size);
     Ok(Reading {
         rate: arrived / seconds,
@@ -73,6 +76,7 @@ pub(super) fn nuttcp(client: &str, unit: Unit) -> anyhow::Result<Reading> {
             .with_context(|| format!("nuttcp: no {name} in `{line}`"))
     };
     let bytes = field("megabytes")? * MEBI;
+    // nuttcp's megabyte is binary for bytes and decimal for rates.
     if let Unit::Datagrams(size) = unit {
         let rate = field("rate_Mbps")? * MEGA / BITS_PER_BYTE / f64::from(size);
         return Ok(Reading {
@@ -90,6 +94,7 @@ pub(super) fn iperf(server: &str, streams: u32) -> anyhow::Result<Reading> {
     const BYTES: usize = 7;
     const RATE: usize = 8;
     let rows: Vec<Vec<&str>> = server.lines().map(|line| line.split(',').collect()).collect();
+    // The line of connection -1 is the sum of the others.
     let connections = rows.iter().filter(|row| row.len() > RATE && row[5] != "-1");
     let mut reading = Reading::default();
     let mut n = 0;
@@ -101,6 +106,7 @@ pub(super) fn iperf(server: &str, streams: u32) -> anyhow::Result<Reading> {
         reading.rate += number(RATE)?;
         n += 1;
     }
+    // A connection without a line would make the sum too small unnoticed.
     anyhow::ensure!(n == streams, "iperf: {n} of {streams} connections reported: {server:?}");
     Ok(reading)
 }
@@ -118,6 +124,7 @@ pub(super) fn sockperf(client: &str) -> anyhow::Result<Reading> {
     };
     let percentile = |name: &str| {
         let line = client.lines().find(|line| line.contains(name))?;
+        // sockperf reports half of the round trip as latency.
         Some(line.rsplit_once('=')?.1.trim().parse::<f64>().ok()? * 2.0)
     };
     Ok(Reading {
@@ -140,12 +147,14 @@ pub(super) fn linerate(passive: &str, active: &str, unit: Unit) -> anyhow::Resul
     };
     let seconds = number(&active, "seconds")?;
     let bytes = number(&passive, "bytes_received")?;
+    // Absent for streams, which have no transactions.
     let time = |name: &str| active[name].as_f64().map(|ns| ns / NANOS_PER_MICRO);
     Ok(match unit {
         Unit::Bits => {
             Reading { rate: bytes * BITS_PER_BYTE / seconds, bytes, ..Reading::default() }
         }
         Unit::Datagrams(_) => {
+            // Loss counts everything from start to end; the rate counts the measured span only.
             let received = number(&passive, "datagrams_received_in_all")?;
             let loss = 1.0 - received / number(&active, "datagrams_sent_in_all")?;
             let rate = number(&passive, "datagrams_received")? / seconds;
@@ -264,8 +273,10 @@ mod tests {
 
     #[test]
     fn iperf_is_summed_over_its_connections() {
-        let server = "19700101000000,127.0.0.1,36256,127.0.0.1,5501,3,0.0-1.0,153288764,1225883504\n\
-                      19700101000000,127.0.0.1,36234,127.0.0.1,5501,1,0.0-1.0,106758204,827374529\n";
+        let server = concat!(
+            "19700101000000,127.0.0.1,36256,127.0.0.1,5501,3,0.0-1.0,153288764,1225883504\n",
+            "19700101000000,127.0.0.1,36234,127.0.0.1,5501,1,0.0-1.0,106758204,827374529\n"
+        );
         let reading = iperf(server, 2).expect("as printed");
         assert_eq!((reading.rate, reading.bytes), (2_053_258_033.0, 260_046_968.0));
         assert!(iperf(server, 4).is_err(), "two connections are missing");

@@ -53,6 +53,7 @@ fn build_with(
 ) -> anyhow::Result<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
+        // cargo's messages name the executable, wherever the target folder is.
         .args(["build", "--quiet", "--message-format=json", "--package", package])
         .args(profile)
         .args(target);
@@ -66,6 +67,7 @@ fn build_with(
 
 /// The executable cargo's messages name last.
 fn executable(messages: &str) -> Option<PathBuf> {
+    // Several executables may be built; the requested one comes last.
     let named = |line: &str| {
         Some(serde_json::from_str::<Value>(line).ok()?["executable"].as_str()?.to_owned())
     };
@@ -115,6 +117,7 @@ fn hot_path(text: &str, transaction_us: Option<f64>) -> anyhow::Result<Vec<Figur
     };
     let mut figures =
         vec![Figure { name: "null step", value: line("null step")?, unit: "ns", below: 30.0 }];
+    // Without a transaction there is nothing to relate the cost to.
     if let Some(transaction) = transaction_us {
         let share = line("histogram, ours")? / (transaction * 1e3) * 100.0;
         let name = "a histogram record, of the fastest transaction measured";
@@ -137,12 +140,14 @@ fn sampling(text: &str) -> anyhow::Result<Figure> {
 /// Resident memory of an agent without a connection.
 fn agent(program: &Path) -> anyhow::Result<Figure> {
     let mut child = Command::new(program)
+        // Port 0: any free one, so that nothing else is disturbed.
         .args(["agent", "--listen", "127.0.0.1:0"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .with_context(|| format!("start {}", program.display()))?;
+    // Memory settles after the first allocations.
     std::thread::sleep(REST);
     let status =
         std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();

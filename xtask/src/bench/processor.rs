@@ -31,6 +31,7 @@ impl Usage {
     pub(super) fn now() -> anyhow::Result<Self> {
         let own = std::fs::read_to_string("/proc/self/stat").context("read /proc/self/stat")?;
         let machine = std::fs::read_to_string("/proc/stat").context("read /proc/stat")?;
+        // Both files are read as close together as possible: the machine goes on meanwhile.
         Ok(Self {
             children: children(&own).context("parse /proc/self/stat")?,
             soft_interrupts: soft_interrupts(&machine).context("parse /proc/stat")?,
@@ -67,6 +68,8 @@ fn children(stat: &str) -> Option<f64> {
 }
 
 fn seconds(stat: &str, [user, system]: [usize; 2]) -> Option<f64> {
+    // The name of the program may contain blanks and brackets, so fields count from the last
+    // bracket.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
     Some((ticks(user)? + ticks(system)?) / TICKS_PER_SECOND)

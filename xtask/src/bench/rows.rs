@@ -62,6 +62,7 @@ pub(super) fn rows(scope: Scope) -> Vec<Row> {
         Scope::Quick => (&QUICK_MESSAGES, &[1]),
     };
     for &message in messages {
+        // Pinned on loopback both ends share one core, which shows the cost per call.
         rows.push(stream(Medium::Loopback, true, message, 1, true));
     }
     for &streams in streams {
@@ -103,6 +104,7 @@ fn peers(generators: &[Generator], mode: &'static str) -> impl Iterator<Item = C
 fn stream(medium: Medium, pinned: bool, message: u32, streams: u32, fastest: bool) -> Row {
     const ONE: &str = "one send a message, copy";
     let mut equal = vec![(Measure::Rate, 1.0, None)];
+    // At this size the copy dominates, so efficiency is what differs.
     if message == 128 * KIB {
         equal.push((Measure::Efficiency, 1.0, None));
     }
@@ -140,6 +142,7 @@ fn stream_peers(pinned: bool, message: u32, streams: u32) -> &'static [Generator
 }
 
 fn datagrams(size: u32) -> Row {
+    // Small datagrams gain most from segmentation, because the cost is per packet.
     let ratio = if size == 64 { 100.0 } else { 28.0 };
     let mut contestants = vec![
         ours(
@@ -169,6 +172,7 @@ fn datagrams(size: u32) -> Row {
 }
 
 fn requests(tcp: bool, spin: bool, pinned: bool) -> Row {
+    // Spinning saves a wake-up, which UDP shows best.
     let ratio = if spin && !tcp { 1.2 } else { 1.0 };
     let mut contestants = vec![ours("", "1 byte", &[(Measure::Rate, ratio, None)])];
     contestants.extend(peers(&[Generator::Sockperf], "14 bytes, its least"));

@@ -37,7 +37,9 @@ pub(super) struct Sandbox {
 impl Sandbox {
     pub(super) fn new() -> anyhow::Result<Self> {
         let id = std::process::id();
+        // The process number keeps benches that run at the same time apart.
         let names = [format!("lr-bench-{id}-a"), format!("lr-bench-{id}-b")];
+        // Started before anything is made, so that a kill in between is cleaned up.
         let reaper = reaper(&names)?;
         let mut sandbox = Self { names, reaper, _held: Vec::new() };
         let [a, b] = &sandbox.names;
@@ -52,6 +54,7 @@ impl Sandbox {
             format!("-n {a} link set lo up"),
             format!("-n {a} link set lr0 up"),
             format!("-n {b} link set lr0 up"),
+            // The route decides for tools that cannot ask for a congestion control.
             format!(
                 "-n {a} route replace local {LOOPBACK} dev lo src {LOOPBACK} table local \
                     {congestion}"
@@ -88,6 +91,7 @@ impl Sandbox {
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
+        // The end of its input starts the removal.
         drop(self.reaper.stdin.take());
         // It has nothing else to do than to remove two namespaces.
         let _ = self.reaper.wait();
@@ -100,6 +104,7 @@ pub(super) fn hold(names: &[String]) -> anyhow::Result<Vec<File>> {
     let held = |name: &String| {
         let file = File::open(Path::new("/run/netns").join(name))
             .with_context(|| format!("open namespace {name}"))?;
+        // A lab's reaper takes namespaces without a lock for abandoned.
         file.try_lock().with_context(|| format!("hold namespace {name}"))?;
         Ok(file)
     };
@@ -108,6 +113,7 @@ pub(super) fn hold(names: &[String]) -> anyhow::Result<Vec<File>> {
 
 /// Removes the namespaces, and ends whoever is in them, once this process has ended.
 pub(super) fn reaper(names: &[String]) -> anyhow::Result<Child> {
+    // Processes first: a namespace stays as long as one is in it.
     let script = "for n in \"$@\"; do for p in $(ip netns pids \"$n\"); do kill -9 $p; done; ip \
         netns delete \"$n\"; done";
     afterwards(script, names)
@@ -118,6 +124,7 @@ pub(super) fn inside(namespace: &str, program: &Path, core: Option<usize>) -> Co
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace]);
     if let Some(core) = core {
+        // Pinned inside the namespace, so that only the program itself is restricted.
         command.args(["taskset", "--cpu-list", &core.to_string()]);
     }
     command.arg(program);

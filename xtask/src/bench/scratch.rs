@@ -15,11 +15,13 @@ pub(super) fn afterwards<S: AsRef<std::ffi::OsStr>>(
 ) -> anyhow::Result<Child> {
     use std::os::unix::process::CommandExt;
     Command::new("sh")
+        // `read` returns when the input is closed, which the kernel does for a killed process too.
         .args(["-c", &format!("read nothing; {script}"), "afterwards"])
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
+        // Ctrl-C in the terminal must not end it before it has cleaned up.
         .process_group(0)
         .spawn()
         .context("start sh to clean up later")
@@ -38,6 +40,7 @@ impl Scratch {
     pub(super) fn new(name: &str) -> anyhow::Result<Self> {
         let path = std::env::temp_dir().join(format!("linerate-{name}-{}", std::process::id()));
         std::fs::create_dir(&path).with_context(|| format!("make {}", path.display()))?;
+        // `--` and quotes: the path may contain anything.
         let remover = afterwards("rm -rf -- \"$1\"", [&path])?;
         Ok(Self { path, remover })
     }

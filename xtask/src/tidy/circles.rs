@@ -27,6 +27,7 @@ fn of_crate(repository: &Repository, name: &str) -> Vec<Finding> {
         .collect();
     let modules: BTreeSet<&str> = files.iter().map(|(module, _)| module.as_str()).collect();
     let of = |(module, file): &(String, &File)| {
+        // Tests may import from anywhere.
         let product = &file.code().product;
         let named = paths(product).into_iter().filter_map(|path| target(&modules, module, &path));
         (module.clone(), named.filter(|other| other != module).collect())
@@ -59,6 +60,7 @@ fn paths(code: &str) -> Vec<String> {
     for start in ["crate::", "super::"] {
         for (at, _) in code.match_indices(start) {
             let before = code[..at].chars().next_back();
+            // The word may be part of a longer path, such as `other::crate::`.
             if !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
                 spread("", &code[at..], &mut found);
             }
@@ -76,9 +78,11 @@ fn spread(prefix: &str, text: &str, found: &mut Vec<String>) -> usize {
         found.push(path);
         return end;
     }
+    // Groups may contain groups.
     let mut at = end + 1;
     while at < text.len() && !text[at..].starts_with('}') {
         let step = spread(&path, &text[at..], found);
+        // At least one character, so that a text that is no path cannot stop the loop.
         at += step.max(text[at..].chars().next().map_or(1, char::len_utf8));
     }
     at + 1
@@ -86,6 +90,7 @@ fn spread(prefix: &str, text: &str, found: &mut Vec<String>) -> usize {
 
 /// The module of the crate that `path` leads to, as `from` names it: the deepest there is.
 fn target(modules: &BTreeSet<&str>, from: &str, path: &str) -> Option<String> {
+    // `super` is relative to the module that names it.
     let mut base: Vec<&str> =
         if path.starts_with("super") { from.split("::").collect() } else { Vec::new() };
     for step in
@@ -97,6 +102,7 @@ fn target(modules: &BTreeSet<&str>, from: &str, path: &str) -> Option<String> {
             base.push(step);
         }
     }
+    // The longest prefix that is a module: what follows is an item in it.
     (1..=base.len())
         .rev()
         .map(|n| base[..n].join("::"))

@@ -21,6 +21,7 @@ impl Code {
     /// Splits `text`. A file that is nothing but tests has no product code.
     pub(super) fn of(text: &str, only_tests: bool) -> Self {
         let (all, comments) = split(text);
+        // Marks are made from code without comments and strings, in which a brace could mislead.
         let marks = in_tests(&all);
         let marked = |text: &str, wanted: bool| {
             let lines = text
@@ -62,8 +63,10 @@ fn split(text: &str) -> (String, String) {
         let (next, taken) = step(inside, rest, at.checked_sub(1).map(|before| characters[before]));
         let is_comment = |state| matches!(state, Inside::LineComment | Inside::BlockComment { .. });
         let is_code =
+            // A quote in a character literal does not begin a text.
             inside == Inside::Code && next == Inside::Code && !is_character_literal(rest, taken);
         for &character in &rest[..taken] {
+            // Line ends stay, so that all views have the same lines.
             let keep = |shown: bool| if shown || character == '\n' { character } else { ' ' };
             code.push(keep(is_code));
             comments.push(keep(is_comment(inside) || is_comment(next)));
@@ -81,6 +84,7 @@ fn step(inside: Inside, rest: &[char], before: Option<char>) -> (Inside, usize) 
         Inside::Code if starts("//") => (Inside::LineComment, 2),
         Inside::Code if starts("/*") => (Inside::BlockComment { depth: 1 }, 2),
         Inside::Code if starts("\"") => (Inside::Text, 1),
+        // A lifetime begins with the same tick as a character.
         Inside::Code if starts("'") => (Inside::Code, character_literal(rest)),
         Inside::Code => raw_text(rest, before).unwrap_or((Inside::Code, 1)),
         Inside::LineComment if starts("\n") => (Inside::Code, 1),
@@ -93,6 +97,7 @@ fn step(inside: Inside, rest: &[char], before: Option<char>) -> (Inside, usize) 
             (Inside::BlockComment { depth: depth - 1 }, 2)
         }
         Inside::BlockComment { .. } => (inside, 1),
+        // An escaped quote does not end the text.
         Inside::Text if starts("\\") => (inside, rest.len().min(2)),
         Inside::Text if starts("\"") => (Inside::Code, 1),
         Inside::Text => (inside, 1),
@@ -108,6 +113,7 @@ fn step(inside: Inside, rest: &[char], before: Option<char>) -> (Inside, usize) 
 
 /// `r"`, `r#"`, `br##"`: where raw text opens.
 fn raw_text(rest: &[char], before: Option<char>) -> Option<(Inside, usize)> {
+    // An identifier may end with `r`, as in `for"`.
     if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
         return None;
     }
@@ -121,6 +127,7 @@ fn raw_text(rest: &[char], before: Option<char>) -> Option<(Inside, usize)> {
 /// The length of a character literal that begins here; 1 for the tick of a lifetime.
 fn character_literal(rest: &[char]) -> usize {
     match rest {
+        // An escape is longer than one character.
         ['\'', '\\', ..] => rest.iter().skip(3).position(|c| *c == '\'').map_or(1, |end| end + 4),
         ['\'', _, '\'', ..] => 3,
         _ => 1,
@@ -140,6 +147,7 @@ fn in_tests(code: &str) -> Vec<bool> {
         let at = marks.len();
         let head = lines[at + 1..].iter().find(|line| !line.trim_start().starts_with("#["));
         if line.trim() == "#[cfg(test)]" && head.is_some_and(|line| opens_module(line)) {
+            // Formatted code: the closing brace is in the column of the attribute.
             let closing = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
             let end = lines[at..]
                 .iter()
@@ -161,6 +169,7 @@ fn opens_module(line: &str) -> bool {
 /// The places of `word` in `code` that are whole words: line numbers from 1.
 pub(super) fn word_lines(code: &str, word: &str) -> Vec<usize> {
     let part = |c: char| c.is_alphanumeric() || c == '_';
+    // A word that begins or ends with a symbol, such as `todo!`, needs no boundary there.
     let whole = |line: &str, at: usize| {
         let before = line[..at].chars().next_back();
         let after = line[at + word.len()..].chars().next();

@@ -27,6 +27,7 @@ pub(super) fn explained(repository: &Repository) -> Vec<Finding> {
         .members()
         .flat_map(|package| package["dependencies"].as_array().map_or(&[][..], Vec::as_slice))
         .filter_map(|dependency| dependency["name"].as_str())
+        // Our own crates have a table of their own.
         .filter(|name| !ours.contains(name))
         .collect();
     let banned = direct.iter().filter(|name| BANNED_DIRECT.contains(name)).map(|name| {
@@ -99,8 +100,10 @@ pub(super) fn licences(repository: &Repository) -> Vec<Finding> {
 /// Returns true if an SPDX expression allows terms without copyleft. Crates once wrote `A OR B` as
 /// `A/B`.
 fn is_permissive(expression: &str) -> bool {
+    // Crates once wrote `A/B` for a choice.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
+    // What is left over would be an expression that this reader does not understand.
     let mut at = 0;
     any(&words, &mut at) && at == words.len()
 }
@@ -109,6 +112,7 @@ fn is_permissive(expression: &str) -> bool {
 fn any(words: &[&str], at: &mut usize) -> bool {
     let mut permissive = all(words, at);
     while words.get(*at) == Some(&"OR") {
+        // Both sides are read in any case, because reading moves on.
         *at += 1;
         permissive |= all(words, at);
     }
@@ -135,6 +139,7 @@ fn one(words: &[&str], at: &mut usize) -> bool {
         return permissive;
     }
     if words.get(*at) == Some(&"WITH") {
+        // An exception only adds permissions.
         *at += 2;
     }
     !COPYLEFT.iter().any(|copyleft| word.starts_with(copyleft))

@@ -28,6 +28,7 @@ struct Mention {
 pub(super) fn citations(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &repository.files {
+        // The kind of file decides what a citation looks like.
         let cited = match file.path.rsplit_once('.').map(|(_, ending)| ending) {
             Some("md") => links(&file.path, &file.text),
             // Taking a source apart is slow, and most cite nothing.
@@ -45,6 +46,7 @@ pub(super) fn citations(repository: &Repository) -> Vec<Finding> {
                 ));
             }
         }
+        // The old methodology had numbers. Citations of them lead nowhere now.
         if file.path.ends_with(".rs") {
             let numbered = file.text.lines().enumerate().filter(|(_, line)| is_numbered(line));
             findings.extend(numbered.map(|(at, _)| {
@@ -62,6 +64,7 @@ pub(super) fn citations(repository: &Repository) -> Vec<Finding> {
 /// Every page is reachable from the index.
 pub(super) fn reachable(repository: &Repository) -> Vec<Finding> {
     let mut reached = BTreeSet::from([INDEX.to_owned()]);
+    // One round for each click.
     for _ in 0..MOST_CLICKS {
         let pages = repository.files.iter().filter(|file| reached.contains(&file.path));
         let next: Vec<String> =
@@ -107,12 +110,14 @@ fn missing(repository: &Repository, mention: &Mention) -> Option<String> {
         return Some(format!("there is no {}", mention.path));
     };
     let anchor = mention.anchor.as_ref()?;
+    // Without an anchor the page itself is enough.
     (!anchors(&file.text).contains(anchor))
         .then(|| format!("{} has no heading #{anchor}", mention.path))
 }
 
 /// Anchors of a page's headings, as forges make them.
 fn anchors(text: &str) -> BTreeSet<String> {
+    // A line with a hash inside a code block is no heading.
     let headings = outside_code(text).filter(|(_, line)| line.starts_with('#'));
     headings
         .map(|(_, line)| {
@@ -130,6 +135,7 @@ fn outside_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     text.lines().enumerate().filter_map(move |(at, line)| {
         let fence = line.trim_start().starts_with("```");
+        // Each fence switches between text and code.
         in_code ^= fence;
         (!in_code && !fence).then_some((at + 1, line))
     })
@@ -145,6 +151,7 @@ fn links(path: &str, text: &str) -> Vec<Mention> {
                 None => (target, None),
             };
             let is_page = page.is_empty() || page.ends_with(".md");
+            // Links to other sites are not ours to check.
             if is_page && !target.contains("://") {
                 let path = if page.is_empty() { path.to_owned() } else { relative(path, page) };
                 found.push(Mention { line, path, anchor });
@@ -173,12 +180,14 @@ fn cited(text: &str) -> Vec<Mention> {
     let mut found = Vec::new();
     for (at, line) in text.lines().enumerate() {
         for (start, _) in line.match_indices("docs/") {
+            // `docs/` may be the end of a longer path.
             let is_inside_path = line[..start].ends_with(['/', '_', '-'])
                 || line[..start].ends_with(|letter: char| letter.is_alphanumeric());
             let rest = &line[start..];
             let end = rest.find(|letter: char| {
                 !(letter.is_ascii_alphanumeric() || matches!(letter, '/' | '-' | '_' | '.' | '#'))
             });
+            // A full stop ends the sentence, not the path.
             let word = rest[..end.unwrap_or(rest.len())].trim_end_matches('.');
             let (page, anchor) = match word.split_once('#') {
                 Some((page, anchor)) => (page, Some(anchor.to_owned())),

@@ -70,6 +70,7 @@ fn is_something_else(path: &str, text: &str) -> bool {
 fn declared(table: &File) -> Vec<&str> {
     let is_name =
         |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    // One word alone is too common in series to be searched for.
     let is_told_apart = |text: &str| table.path == TABLES[0] || text.contains('_');
     let names = literals(table).into_iter().map(|(_, text)| text);
     names.filter(|text| is_name(text) && is_told_apart(text)).collect()

@@ -34,6 +34,7 @@ fn this_machine<'a>(line: &str, folders: &'a [String]) -> Option<&'a str> {
 /// A folder of a person in `line`.
 fn personal(line: &str) -> Option<&str> {
     HOMES.iter().find_map(|homes| {
+        // A path of the machine's own owner is found by the other check.
         let at = line.find(homes)?;
         let tail = &line[at + homes.len()..];
         let person =

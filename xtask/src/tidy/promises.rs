@@ -21,20 +21,24 @@ pub(super) fn tested(repository: &Repository) -> Vec<Finding> {
         let mut column = None;
         for (line_idx, line) in page.text.lines().enumerate() {
             let place = format!("{}:{}", page.path, line_idx + 1);
+            // A name in backticks with several underscores is meant as a test.
             let unknown = quoted(line).filter(|text| is_test(text) && !functions.contains(text));
             findings.extend(unknown.map(|name| {
                 let what = format!("no function is called `{name}`");
                 Finding::new(&place, what, "name the test as it is called now")
             }));
+            // A line that is no row ends the table.
             let Some(cells) = cells(line) else {
                 column = None;
                 continue;
             };
+            // The first row has the headings.
             let Some(at) = column else {
                 column = Some(cells.iter().position(|cell| *cell == HEADING));
                 continue;
             };
             let cell = at.and_then(|at| cells.get(at));
+            // The row of dashes under the headings is no promise.
             if cell.is_some_and(|cell| !cell.starts_with("---") && !has_proof(cell, repository)) {
                 let what = "a promise without a test or command";
                 findings.push(Finding::new(&place, what, "name the test that would fail"));

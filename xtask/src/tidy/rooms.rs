@@ -32,6 +32,7 @@ pub(super) fn edges(repository: &Repository) -> Vec<Finding> {
     let Some(table) = repository
         .file(ARCHITECTURE)
         .map(|file| rooms(&file.text))
+        // An empty table would allow everything.
         .filter(|table| !table.is_empty())
     else {
         let what = "there is no table of rooms: `| Crate | Room | Uses (of ours) | ...`";
@@ -53,6 +54,7 @@ pub(super) fn edges(repository: &Repository) -> Vec<Finding> {
             continue;
         };
         let forbidden = dependencies(package).filter(|other| {
+            // Other libraries have checks of their own.
             (other.starts_with(PREFIX) || *other == "linerate")
                 && !matches!(allowed, Allowed::Only(list) if list.iter().any(|one| one == other))
                 && *allowed != Allowed::All
@@ -88,6 +90,7 @@ pub(super) fn exclusive_libraries(repository: &Repository) -> Vec<Finding> {
 fn dependencies(package: &Value) -> impl Iterator<Item = &str> {
     let all = package["dependencies"].as_array().map_or(&[][..], Vec::as_slice);
     all.iter()
+        // Tests may use what the product must not.
         .filter(|dependency| dependency["kind"] != "dev")
         .filter_map(|dependency| dependency["name"].as_str())
 }
@@ -101,6 +104,7 @@ fn rooms(text: &str) -> BTreeMap<String, Allowed> {
         if !line.trim_start().starts_with('|') {
             inside = false;
         } else if cells.len() >= 3 && cells[0] == "Crate" && cells[2].contains("(of ours)") {
+            // The heading of the third column identifies the table among others.
             inside = true;
         } else if inside && cells.len() >= 3 && cells[0].starts_with('`') {
             table.insert(cells[0].trim_matches('`').to_owned(), allowed(cells[2]));

@@ -101,6 +101,7 @@ pub(super) fn file_size(repository: &Repository) -> Vec<Finding> {
 /// No line is wider than a review shows. rustfmt leaves long literals and macro calls as they are,
 /// so some are left: their number may fall and not rise.
 pub(super) fn width(repository: &Repository) -> Vec<Finding> {
+    // Characters, not bytes: names with accents are no wider.
     let wide = |text: &str| text.lines().filter(|line| line.chars().count() > WIDTH).count();
     let files: Vec<(&File, usize)> = repository
         .rust()

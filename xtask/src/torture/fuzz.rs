@@ -42,6 +42,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
     let seconds = std::env::var("LINERATE_FUZZ_SECONDS").unwrap_or_else(|_| SECONDS.to_string());
     let mut held = true;
     for (name, package, target) in
+        // Names on the command line leave out the prefix that all of them have.
         SUBJECTS.iter().filter(|(name, ..)| bench.wants(name.trim_start_matches("fuzz_")))
     {
         let output = Command::new("cargo")
@@ -62,6 +63,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
         let is_told = lines.iter().any(|line| line.starts_with("fuzz "));
         if !output.status.success() || !is_told {
             let errors = String::from_utf8_lossy(&output.stderr);
+            // The end of the output has the reason.
             let last: Vec<&str> = errors.lines().rev().take(5).collect();
             println!(
                 "{name}: {}: {}",

@@ -88,6 +88,7 @@ struct Case {
 impl Case {
     /// From a number that says all of it (splitmix64, Steele 2014).
     fn new(number: u64, limit: Duration) -> Self {
+        // Consecutive numbers must give unrelated cases, so all bits are mixed.
         let mut state = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
         state = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         state = (state ^ (state >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -95,6 +96,7 @@ impl Case {
         Self {
             number,
             signal: ["KILL", "HUP", "QUIT"][(state % 3) as usize],
+            // Each decision takes bits of its own.
             is_standing: state >> 8 & 3 == 0,
             place: [
                 KillPlace::Here,
@@ -122,6 +124,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
     let program = &bench.linerate;
     let cases = cases(bench)?;
     let limit = if bench.quick { QUICK_LIMIT } else { LIMIT };
+    // Read before the first lab: afterwards nothing may differ.
     let before = settings();
     let next = AtomicU64::new(cases.start);
     let outcome = Mutex::new(Outcome::default());
@@ -144,6 +147,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
         };
         let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
         let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).next();
+        // The yardstick would run for ever otherwise, also after a panic.
         yardstick.is_over.store(true, Ordering::Relaxed);
         if let Some(panic) = panicked {
             std::panic::resume_unwind(panic);
@@ -158,6 +162,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
         "control groups left by PID namespaces that ended, until the next lab: {}",
         groups_of_namespaces()
     );
+    // What only the next lab can remove is removed now, and must be gone then.
     Command::new(program)
         .args(["lab", "reap"])
         .stdout(Stdio::null())
@@ -249,6 +254,7 @@ fn settings() -> Vec<String> {
 
 /// How long it took after the end until nothing was left.
 fn kill_one(program: &Path, case: Case, yardstick: &Yardstick) -> anyhow::Result<Cleaned> {
+    // Process and number together are unique on this machine.
     let name = format!("t{}x{}", std::process::id(), case.number);
     let folder = std::env::temp_dir().join(format!("linerate-torture-{name}"));
     fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
@@ -298,6 +304,7 @@ fn kill_in(
     let mut started = Command::new(words[0])
         .args(&words[1..])
         .current_dir(folder)
+        // A signal to the group must reach linerate and nothing of this program.
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -323,6 +330,7 @@ fn kill_in(
     let victim = Victim { name, mark: &mark, own: target.and_then(instance), place: case.place };
     let outcome = end(target.unwrap_or(0), case, &mut started)
         .and_then(|()| until_clean(&victim, case, yardstick));
+    // Whatever is left of the case must not disturb the next one.
     let _ended = started.kill();
     started.wait().context("wait for what was started")?;
     outcome
@@ -370,6 +378,7 @@ fn end(target: u32, case: Case, started: &mut Child) -> anyhow::Result<()> {
 
 /// A process that `parent` has started.
 fn child_of(parent: u32) -> Option<u32> {
+    // `/proc` has no list of children without a kernel option.
     let all = fs::read_dir("/proc").ok()?.flatten();
     let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.find(|pid| parent_of(*pid) == Some(parent))
@@ -377,6 +386,7 @@ fn child_of(parent: u32) -> Option<u32> {
 
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The parent is the second field behind the name, which may contain brackets.
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
@@ -415,6 +425,7 @@ fn until_clean(victim: &Victim<'_>, case: Case, yardstick: &Yardstick) -> anyhow
             );
             return Ok(Cleaned { took, own });
         }
+        // Ten times the limit by the wall clock: nothing will remove it any more.
         anyhow::ensure!(took <= case.limit * 10, "left after {took:?}: {}", left.join(", "));
         std::thread::sleep(PAUSE);
     }
@@ -471,6 +482,7 @@ impl Yardstick {
     /// How long `took` would have been on a machine that is not busy, of which the turns since
     /// `before` have passed: the one under way counts.
     fn quiet(&self, before: u64, took: Duration) -> Duration {
+        // The turn under way counts, so that an early look is not late.
         let turns = self.passed().saturating_sub(before) + 1;
         took.min(Duration::from_micros(
             self.shortest_us.load(Ordering::Relaxed).saturating_mul(turns),
@@ -497,6 +509,7 @@ fn groups_of_namespaces() -> u64 {
 
 /// Process numbers inside a namespace are small.
 fn is_of_namespace(name: &str) -> bool {
+    // A lab's own process outside of a namespace has a larger number on any running machine.
     let number =
         name.strip_prefix("lr-").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
     number.is_some_and(|number| number < 100)
@@ -525,7 +538,10 @@ fn left_over(victim: &Victim<'_>, processes: &[u32]) -> Vec<String> {
     }
     left.extend(processes.iter().map(|process| format!("process {process}")));
     for process in
-        names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        // Mounts of other processes may keep a namespace alive.
+        names("/proc")
+            .into_iter()
+            .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
     {
         if is_ours(&fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap_or_default()) {
             left.push(format!("a mount that process {process} sees"));

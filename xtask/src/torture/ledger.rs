@@ -42,6 +42,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
             held &= run(&ground).with_context(|| part.to_owned())?;
         }
     }
+    // Removed only if all went well: what is left shows a fault.
     fs::remove_dir_all(&ground.folder)?;
     Ok(held)
 }
@@ -87,6 +88,7 @@ impl Ground<'_> {
     /// A complete ledger.
     fn recorded(&self, room: &Path) -> anyhow::Result<PathBuf> {
         let output = self.linerate(room, &RUN).output()?;
+        // linerate fails if a trial was spoilt on a busy machine; the ledger counts.
         ensure!(room.join("t.ledger").exists(), "no ledger: {}", text(&output.stderr));
         Ok(room.join("t.ledger"))
     }
@@ -111,6 +113,7 @@ fn creation(ground: &Ground<'_>) -> anyhow::Result<bool> {
     for kill in 0..n_kills {
         let mut child = Command::new(ground.examples.join("create_forever")).arg(&room).spawn()?;
         let started = Instant::now();
+        // The kill must not come before the first ledger.
         while !room.join("0.ledger").exists() {
             ensure!(started.elapsed() < PATIENCE, "create_forever makes no ledger");
             std::thread::sleep(Duration::from_micros(100));
@@ -133,6 +136,7 @@ fn creation(ground: &Ground<'_>) -> anyhow::Result<bool> {
                 n_left += 1;
             }
         }
+        // Empty for the next kill, so that names begin at zero again.
         for found in fs::read_dir(&room)? {
             fs::remove_file(found?.path())?;
         }
@@ -147,6 +151,7 @@ fn creation(ground: &Ground<'_>) -> anyhow::Result<bool> {
 /// The ledger made after this one.
 fn next_of(name: &str) -> String {
     let number: u64 = name.trim_end_matches(".ledger").parse().unwrap_or(0);
+    // Names count up, so the next one exists if this one was finished.
     format!("{}.ledger", number + 1)
 }
 
@@ -154,6 +159,7 @@ fn next_of(name: &str) -> String {
 fn opens(ground: &Ground<'_>, room: &Path, name: &str) -> anyhow::Result<bool> {
     let output = ground.linerate(room, &["ledger", "check", name, "--json"]).output()?;
     let health: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    // A ledger without a campaign is a dead end: nothing can resume it.
     Ok(output.status.success()
         && health["campaigns"].as_array().is_some_and(|list| list.len() == 1))
 }
@@ -163,6 +169,7 @@ fn opens(ground: &Ground<'_>, room: &Path, name: &str) -> anyhow::Result<bool> {
 fn kills(ground: &Ground<'_>) -> anyhow::Result<bool> {
     let n_kills = ground.bench.count(2, 200);
     let next = AtomicU32::new(0);
+    // Scoped, so that threads can borrow the ground.
     let killed = std::thread::scope(|scope| {
         let run = || {
             let mut killed = Killed::default();
@@ -177,6 +184,7 @@ fn kills(ground: &Ground<'_>) -> anyhow::Result<bool> {
         let threads: Vec<_> = (0..KILLED_AT_ONCE).map(|_| scope.spawn(run)).collect();
         let ended = threads
             .into_iter()
+            // A panic in a thread is a fault of this program, and must not count as a result.
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         ended.collect::<anyhow::Result<Vec<Killed>>>()
     })?;
@@ -210,9 +218,11 @@ fn kill_one(ground: &Ground<'_>, kill: u32, killed: &mut Killed) -> anyhow::Resu
     let ledger = room.join("t.ledger");
     let mut child =
         ground.linerate(&room, &RUN).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    // A prime spreads the kills over the whole life of a campaign.
     std::thread::sleep(Duration::from_millis(u64::from(kill) * 7_919 % LATEST_KILL_MS));
     child.kill()?;
     child.wait()?;
+    // Killed before the first ledger had its name: `--resume` starts anew.
     if !ledger.exists() {
         killed.without_ledger += 1;
     } else {
@@ -230,6 +240,7 @@ fn kill_one(ground: &Ground<'_>, kill: u32, killed: &mut Killed) -> anyhow::Resu
     }
     let resumed = ground.linerate(&room, &[&RUN[..], &["--resume"]].concat()).output()?;
     let times = completions(&ledger)?;
+    // Each trial must be completed exactly once.
     if times != [1; N_TRIALS] {
         println!("kills: a dead end after kill {kill}: {times:?} {}", text(&resumed.stderr));
         killed.dead_ends += 1;
@@ -248,6 +259,7 @@ fn resumes(ground: &Ground<'_>) -> anyhow::Result<bool> {
         let arguments = [&RUN[..], &["--resume"]].concat();
         // Half of the rounds begin with a killed campaign, half with none.
         if round % 2 == 1 {
+            // The kill falls into the first trials.
             let mut child = ground.linerate(&room, &RUN).spawn()?;
             std::thread::sleep(Duration::from_millis(300));
             child.kill()?;
@@ -425,6 +437,7 @@ fn mutated(ground: &Ground<'_>) -> anyhow::Result<bool> {
     fs::write(room.join("plan.toml"), format!("{MIXED_PLAN}{sweeps}"))?;
     let ledger = ground.recorded(&room)?;
     let n_completed = completions(&ledger)?.len();
+    // A plan whose trials fail would leave nothing to damage.
     ensure!(
         n_completed > MIXED.len(),
         "only {n_completed} of {} trials were completed",
@@ -438,6 +451,7 @@ fn mutated(ground: &Ground<'_>) -> anyhow::Result<bool> {
                 fs::create_dir(&room)?;
                 let mut read = Read::default();
                 loop {
+                    // Threads take the next number, so none waits for a slow one.
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= n_files {
                         return Ok(read);
@@ -448,6 +462,7 @@ fn mutated(ground: &Ground<'_>) -> anyhow::Result<bool> {
                     ground.example("mutated_ledgers", &arguments)?;
                     let path = room.join(format!("{number}.ledger"));
                     read.one(&path, &measured(ground, &room, &path)?)?;
+                    // Two thousand files would fill the disk.
                     fs::remove_file(&path)?;
                 }
             })
@@ -490,9 +505,11 @@ impl Read {
         ensure!(size <= 1_000_000, "{name} has {size} bytes");
         match measured.code {
             Some(0 | 1 | 3) => self.n_read += 1,
+            // Codes that mean "refused with a reason".
             Some(2 | 4) => self.n_refused += 1,
             _ => {}
         }
+        // A crash has a signal and no code, or a code above those documented.
         let is_answer = measured.code.is_some_and(|code| code < 5);
         if !is_answer || measured.cpu > MOST_TIME || measured.peak_kib > MOST_MEMORY_KIB {
             println!(
@@ -524,6 +541,7 @@ struct Measured {
 /// Runs `linerate report` on `path` under GNU time.
 fn measured(ground: &Ground<'_>, room: &Path, path: &Path) -> anyhow::Result<Measured> {
     let started = Instant::now();
+    // GNU time measures the child from outside, also if it is killed.
     let mut child = Command::new("/usr/bin/time")
         .args(["--quiet", "-f", "peak %M %U %S"])
         .arg(&ground.bench.linerate)
@@ -539,6 +557,7 @@ fn measured(ground: &Ground<'_>, room: &Path, path: &Path) -> anyhow::Result<Mea
     let status = loop {
         match child.try_wait()? {
             Some(status) => break Some(status),
+            // One that hangs is an outcome to count, not a reason to stop.
             None if started.elapsed() > PATIENCE => {
                 child.kill()?;
                 child.wait()?;

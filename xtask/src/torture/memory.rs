@@ -40,6 +40,7 @@ fn flood(agent: &Agent, span: Duration) -> anyhow::Result<bool> {
     hello["hello"]["tunes"] = json!(false);
     socket.write_all(&frame(&hello)?)?;
     ensure!(socket.read(&mut [0; 4096])? > 0, "the agent refused the conductor");
+    // Empty lists cost most memory for each byte on the wire.
     hello["hello"]["facts"] = Value::Array(vec![json!([]); VALUES]);
     let large = frame(&hello)?;
     let before = agent.memory()?;
@@ -51,6 +52,7 @@ fn flood(agent: &Agent, span: Duration) -> anyhow::Result<bool> {
         socket.write_all(&frame(&json!({ "connect": { "trial": trial, "offers": [] } }))?)?;
         for _ in 0..BETWEEN {
             socket.write_all(&large)?;
+            // Sampled while the messages wait, when memory is highest.
             sent += large.len();
             most = most.max(agent.memory()?);
         }
@@ -72,6 +74,7 @@ fn flood(agent: &Agent, span: Duration) -> anyhow::Result<bool> {
 fn prepare(trial: u32) -> anyhow::Result<Value> {
     let mut message = golden("prepare")?;
     let prepare = &mut message["prepare"];
+    // A trial that waits keeps the agent busy while further messages arrive.
     prepare["trial"] = json!(trial);
     prepare["patience_ms"] = json!(60_000);
     let job = &mut prepare["jobs"][0];
@@ -95,6 +98,7 @@ fn golden(name: &str) -> anyhow::Result<Value> {
 }
 
 fn frame(message: &Value) -> anyhow::Result<Vec<u8>> {
+    // The length comes first, big-endian, as every message has it.
     let content = serde_json::to_vec(message)?;
     let length = u32::try_from(content.len()).context("a frame's length")?;
     Ok([&length.to_be_bytes()[..], &content].concat())
@@ -120,6 +124,7 @@ impl Agent {
             .spawn()
             .context("start linerate agent")?;
         let mut line = String::new();
+        // Its first line names the port that the kernel chose.
         let mut log = BufReader::new(process.stderr.take().context("its log")?);
         log.read_line(&mut line)?;
         let word = line.split_whitespace().find(|word| word.starts_with("127.0.0.1:"));
@@ -132,6 +137,7 @@ impl Agent {
     fn memory(&self) -> anyhow::Result<u64> {
         let own = self.process.id();
         let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children"))?;
+        // The broker is a child with memory of its own.
         let mut total = resident(&own.to_string())?;
         for child in children.split_whitespace() {
             total += resident(child)?;

@@ -79,6 +79,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     let subject =
         words.first().and_then(|word| SUBJECTS.iter().find(|subject| subject.name == word));
     let Some(subject) = subject else { bail!("name a subject: {}", names.join(", ")) };
+    // A build is made only if none is given.
     let linerate = match linerate {
         Some(path) => path,
         None => built(root, "linerate", &["-p", "linerate"])?,
@@ -97,6 +98,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
 pub(crate) fn quick(root: &Path) -> anyhow::Result<bool> {
     let linerate = built(root, "linerate", &["-p", "linerate"])?;
     let bench = Bench { root: root.to_owned(), linerate, quick: true, parts: Vec::new() };
+    // All subjects run also after one has failed.
     SUBJECTS.iter().try_fold(true, |held, subject| Ok((subject.run)(&bench)? && held))
 }
 
@@ -113,6 +115,7 @@ fn built(root: &Path, name: &str, arguments: &[&str]) -> anyhow::Result<PathBuf>
         bail!("build {name}: {status}");
     }
     let target =
+        // cargo's own variable decides where it builds.
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     Ok(target.join("debug").join(name))
 }

@@ -50,6 +50,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
     let peers = built(&bench.root, "examples", &["-p", "linerate-control", "--example", "peers"])?
         .join("peers");
     let ground = Ground::build(bench, peers)?;
+    // A counter that does not count would find nothing at the victim, so it is tested first.
     let mut held = ground.counts_what_is_sent()?;
     if bench.wants("conductor") {
         held &= by_conductor(bench, &ground)?;
@@ -70,6 +71,7 @@ fn by_conductor(bench: &Bench, ground: &Ground) -> anyhow::Result<bool> {
         &policy,
         if bench.quick { POLICY.to_owned() } else { format!("{POLICY}separate = false\n") },
     )?;
+    // The agent refuses a policy that others can write.
     fs::set_permissions(&policy, fs::Permissions::from_mode(0o600))?;
     let policy = policy.to_str().context("a path in text")?;
     let _agent = ground.agent("h", &["agent", "--listen", HONEST, "--policy", policy])?;
@@ -77,6 +79,7 @@ fn by_conductor(bench: &Bench, ground: &Ground) -> anyhow::Result<bool> {
     let mut held = true;
     let few = if bench.quick { "few" } else { "all" };
     for attack in BY_CONDUCTOR {
+        // A new listener for each attack counts that attack alone.
         let victim = ground.victim()?;
         ground.reset()?;
         if attack == "spoof" {
@@ -114,12 +117,14 @@ fn by_conductor(bench: &Bench, ground: &Ground) -> anyhow::Result<bool> {
              at the attacker {at_attacker}",
             said.lines().count()
         );
+        // The hello of a connection is allowed; nothing behind it is.
         held &= seen.is_nothing() && most <= HELLO_BYTES;
         match attack {
             "proven" => {
                 said.lines()
                     .filter(|line| !line.ends_with(": it was carried out"))
                     .for_each(|line| println!("  {line}"));
+                // This case shows that load is counted where it is permitted.
                 held &= carried_out > 0 && at_attacker.udp > 0;
             }
             "spoof" => {}
@@ -171,6 +176,7 @@ fn by_agent(bench: &Bench, ground: &Ground) -> anyhow::Result<bool> {
         agent.end()?;
         let (seen, (connections, most)) = (ground.counted("v")?, victim.ends()?);
         let mut printed = vec![ran.stdout, ran.stderr, reported.stdout, reported.stderr];
+        // Every text that a person could see is searched: terminal and files.
         for entry in fs::read_dir(&report).into_iter().flatten().flatten() {
             printed.push(fs::read(entry.path())?);
         }
@@ -186,6 +192,7 @@ fn by_agent(bench: &Bench, ground: &Ground) -> anyhow::Result<bool> {
             written.len(),
             written.iter().map(String::len).sum::<usize>(),
         );
+        // The texts must be shown, but escaped.
         if attack == "texts" {
             let told = written[..2]
                 .iter()
@@ -209,6 +216,7 @@ fn plan_of(is_quick: bool, attack: &str) -> String {
         ("udp_stream", ""),
         ("tcp_stream", ""),
         ("frames", "mode = \"udp\", allow_outside_lab = true"),
+        // Modes that need more rights are only in the long form.
     ];
     if !is_quick {
         jobs.extend([
@@ -255,6 +263,7 @@ impl Seen {
     /// Returns true if no load is among them. A connection attempt is allowed, and a kernel answers
     /// forged packets.
     fn is_nothing(self) -> bool {
+        // A refused connection attempt and an answer of the kernel are no load.
         self.udp == 0 && self.others == 0
     }
 }
@@ -326,6 +335,7 @@ struct Ground {
 impl Ground {
     fn build(bench: &Bench, peers: PathBuf) -> anyhow::Result<Self> {
         let prefix = format!("lrp-{}", std::process::id());
+        // In one folder, so that everything goes with it.
         let folder = std::env::temp_dir().join(&prefix);
         fs::create_dir_all(&folder)?;
         let ground = Self { prefix, folder, linerate: bench.linerate.clone(), peers };
@@ -366,6 +376,7 @@ impl Ground {
             );
         }
         for (host, address) in [("a", ATTACKER), ("v", VICTIM)] {
+            // The address is read, because the kernel chooses it at random.
             let mac = hardware_address(&name(host))?;
             // The first rule that fits counts; what is for others is only flooded by the bridge.
             let rules = format!(
@@ -393,6 +404,7 @@ impl Ground {
     fn within(&self, host: &str, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name(host), program]).args(arguments);
+        // Colours would split the words that the texts are searched for.
         command.current_dir(&self.folder).env("NO_COLOR", "1").stdin(Stdio::null());
         command
     }
@@ -400,6 +412,7 @@ impl Ground {
     /// linerate at `host`, with its keys.
     fn linerate(&self, host: &str, arguments: &[&str]) -> Command {
         let mut command = self.within(host, &self.linerate.to_string_lossy(), arguments);
+        // Each host has keys of its own, as separate machines would.
         command.env("LINERATE_KEYS", self.folder.join(host));
         command
     }
@@ -439,6 +452,7 @@ impl Ground {
 
     fn wait_for_listener(&self, host: &str) -> anyhow::Result<()> {
         let until = Instant::now() + PATIENCE;
+        // The agent opens its port only after its helpers have started.
         while Instant::now() < until {
             let listed =
                 self.within(host, "ss", &["-Hltn", "sport = :4777"]).output().context("run ss")?;
@@ -461,6 +475,7 @@ impl Ground {
     }
 
     fn reset(&self) -> anyhow::Result<()> {
+        // Reset before each attack, so that every count belongs to one.
         ["a", "v"].into_iter().try_for_each(|host| self.nft(host, "reset counters"))
     }
 
@@ -471,6 +486,7 @@ impl Ground {
         let entries = listed["nftables"].as_array().context("nft prints a list")?;
         let packets = |kind: &str| {
             let name = format!("seen_{kind}");
+            // The list also has tables and chains.
             let named = entries
                 .iter()
                 .filter_map(|entry| entry.get("counter"))
@@ -490,16 +506,19 @@ impl Ground {
     /// Returns true if the victim's counters see datagrams that another program sends to it.
     fn counts_what_is_sent(&self) -> anyhow::Result<bool> {
         self.reset()?;
+        // Bash opens the socket itself: no program of ours is in the way.
         let send = format!("for i in $(seq {PROBES}); do echo x > /dev/udp/{VICTIM}/9; done");
         let status = self.within("h", "bash", &["-c", &send]).status().context("run bash")?;
         let seen = self.counted("v")?;
         println!("positive control: {PROBES} datagrams sent by bash, at the victim {seen}");
+        // Exactly as many: one more would mean that something else reaches the victim.
         Ok(status.success() && seen.udp == PROBES)
     }
 }
 
 impl Drop for Ground {
     fn drop(&mut self) {
+        // Deleting the namespaces also removes their interfaces and the bridge.
         for host in ["h", "a", "v", "s"] {
             // If it was never made, there is nothing to remove.
             let _ = ip(&["netns", "delete", &self.name(host)]);

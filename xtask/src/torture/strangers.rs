@@ -20,7 +20,9 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
     // The quick form is part of the tests, which assert nothing about speed.
     let (rate, seconds) = if bench.quick { ("500", "60") } else { ("5000", "2") };
     let mut held = true;
+    // A budget for each source: the conductor must be served also if strangers share its address.
     for source in SOURCES {
+        // The quick form has a minute for few sessions, because the machine may be slow.
         let arguments = [rate, source, &sessions.to_string(), seconds];
         let output = Command::new(examples.join("strangers"))
             .args(arguments)
@@ -45,6 +47,7 @@ fn holds(said: &str) -> Option<bool> {
     let (served, of) = (after("served")?.parse::<u64>().ok()?, after("of")?.parse::<u64>().ok()?);
     let (strangers, lines) =
         (before("strangers")?.parse::<u64>().ok()?, before("lines")?.parse::<u64>().ok()?);
+    // Strangers must have come, or nothing was tested. A line of log for each would fill a disk.
     Some(served * 100 >= of * LEAST_PER_CENT && strangers > 0 && lines <= 2)
 }
 

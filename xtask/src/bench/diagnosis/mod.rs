@@ -81,14 +81,17 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         let is_wanted = |scenario: &Scenario| {
             options.only.as_deref().is_none_or(|only| scenario.name.contains(only))
         };
+        // What is in the file was measured by an earlier run of this bench.
         let wanted = SCENARIOS.iter().filter(|scenario| is_wanted(scenario) && !is_kept(scenario));
         let (alone, together): (Vec<&Scenario>, Vec<&Scenario>) =
             wanted.partition(|scenario| scenario.wants_cpus());
         let known = Mutex::new(&mut outcomes);
+        // Those that want the CPUs run first and alone: beside others their cause would be another.
         for (scenarios, n_at_once) in [(alone, 1), (together, options.jobs)] {
             side_by_side(&scenarios, n_at_once, &|scenario| {
                 let said = told_of(&program, &referee, scenario, seed);
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                // The lock is held only to note the result, never while a scenario runs.
                 known.entry(scenario.name.to_owned()).or_default().push(said);
                 options.keep.as_ref().map_or(Ok(()), |file| {
                     let text = serde_json::to_string(&**known)?;
@@ -121,6 +124,7 @@ fn side_by_side(
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || std::iter::from_fn(next).try_for_each(|scenario| run(scenario));
     std::thread::scope(|scope| {
+        // Scoped, so that workers can borrow what this function has.
         let workers: Vec<_> = (0..n_at_once).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
     })
@@ -141,6 +145,7 @@ fn told_of(program: &Path, referee: &Mutex<Referee>, scenario: &Scenario, seed: 
         told(&said),
         begun.elapsed().as_secs_f64()
     );
+    // The whole answer is needed to see why a verdict is wrong.
     if !limits(&said).iter().map(|(rule, _)| rule.as_str()).eq(scenario.expected.iter().copied()) {
         eprintln!("{answer:#}");
     }
@@ -150,6 +155,7 @@ fn told_of(program: &Path, referee: &Mutex<Referee>, scenario: &Scenario, seed: 
 /// Which rules no scenario is for, by name. `rules` is their reference, a table with a rule a row.
 fn without_scenario(rules: &str) -> String {
     let names = rules.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    // Only scenarios inject causes, so a rule without one was never seen to be right.
     let injected = |name: &&str| SCENARIOS.iter().any(|scenario| scenario.expected.contains(name));
     let missing: Vec<String> =
         names.filter(|name| !injected(name)).map(|name| format!("`{name}`")).collect();

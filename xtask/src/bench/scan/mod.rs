@@ -46,6 +46,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     let options = options(arguments)?;
     let program = match &options.program {
         Some(program) => {
+            // The program runs in other folders, so its path must be absolute.
             program.canonicalize().with_context(|| format!("find {}", program.display()))?
         }
         None => own::build(root, "linerate", &["--bin", "linerate"])?,
@@ -57,12 +58,14 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     };
     let (began, mut draw) = (Instant::now(), Draw(u64::from(options.seed)));
     let mut refused = 0;
+    // Both bounds: a machine that refuses every plan must not run for ever.
     while bench.referee.n_trials() < options.trials as usize && began.elapsed() < FULL_TIME {
         if options.shaped {
             shaped::round(&mut bench, &mut draw, options.trials as usize)?;
             continue;
         }
         let (place, plan) = (draw.place(), draw.plan());
+        // A plan that is refused is counted: it may be the plan's fault or the program's.
         if let Err(error) = bench.campaign(&place, &plan) {
             refused += 1;
             eprintln!("{place:?}: {error:#}\n{plan}");
@@ -108,6 +111,7 @@ impl Bench {
                 to.extend(["--lab".to_owned(), file.display().to_string()]);
             }
             LabPlace::Hosts(between, other_clock) => {
+                // Laid anew for each campaign, so that no setting of the one before is left.
                 self.ground.lay(between, false)?;
                 if *other_clock {
                     self.ground.other_clock()?;
@@ -115,6 +119,7 @@ impl Bench {
                 let port = if *other_clock { OTHER_CLOCK_PORT } else { AGENT_PORT };
                 let address = Ground::address(between.family, End::B);
                 let host =
+                    // An IPv6 address needs brackets before a port.
                     if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
                 to.extend(["--to".to_owned(), format!("{host}:{port}")]);
             }
@@ -143,6 +148,7 @@ impl Bench {
                 String::from_utf8_lossy(&output.stderr).trim()
             )
         };
+        // Without a ledger nothing can be scanned, and the program's message says why.
         ensure!(ledger.exists(), failed());
         let study = self.referee.read(&ledger).with_context(failed)?;
         add(&mut self.tally, kind, &study);

@@ -147,6 +147,7 @@ pub(super) struct Draw(pub(super) u64);
 
 impl Draw {
     fn next(&mut self) -> u64 {
+        // The increment is the golden ratio in 64 bits; both multipliers are those of SplitMix64.
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -155,12 +156,14 @@ impl Draw {
 
     /// One of `all`, which must not be empty.
     pub(super) fn one_of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        // The modulo's bias does not matter for lists of a few entries.
         &all[(self.next() % all.len() as u64) as usize]
     }
 
     /// Where the next campaign runs.
     pub(super) fn place(&mut self) -> LabPlace {
         let between = Between {
+            // Values that appear twice are drawn twice as often.
             family: *self.one_of(&[Family::V4, Family::V4, Family::V6, Family::Vxlan]),
             mtu: *self.one_of(&[1500, 1500, 1280, 9000]),
             bits_per_second: *self.one_of(&[0, 0, 10_000_000, 100_000_000, 1_000_000_000]),
@@ -186,6 +189,7 @@ impl Draw {
                 .choices
                 .iter()
                 .map(|choices| *self.one_of(choices))
+                // An empty choice means the default.
                 .filter(|chosen| !chosen.is_empty())
                 .collect();
             let _infallible = write!(
@@ -200,6 +204,7 @@ impl Draw {
                 params.join(", ")
             );
             let axis = self.one_of(&["", "[1, 3]", "[2, 8]"]);
+            // Some workloads have no streams, and refuse the parameter.
             if load.streams && !axis.is_empty() {
                 let _infallible = write!(text, "[sweep.axis]\n\"params.streams\" = {axis}\n");
             }

@@ -29,6 +29,7 @@ pub(in crate::bench) struct Referee {
 impl Referee {
     /// A scanner of what `program` prints. Builds the example that scans.
     pub(in crate::bench) fn new(root: &Path, program: &Path) -> anyhow::Result<Self> {
+        // A debug build is enough: the scan is not measured.
         let scanner = own::build_quickly(root, "linerate-report", &["--example", "scan_report"])?;
         let program =
             std::path::absolute(program).with_context(|| format!("find {}", program.display()))?;
@@ -46,6 +47,7 @@ impl Referee {
             .args(["--quiet", "--format", FORMATS, "--out"])
             .arg(&folder);
         let output = command.output().context("start linerate report")?;
+        // A campaign with spoilt trials has a report too.
         let written = output.status.success() || output.status.code() == Some(SPOILT);
         ensure!(
             written,
@@ -66,6 +68,7 @@ impl Referee {
             std::fs::read_to_string(folder.join("report.json")).context("read report.json")?;
         // Nothing else in it is of use to anybody.
         let _ = std::fs::remove_dir_all(&folder);
+        // The ledger is the only way to see afterwards how the number came about.
         if self.violations.len() > n_before {
             let kept = std::env::temp_dir()
                 .join(format!("linerate-violation-{}-{n_before}.ledger", std::process::id()));
@@ -82,6 +85,7 @@ impl Referee {
         for file in files.flatten().map(|entry| entry.path()) {
             if file.extension().is_some_and(|kind| kind == "ledger") {
                 self.read(&file)?;
+                // Ledgers are large, and a clean one is of no further use.
                 std::fs::remove_file(&file)
                     .with_context(|| format!("remove {}", file.display()))?;
             }
@@ -92,6 +96,7 @@ impl Referee {
     /// Counts what the scanner printed: violations, and on the last line `12 trials, 0 violations`.
     fn add(&mut self, printed: &str) -> anyhow::Result<()> {
         let mut lines: Vec<&str> = printed.lines().collect();
+        // The summary is the last line, so a scanner that broke off is noticed.
         let last = lines.pop().context("it printed nothing")?;
         let count =
             last.split_once(" trials, ").and_then(|(n_trials, _)| n_trials.parse::<usize>().ok());

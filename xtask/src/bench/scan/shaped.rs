@@ -23,8 +23,10 @@ const PER_FALSE: usize = 500;
 /// Every server and congestion control through one bucket.
 pub(super) fn round(bench: &mut Bench, draw: &mut Draw, enough: usize) -> anyhow::Result<()> {
     let rate = *draw.one_of(&RATES);
+    // Below this burst the timer of the kernel could not keep the rate.
     let burst = (rate / 8 / TICKS_PER_SECOND).max(LEAST_BURST) * draw.one_of(&BURST_FACTORS);
     let (burst, latency_ms) = (burst.min(MOST_BURST), *draw.one_of(&[10, 30, 80]));
+    // Most often with offloads, as on real hosts.
     bench.ground.lay(&Between { offloads: *draw.one_of(&[true, true, false]), ..PLAIN }, false)?;
     for end in [End::A, End::B] {
         let shaper = format!(
@@ -35,6 +37,7 @@ pub(super) fn round(bench: &mut Bench, draw: &mut Draw, enough: usize) -> anyhow
     for congestion in CONGESTION {
         for (from, to) in [(End::A, End::B), (End::B, End::A)] {
             let address = |end| Ground::address(Family::V4, end);
+            // The route sets the congestion control also for servers that cannot choose it.
             let route = format!(
                 "ip route replace {}/32 dev lr0 src {} congctl {congestion}",
                 address(to),
@@ -43,6 +46,7 @@ pub(super) fn round(bench: &mut Bench, draw: &mut Draw, enough: usize) -> anyhow
             bench.ground.at(from, &route)?;
         }
         for server in [None, Some(Server::Nginx), Some(Server::Vsftpd)] {
+            // Checked between campaigns, so that the last one is complete.
             if bench.referee.n_trials() >= enough {
                 return Ok(());
             }
@@ -91,12 +95,14 @@ fn judged(tally: &Tally) -> (usize, usize) {
         tally.values().filter_map(|by_validity| by_validity.get(validity)).sum::<usize>()
     };
     let n_false = having("impossible");
+    // Invalid trials never reach the gate, so they are no evidence either way.
     (having("valid") + having("suspect") + n_false, n_false)
 }
 
 /// Returns true if few enough trials were called impossible. In truth none is.
 pub(super) fn holds(tally: &Tally) -> bool {
     let (n_judged, n_false) = judged(tally);
+    // Rounded up: with few trials one may be false.
     n_false <= n_judged.div_ceil(PER_FALSE)
 }
 

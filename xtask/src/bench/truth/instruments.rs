@@ -27,6 +27,7 @@ pub(super) fn nft_counters(ground: &Ground) -> anyhow::Result<BTreeMap<String, C
 fn parse_nft(text: &str) -> anyhow::Result<BTreeMap<String, Counter>> {
     let value: Value = serde_json::from_str(text).context("parse the JSON of nft")?;
     let entries = value["nftables"].as_array().context("nft: no list")?;
+    // The list also has the version of nft and other objects.
     let named = entries.iter().filter_map(|entry| {
         let counter = entry.get("counter")?;
         let read = |name: &str| counter[name].as_u64();
@@ -55,6 +56,7 @@ pub(super) fn shapers(ground: &Ground) -> anyhow::Result<[Shaper; 2]> {
 
 fn parse_tc(text: &str) -> anyhow::Result<Shaper> {
     let value: Value = serde_json::from_str(text).context("parse the JSON of tc")?;
+    // A path without a shaper has no such discipline.
     let Some(shaper) =
         value.as_array().and_then(|list| list.iter().find(|one| one["kind"] == "tbf"))
     else {
@@ -69,6 +71,7 @@ fn parse_tc(text: &str) -> anyhow::Result<Shaper> {
 pub(super) type Snmp = BTreeMap<String, f64>;
 
 pub(super) fn snmp(ground: &Ground, end: End) -> anyhow::Result<Snmp> {
+    // One command reads all tables, so that they are of one moment.
     Ok(parse_snmp(&ground.at(end, "cat /proc/net/snmp /proc/net/netstat /proc/net/snmp6")?))
 }
 
@@ -76,11 +79,13 @@ pub(super) fn snmp(ground: &Ground, end: End) -> anyhow::Result<Snmp> {
 /// name and a value a line.
 fn parse_snmp(text: &str) -> Snmp {
     let mut counters = Snmp::new();
+    // Two kinds of text follow each other: tables of two lines, and lists of one counter a line.
     let mut heads: Option<(&str, Vec<&str>)> = None;
     for line in text.lines() {
         let mut words = line.split_whitespace();
         let Some(first) = words.next() else { continue };
         let rest: Vec<&str> = words.collect();
+        // A second line with the same name has the values.
         match (first.strip_suffix(':'), heads.take()) {
             (Some(table), Some((name, names))) if name == table => {
                 for (name, value) in names.iter().zip(&rest) {
@@ -116,8 +121,10 @@ fn parse_ss(text: &str) -> Vec<Socket> {
     let ports = [AGENT_PORT, OTHER_CLOCK_PORT].map(|port| format!(":{port}"));
     let lines: Vec<&str> = text.lines().collect();
     let pairs = lines
+        // `ss` prints a socket in two lines, the second of which is indented.
         .windows(2)
         .filter(|pair| !pair[0].starts_with([' ', '\t']) && pair[1].starts_with([' ', '\t']));
+    // Control connections are no load.
     let of_load = pairs.filter(|pair| {
         !pair[0]
             .split_whitespace()
@@ -129,6 +136,7 @@ fn parse_ss(text: &str) -> Vec<Socket> {
                 let word = pair[1]
                     .split_whitespace()
                     .find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
+                // Some values are pairs, such as `rtt:1.5/0.7`.
                 word.and_then(|word| word.split('/').next()?.parse::<f64>().ok())
                     .unwrap_or_default()
             };
@@ -148,6 +156,7 @@ const SS_EVERY: Duration = Duration::from_millis(100);
 pub(super) fn watch_sockets(ground: &Ground, is_over: &AtomicBool) -> Vec<[Vec<Socket>; 2]> {
     let mut readings = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
+        // A reading that fails is left out; the load goes on.
         if let (Ok(a), Ok(b)) = (sockets(ground, End::A), sockets(ground, End::B)) {
             readings.push([a, b]);
         }
@@ -164,6 +173,7 @@ const IPERF3_PORT: &str = "5299";
 pub(super) fn iperf3(ground: &Ground, family: Family, seconds: u32) -> anyhow::Result<f64> {
     let mut server = ground.command(End::B, "iperf3");
     let server = server
+        // The server ends after one test, and prints its figures then.
         .args(["-s", "-1", "-J", "-p", IPERF3_PORT])
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
@@ -176,6 +186,7 @@ pub(super) fn iperf3(ground: &Ground, family: Family, seconds: u32) -> anyhow::R
     let address = Ground::address(family, End::B);
     let client = ground.at(
         End::A,
+        // `-O 1` leaves out the first second, while the window still grows.
         &format!("iperf3 -c {address} -p {IPERF3_PORT} -t {seconds} -O 1 -C cubic -J"),
     )?;
     let output = server.wait_with_output().context("wait for iperf3 -s")?;

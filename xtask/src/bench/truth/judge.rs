@@ -53,9 +53,11 @@ impl std::error::Error for Skipped {}
 /// The outer error is one of linerate; the inner one says why the ground lacks something.
 pub(super) fn run<'a>(
     ground: &'a mut Ground,
+    // The fault is in place before the load starts, so that the first packet can be hit.
     case: &'a Network,
 ) -> anyhow::Result<Result<Seen<'a>, Skipped>> {
     let prepared = prepare(ground, case);
+    // Without the fault the case would prove nothing, so it is skipped with the reason.
     let relay = match prepared {
         Ok(relay) => relay,
         Err(error) => return Ok(Err(Skipped(format!("{error:#}")))),
@@ -65,6 +67,7 @@ pub(super) fn run<'a>(
     let capture = (case.watch == Watch::Segments).then(|| Capture::start(ground)).transpose()?;
     let is_over = AtomicBool::new(false);
     let (study, sockets, window) = std::thread::scope(|scope| {
+        // Instruments read beside the load, each in a thread of its own.
         let watching =
             (case.watch == Watch::Sockets).then(|| scope.spawn(|| watch_sockets(ground, &is_over)));
         let counts = matches!(case.watch, Watch::Counters | Watch::Sockets);
@@ -75,6 +78,7 @@ pub(super) fn run<'a>(
             }
             _ => None,
         };
+        // Checked after the instruments have ended, so that none is left running.
         let study = load(ground, case);
         is_over.store(true, Ordering::Relaxed);
         let sockets = watching
@@ -88,6 +92,7 @@ pub(super) fn run<'a>(
     let connections = capture.map(Capture::connections).transpose()?.unwrap_or_default();
     let after = [snmp(ground, End::A)?, snmp(ground, End::B)?];
     let relay = relay.map_or(Ok(serde_json::Value::Null), super::ground::Relay::counts)?;
+    // Read last: what is still under way has arrived by then.
     let (nft, shapers) = (nft_counters(ground)?, shapers(ground)?);
     Ok(Ok(Seen {
         ground,
@@ -115,6 +120,7 @@ fn prepare(ground: &mut Ground, case: &Network) -> anyhow::Result<Option<super::
 
 /// Which packets count, as a match of `nft`.
 fn matching(packets: Packets, family: Family) -> String {
+    // Inside a tunnel the rules see the outer headers.
     let in_tunnel = matches!(family, Family::Vxlan | Family::Relay);
     match packets {
         Packets::Udp(payload) if in_tunnel => {
@@ -163,10 +169,12 @@ fn rules(fault: Fault, packets: Packets, family: Family) -> String {
             text,
             " chain {way} {{\n  type filter hook ingress device {port} priority 0; policy accept;"
         );
+        // A drop from the start counts nothing as seen.
         if fault == (Fault::DropFrom { after_ms: 0 }) {
             let _infallible = writeln!(text, "  {matching} counter name {way}_hit drop");
         }
         let _infallible = writeln!(text, "  {matching} counter name {way}_seen");
+        // The generator counts from zero, so the last of each group is hit: the first packets pass.
         let nth =
             |every: u64| format!("numgen inc mod {every} == {} counter name {way}_hit", every - 1);
         let action = match (fault, way) {
@@ -201,6 +209,7 @@ fn drop_later(ground: &Ground, case: &Network, after: Duration) -> anyhow::Resul
         _ => matching,
     };
     let rule =
+        // Inserted in front of the rules that count: what is dropped is only counted as hit.
         |way: &str| format!("insert rule netdev truth {way} {lost} counter name {way}_hit drop\n");
     ground.nft(&(rule("there") + &rule("back")))
 }
@@ -214,6 +223,7 @@ fn await_first(ground: &Ground) -> anyhow::Result<Instant> {
             .iter()
             .any(|name| counters.get(*name).is_some_and(|counter| counter.packets > 0))
         {
+            // The moment is uncertain by one poll.
             return Ok(Instant::now());
         }
         if began.elapsed() > STARTING {
@@ -235,6 +245,7 @@ fn window(ground: &Ground, load: &Load) -> anyhow::Result<Window> {
     };
     let before = sent_again()?;
     let first = await_first(ground)?;
+    // linerate counts its phases from the start barrier, which the first packet follows at once.
     let end = first + Duration::from_millis(load.warmup_ms + load.duration_ms);
     wait_until(end.checked_sub(AROUND_END).unwrap_or(first));
     let least = sent_again()? - before;
@@ -249,6 +260,7 @@ fn window(ground: &Ground, load: &Load) -> anyhow::Result<Window> {
 fn load(ground: &Ground, case: &Network) -> anyhow::Result<Study> {
     let port = if case.load.clock == Clock::Other { OTHER_CLOCK_PORT } else { AGENT_PORT };
     let address = Ground::address(case.between.family, End::B);
+    // An IPv6 address needs brackets before a port.
     let host = if address.contains(':') {
         format!("[{address}]:{port}")
     } else {

@@ -62,6 +62,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     }
     let options = options(arguments)?;
     let missing = tools::provide(tools::FOR_TRUTH)?;
+    // A case without its instrument would look like a success.
     ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
     let program = match &options.program {
         Some(program) => {
