@@ -132,6 +132,7 @@ const CLIPPY: [&str; 7] =
 const DENY: [&str; 6] = ["deny", "--offline", "check", "bans", "licenses", "sources"];
 
 fn has_cargo_deny(root: &Path) -> bool {
+    // Without the subcommand cargo starts all the same, and only its status shows it.
     let version = cargo(root, &["deny", "--version"]).output();
     version.is_ok_and(|output| output.status.success())
 }
@@ -203,7 +204,6 @@ impl FailedOutput {
             // A test may start threads that panic too: the last of them is the test's own.
             Reading::Panic if self.panic.len() < LAST_LINES || line.starts_with("thread '") => {
                 if line.starts_with("thread '") {
-                    // The panic of the test's own thread comes last, and is the one to show.
                     self.panic.clear();
                 }
                 self.panic.push(line);
@@ -247,13 +247,14 @@ impl Seen {
         }
     }
 
-    /// Reads the time at the end of a test's result, as in `test a ... ok <1.234s>`, and returns the
-    /// line without it.
+    /// Reads the time at the end of a test's result, as in `test a ... ok <1.234s>`, and returns
+    /// the line without it.
     fn read_time<'a>(&mut self, line: &'a str) -> &'a str {
         let timed = line
             .strip_prefix("test ")
             .and_then(|rest| rest.strip_suffix("s>")?.rsplit_once(" <"))
             .and_then(|(result, seconds)| Some((result, seconds.parse().ok()?)));
+        // Tests in documentation have no times.
         let Some((result, seconds)) = timed else { return line };
         let name = result.split_once(" ... ").map_or(result, |(name, _)| name);
         self.times.push((seconds, name.to_owned()));

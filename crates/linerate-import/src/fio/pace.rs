@@ -141,7 +141,7 @@ impl Reader {
                 (_, false) => self.class(&set, Class::Ignored, "no working set"),
                 (Some((size, block)), true) => {
                     let n = (size as f64 * share / 100.0 / block as f64).max(1.0) as u64;
-                    // The parameter has 31 bits, which is more blocks than any target has.
+                    // `copies_of` has 32 bits: a plan with more would be refused.
                     self.job.value("copies_of", n.min(1 << 31));
                     self.class(
                         &set,

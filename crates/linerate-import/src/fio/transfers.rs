@@ -175,10 +175,11 @@ impl Reader {
 
     /// Returns the size at `place` of the `parts` of `bs`, in bytes.
     fn size_of(&self, setting: &Setting, parts: &[&str], place: usize) -> Result<u64, Malformed> {
-        match parts.get(place).or(parts.last()).copied() {
+        match parts.get(place).copied() {
             // An omitted value has fio's default; values beyond the last equal the last.
-            None | Some("") => Ok(4096),
+            Some("") => Ok(4096),
             Some(part) => self.bytes(setting, part),
+            None => self.bytes(setting, parts.last().copied().unwrap_or("4096")),
         }
     }
 

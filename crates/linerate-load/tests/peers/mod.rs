@@ -123,8 +123,10 @@ impl Peer {
     /// `more` is appended to its configuration, in which `{key}` is replaced by a file with
     /// certificate and key.
     pub(crate) fn vsftpd_over_tls(test: &str, bytes: usize, more: &str) -> Option<Self> {
-        let strict = "ssl_enable=YES\nrsa_cert_file={key}\nssl_ciphers=HIGH\nallow_anon_ssl=YES\nforce_anon_logins_ssl=YES\n\
-                      force_anon_data_ssl=YES\nrequire_ssl_reuse=YES\nstrict_ssl_read_eof=YES\nstrict_ssl_write_shutdown=YES\n";
+        let strict = "ssl_enable=YES\nrsa_cert_file={key}\nssl_ciphers=HIGH\n\
+                      allow_anon_ssl=YES\nforce_anon_logins_ssl=YES\nforce_anon_data_ssl=YES\n\
+                      require_ssl_reuse=YES\nstrict_ssl_read_eof=YES\n\
+                      strict_ssl_write_shutdown=YES\n";
         Self::vsftpd_with(test, bytes, &format!("{strict}{more}"))
     }
 
@@ -143,10 +145,11 @@ impl Peer {
         }
         // Its sandbox knows only the system calls of older C libraries.
         let text = format!(
-            "listen=YES\nlisten_address={}\nlisten_port={PORT}\nbackground=NO\nseccomp_sandbox=NO\n\
-             anonymous_enable=YES\nno_anon_password=YES\nanon_root={root}\nsecure_chroot_dir={root}\n\
-             write_enable=YES\nanon_upload_enable=YES\nanon_other_write_enable=YES\nanon_umask=022\n\
-             xferlog_enable=YES\nvsftpd_log_file={log}\n{more}",
+            "listen=YES\nlisten_address={}\nlisten_port={PORT}\nbackground=NO\n\
+             seccomp_sandbox=NO\nanonymous_enable=YES\nno_anon_password=YES\nanon_root={root}\n\
+             secure_chroot_dir={root}\nwrite_enable=YES\nanon_upload_enable=YES\n\
+             anon_other_write_enable=YES\nanon_umask=022\nxferlog_enable=YES\n\
+             vsftpd_log_file={log}\n{more}",
             at.ip(),
             root = root.display(),
             log = log.display(),
