@@ -38,12 +38,12 @@ pub mod tune;
 
 pub use study::{
     Agreement, Attribution, BurstStudy, Cause, Compared, ComparedFigure, Comparison,
-    CorrectedStudy, DirectionMatrix, DropCause, Given, GoalResult, GoalStudy, Headline,
+    CorrectedStudy, DirectionMatrix, DropCause, Given, GoalResult, GoalStudy, Headline, Imbalance,
     IntervalSeries, JobStudy, Joint, Kind, LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded,
     LossPlace, LossStudy, MatrixCell, MatrixVerdict, MemoryDirection, MetricStudy, Mix, MixedJob,
-    Moved, Obtained, Overhead, PathEnd, PointStudy, PortStudy, RateLevel, Reached, Reading,
-    ReadingKind, Reason, SearchLatency, SearchRun, SearchStudy, SearchTrial, Settled, Stage,
-    StageCeiling, StageKind, Stall, Stopped, Study, Surety, Tested, TransferCounts, TrialSettling,
-    TrialStudy, Withheld, clock_course, headline, look, looked_at, reached, reasons, searched,
-    study,
+    Moved, Obtained, Overhead, PathEnd, PointStudy, PortNote, PortStudy, RateLevel, Reached,
+    Reading, ReadingKind, Reason, Refusal, SearchLatency, SearchRun, SearchStudy, SearchTrial,
+    Settled, Stage, StageCeiling, StageKind, Stall, Stopped, Study, Surety, Tested, TransferCounts,
+    TrialSettling, TrialStudy, Withheld, clock_course, headline, look, looked_at, reached, reasons,
+    searched, study,
 };

@@ -7,7 +7,7 @@ use linerate_analysis::statistics::Percentile;
 use linerate_analysis::{IntervalSeries, JobStudy, MetricStudy, PointStudy, Study};
 use linerate_model::{BitRate, Campaign, Direction, Metric, Use, metric};
 use linerate_report::document::{Block, Origin, Section, Table};
-use linerate_report::{Document, obtained_text};
+use linerate_report::{Document, obtained_text, sentences};
 
 use crate::figures::{figure, interval_of_percentile, quantity};
 
@@ -60,9 +60,10 @@ fn blocks(campaign: &Campaign, study: &Study, point: &PointStudy, asked: &Asked<
     for job in &point.jobs {
         for known in Use::Answer.metrics().filter(is_shown) {
             let withheld = job.withheld.iter().filter(|one| one.name == known.name);
-            notes.extend(
-                withheld.map(|one| format!("{known} {}: withheld: {}", one.direction, one.why)),
-            );
+            notes.extend(withheld.map(|one| {
+                let why = sentences::refusal(&one.why);
+                format!("{known} {}: withheld: {why}", one.direction)
+            }));
             let metrics = job.metrics.iter().filter(|figure| figure.metric == known);
             rows.extend(metrics.filter_map(|metric| row(study, job, metric)));
         }

@@ -8,8 +8,8 @@
 
 use linerate_analysis::diagnosis::{Evidence, Finding};
 use linerate_analysis::{
-    Headline, JobStudy, LossStudy, MetricStudy, PointStudy, Reason, SearchRun, SearchStudy, Study,
-    TrialStudy, headline,
+    Headline, JobStudy, LossStudy, MetricStudy, PointStudy, PortStudy, SearchRun, SearchStudy,
+    Study, TrialStudy, Withheld, headline,
 };
 use linerate_model::{Campaign, Ceiling, Direction, Distribution, Unit};
 use serde_json::{Map, Value, json};
@@ -69,9 +69,9 @@ pub(crate) fn of_study(campaign: &Campaign, study: &Study) -> Value {
     }))
 }
 
-/// Returns the reasons as text.
-fn texts(reasons: &[Reason]) -> Vec<String> {
-    reasons.iter().map(Reason::to_string).collect()
+/// Returns reasons as text.
+pub(crate) fn texts(reasons: &[impl ToString]) -> Vec<String> {
+    reasons.iter().map(ToString::to_string).collect()
 }
 
 /// Returns a ceiling as JSON: its subject and scope in fields, and its name for people.
@@ -95,7 +95,7 @@ fn point(point: &PointStudy) -> Value {
         "why": texts(&point.why),
         "reasons": point.why,
         "trials": point.trials.iter().map(trial).collect::<Vec<_>>(),
-        "observed": point.observed,
+        "observed": point.observed.iter().map(port_json).collect::<Vec<_>>(),
     });
     if let Some(looks) = &point.looks {
         told["looks"] = json!(looks);
@@ -173,7 +173,7 @@ fn job(job: &JobStudy) -> Value {
         told["corrected"] = json!(corrected);
     }
     if !job.withheld.is_empty() {
-        told["withheld"] = json!(job.withheld);
+        told["withheld"] = job.withheld.iter().map(withheld_json).collect();
     }
     told
 }
@@ -198,7 +198,7 @@ fn loss(loss: &LossStudy) -> Value {
         "located": located.collect::<Vec<_>>(),
         "unobserved": loss.unobserved,
         "unexplained": loss.unexplained,
-        "imbalance": loss.imbalance,
+        "imbalance": texts(&loss.imbalance),
         "balances": loss.balances(),
     })
 }
@@ -286,6 +286,23 @@ fn trial(trial: &TrialStudy) -> Value {
         "intervals": intervals,
         "interval_units": units,
     })
+}
+
+/// Returns a withheld figure as JSON: the reason as text, and in `refusal` as data.
+fn withheld_json(withheld: &Withheld) -> Value {
+    let why = sentences::refusal(&withheld.why);
+    json!({
+        "name": withheld.name, "direction": withheld.direction, "why": why,
+        "refusal": withheld.why,
+    })
+}
+
+/// Returns the count of an observer as JSON: its notes as text in `why`, and in `notes` as data.
+fn port_json(port: &PortStudy) -> Value {
+    let mut told = json!(port);
+    told["why"] = port.why.iter().map(sentences::port_note).collect();
+    told["notes"] = json!(port.why);
+    told
 }
 
 /// Returns the headline as JSON; `limit.next` is the first step as text, and `limit.kind` the claim

@@ -16,6 +16,7 @@ mod promises;
 mod registries;
 mod repository;
 mod rooms;
+mod sentences;
 mod sources;
 
 use std::path::Path;
@@ -57,6 +58,7 @@ static CHECKS: &[Check] = &[
     ("imports go one way", circles::no_circles),
     ("named closures are short", closures::long_closures),
     ("display text is not compared", display::compared),
+    ("the analysis builds no sentences", sentences::sentences),
     ("registries", registries::registries),
     ("limits have cited values", registries::limits),
     ("rules fire and are silent", registries::rules),

@@ -59,14 +59,35 @@ impl Doubt {
 }
 
 /// A number that was measured and is no figure.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Withheld {
     /// The metric, series or distribution.
     pub name: String,
     /// Its direction.
     pub direction: Direction,
-    /// The reason, with the number and the limit.
-    pub why: String,
+    /// The reason.
+    pub why: Refusal,
+}
+
+/// Reason why a number is no figure. Times are in seconds, rates in bit/s.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "fields that are not explained are what they are called")]
+pub enum Refusal {
+    /// It is below the lowest possible value.
+    BelowRange { value: f64, least: f64 },
+    /// It is above the highest possible value, beyond the tolerance for its clocks.
+    AboveRange { value: f64, most: f64, tolerance: f64 },
+    /// The rate of frames is below the rate of their payload.
+    BelowPayload { frames: f64, payload: f64 },
+    /// The median rate of frames is below the median rate of their payload.
+    MedianBelowPayload { frames: f64, payload: f64 },
+    /// The median of these times is within the uncertainty of the clocks.
+    WithinClocks { seconds: f64, uncertainty: f64 },
+    /// Other programs used too much CPU time to attribute a cost.
+    SharedCpus { share: f64, limit: f64 },
+    /// It contradicts a ceiling.
+    Impossible(Reason),
 }
 
 /// Figures that passed the gate.
@@ -108,7 +129,7 @@ impl Admitted {
         self.one_way
     }
 
-    fn withhold(&mut self, name: &str, direction: Direction, why: String) {
+    fn withhold(&mut self, name: &str, direction: Direction, why: Refusal) {
         self.withheld.push(Withheld { name: name.to_owned(), direction, why });
     }
 }
@@ -148,7 +169,7 @@ pub(super) struct Gate<'a> {
 /// Decision of the gate on one number.
 enum Judgement {
     Admitted(f64),
-    Withheld(String),
+    Withheld(Refusal),
     /// The trial carries no figure.
     Impossible(Reason),
 }

@@ -37,7 +37,19 @@ pub struct LossStudy {
     /// Lost datagrams without a place.
     pub unexplained: u64,
     /// Why the ledger does not balance; empty if it does.
-    pub imbalance: Vec<String>,
+    pub imbalance: Vec<Imbalance>,
+}
+
+/// Contradiction in the counts of one flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "fields that are not explained are what they are called")]
+pub enum Imbalance {
+    /// The counts of both ends do not fit together; `received` counts distinct datagrams, and all
+    /// sequence numbers seen are below `next_sequence`.
+    Counts { flow: u32, sent: u64, received: u64, next_sequence: u64 },
+    /// The sender does not know the flow of received datagrams.
+    UnknownFlow { flow: u32 },
 }
 
 impl LossStudy {
@@ -76,11 +88,8 @@ impl LossStudy {
         let received =
             receiver.counters[Counter::DatagramsReceived] + receiver.counters[Counter::Late];
         self.ledger.sent += sent;
-        self.imbalance.push(format!(
-            "flow {flow}: {sent} datagrams sent, {received} distinct ones received, sequence \
-                numbers below {} seen",
-            receiver.next_sequence
-        ));
+        let next_sequence = receiver.next_sequence;
+        self.imbalance.push(Imbalance::Counts { flow, sent, received, next_sequence });
     }
 }
 
@@ -119,9 +128,7 @@ pub(super) fn ledger(
     for (number, flow) in &received {
         // Datagrams of a flow that the sender does not know cannot be balanced.
         if !sent.contains_key(number) && flow.counters[Counter::DatagramsReceived] > 0 {
-            loss.imbalance.push(format!(
-                "flow {number}: datagrams received of a flow the sender does not know"
-            ));
+            loss.imbalance.push(Imbalance::UnknownFlow { flow: *number });
         }
     }
     // Everything is unexplained until a place claims a part of it.

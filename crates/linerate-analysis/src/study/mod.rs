@@ -68,20 +68,20 @@ use serde::{Deserialize, Serialize};
 
 pub use bursts::BurstStudy;
 pub use clocks::clock_course;
-pub use gate::Withheld;
+pub use gate::{Refusal, Withheld};
 pub use headline::{
     Headline, Limit, Moved, PathEnd, Reading, ReadingKind, Stage, StageCeiling, StageKind, Surety,
     Tested, headline,
 };
 pub use looks::{Look, LookedAt, Looks, LooksEnded, look};
-pub use loss::LossStudy;
 pub(crate) use loss::is_carried_by_a_process;
+pub use loss::{Imbalance, LossStudy};
 pub use loss_place::{DropCause, LossPlace};
 pub use mixes::{
     Attribution, Cause, DirectionMatrix, Joint, MatrixCell, MatrixVerdict, MemoryDirection, Mix,
     MixedJob,
 };
-pub use observer_ports::{Agreement, PortStudy};
+pub use observer_ports::{Agreement, PortNote, PortStudy};
 pub use obtained::{Given, Obtained};
 pub use offerable_load::{Reached, reached};
 pub(crate) use pairs::adjust;

@@ -93,7 +93,38 @@ pub struct PortStudy {
     /// The worst of the trials.
     pub agreement: Agreement,
     /// Why trials could not be compared, and further notes.
-    pub why: Vec<String>,
+    pub why: Vec<PortNote>,
+}
+
+/// Reason why an observer's count could not be compared, or a note on the comparison.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "fields that are not explained are what they are called")]
+pub enum PortNote {
+    /// The frames that the load of this workload sent are not counted.
+    FramesNotCounted { workload: String },
+    /// The observer has no readings of the trial.
+    NoReadings,
+    /// Its counters were reset during the trial.
+    Reset,
+    /// It was read fewer than two times.
+    TooFewReadings,
+    /// Its counters could not be read, for the reason that it gave.
+    Unavailable { error: String },
+    /// Its octets were not read at both ends of the load.
+    EndsNotRead,
+    /// The port counts super-packets.
+    SuperPackets,
+    /// Both counts may differ by this share of the load, more than `limit`.
+    TooWide { share: f64, limit: f64 },
+    /// Its counters change at this interval: it was asked until it had read them after the load.
+    AskedAgain { interval: f64 },
+    /// Its counters did not change while there was load.
+    Unchanged,
+    /// Its counters change at this interval, which is too long for the trial.
+    TooSlow { interval: f64 },
+    /// Compared over a part of the trial, because its counters change at this interval.
+    Part { seconds: f64, interval: f64 },
 }
 
 impl PortStudy {
@@ -223,7 +254,7 @@ fn load(
     hosts: &Hosts<'_>,
     jobs: &[Job<'_>],
     direction: Direction,
-) -> Result<Load, String> {
+) -> Result<Load, PortNote> {
     let mut sum = Load::default();
     for job in jobs {
         let (own, other) = match (is_behind(port, &job.spec.from), is_behind(port, &job.spec.to)) {
@@ -246,9 +277,9 @@ fn load(
         };
         let datagrams =
             || datagrams(if direction == Direction::Rx { other } else { own }, link, ip);
-        let one = one.or_else(datagrams).ok_or_else(|| {
-            format!("the number of frames that {} sent is not counted", job.spec.workload)
-        })?;
+        let one = one
+            .or_else(datagrams)
+            .ok_or_else(|| PortNote::FramesNotCounted { workload: job.spec.workload.clone() })?;
         sum.payload += one.payload;
         sum.frames += one.frames;
         sum.headers += one.headers;
@@ -324,10 +355,9 @@ fn compare(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
     (load, largest): (Load, f64),
-) -> Result<(), String> {
+) -> Result<(), PortNote> {
     let blocks = trial.samples.iter().filter(|(host, _)| *host == port.observer);
-    let block =
-        blocks.map(|(_, block)| block).next().ok_or("the observer has no readings of the trial")?;
+    let block = blocks.map(|(_, block)| block).next().ok_or(PortNote::NoReadings)?;
     let (octets, packets, drops) = if study.direction == Direction::Tx {
         (
             ObservedPort::IN_OCTETS,
@@ -345,15 +375,12 @@ fn compare(
         .last()
         .is_some_and(|(_, resets)| *resets > 0.0)
     {
-        return Err("its counters were reset during the trial".into());
+        return Err(PortNote::Reset);
     }
     let read = readings(block, &port.port, octets);
     if read.len() < 2 {
-        let why = block
-            .unavailable
-            .first()
-            .map_or("it was read fewer than two times", |(_, why)| why.as_str());
-        return Err(why.to_owned());
+        let error = block.unavailable.first().map(|(_, error)| error.clone());
+        return Err(error.map_or(PortNote::TooFewReadings, |error| PortNote::Unavailable { error }));
     }
     let seen = seen(&read, jobs)?;
     let grown = |name: &str| {
@@ -361,7 +388,7 @@ fn compare(
         let at = |wanted: Nanos| read.iter().find(|(at, _)| *at == wanted).map(|(_, value)| *value);
         Some(at(seen.span.1)? - at(seen.span.0)?)
     };
-    study.octets = grown(octets).ok_or("its octets were not read at both ends of the load")?;
+    study.octets = grown(octets).ok_or(PortNote::EndsNotRead)?;
     study.frames = grown(packets);
     let dropped: Vec<f64> = drops.into_iter().filter_map(grown).collect();
     study.dropped = (!dropped.is_empty()).then(|| dropped.iter().sum());
@@ -369,7 +396,7 @@ fn compare(
     let per_frame = if load.frames > 0.0 { load.headers / load.frames } else { 0.0 };
     let counted = match study.frames {
         Some(counted) if counted < SUPER_PACKETS * frames => {
-            study.why.push("the port counts super-packets: one set of headers for each".into());
+            study.why.push(PortNote::SuperPackets);
             counted
         }
         _ => frames,
@@ -386,11 +413,8 @@ fn compare(
     } else if more < -study.bound {
         Agreement::Missing
     } else if study.bound > WIDEST * study.expected {
-        study.why.push(format!(
-            "inconclusive: both may differ by {:.1} % of the load this way, more than {:.0} %",
-            study.bound / study.expected.max(1.0) * 100.0,
-            WIDEST * 100.0
-        ));
+        let share = study.bound / study.expected.max(1.0);
+        study.why.push(PortNote::TooWide { share, limit: WIDEST });
         Agreement::Unknown
     } else {
         Agreement::Agrees
@@ -406,10 +430,10 @@ struct Seen {
     share: f64,
     /// Share of that in doubt, as it is not known when the counters were read.
     doubt: f64,
-    why: Option<String>,
+    why: Option<PortNote>,
 }
 
-fn seen(read: &[(Nanos, f64)], jobs: &[Job<'_>]) -> Result<Seen, String> {
+fn seen(read: &[(Nanos, f64)], jobs: &[Job<'_>]) -> Result<Seen, PortNote> {
     let (first, last) = (read[0].0, read[read.len() - 1].0);
     let moving =
         jobs.iter().flat_map(|job| job.ends()).flat_map(|end| &end.intervals).filter(|interval| {
@@ -433,29 +457,19 @@ fn seen(read: &[(Nanos, f64)], jobs: &[Job<'_>]) -> Result<Seen, String> {
     let is_read_anew = last.since(loaded_until).0 as f64 >= kept;
     let is_kept = kept > STALE * period && read[0].1 != read[read.len() - 1].1;
     if whole && (!is_kept || is_read_anew) {
-        let why = is_kept.then(|| {
-            format!(
-                "its counters change every {:.1} s: it was asked until it had read them after the \
-                    load",
-                kept / NANOS
-            )
-        });
+        let why = is_kept.then_some(PortNote::AskedAgain { interval: kept / NANOS });
         return Ok(Seen { span: (first, last), share: 1.0, doubt: 0.0, why });
     }
     let changes: Vec<Nanos> =
         read.windows(2).filter(|pair| pair[0].1 != pair[1].1).map(|pair| pair[1].0).collect();
     let within: Vec<Nanos> = changes.into_iter().filter(|at| *at <= loaded_until).collect();
     let (Some(from), Some(to)) = (within.first(), within.last()) else {
-        return Err("its counters did not change while there was load".into());
+        return Err(PortNote::Unchanged);
     };
     let seconds = to.since(*from).as_secs_f64();
     let period = period / NANOS;
     if seconds < 2.0 * period.max(kept / NANOS) {
-        let why = format!(
-            "its counters change every {:.1} s only: the trial is too short to compare",
-            kept / NANOS
-        );
-        return Err(why);
+        return Err(PortNote::TooSlow { interval: kept / NANOS });
     }
     let span = Span { from: *from, to: *to };
     let ends: Vec<&JobRecord> = jobs.iter().flat_map(|job| job.ends()).collect();
@@ -463,8 +477,7 @@ fn seen(read: &[(Nanos, f64)], jobs: &[Job<'_>]) -> Result<Seen, String> {
     let all: f64 = ends.iter().flat_map(|end| both.map(|counter| total(end, counter) as f64)).sum();
     let inside: f64 =
         ends.iter().flat_map(|end| both.map(|counter| counted(end, counter, span))).sum();
-    let why =
-        format!("compared over {seconds:.1} s: its counters change every {:.1} s", kept / NANOS);
+    let why = PortNote::Part { seconds, interval: kept / NANOS };
     Ok(Seen {
         span: (*from, *to),
         share: inside / all.max(1.0),

@@ -16,6 +16,7 @@
 use linerate_model::series::{cpu, interface};
 use linerate_model::{Series, SeriesSpec, series};
 
+use super::gate::Refusal;
 use super::host::{has_foreign_end, is_busy, kernels, taken_by_others, used_by_workers};
 use super::samples::{Hosts, LOOPBACK, NANOS, Samples};
 use super::span::Span;
@@ -40,7 +41,7 @@ pub(super) fn own(
     jobs: &[Job<'_>],
     hosts: &Hosts<'_>,
     span: Span,
-) -> Option<Result<f64, String>> {
+) -> Option<Result<f64, Refusal>> {
     let hosts_read: Vec<&str> = kernels(jobs, hosts).into_values().collect();
     let mut sum = Times::default();
     for host in hosts_read.iter().filter(|_| span.seconds() > 0.0) {
@@ -54,19 +55,15 @@ pub(super) fn own(
 }
 
 impl Times {
-    fn own(self) -> Result<f64, String> {
+    fn own(self) -> Result<f64, Refusal> {
         let all = self.workers + self.interrupts;
         let others = self.others / self.busy;
         if others <= QUIET {
             return Ok(all);
         }
-        Err(format!(
-            "other programs used {:.0} % of the CPU time (limit {:.0} %). They change the cost of \
-                the load, and the kernel does not attribute interrupts to programs. Stop them and \
-                repeat",
-            others * 100.0,
-            QUIET * 100.0
-        ))
+        // They change the cost of the load, and the kernel does not attribute interrupts to
+        // programs.
+        Err(Refusal::SharedCpus { share: others, limit: QUIET })
     }
 }
 
@@ -139,6 +136,7 @@ mod tests {
         // without the loops.
         let crowded = Times { workers: 0.5, interrupts: 0.01, others: 1.4, busy: 2.0 };
         let why = crowded.own().expect_err("another load than alone");
-        assert!(why.starts_with("other programs used 70 %") && why.contains("limit 10 %"), "{why}");
+        let Refusal::SharedCpus { share, limit } = why else { panic!("{why:?}") };
+        assert!((share - 0.7).abs() < 1e-9 && limit == QUIET, "{share}");
     }
 }

@@ -15,7 +15,7 @@ use linerate_model::{Campaign, Direction, METRICS, Metric, TrialRecord, Validity
 use self::jobs::{all_study, job_study};
 use super::ceilings::{self, Bound, Scope};
 use super::figures::Figures;
-use super::gate::{Admitted, Doubt, Gate};
+use super::gate::{Admitted, Doubt, Gate, Refusal};
 use super::judge::{self, Standing};
 use super::loss::{self, LossStudy};
 use super::reason::{self, Reason};
@@ -53,7 +53,7 @@ struct Judged<'a> {
     /// Periods in which workers of the tester, or the machine, did not run.
     stalls: Vec<Stall>,
     /// Why it has no CPU cost of the load.
-    cost_withheld: Option<String>,
+    cost_withheld: Option<Refusal>,
     /// Figures as counted, per job of the plan, and of all measured jobs together, where there are
     /// several.
     counted: (Vec<Figures>, Figures),

@@ -11,6 +11,7 @@ use linerate_model::{Direction, Incident, Metric, Unit};
 use serde::{Deserialize, Serialize};
 
 use super::judge::{MOST_STEAL, MOST_WAITED};
+use super::loss::Imbalance;
 use super::loss_place::LossPlace;
 use super::search_trial::MOST_VERY_LATE;
 use super::settling::{self, TrialSettling};
@@ -42,8 +43,8 @@ pub enum Reason {
     Waited { job: String, host: String, worker: u32, share: f64 },
     /// The ledger of operations does not add up.
     OperationsUnbalanced { job: String, due: u64, answered: u64, lost: u64, open: u64 },
-    /// The ledger of datagrams does not balance, for the reason in `imbalance`.
-    LossesUnbalanced { imbalance: String },
+    /// The ledger of datagrams does not balance.
+    LossesUnbalanced { imbalance: Imbalance },
     /// Connections found no free local port.
     NoLocalPort { job: String, refused: f64, share: f64 },
     /// This share of an open load was offered.
@@ -365,6 +366,21 @@ impl fmt::Display for Reason {
             Self::OfTrials { n, of, alike, reason } => {
                 let such_as = if *alike { "" } else { ", for example" };
                 write!(f, "{n} of {of} trials{such_as}: {reason}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Imbalance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Counts { flow, sent, received, next_sequence } => write!(
+                f,
+                "flow {flow}: {sent} datagrams sent, {received} distinct ones received, sequence \
+                    numbers below {next_sequence} seen"
+            ),
+            Self::UnknownFlow { flow } => {
+                write!(f, "flow {flow}: datagrams received of a flow the sender does not know")
             }
         }
     }

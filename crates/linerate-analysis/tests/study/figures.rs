@@ -1,6 +1,6 @@
 //! Figures of a study from counters, kernel states and readings.
 
-use linerate_analysis::{IntervalSeries, study};
+use linerate_analysis::{IntervalSeries, Refusal, study};
 use linerate_model::Direction::{Rx, Sum, Tx};
 use linerate_model::{
     Background, Counter, Direction, Distribution, FlowReport, JobRecord, Nanos, TcpState,
@@ -55,7 +55,8 @@ fn two_kernels_are_added_and_one_kernel_is_counted_once() {
     assert_eq!(value(only(&two), 0, metric::CPU_SECONDS_PER_GIGABYTE, Sum), None);
     let withheld =
         only(&two).jobs[0].withheld.iter().find(|one| one.name == "cpu_seconds_per_gigabyte");
-    assert!(withheld.expect("the cost").why.starts_with("other programs used"), "{withheld:?}");
+    let why = &withheld.expect("the cost").why;
+    assert!(matches!(why, Refusal::SharedCpus { .. }), "{why:?}");
     let mut alone = costly();
     let (active, passive) = &mut alone.jobs[0];
     let intervals = active.intervals.iter_mut().chain(&mut passive.intervals);

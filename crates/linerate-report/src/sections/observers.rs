@@ -11,6 +11,7 @@ use super::{Section, Subject};
 use crate::document::{Block, Cell, Column, Row, Table, Tone};
 use crate::grid::Grid;
 use crate::number::Scale;
+use crate::sentences;
 
 /// Section `observers`.
 pub(super) struct Observers;
@@ -126,7 +127,8 @@ fn table(ports: &[(&Grid<'_>, &PointStudy, &PortStudy)]) -> Table {
             Agreement::Missing => "octets are missing",
             Agreement::Unknown => "not compared",
         };
-        let verdict = [&[verdict.to_owned()], &port.why[..]].concat().join("; ");
+        let notes = port.why.iter().map(sentences::port_note);
+        let verdict = [verdict.to_owned()].into_iter().chain(notes).collect::<Vec<_>>().join("; ");
         let cells = vec![
             Cell::Text(grid.full_place_of(point)),
             Cell::Text(format!("{} {}", port.observer, port.port)),

@@ -8,6 +8,7 @@ use super::answer::not_run;
 use super::{Section, Subject};
 use crate::document::{Block, Cell, Column, Row, Table, Tone};
 use crate::number::Scale;
+use crate::sentences;
 use crate::words::count;
 
 /// Section `validity`.
@@ -134,7 +135,7 @@ fn withheld(subject: &Subject<'_>) -> Table {
                     Cell::Text(grid.place_of(point)),
                     Cell::text(&job.workload),
                     Cell::Text(format!("{} {}", one.name, one.direction)),
-                    Cell::text(&one.why),
+                    Cell::Text(sentences::refusal(&one.why)),
                 ];
                 table.rows.push(Row::judged(cells, Standing::Suspect));
             }

@@ -9,6 +9,7 @@ mod claim;
 mod evidence;
 mod outcome;
 mod step;
+mod study;
 
 use linerate_analysis::diagnosis::{IOPS, Subject, SubjectLoad};
 use linerate_analysis::statistics::measured_rate;
@@ -21,6 +22,7 @@ pub use claim::claim;
 pub use evidence::{observation, source};
 pub use outcome::outcomes;
 pub(crate) use step::step;
+pub use study::{port_note, refusal};
 
 /// Most points that a merged subject names.
 const MOST_NAMED: usize = 3;

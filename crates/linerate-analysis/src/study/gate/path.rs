@@ -17,7 +17,7 @@
 
 use linerate_model::{Counter, Direction, JobRecord, Metric, Nanos, metric};
 
-use super::{Bound, Doubt, Gate, Judgement};
+use super::{Bound, Doubt, Gate, Judgement, Refusal};
 use crate::statistics::quantum_of_counts;
 use crate::study::backlog;
 use crate::study::flow::Flow;
@@ -71,7 +71,11 @@ pub(super) fn judge(
     }
     let why = explain(metric, direction, value, bound, allowed, edges);
     // A wrong peak does not make the mean of the run impossible.
-    if part_s.is_some() { Judgement::Withheld(why.to_string()) } else { Judgement::Impossible(why) }
+    if part_s.is_some() {
+        Judgement::Withheld(Refusal::Impossible(why))
+    } else {
+        Judgement::Impossible(why)
+    }
 }
 
 /// Returns the seconds of the span of which `metric` is a rate of goodput, for which goodput's

@@ -4,7 +4,7 @@
 use linerate_model::{Direction, Metric, metric};
 
 use super::path::CLOCK_RATE_ERROR;
-use super::{Admitted, Judgement, Withheld};
+use super::{Admitted, Judgement, Refusal, Withheld};
 use crate::study::MetricStudy;
 use crate::study::span::Span;
 
@@ -26,13 +26,10 @@ pub(super) fn judge(metric: &Metric, value: f64, span: Span) -> Judgement {
         // Shares of time divide two clocks with ticks; other ratios are off by rounding alone.
         if range.of_time { TICKS * TICK / span.seconds() + CLOCK_RATE_ERROR } else { ROUNDING };
     if let Some(least) = range.least.filter(|least| value < least - tolerance) {
-        return Judgement::Withheld(format!("{value} is below {least}, the lowest possible value"));
+        return Judgement::Withheld(Refusal::BelowRange { value, least });
     }
     if let Some(most) = range.most.filter(|most| value > most + tolerance) {
-        return Judgement::Withheld(format!(
-            "{value:.4} is above its possible maximum of {most}, beyond the tolerance of \
-                {tolerance:.4} for its clocks"
-        ));
+        return Judgement::Withheld(Refusal::AboveRange { value, most, tolerance });
     }
     // The excess within the tolerance is cut, so that no report shows a share of 100.3 %.
     let value = value.max(range.least.unwrap_or(value)).min(range.most.unwrap_or(value));
@@ -47,12 +44,8 @@ pub(super) fn withhold_frames_below_payload(admitted: &mut Admitted) {
         let of = |metric| admitted.figures.get(metric, direction);
         let (Some(frames), Some(payload)) = (of(FRAMES), of(PAYLOAD)) else { continue };
         if frames < payload {
-            let why = format!(
-                "{frames:.4e} bit/s of frames is less than their payload of {payload:.4e} bit/s: \
-                    the device counts segments merged by GSO or GRO as one frame, or was read at \
-                    other times than the load"
-            );
             admitted.figures.remove(|metric, way, _| metric == FRAMES && way == direction);
+            let why = Refusal::BelowPayload { frames, payload };
             admitted.withhold(FRAMES.name, direction, why);
         }
     }
@@ -78,10 +71,7 @@ pub(in crate::study) fn withhold_estimates_below_payload(
         else {
             continue;
         };
-        let why = format!(
-            "the median of {frames:.4e} bit/s of frames (of runs that count them) is less than the \
-                median payload of {payload:.4e} bit/s"
-        );
+        let why = Refusal::MedianBelowPayload { frames, payload };
         for figure in metrics
             .iter_mut()
             .filter(|figure| figure.metric == FRAMES && figure.direction == direction)
@@ -162,6 +152,7 @@ mod tests {
         withhold_frames_below_payload(&mut both);
         let frames = |direction| both.get(metric::THROUGHPUT_L2, direction);
         assert_eq!((frames(Direction::Tx), frames(Direction::Rx)), (None, Some(106e6)));
-        assert!(both.withheld()[0].why.contains("GSO"), "{:?}", both.withheld());
+        let why = Refusal::BelowPayload { frames: 99e6, payload: 100e6 };
+        assert_eq!(both.withheld()[0].why, why);
     }
 }

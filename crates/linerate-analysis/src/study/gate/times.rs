@@ -1,9 +1,9 @@
 //! One-way times between two clocks. An error of the clocks moves all of them by the same amount,
 //! so they are admitted or withheld together.
 
-use linerate_model::{Direction, Metric, Nanos, Statistic, Times, metric};
+use linerate_model::{Direction, Metric, Statistic, Times, metric};
 
-use super::Figures;
+use super::{Figures, Refusal};
 use crate::statistics::Percentile;
 use crate::study::traffic::Distributions;
 
@@ -37,24 +37,11 @@ impl OneWay {
     }
 
     /// Returns the reason why `value` of `metric` is not a figure, if any.
-    pub(super) fn refuses(&self, metric: &'static Metric, value: f64) -> Option<String> {
+    pub(super) fn refuses(&self, metric: &'static Metric, value: f64) -> Option<Refusal> {
         let place = ONE_WAY.iter().position(|times| metric.times == Some(*times))?;
         let (doubt, of_withheld) = (self.doubt?, self.withheld[place]);
-        let shown = |seconds: f64| {
-            if seconds.is_finite() {
-                Nanos((seconds * NANOS) as u64).to_string()
-            } else {
-                "nothing".to_owned()
-            }
-        };
-        (of_withheld || value <= doubt).then(|| {
-            let known = shown(doubt);
-            format!(
-                "{} was measured, but the median of these times is within the uncertainty of the \
-                    clocks ({known})",
-                shown(value)
-            )
-        })
+        (of_withheld || value <= doubt)
+            .then_some(Refusal::WithinClocks { seconds: value, uncertainty: doubt })
     }
 
     /// Takes the times that are no figures out of `times`, whole: their percentiles are as wrong as
@@ -106,10 +93,9 @@ mod tests {
     #[test]
     fn a_tail_passes_no_more_than_its_median() {
         let one_way = OneWay::of(&figures(11.9e-3, 12e-3));
-        assert!(
-            one_way
-                .refuses(metric::SERVICE_TIME_P99, 12.76e-3)
-                .is_some_and(|why| why.contains("12 ms"))
+        assert_eq!(
+            one_way.refuses(metric::SERVICE_TIME_P99, 12.76e-3),
+            Some(Refusal::WithinClocks { seconds: 12.76e-3, uncertainty: 12e-3 })
         );
         assert_eq!(
             one_way.refuses(metric::DELAY_VARIATION, 1e-3),

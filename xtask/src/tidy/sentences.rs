@@ -1,0 +1,159 @@
+//! The analysis builds no sentences: it returns data, and `linerate-report` writes the text.
+//!
+//! A text counts as a sentence if it has three words or more. Messages of panics, reasons of lint
+//! attributes and summaries of registries are left out. Folders that still have sentences have an
+//! allowance, which may only fall.
+
+use super::Finding;
+use super::repository::{File, Repository};
+
+/// The crate whose results are data.
+const ROOM: &str = "crates/linerate-analysis/src/";
+/// Fewest words of a sentence.
+const WORDS: usize = 3;
+/// Sentences that are still there: derivations of calculators, reasons of validity, causes of
+/// comparisons, settings of tuning, and names of experiments. Only ever lowered.
+const ALLOWED: [(&str, usize); 8] = [
+    ("compare", 43),
+    ("diagnosis", 8),
+    ("fire_hose", 11),
+    ("flow_hash", 7),
+    ("limits", 220),
+    ("statistics", 4),
+    ("study", 87),
+    ("tune", 31),
+];
+/// Code, without spaces, behind which a text is no result. Names of experiments are names of arms
+/// in plans and ledgers.
+const EXEMPT: [&str; 9] = [
+    "Experiment::at_host(",
+    "Experiment::lift(",
+    "Experiment::lift_by_one(",
+    "Experiment::show(",
+    "expect(",
+    "fnsummary(&self)->&'staticstr{",
+    "panic!(",
+    "reason=",
+    "unreachable!(",
+];
+
+/// Finds folders of the analysis with more sentences than their allowance.
+pub(super) fn sentences(repository: &Repository) -> Vec<Finding> {
+    let mut folders = std::collections::BTreeMap::<&str, Vec<String>>::new();
+    for file in repository.rust().filter(|file| file.path.starts_with(ROOM) && !file.only_tests) {
+        let rest = &file.path[ROOM.len()..];
+        let folder = rest.split('/').next().unwrap_or(rest);
+        let found = lines(file).into_iter().map(|line| format!("{}:{line}", file.path));
+        folders.entry(folder).or_default().extend(found);
+    }
+    let allowed =
+        |folder: &str| ALLOWED.iter().find(|(known, _)| *known == folder).map_or(0, |(_, n)| *n);
+    let excess = folders.into_iter().filter(|(folder, found)| found.len() > allowed(folder));
+    let finding = |(folder, found): (&str, Vec<String>)| {
+        let n = allowed(folder);
+        let what = format!("{} sentences, {n} allowed: {}", found.len(), found.join(" "));
+        let remedy = "return what the sentence says as an enum or struct, and write the text in \
+            crates/linerate-report/src/sentences; fewer sentences lower the number in \
+            xtask/src/tidy/sentences.rs";
+        Finding::new(format!("{ROOM}{folder}"), what, remedy)
+    };
+    excess.map(finding).collect()
+}
+
+/// Returns the lines, from 1, at which a sentence begins outside tests.
+fn lines(file: &File) -> Vec<usize> {
+    let code = file.code();
+    let mut found = Vec::new();
+    let mut before = String::new();
+    let mut text: Option<(usize, String)> = None;
+    let lines = file.text.lines().zip(code.all.lines()).zip(code.comments.lines());
+    for (number, (((line, all), comments), product)) in lines.zip(code.product.lines()).enumerate()
+    {
+        // The line of a test is empty in the product's code.
+        if product.is_empty() {
+            continue;
+        }
+        let letters = line.chars().zip(all.chars()).zip(comments.chars());
+        let (mut is_escaped, mut last) = (false, ' ');
+        for ((letter, code), comment) in letters {
+            match &mut text {
+                Some((start, so_far)) if letter == '"' && !is_escaped => {
+                    if is_sentence(so_far) && !EXEMPT.iter().any(|end| before.ends_with(end)) {
+                        found.push(*start);
+                    }
+                    text = None;
+                }
+                Some((_, so_far)) => {
+                    is_escaped = letter == '\\' && !is_escaped;
+                    so_far.push(letter);
+                }
+                // A quote behind a tick is a character.
+                None if letter == '"' && last != '\'' && comment == ' ' && code == ' ' => {
+                    text = Some((number + 1, String::new()));
+                }
+                // Spaces do not matter to what stands before a text.
+                None if code != ' ' => before.push(code),
+                None => {}
+            }
+            last = letter;
+        }
+        if let Some((_, so_far)) = &mut text {
+            so_far.push(' ');
+        }
+    }
+    found
+}
+
+/// Returns true if `text` has enough words of letters. Values in braces, code in backticks and
+/// names of programs are no words.
+fn is_sentence(text: &str) -> bool {
+    let is_word = |word: &&str| {
+        let letters = word.trim_matches(|letter: char| ",;:.()\\".contains(letter));
+        !letters.is_empty() && letters.chars().all(|c| c.is_alphabetic() || c == '\'' || c == '-')
+    };
+    text.split_whitespace().filter(is_word).count() >= WORDS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        let repository = Repository::of(&[(path, text)]);
+        sentences(&repository).into_iter().map(|finding| finding.what).collect()
+    }
+
+    #[test]
+    fn a_sentence_of_the_analysis_is_found() {
+        let path = "crates/linerate-analysis/src/other/a.rs";
+        for text in [
+            "fn a() { b(\"the sender waits\") }",
+            "fn a() { b(format!(\n    \"the sender {x} \\\n        waits\"\n)) }",
+            "const A: &str = \"it \\\"waits\\\" for a window\";",
+        ] {
+            let what = found(path, text);
+            assert_eq!(what.len(), 1, "{text}");
+            assert!(what[0].starts_with("1 sentences, 0 allowed"), "{what:?}");
+        }
+    }
+
+    #[test]
+    fn names_panics_summaries_comments_and_tests_are_not() {
+        let path = "crates/linerate-analysis/src/other/a.rs";
+        for text in [
+            "fn a() { b(\"{x} of {y} B\") }",
+            "fn a() { b.expect(\"a rule spoke at a point\") }",
+            "fn a() {\n    b.expect(\n        \"a rule spoke at a point\",\n    )\n}",
+            "    fn summary(&self) -> &'static str {\n        \"the sender waits for it\"\n    }",
+            "#[expect(missing_docs, reason = \"names say it all\")]\nfn a() {}",
+            "// \"the sender waits for it\"\nfn a() {}",
+            "#[cfg(test)]\nmod tests {\n    fn a() { b(\"the sender waits\") }\n}",
+        ] {
+            assert_eq!(found(path, text), [""; 0], "{text}");
+        }
+        assert_eq!(
+            found("crates/linerate-report/src/a.rs", "fn a() { b(\"the sender waits\") }"),
+            [""; 0]
+        );
+    }
+}
