@@ -61,6 +61,7 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
 fn everywhere(value: &Value, place: &str, found: &mut Vec<String>) {
     match value {
         Value::Number(number)
+            // A reader would take a printed `-0` for a mistake.
             if number.as_f64().is_some_and(|n| n == 0.0 && n.is_sign_negative()) =>
         {
             found.push(format!("{place}: a negative zero"));
@@ -102,8 +103,10 @@ fn words_violations(text: &str, found: &mut Vec<String>) {
 /// Returns the name of a job's metric without its direction.
 fn name_of<'a>(key: &'a str, study: &Value) -> &'a str {
     let direction = study["direction"].as_str().unwrap_or_default();
+    // Keys carry the direction where a metric has several.
     key.strip_suffix(direction)
         .and_then(|name| name.strip_suffix('_'))
+        // A name that only happens to end in a direction keeps it.
         .filter(|name| Metric::named(name).is_some())
         .unwrap_or(key)
 }
@@ -140,16 +143,19 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
             ends.into_iter().chain(items(&study["values"])).filter_map(Value::as_f64).collect();
         let of_goodput =
             || of(metrics, metric::GOODPUT.name, study["direction"].as_str().unwrap_or_default());
+        // Parts of the goodput have no ceiling of their own; that of the whole bounds them.
         let is_part =
             [metric::GOODPUT_PEAK, metric::GOODPUT_SERVED].iter().any(|part| part.name == name);
         let bound = if is_part { of_goodput() } else { Some(study) };
         let most = bound.and_then(|bound| ceiling(point, bound));
         let range = Metric::named(name).map(Metric::range);
         for number in &numbers {
+            // Relative, because rates have no common size.
             if let Some(most) = most.filter(|most| *number > most * (1.0 + ROUNDING)) {
                 wrong(format!("{number} is above its ceiling of {most}"));
             }
             if let Some(most) =
+                // Absolute, because limits of metrics are near one or zero.
                 range.and_then(|range| range.most).filter(|most| *number > most + ROUNDING)
             {
                 wrong(format!("{number} is above its possible maximum of {most}"));
@@ -162,6 +168,7 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
         }
         for (value, low, high) in [
             (&study["estimate"], &study["low"], &study["high"]),
+            // Both estimates have intervals of their own.
             (&mean["value"], &mean["low"], &mean["high"]),
         ] {
             let holds = |value: f64, end: f64| end <= value + value.abs() * ROUNDING;
@@ -181,6 +188,7 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
         if study["n"].as_u64().is_some_and(|n| n > items(&study["values"]).count() as u64) {
             wrong(format!("{} runs of {carrying}", study["n"]));
         }
+        // A share of the ceiling is bounded even where the ceiling itself is unknown.
         if study["share"].as_f64().is_some_and(|share| share > 1.0 + ROUNDING) {
             wrong(format!("{} of its ceiling", study["share"]));
         }
@@ -189,6 +197,7 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
         // With several runs, the estimate is one more pair.
         let value = |metric: &Metric| {
             let study = of(metrics, metric.name, direction)?;
+            // The estimate of one run is that run.
             let several = items(&study["values"]).nth(1).map(|_| &study["estimate"]);
             Some(items(&study["values"]).chain(several).map(Value::as_f64).collect::<Vec<_>>())
         };
@@ -213,6 +222,7 @@ fn time_violations(job: &Value, metrics: &Map<String, Value>, found: &mut Vec<St
         items(&metrics.get(metric::CLOCK_UNCERTAINTY.name).unwrap_or(&Value::Null)["values"])
             .map(Value::as_f64)
             .collect();
+    // Without an uncertainty of clocks, the times come from one clock.
     for (distribution, times) in TIMES.iter().filter(|_| !doubts.is_empty()) {
         let is_of_times = |(key, study): &(&String, &Value)| {
             Metric::named(name_of(key, study)).is_some_and(|metric| metric.times == Some(*times))
@@ -228,6 +238,7 @@ fn time_violations(job: &Value, metrics: &Map<String, Value>, found: &mut Vec<St
         }
         let median = items(&job["percentiles"][distribution]).find(|one| one["quantile"] == 0.5);
         let median = median.and_then(|one| one["value_ns"].as_f64());
+        // The least doubt makes the weakest claim, so no finding is false.
         let least = doubts.iter().flatten().copied().reduce(f64::min).map(|seconds| seconds * 1e9);
         if median.zip(least).is_some_and(|(median, least)| median <= least) {
             found.push(format!(
@@ -242,6 +253,7 @@ fn time_violations(job: &Value, metrics: &Map<String, Value>, found: &mut Vec<St
         if all.windows(2).any(|pair| time(pair[0], "value_ns") > time(pair[1], "value_ns")) {
             found.push(format!("percentiles of {name} fall"));
         }
+        // Without a confidence there are no ends.
         for one in all.iter().filter(|one| !one["confidence"].is_null()) {
             let (low, value, high) =
                 (time(one, "low_ns"), time(one, "value_ns"), time(one, "high_ns"));
@@ -275,6 +287,7 @@ fn search_violations(search: &Value, found: &mut Vec<String>) {
     for goal in items(&search["goals"]) {
         check(
             "goal",
+            // A goal's throughput is bounded by the line as its load is.
             &json!({ "lower": goal["lower"], "conditional_throughput": goal["conditional_throughput"] }),
         );
         check("goal", &json!({ "lower": goal["range"][1] }));
@@ -303,6 +316,7 @@ fn series_violations(point: &Value, found: &mut Vec<String>) {
     for trial in items(&point["trials"]) {
         let n = items(&trial["intervals"]["seconds"]).count();
         for (name, values) in trial["intervals"].as_object().into_iter().flatten() {
+            // A share needs no ceiling of the path.
             let most = if name == metric::LOSS_RATIO.name {
                 Some(1.0)
             } else {
@@ -312,6 +326,7 @@ fn series_violations(point: &Value, found: &mut Vec<String>) {
                 found.push(format!("trial {}: {name} is not as long as its time", trial["id"]));
             }
             for value in items(values).filter_map(Value::as_f64) {
+                // No series counts downwards.
                 if value < 0.0 || most.is_some_and(|most| value > most * (1.0 + ROUNDING)) {
                     found.push(format!(
                         "trial {}: {value} in {name}, of at most {most:?}",

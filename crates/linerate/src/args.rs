@@ -154,11 +154,14 @@ static COLOR: OnceLock<bool> = OnceLock::new();
 
 /// Decides whether messages are coloured; the first call counts.
 pub(crate) fn set_color(color: Color) {
+    // Messages written before and after must agree, so later calls change nothing.
     COLOR.get_or_init(|| match color {
         Color::Always => true,
         Color::Never => false,
         Color::Auto => {
+            // Only messages have colour, and they go to standard error.
             std::io::stderr().is_terminal()
+                // An empty NO_COLOR counts as unset, as its convention says.
                 && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
         }
     });

@@ -130,6 +130,7 @@ pub(crate) struct Invocation {
 
 /// Returns the whole command line, registries included.
 pub(crate) fn command() -> clap::Command {
+    // Bounds are a registry of the model; a new one needs no code here.
     Cli::command().mut_subcommand("limit", |command| {
         command
             .subcommand_required(true)

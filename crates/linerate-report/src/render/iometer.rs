@@ -54,6 +54,7 @@ const BLOCK_BYTES: u64 = 4096;
 pub(super) fn render(study: &Value) -> String {
     let campaign = &study["campaign"];
     let word = |value: &Value| plain(value.as_str().unwrap_or_default());
+    // Iometer writes milliseconds behind a colon.
     let stamp = word(&campaign["started"]).replace('T', " ").replace('Z', ":000");
     let mut text = format!(
         "'Test Type,Test Description\n0,{}\n'Version\n1.1.0\n'Time Stamp\n{stamp}\n",
@@ -66,6 +67,7 @@ pub(super) fn render(study: &Value) -> String {
         let workers = job.workers();
         let n_workers = workers.len().to_string();
         let (one, none) = ("1".to_owned(), String::new());
+        // Readers find the rows by their first cell, so the order is Iometer's own.
         let mut rows = vec![
             ("ALL", "All".to_owned(), [one.clone(), n_workers.clone(), one.clone()], None),
             ("MANAGER", manager.to_owned(), [none.clone(), n_workers, one.clone()], None),
@@ -96,6 +98,7 @@ fn percent(text: &str) -> u64 {
         .trim_end_matches('%')
         .trim()
         .parse::<f64>()
+        // A missing share is all of it: every default of the workload is 100 %.
         .map_or(100, |share| share.round() as u64)
 }
 
@@ -115,6 +118,7 @@ fn specification(job: &StorageJob<'_>) -> String {
     let lines: Vec<String> = if access.is_empty() {
         let size = job.parameter("block_size");
         let size = if size.is_empty() { BLOCK_BYTES } else { bytes(&size) };
+        // Without an alignment, transfers are aligned to their size.
         let align = Some(bytes(&job.parameter("align"))).filter(|align| *align > 0).unwrap_or(size);
         vec![format!(
             "{size},100,{},{},{},{},{align},{},",
@@ -139,6 +143,7 @@ fn specification(job: &StorageJob<'_>) -> String {
 fn access_line(line: &str) -> String {
     let mut parts = line.split(',').map(str::trim);
     let size = bytes(parts.next().unwrap_or_default());
+    // The defaults of an access line, for parts that it leaves out.
     let (mut weight, mut read, mut random, mut delay, mut burst, mut align, mut reply) =
         (100, 100, 100, 0, 1, size, 0);
     for (name, value) in parts.filter_map(|part| part.split_once(' ')) {
@@ -150,6 +155,7 @@ fn access_line(line: &str) -> String {
             "reply" => reply = bytes(value),
             "burst" => burst = value.trim().parse().unwrap_or(1),
             "align" => align = bytes(value),
+            // The parser of specifications has refused unknown parts before the run.
             _ => {}
         }
     }
@@ -171,6 +177,7 @@ fn row(
     let rate = |n: u64| told((counted.seconds > 0.0).then(|| n as f64 / counted.seconds));
     let of_three = |read: u64, write: u64| [rate(read + write), rate(read), rate(write)];
     let scaled = |unit: f64| {
+        // Iometer's first rate is of both directions.
         let all = counted.bytes_read + counted.bytes_written;
         [all, counted.bytes_read, counted.bytes_written].map(|bytes| {
             told((counted.seconds > 0.0).then(|| bytes as f64 / unit / counted.seconds))
@@ -185,6 +192,7 @@ fn row(
         (counted.read_ns + counted.write_ns, counted.read_max_ns.max(counted.write_max_ns));
     // Times of transactions are kept of all workers together; without replies they are those of the
     // transfers.
+    // One worker alone is all of them.
     let is_whole = worker.is_none() || job.workers().len() == 1;
     let exchanges = (has_replies && is_whole).then_some(&job.exchanges);
     let of_transaction =
@@ -230,6 +238,7 @@ fn row(
     // it.
     cells.extend([String::new(), "-1".to_owned()]);
     if kind == "ALL" {
+        // Raw times are ticks of one host, and those of several do not add up.
         cells.extend(std::iter::repeat_n(String::new(), 8));
     } else {
         let raw =
@@ -251,7 +260,9 @@ fn row(
     // 0.
     let sectors = bytes(&job.parameter("span")) / SECTOR_BYTES;
     cells.extend(["0".to_owned(), sectors.to_string(), job.parameter_or("depth", DEPTH)]);
+    // Ticks are nanoseconds here, so a processor has 1e9 of them per second.
     let ticks = if kind == "ALL" { String::new() } else { format!("{NANOS:.0}") };
+    // CPU and network belong to the host and not to a worker.
     if kind == "ALL" || kind == "MANAGER" {
         let host = |metric: &Metric| job.known(metric, "sum");
         let percent = |metric: &Metric| told(host(metric).map(|share| share * 100.0));
@@ -291,6 +302,7 @@ fn row(
 
 fn bins(service: &Distribution) -> [u64; BINS.len()] {
     let end =
+        // The last bin is open.
         |place: usize| BINS.get(place + 1).map_or(u64::MAX, |micros| micros * NANOS_PER_MICRO);
     std::array::from_fn(|place| between(service, BINS[place] * NANOS_PER_MICRO, end(place)))
 }

@@ -51,6 +51,7 @@ fn write_block(out: &mut String, block: &Block, mark: Option<&str>) {
         Block::Chart(chart) => write!(out, "{}", table_text(&chart.table)),
         Block::Claim(claim) => write!(out, "{}", claim_text(claim)),
         Block::Listing { caption, text } => {
+            // A fence must be longer than any run of backticks inside it.
             let fence = "`".repeat(longest_ticks(text).max(2) + 1);
             writeln!(out, "{}:\n\n{fence}\n{text}\n{fence}", escaped(caption))
         }
@@ -64,6 +65,7 @@ fn lead_text(lead: &Lead) -> String {
         let _ = writeln!(out, "({})", escaped(&lead.basis()));
     }
     let claim = lead.claim.as_ref();
+    // The claim is a sentence of its own here.
     let claim = claim.map_or(String::new(), |claim| format!(" {}.", escaped(&capitalised(claim))));
     let _ = writeln!(out, "\n**{}: {}.**{claim}", lead.label, lead.status);
     if !lead.evidence.is_empty() {
@@ -77,6 +79,7 @@ fn lead_text(lead: &Lead) -> String {
         let _ = writeln!(out, "\n**{label}:** {}", escaped(&step.text));
         if let Some(command) = &step.command {
             let fence = "`".repeat(longest_ticks(command).max(2) + 1);
+            // In a code block nothing is escaped, so control characters are replaced beforehand.
             let _ = writeln!(out, "\n{fence}sh\n{}\n{fence}", printable(command, Lines::One));
         }
     }
@@ -90,6 +93,7 @@ fn key_figure(figure: &KeyFigure, mark: Option<&str>) -> String {
     let share = figure.ceiling.as_ref().map_or(String::new(), |(share, name)| {
         format!(", {} % of {}", percent(*share), escaped(name))
     });
+    // A valid figure is the normal case and needs no word.
     let standing = if figure.validity == Validity::Valid {
         String::new()
     } else {
@@ -136,6 +140,7 @@ pub fn markdown_table(table: &Table) -> String {
     let rules = table
         .columns
         .iter()
+        // Numbers are right-aligned, so that their digits can be compared.
         .map(|column| if column.kind == ColumnKind::Text { "---" } else { "---:" }.to_owned());
     let mut out = String::new();
     for cells in [heads.collect::<Vec<_>>(), rules.collect()] {
@@ -144,6 +149,7 @@ pub fn markdown_table(table: &Table) -> String {
     for (row, shown) in table.rows.iter().zip(table.shown()) {
         let mut cells: Vec<String> = shown.iter().map(|cell| escaped(cell)).collect();
         if row.tone != Tone::Plain
+            // Markdown has no tint, so the first cell carries the emphasis.
             && let Some(first) = cells.first_mut()
         {
             *first = format!("**{first}**");
@@ -180,6 +186,7 @@ fn escaped(text: &str) -> String {
         rest.split_once('`').and_then(|(before, open)| Some((before, open.split_once('`')?)))
     {
         out += &plain(before);
+        // A backslash is literal in code but not outside, and a line break ends a table row.
         let is_code = !quoted.is_empty() && !quoted.contains(['\n', '\r', '\\']);
         out += &if is_code {
             format!("`{}`", quoted.replace('|', "\\|"))

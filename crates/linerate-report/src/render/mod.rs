@@ -111,9 +111,11 @@ pub fn render(document: &Document, format: Format) -> Result<Vec<Artifact>, Repo
         |bytes: Vec<u8>| vec![Artifact { file_name: format!("report.{}", format.name()), bytes }];
     match format {
         Format::Html => html::render(document).map(one),
+        // Each table is a file of its own and is escaped there.
         Format::Csv => csv::render(document),
         Format::Xlsx => xlsx::render(document).map(one),
         Format::Md => Ok(one(shown(markdown::render(document)))),
+        // People read and compare the study line by line.
         Format::Json => Ok(one(shown(serde_json::to_string_pretty(&document.study)? + "\n"))),
         Format::FioJson => Ok(named(
             "fio.json",

@@ -56,6 +56,7 @@ const LAYERS: [StageKind; 7] = [
 /// Both layouts; the style sheet shows the one that fits.
 pub(super) fn draw(picture: &PathPicture) -> String {
     let mut out = String::new();
+    // A single column looks the same at every width.
     if !picture.alone {
         out += &framed(picture, "wide", WIDE, &wide(picture));
     }
@@ -75,6 +76,7 @@ fn framed(picture: &PathPicture, class: &str, width: f64, drawing: &Drawing) -> 
     let (title, summary) = (escaped(&picture.title), escaped(&picture.summary));
     format!(
         "<svg class=\"path {class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
+            // Screen readers get the summary instead of loose words.
             aria-labelledby=\"path-{class}-title \
          path-{class}-summary\"><title id=\"path-{class}-title\">{title}</title><desc \
          id=\"path-{class}-summary\">{summary}</desc>\
@@ -116,6 +118,7 @@ impl<'a> Laid<'a> {
 
     fn height(&self) -> f64 {
         let label = if self.labelled { DETAIL_LINE } else { 0.0 };
+        // Arms stand below each other in a box.
         let seen: f64 = self.seen.iter().map(LaidSeen::height).sum();
         2.0 * PADDING + label + NAME_LINE * self.name.len() as f64 + seen
     }
@@ -159,6 +162,7 @@ impl<'a> Laid<'a> {
             && flagged.windows(2).all(|two| two[0].1 == two[1].1);
         let told: Vec<String> = match flagged.first() {
             Some((_, limit)) if alike => vec![(*limit).clone()],
+            // Different limits name their arms.
             _ => flagged
                 .iter()
                 .map(|(seen, limit)| {
@@ -167,9 +171,12 @@ impl<'a> Laid<'a> {
                 })
                 .collect(),
         };
+        // Several flags share the width of the box.
         let most = (self.width - 2.0 * PADDING) / told.len() as f64 - FLAG_SIDES;
         let (mut out, mut edge) = (String::new(), right);
+        // Drawn from the right edge, so that the last one ends there.
         for flag in told.iter().rev() {
+            // SVG neither breaks nor hides text that is too long.
             let flag = clipped(flag, most, DETAIL);
             let wide = length(&flag, DETAIL) + FLAG_SIDES;
             let _infallible = write!(
@@ -191,6 +198,7 @@ impl<'a> LaidSeen<'a> {
     fn new(seen: &'a StageSeen, arm: Option<&'a str>, inside: f64, name: &str) -> Self {
         let rate = seen.rate.as_ref().map_or(0.0, |rate| length(rate, NAME) + GAP);
         let mut told = seen.details.join(" · ");
+        // A loss that matters has a line and a colour of its own.
         if let Some(lost) = seen.lost.as_ref().filter(|_| !seen.loses) {
             told = [told, lost.clone()]
                 .into_iter()
@@ -201,6 +209,7 @@ impl<'a> LaidSeen<'a> {
         if seen.is_nothing() {
             "not observed".clone_into(&mut told);
         }
+        // The rate shares the name's line only where both fit.
         let beside = arm.is_none() && length(name, NAME) + rate <= inside;
         Self { seen, arm, details: wrapped(&told, inside, DETAIL), beside }
     }
@@ -270,6 +279,7 @@ fn meter(x: f64, y: f64, width: f64, told: &str, share: Option<f64>) -> String {
         "<rect class=\"scale\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"4\" rx=\"2\"/>"
     );
     if let Some(share) = share {
+        // The bar stays in its scale where rounding gives a little more than one.
         let filled = width * share.clamp(0.0, 1.0);
         let _infallible = write!(
             out,
@@ -284,6 +294,7 @@ fn wide(picture: &PathPicture) -> Drawing {
     let right = WIDE - COLUMN;
     let of = |end: PathEnd, place: StageKind| -> Vec<Laid<'_>> {
         let here = picture.stages.iter().filter(|stage| (stage.end, stage.place) == (end, place));
+        // The column heads name the ends, so boxes need no label.
         let mut laid: Vec<Laid<'_>> = here.map(|stage| Laid::new(stage, COLUMN, false)).collect();
         // Data come up on the receiving side.
         if end == PathEnd::Receiver {
@@ -299,9 +310,11 @@ fn wide(picture: &PathPicture) -> Drawing {
     let mut edges: [Option<f64>; 2] = [None, None];
     for place in LAYERS {
         let (sending, receiving) = (of(PathEnd::Sender, place), of(PathEnd::Receiver, place));
+        // Layers stand at the same height on both ends, so that they can be compared.
         let rows = sending.len().max(receiving.len());
         for row in 0..rows {
             let pair = [sending.get(row), receiving.get(row)];
+            // Boxes in a row have the height of the tallest.
             let height = pair.iter().flatten().map(|laid| laid.height()).fold(0.0, f64::max);
             for (side, laid) in pair.into_iter().enumerate() {
                 let Some(laid) = laid else { continue };
@@ -313,6 +326,7 @@ fn wide(picture: &PathPicture) -> Drawing {
                 edges[side] = Some(y + height);
             }
             body += &text("label", WIDE / 2.0, y + height / 2.0 + 4.0, "middle", place_word(place));
+            // Empty layers take no room, because there are no rows.
             y += height + GAP;
         }
     }
@@ -322,6 +336,7 @@ fn wide(picture: &PathPicture) -> Drawing {
     }
     let between: Vec<&PathStage> =
         picture.stages.iter().filter(|stage| stage.end == PathEnd::Between).collect();
+    // Each path between the ends has a row of its own.
     for (number, row) in between.chunk_by(|a, b| !is_other_way(a, b)).enumerate() {
         if number > 0 {
             body += &text("label", WIDE / 2.0, y - GAP / 2.0 + 4.0, "middle", OTHER_WAY);
@@ -354,6 +369,7 @@ fn narrow(picture: &PathPicture) -> Drawing {
     let mut body = String::new();
     let mut y = FLAG + 2.0;
     for (index, stage) in picture.stages.iter().enumerate() {
+        // One column has no heads, so each box names its place.
         let laid = Laid::new(stage, NARROW - 2.0, true);
         let height = laid.height();
         if index > 0 && is_other_way(&picture.stages[index - 1], stage) {
@@ -370,6 +386,7 @@ fn narrow(picture: &PathPicture) -> Drawing {
 /// Between `top` and `bottom`, downwards or up.
 fn arrow(x: f64, top: f64, bottom: f64, down: bool) -> String {
     const HEAD: f64 = 5.0;
+    // Two pixels keep the arrow off the edges of the boxes.
     let (tip, back) =
         if down { (bottom - 2.0, bottom - 2.0 - HEAD) } else { (top + 2.0, top + 2.0 + HEAD) };
     format!(
@@ -430,6 +447,7 @@ fn wrapped(told: &str, width: f64, size: f64) -> Vec<String> {
 
 fn clipped(told: &str, width: f64, size: f64) -> String {
     let most = (width / (size * LETTER)) as usize;
+    // Counted in letters: a cut inside a character would not be UTF-8.
     if told.chars().count() <= most {
         return told.to_owned();
     }
@@ -437,6 +455,7 @@ fn clipped(told: &str, width: f64, size: f64) -> String {
 }
 
 fn escaped(text: &str) -> String {
+    // The ampersand comes first, or the other escapes would be escaped.
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

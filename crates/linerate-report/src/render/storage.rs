@@ -34,6 +34,7 @@ pub(super) fn jobs(study: &Value) -> Vec<StorageJob<'_>> {
     let jobs = points.flat_map(|point| {
         point["jobs"].as_array().into_iter().flatten().map(move |job| (point, job))
     });
+    // The formats of fio and Iometer have no other kind of job.
     jobs.filter(|(_, job)| job["workload"] == STORAGE)
         .map(|(point, job)| {
             // A ledger of before has none apart.
@@ -69,6 +70,7 @@ impl StorageJob<'_> {
         let plain = &metrics[metric.name];
         let found = if by_direction.is_object() {
             by_direction
+        // A metric with one direction is stored without it in its name.
         } else if plain["direction"] == direction {
             plain
         } else {
@@ -81,6 +83,7 @@ impl StorageJob<'_> {
     pub(super) fn workers(&self) -> Vec<u32> {
         let mut workers: Vec<u32> = self.counts.iter().map(|one| one.worker).collect();
         workers.sort_unstable();
+        // Each worker has a count per run.
         workers.dedup();
         workers
     }
@@ -92,6 +95,7 @@ impl StorageJob<'_> {
         let mut sum = TransferCounts::default();
         for one in self.counts.iter().filter(|one| worker.is_none_or(|worker| one.worker == worker))
         {
+            // Workers of a run measure at the same time, so their seconds do not add up.
             sum.seconds += one.seconds / n_workers as f64;
             sum.reads += one.reads;
             sum.writes += one.writes;
@@ -106,6 +110,7 @@ impl StorageJob<'_> {
             sum.timed += one.timed;
             sum.read_ns += one.read_ns;
             sum.write_ns += one.write_ns;
+            // The longest of all runs; a sum of maxima has no meaning.
             sum.read_max_ns = sum.read_max_ns.max(one.read_max_ns);
             sum.write_max_ns = sum.write_max_ns.max(one.write_max_ns);
         }
@@ -133,6 +138,7 @@ impl StorageJob<'_> {
             "sum" => return self.service.clone(),
             _ => return Distribution::default(),
         };
+        // A load of one kind keeps its times once.
         let is_only =
             self.figure(metric::IOPS, direction) > 0.0 && self.figure(metric::IOPS, other) == 0.0;
         if apart.is_empty() && is_only { self.service.clone() } else { apart.clone() }
@@ -141,6 +147,7 @@ impl StorageJob<'_> {
     /// A parameter as the plan or its axis has it, without quotes; empty where it has its default.
     pub(super) fn parameter(&self, name: &str) -> String {
         let told = &self.job["params"][name];
+        // Numbers and texts stand without quotes in other formats.
         told.as_str().map_or_else(
             || if told.is_null() { String::new() } else { told.to_string() },
             str::to_owned,
@@ -175,6 +182,7 @@ impl StorageJob<'_> {
         let trials = self.point["trials"].as_array().into_iter().flatten();
         let of = |trial: &Value| {
             let end = trial["intervals"]["seconds"].as_array()?.last()?.as_f64()?;
+            // A trial that ended early may end before its measurement began.
             Some((end - trial["measured_from"].as_f64()?).max(0.0))
         };
         trials.filter_map(of).sum()
@@ -193,6 +201,7 @@ pub(super) fn count(times: &Distribution) -> u64 {
 
 /// Mean and standard deviation, nanoseconds; 0 without any.
 pub(super) fn moments(times: &Distribution) -> (f64, f64) {
+    // No transfers give zero and not NaN.
     let n = count(times).max(1) as f64;
     let mean = times.buckets.iter().map(|(ns, count)| *ns as f64 * *count as f64).sum::<f64>() / n;
     let variance = times
@@ -207,10 +216,12 @@ pub(super) fn moments(times: &Distribution) -> (f64, f64) {
 /// The smallest time that the share `quantile` of transfers does not exceed, nanoseconds.
 pub(super) fn quantile(times: &Distribution, quantile: f64) -> u64 {
     let wanted = (quantile * count(times) as f64).ceil().max(1.0) as u64;
+    // Buckets are in ascending order.
     let mut passed = 0;
     let found = times.buckets.iter().find(|(_, n)| {
         passed += n;
         passed >= wanted
     });
+    // Rounding may ask for one more than there are.
     found.or(times.buckets.last()).map_or(0, |(ns, _)| *ns)
 }

@@ -43,6 +43,7 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
     workbook.set_properties(&properties);
     let blocks: Vec<&Block> =
         document.sections.iter().flat_map(|section| &section.blocks).collect();
+    // The cover has this name already.
     let mut taken = HashSet::from(["summary".to_owned()]);
     let names: Vec<String> =
         document.tables().map(|table| sheet_name(&table.id, &mut taken)).collect();
@@ -86,6 +87,7 @@ fn sheet_name(id: &str, taken: &mut HashSet<String>) -> String {
     };
     let mut name = short("");
     let mut number = 2;
+    // Excel takes names that differ only in case as equal.
     while !taken.insert(name.to_lowercase()) {
         name = short(&format!(" {number}"));
         number += 1;
@@ -109,11 +111,13 @@ fn cover(sheet: &mut Worksheet, document: &Document, names: &[String]) -> Result
     let answer = document
         .sections
         .iter()
+        // Only the answer goes on the cover; all else has its own sheet.
         .filter(|section| section.id == "answer")
         .flat_map(|section| &section.blocks);
     for block in answer {
         match block {
             Block::Paragraph(text) => {
+                // Merged cells do not grow by themselves.
                 sheet.merge_range(row, 0, row, 2, &words(text), &wrap)?.set_row_height(row, 48)?;
                 row += 1;
             }
@@ -137,6 +141,7 @@ fn cover(sheet: &mut Worksheet, document: &Document, names: &[String]) -> Result
                     sheet.write_number_with_format(
                         row,
                         1,
+                        // Values are stored in base units and shown in the unit of the heading.
                         figure.estimate.value / scale.factor,
                         &digits,
                     )?;
@@ -201,6 +206,7 @@ fn number_format(decimals: usize) -> Format {
 
 /// How many sheet columns a column of the table takes.
 fn width(column: &Column) -> u16 {
+    // An estimate is followed by its two ends.
     if column.kind == ColumnKind::Estimate { 3 } else { 1 }
 }
 
@@ -258,6 +264,7 @@ fn sheet(sheet: &mut Worksheet, table: &Table) -> Result<(), XlsxError> {
         let widest = if column.kind == ColumnKind::Text {
             longest.clamp(8, 60)
         } else {
+            // Headings wrap in two lines, so half their length is wide enough.
             (told.chars().count() / 2 + 2).clamp(11, 24)
         };
         sheet.set_column_width(at, widest as f64 + 1.0)?;
@@ -278,8 +285,10 @@ fn sheet(sheet: &mut Worksheet, table: &Table) -> Result<(), XlsxError> {
             )?;
         }
     }
+    // With two columns, frozen ones would leave nothing to scroll.
     let first_words = u16::from(table.columns.len() > 2);
     sheet.set_freeze_panes(HEAD_ROW + 1, first_words)?.set_landscape().set_print_fit_to_pages(1, 0);
+    // Printed pages repeat the heading.
     sheet.set_repeat_rows(HEAD_ROW, HEAD_ROW)?;
     Ok(())
 }
@@ -305,6 +314,7 @@ fn write_cell(
         }
         Cell::AtLeast(_) => {
             let format = Format::new().set_align(FormatAlign::Right);
+            // "More than" is not a number, so it stays a text and is left out of sums.
             sheet.write_string_with_format(row, at, cell.shown(scale, 0), &tinted(format))?;
         }
         Cell::Missing(why) => {
@@ -326,6 +336,7 @@ fn write_cell(
             let format = tinted(number_format(scale.decimals_of(estimate)));
             sheet.write_number_with_format(row, at, estimate.value / scale.factor, &format)?;
             for (offset, end) in [(1, estimate.low), (2, estimate.high)] {
+                // Excel has no infinity, so an open end stays empty.
                 if let Some(end) = end.filter(|end| end.is_finite()) {
                     sheet.write_number_with_format(
                         row,
@@ -343,6 +354,7 @@ fn write_cell(
 /// A native chart beside the table; a heat map tints the cells instead.
 fn draw(sheet: &mut Worksheet, name: &str, chart: &Chart) -> Result<(), XlsxError> {
     let table = &chart.table;
+    // Rows are counted from 0, and both ends belong to the range.
     let (first, last) = (HEAD_ROW + 1, HEAD_ROW + u32::try_from(table.rows.len()).unwrap_or(0));
     if table.rows.is_empty() {
         return Ok(());
@@ -357,6 +369,7 @@ fn draw(sheet: &mut Worksheet, name: &str, chart: &Chart) -> Result<(), XlsxErro
         }
         return Ok(());
     }
+    // Bars have names on their axis and no numbers, so it has no scale.
     let categories = matches!(chart.plot, Plot::StackedBars | Plot::GroupedBars);
     let mut native = NativeChart::new(match chart.plot {
         Plot::StackedBars => ChartType::ColumnStacked,
@@ -382,6 +395,7 @@ fn draw(sheet: &mut Worksheet, name: &str, chart: &Chart) -> Result<(), XlsxErro
     if chart.y_scale == AxisScale::Log10 {
         native.y_axis().set_log_base(10);
     }
+    // Labels stay at the bottom even where values are negative.
     native.x_axis().set_label_position(ChartAxisLabelPosition::Low);
     for mark in &chart.marks {
         let at = place(table, mark.column);
@@ -398,6 +412,7 @@ fn draw(sheet: &mut Worksheet, name: &str, chart: &Chart) -> Result<(), XlsxErro
                     .set_format(ChartFormat::new().set_line(&dashes))
                     .set_marker(ChartMarker::new().set_none());
             }
+            // A metric of another unit needs its own axis.
             Role::Second => {
                 series.set_secondary_axis(true);
             }
@@ -405,6 +420,7 @@ fn draw(sheet: &mut Worksheet, name: &str, chart: &Chart) -> Result<(), XlsxErro
         }
     }
     native.set_width(860).set_height(460);
+    // One empty column separates the chart from the table.
     let beside = place(table, table.columns.len()) + 1;
     sheet.insert_chart(HEAD_ROW, beside, &native)?;
     Ok(())

@@ -62,6 +62,7 @@ fn fates(job: &JobStudy, direction: Direction) -> Option<Fates> {
         let [due, answered, lost, open] = found;
         Some([due?, answered?, lost?, open?])
     };
+    // A trial without all four does not count, or the sum would not add up.
     (0..n_trials).filter_map(of_trial).reduce(added)
 }
 
@@ -70,6 +71,7 @@ fn added(a: Fates, b: Fates) -> Fates {
 }
 
 fn jobs(point: &PointStudy) -> impl Iterator<Item = &JobStudy> {
+    // The job of all together would count each operation twice.
     point.jobs.iter().filter(|job| !job.background && job.workload != ALL)
 }
 
@@ -103,6 +105,7 @@ fn table(grid: &Grid<'_>) -> Option<Table> {
     let first = lines.first()?;
     let ends =
         |line: &Line<'_>| format!("{} {} to {}", line.job.workload, line.job.from, line.job.to);
+    // A column that says the same in each row is left out.
     let is_several = lines.iter().any(|line| ends(line) != ends(first));
     let has_kinds = lines.iter().any(|line| kind(line) != kind(first));
     let mut columns = grid.axis_columns();
@@ -118,6 +121,7 @@ fn table(grid: &Grid<'_>) -> Option<Table> {
         cells.extend(is_several.then(|| Cell::Text(ends(line))));
         cells.extend(has_kinds.then(|| Cell::text(kind(line))));
         cells.extend(line.fates.map(Cell::Number));
+        // An account of nothing has no share.
         cells.push(Cell::Number((lost + open) / due.max(1.0)));
         let tone = if lost + open > 0.0 { Tone::Marked } else { Tone::Plain };
         table.rows.push(Row { cells, tone });
@@ -139,6 +143,7 @@ fn table(grid: &Grid<'_>) -> Option<Table> {
 pub(super) fn told(subject: &Subject<'_>) -> Option<String> {
     let mut totals: Vec<(&str, Fates)> = Vec::new();
     for job in subject.study.points.iter().flat_map(jobs) {
+        // The sum comes first: the single directions are parts of it.
         let whole = [Direction::Sum, Direction::Tx, Direction::Rx]
             .into_iter()
             .find_map(|way| fates(job, way));

@@ -109,6 +109,7 @@ pub(crate) fn lead(
 ) -> Option<Lead> {
     let mixed = || super::together::lead(study).filter(|_| mixes_led(study) > 0);
     let of_point = || Some(verdict::lead(headline?, &CommandPlace::of(campaign)));
+    // A comparison answers the question that was asked; a headline only describes.
     compared::lead(study, &campaign.header.argv).or_else(mixed).or_else(of_point)
 }
 
@@ -123,6 +124,7 @@ fn opening(subject: &Subject<'_>) -> String {
     let header = &subject.campaign.header;
     let mut hosts: Vec<&str> =
         subject.campaign.hosts.iter().map(|host| host.host.as_str()).collect();
+    // A host with several endpoints is named once.
     hosts.dedup();
     let between = match hosts.as_slice() {
         [] => String::new(),
@@ -133,6 +135,7 @@ fn opening(subject: &Subject<'_>) -> String {
     let n_searches = subject.study.searches.len();
     let sweeps = count(subject.grids.len(), "sweep");
     let points = count(subject.study.points.len(), "point");
+    // A campaign of searches alone has no points worth counting.
     let measured = match (subject.study.points.len(), n_searches) {
         (_, 0) => format!("{sweeps}, {points}"),
         (0, _) => count_of(n_searches, "search", "searches"),
@@ -183,6 +186,7 @@ fn workloads<'a>(subject: &Subject<'a>) -> Vec<&'a str> {
 fn standing(subject: &Subject<'_>) -> String {
     let not_run = not_run(subject);
     let mut counts = [0_usize; 4];
+    // Trials that did not run are neither valid nor invalid.
     let mut reached = 0;
     for trial in judged_trials(subject, &not_run) {
         counts[trial.validity as usize] += 1;
@@ -198,6 +202,7 @@ fn standing(subject: &Subject<'_>) -> String {
     };
     let searched: usize =
         subject.study.searches.iter().flat_map(|s| &s.runs).map(|run| run.trials.len()).sum();
+    // Searches have trials and no points.
     if reached == 0 && searched > 0 {
         let invalid = subject
             .study
@@ -214,6 +219,7 @@ fn standing(subject: &Subject<'_>) -> String {
     if reached == 0 {
         return format!("No trial was run, so there are no figures.{missing}");
     }
+    // Without exceptions there is nothing to list.
     if valid == reached {
         let all = if reached == 1 {
             "The only trial is valid.".to_owned()
@@ -254,6 +260,7 @@ fn judged_trials<'a>(
     not_run: &BTreeSet<TrialId>,
 ) -> impl Iterator<Item = &'a TrialStudy> {
     let trials = subject.study.points.iter().flat_map(|point| &point.trials);
+    // A trial that never started would count as invalid for no fault of its own.
     trials.filter(|trial| !not_run.contains(&trial.id))
 }
 
@@ -264,6 +271,7 @@ fn reasons(subject: &Subject<'_>) -> Vec<String> {
     let mut reasons = linerate_analysis::reasons(
         judged_trials(subject, &not_run).map(|trial| trial.why.as_slice()),
     );
+    // The most frequent reason is the first to repair.
     reasons.sort_by_key(|(_, times, _)| std::cmp::Reverse(*times));
     let more = reasons.len().saturating_sub(REASONS);
     let mut told: Vec<String> = reasons
@@ -286,6 +294,7 @@ fn certainty(subject: &Subject<'_>) -> String {
     let metrics =
         subject.study.points.iter().flat_map(|point| &point.jobs).flat_map(|job| &job.metrics);
     let mut levels: BTreeSet<(u32, Option<String>)> = BTreeSet::new();
+    // Metrics without an estimate have no certainty.
     for estimate in metrics.filter_map(|metric| metric.estimate) {
         levels.insert((estimate.n, estimate.confidence.map(confidence_words)));
     }
@@ -307,6 +316,7 @@ fn certainty(subject: &Subject<'_>) -> String {
 
 /// Formats a confidence level: 0.75 as `75 %`, 0.969 as `96.9 %`.
 fn confidence_words(confidence: f64) -> String {
+    // A decimal place counts only near certainty: 96.9 % and 99.8 % differ, 75.4 % need not.
     let places = usize::from((confidence * 100.0).fract() > 0.05 && confidence > 0.9);
     format!("{} %", round_half_up(confidence * 100.0, places))
 }
@@ -336,6 +346,7 @@ impl Best<'_> {
     }
 
     fn key_figure(&self) -> KeyFigure {
+        // Metrics of which neither end is better are listed by their highest.
         let lowest = self.metric.metric.higher_is_better == Some(false);
         let extreme = if lowest { "Lowest" } else { "Highest" };
         let name = match self.metric.metric {
@@ -396,8 +407,10 @@ impl Best<'_> {
         let tail = self
             .job
             .metric(TAIL, self.metric.direction)
+            // Only a median needs its tail.
             .filter(|_| self.metric.metric == MEDIAN)?;
         let estimate = tail.estimate?;
+        // Lost requests make the time infinite, but a bound on it may still be known.
         if !estimate.value.is_finite() {
             let bound = tail.at_least.map_or_else(
                 || "∞ (lost)".to_owned(),
@@ -432,6 +445,7 @@ enum Ways {
 /// Returns the best figures: streams first, then requests.
 fn key_figures<'a>(subject: &Subject<'a>) -> Vec<Best<'a>> {
     let workloads = workloads(subject);
+    // Each workload competes only with itself.
     let all = |metric: &'static Metric, ways: Ways, of: &str| {
         best(subject, metric, ways, "all", |point, job| workload(point, job) == of)
     };
@@ -450,6 +464,7 @@ fn key_figures<'a>(subject: &Subject<'a>) -> Vec<Best<'a>> {
     told.extend(workloads.iter().filter_map(|of| all(COST, Ways::Both, of)));
     for of in &workloads {
         let requests = Use::Request.metrics().chain([MEDIAN]);
+        // Requests go both ways by their nature.
         told.extend(requests.filter_map(|metric| all(metric, Ways::Both, of)));
     }
     told
@@ -467,6 +482,7 @@ fn value(metric: &MetricStudy) -> f64 {
 
 /// Returns the figure of `wanted` in a job: of the better direction, or the sum of both.
 fn figure<'a>(job: &'a JobStudy, wanted: &Metric, ways: Ways) -> Option<&'a MetricStudy> {
+    // The payload of requests depends on the plan and not on the path.
     if (wanted.is_for(Use::StreamRate) || wanted == COST) && !is_stream(job) {
         return None;
     }
@@ -474,6 +490,7 @@ fn figure<'a>(job: &'a JobStudy, wanted: &Metric, ways: Ways) -> Option<&'a Metr
         let metric = job.metric(wanted, direction)?;
         metric
             .estimate
+            // A direction without data is no figure.
             .filter(|estimate| estimate.value.is_finite() && estimate.value > 0.0)
             .map(|_| metric)
     };
@@ -514,6 +531,7 @@ fn best<'a>(
         };
         jobs.filter_map(told).collect::<Vec<_>>()
     });
+    // One order for both: the best has the highest rank.
     let rank =
         |best: &Best<'_>| if lower_is_better { -value(best.metric) } else { value(best.metric) };
     let is_valid = |best: &Best<'_>| best.point.validity == Validity::Valid;

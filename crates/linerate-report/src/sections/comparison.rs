@@ -86,6 +86,7 @@ pub(super) fn tallies(subject: &Subject<'_>) -> Vec<String> {
         let worse =
             comparison.figures.iter().filter(|figure| figure.effect.change == Change::Worse);
         let mut names: Vec<String> = worse.map(name).collect();
+        // Several jobs can be worse in the same figure.
         names.dedup();
         let more = names.len().saturating_sub(MOST_NAMED);
         names.truncate(MOST_NAMED);
@@ -104,6 +105,7 @@ pub(super) fn tallies(subject: &Subject<'_>) -> Vec<String> {
 /// Returns the comparisons that do not test a claim.
 pub(super) fn asked_for(study: &Study) -> Vec<&Comparison> {
     let own_sake =
+        // An arm that tests a claim belongs to that claim's finding.
         |comparison: &&Comparison| !is_mix(comparison) && comparison.base.tests.is_none();
     study.comparisons.iter().filter(own_sake).collect()
 }
@@ -119,6 +121,7 @@ fn of_one(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Vec<
     if comparison.figures.is_empty() {
         return blocks;
     }
+    // A search's bound is what its comparison is about, so it is drawn first.
     let of_searches = comparison.figures.iter().filter(|figure| !figure.found.is_empty());
     let drawn = of_searches.chain(DRAWN.iter().filter_map(|group| {
         let of_metric =
@@ -180,12 +183,14 @@ fn tally(comparison: &Comparison) -> String {
 pub(super) fn main_figure(comparison: &Comparison) -> Option<&Compared> {
     let named =
         |metric: &&Metric| comparison.figures.iter().find(|figure| figure.metric == *metric);
+    // Any figure is better than none.
     DRAWN.iter().flat_map(|group| group.iter()).find_map(named).or(comparison.figures.first())
 }
 
 /// Returns a table of every figure of `comparison`, worse ones first.
 pub(super) fn table(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Table {
     let points = points(subject, comparison);
+    // With one job, its ends are in the title.
     let several = comparison.figures.iter().any(|figure| figure.job != comparison.figures[0].job);
     let placebo = comparison.figures.iter().any(|figure| figure.placebo.is_some());
     let mut columns = vec![Column::text("figure")];
@@ -210,6 +215,7 @@ pub(super) fn table(subject: &Subject<'_>, number: usize, comparison: &Compariso
     );
     let mut table = Table::new(format!("comparison-{number}"), caption, columns);
     let mut figures: Vec<&Compared> = comparison.figures.iter().collect();
+    // The sort is stable: figures keep their order within a verdict.
     figures.sort_by_key(|figure| rank(figure.effect.change));
     for figure in figures {
         let effect = &figure.effect;
@@ -232,6 +238,7 @@ pub(super) fn table(subject: &Subject<'_>, number: usize, comparison: &Compariso
                 .map(|placebo| shift(&Compared { effect: placebo.clone(), ..figure.clone() }));
             cells.push(told.map_or_else(|| Cell::Missing("not measured".into()), Cell::Text));
         }
+        // Too few pairs have no probability.
         cells.push(figure.p_adjusted.map_or_else(|| Cell::Missing("-".into()), Cell::Number));
         cells.push(Cell::Number(effect.n as f64));
         let tone = if effect.change == Change::Worse { Tone::Marked } else { Tone::Plain };
@@ -300,6 +307,7 @@ fn between(points: [Option<&PointStudy>; 3], figure: &Compared) -> String {
         let JobStudy { from, to, workload, .. } = point?.jobs.get(figure.job)?;
         Some(if from.is_empty() { workload.clone() } else { format!("{from} to {to}") })
     };
+    // The changed arm may have other ends, and those are of interest.
     job(points[1]).or_else(|| job(points[0])).unwrap_or_default()
 }
 
@@ -346,6 +354,7 @@ fn chart(
         Table::new(format!("comparison-{}-pairs-{}", number.0, number.1), title.clone(), columns);
     for pair in 0..n_pairs {
         let mut cells =
+            // People count pairs from one.
             vec![Cell::Coordinate { value: (pair + 1) as f64, label: (pair + 1).to_string() }];
         cells.extend(lines.iter().map(|(_, values)| {
             values
@@ -359,6 +368,7 @@ fn chart(
     table.folded = true;
     table.note =
         Some("Trials of one pair stand above one another; the arms are measured in turn.".into());
+    // A chart without a point is not drawn.
     (values().next().is_some()).then(|| Chart {
         title,
         summary: format!(
@@ -368,6 +378,7 @@ fn chart(
             verdict(&figure.effect)
         ),
         plot: Plot::Lines,
+        // Pairs of one figure lie close together.
         x_scale: AxisScale::Linear,
         y_scale: AxisScale::Linear,
         y_name: figure.metric.title(),

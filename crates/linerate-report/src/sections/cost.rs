@@ -44,6 +44,7 @@ impl Section for Cost {
 
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let mut blocks: Vec<Block> = families(subject.grids).iter().flat_map(of_family).collect();
+        // Missing counters of a campaign without costs are no news.
         if !blocks.is_empty() {
             blocks.extend(unavailable(subject));
         }
@@ -63,6 +64,7 @@ fn of_family(family: &Family<'_>) -> Vec<Block> {
     let mut blocks = Vec::new();
     // Sweeps of a single point have no axis to draw along.
     for (grid, main) in family.grids.iter().filter_map(|grid| Some((grid, grid.main_axis()?))) {
+        // The cost per packet is the sharper figure where packets were counted.
         let by = if grid.direction(metric::CPU_NS_PER_PACKET).is_some() {
             metric::CPU_NS_PER_PACKET
         } else {
@@ -105,6 +107,7 @@ fn table(family: &Family<'_>, metrics: &[&'static Metric]) -> Table {
     table.note = Some(
         "CPU time of both ends. Packets are IP packets; each GSO segment counts as one.".into(),
     );
+    // Longer tables would push the next charts off the screen.
     table.folded = table.rows.len() > 12;
     table
 }
@@ -116,6 +119,7 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
         .iter()
         .filter_map(|(metric, told)| Some((*metric, *told, grid.direction(metric)?)))
         .collect();
+    // One part alone is not a split.
     if parts.len() < 2 {
         return None;
     }
@@ -123,6 +127,7 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
         (0..grid.axes.len()).filter(|&i| i != main && grid.axes[i].values.len() > 1).collect();
     let setting =
         |point: &PointStudy| others.iter().map(|&i| grid.axes[i].place(point)).collect::<Vec<_>>();
+    // Points without a goodput come last.
     let direction = grid.direction(metric::GOODPUT);
     let rate = |point: &&&PointStudy| {
         direction
@@ -141,6 +146,7 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
         })
         .collect::<String>();
     let caption = format!("CPU cores busy by {}{held}: {}", axis.name, grid.sweep);
+    // Cores need no prefix, so the unit is fixed.
     let scale = Scale { base: "core", symbol: "core", factor: 1.0 };
     let mut columns = vec![axis.column()];
     let mut marks = Vec::new();
@@ -151,6 +157,7 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
     }
     let mut table = Table::new(format!("cost-{}-split", grid.number), caption.clone(), columns);
     let mut along: Vec<_> = grid.points.iter().filter(|point| setting(point) == chosen).collect();
+    // Bars stand in the order of the axis and not of the trials.
     along.sort_by_key(|point| axis.place(point));
     for point in along {
         let Some(place) = axis.place(point) else { continue };
@@ -184,6 +191,7 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
 fn unavailable(subject: &Subject<'_>) -> Option<Block> {
     let absent: Vec<String> = Use::Counted
         .metrics()
+        // A metric that one sweep has is available here.
         .filter(|metric| subject.grids.iter().all(|grid| grid.direction(metric).is_none()))
         .map(|metric| uncapitalised(metric.title))
         .collect();

@@ -45,12 +45,14 @@ impl Section for Environment {
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let hosts = &subject.campaign.hosts;
         let mut blocks = Vec::new();
+        // Without facts of any host, the tables would be empty.
         let told = hosts.iter().any(|host| !host.facts.is_null());
         blocks.extend(
             hosts::one_machine(hosts).iter().map(|names| Block::Paragraph(one_machine(names))),
         );
         if told {
             blocks.push(Block::Table(hosts::table(subject.campaign)));
+            // Interfaces of no job say nothing about the measurement.
             let used: Vec<_> = hosts.iter().map(|host| subject.campaign.interfaces(host)).collect();
             blocks.extend(differences(hosts, &used).map(Block::Table));
         }
@@ -82,6 +84,7 @@ type Fact = Result<String, String>;
 fn flatten(prefix: &str, value: &Value, into: &mut BTreeMap<String, Fact>) {
     match value {
         Value::Object(fields) => {
+            // An object with this single field stands for a fact that could not be read.
             if let (1, Some(why)) = (fields.len(), fields.get("unavailable")) {
                 into.insert(prefix.to_owned(), Err(words(why)));
                 return;
@@ -91,11 +94,13 @@ fn flatten(prefix: &str, value: &Value, into: &mut BTreeMap<String, Fact>) {
                 flatten(&path, value, into);
             }
         }
+        // A list of plain values reads best on one line.
         Value::Array(items) if items.iter().any(|item| item.is_object() || item.is_array()) => {
             for (index, item) in items.iter().enumerate() {
                 flatten(&format!("{prefix}.{index}"), item, into);
             }
         }
+        // Nothing was asked, so nothing is told.
         Value::Null => {}
         scalar => drop(into.insert(prefix.to_owned(), Ok(words(scalar)))),
     }
@@ -122,6 +127,7 @@ fn side_by_side(flat: &[BTreeMap<String, Fact>]) -> Vec<Row> {
     paths.dedup();
     let row = |path: &String| {
         let told: Vec<Cell> = flat.iter().map(|facts| cell(facts.get(path))).collect();
+        // An unreadable fact differs from a readable one.
         let differs = told.windows(2).any(|pair| pair[0] != pair[1]);
         let cells = std::iter::once(Cell::text(path)).chain(told).collect();
         Row { cells, tone: if differs { Tone::Marked } else { Tone::Plain } }
@@ -143,6 +149,7 @@ fn differences(hosts: &[HostRecord], used: &[Vec<&str>]) -> Option<Table> {
             let Some(rest) = path.strip_prefix("interfaces.") else { return Some((path, fact)) };
             let (name, field) = rest.split_once('.')?;
             let place = used.iter().position(|one| *one == name)?;
+            // One interface on each host needs no number.
             let number = if used.len() > 1 { format!(" {}", place + 1) } else { String::new() };
             // A reason that names the interface is the same reason on the other host.
             let fact = fact.map_err(|why| why.replace(name, "it"));
@@ -161,6 +168,7 @@ fn differences(hosts: &[HostRecord], used: &[Vec<&str>]) -> Option<Table> {
         Table::new("environment-differences", "Differences between the hosts", columns(hosts));
     table.folded = rows.len() > LONG;
     table.rows = rows;
+    // Equal hosts have no table.
     (!table.rows.is_empty()).then_some(table)
 }
 
@@ -231,15 +239,19 @@ fn clocks(campaign: &Campaign) -> Table {
     ];
     let mut table = Table::new("environment-clocks", "Clocks", columns);
     for one @ (host, course) in &courses {
+        // Zeros without a measurement mean one clock, not a perfect one.
         let same = host.clock_offset_ns == 0 && host.clock_uncertainty_ns == 0 && course.is_none();
         let gains = course
+            // A drift needs two points.
             .filter(|course| course.n > 1)
+            // Adding zero makes a negative zero positive.
             .map(|course| format!("{:+.3} ppm", (course.skew * 1e9).round() / 1e3 + 0.0));
         let from = match course {
             _ if same => "the conductor's own clock (same kernel and time namespace)".to_owned(),
             Some(course) => format!("{} trials", course.n),
             None => "when it joined".to_owned(),
         };
+        // A number would suggest a measurement.
         let known = if same { Cell::text("exact") } else { Cell::Number(doubt(one)) };
         let gains = gains.map_or_else(|| Cell::Missing("–".into()), Cell::Text);
         table.rows.push(Row::plain(vec![

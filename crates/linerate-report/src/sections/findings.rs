@@ -37,6 +37,7 @@ impl Section for Findings {
     fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
         let place = CommandPlace::of(subject.campaign);
         let mut findings: Vec<_> = subject.study.findings.iter().collect();
+        // The sort is stable, so points keep their order within a verdict.
         findings.sort_by_key(|finding| finding.verdict);
         // The same claim at several points is one finding.
         let mut claims: Vec<(&Finding, Vec<String>)> = Vec::new();
@@ -75,6 +76,7 @@ pub(crate) fn claim(finding: &Finding, others: &[String], place: &CommandPlace) 
     }
     if !others.is_empty() {
         let mut places: Vec<String> = others.iter().take(MOST_PLACES).cloned().collect();
+        // A sweep of hundreds of points would fill the page with their names.
         if others.len() > MOST_PLACES {
             places.push(format!("{} more in the JSON of the study", others.len() - MOST_PLACES));
         }

@@ -38,12 +38,14 @@ impl Section for Heat {
 
 fn matrix(grid: &Grid<'_>) -> Option<Block> {
     let main = grid.main_axis()?;
+    // The longest axis gives the fullest matrix.
     let across = (0..grid.axes.len())
         .filter(|&axis| axis != main && grid.axes[axis].values.len() > 1)
         .max_by_key(|&axis| grid.axes[axis].values.len())?;
     Use::Sweep
         .metrics()
         .filter(|metric| grid.tells(metric))
+        // One figure is enough; the next would have the same shape.
         .find_map(|metric| heat(grid, main, across, metric))
         .map(Block::Chart)
 }

@@ -18,6 +18,7 @@ use crate::separation::Separated;
 /// leaves.
 pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    // Through ssh, the lines would appear on the conductor's terminal.
     let quiet = global.quiet || args.stdio;
     let notify = Arc::new(move |line: &str| {
         if !quiet {
@@ -26,9 +27,11 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     });
     let policy = Policy::of(args)?;
     let mut consent = Consent::to(&policy.tune);
+    // A change that the policy keeps needs no putting back.
     consent.keeping = policy.keeping.clone();
     let program = std::env::current_exe()
         .map_err(|error| Failure::missing(format!("find this program: {error}")))?;
+    // A child puts settings back even if this process is killed.
     consent.supervisor = Some(vec![program.into(), "restore".into()]);
     // An agent that was killed here may have left settings changed. This one serves even if they
     // cannot be put back.
@@ -39,6 +42,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
         Err(why) => eprintln!("{why}"),
     }
     let changes = !policy.tune.is_empty();
+    // ssh has authenticated already, so no keys are opened.
     let store = if args.stdio { None } else { Some(keys::open(args.keys.clone())?) };
     let Policy { permits, files, memory, write, serve: served, local_users, separation, .. } =
         policy;
@@ -54,6 +58,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
         memory,
         ..AgentOptions::default()
     };
+    // The broker starts first, while the process has one thread and all rights.
     let separated = match separation {
         Separation::Separated(user) => {
             Some(Separated::begin(&mut options, store.as_ref(), user.as_deref())?)
@@ -62,6 +67,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     };
     let agent = Agent::new(options);
     if args.stdio {
+        // No socket is bound on standard streams, so nothing needs the rights any longer.
         separated.as_ref().map(Separated::confine).transpose()?;
         return serve_stdio(&agent, changes);
     }
@@ -78,6 +84,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
                 only (pair first: `linerate pair offer`)"
         )));
     }
+    // After the separation, only the broker can read the keys.
     let store = separated.iter().fold(store, |store, separated| store.read_by(separated.broker()));
     let access = if paired { Access::Paired(store) } else { Access::Loopback };
     // Binding a low port needs a privilege, so it happens before the rights are dropped.
@@ -98,6 +105,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
         } else {
             "this user and root on this host only (no paired key)"
         };
+        // Tests and scripts wait for this line before they connect.
         eprintln!("listening on {}, for {who}\n{rights}", serving.address());
     }
     serving.run();
@@ -118,10 +126,12 @@ fn put_back_on_interrupt(agent: &Agent) -> Result<(), Failure> {
     const POLL: Duration = Duration::from_millis(20);
     linerate_sys::signal::note_interrupts().map_err(Failure::missing)?;
     let agent = agent.clone();
+    // The main thread serves and cannot look.
     std::thread::spawn(move || {
         while !linerate_sys::signal::interrupted() {
             std::thread::sleep(POLL);
         }
+        // What could not be put back is told, because nobody else will know it.
         agent.put_back().iter().for_each(|left| eprintln!("{left}"));
         std::process::exit(code(Exit::Interrupted).into())
     });

@@ -36,6 +36,7 @@ pub(crate) struct CompareArgs {
 pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
     let (before, after) = (ledgers::load(&args.before)?, ledgers::load(&args.after)?);
     let again = args.again.as_deref().map(ledgers::load).transpose()?;
+    // A margin of one or more would call every loss noise.
     if !(0.0..1.0).contains(&args.margin.0) {
         return Err(Failure::wrong(format!(
             "compare: a margin of {} is no part of a figure (such as \"2 %\")",
@@ -44,6 +45,7 @@ pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
     }
     if before.header.id == after.header.id {
         return Err(Failure::wrong(format!(
+            // A campaign compared with itself would prove equality without a measurement.
             "compare: {} and {} are the same campaign, {} (name another one with LEDGER#ID)",
             args.before, args.after, before.header.id
         )));
@@ -73,6 +75,7 @@ pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
         print!("{}", linerate_report::text::summary(&document));
         files.iter().for_each(|file| println!("report {}", file.display()));
     }
+    // Without a common point, "no change" would be false.
     if result.points.is_empty() {
         return Err(Failure::wrong(nothing(args, &result)));
     }
@@ -82,6 +85,7 @@ pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
 /// Returns why there is nothing to compare, and what to do about it.
 fn nothing(args: &CompareArgs, result: &Campaigns) -> String {
     let ledgers = [&args.before, &args.after];
+    // A ledger without a bound has nothing to compare, and its own report says why.
     let blind: Vec<&str> = (0..2)
         .filter(|side| result.without_bound.iter().any(|one| one.side == *side))
         .map(|side| ledgers[side].as_str())

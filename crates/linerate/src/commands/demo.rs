@@ -27,8 +27,10 @@ const PLAN: &str = "demo";
 
 /// Builds a lab, or falls back to loopback with a warning; runs the plan and writes the report.
 pub(crate) fn run(args: &DemoArgs, global: Global) -> Outcome {
+    // Namespaces alone are not enough: the lab is built with programs.
     let lab_possible = sandbox::possible().is_ok() && sandbox::missing_tools().is_empty();
     let lab = lab_possible.then(|| LAB.to_owned());
+    // Both ends in one process compete for its CPUs, so a person should know.
     if !lab_possible && !global.quiet {
         eprintln!(
             "warning: no lab can be built here (`linerate doctor` says why); measuring loopback, \
@@ -39,6 +41,7 @@ pub(crate) fn run(args: &DemoArgs, global: Global) -> Outcome {
     make_folder(&args.out)?;
     let ledger = args.out.join("demo.ledger");
     let place = Place { lab, ..Place::default() };
+    // Each demo begins a new campaign.
     let (campaign, summary) = measure::at(&place, (&found, &plan), (&ledger, false), global)?;
     let output = Output { format: vec![ReportFormat::Html], out: args.out.clone() };
     reports::finish(&campaign, &summary, &output, &ledger, global)

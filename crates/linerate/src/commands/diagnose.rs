@@ -63,6 +63,7 @@ pub(crate) fn run(args: &DiagnoseArgs, global: Global) -> Outcome {
     if let Some(ledger) = &args.ledger {
         let campaign = ledgers::load(ledger)?;
         let study = study(&campaign);
+        // Nothing is run here, so the records are all the evidence.
         let answer = diagnosis::recorded(&campaign, &study);
         reports::answer(&answer, &args.formats.saved(&args.out), global)?;
         return Ok(conclusion::exit_of(&study));
@@ -93,8 +94,10 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
     let load = Load::new(&question, from.name.clone(), to.name.clone())?;
     let watch = || progress::watcher(global);
     let ledgers = Ledgers { what: "diagnose", ground, out: &args.out, watch: &watch };
+    // The ledgers hold each experiment, so the answer can be judged again.
     let rungs = climb(&ledgers, load, args.limits as usize)?;
     let argv: Vec<String> = std::env::args().collect();
+    // Commands in the answer repeat the place that this one was given.
     let place = CommandPlace::of_arguments(&argv).unwrap_or_default();
     let answer = diagnosis::ladder(&rungs, ground.kind, &args.out, &place);
     reports::answer(&answer, &args.formats.saved(&args.out), global)?;

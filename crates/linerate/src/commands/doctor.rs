@@ -20,6 +20,7 @@ pub(crate) fn run(saved: &Saved, global: Global) -> Outcome {
 /// Tests whether an agent started here would separate its privileges.
 fn agent() -> Check {
     let subject = "agent's separation";
+    // The policy of the next agent decides, not options given here.
     let policy = match Policy::usual() {
         Ok(policy) => policy,
         Err(why) => return Check::lacking(subject, "an agent would not start", why.message()),

@@ -30,6 +30,7 @@ pub(crate) struct PathArgs {
 impl PathArgs {
     /// Returns where the endpoints are.
     pub(crate) fn place(&self) -> Place {
+        // In a lab, `--to` names an endpoint and no host.
         let to = if self.is_named() { None } else { self.to.clone() };
         Place { lab: self.lab.clone(), testbed: self.testbed.clone(), to }
     }
@@ -68,6 +69,7 @@ pub(crate) fn make_folder(out: &Path) -> Result<(), Failure> {
 
 /// Checks the lengths of a run, s.
 pub(crate) fn check_lengths(command: &str, seconds: Option<f64>, omit: f64) -> Result<(), Failure> {
+    // A missing length means the default of the command.
     if seconds.is_none_or(|seconds| seconds > 0.0) && omit >= 0.0 {
         return Ok(());
     }

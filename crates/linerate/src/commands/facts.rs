@@ -33,9 +33,11 @@ fn print_tree(value: &Value, depth: usize) {
 fn leaf(value: &Value) -> Option<String> {
     match value {
         Value::Object(map) => {
+            // An unreadable fact keeps its place and shows its reason.
             map.get("unavailable").and_then(Value::as_str).map(|why| format!("unavailable: {why}"))
         }
         Value::Array(items) if items.iter().any(Value::is_object) => {
+            // Lists of objects, such as processors, would make the tree too deep to read.
             Some(items.iter().map(Value::to_string).collect::<Vec<_>>().join("; "))
         }
         Value::Array(items) => Some(items.iter().filter_map(leaf).collect::<Vec<_>>().join(", ")),

@@ -41,11 +41,13 @@ struct ThisHost;
 impl Surroundings for ThisHost {
     fn at(&self, path: &Path) -> Option<PathKind> {
         let about = std::fs::metadata(path).ok()?;
+        // Files and devices are targets alike.
         Some(if about.is_dir() { PathKind::Folder } else { PathKind::Other })
     }
 
     fn text(&self, path: &Path, most_bytes: u64) -> Result<String, String> {
         let about = std::fs::metadata(path).map_err(|error| error.to_string())?;
+        // A file that an imported text names is foreign input and may be huge.
         if !about.is_file() || about.len() > most_bytes {
             return Err(format!("not a regular file of at most {most_bytes} B"));
         }
@@ -86,6 +88,7 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Outcome {
         report(&imported.keys);
     }
     let Some(plan) = plan else {
+        // A plan that leaves out a key would measure another load.
         let refused = imported.n_refused();
         let plural = if refused == 1 { "" } else { "s" };
         return Err(Failure::wrong(format!(
@@ -94,6 +97,7 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Outcome {
     };
     match &args.out {
         Some(path) => {
+            // A plan is written whole or not at all.
             linerate_sys::whole_file::replace(path, plan.as_bytes()).map_err(|error| {
                 Failure::missing(format!("write plan {}: {}", path.display(), error.cause))
             })?
@@ -104,6 +108,7 @@ pub(crate) fn run(args: &ImportArgs, json: bool) -> Outcome {
     Ok(Exit::Done)
 }
 
+// The plan is named after its source.
 fn stem(path: &Path) -> String {
     path.file_stem()
         .map_or_else(|| "imported".to_owned(), |stem| stem.to_string_lossy().into_owned())

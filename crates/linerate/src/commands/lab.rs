@@ -78,8 +78,10 @@ pub(crate) fn run(action: LabAction, as_json: bool) -> Outcome {
 
 fn up(name: &str) -> Outcome {
     let (description, _) = describe(name)?;
+    // Two commands at once would build the same names.
     let claim = Claim::new(&description.name)?;
     let instance = format!("up.{}", description.name);
+    // Emulated delays are carried by this process, so they end with it.
     let stands_alone = linerate_lab::layout(&description, &instance).stands_alone();
     if !stands_alone {
         // With private names, a lab of the same name would not be seen.
@@ -117,6 +119,7 @@ fn stay(lab: &Lab, mut claim: Claim) -> Outcome {
     linerate_sys::signal::note_interrupts().map_err(Failure::missing)?;
     while !linerate_sys::signal::interrupted() {
         std::thread::sleep(PATIENCE);
+        // Others look for the process of a lab by its claim.
         claim.answer();
     }
     for controller in lab.controllers() {
@@ -149,6 +152,7 @@ fn stay(lab: &Lab, mut claim: Claim) -> Outcome {
             }
         }
     }
+    // A loss of the emulation looks like one of the path.
     match lab.emulation_losses() {
         0 => {}
         lost => println!(
@@ -178,6 +182,7 @@ fn carried() -> Vec<String> {
         let entries = std::fs::read_dir(maker.names()).into_iter().flatten().flatten();
         let found: Vec<String> =
             entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        // A process that ended between the two looks has no lab any longer.
         if maker.is_alive() {
             names.extend(
                 found.iter().filter_map(|name| name.strip_prefix(STANDING)).map(str::to_owned),
@@ -190,10 +195,12 @@ fn carried() -> Vec<String> {
 
 /// Splits a namespace's name into lab and node.
 fn parts(full: &str) -> Option<(&str, &str)> {
+    // The node is the last part of the name.
     full.rsplit_once('-')
 }
 
 fn down(name: &str) -> Outcome {
+    // A carried lab ends with its process.
     if let Some(maker) = Maker::of(name)? {
         return end(name, &maker);
     }
@@ -214,6 +221,7 @@ fn down(name: &str) -> Outcome {
                 "delete network namespace {namespace}: ip refused"
             )));
         }
+        // The mark of a namespace that stays goes with it.
         linerate_lab::forget(&namespace);
     }
     Ok(Exit::Done)
@@ -224,6 +232,7 @@ fn end(name: &str, maker: &Maker) -> Outcome {
     let failed = |cause: String| {
         Failure::missing(format!("lab down {name}: end process {}: {cause}", maker.pid))
     };
+    // The process removes its lab itself, as at Ctrl-C.
     maker.interrupt().map_err(|error| failed(error.to_string()))?;
     let asked = Instant::now();
     while maker.is_alive() {
@@ -251,6 +260,7 @@ fn list(as_json: bool) -> Outcome {
 fn exec(lab: &str, host: &str, command: &[String]) -> Outcome {
     let namespace = format!("{STANDING}{lab}-{host}");
     let Some(maker) = Maker::of(lab)? else {
+        // The command replaces this process, so its exit code is its own.
         let error = Command::new("ip").args(["netns", "exec", &namespace]).args(command).exec();
         return Err(Failure::missing(format!(
             "run ip: {error} (install it: apt install iproute2)"
@@ -260,6 +270,7 @@ fn exec(lab: &str, host: &str, command: &[String]) -> Outcome {
     let here = std::env::current_dir().unwrap_or_else(|_| "/".into());
     let mounts = format!("--mount=/proc/{}/ns/mnt", maker.pid);
     let error = Command::new("nsenter")
+        // The shell returns to the folder where the command was typed.
         .args([&mounts, "sh", "-c", "cd \"$0\" && exec \"$@\""])
         .arg(here)
         .args(["ip", "netns", "exec", &namespace])

@@ -21,12 +21,14 @@ pub(crate) fn subcommands() -> Vec<Command> {
                 let name = option.name.replace('_', "-");
                 let arg =
                     Arg::new(option.name).long(name).help(help(option.meaning, option.default));
+                // Only a switch has this default.
                 let switch = option.default == "false";
                 let arg = if switch {
                     arg.num_args(0..=1).default_missing_value("true")
                 } else {
                     arg.num_args(1)
                 };
+                // An option without a default must be given.
                 arg.action(ArgAction::Set).required(option.default.is_empty())
             });
             let command =
@@ -52,6 +54,7 @@ pub(crate) fn run(matches: &ArgMatches, global: Global) -> Outcome {
         .ok_or_else(|| Failure::wrong(format!("limit: there is no calculator `{name}`")))?;
     let mut params = Params::default();
     for option in limit.options() {
+        // An option that was not given keeps the calculator's own default.
         if let Some(text) = matches.get_one::<String>(option.name) {
             params.set(option.name, value(text));
         }
@@ -76,6 +79,7 @@ fn ceilings(limit: &dyn Limit, params: &Params) -> Result<Vec<Ceiling>, Failure>
             .map(|e| {
                 format!(
                     "limit {name} --{}",
+                    // The calculator names the key as a plan would; here it is an option.
                     e.to_string().replacen(&e.key, &e.key.replace('_', "-"), 1)
                 )
             })
@@ -87,6 +91,7 @@ fn ceilings(limit: &dyn Limit, params: &Params) -> Result<Vec<Ceiling>, Failure>
 /// Returns a parameter's value: a bare number is a count, `true` and `false` are themselves, any
 /// other text is a quantity with its unit.
 fn value(text: &str) -> Value {
+    // JSON tells numbers and words apart as plans do.
     match serde_json::from_str::<Value>(text) {
         Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
         _ => Value::String(text.to_owned()),

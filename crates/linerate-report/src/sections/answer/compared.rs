@@ -25,6 +25,7 @@ const MOST_SHOWN: usize = 4;
 pub(super) fn lead(study: &Study, argv: &[String]) -> Option<Lead> {
     let mut points = study.points.iter().map(|point| &point.parameters);
     let mut searches = study.searches.iter().map(|search| &search.parameters);
+    // A point outside the arms is a result of its own that the first screen may not hide.
     if !points.all(|point| point.contains_key(ARM_AXIS))
         || !searches.all(|point| point.contains_key(ARM_AXIS))
     {
@@ -40,6 +41,7 @@ pub(super) fn lead(study: &Study, argv: &[String]) -> Option<Lead> {
     let several = comparisons.len() > 1;
     let shown = comparisons.iter().skip(1).take(MOST_SHOWN - 1);
     let mut evidence: Vec<String> = shown.map(|comparison| clause(comparison, first)).collect();
+    // The first one is the figure itself.
     if let Some(more) = comparisons.len().checked_sub(MOST_SHOWN).filter(|more| *more > 0) {
         evidence.push(format!("{} below", count(more, "more comparison")));
     }
@@ -51,6 +53,7 @@ pub(super) fn lead(study: &Study, argv: &[String]) -> Option<Lead> {
         evidence,
         ..Lead::default()
     };
+    // A comparison without a figure is still an answer.
     let Some(main) = main_figure(first) else {
         return Some(Lead {
             figure: "No figure".to_owned(),
@@ -94,10 +97,13 @@ fn claim(comparison: &Comparison, main: &Compared) -> String {
 
 /// Returns the step after an inconclusive comparison: the same campaign with more pairs.
 fn next_steps(status: &str, main: &Compared, argv: &[String]) -> Vec<NextStep> {
+    // A settled comparison needs no repetition.
     if status != INCONCLUSIVE {
         return Vec::new();
     }
+    // The study has calculated it from the scatter; without that, twice the pairs.
     let needed = main.effect.needed.map_or(2 * main.effect.n, |needed| needed as usize);
+    // Fewer than six pairs give no interval, however clear they are.
     let pairs = needed.max(LEAST_PAIRS);
     let command = repeat_command(argv, pairs);
     vec![NextStep { text: format!("repeat with {pairs} pairs"), command }]
@@ -108,6 +114,7 @@ fn status(changes: &[Option<Change>]) -> &'static str {
     let are = |wanted: &[Change]| {
         changes.iter().all(|change| change.is_some_and(|change| wanted.contains(&change)))
     };
+    // One change is enough, but all must be equal for equivalence.
     if changes.iter().flatten().any(|change| matches!(change, Change::Better | Change::Worse)) {
         "changed"
     } else if are(&[Change::None]) {
@@ -123,6 +130,7 @@ fn arms(comparison: &Comparison) -> String {
 
 /// Returns the main figure of `comparison`, with its arms if they differ from those of `first`.
 fn clause(comparison: &Comparison, first: &Comparison) -> String {
+    // Arms that are the same everywhere are named once.
     let arms_of = if arms(comparison) == arms(first) {
         String::new()
     } else {

@@ -33,6 +33,7 @@ fn maxima(subject: &Subject<'_>, metric: &'static Metric) -> Option<Table> {
     }
     let values = rows.iter().filter_map(|best| best.metric.estimate.map(|estimate| estimate.value));
     let scale = Scale::of(metric, values);
+    // Without any ceiling the three columns would be empty.
     let bounded = rows.iter().any(|best| ceiling(best.point, best.metric).is_some());
     let mut columns = vec![
         Column::text("workload"),
@@ -59,6 +60,7 @@ fn maxima(subject: &Subject<'_>, metric: &'static Metric) -> Option<Table> {
         columns,
     );
     table.rows = rows.iter().map(|best| row(best, bounded)).collect();
+    // The reason is worth more than an empty column.
     let why = subject.study.points.iter().find(|point| !point.unbounded.is_empty());
     let bounds = if bounded {
         "The share is of the lowest known ceiling.".to_owned()
@@ -82,6 +84,7 @@ fn row(best: &Best<'_>, bounded: bool) -> Row {
     let bound = ceiling(best.point, metric);
     let direction = match metric.direction {
         Direction::Sum => "sum of both".to_owned(),
+        // A direction means nothing without its ends.
         one => format!("{one}, {}", ends(best.point)),
     };
     let none = || Cell::Missing("–".into());
@@ -115,6 +118,7 @@ fn place(best: &Best<'_>) -> String {
 /// campaign did not measure.
 fn scopes<'a>(subject: &Subject<'a>, metric: &'static Metric, of: &str) -> Vec<Best<'a>> {
     let mut rows: Vec<Best<'a>> = Vec::new();
+    // With one pair, a single NIC is all there is.
     let several = subject.study.points.iter().any(|point| pairs_at(point).len() > 1);
     for ways in [Ways::One, Ways::Both] {
         let mut tell = |scope: &str, admits: &dyn Fn(&PointStudy, &JobStudy) -> bool| {
@@ -122,6 +126,7 @@ fn scopes<'a>(subject: &Subject<'a>, metric: &'static Metric, of: &str) -> Vec<B
                 workload(point, job) == of && admits(point, job)
             };
             let Some(found) = best(subject, metric, ways, scope, admitted) else { return };
+            // The same figure in two scopes is one row with both names.
             let same = |row: &&mut Best<'_>| std::ptr::eq(row.metric, found.metric);
             match rows.iter_mut().find(same) {
                 Some(row) => row.scope = format!("{}, {scope}", row.scope),
@@ -129,6 +134,7 @@ fn scopes<'a>(subject: &Subject<'a>, metric: &'static Metric, of: &str) -> Vec<B
             }
         };
         tell("single connection", &|point, job| {
+            // One connection per pair is not a single connection.
             pairs_at(point).len() == 1 && said(point, job, &CONNECTIONS) == Some(1.0)
         });
         tell("single CPU", &|point, job| said(point, job, &["cpus"]) == Some(1.0));
@@ -174,6 +180,7 @@ fn requests(subject: &Subject<'_>, metric: &'static Metric) -> Option<Table> {
             continue;
         };
         let calmest = best(subject, TAIL, Ways::Both, "lowest p99", admits);
+        // One point that is both fastest and calmest needs one row.
         let apart = calmest.filter(|calmest| !std::ptr::eq(calmest.point, fastest.point));
         rows.push(fastest);
         rows.extend(apart);
@@ -191,6 +198,7 @@ fn requests(subject: &Subject<'_>, metric: &'static Metric) -> Option<Table> {
     let response_times = || Use::ResponseBesideRate.metrics();
     let seconds =
         rows.iter().flat_map(|best| response_times().filter_map(|known| time(best, known)));
+    // One scale for all times, so that they can be compared; the tail is the largest.
     let times = Scale::of(TAIL, seconds);
     let mut columns = vec![
         Column::text("workload"),
@@ -246,10 +254,12 @@ fn said(point: &PointStudy, job: &JobStudy, names: &[&str]) -> Option<f64> {
     let on_axis = point
         .parameters
         .iter()
+        // Paths such as `job.params.streams` end in the parameter.
         .find(|(path, _)| names.iter().any(|name| path.rsplit('.').next() == Some(name)));
     let value = on_axis
         .map(|(_, value)| value)
         .or_else(|| names.iter().find_map(|name| job.params.get(name)))?;
+    // A list of CPUs has as many as it has items.
     value.as_f64().or_else(|| value.as_array().map(|items| items.len() as f64))
 }
 
@@ -258,6 +268,7 @@ fn pairs_at(point: &PointStudy) -> Vec<(&str, &str)> {
     let jobs = point.jobs.iter().filter(|job| !job.background && job.workload != "all");
     let mut pairs: Vec<(&str, &str)> =
         jobs.map(|job| (job.from.as_str(), job.to.as_str())).collect();
+    // Only neighbours are merged.
     pairs.sort_unstable();
     pairs.dedup();
     pairs
@@ -278,10 +289,12 @@ fn shared_capacities(campaign: &Campaign) -> Vec<&Capacity> {
         let ends = ends(capacity);
         let told =
             shared.iter().any(|(known, other)| *known == ends && other.edge == capacity.edge);
+        // Two ends are one pair, which has its own row.
         if ends.len() > 2 && !told {
             shared.push((ends, capacity));
         }
     }
+    // The smallest part is the nearest to a single NIC.
     shared.sort_by_key(|(ends, _)| ends.len());
     shared.into_iter().map(|(_, capacity)| capacity).collect()
 }

@@ -27,6 +27,7 @@ const MOST_EVIDENCE: usize = 3;
 /// Returns the first screen; `place` completes the commands.
 pub(super) fn lead(headline: &Headline, place: &CommandPlace) -> Lead {
     let limit = &headline.limit;
+    // An experiment is stronger than any counter, so it comes first.
     let mut evidence: Vec<String> = experiment_outcome(limit).into_iter().collect();
     evidence.extend(limit.evidence.iter().map(sentences::observation));
     evidence.truncate(MOST_EVIDENCE);
@@ -70,6 +71,7 @@ fn subject(headline: &Headline) -> String {
 fn ends(headline: &Headline) -> String {
     let Headline { workload, from, to, n_jobs, .. } = headline;
     let jobs = if *n_jobs > 1 { format!(", {}", count(*n_jobs, "job")) } else { String::new() };
+    // Without a workload, the sweep is all that names it.
     if workload.is_empty() {
         return format!(", {}", headline.sweep);
     }
@@ -79,6 +81,7 @@ fn ends(headline: &Headline) -> String {
 /// Returns true for a load of one end on its own disk.
 fn is_alone(headline: &Headline) -> bool {
     headline.from == headline.to
+        // No stages prove nothing about the ends.
         || !headline.stages.is_empty() && headline.stages.iter().all(|s| s.end == PathEnd::Sender)
 }
 
@@ -95,9 +98,11 @@ fn place(headline: &Headline, has_arm: bool) -> String {
         })
         .collect();
     match axes.as_slice() {
+        // A single point needs no coordinate.
         _ if headline.n_points < 2 => String::new(),
         // The sweep of a comparison has the name of its arm.
         [] if has_arm => String::new(),
+        // Sweeps of one point differ by their name.
         [] => format!(" ({})", headline.sweep),
         axes => format!(" ({})", axes.join(", ")),
     }
@@ -111,6 +116,7 @@ fn headline_figure(moved: &Moved) -> String {
 
 fn scale_of(moved: &Moved) -> Scale {
     let value = [moved.estimate.value];
+    // A figure without a metric has only its unit.
     moved.metric.map_or_else(|| Scale::fit(moved.unit, value), |metric| Scale::of(metric, value))
 }
 
@@ -124,6 +130,7 @@ fn quantity_of(moved: &Moved, workload: &str) -> String {
         Some(known) if known == metric::TRANSACTION_RATE => "transactions".to_owned(),
         Some(known) if known == metric::CONNECTION_RATE => "connections".to_owned(),
         Some(known) => uncapitalised(known.title),
+        // A search has an offered load and no metric.
         None => "offered load".to_owned(),
     };
     format!("{label} {quantity}").trim_start().to_owned()
@@ -133,13 +140,16 @@ fn quantity_of(moved: &Moved, workload: &str) -> String {
 fn basis(moved: &Moved) -> Vec<String> {
     let mut basis = Vec::new();
     basis.extend(
+        // Only bits depend on the layer.
         moved.layer.filter(|_| moved.unit == Unit::BitPerSecond).map(|layer| layer.to_string()),
     );
+    // Elsewhere the layer already says what was counted.
     if moved.direction == Direction::Sum && moved.layer == Some(Layer::L4) {
         basis.push("sum of both directions".to_owned());
     }
     let scale = scale_of(moved);
     if let Some((goal, above)) = &moved.goal {
+        // A bound without the goal that it meets means nothing.
         basis.push(format!("meets {goal}"));
         basis
             .extend(above.map(|above| format!("{} {} does not", scale.shown(above), scale.symbol)));
@@ -151,6 +161,7 @@ fn basis(moved: &Moved) -> Vec<String> {
         (Some((low, high)), Some(level)) => {
             format!("{} % interval {low} to {high}", round_half_up(level * 100.0, 0))
         }
+        // Few runs give no confidence, so it is only their range.
         (Some((low, high)), None) => format!("range {low} to {high}"),
         (None, _) => "no interval".to_owned(),
     });
@@ -179,6 +190,7 @@ const fn status(limit: &Limit) -> &'static str {
 /// Returns the next steps: an untested claim is tested first.
 fn next_steps(limit: &Limit, place: &CommandPlace) -> Vec<NextStep> {
     let advice = limit.next.first();
+    // A claim that was tested already has its outcome.
     let is_untested = limit.surety == Surety::Suspected && limit.experiment.is_none();
     let Some(test) = limit.test.as_ref().filter(|_| is_untested) else {
         return advice.map(|advice| place.step(advice)).into_iter().collect();
@@ -198,6 +210,7 @@ fn next_steps(limit: &Limit, place: &CommandPlace) -> Vec<NextStep> {
 /// Returns the effect of the experiment on the claim.
 fn experiment_outcome(limit: &Limit) -> Option<String> {
     let tested = limit.experiment.as_ref()?;
+    // Three digits would suggest more than pairs can show.
     let ratio = |ratio: f64| round_half_up(ratio, 2);
     let interval = tested.interval.map(|(low, high)| format!(" [{}, {}]", ratio(low), ratio(high)));
     let control = tested.placebo.map(|shift| format!("; the control, by x{}", ratio(shift)));
@@ -223,6 +236,7 @@ pub(super) fn picture(headline: &Headline) -> Option<Block> {
     if headline.stages.is_empty() {
         return None;
     }
+    // An arm without stages would leave half of each box empty.
     let against = headline.against.as_deref().filter(|against| !against.stages.is_empty());
     let stages = match against {
         Some(changed) => both(arm_stages(headline, true), arm_stages(changed, true)),
@@ -265,16 +279,19 @@ fn both(base: Vec<PathStage>, changed: Vec<PathStage>) -> Vec<PathStage> {
             .map(|stage| stage.name.clone())
             .collect()
     };
+    // Only equal paths can be drawn over each other.
     let common = names(&base) == names(&changed);
     let mut stages = base;
     for stage in changed {
         let is_like = |known: &&mut PathStage| {
             let alike = (known.end, known.place) == (stage.end, stage.place)
                 && (common || known.end != PathEnd::Between);
+            // A stage never joins one of its own arm.
             alike && known.seen.len() == 1 && known.seen[0].arm != stage.seen[0].arm
         };
         match stages.iter_mut().find(is_like) {
             Some(known) => {
+                // Different programs can stand at the same place.
                 if known.name != stage.name {
                     known.name = format!("{} / {}", known.name, stage.name);
                 }
@@ -283,6 +300,7 @@ fn both(base: Vec<PathStage>, changed: Vec<PathStage>) -> Vec<PathStage> {
             None => {
                 let after = stages
                     .iter()
+                    // Stages keep the order of the path.
                     .rposition(|known| known.end <= stage.end)
                     .map_or(0, |last| last + 1);
                 stages.insert(after, stage);
@@ -297,8 +315,10 @@ fn drawn(headline: &Headline, stage: &Stage, arm: Option<String>) -> PathStage {
     let rated = |reading: &&Reading| {
         matches!(reading.unit, Unit::BitPerSecond | Unit::PacketPerSecond | Unit::BytePerSecond)
     };
+    // The first rate is the main one.
     let rate = stage.readings.iter().find(rated);
     let others =
+        // Two readings of a kind would repeat it.
         stage.readings.iter().filter(|reading| rate.is_none_or(|rate| rate.kind != reading.kind));
     let mut details: Vec<String> =
         rate.map(|rate| kind_words(rate.kind).to_owned()).into_iter().collect();
@@ -315,6 +335,7 @@ fn drawn(headline: &Headline, stage: &Stage, arm: Option<String>) -> PathStage {
             .as_ref()
             .and_then(|ceiling| bound(headline, stage.end, ceiling, rate)),
         lost: stage.lost.map(|lost| {
+            // A search drives the path above its goal on purpose.
             match (lost, headline.moved.as_ref().is_some_and(|moved| moved.goal.is_some())) {
                 (0, _) => "nothing lost".to_owned(),
                 (_, true) => format!("{lost} lost at the loads above"),
@@ -405,6 +426,7 @@ fn figure(value: f64, unit: Unit, layer: Option<Layer>) -> String {
         .filter(|_| unit == Unit::BitPerSecond)
         .map_or(String::new(), |layer| format!(" {layer}"));
     match unit {
+        // Part of a core is easier to read in per cent.
         Unit::Core => format!("{} % of a core", short(value * 100.0)),
         Unit::Byte if value >= KIBI * KIBI => format!("{} MiB", short(value / KIBI / KIBI)),
         Unit::Byte if value >= KIBI => format!("{} KiB", short(value / KIBI)),
@@ -422,6 +444,7 @@ fn figure(value: f64, unit: Unit, layer: Option<Layer>) -> String {
 /// Formats three digits; whole numbers stay whole.
 fn short(value: f64) -> String {
     let places = match value.abs() {
+        // A count has no decimals to round.
         size if size >= 100.0 || size.fract() == 0.0 => 0,
         size if size >= 10.0 => 1,
         size if size >= 0.1 => 2,
@@ -440,11 +463,13 @@ fn bound(
 ) -> Option<(String, Option<f64>)> {
     /// Share below which an expected value is left out.
     const FAR: f64 = 0.2;
+    // A share needs two figures of the same unit at the same layer.
     let alike = rate.filter(|rate| rate.unit == ceiling.unit && rate.layer == ceiling.layer);
     let arrived = headline.moved.as_ref().filter(|moved| {
         let alike = moved.unit == ceiling.unit && moved.layer == ceiling.layer;
         alike
             && end == PathEnd::Between
+            // Several jobs share the path, so one of them does not show what arrived.
             && headline.n_jobs == 1
             && moved.direction != Direction::Sum
     });
@@ -454,6 +479,7 @@ fn bound(
     if ceiling.hard {
         return Some((format!("ceiling {value}"), share));
     }
+    // A bound that is far away explains nothing.
     share.is_some_and(|share| share > FAR).then(|| (format!("{value}, {}", ceiling.name), share))
 }
 
@@ -464,6 +490,7 @@ fn spoken(stage: &PathStage) -> String {
         parts.extend(seen.arm.iter().cloned());
         parts.push(observed(seen));
         parts.extend(seen.ceiling.iter().map(|(text, _)| text.clone()));
+        // Screen readers have no colour for the limit.
         parts.extend(seen.limit.iter().map(|limit| limit.to_uppercase()));
     }
     parts.join(", ")

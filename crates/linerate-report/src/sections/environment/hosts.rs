@@ -44,6 +44,7 @@ pub(super) fn table(campaign: &Campaign) -> Table {
         if told.iter().all(Option::is_none) {
             continue;
         }
+        // Interfaces are only described here: the table of differences compares them.
         let differs = name != "interface" && told.windows(2).any(|pair| pair[0] != pair[1]);
         let mut cells = vec![Cell::text(name)];
         cells.extend(
@@ -58,6 +59,7 @@ pub(super) fn table(campaign: &Campaign) -> Table {
 pub(super) fn one_machine(hosts: &[HostRecord]) -> Vec<Vec<&str>> {
     let mut machines: Vec<(&str, Vec<&str>)> = Vec::new();
     for host in hosts {
+        // Namespaces of one machine share its kernel and so its boot ID.
         let Some(boot) = at(&host.facts, "kernel.boot_id").and_then(Value::as_str) else {
             continue;
         };
@@ -71,6 +73,7 @@ pub(super) fn one_machine(hosts: &[HostRecord]) -> Vec<Vec<&str>> {
 
 /// Returns the value at a dotted path.
 fn at<'a>(facts: &'a Value, path: &str) -> Option<&'a Value> {
+    // A null fact was not read.
     path.split('.').try_fold(facts, |value, key| value.get(key)).filter(|value| !value.is_null())
 }
 
@@ -92,6 +95,7 @@ fn cpus(facts: &Value) -> Option<String> {
     if let Some(smt) = at(facts, "cpu.smt").and_then(Value::as_bool) {
         told.push(format!("SMT {}", if smt { "on" } else { "off" }));
     }
+    // The CPUs of a virtual machine may share cores with others.
     if at(facts, "cpu.virtual").and_then(Value::as_bool) == Some(true) {
         told.push("virtual machine".into());
     }
@@ -112,6 +116,7 @@ fn each(facts: &Value, used: &[&str], told: fn(&Value) -> Option<String>) -> Opt
         else {
             continue;
         };
+        // Ports of a card are usually alike.
         match lines.iter_mut().find(|(_, known)| *known == line) {
             Some((names, _)) => names.push(name),
             None => lines.push((vec![name], line)),
@@ -139,12 +144,14 @@ fn interface(facts: &Value) -> Option<String> {
     told.extend(
         at(facts, "mtu").and_then(Value::as_u64).map(|mtu| format!("MTU {}", Bytes(mtu).0)),
     );
+    // Virtual devices have none, which the driver already tells.
     told.extend(text(facts, "firmware").filter(|firmware| !firmware.starts_with("unavailable")));
     Some(told.join(", "))
 }
 
 fn offloads(facts: &Value) -> Option<String> {
     let offloads = at(facts, "offloads")?;
+    // An unreadable fact is a text with its reason.
     let Some(fields) = offloads.as_object() else { return Some(words(offloads)) };
     let having = |wanted: bool| -> String {
         let named = fields.iter().filter(|(_, value)| value.as_bool() == Some(wanted));
@@ -157,6 +164,7 @@ fn offloads(facts: &Value) -> Option<String> {
 fn queueing(facts: &Value) -> Option<String> {
     let kinds = at(facts, "qdiscs")?.as_array()?.iter().filter_map(|qdisc| text(qdisc, "kind"));
     let mut kinds: Vec<String> = kinds.collect();
+    // A multi-queue root has one child of the same kind for each queue.
     kinds.dedup();
     (!kinds.is_empty()).then(|| kinds.join(" > "))
 }

@@ -21,6 +21,7 @@ pub(super) fn claim(device: &Path, serial: Option<String>, as_json: bool) -> Out
         println!(
             "wrote {CLAIM_BYTES} bytes at its start; loads may write between bytes {RESERVED_BYTES} \
                 and {}; jobs must name the serial number (consent = \"{serial}\")",
+            // The last MiB is left alone as well as the first: it holds tables of partitions.
             claim.size_bytes - RESERVED_BYTES
         );
     }
@@ -33,6 +34,7 @@ pub(super) fn release(device: &Path, as_json: bool) -> Outcome {
     print("released", device, &claim, as_json);
     if !as_json {
         println!(
+            // Overwriting whole disks here could destroy data without a second question.
             "wrote {CLAIM_BYTES} zeros at its start; data of loads is still there (`blkdiscard -z` \
                 makes the disk blank)"
         );
@@ -56,6 +58,7 @@ fn print(what: &str, device: &Path, claim: &Claim, as_json: bool) {
 /// Shows the disk and asks for its serial number.
 fn ask(device: &Path) -> Result<String, Failure> {
     let disk = linerate_disk::inspect(device)?;
+    // Consent that nobody typed is none.
     if !std::io::stdin().is_terminal() {
         return Err(Failure::wrong(format!(
             "disk claim {}: name its serial number (--serial, see `linerate disk list`)",
@@ -63,9 +66,11 @@ fn ask(device: &Path) -> Result<String, Failure> {
         )));
     }
     print!("{}", linerate_report::text::whole(&disks::document(std::slice::from_ref(&disk))));
+    // The question goes to standard error, because standard output may be piped.
     eprintln!("Consent lets loads overwrite everything on it. Type its serial number to continue:");
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
     read.map_err(|error| Failure::missing(format!("read the serial number: {error}")))?;
+    // The line ends with its newline.
     Ok(line.trim().to_owned())
 }

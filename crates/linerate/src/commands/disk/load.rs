@@ -52,6 +52,7 @@ const SWEEP_REPEATS: u32 = 3;
 
 /// Measures one point.
 pub(super) fn run(args: &LoadArgs, global: Global) -> Outcome {
+    // One point has one value of each parameter.
     if let Some((name, _)) = args.parameters.given.iter().find(|(_, values)| values.len() > 1) {
         let option = name.replace('_', "-");
         return Err(Failure::wrong(format!(
@@ -77,6 +78,7 @@ fn measure(args: &LoadArgs, repeats: u32, global: Global) -> Outcome {
     let watch = &mut |event: Progress<'_>| progress::incident(&event, global);
     let (campaign, summary) =
         measure::drafted("disk", &draft, &ground, (args.ledger.as_deref(), &[]), watch)?;
+    // Judged from the ledger's records alone, as `linerate report` would judge it.
     let study = study(&campaign);
     let answer = storage::document(&campaign, &study, repeats);
     reports::measured(&answer, &campaign, &study, &args.saved, global)?;
@@ -88,6 +90,7 @@ fn draft(args: &LoadArgs, repeats: u32) -> Result<Draft, Failure> {
     let target = std::fs::canonicalize(&args.target).map_err(|error| {
         Failure::missing(format!("disk: find {}: {error}", args.target.display()))
     })?;
+    // Plans are text.
     let target = target.to_str().ok_or_else(|| {
         Failure::wrong(format!(
             "disk: the name {} is not UTF-8, so no plan can contain it",
@@ -107,6 +110,7 @@ fn draft(args: &LoadArgs, repeats: u32) -> Result<Draft, Failure> {
     let (duration, ramp) = (Nanos::from_secs_f64(args.seconds), Nanos::from_secs_f64(args.ramp));
     let sweep = DraftSweep {
         drain: Some(DRAIN),
+        // Nothing on a disk has to settle between points that the ramp does not cover.
         rest: Some(Nanos(0)),
         axes: swept.into_iter().map(|(name, values)| (format!("params.{name}"), values)).collect(),
         ..DraftSweep::one("disk", duration, ramp, job)
