@@ -219,6 +219,7 @@ fn row(point: &PointStudy, axes: &[&String], shown: &[(&Figure, Direction)]) -> 
 fn estimate(job: &JobStudy, found: &MetricStudy) -> Option<Estimate> {
     const NANOS_PER_SECOND: f64 = 1e9;
     let estimate = found.estimate?;
+    // With several runs, their scatter is the better interval.
     let by_ranks = job.percentile(found.metric, found.direction).filter(|_| estimate.n == 1);
     let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / NANOS_PER_SECOND);
     Some(match by_ranks.filter(|of| of.confidence.is_some()) {

@@ -51,6 +51,7 @@ fn result(findings: &WindowFindings) -> Vec<Block> {
     if !findings.commands.is_empty() {
         blocks.push(listing("Commands", findings.commands.join("\n")));
     }
+    // Only a change that stays needs undoing.
     if findings.kept {
         blocks.push(listing("To undo", findings.before.clone()));
     }
@@ -78,6 +79,7 @@ fn verdict(findings: &WindowFindings) -> String {
             verdict_word(proof.verdict),
         );
     }
+    // Without an overrun no window was swept, so none can be chosen.
     let Some(choice) = &findings.choice else {
         return "No shallow buffer: no train of datagrams overran one. No window needs a bound."
             .to_owned();
@@ -208,6 +210,7 @@ fn notes(findings: &WindowFindings) -> Vec<String> {
             "Window to try: {} B; calculated goodput without loss {predicted}.",
             choice.window_bytes
         ));
+        // A slower window was still tried, because it may lose less.
         if choice.gain_in_sweep < 1.0 {
             notes.push("No window does better than the host's own; this one is slower.".to_owned());
         } else if choice.gain_in_sweep < WORTH {
@@ -290,6 +293,7 @@ fn effects(findings: &WindowFindings) -> Vec<Block> {
     if proof.placebo.is_some() {
         lines.push(format!("Placebo: {}.", findings.placebo));
     }
+    // A figure that is unclear is not shown to be worse.
     if findings.side_effects.iter().all(|side| side.effect.change != Change::Worse) {
         lines.push("No other figure is shown to get worse.".to_owned());
     }

@@ -125,6 +125,7 @@ pub trait Recorder {
     /// Returns further knowledge of a trial as it ends, from a watcher of the testbed. It is
     /// recorded before the end of the trial.
     fn addenda(&mut self, ended: TrialId) -> Vec<Event> {
+        // Most recorders keep what they are given and know nothing more.
         let _ = ended;
         Vec::new()
     }

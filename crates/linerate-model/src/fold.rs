@@ -22,6 +22,7 @@ impl Campaign {
     /// to a trial or job that was never planned is ignored.
     pub fn apply(&mut self, event: &Event) {
         match event {
+            // The header of the first start holds: resuming changes no setting.
             Event::CampaignStarted(_) => self.ended = None,
             Event::HostJoined(host) => {
                 match self.hosts.iter_mut().find(|known| known.host == host.host) {
@@ -30,22 +31,26 @@ impl Campaign {
                 }
             }
             Event::Planned { trials } => {
+                // Trials that are no longer planned are left out.
                 let recorded = std::mem::take(&mut self.trials).into_iter();
                 let mut recorded: HashMap<TrialId, TrialRecord> =
                     recorded.map(|r| (r.spec.id, r)).collect();
                 let mut record = |spec: &TrialSpec| {
+                    // A trial of another specification would mix two measurements.
                     let known = recorded.remove(&spec.id).filter(|record| record.spec == *spec);
                     known.unwrap_or_else(|| TrialRecord::new(spec.clone()))
                 };
                 self.trials = trials.iter().map(&mut record).collect();
             }
             Event::TrialChosen { trial } => {
+                // A resumed search chooses its trials again, and these may be recorded already.
                 if self.trial(trial.id).is_none() {
                     self.trials.push(TrialRecord::new((**trial).clone()));
                 }
             }
             Event::TrialStarted { trial, at } => {
                 if let Some(record) = self.trial_mut(*trial) {
+                    // What is left of an aborted attempt must not be added to the new one.
                     *record =
                         TrialRecord { started: Some(*at), ..TrialRecord::new(record.spec.clone()) };
                 }
@@ -72,6 +77,7 @@ impl Campaign {
             }
             Event::Samples { trial, host, block } => {
                 if let Some(record) = self.trial_mut(*trial) {
+                    // The order of a host's blocks is their order in time.
                     record.samples.push((host.clone(), block.clone()));
                 }
             }
@@ -97,11 +103,13 @@ impl Campaign {
         let mut events = vec![Event::CampaignStarted(Box::new(header))];
         events.extend(hosts.into_iter().map(|host| Event::HostJoined(Box::new(host))));
         events.extend(
+            // Before the trials: these incidents belong to none.
             incidents.into_iter().map(|incident| Event::Incident { trial: None, incident }),
         );
         events.push(Event::Planned {
             trials: trials.iter().map(|record| record.spec.clone()).collect(),
         });
+        // Each trial whole: a ledger is read trial by trial.
         trials.into_iter().for_each(|record| record.add_events(&mut events));
         events.extend(ended.map(|at| Event::CampaignEnded { at }));
         events
@@ -142,6 +150,7 @@ impl TrialRecord {
         }
         for (job, (active, passive)) in (0..).zip(self.jobs) {
             for (side, record) in [(Side::Active, active), (Side::Passive, passive)] {
+                // An event without content would fold to the same record.
                 if !record.intervals.is_empty() {
                     events.push(Event::Intervals { trial, job, side, intervals: record.intervals });
                 }

@@ -40,6 +40,7 @@ impl LossLedger {
         let unique = receiver.counters[Counter::DatagramsReceived];
         let late = receiver.counters[Counter::Late];
         let seen = receiver.next_sequence;
+        // More received than sent means that the two reports belong to different flows.
         let lost = sent.checked_sub(unique)?.checked_sub(late)?;
         // Numbers whose frames a driver refused are used up though not sent, so that the highest
         // may exceed the count.

@@ -59,6 +59,7 @@ impl Testbed {
     /// The endpoint called `name`.
     #[must_use]
     pub fn endpoint(&self, name: &str) -> Option<&Endpoint> {
+        // A testbed has few endpoints, so no index is needed.
         self.endpoints.iter().find(|endpoint| endpoint.name == name)
     }
 }

@@ -93,6 +93,7 @@ impl Phases {
     pub fn warmup_span(&self) -> Nanos {
         match self.warmup {
             Warmup::Fixed(span) => span,
+            // Short trials need at least two intervals to see a warm-up at all.
             Warmup::Auto => Nanos((self.measure.0 / 10).max(2 * self.interval.0)),
         }
     }

@@ -111,11 +111,13 @@ fn parse_quantity(
     let split = trimmed
         .char_indices()
         .find(|&(i, c)| {
+            // An `e` before a digit belongs to the number; elsewhere it begins a unit.
             let exponent = (c == 'e' || c == 'E')
                 && trimmed[i + 1..].starts_with(|d: char| d.is_ascii_digit() || d == '-');
             !(c.is_ascii_digit() || matches!(c, '.' | '_' | '-' | '+') || exponent)
         })
         .map_or(trimmed.len(), |(i, _)| i);
+    // Underscores group digits, as in plans.
     let number: f64 = trimmed[..split].replace('_', "").parse().map_err(|_| error())?;
     let unit = trimmed[split..].trim();
     let factor = units
@@ -124,6 +126,7 @@ fn parse_quantity(
         .map(|(_, factor)| *factor)
         .ok_or_else(error)?;
     let value = number * factor;
+    // No quantity here has a meaning below zero.
     if value.is_finite() && value >= 0.0 { Ok(value) } else { Err(error()) }
 }
 
@@ -145,6 +148,7 @@ fn unsigned_zero(text: &str) -> &str {
 
 fn write_decimal(f: &mut fmt::Formatter<'_>, value: f64, units: &[(&str, f64)]) -> fmt::Result {
     let (name, factor) =
+        // The largest unit that fits gives the shortest number.
         units.iter().rev().find(|(_, factor)| value >= *factor).unwrap_or(&units[0]);
     let scaled = format!("{:.6}", value / factor);
     let shown = if scaled.contains('.') {
@@ -206,10 +210,12 @@ impl FromStr for Bytes {
     type Err = QuantityError;
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         const EXPECTED: &str = "a size with its unit, such as \"64 KiB\"";
+        // Large counts are exact only as integers.
         if let Some(bytes) = parse_exact(text, BYTE_UNITS) {
             return Ok(Self(bytes));
         }
         let value = parse_quantity(text, BYTE_UNITS, EXPECTED)?;
+        // Half a byte is a mistake and no rounding.
         if value.fract() == 0.0 && value <= u64::MAX as f64 {
             Ok(Self(value as u64))
         } else {
@@ -225,6 +231,7 @@ impl FromStr for Nanos {
             return Ok(Self(span));
         }
         parse_quantity(text, TIME_UNITS, "a time with its unit, such as \"5 s\"")
+            // A fraction of a nanosecond is beyond every clock.
             .map(|ns| Self(ns.round() as u64))
     }
 }
@@ -238,6 +245,7 @@ impl FromStr for Ratio {
 
 impl fmt::Display for BitRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The other spellings are only read.
         write_decimal(f, self.0, &BIT_RATE_UNITS[..5])
     }
 }
@@ -254,6 +262,7 @@ impl fmt::Display for Bytes {
         let whole = binary
             .iter()
             .rev()
+            // A size that is not whole in a larger unit stays exact in a smaller one.
             .find(|(_, factor)| self.0 >= *factor as u64 && self.0.is_multiple_of(*factor as u64));
         let (name, factor) = whole.unwrap_or(&binary[0]);
         write!(f, "{} {name}", self.0 / *factor as u64)
@@ -274,6 +283,7 @@ impl fmt::Display for Nanos {
 
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Four places tell a loss of one in a million from none.
         let percent = format!("{:.4}", self.0 * 100.0);
         write!(f, "{} %", unsigned_zero(percent.trim_end_matches('0').trim_end_matches('.')))
     }
@@ -328,6 +338,7 @@ impl Nanos {
     /// `self - earlier`, or zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
+        // Clocks of two ends may disagree by more than the span.
         Self(self.0.saturating_sub(earlier.0))
     }
 }

@@ -51,6 +51,7 @@ impl Rates {
             self.grown[idx].map_or("n/a".to_owned(), |n| format!("{:.0}", n as f64 / self.seconds))
         };
         let share = match (self.grown[FROM_NETWORK], self.grown[FROM_NETWORK_DROPPED]) {
+            // Without received packets there is no share.
             (Some(received @ 1..), Some(dropped)) => {
                 format!("{:.2} % dropped", dropped as f64 / received as f64 * 100.0)
             }

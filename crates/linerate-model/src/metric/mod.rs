@@ -314,6 +314,7 @@ impl Metric {
     /// Returns the metrics that represent the data moved by a job, most important first: for a disk
     /// its bytes, not its operations.
     pub fn moved() -> impl Iterator<Item = &'static Self> {
+        // Operations of a disk may have any size.
         let is_rate = |metric: &&Self| metric.unit != Unit::Nanosecond && *metric != table::IOPS;
         Self::chiefs().into_iter().filter(is_rate)
     }
@@ -429,6 +430,7 @@ impl Serialize for Metric {
 impl<'de> Deserialize<'de> for &'static Metric {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
+        // A ledger from a later release may have metrics that this one does not know.
         let unknown = || D::Error::invalid_value(Unexpected::Str(&name), &"the name of a metric");
         Metric::named(&name).ok_or_else(unknown)
     }

@@ -42,10 +42,12 @@ impl Metric {
     #[must_use]
     pub fn range(&self) -> MetricRange {
         let of_thread = self.values == Values::CpuOfOneThread;
+        // Only a part of a whole is bounded by one.
         let is_share = self.unit == Unit::Ratio && self.values != Values::FreeRatio;
         MetricRange {
             least: (self.values != Values::Difference).then_some(0.0),
             most: (is_share || of_thread).then_some(1.0),
+            // Clocks tick, so a share of time may be slightly above one.
             of_time: of_thread || is_share && self.values != Values::ShareOfCounts,
             whole: self.values == Values::Whole,
         }
