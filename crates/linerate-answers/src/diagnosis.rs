@@ -1,5 +1,5 @@
-//! Answer of `linerate diagnose`: the first screen, then each limit with its evidence, experiments and
-//! recommendation.
+//! Answer of `linerate diagnose`: the first screen, then each limit with its evidence, experiments
+//! and recommendation.
 
 use std::path::Path;
 
@@ -30,7 +30,8 @@ pub fn recorded(campaign: &Campaign, study: &Study) -> Document {
     let mut blocks: Vec<Block> = lead.map(Block::Lead).into_iter().collect();
     if study.findings.is_empty() {
         blocks.push(Block::Paragraph(
-            "No rule applies: the ledger has no flow with a figure and a known ceiling, and no disk \
+            "No rule applies: the ledger has no flow with a figure and a known ceiling, and no \
+                disk \
                 load with evidence of a limit."
                 .to_owned(),
         ));
@@ -70,7 +71,8 @@ fn first_screen(rungs: &[Rung], place: &CommandPlace) -> Option<Lead> {
     let observed = found.into_iter().flat_map(|found| &found.evidence);
     evidence.extend(observed.take(MOST_EVIDENCE).map(sentences::observation));
     for rung in behind {
-        // A limit that was lifted in part appears again under the same rule and is no further limit.
+        // A limit that was lifted in part appears again under the same rule and is no further
+        // limit.
         if let Some(next) =
             rung.findings.first().filter(|next| Some(&next.rule) != found.map(|found| &found.rule))
         {
@@ -157,11 +159,13 @@ fn point_json(point: &PointStudy) -> Value {
 }
 
 fn rung_json(rung: &Rung, place: &CommandPlace) -> Value {
+    let findings = rung.findings.iter().map(|found| finding_json(found, place));
+    let lifted = |(name, after): &(String, f64)| json!({ "by": name, rung.metric.name: after });
     json!({
         rung.metric.name: rung.goodput,
         "scores": by_rule(&rung.scores),
-        "findings": rung.findings.iter().map(|found| finding_json(found, place)).collect::<Vec<_>>(),
-        "lifted": rung.lifted.as_ref().map(|(name, after)| json!({ "by": name, rung.metric.name: after })),
+        "findings": findings.collect::<Vec<_>>(),
+        "lifted": rung.lifted.as_ref().map(lifted),
         "notes": rung.notes,
     })
 }
@@ -210,7 +214,8 @@ mod tests {
             "50 Mbit/s  goodput of the unchanged load",
             "Bottleneck: proven\n  The send buffer is smaller than the bandwidth-delay product.",
             "100 Mbit/s after twice the send buffer",
-            "Next: use a larger send buffer (expected: goodput rises by half or more)\n    linerate \
+            "Next: use a larger send buffer (expected: goodput rises by half or more)\n    \
+                linerate \
              diagnose --lab pair --from a --to b",
             "send buffer 80 % of the time",
             "twice the buffer: no pair of runs",

@@ -1,8 +1,9 @@
 //! Answers of the commands, as report documents.
 //!
-//! Each module turns the typed result of one command into a [`Document`](linerate_report::Document).
-//! So every answer exists as text, JSON, Markdown, HTML and tables alike. The document's `study` is
-//! the JSON that the command prints with `--json`; its field names are stable.
+//! Each module turns the typed result of one command into a
+//! [`Document`](linerate_report::Document). So every answer exists as text, JSON, Markdown, HTML
+//! and tables alike. The document's `study` is the JSON that the command prints with `--json`; its
+//! field names are stable.
 //!
 //! | Module | Answer of |
 //! |---|---|

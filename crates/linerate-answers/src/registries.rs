@@ -3,7 +3,7 @@
 use linerate_analysis::diagnosis::rules::RULES;
 use linerate_analysis::limits::LIMITS;
 use linerate_campaign::catalog::{self, LABS, PLANS, Preset};
-use linerate_load::WORKLOADS;
+use linerate_load::{Parameter, WORKLOADS};
 use linerate_model::{METRICS, Metric};
 use linerate_observe::SAMPLERS;
 use linerate_report::Document;
@@ -122,12 +122,9 @@ pub fn entries(what: Registry) -> Vec<Value> {
         Registry::Workloads => WORKLOADS
             .iter()
             .map(|workload| {
-                let parameters: Vec<Value> = workload
-                    .parameters()
-                    .iter()
-                    .map(|p| json!({ "name": p.name, "takes": p.takes.to_string(), "default": p.default, "meaning": p.meaning }))
-                    .collect();
-                json!({ "name": workload.name(), "summary": workload.summary(), "parameters": parameters })
+                let parameters: Vec<Value> =
+                    workload.parameters().iter().map(parameter_json).collect();
+                described(workload.name(), workload.summary(), &parameters)
             })
             .collect(),
         Registry::Samplers => named(SAMPLERS.iter().map(|one| (one.name(), one.summary()))),
@@ -139,7 +136,7 @@ pub fn entries(what: Registry) -> Vec<Value> {
                     .iter()
                     .map(|o| json!({ "name": o.name, "default": o.default, "meaning": o.meaning }))
                     .collect();
-                json!({ "name": limit.name(), "summary": limit.summary(), "parameters": parameters })
+                described(limit.name(), limit.summary(), &parameters)
             })
             .collect(),
         Registry::Rules => named(RULES.iter().map(|one| (one.name(), one.summary()))),
@@ -152,6 +149,19 @@ pub fn entries(what: Registry) -> Vec<Value> {
 
 fn named(entries: impl Iterator<Item = (&'static str, &'static str)>) -> Vec<Value> {
     entries.map(|(name, summary)| json!({ "name": name, "summary": summary })).collect()
+}
+
+fn described(name: &str, summary: &str, parameters: &[Value]) -> Value {
+    json!({ "name": name, "summary": summary, "parameters": parameters })
+}
+
+fn parameter_json(p: &Parameter) -> Value {
+    json!({
+        "name": p.name,
+        "takes": p.takes.to_string(),
+        "default": p.default,
+        "meaning": p.meaning,
+    })
 }
 
 fn presets(presets: &[Preset]) -> Vec<Value> {

@@ -1,5 +1,5 @@
-//! Answer of `linerate serve`: goodput to clients of other programs, a line for each second, and the
-//! result at the end.
+//! Answer of `linerate serve`: goodput to clients of other programs, a line for each second, and
+//! the result at the end.
 
 use std::collections::BTreeMap;
 
@@ -40,8 +40,8 @@ pub struct Seconds {
 }
 
 impl Seconds {
-    /// Takes intervals of a worker. Returns a line for each second that is complete now and in which
-    /// something was transferred.
+    /// Takes intervals of a worker. Returns a line for each second that is complete now and in
+    /// which something was transferred.
     pub fn take(&mut self, intervals: &[Interval]) -> Vec<String> {
         let mut reached = 0;
         for interval in intervals {

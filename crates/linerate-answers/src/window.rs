@@ -1,5 +1,5 @@
-//! Answer of `linerate tune window`: the verdict, the path and its buffer, the windows, the settings
-//! that were tried and their effect, and how to keep the one that helps.
+//! Answer of `linerate tune window`: the verdict, the path and its buffer, the windows, the
+//! settings that were tried and their effect, and how to keep the one that helps.
 
 use linerate_analysis::compare::{Change, Effect};
 use linerate_analysis::tune::Report;
@@ -193,7 +193,8 @@ fn notes(findings: &WindowFindings) -> Vec<String> {
         .collect();
     match &findings.law {
         Some(law) if !law.loss_free_window_exists => notes.push(
-            "No window is free of loss: the buffer holds less than two segments. Pace the sender at \
+            "No window is free of loss: the buffer holds less than two segments. Pace the sender \
+                at \
                 the slow link's rate, or slow the fast link."
                 .to_owned(),
         ),

@@ -19,16 +19,28 @@ pub struct Preset {
 
 macro_rules! presets {
     ($folder:literal: $($name:literal),* $(,)?) => {
-        &[$(Preset { name: $name, text: include_str!(concat!("../../../", $folder, "/", $name, ".toml")) }),*]
+        &[$(Preset {
+            name: $name,
+            text: include_str!(concat!("../../../", $folder, "/", $name, ".toml")),
+        }),*]
     };
 }
 
 /// Plans, alphabetically.
 pub static PLANS: &[Preset] = presets!("plans":
-    "cisco-draws", "cisco-payload", "cisco-ports", "cut-through", "demo", "fire-hose", "frames", "frames-quick", "ftp", "hp-clients", "hp-server", "http", "idt-latency", "idt-mixed", "idt-sizes", "idt-throughput", "intel-causes", "intel-cpu", "intel-link-speed", "intel-tables", "last-frame", "latency", "netframe", "netframe-nics", "netframe-quick", "null", "placement", "shared-edge", "storage-rounds", "sun-buses", "sun-host", "sun-link", "sun-platform", "tcp_crr", "tcp_rr", "tcp_stream", "together", "udp_rr", "udp_stream", "with-device", "zero-loss");
+    "cisco-draws", "cisco-payload", "cisco-ports", "cut-through", "demo", "fire-hose", "frames",
+    "frames-quick", "ftp", "hp-clients", "hp-server", "http", "idt-latency", "idt-mixed",
+    "idt-sizes", "idt-throughput", "intel-causes", "intel-cpu", "intel-link-speed", "intel-tables",
+    "last-frame", "latency", "netframe", "netframe-nics", "netframe-quick", "null", "placement",
+    "shared-edge", "storage-rounds", "sun-buses", "sun-host", "sun-link", "sun-platform", "tcp_crr",
+    "tcp_rr", "tcp_stream", "together", "udp_rr", "udp_stream", "with-device", "zero-loss");
 
 /// Labs, alphabetically.
-pub static LABS: &[Preset] = presets!("labs": "cisco-expander", "cisco-polarised", "cisco-vic", "device", "device-bridge", "device-forwarding", "device-router", "device-stalls", "fan-in", "hp-ftp", "idt-mixed", "idt-pcie", "lossy", "ncsi", "ncsi-100m", "ncsi-cpu", "ncsi-paper", "ncsi-tuned", "pair", "pair-100m", "router", "shared-edge", "sun-buses", "sun-link", "sun-slower", "switch");
+pub static LABS: &[Preset] = presets!("labs":
+    "cisco-expander", "cisco-polarised", "cisco-vic", "device", "device-bridge",
+    "device-forwarding", "device-router", "device-stalls", "fan-in", "hp-ftp", "idt-mixed",
+    "idt-pcie", "lossy", "ncsi", "ncsi-100m", "ncsi-cpu", "ncsi-paper", "ncsi-tuned", "pair",
+    "pair-100m", "router", "shared-edge", "sun-buses", "sun-link", "sun-slower", "switch");
 
 /// Text and its origin.
 #[derive(Clone, Debug)]
@@ -40,8 +52,8 @@ pub struct PlanText {
 }
 
 impl PlanText {
-    /// Returns the text of `draft`, which `origin` made, and its plan. The text is recorded, so that
-    /// the measurement can be repeated.
+    /// Returns the text of `draft`, which `origin` made, and its plan. The text is recorded, so
+    /// that the measurement can be repeated.
     ///
     /// # Errors
     /// If the text has problems: all of them.

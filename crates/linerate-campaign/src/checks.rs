@@ -14,8 +14,8 @@ use crate::places::{place, swept, unfit, without_repetition};
 use crate::testbeds::{self, Ground};
 use crate::{Failure, rates, searches};
 
-/// Returns the facts of hosts that are assumed without asking, where the plan depends on them: their
-/// CPUs.
+/// Returns the facts of hosts that are assumed without asking, where the plan depends on them:
+/// their CPUs.
 #[must_use]
 pub fn assumed(plan: &Plan, ground: &Ground) -> Vec<String> {
     let has_cpus = |sweep: &Sweep| sweep.axes.iter().any(|axis| axis.path == "cpus");
@@ -80,8 +80,8 @@ pub fn read(name: &str, set: &[String]) -> Result<(PlanText, Plan), Failure> {
     }
 }
 
-/// Expands the plan on `ground`, checks the parameters of every trial with its axis values, and gives
-/// searches their loads.
+/// Expands the plan on `ground`, checks the parameters of every trial with its axis values, and
+/// gives searches their loads.
 ///
 /// # Errors
 /// If the plan has problems on this testbed: all of them.
@@ -102,8 +102,8 @@ pub fn trials(found: &PlanText, plan: &Plan, ground: &Ground) -> Result<Vec<Tria
     Ok(trials)
 }
 
-/// Returns the problem that `plan` is made for a lab: its endpoints are not on `ground`, and a lab of
-/// the program has them all.
+/// Returns the problem that `plan` is made for a lab: its endpoints are not on `ground`, and a lab
+/// of the program has them all.
 fn elsewhere(plan: &Plan, ground: &Ground, errors: &[ExpandError]) -> Option<Problem> {
     let mut missing: Vec<&str> = Vec::new();
     let mut first = None;
@@ -142,7 +142,8 @@ fn endpoints(plan: &Plan) -> Vec<&str> {
     names
 }
 
-/// Returns the duration of `trials` without preparation, with searches as long as on an idle device.
+/// Returns the duration of `trials` without preparation, with searches as long as on an idle
+/// device.
 #[must_use]
 pub fn duration(trials: &[TrialSpec]) -> Nanos {
     let of = |trial: &TrialSpec| match &trial.search {
@@ -195,7 +196,8 @@ fn check_jobs(plan: &Plan) -> Vec<Problem> {
     without_repetition(problems)
 }
 
-/// Returns the first value of `axis` that its parameter `key` does not take, whatever the others are.
+/// Returns the first value of `axis` that its parameter `key` does not take, whatever the others
+/// are.
 fn check_axis(axis: &Axis, key: &str, workload: &dyn Workload) -> Option<Problem> {
     let parameters = workload.parameters();
     let subject = format!("axis `{}`", axis.path);
@@ -217,8 +219,8 @@ fn check_axis(axis: &Axis, key: &str, workload: &dyn Workload) -> Option<Problem
     axis.values.iter().find_map(refused).map(|error| unfit(axis.span.clone(), &subject, error))
 }
 
-/// Returns the problems of parameters that conflict at some point of the grid, with the place of the
-/// axis or else of the parameter.
+/// Returns the problems of parameters that conflict at some point of the grid, with the place of
+/// the axis or else of the parameter.
 fn check_points(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
     let mut problems = Vec::new();
     // Repeats of a point have the same parameters.

@@ -1,4 +1,5 @@
-//! Conclusion of a campaign: the exit that its study asks for, and the reason of an unsuccessful end.
+//! Conclusion of a campaign: the exit that its study asks for, and the reason of an unsuccessful
+//! end.
 
 use std::collections::BTreeSet;
 
@@ -43,8 +44,8 @@ pub fn reason(
     }
 }
 
-/// Returns the exit that a study asks for. A study without a usable point, or with a search that the
-/// tester limited, is invalid. A search whose lowest load misses its goal has missed it.
+/// Returns the exit that a study asks for. A study without a usable point, or with a search that
+/// the tester limited, is invalid. A search whose lowest load misses its goal has missed it.
 #[must_use]
 pub fn exit_of(study: &Study) -> Exit {
     let runs = || study.searches.iter().flat_map(|search| &search.runs);

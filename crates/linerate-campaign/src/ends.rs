@@ -20,8 +20,9 @@ pub struct Route {
 }
 
 impl Route {
-    /// Returns sender and receiver among `endpoints`. Without `--to` the second one receives; without
-    /// `--from` the first one on another host sends. `command` begins the message of an error.
+    /// Returns sender and receiver among `endpoints`. Without `--to` the second one receives;
+    /// without `--from` the first one on another host sends. `command` begins the message of an
+    /// error.
     ///
     /// # Errors
     /// If there is no such endpoint. The message lists those that there are.

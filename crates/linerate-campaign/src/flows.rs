@@ -1,5 +1,5 @@
-//! Source ports that put flows on chosen members of a group: computed from a known hash, or found by
-//! probing.
+//! Source ports that put flows on chosen members of a group: computed from a known hash, or found
+//! by probing.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -186,8 +186,8 @@ pub fn probe(group: &ProbedGroup) -> Result<Probed, Failure> {
     })
 }
 
-/// Returns `n` distinct ports in the order of a seeded generator (the finalizer of SplitMix64), none
-/// of them among the `n` sequential ones.
+/// Returns `n` distinct ports in the order of a seeded generator (the finalizer of SplitMix64),
+/// none of them among the `n` sequential ones.
 fn random_ports(n: u16, seed: u64) -> Vec<u16> {
     let (first, last) = (u64::from(*USUAL_PORTS.start()), u64::from(*USUAL_PORTS.end()));
     let kept = first + u64::from(n).min((last - first) / 2);
@@ -216,8 +216,8 @@ pub fn judge(counts: &[u64]) -> Result<Spread, Failure> {
     })
 }
 
-/// Returns the exit of a command that looked for `each` ports of every member: a goal is missed if a
-/// member has fewer, or a hash polarises.
+/// Returns the exit of a command that looked for `each` ports of every member: a goal is missed if
+/// a member has fewer, or a hash polarises.
 pub fn exit_of<'a>(
     ports: Option<(&Plan, usize)>,
     spreads: impl IntoIterator<Item = &'a Spread>,

@@ -1,5 +1,5 @@
-//! Rates as a share of the path's ceiling: `"90 %"` becomes frames per second, in every trial by its
-//! own frame size.
+//! Rates as a share of the path's ceiling: `"90 %"` becomes frames per second, in every trial by
+//! its own frame size.
 //!
 //! A workload never sees a share. The check of a plan's text uses any rate ([`stand_in`]), and a
 //! trial runs with the rate of its share on its path ([`resolve`]).
@@ -62,8 +62,8 @@ pub(crate) fn resolve(
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Returns the problems of jobs that cannot be offered a share of the rate that they reach alone, or
-/// that already have an offered load.
+/// Returns the problems of jobs that cannot be offered a share of the rate that they reach alone,
+/// or that already have an offered load.
 pub(crate) fn check_offered(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
     let is_share = |trial: &&TrialSpec| trial.arm.as_ref().is_some_and(|arm| arm.offered.is_some());
     let problem = |trial: &TrialSpec, job: &JobSpec| {

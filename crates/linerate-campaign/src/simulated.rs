@@ -245,8 +245,8 @@ fn scatter(seed: u64) -> f64 {
 }
 
 impl SimulatedPath {
-    /// Returns the bytes that the sender may have in flight: the kernel grants twice the send buffer
-    /// that was requested.
+    /// Returns the bytes that the sender may have in flight: the kernel grants twice the send
+    /// buffer that was requested.
     fn window(&self, job: &JobSpec) -> f64 {
         let asked = job
             .params

@@ -26,8 +26,8 @@ pub type BeforeTrial<'a> = &'a mut dyn FnMut(&TrialSpec) -> Result<(), Failure>;
 
 /// Runner of plans.
 pub trait Bench {
-    /// Runs the plan `draft` as stage `name`, and returns the record. `before` is called when a trial
-    /// begins, before its sockets and files are opened.
+    /// Runs the plan `draft` as stage `name`, and returns the record. `before` is called when a
+    /// trial begins, before its sockets and files are opened.
     ///
     /// # Errors
     /// If the campaign was interrupted, could not be run, or `before` failed.
@@ -42,9 +42,9 @@ impl dyn Bench + '_ {
         Ok((campaign, study))
     }
 
-    /// Does the same, and repeats a stage that other programs disturb, at most [`MOST_LOOKS`] times in
-    /// all; a note is added to `notes`. The last measurement counts whatever its result: the choice
-    /// must not depend on the result.
+    /// Does the same, and repeats a stage that other programs disturb, at most [`MOST_LOOKS`] times
+    /// in all; a note is added to `notes`. The last measurement counts whatever its result: the
+    /// choice must not depend on the result.
     pub(crate) fn look(
         &self,
         name: &str,
@@ -63,7 +63,8 @@ impl dyn Bench + '_ {
             }
             if disturbed || seen.len() > 1 {
                 notes.push(format!(
-                    "Stage `{name}`: other programs took {} of its CPU time (limit {:.0} %). It was \
+                    "Stage `{name}`: other programs took {} of its CPU time (limit {:.0} %). It \
+                        was \
                         measured {} times, and the last time counts.",
                     seen.join(", then "),
                     MOST_TAKEN * 100.0,

@@ -50,8 +50,8 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Returns the number of frames that the emulation lost by itself: if any, the emulation was the
-    /// limit, not the path.
+    /// Returns the number of frames that the emulation lost by itself: if any, the emulation was
+    /// the limit, not the path.
     #[must_use]
     pub fn emulation_losses(&self) -> u64 {
         self.lab.as_ref().map_or(0, Lab::emulation_losses)
@@ -128,8 +128,8 @@ pub fn outline(place: &Place) -> Result<Ground, Failure> {
     })
 }
 
-/// Returns the labs of the program that have all `endpoints` of the plan `name`: the lab of its name,
-/// or those with the fewest other endpoints first.
+/// Returns the labs of the program that have all `endpoints` of the plan `name`: the lab of its
+/// name, or those with the fewest other endpoints first.
 #[must_use]
 pub(crate) fn labs_for(name: &str, endpoints: &[&str]) -> Vec<&'static str> {
     /// Most labs to suggest.
@@ -329,8 +329,8 @@ fn towards(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Fail
     })
 }
 
-/// Returns the machine that ssh connects to for `target`, with aliases of its configuration (`Host`)
-/// resolved.
+/// Returns the machine that ssh connects to for `target`, with aliases of its configuration
+/// (`Host`) resolved.
 fn machine_behind(target: &str) -> String {
     let told = Command::new("ssh").args(["-G", "--", target]).output();
     let told =
@@ -406,8 +406,8 @@ fn asked(mut ground: Ground) -> Result<Ground, Failure> {
     Ok(ground)
 }
 
-/// Fills in the open fields of `endpoint` from the facts of its host: the device by which it reaches
-/// the `others`, if that is a single one, and its CPUs. CPUs that were named must exist.
+/// Fills in the open fields of `endpoint` from the facts of its host: the device by which it
+/// reaches the `others`, if that is a single one, and its CPUs. CPUs that were named must exist.
 fn complete(endpoint: &mut Endpoint, others: &[IpAddr], facts: &HostFacts) -> Result<(), Failure> {
     let cpus = facts.cpus();
     if endpoint.cpus.is_empty() {
@@ -561,13 +561,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_target_becomes_an_option_or_a_second_word_of_ssh(target in "(-o[A-Za-z]{0,8}=?)?\\PC{0,12}|[a-z.@-]{0,12}|[a-z]@\\PC{0,6}") {
+        fn no_target_becomes_an_option_or_a_second_word_of_ssh(
+            target in "(-o[A-Za-z]{0,8}=?)?\\PC{0,12}|[a-z.@-]{0,12}|[a-z]@\\PC{0,6}"
+        ) {
             if let Ok(HostAddress::Command(command)) = through_ssh(&target) {
-                let end_of_options = command.iter().position(|word| word == "--").expect("options \
-                    end");
-                prop_assert_eq!(&command[end_of_options + 1..], [target.as_str(), "linerate", "agent", "--stdio"]);
+                let end_of_options = command.iter().position(|word| word == "--");
+                let after = &command[end_of_options.expect("options end") + 1..];
+                prop_assert_eq!(after, [target.as_str(), "linerate", "agent", "--stdio"]);
                 prop_assert!(!target.starts_with('-') && !target.contains("@-"), "{}", target);
-                prop_assert!(!target.contains(|c: char| c.is_whitespace() || c.is_control() || "$;`&|".contains(c)));
+                let is_special =
+                    |c: char| c.is_whitespace() || c.is_control() || "$;`&|".contains(c);
+                prop_assert!(!target.contains(is_special));
             }
         }
     }

@@ -91,7 +91,8 @@ samplers! {
         counter Count: SWITCHES "switches";
     }
     cpu {
-        counter Nanosecond: USER "user" NICE "nice" SYSTEM "system" IDLE "idle" IOWAIT "iowait" IRQ "irq"
+        counter Nanosecond: USER "user" NICE "nice" SYSTEM "system" IDLE "idle" IOWAIT "iowait"
+            IRQ "irq"
             SOFTIRQ "softirq" STEAL "steal";
     }
     disk {
@@ -108,20 +109,25 @@ samplers! {
     interface {
         counter Count: COLLISIONS "collisions" MULTICAST "multicast";
         counter Byte: RX_BYTES "rx_bytes";
-        counter Count: RX_CRC "rx_crc" RX_DROPPED "rx_dropped" RX_ERRORS "rx_errors" RX_FIFO "rx_fifo"
-            RX_FRAME "rx_frame" RX_LENGTH "rx_length" RX_MISSED "rx_missed" RX_OVER "rx_over" RX_PACKETS "rx_packets";
+        counter Count: RX_CRC "rx_crc" RX_DROPPED "rx_dropped" RX_ERRORS "rx_errors"
+            RX_FIFO "rx_fifo"
+            RX_FRAME "rx_frame" RX_LENGTH "rx_length" RX_MISSED "rx_missed"
+            RX_OVER "rx_over" RX_PACKETS "rx_packets";
         counter Byte: TX_BYTES "tx_bytes";
-        counter Count: TX_CARRIER "tx_carrier" TX_DROPPED "tx_dropped" TX_ERRORS "tx_errors" TX_FIFO "tx_fifo"
+        counter Count: TX_CARRIER "tx_carrier" TX_DROPPED "tx_dropped"
+            TX_ERRORS "tx_errors" TX_FIFO "tx_fifo"
             TX_PACKETS "tx_packets";
     }
     interrupts {
-        counter Count: TOTAL "total" COUNT "count" SOFTIRQ_NET_RX "softirq_net_rx" SOFTIRQ_NET_TX "softirq_net_tx";
+        counter Count: TOTAL "total" COUNT "count" SOFTIRQ_NET_RX "softirq_net_rx"
+            SOFTIRQ_NET_TX "softirq_net_tx";
     }
     memory {
         gauge Byte: AVAILABLE "available" DIRTY "dirty" WRITEBACK "writeback";
     }
     ncsi {
-        counter Count: PASS_THROUGH_RECEIVED "pass_through_received" PASS_THROUGH_DROPPED "pass_through_dropped"
+        counter Count: PASS_THROUGH_RECEIVED "pass_through_received"
+            PASS_THROUGH_DROPPED "pass_through_dropped"
             PASS_THROUGH_REFUSED "pass_through_refused" PASS_THROUGH_SENT "pass_through_sent"
             PASS_THROUGH_SENT_DROPPED "pass_through_sent_dropped"
             PASS_THROUGH_SENT_REFUSED "pass_through_sent_refused";
@@ -132,7 +138,8 @@ samplers! {
     }
     perf_software {
         counter Nanosecond: CPU_CLOCK "cpu_clock";
-        counter Count: CONTEXT_SWITCHES "context_switches" MIGRATIONS "migrations" PAGE_FAULTS "page_faults";
+        counter Count: CONTEXT_SWITCHES "context_switches" MIGRATIONS "migrations"
+            PAGE_FAULTS "page_faults";
     }
     pressure {
         counter Nanosecond: FULL "full" SOME "some";
@@ -150,37 +157,54 @@ samplers! {
         counter Count: PAGES_IN "pages_in" PAGES_OUT "pages_out";
     }
     tcp_extension {
-        counter Count: ACTIVE_OPENS "active_opens" PASSIVE_OPENS "passive_opens" ATTEMPT_FAILS "attempt_fails"
-            ESTAB_RESETS "estab_resets" IN_SEGS "in_segs" OUT_SEGS "out_segs" RETRANS_SEGS "retrans_segs"
-            IN_ERRS "in_errs" OUT_RSTS "out_rsts" IN_CSUM_ERRORS "in_csum_errors" PRUNE_CALLED "prune_called"
-            RCV_PRUNED "rcv_pruned" OFO_PRUNED "ofo_pruned" TIME_WAIT "time_wait" DELAYED_ACKS "delayed_acks"
-            LISTEN_OVERFLOWS "listen_overflows" LISTEN_DROPS "listen_drops" SACK_RECOVERY "sack_recovery"
-            RENO_RECOVERY "reno_recovery" SACK_REORDER "sack_reorder" TS_REORDER "ts_reorder" DSACK_UNDO "dsack_undo"
+        counter Count: ACTIVE_OPENS "active_opens" PASSIVE_OPENS "passive_opens"
+            ATTEMPT_FAILS "attempt_fails"
+            ESTAB_RESETS "estab_resets" IN_SEGS "in_segs" OUT_SEGS "out_segs"
+            RETRANS_SEGS "retrans_segs"
+            IN_ERRS "in_errs" OUT_RSTS "out_rsts" IN_CSUM_ERRORS "in_csum_errors"
+            PRUNE_CALLED "prune_called"
+            RCV_PRUNED "rcv_pruned" OFO_PRUNED "ofo_pruned" TIME_WAIT "time_wait"
+            DELAYED_ACKS "delayed_acks"
+            LISTEN_OVERFLOWS "listen_overflows" LISTEN_DROPS "listen_drops"
+            SACK_RECOVERY "sack_recovery"
+            RENO_RECOVERY "reno_recovery" SACK_REORDER "sack_reorder"
+            TS_REORDER "ts_reorder" DSACK_UNDO "dsack_undo"
             LOSS_UNDO "loss_undo" LOST_RETRANSMIT "lost_retransmit" FAST_RETRANS "fast_retrans"
             SLOW_START_RETRANS "slow_start_retrans" TIMEOUTS "timeouts" LOSS_PROBES "loss_probes"
             LOSS_PROBE_RECOVERY "loss_probe_recovery" RCV_COLLAPSED "rcv_collapsed"
-            BACKLOG_COALESCE "backlog_coalesce" DSACK_RECV "dsack_recv" MEMORY_PRESSURES "memory_pressures"
-            SPURIOUS_RTOS "spurious_rtos" BACKLOG_DROP "backlog_drop" TIME_WAIT_OVERFLOW "time_wait_overflow"
-            REQUEST_QUEUE_FULL_DROP "request_queue_full_drop" RETRANS_FAIL "retrans_fail" RCV_COALESCE "rcv_coalesce"
-            OFO_QUEUE "ofo_queue" OFO_DROP "ofo_drop" SPURIOUS_RTX_HOST_QUEUES "spurious_rtx_host_queues"
+            BACKLOG_COALESCE "backlog_coalesce" DSACK_RECV "dsack_recv"
+            MEMORY_PRESSURES "memory_pressures"
+            SPURIOUS_RTOS "spurious_rtos" BACKLOG_DROP "backlog_drop"
+            TIME_WAIT_OVERFLOW "time_wait_overflow"
+            REQUEST_QUEUE_FULL_DROP "request_queue_full_drop"
+            RETRANS_FAIL "retrans_fail" RCV_COALESCE "rcv_coalesce"
+            OFO_QUEUE "ofo_queue" OFO_DROP "ofo_drop"
+            SPURIOUS_RTX_HOST_QUEUES "spurious_rtx_host_queues"
             BUSY_POLL_RX_PACKETS "busy_poll_rx_packets" AUTO_CORKING "auto_corking"
             FROM_ZERO_WINDOW_ADV "from_zero_window_adv" TO_ZERO_WINDOW_ADV "to_zero_window_adv"
-            WANT_ZERO_WINDOW_ADV "want_zero_window_adv" SYN_RETRANS "syn_retrans" ORIG_DATA_SENT "orig_data_sent"
+            WANT_ZERO_WINDOW_ADV "want_zero_window_adv" SYN_RETRANS "syn_retrans"
+            ORIG_DATA_SENT "orig_data_sent"
             HYSTART_TRAIN_DETECT "hystart_train_detect" HYSTART_DELAY_DETECT "hystart_delay_detect"
-            WIN_PROBE "win_probe" KEEP_ALIVE "keep_alive" DELIVERED "delivered" DELIVERED_CE "delivered_ce"
-            ACK_COMPRESSED "ack_compressed" ZERO_WINDOW_DROP "zero_window_drop" RCV_QUEUE_DROP "rcv_queue_drop"
+            WIN_PROBE "win_probe" KEEP_ALIVE "keep_alive" DELIVERED "delivered"
+            DELIVERED_CE "delivered_ce"
+            ACK_COMPRESSED "ack_compressed" ZERO_WINDOW_DROP "zero_window_drop"
+            RCV_QUEUE_DROP "rcv_queue_drop"
             WRITE_QUEUE_TOO_BIG "write_queue_too_big";
     }
     udp {
         counter Count: IN_DATAGRAMS "in_datagrams" NO_PORTS "no_ports" IN_ERRORS "in_errors"
-            OUT_DATAGRAMS "out_datagrams" RCVBUF_ERRORS "rcvbuf_errors" SNDBUF_ERRORS "sndbuf_errors"
+            OUT_DATAGRAMS "out_datagrams" RCVBUF_ERRORS "rcvbuf_errors"
+            SNDBUF_ERRORS "sndbuf_errors"
             IN_CSUM_ERRORS "in_csum_errors" MEM_ERRORS "mem_errors" IP_IN_RECEIVES "ip_in_receives"
             IP_IN_HEADER_ERRORS "ip_in_header_errors" IP_IN_ADDRESS_ERRORS "ip_in_address_errors"
             IP_FORWARDED "ip_forwarded" IP_IN_UNKNOWN_PROTOCOLS "ip_in_unknown_protocols"
-            IP_IN_DISCARDS "ip_in_discards" IP_IN_DELIVERS "ip_in_delivers" IP_OUT_REQUESTS "ip_out_requests"
+            IP_IN_DISCARDS "ip_in_discards" IP_IN_DELIVERS "ip_in_delivers"
+            IP_OUT_REQUESTS "ip_out_requests"
             IP_FRAGMENTS "ip_fragments" IP_REASSEMBLY_FAILURES "ip_reassembly_failures"
-            IP_IN_NO_ROUTES "ip_in_no_routes" IP_IN_TRUNCATED "ip_in_truncated" IP_IN_MULTICAST "ip_in_multicast"
-            IP_IN_NOT_ECT "ip_in_not_ect" IP_IN_ECT1 "ip_in_ect1" IP_IN_ECT0 "ip_in_ect0" IP_IN_CE "ip_in_ce";
+            IP_IN_NO_ROUTES "ip_in_no_routes" IP_IN_TRUNCATED "ip_in_truncated"
+            IP_IN_MULTICAST "ip_in_multicast"
+            IP_IN_NOT_ECT "ip_in_not_ect" IP_IN_ECT1 "ip_in_ect1" IP_IN_ECT0 "ip_in_ect0"
+            IP_IN_CE "ip_in_ce";
     }
 }
 

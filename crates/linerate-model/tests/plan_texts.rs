@@ -74,7 +74,8 @@ proptest! {
             42", &format!("seed = {seed}")).replace("repeats = 3", &format!("repeats = {repeats}"));
         let trials = expand(&good(&text), &testbed(&[("a", 0), ("b", 0)])).expect("it fits");
         for round in trials.chunks(8) {
-            let points: BTreeSet<String> = round.iter().map(|trial| json!(trial.point).to_string()).collect();
+            let points = round.iter().map(|trial| json!(trial.point).to_string());
+            let points: BTreeSet<String> = points.collect();
             prop_assert_eq!(points.len(), 8);
         }
     }

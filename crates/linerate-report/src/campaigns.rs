@@ -592,22 +592,28 @@ mod tests {
     /// A comparison of one figure, with `doubt`.
     fn compared(doubt: Option<&str>) -> Campaigns {
         let mut effect = json!({
-            "figure": "goodput \
-                tx", "n": 6, "before": 100.0, "after": 95.0, "scale": "ratio", "shift": 0.95, "interval": [0.94, 0.96],
-            "margin": 1.02, "p": 0.002, "better": "more", "change": "unclear", "needed": null, "widest": 1.01, "floor": 1.01,
+            "figure": "goodput tx", "n": 6, "before": 100.0, "after": 95.0, "scale": "ratio",
+            "shift": 0.95, "interval": [0.94, 0.96],
+            "margin": 1.02, "p": 0.002, "better": "more", "change": "unclear", "needed": null,
+            "widest": 1.01, "floor": 1.01,
         });
         if let Some(doubt) = doubt {
             effect["doubt"] = doubt.into();
         }
         let figure = json!({
-            "job": 0, "metric": "goodput", "unit": "bit/s", "layer": "L4", "direction": "tx", "effect": effect, "placebo": null,
+            "job": 0, "metric": "goodput", "unit": "bit/s", "layer": "L4", "direction": "tx",
+            "effect": effect, "placebo": null,
             "p_adjusted": null, "pairs": 6,
         });
         let result = json!({
-            "paired": false, "again": false, "margin": 0.02, "overall": [], "unmatched": [], "environment": [],
-            "points": [{"sweep": "stream", "parameters": {}, "jobs": ["tcp_stream"], "figures": [figure], "validity": ["valid", "valid"]}],
-            "standing": [{"trials": 6, "valid": 6, "suspect": 0}, {"trials": 6, "valid": 6, "suspect": 0}],
-            "company": [{"others": 0.45, "taken": 0.3, "occupied": null, "on_cpu": null, "on_path": null}, {
+            "paired": false, "again": false, "margin": 0.02, "overall": [], "unmatched": [],
+            "environment": [],
+            "points": [{"sweep": "stream", "parameters": {}, "jobs": ["tcp_stream"],
+            "figures": [figure], "validity": ["valid", "valid"]}],
+            "standing": [{"trials": 6, "valid": 6, "suspect": 0}, {"trials": 6, "valid": 6,
+            "suspect": 0}],
+            "company": [{"others": 0.45, "taken": 0.3, "occupied": null, "on_cpu": null,
+            "on_path": null}, {
                 "others": 0.502, "taken": 0.3, "occupied": null, "on_cpu": null, "on_path": null
             }],
         });

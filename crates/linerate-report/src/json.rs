@@ -78,8 +78,10 @@ pub(crate) fn texts(reasons: &[impl ToString]) -> Vec<String> {
 #[must_use]
 pub fn ceiling_json(c: &Ceiling) -> Value {
     json!({
-        "name": c.name(), "metric": c.metric, "value": c.value, "unit": c.unit, "layer": c.layer, "direction": c.direction,
-        "derivation": c.derivation, "source": c.source, "class": c.class(), "hard": c.is_hard(), "parts": c.subject.parts(),
+        "name": c.name(), "metric": c.metric, "value": c.value, "unit": c.unit, "layer": c.layer,
+        "direction": c.direction,
+        "derivation": c.derivation, "source": c.source, "class": c.class(), "hard": c.is_hard(),
+        "parts": c.subject.parts(),
         "kind": c.kind, "scope": c.scope,
     })
 }
@@ -259,8 +261,15 @@ fn finite(value: Option<f64>) -> Option<f64> {
 }
 
 fn distribution(times: &Distribution) -> Option<Value> {
-    (!times.is_empty())
-        .then(|| json!({ "unit": "ns", "buckets": times.buckets, "lost": times.lost, "at_least": times.at_least }))
+    if times.is_empty() {
+        return None;
+    }
+    Some(json!({
+        "unit": "ns",
+        "buckets": times.buckets,
+        "lost": times.lost,
+        "at_least": times.at_least,
+    }))
 }
 
 fn trial(trial: &TrialStudy) -> Value {

@@ -80,7 +80,10 @@ fn figures_json(sections: &[Section]) -> Value {
         let units: Vec<&str> = table.columns.iter().map(|column| column.scale.base).collect();
         let rows: Vec<Vec<Option<f64>>> =
             table.rows.iter().map(|row| row.cells.iter().map(Cell::value).collect()).collect();
-        json!({ "id": table.id, "caption": table.caption, "columns": heads, "units": units, "rows": rows })
+        json!({
+            "id": table.id, "caption": table.caption,
+            "columns": heads, "units": units, "rows": rows,
+        })
     };
     json!({ "figures": tables.map(figure).collect::<Vec<_>>() })
 }

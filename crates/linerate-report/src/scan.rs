@@ -242,7 +242,8 @@ fn time_violations(job: &Value, metrics: &Map<String, Value>, found: &mut Vec<St
         let least = doubts.iter().flatten().copied().reduce(f64::min).map(|seconds| seconds * 1e9);
         if median.zip(least).is_some_and(|(median, least)| median <= least) {
             found.push(format!(
-                "percentiles of {distribution}: their median is within the uncertainty of the clocks"
+                "percentiles of {distribution}: their median is within the uncertainty of the \
+                    clocks"
             ));
         }
     }
@@ -288,7 +289,10 @@ fn search_violations(search: &Value, found: &mut Vec<String>) {
         check(
             "goal",
             // A goal's throughput is bounded by the line as its load is.
-            &json!({ "lower": goal["lower"], "conditional_throughput": goal["conditional_throughput"] }),
+            &json!({
+                "lower": goal["lower"],
+                "conditional_throughput": goal["conditional_throughput"],
+            }),
         );
         check("goal", &json!({ "lower": goal["range"][1] }));
     }
@@ -352,8 +356,8 @@ mod tests {
     }
 
     fn goodput(estimate: f64, high: f64) -> Value {
-        json!({ "direction": "tx", "n": 1, "estimate": estimate, "low": estimate, "high": high, "values": [estimate],
-            "ceiling": 0, "share": estimate / 95.64e6, "mean": null })
+        json!({ "direction": "tx", "n": 1, "estimate": estimate, "low": estimate, "high": high,
+            "values": [estimate], "ceiling": 0, "share": estimate / 95.64e6, "mean": null })
     }
 
     #[test]
@@ -378,7 +382,8 @@ mod tests {
             let bounds = json!({ "lower": lower, "upper": upper, "conditional_throughput": lower });
             json!({ "searches": [{
                 "line": 812.7,
-                "goals": [{ "lower": lower, "upper": upper, "conditional_throughput": lower, "range": [lower, lower] }],
+                "goals": [{ "lower": lower, "upper": upper, "conditional_throughput": lower,
+                "range": [lower, lower] }],
                 "runs": [{ "found": [{ "strict": bounds, "untainted": bounds }] }],
             }]})
         };
@@ -406,7 +411,9 @@ mod tests {
                 && one("lost", json!(60.37)) > 0
         );
         assert!(one("goodput", json!(-0.0)) > 0, "a negative zero");
-        let outside = json!({ "direction": "tx", "n": 3, "estimate": 5.0, "low": 6.0, "high": 7.0, "values": [5.0] });
+        let outside = json!({
+            "direction": "tx", "n": 3, "estimate": 5.0, "low": 6.0, "high": 7.0, "values": [5.0],
+        });
         assert_eq!(
             study_violations(&study("rtt", outside)).len(),
             2,
@@ -416,7 +423,11 @@ mod tests {
 
     #[test]
     fn what_the_clocks_cannot_tell_and_frames_below_their_payload_are_found() {
-        let metric = |value: f64, direction: &str| json!({ "direction": direction, "n": 1, "estimate": value, "values": [value] });
+        let metric = |value: f64, direction: &str| {
+            json!({
+                "direction": direction, "n": 1, "estimate": value, "values": [value],
+            })
+        };
         let of = |metrics: Value, percentiles: Value| {
             let mut study = study("rtt", metric(1.0, "tx"));
             study["points"][0]["jobs"][0]["metrics"] = metrics;
@@ -427,7 +438,9 @@ mod tests {
         let percentiles =
             json!({ "service": [{ "quantile": 0.5, "value_ns": 11_895_000, "confidence": null }] });
         assert_eq!((of(clocks.clone(), json!({})), of(clocks, percentiles)), (0, 1));
-        let tail = json!({ "clock_uncertainty": metric(0.012, "sum"), "service_time_p99": metric(0.011, "sum") });
+        let tail = json!({
+            "clock_uncertainty": metric(0.012, "sum"), "service_time_p99": metric(0.011, "sum"),
+        });
         assert_eq!(of(tail, json!({})), 1);
         assert_eq!(
             of(

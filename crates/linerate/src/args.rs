@@ -120,8 +120,8 @@ impl PlaceArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
-    /// Address to listen on; other than loopback only with a paired key [default: every address when
-    /// paired, else loopback]
+    /// Address to listen on; other than loopback only with a paired key [default: every address
+    /// when paired, else loopback]
     #[arg(long)]
     pub(crate) listen: Option<String>,
     /// Serve on standard input and output, for ssh
@@ -130,14 +130,14 @@ pub(crate) struct AgentArgs {
     /// Folder of the keys
     #[arg(long, env = "LINERATE_KEYS")]
     pub(crate) keys: Option<PathBuf>,
-    /// Policy: the rights of paired conductors [default: /etc/linerate/agent.toml if it exists; with
-    /// --stdio, all rights of this user]
+    /// Policy: the rights of paired conductors [default: /etc/linerate/agent.toml if it exists;
+    /// with --stdio, all rights of this user]
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Let a conductor change settings of this device: the windows of its routes, RPS, XPS, threaded
-    /// NAPI, GRO, GSO, TSO, coalescing, rings and interrupts; with `host`: tcp_rmem, tcp_wmem, the
-    /// congestion control and the CPU quota of the agent's control group. They are put back when it
-    /// leaves
+    /// Let a conductor change settings of this device: the windows of its routes, RPS, XPS,
+    /// threaded NAPI, GRO, GSO, TSO, coalescing, rings and interrupts; with `host`: tcp_rmem,
+    /// tcp_wmem, the congestion control and the CPU quota of the agent's control group. They are
+    /// put back when it leaves
     #[arg(long, value_name = "DEVICE")]
     pub(crate) allow_tune: Vec<String>,
     /// Let a conductor's jobs write to the disk with this serial number, once it is claimed

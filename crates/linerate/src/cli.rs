@@ -52,8 +52,8 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Judge a recorded campaign and write the report
     Report(ReportArgs),
-    /// Compare two recorded campaigns: changes for the worse or better, changes that noise hides, and
-    /// differences between the hosts
+    /// Compare two recorded campaigns: changes for the worse or better, changes that noise hides,
+    /// and differences between the hosts
     ///
     /// Exit 1 if a figure got worse, 0 otherwise.
     Compare(CompareArgs),

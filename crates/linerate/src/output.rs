@@ -1,6 +1,6 @@
 //! Printing without panics. The standard macros panic when the reader of a pipe has gone (`linerate
-//! run PLAN 2>&1 | head -1`), in the middle of a campaign. The macros here have the same names and go
-//! on: a measurement is worth more than its messages. Any other failure, such as a full disk, is
+//! run PLAN 2>&1 | head -1`), in the middle of a campaign. The macros here have the same names and
+//! go on: a measurement is worth more than its messages. Any other failure, such as a full disk, is
 //! reported once, at the end.
 
 use std::borrow::Cow;
@@ -20,12 +20,16 @@ macro_rules! print {
 /// Prints a line to standard output.
 macro_rules! println {
     () => { $crate::output::out(format_args!("\n")) };
-    ($($argument:tt)*) => { $crate::output::out(format_args!("{}\n", format_args!($($argument)*))) };
+    ($($argument:tt)*) => {
+        $crate::output::out(format_args!("{}\n", format_args!($($argument)*)))
+    };
 }
 
 /// Prints a line to standard error.
 macro_rules! eprintln {
-    ($($argument:tt)*) => { $crate::output::err(format_args!("{}\n", format_args!($($argument)*))) };
+    ($($argument:tt)*) => {
+        $crate::output::err(format_args!("{}\n", format_args!($($argument)*)))
+    };
 }
 
 /// First error of standard output.

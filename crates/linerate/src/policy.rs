@@ -1,9 +1,9 @@
 //! Policy of an agent, the rights of conductors: `/etc/linerate/agent.toml`, or the file of
 //! `--policy`.
 //!
-//! The default policy is for conductors on other hosts, which have a paired key. A person who starts
-//! an agent through ssh, or measures in this process, has the rights of the account anyway: there
-//! only a policy of `--policy` applies.
+//! The default policy is for conductors on other hosts, which have a paired key. A person who
+//! starts an agent through ssh, or measures in this process, has the rights of the account anyway:
+//! there only a policy of `--policy` applies.
 
 use std::fs;
 use std::io::{self, Read};
@@ -129,8 +129,8 @@ impl Policy {
             .unwrap_or_else(|| Self::from_text(PolicyText::default(), USUAL)))
     }
 
-    /// Returns a policy without limits, for users with the rights of this account. Disks and settings
-    /// still need consent.
+    /// Returns a policy without limits, for users with the rights of this account. Disks and
+    /// settings still need consent.
     fn everything() -> Self {
         Self {
             permits: Permits::EVERYTHING,
@@ -216,8 +216,8 @@ impl Policy {
     }
 }
 
-/// Returns whether only root, or the agent's `own` user, can have written a policy of this `owner` and
-/// `mode`.
+/// Returns whether only root, or the agent's `own` user, can have written a policy of this `owner`
+/// and `mode`.
 fn is_trusted(owner: u32, own: u32, mode: u32) -> bool {
     // Root and the agent's own user can change its rights anyway.
     (owner == 0 || owner == own) && mode & WRITABLE_BY_OTHERS == 0

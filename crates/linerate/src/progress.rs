@@ -174,8 +174,8 @@ fn learnt(trial: &TrialSpec, result: &SearchTrial, found: &[(String, Bounds)]) -
     )
 }
 
-/// Returns the losses of a trial, and the frames not sent: these are not lost, though a search counts them like a
-/// loss beyond the edges of the load.
+/// Returns the losses of a trial, and the frames not sent: these are not lost, though a search
+/// counts them like a loss beyond the edges of the load.
 fn missing(result: &SearchTrial) -> String {
     let lost = format!("{} of {} lost", result.sent.saturating_sub(result.received), result.sent);
     match result.intended.saturating_sub(result.sent) {

@@ -105,8 +105,8 @@ pub(crate) fn finish(
     end(campaign, &study, summary, global)
 }
 
-/// Returns the exit of a command that ran `campaign`. With `--quiet` no progress was printed, so the
-/// reason of an unsuccessful end goes to standard error.
+/// Returns the exit of a command that ran `campaign`. With `--quiet` no progress was printed, so
+/// the reason of an unsuccessful end goes to standard error.
 pub(crate) fn end(
     campaign: &Campaign,
     study: &Study,

@@ -16,9 +16,9 @@ use crate::policy::USERS;
 
 /// Process name of the broker.
 const BROKER: &str = "linerate-broker";
-/// Paths that loads and samplers read: kernel facts, name resolution with the code that the C library
-/// loads for it, TLS trust anchors, and the names of network namespaces, which identify labs. None
-/// holds a secret that other users of this host may not read.
+/// Paths that loads and samplers read: kernel facts, name resolution with the code that the C
+/// library loads for it, TLS trust anchors, and the names of network namespaces, which identify
+/// labs. None holds a secret that other users of this host may not read.
 const READABLE: [&str; 21] = [
     "/proc",
     "/sys",

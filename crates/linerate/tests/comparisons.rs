@@ -28,7 +28,8 @@ fn only(study: &Study) -> &Comparison {
 }
 
 /// A plain wire, and a device that forwards 2000 frames a second; 3000 are offered.
-const LAB: &str = "[lab]\nname='two'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a.awire','b.bwire']\noffloads=false\n\
+const LAB: &str = "[lab]\nname='two'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\n\
+    ends=['a.awire','b.bwire']\noffloads=false\n\
      [[element]]\nname='dut'\nends=['a.adev','b.bdev']\npacket_rate='2 \
      kpps'\nbuffer_frames=64\nbuffer='1 MiB'\n";
 
@@ -99,7 +100,8 @@ fn a_comparison_killed_between_its_arms_is_resumed_and_measures_each_arm_once() 
     // Tests of `linerate-analysis` decide on recorded pairs that the device is worse.
     let Some(rate) = compared(only(&study), metric::PACKET_RATE) else {
         return println!(
-            "skipped: a_comparison_killed_between_its_arms_is_resumed_and_measures_each_arm_once: no \
+            "skipped: a_comparison_killed_between_its_arms_is_resumed_and_measures_each_arm_once: \
+                no \
                 pair of figures: {:?}",
             study.points[0].why
         );

@@ -1,8 +1,8 @@
-//! `linerate diagnose`, end to end: an injected limit is found and proven, its ledger gives the same
-//! verdict again, and a path without a fault gives no claim. Other programs on the machine weaken a
-//! verdict, so only facts that hold at any speed are asserted. Virtual time tests the decisions of
-//! the ladder. Not tested here: the other causes, which `cargo xtask bench diagnosis` injects one by
-//! one.
+//! `linerate diagnose`, end to end: an injected limit is found and proven, its ledger gives the
+//! same verdict again, and a path without a fault gives no claim. Other programs on the machine
+//! weaken a verdict, so only facts that hold at any speed are asserted. Virtual time tests the
+//! decisions of the ladder. Not tested here: the other causes, which `cargo xtask bench diagnosis`
+//! injects one by one.
 
 use serde_json::Value;
 

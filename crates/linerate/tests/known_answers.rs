@@ -217,7 +217,8 @@ fn datagrams_paced_below_the_link_all_arrive_at_their_rate() {
     // A sender that was kept waiting catches up: this queue holds more than its socket may have
     // under way (wmem_default).
     let folder = tempfile::tempdir().expect("a folder");
-    let lab = "[lab]\nname='deep'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\nrate='100 Mbit/s'\n\
+    let lab = "[lab]\nname='deep'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\n\
+        ends=['a','b']\nrate='100 Mbit/s'\n\
                buffer='1 MiB'\n";
     file(folder.path(), "deep.toml", lab);
     let measured = measure_in(folder.path(), &text, &["--lab", "deep.toml"]);
@@ -315,7 +316,8 @@ fn exactly_one_in_fifty_datagrams_is_counted_as_duplicated() {
     }
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
-    let lab = "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\nduplicate_one_in=50\n";
+    let lab = "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\n\
+        duplicate_one_in=50\n";
     file(folder.path(), "double.toml", lab);
     let text = plan("udp_stream", 0.5, "rate = \"2 kpps\", datagram_size = \"1000 B\", gso = 1");
     let measured = measure_in(folder.path(), &text, &["--lab", "double.toml"]);
@@ -416,14 +418,16 @@ fn a_lost_request_counts_as_lost_with_an_infinite_time() {
     assert!(lost >= expected + late, "{lost} lost");
     if lost > expected + late {
         return println!(
-            "skipped: a_lost_request_counts_as_lost_with_an_infinite_time: {} more were lost than the wire \
+            "skipped: a_lost_request_counts_as_lost_with_an_infinite_time: {} more were lost than \
+                the wire \
                 dropped: a socket overflowed",
             lost - expected - late
         );
     }
     if sent < 10_000 {
         return println!(
-            "skipped: a_lost_request_counts_as_lost_with_an_infinite_time: {sent} requests are too few for \
+            "skipped: a_lost_request_counts_as_lost_with_an_infinite_time: {sent} requests are too \
+                few for \
                 99.9 %"
         );
     }

@@ -160,7 +160,8 @@ fn duplicated_frames_do_not_hide_losses() {
     }
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
-    let lab = "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\nduplicate_one_in=50\n";
+    let lab = "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\n\
+        duplicate_one_in=50\n";
     file(folder.path(), "double.toml", lab);
     let measured = measure_in(
         folder.path(),
@@ -293,8 +294,10 @@ fn duplicated_reordered_and_reflected_frames_are_counted_as_such() {
     }
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
-    let lab = "[lab]\nname='trickster'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\nname='dut'\nends=['a','b']\nbuffer='1 MiB'\n\
-               faults={drop_one_in=100,duplicate_one_in=50,reorder_one_in=80,reorder_by=3,reflect_one_in=70}\n";
+    let lab = "[lab]\nname='trickster'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\n\
+        name='dut'\nends=['a','b']\nbuffer='1 MiB'\n\
+        faults={drop_one_in=100,duplicate_one_in=50,reorder_one_in=80,reorder_by=3,\
+        reflect_one_in=70}\n";
     file(folder.path(), "trickster.toml", lab);
     let params = "direction = \"both\", rate = \"2 kpps\", frame_size = \"200 B\"";
     let measured =
@@ -335,7 +338,8 @@ fn frames_delayed_past_their_trial_do_not_count_in_the_next() {
     }
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
-    let lab = "[lab]\nname='slow'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\nname='dut'\nends=['a','b']\nbuffer='8 MiB'\ndelay='400 ms'\n";
+    let lab = "[lab]\nname='slow'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\n\
+        name='dut'\nends=['a','b']\nbuffer='8 MiB'\ndelay='400 ms'\n";
     file(folder.path(), "slow.toml", lab);
     let text = plan("frames", 0.7, "rate = \"2 kpps\", frame_size = \"200 B\"")
         .replace("repeats = 1", "repeats = 2");

@@ -15,7 +15,8 @@ const PLAN: &str = "[campaign]\nname = \"looks\"\nrepeats = \
     { within = \"4 %\", most = 10 }\n[[sweep]]\nname = \"arrivals\"\nduration = \"500 ms\"\n\
      warmup = \"100 ms\"\ninterval = \"50 ms\"\ndrain = \"100 ms\"\nrest = \"0 \
      s\"\n[[sweep.job]]\nworkload = \"udp_stream\"\nfrom = \"a\"\nto = \"b\"\n\
-     params = { direction = \"tx\", rate = \"200 packet/s\", datagram_size = \"100 B\" }\n[sweep.axis]\n\"params.poisson\" = [false, true]\n";
+     params = { direction = \"tx\", rate = \"200 packet/s\", datagram_size = \"100 B\" }\n\
+     [sweep.axis]\n\"params.poisson\" = [false, true]\n";
 const RUN: [&str; 8] =
     ["run", "plan.toml", "--lab", "pair", "--ledger", "looks.ledger", "--out", "report"];
 

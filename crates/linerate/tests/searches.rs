@@ -231,8 +231,8 @@ repeats = 1
 /// Frames of a burst of 12 ms at 40,000 a second.
 const LONGEST_BURST: f64 = 480.0;
 
-/// Returns the most that the device can have forwarded in `seconds`: frames may be sent for a while after their
-/// time, and its buffer is empty at first.
+/// Returns the most that the device can have forwarded in `seconds`: frames may be sent for a while
+/// after their time, and its buffer is empty at first.
 fn forwarded_at_most(seconds: f64) -> f64 {
     const CAUGHT_UP: f64 = 0.1;
     CAPACITY * (seconds + CAUGHT_UP) + BUFFER

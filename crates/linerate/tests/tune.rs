@@ -173,8 +173,12 @@ duration = "60 s"
 warmup = "100 ms"
 [sweep.compare]
 pairs = 1
-a = { name = "smaller", settings = [{ at = "b", name = "net.ipv4.tcp_rmem", value = "4096 12288 12288" }] }
-b = { name = "larger", settings = [{ at = "b", name = "net.ipv4.tcp_rmem", value = "4096 24576 24576" }] }
+a = { name = "smaller", settings = [
+    { at = "b", name = "net.ipv4.tcp_rmem", value = "4096 12288 12288" },
+] }
+b = { name = "larger", settings = [
+    { at = "b", name = "net.ipv4.tcp_rmem", value = "4096 24576 24576" },
+] }
 [[sweep.job]]
 workload = "tcp_rr"
 from = "a"

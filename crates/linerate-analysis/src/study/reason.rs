@@ -231,7 +231,8 @@ impl fmt::Display for Reason {
             ),
             Self::StartedLate { job, share } => write!(
                 f,
-                "{job}: {:.1} % of the requests started more than one gap late. Use response times, \
+                "{job}: {:.1} % of the requests started more than one gap late. Use response \
+                    times, \
                     which include the delay",
                 percent(*share)
             ),
@@ -248,7 +249,8 @@ impl fmt::Display for Reason {
             ),
             Self::DiskLess { job, direction, share } => write!(
                 f,
-                "{job}: the disk {} {:.1} % of the load's bytes. A cache, or blocks that were never \
+                "{job}: the disk {} {:.1} % of the load's bytes. A cache, or blocks that were \
+                    never \
                     written, served the rest",
                 moved(*direction),
                 percent(*share)
@@ -268,7 +270,8 @@ impl fmt::Display for Reason {
             ),
             Self::Swapped { host, pages } => write!(
                 f,
-                "{pages} pages of {host} moved to or from swap during the measurement. Free memory, \
+                "{pages} pages of {host} moved to or from swap during the measurement. Free \
+                    memory, \
                     or disable swap (`swapoff -a`)"
             ),
             Self::Frequency { host, cpu, low_hz, high_hz } => write!(
@@ -286,14 +289,16 @@ impl fmt::Display for Reason {
             }
             Self::OthersSent { observer, port, faces, direction, share } => write!(
                 f,
-                "observer {observer}: {:.1} % of the octets {} {faces} at {port} were other traffic",
+                "observer {observer}: {:.1} % of the octets {} {faces} at {port} were other \
+                    traffic",
                 percent(share.abs()),
                 way(*direction)
             ),
             Self::NotCounted { observer, port, faces, direction, share } => write!(
                 f,
                 "observer {observer}: {:.1} % of the load's octets {} {faces} were not counted at \
-                    {port}. Its counters are late or of another port, or frames were lost before it",
+                    {port}. Its counters are late or of another port, or frames were lost before \
+                    it",
                 percent(share.abs()),
                 way(*direction)
             ),

@@ -258,9 +258,12 @@ fn a_physical_link_is_a_ceiling_and_a_virtual_one_is_not() {
 fn a_narrow_slot_bounds_a_fast_device() {
     let facts = || {
         json!({
-            "interfaces": {"eth0": {"driver": "ixgbe", "virtual": false, "speed_bps": 10e9, "mtu": 1500}},
+            "interfaces": {
+                "eth0": {"driver": "ixgbe", "virtual": false, "speed_bps": 10e9, "mtu": 1500},
+            },
             "pcie": {"eth0": [{
-                "address": "0000:01:00.0", "kind": "pcie", "max_link_speed": 2.5, "current_link_speed": 2.5,
+                "address": "0000:01:00.0", "kind": "pcie", "max_link_speed": 2.5,
+                "current_link_speed": 2.5,
                 "current_link_width": 1, "mps_bytes": 128, "mrrs_bytes": 512,
             }]},
         })
@@ -401,8 +404,7 @@ fn served(bytes: u64) -> [Option<f64>; 2] {
 }
 
 #[test]
-fn a_foreign_clients_goodput_is_that_of_the_time_in_which_it_took_files_and_has_the_ceiling_of_goodput()
- {
+fn a_foreign_clients_goodput_is_of_the_time_in_which_it_took_files_and_has_the_same_ceiling() {
     let [whole, while_served] = served(28_000_000);
     near(whole, 224e6);
     near(while_served, 896e6);
@@ -554,30 +556,48 @@ fn facts() -> Value {
             "ceil_bps": ceil })
         };
         let mut htb = json!({ "kind": "htb", "handle": "1:", "parent": "root", "filtered": filtered,
-            "classes": [class("1:1", "root", 1e9), class("1:10", "1:1", 3e8), class("1:20", "1:1", 1e8)] });
+            "classes": [
+                class("1:1", "root", 1e9), class("1:10", "1:1", 3e8), class("1:20", "1:1", 1e8),
+            ] });
         if let Some(default) = default {
             htb["default"] = json!(default);
         }
-        json!({ "kind": "veth", "driver": "veth", "virtual": true, "mtu": 1500, "lower": [], "qdiscs": [htb] })
+        json!({ "kind": "veth", "driver": "veth", "virtual": true, "mtu": 1500, "lower": [],
+            "qdiscs": [htb] })
     };
     json!({ "interfaces": {
-        "eth0": { "kind": "device", "driver": "ixgbe", "virtual": false, "speed_bps": 10e9, "mtu": 1500, "lower": [] },
-        "eth1": { "kind": "device", "driver": "ixgbe", "virtual": false, "speed_bps": 10e9, "mtu": 1500, "lower": [] },
+        "eth0": { "kind": "device", "driver": "ixgbe", "virtual": false, "speed_bps": 10e9,
+            "mtu": 1500, "lower": [] },
+        "eth1": { "kind": "device", "driver": "ixgbe", "virtual": false, "speed_bps": 10e9,
+            "mtu": 1500, "lower": [] },
         "eth0.7": { "kind": "vlan", "virtual": true, "mtu": 1500, "lower": ["eth0"] },
-        "bond0": { "kind": "bond", "driver": "bonding", "virtual": true, "speed_bps": 20e9, "mtu": 1500, "lower": ["eth0", "eth1"] },
-        "br0": { "kind": "bridge", "driver": "bridge", "virtual": true, "speed_bps": 10e9, "mtu": 1500, "lower": ["eth0"] },
+        "bond0": { "kind": "bond", "driver": "bonding", "virtual": true, "speed_bps": 20e9,
+            "mtu": 1500, "lower": ["eth0", "eth1"] },
+        "br0": { "kind": "bridge", "driver": "bridge", "virtual": true, "speed_bps": 10e9,
+            "mtu": 1500, "lower": ["eth0"] },
         "vx0": { "kind": "vxlan", "driver": "vxlan", "virtual": true, "mtu": 1450, "lower": [] },
-        "veth0": { "kind": "veth", "driver": "veth", "virtual": true, "speed_bps": 10e9, "mtu": 1500, "lower": [] },
-        "veth1": { "kind": "veth", "driver": "veth", "virtual": true, "speed_bps": 10e9, "mtu": 1500, "lower": [],
-            "qdiscs": [{ "kind": "tbf", "handle": "1:", "parent": "root", "rate_bps": 1e9, "burst_bytes": 131_072 }] },
-        "eth2": { "kind": "device", "driver": "igb", "virtual": false, "speed_bps": 1e9, "mtu": 1500, "lower": [] },
-        "vx1": { "kind": "vxlan", "virtual": true, "mtu": 1450, "lower": ["eth0"], "tunnel": { "header_bytes": 50 } },
-        "vx2": { "kind": "vxlan", "virtual": true, "mtu": 1450, "lower": ["veth1"], "tunnel": { "header_bytes": 50 } },
-        "vx3": { "kind": "vxlan", "virtual": true, "mtu": 1450, "lower": ["eth0.7"], "tunnel": { "header_bytes": 50 } },
-        "gre1": { "kind": "gre", "virtual": true, "mtu": 1476, "lower": ["eth0"], "tunnel": { "header_bytes": 24 } },
-        "gre2": { "kind": "gre", "virtual": true, "mtu": 1476, "lower": ["eth0"], "tunnel": { "header_bytes": 24 },
-            "qdiscs": [{ "kind": "tbf", "handle": "1:", "parent": "root", "rate_bps": 1e8, "burst_bytes": 131_072 }] },
-        "mv0": { "kind": "macvlan", "driver": "macvlan", "virtual": true, "speed_bps": 10e9, "mtu": 1500, "lower": ["eth0"],
+        "veth0": { "kind": "veth", "driver": "veth", "virtual": true, "speed_bps": 10e9,
+            "mtu": 1500, "lower": [] },
+        "veth1": { "kind": "veth", "driver": "veth", "virtual": true, "speed_bps": 10e9,
+            "mtu": 1500, "lower": [],
+            "qdiscs": [{ "kind": "tbf", "handle": "1:", "parent": "root", "rate_bps": 1e9,
+                "burst_bytes": 131_072 }] },
+        "eth2": { "kind": "device", "driver": "igb", "virtual": false, "speed_bps": 1e9,
+            "mtu": 1500, "lower": [] },
+        "vx1": { "kind": "vxlan", "virtual": true, "mtu": 1450, "lower": ["eth0"],
+            "tunnel": { "header_bytes": 50 } },
+        "vx2": { "kind": "vxlan", "virtual": true, "mtu": 1450, "lower": ["veth1"],
+            "tunnel": { "header_bytes": 50 } },
+        "vx3": { "kind": "vxlan", "virtual": true, "mtu": 1450, "lower": ["eth0.7"],
+            "tunnel": { "header_bytes": 50 } },
+        "gre1": { "kind": "gre", "virtual": true, "mtu": 1476, "lower": ["eth0"],
+            "tunnel": { "header_bytes": 24 } },
+        "gre2": { "kind": "gre", "virtual": true, "mtu": 1476, "lower": ["eth0"],
+            "tunnel": { "header_bytes": 24 },
+            "qdiscs": [{ "kind": "tbf", "handle": "1:", "parent": "root", "rate_bps": 1e8,
+                "burst_bytes": 131_072 }] },
+        "mv0": { "kind": "macvlan", "driver": "macvlan", "virtual": true, "speed_bps": 10e9,
+            "mtu": 1500, "lower": ["eth0"],
             "mode": "bridge" },
         "htb0": htb(Some("1:10"), false),
         "htb1": htb(Some("1:20"), true),

@@ -106,8 +106,7 @@ fn a_delay_shorter_than_the_clocks_are_known_is_withheld_and_its_variation_is_no
 }
 
 #[test]
-fn a_host_whose_clock_was_not_read_after_the_trial_is_known_less_well_and_one_never_read_not_at_all()
- {
+fn a_clock_not_read_after_the_trial_is_known_less_well_and_one_never_read_not_at_all() {
     let early = study(&two_hosts(vec![frames(DELAY, three()[..1].to_vec())]));
     let doubt = value(only(&early), 0, metric::CLOCK_UNCERTAINTY, Sum).expect("two clocks");
     assert!(doubt > 200e-6, "50 ppm over the trial: {doubt}");

@@ -355,7 +355,8 @@ fn datagrams_whose_fragments_do_not_fit_are_lost_at_reassembly() {
 #[test]
 fn a_drop_below_a_tunnel_is_the_queues_and_counted_once() {
     let tunnel = json!({ "interfaces": {
-        "vx0": { "kind": "vxlan", "mtu": 1450, "lower": ["eth0"], "tunnel": { "header_bytes": 50 } },
+        "vx0": { "kind": "vxlan", "mtu": 1450, "lower": ["eth0"],
+            "tunnel": { "header_bytes": 50 } },
         "eth0": { "kind": "device", "mtu": 1500, "lower": [] } } });
     let mut lossy = datagrams(2000, 1600, 10_000);
     lossy.spec.jobs[0].from.device = Some("vx0".into());

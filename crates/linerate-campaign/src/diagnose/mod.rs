@@ -1,9 +1,9 @@
 //! The limit of a path, with proof.
 //!
-//! The ladder runs a short baseline and takes the leading hypothesis. It changes the suspected limit,
-//! beside a placebo, and judges the pairs. Where the change lifts the limit, the ladder continues
-//! from there. It changes only parameters of its own load and, where a host consents, a setting.
-//! Every stage is a plan of its own, so that each claim can be judged again.
+//! The ladder runs a short baseline and takes the leading hypothesis. It changes the suspected
+//! limit, beside a placebo, and judges the pairs. Where the change lifts the limit, the ladder
+//! continues from there. It changes only parameters of its own load and, where a host consents, a
+//! setting. Every stage is a plan of its own, so that each claim can be judged again.
 
 mod climb;
 #[cfg(test)]

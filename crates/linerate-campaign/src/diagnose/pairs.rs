@@ -20,9 +20,9 @@ pub(super) struct Next {
     pub(super) name: String,
 }
 
-/// Runs the pairs that a rule asks for. Returns their outcome, and where the ladder continues if the
-/// change lifts the limit. Single runs come first: they choose among candidates, and a claim that
-/// they contradict clearly is dropped without pairs.
+/// Runs the pairs that a rule asks for. Returns their outcome, and where the ladder continues if
+/// the change lifts the limit. Single runs come first: they choose among candidates, and a claim
+/// that they contradict clearly is dropped without pairs.
 pub(super) fn put_to_test(
     bench: &dyn Bench,
     number: usize,
@@ -81,8 +81,8 @@ pub(super) fn put_to_test(
                     .is_some_and(|arm| *arm == experiment.name.as_str())
         };
         let reached = study.points.into_iter().find(is_changed)?;
-        // Another experiment may have proven the claim while this one had no effect: then the ladder
-        // does not continue from it.
+        // Another experiment may have proven the claim while this one had no effect: then the
+        // ladder does not continue from it.
         let leads = !experiment.is_hopeless(&[goodput(&reached) / goodput(point)]);
         leads.then(|| Next {
             load: load.changed(change),

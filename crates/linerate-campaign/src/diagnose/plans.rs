@@ -1,4 +1,5 @@
-//! Plans of `diagnose`. They are recorded with the results, so that a stage can be repeated by hand.
+//! Plans of `diagnose`. They are recorded with the results, so that a stage can be repeated by
+//! hand.
 
 use linerate_analysis::diagnosis::experiment::{Change, Experiment};
 use linerate_analysis::diagnosis::longer::Attempt;
@@ -21,8 +22,8 @@ const INTERVAL: Nanos = Nanos::from_millis(100);
 pub const STORAGE: &str = "storage";
 
 /// Returns the placebo: a code point without a standard meaning, which is forwarded as if unmarked
-/// (RFC 2474 clause 3). For a load on a disk or file it is the window of a depth search, which only a
-/// searching load uses.
+/// (RFC 2474 clause 3). For a load on a disk or file it is the window of a depth search, which only
+/// a searching load uses.
 fn placebo(workload: &str) -> DraftArm {
     let (name, parameter, value) = match workload {
         STORAGE => {
@@ -120,8 +121,8 @@ impl Load {
         draft
     }
 
-    /// Returns a sweep of one point. Data in flight at its end has a quarter of the run to arrive, at
-    /// most [`LONGEST_DRAIN`].
+    /// Returns a sweep of one point. Data in flight at its end has a quarter of the run to arrive,
+    /// at most [`LONGEST_DRAIN`].
     fn sweep(&self, name: &str) -> DraftSweep {
         // Short runs have little in flight. A drain as long as the run would only cost time.
         let drain = Nanos(self.measured.0 / 4).clamp(Nanos::from_millis(1), LONGEST_DRAIN);

@@ -1,5 +1,5 @@
-//! Single runs of candidate changes before their pairs: they choose among candidates, and drop claims
-//! that they contradict clearly.
+//! Single runs of candidate changes before their pairs: they choose among candidates, and drop
+//! claims that they contradict clearly.
 
 use linerate_analysis::diagnosis::experiment::{Change, Experiment};
 use linerate_analysis::diagnosis::moved;
@@ -12,16 +12,16 @@ use crate::stages::Bench;
 
 /// Outcome of the single runs of candidates.
 pub(super) enum Scouted {
-    /// The candidate that yields most among those that end their suspected cause. Pairs of fresh runs
-    /// judge it.
+    /// The candidate that yields most among those that end their suspected cause. Pairs of fresh
+    /// runs judge it.
     Chosen(Change),
     /// No candidate makes the predicted difference: goodput of the best one in both looks.
     Hopeless(Vec<f64>),
 }
 
-/// Runs each candidate once and compares it with the goodput of the load's point. If none comes near
-/// the prediction, the best is run once more beside the unchanged load: an accident must not drop a
-/// claim.
+/// Runs each candidate once and compares it with the goodput of the load's point. If none comes
+/// near the prediction, the best is run once more beside the unchanged load: an accident must not
+/// drop a claim.
 pub(super) fn scout(
     bench: &dyn Bench,
     stage: &str,
@@ -49,8 +49,8 @@ pub(super) fn scout(
         before.zip(after).is_some_and(|(before, after)| Experiment::goes_on(before, after))
     };
     let yields = |number: usize| at(&study, &plans::scout(number));
-    // A candidate that yields more but leaves its suspected cause is no cure: one that ends the cause
-    // and yields less is preferred.
+    // A candidate that yields more but leaves its suspected cause is no cure: one that ends the
+    // cause and yields less is preferred.
     let cures = |number: usize| {
         !goes_on(&study, &plans::scout(number))
             && !experiment.is_hopeless(&[yields(number) / before])
@@ -83,8 +83,8 @@ pub(super) fn scout(
     Ok(Scouted::Chosen(change))
 }
 
-/// Returns the value of the metric that experiments move, in the direction of the measured jobs that
-/// carries most: goodput in bit/s, or IOPS of disks and files; zero if unknown.
+/// Returns the value of the metric that experiments move, in the direction of the measured jobs
+/// that carries most: goodput in bit/s, or IOPS of disks and files; zero if unknown.
 pub(super) fn goodput(point: &PointStudy) -> f64 {
     highest(point, moved(point))
 }

@@ -1,5 +1,5 @@
-//! A simulated path with a shallow buffer between a fast and a slow link, and the settings that bound
-//! the receiver's window.
+//! A simulated path with a shallow buffer between a fast and a slow link, and the settings that
+//! bound the receiver's window.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! Settings of both hosts of a path, tried one after the other. Each is predicted, proven by
-//! interleaved pairs beside a placebo, and put back. A setting that helps and harms nothing goes into
-//! the profile of its host.
+//! interleaved pairs beside a placebo, and put back. A setting that helps and harms nothing goes
+//! into the profile of its host.
 //!
 //! Each stage is a campaign in a ledger of its own, whose arms are the settings, so that each claim
 //! can be judged again. The placebo writes the present value once more. Not seen: other traffic on
@@ -339,8 +339,8 @@ impl Load<'_> {
     }
 }
 
-/// Returns the candidate that yields most in one run each, and those that yield less. Pairs of fresh
-/// runs judge the best.
+/// Returns the candidate that yields most in one run each, and those that yield less. Pairs of
+/// fresh runs judge the best.
 fn scout(
     bench: &dyn Bench,
     load: &Load<'_>,

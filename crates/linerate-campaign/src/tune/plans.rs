@@ -49,8 +49,8 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// Returns the plan of `stints`, each run `repeats` times, in blocks of one run of each in random
-    /// order.
+    /// Returns the plan of `stints`, each run `repeats` times, in blocks of one run of each in
+    /// random order.
     pub(super) fn draft(&self, name: &str, repeats: u32, stints: &[Stint]) -> Draft {
         let sweep = |Stint { name, milliseconds, jobs }: &Stint| {
             let duration = Nanos::from_millis((*milliseconds).into());
@@ -73,7 +73,8 @@ impl Path {
         self.milliseconds.unwrap_or(usual)
     }
 
-    /// Returns a stream from the sender, with the host's own window or one clamped to `window` bytes.
+    /// Returns a stream from the sender, with the host's own window or one clamped to `window`
+    /// bytes.
     pub(super) fn stream(&self, window: Option<u64>) -> DraftJob {
         let congestion = self.congestion.as_deref().map(|name| ("congestion", name.into()));
         let clamp = window.map(|bytes| ("window_clamp", format!("{bytes} B").into()));
@@ -84,8 +85,8 @@ impl Path {
         DraftJob::new(workload, &self.from, &self.to)
     }
 
-    /// Returns the first stage: the round trip on an idle path, a flood that shows the rates into and
-    /// out of the buffer, and a stream with the host's own window.
+    /// Returns the first stage: the round trip on an idle path, a flood that shows the rates into
+    /// and out of the buffer, and a stream with the host's own window.
     pub(super) fn look(&self) -> Vec<Stint> {
         vec![
             Stint::one("round trip", self.length(800), self.job("tcp_rr")),

@@ -15,14 +15,14 @@
 //! side_effects = ["CPU time per gigabyte -8.0 % (better)"]
 //! ```
 //!
-//! Settings of a program's sockets (`pacing_rate`) are under `[[program]]`: `tune apply` cannot make
-//! them in other programs, and prints how to. Changes that were tried and not kept are under
+//! Settings of a program's sockets (`pacing_rate`) are under `[[program]]`: `tune apply` cannot
+//! make them in other programs, and prints how to. Changes that were tried and not kept are under
 //! `[[dropped]]`, and those that could not be tried under `[[untried]]`, with the reasons. Both are
 //! for readers only.
 //!
-//! A profile is applied, checked and reverted on the host itself. A setting is changed only if it has
-//! the value that the profile expects: a value that another program has set since is left alone and
-//! reported. Either all of a profile is changed, or nothing.
+//! A profile is applied, checked and reverted on the host itself. A setting is changed only if it
+//! has the value that the profile expects: a value that another program has set since is left alone
+//! and reported. Either all of a profile is changed, or nothing.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -177,8 +177,8 @@ impl Profile {
     }
 }
 
-/// Writes a profile into `folder` for each host with a setting that is proven to help. Returns their
-/// paths.
+/// Writes a profile into `folder` for each host with a setting that is proven to help. Returns
+/// their paths.
 ///
 /// # Errors
 /// If one cannot be written.

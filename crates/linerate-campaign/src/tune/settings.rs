@@ -65,8 +65,8 @@ impl Present {
         }
     }
 
-    /// Returns the setting that gives a window of `bytes` by `way`. `buffer` is the receive buffer for
-    /// this window.
+    /// Returns the setting that gives a window of `bytes` by `way`. `buffer` is the receive buffer
+    /// for this window.
     pub(super) fn setting(&self, way: WindowScope, bytes: u64, mss: u64, buffer: u64) -> Setting {
         match way {
             WindowScope::Route => {

@@ -3,11 +3,13 @@
 //! ```toml
 //! [sweep.compare]
 //! pairs = 10                     # takes the place of the campaign's repeats
-//! placebo = true                 # the first arm once more, under another name: what differs is noise; or an arm of its own
-//!                                # whose change should make no difference, such as { name = "marked", params = { dscp = 4 } }
-//! tests = { rule = "receive_window", ratio = ["150 %", "220 %"] }   # a claim, and what it says goodput is multiplied by; with
-//!                                # failing = "says_nothing" the claim may be true though that does not come, and
-//!                                # error = "1.9 %" is the share of 5 % that this look at it has, of several
+//! # The first arm once more, under another name: what differs is noise. Or an arm of its own whose
+//! # change should make no difference, such as { name = "marked", params = { dscp = 4 } }.
+//! placebo = true
+//! # A claim, and what it says goodput is multiplied by. With failing = "says_nothing" the claim
+//! # may be true though that does not come, and error = "1.9 %" is the share of 5 % that this look
+//! # at it has, of several.
+//! tests = { rule = "receive_window", ratio = ["150 %", "220 %"] }
 //! margin = "2 %"                 # a smaller difference is none
 //! a = { name = "wire" }
 //! b = { name = "bridge", from = "adev", to = "bdev" }
@@ -373,7 +375,8 @@ mod tests {
     use super::*;
     use crate::{Endpoint, HostAddress, Testbed, TrialSpec};
 
-    const HEAD: &str = "[campaign]\nname='x'\nseed=3\nrepeats=2\n[[sweep]]\nname='s'\n[[sweep.job]]\nworkload='tcp_stream'\nfrom='a'\nto='b'\nparams={streams=1}\n";
+    const HEAD: &str = "[campaign]\nname='x'\nseed=3\nrepeats=2\n[[sweep]]\nname='s'\n\
+        [[sweep.job]]\nworkload='tcp_stream'\nfrom='a'\nto='b'\nparams={streams=1}\n";
 
     fn trials(more: &str) -> Vec<TrialSpec> {
         let (plan, problems) = parse(&format!("{HEAD}{more}"));
@@ -451,7 +454,9 @@ mod tests {
     #[test]
     fn a_placebo_may_be_a_change_of_its_own_and_a_claim_travels_with_every_trial() {
         let trials = trials(
-            "[sweep.compare]\npairs=2\nplacebo={name='marked',params={dscp=4}}\ntests={rule='receive_window',ratio=['150 %','220 %'],failing='says_nothing',error='1.9 %'}\n\
+            "[sweep.compare]\npairs=2\nplacebo={name='marked',params={dscp=4}}\n\
+                tests={rule='receive_window',ratio=['150 %','220 %'],failing='says_nothing',\
+                error='1.9 %'}\n\
              a={name='A'}\nb={name='B',params={streams=2}}\n",
         );
         let marked = trials.iter().find(|trial| trial.point["arm"] == "marked").expect("measured");
@@ -467,21 +472,26 @@ mod tests {
                 )
         }));
         let (_, problems) = parse(&format!(
-            "{HEAD}[sweep.compare]\nplacebo={{name='A'}}\ntests={{rule='x',ratio=['2','1'],error='6 %'}}\na={{name='A'}}\nb={{name='B',to='c'}}\n"
+            "{HEAD}[sweep.compare]\nplacebo={{name='A'}}\n\
+                tests={{rule='x',ratio=['2','1'],error='6 %'}}\na={{name='A'}}\n\
+                b={{name='B',to='c'}}\n"
         ));
         let told: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
         assert_eq!(
             told,
             ["the placebo is called `A`, as an arm is", "`ratio` is a list", "`error` is \"6 %\""]
         );
-        let unknown = "[sweep.compare]\ntests={rule='x',ratio=['1','2'],failing='maybe'}\na={name='A'}\nb={name='B',to='c'}\n";
+        let unknown = "[sweep.compare]\ntests={rule='x',ratio=['1','2'],failing='maybe'}\n\
+            a={name='A'}\nb={name='B',to='c'}\n";
         assert_eq!(parse(&format!("{HEAD}{unknown}")).1.len(), 1);
     }
 
     #[test]
     fn arms_pin_workers_and_set_hosts() {
         let trials = trials(
-            "[sweep.compare]\npairs=1\na={name='A',to_cpus=[0]}\nb={name='B',to_cpus=[1],settings=[{at='b',name='net.ipv4.tcp_rmem',value='4096 8192 8192'}]}\n",
+            "[sweep.compare]\npairs=1\na={name='A',to_cpus=[0]}\n\
+                b={name='B',to_cpus=[1],settings=[{at='b',name='net.ipv4.tcp_rmem',\
+                value='4096 8192 8192'}]}\n",
         );
         let of =
             |name: &str| trials.iter().find(|trial| trial.point["arm"] == name).expect("measured");
@@ -498,7 +508,9 @@ mod tests {
         let text = format!(
             "{HEAD}[sweep.axis]\n'params.streams'=[1,2]\n[sweep.compare]\npairs=0\nmargin='200 \
                 %'\nplacebo=1\n\
-             a={{name='A',params={{streams=4}}}}\nb={{name='A',form='c',to_cpus=[],settings=[{{at='b',name='net.ipv4.tcp_rmen',value='1'}}]}}\n"
+             a={{name='A',params={{streams=4}}}}\n\
+             b={{name='A',form='c',to_cpus=[],settings=[{{at='b',name='net.ipv4.tcp_rmen',\
+             value='1'}}]}}\n"
         );
         let (_, problems) = parse(&text);
         let told: Vec<(&str, &str)> = problems
@@ -521,7 +533,8 @@ mod tests {
         let (_, problems) =
             parse(&format!("{HEAD}[sweep.compare]\na={{name='A'}}\nb={{name='B'}}\n"));
         assert_eq!(problems[0].message, "the two arms do not differ");
-        let both = "[sweep.compare]\npairs=7\na={name='A'}\nb={name='B',to='c'}\n[sweep.search]\nmetric='rate'\nmax='10 kpps'\n";
+        let both = "[sweep.compare]\npairs=7\na={name='A'}\nb={name='B',to='c'}\n[sweep.search]\n\
+            metric='rate'\nmax='10 kpps'\n";
         let (plan, problems) = parse(&format!("{HEAD}{both}"));
         assert_eq!(
             (plan.expect("a plan").sweeps[0].repeats(3), problems),

@@ -3,12 +3,12 @@
 //! | Key | Sets |
 //! |---|---|
 //! | `campaign.repeats`, or just `repeats` | a key of `[campaign]` |
-//! | `duration`, `params.X`, `axis.params.X` | that key of every sweep (`params.X`: of every measured job) |
-//! | `search.trial`, `compare.pairs` | a key of the search or comparison of every sweep that has one |
-//! | `NAME.duration`, `NAME.params.X`, `NAME.axis.cpus` | the same of the sweep called NAME, which may hold spaces and dots |
+//! | `duration`, `params.X`, `axis.params.X` | that key of every sweep, or of its measured jobs |
+//! | `search.trial`, `compare.pairs` | a key of every search or comparison |
+//! | `NAME.duration`, `NAME.params.X`, `NAME.axis.cpus` | the same of the sweep called NAME |
 //! | `job.I.to`, `NAME.job.I.params.X` | a key of job I, numbered from 0 |
 //!
-//! The value is TOML; what is not TOML is taken as a string, so that `duration=2 s` needs no
+//! NAME may hold spaces and dots. The value is TOML; what is not TOML is taken as a string, so that `duration=2 s` needs no
 //! quotes. The new text holds the same keys in the same order, without the comments.
 
 use toml::de::DeTable;

@@ -6,7 +6,9 @@
 //! pairs = 10                     # rounds; takes the place of the campaign's repeats
 //! placebo = true                 # every job alone once more: what differs is noise
 //! margin = "2 %"                 # a smaller difference is none
-//! offered = ["50 %", "80 %"]     # all that once more at these shares of what each job reached alone, offered whatever comes of it
+//! # All that once more at these shares of what each job reached alone, offered whatever comes of
+//! # it.
+//! offered = ["50 %", "80 %"]
 //! ```
 //!
 //! Each round measures every job alone, then all together, or in reverse. Background jobs run in
@@ -146,7 +148,8 @@ mod tests {
     use crate::{Endpoint, HostAddress, Ratio, Role, Testbed, TrialSpec};
 
     const HEAD: &str = "[campaign]\nname='x'\nseed=3\n[[sweep]]\nname='s'\n\
-        [[sweep.job]]\nworkload='storage'\nfrom='a'\nto='b'\n[[sweep.job]]\nworkload='tcp_stream'\nfrom='a'\nto='b'\n";
+        [[sweep.job]]\nworkload='storage'\nfrom='a'\nto='b'\n[[sweep.job]]\nworkload='tcp_stream'\n\
+        from='a'\nto='b'\n";
 
     fn trials(more: &str) -> Vec<TrialSpec> {
         let (plan, problems) = parse(&format!("{HEAD}{more}"));
@@ -215,7 +218,8 @@ mod tests {
 
     #[test]
     fn a_background_job_runs_in_every_arm_and_jobs_of_one_workload_are_told_apart() {
-        let text = "[[sweep.job]]\nworkload='tcp_stream'\nfrom='b'\nto='a'\n[[sweep.job]]\nworkload='udp_rr'\nfrom='a'\nto='b'\nstart='0 s'\n";
+        let text = "[[sweep.job]]\nworkload='tcp_stream'\nfrom='b'\nto='a'\n[[sweep.job]]\n\
+            workload='udp_rr'\nfrom='a'\nto='b'\nstart='0 s'\n";
         let trials = trials(&format!("{text}[sweep.together]\npairs=1\n"));
         let mut round: Vec<_> = trials.iter().map(told).collect();
         round.sort_unstable();
@@ -252,7 +256,8 @@ mod tests {
 
     #[test]
     fn every_problem_of_a_mix_is_told_at_its_place() {
-        let alone = "[campaign]\nname='x'\n[[sweep]]\nname='s'\n[[sweep.job]]\nworkload='null'\nfrom='a'\nto='b'\n\
+        let alone = "[campaign]\nname='x'\n[[sweep]]\nname='s'\n[[sweep.job]]\nworkload='null'\n\
+            from='a'\nto='b'\n\
             [sweep.together]\npairs=0\nplacebo=2\nmargin='x'\nrounds=3\noffered=['50 %','50 %']\n";
         let told: Vec<String> = parse(alone).1.into_iter().map(|problem| problem.message).collect();
         for wanted in [

@@ -314,7 +314,11 @@ mod tests {
     use super::*;
 
     fn study(read: f64, write: f64) -> Value {
-        let metric = |value: f64, direction: &str| json!({ "estimate": value, "direction": direction, "values": [value] });
+        let metric = |value: f64, direction: &str| {
+            json!({
+                "estimate": value, "direction": direction, "values": [value],
+            })
+        };
         let times = |buckets: Value| json!({ "unit": "ns", "buckets": buckets, "lost": 0 });
         // A load of one kind has the others not, as older ledgers have neither.
         let is_mixed = write > 0.0;
@@ -326,10 +330,13 @@ mod tests {
             json!({
                 "trial": 0, "worker": worker, "seconds": 10.0, "timed": 0,
                 "reads": (read * 10.0 * share) as u64, "writes": (write * 10.0 * share) as u64,
-                "bytes_read": (read * 10.0 * share) as u64 * 4096, "bytes_written": (write * 10.0 * share) as u64 * 4096,
-                "read_errors": worker * 2, "write_errors": 0, "exchanges": if is_mixed { (read * 10.0 * share) as u64 } else { 0 },
+                "bytes_read": (read * 10.0 * share) as u64 * 4096,
+                "bytes_written": (write * 10.0 * share) as u64 * 4096,
+                "read_errors": worker * 2, "write_errors": 0,
+                "exchanges": if is_mixed { (read * 10.0 * share) as u64 } else { 0 },
                 "flushes": 30, "trims": 4, "bytes_trimmed": 4 * 4096,
-                "read_ns": (read * 10.0 * share) as u64 * 40_000, "write_ns": (write * 10.0 * share) as u64 * 1_000_000,
+                "read_ns": (read * 10.0 * share) as u64 * 40_000,
+                "write_ns": (write * 10.0 * share) as u64 * 1_000_000,
                 "read_max_ns": 40_000, "write_max_ns": 3_000_000,
             })
         };
@@ -347,12 +354,16 @@ mod tests {
                     "obtained": { "engine": "io_uring", "cache": "direct" },
                     "metrics": {
                         "iops_rx": metric(read, "rx"), "iops_tx": metric(write, "tx"),
-                        "transfer_rate_rx": metric(read * 4096.0, "rx"), "transfer_rate_tx": metric(write * 4096.0, "tx"),
+                        "transfer_rate_rx": metric(read * 4096.0, "rx"),
+                        "transfer_rate_tx": metric(write * 4096.0, "tx"),
                         "cpu_app": metric(0.1, "sum"), "cpu_kernel": metric(0.3, "sum"),
-                        "host_cpu": metric(0.4, "sum"), "host_cpu_user": metric(0.1, "sum"), "host_cpu_privileged": metric(0.3, "sum"),
-                        "cpu_effectiveness": metric(25.0, "sum"), "interrupts": metric(1_234.0, "sum"), "host_retransmits": metric(7.0, "sum"),
+                        "host_cpu": metric(0.4, "sum"), "host_cpu_user": metric(0.1, "sum"),
+                        "host_cpu_privileged": metric(0.3, "sum"),
+                        "cpu_effectiveness": metric(25.0, "sum"), "interrupts": metric(1_234.0,
+                        "sum"), "host_retransmits": metric(7.0, "sum"),
                     },
-                    "distributions": { "service": { "unit": "ns", "buckets": [[40_000, 900], [3_000_000, 100]], "lost": 0 }, "reads": reads, "writes": writes },
+                    "distributions": { "service": { "unit": "ns", "buckets": [[40_000, 900],
+                    [3_000_000, 100]], "lost": 0 }, "reads": reads, "writes": writes },
                 }],
             }],
         })

@@ -285,7 +285,8 @@ mod tests {
         let facts = |cpus: u32, name: &str, driver: &str| {
             json!({
                 "cpu": { "model": "X", "count": cpus },
-                "interfaces": { name: { "driver": driver, "mtu": 1500, "index": 2 }, "lo": { "mtu": 65_536 } },
+                "interfaces": { name: { "driver": driver, "mtu": 1500, "index": 2 },
+                "lo": { "mtu": 65_536 } },
             })
         };
         let mut hosts = [host("a", facts(8, "eth0", "ice")), host("b", facts(4, "eth1", "igb"))];

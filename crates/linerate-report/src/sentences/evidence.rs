@@ -159,7 +159,8 @@ pub fn observation(evidence: &Evidence) -> String {
         Evidence::CpuTaken { share: taken } => {
             let taken = percent(*taken);
             format!(
-                "other programs took {taken} % of the load's CPU time, which explains the difference"
+                "other programs took {taken} % of the load's CPU time, which explains the \
+                    difference"
             )
         }
         Evidence::LossModels { goodput, with_timeouts, without_timeouts } => format!(

@@ -22,7 +22,9 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::{ledgers, progress, reports};
 
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("what").multiple(true).args(["ledger", "to", "lab", "testbed"]))]
+#[command(
+    group = clap::ArgGroup::new("what").multiple(true).args(["ledger", "to", "lab", "testbed"])
+)]
 pub(crate) struct DiagnoseArgs {
     /// Ledger to judge as recorded, without running anything (`LEDGER#ID` selects a campaign)
     #[arg(conflicts_with_all = ["to", "lab", "testbed"])]

@@ -26,8 +26,8 @@ enum ImportWhat {
 struct FileArgs {
     /// The file
     file: PathBuf,
-    /// Target on this host for a target of the file: a block device, a file to read, or a folder for
-    /// a scratch file
+    /// Target on this host for a target of the file: a block device, a file to read, or a folder
+    /// for a scratch file
     #[arg(long, value_name = "NAME=TARGET")]
     map: Vec<String>,
     /// File for the plan [default: standard output]

@@ -27,7 +27,8 @@ pub(crate) enum LedgerAction {
         #[command(flatten)]
         saved: Saved,
     },
-    /// Copy every undamaged record into a new ledger; `run --resume` repeats the trials that lost one
+    /// Copy every undamaged record into a new ledger; `run --resume` repeats the trials that lost
+    /// one
     Salvage {
         /// The damaged ledger, which is not changed
         ledger: PathBuf,

@@ -1,7 +1,8 @@
-//! `linerate ncsi`: identity, capabilities and counters of the network controller behind a sideband.
+//! `linerate ncsi`: identity, capabilities and counters of the network controller behind a
+//! sideband.
 //!
-//! It only reads, except with `--allow-set`. It asks through the kernel's NC-SI stack where that owns
-//! the interface, and in raw frames elsewhere; each answer names the transport and the reason.
+//! It only reads, except with `--allow-set`. It asks through the kernel's NC-SI stack where that
+//! owns the interface, and in raw frames elsewhere; each answer names the transport and the reason.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -110,7 +111,8 @@ fn warn(transport: Transport, device: &str, verb: NcsiVerb) {
     }
     if transport == Transport::GenericNetlink && verb == NcsiVerb::Capabilities {
         eprintln!(
-            "warning: {device}: many kernels mistake this answer for one to a question of their own, \
+            "warning: {device}: many kernels mistake this answer for one to a question of their \
+                own, \
                 and forget their filters until they next configure the channel"
         );
     }
@@ -202,7 +204,8 @@ fn discover(controller: &mut Controller, args: &NcsiArgs, global: Global) -> End
     if found.is_empty() {
         let why = match controller.transport() {
             Transport::GenericNetlink => format!(
-                "the kernel's NC-SI stack owns it and knows no channel (it searches when the interface \
+                "the kernel's NC-SI stack owns it and knows no channel (it searches when the \
+                    interface \
                     comes up: ip link set {device} up)"
             ),
             Transport::RawFrames(_) => {

@@ -39,8 +39,8 @@ pub(crate) enum PairAction {
     Accept {
         /// Host that offers
         host: String,
-        /// Token that it printed; without one, or with `-`, it is read from standard input, so that no
-        /// list of processes shows it
+        /// Token that it printed; without one, or with `-`, it is read from standard input, so that
+        /// no list of processes shows it
         token: Option<String>,
     },
     /// Print this host's fingerprint, and the name, rights and addresses of each peer

@@ -1,7 +1,7 @@
 //! `linerate serve http` and `serve ftp`: files for other programs, and the goodput to them.
 //!
-//! It is a campaign of one trial: the passive end of the workload with `clients = "foreign"`, and an
-//! active end that does nothing. Its ledger gives the usual reports.
+//! It is a campaign of one trial: the passive end of the workload with `clients = "foreign"`, and
+//! an active end that does nothing. Its ledger gives the usual reports.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -161,8 +161,8 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     let (mut seconds, mut announced) = (Seconds::default(), false);
     let watch = &mut |event: Progress<'_>| match event {
         Progress::Intervals { side: Side::Passive, intervals, .. } => {
-            // The first intervals show that the server listens: a client that connects earlier would
-            // be refused.
+            // The first intervals show that the server listens: a client that connects earlier
+            // would be refused.
             if show && !std::mem::replace(&mut announced, true) {
                 announce(args);
             }

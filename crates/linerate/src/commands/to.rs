@@ -25,7 +25,8 @@ pub(crate) struct ToArgs {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
-    /// Host with an agent (`host` or `host:port`), `ssh:HOST` to start an agent there, or `loopback`
+    /// Host with an agent (`host` or `host:port`), `ssh:HOST` to start an agent there, or
+    /// `loopback`
     pub(crate) host: String,
     /// Kind of measurement
     #[arg(value_enum, default_value_t = ToMode::Tcp)]
@@ -61,7 +62,10 @@ pub(crate) struct ToArgs {
     /// Send small messages without delay (TCP_NODELAY)
     #[arg(short = 'N', long)]
     pub(crate) no_delay: bool,
-    #[arg(short = 'M', long = "set-mss", help = help_of(TCP, "mss"), value_parser = one(TCP, "mss"))]
+    #[arg(
+        short = 'M', long = "set-mss",
+        help = help_of(TCP, "mss"), value_parser = one(TCP, "mss")
+    )]
     pub(crate) mss: Option<Value>,
     #[arg(long, help = help_of(TCP, "dscp"), value_parser = one(TCP, "dscp"))]
     pub(crate) dscp: Option<Value>,

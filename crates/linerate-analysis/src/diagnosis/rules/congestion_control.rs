@@ -65,8 +65,8 @@ impl Rule for CongestionControl {
         let paced = read(metric::PACING_RATE);
         let by = |rate: Option<f64>| rate.filter(|rate| FOLLOWS.contains(&(goodput / rate)));
         let (by, rate) = match (by(paced), by(window)) {
-            // The window of a paced sender usually allows more than its pacing rate, so pacing is the
-            // limit where both fit.
+            // The window of a paced sender usually allows more than its pacing rate, so pacing is
+            // the limit where both fit.
             (Some(rate), _) => (Permit::Pacing, rate),
             (_, Some(rate)) => (Permit::CongestionWindow, rate),
             _ => return None,

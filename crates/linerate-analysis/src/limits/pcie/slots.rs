@@ -61,7 +61,9 @@ pub fn known(facts: &Value) -> Vec<&str> {
 impl Slots {
     /// Returns the tree above `devices`, from the fact `pcie`.
     ///
-    /// # Errors Why there is no bus to bound one of them: it has no PCI device, or one that exists only inside a hypervisor.
+    /// # Errors
+    /// Why there is no bus to bound one of them: it has no PCI device, or one that exists only
+    /// inside a hypervisor.
     pub fn of(facts: &Value, devices: &[String]) -> Result<Self, String> {
         let mut slots: Vec<Slot> = Vec::new();
         for device in devices {

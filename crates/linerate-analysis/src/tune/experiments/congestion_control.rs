@@ -23,7 +23,8 @@ impl TuningExperiment for CongestionControl {
     }
 
     fn summary(&self) -> &'static str {
-        "another congestion control at the sender, where segments are retransmitted and the path has \
+        "another congestion control at the sender, where segments are retransmitted and the path \
+            has \
             room"
     }
 

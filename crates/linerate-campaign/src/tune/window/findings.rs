@@ -5,7 +5,8 @@ use linerate_analysis::tune::{Choice, Effect, Proof, Report};
 use linerate_model::{BitRate, Bytes, Metric, Verdict};
 use serde::Serialize;
 
-/// Least gain for which a window is worth setting, as a ratio of goodputs (docs/methodology/diagnosis.md#verdict).
+/// Least gain for which a window is worth setting, as a ratio of goodputs
+/// (docs/methodology/diagnosis.md#verdict).
 pub const WORTH: f64 = 1.1;
 
 /// A stream with one window.

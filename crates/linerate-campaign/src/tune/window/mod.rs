@@ -94,11 +94,12 @@ pub fn ask(
 }
 
 /// Finds the window, applies the setting that gives it, proves its effect, and puts it back.
-/// Returns the findings and the exit of the command. `capacities` are the declared ones of the path.
+/// Returns the findings and the exit of the command. `capacities` are the declared ones of the
+/// path.
 ///
 /// # Errors
-/// If a stage could not be run to its end, the path could not be measured, or a setting could not be
-/// put back.
+/// If a stage could not be run to its end, the path could not be measured, or a setting could not
+/// be put back.
 pub fn tune(
     bench: &dyn Bench,
     asked: Asked,

@@ -46,8 +46,8 @@ impl Arm {
     }
 }
 
-/// Compares `setting` with none and with a placebo, in `pairs` pairs of runs. The placebo is run for
-/// the main figure only.
+/// Compares `setting` with none and with a placebo, in `pairs` pairs of runs. The placebo is run
+/// for the main figure only.
 pub(super) fn compare(
     bench: &dyn Bench,
     ends: &Ends,

@@ -1,5 +1,5 @@
-//! Search for the narrowest setting that gives the chosen window: a route's window, else the receive
-//! buffers of the whole host.
+//! Search for the narrowest setting that gives the chosen window: a route's window, else the
+//! receive buffers of the whole host.
 
 use linerate_analysis::tune::window_seen;
 use linerate_control::{ControlError, Setting};
@@ -25,8 +25,8 @@ pub(super) struct Wanted {
     pub(super) mss: u64,
 }
 
-/// Finds the narrowest setting that gives the window. Returns `None` if no setting does, or none may
-/// be changed.
+/// Finds the narrowest setting that gives the window. Returns `None` if no setting does, or none
+/// may be changed.
 pub(super) fn settle(
     bench: &dyn Bench,
     ends: &Ends,

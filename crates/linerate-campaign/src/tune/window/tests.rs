@@ -1,5 +1,5 @@
-//! The ladder of `tune window`, in virtual time: windows that help, do nothing or harm, settings that
-//! are refused or do not hold, and hosts that go away.
+//! The ladder of `tune window`, in virtual time: windows that help, do nothing or harm, settings
+//! that are refused or do not hold, and hosts that go away.
 
 use std::cell::RefCell;
 use std::rc::Rc;

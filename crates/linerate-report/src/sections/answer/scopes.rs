@@ -114,8 +114,8 @@ fn place(best: &Best<'_>) -> String {
     }
 }
 
-/// Returns the best figures of `metric` of the workload `of`, scope by scope, without scopes that the
-/// campaign did not measure.
+/// Returns the best figures of `metric` of the workload `of`, scope by scope, without scopes that
+/// the campaign did not measure.
 fn scopes<'a>(subject: &Subject<'a>, metric: &'static Metric, of: &str) -> Vec<Best<'a>> {
     let mut rows: Vec<Best<'a>> = Vec::new();
     // With one pair, a single NIC is all there is.

@@ -19,7 +19,8 @@ pub(super) fn claim(device: &Path, serial: Option<String>, as_json: bool) -> Out
     print("claimed", device, &claim, as_json);
     if !as_json {
         println!(
-            "wrote {CLAIM_BYTES} bytes at its start; loads may write between bytes {RESERVED_BYTES} \
+            "wrote {CLAIM_BYTES} bytes at its start; loads may write between bytes \
+                {RESERVED_BYTES} \
                 and {}; jobs must name the serial number (consent = \"{serial}\")",
             // The last MiB is left alone as well as the first: it holds tables of partitions.
             claim.size_bytes - RESERVED_BYTES

@@ -27,13 +27,14 @@ pub(crate) enum DiskAction {
     },
     /// Load a disk or file, and print its IOPS, throughput and latency
     Run(load::LoadArgs),
-    /// Load a disk or file at every combination of lists: `--qd 1..256x2 --bs 4k,64k --mix 100,70,0`
+    /// Load a disk or file at every combination of lists: `--qd 1..256x2 --bs 4k,64k --mix
+    /// 100,70,0`
     Sweep(load::LoadArgs),
-    /// Give consent to overwrite a blank disk: writes a claim into its first 4 KiB; loads never touch
-    /// its first and last MiB
+    /// Give consent to overwrite a blank disk: writes a claim into its first 4 KiB; loads never
+    /// touch its first and last MiB
     ///
-    /// A disk that is in use or not blank is refused, and no option overrides that. Wipe it yourself
-    /// (wipefs -a, blkdiscard -z).
+    /// A disk that is in use or not blank is refused, and no option overrides that. Wipe it
+    /// yourself (wipefs -a, blkdiscard -z).
     Claim {
         /// Device, or a partition that is not in use
         device: PathBuf,

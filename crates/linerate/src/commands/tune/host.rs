@@ -16,7 +16,10 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::{progress, reports};
 
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("where").required(true).multiple(true).args(["to", "lab", "testbed"]))]
+#[command(
+    group = clap::ArgGroup::new("where").required(true).multiple(true)
+        .args(["to", "lab", "testbed"])
+)]
 pub(crate) struct TuneHostArgs {
     #[command(flatten)]
     pub(crate) path: PathArgs,

@@ -26,8 +26,8 @@ pub(crate) enum TuneAction {
     /// Find the receive window that a shallow buffer survives, apply the narrowest setting that
     /// gives it, and prove its effect
     Window(WindowArgs),
-    /// Try settings of both hosts of a path: each is predicted, proven in pairs beside a placebo, and
-    /// put back; a profile records those that help
+    /// Try settings of both hosts of a path: each is predicted, proven in pairs beside a placebo,
+    /// and put back; a profile records those that help
     Host(TuneHostArgs),
     /// Apply a profile to this host, unless a setting has changed since the profile was written
     Apply(ProfileArgs),
