@@ -9,6 +9,7 @@
 //! real device), which have rules and no row.
 
 mod scenarios;
+mod undeclared;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,7 +28,7 @@ use scenarios::{FaultPlace, SCENARIOS, Scenario};
 
 const USAGE: &str = "usage: cargo xtask bench diagnosis [--seeds N] [--first SEED] [--only PART OF \
     A SCENARIO'S NAME] [--program LINERATE] \
-     [--keep FILE.json] [--out FILE.md] [--jobs N]";
+     [--keep FILE.json] [--out FILE.md] [--jobs N]\n       cargo xtask bench diagnosis --undeclared [the same options]";
 /// The reference of all rules, made from their registry.
 const RULES: &str = "docs/reference/rules.md";
 /// Goal for the diagonal.
@@ -61,11 +62,17 @@ type Said = Vec<(String, String)>;
 
 /// Runs every scenario with every seed, prints the matrix, and says whether it is as it should be.
 pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
-    let options = options(arguments)?;
-    let program = match &options.program {
-        Some(program) => program.clone(),
-        None => own::build(root, "linerate", &["--bin", "linerate"])?,
-    };
+    match arguments {
+        [first, rest @ ..] if first == undeclared::RELAY => return undeclared::relay(rest),
+        [first, rest @ ..] if first == "--undeclared" => {
+            let options = options(rest, undeclared::is_cause)?;
+            return undeclared::run(&program(root, &options)?, &options);
+        }
+        _ => {}
+    }
+    let options =
+        options(arguments, |only| SCENARIOS.iter().any(|scenario| scenario.name.contains(only)))?;
+    let program = program(root, &options)?;
     let mut outcomes = match &options.keep {
         Some(file) if file.exists() => read(file)?,
         _ => BTreeMap::new(),
@@ -113,16 +120,26 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     Ok(judged.wrong_proven == 0 && judged.diagonal() >= DIAGONAL && referee.is_clean())
 }
 
+/// Returns the program under test: the one that is named, or a release build of this tree.
+fn program(root: &Path, options: &Options) -> anyhow::Result<PathBuf> {
+    match &options.program {
+        Some(program) => {
+            std::path::absolute(program).with_context(|| format!("find {}", program.display()))
+        }
+        None => own::build(root, "linerate", &["--bin", "linerate"]),
+    }
+}
+
 /// Does `run` with each of `scenarios`, `n_at_once` of them at a time: most of a scenario is
 /// waiting for its own low rate.
-fn side_by_side(
-    scenarios: &[&Scenario],
+fn side_by_side<T: Sync>(
+    scenarios: &[&T],
     n_at_once: u32,
-    run: &(dyn Fn(&Scenario) -> anyhow::Result<()> + Sync),
+    run: &(dyn Fn(&T) -> anyhow::Result<()> + Sync),
 ) -> anyhow::Result<()> {
     let waiting = Mutex::new(scenarios.iter());
-    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let work = || std::iter::from_fn(next).try_for_each(|scenario| run(scenario));
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next().copied();
+    let work = || std::iter::from_fn(next).try_for_each(run);
     std::thread::scope(|scope| {
         // Scoped, so that workers can borrow what this function has.
         let workers: Vec<_> = (0..n_at_once).map(|_| scope.spawn(work)).collect();
@@ -351,7 +368,7 @@ fn document(outcomes: &BTreeMap<String, Vec<Said>>) -> String {
     text
 }
 
-fn options(arguments: &[String]) -> anyhow::Result<Options> {
+fn options(arguments: &[String], is_known: fn(&str) -> bool) -> anyhow::Result<Options> {
     let mut options =
         Options { seeds: 10, first: 1, only: None, program: None, keep: None, out: None, jobs: 2 };
     let mut arguments = arguments.iter();
@@ -371,9 +388,11 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
         }
     }
     let only = options.only.as_deref();
-    let known =
-        SCENARIOS.iter().any(|scenario| only.is_none_or(|only| scenario.name.contains(only)));
-    ensure!(known, "--only {}: no such scenario\n{USAGE}", only.unwrap_or_default());
+    ensure!(
+        only.is_none_or(is_known),
+        "--only {}: no such scenario\n{USAGE}",
+        only.unwrap_or_default()
+    );
     Ok(options)
 }
 
@@ -426,7 +445,8 @@ mod tests {
     #[test]
     fn options_are_read_and_mistakes_refused() {
         let parsed = |words: &[&str]| {
-            options(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            options(&words, |only| "link rate".contains(only))
         };
         assert_eq!(parsed(&["--seeds", "3", "--only", "link"]).expect("legal").seeds, 3);
         assert!(

@@ -100,9 +100,11 @@ pub(in crate::bench) struct Ground {
 impl Ground {
     /// Makes it, pairs the ends and starts the agents.
     pub(in crate::bench) fn make(program: &Path) -> anyhow::Result<Self> {
-        let id = std::process::id();
-        let names = ["a", "b", "r"].map(|end| format!("lr-truth-{id}-{end}"));
-        let scratch = Scratch::new("truth")?;
+        // Several may exist at the same time in one process.
+        static N_MADE: AtomicU32 = AtomicU32::new(0);
+        let (id, number) = (std::process::id(), N_MADE.fetch_add(1, Ordering::Relaxed));
+        let names = ["a", "b", "r"].map(|end| format!("lr-truth-{id}-{number}-{end}"));
+        let scratch = Scratch::new(&format!("truth-{number}"))?;
         let reaper = reaper(&names)?;
         let mut ground = Self {
             names,
@@ -205,11 +207,26 @@ impl Ground {
 
     /// The relay between the tunnels' ends.
     pub(in crate::bench::truth) fn relay(&self, faults: &Faults) -> anyhow::Result<Relay> {
+        self.start_relay(&["truth", "relay"], &faults.arguments())
+    }
+
+    /// Starts the relay that `cargo xtask bench` runs as `words`, with the addresses of itself and
+    /// of both ends, and with `arguments`. It goes before other programs: its lateness would be a
+    /// property of the path.
+    pub(in crate::bench) fn start_relay(
+        &self,
+        words: &[&str],
+        arguments: &[String],
+    ) -> anyhow::Result<Relay> {
         let own = std::env::current_exe().context("find this program")?;
-        let mut command = inside(&self.names[2], &own, None);
+        let mut command = inside(&self.names[2], Path::new("nice"), None);
         command
-            .args(["bench", "truth", "relay", UNDERLAY[2], UNDERLAY[0], UNDERLAY[1]])
-            .args(faults.arguments());
+            .args(["-n", "-10"])
+            .arg(own)
+            .arg("bench")
+            .args(words)
+            .args([UNDERLAY[2], UNDERLAY[0], UNDERLAY[1]])
+            .args(arguments);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -279,6 +296,22 @@ impl Ground {
         let mut command = inside(&self.names[usize::from(end == End::B)], &self.program, None);
         command.env("LINERATE_KEYS", self.keys(end));
         command
+    }
+
+    /// linerate at `end`, started by the command `before` it, which may be none.
+    pub(in crate::bench) fn linerate_by(&self, end: End, before: &[&str]) -> Command {
+        let [first, rest @ ..] = before else { return self.linerate(end) };
+        let mut command = self.command(end, first);
+        command.env("LINERATE_KEYS", self.keys(end)).args(rest).arg(&self.program);
+        command
+    }
+
+    /// The processes at `end`, by number.
+    pub(in crate::bench) fn processes(&self, end: End) -> anyhow::Result<Vec<String>> {
+        let name = &self.names[usize::from(end == End::B)];
+        let output = Command::new("ip").args(["netns", "pids", name]).output();
+        let text = output.context("start ip")?.stdout;
+        Ok(String::from_utf8_lossy(&text).split_whitespace().map(str::to_owned).collect())
     }
 
     /// A name for a ledger that none had before.
@@ -357,14 +390,7 @@ impl Ground {
 
     /// Starts an agent in `b` by the command `before` it, which may be none.
     fn start_agent(&mut self, before: &[&str], port: u16) -> anyhow::Result<()> {
-        let mut command = match before {
-            [] => self.linerate(End::B),
-            [first, rest @ ..] => {
-                let mut command = self.command(End::B, first);
-                command.env("LINERATE_KEYS", self.keys(End::B)).args(rest).arg(&self.program);
-                command
-            }
-        };
+        let mut command = self.linerate_by(End::B, before);
         command.args([
             "agent",
             "--quiet",
@@ -427,7 +453,7 @@ impl Drop for Ground {
 }
 
 /// A running relay.
-pub(in crate::bench::truth) struct Relay {
+pub(in crate::bench) struct Relay {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -435,7 +461,7 @@ pub(in crate::bench::truth) struct Relay {
 
 impl Relay {
     /// Ends it and returns what it counted.
-    pub(in crate::bench::truth) fn counts(mut self) -> anyhow::Result<Value> {
+    pub(in crate::bench) fn counts(mut self) -> anyhow::Result<Value> {
         drop(self.input.take());
         let mut text = String::new();
         self.output.read_to_string(&mut text).context("read the relay's counts")?;

@@ -1,0 +1,396 @@
+//! `cargo xtask bench diagnosis --undeclared`: the confusion matrix of `linerate diagnose` on paths
+//! whose capacity nobody declared.
+//!
+//! Two network namespaces are joined by a relay of this bench, or by a bridge. Limits are made by
+//! the relay, `tc`, `nft`, `sysctl`, busy loops, iperf3 and curl. `linerate diagnose --to` runs
+//! unmodified at one end, with an agent at the other; where a foreign program reads or writes,
+//! `linerate serve` records and `linerate diagnose LEDGER` judges. Not covered: network cards,
+//! wireless links, and causes that two namespaces on one machine cannot have.
+
+mod causes;
+mod draw;
+mod relay;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::super::truth::ground::{Between, End, Family, Ground, PLAIN};
+use super::super::{markdown, statistics::Median};
+use super::{FAILED, Options, side_by_side};
+use causes::{CAUSES, Cause, Company, Setup};
+use draw::Draw;
+
+/// First argument of the process that relays frames.
+pub(super) const RELAY: &str = "undeclared-relay";
+/// MTU of the interfaces below a tunnel: packets of 1,500 B fit into it.
+const UNDERLAY_MTU: u32 = 1550;
+/// Longest diagnosis, s. A longer one counts as failed.
+const LONGEST: u64 = 280;
+/// Time that linerate serves a foreign program, s. The program would read for longer, so that the
+/// record has no idle end.
+const SERVING: &str = "8";
+const READING: &str = "30";
+/// Port of `linerate serve` and of iperf3.
+const SERVED: u16 = 8080;
+const IPERF: u16 = 5201;
+/// Loops on a busy CPU.
+const N_LOOPS: usize = 3;
+/// Rule of an answer without a cause.
+const UNKNOWN: &str = "unknown";
+/// Goals: share of the causes that are named, and of those that are suspected wrongly.
+const NAMED: f64 = 0.85;
+const MISLED: f64 = 0.03;
+
+/// Answer of one diagnosis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Answer {
+    seed: u32,
+    rule: String,
+    verdict: String,
+    /// Duration, s.
+    seconds: f64,
+}
+
+/// Judgement of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grade {
+    Named,
+    Unknown,
+    SuspectedWrongly,
+    ProvenWrongly,
+    Failed,
+}
+
+const GRADES: [(Grade, &str); 5] = [
+    (Grade::Named, "named"),
+    (Grade::Unknown, "unknown"),
+    (Grade::SuspectedWrongly, "suspected wrong"),
+    (Grade::ProvenWrongly, "proven wrong"),
+    (Grade::Failed, "failed"),
+];
+
+impl Answer {
+    fn grade(&self, cause: &Cause) -> Grade {
+        let is_accepted = cause.accepted.contains(&self.rule.as_str());
+        match (self.rule.as_str(), self.verdict.as_str()) {
+            (FAILED, _) => Grade::Failed,
+            (UNKNOWN, _) if is_accepted => Grade::Named,
+            (UNKNOWN, _) | (_, "inconclusive") => Grade::Unknown,
+            _ if is_accepted => Grade::Named,
+            (_, "proven") => Grade::ProvenWrongly,
+            _ => Grade::SuspectedWrongly,
+        }
+    }
+}
+
+type Answers = BTreeMap<String, Vec<Answer>>;
+
+/// Returns true if `part` is in the name of a cause.
+pub(super) fn is_cause(part: &str) -> bool {
+    CAUSES.iter().any(|cause| cause.name.contains(part))
+}
+
+/// Runs as the relay between two ends.
+///
+/// # Errors
+/// If an argument is wrong or the port is in use.
+pub(super) fn relay(arguments: &[String]) -> anyhow::Result<bool> {
+    relay::run(arguments)
+}
+
+/// Diagnoses every cause with every seed, prints the matrix, and returns whether it meets the goals.
+pub(super) fn run(program: &Path, options: &Options) -> anyhow::Result<bool> {
+    let answers: Mutex<Answers> = Mutex::new(match &options.keep {
+        Some(file) if file.exists() => {
+            serde_json::from_str(&std::fs::read_to_string(file)?).context("read kept answers")?
+        }
+        _ => Answers::new(),
+    });
+    for seed in options.first..options.first + options.seeds {
+        let (alone, together): (Vec<&Cause>, Vec<&Cause>) = {
+            let kept = answers.lock().unwrap_or_else(PoisonError::into_inner);
+            let wanted = CAUSES.iter().filter(|cause| is_wanted(cause, &kept, options, seed));
+            wanted.partition(|cause| cause.is_alone)
+        };
+        for (causes, n_at_once) in [(together, options.jobs), (alone, 1)] {
+            side_by_side(&causes, n_at_once, &|cause| {
+                let answer = answer(program, cause, seed);
+                let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+                answers.entry(cause.name.to_owned()).or_default().push(answer);
+                options.keep.as_ref().map_or(Ok(()), |file| {
+                    let text = serde_json::to_string(&*answers)?;
+                    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
+                })
+            })?;
+        }
+    }
+    let answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (text, is_good) = document(&answers);
+    print!("{text}");
+    if let Some(file) = &options.out {
+        std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
+    }
+    Ok(is_good)
+}
+
+/// Returns true if `cause` was asked for and has no answer with this seed.
+fn is_wanted(cause: &Cause, kept: &Answers, options: &Options, seed: u32) -> bool {
+    let is_kept = |of: &Vec<Answer>| of.iter().any(|answer| answer.seed == seed);
+    !kept.get(cause.name).is_some_and(is_kept)
+        && options.only.as_deref().is_none_or(|only| cause.name.contains(only))
+}
+
+/// Diagnoses `cause` and prints the answer, in full if it does not name the cause.
+fn answer(program: &Path, cause: &Cause, seed: u32) -> Answer {
+    let diagnosed = diagnose(program, cause, seed);
+    let (answer, whole) = diagnosed.unwrap_or_else(|error| {
+        eprintln!("{}, seed {seed}: {error:#}", cause.name);
+        let (rule, verdict) = (FAILED.to_owned(), "inconclusive".to_owned());
+        (Answer { seed, rule, verdict, seconds: 0.0 }, Value::Null)
+    });
+    let grade = answer.grade(cause);
+    eprintln!(
+        "seed {seed}, {}: {grade:?}: {} ({}), {:.0} s",
+        cause.name, answer.rule, answer.verdict, answer.seconds
+    );
+    if grade != Grade::Named {
+        eprintln!("{whole:#}");
+    }
+    answer
+}
+
+/// Makes the path of `cause` and diagnoses it; returns the leading finding and the whole answer
+/// beside the path.
+fn diagnose(program: &Path, cause: &Cause, seed: u32) -> anyhow::Result<(Answer, Value)> {
+    let setup = (cause.setup)(&mut Draw::of(cause.name, u64::from(seed)));
+    let ground = Ground::make(program)?;
+    let family = if setup.hops.is_some() { Family::Relay } else { Family::V4 };
+    let between = match setup.hops {
+        Some(_) => Between { family, mtu: UNDERLAY_MTU, ..PLAIN },
+        None => Between { family, offloads: true, ..PLAIN },
+    };
+    ground.lay(&between, true)?;
+    let relay = match &setup.hops {
+        Some(hops) => {
+            let [there, back] = hops.map(|hop| json!(hop).to_string());
+            Some(ground.start_relay(&["diagnosis", RELAY], &[seed.to_string(), there, back])?)
+        }
+        None => None,
+    };
+    for (end, words) in &setup.commands {
+        run_at(&ground, *end, words)?;
+    }
+    if let Some(rules) = &setup.nft {
+        let file = ground.folder.join("rules.nft");
+        std::fs::write(&file, rules).with_context(|| format!("write {}", file.display()))?;
+        run_at(&ground, End::B, &["nft".into(), "-f".into(), file.display().to_string()])?;
+    }
+    let mut others = company(&ground, family, &setup)?;
+    let begun = Instant::now();
+    let found = match setup.company {
+        Company::Reader(rate) => foreign(&ground, family, rate),
+        _ => own(&ground, family, &setup, seed),
+    };
+    let seconds = begun.elapsed().as_secs_f64();
+    for other in &mut others {
+        other.kill().and_then(|()| other.wait()).context("end another program")?;
+    }
+    let found = found?;
+    let finding = &found[if found["ladder"].is_array() { "ladder" } else { "findings" }][0];
+    let finding = if finding["findings"].is_array() { &finding["findings"][0] } else { finding };
+    let word = |name: &str| finding[name].as_str().map(str::to_owned);
+    let answer = Answer {
+        seed,
+        rule: word("rule").unwrap_or_else(|| UNKNOWN.to_owned()),
+        verdict: word("verdict").unwrap_or_else(|| "inconclusive".to_owned()),
+        seconds,
+    };
+    let counts = relay.map(|relay| relay.counts()).transpose()?;
+    Ok((answer, json!({ "path": setup.hops, "frames": counts, "answer": found })))
+}
+
+fn run_at(ground: &Ground, end: End, words: &[String]) -> anyhow::Result<()> {
+    let output = ground.command(end, &words[0]).args(&words[1..]).output();
+    let output = output.with_context(|| format!("start {}", words[0]))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {}", words.join(" "), said.trim());
+    Ok(())
+}
+
+/// Starts the other programs of `setup`.
+fn company(ground: &Ground, family: Family, setup: &Setup) -> anyhow::Result<Vec<Child>> {
+    match setup.company {
+        Company::Iperf(flows) => {
+            let mut server = ground.command(End::B, "iperf3");
+            server.args(["-s", "-p", &IPERF.to_string()]);
+            let server = start(server, "iperf3")?;
+            std::thread::sleep(Duration::from_millis(300));
+            let mut client = ground.command(End::A, "iperf3");
+            client.args(["-c", Ground::address(family, End::B), "-p", &IPERF.to_string()]);
+            client.args(["-t", &LONGEST.to_string(), "-P", &flows.to_string()]);
+            Ok(vec![start(client, "iperf3")?, server])
+        }
+        Company::BusyCpu(end) => {
+            let cpu = if end == End::A { "0" } else { "1" };
+            // The agent's processes; later ones inherit the CPU.
+            for process in ground.processes(end)? {
+                run_at(
+                    ground,
+                    end,
+                    &["taskset", "-a", "-p", "-c", cpu, &process].map(String::from),
+                )?;
+            }
+            (0..N_LOOPS).map(|_| busy_loop(ground, end, cpu)).collect()
+        }
+        Company::None | Company::Reader(_) => Ok(Vec::new()),
+    }
+}
+
+/// Starts a loop on `cpu`, at `end`. It ends with its time limit at the latest.
+fn busy_loop(ground: &Ground, end: End, cpu: &str) -> anyhow::Result<Child> {
+    let mut command = ground.command(end, "taskset");
+    let limit = LONGEST.to_string();
+    command.args(["-c", cpu, "timeout", &limit, "sh", "-c", "while :; do :; done"]);
+    start(command, "a loop")
+}
+
+fn start(mut command: Command, what: &str) -> anyhow::Result<Child> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().with_context(|| format!("start {what}"))
+}
+
+/// Runs `linerate diagnose --to` and returns its answer.
+fn own(ground: &Ground, family: Family, setup: &Setup, seed: u32) -> anyhow::Result<Value> {
+    let limit = LONGEST.to_string();
+    let mut before = vec!["timeout", &limit];
+    if setup.company == Company::BusyCpu(End::A) {
+        before.extend(["taskset", "-c", "0"]);
+    }
+    let mut command = ground.linerate_by(End::A, &before);
+    command
+        .args(["--json", "--quiet", "diagnose", "--to", Ground::address(family, End::B)])
+        .args(["--limits", "1", "--seed", &seed.to_string(), "--out"])
+        .arg(ground.folder.join("ledgers"));
+    for param in &setup.params {
+        command.args(["--param", param]);
+    }
+    parsed(command)
+}
+
+/// Lets curl read from `linerate serve`, and returns the diagnosis of the ledger.
+fn foreign(ground: &Ground, family: Family, rate: u32) -> anyhow::Result<Value> {
+    let ledger = ground.folder.join("served.ledger");
+    let mut serving = ground.linerate(End::A);
+    serving.args(["serve", "http", "--quiet", "--time", SERVING, "--size", "256M", "--ledger"]);
+    serving.arg(&ledger).args(["--port", &SERVED.to_string()]).stdout(Stdio::null());
+    let mut serving = serving.spawn().context("start linerate serve")?;
+    let mut curl = ground.command(End::B, "curl");
+    curl.args(["-s", "-o", "/dev/null", "--max-time", READING, "--limit-rate", &rate.to_string()]);
+    curl.args(["--retry", "50", "--retry-delay", "0", "--retry-connrefused"]);
+    curl.arg(format!("http://{}:{SERVED}/file", Ground::address(family, End::A)));
+    let mut curl = curl.stderr(Stdio::null()).spawn().context("start curl")?;
+    serving.wait().context("wait for linerate serve")?;
+    curl.kill().and_then(|()| curl.wait()).context("end curl")?;
+    let mut judging = ground.linerate(End::A);
+    judging.args(["--json", "--quiet", "diagnose"]).arg(&ledger);
+    parsed(judging)
+}
+
+fn parsed(mut command: Command) -> anyhow::Result<Value> {
+    let output = command.stdin(Stdio::null()).output().context("start linerate diagnose")?;
+    serde_json::from_slice(&output.stdout).with_context(|| {
+        format!(
+            "linerate diagnose ended with {} and printed no JSON: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        )
+    })
+}
+
+/// Returns the matrix, and whether it meets the goals.
+fn document(answers: &Answers) -> (String, bool) {
+    let mut rows = Vec::new();
+    let mut totals = [0_usize; GRADES.len()];
+    let mut durations = Vec::new();
+    for cause in CAUSES {
+        let Some(of_cause) = answers.get(cause.name) else { continue };
+        let seconds: Vec<f64> = of_cause.iter().map(|answer| answer.seconds).collect();
+        let mut row = vec![cause.name.to_owned(), of_cause.len().to_string()];
+        for ((grade, _), total) in GRADES.iter().zip(&mut totals) {
+            let n = of_cause.iter().filter(|answer| answer.grade(cause) == *grade).count();
+            *total += n;
+            row.push(if n == 0 { String::new() } else { n.to_string() });
+        }
+        row.push(
+            Median::of(&seconds).map_or(String::new(), |median| format!("{:.0}", median.value)),
+        );
+        let said: Vec<String> =
+            of_cause.iter().map(|answer| format!("{} ({})", answer.rule, answer.verdict)).collect();
+        row.push(said.join(", "));
+        durations.extend(seconds);
+        rows.push(row);
+    }
+    let heads: Vec<&str> = ["cause", "n"]
+        .into_iter()
+        .chain(GRADES.map(|(_, head)| head))
+        .chain(["median s", "answers by seed"])
+        .collect();
+    let mut text = markdown::table(&heads, &rows);
+    let n: usize = totals.iter().sum();
+    let [named, _, suspected, proven, failed] = totals;
+    let share = |count: usize| if n == 0 { 0.0 } else { count as f64 / n as f64 };
+    let _infallible = writeln!(
+        text,
+        "\n{named} of {n} causes were named: {:.3} (goal: {NAMED}). Suspected wrongly: {suspected} \
+            (goal: at most {:.0} %). Proven wrongly: {proven} (goal: 0). Failed: {failed} (goal: \
+            0). Median duration: {:.0} s (goal: below 60).",
+        share(named),
+        MISLED * 100.0,
+        Median::of(&durations).map_or(0.0, |median| median.value)
+    );
+    let is_good = share(named) >= NAMED && share(suspected) <= MISLED && proven == 0 && failed == 0;
+    (text, is_good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(rule: &str, verdict: &str) -> Answer {
+        Answer { seed: 1, rule: rule.into(), verdict: verdict.into(), seconds: 20.0 }
+    }
+
+    #[test]
+    fn an_answer_is_named_unknown_wrong_or_failed() {
+        let of = |name: &str| CAUSES.iter().find(|cause| cause.name == name).expect("a cause");
+        let grade = |name, rule, verdict| answered(rule, verdict).grade(of(name));
+        assert_eq!(grade("policer", "policer", "suspected"), Grade::Named);
+        assert_eq!(grade("policer", "policer", "inconclusive"), Grade::Unknown);
+        assert_eq!(grade("policer", "unknown", "inconclusive"), Grade::Unknown);
+        assert_eq!(grade("no fault", "unknown", "inconclusive"), Grade::Named);
+        assert_eq!(grade("policer", "path_loss", "suspected"), Grade::SuspectedWrongly);
+        assert_eq!(grade("policer", "path_loss", "proven"), Grade::ProvenWrongly);
+        assert_eq!(grade("policer", FAILED, "inconclusive"), Grade::Failed);
+    }
+
+    #[test]
+    fn the_goals_are_met_only_without_failures_and_wrong_proofs() {
+        let judged = |worst: Answer| {
+            let mut of = vec![answered("policer", "suspected"); 39];
+            of.push(worst);
+            document(&Answers::from([("policer".to_owned(), of)]))
+        };
+        let (text, is_good) = judged(answered("path_loss", "suspected"));
+        assert!(is_good && text.contains("39 of 40 causes were named: 0.975"), "{text}");
+        assert!(!judged(answered("path_loss", "proven")).1);
+        assert!(!judged(answered(FAILED, "inconclusive")).1);
+    }
+}
