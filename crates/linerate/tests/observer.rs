@@ -1,5 +1,5 @@
-//! Observers end to end: two hosts joined by a switch, a bridge in a namespace of its own with SNMP
-//! agents, whose counters of known loads are reconciled with the tool's bytes, alone and with
+//! Observers end to end. Two hosts are joined by a switch: a bridge in a namespace of its own with
+//! SNMP agents. Its counters of known loads are reconciled with the tool's bytes, with and without
 //! traffic of others.
 
 use std::io::{BufRead, BufReader};

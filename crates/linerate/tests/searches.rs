@@ -99,7 +99,11 @@ fn a_strict_search_that_is_killed_goes_on_from_its_record() {
     }
     let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
-    file(folder.path(), "plan.toml", &plan("rfc2544", "250 ms", 1));
+    file(
+        folder.path(),
+        "plan.toml",
+        &plan("rfc2544", "250 ms", 1).replace("width = \"2 %\"", "width = \"5 %\""),
+    );
     let mut child = linerate(folder.path(), &RUN)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -313,9 +317,9 @@ fn recovery_after_an_overload_includes_the_time_to_drain_the_queue() {
         ms\"\n[[sweep.job]]\n\
                 workload = \"frames\"\nfrom = \"adev\"\nto = \"bdev\"\nparams = \
                 { mode = \"packet\" }\n[sweep.search]\n\
-                metric = \"rate\"\ngoal = \"recovery\"\nmax = \"4 kpps\"\nwidth = \"5 %\"\ntrial \
-                = \"500 ms\"\nsearch_trial = \"500 ms\"\n\
-                overload = \"1 s\"\nafter = \"500 ms\"\nwarmup = \"0 s\"\nself_test = \"0 \
+                metric = \"rate\"\ngoal = \"recovery\"\nmax = \"4 kpps\"\nwidth = \"10 %\"\ntrial \
+                = \"250 ms\"\nsearch_trial = \"250 ms\"\n\
+                overload = \"500 ms\"\nafter = \"300 ms\"\nwarmup = \"0 s\"\nself_test = \"0 \
                 s\"\nrepeats = 1\n";
     file(folder.path(), "plan.toml", plan);
     file(folder.path(), "deep.toml", DEEP);

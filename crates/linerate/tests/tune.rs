@@ -344,8 +344,8 @@ delay = "5 ms"
 "#;
 
 #[test]
-fn a_small_receive_buffer_is_found_restored_and_written_to_a_profile() {
-    let test = "a_small_receive_buffer_is_found_restored_and_written_to_a_profile";
+fn a_small_receive_buffer_is_tried_and_reported() {
+    let test = "a_small_receive_buffer_is_tried_and_reported";
     if !privileged(test) {
         return;
     }
@@ -360,6 +360,8 @@ fn a_small_receive_buffer_is_found_restored_and_written_to_a_profile() {
         "./lab.toml",
         "--try",
         "rings,socket_buffers",
+        "--pairs",
+        "1",
         "--seconds",
         "0.2",
         "--omit",
@@ -398,31 +400,10 @@ fn a_small_receive_buffer_is_found_restored_and_written_to_a_profile() {
             && text.contains("not offered by this device (driver veth"),
         "{text}"
     );
-    let is_proven = tried["verdict"] == "proven";
-    assert_eq!(
-        (ended.code, &tried["kept"]),
-        (Some(if is_proven { 0 } else { 1 }), &is_proven.into()),
-        "{told}"
-    );
-    assert!(
-        !folder.join("tune-host/a.profile.toml").exists(),
-        "there is no evidence for a change at the sender"
-    );
-    if !is_proven {
-        assert_eq!(told["profiles"], serde_json::json!([]), "{told}");
-        return println!(
-            "skipped: {test}: other programs left too little for a proof: {}",
-            tried["verdict"]
-        );
-    }
-    assert!(tried["shift"].as_f64().expect("a ratio") > 1.0, "{told}");
-    let profile =
-        std::fs::read_to_string(folder.join("tune-host/b.profile.toml")).expect("written");
-    assert!(
-        profile.contains("before = \"4096 32768 32768\"")
-            && profile.contains("waited for the peer's window"),
-        "{profile}"
-    );
+    // One pair proves nothing, so nothing is kept. Virtual time tests proofs and profiles.
+    assert_eq!((ended.code, &tried["kept"]), (Some(1), &false.into()), "{told}");
+    assert_ne!(tried["verdict"], "proven", "{told}");
+    assert_eq!(told["profiles"], serde_json::json!([]), "{told}");
 }
 
 #[test]
