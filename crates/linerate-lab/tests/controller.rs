@@ -49,7 +49,7 @@ impl Bench {
     fn new(text: &str, suffix: &str) -> Self {
         let (description, problems) = Description::parse(text);
         assert_eq!(problems, []);
-        let instance = format!("{}{suffix}", std::process::id());
+        let instance = format!("{}c{suffix}", std::process::id());
         let lab = Lab::build(&description.expect("no problem"), &instance).expect("built");
         let open = |name: &str| {
             let endpoint = lab.testbed().endpoint(name).expect("described");

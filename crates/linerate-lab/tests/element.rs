@@ -38,7 +38,7 @@ impl Bench {
                 ends=['a','b']\n{more}"
         ));
         assert_eq!(problems, []);
-        let instance = format!("{}{suffix}", std::process::id());
+        let instance = format!("{}e{suffix}", std::process::id());
         let lab = Lab::build(&description.expect("no problem"), &instance).expect("built");
         let open = |name: &str| {
             let address = lab.testbed().endpoint(name).expect("described").address.expect("placed");
