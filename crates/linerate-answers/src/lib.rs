@@ -17,6 +17,7 @@
 //! | [`ledger`] | `linerate ledger` |
 //! | [`path`] | `linerate to` |
 //! | [`plan`] | `linerate plan` |
+//! | [`probe`] | `linerate probe` |
 //! | [`mod@reference`] | the pages in `docs/reference` |
 //! | [`registries`] | `linerate list` |
 //! | [`served`] | `linerate serve` |
@@ -38,6 +39,7 @@ pub mod host_settings;
 pub mod ledger;
 pub mod path;
 pub mod plan;
+pub mod probe;
 pub mod reference;
 pub mod registries;
 pub mod served;

@@ -31,7 +31,8 @@ pub static PLANS: &[Preset] = presets!("plans":
     "cisco-draws", "cisco-payload", "cisco-ports", "cut-through", "demo", "fire-hose", "frames",
     "frames-quick", "ftp", "hp-clients", "hp-server", "http", "idt-latency", "idt-mixed",
     "idt-sizes", "idt-throughput", "intel-causes", "intel-cpu", "intel-link-speed", "intel-tables",
-    "last-frame", "latency", "netframe", "netframe-nics", "netframe-quick", "null", "placement",
+    "last-frame", "latency", "netframe", "netframe-nics", "netframe-quick", "null",
+    "path_probe", "placement",
     "shared-edge", "storage-rounds", "sun-buses", "sun-host", "sun-link", "sun-platform", "tcp_crr",
     "tcp_rr", "tcp_stream", "together", "udp_rr", "udp_stream", "with-device", "zero-loss");
 

@@ -10,6 +10,7 @@
 //! | [`stages`] | the trait that ladders use: "run this plan and return what was recorded" |
 //! | [`diagnose`], [`tune`] | the ladders |
 //! | [`doctor`] | checks of this host |
+//! | [`probe`] | facts of a path: capacity, queue, token bucket, loss, MTU |
 //! | [`flows`] | ports that put flows on chosen members of a link group |
 //! | [`letters`] | sizes and rates as iperf3 and fio users type them |
 //! | [`standing`] | processes that carry a lab |
@@ -48,6 +49,7 @@ pub mod keys;
 pub mod letters;
 mod observers;
 mod places;
+pub mod probe;
 mod rates;
 pub mod sandbox;
 mod searches;

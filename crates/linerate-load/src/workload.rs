@@ -169,6 +169,11 @@ pub trait Worker: Send {
         false
     }
 
+    /// Returns true if its load has an end of its own: ending before the trial is then no incident.
+    fn may_end_early(&self) -> bool {
+        false
+    }
+
     /// Does one batch: at most `due.operations` operations if it starts any; those it cannot start
     /// it puts off by [`Tally::defer`]. If it waits, then until `due.until` at most (ten
     /// milliseconds, or the next operation's time, or the end of the interval), even if the peer is

@@ -18,6 +18,7 @@ use crate::commands::list::ListArgs;
 use crate::commands::ncsi::NcsiArgs;
 use crate::commands::pair::PairArgs;
 use crate::commands::plan::PlanArgs;
+use crate::commands::probe::ProbeArgs;
 use crate::commands::replay::ReplayArgs;
 use crate::commands::report::ReportArgs;
 use crate::commands::reproduce::ReproduceArgs;
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// Recompute a paper's printed figures and list those that disagree
     Replay(ReplayArgs),
+    /// Measure facts of a path: capacity, queue, policer or shaper, delay, loss and MTU, both ways
+    Probe(ProbeArgs),
     /// Find the bottleneck of a path, and prove it by experiments beside a placebo
     Diagnose(DiagnoseArgs),
     /// Change a setting with consent, prove its effect, and put it back

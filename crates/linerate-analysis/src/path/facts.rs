@@ -42,8 +42,6 @@ pub enum Method {
     Ramp,
     /// Datagrams of different sizes with DF set (RFC 8899).
     Sizes,
-    /// Clock exchanges of the control connection (RFC 5905 clause 8).
-    Exchanges,
     /// The kernel's own setting.
     Kernel,
 }

@@ -6,6 +6,12 @@
 //! traffic that has the same effect as a lower capacity, and a drift of the clocks during the few
 //! seconds of a probe (50 ppm are 0.25 ms in 5 s).
 
+mod datagrams;
+mod estimate;
 mod facts;
+mod flood;
+#[cfg(test)]
+mod tests;
 
+pub use estimate::{facts, recorded};
 pub use facts::{Fact, Limiter, LocalQueue, Method, PathFacts, TokenBucket};

@@ -26,7 +26,7 @@
 mod buses;
 mod ends;
 mod interfaces;
-mod queues;
+pub(crate) mod queues;
 
 use std::collections::BTreeSet;
 

@@ -10,7 +10,7 @@
 mod account;
 mod backlog;
 mod bursts;
-mod ceilings;
+pub(crate) mod ceilings;
 mod clocks;
 mod connections;
 mod drift;
@@ -346,8 +346,11 @@ impl PointStudy {
 #[must_use]
 pub fn study(campaign: &Campaign) -> Study {
     let hosts = samples::Hosts::of(campaign);
-    let points: Vec<PointStudy> =
+    let path = crate::path::recorded(campaign);
+    let mut points: Vec<PointStudy> =
         repeats(campaign).iter().map(|trials| point::study(campaign, &hosts, trials)).collect();
+    // Before the rules are asked: they use the facts of the path.
+    points.iter_mut().for_each(|point| point.path.clone_from(&path));
     let overhead = overhead(campaign, &points);
     let searches = searches::searches(campaign);
     let mut comparisons = pairs::comparisons(campaign, &points);

@@ -223,7 +223,8 @@ impl Run<'_> {
             self.abandon(&mut pacer, due_until);
             let early = timeline.load_until.since(now());
             // Below an interval the loss does not show in any rate.
-            return (early > EARLY.max(timeline.interval)).then_some(early);
+            let is_incident = early > EARLY.max(timeline.interval) && !self.worker.may_end_early();
+            return is_incident.then_some(early);
         }
         self.worker.stop_sending();
         if !self.task.stopped() {

@@ -12,6 +12,7 @@ mod http;
 mod null;
 mod pairing;
 mod parameters;
+mod path_probe;
 mod placement;
 mod ports;
 mod proof;
@@ -50,6 +51,7 @@ pub static WORKLOADS: &[&dyn Workload] = &[
     &ftp::Ftp,
     &http::Http,
     &null::Null,
+    &path_probe::PathProbe,
     &storage::Storage,
     &tcp_crr::TcpCrr,
     &tcp_rr::TcpRr,

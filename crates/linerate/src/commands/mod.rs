@@ -18,6 +18,7 @@ mod measure;
 pub(crate) mod ncsi;
 pub(crate) mod pair;
 pub(crate) mod plan;
+pub(crate) mod probe;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod reproduce;
@@ -55,6 +56,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
             None => Err(Failure::wrong("limit: name a calculator (see linerate limit --help)")),
         },
         Command::Flows(args) => flows::run(&args.action, global),
+        Command::Probe(args) => probe::run(&args, global),
         Command::Diagnose(args) => diagnose::run(&args, global),
         Command::Tune(args) => tune::run(&args, global),
         Command::Agent(args) => agent::run(&args, global),

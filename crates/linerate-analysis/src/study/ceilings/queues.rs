@@ -19,8 +19,8 @@ const DEEPEST: usize = 8;
 
 /// A discipline that limits a rate.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Shaper<'a> {
-    pub(super) kind: &'a str,
+pub(crate) struct Shaper<'a> {
+    pub(crate) kind: &'a str,
     /// bit/s that all flows reach together.
     all: f64,
     /// bit/s that a flow reaches in a class, fastest first.
@@ -31,13 +31,13 @@ pub(super) struct Shaper<'a> {
 
 impl Shaper<'_> {
     /// bit/s that `n_flows` flows reach together: each is in one class.
-    pub(super) fn room(&self, n_flows: usize) -> f64 {
+    pub(crate) fn room(&self, n_flows: usize) -> f64 {
         self.all.min(self.classes.iter().take(n_flows.max(1)).sum())
     }
 }
 
 /// Returns the shapers that every packet of a device with these disciplines passes.
-pub(super) fn chain(qdiscs: &[Value]) -> Vec<Shaper<'_>> {
+pub(crate) fn chain(qdiscs: &[Value]) -> Vec<Shaper<'_>> {
     let mut found = Vec::new();
     let mut parent = ROOT.to_owned();
     // Each step goes one deeper, and no discipline is its own child.

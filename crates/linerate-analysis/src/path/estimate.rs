@@ -1,0 +1,252 @@
+//! Facts of one direction from the records of a probe.
+
+use linerate_model::{
+    BitRate, Bytes, Campaign, Counter, Endpoint, JobRecord, Nanos, ProbeKind, ProbeRecord, Ratio,
+};
+
+use super::datagrams::{Datagram, Datagrams, Phase};
+use super::facts::{Fact, Limiter, LocalQueue, Method, PathFacts, TokenBucket};
+use super::flood::{self, Overload};
+use crate::statistics::{MeanInterval, estimate, median, quantile};
+use crate::study::ceilings::queues;
+
+/// Name of the workload that records a probe.
+const PATH_PROBE: &str = "path_probe";
+/// Fewest datagrams of a train that have a rate.
+const FEWEST_OF_TRAIN: usize = 10;
+/// Rate of trains in rates of the flood above which a bucket let them pass.
+const BURSTY: f64 = 1.5;
+/// Packets that pass at once through a bucket that is worth the name.
+const BUCKET_PACKETS: f64 = 6.0;
+/// Rate of a train's arrival in rates of its sending below which the path spread it.
+const SPREAD: f64 = 0.8;
+/// Part of a wanted rate below which the sender did not reach it.
+const REACHED: f64 = 0.8;
+
+/// Returns the facts of every direction that `campaign` probed. Of several probes of a direction
+/// the last one counts.
+#[must_use]
+pub fn recorded(campaign: &Campaign) -> Vec<PathFacts> {
+    let mut all: Vec<PathFacts> = Vec::new();
+    for trial in &campaign.trials {
+        let jobs = trial.spec.jobs.iter().zip(&trial.jobs);
+        for (spec, (active, passive)) in jobs.filter(|(spec, _)| spec.workload == PATH_PROBE) {
+            let active_sends = record(active).is_some_and(|one| !one.phases.is_empty());
+            let (ends, names) = match active_sends {
+                true => ((active, passive), (&spec.from.name, &spec.to.name)),
+                false => ((passive, active), (&spec.to.name, &spec.from.name)),
+            };
+            let (Some(sender), Some(receiver)) = (record(ends.0), record(ends.1)) else { continue };
+            let drops = ends.1.flows.iter().map(|flow| flow.counters[Counter::SocketDrops]);
+            let facts = PathFacts {
+                from: names.0.clone(),
+                to: names.1.clone(),
+                receiver_drops: drops.sum(),
+                local: local_queues(campaign, if active_sends { &spec.from } else { &spec.to }),
+                ..facts(sender, receiver)
+            };
+            all.retain(|known| (&known.from, &known.to) != names);
+            all.push(facts);
+        }
+    }
+    all
+}
+
+/// Returns the disciplines that limit what the interface of `sender` sends, from the facts of its
+/// host.
+fn local_queues(campaign: &Campaign, sender: &Endpoint) -> Vec<LocalQueue> {
+    let host = campaign.hosts.iter().find(|host| host.host == sender.host);
+    let (Some(host), Some(device)) = (host, &sender.device) else { return Vec::new() };
+    let qdiscs = host.facts["interfaces"][device.as_str()]["qdiscs"].as_array();
+    let shapers = queues::chain(qdiscs.map_or(&[][..], Vec::as_slice));
+    let local = shapers.into_iter().map(|shaper| LocalQueue {
+        device: device.clone(),
+        discipline: shaper.kind.to_owned(),
+        rate: BitRate(shaper.room(1)),
+    });
+    local.collect()
+}
+
+fn record(end: &JobRecord) -> Option<&ProbeRecord> {
+    end.flows.iter().find_map(|flow| flow.probe.as_deref())
+}
+
+/// Returns the facts that the records of the two ends show.
+#[must_use]
+pub fn facts(sender: &ProbeRecord, receiver: &ProbeRecord) -> PathFacts {
+    let all = Datagrams::of(sender, receiver);
+    let mut facts = PathFacts {
+        mtu: sender.largest.map(|size| {
+            Fact::exact(Bytes(size.0.saturating_add(sender.header_bytes)), Method::Sizes)
+        }),
+        routed_mtu: sender.routed.map(|size| Bytes(size.0.saturating_add(sender.header_bytes))),
+        reordered: share(all.reordered, all.received, Method::Ramp),
+        duplicated: share(all.duplicated, all.received, Method::Ramp),
+        burst_rate: burst_rate(&all),
+        ..PathFacts::default()
+    };
+    round_trips(sender, &mut facts);
+    let pings = all.of_kind(ProbeKind::Idle).map(Phase::loss).fold(0.0, f64::max);
+    let flood = all.of_kind(ProbeKind::Flood).next();
+    let found = flood.and_then(|flood| Some((flood, flood::overload(flood, pings)?)));
+    match found {
+        Some((flood, overload)) => overloaded(&all, flood, &overload, &mut facts),
+        None => carried(&all, flood, &mut facts),
+    }
+    let limit = facts.capacity.map_or(f64::INFINITY, |capacity| capacity.low.0);
+    facts.idle_loss = idle_loss(&all, limit);
+    facts
+}
+
+/// Fills in the facts of a flood that exceeded the path.
+fn overloaded(all: &Datagrams, flood: &Phase, overload: &Overload, facts: &mut PathFacts) {
+    let Overload { rate, queue_s, n_blocks, .. } = *overload;
+    let capacity = rate.fact(n_blocks, |bits| BitRate(bits.max(0.0)));
+    facts.capacity = Some(capacity);
+    facts.flood_loss = share(
+        (flood.n as usize).saturating_sub(flood.arrived.len()),
+        flood.n as usize,
+        Method::Flood,
+    );
+    facts.is_queue_full = overload.is_full;
+    let time = |seconds: f64| Nanos::from_secs_f64(seconds.max(0.0));
+
+    facts.queue_time = Some(queue_s.fact(n_blocks, time));
+    // A datagram finds the bytes before it, and adds its own.
+    let depth =
+        |seconds: f64| Bytes((seconds.max(0.0) * rate.value / 8.0 + flood.bytes).round() as u64);
+    facts.queue_bytes = Some(queue_s.fact(n_blocks, depth));
+    let arrivals = in_order(all);
+    let bucket = |rate: f64| Bytes(flood::envelope(arrivals.iter().copied(), rate).round() as u64);
+    let bytes = bucket(rate.value);
+    let noise = (2.0 * rate.value / 8.0 * overload.longest_gap_s).max(BUCKET_PACKETS * flood.bytes);
+    let is_bursty = facts.burst_rate.is_some_and(|burst| burst.value.0 > BURSTY * rate.value);
+    if is_bursty || bytes.0 as f64 > noise {
+        let bucket = Fact {
+            value: bytes,
+            low: bucket(rate.high).min(bytes),
+            high: bucket(rate.low).max(bytes),
+            n: arrivals.len(),
+            method: Method::Envelope,
+        };
+        facts.token_bucket = Some(TokenBucket { rate: capacity, bucket });
+    }
+    facts.limiter = Some(match (facts.token_bucket, overload.is_delayed) {
+        (Some(_), false) => Limiter::Policer,
+        (Some(_), true) => Limiter::Shaper,
+        (None, _) => Limiter::Link,
+    });
+}
+
+/// Fills in the facts of a probe whose rates the path carried.
+fn carried(all: &Datagrams, flood: Option<&Phase>, facts: &mut PathFacts) {
+    let steps = all.of_kind(ProbeKind::Ramp).chain(flood);
+    let rates =
+        steps.filter(|step| step.n > 1 && !step.arrived.is_empty()).map(|step| step.offered);
+    facts.carried = rates.filter(|rate| rate.is_finite()).reduce(f64::max).map(BitRate);
+    if let Some(flood) = flood {
+        let wanted = flood.wanted.unwrap_or(0.0);
+        facts.sender_limit = (flood.offered < REACHED * wanted).then_some(BitRate(flood.offered));
+    }
+    // A train that arrived slower than it was sent was spread by the narrowest link.
+    let sent: Vec<f64> = all.of_kind(ProbeKind::Train).map(|train| train.offered).collect();
+    let sent = median(&sent).unwrap_or(0.0);
+    facts.capacity = facts.burst_rate.filter(|burst| burst.value.0 < SPREAD * sent);
+}
+
+/// Returns the first arrivals of all phases, in their order.
+fn in_order(all: &Datagrams) -> Vec<&Datagram> {
+    let mut arrivals: Vec<&Datagram> = all.phases.iter().flat_map(|phase| &phase.arrived).collect();
+    arrivals.sort_by(|a, b| a.received.total_cmp(&b.received));
+    arrivals
+}
+
+/// Returns the rate at which trains arrive.
+fn burst_rate(all: &Datagrams) -> Option<Fact<BitRate>> {
+    let trains = all.of_kind(ProbeKind::Train);
+    let rates: Vec<f64> = trains.filter_map(|train| train.dispersion(FEWEST_OF_TRAIN)).collect();
+    let found = estimate(&rates)?;
+    Some(Fact {
+        value: BitRate(found.value),
+        low: BitRate(found.low.unwrap_or(found.value)),
+        high: BitRate(found.high.unwrap_or(found.value)),
+        n: rates.len(),
+        method: Method::Trains,
+    })
+}
+
+/// Returns the loss of pings and of steps below `limit`, bit/s.
+fn idle_loss(all: &Datagrams, limit: f64) -> Option<Fact<Ratio>> {
+    let pings = all.of_kind(ProbeKind::Idle);
+    let steps = all.of_kind(ProbeKind::Ramp).filter(|step| step.offered < 0.9 * limit);
+    let (mut sent, mut arrived) = (0, 0);
+    for phase in pings.chain(steps) {
+        sent += phase.n as usize;
+        arrived += phase.arrived.len();
+    }
+    share(sent.saturating_sub(arrived), sent, Method::Ramp)
+}
+
+/// Returns `part` of `whole` with Wilson's interval at 95 % (Wilson 1927); `None` of nothing.
+fn share(part: usize, whole: usize, method: Method) -> Option<Fact<Ratio>> {
+    /// Two-sided quantile of the normal distribution.
+    const Z: f64 = 1.96;
+    if whole == 0 {
+        return None;
+    }
+    let (n, p) = (whole as f64, part as f64 / whole as f64);
+    let middle = (p + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
+    let half = Z / (1.0 + Z * Z / n) * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
+    Some(Fact {
+        value: Ratio(p),
+        low: Ratio((middle - half).max(0.0)),
+        high: Ratio((middle + half).min(1.0)),
+        n: whole,
+        method,
+    })
+}
+
+/// Fills in the round-trip times with and without load.
+fn round_trips(sender: &ProbeRecord, facts: &mut PathFacts) {
+    let idle = times_of(sender, ProbeKind::Idle);
+    let shortest = idle.iter().copied().reduce(f64::min);
+    if let (Some(shortest), Some(tenth), Some(most)) =
+        (shortest, quantile(&idle, 0.1), quantile(&idle, 0.95))
+    {
+        // The shortest of n cannot be too short; a tenth of all being shorter is its upper end.
+        facts.base_rtt = Some(nanos([shortest, shortest, tenth], idle.len(), Method::Pings));
+        let jitter = most - shortest;
+        facts.jitter = Some(nanos([jitter; 3], idle.len(), Method::Pings));
+    }
+    let loaded = times_of(sender, ProbeKind::Flood);
+    let half = &loaded[loaded.len() / 2..];
+    if let Some(found) = estimate(half) {
+        let (low, high) = (found.low.unwrap_or(found.value), found.high.unwrap_or(found.value));
+        facts.loaded_rtt = Some(nanos([found.value, low, high], half.len(), Method::Flood));
+    }
+}
+
+/// Returns the round-trip times of the datagrams of `kind` that were answered, ns.
+fn times_of(sender: &ProbeRecord, kind: ProbeKind) -> Vec<f64> {
+    let phases = sender.phases.iter().filter(|phase| phase.kind == kind);
+    let numbers: Vec<_> =
+        phases.map(|phase| phase.first..phase.first.saturating_add(phase.n)).collect();
+    let rows = sender.series.rows();
+    rows.filter(|(number, ..)| numbers.iter().any(|one| one.contains(number)))
+        .map(|(_, sent, received)| received.saturating_sub(sent) as f64)
+        .collect()
+}
+
+/// Returns a time with its interval, each in ns.
+fn nanos(value_low_high: [f64; 3], n: usize, method: Method) -> Fact<Nanos> {
+    let [value, low, high] = value_low_high.map(|ns| Nanos(ns.round() as u64));
+    Fact { value, low, high, n, method }
+}
+
+impl MeanInterval {
+    /// Returns the interval as a fact of a flood, from `n` blocks, in the unit that `unit` makes.
+    fn fact<T>(self, n: usize, unit: impl Fn(f64) -> T) -> Fact<T> {
+        let [value, low, high] = [self.value, self.low, self.high].map(unit);
+        Fact { value, low, high, n, method: Method::Flood }
+    }
+}

@@ -1,0 +1,151 @@
+//! Sustained rate, queue and token bucket from a flood above the capacity.
+//!
+//! A sender on a busy host is held up now and then, and the queue runs empty meanwhile. The rate is
+//! therefore taken only between datagrams that both waited, or where datagrams are dropped, and the
+//! depth of the queue only where a datagram was just dropped.
+
+use super::datagrams::{Datagram, Phase};
+use crate::statistics::{MeanInterval, estimate, quantile};
+
+/// Blocks of an interval.
+const BLOCKS: usize = 20;
+/// Fewest datagrams that make a flood, and fewest steps that have a rate.
+const FEWEST: usize = 30;
+/// Delay that may be a queue, s. Forwarding on a busy host delays most datagrams by less.
+const QUEUE_DELAY_S: f64 = 0.000_5;
+/// Packets that a queue holds at least.
+const QUEUE_PACKETS: f64 = 3.0;
+/// Part of the longest delay above which a datagram waited.
+const WAITED: f64 = 0.25;
+/// Datagrams of a window in which drops are looked for.
+const WINDOW: usize = 10;
+/// Loss that means that datagrams were dropped for lack of room.
+const LOSSY: f64 = 0.02;
+/// Fewest drops at which the queue is read.
+const FEWEST_DROPS: usize = 5;
+/// Part of the wanted rate above which the path carried it.
+const CARRIED: f64 = 0.95;
+
+/// Result of a flood that exceeded the path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Overload {
+    /// Rate at which datagrams arrived, bit/s.
+    pub(super) rate: MeanInterval,
+    /// Delay that the queue added when it was longest, s.
+    pub(super) queue_s: MeanInterval,
+    /// Blocks of the rate's interval.
+    pub(super) n_blocks: usize,
+    /// True if datagrams were dropped while the queue was this long.
+    pub(super) is_full: bool,
+    /// True if datagrams waited.
+    pub(super) is_delayed: bool,
+    /// Longest time without an arrival while the path was busy, s: the resolution of the record.
+    pub(super) longest_gap_s: f64,
+}
+
+/// Returns the overload that `flood` shows, if it exceeded the path. `idle_loss` is the share of
+/// datagrams that are lost at rates that the path carries.
+pub(super) fn overload(flood: &Phase, idle_loss: f64) -> Option<Overload> {
+    let arrived = &flood.arrived;
+    if arrived.len() < FEWEST {
+        return None;
+    }
+    let is_lossy = flood.loss() > LOSSY && flood.loss() > 1.5 * idle_loss + 0.01;
+    let pairs = || arrived.windows(2).map(|pair| (&pair[0], &pair[1]));
+    let behind_drops: Vec<f64> =
+        pairs().filter(|(a, b)| b.number > a.number + 1).map(|(_, b)| b.delay).collect();
+    let is_full = is_lossy && behind_drops.len() >= FEWEST_DROPS;
+    let queue_s = if is_full { interval(&behind_drops)? } else { growing(arrived)? };
+    let waits = queue_s.value > QUEUE_DELAY_S;
+    let least = WAITED * queue_s.value;
+    let steps: Vec<Step> = match waits {
+        true => pairs()
+            .filter(|(a, b)| a.delay > least && b.delay > least)
+            .map(|(a, b)| Step::between(a, b))
+            .collect(),
+        false => dropping(arrived),
+    };
+    let (rate, n_blocks) = rate_of(&steps)?;
+    let is_delayed = waits && queue_s.value * rate.value / 8.0 > QUEUE_PACKETS * flood.bytes;
+    // Arrivals at the wanted rate did not exceed the path, whatever delayed or dropped them.
+    let is_slower = rate.value < CARRIED * flood.wanted.unwrap_or(f64::INFINITY);
+    let longest_gap_s = steps.iter().map(|step| step.seconds).fold(0.0, f64::max);
+    let found = Overload { rate, queue_s, n_blocks, is_full, is_delayed, longest_gap_s };
+    (is_slower && (is_lossy || is_delayed)).then_some(found)
+}
+
+/// Arrival after another one, while the path was busy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Step {
+    seconds: f64,
+    bits: f64,
+}
+
+impl Step {
+    fn between(earlier: &Datagram, later: &Datagram) -> Self {
+        Self { seconds: later.received - earlier.received, bits: later.bytes * 8.0 }
+    }
+}
+
+/// Returns the steps in windows in which datagrams were dropped.
+fn dropping(arrived: &[Datagram]) -> Vec<Step> {
+    let windows = arrived.windows(WINDOW).step_by(WINDOW - 1);
+    let lossy = windows.filter(|window| lost_share(window) > LOSSY);
+    lossy
+        .flat_map(|window| window.windows(2).map(|pair| Step::between(&pair[0], &pair[1])))
+        .collect()
+}
+
+/// Returns the share of the numbers between the first and the last datagram that did not arrive.
+fn lost_share(datagrams: &[Datagram]) -> f64 {
+    let numbers = datagrams.iter().map(|datagram| datagram.number);
+    let (Some(first), Some(last)) = (numbers.clone().min(), numbers.max()) else { return 0.0 };
+    1.0 - datagrams.len() as f64 / ((last - first) as f64 + 1.0)
+}
+
+/// Returns the delay of a queue that was never full: a lower bound of its depth.
+fn growing(arrived: &[Datagram]) -> Option<MeanInterval> {
+    let delays: Vec<f64> =
+        arrived[arrived.len() * 3 / 4..].iter().map(|datagram| datagram.delay).collect();
+    let value = quantile(&delays, 0.95)?;
+    Some(MeanInterval { value, low: value, high: value })
+}
+
+/// Returns the median of `values` with its interval by order statistics.
+fn interval(values: &[f64]) -> Option<MeanInterval> {
+    let found = estimate(values)?;
+    let (low, high) = (found.low.unwrap_or(found.value), found.high.unwrap_or(found.value));
+    Some(MeanInterval { value: found.value, low, high })
+}
+
+/// Returns the rate of `steps`, bit/s: the median of the rates of blocks, and their number.
+fn rate_of(steps: &[Step]) -> Option<(MeanInterval, usize)> {
+    if steps.len() < FEWEST {
+        return None;
+    }
+    let blocks = steps.chunks_exact((steps.len() / BLOCKS).max(2));
+    let rates: Vec<f64> = blocks
+        .map(|block| {
+            let bits: f64 = block.iter().map(|step| step.bits).sum();
+            bits / block.iter().map(|step| step.seconds).sum::<f64>()
+        })
+        .filter(|rate| rate.is_finite())
+        .collect();
+    Some((interval(&rates)?, rates.len()))
+}
+
+/// Returns the largest excess of delivered bytes over `rate` (bit/s) in any span: what a token
+/// bucket of this rate lets pass at once. `datagrams` are in the order of arrival. O(n).
+pub(super) fn envelope<'a>(datagrams: impl Iterator<Item = &'a Datagram>, rate: f64) -> f64 {
+    let mut delivered = 0.0;
+    let mut lowest = f64::INFINITY;
+    let mut largest: f64 = 0.0;
+    for datagram in datagrams {
+        let tokens = rate / 8.0 * datagram.received;
+        // The span may begin just before this datagram, and may end just behind it.
+        lowest = lowest.min(delivered - tokens);
+        delivered += datagram.bytes;
+        largest = largest.max(delivered - tokens - lowest);
+    }
+    largest
+}

@@ -1,0 +1,332 @@
+//! Facts of simulated paths, one for each kind of bottleneck.
+
+use std::collections::VecDeque;
+
+use linerate_model::{
+    BitRate, Bytes, Nanos, ProbeEnd, ProbeKind, ProbePhase, ProbeRecord, ProbeSeries,
+};
+use proptest::prelude::*;
+
+use super::{Limiter, PathFacts, facts};
+
+const HEADER: u64 = 28;
+const PAYLOAD: u64 = 1472;
+const PACKET: f64 = 1500.0;
+/// Distance of the receiver's clock from the sender's: of no consequence.
+const AHEAD: u64 = 7_000_000_000_000;
+
+/// Bottleneck in front of a link of 10 Gbit/s.
+#[derive(Clone, Copy, Debug)]
+enum Element {
+    /// Token bucket with a queue: a shaper, or a link if the bucket holds one packet.
+    Queue { rate: f64, bucket: f64, limit: f64 },
+    /// Token bucket without a queue.
+    Policer { rate: f64, bucket: f64 },
+    /// Nothing but the link.
+    Open,
+}
+
+/// Path with a one-way delay of 5 ms.
+struct Path {
+    element: Element,
+    /// Random loss: one of this number of datagrams is lost.
+    loses: Option<u64>,
+    /// Arrivals are seen at multiples of this, s: interrupt moderation.
+    comb: f64,
+    tokens: f64,
+    at: f64,
+    /// Times at which the packets in the queue leave, and their bytes.
+    queue: VecDeque<(f64, f64)>,
+    free: f64,
+    draw: u64,
+}
+
+impl Path {
+    fn new(element: Element) -> Self {
+        let tokens = match element {
+            Element::Queue { bucket, .. } | Element::Policer { bucket, .. } => bucket,
+            Element::Open => 0.0,
+        };
+        let (at, free) = (0.0, 0.0);
+        Self { element, loses: None, comb: 0.0, tokens, at, queue: VecDeque::new(), free, draw: 1 }
+    }
+
+    /// Returns the time of arrival of a packet sent at `now`, s; `None` if it is lost.
+    fn carry(&mut self, now: f64, bytes: f64) -> Option<f64> {
+        const LINK: f64 = 10e9;
+        const DELAY: f64 = 0.005;
+        self.draw = self
+            .draw
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        if self.loses.is_some_and(|one_in| (self.draw >> 33).is_multiple_of(one_in)) {
+            return None;
+        }
+        let leaves = match self.element {
+            Element::Open => now,
+            Element::Policer { rate, bucket } => {
+                self.tokens = (self.tokens + (now - self.at) * rate / 8.0).min(bucket);
+                self.at = now;
+                if self.tokens < bytes {
+                    return None;
+                }
+                self.tokens -= bytes;
+                now
+            }
+            Element::Queue { rate, bucket, limit } => {
+                while self.queue.front().is_some_and(|(leaves, _)| *leaves <= now) {
+                    self.queue.pop_front();
+                }
+                let queued: f64 = self.queue.iter().map(|(_, bytes)| bytes).sum();
+                if queued + bytes > limit {
+                    return None;
+                }
+                // Tokens at the time at which the packet before it has left.
+                let start = now.max(self.free);
+                let tokens = (self.tokens + (start - self.at) * rate / 8.0).min(bucket);
+                let wait = ((bytes - tokens) * 8.0 / rate).max(0.0);
+                self.tokens = tokens + wait * rate / 8.0 - bytes;
+                self.at = start + wait;
+                self.free = self.at;
+                self.queue.push_back((self.free, bytes));
+                self.free
+            }
+        };
+        let arrives = leaves + bytes * 8.0 / LINK + DELAY;
+        Some(if self.comb > 0.0 { (arrives / self.comb).ceil() * self.comb } else { arrives })
+    }
+}
+
+/// Probe of a path, as the sender's course would run it.
+struct Probe {
+    path: Path,
+    sender: ProbeRecord,
+    receiver: ProbeRecord,
+    now: f64,
+    number: u64,
+}
+
+impl Probe {
+    fn of(path: Path) -> Self {
+        let record = || ProbeRecord {
+            header_bytes: HEADER,
+            series: ProbeSeries::with_capacity(60_000),
+            ..ProbeRecord::default()
+        };
+        let mut probe = Self { path, sender: record(), receiver: record(), now: 1.0, number: 0 };
+        probe.send(ProbeKind::Idle, 50, 64, Some(0.368e6), 1);
+        for _ in 0..4 {
+            probe.send(ProbeKind::Train, 50, PAYLOAD, None, 16);
+            probe.now += 0.2;
+        }
+        probe
+    }
+
+    /// Sends `n` datagrams at `rate`, or back to back at 5 Gbit/s, and asks for every `asks`-th
+    /// answer.
+    fn send(&mut self, kind: ProbeKind, n: u64, payload: u64, rate: Option<f64>, asks: u64) {
+        let bytes = (payload + HEADER) as f64;
+        let gap = bytes * 8.0 / rate.unwrap_or(5e9);
+        let nanos = |seconds: f64| (seconds * 1e9).round() as u64;
+        let (first, from) = (self.number, self.now);
+        for k in 0..n {
+            let sent = from + k as f64 * gap;
+            self.now = sent;
+            if let Some(arrived) = self.path.carry(sent, bytes) {
+                assert!(self.receiver.series.add(self.number, nanos(sent), nanos(arrived) + AHEAD));
+                if k % asks == 0 {
+                    self.sender.series.add(self.number, nanos(sent), nanos(arrived + 0.005));
+                }
+            }
+            self.number += 1;
+        }
+        self.sender.phases.push(ProbePhase {
+            kind,
+            first,
+            n,
+            payload: Bytes(payload),
+            rate: rate.map(BitRate),
+            from: Nanos(nanos(from)),
+            until: Nanos(nanos(self.now)),
+            ended: ProbeEnd::Complete,
+        });
+    }
+
+    /// Sends steps of 100 ms at doubling rates up to `most`, then a flood at `flood` for `seconds`.
+    fn facts(mut self, most: f64, flood: f64, seconds: f64) -> PathFacts {
+        let mut rate = 2e6;
+        while rate <= most {
+            let n = (rate * 0.1 / 8.0 / PACKET).max(8.0) as u64;
+            self.send(ProbeKind::Ramp, n, PAYLOAD, Some(rate), 4);
+            self.now += 0.02;
+            rate *= 2.0;
+        }
+        self.now += 1.5;
+        let n = (flood * seconds / 8.0 / PACKET) as u64;
+        self.send(ProbeKind::Flood, n, PAYLOAD, Some(flood), 20);
+        facts(&self.sender, &self.receiver)
+    }
+}
+
+fn near(found: f64, truth: f64, within: f64) -> bool {
+    (found / truth - 1.0).abs() <= within
+}
+
+fn queue(rate: f64, bucket: f64, limit: f64) -> Path {
+    Path::new(Element::Queue { rate, bucket, limit })
+}
+
+#[test]
+fn a_slow_link_shows_its_rate_and_its_queue() {
+    for rate in [5e6, 20e6, 50e6, 200e6] {
+        let limit = 60_000.0;
+        let found = Probe::of(queue(rate, PACKET, limit)).facts(rate, 2.0 * rate, 0.6);
+        assert_eq!(found.limiter, Some(Limiter::Link), "{rate}: {found:?}");
+        let capacity = found.capacity.expect("a flood above it");
+        assert!(near(capacity.value.0, rate, 0.003), "{rate}: {capacity:?}");
+        assert!(capacity.low <= capacity.value && capacity.value <= capacity.high);
+        let bytes = found.queue_bytes.expect("a queue");
+        assert!(
+            found.is_queue_full && near(bytes.value.0 as f64, limit, 0.05),
+            "{rate}: {bytes:?}"
+        );
+        let delay = found.queue_time.expect("a queue").value.as_secs_f64();
+        assert!(near(delay, limit * 8.0 / rate, 0.05), "{rate}: {delay}");
+        assert!(found.token_bucket.is_none() && found.bloat().expect("both").0 > 1.1, "{found:?}");
+    }
+}
+
+#[test]
+fn a_queue_that_the_flood_does_not_fill_is_a_lower_bound() {
+    let found = Probe::of(queue(5e6, PACKET, 4e6)).facts(5e6, 10e6, 1.0);
+    assert_eq!((found.limiter, found.is_queue_full), (Some(Limiter::Link), false));
+    assert!(near(found.capacity.expect("one").value.0, 5e6, 0.01), "{found:?}");
+    let bytes = found.queue_bytes.expect("one").value.0;
+    assert!((400_000..700_000).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn a_shaper_shows_rate_bucket_and_queue() {
+    for (rate, bucket) in [(5e6, 60_000.0), (20e6, 200_000.0), (50e6, 40_000.0)] {
+        let limit = 90_000.0;
+        let found = Probe::of(queue(rate, bucket, limit)).facts(2.0 * rate, 2.0 * rate, 1.2);
+        assert_eq!(found.limiter, Some(Limiter::Shaper), "{rate}: {found:?}");
+        let tokens = found.token_bucket.expect("a bucket");
+        assert!(near(tokens.rate.value.0, rate, 0.01), "{tokens:?}");
+        assert!(near(tokens.bucket.value.0 as f64, bucket, 0.1), "{tokens:?}");
+        assert!(near(found.queue_bytes.expect("one").value.0 as f64, limit, 0.05), "{found:?}");
+    }
+}
+
+#[test]
+fn a_policer_shows_rate_and_bucket_and_no_queue() {
+    for (rate, bucket) in [(5e6, 64_000.0), (20e6, 100_000.0), (50e6, 250_000.0)] {
+        let path = Path::new(Element::Policer { rate, bucket });
+        let found = Probe::of(path).facts(2.0 * rate, 2.0 * rate, 1.2);
+        assert_eq!(found.limiter, Some(Limiter::Policer), "{rate}: {found:?}");
+        let tokens = found.token_bucket.expect("a bucket");
+        assert!(near(tokens.rate.value.0, rate, 0.03), "{tokens:?}");
+        assert!(near(tokens.bucket.value.0 as f64, bucket, 0.1), "{tokens:?}");
+        assert!(found.burst_rate.expect("trains").value.0 > 1.2 * rate);
+    }
+}
+
+#[test]
+fn random_loss_is_no_limit() {
+    let path = Path { loses: Some(20), ..Path::new(Element::Open) };
+    let found = Probe::of(path).facts(100e6, 100e6, 0.4);
+    assert_eq!((found.limiter, found.capacity), (None, None), "{found:?}");
+    let loss = found.idle_loss.expect("datagrams were sent");
+    assert!(loss.low.0 <= 0.05 && 0.05 <= loss.high.0, "{loss:?}");
+    assert!(near(found.carried.expect("some rate").0, 100e6, 0.02), "{found:?}");
+}
+
+#[test]
+fn interrupt_moderation_widens_nothing_but_the_resolution() {
+    for comb in [0.000_1, 0.001] {
+        let path = Path { comb, ..queue(20e6, PACKET, 60_000.0) };
+        let found = Probe::of(path).facts(20e6, 40e6, 0.6);
+        assert_eq!(found.limiter, Some(Limiter::Link), "{comb}: {found:?}");
+        assert!(near(found.capacity.expect("one").value.0, 20e6, 0.03), "{comb}: {found:?}");
+    }
+}
+
+#[test]
+fn a_link_above_the_limit_of_the_probe_is_seen_by_trains_only() {
+    let found = Probe::of(queue(1e9, PACKET, 100_000.0)).facts(128e6, 200e6, 0.3);
+    assert_eq!(found.limiter, None);
+    let capacity = found.capacity.expect("trains are spread");
+    assert!(near(capacity.value.0, 1e9, 0.03), "{capacity:?}");
+    assert!(near(found.carried.expect("the flood").0, 200e6, 0.02), "{found:?}");
+}
+
+#[test]
+fn an_open_path_has_no_capacity_and_a_slow_sender_is_named() {
+    let found = Probe::of(Path::new(Element::Open)).facts(128e6, 200e6, 0.2);
+    assert_eq!((found.limiter, found.capacity, found.sender_limit), (None, None, None));
+    let mut probe = Probe::of(Path::new(Element::Open));
+    probe.send(ProbeKind::Flood, 1_000, PAYLOAD, Some(50e6), 20);
+    let wanted = Some(BitRate(200e6));
+    probe.sender.phases.last_mut().expect("the flood").rate = wanted;
+    let found = facts(&probe.sender, &probe.receiver);
+    assert!(near(found.sender_limit.expect("below its rate").0, 50e6, 0.02), "{found:?}");
+}
+
+#[test]
+fn order_duplicates_and_sizes_are_facts() {
+    let mut probe = Probe::of(Path::new(Element::Open));
+    probe.sender.largest = Some(Bytes(1_372));
+    probe.sender.routed = Some(Bytes(1_472));
+    let rows = &mut probe.receiver.series;
+    rows.received_ns.swap(3, 4);
+    rows.number.swap(3, 4);
+    let (number, sent, received) = rows.rows().last().expect("many");
+    assert!(rows.add(number, sent, received + 10));
+    let found = facts(&probe.sender, &probe.receiver);
+    let n = probe.receiver.series.number.len() as f64;
+    assert_eq!(found.duplicated.expect("some").value.0, 1.0 / n);
+    assert_eq!(found.reordered.expect("some").value.0, 1.0 / n);
+    assert_eq!(found.mtu.expect("found").value, Bytes(1_400));
+    assert!(found.has_smaller_mtu());
+    assert_eq!(found.base_rtt.expect("pings").value.0 / 1_000_000, 10);
+}
+
+#[test]
+fn empty_and_hostile_records_have_no_facts_and_do_not_panic() {
+    let none = ProbeRecord::default();
+    assert_eq!(facts(&none, &none), PathFacts::default());
+    let mut wild = ProbeRecord { header_bytes: u64::MAX, ..ProbeRecord::default() };
+    wild.series.number = vec![u64::MAX, 0, 5];
+    wild.series.sent_ns = vec![0, u64::MAX, 1];
+    wild.series.received_ns = vec![u64::MAX, 0];
+    wild.phases = vec![
+        ProbePhase {
+            kind: ProbeKind::Flood,
+            first: u64::MAX,
+            n: u64::MAX,
+            payload: Bytes(u64::MAX),
+            rate: Some(BitRate(f64::NAN)),
+            from: Nanos(u64::MAX),
+            until: Nanos(0),
+            ended: ProbeEnd::Complete,
+        };
+        2
+    ];
+    wild.largest = Some(Bytes(u64::MAX));
+    let _ = facts(&wild, &wild);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn a_link_of_any_rate_and_queue_is_found(
+        rate in 4e6_f64..100e6, packets in 8_u32..60, factor in 1.6_f64..3.0,
+    ) {
+        let limit = f64::from(packets) * PACKET;
+        let found = Probe::of(queue(rate, PACKET, limit)).facts(rate, factor * rate, 0.8);
+        prop_assert_eq!(found.limiter, Some(Limiter::Link));
+        prop_assert!(near(found.capacity.expect("one").value.0, rate, 0.01), "{:?}", found);
+        let bytes = found.queue_bytes.expect("one").value.0 as f64;
+        prop_assert!(near(bytes, limit, 0.1), "{:?}", found);
+    }
+}

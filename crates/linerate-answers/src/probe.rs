@@ -1,0 +1,220 @@
+//! Answer of `linerate probe`: the facts of a path, one row each, with interval and method.
+
+use linerate_analysis::path::{Fact, Limiter, Method, PathFacts};
+use linerate_model::{BitRate, Bytes, Nanos, Ratio, TestbedKind, Unit};
+use linerate_report::Document;
+use linerate_report::document::{Block, Origin, Section, Table};
+use linerate_report::number::Scale;
+use serde_json::json;
+
+/// Columns of the table.
+const HEADS: [&str; 5] = ["fact", "value", "interval at 95 %", "n", "method"];
+
+/// Returns the answer for the directions in `facts`.
+#[must_use]
+pub fn document(facts: &[PathFacts], testbed: TestbedKind) -> Document {
+    let mut blocks: Vec<Block> = facts.iter().flat_map(direction_blocks).collect();
+    blocks.push(Block::Paragraph(
+        "Rates and sizes count IP packets (layer 3). A fact that is not listed is not known. \
+            docs/methodology/path-probe.md describes each method and its limits."
+            .to_owned(),
+    ));
+    let notes: Vec<String> = facts.iter().flat_map(notes).collect();
+    if !notes.is_empty() {
+        blocks.push(Block::List(notes));
+    }
+    let section = Section { id: "answer", title: "Path", blocks };
+    let json = json!({ "path": facts });
+    Document::answer("Facts of a path", "one probe", Origin::Measured(testbed), vec![section], json)
+}
+
+/// Returns the sentence and the table of one direction.
+fn direction_blocks(facts: &PathFacts) -> [Block; 2] {
+    let id = format!("facts-{}-{}", facts.from, facts.to);
+    let caption = format!("Facts of the path from {} to {}", facts.from, facts.to);
+    let table = Table::of_words(id, caption, &HEADS, &rows(facts));
+    [Block::Paragraph(summary(facts)), Block::Table(table)]
+}
+
+/// Returns the direction of `facts`.
+fn direction(facts: &PathFacts) -> String {
+    format!("{} to {}", facts.from, facts.to)
+}
+
+/// Returns one sentence on the limit of a direction.
+fn summary(facts: &PathFacts) -> String {
+    let way = direction(facts);
+    let rate = facts.capacity.map(|capacity| bit_rate(capacity.value));
+    match (facts.limiter, rate) {
+        (Some(Limiter::Link), Some(rate)) => format!("{way}: a link or queue carries {rate}."),
+        (Some(Limiter::Shaper), Some(rate)) => {
+            format!("{way}: a shaper with a token bucket carries {rate}.")
+        }
+        (Some(Limiter::Policer), Some(rate)) => {
+            format!("{way}: a policer passes {rate} and drops the rest.")
+        }
+        (_, Some(rate)) => {
+            format!("{way}: trains of datagrams arrive at {rate}; no sustained rate exceeded it.")
+        }
+        (_, None) => match facts.carried {
+            Some(carried) => {
+                format!("{way}: no limit was found up to {}.", bit_rate(carried))
+            }
+            None => format!("{way}: no rate was measured."),
+        },
+    }
+}
+
+fn rows(facts: &PathFacts) -> Vec<Vec<String>> {
+    let mut rows = Rows(Vec::new());
+    rows.add("capacity", facts.capacity, bit_rate);
+    if facts.capacity.is_none() {
+        rows.plain("capacity, at least", facts.carried.map(bit_rate));
+    }
+    rows.add("rate of trains", facts.burst_rate, bit_rate);
+    rows.add("token bucket", facts.token_bucket.map(|tokens| tokens.bucket), bytes);
+    rows.add("base round-trip time", facts.base_rtt, time);
+    rows.add("loaded round-trip time", facts.loaded_rtt, time);
+    let bound = if facts.is_queue_full { "" } else { ", at least" };
+    rows.add(&format!("queue delay{bound}"), facts.queue_time, time);
+    rows.add(&format!("queue depth{bound}"), facts.queue_bytes, bytes);
+    rows.add("loss below capacity", facts.idle_loss, ratio);
+    rows.add("loss in the flood", facts.flood_loss, ratio);
+    rows.add("path MTU", facts.mtu, bytes);
+    rows.plain("MTU of the interface", facts.routed_mtu.map(bytes));
+    rows.add("jitter", facts.jitter, time);
+    rows.add("reordering", facts.reordered, ratio);
+    rows.add("duplication", facts.duplicated, ratio);
+    for queue in &facts.local {
+        let name = format!("{} on {}, bits of frames", queue.discipline, queue.device);
+        rows.add(&name, Some(Fact::exact(queue.rate, Method::Kernel)), bit_rate);
+    }
+    rows.0
+}
+
+/// Rows of one direction.
+struct Rows(Vec<Vec<String>>);
+
+impl Rows {
+    fn add<T: Copy + PartialEq>(
+        &mut self,
+        name: &str,
+        fact: Option<Fact<T>>,
+        shown: fn(T) -> String,
+    ) {
+        let Some(fact) = fact else { return };
+        let interval = match fact.low == fact.high {
+            true => String::new(),
+            false => range(&shown(fact.low), &shown(fact.high)),
+        };
+        let n = fact.n.to_string();
+        let cells = [name, &shown(fact.value), &interval, &n, method(fact.method)];
+        self.0.push(cells.map(str::to_owned).to_vec());
+    }
+
+    fn plain(&mut self, name: &str, value: Option<String>) {
+        if let Some(value) = value {
+            let cells = [name, &value, "", "", ""];
+            self.0.push(cells.map(str::to_owned).to_vec());
+        }
+    }
+}
+
+/// Returns what the reader must know beside the figures.
+fn notes(facts: &PathFacts) -> Vec<String> {
+    let way = direction(facts);
+    let mut notes = Vec::new();
+    if facts.has_smaller_mtu() {
+        notes.push(format!(
+            "{way}: packets larger than the path MTU vanish although the interface sends them."
+        ));
+    }
+    if let Some(reached) = facts.sender_limit {
+        notes.push(format!(
+            "{way}: the sender reached only {}: linerate, and not the path, was the limit.",
+            bit_rate(reached)
+        ));
+    }
+    if facts.receiver_drops > 0 {
+        notes.push(format!(
+            "{way}: the receiver's socket dropped {} datagrams, which count as lost.",
+            facts.receiver_drops
+        ));
+    }
+    notes
+}
+
+/// Returns an interval, with the unit once if both ends have the same.
+fn range(low: &str, high: &str) -> String {
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
+fn bit_rate(rate: BitRate) -> String {
+    scaled(Unit::BitPerSecond, rate.0)
+}
+
+fn time(time: Nanos) -> String {
+    scaled(Unit::Second, time.as_secs_f64())
+}
+
+fn ratio(ratio: Ratio) -> String {
+    scaled(Unit::Ratio, ratio.0)
+}
+
+fn bytes(bytes: Bytes) -> String {
+    format!("{} B", bytes.0)
+}
+
+fn scaled(unit: Unit, value: f64) -> String {
+    let scale = Scale::fit(unit, [value]);
+    format!("{} {}", scale.plain(value), scale.symbol)
+}
+
+const fn method(method: Method) -> &'static str {
+    match method {
+        Method::Flood => "flood",
+        Method::Trains => "trains",
+        Method::Envelope => "envelope",
+        Method::Pings => "pings",
+        Method::Ramp => "ramp",
+        Method::Sizes => "sizes",
+        Method::Kernel => "kernel",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_report::text;
+
+    use super::*;
+
+    #[test]
+    fn known_facts_have_rows_and_unknown_ones_have_none() {
+        let capacity = Fact {
+            value: BitRate(19.81e6),
+            low: BitRate(19.7e6),
+            high: BitRate(19.9e6),
+            n: 10,
+            method: Method::Flood,
+        };
+        let facts = PathFacts {
+            from: "a".into(),
+            to: "b".into(),
+            limiter: Some(Limiter::Policer),
+            capacity: Some(capacity),
+            mtu: Some(Fact::exact(Bytes(1400), Method::Sizes)),
+            routed_mtu: Some(Bytes(1500)),
+            ..PathFacts::default()
+        };
+        let answer = document(&[facts], TestbedKind::Lab);
+        let text = text::whole(&answer);
+        for part in ["a policer passes 19.81 Mbit/s", "19.7 to 19.9 Mbit/s", "1400 B", "vanish"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("token bucket") && !text.contains("queue"), "{text}");
+        assert_eq!(answer.study["path"][0]["capacity"]["value"], "19.81 Mbit/s");
+    }
+}

@@ -1,0 +1,179 @@
+//! Courses over a simulated path, in virtual time.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+const HEADERS: u64 = 28;
+const LIMITS: ProbeLimits =
+    ProbeLimits { rate: BitRate(200e6), bytes: Bytes(32_000_000), may_lose: false };
+
+/// Simulated path: a queue in front of a rate, a policer, an MTU and random loss.
+struct Path {
+    rate: f64,
+    queue_bytes: f64,
+    mtu: usize,
+    /// Random loss: one of this number of datagrams is lost; 0 for none.
+    loses: u64,
+    one_way: Nanos,
+    free: f64,
+    received: u64,
+    highest: u64,
+    answers: BTreeMap<Nanos, Vec<Answer>>,
+}
+
+impl Path {
+    fn new(rate: f64, queue_bytes: f64) -> Self {
+        Self {
+            rate,
+            queue_bytes,
+            mtu: 1500,
+            loses: 0,
+            one_way: Nanos::from_millis(5),
+            free: 0.0,
+            received: 0,
+            highest: 0,
+            answers: BTreeMap::new(),
+        }
+    }
+
+    fn carry(&mut self, number: u64, payload: usize, asks: bool, now: Nanos) {
+        let bytes = payload as f64 + HEADERS as f64;
+        let start = (now.0 as f64).max(self.free);
+        let waiting = (start - now.0 as f64) / 1e9 * self.rate / 8.0;
+        let is_lost = self.loses > 0 && number.is_multiple_of(self.loses);
+        if is_lost || payload + HEADERS as usize > self.mtu || waiting + bytes > self.queue_bytes {
+            return;
+        }
+        self.free = start + bytes * 8.0 / self.rate * 1e9;
+        self.received += 1;
+        self.highest = self.highest.max(number);
+        if asks {
+            let at = Nanos(self.free as u64) + self.one_way + self.one_way;
+            let (received, highest) = (self.received, self.highest);
+            let answer = Answer { number, received, highest, at, rtt: at.since(now) };
+            self.answers.entry(at).or_default().push(answer);
+        }
+    }
+}
+
+/// Runs a probe over `path`; returns its course and its length.
+fn run(mut path: Path, limits: ProbeLimits) -> (Course, Nanos) {
+    const BEGIN: Nanos = Nanos::from_millis(1_000);
+    let mut course = Course::new(limits, 1472, HEADERS);
+    let mut now = BEGIN;
+    while now.since(BEGIN) < Nanos::from_millis(20_000) {
+        while let Some(entry) = path.answers.first_entry().filter(|entry| *entry.key() <= now) {
+            entry.remove().into_iter().for_each(|answer| course.answered(answer));
+        }
+        match course.next(now) {
+            Action::Send { n, payload, asks } => {
+                let first = course.next_number();
+                for idx in 0..n {
+                    path.carry(first + idx as u64, payload, asks && idx + 1 == n, now);
+                }
+                course.sent(n, payload, asks, now);
+                now.0 += 2_000 * n as u64;
+            }
+            Action::Wait(until) => {
+                assert!(until > now, "a wait that does not end");
+                let heard = path.answers.keys().next().copied().unwrap_or(until);
+                now = until.min(heard.max(Nanos(now.0 + 1)));
+            }
+            Action::Done => return (course, now.since(BEGIN)),
+        }
+    }
+    panic!("the probe did not end: {course:?}");
+}
+
+fn phases(course: &mut Course, kind: ProbeKind) -> Vec<ProbePhase> {
+    let (phases, _) = course.results();
+    let kept = phases.iter().copied().filter(|phase| phase.kind == kind).collect();
+    course.phases = phases;
+    kept
+}
+
+#[test]
+fn the_flood_is_twice_the_rate_of_the_path_and_ends_after_200_ms_of_loss() {
+    for rate in [1e6, 5e6, 20e6, 90e6] {
+        let (mut course, length) = run(Path::new(rate, 60_000.0), LIMITS);
+        let flood = phases(&mut course, ProbeKind::Flood);
+        let offered = flood[0].rate.expect("a rate").0;
+        assert!((1.5..2.6).contains(&(offered / rate)), "{rate}: {offered}");
+        assert_eq!(flood[0].ended, ProbeEnd::Loss, "{rate}: {flood:?}");
+        let longest = if rate < 5e6 { 6_500 } else { 5_000 };
+        assert!(length <= Nanos::from_millis(longest), "{rate}: {length}");
+    }
+}
+
+#[test]
+fn a_path_that_carries_the_limit_is_flooded_at_the_limit_within_the_bytes() {
+    let (mut course, length) = run(Path::new(1e9, 1e6), LIMITS);
+    let ramp = phases(&mut course, ProbeKind::Ramp);
+    assert_eq!(ramp.last().expect("steps").rate, Some(LIMITS.rate));
+    let flood = phases(&mut course, ProbeKind::Flood);
+    assert_eq!((flood[0].rate, flood[0].ended), (Some(LIMITS.rate), ProbeEnd::Bytes));
+    assert!(course.bytes <= LIMITS.bytes.0 && course.next_number <= MOST_DATAGRAMS);
+    assert!(length <= Nanos::from_millis(5_000), "{length}");
+}
+
+#[test]
+fn consent_lets_a_flood_run_its_time() {
+    let limits = ProbeLimits { may_lose: true, ..LIMITS };
+    let (mut course, _) = run(Path::new(5e6, 20_000.0), limits);
+    let flood = phases(&mut course, ProbeKind::Flood)[0];
+    assert_eq!(flood.ended, ProbeEnd::Complete);
+    assert!(flood.until.since(flood.from) >= Nanos::from_millis(1_450), "{flood:?}");
+}
+
+#[test]
+fn random_loss_ends_the_ramp_without_a_flood() {
+    let path = Path { loses: 8, ..Path::new(1e9, 1e6) };
+    let (mut course, _) = run(path, LIMITS);
+    assert_eq!(phases(&mut course, ProbeKind::Flood), []);
+    assert_eq!(phases(&mut course, ProbeKind::Ramp).len(), 2, "two steps of 100 ms");
+    let consent = ProbeLimits { may_lose: true, ..LIMITS };
+    let (mut course, _) = run(Path { loses: 8, ..Path::new(1e9, 1e6) }, consent);
+    assert_eq!(phases(&mut course, ProbeKind::Ramp).last().expect("steps").rate, Some(LIMITS.rate));
+}
+
+#[test]
+fn a_smaller_mtu_is_found_to_the_byte_and_used_for_the_load() {
+    for mtu in [576, 1_001, 1_314, 1_492, 1_500] {
+        let (mut course, _) = run(Path { mtu, ..Path::new(20e6, 60_000.0) }, LIMITS);
+        let flood = phases(&mut course, ProbeKind::Flood);
+        assert_eq!(flood[0].payload.0 + HEADERS, mtu as u64);
+        assert_eq!(course.results().1, Some(Bytes(mtu as u64 - HEADERS)));
+    }
+}
+
+#[test]
+fn a_path_that_answers_nothing_ends_the_probe_after_the_pings() {
+    let (mut course, length) = run(Path { mtu: 0, ..Path::new(20e6, 60_000.0) }, LIMITS);
+    let (phases, largest) = course.results();
+    assert_eq!((phases.len(), phases[0].kind, largest), (1, ProbeKind::Idle, None));
+    assert!(length <= Nanos::from_millis(1_500), "{length}");
+}
+
+#[test]
+fn a_sender_that_was_held_up_does_not_send_a_burst() {
+    let mut course = Course::new(LIMITS, 1472, HEADERS);
+    course.rate = BitRate(12e6);
+    course.enter(Stage::Flood, Nanos::from_millis(1_000));
+    let (mut now, mut sent) = (Nanos::from_millis(1_000), 0);
+    // Held up for 50 ms, in which 50 datagrams would have been due.
+    for _ in 0..100 {
+        match course.next(now) {
+            Action::Send { n, payload, asks } => {
+                assert!(n <= BATCH);
+                course.sent(n, payload, asks, now);
+                sent += n;
+                now.0 += 1_000 + if sent == 1 { 50_000_000 } else { 0 };
+            }
+            Action::Wait(until) => now = until,
+            Action::Done => break,
+        }
+    }
+    let passed_ms = now.since(Nanos::from_millis(1_000)).0 / 1_000_000;
+    assert!(sent as u64 <= passed_ms - 50 + 2 * BATCH as u64, "{sent} in {passed_ms} ms");
+}

@@ -1,0 +1,65 @@
+//! `linerate probe`: facts of a path nobody declared.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use linerate_answers::probe as answers;
+use linerate_campaign::Ended;
+use linerate_campaign::probe::{self, ProbeBudget};
+use linerate_campaign::stages::Ledgers;
+use linerate_campaign::testbeds::Ground;
+use linerate_model::{BitRate, Bytes};
+
+use crate::args::{Formats, Global};
+use crate::commands::ends::{PathArgs, on_ground};
+use crate::exit::{Exit, Outcome};
+use crate::{progress, reports};
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("where").required(true).multiple(true)
+    .args(["to", "lab", "testbed"]))]
+pub(crate) struct ProbeArgs {
+    #[command(flatten)]
+    pub(crate) path: PathArgs,
+    /// Highest rate in each direction, in bits of IP packets
+    #[arg(long, value_name = "RATE", default_value = "200 Mbit/s")]
+    pub(crate) max_rate: BitRate,
+    /// Most bytes in each direction
+    #[arg(long, value_name = "BYTES", default_value = "32 MB")]
+    pub(crate) max_bytes: Bytes,
+    /// Go on although more than 5 % was lost for 200 ms, which can disturb other traffic
+    #[arg(long)]
+    pub(crate) may_lose: bool,
+    /// Folder for the ledger and the report
+    #[arg(long, default_value = "probe")]
+    pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) formats: Formats,
+}
+
+/// Prints the budget, probes both directions, and prints the facts.
+pub(crate) fn run(args: &ProbeArgs, global: Global) -> Outcome {
+    on_ground(&args.path.place(), &args.out, |ground| look(args, global, ground))
+}
+
+fn look(args: &ProbeArgs, global: Global, ground: &Ground) -> Result<Exit, Ended> {
+    let (from, to) = args.path.route().among("probe", &ground.testbed.endpoints)?;
+    let budget = ProbeBudget {
+        max_rate: Some(args.max_rate),
+        max_bytes: Some(args.max_bytes),
+        may_lose: args.may_lose,
+    };
+    if !global.quiet {
+        let loss = if args.may_lose { "" } else { ", less if 5 % is lost for 200 ms" };
+        eprintln!(
+            "Probe of {} and {}: at most {} and {} in each direction{loss}; about 10 s.",
+            from.name, to.name, args.max_rate, args.max_bytes
+        );
+    }
+    let watch = || progress::watcher(global);
+    let ledgers = Ledgers { what: "probe", ground, out: &args.out, watch: &watch };
+    let facts = probe::probe(&ledgers, &from.name, &to.name, &budget)?;
+    let answer = answers::document(&facts, ground.kind);
+    reports::answer(&answer, &args.formats.saved(&args.out), global)?;
+    Ok(Exit::Done)
+}
