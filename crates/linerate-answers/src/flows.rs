@@ -56,24 +56,22 @@ fn answer(title: &str, origin: Origin, blocks: Vec<Block>, json: Value) -> Docum
 }
 
 fn spreads(spreads: &[(&str, Option<Spread>)]) -> Block {
-    let row = |(name, spread): &(&str, Option<Spread>)| match spread {
-        // Without a single known port there is no spread to judge.
-        None => {
-            let none = "no port was seen to leave by a member".to_owned();
-            vec![(*name).to_owned(), String::new(), none, String::new(), String::new()]
-        }
-        Some(spread) => {
-            let counts = spread.counts.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-            let probabilities =
-                format!("{:.4}, {:.4} ({})", spread.uneven, spread.even, spread.method);
-            let verdict = word(spread.verdict).to_owned();
-            vec![(*name).to_owned(), counts, verdict, spread.meaning.clone(), probabilities]
-        }
-    };
     let heads =
         ["ports", "flows by member", "verdict", "meaning", "p as uneven, p as even by chance"];
-    let rows: Vec<Vec<String>> = spreads.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = spreads.iter().map(spread_row).collect();
     Block::Table(Table::of_words("spread", "Spread over the members", &heads, &rows))
+}
+
+fn spread_row((name, spread): &(&str, Option<Spread>)) -> Vec<String> {
+    let Some(spread) = spread else {
+        // Without a single known port there is no spread to judge.
+        let none = "no port was seen to leave by a member".to_owned();
+        return vec![(*name).to_owned(), String::new(), none, String::new(), String::new()];
+    };
+    let counts = spread.counts.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let probabilities = format!("{:.4}, {:.4} ({})", spread.uneven, spread.even, spread.method);
+    let verdict = word(spread.verdict).to_owned();
+    vec![(*name).to_owned(), counts, verdict, spread.meaning.clone(), probabilities]
 }
 
 const fn word(verdict: Verdict) -> &'static str {
@@ -101,18 +99,18 @@ fn ports(plan: &Plan, params: &Value, name: impl Fn(u32) -> String) -> Vec<Block
     };
     let rows: Vec<Vec<String>> = plan.iter().map(row).collect();
     let table = Table::of_words("ports", "Source ports", &["member", "ports"], &rows);
-    let listing = || {
-        let keys = ["streams", "source_ports", "destination_port"];
-        let lines: Vec<String> =
-            keys.iter().map(|key| format!("{key} = {}", params[*key])).collect();
-        Block::Listing {
-            caption: "In a plan, as params of `frames`, `tcp_stream` or `udp_stream`".into(),
-            text: lines.join(", "),
-        }
-    };
     // Parameters without ports would be a plan without flows.
     let has_ports = params["streams"] != 0;
-    std::iter::once(Block::Table(table)).chain(has_ports.then(listing)).collect()
+    std::iter::once(Block::Table(table)).chain(has_ports.then(|| listing(params))).collect()
+}
+
+fn listing(params: &Value) -> Block {
+    let keys = ["streams", "source_ports", "destination_port"];
+    let lines: Vec<String> = keys.iter().map(|key| format!("{key} = {}", params[*key])).collect();
+    Block::Listing {
+        caption: "In a plan, as params of `frames`, `tcp_stream` or `udp_stream`".into(),
+        text: lines.join(", "),
+    }
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use serde_json::json;
 #[must_use]
 pub fn document(checks: &[Check]) -> Document {
     let rows = |good: bool| -> Vec<Vec<String>> {
-        let chosen = checks.iter().filter(|check| check.good == good);
-        chosen.map(row).collect()
+        checks.iter().filter(|check| check.good == good).map(row).collect()
     };
     // What must be repaired comes first.
     let (missing, fine) = (rows(false), rows(true));

@@ -51,19 +51,22 @@ pub fn checked(path: &Path, health: &Health) -> Document {
 }
 
 fn health_json(health: &Health) -> Value {
-    let campaign = |campaign: &CampaignSummary| {
-        json!({
-            "id": campaign.id, "name": campaign.name,
-            "trials": campaign.n_trials, "completed": campaign.n_completed,
-        })
-    };
     json!({
         "schema": health.version,
         "records": health.n_records,
         "sealed": health.sealed,
         "held_by": health.held_by,
-        "campaigns": health.campaigns.iter().map(campaign).collect::<Vec<_>>(),
+        "campaigns": health.campaigns.iter().map(campaign_json).collect::<Vec<_>>(),
         "damage": health.damage,
+    })
+}
+
+fn campaign_json(campaign: &CampaignSummary) -> Value {
+    json!({
+        "id": campaign.id,
+        "name": campaign.name,
+        "trials": campaign.n_trials,
+        "completed": campaign.n_completed,
     })
 }
 

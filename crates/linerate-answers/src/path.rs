@@ -183,16 +183,8 @@ fn operations(job: &JobStudy) -> Option<String> {
 /// Returns the tail percentiles of a closed load, corrected for the requests that it held back.
 fn corrected(job: &JobStudy) -> Option<String> {
     let corrected = job.corrected.as_ref()?;
-    let seconds = |ns: Option<u64>| {
-        ns.map_or_else(|| "∞".to_owned(), |ns| quantity(metric::RESPONSE_TIME_P99, ns as f64 / 1e9))
-    };
-    let shown = |of: &Percentile| {
-        let ends = || format!(" [{}, {}]", seconds(of.low_ns), seconds(of.high_ns));
-        let interval = of.confidence.map_or_else(String::new, |_| ends());
-        format!("p{} {}{interval}", of.quantile * 100.0, seconds(of.value_ns))
-    };
     let tail = corrected.percentiles.iter().filter(|of| of.quantile > 0.5);
-    let shown: Vec<String> = tail.map(shown).collect();
+    let shown: Vec<String> = tail.map(percentile_words).collect();
     (!shown.is_empty()).then(|| {
         format!(
             "estimate of what a closed load hides ({} requests filled in at the pace of the \
@@ -201,6 +193,17 @@ fn corrected(job: &JobStudy) -> Option<String> {
             shown.join(", ")
         )
     })
+}
+
+/// Returns a percentile with its interval, such as `p99 1.2 ms [1.1 ms, 1.4 ms]`.
+fn percentile_words(of: &Percentile) -> String {
+    let ends = || format!(" [{}, {}]", response_time(of.low_ns), response_time(of.high_ns));
+    let interval = of.confidence.map_or_else(String::new, |_| ends());
+    format!("p{} {}{interval}", of.quantile * 100.0, response_time(of.value_ns))
+}
+
+fn response_time(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "∞".to_owned(), |ns| quantity(metric::RESPONSE_TIME_P99, ns as f64 / 1e9))
 }
 
 /// Returns the range of `metric` over the intervals of the measurement.

@@ -136,22 +136,10 @@ fn search_lines(trial: &TrialSpec) -> Vec<String> {
 }
 
 fn method(method: &Method) -> String {
-    let goal = |goal: &Goal| {
-        format!(
-            "{} (loss at most {}, of {} at most {} above it, trials {} to {}, width {})",
-            goal.name,
-            Ratio(goal.loss_ratio),
-            goal.duration_sum,
-            Ratio(goal.exceed_ratio),
-            goal.initial_trial,
-            goal.final_trial,
-            Ratio(goal.width)
-        )
-    };
     match method {
-        Method::Halving { goal: one, .. } => format!("halving: {}", goal(one)),
+        Method::Halving { goal: one, .. } => format!("halving: {}", goal_words(one)),
         Method::Mlr { goals } => {
-            format!("MLRsearch: {}", goals.iter().map(goal).collect::<Vec<_>>().join(", "))
+            format!("MLRsearch: {}", goals.iter().map(goal_words).collect::<Vec<_>>().join(", "))
         }
         Method::LossCurve { trial, step, fine_step } => {
             format!(
@@ -163,13 +151,13 @@ fn method(method: &Method) -> String {
         Method::BackToBack { goal: one, repeats, longest } => {
             format!(
                 "back-to-back: {repeats} searches for bursts up to {longest}, after {}",
-                goal(one)
+                goal_words(one)
             )
         }
         Method::Recovery { goal: one, overload, after, repeats } => {
             format!(
                 "recovery: {repeats} overloads of {overload}, {after} after each, after {}",
-                goal(one)
+                goal_words(one)
             )
         }
         Method::Latency { goal: one, trial, shares, repeats } => {
@@ -177,7 +165,7 @@ fn method(method: &Method) -> String {
             format!(
                 "latency: {repeats} trials of {trial} at each of {} of the throughput, after {}",
                 loads.join(", "),
-                goal(one)
+                goal_words(one)
             )
         }
         Method::Frmol { trial } => format!("forwarding rate at maximum offered load: {trial}"),
@@ -185,6 +173,19 @@ fn method(method: &Method) -> String {
             format!("Y.1564: {} steps of {trial}, then {performance}", steps.len())
         }
     }
+}
+
+fn goal_words(goal: &Goal) -> String {
+    format!(
+        "{} (loss at most {}, of {} at most {} above it, trials {} to {}, width {})",
+        goal.name,
+        Ratio(goal.loss_ratio),
+        goal.duration_sum,
+        Ratio(goal.exceed_ratio),
+        goal.initial_trial,
+        goal.final_trial,
+        Ratio(goal.width)
+    )
 }
 
 /// Returns a trial's coordinate in one line: its axes, or its workloads if it has none.

@@ -278,14 +278,15 @@ fn describe(command: &Command, level: usize, page: &mut String) {
 
 /// Writes a table of arguments, if there are any.
 fn arguments(arguments: &[Argument], page: &mut String) {
-    let row = |argument: &Argument| {
-        let default = match argument.default.as_str() {
-            "" => String::new(),
-            value => code(value),
-        };
-        vec![code(&argument.spelling), default, argument.meaning.clone()]
-    };
     if !arguments.is_empty() {
-        table(&["Argument", "Default", "Meaning"], arguments.iter().map(row), page);
+        table(&["Argument", "Default", "Meaning"], arguments.iter().map(argument_row), page);
     }
+}
+
+fn argument_row(argument: &Argument) -> Vec<String> {
+    let default = match argument.default.as_str() {
+        "" => String::new(),
+        value => code(value),
+    };
+    vec![code(&argument.spelling), default, argument.meaning.clone()]
 }

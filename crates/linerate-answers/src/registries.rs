@@ -174,11 +174,12 @@ fn metrics() -> Vec<Value> {
     let mut metrics: Vec<&Metric> = METRICS.to_vec();
     // The table is in the order of the computation; a reader looks names up.
     metrics.sort_unstable();
-    let entry = |m: &Metric| {
-        let layer = m.layer.map(|layer| layer.to_string());
-        json!({ "name": m.name, "unit": m.unit.symbol(), "layer": layer, "summary": m.meaning })
-    };
-    metrics.into_iter().map(entry).collect()
+    metrics.into_iter().map(metric_json).collect()
+}
+
+fn metric_json(m: &Metric) -> Value {
+    let layer = m.layer.map(|layer| layer.to_string());
+    json!({ "name": m.name, "unit": m.unit.symbol(), "layer": layer, "summary": m.meaning })
 }
 
 #[cfg(test)]

@@ -71,13 +71,7 @@ impl Seconds {
 
     /// Returns the sums of all seconds in one line.
     fn total(&self) -> String {
-        let add = |sum: Sums, one: &Sums| Sums {
-            acknowledged: sum.acknowledged + one.acknowledged,
-            received: sum.received + one.received,
-            files: sum.files + one.files,
-            serving_ns: sum.serving_ns + one.serving_ns,
-        };
-        let all = self.sums.values().fold(Sums::default(), add);
+        let all = self.sums.values().fold(Sums::default(), added);
         let bytes = format!(
             "{} files, {} B acknowledged by clients, {} B received from clients",
             all.files, all.acknowledged, all.received
@@ -96,6 +90,15 @@ impl Seconds {
         // An end at a full second belongs to the second before.
         let last = end.0.saturating_sub(1) / SECOND.0;
         self.sums.get(&last).is_some_and(|sums| sums.bytes() > 0)
+    }
+}
+
+fn added(sum: Sums, one: &Sums) -> Sums {
+    Sums {
+        acknowledged: sum.acknowledged + one.acknowledged,
+        received: sum.received + one.received,
+        files: sum.files + one.files,
+        serving_ns: sum.serving_ns + one.serving_ns,
     }
 }
 

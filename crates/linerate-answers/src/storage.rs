@@ -273,13 +273,14 @@ fn reasons(study: &Study) -> Vec<String> {
             None => reasons.push((validity, kind, why, 1)),
         }
     }
-    let text = |(validity, _, why, times): (Validity, Kind, &Reason, usize)| match times {
+    reasons.into_iter().map(reason_words).collect()
+}
+
+fn reason_words((validity, _, why, times): (Validity, Kind, &Reason, usize)) -> String {
+    match times {
         1 => format!("{}: {why}", validity.word()),
-        times => {
-            format!("{}: {why} (at {times} points, figures of the first)", validity.word())
-        }
-    };
-    reasons.into_iter().map(text).collect()
+        _ => format!("{}: {why} (at {times} points, figures of the first)", validity.word()),
+    }
 }
 
 fn job(point: &PointStudy) -> Option<&JobStudy> {

@@ -46,22 +46,11 @@ impl Distribution {
     /// The same operations, each `by_ns` slower; what would be below nothing took nothing.
     #[must_use]
     pub fn moved(&self, by_ns: i64) -> Self {
-        let moved = |times: &[(u64, u64)]| {
-            let mut moved: Vec<(u64, u64)> = Vec::with_capacity(times.len());
-            for &(ns, count) in times {
-                // A correction can exceed the time itself. A time below zero would wrap to an
-                // infinite one.
-                let ns = ns.saturating_add_signed(by_ns);
-                // Times that reach zero fall together, and buckets must stay distinct and
-                // ascending.
-                match moved.last_mut().filter(|last| last.0 == ns) {
-                    Some(last) => last.1 = last.1.saturating_add(count),
-                    None => moved.push((ns, count)),
-                }
-            }
-            moved
-        };
-        Self { buckets: moved(&self.buckets), lost: self.lost, at_least: moved(&self.at_least) }
+        Self {
+            buckets: moved(&self.buckets, by_ns),
+            lost: self.lost,
+            at_least: moved(&self.at_least, by_ns),
+        }
     }
 
     /// The nearest-rank percentile in nanoseconds, `quantile` in 0..=1. `Some(None)` is infinite:
@@ -150,6 +139,21 @@ impl Distribution {
             (seen >= rank).then_some(value)
         })
     }
+}
+
+/// Returns `times`, each `by_ns` later.
+fn moved(times: &[(u64, u64)], by_ns: i64) -> Vec<(u64, u64)> {
+    let mut moved: Vec<(u64, u64)> = Vec::with_capacity(times.len());
+    for &(ns, count) in times {
+        // A correction can exceed the time itself. A time below zero would wrap to an infinite one.
+        let ns = ns.saturating_add_signed(by_ns);
+        // Times that reach zero fall together, and buckets must stay distinct and ascending.
+        match moved.last_mut().filter(|last| last.0 == ns) {
+            Some(last) => last.1 = last.1.saturating_add(count),
+            None => moved.push((ns, count)),
+        }
+    }
+    moved
 }
 
 /// Returns the sum of `counts`, at most `u64::MAX`: no worker counts that far, but a damaged file

@@ -54,17 +54,18 @@ impl Args for StorageOptions {
 
 impl FromArgMatches for StorageOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let values = |parameter: Parameter| {
-            let texts = matches.get_many::<Vec<Value>>(parameter.name)?;
-            Some((parameter.name, texts.flatten().cloned().collect()))
-        };
-        Ok(Self { given: storage().filter_map(values).collect() })
+        Ok(Self { given: storage().filter_map(|one| given(matches, &one)).collect() })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
+}
+
+fn given(matches: &ArgMatches, parameter: &Parameter) -> Option<(&'static str, Vec<Value>)> {
+    let texts = matches.get_many::<Vec<Value>>(parameter.name)?;
+    Some((parameter.name, texts.flatten().cloned().collect()))
 }
 
 fn storage() -> impl Iterator<Item = Parameter> {
@@ -146,11 +147,6 @@ pub(crate) fn one(
 /// operations per second, seconds, or bytes with K, M, G, T for powers of 1024; a count may be a
 /// range, FIRST..LASTxFACTOR or FIRST..LAST+STEP.
 fn values(parameter: &Parameter, text: &str) -> Result<Vec<Value>, String> {
-    let with_unit = |unit: &str| {
-        // A number without a unit gets the one that fio and iperf3 assume.
-        let is_bare = text.parse::<f64>().is_ok();
-        vec![Value::from(if is_bare { format!("{text} {unit}") } else { text.to_owned() })]
-    };
     let values = match &parameter.takes {
         // A plain number is not a range of one.
         Takes::Count { .. } => match (text.parse::<u64>(), letters::depths(text)) {
@@ -159,12 +155,12 @@ fn values(parameter: &Parameter, text: &str) -> Result<Vec<Value>, String> {
             _ => vec![text.into()],
         },
         Takes::Flag => vec![text.parse::<bool>().map_or_else(|_| text.into(), Value::from)],
-        Takes::Ratio { .. } => with_unit("%"),
-        Takes::Rate => with_unit("pps"),
+        Takes::Ratio { .. } => with_unit(text, "%"),
+        Takes::Rate => with_unit(text, "pps"),
         Takes::Size { .. } => {
             vec![letters::size(text).map_or_else(|| text.into(), |size| size.to_string().into())]
         }
-        Takes::Time { .. } => with_unit("s"),
+        Takes::Time { .. } => with_unit(text, "s"),
         Takes::BitRate | Takes::Text { .. } | Takes::Word(_) | Takes::WordOr(..) => {
             vec![text.into()]
         }
@@ -177,6 +173,12 @@ fn values(parameter: &Parameter, text: &str) -> Result<Vec<Value>, String> {
         })?;
     }
     if values.is_empty() { Err("the range is empty".to_owned()) } else { Ok(values) }
+}
+
+/// Returns `text` with `unit` if it is a bare number: the unit that fio and iperf3 assume.
+fn with_unit(text: &str, unit: &str) -> Vec<Value> {
+    let is_bare = text.parse::<f64>().is_ok();
+    vec![Value::from(if is_bare { format!("{text} {unit}") } else { text.to_owned() })]
 }
 
 #[cfg(test)]

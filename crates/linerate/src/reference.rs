@@ -36,12 +36,11 @@ fn described(command: &clap::Command) -> Option<Command> {
 fn arguments<'a>(arguments: impl Iterator<Item = &'a Arg>) -> Vec<Argument> {
     let shown = arguments
         .filter(|arg| !arg.is_hide_set() && !matches!(arg.get_id().as_str(), "help" | "version"));
-    let argument = |arg: &Arg| Argument {
-        spelling: spelling(arg),
-        default: default_of(arg),
-        meaning: meaning(arg),
-    };
     shown.map(argument).collect()
+}
+
+fn argument(arg: &Arg) -> Argument {
+    Argument { spelling: spelling(arg), default: default_of(arg), meaning: meaning(arg) }
 }
 
 fn spelling(arg: &Arg) -> String {

@@ -11,19 +11,19 @@ use super::repository::Repository;
 const MOST_LINES: usize = 3;
 /// Longer closures per crate that are still there. Only ever lowered.
 const ALLOWED: [(&str, usize); 16] = [
-    ("linerate", 5),
+    ("linerate", 2),
     ("linerate-analysis", 176),
-    ("linerate-answers", 18),
+    ("linerate-answers", 5),
     ("linerate-campaign", 60),
     ("linerate-control", 37),
     ("linerate-import", 0),
     ("linerate-lab", 0),
     ("linerate-load", 32),
-    ("linerate-model", 21),
+    ("linerate-model", 14),
     ("linerate-observe", 45),
     ("linerate-packet", 0),
     ("linerate-papers", 58),
-    ("linerate-report", 104),
+    ("linerate-report", 103),
     ("linerate-store", 0),
     ("linerate-sys", 1),
     ("xtask", 74),

@@ -274,6 +274,15 @@ fn jobs(sweep: &Sweep, values: &[&Value], testbed: &Testbed) -> Option<Vec<JobSp
     Some(numbered_jobs(sweep, values, testbed)?.into_iter().map(|(_, job)| job).collect())
 }
 
+/// Returns the axes of `sweep` that are known, each with its value of `values`.
+fn coordinates<'a>(
+    sweep: &'a Sweep,
+    values: &'a [&'a Value],
+) -> impl Iterator<Item = (AxisPath<'a>, &'a Value)> {
+    let axes = sweep.axes.iter().zip(values);
+    axes.filter_map(|(axis, value)| Some((AxisPath::read(&axis.path)?, *value)))
+}
+
 /// The same, each with the number of the sweep's job it comes from.
 fn numbered_jobs(
     sweep: &Sweep,
@@ -284,13 +293,7 @@ fn numbered_jobs(
     if too_few_cpus(sweep, values, testbed).is_some() {
         return None;
     }
-    let coordinates = || {
-        sweep
-            .axes
-            .iter()
-            .zip(values)
-            .filter_map(|(axis, v)| Some((AxisPath::read(&axis.path)?, *v)))
-    };
+    let coordinates = || coordinates(sweep, values);
     let n_cpus = coordinates()
         .find(|(path, _)| *path == AxisPath::Cpus)
         .and_then(|(_, value)| value.as_u64());
@@ -357,13 +360,7 @@ fn too_few_cpus<'a>(
     values: &[&Value],
     testbed: &'a Testbed,
 ) -> Option<&'a Endpoint> {
-    let coordinates = || {
-        sweep
-            .axes
-            .iter()
-            .zip(values)
-            .filter_map(|(axis, v)| Some((AxisPath::read(&axis.path)?, *v)))
-    };
+    let coordinates = || coordinates(sweep, values);
     let n_cpus = coordinates().find(|(path, _)| *path == AxisPath::Cpus)?.1.as_u64()?;
     let measured = sweep.jobs.iter().filter(|job| job.background.is_none());
     let names = measured.flat_map(|job| ends(job, coordinates())).flat_map(|(from, to)| [from, to]);

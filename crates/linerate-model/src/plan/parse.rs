@@ -118,17 +118,19 @@ pub fn read(text: &str) -> Result<Plan, Vec<Problem>> {
 
 /// `span` cut to the text, on character boundaries.
 fn within(span: Range<usize>, text: &str) -> Range<usize> {
-    let clamp = |mut at: usize| {
-        // The parser reports byte offsets that may point into a character, which would panic in a
-        // slice.
-        at = at.min(text.len());
-        while !text.is_char_boundary(at) {
-            at -= 1;
-        }
-        at
-    };
-    let start = clamp(span.start);
-    start..clamp(span.end).max(start)
+    let start = boundary(text, span.start);
+    start..boundary(text, span.end).max(start)
+}
+
+/// Returns the last boundary of a character of `text` at or before `at`.
+fn boundary(text: &str, at: usize) -> usize {
+    // The parser reports byte offsets that may point into a character, which would panic in a
+    // slice.
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
 }
 
 fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Problem>) -> Plan {

@@ -89,13 +89,11 @@ fn until(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<Un
 pub(super) fn unused(plan: &Plan, fields: &Fields<'_, '_>) -> Option<Problem> {
     let unused =
         plan.until.is_some() && plan.sweeps.iter().all(|sweep| sweep.repeats_until(plan).is_none());
-    let problem = || {
-        Problem::new(
-            Some(fields.span_of("repeats")),
-            "`repeats` looks at points, and every sweep has a number of its own",
-        )
-    };
-    unused.then(|| problem().expected("a number of `pairs`, or of `repeats` of the search"))
+    let place = || Some(fields.span_of("repeats"));
+    let what = "`repeats` looks at points, and every sweep has a number of its own";
+    unused.then(|| {
+        Problem::new(place(), what).expected("a number of `pairs`, or of `repeats` of the search")
+    })
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@
 //! | `NAME.duration`, `NAME.params.X`, `NAME.axis.cpus` | the same of the sweep called NAME |
 //! | `job.I.to`, `NAME.job.I.params.X` | a key of job I, numbered from 0 |
 //!
-//! NAME may hold spaces and dots. The value is TOML; what is not TOML is taken as a string, so that `duration=2 s` needs no
-//! quotes. The new text holds the same keys in the same order, without the comments.
+//! NAME may hold spaces and dots. The value is TOML; what is not TOML is taken as a string, so that
+//! `duration=2 s` needs no quotes. The new text holds the same keys in the same order, without the
+//! comments.
 
 use toml::de::DeTable;
 use toml::{Table, Value};

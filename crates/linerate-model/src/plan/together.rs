@@ -121,25 +121,28 @@ pub(super) fn read(
 /// One share, or a list of different ones.
 fn read_offered(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Vec<Ratio> {
     let Some(value) = fields.get("offered") else { return Vec::new() };
-    let share = |value: &DeValue<'_>| {
-        let share: Ratio = value.as_str()?.parse().ok()?;
-        // Above 100 % a job would be asked for more than it reached alone.
-        (0.01..=1.0).contains(&share.0).then_some(share)
-    };
     let shares: Option<Vec<Ratio>> = match value.get_ref() {
         DeValue::Array(list) => list.iter().map(|value| share(value.get_ref())).collect(),
         one => share(one).map(|share| vec![share]),
     };
-    let differ = |shares: &Vec<Ratio>| {
-        !shares.is_empty()
-            && shares.iter().enumerate().all(|(number, share)| !shares[..number].contains(share))
-    };
-    shares.filter(differ).unwrap_or_else(|| {
+    shares.filter(|shares| differ(shares)).unwrap_or_else(|| {
         let expected = "a share of what each job reaches alone from \"1 %\" to \"100 %\", or a \
             list of different ones";
         problems.push(wrong_value(value, "`offered`", expected));
         Vec::new()
     })
+}
+
+fn share(value: &DeValue<'_>) -> Option<Ratio> {
+    let share: Ratio = value.as_str()?.parse().ok()?;
+    // Above 100 % a job would be asked for more than it reached alone.
+    (0.01..=1.0).contains(&share.0).then_some(share)
+}
+
+/// Returns true if there is a share and none appears twice.
+fn differ(shares: &[Ratio]) -> bool {
+    let is_new = |(number, share): (usize, &Ratio)| !shares[..number].contains(share);
+    !shares.is_empty() && shares.iter().enumerate().all(is_new)
 }
 
 #[cfg(test)]
