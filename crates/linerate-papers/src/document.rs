@@ -105,21 +105,18 @@ pub fn of_reproduction(reproduction: &Reproduction) -> Document {
 
 fn shapes(shapes: &[Shape]) -> Table {
     let heads = ["shape", "verdict", "claim", "measured"].map(Column::text);
-    let row = |shape: &Shape| {
-        let (verdict, tone) = match shape.holds {
-            Some(true) => ("holds", Tone::Plain),
-            Some(false) => ("missed", Tone::Refused),
-            None => ("not judged", Tone::Marked),
-        };
-        Row {
-            cells: [&shape.id, verdict, &shape.claim, &shape.measured]
-                .map(|text: &str| Cell::text(text))
-                .to_vec(),
-            tone,
-        }
-    };
-    let rows = shapes.iter().map(row).collect();
+    let rows = shapes.iter().map(shape_row).collect();
     Table { rows, ..Table::new("shapes", "Shapes of the paper's results", heads.to_vec()) }
+}
+
+fn shape_row(shape: &Shape) -> Row {
+    let (verdict, tone) = match shape.holds {
+        Some(true) => ("holds", Tone::Plain),
+        Some(false) => ("missed", Tone::Refused),
+        None => ("not judged", Tone::Marked),
+    };
+    let texts: [&str; 4] = [&shape.id, verdict, &shape.claim, &shape.measured];
+    Row { cells: texts.map(Cell::text).to_vec(), tone }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ const ALLOWED: [(&str, usize); 16] = [
     ("linerate-model", 14),
     ("linerate-observe", 45),
     ("linerate-packet", 0),
-    ("linerate-papers", 58),
+    ("linerate-papers", 45),
     ("linerate-report", 103),
     ("linerate-store", 0),
     ("linerate-sys", 1),

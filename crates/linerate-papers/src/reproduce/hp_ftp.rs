@@ -195,27 +195,26 @@ struct SinkPoint {
 }
 
 fn sink_points(study: &Study) -> Vec<SinkPoint> {
-    let read = |clients: usize, point: &PointStudy| {
-        let rate: linerate_model::BitRate =
-            coordinate(&point.parameters, "sink_rate")?.parse().ok()?;
-        let goodput = whole(point)?.metric(metric::GOODPUT, Direction::Rx)?;
-        let jobs = point.jobs.iter().filter(|job| job.workload != "all");
-        let limited = jobs.filter_map(|job| {
-            Some(job.metric(metric::RWND_LIMITED, Direction::Rx)?.estimate?.value)
-        });
-        Some(SinkPoint {
-            clients,
-            rate: rate.0 * clients as f64,
-            goodput: goodput.estimate?,
-            runs: goodput.values.iter().flatten().copied().collect(),
-            // The client that waited least decides whether all of them waited.
-            limited: limited.reduce(f64::min),
-        })
-    };
     let of = |clients: usize, name: &'static str| {
-        sweep(study, name).filter_map(move |point| read(clients, point))
+        sweep(study, name).filter_map(move |point| sink_point(clients, point))
     };
     of(1, "sinks, 1 client").chain(of(2, "sinks, 2 clients")).collect()
+}
+
+fn sink_point(clients: usize, point: &PointStudy) -> Option<SinkPoint> {
+    let rate: linerate_model::BitRate = coordinate(&point.parameters, "sink_rate")?.parse().ok()?;
+    let goodput = whole(point)?.metric(metric::GOODPUT, Direction::Rx)?;
+    let jobs = point.jobs.iter().filter(|job| job.workload != "all");
+    let limited = jobs
+        .filter_map(|job| Some(job.metric(metric::RWND_LIMITED, Direction::Rx)?.estimate?.value));
+    Some(SinkPoint {
+        clients,
+        rate: rate.0 * clients as f64,
+        goodput: goodput.estimate?,
+        runs: goodput.values.iter().flatten().copied().collect(),
+        // The client that waited least decides whether all of them waited.
+        limited: limited.reduce(f64::min),
+    })
 }
 
 /// Returns the rate of a null sink with this number of clients, and its runs.
@@ -436,44 +435,29 @@ fn head<const N: usize>(names: [&str; N]) -> Vec<String> {
 }
 
 fn clients_table(curve: &[Clients<'_>]) -> Comparison {
-    let row = |clients: &Clients<'_>| {
-        let paper = TO_NOTHING.iter().find(|(n, _)| *n == clients.n);
-        vec![
-            clients.n.to_string(),
-            paper
-                .map_or(DASH.to_owned(), |(_, paper)| format!("{paper:.0} ({:.1})", paper / SCALE)),
-            mbit(clients.goodput.value),
-            interval_of(clients.goodput),
-            peak(clients.point).map_or(DASH.to_owned(), mbit),
-        ]
-    };
     Comparison {
         title: "Downloads to a null device: Mbit/s as printed (a tenth), and ours; the paper's \
             best second is 812 (81.2), its three \
                 clients are missing"
             .into(),
         head: head(["clients", "paper", "ours", "95 % interval", "best second"]),
-        rows: curve.iter().map(row).collect(),
+        rows: curve.iter().map(clients_row).collect(),
     }
 }
 
+fn clients_row(clients: &Clients<'_>) -> Vec<String> {
+    let paper = TO_NOTHING.iter().find(|(n, _)| *n == clients.n);
+    let printed = |(_, paper): &(usize, f64)| format!("{paper:.0} ({:.1})", paper / SCALE);
+    vec![
+        clients.n.to_string(),
+        paper.map_or(DASH.to_owned(), printed),
+        mbit(clients.goodput.value),
+        interval_of(clients.goodput),
+        peak(clients.point).map_or(DASH.to_owned(), mbit),
+    ]
+}
+
 fn sinks_table(study: &Study) -> Comparison {
-    let row = |point: &SinkPoint| {
-        let paper = TO_DISK.iter().find(|(n, rate)| {
-            *n == point.clients && (rate / SCALE * 1e6 / point.rate - 1.0).abs() < 1e-6
-        });
-        let null = null_runs(study, point.clients).map(|(null, _)| null);
-        vec![
-            point.clients.to_string(),
-            mbit(point.rate),
-            paper
-                .map_or(DASH.to_owned(), |(_, paper)| format!("{paper:.0} ({:.1})", paper / SCALE)),
-            mbit(point.goodput.value),
-            null.map_or(DASH.to_owned(), mbit),
-            null.map_or(DASH.to_owned(), |null| format!("{:.2}", null / point.goodput.value)),
-            point.limited.map_or(DASH.to_owned(), |share| format!("{:.0} %", share * 100.0)),
-        ]
-    };
     Comparison {
         title: "Downloads to disks of a known rate: what the disk adds, as a ratio of totals"
             .into(),
@@ -486,8 +470,24 @@ fn sinks_table(study: &Study) -> Comparison {
             "null over disk",
             "window-limited",
         ]),
-        rows: sink_points(study).iter().map(row).collect(),
+        rows: sink_points(study).iter().map(|point| sinks_row(study, point)).collect(),
     }
+}
+
+fn sinks_row(study: &Study, point: &SinkPoint) -> Vec<String> {
+    let paper = TO_DISK.iter().find(|(n, rate)| {
+        *n == point.clients && (rate / SCALE * 1e6 / point.rate - 1.0).abs() < 1e-6
+    });
+    let null = null_runs(study, point.clients).map(|(null, _)| null);
+    vec![
+        point.clients.to_string(),
+        mbit(point.rate),
+        paper.map_or(DASH.to_owned(), |(_, paper)| format!("{paper:.0} ({:.1})", paper / SCALE)),
+        mbit(point.goodput.value),
+        null.map_or(DASH.to_owned(), mbit),
+        null.map_or(DASH.to_owned(), |null| format!("{:.2}", null / point.goodput.value)),
+        point.limited.map_or(DASH.to_owned(), |share| format!("{:.0} %", share * 100.0)),
+    ]
 }
 
 fn paths_table(server: &Study) -> Comparison {

@@ -384,29 +384,12 @@ fn throughput_table(found: &[Throughput]) -> Comparison {
 }
 
 fn latency_table(latency: &Study) -> Comparison {
-    let micros = |point: &PointStudy, metric: &'static Metric| {
-        figure(point, metric)
-            .map_or("-".to_owned(), |estimate| format!("{:.0}", estimate.value * 1e6))
-    };
-    let row = |what: String, point: &PointStudy| {
-        let mut row = vec![what];
-        row.extend(
-            [
-                metric::RESPONSE_TIME_P50,
-                metric::RESPONSE_TIME_P90,
-                metric::RESPONSE_TIME_P99,
-                metric::RESPONSE_TIME_MAX,
-            ]
-            .map(|m| micros(point, m)),
-        );
-        row
-    };
     let loads = sweep(latency, "load").map(|point| {
         let rate = coordinate(&point.parameters, "rate").unwrap_or_default();
-        row(format!("{rate}, {} the hop", Path::of(point).word()), point)
+        latency_row(format!("{rate}, {} the hop", Path::of(point).word()), point)
     });
     let bursts = sweep(latency, "bursts").map(|point| {
-        row(
+        latency_row(
             format!(
                 "bursts of {} frames",
                 coordinate(&point.parameters, "burst").unwrap_or_default()
@@ -422,6 +405,20 @@ fn latency_table(latency: &Study) -> Comparison {
         head: head(["", "median", "90 %", "99 %", "largest"]),
         rows: loads.chain(bursts).collect(),
     }
+}
+
+fn latency_row(what: String, point: &PointStudy) -> Vec<String> {
+    let times = [
+        metric::RESPONSE_TIME_P50,
+        metric::RESPONSE_TIME_P90,
+        metric::RESPONSE_TIME_P99,
+        metric::RESPONSE_TIME_MAX,
+    ];
+    std::iter::once(what).chain(times.map(|time| micros(point, time))).collect()
+}
+
+fn micros(point: &PointStudy, metric: &'static Metric) -> String {
+    figure(point, metric).map_or("-".to_owned(), |estimate| format!("{:.0}", estimate.value * 1e6))
 }
 
 #[cfg(test)]

@@ -425,13 +425,6 @@ fn row_keys(studies: [&Study; 4]) -> Shape {
 
 fn table_1(host: &Study) -> Comparison {
     let ours = by_size(host, "cost per packet", "message_size");
-    let cell = |point: Option<&PointStudy>, metric: &'static Metric, decimals: usize| {
-        let estimate = point.and_then(|point| figure(point, metric));
-        estimate.map_or_else(
-            || "unavailable".to_owned(),
-            |estimate| format!("{:.decimals$}", estimate.value),
-        )
-    };
     let rows = TABLE_1.iter().map(|(size, instructions, per_interrupt)| {
         let point = ours
             .iter()
@@ -440,11 +433,11 @@ fn table_1(host: &Study) -> Comparison {
         vec![
             (*size).to_owned(),
             instructions.to_string(),
-            cell(point, metric::INSTRUCTIONS_PER_PACKET, 0),
-            cell(point, metric::CPU_NS_PER_PACKET, 0),
-            cell(point, metric::CPU_SECONDS_PER_GIGABYTE, 2),
+            decimal_cell(point, metric::INSTRUCTIONS_PER_PACKET, 0),
+            decimal_cell(point, metric::CPU_NS_PER_PACKET, 0),
+            decimal_cell(point, metric::CPU_SECONDS_PER_GIGABYTE, 2),
             format!("{per_interrupt:.2}"),
-            cell(point, metric::PACKETS_PER_INTERRUPT, 2),
+            decimal_cell(point, metric::PACKETS_PER_INTERRUPT, 2),
         ]
     });
     Comparison {
@@ -462,6 +455,12 @@ fn table_1(host: &Study) -> Comparison {
         .to_vec(),
         rows: rows.collect(),
     }
+}
+
+fn decimal_cell(point: Option<&PointStudy>, metric: &'static Metric, decimals: usize) -> String {
+    let estimate = point.and_then(|point| figure(point, metric));
+    let shown = |estimate: Estimate| format!("{:.decimals$}", estimate.value);
+    estimate.map_or_else(|| "unavailable".to_owned(), shown)
 }
 
 fn table_2(link: &Study, buses: &Study, host: &Study) -> Comparison {

@@ -92,26 +92,27 @@ struct Packets {
 
 /// Returns the packet sizes of `study`, smallest first.
 fn packets(study: &Study) -> Vec<Packets> {
+    let mut sizes: Vec<Packets> = sweep(study, "packets").filter_map(packets_of).collect();
+    sizes.sort_by(|a, b| a.frame.total_cmp(&b.frame));
+    sizes
+}
+
+fn packets_of(point: &PointStudy) -> Option<Packets> {
     /// Bytes of an Ethernet frame without FCS beside a UDP payload: 14, 20 and 8 bytes.
     const HEADERS: f64 = 42.0;
     /// Frame check sequence, which `frame_size` and `throughput_l2` count and a shaper does not.
     const CHECK_SEQUENCE: f64 = 4.0;
-    let read = |point: &PointStudy| {
-        let size: Bytes = coordinate(&point.parameters, "frame_size")?.parse().ok()?;
-        // The paper's packet sizes are without check sequence, ours are with it.
-        let frame = size.0 as f64 - CHECK_SEQUENCE;
-        let counted = one_way(point, metric::THROUGHPUT_L2);
-        Some(Packets {
-            frame,
-            rate: one_way(point, metric::PACKET_RATE)?.value,
-            // Goodput counts payload, the paper counts frames.
-            bandwidth: one_way(point, metric::GOODPUT)?.value * frame / (frame - HEADERS),
-            at_interface: counted.map(|counted| counted.value * frame / (frame + CHECK_SEQUENCE)),
-        })
-    };
-    let mut sizes: Vec<Packets> = sweep(study, "packets").filter_map(read).collect();
-    sizes.sort_by(|a, b| a.frame.total_cmp(&b.frame));
-    sizes
+    let size: Bytes = coordinate(&point.parameters, "frame_size")?.parse().ok()?;
+    // The paper's packet sizes are without check sequence, ours are with it.
+    let frame = size.0 as f64 - CHECK_SEQUENCE;
+    let counted = one_way(point, metric::THROUGHPUT_L2);
+    Some(Packets {
+        frame,
+        rate: one_way(point, metric::PACKET_RATE)?.value,
+        // Goodput counts payload, the paper counts frames.
+        bandwidth: one_way(point, metric::GOODPUT)?.value * frame / (frame - HEADERS),
+        at_interface: counted.map(|counted| counted.value * frame / (frame + CHECK_SEQUENCE)),
+    })
 }
 
 /// Returns the largest bandwidth over packet sizes.
@@ -147,26 +148,21 @@ impl Draws {
 
 /// Returns the points of sweep `draws`, by fabrics and flows.
 fn draws(study: &Study) -> Vec<Draws> {
-    let read = |point: &PointStudy| {
-        let n_flows = coordinate(&point.parameters, "streams")?.parse().ok()?;
-        let values = |metric| {
-            whole(point)?.metric(metric, Direction::Tx).map(|metric| metric.values.clone())
-        };
-        let (links, goodput) = (
-            values(metric::LINKS_USED).unwrap_or_default(),
-            values(metric::GOODPUT).unwrap_or_default(),
-        );
-        let draws = links
-            .into_iter()
-            .zip(goodput)
-            // A draw counts only if both figures of it are known.
-            .filter_map(|(links, goodput)| links.zip(goodput))
-            .collect();
-        Some(Draws { fabrics: fabrics(point), n_flows, draws })
-    };
-    let mut points: Vec<Draws> = sweep(study, "draws").filter_map(read).collect();
+    let mut points: Vec<Draws> = sweep(study, "draws").filter_map(draws_at).collect();
     points.sort_by_key(|point| (point.fabrics, point.n_flows));
     points
+}
+
+fn draws_at(point: &PointStudy) -> Option<Draws> {
+    let n_flows = coordinate(&point.parameters, "streams")?.parse().ok()?;
+    let values =
+        |metric| whole(point)?.metric(metric, Direction::Tx).map(|metric| metric.values.clone());
+    let links = values(metric::LINKS_USED).unwrap_or_default();
+    let goodput = values(metric::GOODPUT).unwrap_or_default();
+    // A draw counts only if both figures of it are known.
+    let known = |(links, goodput): (Option<f64>, Option<f64>)| links.zip(goodput);
+    let draws = links.into_iter().zip(goodput).filter_map(known).collect();
+    Some(Draws { fabrics: fabrics(point), n_flows, draws })
 }
 
 /// Returns mean and standard deviation of the links that an ideal hash uses of `ports` on each of

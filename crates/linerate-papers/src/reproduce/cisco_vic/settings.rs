@@ -185,24 +185,26 @@ pub fn cisco_settings(campaign: &Campaign) -> Comparison {
 /// Returns the comparison with a host's facts and the interface named `device`.
 fn beside(facts: &Value, device: Option<&str>) -> Comparison {
     let interface = interface(facts, device).unwrap_or(&Value::Null);
-    let row = |setting: &Setting| {
-        let (found, path) = match setting.fact {
-            Host(path) => (look(facts, path), path),
-            Interface(path) => (look(interface, path), path),
-        };
-        let here = found.map_or_else(|why| format!("not known: {why}"), |found| told(path, found));
-        let same = match (found, setting.same) {
-            (Ok(found), Some(same)) if same(found) => "yes",
-            (Ok(_), Some(_)) => "no",
-            _ => "-",
-        };
-        vec![setting.name.to_owned(), setting.paper.to_owned(), here, same.to_owned()]
-    };
+    let row = |setting: &Setting| setting_row(setting, facts, interface);
     Comparison {
         title: "The paper's hosts (its tables of BIOS, adapter and sysctls) beside this one".into(),
         head: ["setting", "paper", "here", "same"].map(str::to_owned).to_vec(),
         rows: SETTINGS.iter().map(row).collect(),
     }
+}
+
+fn setting_row(setting: &Setting, facts: &Value, interface: &Value) -> Vec<String> {
+    let (found, path) = match setting.fact {
+        Host(path) => (look(facts, path), path),
+        Interface(path) => (look(interface, path), path),
+    };
+    let here = found.map_or_else(|why| format!("not known: {why}"), |found| told(path, found));
+    let same = match (found, setting.same) {
+        (Ok(found), Some(same)) if same(found) => "yes",
+        (Ok(_), Some(_)) => "no",
+        _ => "-",
+    };
+    vec![setting.name.to_owned(), setting.paper.to_owned(), here, same.to_owned()]
 }
 
 /// Returns the fact at `path`, or why it or its group could not be read.

@@ -192,31 +192,31 @@ fn gain(vic: &[Packets], expander: &[Packets]) -> Shape {
 }
 
 fn one_flow_is_one_port(studies: &CiscoStudies<'_>) -> Vec<Shape> {
-    let ratio =
-        |id: &str, claim: &str, over: Option<f64>, under: Option<f64>, expected: f64| match over
-            .zip(under)
-        {
-            Some((over, under)) => {
-                let ratio = over / under;
-                let measured = format!("{} / {} = {ratio:.3}", mbit(over), mbit(under));
-                shape(id, claim, measured, Some((ratio / expected - 1.0).abs() <= EQUAL))
-            }
-            None => not_judged(id, claim, "a point has no figure"),
-        };
     let (vic, expander) = (|n| one_flow(studies.vic, n), |n| one_flow(studies.expander, n));
     let claim = "V3.4 (hard): one flow gets one port, whether there are two or four (2 %; paper: \
         9966 and 9966)";
-    let doubled = |adapter: &str| {
-        format!(
-            "V3.4 (hard): {adapter}: one flow on each of two fabrics is twice one, within 2 % \
-                (paper: 19931 / 9966 = 2.000)"
-        )
-    };
     vec![
-        ratio("V3.4a", claim, expander(1), vic(1), 1.0),
-        ratio("V3.4b", &doubled("VIC"), vic(2), vic(1), 2.0),
-        ratio("V3.4b", &doubled("expander"), expander(2), expander(1), 2.0),
+        ratio("V3.4a", claim, (expander(1), vic(1)), 1.0),
+        ratio("V3.4b", &doubled("VIC"), (vic(2), vic(1)), 2.0),
+        ratio("V3.4b", &doubled("expander"), (expander(2), expander(1)), 2.0),
     ]
+}
+
+fn doubled(adapter: &str) -> String {
+    format!(
+        "V3.4 (hard): {adapter}: one flow on each of two fabrics is twice one, within 2 % (paper: \
+            19931 / 9966 = 2.000)"
+    )
+}
+
+/// Judges whether `over` is `expected` times `under`.
+fn ratio(id: &str, claim: &str, (over, under): (Option<f64>, Option<f64>), expected: f64) -> Shape {
+    let Some((over, under)) = over.zip(under) else {
+        return not_judged(id, claim, "a point has no figure");
+    };
+    let ratio = over / under;
+    let measured = format!("{} / {} = {ratio:.3}", mbit(over), mbit(under));
+    shape(id, claim, measured, Some((ratio / expected - 1.0).abs() <= EQUAL))
 }
 
 /// Compares draws of several flows with an ideal hash, and their rate with that of the ports they
@@ -336,19 +336,8 @@ fn moved(study: &Study, letter: &str, sweep: &str, what: &str) -> Shape {
     let Some(figure) = figure else {
         return not_judged(&name, &claim, "no pair has a figure (two CPUs are needed)");
     };
-    let told = |effect: &Effect| {
-        let (low, high) = effect.interval?;
-        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-        let words = format!(
-            "{:+.1} % [{:+.1}, {:+.1}]",
-            percent(effect.shift),
-            percent(low),
-            percent(high)
-        );
-        Some((words, (low..=high).contains(&1.0)))
-    };
     let (Some((effect, _)), Some((placebo, is_none))) =
-        (told(&figure.effect), figure.placebo.as_ref().and_then(told))
+        (effect_words(&figure.effect), figure.placebo.as_ref().and_then(effect_words))
     else {
         return not_judged(
             &name,
@@ -358,4 +347,12 @@ fn moved(study: &Study, letter: &str, sweep: &str, what: &str) -> Shape {
     };
     let measured = format!("{effect}, placebo {placebo}, n = {} pairs", figure.effect.n);
     shape(&name, claim, measured, Some(is_none))
+}
+
+/// Returns the effect with its interval, and whether that contains no effect.
+fn effect_words(effect: &Effect) -> Option<(String, bool)> {
+    let (low, high) = effect.interval?;
+    let [shift, from, to] = [effect.shift, low, high].map(|ratio| (ratio - 1.0) * 100.0);
+    let words = format!("{shift:+.1} % [{from:+.1}, {to:+.1}]");
+    Some((words, (low..=high).contains(&1.0)))
 }
