@@ -120,7 +120,7 @@ fn the_picture_marks_the_stage_that_the_sentence_names() {
     campaign.header.capacities = vec![thin, wide];
     let told = told(&campaign);
     let Some(Claim::Saturated(link)) = &told.limit.claim else { panic!("{:?}", told.limit) };
-    assert_eq!(link.short_name(), "thin");
+    assert!(link.parts()[0].name.starts_with("thin"), "{link}");
     let marked: Vec<&str> =
         told.stages.iter().filter(|stage| stage.limits).map(|stage| stage.name.as_str()).collect();
     assert_eq!(
