@@ -13,6 +13,26 @@ const HEADS: [&str; 5] = ["fact", "value", "interval at 95 %", "n", "method"];
 /// Returns the answer for the directions in `facts`.
 #[must_use]
 pub fn document(facts: &[PathFacts], testbed: TestbedKind) -> Document {
+    let json = json!({ "path": facts });
+    Document::answer(
+        "Facts of a path",
+        "one probe",
+        Origin::Measured(testbed),
+        vec![section(facts)],
+        json,
+    )
+}
+
+/// Adds the facts of a path to `answer`, if there are any.
+pub fn add(facts: &[PathFacts], answer: &mut Document) {
+    if !facts.is_empty() {
+        answer.sections.push(section(facts));
+        answer.study["path"] = json!(facts);
+    }
+}
+
+/// Returns the section with the facts of each direction.
+fn section(facts: &[PathFacts]) -> Section {
     let mut blocks: Vec<Block> = facts.iter().flat_map(direction_blocks).collect();
     blocks.push(Block::Paragraph(
         "Rates and sizes count IP packets (layer 3). A fact that is not listed is not known. \
@@ -23,9 +43,7 @@ pub fn document(facts: &[PathFacts], testbed: TestbedKind) -> Document {
     if !notes.is_empty() {
         blocks.push(Block::List(notes));
     }
-    let section = Section { id: "answer", title: "Path", blocks };
-    let json = json!({ "path": facts });
-    Document::answer("Facts of a path", "one probe", Origin::Measured(testbed), vec![section], json)
+    Section { id: "path", title: "Path", blocks }
 }
 
 /// Returns the sentence and the table of one direction.

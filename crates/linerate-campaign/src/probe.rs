@@ -1,5 +1,7 @@
 //! Probe of a path in both directions: its plan, and the facts that its record shows.
 
+use std::fmt;
+
 use linerate_analysis::path::{PathFacts, recorded};
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
 use linerate_model::{BitRate, Bytes, Nanos};
@@ -15,15 +17,31 @@ const DRAIN: Nanos = Nanos::from_millis(200);
 const REST: Nanos = Nanos::from_millis(100);
 const INTERVAL: Nanos = Nanos::from_millis(100);
 
-/// Limits of a probe, for each direction. `None` stands for the default of `path_probe`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Limits of a probe, for each direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProbeBudget {
     /// Highest rate, in bits of IP packets.
-    pub max_rate: Option<BitRate>,
+    pub max_rate: BitRate,
     /// Most bytes of IP packets.
-    pub max_bytes: Option<Bytes>,
+    pub max_bytes: Bytes,
     /// True if a flood may go on although more than 5 % is lost.
     pub may_lose: bool,
+}
+
+impl Default for ProbeBudget {
+    /// The defaults of `path_probe`.
+    fn default() -> Self {
+        Self { max_rate: BitRate(200e6), max_bytes: Bytes(32_000_000), may_lose: false }
+    }
+}
+
+impl fmt::Display for ProbeBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let megabytes = self.max_bytes.0 as f64 / 1e6;
+        write!(f, "at most {} and {megabytes} MB in each direction", self.max_rate)?;
+        let ends = if self.may_lose { "" } else { ", less if 5 % is lost for 200 ms" };
+        write!(f, "{ends}; about 10 s")
+    }
 }
 
 /// Returns the sweeps that probe the path between endpoints `from` and `to`, forward and back. The
@@ -42,11 +60,11 @@ pub fn sweeps(from: &str, to: &str, budget: &ProbeBudget) -> Vec<DraftSweep> {
 /// Returns one direction of a probe.
 fn sweep(name: String, job: DraftJob, budget: &ProbeBudget) -> DraftSweep {
     let limits = [
-        budget.max_rate.map(|rate| ("max_rate", rate.to_string().into())),
-        budget.max_bytes.map(|bytes| ("max_bytes", bytes.to_string().into())),
-        budget.may_lose.then(|| ("may_lose", true.into())),
+        ("max_rate", budget.max_rate.to_string().into()),
+        ("max_bytes", budget.max_bytes.to_string().into()),
+        ("may_lose", budget.may_lose.into()),
     ];
-    let job = job.with(limits.into_iter().flatten());
+    let job = job.with(limits);
     DraftSweep {
         drain: Some(DRAIN),
         rest: Some(REST),
@@ -81,6 +99,18 @@ pub fn probe(
     Ok(facts)
 }
 
+/// Probes the path as the first phase of a diagnosis, which goes on without facts if the probe
+/// cannot be run.
+///
+/// # Errors
+/// If a person interrupted it.
+pub fn first_phase(bench: &dyn Bench, from: &str, to: &str) -> Result<Vec<PathFacts>, Ended> {
+    match probe(bench, from, to, &ProbeBudget::default()) {
+        Err(Ended::With(Exit::Interrupted)) => Err(Ended::With(Exit::Interrupted)),
+        found => Ok(found.unwrap_or_default()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use linerate_model::plan::read;
@@ -88,12 +118,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_plan_can_be_read_back_and_its_parameters_are_those_of_the_workload() {
-        let budget = ProbeBudget {
-            max_rate: Some(BitRate(1.5e9)),
-            max_bytes: Some(Bytes(100_000_000)),
-            may_lose: true,
+    fn the_default_budget_is_that_of_the_workload_and_is_printed() {
+        let budget = ProbeBudget::default();
+        let declared = linerate_load::workload("path_probe").expect("known").parameters();
+        let default = |name: &str| {
+            let found = declared.iter().find(|parameter| parameter.name == name);
+            found.expect(name).default.clone()
         };
+        assert_eq!(default("max_rate"), format!("\"{}\"", budget.max_rate));
+        assert_eq!(default("max_bytes"), format!("\"{}\"", budget.max_bytes));
+        assert_eq!(
+            budget.to_string(),
+            "at most 200 Mbit/s and 32 MB in each direction, less if 5 % is lost for 200 ms; about \
+                10 s"
+        );
+    }
+
+    #[test]
+    fn the_plan_can_be_read_back_and_its_parameters_are_those_of_the_workload() {
+        let budget =
+            ProbeBudget { max_rate: BitRate(1.5e9), max_bytes: Bytes(100_000_000), may_lose: true };
         for budget in [ProbeBudget::default(), budget] {
             let draft = Draft::new("probe", 1, sweeps("a", "b", &budget));
             let plan = read(&draft.text()).expect("a plan");

@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: `compare`, `diagnosis`, `fire-hose`, `frames`, `scan`, `search`, `storage`,
-//! `transfers` and `truth` (see there), and `peers`, linerate against the generators Debian ships,
-//! in one interleaved run.
+//! `cargo xtask bench`: `compare`, `diagnosis`, `fire-hose`, `frames`, `path`, `scan`, `search`,
+//! `storage`, `transfers` and `truth` (see there), and `peers`, linerate against the generators
+//! Debian ships, in one interleaved run.
 //!
 //! Every round runs every generator of every row once, in an order that rotates; ratios are taken
 //! within a round. linerate is driven through its real engine and workloads, by the example `end`
@@ -22,6 +22,7 @@ mod generators;
 mod markdown;
 mod outputs;
 mod own;
+mod path;
 mod processor;
 mod rows;
 mod sandbox;
@@ -110,6 +111,12 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
         && name == "diagnosis"
     {
         let held = diagnosis::run(root, rest)?;
+        return Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    if let [name, rest @ ..] = arguments
+        && name == "path"
+    {
+        let held = path::run(root, rest)?;
         return Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     if let [name, rest @ ..] = arguments

@@ -9,15 +9,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 use linerate_analysis::study;
-use linerate_answers::diagnosis;
+use linerate_answers::{diagnosis, probe as facts_of_path};
 use linerate_campaign::diagnose::{Load, Question, STORAGE, climb, exit_of};
+use linerate_campaign::probe::{self, ProbeBudget};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::Ground;
 use linerate_campaign::{Ended, conclusion};
+use linerate_model::TestbedKind;
 use linerate_report::CommandPlace;
 
 use crate::args::{Formats, Global};
 use crate::commands::ends::{PathArgs, check_lengths, on_ground};
+use crate::commands::probe::announce;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{ledgers, progress, reports};
 
@@ -50,6 +53,9 @@ pub(crate) struct DiagnoseArgs {
     /// Warm-up before each run, in seconds
     #[arg(long, default_value_t = 0.5)]
     pub(crate) omit: f64,
+    /// Skip the probe of the path (linerate probe), which --to runs first
+    #[arg(long)]
+    pub(crate) no_probe: bool,
     /// Seed of the random order
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -96,12 +102,21 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
     let load = Load::new(&question, from.name.clone(), to.name.clone())?;
     let watch = || progress::watcher(global);
     let ledgers = Ledgers { what: "diagnose", ground, out: &args.out, watch: &watch };
+    // Capacities of labs and testbeds are declared; nothing is known about a host's path.
+    let is_unknown = ground.kind == TestbedKind::Hosts && args.path.testbed.is_none();
+    let mut facts = Vec::new();
+    if is_unknown && args.workload != STORAGE && !args.no_probe {
+        announce(&ProbeBudget::default(), global);
+        facts = probe::first_phase(&ledgers, &from.name, &to.name)?;
+    }
+    let load = load.on_path(facts.clone());
     // The ledgers hold each experiment, so the answer can be judged again.
     let rungs = climb(&ledgers, load, args.limits as usize)?;
     let argv: Vec<String> = std::env::args().collect();
     // Commands in the answer repeat the place that this one was given.
     let place = CommandPlace::of_arguments(&argv).unwrap_or_default();
-    let answer = diagnosis::ladder(&rungs, ground.kind, &args.out, &place);
+    let mut answer = diagnosis::ladder(&rungs, ground.kind, &args.out, &place);
+    facts_of_path::add(&facts, &mut answer);
     reports::answer(&answer, &args.formats.saved(&args.out), global)?;
     Ok(exit_of(&rungs))
 }

@@ -44,22 +44,20 @@ pub(crate) fn run(args: &ProbeArgs, global: Global) -> Outcome {
 
 fn look(args: &ProbeArgs, global: Global, ground: &Ground) -> Result<Exit, Ended> {
     let (from, to) = args.path.route().among("probe", &ground.testbed.endpoints)?;
-    let budget = ProbeBudget {
-        max_rate: Some(args.max_rate),
-        max_bytes: Some(args.max_bytes),
-        may_lose: args.may_lose,
-    };
-    if !global.quiet {
-        let loss = if args.may_lose { "" } else { ", less if 5 % is lost for 200 ms" };
-        eprintln!(
-            "Probe of {} and {}: at most {} and {} in each direction{loss}; about 10 s.",
-            from.name, to.name, args.max_rate, args.max_bytes
-        );
-    }
+    let ProbeArgs { max_rate, max_bytes, may_lose, .. } = *args;
+    let budget = ProbeBudget { max_rate, max_bytes, may_lose };
+    announce(&budget, global);
     let watch = || progress::watcher(global);
     let ledgers = Ledgers { what: "probe", ground, out: &args.out, watch: &watch };
     let facts = probe::probe(&ledgers, &from.name, &to.name, &budget)?;
     let answer = answers::document(&facts, ground.kind);
     reports::answer(&answer, &args.formats.saved(&args.out), global)?;
     Ok(Exit::Done)
+}
+
+/// Prints what a probe may send at most, before it begins.
+pub(crate) fn announce(budget: &ProbeBudget, global: Global) {
+    if !global.quiet {
+        eprintln!("Probe of the path: {budget}.");
+    }
 }

@@ -67,6 +67,9 @@ const OVERLOAD: f64 = 2.0;
 const FLOOD: Nanos = Nanos::from_millis(1_500);
 /// Time between two datagrams that ask for an answer while a rate is sent.
 const ASK_EVERY: Nanos = Nanos::from_millis(5);
+/// Datagrams that a sender may be late and still send. On a busy host it is held up for some
+/// milliseconds again and again, and would not reach its rate otherwise.
+const CATCH_UP: u64 = 64;
 /// Longest wait for an answer.
 const PATIENCE: Nanos = Nanos::from_millis(1_000);
 /// Shortest wait for the next answer while a queue may grow: 16 datagrams at 1 Mbit/s.
@@ -413,13 +416,13 @@ impl Course {
         if due <= self.paced {
             return Action::Wait(Nanos(self.paced_from.0 + (self.paced as f64 * gap) as u64 + 1));
         }
-        let mut n = due - self.paced;
-        if n > BATCH as u64 {
-            // A sender that was held up does not make up for it: a burst would look like a queue.
-            n = BATCH as u64;
+        let late = due - self.paced;
+        if late > CATCH_UP {
+            // A sender that was held up for long does not make up for it with one large burst.
             self.paced_from = now;
             self.paced = 0;
         }
+        let n = late.min(BATCH as u64);
         let asks = now.since(self.asked_at) >= ASK_EVERY;
         Action::Send { n: n as usize, payload: self.payload, asks }
     }

@@ -1,0 +1,230 @@
+//! `cargo xtask bench path`: facts of `linerate probe --to` beside limits that `tc` and `nft` make
+//! at a bridge between two namespaces.
+//!
+//! The known answers are those of the kernel's own elements: rate, burst and limit of `tbf`, rate
+//! and burst of nft's `limit`, and the MTU of a port of the bridge, which drops larger packets
+//! without a message. `tbf` counts Ethernet frames, and facts count IP packets. Not covered: delay,
+//! cross traffic, network cards.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, bail, ensure};
+use linerate_analysis::path::{Limiter, PathFacts};
+
+use super::truth::ground::{End, Family, Ground, PLAIN, PORTS};
+use super::{markdown, own};
+
+const USAGE: &str =
+    "usage: cargo xtask bench path [--rounds N] [--only PART] [--program FILE] [--out FILE]";
+/// IP packet and Ethernet frame of a full datagram, B.
+const PACKET: f64 = 1500.0;
+const FRAME: f64 = 1514.0;
+/// Largest error of rates, and of sizes of queues and buckets.
+const OF_RATES: f64 = 0.03;
+const OF_SIZES: f64 = 0.1;
+
+/// Limit in the direction from `a` to `b`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Made {
+    /// `tbf` with this rate (bit/s), burst and limit (bytes of frames).
+    Tbf { rate: f64, burst: f64, limit: f64 },
+    /// nft's `limit` with this rate (bit/s) and burst (bytes of packets). Its bucket holds one
+    /// second of the rate, and the burst (`nft_limit_init` of Linux).
+    Nft { rate: f64, burst: f64 },
+    /// MTU of the bridge's port, B.
+    Mtu(u64),
+}
+
+const fn link(megabits: u32, limit: f64) -> Made {
+    // The kernel needs a burst of one timer tick above 100 Mbit/s; 1600 B are one frame.
+    let burst = if megabits >= 200 { 15_000.0 } else { 1_600.0 };
+    Made::Tbf { rate: megabits as f64 * 1e6, burst, limit }
+}
+
+const fn shaper(megabits: u32, burst: f64, limit: f64) -> Made {
+    Made::Tbf { rate: megabits as f64 * 1e6, burst, limit }
+}
+
+const CASES: [(&str, Made); 13] = [
+    ("link 5 Mbit/s", link(5, 50_000.0)),
+    ("link 20 Mbit/s", link(20, 60_000.0)),
+    ("link 50 Mbit/s", link(50, 90_000.0)),
+    ("link 200 Mbit/s", link(200, 300_000.0)),
+    ("link 1 Gbit/s", link(1_000, 600_000.0)),
+    ("shaper 5 Mbit/s", shaper(5, 60_000.0, 30_000.0)),
+    ("shaper 20 Mbit/s", shaper(20, 100_000.0, 60_000.0)),
+    ("shaper 50 Mbit/s", shaper(50, 200_000.0, 60_000.0)),
+    ("policer 5 Mbit/s", Made::Nft { rate: 5e6, burst: 50_000.0 }),
+    ("policer 20 Mbit/s", Made::Nft { rate: 20e6, burst: 100_000.0 }),
+    ("policer 50 Mbit/s", Made::Nft { rate: 50e6, burst: 100_000.0 }),
+    ("MTU 1400 B", Made::Mtu(1400)),
+    ("MTU 1281 B", Made::Mtu(1281)),
+];
+
+/// A fact beside its known answer.
+struct Compared {
+    fact: &'static str,
+    made: f64,
+    found: Option<f64>,
+    within: f64,
+}
+
+impl Compared {
+    fn error(&self) -> Option<f64> {
+        self.found.map(|found| found / self.made - 1.0)
+    }
+
+    /// Returns `value` of this fact as a cell of the table.
+    fn number(&self, value: f64) -> String {
+        match self.fact {
+            "capacity" | "token rate" => format!("{:.3}", value / 1e6),
+            _ => format!("{value:.0}"),
+        }
+    }
+
+    fn is_good(&self) -> bool {
+        self.error().is_some_and(|error| error.abs() <= self.within)
+    }
+}
+
+/// Probes every case, prints the table, and returns whether every fact is as exact as its goal.
+///
+/// # Errors
+/// If an argument is wrong, or a case cannot be made or probed.
+pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
+    let (mut rounds, mut only, mut out, mut program) = (1, String::new(), None, None);
+    for pair in arguments.chunks(2) {
+        match pair {
+            [flag, value] if flag == "--rounds" => rounds = value.parse().context(USAGE)?,
+            [flag, value] if flag == "--only" => only.clone_from(value),
+            [flag, value] if flag == "--out" => out = Some(PathBuf::from(value)),
+            [flag, value] if flag == "--program" => program = Some(std::path::absolute(value)?),
+            _ => bail!(USAGE),
+        }
+    }
+    let program =
+        program.map_or_else(|| own::build(root, "linerate", &["--bin", "linerate"]), Ok)?;
+    let ground = Ground::make(&program)?;
+    let mut rows = Vec::new();
+    let mut is_good = true;
+    for (name, made) in CASES.iter().filter(|(name, _)| name.contains(&only)) {
+        for round in 1..=rounds {
+            let compared = probe(&ground, *made).with_context(|| format!("{name}, {round}"))?;
+            is_good &= compared.iter().all(Compared::is_good);
+            rows.extend(compared.iter().map(|one| row(name, one)));
+        }
+    }
+    let mut text = markdown::table(&["path", "fact", "made", "found", "error", "goal"], &rows);
+    let _infallible = writeln!(text, "\nRates in Mbit/s and sizes in B, of IP packets.");
+    print!("{text}");
+    if let Some(file) = out {
+        std::fs::write(&file, &text).with_context(|| format!("write {}", file.display()))?;
+    }
+    Ok(is_good)
+}
+
+fn row(name: &str, one: &Compared) -> Vec<String> {
+    let error = one.error().map(|error| format!("{:+.2} %", error * 100.0));
+    vec![
+        name.to_owned(),
+        one.fact.to_owned(),
+        one.number(one.made),
+        one.found.map_or("none".to_owned(), |found| one.number(found)),
+        error.unwrap_or_default(),
+        format!("{:.0} %", one.within * 100.0),
+    ]
+}
+
+/// Makes the limit, probes the path, and compares the facts.
+fn probe(ground: &Ground, made: Made) -> anyhow::Result<Vec<Compared>> {
+    ground.lay(&PLAIN, false)?;
+    // The port of the bridge towards `b`. There is no discipline unless a case before made one.
+    let [_, port] = PORTS;
+    let _ = ground.at_bridge(&format!("tc qdisc delete dev {port} root"));
+    let mut budget = vec!["--max-rate", "200 Mbit/s", "--max-bytes", "32 MB"];
+    match made {
+        Made::Tbf { rate, burst, limit } => {
+            ground.at_bridge(&format!(
+                "tc qdisc add dev {port} root tbf rate {rate:.0}bit burst {burst:.0} limit \
+                    {limit:.0}"
+            ))?;
+            if rate > 100e6 {
+                budget = vec!["--max-rate", "2 Gbit/s", "--max-bytes", "80 MB"];
+            }
+        }
+        Made::Nft { rate, burst } => ground.nft(&format!(
+            "table bridge referee {{ chain police {{ type filter hook forward priority 0; oifname \
+                {port} limit rate over {:.0} bytes/second burst {burst:.0} bytes drop; }}; }};\n",
+            rate / 8.0
+        ))?,
+        Made::Mtu(mtu) => {
+            ground.at_bridge(&format!("ip link set {port} mtu {mtu}"))?;
+        }
+    }
+    let mut command = ground.linerate(End::A);
+    command.args(["--json", "--quiet", "probe", "--to", Ground::address(Family::V4, End::B)]);
+    command.args(budget).arg("--out").arg(ground.folder.join("probe"));
+    let output = command.stdin(Stdio::null()).output().context("start linerate probe")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "linerate probe: {}", said.trim());
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let facts: Vec<PathFacts> = serde_json::from_value(answer["path"].clone())?;
+    let forward = facts.first().context("no direction was probed")?;
+    Ok(compared(made, forward))
+}
+
+fn compared(made: Made, facts: &PathFacts) -> Vec<Compared> {
+    let capacity = facts.capacity.map(|fact| fact.value.0);
+    let size = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64);
+    let queue = size(facts.queue_bytes.map(|fact| fact.value.0));
+    let bucket = size(facts.token_bucket.map(|tokens| tokens.bucket.value.0));
+    let of = |fact, made, found, within| Compared { fact, made, found, within };
+    match made {
+        Made::Tbf { rate, burst, limit } => {
+            let mut all = vec![
+                of("capacity", rate * PACKET / FRAME, capacity, OF_RATES),
+                of("queue", limit * PACKET / FRAME, queue, OF_SIZES),
+            ];
+            if burst > 20_000.0 {
+                all.push(of("bucket", burst * PACKET / FRAME, bucket, OF_SIZES));
+            }
+            all
+        }
+        Made::Nft { rate, burst } => {
+            let is_policer = facts.limiter == Some(Limiter::Policer);
+            vec![
+                of("token rate", rate, capacity.filter(|_| is_policer), OF_RATES),
+                of("bucket", rate / 8.0 + burst, bucket, OF_SIZES),
+            ]
+        }
+        Made::Mtu(mtu) => {
+            vec![of("MTU", mtu as f64, size(facts.mtu.map(|fact| fact.value.0)), 0.0)]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn fact(value: &str) -> Value {
+        json!({ "value": value, "low": value, "high": value, "n": 10, "method": "flood" })
+    }
+
+    #[test]
+    fn a_fact_is_good_within_its_goal_and_a_missing_one_never_is() {
+        let facts: PathFacts = serde_json::from_value(json!({
+            "from": "a", "to": "b", "is_queue_full": true, "receiver_drops": 0,
+            "capacity": fact("19.9 Mbit/s"), "queue_bytes": fact("50000 B"),
+        }))
+        .expect("facts");
+        let good = |made| compared(made, &facts).iter().map(Compared::is_good).collect::<Vec<_>>();
+        assert_eq!(good(link(20, 60_000.0)), [true, false]);
+        assert_eq!(good(shaper(20, 50_000.0, 52_000.0)), [true, true, false]);
+        assert_eq!(good(Made::Mtu(1400)), [false]);
+    }
+}
