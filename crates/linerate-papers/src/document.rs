@@ -66,7 +66,7 @@ pub fn of_reproduction(reproduction: &Reproduction) -> Document {
     // Shapes that were not judged are counted by themselves: they are no evidence either way.
     let count = |wanted| reproduction.shapes.iter().filter(|shape| shape.holds == wanted).count();
     let counts = format!(
-        "{} shapes hold, {} are missed, {} could not be judged. Shapes are compared, not absolute \
+        "Shapes: {} as in the paper, {} missed, {} not judged. Shapes are compared, not absolute \
             figures: the testbeds are emulated.",
         count(Some(true)),
         count(Some(false)),
@@ -158,7 +158,7 @@ mod tests {
         let text = text_of(&document);
         assert!(
             text.starts_with(
-                "paper [emulated]\n\n1 shapes hold, 1 are missed, 2 could not be judged."
+                "paper [emulated]\n\nShapes: 1 as in the paper, 1 missed, 2 not judged."
             ),
             "{text}"
         );

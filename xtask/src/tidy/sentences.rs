@@ -15,7 +15,7 @@ const WORDS: usize = 3;
 /// comparisons, settings of tuning, and names of experiments. Only ever lowered.
 const ALLOWED: [(&str, usize); 8] = [
     ("compare", 43),
-    ("diagnosis", 8),
+    ("diagnosis", 7),
     ("fire_hose", 11),
     ("flow_hash", 7),
     ("limits", 220),
