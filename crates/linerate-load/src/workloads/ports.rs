@@ -29,13 +29,14 @@ impl FromStr for PortList {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let words = text.split([',', ' ']).filter(|word| !word.is_empty());
-        let port = |word: &str| {
-            // Port 0 would mean "any", which no plan can have chosen.
-            let port = word.parse::<u16>().ok().filter(|port| *port > 0);
-            port.ok_or_else(|| format!("`{word}` is not a port"))
-        };
         Ok(Self(words.map(port).collect::<Result<_, _>>()?))
     }
+}
+
+fn port(word: &str) -> Result<u16, String> {
+    // Port 0 would mean "any", which no plan can have chosen.
+    let port = word.parse::<u16>().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| format!("`{word}` is not a port"))
 }
 
 impl PortList {

@@ -166,11 +166,8 @@ pub(crate) fn accept(
     permits: &Permits,
     patience: Duration,
 ) -> Result<Arrivals, LoadError> {
-    let object = || {
-        listener
-            .local_addr()
-            .map_or_else(|_| "a listener".to_owned(), |address| address.to_string())
-    };
+    let address = || listener.local_addr().map(|address| address.to_string());
+    let object = || address().unwrap_or_else(|_| "a listener".to_owned());
     listener.set_nonblocking(true).map_err(|cause| SysError::new("accept on", object(), cause))?;
     let deadline = Instant::now() + patience;
     let count = expected.count as usize;

@@ -63,12 +63,15 @@ impl Segments {
             meaning: "datagrams per message (UDP_SEGMENT), 0 or 1: off; most: as many as fit; \
                 auto: the same, off if there is a rate",
         };
-        let read = |value: &Value| match value.as_str() {
+        reader.value(parameter, Self::read).unwrap_or(Self::Auto)
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        match value.as_str() {
             Some("auto") => Some(Self::Auto),
             Some("most") => Some(Self::Most),
             _ => value.as_u64()?.try_into().ok().map(Self::Number),
-        };
-        reader.value(parameter, read).unwrap_or(Self::Auto)
+        }
     }
 }
 

@@ -206,14 +206,17 @@ fn steering(root: &Root, link: &Link) -> Value {
         return unavailable("sysfs shows another network namespace");
     }
     let queues = format!("sys/class/net/{}/queues", link.name);
-    let mask = |queue: String| {
-        let file = if queue.starts_with("rx-") { "rps_cpus" } else { "xps_cpus" };
-        let mask = root.text(&format!("{queues}/{queue}/{file}")).ok()?;
-        // A mask may have several 32-bit groups, separated by commas.
-        let set = mask.bytes().any(|byte| byte != b'0' && byte != b',');
-        set.then(|| (format!("{queue}.{file}"), json!(mask)))
-    };
-    Value::Object(root.names(&queues).into_iter().filter_map(mask).collect::<Map<_, _>>())
+    let set = |queue: String| steering_of(root, &queues, &queue);
+    Value::Object(root.names(&queues).into_iter().filter_map(set).collect::<Map<_, _>>())
+}
+
+/// Returns the mask of a queue and its name, if any bit is set.
+fn steering_of(root: &Root, queues: &str, queue: &str) -> Option<(String, Value)> {
+    let file = if queue.starts_with("rx-") { "rps_cpus" } else { "xps_cpus" };
+    let mask = root.text(&format!("{queues}/{queue}/{file}")).ok()?;
+    // A mask may have several 32-bit groups, separated by commas.
+    let is_set = mask.bytes().any(|byte| byte != b'0' && byte != b',');
+    is_set.then(|| (format!("{queue}.{file}"), json!(mask)))
 }
 
 /// Returns whether its polling runs in threads of its own and not in softirqs.

@@ -23,23 +23,23 @@ pub(super) fn os(root: &Root) -> Value {
         Ok(text) => text,
         Err(why) => return why,
     };
-    let field = |name: &str| {
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-        let missing = || unavailable(format!("/etc/os-release has no {name}"));
-        // os-release quotes values that contain blanks (os-release(5)).
-        value.map_or_else(missing, |value| json!(value.trim_matches('"')))
-    };
+    let field = |name| field(&text, name);
     json!({ "name": field("PRETTY_NAME"), "id": field("ID"), "version": field("VERSION_ID") })
+}
+
+fn field(text: &str, name: &str) -> Value {
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    let missing = || unavailable(format!("/etc/os-release has no {name}"));
+    // os-release quotes values that contain blanks (os-release(5)).
+    value.map_or_else(missing, |value| json!(value.trim_matches('"')))
 }
 
 pub(super) fn kernel(root: &Root) -> Value {
     const VULNERABILITIES: &str = "sys/devices/system/cpu/vulnerabilities";
     let names = root.names(VULNERABILITIES);
-    let state = |name: String| {
-        let state = root.string(&format!("{VULNERABILITIES}/{name}"));
-        (name, state)
-    };
-    let mitigations: Map<_, _> = names.into_iter().map(state).collect();
+    let state = |name: &String| root.string(&format!("{VULNERABILITIES}/{name}"));
+    let mitigations: Map<_, _> =
+        names.into_iter().map(|name| (name.clone(), state(&name))).collect();
     json!({
         "release": root.string("proc/sys/kernel/osrelease"),
         "version": root.string("proc/sys/kernel/version"),

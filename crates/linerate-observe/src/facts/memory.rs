@@ -33,23 +33,11 @@ fn field(text: &str, label: &str) -> Option<u64> {
     kib.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(BYTES_PER_KIBIBYTE)
 }
 
+const NODES: &str = "sys/devices/system/node";
+
 fn numa(root: &Root) -> Value {
-    const NODES: &str = "sys/devices/system/node";
-    let of_node = |name: String| {
-        let number = name.strip_prefix("node")?.parse::<u32>().ok()?;
-        let text = root.text(&format!("{NODES}/{name}/meminfo"));
-        let bytes = text.map(|text| {
-            field(&text, "MemTotal:").map_or_else(|| unavailable("no MemTotal"), |b| json!(b))
-        });
-        let cpus = root.string(&format!("{NODES}/{name}/cpulist"));
-        let distance = root.number(&format!("{NODES}/{name}/distance"));
-        let total_bytes = bytes.unwrap_or_else(|why| why);
-        Some((
-            number.to_string(),
-            json!({ "total_bytes": total_bytes, "cpus": cpus, "distance": distance }),
-        ))
-    };
-    let nodes: Map<_, _> = root.names(NODES).into_iter().filter_map(of_node).collect();
+    let nodes: Map<_, _> =
+        root.names(NODES).into_iter().filter_map(|name| node(root, &name)).collect();
     if nodes.is_empty() {
         unavailable("/sys/devices/system/node has no nodes")
     } else {
@@ -57,13 +45,26 @@ fn numa(root: &Root) -> Value {
     }
 }
 
+/// Returns the number of a node and its facts.
+fn node(root: &Root, name: &str) -> Option<(String, Value)> {
+    let number = name.strip_prefix("node")?.parse::<u32>().ok()?;
+    let text = root.text(&format!("{NODES}/{name}/meminfo"));
+    let bytes = text.map(|text| {
+        field(&text, "MemTotal:").map_or_else(|| unavailable("no MemTotal"), |b| json!(b))
+    });
+    let cpus = root.string(&format!("{NODES}/{name}/cpulist"));
+    let distance = root.number(&format!("{NODES}/{name}/distance"));
+    let total_bytes = bytes.unwrap_or_else(|why| why);
+    let facts = json!({ "total_bytes": total_bytes, "cpus": cpus, "distance": distance });
+    Some((number.to_string(), facts))
+}
+
 fn hugepages(root: &Root) -> Value {
     const POOLS: &str = "sys/kernel/mm/hugepages";
-    let pool = |name: String| {
-        let pages = root.number(&format!("{POOLS}/{name}/nr_hugepages"));
-        (name.trim_start_matches("hugepages-").to_owned(), pages)
-    };
-    let pools: Map<_, _> = root.names(POOLS).into_iter().map(pool).collect();
+    let pages = |name: &String| root.number(&format!("{POOLS}/{name}/nr_hugepages"));
+    let size = |name: &String| name.trim_start_matches("hugepages-").to_owned();
+    let pools: Map<_, _> =
+        root.names(POOLS).into_iter().map(|name| (size(&name), pages(&name))).collect();
     json!({ "transparent": root.string("sys/kernel/mm/transparent_hugepage/enabled"),
         "pools": pools })
 }
@@ -102,11 +103,9 @@ fn dimm(raw: &[u8]) -> Option<Value> {
         size if size & KIBIBYTES != 0 => u64::from(size & !KIBIBYTES) << 10,
         size => u64::from(size) << 20,
     };
-    let speed = |at| {
-        half(at)
-            .filter(|&mt| mt != 0)
-            .map_or_else(|| unavailable("the firmware does not say"), |mt| json!(mt))
-    };
+    let known = |at| half(at).filter(|&mt| mt != 0);
+    let unknown = || unavailable("the firmware does not say");
+    let speed = |at| known(at).map_or_else(unknown, |mt| json!(mt));
     Some(json!({ "size_bytes": size_bytes, "max_mt_per_s": speed(0x15),
             "configured_mt_per_s": speed(0x20) }))
 }

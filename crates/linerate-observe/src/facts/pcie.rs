@@ -35,19 +35,19 @@ pub(super) fn pcie(root: &Root) -> Value {
     Value::Object(chains)
 }
 
+const BLOCK: &str = "sys/block";
+
 fn disks(root: &Root) -> Map<String, Value> {
-    const BLOCK: &str = "sys/block";
-    let of_disk = |name: String| {
-        let folder = root.0.join(BLOCK).join(&name).canonicalize().ok()?;
-        let device = folder
-            .ancestors()
-            // The closest ancestor with a PCI address is the device itself; those above it are
-            // bridges.
-            .find(|folder| self::name(folder).is_some_and(is_address))?
-            .to_owned();
-        Some((name, Value::Array(chain(&device))))
-    };
+    let of_disk = |name: String| Some((name.clone(), disk(root, &name)?));
     root.names(BLOCK).into_iter().filter_map(of_disk).collect()
+}
+
+/// Returns the chain of a disk that is on PCIe.
+fn disk(root: &Root, disk: &str) -> Option<Value> {
+    let folder = root.0.join(BLOCK).join(disk).canonicalize().ok()?;
+    // The closest ancestor with a PCI address is the device itself; those above it are bridges.
+    let device = folder.ancestors().find(|folder| name(folder).is_some_and(is_address))?;
+    Some(Value::Array(chain(device)))
 }
 
 /// The PCI function behind `link`, as a folder of sysfs: by the address its driver gives (right in
@@ -73,12 +73,12 @@ fn name(folder: &Path) -> Option<&str> {
 
 /// `dddd:bb:dd.f`, hexadecimal.
 fn is_address(text: &str) -> bool {
-    let shape = |(at, byte): (usize, u8)| match at {
-        4 | 7 => byte == b':',
-        10 => byte == b'.',
-        _ => byte.is_ascii_hexdigit(),
-    };
-    text.len() == 12 && text.bytes().enumerate().all(shape)
+    text.len() == 12
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b':',
+            10 => byte == b'.',
+            _ => byte.is_ascii_hexdigit(),
+        })
 }
 
 /// The functions from the root port (or the device itself, if it sits on the root bus) down to

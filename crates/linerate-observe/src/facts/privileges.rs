@@ -1,6 +1,8 @@
 //! Privileges of this process: limits, capabilities, the sysctls that grant or forbid, and the
 //! helper programs that exist.
 
+use std::path::PathBuf;
+
 use rustix::process::{Resource, Rlimit, getrlimit};
 use serde_json::{Map, Value, json};
 
@@ -24,18 +26,18 @@ const TOOLS: &[(&str, &str)] =
     &[("ethtool", "ethtool"), ("ip", "iproute2"), ("ssh", "openssh-client"), ("tc", "iproute2")];
 
 pub(super) fn limits() -> Value {
-    let limit = |resource| {
-        let Rlimit { current, maximum } = getrlimit(resource);
-        let value =
-            |limit: Option<u64>| limit.map_or_else(|| json!("unlimited"), |limit| json!(limit));
-        json!({ "soft": value(current), "hard": value(maximum) })
-    };
     json!({
         "memlock_bytes": limit(Resource::Memlock),
         "nofile": limit(Resource::Nofile),
         "nproc": limit(Resource::Nproc),
         "rtprio": limit(Resource::Rtprio),
     })
+}
+
+fn limit(resource: Resource) -> Value {
+    let Rlimit { current, maximum } = getrlimit(resource);
+    let value = |limit: Option<u64>| limit.map_or_else(|| json!("unlimited"), |limit| json!(limit));
+    json!({ "soft": value(current), "hard": value(maximum) })
 }
 
 pub(super) fn privileges(root: &Root) -> Value {
@@ -54,14 +56,16 @@ pub(super) fn privileges(root: &Root) -> Value {
 pub(super) fn tools() -> Value {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Users often lack the folders where the network tools live.
-    let usual = ["/usr/sbin", "/sbin"].map(std::path::PathBuf::from);
+    let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     let folders: Vec<_> = std::env::split_paths(&path).chain(usual).collect();
-    let find = |&(tool, package): &(&str, &str)| {
-        let found = folders.iter().map(|folder| folder.join(tool)).find(|file| file.is_file());
-        let missing = || unavailable(format!("{tool} is not installed: apt install {package}"));
-        (tool.to_owned(), found.map_or_else(missing, |file| json!(file.to_string_lossy())))
-    };
+    let find = |&(tool, package): &(&str, &str)| (tool.to_owned(), found(&folders, tool, package));
     Value::Object(TOOLS.iter().map(find).collect::<Map<_, _>>())
+}
+
+fn found(folders: &[PathBuf], tool: &str, package: &str) -> Value {
+    let found = folders.iter().map(|folder| folder.join(tool)).find(|file| file.is_file());
+    let missing = || unavailable(format!("{tool} is not installed: apt install {package}"));
+    found.map_or_else(missing, |file| json!(file.to_string_lossy()))
 }
 
 fn capabilities(status: &str) -> Value {

@@ -111,10 +111,8 @@ impl Session {
     /// The values of `objects`, in their order; [`Value::Absent`] where the agent has none.
     pub(super) fn get(&mut self, objects: &[Oid]) -> Result<Vec<Value>, Unavailable> {
         let answer = self.ask(&Pdu::get(0, objects))?;
-        let value = |object: &Oid| {
-            let found = answer.bindings.iter().find(|(name, _)| name == object);
-            found.map_or(Value::Absent, |(_, value)| value.clone())
-        };
+        let found = |object| answer.bindings.iter().find(|(name, _)| name == object);
+        let value = |object| found(object).map_or(Value::Absent, |(_, value)| value.clone());
         Ok(objects.iter().map(value).collect())
     }
 
@@ -203,11 +201,10 @@ impl Session {
             };
             let message = Community { name: name.clone().into_bytes(), pdu: question };
             self.send(&message.emit()).map_err(Failed::For)?;
-            let told = |bytes: &[u8]| {
-                let answer = Community::parse(bytes).ok()?.pdu;
-                (answer.kind == PduKind::Response && answer.request == request).then_some(answer)
-            };
-            return self.await_answer(told).map_err(Failed::For);
+            let pdu = |bytes: &[u8]| Community::parse(bytes).ok().map(|message| message.pdu);
+            let is_ours = |pdu: &Pdu| pdu.kind == PduKind::Response && pdu.request == request;
+            let answer = self.await_answer(|bytes| pdu(bytes).filter(is_ours));
+            return answer.map_err(Failed::For);
         };
         // The salt must never repeat under one key, so it counts on.
         security.salt = security.salt.wrapping_add(1);

@@ -207,14 +207,10 @@ impl Readings {
         let mut columns: Vec<Vec<Option<f64>>> = (0..NAMES.len()).map(column).collect();
         columns.push(self.resets.iter().map(|resets| Some(*resets as f64)).collect());
         let (n_gaps, why) = self.gaps;
-        let told = |why: Unavailable| {
-            let text = format!(
-                "{n_gaps} of {} polls of observer {} failed: {why}",
-                self.times.len(),
-                port.observer
-            );
-            (ObservedPort::SAMPLER.to_owned(), text)
-        };
+        let (n_polls, observer) = (self.times.len(), &port.observer);
+        let text =
+            |why| format!("{n_gaps} of {n_polls} polls of observer {observer} failed: {why}");
+        let failed = |why: Unavailable| (ObservedPort::SAMPLER.to_owned(), text(why));
         let mut disturbances = Vec::new();
         if self.resets.last().is_some_and(|resets| *resets > 0) {
             disturbances.push(format!(
@@ -227,7 +223,7 @@ impl Readings {
             series: series(&port.port),
             times: self.times.iter().map(|&at| Nanos(at.saturating_sub(origin.0))).collect(),
             columns,
-            unavailable: why.map(told).into_iter().collect(),
+            unavailable: why.map(failed).into_iter().collect(),
             cost_ns: self.cpu,
         };
         Observed { block, disturbances }
@@ -235,10 +231,8 @@ impl Readings {
 }
 
 fn series(port: &str) -> Vec<SeriesSpec> {
-    let of = |name: &&str| {
-        let unit = if name.ends_with("octets") { Unit::Byte } else { Unit::Count };
-        counter(ObservedPort::SAMPLER, name, port, unit)
-    };
+    let unit = |name: &str| if name.ends_with("octets") { Unit::Byte } else { Unit::Count };
+    let of = |name: &&str| counter(ObservedPort::SAMPLER, name, port, unit(name));
     NAMES.iter().chain([&ObservedPort::RESETS]).map(of).collect()
 }
 

@@ -47,11 +47,8 @@ struct Reader {
 
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
-        let of_cpu = |cpu: &u32| {
-            let instance = format!("cpu{cpu}");
-            USES.iter().map(move |column| column.of(&instance))
-        };
-        self.cpus.iter().flat_map(of_cpu).collect()
+        let of_cpu = |instance: String| USES.iter().map(move |column| column.of(&instance));
+        self.cpus.iter().flat_map(|cpu| of_cpu(format!("cpu{cpu}"))).collect()
     }
 
     fn read(&mut self, row: &mut [Option<f64>]) {

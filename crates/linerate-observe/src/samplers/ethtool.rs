@@ -40,12 +40,8 @@ impl Sampler for Ethtool {
     fn open(&self, scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
         let socket = Socket::open().map_err(|error| Unavailable(error.to_string()))?;
         let links = devices::in_scope(scope)?;
-        let of_link = |link: linerate_sys::netlink::Link| {
-            let statistics = socket.statistics(&link.name).ok()?;
-            let kept = kept(statistics.names());
-            (!kept.is_empty()).then_some(Device { name: link.name, statistics, kept })
-        };
-        let devices: Vec<_> = links.into_iter().filter_map(of_link).collect();
+        let devices: Vec<_> =
+            links.into_iter().filter_map(|link| Device::open(&socket, link.name)).collect();
         if devices.is_empty() {
             return Err(Unavailable(
                 "no driver of a device in scope keeps private statistics".to_owned(),
@@ -62,21 +58,27 @@ struct Device {
     kept: Vec<usize>,
 }
 
+impl Device {
+    /// Opens a device whose driver keeps statistics that become columns.
+    fn open(socket: &Socket, name: String) -> Option<Self> {
+        let statistics = socket.statistics(&name).ok()?;
+        let kept = kept(statistics.names());
+        (!kept.is_empty()).then_some(Self { name, statistics, kept })
+    }
+
+    fn series(&self) -> impl Iterator<Item = SeriesSpec> {
+        let names = self.statistics.names();
+        self.kept.iter().map(|&at| counter(NAME, &names[at], &self.name, Unit::Count))
+    }
+}
+
 struct Reader {
     devices: Vec<Device>,
 }
 
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
-        let of_device = |device: &Device| -> Vec<SeriesSpec> {
-            let names = device.statistics.names();
-            device
-                .kept
-                .iter()
-                .map(|&at| counter(NAME, &names[at], &device.name, Unit::Count))
-                .collect()
-        };
-        self.devices.iter().flat_map(of_device).collect()
+        self.devices.iter().flat_map(Device::series).collect()
     }
 
     fn read(&mut self, row: &mut [Option<f64>]) {

@@ -39,11 +39,8 @@ impl Sampler for Interrupts {
         let stat = KernelText::open("/proc/stat")?;
         let mut softirqs = KernelText::open("/proc/softirqs")?;
         let cpus = softirqs.read().map(cpus).unwrap_or_default();
-        let of_vector = |(irq, label)| {
-            let text = KernelText::open(&format!("/sys/kernel/irq/{irq}/per_cpu_count")).ok()?;
-            Some(Vector { label, text, count: Wrapping::default() })
-        };
-        let vectors = vectors(Path::new("/"), scope)?.into_iter().filter_map(of_vector).collect();
+        let vectors = vectors(Path::new("/"), scope)?.into_iter();
+        let vectors = vectors.filter_map(|(irq, label)| Vector::open(irq, label)).collect();
         // The kernel keeps each count in 32 bits, which a busy vector wraps within hours.
         let softirq_counts = vec![Wrapping::default(); cpus.len() * SOFTIRQS.len()];
         Ok(Box::new(Reader { stat, softirqs, cpus, vectors, softirq_counts }))
@@ -54,6 +51,13 @@ struct Vector {
     label: String,
     text: KernelText,
     count: Wrapping,
+}
+
+impl Vector {
+    fn open(irq: u32, label: String) -> Option<Self> {
+        let text = KernelText::open(&format!("/sys/kernel/irq/{irq}/per_cpu_count")).ok()?;
+        Some(Self { label, text, count: Wrapping::default() })
+    }
 }
 
 struct Reader {
@@ -120,20 +124,22 @@ pub(crate) fn of_device(device: &Path) -> Vec<u32> {
 /// The vectors that are in `irqs` or whose action names one of `devices`, labelled.
 pub(crate) fn named(root: &Path, irqs: &[u32], devices: &[String]) -> Vec<(u32, String)> {
     let Ok(entries) = fs::read_dir(root.join("sys/kernel/irq")) else { return Vec::new() };
-    let vector = |entry: fs::DirEntry| {
-        let irq: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let actions = fs::read_to_string(entry.path().join("actions")).unwrap_or_default();
-        let actions = actions.trim();
-        // Actions of several devices share one line; names of queues follow the name of the device
-        // after a hyphen or a colon.
-        let mut parts = actions.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '.');
-        let wanted =
-            irqs.contains(&irq) || parts.any(|part| devices.iter().any(|device| device == part));
-        (wanted && !actions.is_empty()).then(|| (irq, format!("{irq}:{actions}")))
-    };
-    let mut vectors: Vec<_> = entries.flatten().filter_map(vector).collect();
+    let mut vectors: Vec<_> =
+        entries.flatten().filter_map(|entry| vector(&entry, irqs, devices)).collect();
     vectors.sort();
     vectors
+}
+
+fn vector(entry: &fs::DirEntry, irqs: &[u32], devices: &[String]) -> Option<(u32, String)> {
+    let irq: u32 = entry.file_name().to_str()?.parse().ok()?;
+    let actions = fs::read_to_string(entry.path().join("actions")).unwrap_or_default();
+    let actions = actions.trim();
+    // Actions of several devices share one line; names of queues follow the name of the device
+    // after a hyphen or a colon.
+    let mut parts = actions.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '.');
+    let wanted =
+        irqs.contains(&irq) || parts.any(|part| devices.iter().any(|device| device == part));
+    (wanted && !actions.is_empty()).then(|| (irq, format!("{irq}:{actions}")))
 }
 
 fn parse_total(text: &[u8]) -> Option<u64> {

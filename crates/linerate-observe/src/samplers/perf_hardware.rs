@@ -46,11 +46,9 @@ pub(super) struct Groups {
 
 impl Probe for Groups {
     fn series(&self) -> Vec<SeriesSpec> {
-        let of_cpu = |(cpu, _): &(u32, PerfGroup)| {
-            let instance = format!("cpu{cpu}");
-            self.counters.iter().map(move |(_, column)| column.of(&instance))
-        };
-        self.groups.iter().flat_map(of_cpu).collect()
+        let columns = || self.counters.iter().map(|(_, column)| column);
+        let of_cpu = |instance: String| columns().map(move |column| column.of(&instance));
+        self.groups.iter().flat_map(|(cpu, _)| of_cpu(format!("cpu{cpu}"))).collect()
     }
 
     fn read(&mut self, row: &mut [Option<f64>]) {

@@ -31,18 +31,19 @@ impl Sampler for Pressure {
     }
 
     fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        let open = |resource| {
-            // All three files exist or none does, so the first that is missing explains all.
-            KernelText::open(&format!("/proc/pressure/{resource}")).map_err(|Unavailable(why)| {
-                Unavailable(format!(
-                    "{why} (the kernel needs CONFIG_PSI, and `psi=1` where it is off by default)"
-                ))
-            })
-        };
+        // All three files exist or none does, so the first that is missing explains all.
         Ok(Box::new(Reader {
             texts: [open(RESOURCES[0])?, open(RESOURCES[1])?, open(RESOURCES[2])?],
         }))
     }
+}
+
+fn open(resource: &str) -> Result<KernelText, Unavailable> {
+    KernelText::open(&format!("/proc/pressure/{resource}")).map_err(|Unavailable(why)| {
+        Unavailable(format!(
+            "{why} (the kernel needs CONFIG_PSI, and `psi=1` where it is off by default)"
+        ))
+    })
 }
 
 struct Reader {

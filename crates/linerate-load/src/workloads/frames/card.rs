@@ -85,12 +85,7 @@ impl Card {
         mut stream: &TcpStream,
         patience: Duration,
     ) -> Result<Self, LoadError> {
-        let peer = || {
-            stream
-                .peer_addr()
-                .map_or_else(|_| "a closed connection".to_owned(), |peer| peer.to_string())
-        };
-        let failed = |cause| SysError::new("exchange cards with", peer(), cause);
+        let failed = |cause| SysError::new("exchange cards with", peer_of(stream), cause);
         // A timeout of zero would mean to wait for ever.
         stream.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(failed)?;
         let mut bytes = [0; CARD_BYTES];
@@ -99,21 +94,21 @@ impl Card {
             .and_then(|()| stream.read_exact(&mut bytes))
             .map_err(failed)?;
         Self::from_bytes(&bytes).ok_or_else(|| LoadError::Unsupported {
-            what: format!("the card of {}", peer()),
+            what: format!("the card of {}", peer_of(stream)),
             why: "it is not a card of this version: run the same version at both ends".into(),
         })
     }
 }
 
+fn peer_of(stream: &TcpStream) -> String {
+    stream.peer_addr().map_or_else(|_| "a closed connection".to_owned(), |peer| peer.to_string())
+}
+
 /// Announces that this end is ready to receive, and waits until the other one is.
 pub(super) fn ready(mut stream: &TcpStream, patience: Duration) -> Result<(), LoadError> {
     const READY: [u8; 1] = *b"r";
-    let peer = || {
-        stream
-            .peer_addr()
-            .map_or_else(|_| "a closed connection".to_owned(), |peer| peer.to_string())
-    };
-    let failed = |cause| SysError::new("await the readiness (did its end fail?) of", peer(), cause);
+    let action = "await the readiness (did its end fail?) of";
+    let failed = |cause| SysError::new(action, peer_of(stream), cause);
     stream.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(failed)?;
     stream.write_all(&READY).and_then(|()| stream.read_exact(&mut [0; 1])).map_err(failed)?;
     Ok(())
@@ -121,17 +116,17 @@ pub(super) fn ready(mut stream: &TcpStream, patience: Duration) -> Result<(), Lo
 
 /// Returns the tags of a trial whose active end gave `nonce`: of sent frames, and of received ones.
 pub(super) fn tags(secret: Secret, nonce: [u8; NONCE_BYTES]) -> Tags {
-    let tag = |direction: u8| {
-        // The nonce is of the active end only, so both ends compute the same tags.
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(&secret.0).expect("HMAC takes keys of any length");
-        mac.update(b"linerate frame");
-        mac.update(&nonce);
-        mac.update(&[direction]);
-        let digest = mac.finalize().into_bytes();
-        u32::from_be_bytes(*digest.first_chunk().expect("a SHA-256 digest is longer"))
-    };
-    Tags { outward: tag(0), inward: tag(1) }
+    // The nonce is of the active end only, so both ends compute the same tags.
+    Tags { outward: tag(secret, nonce, 0), inward: tag(secret, nonce, 1) }
+}
+
+fn tag(secret: Secret, nonce: [u8; NONCE_BYTES], direction: u8) -> u32 {
+    let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).expect("HMAC takes keys of any length");
+    mac.update(b"linerate frame");
+    mac.update(&nonce);
+    mac.update(&[direction]);
+    let digest = mac.finalize().into_bytes();
+    u32::from_be_bytes(*digest.first_chunk().expect("a SHA-256 digest is longer"))
 }
 
 #[cfg(test)]

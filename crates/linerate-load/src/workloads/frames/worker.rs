@@ -188,14 +188,17 @@ impl FramesWorker {
         self.board.as_ref().map_or_else(ByOthers::default, |board| board.by_others(number))
     }
 
+    /// Returns how many frames of a flow are known to all workers' queues together.
+    fn known(&self, number: u32) -> u64 {
+        self.parts.ledger.flow(number).map_or(0, Received::known) + self.by_others(number).known()
+    }
+
     fn has_ended(&mut self) -> bool {
         let receives = self.parts.halves.receive().is_some();
-        let known = |(idx, (number, _)): (usize, &(u32, [SocketAddr; 2]))| {
-            let received = self.parts.ledger.flow(*number).map_or(0, Received::known)
-                + self.by_others(*number).known();
-            self.peer_sent[idx].is_some_and(|sent| received >= sent)
-        };
-        let mut received_all = !receives || self.parts.flows.iter().enumerate().all(known);
+        let mut flows = self.parts.flows.iter().zip(&self.peer_sent);
+        let mut received_all = !receives
+            || flows
+                .all(|((number, _), sent)| sent.is_some_and(|sent| self.known(*number) >= sent));
         if let Some(board) = &self.board {
             if received_all && !std::mem::replace(&mut self.is_complete, true) {
                 board.complete();

@@ -139,14 +139,29 @@ fn share(text: &str) -> Option<f64> {
 
 /// Returns the mean bytes that a transaction of `lines` moves, its reply included.
 pub(super) fn mean_bytes(lines: &[Line], weight_of: WeightOf) -> f64 {
-    let share = |line: &Line| match weight_of {
-        // The choice is made by bursts, so a line with long bursts moves more transfers than its
-        // weight.
-        WeightOf::Transfers => line.weight,
-        WeightOf::Bursts => line.weight * f64::from(line.burst),
-    };
+    let share = |line: &Line| line.transfers(weight_of);
     let all: f64 = lines.iter().map(share).sum();
     lines.iter().map(|line| share(line) * (line.size + line.reply) as f64).sum::<f64>() / all
+}
+
+impl Line {
+    /// Returns the share of transfers, which is not yet divided by that of all lines.
+    fn transfers(&self, weight_of: WeightOf) -> f64 {
+        match weight_of {
+            // The choice is made by bursts, so a line with long bursts moves more transfers than
+            // its weight.
+            WeightOf::Transfers => self.weight,
+            WeightOf::Bursts => self.weight * f64::from(self.burst),
+        }
+    }
+
+    /// Returns the share of bursts, which is not yet divided by that of all lines.
+    fn bursts(&self, weight_of: WeightOf) -> f64 {
+        match weight_of {
+            WeightOf::Bursts => self.weight,
+            WeightOf::Transfers => self.weight / f64::from(self.burst),
+        }
+    }
 }
 
 /// Random choice of lines, burst by burst.
@@ -162,16 +177,12 @@ pub(super) struct Choice {
 impl Choice {
     /// Creates a choice among `lines`, of which at least one has a weight.
     pub(super) fn new(lines: Vec<Line>, weight_of: WeightOf) -> Self {
-        let of_burst = |line: &Line| match weight_of {
-            WeightOf::Bursts => line.weight,
-            WeightOf::Transfers => line.weight / f64::from(line.burst),
-        };
-        let total: f64 = lines.iter().map(of_burst).sum();
+        let total: f64 = lines.iter().map(|line| line.bursts(weight_of)).sum();
         let mut reached = 0.0;
         let mut ends: Vec<u64> = lines
             .iter()
             .map(|line| {
-                reached += of_burst(line) / total;
+                reached += line.bursts(weight_of) / total;
                 (reached * u64::MAX as f64) as u64
             })
             .collect();

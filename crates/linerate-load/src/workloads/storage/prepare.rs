@@ -411,10 +411,8 @@ fn is_device(target: &str) -> bool {
 /// Returns true if the disk's driver has queues to poll. The kernel would also poll a queue with
 /// interrupts, which costs a CPU and gains nothing.
 fn check_polling(target: &Target) -> Result<(), LoadError> {
-    let refused = |why: String| LoadError::Unsupported {
-        what: format!("poll the device of {}", target.path().display()),
-        why,
-    };
+    let what = || format!("poll the device of {}", target.path().display());
+    let refused = |why: String| LoadError::Unsupported { what: what(), why };
     let device = target.device_name().ok_or_else(|| refused("it is in memory".into()))?;
     // A partition uses the queue of its disk.
     let polling = [

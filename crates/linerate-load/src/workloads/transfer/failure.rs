@@ -104,12 +104,16 @@ impl fmt::Display for TransferStage {
     }
 }
 
+/// Returns the kernel's text of an error code.
+fn os(code: i32) -> String {
+    match code {
+        0 => "unknown cause".to_owned(),
+        code => io::Error::from_raw_os_error(code).to_string(),
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let os = |code: i32| match code {
-            0 => "unknown cause".to_owned(),
-            code => io::Error::from_raw_os_error(code).to_string(),
-        };
         match *self {
             Self::Io(code) => f.write_str(&os(code)),
             Self::TimedOut(stage) => write!(f, "nothing arrived {stage} (parameter `timeout`)"),

@@ -102,6 +102,12 @@ pub(crate) struct ServerWorker<G> {
     last_failure: Option<Failure>,
 }
 
+impl<G> GuestPlace<G> {
+    fn new(guest: G) -> Self {
+        Self { guest, is_taken: false, is_ready: true, resume_at: Nanos(0), moved: (Nanos(0), 0) }
+    }
+}
+
 impl<G: Guest> ServerWorker<G> {
     /// Creates worker `number` with these places; `foreign` strangers were refused before.
     pub(crate) fn new(
@@ -113,17 +119,10 @@ impl<G: Guest> ServerWorker<G> {
     ) -> Result<Self, LoadError> {
         let readiness = Readiness::new()?;
         readiness.add(&service.listener, LISTENER, Interest::Readable)?;
-        let place = |guest| GuestPlace {
-            guest,
-            is_taken: false,
-            is_ready: true,
-            resume_at: Nanos(0),
-            moved: (Nanos(0), 0),
-        };
         Ok(Self {
             number,
             service,
-            places: guests.into_iter().map(place).collect(),
+            places: guests.into_iter().map(GuestPlace::new).collect(),
             readiness,
             is_listening: true,
             buffer: Region::new(BUFFER_BYTES)?,

@@ -107,13 +107,9 @@ impl Security {
                 "nothing: not verified",
             );
         };
-        let unreadable = |cause: String| {
-            LoadError::from(SysError::new(
-                "read certificates from",
-                path.display().to_string(),
-                io::Error::other(cause),
-            ))
-        };
+        let object = path.display().to_string();
+        let failed = |cause| SysError::new("read certificates from", object.clone(), cause);
+        let unreadable = |cause: String| LoadError::from(failed(io::Error::other(cause)));
         let (mut store, mut named) = (RootCertStore::empty(), Vec::new());
         let file =
             CertificateDer::pem_file_iter(path).map_err(|error| unreadable(error.to_string()))?;
