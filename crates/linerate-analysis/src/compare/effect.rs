@@ -460,7 +460,7 @@ impl fmt::Display for Unproven {
                 percent(needed)
             ),
             Self::TooFewPairs { n } => {
-                write!(f, "{n} pairs are too few for an interval (six are the fewest)")
+                write!(f, "an interval needs six pairs or more, not {n}")
             }
             Self::WithinNoise { moved } => write!(
                 f,

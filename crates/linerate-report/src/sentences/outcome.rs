@@ -5,6 +5,7 @@ use linerate_analysis::compare::Effect;
 use linerate_analysis::diagnosis::{Contradiction, Objection, Outcome};
 
 use super::{amount, rate};
+use crate::words::count;
 
 /// Consequence of an experiment without effect that refutes nothing.
 const UNREFUTED: &str =
@@ -26,11 +27,11 @@ fn outcome(outcome: &Outcome) -> String {
             let doubt =
                 doubt.as_ref().map_or_else(String::new, |doubt| format!(" ({})", objection(doubt)));
             format!(
-                "{arm}: {figure} {} -> {}, {}, n = {} pairs; {}{doubt}",
+                "{arm}: {figure} {} -> {}, {}, n = {}; {}{doubt}",
                 value(effect.before),
                 value(effect.after),
                 ratio(effect),
-                effect.n,
+                count(effect.n, "pair"),
                 prediction(*predicted)
             )
         }

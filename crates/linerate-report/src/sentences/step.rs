@@ -16,7 +16,7 @@ pub(crate) fn step(step: &Step) -> (String, Option<String>) {
                     "start the receiving host's agent with `--allow-tune DEVICE`, then "
                 }
             });
-            let text = format!("{first}measure with {name}");
+            let text = format!("{first}repeat with this change: {name}");
             return (text, Some(promise(metric, *ratio)));
         }
         Step::Streams { streams } => {
