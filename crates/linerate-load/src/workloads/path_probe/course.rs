@@ -448,8 +448,9 @@ impl Course {
             Step::Carried => None,
             Step::Queued(arrived) => Some(arrived),
             Step::Lossy(arrived) => match self.lossy_step.replace(arrived) {
-                // One step more shows whether the rate or the path is the reason.
-                None if may_double => None,
+                // Loss at any rate shows in the first step; one step more confirms it. Loss that
+                // begins at a higher rate comes from the rate.
+                None if may_double && self.rate.0 <= RAMP_FROM.0 => None,
                 Some(before) if arrived.0 > GROWTH * before.0 && !self.limits.may_lose => {
                     // More arrived at twice the rate, so the path loses datagrams at any rate. Two
                     // such steps are 200 ms.

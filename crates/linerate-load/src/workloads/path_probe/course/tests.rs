@@ -16,6 +16,10 @@ struct Path {
     /// Random loss: one of this number of datagrams is lost; 0 for none.
     loses: u64,
     one_way: Nanos,
+    /// Bytes of a policer's bucket in place of the queue; 0 for none.
+    bucket: f64,
+    tokens: f64,
+    at: Nanos,
     free: f64,
     received: u64,
     highest: u64,
@@ -30,6 +34,9 @@ impl Path {
             mtu: 1500,
             loses: 0,
             one_way: Nanos::from_millis(5),
+            bucket: 0.0,
+            tokens: f64::INFINITY,
+            at: Nanos(0),
             free: 0.0,
             received: 0,
             highest: 0,
@@ -37,15 +44,34 @@ impl Path {
         }
     }
 
+    /// Takes tokens for `bytes` from the policer's bucket, if there are enough.
+    fn takes_tokens(&mut self, bytes: f64, now: Nanos) -> bool {
+        let refilled = now.since(self.at).as_secs_f64() * self.rate / 8.0;
+        self.tokens = (self.tokens + refilled).min(self.bucket);
+        self.at = now;
+        let has_enough = self.tokens >= bytes;
+        if has_enough {
+            self.tokens -= bytes;
+        }
+        has_enough
+    }
+
     fn carry(&mut self, number: u64, payload: usize, asks: bool, now: Nanos) {
         let bytes = payload as f64 + HEADERS as f64;
         let start = (now.0 as f64).max(self.free);
         let waiting = (start - now.0 as f64) / 1e9 * self.rate / 8.0;
         let is_lost = self.loses > 0 && number.is_multiple_of(self.loses);
-        if is_lost || payload + HEADERS as usize > self.mtu || waiting + bytes > self.queue_bytes {
+        let is_dropped = match self.bucket > 0.0 {
+            true => !self.takes_tokens(bytes, now),
+            false => waiting + bytes > self.queue_bytes,
+        };
+        if is_lost || payload + HEADERS as usize > self.mtu || is_dropped {
             return;
         }
         self.free = start + bytes * 8.0 / self.rate * 1e9;
+        if self.bucket > 0.0 {
+            self.free = now.0 as f64;
+        }
         self.received += 1;
         self.highest = self.highest.max(number);
         if asks {
@@ -135,6 +161,16 @@ fn random_loss_ends_the_ramp_without_a_flood() {
     let consent = ProbeLimits { may_lose: true, ..LIMITS };
     let (mut course, _) = run(Path { loses: 8, ..Path::new(1e9, 1e6) }, consent);
     assert_eq!(phases(&mut course, ProbeKind::Ramp).last().expect("steps").rate, Some(LIMITS.rate));
+}
+
+#[test]
+fn a_policer_whose_bucket_refills_between_steps_is_no_random_loss() {
+    // Trains empty most of the bucket; 125 kB come back while a step waits for its last answer.
+    let path = Path { bucket: 675_000.0, ..Path::new(5e6, 0.0) };
+    let (mut course, _) = run(path, LIMITS);
+    let flood = phases(&mut course, ProbeKind::Flood);
+    assert_eq!(flood.len(), 1, "{:?}", course.phases);
+    assert!((7e6..130e6).contains(&flood[0].rate.expect("a rate").0), "{flood:?}");
 }
 
 #[test]
