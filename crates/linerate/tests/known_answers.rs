@@ -208,7 +208,6 @@ fn datagrams_paced_below_the_link_all_arrive_at_their_rate() {
     if !privileged("datagrams_paced_below_the_link_all_arrive_at_their_rate") {
         return;
     }
-    let _turn = alone();
     let text = plan(
         "udp_stream",
         1.0,
@@ -248,7 +247,6 @@ fn datagrams_offered_at_twice_the_link_are_lost_by_half_and_the_ledger_balances(
     if !privileged("datagrams_offered_at_twice_the_link_are_lost_by_half_and_the_ledger_balances") {
         return;
     }
-    let _turn = alone();
     let text =
         plan("udp_stream", 1.0, "rate = \"200 Mbit/s\", datagram_size = \"1472 B\", gso = 1");
     let measured = measure(&text, &["--lab", "pair-100m"]);
@@ -271,7 +269,6 @@ fn messages_dropped_by_a_queue_are_located_in_that_queue() {
     if !privileged("messages_dropped_by_a_queue_are_located_in_that_queue") {
         return;
     }
-    let _turn = alone();
     // Messages of 6.4 KB fit the link's token bucket: its queue drops them whole, and counts each
     // once.
     let text = plan(
@@ -298,7 +295,6 @@ fn exactly_one_in_a_hundred_datagrams_is_counted_as_dropped() {
     if !privileged("exactly_one_in_a_hundred_datagrams_is_counted_as_dropped") {
         return;
     }
-    let _turn = alone();
     let text = plan("udp_stream", 1.0, "rate = \"2 kpps\", datagram_size = \"1000 B\", gso = 1");
     let measured = measure(&text, &["--lab", "lossy"]);
     let ledger = ledger_of(&measured);
@@ -314,7 +310,6 @@ fn exactly_one_in_fifty_datagrams_is_counted_as_duplicated() {
     if !privileged("exactly_one_in_fifty_datagrams_is_counted_as_duplicated") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let lab = "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\n\
         duplicate_one_in=50\n";
@@ -379,7 +374,6 @@ fn a_connection_takes_two_round_trips_at_least() {
     if !privileged("a_connection_takes_two_round_trips_at_least") {
         return;
     }
-    let _turn = alone();
     let measured = measure(&plan("tcp_crr", 1.0, ""), &["--lab", "sun-link"]);
     let test = "a_connection_takes_two_round_trips_at_least";
     let Some(median) = measured.figure(test, "response_time_p50") else { return };

@@ -87,7 +87,6 @@ fn frames_a_shaper_refuses_are_not_sent_and_not_lost() {
     if !privileged("frames_a_shaper_refuses_are_not_sent_and_not_lost") {
         return;
     }
-    let _turn = alone();
     for mode in ["packet", "packet_ring"] {
         let params = format!("mode = \"{mode}\", rate = \"200 Mbit/s\", frame_size = \"1518 B\"");
         let text = plan("frames", 0.7, &params);
@@ -130,7 +129,6 @@ fn exactly_one_in_a_hundred_frames_is_counted_as_dropped() {
     if !privileged("exactly_one_in_a_hundred_frames_is_counted_as_dropped") {
         return;
     }
-    let _turn = alone();
     let measured = measure(
         &plan("frames", 0.7, "rate = \"2 kpps\", frame_size = \"512 B\""),
         &["--lab", "lossy"],
@@ -158,7 +156,6 @@ fn duplicated_frames_do_not_hide_losses() {
     if !privileged("duplicated_frames_do_not_hide_losses") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let lab = "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\n\
         duplicate_one_in=50\n";
@@ -292,7 +289,6 @@ fn duplicated_reordered_and_reflected_frames_are_counted_as_such() {
     if !privileged("duplicated_reordered_and_reflected_frames_are_counted_as_such") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let lab = "[lab]\nname='trickster'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\n\
         name='dut'\nends=['a','b']\nbuffer='1 MiB'\n\
@@ -336,7 +332,6 @@ fn frames_delayed_past_their_trial_do_not_count_in_the_next() {
     if !privileged("frames_delayed_past_their_trial_do_not_count_in_the_next") {
         return;
     }
-    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let lab = "[lab]\nname='slow'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[element]]\n\
         name='dut'\nends=['a','b']\nbuffer='8 MiB'\ndelay='400 ms'\n";
