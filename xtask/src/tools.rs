@@ -7,7 +7,18 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+
+/// Runs `command` to its end and returns what it printed.
+///
+/// # Errors
+/// If it cannot be started, or fails: with what it printed as errors.
+pub(crate) fn printed(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().with_context(|| format!("start {command:?}"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {}", errors.trim());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
 
 /// A program that is called by name.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,178 +31,78 @@ pub(crate) struct Tool {
     purpose: &'static str,
 }
 
+const fn tool(command: &'static str, package: &'static str, purpose: &'static str) -> Tool {
+    Tool { command, package, purpose }
+}
+
 /// Programs that the tests call.
 pub(crate) static FOR_TESTS: &[Tool] = &[
-    Tool { command: "blkid", package: "util-linux", purpose: "says beside us what is on a disk" },
-    Tool { command: "cc", package: "gcc", purpose: "compiles SQLite and the cryptography library" },
-    Tool {
-        command: "cryptsetup",
-        package: "cryptsetup-bin",
-        purpose: "makes encrypted volumes that must not be written to",
-    },
-    Tool {
-        command: "curl",
-        package: "curl",
-        purpose: "fetches files from our servers and sends them there",
-    },
-    Tool { command: "ethtool", package: "ethtool", purpose: "the lab sets offloads" },
-    Tool {
-        command: "fio_jsonplus_clat2csv",
-        package: "fio",
-        purpose: "fio's own script for its figures reads ours",
-    },
-    Tool {
-        command: "fsfreeze",
-        package: "util-linux",
-        purpose: "holds writes up in the middle of a load",
-    },
-    Tool { command: "ip", package: "iproute2", purpose: "the lab builds namespaces and links" },
-    Tool {
-        command: "lftp",
-        package: "lftp",
-        purpose: "fetches files from our servers and sends them there",
-    },
-    Tool { command: "losetup", package: "mount", purpose: "shows files as disks" },
-    Tool {
-        command: "make-bcache",
-        package: "bcache-tools",
-        purpose: "makes a cache that must not be written to",
-    },
-    Tool {
-        command: "mkfs.btrfs",
-        package: "btrfs-progs",
-        purpose: "makes a filesystem that must not be written to",
-    },
-    Tool {
-        command: "mkfs.erofs",
-        package: "erofs-utils",
-        purpose: "makes a filesystem that must not be written to",
-    },
-    Tool {
-        command: "mkfs.exfat",
-        package: "exfatprogs",
-        purpose: "makes a filesystem that must not be written to",
-    },
-    Tool {
-        command: "mkfs.ext4",
-        package: "e2fsprogs",
-        purpose: "makes a filesystem that must not be written to",
-    },
-    Tool {
-        command: "mkfs.f2fs",
-        package: "f2fs-tools",
-        purpose: "makes a filesystem that must not be written to",
-    },
-    Tool {
-        command: "mkfs.ntfs",
-        package: "ntfs-3g",
-        purpose: "makes a filesystem that must not be written to",
-    },
-    Tool {
-        command: "mkfs.vfat",
-        package: "dosfstools",
-        purpose: "makes a filesystem that must not be written to",
-    },
-    Tool {
-        command: "mkfs.xfs",
-        package: "xfsprogs",
-        purpose: "makes a filesystem that must not be written to",
-    },
-    Tool {
-        command: "mksquashfs",
-        package: "squashfs-tools",
-        purpose: "makes a filesystem that must not be written to",
-    },
-    Tool { command: "nginx", package: "nginx-light", purpose: "serves files to our clients" },
-    Tool {
-        command: "pvcreate",
-        package: "lvm2",
-        purpose: "makes a volume that must not be written to",
-    },
-    Tool {
-        command: "sfdisk",
-        package: "fdisk",
-        purpose: "makes partitions that must not be written to",
-    },
-    Tool {
-        command: "sgdisk",
-        package: "gdisk",
-        purpose: "makes partitions that must not be written to",
-    },
-    Tool { command: "snmpd", package: "snmpd", purpose: "a switch's agent, to be observed by" },
-    Tool {
-        command: "snmpset",
-        package: "snmp",
-        purpose: "sets how often that agent reads its counters",
-    },
-    Tool {
-        command: "systemd-analyze",
-        package: "systemd",
-        purpose: "judges how confined the agent's unit is",
-    },
-    Tool { command: "tc", package: "iproute2", purpose: "the lab shapes links" },
-    Tool { command: "tshark", package: "tshark", purpose: "reads our NC-SI packets beside us" },
-    Tool { command: "unshare", package: "util-linux", purpose: "the lab runs without root" },
-    Tool { command: "vsftpd", package: "vsftpd", purpose: "serves files to our clients" },
+    tool("blkid", "util-linux", "says beside us what is on a disk"),
+    tool("cc", "gcc", "compiles SQLite and the cryptography library"),
+    tool("cryptsetup", "cryptsetup-bin", "makes encrypted volumes that must not be written to"),
+    tool("curl", "curl", "fetches files from our servers and sends them there"),
+    tool("ethtool", "ethtool", "the lab sets offloads"),
+    tool("fio_jsonplus_clat2csv", "fio", "fio's own script for its figures reads ours"),
+    tool("fsfreeze", "util-linux", "holds writes up in the middle of a load"),
+    tool("ip", "iproute2", "the lab builds namespaces and links"),
+    tool("lftp", "lftp", "fetches files from our servers and sends them there"),
+    tool("losetup", "mount", "shows files as disks"),
+    tool("make-bcache", "bcache-tools", "makes a cache that must not be written to"),
+    tool("mkfs.btrfs", "btrfs-progs", "makes a filesystem that must not be written to"),
+    tool("mkfs.erofs", "erofs-utils", "makes a filesystem that must not be written to"),
+    tool("mkfs.exfat", "exfatprogs", "makes a filesystem that must not be written to"),
+    tool("mkfs.ext4", "e2fsprogs", "makes a filesystem that must not be written to"),
+    tool("mkfs.f2fs", "f2fs-tools", "makes a filesystem that must not be written to"),
+    tool("mkfs.ntfs", "ntfs-3g", "makes a filesystem that must not be written to"),
+    tool("mkfs.vfat", "dosfstools", "makes a filesystem that must not be written to"),
+    tool("mkfs.xfs", "xfsprogs", "makes a filesystem that must not be written to"),
+    tool("mksquashfs", "squashfs-tools", "makes a filesystem that must not be written to"),
+    tool("nginx", "nginx-light", "serves files to our clients"),
+    tool("pvcreate", "lvm2", "makes a volume that must not be written to"),
+    tool("sfdisk", "fdisk", "makes partitions that must not be written to"),
+    tool("sgdisk", "gdisk", "makes partitions that must not be written to"),
+    tool("snmpd", "snmpd", "a switch's agent, to be observed by"),
+    tool("snmpset", "snmp", "sets how often that agent reads its counters"),
+    tool("systemd-analyze", "systemd", "judges how confined the agent's unit is"),
+    tool("tc", "iproute2", "the lab shapes links"),
+    tool("tshark", "tshark", "reads our NC-SI packets beside us"),
+    tool("unshare", "util-linux", "the lab runs without root"),
+    tool("vsftpd", "vsftpd", "serves files to our clients"),
 ];
 
 /// Programs that the benchmark against peers calls.
 pub(crate) static FOR_BENCH: &[Tool] = &[
-    Tool { command: "cc", package: "gcc", purpose: "compiles SQLite and the cryptography library" },
-    Tool { command: "curl", package: "curl", purpose: "a peer: fetches files" },
-    Tool { command: "fio", package: "fio", purpose: "a peer" },
-    Tool { command: "ip", package: "iproute2", purpose: "builds namespaces and links" },
-    Tool { command: "iperf", package: "iperf", purpose: "a peer" },
-    Tool { command: "iperf3", package: "iperf3", purpose: "a peer" },
-    Tool { command: "nginx", package: "nginx-light", purpose: "a peer: serves files" },
-    Tool { command: "nuttcp", package: "nuttcp", purpose: "a peer" },
-    Tool {
-        command: "openssl",
-        package: "openssl",
-        purpose: "makes a certificate for foreign servers",
-    },
-    Tool { command: "sockperf", package: "sockperf", purpose: "a peer" },
-    Tool { command: "taskset", package: "util-linux", purpose: "pins both ends to one core" },
-    Tool { command: "trafgen", package: "netsniff-ng", purpose: "a peer" },
-    Tool { command: "vsftpd", package: "vsftpd", purpose: "a peer: serves files" },
+    tool("cc", "gcc", "compiles SQLite and the cryptography library"),
+    tool("curl", "curl", "a peer: fetches files"),
+    tool("fio", "fio", "a peer"),
+    tool("ip", "iproute2", "builds namespaces and links"),
+    tool("iperf", "iperf", "a peer"),
+    tool("iperf3", "iperf3", "a peer"),
+    tool("nginx", "nginx-light", "a peer: serves files"),
+    tool("nuttcp", "nuttcp", "a peer"),
+    tool("openssl", "openssl", "makes a certificate for foreign servers"),
+    tool("sockperf", "sockperf", "a peer"),
+    tool("taskset", "util-linux", "pins both ends to one core"),
+    tool("trafgen", "netsniff-ng", "a peer"),
+    tool("vsftpd", "vsftpd", "a peer: serves files"),
 ];
 
 /// Programs that the referee calls: instruments that are not linerate's.
 pub(crate) static FOR_TRUTH: &[Tool] = &[
-    Tool { command: "cc", package: "gcc", purpose: "compiles SQLite and the cryptography library" },
-    Tool { command: "curl", package: "curl", purpose: "fetches the same files" },
-    Tool {
-        command: "ethtool",
-        package: "ethtool",
-        purpose: "turns segmentation off, so that packets are counted one by one",
-    },
-    Tool { command: "fio", package: "fio", purpose: "loads the same disk" },
-    Tool { command: "ip", package: "iproute2", purpose: "builds namespaces and links" },
-    Tool { command: "iperf3", package: "iperf3", purpose: "measures the same path" },
-    Tool {
-        command: "losetup",
-        package: "mount",
-        purpose: "shows a file as a disk that nobody else uses",
-    },
-    Tool {
-        command: "nft",
-        package: "nftables",
-        purpose: "drops, duplicates and corrupts packets, and counts them",
-    },
-    Tool { command: "nginx", package: "nginx-light", purpose: "serves files and logs them" },
-    Tool { command: "ss", package: "iproute2", purpose: "reads the kernel's state of connections" },
-    Tool {
-        command: "tc",
-        package: "iproute2",
-        purpose: "shapes the path and counts what it drops",
-    },
-    Tool {
-        command: "tcpdump",
-        package: "tcpdump",
-        purpose: "sees every segment, and which bytes of a connection it carries",
-    },
-    Tool { command: "unshare", package: "util-linux", purpose: "gives a process another clock" },
-    Tool { command: "vsftpd", package: "vsftpd", purpose: "serves files and logs them" },
+    tool("cc", "gcc", "compiles SQLite and the cryptography library"),
+    tool("curl", "curl", "fetches the same files"),
+    tool("ethtool", "ethtool", "turns segmentation off, so that packets are counted one by one"),
+    tool("fio", "fio", "loads the same disk"),
+    tool("ip", "iproute2", "builds namespaces and links"),
+    tool("iperf3", "iperf3", "measures the same path"),
+    tool("losetup", "mount", "shows a file as a disk that nobody else uses"),
+    tool("nft", "nftables", "drops, duplicates and corrupts packets, and counts them"),
+    tool("nginx", "nginx-light", "serves files and logs them"),
+    tool("ss", "iproute2", "reads the kernel's state of connections"),
+    tool("tc", "iproute2", "shapes the path and counts what it drops"),
+    tool("tcpdump", "tcpdump", "sees every segment, and which bytes of a connection it carries"),
+    tool("unshare", "util-linux", "gives a process another clock"),
+    tool("vsftpd", "vsftpd", "serves files and logs them"),
 ];
 
 /// Makes `tools` available where that is possible; returns what is still missing, with the remedy.
@@ -273,9 +184,9 @@ mod tests {
     #[test]
     fn a_missing_program_is_found_missing_and_its_package_named_once() {
         static TOOLS: &[Tool] = &[
-            Tool { command: "sh", package: "dash", purpose: "present everywhere" },
-            Tool { command: "no-such-program-1", package: "iproute2", purpose: "a test" },
-            Tool { command: "no-such-program-2", package: "iproute2", purpose: "a test" },
+            tool("sh", "dash", "present everywhere"),
+            tool("no-such-program-1", "iproute2", "a test"),
+            tool("no-such-program-2", "iproute2", "a test"),
         ];
         let missing = absent(TOOLS);
         assert_eq!(

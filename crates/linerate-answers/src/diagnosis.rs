@@ -31,8 +31,7 @@ pub fn recorded(campaign: &Campaign, study: &Study) -> Document {
     if study.findings.is_empty() {
         blocks.push(Block::Paragraph(
             "No rule applies: the ledger has no flow with a figure and a known ceiling, and no \
-                disk \
-                load with evidence of a limit."
+                disk load with evidence of a limit."
                 .to_owned(),
         ));
     }
@@ -215,8 +214,7 @@ mod tests {
             "Bottleneck: proven\n  The send buffer is smaller than the bandwidth-delay product.",
             "100 Mbit/s after twice the send buffer",
             "Next: use a larger send buffer (expected: goodput rises by half or more)\n    \
-                linerate \
-             diagnose --lab pair --from a --to b",
+                linerate diagnose --lab pair --from a --to b",
             "send buffer 80 % of the time",
             "twice the buffer: no pair of runs",
             "0.83",

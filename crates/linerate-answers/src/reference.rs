@@ -64,34 +64,30 @@ const CHAPTERS: &[Chapter] = &[
         file: "labs.md",
         title: "Labs that come with linerate",
         introduction: "`linerate run PLAN --lab NAME` builds one from network namespaces, and \
-            takes it down again. What is measured there is \
-                       marked as emulated.",
+            takes it down again. What is measured there is marked as emulated.",
     },
     Chapter {
         registry: Registry::Workloads,
         file: "workloads.md",
         title: "Workloads",
         introduction: "What a `[[sweep.job]]` names as its `workload`. Its parameters go into \
-            `params`, or into `[sweep.axis]` as \
-                       `\"params.NAME\"` to vary. A quantity is a text with its unit (`\"25 \
-                       Gbit/s\"`, `\"64 KiB\"`, `\"5 ms\"`; k, M, G are decimal, \
-                       Ki, Mi, Gi binary), a bare number is a count.",
+            `params`, or into `[sweep.axis]` as `\"params.NAME\"` to vary. A quantity is a text \
+            with its unit (`\"25 Gbit/s\"`, `\"64 KiB\"`, `\"5 ms\"`; k, M, G are decimal, Ki, Mi, \
+            Gi binary), a bare number is a count.",
     },
     Chapter {
         registry: Registry::Samplers,
         file: "samplers.md",
         title: "Samplers",
         introduction: "What is read on every host once an interval while a trial runs. One that a \
-            host cannot open is named in the report, and \
-                       in `linerate doctor`.",
+            host cannot open is named in the report, and in `linerate doctor`.",
     },
     Chapter {
         registry: Registry::Metrics,
         file: "metrics.md",
         title: "Metrics",
         introduction: "What is computed of a trial. Bits have a layer, rates a direction; JSON and \
-            tables carry base units (bit/s, s, B, or a \
-                       plain number).",
+            tables carry base units (bit/s, s, B, or a plain number).",
     },
     Chapter {
         registry: Registry::Limits,
@@ -126,9 +122,8 @@ const MADE: &str =
 pub fn pages(commands: &[Command], global: &[Argument]) -> Vec<Page> {
     let mut index = format!(
         "{MADE}# Reference\n\nEvery name linerate knows, with units and defaults; `linerate list` \
-            prints the same. How it is measured, and \
-         why, is in [the methodology](../methodology/README.md).\n\n- [Commands](commands.md): \
-         what is typed\n"
+            prints the same. How it is measured, and why, is in [the \
+            methodology](../methodology/README.md).\n\n- [Commands](commands.md): what is typed\n"
     );
     let mut pages = Vec::new();
     for chapter in CHAPTERS {
@@ -246,8 +241,7 @@ fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>, page: &mut Stri
 fn command_page(commands: &[Command], global: &[Argument]) -> String {
     let mut page = format!(
         "{MADE}# Commands\n\n`linerate COMMAND --help` prints the same. The calculators of \
-            `linerate limit` are under [limits](limits.md).\n\n## Every \
-         command\n"
+            `linerate limit` are under [limits](limits.md).\n\n## Every command\n"
     );
     arguments(global, &mut page);
     let codes = [

@@ -127,20 +127,20 @@ pub fn entries(what: Registry) -> Vec<Value> {
                 described(workload.name(), workload.summary(), &parameters)
             })
             .collect(),
-        Registry::Samplers => named(SAMPLERS.iter().map(|one| (one.name(), one.summary()))),
+        Registry::Samplers => named(SAMPLERS.iter().map(|one| (one.name, one.summary))),
         Registry::Limits => LIMITS
             .iter()
             .map(|limit| {
                 let parameters: Vec<Value> = limit
-                    .options()
+                    .options
                     .iter()
                     .map(|o| json!({ "name": o.name, "default": o.default, "meaning": o.meaning }))
                     .collect();
-                described(limit.name(), limit.summary(), &parameters)
+                described(limit.name, limit.summary, &parameters)
             })
             .collect(),
         Registry::Rules => named(RULES.iter().map(|one| (one.name(), one.summary()))),
-        Registry::Sections => named(SECTIONS.iter().map(|one| (one.name(), one.summary()))),
+        Registry::Sections => named(SECTIONS.iter().map(|one| (one.name, one.summary))),
         Registry::Plans => presets(PLANS),
         Registry::Labs => presets(LABS),
         Registry::Metrics => metrics(),

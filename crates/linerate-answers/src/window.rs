@@ -194,8 +194,7 @@ fn notes(findings: &WindowFindings) -> Vec<String> {
     match &findings.law {
         Some(law) if !law.loss_free_window_exists => notes.push(
             "No window is free of loss: the buffer holds less than two segments. Pace the sender \
-                at \
-                the slow link's rate, or slow the fast link."
+                at the slow link's rate, or slow the fast link."
                 .to_owned(),
         ),
         Some(law) if !law.full_rate_without_loss => notes.push(

@@ -92,16 +92,7 @@ fn own_ceiling() -> Check {
 
 fn null_step() -> Option<f64> {
     let params = Params::default();
-    let local = Endpoint {
-        name: "a".into(),
-        host: "local".into(),
-        address: None,
-        device: None,
-        branches: Vec::new(),
-        cpus: Vec::new(),
-        pin: false,
-        ncsi: None,
-    };
+    let local = Endpoint::named("a", "local");
     // No peer, no address and no disk: the step measures the engine alone.
     let setup = Setup {
         params: &params,
@@ -254,11 +245,11 @@ fn samplers() -> Vec<Check> {
     let mut open = Vec::new();
     let mut checks = Vec::new();
     for sampler in SAMPLERS {
-        match sampler.open(&scope) {
-            Ok(_) => open.push(sampler.name()),
+        match (sampler.open)(&scope) {
+            Ok(_) => open.push(sampler.name),
             // A missing sampler leaves a gap in the report and prevents nothing.
             Err(why) => checks.push(Check::lacking(
-                format!("sampler {}", sampler.name()),
+                format!("sampler {}", sampler.name),
                 why.to_string(),
                 "none needed; reports will lack its readings",
             )),

@@ -171,16 +171,10 @@ fn header(stage: &str) -> CampaignHeader {
     CampaignHeader {
         id: stage.to_owned(),
         name: stage.to_owned(),
-        started: Nanos(0),
-        plan: String::new(),
-        plan_sha256: String::new(),
-        lab: None,
         seed: 1,
         testbed: TestbedKind::Hosts,
-        capacities: Vec::new(),
-        observed: Vec::new(),
         version: "0".into(),
-        argv: Vec::new(),
+        ..CampaignHeader::default()
     }
 }
 

@@ -155,14 +155,9 @@ pub fn loopback(ipv6: bool) -> Ground {
     let address =
         if ipv6 { IpAddr::V6(Ipv6Addr::LOCALHOST) } else { IpAddr::V4(Ipv4Addr::LOCALHOST) };
     let endpoint = |name: &str| Endpoint {
-        name: name.into(),
-        host: "local".into(),
         address: Some(address),
         device: Some("lo".into()),
-        branches: Vec::new(),
-        cpus: Vec::new(),
-        pin: false,
-        ncsi: None,
+        ..Endpoint::named(name, "local")
     };
     let mut testbed = Testbed {
         hosts: vec![("local".into(), HostAddress::InProcess)],
@@ -305,14 +300,8 @@ fn towards(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Fail
         None => local_towards(there)?,
     };
     let endpoint = |name: &str, host: &str, address| Endpoint {
-        name: name.into(),
-        host: host.into(),
         address: Some(address),
-        device: None,
-        branches: Vec::new(),
-        cpus: Vec::new(),
-        pin: false,
-        ncsi: None,
+        ..Endpoint::named(name, host)
     };
     let testbed = Testbed {
         hosts: vec![("here".into(), HostAddress::InProcess), (name.clone(), address)],

@@ -30,8 +30,7 @@ fn every_message() -> Vec<Message> {
     greeting.facts = json!({ "cpu": { "model": "x" } });
     let mut interval = Interval { start: Nanos(0), end: Nanos(500_000_123), ..Interval::default() };
     interval.counters[Counter::PayloadReceived] = u64::MAX;
-    interval.service =
-        Distribution { buckets: vec![(1_000, 3)], lost: 1, ..Distribution::default() };
+    interval.service = Distribution { lost: 1, ..Distribution::of(vec![(1_000, 3)]) };
     let flow = FlowReport {
         flow: 1,
         local: "192.0.2.1:1".into(),

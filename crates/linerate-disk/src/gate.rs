@@ -15,6 +15,10 @@ use crate::claim::{CLAIM_BYTES, Claim, RESERVED_BYTES};
 use crate::content::Content;
 use crate::signature::Finding;
 use crate::topology::{System, Topology, Use, split};
+use Refusal::{
+    Busy, Contains, ForeignClaim, InUse, NoConsent, NoSerial, NotBlank, OtherSerial, ReadOnly,
+    TooSmall, Unclaimed, Unreadable,
+};
 
 /// Smallest size of a device. Between the reserved edges there must be room for a load.
 const LEAST_BYTES: u64 = 3 * RESERVED_BYTES;
@@ -147,7 +151,7 @@ impl Inspection {
     pub(crate) fn refusals_of_writing(&self, consent: Option<&str>) -> Vec<Refusal> {
         let mut refusals = self.refusals.clone();
         if self.content.as_ref().is_some_and(|content| content.claim.is_none()) {
-            refusals.push(Refusal::Unclaimed);
+            refusals.push(Unclaimed);
         }
         refusals.extend(self.refusal_of_name(consent));
         refusals
@@ -159,7 +163,7 @@ impl Inspection {
         if let Some(content) = &self.content {
             // Behind an existing claim, loads wrote the data between the edges.
             let offset = content.inner_data.filter(|_| !self.is_claimed());
-            refusals.extend(offset.map(|offset| Refusal::NotBlank { offset }));
+            refusals.extend(offset.map(|offset| NotBlank { offset }));
         }
         refusals.extend(self.refusal_of_name(Some(serial)));
         refusals
@@ -167,9 +171,9 @@ impl Inspection {
 
     fn refusal_of_name(&self, named: Option<&str>) -> Option<Refusal> {
         match named {
-            None => Some(Refusal::NoConsent),
+            None => Some(NoConsent),
             Some(named) if Some(named) != self.topology.serial.as_deref() => {
-                Some(Refusal::OtherSerial { named: named.to_owned() })
+                Some(OtherSerial { named: named.to_owned() })
             }
             Some(_) => None,
         }
@@ -206,7 +210,7 @@ fn glance(path: &Path, disk: Topology) -> Inspection {
     let mut inspection = judged(disk, Some(&device));
     if inspection.refusals.is_empty() && exclusive(path, false).is_err_and(|error| is_busy(&error))
     {
-        inspection.refusals.push(Refusal::Busy);
+        inspection.refusals.push(Busy);
     }
     inspection
 }
@@ -249,7 +253,7 @@ pub fn claim(path: &Path, serial: &str) -> Result<Claim, DiskError> {
 pub fn release(path: &Path) -> Result<Claim, DiskError> {
     let (device, inspection) = held(path)?;
     let Some(claim) = inspection.claim().cloned() else {
-        return Err(refused(path, vec![Refusal::Unclaimed]));
+        return Err(refused(path, vec![Unclaimed]));
     };
     // Contents do not matter for a release: it only removes our own claim.
     pass(path, refusals_of_use(&inspection.topology))?;
@@ -275,7 +279,7 @@ pub(crate) fn open_claimed(
 pub(crate) fn changes(number: (u32, u32), serial: Option<&str>) -> Vec<Refusal> {
     // By number, not by path: a disk that was unplugged and replaced may have the old path.
     let Some(topology) = System::read(Path::new("/")).describe(number) else {
-        return vec![Refusal::Unreadable { cause: "the kernel no longer shows it".to_owned() }];
+        return vec![Unreadable { cause: "the kernel no longer shows it".to_owned() }];
     };
     refusals_of_change(&topology, serial)
 }
@@ -283,7 +287,7 @@ pub(crate) fn changes(number: (u32, u32), serial: Option<&str>) -> Vec<Refusal> 
 fn refusals_of_change(topology: &Topology, serial: Option<&str>) -> Vec<Refusal> {
     let mut refusals = refusals_of_use(topology);
     if topology.serial.as_deref() != serial {
-        refusals.push(Refusal::OtherSerial { named: serial.unwrap_or_default().to_owned() });
+        refusals.push(OtherSerial { named: serial.unwrap_or_default().to_owned() });
     }
     refusals
 }
@@ -311,7 +315,7 @@ fn held(path: &Path) -> Result<(File, Inspection), DiskError> {
         Ok(device) => device,
         Err(error) if is_busy(&error) => {
             let mut refusals = judged(before, File::open(path).ok().as_ref()).refusals;
-            refusals.push(Refusal::Busy);
+            refusals.push(Busy);
             return Err(refused(path, refusals));
         }
         Err(error) => return Err(refused(path, unreadable(before, &error).refusals)),
@@ -344,34 +348,33 @@ fn topology(path: &Path, device: u64) -> Result<Topology, DiskError> {
 
 fn unreadable(topology: Topology, error: &io::Error) -> Inspection {
     let mut inspection = judged(topology, None);
-    inspection.refusals.push(Refusal::Unreadable { cause: error.to_string() });
+    inspection.refusals.push(Unreadable { cause: error.to_string() });
     inspection
 }
 
 /// Returns all users of the device, or why they are unknown.
 fn refusals_of_use(topology: &Topology) -> Vec<Refusal> {
-    let uses = topology.uses.iter().map(|by| Refusal::InUse { by: by.clone() });
-    uses.chain(System::blindness(Path::new("/")).map(|cause| Refusal::Unreadable { cause }))
-        .collect()
+    let uses = topology.uses.iter().map(|by| InUse { by: by.clone() });
+    uses.chain(System::blindness(Path::new("/")).map(|cause| Unreadable { cause })).collect()
 }
 
 /// Returns all reasons against writing that do not depend on the requester.
 fn judged(topology: Topology, device: Option<&File>) -> Inspection {
     let mut refusals = refusals_of_use(&topology);
     if topology.read_only {
-        refusals.push(Refusal::ReadOnly);
+        refusals.push(ReadOnly);
     }
     if topology.serial.is_none() {
-        refusals.push(Refusal::NoSerial);
+        refusals.push(NoSerial);
     }
     if topology.size_bytes < LEAST_BYTES {
-        refusals.push(Refusal::TooSmall);
+        refusals.push(TooSmall);
     }
     let content = device.and_then(|device| {
         match Content::read(device, topology.size_bytes, !topology.uses.is_empty()) {
             Ok(content) => Some(content),
             Err(error) => {
-                refusals.push(Refusal::Unreadable { cause: error.to_string() });
+                refusals.push(Unreadable { cause: error.to_string() });
                 None
             }
         }
@@ -379,14 +382,11 @@ fn judged(topology: Topology, device: Option<&File>) -> Inspection {
     let mut inspection = Inspection { topology, content, refusals };
     let found = inspection.content.iter().flat_map(|content| {
         let foreign = content.claim.as_ref().filter(|_| !inspection.is_claimed());
-        let foreign = foreign.map(|claim| Refusal::ForeignClaim { serial: claim.serial.clone() });
-        let named = content.findings.iter().map(|&finding| Refusal::Contains { finding });
+        let foreign = foreign.map(|claim| ForeignClaim { serial: claim.serial.clone() });
+        let named = content.findings.iter().map(|&finding| Contains { finding });
         // A recognized format is more specific than "not blank", so it replaces that reason.
         let blank = content.edge_data.filter(|_| content.findings.is_empty());
-        named
-            .chain(foreign)
-            .chain(blank.map(|offset| Refusal::NotBlank { offset }))
-            .collect::<Vec<_>>()
+        named.chain(foreign).chain(blank.map(|offset| NotBlank { offset })).collect::<Vec<_>>()
     });
     let found: Vec<Refusal> = found.collect();
     inspection.refusals.extend(found);
@@ -449,60 +449,48 @@ mod tests {
     fn a_claim_is_for_one_disk_of_one_size_and_one_person_who_names_it() {
         let own = found(Some(("OWN", SIZE)), b"");
         assert_eq!(own.refusals_of_writing(Some("OWN")), []);
-        assert_eq!(own.refusals_of_writing(None), [Refusal::NoConsent]);
-        assert_eq!(
-            own.refusals_of_writing(Some("X")),
-            [Refusal::OtherSerial { named: "X".into() }]
-        );
+        assert_eq!(own.refusals_of_writing(None), [NoConsent]);
+        assert_eq!(own.refusals_of_writing(Some("X")), [OtherSerial { named: "X".into() }]);
         for foreign in [("OTHER", SIZE), ("OWN", 2 * SIZE)] {
             let serial = foreign.0.to_owned();
             assert_eq!(
                 found(Some(foreign), b"").refusals_of_writing(Some("OWN")),
-                [Refusal::ForeignClaim { serial }]
+                [ForeignClaim { serial }]
             );
         }
-        assert_eq!(found(None, b"").refusals_of_writing(Some("OWN")), [Refusal::Unclaimed]);
+        assert_eq!(found(None, b"").refusals_of_writing(Some("OWN")), [Unclaimed]);
     }
 
     #[test]
     fn data_in_the_middle_bars_a_claim_unless_loads_wrote_it() {
         assert_eq!(found(None, b"").refusals_of_claiming("OWN"), []);
-        assert_eq!(
-            found(None, b"").refusals_of_claiming("X"),
-            [Refusal::OtherSerial { named: "X".into() }]
-        );
-        assert_eq!(
-            found(None, b"x").refusals_of_claiming("OWN"),
-            [Refusal::NotBlank { offset: SIZE / 2 }]
-        );
+        assert_eq!(found(None, b"").refusals_of_claiming("X"), [OtherSerial { named: "X".into() }]);
+        assert_eq!(found(None, b"x").refusals_of_claiming("OWN"), [NotBlank { offset: SIZE / 2 }]);
         assert_eq!(
             found(Some(("OWN", SIZE)), b"x").refusals_of_claiming("OWN"),
             [],
             "it is claimed anew"
         );
         let foreign = found(Some(("OTHER", SIZE)), b"x").refusals_of_claiming("OWN");
-        assert!(foreign.contains(&Refusal::NotBlank { offset: SIZE / 2 }), "{foreign:?}");
+        assert!(foreign.contains(&NotBlank { offset: SIZE / 2 }), "{foreign:?}");
     }
 
     #[test]
     fn a_use_or_another_disk_of_the_same_number_ends_the_permission() {
         assert_eq!(refusals_of_change(&disk(), Some("OWN")), []);
-        assert_eq!(
-            refusals_of_change(&disk(), Some("X")),
-            [Refusal::OtherSerial { named: "X".into() }]
-        );
+        assert_eq!(refusals_of_change(&disk(), Some("X")), [OtherSerial { named: "X".into() }]);
         let by = Use::Swap { device: "sdx".into() };
         let used = Topology { uses: vec![by.clone()], ..disk() };
-        assert_eq!(refusals_of_change(&used, Some("OWN")), [Refusal::InUse { by }]);
+        assert_eq!(refusals_of_change(&used, Some("OWN")), [InUse { by }]);
     }
 
     #[test]
     fn every_reason_against_a_disk_is_reported() {
         let judged = |topology: Topology| judged(topology, None).refusals;
         assert_eq!(judged(disk()), []);
-        assert_eq!(judged(Topology { read_only: true, ..disk() }), [Refusal::ReadOnly]);
-        assert_eq!(judged(Topology { serial: None, ..disk() }), [Refusal::NoSerial]);
-        assert_eq!(judged(Topology { size_bytes: LEAST_BYTES - 1, ..disk() }), [Refusal::TooSmall]);
+        assert_eq!(judged(Topology { read_only: true, ..disk() }), [ReadOnly]);
+        assert_eq!(judged(Topology { serial: None, ..disk() }), [NoSerial]);
+        assert_eq!(judged(Topology { size_bytes: LEAST_BYTES - 1, ..disk() }), [TooSmall]);
         assert_eq!(judged(Topology { size_bytes: LEAST_BYTES, ..disk() }), []);
     }
 }

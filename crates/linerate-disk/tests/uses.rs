@@ -12,6 +12,9 @@ use linerate_disk::{
 };
 
 use crate::common::{Loop, MIB, attach, digest_from, reasons, tool};
+use Refusal::{
+    Busy, Contains, ForeignClaim, InUse, NoConsent, NotAllowed, OtherSerial, ReadOnly, Unclaimed,
+};
 
 /// Mount that ends with the test.
 struct Mounted(PathBuf);
@@ -43,7 +46,7 @@ fn text(path: &Path) -> &str {
 }
 
 fn is_mounted_use(refusal: &Refusal) -> bool {
-    matches!(refusal, Refusal::InUse { by: Use::Mounted { .. } })
+    matches!(refusal, InUse { by: Use::Mounted { .. } })
 }
 
 fn write_permission(serial: &str) -> Permission<'_> {
@@ -59,7 +62,7 @@ fn a_mounted_filesystem_is_refused_and_its_place_named() {
     let at = tempfile::tempdir().expect("a folder");
     let Some(_mounted) = Mounted::new("mounted", &device.device, at.path()) else { return };
     let refusals = reasons(claim(&device.device, &device.serial()));
-    assert!(refusals.contains(&Refusal::Busy), "{refusals:?}");
+    assert!(refusals.contains(&Busy), "{refusals:?}");
     let texts: Vec<String> = refusals.iter().map(ToString::to_string).collect();
     let wanted = format!("is mounted at {}", at.path().display());
     assert!(texts.iter().any(|one| one.ends_with(&wanted)), "{texts:?}");
@@ -94,12 +97,9 @@ fn a_mounted_partition_bars_the_whole_disk_and_a_free_one_may_be_claimed() {
     };
     let before = digest_from(&device.device, 0);
     let refusals = reasons(claim(&device.device, &device.serial()));
+    assert!(refusals.iter().any(is_mounted_use) && refusals.contains(&Busy), "{refusals:?}");
     assert!(
-        refusals.iter().any(is_mounted_use) && refusals.contains(&Refusal::Busy),
-        "{refusals:?}"
-    );
-    assert!(
-        refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::Partition { .. } })),
+        refusals.iter().any(|one| matches!(one, InUse { by: Use::Partition { .. } })),
         "{refusals:?}"
     );
     let first = inspect(&device.part(1))
@@ -114,7 +114,7 @@ fn a_mounted_partition_bars_the_whole_disk_and_a_free_one_may_be_claimed() {
     // The disk's own serial number is not a consent for its partition.
     assert_eq!(
         reasons(claim(&device.part(2), &device.serial())),
-        [Refusal::OtherSerial { named: device.serial() }]
+        [OtherSerial { named: device.serial() }]
     );
     let second = first.replace("-part1", "-part2");
     assert_eq!(claim(&device.part(2), &second).expect("it is blank and free").serial, second);
@@ -122,7 +122,7 @@ fn a_mounted_partition_bars_the_whole_disk_and_a_free_one_may_be_claimed() {
     // Partitions block the disk even if nothing is mounted.
     let refusals = reasons(claim(&device.device, &device.serial()));
     assert!(
-        refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::Partition { .. } })),
+        refusals.iter().any(|one| matches!(one, InUse { by: Use::Partition { .. } })),
         "{refusals:?}"
     );
 }
@@ -142,9 +142,9 @@ fn swap_in_use_is_refused() {
     }
     let _swap = Swap(&device.device);
     let refusals = reasons(claim(&device.device, &device.serial()));
-    assert!(refusals.contains(&Refusal::Busy), "{refusals:?}");
+    assert!(refusals.contains(&Busy), "{refusals:?}");
     assert!(
-        refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::Swap { .. } })),
+        refusals.iter().any(|one| matches!(one, InUse { by: Use::Swap { .. } })),
         "{refusals:?}"
     );
 }
@@ -156,13 +156,13 @@ fn a_device_behind_a_loop_device_is_refused() {
     let refusals = reasons(claim(&device.device, &device.serial()));
     drop(upper);
     assert!(
-        refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::BehindLoop { .. } })),
+        refusals.iter().any(|one| matches!(one, InUse { by: Use::BehindLoop { .. } })),
         "{refusals:?}"
     );
     let Some(_twin) = attach("loop beside loop", &[], &device.image) else { return };
     let refusals = reasons(claim(&device.device, &device.serial()));
     assert!(
-        refusals.iter().any(|one| matches!(one, Refusal::InUse { by: Use::BehindLoop { .. } })),
+        refusals.iter().any(|one| matches!(one, InUse { by: Use::BehindLoop { .. } })),
         "{refusals:?}"
     );
 }
@@ -174,7 +174,7 @@ fn a_read_only_device_is_refused() {
     std::fs::File::create(&image).and_then(|file| file.set_len(16 * MIB)).expect("a sparse file");
     let Some(fixed) = attach("read-only", &["-r"], &image) else { return };
     let refusals = reasons(claim(&fixed, "any"));
-    assert!(refusals.contains(&Refusal::ReadOnly), "{refusals:?}");
+    assert!(refusals.contains(&ReadOnly), "{refusals:?}");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_claim_changes_only_its_block_and_release_restores_it() {
     let (path, serial) = (&device.device, device.serial());
     let blank = device.digest();
     let rest = digest_from(&device.image, CLAIM_BYTES);
-    assert_eq!(reasons(claim(path, "wrong")), [Refusal::OtherSerial { named: "wrong".into() }]);
+    assert_eq!(reasons(claim(path, "wrong")), [OtherSerial { named: "wrong".into() }]);
     assert!(device.digest() == blank);
     let claimed = claim(path, &serial).expect("blank and free");
     assert!(inspect(path).expect("a device").is_claimed());
@@ -209,17 +209,17 @@ fn a_writer_must_pass_every_check() {
     let Some(device) = Loop::blank("gates", 16 * MIB) else { return };
     let (path, serial) = (&device.device, device.serial());
     let mine = || Disks::new(Writable::Claimed);
-    assert_eq!(reasons(mine().open(path, write_permission(&serial))), [Refusal::Unclaimed]);
+    assert_eq!(reasons(mine().open(path, write_permission(&serial))), [Unclaimed]);
     claim(path, &serial).expect("blank and free");
     let none = Permission::Write { consent: None };
-    assert_eq!(reasons(mine().open(path, none)), [Refusal::NoConsent]);
+    assert_eq!(reasons(mine().open(path, none)), [NoConsent]);
     let other = write_permission("other");
-    assert_eq!(reasons(mine().open(path, other)), [Refusal::OtherSerial { named: "other".into() }]);
+    assert_eq!(reasons(mine().open(path, other)), [OtherSerial { named: "other".into() }]);
     // The agent's own list decides, whatever the conductor requests.
     for list in [vec![], vec!["other".to_owned()]] {
         let refusals =
             reasons(Disks::new(Writable::Listed(list)).open(path, write_permission(&serial)));
-        assert_eq!(refusals, [Refusal::NotAllowed]);
+        assert_eq!(refusals, [NotAllowed]);
     }
     let listed = Disks::new(Writable::Listed(vec![serial.clone()]));
     let target = listed.open(path, write_permission(&serial)).expect("every check passes");
@@ -236,13 +236,10 @@ fn a_device_opened_for_writing_is_held_until_the_session_ends() {
     // Nobody uses it now, and it is still held.
     assert!(
         reasons(Disks::new(Writable::Claimed).open(path, write_permission(&serial)))
-            .contains(&Refusal::Busy)
+            .contains(&Busy)
     );
-    assert!(reasons(release(path)).contains(&Refusal::Busy));
-    assert!(
-        inspect(path).expect("a device").refusals.contains(&Refusal::Busy),
-        "and the list says so"
-    );
+    assert!(reasons(release(path)).contains(&Busy));
+    assert!(inspect(path).expect("a device").refusals.contains(&Busy), "and the list says so");
     let before = device.digest();
     let mkfs = Command::new("mkfs.ext4").args(["-q", "-F"]).arg(path).output();
     if let Ok(mkfs) = mkfs {
@@ -275,8 +272,7 @@ fn a_filesystem_made_after_the_claim_ends_the_consent() {
         }
         let before = device.digest();
         let refusals = reasons(Disks::new(Writable::Claimed).open(path, write_permission(&serial)));
-        let named =
-            |one: &Refusal| matches!(one, Refusal::Contains { finding } if finding.name == name);
+        let named = |one: &Refusal| matches!(one, Contains { finding } if finding.name == name);
         assert!(refusals.iter().any(named), "{name}: {refusals:?}");
         assert!(device.digest() == before, "{name} was changed");
     }
@@ -300,7 +296,7 @@ fn a_claim_copied_to_another_disk_is_none() {
     let refusals = reasons(
         Disks::new(Writable::Claimed).open(&other.device, write_permission(&other.serial())),
     );
-    assert_eq!(refusals, [Refusal::ForeignClaim { serial: one.serial() }]);
+    assert_eq!(refusals, [ForeignClaim { serial: one.serial() }]);
 }
 
 #[test]

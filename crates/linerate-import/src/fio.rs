@@ -22,6 +22,7 @@ use serde_json::Value;
 
 use super::plan::{Job, Sweep};
 use super::{Class, Imported, Malformed, Targets};
+use Class::{Approximate, Exact, Ignored, Refused};
 
 /// Duration of a job that fio would end after its size.
 const UNTIMED_SECONDS: f64 = 60.0;
@@ -73,9 +74,8 @@ pub(super) fn read(text: &str, targets: &Targets<'_>) -> Result<Imported, Malfor
             }
             Some(_) => {
                 let note = "it runs beside the job before it for a different time: add \
-                    `stonewall`, or \
-                    set equal times";
-                imported.class(section.line, format!("[{}]", section.name), Class::Refused, note);
+                    `stonewall`, or set equal times";
+                imported.class(section.line, format!("[{}]", section.name), Refused, note);
             }
             None => {
                 imported.sweeps.push(read.sweep);
@@ -166,7 +166,7 @@ impl Reader {
     /// Takes the setting of `key`, classed exact with `note`.
     fn exact(&mut self, key: &str, note: &str) -> Option<Setting> {
         let setting = self.take(key)?;
-        self.class(&setting, Class::Exact, note);
+        self.class(&setting, Exact, note);
         Some(setting)
     }
 
@@ -202,11 +202,7 @@ impl Reader {
             | self.is_set("wait_for_previous", "a sweep of its own");
         if let Some(setting) = self.take("wait_for") {
             is_apart = true;
-            self.class(
-                &setting,
-                Class::Approximate,
-                "a sweep of its own, after everything before it",
-            );
+            self.class(&setting, Approximate, "a sweep of its own, after everything before it");
         }
         let runtime = self.time("runtime", "duration")?.or(self.time("timeout", "duration")?);
         // fio treats a runtime of zero as none.
@@ -244,33 +240,24 @@ impl Reader {
                 self.imported.class(
                     line,
                     format!("[{name}] without time_based"),
-                    Class::Approximate,
+                    Approximate,
                     note,
                 );
             }
             (false, _) => {
                 let note = format!("for {UNTIMED_SECONDS} s; fio would end after `size`");
-                self.imported.class(
-                    line,
-                    format!("[{name}] without runtime"),
-                    Class::Approximate,
-                    note,
-                );
+                self.imported.class(line, format!("[{name}] without runtime"), Approximate, note);
             }
         }
         for key in ["number_ios", "io_size", "io_limit", "loops", "fill_device", "fill_fs"] {
             if let Some(setting) = self.take(key) {
-                self.class(
-                    &setting,
-                    Class::Approximate,
-                    "for the sweep's time, repeated from the start",
-                );
+                self.class(&setting, Approximate, "for the sweep's time, repeated from the start");
             }
         }
         for key in ["ss", "steadystate"] {
             if let Some(setting) = self.take(key) {
                 let note = "for the whole sweep; the report tests the steady state itself";
-                self.class(&setting, Class::Approximate, note);
+                self.class(&setting, Approximate, note);
             }
         }
     }
@@ -297,10 +284,10 @@ impl Reader {
                 "{n} jobs at places of their own: at most {MOST_JOBS}, and on a device or an \
                     existing file"
             );
-            self.class(&setting, Class::Refused, note);
+            self.class(&setting, Refused, note);
             return Ok(vec![job]);
         };
-        self.class(&setting, Class::Exact, "a job for each worker, with an offset of its own");
+        self.class(&setting, Exact, "a job for each worker, with an offset of its own");
         let mut jobs = vec![job.with_workers(1); n as usize];
         // Workers count from 0: the first starts at the offset itself, as in fio.
         for (worker, job) in (0..).zip(&mut jobs) {
@@ -339,18 +326,16 @@ impl Reader {
         let (class, note) = match &file {
             // fio separates several files by colons. A mapped name may contain one.
             Some(file) if file.value.contains(':') && targets.mapped(&written).is_none() => (
-                Class::Refused,
+                Refused,
                 "several files: give each a job of its own, or name one with --map".to_owned(),
             ),
             _ if !at.is_absolute() => {
                 // A relative path depends on the folder in which fio was started, which the file
                 // does not say.
-                (Class::Refused, format!("name it on this host: --map '{written}=/...'"))
+                (Refused, format!("name it on this host: --map '{written}=/...'"))
             }
-            _ if is_scratch => {
-                (Class::Approximate, format!("a scratch file without a name in {chosen}"))
-            }
-            _ => (Class::Exact, format!("target {chosen}")),
+            _ if is_scratch => (Approximate, format!("a scratch file without a name in {chosen}")),
+            _ => (Exact, format!("target {chosen}")),
         };
         let setting =
             file.or(folder).unwrap_or(Setting { line, key: "filename".into(), value: written });
@@ -361,7 +346,7 @@ impl Reader {
             Some(setting) if setting.value.ends_with(['%', 'z']) => {
                 self.class(
                     &setting,
-                    Class::Refused,
+                    Refused,
                     "a share or a number of zones of the target: write it in bytes",
                 );
                 None
@@ -369,7 +354,7 @@ impl Reader {
             Some(setting) => {
                 let bytes = self.bytes(&setting, &setting.value)?;
                 self.job.size("offset", bytes);
-                self.class(&setting, Class::Exact, "offset");
+                self.class(&setting, Exact, "offset");
                 Some(bytes)
             }
             None => None,
@@ -380,7 +365,7 @@ impl Reader {
             if setting.value.ends_with('z') || setting.value.contains('-') {
                 self.class(
                     &setting,
-                    Class::Refused,
+                    Refused,
                     "a number of zones, or sizes of several files: write one size in bytes",
                 );
                 continue;
@@ -390,7 +375,7 @@ impl Reader {
                 let all = setting.value == "100%";
                 self.class(
                     &setting,
-                    if all { Class::Exact } else { Class::Refused },
+                    if all { Exact } else { Refused },
                     "a share of the target: write it in bytes",
                 );
                 continue;
@@ -399,10 +384,10 @@ impl Reader {
             let is_exact = self.job.job.extent(is_scratch, bytes, offset.unwrap_or(0));
             let note = if is_scratch { "size of the scratch file" } else { "span" };
             if is_exact {
-                self.class(&setting, Class::Exact, note);
+                self.class(&setting, Exact, note);
             } else {
                 let note = format!("{note}: 1 MiB, the minimum");
-                self.class(&setting, Class::Approximate, note);
+                self.class(&setting, Approximate, note);
             }
         }
         Ok(())
@@ -412,15 +397,15 @@ impl Reader {
     fn other(&mut self, setting: &Setting) {
         let as_here = AS_HERE.iter().find(|(key, _)| *key == setting.key);
         if let Some((_, why)) = HARMLESS.iter().find(|(key, _)| *key == setting.key) {
-            self.class(setting, Class::Ignored, *why);
+            self.class(setting, Ignored, *why);
         } else if as_here.is_some_and(|(_, values)| {
             values.is_empty() || values.contains(&setting.value.as_str())
         }) {
-            self.class(setting, Class::Ignored, "the same as here");
+            self.class(setting, Ignored, "the same as here");
         } else if let Some((_, why)) = CANNOT.iter().find(|(key, _)| setting.key.starts_with(key)) {
-            self.class(setting, Class::Refused, *why);
+            self.class(setting, Refused, *why);
         } else {
-            self.class(setting, Class::Refused, "unknown key: it may change the load");
+            self.class(setting, Refused, "unknown key: it may change the load");
         }
     }
 }
@@ -448,11 +433,7 @@ mod tests {
     #[test]
     fn a_job_file_becomes_sweeps_at_its_stonewalls() {
         let imported = alone(SAMPLE).expect("well formed");
-        assert!(
-            imported.keys.iter().all(|key| key.class != Class::Refused),
-            "{:#?}",
-            imported.keys
-        );
+        assert!(imported.keys.iter().all(|key| key.class != Refused), "{:#?}", imported.keys);
         assert_eq!(imported.sweeps.len(), 2, "{:?}", imported.sweeps);
         assert_eq!(
             (imported.sweeps[0].seconds, imported.sweeps[0].warmup, imported.sweeps[0].jobs.len()),
@@ -519,8 +500,7 @@ mod tests {
         ] {
             let imported =
                 alone(&format!("[job]\ndirectory=/tmp\nsize=1m\n{line}\n")).expect("well formed");
-            let refused: Vec<_> =
-                imported.keys.iter().filter(|key| key.class == Class::Refused).collect();
+            let refused: Vec<_> = imported.keys.iter().filter(|key| key.class == Refused).collect();
             assert!(
                 refused.len() == 1 && refused[0].note.contains(why) && refused[0].line == 4,
                 "{line}: {refused:?}"
@@ -532,8 +512,7 @@ mod tests {
     fn job_of(lines: &str) -> std::collections::BTreeMap<String, String> {
         let imported =
             alone(&format!("[job]\ndirectory=/tmp\nsize=1m\n{lines}\n")).expect("well formed");
-        let refused: Vec<_> =
-            imported.keys.iter().filter(|key| key.class == Class::Refused).collect();
+        let refused: Vec<_> = imported.keys.iter().filter(|key| key.class == Refused).collect();
         assert!(refused.is_empty(), "{lines}: {refused:?}");
         assert_eq!((imported.sweeps.len(), imported.sweeps[0].jobs.len()), (1, 1), "{lines}");
         imported.sweeps[0].jobs[0]
@@ -645,7 +624,7 @@ mod tests {
             imported.keys.iter().find(|key| key.key.starts_with("fsync")).expect("it is classed");
         assert_eq!(
             (flush.class, flush.note.as_str()),
-            (Class::Ignored, "nothing is written that could be flushed")
+            (Ignored, "nothing is written that could be flushed")
         );
     }
 
@@ -665,7 +644,7 @@ mod tests {
         let text = "[global]\ndirectory=/tmp\nsize=1m\ninclude \
             common.inc\n[first]\nrw=read\n[late]\nstartdelay=30\nname=later\n";
         let imported = read(text, &host.targets(&[])).expect("well formed");
-        assert!(imported.keys.iter().all(|key| key.class != Class::Refused), "{:?}", imported.keys);
+        assert!(imported.keys.iter().all(|key| key.class != Refused), "{:?}", imported.keys);
         assert_eq!(param(&imported, 0, 1, "block_size").as_deref(), Some("\"8192 B\""));
         assert_eq!(
             (imported.sweeps.len(), imported.sweeps[0].seconds),

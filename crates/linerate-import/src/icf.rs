@@ -10,6 +10,7 @@ mod network;
 mod sweeps;
 
 use super::{Class, Imported, Malformed, Targets};
+use Class::{Approximate, Exact, Ignored, Refused};
 use entries::{Entry, entries, fields, numbers};
 
 /// Unit of sizes and starts of targets.
@@ -144,7 +145,7 @@ impl Reader {
             () if entry.is("run time") => self.run_time(entry),
             () if entry.is("ramp up time") => {
                 self.warmup = entry.numbers(1)?[0] as f64;
-                self.class(entry, Class::Exact, "warmup");
+                self.class(entry, Exact, "warmup");
                 Ok(())
             }
             () if entry.is("queue depth cycling") => self.depth_cycling(entry),
@@ -153,7 +154,7 @@ impl Reader {
             () if entry.is("size,") => self.lines(entry),
             () if entry.is("worker type") => self.worker_type(entry),
             () if entry.is("worker cycling") || entry.is("disk cycling") => {
-                self.class(entry, Class::Ignored, "only for cycles of workers and targets");
+                self.class(entry, Ignored, "only for cycles of workers and targets");
                 Ok(())
             }
             () if entry.is("worker") => {
@@ -196,8 +197,8 @@ impl Reader {
             ("vi outstanding", "of a network worker"),
         ];
         match HARMLESS.iter().find(|(key, _)| entry.is(key)) {
-            Some((_, why)) => self.class(entry, Class::Ignored, *why),
-            None => self.class(entry, Class::Refused, "this key is unknown"),
+            Some((_, why)) => self.class(entry, Ignored, *why),
+            None => self.class(entry, Refused, "this key is unknown"),
         }
         Ok(())
     }
@@ -212,11 +213,11 @@ impl Reader {
         let seconds = numbers[0] as f64 * 3600.0 + numbers[1] as f64 * 60.0 + numbers[2] as f64;
         if seconds > 0.0 {
             self.seconds = seconds;
-            self.class(entry, Class::Exact, "duration");
+            self.class(entry, Exact, "duration");
         } else {
             self.class(
                 entry,
-                Class::Approximate,
+                Approximate,
                 format!("duration {ENDLESS_SECONDS} s; Iometer would run until it is stopped"),
             );
         }
@@ -242,7 +243,7 @@ impl Reader {
             // A step of one from 1 to 10,000 would be 10,000 trials.
             .take(MOST_DEPTHS);
         self.depths = depths.filter_map(|depth| u32::try_from(depth).ok()).collect();
-        self.class(entry, Class::Exact, "the axis of depths, if the test type cycles through them");
+        self.class(entry, Exact, "the axis of depths, if the test type cycles through them");
         Ok(())
     }
 
@@ -254,13 +255,13 @@ impl Reader {
         if self.cycles || is(NORMAL) {
             self.class(
                 entry,
-                Class::Exact,
+                Exact,
                 if self.cycles { "an axis of depths" } else { "all workers and targets at once" },
             );
         } else {
             self.class(
                 entry,
-                Class::Refused,
+                Refused,
                 "cycles of workers and targets: set it to NORMAL or \
                 CYCLE_OUTSTANDING_IOS, and write the others as sweeps",
             );
@@ -329,7 +330,7 @@ impl Reader {
         let name = self.specifications.last().map_or(String::new(), |one| one.name.clone());
         let n = entry.values.len();
         let note = format!("{n} lines; weights are of bursts, drawn by another generator");
-        self.imported.class(entry.line, format!("access specification {name}"), Class::Exact, note);
+        self.imported.class(entry.line, format!("access specification {name}"), Exact, note);
         Ok(())
     }
 
@@ -344,7 +345,7 @@ impl Reader {
         if kind == Kind::Other {
             self.class(
                 entry,
-                Class::Refused,
+                Refused,
                 "neither a disk nor TCP: the Virtual Interface Architecture is not supported",
             );
         }
@@ -370,15 +371,15 @@ impl Reader {
             self.worker(entry)?.reopens = Some(each);
             let note = "depth; reopen_every for disks (opened again when none is under way), \
                 tcp_crr for networks";
-            self.class(entry, Class::Approximate, note);
+            self.class(entry, Approximate, note);
         } else if on(3) {
             self.class(
                 entry,
-                Class::Approximate,
+                Approximate,
                 "depth; the seed is the campaign's, so the sequence differs",
             );
         } else {
-            self.class(entry, Class::Exact, "depth, for each worker and target");
+            self.class(entry, Exact, "depth, for each worker and target");
         }
         Ok(())
     }
@@ -393,11 +394,11 @@ impl Reader {
             let note = format!(
                 "span and offset, in sectors of {SECTOR} B; Iometer's are those of the target"
             );
-            self.class(entry, Class::Approximate, note);
+            self.class(entry, Approximate, note);
         } else {
             self.class(
                 entry,
-                Class::Approximate,
+                Approximate,
                 "all of the target; every block differs, whatever the pattern",
             );
         }
@@ -430,11 +431,7 @@ mod tests {
     fn a_file_of_version_1_1_0_becomes_sweeps_by_specification() {
         let imported = with(SAMPLE, &[("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")])
             .expect("well formed");
-        assert!(
-            imported.keys.iter().all(|key| key.class != Class::Refused),
-            "{:#?}",
-            imported.keys
-        );
+        assert!(imported.keys.iter().all(|key| key.class != Refused), "{:#?}", imported.keys);
         let names: Vec<&str> = imported.sweeps.iter().map(|sweep| sweep.name.as_str()).collect();
         assert_eq!(names, ["4K 70/30", "Burst, unequal"]);
         let first = &imported.sweeps[0];
@@ -468,7 +465,7 @@ mod tests {
             imported
                 .keys
                 .into_iter()
-                .filter(|key| key.class == Class::Refused)
+                .filter(|key| key.class == Refused)
                 .map(|key| key.note)
                 .collect::<Vec<_>>()
         };
@@ -498,11 +495,7 @@ mod tests {
         );
         let map = [("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")];
         let imported = with(&text, &map).expect("well formed");
-        assert!(
-            imported.keys.iter().all(|key| key.class != Class::Refused),
-            "{:#?}",
-            imported.keys
-        );
+        assert!(imported.keys.iter().all(|key| key.class != Refused), "{:#?}", imported.keys);
         let first = &imported.sweeps[0].jobs[0];
         assert_eq!(param(first, "offset").as_deref(), Some("\"4096 B\""));
         assert_eq!(param(first, "span").as_deref(), Some("\"1048576 B\""));
@@ -526,11 +519,7 @@ mod tests {
         assert_ne!(text, SAMPLE);
         let imported =
             with(&text, &[("sda", "/dev/sdx"), ("C: \"label\"", "/dev/sdy")]).expect("well formed");
-        assert!(
-            imported.keys.iter().all(|key| key.class != Class::Refused),
-            "{:#?}",
-            imported.keys
-        );
+        assert!(imported.keys.iter().all(|key| key.class != Refused), "{:#?}", imported.keys);
         let plan = crate::plan::text("mixed", "mixed.icf", &imported);
         assert!(plan.contains("reopen_every = 5"), "{plan}");
         let none = with(&text.replace("ENABLED,5", "ENABLED,0"), &[]).expect_err("no number");
@@ -554,7 +543,7 @@ mod tests {
             "{bare:?}"
         );
         let mapped = with(&of(named), &[("*", "/dev/sdx")]).expect("well formed");
-        assert!(mapped.keys.iter().all(|key| key.class != Class::Refused), "{:?}", mapped.keys);
+        assert!(mapped.keys.iter().all(|key| key.class != Refused), "{:?}", mapped.keys);
         assert_eq!((mapped.sweeps.len(), mapped.sweeps[0].jobs.len()), (1, 1));
         let old = of("'size, % of size, % reads, % random, delay, burst\n2048 100 67 100 0 1\n");
         let old = with(&old, &[("*", "/dev/sdx")]).expect("well formed");
@@ -581,9 +570,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hostile_files_never_panic(text in "(Version 1\n)?(('[A-Za-z \
-            ,]{0,20}|[0-9A-Z, \t=-]{0,20})\n){0,20}(Version \
-            1)?", place in 0_usize..3_000, c: char) {
+        fn hostile_files_never_panic(text in "(Version 1\n)?(('[A-Za-z ,]{0,20}|[0-9A-Z, \
+            \t=-]{0,20})\n){0,20}(Version 1)?", place in 0_usize..3_000, c: char) {
             let _any = with(&text, &[]);
             let mut changed: Vec<char> = SAMPLE.chars().collect();
             let place = place % changed.len();

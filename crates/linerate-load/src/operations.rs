@@ -40,10 +40,7 @@ impl Back {
     fn distribution(&self) -> Distribution {
         // Without use the table is not visited: it has a thousand entries.
         let counted = (0_u64..).zip(&self.counts).filter(|(_, count)| **count > 0 && self.used);
-        Distribution {
-            buckets: counted.map(|(back, count)| (back, *count)).collect(),
-            ..Distribution::default()
-        }
+        Distribution::of(counted.map(|(back, count)| (back, *count)).collect())
     }
 
     fn clear(&mut self) {

@@ -3,6 +3,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use Counter::{
+    DatagramsReceived, DatagramsSent, Foreign, MessagesSent, PayloadReceived, PayloadSent,
+    Reflected, SocketDrops, Started,
+};
 use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, LossLedger};
 use serde_json::{Value, json};
@@ -64,7 +68,7 @@ fn carried(ip: &str, table: &Value) -> [EngineReport; 2] {
 /// room.
 fn lost_and_dropped(sender: &EngineReport, receiver: &EngineReport) -> (u64, u64) {
     let lost = ledgers(sender, receiver).iter().map(LossLedger::lost).sum();
-    (lost, flows_sum(receiver, Counter::SocketDrops))
+    (lost, flows_sum(receiver, SocketDrops))
 }
 
 /// Loads both ends until the receiver has read all waiting frames in the drain.
@@ -73,7 +77,7 @@ fn drained(table: &Value) -> [EngineReport; 2] {
         || open("frames", V4, table, |offer| offer),
         |[active, passive]| {
             let (lost, dropped) = lost_and_dropped(active, passive);
-            sum(passive, Counter::DatagramsReceived) > 0 && lost == dropped
+            sum(passive, DatagramsReceived) > 0 && lost == dropped
         },
     )
 }
@@ -138,42 +142,19 @@ fn every_frame_is_accounted_in_every_shape_direction_and_family() {
                     "{table}"
                 );
             }
-            assert_eq!(
-                sum(sender, Counter::DatagramsSent),
-                flows_sum(sender, Counter::DatagramsSent),
-                "{table}"
-            );
-            assert_eq!(
-                sum(sender, Counter::PayloadSent),
-                flows_sum(sender, Counter::PayloadSent),
-                "{table}"
-            );
-            assert_eq!(
-                sum(receiver, Counter::DatagramsReceived),
-                flows_sum(receiver, Counter::DatagramsReceived)
-            );
+            assert_eq!(sum(sender, DatagramsSent), flows_sum(sender, DatagramsSent), "{table}");
+            assert_eq!(sum(sender, PayloadSent), flows_sum(sender, PayloadSent), "{table}");
+            assert_eq!(sum(receiver, DatagramsReceived), flows_sum(receiver, DatagramsReceived));
             if lost == 0 {
-                assert_eq!(
-                    sum(sender, Counter::PayloadSent),
-                    sum(receiver, Counter::PayloadReceived),
-                    "{table}"
-                );
+                assert_eq!(sum(sender, PayloadSent), sum(receiver, PayloadReceived), "{table}");
             }
-            assert_eq!(
-                (sum(receiver, Counter::Foreign), sum(receiver, Counter::Reflected)),
-                (0, 0),
-                "{table}"
-            );
-            assert_eq!(
-                sum(sender, Counter::Started),
-                sum(sender, Counter::DatagramsSent),
-                "{table}"
-            );
+            assert_eq!((sum(receiver, Foreign), sum(receiver, Reflected)), (0, 0), "{table}");
+            assert_eq!(sum(sender, Started), sum(sender, DatagramsSent), "{table}");
             // Both ends are on this host: every frame's time is known, and no frame took longer
             // than the whole run.
             let ends = receiver.intervals.iter().map(|interval| interval.end.0);
             let (times, span) = (service(receiver), ends.max().expect("intervals"));
-            assert_eq!(times.count(), sum(receiver, Counter::DatagramsReceived), "{table}");
+            assert_eq!(times.count(), sum(receiver, DatagramsReceived), "{table}");
             assert!(
                 times.max().flatten().is_some_and(|ns| ns <= span),
                 "{table}: {:?} in {span} ns",
@@ -197,7 +178,7 @@ fn as_fast_as_possible_missing_frames_were_dropped_by_the_ring() {
     let (lost, dropped) = lost_and_dropped(&active, &passive);
     println!(
         "{} sent, {lost} lost, {dropped} dropped at the ring",
-        flows_sum(&active, Counter::DatagramsSent)
+        flows_sum(&active, DatagramsSent)
     );
     assert_eq!(lost, dropped);
 }
@@ -207,13 +188,12 @@ fn segments_of_udp_messages_are_frames_of_their_own() {
     let _turn = alone();
     let table = json!({ "mode": "udp", "frame_size": "64 B", "streams": 2 });
     let [active, passive] = carried(V4, &table);
-    let (sent, messages) =
-        (sum(&active, Counter::DatagramsSent), sum(&active, Counter::MessagesSent));
+    let (sent, messages) = (sum(&active, DatagramsSent), sum(&active, MessagesSent));
     for ledger in ledgers(&active, &passive) {
         assert!(ledger.unique > 0, "{ledger:?}");
         assert_eq!((ledger.duplicates, ledger.reordered, ledger.late), (0, 0, 0), "{ledger:?}");
     }
-    assert_eq!(sum(&active, Counter::PayloadSent), sent * 18);
+    assert_eq!(sum(&active, PayloadSent), sent * 18);
     assert!(messages * 32 < sent, "{sent} frames in {messages} messages");
     assert!(active.flows[0].modes["send"].starts_with("udp: gso"), "{:?}", active.flows[0].modes);
 }
@@ -226,7 +206,7 @@ fn drops_of_a_small_udp_socket_are_counted_in_frames() {
     let table = json!({ "mode": "udp", "frame_size": "256 B", "receive_buffer": "64 KiB" });
     let [active, passive] = drained(&table);
     let (lost, dropped) = lost_and_dropped(&active, &passive);
-    println!("{} sent, {lost} lost, {dropped} dropped", flows_sum(&active, Counter::DatagramsSent));
+    println!("{} sent, {lost} lost, {dropped} dropped", flows_sum(&active, DatagramsSent));
     assert_eq!(lost, dropped);
 }
 

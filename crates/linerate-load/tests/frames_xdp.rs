@@ -4,6 +4,10 @@
 #[path = "../../linerate-sys/tests/shared/mod.rs"]
 mod veth;
 
+use Counter::{
+    DatagramsSent, Foreign, PayloadReceived, PayloadSent, Reflected, SendDrops, SocketDrops,
+    WouldBlock,
+};
 use linerate_load::engine::EngineReport;
 use linerate_load::{LoadError, Worker};
 use linerate_model::{Counter, FlowReport, Interval, LossLedger};
@@ -68,30 +72,14 @@ fn accounted(pair: &Pair, table: &Value) -> [EngineReport; 2] {
         }
         assert_eq!(
             lost,
-            flows_sum(receiver, Counter::SocketDrops),
+            flows_sum(receiver, SocketDrops),
             "{table}: missing frames were dropped by the receiver"
         );
-        assert_eq!(
-            sum(sender, Counter::DatagramsSent),
-            flows_sum(sender, Counter::DatagramsSent),
-            "{table}"
-        );
-        assert_eq!(
-            sum(sender, Counter::PayloadSent),
-            flows_sum(sender, Counter::PayloadSent),
-            "{table}"
-        );
-        assert_eq!(
-            (sum(receiver, Counter::Foreign), sum(receiver, Counter::Reflected)),
-            (0, 0),
-            "{table}"
-        );
+        assert_eq!(sum(sender, DatagramsSent), flows_sum(sender, DatagramsSent), "{table}");
+        assert_eq!(sum(sender, PayloadSent), flows_sum(sender, PayloadSent), "{table}");
+        assert_eq!((sum(receiver, Foreign), sum(receiver, Reflected)), (0, 0), "{table}");
         if lost == 0 {
-            assert_eq!(
-                sum(sender, Counter::PayloadSent),
-                sum(receiver, Counter::PayloadReceived),
-                "{table}"
-            );
+            assert_eq!(sum(sender, PayloadSent), sum(receiver, PayloadReceived), "{table}");
         }
     }
     ends
@@ -280,9 +268,9 @@ fn frames_for_which_a_socket_has_no_room_are_unsent_and_not_dropped() {
             shape(&pair, "rate 1mbit burst 10kb limit 100mb");
             opened(&pair, &table)
         },
-        |[active, _]| sum(active, Counter::WouldBlock) > 0,
+        |[active, _]| sum(active, WouldBlock) > 0,
     );
-    let counted = [Counter::WouldBlock, Counter::SendDrops].map(|counter| sum(&active, counter));
+    let counted = [WouldBlock, SendDrops].map(|counter| sum(&active, counter));
     assert!(counted[0] > 0 && counted[1] == 0, "{counted:?}: no room, drops");
 }
 
@@ -312,7 +300,7 @@ fn frames_that_the_driver_refuses_do_not_count_as_sent() {
         shared::start(active, linerate_model::Nanos::from_secs(60), linerate_model::Nanos(0));
     let mut taken = Vec::new();
     while !engine.finished()
-        && taken.iter().all(|interval: &Interval| interval.counters[Counter::SendDrops] == 0)
+        && taken.iter().all(|interval: &Interval| interval.counters[SendDrops] == 0)
     {
         std::thread::sleep(std::time::Duration::from_millis(5));
         taken.extend(engine.intervals());
@@ -320,9 +308,6 @@ fn frames_that_the_driver_refuses_do_not_count_as_sent() {
     engine.stop();
     let mut active = engine.join();
     active.intervals.extend(taken);
-    assert_eq!(
-        (sum(&active, Counter::DatagramsSent), flows_sum(&active, Counter::DatagramsSent)),
-        (0, 0)
-    );
-    assert!(sum(&active, Counter::SendDrops) > 0);
+    assert_eq!((sum(&active, DatagramsSent), flows_sum(&active, DatagramsSent)), (0, 0));
+    assert!(sum(&active, SendDrops) > 0);
 }

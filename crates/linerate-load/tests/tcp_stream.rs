@@ -17,6 +17,9 @@ use crate::shared::{
     Ends, PATIENCE, SECRET, V4, V6, all_flows_moved, endpoint, open, params, run_until, setup,
     start, sum,
 };
+use Counter::{
+    Foreign, MessagesReceived, PayloadReceived, PayloadSent, ReceiveErrors, SendErrors, SourceWait,
+};
 
 fn tcp(params: &Value, address: &str) -> Ends {
     open("tcp_stream", address, params, |offer| offer)
@@ -44,34 +47,25 @@ fn flow(report: &EngineReport, number: u32) -> &FlowReport {
 /// Checks that everything sent by one end reached the other, by intervals, by flows and by the
 /// kernel's own counters.
 fn assert_balanced(sender: &EngineReport, receiver: &EngineReport, what: &Value) {
-    let sent = sum(sender, Counter::PayloadSent);
+    let sent = sum(sender, PayloadSent);
     assert!(sent > 0, "{what}: nothing was sent");
-    assert_eq!(sent, sum(receiver, Counter::PayloadReceived), "{what}");
-    for from in sender.flows.iter().filter(|flow| flow.counters[Counter::PayloadSent] > 0) {
+    assert_eq!(sent, sum(receiver, PayloadReceived), "{what}");
+    for from in sender.flows.iter().filter(|flow| flow.counters[PayloadSent] > 0) {
         let to = flow(receiver, from.flow);
-        assert_eq!(
-            from.counters[Counter::PayloadSent],
-            to.counters[Counter::PayloadReceived],
-            "{what}: {from:?}"
-        );
+        assert_eq!(from.counters[PayloadSent], to.counters[PayloadReceived], "{what}: {from:?}");
         assert_eq!((&from.local, &from.remote), (&to.remote, &to.local));
         // Proofs come on top, and the end of the stream takes a sequence number.
-        let kernel =
-            to.tcp.expect("TCP_INFO").bytes_received - to.counters[Counter::PayloadReceived];
+        let kernel = to.tcp.expect("TCP_INFO").bytes_received - to.counters[PayloadReceived];
         assert!(
             [FROM_ACTIVE + 1, FROM_PASSIVE + 1].contains(&kernel),
             "{what}: {kernel} bytes beside the payload"
         );
     }
-    let by_flow: u64 = sender.flows.iter().map(|flow| flow.counters[Counter::PayloadSent]).sum();
+    let by_flow: u64 = sender.flows.iter().map(|flow| flow.counters[PayloadSent]).sum();
     assert_eq!(by_flow, sent, "{what}");
     for report in [sender, receiver] {
         assert!(report.incidents.is_empty(), "{what}: {:?}", report.incidents);
-        assert_eq!(
-            sum(report, Counter::SendErrors) + sum(report, Counter::ReceiveErrors),
-            0,
-            "{what}"
-        );
+        assert_eq!(sum(report, SendErrors) + sum(report, ReceiveErrors), 0, "{what}");
         assert!(
             report.intervals.iter().any(|interval| !interval.flows.is_empty()),
             "{what}: TCP_INFO each interval"
@@ -101,7 +95,7 @@ fn every_mode_delivers_what_it_sent() {
 
 #[test]
 fn a_source_with_a_rate_counts_how_long_it_had_nothing() {
-    let waited = |what: Value| sum(&run(&what, V4).0, Counter::SourceWait);
+    let waited = |what: Value| sum(&run(&what, V4).0, SourceWait);
     assert_eq!(waited(json!({"message_size": "4 KiB"})), 0, "memory always has something");
     // The first turn alone takes such a source several seconds.
     assert!(waited(json!({"message_size": "4 KiB", "source_rate": "100 kbit/s"})) > 0);
@@ -118,8 +112,8 @@ fn messages_from_four_bytes_to_sixteen_mebibytes_go_both_families() {
                 let message =
                     size.split(' ').next().expect("a number").parse::<u64>().expect("a number");
                 let message = if size.ends_with("MiB") { message << 20 } else { message };
-                let received = sum(&passive, Counter::PayloadReceived);
-                assert_eq!(sum(&passive, Counter::MessagesReceived), received / message, "{what}");
+                let received = sum(&passive, PayloadReceived);
+                assert_eq!(sum(&passive, MessagesReceived), received / message, "{what}");
             }
         }
     }
@@ -140,7 +134,7 @@ fn data_flows_in_the_requested_direction() {
             if what["direction"] == "both" {
                 assert_balanced(&active, &passive, &what);
             } else {
-                assert_eq!(sum(&active, Counter::PayloadSent), 0);
+                assert_eq!(sum(&active, PayloadSent), 0);
             }
         }
     }
@@ -159,9 +153,10 @@ fn flows_and_workers_are_free() {
             used.sort_unstable();
             used.dedup();
             assert_eq!(used.len(), workers, "{what}");
-            let idle = active.flows.iter().chain(&passive.flows).filter(|flow| {
-                flow.counters[Counter::PayloadSent] + flow.counters[Counter::PayloadReceived] == 0
-            });
+            let idle =
+                active.flows.iter().chain(&passive.flows).filter(|flow| {
+                    flow.counters[PayloadSent] + flow.counters[PayloadReceived] == 0
+                });
             assert_eq!(idle.count(), 0, "{what}: no flow starves");
         }
     }
@@ -243,7 +238,7 @@ fn a_wrong_secret_is_refused_and_strangers_are_counted() {
         [active, accepting.join().expect("no panic").expect("accept")]
     });
     assert_balanced(&active, &passive, &json!("after strangers"));
-    assert!(sum(&passive, Counter::Foreign) >= 2, "{}", sum(&passive, Counter::Foreign));
+    assert!(sum(&passive, Foreign) >= 2, "{}", sum(&passive, Foreign));
 }
 
 #[test]
@@ -348,7 +343,7 @@ fn a_worker_reports_unread_data() {
         assert!(clock::monotonic() < deadline, "loopback has delivered");
     }
     let mut tally = Tally::default();
-    while tally.counters[Counter::PayloadReceived] < BYTES {
+    while tally.counters[PayloadReceived] < BYTES {
         worker.step(due(), &mut tally);
     }
     assert_eq!(worker.held_bytes(), Some(0));

@@ -15,6 +15,10 @@ use sha2::{Digest, Sha256};
 
 use crate::peers::{Peer, contents, is_there};
 use crate::shared::{PATIENCE, V4, endpoint, flows_sum, join, params, setup, start, sum};
+use Counter::{
+    ConnectionsFailed, PayloadAcknowledged, PayloadReceived, PayloadSent, Serving, Transactions,
+    TransactionsLost,
+};
 
 /// Not a round number, so that lost or added bytes at either end would show.
 pub(crate) const FILE: usize = (1 << 20) + 4321;
@@ -38,7 +42,7 @@ pub(crate) fn drive(name: &str, url: &str, more: Value) -> EngineReport {
     while !engine.finished() && files < ENOUGH && began.elapsed() < TOO_LONG {
         std::thread::sleep(Duration::from_millis(5));
         let more = engine.intervals();
-        files += more.iter().map(|interval| interval.counters[Counter::Transactions]).sum::<u64>();
+        files += more.iter().map(|interval| interval.counters[Transactions]).sum::<u64>();
         intervals.extend(more);
     }
     engine.stop();
@@ -52,17 +56,16 @@ pub(crate) fn drive(name: &str, url: &str, more: Value) -> EngineReport {
 pub(crate) fn files(report: &EngineReport, context: &str) -> u64 {
     let modes: Vec<_> = report.flows.iter().map(|flow| &flow.modes).collect();
     assert!(report.incidents.is_empty(), "{context}: {:?} {modes:?}", report.incidents);
-    let files = sum(report, Counter::Transactions);
+    let files = sum(report, Transactions);
     assert!(files > 0, "{context}: {modes:?}");
-    assert_eq!(sum(report, Counter::TransactionsLost), 0, "{context}: {modes:?}");
+    assert_eq!(sum(report, TransactionsLost), 0, "{context}: {modes:?}");
     files
 }
 
 /// Checks that the other end's TCP has acknowledged at least the complete files, and no more than
 /// was sent: the end of the load cuts files off.
 pub(crate) fn assert_acknowledged(report: &EngineReport, files: u64, context: &str) {
-    let (acknowledged, sent) =
-        (sum(report, Counter::PayloadAcknowledged), sum(report, Counter::PayloadSent));
+    let (acknowledged, sent) = (sum(report, PayloadAcknowledged), sum(report, PayloadSent));
     assert!(
         (files * FILE as u64..=sent).contains(&acknowledged),
         "{context}: {files} files, {acknowledged} of {sent}"
@@ -127,7 +130,7 @@ fn our_ftp_client_fetches_from_and_sends_to_vsftpd() {
         let url = format!("ftp://{}/file", vsftpd.at);
         let report = drive("ftp", &url, json!({ "passive": passive, "sink": "memory" }));
         let files = files(&report, passive);
-        let received = sum(&report, Counter::PayloadReceived);
+        let received = sum(&report, PayloadReceived);
         assert!(received >= files * FILE as u64, "{files} files, {received} bytes");
         let whole = format!("/file\", {FILE} bytes");
         let logged =
@@ -162,7 +165,7 @@ fn our_http_client_fetches_from_and_sends_to_nginx() {
         let before = nginx.text("log").lines().count();
         let report = drive("http", &url, json!({ "reuse": reuse, "sink": "memory" }));
         let files = files(&report, "GET");
-        assert!(sum(&report, Counter::PayloadReceived) >= files * FILE as u64);
+        assert!(sum(&report, PayloadReceived) >= files * FILE as u64);
         let logged = nginx.logged(files, |line| {
             line.starts_with("GET 200 ") && line.contains(&format!(" {FILE} "))
         });
@@ -215,7 +218,7 @@ fn refusals_of_foreign_servers_are_reported() {
             "{url}: {context:?} {modes:?} {}",
             server.text("error")
         );
-        assert_eq!(sum(&report, Counter::Transactions), 0, "{url}");
+        assert_eq!(sum(&report, Transactions), 0, "{url}");
     }
 }
 
@@ -243,18 +246,18 @@ fn curl_fetches_from_our_servers() {
                 );
             }
             let report = own.stop();
-            let sent = sum(&report, Counter::PayloadSent);
+            let sent = sum(&report, PayloadSent);
             let fetches = if name == "ftp" { 4 } else { 2 };
             assert_eq!(sent, fetches * FILE as u64, "{context}: {:?}", report.incidents);
-            assert_eq!(flows_sum(&report, Counter::PayloadSent), sent, "{context}");
+            assert_eq!(flows_sum(&report, PayloadSent), sent, "{context}");
             assert_eq!(
-                sum(&report, Counter::ConnectionsFailed),
+                sum(&report, ConnectionsFailed),
                 0,
                 "{context}: \
                 {:?}",
                 report.flows
             );
-            assert!(sum(&report, Counter::Serving) > 0, "{context}");
+            assert!(sum(&report, Serving) > 0, "{context}");
         }
     }
 }
@@ -272,7 +275,7 @@ fn the_time_in_which_a_file_is_under_way_is_counted() {
     client.write_all(b"GET /file HTTP/1.1\r\nHost: a\r\n\r\n").expect("it listens");
     client.read_exact(&mut [0; 1000]).expect("an answer");
     let counted = |own: &mut Own| -> Duration {
-        let of = |interval: &linerate_model::Interval| interval.counters[Counter::Serving];
+        let of = |interval: &linerate_model::Interval| interval.counters[Serving];
         Duration::from_nanos(own.engine.intervals().iter().map(of).sum())
     };
     // The client reads nothing, and the time goes on.
@@ -283,7 +286,7 @@ fn the_time_in_which_a_file_is_under_way_is_counted() {
     }
     assert!(served >= IDLE, "{served:?} of {:?}", came.elapsed());
     drop(client);
-    let rest = Duration::from_nanos(sum(&own.stop(), Counter::Serving));
+    let rest = Duration::from_nanos(sum(&own.stop(), Serving));
     let all = served + rest;
     assert!(all <= came.elapsed(), "{all:?} of {:?}", came.elapsed());
 }
@@ -307,17 +310,12 @@ fn curl_sends_to_our_servers() {
             call("curl", &["-s", "-S", "-f", "-H", "Expect: 100-continue", "-T", &file, &url]);
             let report = own.stop();
             assert_eq!(
-                sum(&report, Counter::PayloadReceived),
+                sum(&report, PayloadReceived),
                 2 * FILE as u64,
                 "{url} {sink}: {:?}",
                 report.flows
             );
-            assert_eq!(
-                sum(&report, Counter::ConnectionsFailed),
-                0,
-                "{url} {sink}: {:?}",
-                report.flows
-            );
+            assert_eq!(sum(&report, ConnectionsFailed), 0, "{url} {sink}: {:?}", report.flows);
         }
     }
 }
@@ -354,12 +352,7 @@ fn lftp_fetches_from_and_sends_to_our_servers() {
         );
         call("lftp", &["--norc", "-c", &put]);
         let report = own.stop();
-        assert_eq!(
-            sum(&report, Counter::PayloadReceived),
-            FILE as u64,
-            "{put}: {:?}",
-            report.flows
-        );
+        assert_eq!(sum(&report, PayloadReceived), FILE as u64, "{put}: {:?}", report.flows);
     }
 }
 
@@ -443,14 +436,13 @@ fn other_programs_take_parts_names_and_trees_from_our_servers() {
         (0..20).for_each(|n| assert!(read(&format!("many/{n}")) == contents(n), "{context}: {n}"));
         std::fs::remove_dir_all(&fetched).expect("ours");
         let report = own.stop();
-        let (acknowledged, sent) =
-            (sum(&report, Counter::PayloadAcknowledged), sum(&report, Counter::PayloadSent));
+        let (acknowledged, sent) = (sum(&report, PayloadAcknowledged), sum(&report, PayloadSent));
         assert!(
             acknowledged > FILE as u64 && acknowledged <= sent,
             "{context}: {acknowledged} of {sent}"
         );
         // lftp does not request empty files by FTP.
-        assert!(sum(&report, Counter::Transactions) >= 22, "{context}: {:?}", report.flows);
+        assert!(sum(&report, Transactions) >= 22, "{context}: {:?}", report.flows);
     }
 }
 
@@ -483,7 +475,7 @@ fn curl_sends_chunks_to_our_server_and_the_checksum_is_that_of_the_file() {
         );
     }
     let report = own.stop();
-    assert_eq!(sum(&report, Counter::PayloadReceived), 2 * FILE as u64, "{:?}", report.flows);
+    assert_eq!(sum(&report, PayloadReceived), 2 * FILE as u64, "{:?}", report.flows);
     let context: Vec<_> =
         report.flows.iter().filter_map(|flow| flow.modes.get("sha256_last")).collect();
     assert!(

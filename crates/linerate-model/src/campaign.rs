@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Kind of path that was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TestbedKind {
     /// Network namespaces of one kernel: figures say `emulated`.
@@ -17,11 +17,12 @@ pub enum TestbedKind {
     /// Two or more hosts.
     Hosts,
     /// One host's loopback.
+    #[default]
     Loopback,
 }
 
 /// The identity of a campaign.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CampaignHeader {
     /// Unique name of this execution, e.g. `20261121T000500Z-7f3a`.
     pub id: String,

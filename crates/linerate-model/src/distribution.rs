@@ -23,6 +23,13 @@ impl Distribution {
     /// Of no operation.
     pub const NOTHING: Self = Self { buckets: Vec::new(), lost: 0, at_least: Vec::new() };
 
+    /// Returns the distribution of operations that all ended: times and how often each occurred, in
+    /// ascending order.
+    #[must_use]
+    pub const fn of(buckets: Vec<(u64, u64)>) -> Self {
+        Self { buckets, lost: 0, at_least: Vec::new() }
+    }
+
     /// Returns true if nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -430,7 +437,7 @@ mod tests {
             Some(1_620.0),
             "the two of which nothing is known count as nothing"
         );
-        let answered = Distribution { buckets: vec![(1_000, 60)], ..Distribution::default() };
+        let answered = Distribution::of(vec![(1_000, 60)]);
         assert_eq!((answered.mean(), answered.mean_at_least()), (Some(1_000.0), None));
         let mut twice = d.clone();
         twice.merge(&d);
@@ -451,19 +458,15 @@ mod tests {
 
     #[test]
     fn a_percentile_without_enough_samples_is_withheld() {
-        let d = Distribution { buckets: vec![(5, 999)], lost: 0, ..Distribution::default() };
+        let d = Distribution::of(vec![(5, 999)]);
         assert_eq!(d.percentile(0.99), None);
-        let d = Distribution { buckets: vec![(5, 1_000)], lost: 0, ..Distribution::default() };
+        let d = Distribution::of(vec![(5, 1_000)]);
         assert_eq!(d.percentile(0.99), Some(Some(5)));
     }
 
     #[test]
     fn differences_keep_their_sign_and_have_one_median() {
-        let of = |buckets: &[(u64, u64)]| Distribution {
-            buckets: buckets.to_vec(),
-            lost: 0,
-            ..Distribution::default()
-        };
+        let of = |buckets: &[(u64, u64)]| Distribution::of(buckets.to_vec());
         let mut variation =
             Variation { falls: of(&[(1, 2), (30, 1)]), rises: of(&[(0, 1), (7, 1)]) };
         assert_eq!((variation.count(), variation.extremes_and_median()), (5, Some((-30, -1, 7))));
@@ -474,8 +477,7 @@ mod tests {
 
     #[test]
     fn merging_adds_counts_and_keeps_order() {
-        let mut a =
-            Distribution { buckets: vec![(1, 1), (3, 1)], lost: 1, ..Distribution::default() };
+        let mut a = Distribution { lost: 1, ..Distribution::of(vec![(1, 1), (3, 1)]) };
         a.merge(&Distribution {
             buckets: vec![(2, 5), (3, 1), (9, 1)],
             lost: 2,

@@ -44,6 +44,23 @@ pub struct Endpoint {
     pub ncsi: Option<String>,
 }
 
+impl Endpoint {
+    /// Returns the endpoint `name` on `host`, of which nothing else is known.
+    #[must_use]
+    pub fn named(name: impl Into<String>, host: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            host: host.into(),
+            address: None,
+            device: None,
+            branches: Vec::new(),
+            cpus: Vec::new(),
+            pin: false,
+            ncsi: None,
+        }
+    }
+}
+
 /// The hosts and endpoints a plan's names resolve to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Testbed {

@@ -58,14 +58,8 @@ fn axis_values(axis: &str) -> Vec<serde_json::Value> {
 
 pub(crate) fn testbed(names: &[(&str, usize)]) -> Testbed {
     let endpoint = |&(name, n_cpus): &(&str, usize)| Endpoint {
-        name: name.to_owned(),
-        host: "host".to_owned(),
-        address: None,
-        device: None,
-        branches: Vec::new(),
         cpus: (0..n_cpus).collect(),
-        pin: false,
-        ncsi: None,
+        ..Endpoint::named(name, "host")
     };
     Testbed { hosts: Vec::new(), endpoints: names.iter().map(endpoint).collect(), emulated: false }
 }

@@ -16,10 +16,10 @@ fn main() {
     println!("{:<18} {:>8} {:>10} {:>12}", "sampler", "columns", "open us", "read us");
     for sampler in SAMPLERS {
         let opening = Instant::now();
-        let mut probe = match sampler.open(&Scope::default()) {
+        let mut probe = match (sampler.open)(&Scope::default()) {
             Ok(probe) => probe,
             Err(why) => {
-                println!("{:<18} unavailable: {why}", sampler.name());
+                println!("{:<18} unavailable: {why}", sampler.name);
                 continue;
             }
         };
@@ -32,7 +32,7 @@ fn main() {
         let read = reading.elapsed() / READINGS;
         println!(
             "{:<18} {:>8} {:>10.0} {:>12.1}",
-            sampler.name(),
+            sampler.name,
             row.len(),
             micros(open),
             micros(read)

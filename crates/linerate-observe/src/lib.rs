@@ -9,7 +9,7 @@
 //! use linerate_observe::{available_memory, sampler};
 //!
 //! let cpu = sampler("cpu").expect("a known sampler");
-//! assert!(!cpu.summary().is_empty());
+//! assert!(!cpu.summary.is_empty());
 //! // /proc/meminfo is readable without privilege.
 //! assert!(available_memory().is_some_and(|bytes| bytes > 0));
 //! ```

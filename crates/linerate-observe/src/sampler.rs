@@ -17,18 +17,15 @@ pub struct Scope {
 pub struct Unavailable(pub String);
 
 /// A kind of reading.
-pub trait Sampler: Sync {
+#[derive(Clone, Copy, Debug)]
+pub struct Sampler {
     /// Its name.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// One sentence: what it reads, from where, units, and what it does not see.
-    fn summary(&self) -> &'static str;
-
-    /// Opens what it reads, in the network namespace of the calling thread.
-    ///
-    /// # Errors
-    /// If the kernel does not offer it here, or permission is missing.
-    fn open(&self, scope: &Scope) -> Result<Box<dyn Probe>, Unavailable>;
+    pub summary: &'static str,
+    /// Opens what it reads, in the network namespace of the calling thread. Fails if the kernel
+    /// does not offer it here, or permission is missing.
+    pub open: fn(&Scope) -> Result<Box<dyn Probe>, Unavailable>,
 }
 
 /// An opened sampler.

@@ -55,7 +55,7 @@ impl Sampling {
         let failed = |why: String| SampleBlock {
             unavailable: SAMPLERS
                 .iter()
-                .map(|sampler| (sampler.name().to_owned(), why.clone()))
+                .map(|sampler| (sampler.name.to_owned(), why.clone()))
                 .collect(),
             ..SampleBlock::default()
         };
@@ -138,13 +138,13 @@ fn run(scope: &Scope, period: Nanos, stopped: &Receiver<()>, ready: &Sender<()>)
     };
     let mut probes = Vec::with_capacity(SAMPLERS.len());
     for sampler in SAMPLERS {
-        match sampler.open(scope) {
+        match (sampler.open)(scope) {
             Ok(probe) => {
                 let series = probe.series();
                 probes.push((probe, series.len()));
                 readings.series.extend(series);
             }
-            Err(why) => readings.unavailable.push((sampler.name().to_owned(), why.0)),
+            Err(why) => readings.unavailable.push((sampler.name.to_owned(), why.0)),
         }
     }
     // The first chunk is allocated before the clock starts.
@@ -192,9 +192,9 @@ mod tests {
         };
         for sampler in SAMPLERS {
             assert!(
-                opened(sampler.name()) != refused(sampler.name()),
+                opened(sampler.name) != refused(sampler.name),
                 "{} is neither or both",
-                sampler.name()
+                sampler.name
             );
         }
     }

@@ -414,10 +414,9 @@ fn points(result: &Campaigns) -> Vec<Block> {
     table.folded = table.rows.len() > LONG;
     table.note = Some(
         "Change: typical ratio of the runs after to those before (Hodges-Lehmann) with its \
-            interval at 95 %, or the difference where a \
-         value is zero. p: probability of such a shift by chance, adjusted for the number of \
-         figures of its kind, those that a workload \
-         is run for apart from the others (Holm)."
+            interval at 95 %, or the difference where a value is zero. p: probability of such a \
+            shift by chance, adjusted for the number of figures of its kind, those that a workload \
+            is run for apart from the others (Holm)."
             .into(),
     );
     blocks.push(Block::Table(table));

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use linerate_analysis::{MetricStudy, PointStudy};
-use linerate_model::{CeilingScope, Direction, Metric};
+use linerate_model::{CeilingScope, Direction, Metric, Use};
 
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
 use crate::grid::{Dimension, Grid, GridAxis, ceiling, estimate_cell};
@@ -28,6 +28,24 @@ struct Curve<'a> {
     key: Vec<usize>,
     name: String,
     points: BTreeMap<usize, &'a PointStudy>,
+}
+
+/// Returns the charts of the metrics of `shown` over the main axis of every grid whose main axis
+/// `fits`.
+#[must_use]
+pub(crate) fn over_main_axis(
+    section: &str,
+    grids: &[Grid<'_>],
+    shown: Use,
+    fits: impl Fn(&GridAxis) -> bool,
+) -> Vec<Block> {
+    let fitting = grids.iter().filter_map(|grid| Some((grid, grid.main_axis()?)));
+    fitting
+        .filter(|(grid, main)| fits(&grid.axes[*main]))
+        .flat_map(|(grid, main)| {
+            shown.metrics().flat_map(move |metric| curves(section, grid, main, metric))
+        })
+        .collect()
 }
 
 /// Returns the charts of `metric` over axis `main` of `grid`: one, or several for many lines.

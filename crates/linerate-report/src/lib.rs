@@ -71,14 +71,14 @@ pub fn compose(campaign: &Campaign, study: &Study) -> Document {
     let header = &campaign.header;
     let mut order: Vec<_> = SECTIONS.to_vec();
     // The registry is alphabetical, a report follows the order in which it is read.
-    order.sort_by_key(|section| section.order());
+    order.sort_by_key(|section| section.order);
     let mark = header.emulated().then_some(document::EMULATED);
     let sections: Vec<document::Section> = order
         .into_iter()
         .map(|section| document::Section {
-            id: section.name(),
-            title: section.title(),
-            blocks: section.blocks(&subject),
+            id: section.name,
+            title: section.title,
+            blocks: (section.blocks)(&subject),
         })
         // A section without content would be an empty heading.
         .filter(|section| !section.blocks.is_empty())

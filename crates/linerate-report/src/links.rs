@@ -177,8 +177,7 @@ fn by_width(link: &Link) -> Block {
         title: format!("Payload bandwidth, generation {}, both directions added", link.generation),
         summary: format!(
             "Bandwidth rises with the payload of a packet: x{} carries {:.2} Gbit/s at 64 B and \
-                {:.2} at 4096 B, both \
-             directions added.",
+                {:.2} at 4096 B, both directions added.",
             link.lanes,
             2.0 * link.write(Bytes(64)).0 / 1e9,
             2.0 * link.write(LARGEST).0 / 1e9
@@ -350,9 +349,8 @@ fn card(link: &Link, ports: Option<BitRate>) -> (Block, Block) {
         FRAMES[FRAMES.len() - 1]
     );
     const NOTE: &str = "As Cisco's figures 9 and 10, with the slot counted in packets. Cards are \
-        models (pcie-bench) and expectations: \
-                        doorbells, descriptors and interrupts cross beside the frames. Sent and \
-                        received at once, each way.";
+        models (pcie-bench) and expectations: doorbells, descriptors and interrupts cross beside \
+        the frames. Sent and received at once, each way.";
     let frame =
         |id, title: &str, y_name, y_scale, metric: &'static Metric, curves: &[Curve], layer| {
             Frame {

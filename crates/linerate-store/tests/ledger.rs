@@ -293,9 +293,8 @@ fn only_our_own_tables_are_believed() {
         ("DROP TABLE lease", "a table is missing"),
         (
             "ALTER TABLE record RENAME TO r; CREATE VIEW record AS WITH RECURSIVE n(x) AS (SELECT \
-                1 UNION ALL SELECT x+1 FROM n) \
-             SELECT x AS sequence, 1 AS campaign, NULL AS trial, '' AS kind, x'' AS body, x'' AS \
-             label, x'' AS digest FROM n",
+                1 UNION ALL SELECT x+1 FROM n) SELECT x AS sequence, 1 AS campaign, NULL AS trial, \
+                '' AS kind, x'' AS body, x'' AS label, x'' AS digest FROM n",
             "not one that linerate makes",
         ),
     ] {

@@ -28,8 +28,7 @@ use super::scratch::{Scratch, afterwards};
 use super::{markdown, own};
 
 const USAGE: &str = "usage: cargo xtask bench compare [--rounds N] [--again N] [--delay \
-    MICROSECONDS] [--beside PERCENT] [--program LINERATE] \
-     [--keep FILE.json] [--out FILE.md]";
+    MICROSECONDS] [--beside PERCENT] [--program LINERATE] [--keep FILE.json] [--out FILE.md]";
 const ROUNDS: usize = 100;
 /// Rates of the link, Mbit/s.
 const RATE: f64 = 100.0;

@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::scan::Referee;
 use super::scratch::Scratch;
 use super::{markdown, own};
+use crate::tools;
 
 const DRAIN: f64 = 1e8;
 const SEGMENT: u64 = 1460;
@@ -244,9 +245,8 @@ fn metric(metrics: &Value, name: &str) -> Option<f64> {
 }
 
 fn json(mut command: Command) -> anyhow::Result<Value> {
-    let output = command.output().with_context(|| format!("start {command:?}"))?;
-    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).with_context(|| format!("read what {command:?} printed"))
+    serde_json::from_str(&tools::printed(&mut command)?)
+        .with_context(|| format!("read what {command:?} printed"))
 }
 
 /// Height of the drawing at a window of `bytes`, logarithmic from 2 KiB to 128 KiB.

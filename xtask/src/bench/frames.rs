@@ -250,8 +250,7 @@ fn frame(bytes: u32) -> String {
     const MARK: u32 = 4;
     format!(
         "{{ 2,0,0,0,0,2, 2,0,0,0,0,1, 8,0, 0x45,0, const16({}), 0,0,0x40,0,64,17,0,0, 10,0,0,1, \
-            10,0,0,2, 0,0, 0,9, \
-         const16({}), 0,0, 'l','r','f','r', fill(0, {}) }}\n",
+            10,0,0,2, 0,0, 0,9, const16({}), 0,0, 'l','r','f','r', fill(0, {}) }}\n",
         bytes - 14,
         bytes - 34,
         bytes - HEADERS - MARK

@@ -11,6 +11,7 @@ use anyhow::{Context, bail, ensure};
 use super::outputs::{self, Reading, Unit};
 use super::processor::Usage;
 use super::sandbox::{Medium, Sandbox};
+use Generator::{Iperf, Iperf3, Linerate, Nuttcp, Sockperf};
 
 /// Kind of work, for every generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,12 +121,12 @@ impl Bench {
         let used = Usage::now()?.since(before);
         let unit = work.unit();
         let reading = match (generator, work) {
-            (Generator::Linerate(_), _) => outputs::linerate(&passive, &active, unit),
-            (Generator::Iperf3, _) => outputs::iperf3(&passive, &active, unit),
-            (Generator::Nuttcp, _) => outputs::nuttcp(&active, unit),
-            (Generator::Iperf, Work::Stream { streams, .. }) => outputs::iperf(&passive, streams),
-            (Generator::Iperf, _) => bail!("iperf runs streams only"),
-            (Generator::Sockperf, _) => outputs::sockperf(&active),
+            (Linerate(_), _) => outputs::linerate(&passive, &active, unit),
+            (Iperf3, _) => outputs::iperf3(&passive, &active, unit),
+            (Nuttcp, _) => outputs::nuttcp(&active, unit),
+            (Iperf, Work::Stream { streams, .. }) => outputs::iperf(&passive, streams),
+            (Iperf, _) => bail!("iperf runs streams only"),
+            (Sockperf, _) => outputs::sockperf(&active),
         }?;
         Ok(Outcome { reading, cpu: used.children, soft_interrupts: used.soft_interrupts })
     }
@@ -159,9 +160,7 @@ impl Bench {
             active.said()
         );
         // These servers never end by themselves.
-        if matches!(generator, Generator::Iperf | Generator::Sockperf)
-            || !passive.ended_within(SERVER_PATIENCE)?
-        {
+        if matches!(generator, Iperf | Sockperf) || !passive.ended_within(SERVER_PATIENCE)? {
             // Asked to end, a server still prints its figures.
             passive.terminate()?;
         }
@@ -181,7 +180,7 @@ fn arguments(
     let seconds = place.seconds;
     let offer = offer.display();
     let (passive, active) = match (generator, work) {
-        (Generator::Linerate(parameters), _) => {
+        (Linerate(parameters), _) => {
             let described = match work {
                 Work::Stream { message, streams } => {
                     format!("tcp_stream message_size={message}B streams={streams}")
@@ -201,7 +200,7 @@ fn arguments(
                 format!("{described} {parameters} seconds={seconds} address={source} to={offer}"),
             )
         }
-        (Generator::Iperf3, _) => {
+        (Iperf3, _) => {
             let how = match work {
                 Work::Stream { message, streams } => format!("-l {message} -P {streams} -C cubic"),
                 Work::Datagrams { size } => format!("-u -b 0 -l {size}"),
@@ -211,7 +210,7 @@ fn arguments(
             // `-1`: the server ends after one test, and prints its figures then.
             (format!("-s -1 -J -p {port}"), format!("-c {address} -p {port} -t {seconds} -J {how}"))
         }
-        (Generator::Nuttcp, _) => {
+        (Nuttcp, _) => {
             let how = match work {
                 Work::Stream { message, streams: 1 } => format!("-l{message}"),
                 Work::Stream { message, streams } => format!("-l{message} -N{streams}"),
@@ -224,12 +223,12 @@ fn arguments(
                 format!("{ports} -T{seconds} {how} -fparse {address}"),
             )
         }
-        (Generator::Iperf, Work::Stream { message, streams }) => (
+        (Iperf, Work::Stream { message, streams }) => (
             format!("-s -p {port} -y C"),
             format!("-c {address} -p {port} -t {seconds} -l {message} -P {streams} -Z cubic"),
         ),
-        (Generator::Iperf, _) => Default::default(),
-        (Generator::Sockperf, _) => {
+        (Iperf, _) => Default::default(),
+        (Sockperf, _) => {
             let (tcp, spin) = match work {
                 Work::Requests { tcp, spin } => (tcp, spin),
                 _ => (false, false),
@@ -366,27 +365,18 @@ mod tests {
         };
         let stream = Work::Stream { message: 1460, streams: 4 };
         assert_eq!(
-            ask(&Generator::Linerate("send=batch".into()), stream)[1],
+            ask(&Linerate("send=batch".into()), stream)[1],
             "tcp_stream message_size=1460B streams=4 send=batch seconds=2 address=10.99.0.1 \
                 to=/tmp/offer"
         );
         assert_eq!(
-            ask(&Generator::Iperf3, stream),
+            ask(&Iperf3, stream),
             ["-s -1 -J -p 10010", "-c 10.99.0.2 -p 10010 -t 2 -J -l 1460 -P 4 -C cubic"]
         );
-        assert_eq!(
-            ask(&Generator::Nuttcp, stream)[1],
-            "-P 10010 -p 10011 -T2 -l1460 -N4 -fparse 10.99.0.2"
-        );
-        assert_eq!(
-            ask(&Generator::Iperf, stream)[1],
-            "-c 10.99.0.2 -p 10010 -t 2 -l 1460 -P 4 -Z cubic"
-        );
+        assert_eq!(ask(&Nuttcp, stream)[1], "-P 10010 -p 10011 -T2 -l1460 -N4 -fparse 10.99.0.2");
+        assert_eq!(ask(&Iperf, stream)[1], "-c 10.99.0.2 -p 10010 -t 2 -l 1460 -P 4 -Z cubic");
         let requests = Work::Requests { tcp: true, spin: true };
-        assert_eq!(
-            ask(&Generator::Sockperf, requests)[0],
-            "sr --tcp --nonblocked -i 10.99.0.2 -p 10010"
-        );
+        assert_eq!(ask(&Sockperf, requests)[0], "sr --tcp --nonblocked -i 10.99.0.2 -p 10010");
     }
 
     #[test]

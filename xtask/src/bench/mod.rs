@@ -74,75 +74,36 @@ struct Options {
 
 /// Runs the benchmark named by the first argument.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
-    if let [name, rest @ ..] = arguments
-        && name == "fire-hose"
-    {
-        let out = match rest {
-            [] => None,
-            [flag, file] if flag == "--out" => Some(Path::new(file)),
+    let (name, rest) = arguments.split_first().context(USAGE)?;
+    let held = match name.as_str() {
+        "compare" => compare::run(root, rest)?,
+        "diagnosis" => diagnosis::run(root, rest)?,
+        "fire-hose" => match rest {
+            [] => fire_hose::run(root, None)?,
+            [flag, file] if flag == "--out" => fire_hose::run(root, Some(Path::new(file)))?,
             _ => bail!("usage: cargo xtask bench fire-hose [--out FILE.svg]"),
-        };
-        let held = fire_hose::run(root, out)?;
-        return Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-    }
-    if let [name, rest @ ..] = arguments
-        && name == "frames"
-    {
-        // Its options are among those of `peers`.
-        let options = options(&[&["peers".to_owned()], rest].concat())?;
-        ensure!(options.only.is_none() && options.scope == Scope::Full, FRAMES_USAGE);
-        provided()?;
-        frames::run(root, options.rounds, options.seconds, options.out.as_deref())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let [name, rest @ ..] = arguments
-        && name == "storage"
-    {
-        storage::run(root, rest)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let [name, rest @ ..] = arguments
-        && name == "compare"
-    {
-        let held = compare::run(root, rest)?;
-        return Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-    }
-    if let [name, rest @ ..] = arguments
-        && name == "diagnosis"
-    {
-        let held = diagnosis::run(root, rest)?;
-        return Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-    }
-    if let [name, rest @ ..] = arguments
-        && name == "path"
-    {
-        let held = path::run(root, rest)?;
-        return Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-    }
-    if let [name, rest @ ..] = arguments
-        && name == "transfers"
-    {
-        transfers::run(root, rest)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let [name, rest @ ..] = arguments
-        && name == "truth"
-    {
-        return truth::run(root, rest);
-    }
-    if let [name, rest @ ..] = arguments
-        && name == "scan"
-    {
-        let held = scan::run(root, rest)?;
-        return Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-    }
-    if let [name, rest @ ..] = arguments
-        && name == "search"
-    {
-        let held = search::run(root, rest)?;
-        return Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-    }
-    // Without a name of another benchmark the arguments are those of `peers`.
+        },
+        "frames" => {
+            // Its options are among those of `peers`.
+            let options = options(&[&["peers".to_owned()], rest].concat())?;
+            ensure!(options.only.is_none() && options.scope == Scope::Full, FRAMES_USAGE);
+            provided()?;
+            frames::run(root, options.rounds, options.seconds, options.out.as_deref())?;
+            true
+        }
+        "path" => path::run(root, rest)?,
+        "scan" => scan::run(root, rest)?,
+        "search" => search::run(root, rest)?,
+        "storage" => storage::run(root, rest).map(|()| true)?,
+        "transfers" => transfers::run(root, rest).map(|()| true)?,
+        "truth" => return truth::run(root, rest),
+        _ => peers(root, arguments).map(|()| true)?,
+    };
+    Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs linerate against the other generators.
+fn peers(root: &Path, arguments: &[String]) -> anyhow::Result<()> {
     let options = options(arguments)?;
     provided()?;
     let wanted = |family: &str| options.only.as_deref().is_none_or(|only| only == family);
@@ -175,8 +136,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     };
     let text = table::document(&machine(&options, began.elapsed()), &results, &held, &own, &notes);
     println!("{text}");
-    keep(&options, &text)?;
-    Ok(ExitCode::SUCCESS)
+    keep(&options, &text)
 }
 
 fn provided() -> anyhow::Result<()> {

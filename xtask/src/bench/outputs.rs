@@ -261,8 +261,7 @@ mod tests {
             "{reading:?}"
         );
         let line = "megabytes=5.8704 real_seconds=1.00 rate_Mbps=49.3282 tx_cpu=63 rx_cpu=18 \
-            drop=87746 pkt=183927 \
-                    data_loss=47.70711\n";
+            drop=87746 pkt=183927 data_loss=47.70711\n";
         let reading = nuttcp(line, Unit::Datagrams(64)).expect("as printed");
         assert!(
             close(reading.rate, 96_344.0) && close(reading.loss.expect("datagrams"), 0.477_07),

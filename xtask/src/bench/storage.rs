@@ -31,8 +31,7 @@ use readings::{Log, Reading, Runs};
 use rows::{Contestant, FilePlace, Row, rows};
 
 const USAGE: &str = "usage: cargo xtask bench storage [--rounds N] [--seconds N] [--only PART OF A \
-    ROW'S NAME]... [--within SECONDS] [--log FILE] \
-     [--out FILE] [--end PROGRAM]";
+    ROW'S NAME]... [--within SECONDS] [--log FILE] [--out FILE] [--end PROGRAM]";
 /// Bytes of each file: more than a disk's own cache, less than anybody's memory.
 const FILE_BYTES: u64 = 512 << 20;
 /// Rounds without `--rounds`: an interval of 95 % needs six.
@@ -184,14 +183,8 @@ impl Bench {
         let mut command =
             contestant.command(&self.end, self.files.of(row.place), row, f64::from(self.seconds));
         let before = Usage::now()?;
-        let output = command.output().with_context(|| format!("start {command:?}"))?;
+        let text = tools::printed(&mut command)?;
         let cpu = Usage::now()?.since(before).children - self.at_rest.of(contestant);
-        ensure!(
-            output.status.success(),
-            "{command:?}: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-        let text = String::from_utf8_lossy(&output.stdout);
         let told = if contestant.is_linerate() { ours(&text)? } else { fios(&text)? };
         Ok(Reading {
             iops: told.transfers / told.lasted,
@@ -219,12 +212,7 @@ impl AtRest {
                 let mut command =
                     contestant.command(&bench.end, bench.files.of(row.place), row, SHORTEST);
                 let before = Usage::now()?;
-                let output = command.output().with_context(|| format!("start {command:?}"))?;
-                ensure!(
-                    output.status.success(),
-                    "{command:?}: {}",
-                    String::from_utf8_lossy(&output.stderr).trim()
-                );
+                tools::printed(&mut command)?;
                 let cpu = Usage::now()?.since(before).children;
                 let known: &mut f64 = least.entry(contestant.is_linerate()).or_insert(cpu);
                 *known = known.min(cpu);
@@ -342,10 +330,8 @@ mod tests {
 
     #[test]
     fn both_outputs_are_read() {
-        let fio = "note: \
-            something\n{\"jobs\": [{\"read\": {\"total_ios\": 1000, \"runtime\": 2000, \
-            \"lat_ns\": {\"percentile\": \
-                   {\"99.000000\": 5000}}}}]}";
+        let fio = "note: something\n{\"jobs\": [{\"read\": {\"total_ios\": 1000, \"runtime\": \
+            2000, \"lat_ns\": {\"percentile\": {\"99.000000\": 5000}}}}]}";
         let told = RunReport { transfers: 1000.0, lasted: 2.0, p99_ns: 5000.0, engine: None };
         assert_eq!(fios(fio).expect("legal"), told);
         let own = "{\"reads\": 10, \"span_ns\": 5e8, \"p99_ns\": 70, \"modes\": {\"engine\": \

@@ -26,6 +26,7 @@ use super::processor::{Usage, of_tree};
 use super::statistics::Median;
 use super::{count, markdown, own};
 use crate::tools;
+use TransferDirection::{Down, Up};
 
 const USAGE: &str = "usage: cargo xtask bench transfers [--rounds N] [--seconds N] [--only PART OF \
     A ROW'S NAME]... [--out FILE]";
@@ -57,45 +58,33 @@ type Row = (Server, Client, TransferDirection);
 /// Each group is compared with its first.
 const GROUPS: &[&[Row]] = &[
     &[
-        (Server::Vsftpd, Client::Curl, TransferDirection::Down),
-        (Server::Vsftpd, Client::Linerate("memory"), TransferDirection::Down),
-        (Server::Vsftpd, Client::Linerate("discard"), TransferDirection::Down),
+        (Server::Vsftpd, Client::Curl, Down),
+        (Server::Vsftpd, Client::Linerate("memory"), Down),
+        (Server::Vsftpd, Client::Linerate("discard"), Down),
     ],
     &[
-        (Server::Nginx, Client::Curl, TransferDirection::Down),
-        (Server::Nginx, Client::Linerate("memory"), TransferDirection::Down),
-        (Server::Nginx, Client::Linerate("discard"), TransferDirection::Down),
+        (Server::Nginx, Client::Curl, Down),
+        (Server::Nginx, Client::Linerate("memory"), Down),
+        (Server::Nginx, Client::Linerate("discard"), Down),
+    ],
+    &[(Server::Vsftpd, Client::Curl, Down), (Server::OwnFtp, Client::Curl, Down)],
+    &[(Server::Nginx, Client::Curl, Down), (Server::OwnHttp, Client::Curl, Down)],
+    &[
+        (Server::Vsftpd, Client::Curl, Up),
+        (Server::Vsftpd, Client::Linerate("copy"), Up),
+        (Server::Vsftpd, Client::Linerate("sendfile"), Up),
     ],
     &[
-        (Server::Vsftpd, Client::Curl, TransferDirection::Down),
-        (Server::OwnFtp, Client::Curl, TransferDirection::Down),
+        (Server::Nginx, Client::Curl, Up),
+        (Server::Nginx, Client::Linerate("copy"), Up),
+        (Server::Nginx, Client::Linerate("sendfile"), Up),
     ],
     &[
-        (Server::Nginx, Client::Curl, TransferDirection::Down),
-        (Server::OwnHttp, Client::Curl, TransferDirection::Down),
+        (Server::VsftpdTls, Client::Curl, Down),
+        (Server::VsftpdTls, Client::Linerate("memory"), Down),
     ],
-    &[
-        (Server::Vsftpd, Client::Curl, TransferDirection::Up),
-        (Server::Vsftpd, Client::Linerate("copy"), TransferDirection::Up),
-        (Server::Vsftpd, Client::Linerate("sendfile"), TransferDirection::Up),
-    ],
-    &[
-        (Server::Nginx, Client::Curl, TransferDirection::Up),
-        (Server::Nginx, Client::Linerate("copy"), TransferDirection::Up),
-        (Server::Nginx, Client::Linerate("sendfile"), TransferDirection::Up),
-    ],
-    &[
-        (Server::VsftpdTls, Client::Curl, TransferDirection::Down),
-        (Server::VsftpdTls, Client::Linerate("memory"), TransferDirection::Down),
-    ],
-    &[
-        (Server::NginxTls, Client::Curl, TransferDirection::Down),
-        (Server::NginxTls, Client::Linerate("memory"), TransferDirection::Down),
-    ],
-    &[
-        (Server::NginxTls, Client::Curl, TransferDirection::Down),
-        (Server::OwnHttpTls, Client::Curl, TransferDirection::Down),
-    ],
+    &[(Server::NginxTls, Client::Curl, Down), (Server::NginxTls, Client::Linerate("memory"), Down)],
+    &[(Server::NginxTls, Client::Curl, Down), (Server::OwnHttpTls, Client::Curl, Down)],
 ];
 
 /// Result of one run.
@@ -203,8 +192,8 @@ fn name((server, client, way): Row) -> String {
         Client::Linerate(how) => format!("linerate ({how})"),
     };
     match way {
-        TransferDirection::Down => format!("{} to {client}", server.name()),
-        TransferDirection::Up => format!("{client} to {}", server.name()),
+        Down => format!("{} to {client}", server.name()),
+        Up => format!("{client} to {}", server.name()),
     }
 }
 
@@ -256,8 +245,8 @@ impl Bench {
         }
         for _ in 0..FILES * self.seconds {
             match way {
-                TransferDirection::Down => command.args(["-o", "/dev/null", &server.url("file")]),
-                TransferDirection::Up => command.args(["-T", &file, &server.url("in/curl")]),
+                Down => command.args(["-o", "/dev/null", &server.url("file")]),
+                Up => command.args(["-T", &file, &server.url("in/curl")]),
             };
         }
         let output = command.output().context("start curl")?;
@@ -280,10 +269,8 @@ impl Bench {
         ]);
         command.arg(format!("cpus={CLIENT_CORE},{CLIENT_CORE}"));
         match way {
-            TransferDirection::Down => {
-                command.args([format!("server={}", server.url("file")), format!("sink={how}")])
-            }
-            TransferDirection::Up => command.args([
+            Down => command.args([format!("server={}", server.url("file")), format!("sink={how}")]),
+            Up => command.args([
                 format!("server={}", server.url("in/linerate")),
                 format!("send={how}"),
                 "direction=tx".to_owned(),
@@ -354,7 +341,7 @@ fn ours(text: &str, way: TransferDirection) -> anyhow::Result<(f64, f64)> {
         line["incidents"]
     );
     let number = |name: &str| line[name].as_f64().with_context(|| format!("no {name} in {line}"));
-    let bytes = if way == TransferDirection::Down { "bytes_received" } else { "bytes_sent" };
+    let bytes = if way == Down { "bytes_received" } else { "bytes_sent" };
     Ok((number(bytes)?, number("span_ns")? / 1e9))
 }
 
@@ -423,14 +410,11 @@ mod tests {
         assert!(curls("").is_err() && curls("0 0 0\n").is_err() && curls("1 2\n").is_err());
         let line =
             "{\"bytes_received\": 10, \"bytes_sent\": 20, \"span_ns\": 5e8, \"incidents\": []}";
-        assert_eq!(ours(line, TransferDirection::Down).expect("legal"), (10.0, 0.5));
-        assert_eq!(ours(line, TransferDirection::Up).expect("legal"), (20.0, 0.5));
+        assert_eq!(ours(line, Down).expect("legal"), (10.0, 0.5));
+        assert_eq!(ours(line, Up).expect("legal"), (20.0, 0.5));
         assert!(
-            ours(
-                "{\"bytes_received\": 10, \"span_ns\": 5e8, \"incidents\": [\"x\"]}",
-                TransferDirection::Down
-            )
-            .is_err()
+            ours("{\"bytes_received\": 10, \"span_ns\": 5e8, \"incidents\": [\"x\"]}", Down)
+                .is_err()
         );
     }
 

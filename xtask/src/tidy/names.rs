@@ -100,12 +100,10 @@ fn literals(file: &File) -> Vec<(usize, &str)> {
 mod tests {
     use super::*;
 
-    const METRICS: &str = "metrics! \
-        {\n    GOODPUT = rate(\"goodput\", Unit::BitPerSecond, L4, UP,\n        \"payload \
-        bits\");\n}\n";
-    const SERIES: &str = "samplers! \
-        {\n    softnet {\n        counter Count: DROPPED \"dropped\" RX_MISSED \
-        \"rx_missed\";\n    }\n}\n";
+    const METRICS: &str = "metrics! {\n    GOODPUT = rate(\"goodput\", Unit::BitPerSecond, L4, \
+        UP,\n        \"payload bits\");\n}\n";
+    const SERIES: &str = "samplers! {\n    softnet {\n        counter Count: DROPPED \"dropped\" \
+        RX_MISSED \"rx_missed\";\n    }\n}\n";
 
     fn found(path: &str, text: &str) -> Vec<String> {
         let repository = Repository::of(&[(TABLES[0], METRICS), (TABLES[1], SERIES), (path, text)]);

@@ -3,7 +3,7 @@
 use super::Finding;
 use super::repository::{File, Repository};
 
-/// A registry: the static slice, where it is, and the trait its entries implement.
+/// A registry: the static slice, where it is, and the trait or structure of its entries.
 struct Registry {
     name: &'static str,
     path: &'static str,
@@ -58,14 +58,17 @@ impl Registry {
         Some(slice.split(',').filter(|entry| !entry.trim().is_empty()).map(module).collect())
     }
 
-    /// The files beside the slice that implement the contract, by module name.
+    /// The files beside the slice that fulfil the contract, by module name.
     fn implementations<'a>(&self, repository: &'a Repository) -> Vec<(String, &'a File)> {
         let folder = self.path.trim_end_matches("mod.rs");
-        let implements = format!("impl {} for ", self.contract);
+        // A family is a trait, or a structure of constants and functions.
+        let contract = self.contract;
+        let forms = [format!("impl {contract} for "), format!(": {contract} = {contract} {{")];
         let module = |file: &'a File| {
             let tail = file.path.strip_prefix(folder)?.strip_suffix(".rs")?;
             let name = tail.split('/').next().unwrap_or_default();
-            let own = name != "mod" && file.code().product.contains(&implements);
+            let product = &file.code().product;
+            let own = name != "mod" && forms.iter().any(|form| product.contains(form));
             own.then(|| (name.to_owned(), file))
         };
         repository.rust().filter_map(module).collect()
@@ -271,10 +274,10 @@ mod tests {
     #[test]
     fn a_limit_needs_cited_values_and_a_rule_both_cases() {
         let limit = "crates/linerate-analysis/src/limits/ip.rs";
-        let bare =
-            "// RFC 791\nimpl Limit for Ip {}\n#[cfg(test)]\nmod tests {\n    fn a() {}\n}\n";
+        let bare = "// RFC 791\nconst LIMIT: Limit = Limit {};\n#[cfg(test)]\nmod tests \
+            {\n    fn a() {}\n}\n";
         assert_eq!(findings_of(&[(limit, bare)], limits).len(), 1);
-        let cited = "impl Limit for Ip {}\n#[cfg(test)]\nmod tests \
+        let cited = "const LIMIT: Limit = Limit {};\n#[cfg(test)]\nmod tests \
             {\n    // RFC 791 3.1.\n    fn a() {}\n}\n";
         assert!(findings_of(&[(limit, cited)], limits).is_empty());
         let rule = "crates/linerate-analysis/src/diagnosis/rules/loss.rs";
@@ -295,12 +298,13 @@ mod tests {
     #[test]
     fn a_sampler_needs_fixtures() {
         let path = "crates/linerate-observe/src/samplers/cpu.rs";
-        let bare = "impl Sampler for Cpu {}\n";
+        let bare = "const SAMPLER: Sampler = Sampler {};\n";
         assert_eq!(findings_of(&[(path, bare)], samplers).len(), 1);
-        let tested =
-            "impl Sampler for Cpu {}\nconst STAT: &str = include_str!(\"../../fixtures/stat\");\n";
+        let tested = "const SAMPLER: Sampler = Sampler {};\nconst STAT: &str = \
+            include_str!(\"../../fixtures/stat\");\n";
         assert!(findings_of(&[(path, tested)], samplers).is_empty());
-        let binary = "use linerate_sys::netlink::RouteSocket;\nimpl Sampler for Queue {}\n";
+        let binary =
+            "use linerate_sys::netlink::RouteSocket;\nconst SAMPLER: Sampler = Sampler {};\n";
         assert!(findings_of(&[(path, binary)], samplers).is_empty());
     }
 }

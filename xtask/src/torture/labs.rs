@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::Bench;
+use KillPlace::{FirstOfNamespace, Here, InNamespace};
 
 /// How many at a time.
 const AT_ONCE: u64 = 4;
@@ -98,12 +99,7 @@ impl Case {
             signal: ["KILL", "HUP", "QUIT"][(state % 3) as usize],
             // Each decision takes bits of its own.
             is_standing: state >> 8 & 3 == 0,
-            place: [
-                KillPlace::Here,
-                KillPlace::Here,
-                KillPlace::InNamespace,
-                KillPlace::FirstOfNamespace,
-            ][(state >> 16 & 3) as usize],
+            place: [Here, Here, InNamespace, FirstOfNamespace][(state >> 16 & 3) as usize],
             after: Duration::from_millis((state >> 24) % LATEST_MS),
             limit,
         }
@@ -274,10 +270,10 @@ fn kill_in(
     fs::write(folder.join("k.toml"), PLAN)?;
     fs::write(folder.join("lab.toml"), LAB.replace("NAME", name))?;
     let mut words: Vec<&str> = match case.place {
-        KillPlace::Here => Vec::new(),
-        KillPlace::FirstOfNamespace => vec!["unshare", "-p", "-f", "--kill-child", "--"],
+        Here => Vec::new(),
+        FirstOfNamespace => vec!["unshare", "-p", "-f", "--kill-child", "--"],
         // Its first process outlives linerate, as that of a container does.
-        KillPlace::InNamespace => {
+        InNamespace => {
             vec![
                 "unshare",
                 "-p",
@@ -291,7 +287,7 @@ fn kill_in(
             ]
         }
     };
-    if case.place != KillPlace::InNamespace {
+    if case.place != InNamespace {
         // Behind `nohup`, or in the background, a signal is ignored, and children inherit that.
         words.extend(["env", "--default-signal=HUP,QUIT"]);
     }
@@ -313,9 +309,9 @@ fn kill_in(
         .context("start linerate")?;
     std::thread::sleep(case.after);
     let find = || match case.place {
-        KillPlace::Here => Some(started.id()),
-        KillPlace::FirstOfNamespace => child_of(started.id()),
-        KillPlace::InNamespace => child_of(started.id()).and_then(child_of),
+        Here => Some(started.id()),
+        FirstOfNamespace => child_of(started.id()),
+        InNamespace => child_of(started.id()).and_then(child_of),
     };
     // On a busy machine it may not have been started yet: a case without a victim would wait for a
     // whole campaign.
@@ -361,10 +357,7 @@ fn end(target: u32, case: Case, started: &mut Child) -> anyhow::Result<()> {
     while is_alive(started) {
         // The first process of a PID namespace dies of no signal that it does not heed yet: a
         // campaign then ends by itself.
-        if case.place == KillPlace::FirstOfNamespace
-            && case.is_standing
-            && began.elapsed() > case.limit
-        {
+        if case.place == FirstOfNamespace && case.is_standing && began.elapsed() > case.limit {
             kill("KILL")?;
         }
         if began.elapsed() > PATIENCE {
@@ -522,7 +515,7 @@ fn left_over(victim: &Victim<'_>, processes: &[u32]) -> Vec<String> {
     };
     // Nobody is left to remove the groups of a PID namespace that ended but the next lab; they are
     // counted at the end.
-    let groups = if victim.place == KillPlace::FirstOfNamespace {
+    let groups = if victim.place == FirstOfNamespace {
         &[][..]
     } else {
         &["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"]

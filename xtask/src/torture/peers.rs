@@ -17,6 +17,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use super::{Bench, built};
+use crate::tools::printed;
 
 const HONEST: &str = "198.18.60.1";
 const ATTACKER: &str = "198.18.60.2";
@@ -113,8 +114,7 @@ fn by_conductor(bench: &Bench, ground: &Ground) -> anyhow::Result<bool> {
             said.lines().filter(|line| line.ends_with(": it was carried out")).count();
         println!(
             "conductor, {attack}: {} trials, {carried_out} carried out; at the victim {seen}; \
-                {connections} connections, at most {most} bytes; \
-             at the attacker {at_attacker}",
+                {connections} connections, at most {most} bytes; at the attacker {at_attacker}",
             said.lines().count()
         );
         // The hello of a connection is allowed; nothing behind it is.
@@ -381,15 +381,12 @@ impl Ground {
             // The first rule that fits counts; what is for others is only flooded by the bridge.
             let rules = format!(
                 "table netdev seen {{ counter seen_udp {{ }}; counter seen_tcp {{ }}; counter \
-                    seen_icmp {{ }}; counter seen_others {{ }}; \
-                 chain sorted {{ ether type arp return; meta l4proto udp counter name seen_udp \
-                 return; \
-                 meta l4proto tcp counter name seen_tcp return; meta l4proto icmp counter name \
-                 seen_icmp return; \
-                 counter name seen_others; }}; \
-                 chain arriving {{ type filter hook ingress device v0 priority 0; ether daddr \
-                 {mac} jump sorted; \
-                 ether daddr != {mac} ip daddr {address} jump sorted; }}; }}"
+                    seen_icmp {{ }}; counter seen_others {{ }}; chain sorted {{ ether type arp \
+                    return; meta l4proto udp counter name seen_udp return; meta l4proto tcp \
+                    counter name seen_tcp return; meta l4proto icmp counter name seen_icmp return; \
+                    counter name seen_others; }}; chain arriving {{ type filter hook ingress \
+                    device v0 priority 0; ether daddr {mac} jump sorted; ether daddr != {mac} ip \
+                    daddr {address} jump sorted; }}; }}"
             );
             ground.nft(host, &rules)?;
         }
@@ -465,13 +462,7 @@ impl Ground {
     }
 
     fn nft(&self, host: &str, rules: &str) -> anyhow::Result<()> {
-        let output = self.within(host, "nft", &[rules]).output().context("run nft")?;
-        ensure!(
-            output.status.success(),
-            "nft {rules}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(())
+        printed(&mut self.within(host, "nft", &[rules])).map(drop)
     }
 
     fn reset(&self) -> anyhow::Result<()> {
@@ -538,12 +529,5 @@ fn hardware_address(name: &str) -> anyhow::Result<String> {
 }
 
 fn ip(arguments: &[&str]) -> anyhow::Result<()> {
-    let output = Command::new("ip").args(arguments).output().context("run ip")?;
-    ensure!(
-        output.status.success(),
-        "ip {}: {}",
-        arguments.join(" "),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(())
+    printed(Command::new("ip").args(arguments)).map(drop)
 }

@@ -3,9 +3,10 @@
 
 use std::process::Command;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 
 use super::{Bench, built};
+use crate::tools::printed;
 
 /// Where strangers come from: another address than the conductor's, and the same one.
 const SOURCES: [&str; 2] = ["127.0.0.2", "127.0.0.1"];
@@ -24,12 +25,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
     for source in SOURCES {
         // The quick form has a minute for few sessions, because the machine may be slow.
         let arguments = [rate, source, &sessions.to_string(), seconds];
-        let output = Command::new(examples.join("strangers"))
-            .args(arguments)
-            .output()
-            .context("run strangers")?;
-        ensure!(output.status.success(), "strangers: {}", String::from_utf8_lossy(&output.stderr));
-        let said = String::from_utf8_lossy(&output.stdout);
+        let said = printed(Command::new(examples.join("strangers")).args(arguments))?;
         println!("strangers from {source}: {}", said.trim());
         held &= holds(&said).with_context(|| format!("read `{}`", said.trim()))?;
     }

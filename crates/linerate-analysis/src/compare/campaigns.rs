@@ -549,19 +549,9 @@ mod tests {
                 let sum: f64 = (0..12).map(|_| random.random::<f64>()).sum();
                 Some(typical * (1.0 + 0.01 * (sum - 6.0)))
             };
-            let shape = Metric::named(name).expect("a metric");
             MetricStudy {
-                at_least: None,
-                metric: linerate_model::Metric::named(name).expect(name),
-                unit: shape.unit,
-                layer: shape.layer,
-                direction: Direction::Tx,
-                estimate: None,
                 values: (0..6).map(|_| value()).collect(),
-                ceiling: None,
-                share: None,
-                mean: None,
-                settled: None,
+                ..MetricStudy::new(linerate_model::Metric::named(name).expect(name), Direction::Tx)
             }
         };
         let mut point = |number: usize| PointStudy {

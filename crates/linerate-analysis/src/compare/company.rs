@@ -249,19 +249,7 @@ mod tests {
     use super::*;
     use crate::study::{MetricStudy, TrialStudy};
 
-    const METRIC: MetricStudy = MetricStudy {
-        metric: metric::GOODPUT,
-        unit: Unit::Second,
-        layer: None,
-        direction: Direction::Sum,
-        estimate: None,
-        at_least: None,
-        mean: None,
-        values: Vec::new(),
-        ceiling: None,
-        share: None,
-        settled: None,
-    };
+    const METRIC: MetricStudy = MetricStudy::new(metric::GOODPUT, Direction::Sum);
 
     fn metric(name: &str, direction: Direction, value: f64) -> MetricStudy {
         MetricStudy {

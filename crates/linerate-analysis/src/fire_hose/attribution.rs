@@ -6,6 +6,9 @@
 //! as an unexplained remainder.
 
 use super::Bracket;
+use Culprit::{
+    ControllerOther, ControllerWindow, Elsewhere, NotLoss, Nothing, Pause, Ring, Socket, Unknown,
+};
 
 /// Share of the frames received that must be dropped for the drops to matter.
 const MATTERS: f64 = 1e-3;
@@ -88,7 +91,7 @@ pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
     // loss to the sender.
     if missed > 0 && (dropped as f64) < received as f64 * MATTERS {
         return said(
-            Culprit::Ring,
+            Ring,
             true,
             format!("{missed} frames missed by the receive ring, {dropped} by the controller"),
         );
@@ -104,31 +107,27 @@ pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
         // Both signs are needed: broadcast frames overflow the buffer as well, whatever the window
         // is.
         let window = drops.window > bracket.safe.0 && RETRANSMITTED.contains(&ratio);
-        return said(
-            if window { Culprit::ControllerWindow } else { Culprit::ControllerOther },
-            true,
-            evidence,
-        );
+        return said(if window { ControllerWindow } else { ControllerOther }, true, evidence);
     }
     // Sockets lose what controller and ring already passed, so they are asked after both.
     if let Some(socket @ 1..) = drops.socket_dropped {
         return said(
-            Culprit::Socket,
+            Socket,
             true,
             format!("{socket} frames dropped at a socket, {dropped} by the controller"),
         );
     }
     // Pause frames replace drops. They are a cause only where nothing was dropped.
     if let Some(pauses @ 1..) = drops.pauses {
-        return said(Culprit::Pause, true, format!("{pauses} pause frames, no drops"));
+        return said(Pause, true, format!("{pauses} pause frames, no drops"));
     }
     if retransmitted as f64 > received as f64 * MATTERS {
         let evidence =
             format!("{retransmitted} segments retransmitted, {dropped} dropped by the controller");
-        return said(Culprit::Elsewhere, true, evidence);
+        return said(Elsewhere, true, evidence);
     }
     let evidence = format!("no drops; the sideband is {:.0} % used", drops.utilisation * 100.0);
-    said(if drops.utilisation < SLOW { Culprit::NotLoss } else { Culprit::Nothing }, true, evidence)
+    said(if drops.utilisation < SLOW { NotLoss } else { Nothing }, true, evidence)
 }
 
 /// Returns the attribution without controller counters, from retransmissions alone.
@@ -137,30 +136,27 @@ fn without_controller(drops: &Drops, bracket: &Bracket) -> Attribution {
     let said = |culprit, evidence| Attribution { culprit, evidence, certain: false };
     if let Some(missed @ 1..) = drops.ring_missed {
         return said(
-            Culprit::Ring,
+            Ring,
             format!("{missed} frames missed by the receive ring; the controller was not read"),
         );
     }
     match drops.retransmitted {
         Some(n @ 1..) if drops.window > bracket.safe.0 => said(
-            Culprit::ControllerWindow,
+            ControllerWindow,
             format!(
                 "{n} segments retransmitted at a window of {} B against a safe {} B",
                 drops.window, bracket.safe.0
             ),
         ),
         Some(n @ 1..) => said(
-            Culprit::Elsewhere,
+            Elsewhere,
             format!("{n} segments retransmitted at a window of {} B, which fits", drops.window),
         ),
-        Some(0) if drops.utilisation < SLOW => said(
-            Culprit::NotLoss,
-            format!("no retransmissions, {:.0} % used", drops.utilisation * 100.0),
-        ),
-        Some(_) => said(Culprit::Nothing, "no retransmissions".into()),
-        None => {
-            said(Culprit::Unknown, "neither the controller nor the sender could be read".into())
+        Some(0) if drops.utilisation < SLOW => {
+            said(NotLoss, format!("no retransmissions, {:.0} % used", drops.utilisation * 100.0))
         }
+        Some(_) => said(Nothing, "no retransmissions".into()),
+        None => said(Unknown, "neither the controller nor the sender could be read".into()),
     }
 }
 
@@ -183,20 +179,20 @@ mod tests {
             window: 65_536,
             ..Drops::default()
         };
-        assert_eq!(culprit(seen), Culprit::Nothing);
+        assert_eq!(culprit(seen), Nothing);
         let overrun = Drops { controller_dropped: Some(2500), retransmitted: Some(2600), ..seen };
-        assert_eq!(culprit(overrun), Culprit::ControllerWindow);
-        assert_eq!(culprit(Drops { window: 7300, ..overrun }), Culprit::ControllerOther);
+        assert_eq!(culprit(overrun), ControllerWindow);
+        assert_eq!(culprit(Drops { window: 7300, ..overrun }), ControllerOther);
         assert_eq!(
             culprit(Drops { retransmitted: Some(3), ..overrun }),
-            Culprit::ControllerOther,
+            ControllerOther,
             "not ours"
         );
-        assert_eq!(culprit(Drops { ring_missed: Some(40), ..seen }), Culprit::Ring);
-        assert_eq!(culprit(Drops { socket_dropped: Some(40), ..seen }), Culprit::Socket);
-        assert_eq!(culprit(Drops { pauses: Some(9), ..seen }), Culprit::Pause);
-        assert_eq!(culprit(Drops { retransmitted: Some(900), ..seen }), Culprit::Elsewhere);
-        assert_eq!(culprit(Drops { utilisation: 0.4, ..seen }), Culprit::NotLoss);
+        assert_eq!(culprit(Drops { ring_missed: Some(40), ..seen }), Ring);
+        assert_eq!(culprit(Drops { socket_dropped: Some(40), ..seen }), Socket);
+        assert_eq!(culprit(Drops { pauses: Some(9), ..seen }), Pause);
+        assert_eq!(culprit(Drops { retransmitted: Some(900), ..seen }), Elsewhere);
+        assert_eq!(culprit(Drops { utilisation: 0.4, ..seen }), NotLoss);
     }
 
     #[test]
@@ -208,9 +204,9 @@ mod tests {
             ..Drops::default()
         };
         let attribution = attribute(&seen, &SIDEBAND.bracket());
-        assert_eq!((attribution.culprit, attribution.certain), (Culprit::ControllerWindow, false));
-        assert_eq!(culprit(Drops { window: 7300, ..seen }), Culprit::Elsewhere);
-        assert_eq!(culprit(Drops { retransmitted: Some(0), ..seen }), Culprit::NotLoss);
-        assert_eq!(culprit(Drops { retransmitted: None, ..seen }), Culprit::Unknown);
+        assert_eq!((attribution.culprit, attribution.certain), (ControllerWindow, false));
+        assert_eq!(culprit(Drops { window: 7300, ..seen }), Elsewhere);
+        assert_eq!(culprit(Drops { retransmitted: Some(0), ..seen }), NotLoss);
+        assert_eq!(culprit(Drops { retransmitted: None, ..seen }), Unknown);
     }
 }

@@ -13,7 +13,7 @@ use linerate_model::{
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
-use super::{Limit, OptionDoc};
+use super::{Limit, OptionDoc, defaults, required};
 
 /// Preamble and start delimiter (8) plus the smallest gap between frames (12), IEEE 802.3 clauses
 /// 3.1 and 4.4.2.
@@ -113,99 +113,75 @@ struct Parameters {
     vlan: u32,
 }
 
+const OPTIONS: &[OptionDoc] = &[
+    required("rate", "rate of the link, such as \"1 Gbit/s\""),
+    required("frame_size", "untagged frame with its check sequence, such as \"64 B\""),
+    defaults("vlan", "0", "VLAN tags on each frame, 4 bytes each"),
+];
+
 /// The calculator `ethernet`.
-#[derive(Debug)]
-pub struct Ethernet;
+pub(super) const LIMIT: Limit = Limit {
+    name: "ethernet",
+    summary: "frame rate and layer-1 and layer-2 throughput of an Ethernet link, each way (IEEE \
+        802.3)",
+    options: OPTIONS,
+    ceilings,
+};
 
-impl Limit for Ethernet {
-    fn name(&self) -> &'static str {
-        "ethernet"
+fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
+    let Parameters { rate, frame_size, vlan } = read(params, OPTIONS)?;
+    let mut errors = link_problems(rate, vlan);
+    if frame_size < SMALLEST_FRAME || frame_size > LARGEST_FRAME {
+        let cause = format!(
+            "{frame_size} is not a frame: {SMALLEST_FRAME} to {} B with its FCS",
+            LARGEST_FRAME.0
+        );
+        errors.push(refusal("frame_size", cause));
     }
-
-    fn summary(&self) -> &'static str {
-        "frame rate and layer-1 and layer-2 throughput of an Ethernet link, each way (IEEE 802.3)"
+    if !errors.is_empty() {
+        return Err(errors);
     }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[
-            OptionDoc {
-                name: "rate",
-                default: "",
-                meaning: "rate of the link, such as \"1 Gbit/s\"",
-            },
-            OptionDoc {
-                name: "frame_size",
-                default: "",
-                meaning: "untagged frame with its check sequence, such as \"64 B\"",
-            },
-            OptionDoc {
-                name: "vlan",
-                default: "0",
-                meaning: "VLAN tags on each frame, 4 bytes each",
-            },
-        ]
-    }
-
-    fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
-        let Parameters { rate, frame_size, vlan } = read(params, self.options())?;
-        let mut errors = link_problems(rate, vlan);
-        if frame_size < SMALLEST_FRAME || frame_size > LARGEST_FRAME {
-            let cause = format!(
-                "{frame_size} is not a frame: {SMALLEST_FRAME} to {} B with its FCS",
-                LARGEST_FRAME.0
-            );
-            errors.push(refusal("frame_size", cause));
-        }
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        // Tags add to the frame: a tagged full frame is 1522 B (IEEE 802.3ac).
-        let frame = Bytes(frame_size.0 + VLAN_TAG.0 * u64::from(vlan));
-        let frames = packet_rate(rate, frame);
-        let name = format!("ethernet {rate}, {} B frames", frame.0);
-        let wire = (frame + WIRE_OVERHEAD).0;
-        let per_frame = vec![
-            format!(
-                "frame with FCS: {} B + {vlan} tags x {} B = {} B",
-                frame_size.0, VLAN_TAG.0, frame.0
-            ),
-            format!("on the wire: {} B + 8 B preamble + 12 B gap = {wire} B", frame.0),
-            format!(
-                "{} bit/s / ({wire} B x 8) = {} frames/s each way",
-                plain(rate.0),
-                plain(frames.0)
-            ),
-        ];
-        let then = |line: String| per_frame.iter().cloned().chain([line]).collect::<Vec<_>>();
-        let l2 = throughput_l2(rate, frame);
-        let l2_line =
-            format!("{} frames/s x {} B x 8 = {} bit/s", plain(frames.0), frame.0, plain(l2.0));
-        let l1_line =
-            format!("{} frames/s x {wire} B x 8 = {} bit/s", plain(frames.0), plain(rate.0));
-        Ok(vec![
-            Ceiling::new(
-                name.clone(),
-                metric::PACKET_RATE,
-                frames.0,
-                Direction::Tx,
-                per_frame.clone(),
-                SOURCE,
-            )
-            .at_layer(Layer::L2),
-            Ceiling::new(
-                name.clone(),
-                metric::THROUGHPUT_L2,
-                l2.0,
-                Direction::Tx,
-                then(l2_line),
-                SOURCE,
-            ),
-            // The layer-1 rate repeats the input, so that the report can show both layers beside
-            // each other.
-            Ceiling::new(name, metric::THROUGHPUT_L2, rate.0, Direction::Tx, then(l1_line), SOURCE)
-                .at_layer(Layer::L1),
-        ])
-    }
+    // Tags add to the frame: a tagged full frame is 1522 B (IEEE 802.3ac).
+    let frame = Bytes(frame_size.0 + VLAN_TAG.0 * u64::from(vlan));
+    let frames = packet_rate(rate, frame);
+    let name = format!("ethernet {rate}, {} B frames", frame.0);
+    let wire = (frame + WIRE_OVERHEAD).0;
+    let per_frame = vec![
+        format!(
+            "frame with FCS: {} B + {vlan} tags x {} B = {} B",
+            frame_size.0, VLAN_TAG.0, frame.0
+        ),
+        format!("on the wire: {} B + 8 B preamble + 12 B gap = {wire} B", frame.0),
+        format!("{} bit/s / ({wire} B x 8) = {} frames/s each way", plain(rate.0), plain(frames.0)),
+    ];
+    let then = |line: String| per_frame.iter().cloned().chain([line]).collect::<Vec<_>>();
+    let l2 = throughput_l2(rate, frame);
+    let l2_line =
+        format!("{} frames/s x {} B x 8 = {} bit/s", plain(frames.0), frame.0, plain(l2.0));
+    let l1_line = format!("{} frames/s x {wire} B x 8 = {} bit/s", plain(frames.0), plain(rate.0));
+    Ok(vec![
+        Ceiling::new(
+            name.clone(),
+            metric::PACKET_RATE,
+            frames.0,
+            Direction::Tx,
+            per_frame.clone(),
+            SOURCE,
+        )
+        .at_layer(Layer::L2),
+        Ceiling::new(
+            name.clone(),
+            metric::THROUGHPUT_L2,
+            l2.0,
+            Direction::Tx,
+            then(l2_line),
+            SOURCE,
+        ),
+        // The layer-1 rate repeats the input, so that the report can show both layers beside
+        // each other.
+        Ceiling::new(name, metric::THROUGHPUT_L2, rate.0, Direction::Tx, then(l1_line), SOURCE)
+            .at_layer(Layer::L1),
+    ])
 }
 
 /// Returns an error if a link rate or a number of VLAN tags is out of range.
@@ -262,7 +238,7 @@ mod tests {
         let mut params = Params::default();
         params.set("rate", "1 Gbit/s");
         params.set("frame_size", "64 B");
-        let ceilings = Ethernet.ceilings(&params).expect("good options");
+        let ceilings = super::ceilings(&params).expect("good options");
         assert_eq!(ceilings[0].value.floor(), 1_488_095.0);
         assert_eq!(ceilings[0].layer, Some(Layer::L2));
         assert_eq!(
@@ -272,7 +248,7 @@ mod tests {
         assert!((ceilings[1].value - 761_904_761.9).abs() < 0.1);
         assert_eq!((ceilings[2].value, ceilings[2].layer), (1e9, Some(Layer::L1)));
         params.set("vlan", 1);
-        let tagged = Ethernet.ceilings(&params).expect("good options");
+        let tagged = super::ceilings(&params).expect("good options");
         assert_eq!(tagged[0].value.floor(), 1_420_454.0);
     }
 
@@ -283,12 +259,12 @@ mod tests {
         params.set("frame_size", "64");
         params.set("vlans", 1);
         let keys: Vec<String> =
-            Ethernet.ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
+            super::ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
         assert_eq!(keys.len(), 3, "{keys:?}");
         let mut short = Params::default();
         short.set("rate", "0 bit/s");
         short.set("frame_size", "60 B");
         short.set("vlan", 9);
-        assert_eq!(Ethernet.ceilings(&short).expect_err("bad").len(), 3);
+        assert_eq!(super::ceilings(&short).expect_err("bad").len(), 3);
     }
 }

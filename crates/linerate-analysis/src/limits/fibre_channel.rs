@@ -12,7 +12,7 @@ use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params, met
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
-use super::{Limit, OptionDoc};
+use super::{Limit, OptionDoc, defaults, required};
 
 /// The largest payload of a frame, FC-FS-4 clause 9.
 pub const LARGEST_PAYLOAD: Bytes = Bytes(2112);
@@ -93,86 +93,78 @@ struct Parameters {
     payload: Bytes,
 }
 
+const OPTIONS: &[OptionDoc] = &[
+    required("speed", "1, 2, 4, 8, 16 or 32, as in 8GFC"),
+    defaults("payload", "2112 B", "payload of a frame"),
+];
+
 /// The calculator `fibre-channel`.
-#[derive(Debug)]
-pub struct FibreChannel;
+pub(super) const LIMIT: Limit = Limit {
+    name: "fibre-channel",
+    summary: "payload bandwidth of a Fibre Channel link, each way (FC-FS-4, FC-PI)",
+    options: OPTIONS,
+    ceilings,
+};
 
-impl Limit for FibreChannel {
-    fn name(&self) -> &'static str {
-        "fibre-channel"
+fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
+    /// Bits per second in a decimal megabyte per second.
+    const MEGABYTE: f64 = 8e6;
+    let Parameters { speed: name, payload } = read(params, OPTIONS)?;
+    let mut errors = Vec::new();
+    let found = speed(name);
+    if found.is_none() {
+        errors.push(refusal("speed", format!("{name}GFC is not known: 1, 2, 4, 8, 16 or 32")));
     }
-
-    fn summary(&self) -> &'static str {
-        "payload bandwidth of a Fibre Channel link, each way (FC-FS-4, FC-PI)"
+    if payload.0 == 0 || payload > LARGEST_PAYLOAD {
+        errors.push(refusal(
+            "payload",
+            format!("{payload} in one frame: 1 to {} B", LARGEST_PAYLOAD.0),
+        ));
     }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[
-            OptionDoc { name: "speed", default: "", meaning: "1, 2, 4, 8, 16 or 32, as in 8GFC" },
-            OptionDoc { name: "payload", default: "2112 B", meaning: "payload of a frame" },
-        ]
-    }
-
-    fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
-        /// Bits per second in a decimal megabyte per second.
-        const MEGABYTE: f64 = 8e6;
-        let Parameters { speed: name, payload } = read(params, self.options())?;
-        let mut errors = Vec::new();
-        let found = speed(name);
-        if found.is_none() {
-            errors.push(refusal("speed", format!("{name}GFC is not known: 1, 2, 4, 8, 16 or 32")));
-        }
-        if payload.0 == 0 || payload > LARGEST_PAYLOAD {
-            errors.push(refusal(
-                "payload",
-                format!("{payload} in one frame: 1 to {} B", LARGEST_PAYLOAD.0),
-            ));
-        }
-        // Both errors are collected before the return, so the user corrects them at once.
-        let Some(speed) = found.filter(|_| errors.is_empty()) else {
-            return Err(errors);
-        };
-        let frame = payload + FRAME_OVERHEAD;
-        let data = speed.data_rate();
-        let value = speed.bandwidth(payload);
-        let raw = format!(
-            "line code: {} bit/s x {} / {} = {} bit/s = {} MB/s each way",
-            plain(speed.line.0),
-            speed.code.0,
-            speed.code.1,
-            plain(data.0),
-            plain(data.0 / MEGABYTE)
-        );
-        let derivation = vec![
-            raw.clone(),
-            format!(
-                "frame: {} B + SOF 4 + header 24 + CRC 4 + EOF 4 + six idle words 24 = {} B",
-                payload.0, frame.0
-            ),
-            format!(
-                "{} MB/s x {} / {} = {} MB/s = {} bit/s each way",
-                plain(data.0 / MEGABYTE),
-                payload.0,
-                frame.0,
-                plain(value.0 / MEGABYTE),
-                plain(value.0)
-            ),
-        ];
-        let source = format!("{} (line rate), FC-FS-4 clauses 6 and 9 (frame)", speed.source);
-        let line_name = format!("{name}GFC, after the line code");
-        let payload_name = format!("{name}GFC, frames of {} B", payload.0);
-        Ok(vec![
-            Ceiling::new(
-                payload_name,
-                metric::BANDWIDTH,
-                value.0,
-                Direction::Tx,
-                derivation,
-                source.clone(),
-            ),
-            Ceiling::new(line_name, metric::BANDWIDTH, data.0, Direction::Tx, vec![raw], source),
-        ])
-    }
+    // Both errors are collected before the return, so the user corrects them at once.
+    let Some(speed) = found.filter(|_| errors.is_empty()) else {
+        return Err(errors);
+    };
+    let frame = payload + FRAME_OVERHEAD;
+    let data = speed.data_rate();
+    let value = speed.bandwidth(payload);
+    let raw = format!(
+        "line code: {} bit/s x {} / {} = {} bit/s = {} MB/s each way",
+        plain(speed.line.0),
+        speed.code.0,
+        speed.code.1,
+        plain(data.0),
+        plain(data.0 / MEGABYTE)
+    );
+    let derivation = vec![
+        raw.clone(),
+        format!(
+            "frame: {} B + SOF 4 + header 24 + CRC 4 + EOF 4 + six idle words 24 = {} B",
+            payload.0, frame.0
+        ),
+        format!(
+            "{} MB/s x {} / {} = {} MB/s = {} bit/s each way",
+            plain(data.0 / MEGABYTE),
+            payload.0,
+            frame.0,
+            plain(value.0 / MEGABYTE),
+            plain(value.0)
+        ),
+    ];
+    let source = format!("{} (line rate), FC-FS-4 clauses 6 and 9 (frame)", speed.source);
+    let line_name = format!("{name}GFC, after the line code");
+    let payload_name = format!("{name}GFC, frames of {} B", payload.0);
+    Ok(vec![
+        Ceiling::new(
+            payload_name,
+            metric::BANDWIDTH,
+            value.0,
+            Direction::Tx,
+            derivation,
+            source.clone(),
+        ),
+        Ceiling::new(line_name, metric::BANDWIDTH, data.0, Direction::Tx, vec![raw], source),
+    ])
 }
 
 #[cfg(test)]
@@ -197,7 +189,7 @@ mod tests {
     fn the_calculator_derives_8gfc() {
         let mut params = Params::default();
         params.set("speed", 8);
-        let ceilings = FibreChannel.ceilings(&params).expect("good options");
+        let ceilings = super::ceilings(&params).expect("good options");
         assert!((ceilings[0].value / 8e6 - 826.5).abs() < 0.05);
         assert_eq!(ceilings[1].value, 6.8e9);
         assert_eq!(
@@ -205,6 +197,6 @@ mod tests {
             "line code: 8500000000 bit/s x 8 / 10 = 6800000000 bit/s = 850 MB/s each way"
         );
         params.set("speed", 5);
-        assert_eq!(FibreChannel.ceilings(&params).expect_err("no 5GFC")[0].key, "speed");
+        assert_eq!(super::ceilings(&params).expect_err("no 5GFC")[0].key, "speed");
     }
 }

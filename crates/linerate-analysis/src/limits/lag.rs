@@ -12,7 +12,7 @@ use linerate_model::{BitRate, Ceiling, Direction, Layer, Metric, ParamError, Par
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
-use super::{Limit, OptionDoc};
+use super::{Limit, OptionDoc, optional, required};
 
 /// Distribution of `flows` flows over `links` equal links under an ideal hash.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -166,55 +166,44 @@ struct Parameters {
     member: Option<BitRate>,
 }
 
-/// The calculator `lag`.
-#[derive(Debug)]
-pub struct Lag;
-
 const SOURCE: &str = "IEEE 802.1AX clause 6.2.4; occupancy of n balls in k boxes";
 
-impl Limit for Lag {
-    fn name(&self) -> &'static str {
-        "lag"
-    }
+const OPTIONS: &[OptionDoc] = &[
+    required("links", "member links"),
+    required("flows", "flows that are hashed"),
+    optional("member", "rate of one member, such as \"10 Gbit/s\""),
+];
 
-    fn summary(&self) -> &'static str {
-        "links an ideal hash fills and how evenly, for a link aggregation group (IEEE 802.1AX)"
-    }
+/// The calculator `lag`.
+pub(super) const LIMIT: Limit = Limit {
+    name: "lag",
+    summary: "links an ideal hash fills and how evenly, for a link aggregation group (IEEE \
+        802.1AX)",
+    options: OPTIONS,
+    ceilings,
+};
 
-    fn options(&self) -> &'static [OptionDoc] {
-        &[
-            OptionDoc { name: "links", default: "", meaning: "member links" },
-            OptionDoc { name: "flows", default: "", meaning: "flows that are hashed" },
-            OptionDoc {
-                name: "member",
-                default: "-",
-                meaning: "rate of one member, such as \"10 Gbit/s\"",
-            },
-        ]
+fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
+    let Parameters { links, flows, member } = read(params, OPTIONS)?;
+    let mut errors = Vec::new();
+    if links == 0 || links > MOST_LINKS {
+        errors.push(refusal("links", format!("{links} links: expected 1 to {MOST_LINKS}")));
     }
-
-    fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
-        let Parameters { links, flows, member } = read(params, self.options())?;
-        let mut errors = Vec::new();
-        if links == 0 || links > MOST_LINKS {
-            errors.push(refusal("links", format!("{links} links: expected 1 to {MOST_LINKS}")));
-        }
-        if flows == 0 || flows > MOST_FLOWS {
-            errors.push(refusal("flows", format!("{flows} flows: expected 1 to {MOST_FLOWS}")));
-        }
-        if member.is_some_and(|rate| rate.0 <= 0.0) {
-            errors.push(refusal("member", "a link has a rate above zero, such as \"10 Gbit/s\""));
-        }
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        let occupancy = occupancy(links, flows);
-        let mut ceilings = occupancy_ceilings(links, flows, &occupancy);
-        if let Some(member) = member {
-            ceilings.extend(rate_ceilings(links, flows, member, &occupancy));
-        }
-        Ok(ceilings)
+    if flows == 0 || flows > MOST_FLOWS {
+        errors.push(refusal("flows", format!("{flows} flows: expected 1 to {MOST_FLOWS}")));
     }
+    if member.is_some_and(|rate| rate.0 <= 0.0) {
+        errors.push(refusal("member", "a link has a rate above zero, such as \"10 Gbit/s\""));
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let occupancy = occupancy(links, flows);
+    let mut ceilings = occupancy_ceilings(links, flows, &occupancy);
+    if let Some(member) = member {
+        ceilings.extend(rate_ceilings(links, flows, member, &occupancy));
+    }
+    Ok(ceilings)
 }
 
 fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceiling> {
@@ -375,7 +364,7 @@ mod tests {
         let mut params = Params::default();
         params.set("links", 2);
         params.set("flows", 4);
-        let ceilings = Lag.ceilings(&params).expect("good options");
+        let ceilings = super::ceilings(&params).expect("good options");
         let told = |line: &str| {
             ceilings.iter().any(|ceiling| ceiling.derivation.iter().any(|known| known == line))
         };
@@ -407,14 +396,14 @@ mod tests {
         params.set("links", 4);
         params.set("flows", 8);
         params.set("member", "10 Gbit/s");
-        let ceilings = Lag.ceilings(&params).expect("good options");
+        let ceilings = super::ceilings(&params).expect("good options");
         assert_eq!(ceilings.len(), 6);
         assert_eq!(ceilings[4].value, 40e9);
         assert!((ceilings[5].value / 10e9 - 3.5995).abs() < 5e-5);
         params.set("flows", 1);
-        let single = Lag.ceilings(&params).expect("good options");
+        let single = super::ceilings(&params).expect("good options");
         assert_eq!(single[4].value, 10e9);
         params.set("flows", 0);
-        assert_eq!(Lag.ceilings(&params).expect_err("no flow")[0].key, "flows");
+        assert_eq!(super::ceilings(&params).expect_err("no flow")[0].key, "flows");
     }
 }

@@ -32,34 +32,45 @@ pub struct OptionDoc {
     pub meaning: &'static str,
 }
 
+/// Returns an option that is required.
+const fn required(name: &'static str, meaning: &'static str) -> OptionDoc {
+    OptionDoc { name, default: "", meaning }
+}
+
+/// Returns an option that may be left out and then has no value.
+const fn optional(name: &'static str, meaning: &'static str) -> OptionDoc {
+    OptionDoc { name, default: "-", meaning }
+}
+
+/// Returns an option that may be left out and then has the value `default`.
+const fn defaults(name: &'static str, default: &'static str, meaning: &'static str) -> OptionDoc {
+    OptionDoc { name, default, meaning }
+}
+
 /// A model of what theory allows.
-pub trait Limit: Sync {
-    /// Returns the name of its calculator.
-    fn name(&self) -> &'static str;
-
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// Name of its calculator.
+    pub name: &'static str,
     /// One sentence: what it bounds, and by which standard.
-    fn summary(&self) -> &'static str;
-
-    /// Returns the model's options.
-    fn options(&self) -> &'static [OptionDoc];
-
-    /// Returns the ceilings that follow from `params`.
-    ///
-    /// # Errors Every parameter that does not fit.
-    fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>>;
+    pub summary: &'static str,
+    /// The model's options.
+    pub options: &'static [OptionDoc],
+    /// Returns the ceilings that follow from the options, or every option that does not fit.
+    pub ceilings: fn(&Params) -> Result<Vec<Ceiling>, Vec<ParamError>>,
 }
 
 /// Every limit model.
-pub static LIMITS: &[&dyn Limit] = &[
-    &ethernet::Ethernet,
-    &fibre_channel::FibreChannel,
-    &lag::Lag,
-    &ncsi::Ncsi,
-    &pci::Pci,
-    &pcie::Pcie,
-    &tcp::Tcp,
-    &udp::Udp,
-    &window::Window,
+pub static LIMITS: &[Limit] = &[
+    ethernet::LIMIT,
+    fibre_channel::LIMIT,
+    lag::LIMIT,
+    ncsi::LIMIT,
+    pci::LIMIT,
+    pcie::LIMIT,
+    tcp::LIMIT,
+    udp::LIMIT,
+    window::LIMIT,
 ];
 
 /// Returns the limit model called `name`; `_` and `-` are the same, as on a command line.
@@ -73,13 +84,13 @@ pub static LIMITS: &[&dyn Limit] = &[
 /// options.set("rate", "10 Gbit/s");
 /// options.set("frame_size", "64 B");
 /// let ethernet = limit("ethernet").expect("a known model");
-/// let ceilings = ethernet.ceilings(&options).expect("all options fit");
+/// let ceilings = (ethernet.ceilings)(&options).expect("all options fit");
 /// assert_eq!(ceilings[0].value.floor(), 14_880_952.0);
 /// ```
 #[must_use]
-pub fn limit(name: &str) -> Option<&'static dyn Limit> {
+pub fn limit(name: &str) -> Option<&'static Limit> {
     let name = name.replace('_', "-");
-    LIMITS.iter().copied().find(|limit| limit.name().replace('_', "-") == name)
+    LIMITS.iter().find(|limit| limit.name.replace('_', "-") == name)
 }
 
 #[cfg(test)]
@@ -88,12 +99,12 @@ mod tests {
 
     #[test]
     fn the_registry_is_alphabetical_and_finds_each_by_name() {
-        let names: Vec<&str> = LIMITS.iter().map(|limit| limit.name()).collect();
+        let names: Vec<&str> = LIMITS.iter().map(|limit| limit.name).collect();
         assert!(names.is_sorted(), "{names:?}");
         for name in names {
-            assert_eq!(limit(name).map(Limit::name), Some(name));
+            assert_eq!(limit(name).map(|limit| limit.name), Some(name));
         }
-        assert_eq!(limit("fibre_channel").map(Limit::name), Some("fibre-channel"));
+        assert_eq!(limit("fibre_channel").map(|limit| limit.name), Some("fibre-channel"));
         assert!(limit("quic").is_none());
     }
 
@@ -102,17 +113,17 @@ mod tests {
         for limit in LIMITS {
             let mut params = Params::default();
             params.set("warp_factor", 9);
-            let errors = limit.ceilings(&params).expect_err(limit.name());
+            let errors = (limit.ceilings)(&params).expect_err(limit.name);
             assert!(
                 errors.iter().any(|error| error.key == "warp_factor"),
                 "{}: {errors:?}",
-                limit.name()
+                limit.name
             );
-            for option in limit.options().iter().filter(|option| option.default.is_empty()) {
+            for option in limit.options.iter().filter(|option| option.default.is_empty()) {
                 assert!(
                     errors.iter().any(|error| error.key == option.name),
                     "{} {}",
-                    limit.name(),
+                    limit.name,
                     option.name
                 );
             }

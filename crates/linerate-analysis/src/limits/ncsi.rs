@@ -9,7 +9,7 @@ use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, ParamError, Para
 use serde::Deserialize;
 
 use super::options::{mtu, plain, read, refusal};
-use super::{Limit, OptionDoc};
+use super::{Limit, OptionDoc, defaults, required};
 use crate::fire_hose::{Bracket, Hose};
 
 /// Bytes of an Ethernet header: a frame as buffers hold it, without FCS.
@@ -46,68 +46,44 @@ struct Parameters {
     flows: u32,
 }
 
+const OPTIONS: &[OptionDoc] = &[
+    required("buffer", "what the device holds, such as \"8 KiB\""),
+    required("feed", "rate of the fast link, such as \"1 Gbit/s\""),
+    defaults("drain", "100 Mbit/s", "rate of the slow link"),
+    required("rtt", "round-trip time while nothing waits, such as \"0.5 ms\""),
+    defaults("mtu", "1500", "IP MTU"),
+    defaults("burst", "0 B", "token bucket in front of the buffer, if it is a shaper's"),
+    defaults("flows", "1", "senders at once"),
+];
+
 /// The calculator `ncsi`.
-#[derive(Debug)]
-pub struct Ncsi;
+pub(super) const LIMIT: Limit = Limit {
+    name: "ncsi",
+    summary: "the TCP window that a shallow buffer behind a faster link survives (NC-SI sideband, \
+        switch port, bridge)",
+    options: OPTIONS,
+    ceilings,
+};
 
-impl Limit for Ncsi {
-    fn name(&self) -> &'static str {
-        "ncsi"
+fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
+    let parameters: Parameters = read(params, OPTIONS)?;
+    let errors = problems(&parameters);
+    if !errors.is_empty() {
+        return Err(errors);
     }
-
-    fn summary(&self) -> &'static str {
-        "the TCP window that a shallow buffer behind a faster link survives (NC-SI sideband, \
-            switch port, bridge)"
+    let Parameters { buffer, feed, drain, rtt, mtu, burst, flows } = parameters;
+    // Buffers hold frames without FCS, which the receiving port has already checked and
+    // removed.
+    let (frame, mss) = (mtu + ETHERNET_HEADER, Bytes(mtu.0 - HEADERS.0));
+    let hose = Hose { buffer, burst, feed, drain, frame, mss, rtt, flows };
+    let bracket = hose.bracket();
+    let mut ceilings = vec![full_rate(&hose)];
+    // Where the feed is no faster, no window overruns the buffer and there is nothing to set.
+    if hose.can_overrun() {
+        ceilings.extend(windows(&hose, &bracket));
+        ceilings.push(predicted(&hose, &bracket));
     }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[
-            OptionDoc {
-                name: "buffer",
-                default: "",
-                meaning: "what the device holds, such as \"8 KiB\"",
-            },
-            OptionDoc {
-                name: "feed",
-                default: "",
-                meaning: "rate of the fast link, such as \"1 Gbit/s\"",
-            },
-            OptionDoc { name: "drain", default: "100 Mbit/s", meaning: "rate of the slow link" },
-            OptionDoc {
-                name: "rtt",
-                default: "",
-                meaning: "round-trip time while nothing waits, such as \"0.5 ms\"",
-            },
-            OptionDoc { name: "mtu", default: "1500", meaning: "IP MTU" },
-            OptionDoc {
-                name: "burst",
-                default: "0 B",
-                meaning: "token bucket in front of the buffer, if it is a shaper's",
-            },
-            OptionDoc { name: "flows", default: "1", meaning: "senders at once" },
-        ]
-    }
-
-    fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
-        let parameters: Parameters = read(params, self.options())?;
-        let errors = problems(&parameters);
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        let Parameters { buffer, feed, drain, rtt, mtu, burst, flows } = parameters;
-        // Buffers hold frames without FCS, which the receiving port has already checked and
-        // removed.
-        let (frame, mss) = (mtu + ETHERNET_HEADER, Bytes(mtu.0 - HEADERS.0));
-        let hose = Hose { buffer, burst, feed, drain, frame, mss, rtt, flows };
-        let bracket = hose.bracket();
-        let mut ceilings = vec![full_rate(&hose)];
-        // Where the feed is no faster, no window overruns the buffer and there is nothing to set.
-        if hose.can_overrun() {
-            ceilings.extend(windows(&hose, &bracket));
-            ceilings.push(predicted(&hose, &bracket));
-        }
-        Ok(ceilings)
-    }
+    Ok(ceilings)
 }
 
 fn problems(parameters: &Parameters) -> Vec<ParamError> {
@@ -264,7 +240,7 @@ mod tests {
         for (key, value) in options {
             params.set(key, *value);
         }
-        Ncsi.ceilings(&params).expect("good options")
+        super::ceilings(&params).expect("good options")
     }
 
     #[test]
@@ -299,7 +275,7 @@ mod tests {
             params.set(key, value);
         }
         let keys: Vec<String> =
-            Ncsi.ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
+            super::ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
         assert_eq!(keys, ["feed", "rtt", "mtu"]);
     }
 }

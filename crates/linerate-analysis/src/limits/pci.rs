@@ -11,7 +11,7 @@ use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, ParamError,
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
-use super::{Limit, OptionDoc};
+use super::{Limit, OptionDoc, defaults, required};
 
 /// Width of the data path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,79 +126,56 @@ struct Parameters {
     address: u32,
 }
 
+const OPTIONS: &[OptionDoc] = &[
+    required("width", "data path in bits: 32 or 64"),
+    required("clock", "\"33 MHz\" or \"66 MHz\" (33 1/3 and 66 2/3)"),
+    defaults("burst", "256 B", "bytes moved in one transaction"),
+    defaults("latency", "8", "clocks the target takes to answer a read"),
+    defaults("address", "32", "address bits: 64 takes a dual address cycle"),
+];
+
 /// The calculator `pci`.
-#[derive(Debug)]
-pub struct Pci;
+pub(super) const LIMIT: Limit = Limit {
+    name: "pci",
+    summary: "payload bandwidth of a conventional PCI bus, all devices and directions added (PCI \
+        3.0)",
+    options: OPTIONS,
+    ceilings,
+};
 
-impl Limit for Pci {
-    fn name(&self) -> &'static str {
-        "pci"
+fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
+    let Parameters { width, clock, burst, latency, address } = read(params, OPTIONS)?;
+    let mut errors = Vec::new();
+    if ![32, 64].contains(&width) {
+        errors.push(refusal("width", format!("{width} bits: conventional PCI has 32 or 64")));
     }
-
-    fn summary(&self) -> &'static str {
-        "payload bandwidth of a conventional PCI bus, all devices and directions added (PCI 3.0)"
+    if ![32, 64].contains(&address) {
+        errors.push(refusal("address", format!("{address} bits: addresses have 32 or 64")));
     }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[
-            OptionDoc { name: "width", default: "", meaning: "data path in bits: 32 or 64" },
-            OptionDoc {
-                name: "clock",
-                default: "",
-                meaning: "\"33 MHz\" or \"66 MHz\" (33 1/3 and 66 2/3)",
-            },
-            OptionDoc {
-                name: "burst",
-                default: "256 B",
-                meaning: "bytes moved in one transaction",
-            },
-            OptionDoc {
-                name: "latency",
-                default: "8",
-                meaning: "clocks the target takes to answer a read",
-            },
-            OptionDoc {
-                name: "address",
-                default: "32",
-                meaning: "address bits: 64 takes a dual address cycle",
-            },
-        ]
+    if burst.0 == 0 || burst > LARGEST_BURST {
+        errors.push(refusal("burst", format!("{burst}: expected 1 B to {LARGEST_BURST}")));
     }
-
-    fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
-        let Parameters { width, clock, burst, latency, address } = read(params, self.options())?;
-        let mut errors = Vec::new();
-        if ![32, 64].contains(&width) {
-            errors.push(refusal("width", format!("{width} bits: conventional PCI has 32 or 64")));
-        }
-        if ![32, 64].contains(&address) {
-            errors.push(refusal("address", format!("{address} bits: addresses have 32 or 64")));
-        }
-        if burst.0 == 0 || burst > LARGEST_BURST {
-            errors.push(refusal("burst", format!("{burst}: expected 1 B to {LARGEST_BURST}")));
-        }
-        if latency > LONGEST_LATENCY {
-            errors.push(refusal(
-                "latency",
-                format!("{latency} clocks: a target answers within {LONGEST_LATENCY}"),
-            ));
-        }
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        let width = if width == 64 { Width::Bits64 } else { Width::Bits32 };
-        // A 64-bit address is sent in two halves over the address lines, whatever the width of the
-        // bus.
-        let dual = if address == 64 { DUAL_ADDRESS_CLOCKS } else { 0 };
-        let write = WRITE_OVERHEAD_CLOCKS + dual;
-        let ceilings = [
-            peak_ceiling(width, clock),
-            burst_ceiling("writes", width, clock, burst, write),
-            // A write is posted; only a read waits for the memory of the host.
-            burst_ceiling("reads", width, clock, burst, write + latency),
-        ];
-        Ok(ceilings.map(|ceiling| ceiling.of(BoundClass::Bus)).to_vec())
+    if latency > LONGEST_LATENCY {
+        errors.push(refusal(
+            "latency",
+            format!("{latency} clocks: a target answers within {LONGEST_LATENCY}"),
+        ));
     }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let width = if width == 64 { Width::Bits64 } else { Width::Bits32 };
+    // A 64-bit address is sent in two halves over the address lines, whatever the width of the
+    // bus.
+    let dual = if address == 64 { DUAL_ADDRESS_CLOCKS } else { 0 };
+    let write = WRITE_OVERHEAD_CLOCKS + dual;
+    let ceilings = [
+        peak_ceiling(width, clock),
+        burst_ceiling("writes", width, clock, burst, write),
+        // A write is posted; only a read waits for the memory of the host.
+        burst_ceiling("reads", width, clock, burst, write + latency),
+    ];
+    Ok(ceilings.map(|ceiling| ceiling.of(BoundClass::Bus)).to_vec())
 }
 
 const SOURCE: &str = "PCI Local Bus Specification 3.0, 3.3, 3.5 and 3.9";
@@ -297,13 +274,13 @@ mod tests {
         params.set("width", 64);
         params.set("clock", "33 MHz");
         params.set("burst", "64 B");
-        let ceilings = Pci.ceilings(&params).expect("good options");
+        let ceilings = super::ceilings(&params).expect("good options");
         let shares: Vec<f64> =
             ceilings.iter().map(|c| (c.value / ceilings[0].value * 1e3).round()).collect();
         assert_eq!(shares, [1000.0, 727.0, 421.0]);
         assert!(ceilings.iter().all(|ceiling| ceiling.direction == Direction::Sum));
         params.set("address", 64);
-        let dual = Pci.ceilings(&params).expect("good options");
+        let dual = super::ceilings(&params).expect("good options");
         assert!((dual[1].value / dual[0].value - 8.0 / 12.0).abs() < 1e-12);
     }
 
@@ -312,9 +289,9 @@ mod tests {
         let mut params = Params::default();
         params.set("width", 16);
         params.set("clock", "133 MHz");
-        let errors = Pci.ceilings(&params).expect_err("PCI-X");
+        let errors = super::ceilings(&params).expect_err("PCI-X");
         assert_eq!(errors[0].key, "clock");
         params.set("clock", "66 MHz");
-        assert_eq!(Pci.ceilings(&params).expect_err("16 bits")[0].key, "width");
+        assert_eq!(super::ceilings(&params).expect_err("16 bits")[0].key, "width");
     }
 }

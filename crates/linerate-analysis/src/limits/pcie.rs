@@ -23,7 +23,8 @@ use linerate_model::{
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
-use super::{Limit, OptionDoc, ethernet};
+use super::{Limit, OptionDoc, defaults, ethernet, optional, required};
+use Direction::{Rx, Sum, Tx};
 pub(crate) use link::HEADER_3DW;
 pub use link::{Addressing, EndToEndCheck, LANES, Link, LinkBytes, LinkLayerPackets};
 use link::{FLIT_GENERATION, PAGE};
@@ -88,121 +89,69 @@ struct Parameters {
     port: Option<BitRate>,
 }
 
-/// The calculator `pcie`.
-#[derive(Debug)]
-pub struct Pcie;
-
 const NIC_SOURCE: &str = "Neugebauer et al., SIGCOMM 2018, and its model, corrected; Intel 82599 \
     data sheet 1.9 and 7.1 to 7.2";
 const SOURCE: &str =
     "PCI Express Base Specification 6.0, 2.2, 3.4 and 4.2; Neugebauer et al., SIGCOMM 2018";
 
-impl Limit for Pcie {
-    fn name(&self) -> &'static str {
-        "pcie"
-    }
+const OPTIONS: &[OptionDoc] = &[
+    required("gen", "generation, 1 to 6"),
+    required("lanes", "lanes: 1, 2, 4, 8, 12, 16 or 32"),
+    optional("payload", "size of a transaction; left out, the maximum payload"),
+    optional("mps", "maximum payload of a packet; left out, the usual ones"),
+    defaults("mrrs", "512 B", "maximum read request"),
+    optional("completion", "payload of a completion; left out, the maximum"),
+    defaults("address", "32", "address bits of requests: 32 or 64"),
+    defaults("ecrc", "false", "packets carry an end-to-end check (4 B)"),
+    defaults(
+        "dllp",
+        "none",
+        "link-layer packets: none (a bound), idt (4 B for each packet), realistic (by the \
+            standard's limits) or pcie-model (as pcie-bench counts)",
+    ),
+    defaults("offset", "0 B", "how far behind a page's begin transactions start"),
+    optional("tags", "reads under way at once, with latency"),
+    optional("latency", "from a read's request to its data, such as \"600 ns\""),
+    optional(
+        "nic",
+        "frames of a network card: simple, kernel (82599 and Linux) or poll-mode \
+            (82599 and DPDK)",
+    ),
+    defaults("frame_size", "64 B", "with nic: frame with its check sequence"),
+    optional("port", "with nic or figures: rate of the card's port, such as \"40 Gbit/s\""),
+];
 
-    fn summary(&self) -> &'static str {
-        "payload a PCI Express link carries in memory writes and reads (PCI Express 6.0)"
-    }
+/// The calculator `pcie`.
+pub(super) const LIMIT: Limit = Limit {
+    name: "pcie",
+    summary: "payload a PCI Express link carries in memory writes and reads (PCI Express 6.0)",
+    options: OPTIONS,
+    ceilings,
+};
 
-    fn options(&self) -> &'static [OptionDoc] {
-        &[
-            OptionDoc { name: "gen", default: "", meaning: "generation, 1 to 6" },
-            OptionDoc { name: "lanes", default: "", meaning: "lanes: 1, 2, 4, 8, 12, 16 or 32" },
-            OptionDoc {
-                name: "payload",
-                default: "-",
-                meaning: "size of a transaction; left out, the maximum payload",
-            },
-            OptionDoc {
-                name: "mps",
-                default: "-",
-                meaning: "maximum payload of a packet; left out, the usual ones",
-            },
-            OptionDoc { name: "mrrs", default: "512 B", meaning: "maximum read request" },
-            OptionDoc {
-                name: "completion",
-                default: "-",
-                meaning: "payload of a completion; left out, the maximum",
-            },
-            OptionDoc {
-                name: "address",
-                default: "32",
-                meaning: "address bits of requests: 32 or 64",
-            },
-            OptionDoc {
-                name: "ecrc",
-                default: "false",
-                meaning: "packets carry an end-to-end check (4 B)",
-            },
-            OptionDoc {
-                name: "dllp",
-                default: "none",
-                meaning: "link-layer packets: none (a bound), idt (4 B for each packet), realistic \
-                    (by the standard's limits) or \
-                          pcie-model (as pcie-bench counts)",
-            },
-            OptionDoc {
-                name: "offset",
-                default: "0 B",
-                meaning: "how far behind a page's begin transactions start",
-            },
-            OptionDoc {
-                name: "tags",
-                default: "-",
-                meaning: "reads under way at once, with latency",
-            },
-            OptionDoc {
-                name: "latency",
-                default: "-",
-                meaning: "from a read's request to its data, such as \"600 ns\"",
-            },
-            OptionDoc {
-                name: "nic",
-                default: "-",
-                meaning: "frames of a network card: simple, kernel (82599 and Linux) or poll-mode \
-                    (82599 and DPDK)",
-            },
-            OptionDoc {
-                name: "frame_size",
-                default: "64 B",
-                meaning: "with nic: frame with its check sequence",
-            },
-            OptionDoc {
-                name: "port",
-                default: "-",
-                meaning: "with nic or figures: rate of the card's port, such as \"40 Gbit/s\"",
-            },
-        ]
+fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
+    let parameters: Parameters = read(params, OPTIONS)?;
+    let errors = problems(&parameters);
+    if !errors.is_empty() {
+        return Err(errors);
     }
-
-    fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
-        let parameters: Parameters = read(params, self.options())?;
-        let errors = problems(&parameters);
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        // Hosts grant different payloads, and the option is easy to miss. The usual ones are shown
-        // beside each other.
-        let max_payloads = parameters.mps.map_or(USUAL_MAX_PAYLOADS.to_vec(), |mps| vec![mps]);
-        let of_payload = |mps| {
-            let link = link_of(&parameters, mps);
-            let nic =
-                parameters.nic.map(|nic| nic_ceilings(&parameters, &link, nic)).unwrap_or_default();
-            link_ceilings(&parameters, &link)
-                .into_iter()
-                .chain(tag_ceiling(&parameters, &link))
-                .chain(nic)
-        };
-        // The port's rate is no property of the slot, so it appears once and not for each maximum
-        // payload.
-        let port = parameters
-            .nic
-            .and(parameters.port)
-            .map(|port| port_ceiling(port, parameters.frame_size));
-        Ok(max_payloads.into_iter().flat_map(of_payload).chain(port).collect())
-    }
+    // Hosts grant different payloads, and the option is easy to miss. The usual ones are shown
+    // beside each other.
+    let max_payloads = parameters.mps.map_or(USUAL_MAX_PAYLOADS.to_vec(), |mps| vec![mps]);
+    let of_payload = |mps| {
+        let link = link_of(&parameters, mps);
+        let nic =
+            parameters.nic.map(|nic| nic_ceilings(&parameters, &link, nic)).unwrap_or_default();
+        link_ceilings(&parameters, &link)
+            .into_iter()
+            .chain(tag_ceiling(&parameters, &link))
+            .chain(nic)
+    };
+    // The port's rate is no property of the slot, so it appears once and not for each maximum
+    // payload.
+    let port =
+        parameters.nic.and(parameters.port).map(|port| port_ceiling(port, parameters.frame_size));
+    Ok(max_payloads.into_iter().flat_map(of_payload).chain(port).collect())
 }
 
 fn problems(parameters: &Parameters) -> Vec<ParamError> {
@@ -372,23 +321,11 @@ fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
         if link.is_bound() { ceiling } else { ceiling.expected() }
     };
     vec![
-        ceiling(
-            "memory writes",
-            metric::BANDWIDTH,
-            link.write(size).0,
-            Direction::Rx,
-            write_lines.clone(),
-        ),
-        ceiling("memory reads", metric::BANDWIDTH, link.read(size).0, Direction::Tx, read_lines),
-        ceiling(
-            "reads and writes together",
-            metric::BANDWIDTH,
-            link.both(size).0,
-            Direction::Sum,
-            both_lines,
-        ),
-        ceiling("writes both ways", metric::BANDWIDTH, posted, Direction::Sum, posted_lines),
-        ceiling("memory writes", metric::BUS_TRANSACTION_RATE, rate, Direction::Rx, rate_lines),
+        ceiling("memory writes", metric::BANDWIDTH, link.write(size).0, Rx, write_lines.clone()),
+        ceiling("memory reads", metric::BANDWIDTH, link.read(size).0, Tx, read_lines),
+        ceiling("reads and writes together", metric::BANDWIDTH, link.both(size).0, Sum, both_lines),
+        ceiling("writes both ways", metric::BANDWIDTH, posted, Sum, posted_lines),
+        ceiling("memory writes", metric::BUS_TRANSACTION_RATE, rate, Rx, rate_lines),
     ]
 }
 
@@ -410,7 +347,7 @@ fn tag_ceiling(parameters: &Parameters, link: &Link) -> Option<Ceiling> {
         name,
         metric::BANDWIDTH,
         value,
-        Direction::Tx,
+        Tx,
         derivation,
         "Little's law; PCI Express 2.2.6.2",
     );
@@ -422,9 +359,9 @@ fn tag_ceiling(parameters: &Parameters, link: &Link) -> Option<Ceiling> {
 fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> {
     let frame = parameters.frame_size;
     let sides = [
-        (Direction::Tx, "sent", nic.transmit(), &[][..]),
-        (Direction::Rx, "received", &[][..], nic.receive()),
-        (Direction::Sum, "sent and received at once", nic.transmit(), nic.receive()),
+        (Tx, "sent", nic.transmit(), &[][..]),
+        (Rx, "received", &[][..], nic.receive()),
+        (Sum, "sent and received at once", nic.transmit(), nic.receive()),
     ];
     let of_side = |(direction, what, transmit, receive): (Direction, &str, &[Step], &[Step])| {
         let steps: Vec<Step> = transmit.iter().chain(receive).copied().collect();
@@ -432,11 +369,11 @@ fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> 
         let each = frame_rate(link, bytes);
         // Sent and received frames are counted at once, so the pair appears twice in each frame
         // time.
-        let ways = if direction == Direction::Sum { 2.0 } else { 1.0 };
+        let ways = if direction == Sum { 2.0 } else { 1.0 };
         let mut derivation = base_lines(link);
         derivation.extend(steps.iter().map(|step| step_line(step, link, frame)));
         derivation.push(nic_line(link, bytes, each));
-        if direction == Direction::Sum {
+        if direction == Sum {
             derivation.push(format!("both ways added: {} frames/s", plain(ways * each.0)));
         }
         let what = format!("{} card, frames of {} B {what}", nic.name(), frame.0);
@@ -501,7 +438,7 @@ fn port_ceiling(port: BitRate, frame: Bytes) -> Ceiling {
         name,
         metric::PACKET_RATE,
         rate.0,
-        Direction::Tx,
+        Tx,
         vec![line],
         "IEEE 802.3 clauses 3.1 and 4.4.2",
     )
@@ -589,7 +526,7 @@ mod tests {
         params.set("lanes", 8);
         params.set("payload", "64 B");
         params.set("mps", "128 B");
-        let ceilings = Pcie.ceilings(&params).expect("good options");
+        let ceilings = super::ceilings(&params).expect("good options");
         let of = |metric: &'static Metric, what: &str| {
             let found = ceilings.iter().find(|c| c.metric == metric && c.name().contains(what));
             found.expect(what).value
@@ -605,7 +542,7 @@ mod tests {
                 .contains(&"32000000000 bit/s x 64 / 84 = 24380952381 bit/s".to_owned())
         );
         params.set("dllp", "idt");
-        let with_dllp = Pcie.ceilings(&params).expect("good options");
+        let with_dllp = super::ceilings(&params).expect("good options");
         assert!((with_dllp[3].value / 1e9 - 46.55).abs() < 0.005);
     }
 
@@ -619,7 +556,7 @@ mod tests {
             params.set("lanes", 16);
             params.set("mrrs", "4096 B");
             params.set("mps", mps);
-            let ceilings = Pcie.ceilings(&params).expect("good options");
+            let ceilings = super::ceilings(&params).expect("good options");
             assert!(
                 (ceilings[1].value / 1e9 - gigabits).abs() < 0.0051,
                 "{mps}: {}",
@@ -633,11 +570,9 @@ mod tests {
         let mut params = Params::default();
         params.set("gen", 3);
         params.set("lanes", 8);
-        let ceilings = Pcie.ceilings(&params).expect("good options");
-        let writes = ceilings
-            .iter()
-            .filter(|c| c.direction == Direction::Rx && c.metric == metric::BANDWIDTH)
-            .count();
+        let ceilings = super::ceilings(&params).expect("good options");
+        let writes =
+            ceilings.iter().filter(|c| c.direction == Rx && c.metric == metric::BANDWIDTH).count();
         assert_eq!(writes, 3);
     }
 
@@ -649,7 +584,7 @@ mod tests {
         params.set("mps", "100 B");
         params.set("address", 48);
         let keys: Vec<String> =
-            Pcie.ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
+            super::ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
         assert_eq!(keys, ["gen", "lanes", "mps", "address"]);
     }
 
@@ -664,7 +599,7 @@ mod tests {
         {
             params.set(key, value);
         }
-        let ceilings = Pcie.ceilings(&params).expect("good options");
+        let ceilings = super::ceilings(&params).expect("good options");
         let rates: Vec<&Ceiling> =
             ceilings.iter().filter(|c| c.metric == metric::PACKET_RATE).collect();
         assert_eq!(rates.len(), 4);
@@ -685,7 +620,7 @@ mod tests {
             "{line}"
         );
         params.set("nic", "fast");
-        assert_eq!(Pcie.ceilings(&params).expect_err("no such card")[0].key, "nic");
+        assert_eq!(super::ceilings(&params).expect_err("no such card")[0].key, "nic");
     }
 
     #[test]
@@ -695,7 +630,7 @@ mod tests {
         params.set("lanes", 8);
         params.set("mps", "256 B");
         params.set("dllp", "realistic");
-        let ceilings = Pcie.ceilings(&params).expect("good options");
+        let ceilings = super::ceilings(&params).expect("good options");
         assert!(ceilings.iter().all(|c| !c.is_hard()));
         assert!(
             ceilings[0].derivation[1].contains("every 203 symbol times"),
@@ -703,7 +638,7 @@ mod tests {
             ceilings[0].derivation
         );
         params.set("gen", 6);
-        assert_eq!(Pcie.ceilings(&params).expect_err("flits have their own room")[0].key, "dllp");
+        assert_eq!(super::ceilings(&params).expect_err("flits have their own room")[0].key, "dllp");
     }
 
     #[test]
@@ -713,9 +648,9 @@ mod tests {
         params.set("lanes", 8);
         params.set("mps", "256 B");
         params.set("tags", 32);
-        assert_eq!(Pcie.ceilings(&params).expect_err("no latency")[0].key, "tags");
+        assert_eq!(super::ceilings(&params).expect_err("no latency")[0].key, "tags");
         params.set("latency", "1 us");
-        let ceilings = Pcie.ceilings(&params).expect("good options");
+        let ceilings = super::ceilings(&params).expect("good options");
         let found = ceilings.iter().find(|c| c.name().contains("tags")).expect("a bound by tags");
         // 32 x 512 B x 8 in a microsecond.
         assert!((found.value - 131.072e9).abs() < 1.0);

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::headers::{self, IpVersion, Timestamps};
 use super::options::{mtu, plain, read, refusal};
-use super::{Limit, OptionDoc, ethernet};
+use super::{Limit, OptionDoc, defaults, ethernet, required};
 
 const SOURCE: &str = "RFC 9293 3.1, RFC 7323 3.2, IEEE 802.3 clauses 3.1 and 4.4.2; RFC 6349 3";
 
@@ -65,82 +65,62 @@ struct Parameters {
     ipv6: bool,
 }
 
+const OPTIONS: &[OptionDoc] = &[
+    required("rate", "rate of the link, such as \"10 Gbit/s\""),
+    required("mtu", "IP MTU, such as 1500 or \"9000 B\""),
+    defaults("timestamps", "false", "segments carry the timestamps option (12 B)"),
+    defaults("vlan", "0", "VLAN tags on each frame, 4 bytes each"),
+    defaults("ipv6", "false", "IPv6 instead of IPv4"),
+];
+
 /// The calculator `tcp`.
-#[derive(Debug)]
-pub struct Tcp;
+pub(super) const LIMIT: Limit = Limit {
+    name: "tcp",
+    summary: "TCP goodput of a full Ethernet link, each way (RFC 9293, RFC 7323, IEEE 802.3)",
+    options: OPTIONS,
+    ceilings,
+};
 
-impl Limit for Tcp {
-    fn name(&self) -> &'static str {
-        "tcp"
+fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
+    let Parameters { rate, mtu, timestamps, vlan, ipv6 } = read(params, OPTIONS)?;
+    let ip = IpVersion::from_flag(ipv6);
+    let errors = problems(rate, mtu, vlan, ip);
+    if !errors.is_empty() {
+        return Err(errors);
     }
-
-    fn summary(&self) -> &'static str {
-        "TCP goodput of a full Ethernet link, each way (RFC 9293, RFC 7323, IEEE 802.3)"
-    }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[
-            OptionDoc {
-                name: "rate",
-                default: "",
-                meaning: "rate of the link, such as \"10 Gbit/s\"",
-            },
-            OptionDoc { name: "mtu", default: "", meaning: "IP MTU, such as 1500 or \"9000 B\"" },
-            OptionDoc {
-                name: "timestamps",
-                default: "false",
-                meaning: "segments carry the timestamps option (12 B)",
-            },
-            OptionDoc {
-                name: "vlan",
-                default: "0",
-                meaning: "VLAN tags on each frame, 4 bytes each",
-            },
-            OptionDoc { name: "ipv6", default: "false", meaning: "IPv6 instead of IPv4" },
-        ]
-    }
-
-    fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
-        let Parameters { rate, mtu, timestamps, vlan, ipv6 } = read(params, self.options())?;
-        let ip = IpVersion::from_flag(ipv6);
-        let errors = problems(rate, mtu, vlan, ip);
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        let timestamps = if timestamps { Timestamps::On } else { Timestamps::Off };
-        let headers = headers::tcp(ip, timestamps);
-        let overhead = ethernet::packet_overhead(vlan);
-        let payload = segment_payload(mtu, headers);
-        let wire = ethernet::on_wire(mtu, overhead);
-        let goodput = goodput(rate, mtu, overhead, headers);
-        let derivation = vec![
-            format!(
-                "headers: {} {} B + TCP {} B + timestamps {} B = {} B",
-                ip.name(),
-                ip.header().0,
-                headers::TCP.0,
-                timestamps.size().0,
-                headers.0
-            ),
-            format!("payload of a full segment: {} B - {} B = {} B", mtu.0, headers.0, payload.0),
-            wire_line(mtu, vlan, wire),
-            format!(
-                "{} / {} = {:.6} of the wire is payload",
-                payload.0,
-                wire.0,
-                payload.0 as f64 / wire.0 as f64
-            ),
-            format!(
-                "{} bit/s x {} / {} = {} bit/s each way",
-                plain(rate.0),
-                payload.0,
-                wire.0,
-                plain(goodput.0)
-            ),
-        ];
-        let name = format!("tcp over ethernet {rate}, mtu {}", mtu.0);
-        Ok(vec![Ceiling::new(name, metric::GOODPUT, goodput.0, Direction::Tx, derivation, SOURCE)])
-    }
+    let timestamps = if timestamps { Timestamps::On } else { Timestamps::Off };
+    let headers = headers::tcp(ip, timestamps);
+    let overhead = ethernet::packet_overhead(vlan);
+    let payload = segment_payload(mtu, headers);
+    let wire = ethernet::on_wire(mtu, overhead);
+    let goodput = goodput(rate, mtu, overhead, headers);
+    let derivation = vec![
+        format!(
+            "headers: {} {} B + TCP {} B + timestamps {} B = {} B",
+            ip.name(),
+            ip.header().0,
+            headers::TCP.0,
+            timestamps.size().0,
+            headers.0
+        ),
+        format!("payload of a full segment: {} B - {} B = {} B", mtu.0, headers.0, payload.0),
+        wire_line(mtu, vlan, wire),
+        format!(
+            "{} / {} = {:.6} of the wire is payload",
+            payload.0,
+            wire.0,
+            payload.0 as f64 / wire.0 as f64
+        ),
+        format!(
+            "{} bit/s x {} / {} = {} bit/s each way",
+            plain(rate.0),
+            payload.0,
+            wire.0,
+            plain(goodput.0)
+        ),
+    ];
+    let name = format!("tcp over ethernet {rate}, mtu {}", mtu.0);
+    Ok(vec![Ceiling::new(name, metric::GOODPUT, goodput.0, Direction::Tx, derivation, SOURCE)])
 }
 
 /// Returns the line of a derivation with the bytes a packet occupies on the wire.
@@ -228,7 +208,7 @@ mod tests {
         params.set("rate", "10 Gbit/s");
         params.set("mtu", "9000 B");
         params.set("timestamps", true);
-        let ceilings = Tcp.ceilings(&params).expect("good options");
+        let ceilings = super::ceilings(&params).expect("good options");
         assert_eq!((ceilings[0].value / 1e6).floor(), 9900.0);
         assert!(ceilings[0].value < 9966e6, "Cisco's single flow is above it");
         assert_eq!(ceilings[0].derivation[1], "payload of a full segment: 9000 B - 52 B = 8948 B");
@@ -244,7 +224,7 @@ mod tests {
         params.set("rate", "1 Gbit/s");
         params.set("mtu", "1000 B");
         params.set("ipv6", true);
-        let errors = Tcp.ceilings(&params).expect_err("IPv6 needs 1280");
+        let errors = super::ceilings(&params).expect_err("IPv6 needs 1280");
         assert_eq!(errors[0].key, "mtu");
     }
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::headers::{self, IpVersion};
 use super::options::{mtu, plain, read, refusal};
 use super::tcp::{problems, wire_line};
-use super::{Limit, OptionDoc, ethernet};
+use super::{Limit, OptionDoc, defaults, ethernet, optional, required};
 
 const SOURCE: &str = "RFC 768, RFC 791 3.2, RFC 8200 4.5, IEEE 802.3 clauses 3.1 and 4.4.2";
 
@@ -122,135 +122,107 @@ struct Parameters {
     ipv6: bool,
 }
 
+const OPTIONS: &[OptionDoc] = &[
+    required("rate", "rate of the link, such as \"1 Gbit/s\""),
+    required("mtu", "IP MTU, such as 1500 or \"9000 B\""),
+    optional("payload", "payload of a datagram; left out, it fills one packet"),
+    defaults("vlan", "0", "VLAN tags on each frame, 4 bytes each"),
+    defaults("ipv6", "false", "IPv6 instead of IPv4"),
+];
+
 /// The calculator `udp`.
-#[derive(Debug)]
-pub struct Udp;
+pub(super) const LIMIT: Limit = Limit {
+    name: "udp",
+    summary: "UDP goodput and datagram rate of a full Ethernet link, each way (RFC 768, IEEE \
+        802.3)",
+    options: OPTIONS,
+    ceilings,
+};
 
-impl Limit for Udp {
-    fn name(&self) -> &'static str {
-        "udp"
+fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
+    let Parameters { rate, mtu, payload, vlan, ipv6 } = read(params, OPTIONS)?;
+    let ip = IpVersion::from_flag(ipv6);
+    let mut errors = problems(rate, mtu, vlan, ip);
+    let payload = payload.unwrap_or(largest_payload(mtu, ip));
+    // The IPv4 limit of 65,507 B applies to both versions, because it is the smaller one.
+    let largest = LARGEST_DATAGRAM - headers::udp(IpVersion::V4).0;
+    if payload.0 == 0 || payload.0 > largest {
+        errors.push(refusal("payload", format!("{payload} is no datagram: 1 to {largest} B")));
     }
-
-    fn summary(&self) -> &'static str {
-        "UDP goodput and datagram rate of a full Ethernet link, each way (RFC 768, IEEE 802.3)"
+    if !errors.is_empty() {
+        return Err(errors);
     }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[
-            OptionDoc {
-                name: "rate",
-                default: "",
-                meaning: "rate of the link, such as \"1 Gbit/s\"",
-            },
-            OptionDoc { name: "mtu", default: "", meaning: "IP MTU, such as 1500 or \"9000 B\"" },
-            OptionDoc {
-                name: "payload",
-                default: "-",
-                meaning: "payload of a datagram; left out, it fills one packet",
-            },
-            OptionDoc {
-                name: "vlan",
-                default: "0",
-                meaning: "VLAN tags on each frame, 4 bytes each",
-            },
-            OptionDoc { name: "ipv6", default: "false", meaning: "IPv6 instead of IPv4" },
-        ]
-    }
-
-    fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
-        let Parameters { rate, mtu, payload, vlan, ipv6 } = read(params, self.options())?;
-        let ip = IpVersion::from_flag(ipv6);
-        let mut errors = problems(rate, mtu, vlan, ip);
-        let payload = payload.unwrap_or(largest_payload(mtu, ip));
-        // The IPv4 limit of 65,507 B applies to both versions, because it is the smaller one.
-        let largest = LARGEST_DATAGRAM - headers::udp(IpVersion::V4).0;
-        if payload.0 == 0 || payload.0 > largest {
-            errors.push(refusal("payload", format!("{payload} is no datagram: 1 to {largest} B")));
-        }
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        let overhead = ethernet::packet_overhead(vlan);
-        let rate_of = datagram_rate(rate, payload, mtu, overhead, ip);
-        let goodput = goodput(rate, payload, mtu, overhead, ip);
-        let fragments = packets(payload, mtu, ip);
-        let mut derivation = vec![format!(
-            "headers: {} {} B + UDP {} B = {} B",
-            ip.name(),
-            ip.header().0,
-            headers::UDP.0,
-            headers::udp(ip).0
-        )];
-        if let [packet] = fragments[..] {
-            derivation.push(format!(
-                "packet: {} B + {} B = {} B",
-                payload.0,
-                headers::udp(ip).0,
-                packet.0
-            ));
-            derivation.push(wire_line(packet, vlan, ethernet::on_wire(packet, overhead)));
-        } else {
-            derivation.push(format!(
-                "{} B do not fit into {} B: {} fragments",
-                payload.0,
-                mtu.0,
-                fragments.len()
-            ));
-            derivation.extend(
-                fragments
-                    .iter()
-                    .map(|part| wire_line(*part, vlan, ethernet::on_wire(*part, overhead))),
-            );
-        }
-        let wire: u64 = fragments.iter().map(|part| ethernet::on_wire(*part, overhead).0).sum();
+    let overhead = ethernet::packet_overhead(vlan);
+    let rate_of = datagram_rate(rate, payload, mtu, overhead, ip);
+    let goodput = goodput(rate, payload, mtu, overhead, ip);
+    let fragments = packets(payload, mtu, ip);
+    let mut derivation = vec![format!(
+        "headers: {} {} B + UDP {} B = {} B",
+        ip.name(),
+        ip.header().0,
+        headers::UDP.0,
+        headers::udp(ip).0
+    )];
+    if let [packet] = fragments[..] {
         derivation.push(format!(
-            "{} bit/s / ({wire} B x 8) = {} datagrams/s each way",
-            plain(rate.0),
-            plain(rate_of.0)
-        ));
-        let name = format!("udp over ethernet {rate}, mtu {}, {} B datagrams", mtu.0, payload.0);
-        // Each fragment is a packet of its own for every device on the path.
-        let packet_rate = rate_of.0 * fragments.len() as f64;
-        let per_packet = format!(
-            "{} datagrams/s x {} packets = {} packets/s",
-            plain(rate_of.0),
-            fragments.len(),
-            plain(packet_rate)
-        );
-        let bits = format!(
-            "{} datagrams/s x {} B x 8 = {} bit/s",
-            plain(rate_of.0),
+            "packet: {} B + {} B = {} B",
             payload.0,
-            plain(goodput.0)
+            headers::udp(ip).0,
+            packet.0
+        ));
+        derivation.push(wire_line(packet, vlan, ethernet::on_wire(packet, overhead)));
+    } else {
+        derivation.push(format!(
+            "{} B do not fit into {} B: {} fragments",
+            payload.0,
+            mtu.0,
+            fragments.len()
+        ));
+        derivation.extend(
+            fragments.iter().map(|part| wire_line(*part, vlan, ethernet::on_wire(*part, overhead))),
         );
-        let then = |line: String| derivation.iter().cloned().chain([line]).collect::<Vec<_>>();
-        Ok(vec![
-            Ceiling::new(
-                name.clone(),
-                metric::GOODPUT,
-                goodput.0,
-                Direction::Tx,
-                then(bits),
-                SOURCE,
-            ),
-            Ceiling::new(
-                name.clone(),
-                metric::MESSAGE_RATE,
-                rate_of.0,
-                Direction::Tx,
-                derivation.clone(),
-                SOURCE,
-            ),
-            Ceiling::new(
-                name,
-                metric::PACKET_RATE,
-                packet_rate,
-                Direction::Tx,
-                then(per_packet),
-                SOURCE,
-            ),
-        ])
     }
+    let wire: u64 = fragments.iter().map(|part| ethernet::on_wire(*part, overhead).0).sum();
+    derivation.push(format!(
+        "{} bit/s / ({wire} B x 8) = {} datagrams/s each way",
+        plain(rate.0),
+        plain(rate_of.0)
+    ));
+    let name = format!("udp over ethernet {rate}, mtu {}, {} B datagrams", mtu.0, payload.0);
+    // Each fragment is a packet of its own for every device on the path.
+    let packet_rate = rate_of.0 * fragments.len() as f64;
+    let per_packet = format!(
+        "{} datagrams/s x {} packets = {} packets/s",
+        plain(rate_of.0),
+        fragments.len(),
+        plain(packet_rate)
+    );
+    let bits = format!(
+        "{} datagrams/s x {} B x 8 = {} bit/s",
+        plain(rate_of.0),
+        payload.0,
+        plain(goodput.0)
+    );
+    let then = |line: String| derivation.iter().cloned().chain([line]).collect::<Vec<_>>();
+    Ok(vec![
+        Ceiling::new(name.clone(), metric::GOODPUT, goodput.0, Direction::Tx, then(bits), SOURCE),
+        Ceiling::new(
+            name.clone(),
+            metric::MESSAGE_RATE,
+            rate_of.0,
+            Direction::Tx,
+            derivation.clone(),
+            SOURCE,
+        ),
+        Ceiling::new(
+            name,
+            metric::PACKET_RATE,
+            packet_rate,
+            Direction::Tx,
+            then(per_packet),
+            SOURCE,
+        ),
+    ])
 }
 
 #[cfg(test)]
@@ -300,13 +272,13 @@ mod tests {
         let mut params = Params::default();
         params.set("rate", "1 Gbit/s");
         params.set("mtu", 1500);
-        let ceilings = Udp.ceilings(&params).expect("good options");
+        let ceilings = super::ceilings(&params).expect("good options");
         assert!((ceilings[0].value - 957_087_126.1).abs() < 0.1);
         assert_eq!(ceilings[1].value.floor(), 81_274.0);
         params.set("payload", "8 KiB");
-        let cut = Udp.ceilings(&params).expect("good options");
+        let cut = super::ceilings(&params).expect("good options");
         assert!((cut[2].value / cut[1].value - 6.0).abs() < 1e-12);
         params.set("payload", "0 B");
-        assert_eq!(Udp.ceilings(&params).expect_err("empty")[0].key, "payload");
+        assert_eq!(super::ceilings(&params).expect_err("empty")[0].key, "payload");
     }
 }

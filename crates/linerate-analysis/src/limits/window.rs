@@ -14,7 +14,7 @@ use linerate_model::{
 use serde::Deserialize;
 
 use super::options::{plain, read, refusal};
-use super::{Limit, OptionDoc};
+use super::{Limit, OptionDoc, defaults, optional, required};
 
 /// Segments one acknowledgement covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,65 +156,45 @@ impl Loss {
     }
 }
 
+const OPTIONS: &[OptionDoc] = &[
+    required("window", "smallest of the windows and buffers, such as \"64 KiB\""),
+    required("rtt", "round-trip time, such as \"5 ms\""),
+    optional("rate", "rate of the bottleneck, for the window that fills it"),
+    optional("loss", "segments lost, such as 0.01 or \"1 %\""),
+    defaults("mss", "1460 B", "payload of a full segment"),
+    defaults("rto", "200 ms", "retransmission timeout"),
+];
+
 /// The calculator `window`.
-#[derive(Debug)]
-pub struct Window;
+pub(super) const LIMIT: Limit = Limit {
+    name: "window",
+    summary: "TCP goodput from window and round trip, and under loss (RFC 6349, Mathis 1997, \
+        Padhye 1998)",
+    options: OPTIONS,
+    ceilings,
+};
 
-impl Limit for Window {
-    fn name(&self) -> &'static str {
-        "window"
+fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
+    let parameters: Parameters = read(params, OPTIONS)?;
+    let errors = problems(&parameters);
+    if !errors.is_empty() {
+        return Err(errors);
     }
-
-    fn summary(&self) -> &'static str {
-        "TCP goodput from window and round trip, and under loss (RFC 6349, Mathis 1997, Padhye \
-            1998)"
+    let Parameters { window, rtt, rate, loss, mss, rto } = parameters;
+    let by_window = window_rate(window, rtt).expect("a round trip of zero was refused above");
+    let mut ceilings = vec![window_ceiling(window, rtt, by_window)];
+    if let Some(rate) = rate {
+        ceilings.push(product_ceiling(window, rtt, rate));
     }
-
-    fn options(&self) -> &'static [OptionDoc] {
-        &[
-            OptionDoc {
-                name: "window",
-                default: "",
-                meaning: "smallest of the windows and buffers, such as \"64 KiB\"",
-            },
-            OptionDoc { name: "rtt", default: "", meaning: "round-trip time, such as \"5 ms\"" },
-            OptionDoc {
-                name: "rate",
-                default: "-",
-                meaning: "rate of the bottleneck, for the window that fills it",
-            },
-            OptionDoc {
-                name: "loss",
-                default: "-",
-                meaning: "segments lost, such as 0.01 or \"1 %\"",
-            },
-            OptionDoc { name: "mss", default: "1460 B", meaning: "payload of a full segment" },
-            OptionDoc { name: "rto", default: "200 ms", meaning: "retransmission timeout" },
-        ]
-    }
-
-    fn ceilings(&self, params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
-        let parameters: Parameters = read(params, self.options())?;
-        let errors = problems(&parameters);
-        if !errors.is_empty() {
-            return Err(errors);
+    if let Some(loss) = loss.map(Loss::ratio) {
+        // Whether the receiver delays acknowledgements is rarely known, so both bounds are
+        // shown.
+        for acknowledgement in [Acknowledgement::Every, Acknowledgement::Second] {
+            ceilings.extend(mathis_ceiling(mss, rtt, loss, acknowledgement));
         }
-        let Parameters { window, rtt, rate, loss, mss, rto } = parameters;
-        let by_window = window_rate(window, rtt).expect("a round trip of zero was refused above");
-        let mut ceilings = vec![window_ceiling(window, rtt, by_window)];
-        if let Some(rate) = rate {
-            ceilings.push(product_ceiling(window, rtt, rate));
-        }
-        if let Some(loss) = loss.map(Loss::ratio) {
-            // Whether the receiver delays acknowledgements is rarely known, so both bounds are
-            // shown.
-            for acknowledgement in [Acknowledgement::Every, Acknowledgement::Second] {
-                ceilings.extend(mathis_ceiling(mss, rtt, loss, acknowledgement));
-            }
-            ceilings.extend(pftk_ceiling(mss, rtt, rto, loss, by_window));
-        }
-        Ok(ceilings.into_iter().map(|ceiling| ceiling.of(BoundClass::Window)).collect())
+        ceilings.extend(pftk_ceiling(mss, rtt, rto, loss, by_window));
     }
+    Ok(ceilings.into_iter().map(|ceiling| ceiling.of(BoundClass::Window)).collect())
 }
 
 fn problems(parameters: &Parameters) -> Vec<ParamError> {
@@ -437,16 +417,16 @@ mod tests {
         let mut params = Params::default();
         params.set("window", "64 KiB");
         params.set("rtt", "5 ms");
-        let alone = Window.ceilings(&params).expect("good options");
+        let alone = super::ceilings(&params).expect("good options");
         assert_eq!((alone.len(), alone[0].value), (1, 104_857_600.0));
         params.set("rate", "1 Gbit/s");
         params.set("loss", 0.01);
-        let all = Window.ceilings(&params).expect("good options");
+        let all = super::ceilings(&params).expect("good options");
         assert_eq!(all.len(), 5);
         assert_eq!(all[1].value, 625_000.0);
         assert_eq!(all[1].derivation[1], "the window (65536 B) is smaller: the path is not filled");
         params.set("loss", "1 %");
-        assert_eq!(Window.ceilings(&params).expect("good options"), all);
+        assert_eq!(super::ceilings(&params).expect("good options"), all);
     }
 
     #[test]
@@ -455,7 +435,7 @@ mod tests {
         params.set("window", "1460 B");
         params.set("rtt", "10 ms");
         params.set("loss", 0.0001);
-        let ceilings = Window.ceilings(&params).expect("good options");
+        let ceilings = super::ceilings(&params).expect("good options");
         assert_eq!(ceilings.last().map(|c| c.value), Some(1_168_000.0));
     }
 
@@ -466,7 +446,7 @@ mod tests {
         params.set("rtt", "0 s");
         params.set("loss", 1.0);
         let keys: Vec<String> =
-            Window.ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
+            super::ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
         assert_eq!(keys, ["rtt", "loss"]);
     }
 }

@@ -178,11 +178,7 @@ mod tests {
     /// Gil Tene's example: 100 operations a second of 1 ms each for 100 s, then a freeze of 100 s.
     #[test]
     fn a_freeze_that_a_closed_load_hides_is_filled_in() {
-        let closed = Distribution {
-            buckets: vec![(MS, 10_000), (100 * SECOND, 1)],
-            lost: 0,
-            ..Distribution::default()
-        };
+        let closed = Distribution::of(vec![(MS, 10_000), (100 * SECOND, 1)]);
         assert_eq!(closed.count(), 10_001);
         assert!((mean_ms(&closed) - 10.998).abs() < 0.001, "{}", mean_ms(&closed));
         // Below ten samples beyond it the 99.99th percentile is withheld; by its rank it would be 1
@@ -205,8 +201,7 @@ mod tests {
 
     #[test]
     fn nothing_is_filled_in_below_the_interval_and_none_without_one() {
-        let quick =
-            Distribution { buckets: vec![(5, 3), (19, 1)], lost: 2, ..Distribution::default() };
+        let quick = Distribution { lost: 2, ..Distribution::of(vec![(5, 3), (19, 1)]) };
         let corrected = filled_in(&quick, 10).expect("an interval");
         assert_eq!((corrected.times, corrected.n_filled), (quick.clone(), 0));
         assert_eq!(filled_in(&quick, 0), None);
@@ -214,43 +209,37 @@ mod tests {
 
     #[test]
     fn what_would_take_for_ever_to_fill_in_is_refused_and_counts_stop_at_the_largest_number() {
-        let ages = Distribution { buckets: vec![(u64::MAX, 1)], ..Distribution::default() };
+        let ages = Distribution::of(vec![(u64::MAX, 1)]);
         assert_eq!(filled_in(&ages, 1), None);
-        let many =
-            Distribution { buckets: vec![(35, u64::MAX), (36, 1)], ..Distribution::default() };
+        let many = Distribution::of(vec![(35, u64::MAX), (36, 1)]);
         assert_eq!(filled_in(&many, 10).map(|corrected| corrected.n_filled), Some(u64::MAX));
     }
 
     #[test]
     fn typical_worst_case_and_variation_are_percentiles_by_nearest_rank() {
         // 1..=10,000 us: the median is the 5,000th, the worst case the 9,990th.
-        let delays = Distribution {
-            buckets: (1..=10_000).map(|us| (us * 1_000, 1)).collect(),
-            lost: 0,
-            ..Distribution::default()
-        };
+        let delays = Distribution::of((1..=10_000).map(|us| (us * 1_000, 1)).collect());
         let run = latency(&delays).expect("frames");
         assert_eq!(
             (run.typical, run.worst_case, run.least, run.n),
             (5e6, Some(9.99e6), 1e3, 10_000)
         );
         assert_eq!(run.variation(), Some(9.989e6));
-        let few = Distribution { buckets: vec![(7, 9_999)], lost: 0, ..Distribution::default() };
+        let few = Distribution::of(vec![(7, 9_999)]);
         let run = latency(&few).expect("frames");
         assert_eq!((run.typical, run.worst_case, run.variation()), (7.0, None, None));
     }
 
     #[test]
     fn a_lost_frame_is_infinitely_slow() {
-        let delays =
-            Distribution { buckets: vec![(4, 99_899)], lost: 101, ..Distribution::default() };
+        let delays = Distribution { lost: 101, ..Distribution::of(vec![(4, 99_899)]) };
         let run = latency(&delays).expect("frames");
         assert_eq!(
             (run.typical, run.worst_case, run.variation()),
             (4.0, Some(f64::INFINITY), Some(f64::INFINITY))
         );
         assert_eq!(
-            latency(&Distribution { buckets: Vec::new(), lost: 5, ..Distribution::default() }),
+            latency(&Distribution { lost: 5, ..Distribution::of(Vec::new()) }),
             None,
             "nothing arrived"
         );

@@ -220,11 +220,7 @@ mod tests {
     fn distribution(values: &[u64]) -> Distribution {
         let mut sorted = values.to_vec();
         sorted.sort_unstable();
-        Distribution {
-            buckets: sorted.into_iter().map(|ns| (ns, 1)).collect(),
-            lost: 0,
-            ..Distribution::default()
-        }
+        Distribution::of(sorted.into_iter().map(|ns| (ns, 1)).collect())
     }
 
     /// Returns the confidence rounded to a hundredth of a per cent.
@@ -328,14 +324,14 @@ mod tests {
         let all: Vec<&Distribution> = runs.iter().collect();
         let p99 = percentile(&all, 0.99, 1).expect("fifteen beyond it");
         assert_eq!((p99.confidence, p99.low_ns, p99.high_ns), (None, None, None));
-        let lost = Distribution { buckets: vec![(5, 900)], lost: 100, ..Distribution::default() };
+        let lost = Distribution { lost: 100, ..Distribution::of(vec![(5, 900)]) };
         let p95 = percentile(&[&lost, &runs[0]], 0.95, 1).expect("operations");
         assert_eq!((p95.low_ns, p95.high_ns, rounded(p95.confidence)), (Some(474), None, 0.5));
     }
 
     #[test]
     fn an_end_among_the_lost_is_infinite() {
-        let run = Distribution { buckets: vec![(5, 9_905)], lost: 95, ..Distribution::default() };
+        let run = Distribution { lost: 95, ..Distribution::of(vec![(5, 9_905)]) };
         let p99 = percentile(&[&run], 0.99, 1).expect("operations");
         assert_eq!((p99.value_ns, p99.low_ns, p99.high_ns), (Some(5), Some(5), None));
     }

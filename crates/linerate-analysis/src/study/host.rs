@@ -39,6 +39,7 @@ use super::own_cost;
 use super::samples::{Hosts, LOOPBACK, NANOS, Samples};
 use super::span::{Span, counted};
 use super::traffic::Job;
+use Direction::{Rx, Sum, Tx};
 
 /// Series of sampler `cpu` in which a CPU works.
 pub(super) const BUSY: [Series; 5] = [cpu::USER, cpu::NICE, cpu::SYSTEM, cpu::IRQ, cpu::SOFTIRQ];
@@ -61,7 +62,7 @@ pub(super) fn figures(
 ) -> Figures {
     let mut figures = Figures::default();
     if let Some((skew, uncertainty)) = trial.skew {
-        figures.put(metric::START_SKEW, Direction::Sum, (skew + uncertainty) as f64 / NANOS);
+        figures.put(metric::START_SKEW, Sum, (skew + uncertainty) as f64 / NANOS);
     }
     // Without a span no rate can be formed; the skew at the start is known anyway.
     if span.seconds() <= 0.0 {
@@ -78,33 +79,25 @@ pub(super) fn figures(
     let busy = cores(each(&is_busy));
     figures.put_some(
         metric::CPU_SOFTIRQ,
-        Direction::Sum,
+        Sum,
         cores(each(&|read| series::any(&[cpu::IRQ, cpu::SOFTIRQ], read))),
     );
-    figures.put_some(metric::CPU_STEAL, Direction::Sum, cores(named(cpu::STEAL)));
-    figures.put_some(
-        metric::CPU_OF_OTHERS,
-        Direction::Sum,
-        share_of_others(trial, jobs, hosts, span, busy),
-    );
+    figures.put_some(metric::CPU_STEAL, Sum, cores(named(cpu::STEAL)));
+    figures.put_some(metric::CPU_OF_OTHERS, Sum, share_of_others(trial, jobs, hosts, span, busy));
     ends(&mut figures, trial, jobs, hosts, span);
-    figures.put_some(metric::INTERRUPTS, Direction::Sum, named(series::interrupts::TOTAL));
-    figures.put_some(
-        metric::CONTEXT_SWITCHES,
-        Direction::Sum,
-        named(series::context_switches::SWITCHES),
-    );
+    figures.put_some(metric::INTERRUPTS, Sum, named(series::interrupts::TOTAL));
+    figures.put_some(metric::CONTEXT_SWITCHES, Sum, named(series::context_switches::SWITCHES));
     for (metric, column) in
         [(metric::SOFTNET_DROPPED, softnet::DROPPED), (metric::SOFTNET_SQUEEZED, softnet::SQUEEZED)]
     {
-        figures.put_some(metric, Direction::Sum, named(column).map(|rate| rate * span.seconds()));
+        figures.put_some(metric, Sum, named(column).map(|rate| rate * span.seconds()));
     }
     let flows = || jobs.iter().flat_map(Job::flows);
     let payload: f64 = flows().map(|flow| flow.goodput(span) / BITS).sum();
     let own = own_cost::own(trial, jobs, hosts, span).and_then(Result::ok);
     // A cost per byte of nothing is infinite.
     if let Some(own) = own.filter(|_| payload > 0.0) {
-        figures.put(metric::CPU_SECONDS_PER_GIGABYTE, Direction::Sum, own * GIGABYTE / payload);
+        figures.put(metric::CPU_SECONDS_PER_GIGABYTE, Sum, own * GIGABYTE / payload);
     }
     let packets =
         packets(jobs, span).map(|packets| packets / span.seconds()).filter(|rate| *rate > 0.0);
@@ -113,11 +106,7 @@ pub(super) fn figures(
         (metric::INSTRUCTIONS_PER_PACKET, named(series::perf_hardware::INSTRUCTIONS)),
         (metric::CACHE_MISSES_PER_PACKET, named(series::perf_hardware::CACHE_MISSES)),
     ] {
-        figures.put_some(
-            metric,
-            Direction::Sum,
-            rate.zip(packets).map(|(rate, packets)| rate / packets),
-        );
+        figures.put_some(metric, Sum, rate.zip(packets).map(|(rate, packets)| rate / packets));
     }
     devices(&mut figures, trial, jobs, span);
     controllers(&mut figures, trial, jobs, span);
@@ -141,7 +130,7 @@ fn controllers(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], spa
         let counts = hosts
             .iter()
             .filter_map(|host| Samples::of(trial, host).change(span, |read| column.is(read)));
-        figures.put_some(metric, Direction::Sum, counts.reduce(|a, b| a + b));
+        figures.put_some(metric, Sum, counts.reduce(|a, b| a + b));
     }
 }
 
@@ -311,8 +300,8 @@ fn ends(
                 .sum();
             (ns > 0.0).then(|| ns / NANOS / span.seconds())
         };
-        figures.put_some(metric::CPU_FROM, Direction::Sum, workers(true));
-        figures.put_some(metric::CPU_TO, Direction::Sum, workers(false));
+        figures.put_some(metric::CPU_FROM, Sum, workers(true));
+        figures.put_some(metric::CPU_TO, Sum, workers(false));
         return;
     }
     let busy = |hosts_of_end: &BTreeSet<String>| {
@@ -321,8 +310,8 @@ fn ends(
             .map(|host| Samples::of(trial, host).rate(span, is_busy))
             .sum::<Option<f64>>()
     };
-    figures.put_some(metric::CPU_FROM, Direction::Sum, busy(&from).map(|ns| ns / NANOS));
-    figures.put_some(metric::CPU_TO, Direction::Sum, busy(&to).map(|ns| ns / NANOS));
+    figures.put_some(metric::CPU_FROM, Sum, busy(&from).map(|ns| ns / NANOS));
+    figures.put_some(metric::CPU_TO, Sum, busy(&to).map(|ns| ns / NANOS));
 }
 
 /// IP packets that crossed during `span`; `None` where one job's are not known. A connection that
@@ -366,8 +355,8 @@ fn devices(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: S
             (read(direction, interface::RX_BYTES)?, read(direction, interface::RX_PACKETS)?);
         Some((bytes + CHECK_SEQUENCE * packets) * BITS)
     };
-    figures.put_both(metric::THROUGHPUT_L2, frame_bits(Direction::Tx), frame_bits(Direction::Rx));
-    for direction in [Direction::Tx, Direction::Rx] {
+    figures.put_both(metric::THROUGHPUT_L2, frame_bits(Tx), frame_bits(Rx));
+    for direction in [Tx, Rx] {
         let devices = receiving(direction);
         let interrupts = devices.iter().map(|(host, device)| {
             let samples = Samples::of(trial, host);
@@ -388,5 +377,5 @@ fn devices(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: S
 }
 
 fn receiving_end<'a>(job: &Job<'a>, direction: Direction) -> &'a Endpoint {
-    if direction == Direction::Rx { &job.spec.from } else { &job.spec.to }
+    if direction == Rx { &job.spec.from } else { &job.spec.to }
 }

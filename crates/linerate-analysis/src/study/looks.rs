@@ -110,9 +110,8 @@ impl Looks {
                 let variation = last.and_then(|look| look.variation).unwrap_or_default();
                 format!(
                     "noisy, stopped at look {look} of {of}: {} runs scatter by {} % (above {} % \
-                        more runs do not help), {seen} of {asked}; \
-                     find what disturbs them first: see incidents, drift and steal, or `linerate \
-                     diagnose`",
+                        more runs do not help), {seen} of {asked}; find what disturbs them first: \
+                        see incidents, drift and steal, or `linerate diagnose`",
                     self.runs,
                     half_up(variation * 100.0, 0),
                     half_up(Self::UNSTABLE * 100.0, 0)

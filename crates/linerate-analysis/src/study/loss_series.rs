@@ -295,9 +295,8 @@ mod tests {
         departures: &[&[(u64, u64)]],
         arrivals: &[&[(u64, u64)]],
     ) -> JobRecord {
-        let of = |counts: Option<&&[(u64, u64)]>| linerate_model::Distribution {
-            buckets: counts.map_or_else(Vec::new, |counts| counts.to_vec()),
-            ..linerate_model::Distribution::default()
+        let of = |counts: Option<&&[(u64, u64)]>| {
+            linerate_model::Distribution::of(counts.map_or_else(Vec::new, |counts| counts.to_vec()))
         };
         for (place, interval) in record.intervals.iter_mut().enumerate() {
             interval.departures = of(departures.get(place));

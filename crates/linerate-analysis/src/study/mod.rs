@@ -271,6 +271,33 @@ pub struct MetricStudy {
     pub settled: Option<Settled>,
 }
 
+impl MetricStudy {
+    /// Returns `metric` without figures.
+    #[must_use]
+    pub const fn new(metric: &'static Metric, direction: Direction) -> Self {
+        Self {
+            metric,
+            unit: metric.unit,
+            layer: metric.layer,
+            direction,
+            estimate: None,
+            at_least: None,
+            mean: None,
+            values: Vec::new(),
+            ceiling: None,
+            share: None,
+            settled: None,
+        }
+    }
+
+    /// Returns the figure `value` of a single run.
+    #[must_use]
+    pub fn single(metric: &'static Metric, direction: Direction, value: f64) -> Self {
+        let estimate = Estimate { value, low: None, high: None, confidence: None, n: 1 };
+        Self { estimate: Some(estimate), values: vec![Some(value)], ..Self::new(metric, direction) }
+    }
+}
+
 /// One trial of a point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialStudy {

@@ -271,10 +271,7 @@ impl<'a> Lane<'a> {
             if !is_timed(part.interval) {
                 // Its counts are valid, its times are not.
             } else if (self.from..self.to).contains(&place) {
-                let mut own = Distribution {
-                    buckets: times(part).buckets.clone(),
-                    ..Distribution::default()
-                };
+                let mut own = Distribution::of(times(part).buckets.clone());
                 let strangers = longest(carried(part), all - ours);
                 without(&mut own, &strangers);
                 sum.merge(&own);

@@ -27,7 +27,7 @@ pub(super) fn gap_errors(ends: &[&JobRecord], span: Span) -> Distribution {
             of_worker(end, worker, span, &mut errors);
         }
     }
-    Distribution { buckets: errors.into_iter().collect(), lost: 0, ..Distribution::default() }
+    Distribution::of(errors.into_iter().collect())
 }
 
 fn of_worker(end: &JobRecord, worker: u32, span: Span, errors: &mut BTreeMap<u64, u64>) {
@@ -62,7 +62,7 @@ mod tests {
             Interval { start: Nanos(0), end: Nanos(1_000_000), ..Interval::default() };
         interval.counters[Counter::Intended] = intended;
         interval.counters[Counter::DatagramsSent] = intended;
-        interval.gap = Distribution { buckets: gaps.to_vec(), lost: 0, ..Distribution::default() };
+        interval.gap = Distribution::of(gaps.to_vec());
         JobRecord { intervals: vec![interval], flows: Vec::new() }
     }
 

@@ -74,7 +74,7 @@ pub(super) fn of_bursts(runs: &[Vec<u64>]) -> Vec<Percentile> {
     let distribution = |run: &Vec<u64>| {
         let mut counted: BTreeMap<u64, u64> = BTreeMap::new();
         run.iter().for_each(|ns| *counted.entry(*ns).or_default() += 1);
-        Distribution { buckets: counted.into_iter().collect(), lost: 0, ..Distribution::default() }
+        Distribution::of(counted.into_iter().collect())
     };
     let each: Vec<Distribution> = runs.iter().map(distribution).collect();
     those_told(&each.iter().collect::<Vec<_>>())
@@ -112,11 +112,7 @@ mod tests {
     fn runs(n: usize) -> Vec<Distributions> {
         let run = |number: usize| {
             let stalls = if number == 0 { 40 } else { 20 };
-            let service = Distribution {
-                buckets: vec![(MS, 10_000), (50 * MS, stalls)],
-                lost: 0,
-                ..Distribution::default()
-            };
+            let service = Distribution::of(vec![(MS, 10_000), (50 * MS, stalls)]);
             Distributions { service, ..Distributions::default() }
         };
         (0..n).map(run).collect()
@@ -124,19 +120,7 @@ mod tests {
 
     fn job(runs: &[Distributions]) -> JobStudy {
         let told = metric::TRANSACTION_RATE;
-        let rate = MetricStudy {
-            at_least: None,
-            metric: told,
-            unit: told.unit,
-            layer: told.layer,
-            direction: Direction::Sum,
-            estimate: None,
-            values: Vec::new(),
-            ceiling: None,
-            share: None,
-            mean: None,
-            settled: None,
-        };
+        let rate = MetricStudy::new(told, Direction::Sum);
         let mut study = JobStudy { metrics: vec![rate], ..JobStudy::default() };
         runs.iter().for_each(|run| study.service.merge(&run.service));
         study

@@ -232,8 +232,7 @@ impl fmt::Display for Reason {
             Self::StartedLate { job, share } => write!(
                 f,
                 "{job}: {:.1} % of the requests started more than one gap late. Use response \
-                    times, \
-                    which include the delay",
+                    times, which include the delay",
                 percent(*share)
             ),
             Self::DepthError { job, depth, error } => write!(
@@ -250,8 +249,7 @@ impl fmt::Display for Reason {
             Self::DiskLess { job, direction, share } => write!(
                 f,
                 "{job}: the disk {} {:.1} % of the load's bytes. A cache, or blocks that were \
-                    never \
-                    written, served the rest",
+                    never written, served the rest",
                 moved(*direction),
                 percent(*share)
             ),
@@ -271,8 +269,7 @@ impl fmt::Display for Reason {
             Self::Swapped { host, pages } => write!(
                 f,
                 "{pages} pages of {host} moved to or from swap during the measurement. Free \
-                    memory, \
-                    or disable swap (`swapoff -a`)"
+                    memory, or disable swap (`swapoff -a`)"
             ),
             Self::Frequency { host, cpu, low_hz, high_hz } => write!(
                 f,

@@ -281,8 +281,7 @@ mod tests {
                 length,
                 ran: length.since(Nanos::from_millis(stood)),
             };
-            let service =
-                Distribution { buckets: vec![(MS, 1)], lost: 0, ..Distribution::default() };
+            let service = Distribution::of(vec![(MS, 1)]);
             Interval { start, end, service, longest_step: Some(gap), ..Interval::default() }
         };
         JobRecord { intervals: (0..10).map(interval).collect(), flows: Vec::new() }

@@ -66,6 +66,7 @@ use super::span::{Span, counted, total};
 use super::stalls::{self, Stall};
 use super::times::{stage_figures, time_figures, variation_figures};
 use crate::statistics::jain;
+use Direction::{Rx, Sum, Tx};
 
 /// Microseconds in a second.
 const MICROS: f64 = 1e6;
@@ -118,10 +119,7 @@ impl Distributions {
 impl<'a> Job<'a> {
     /// Returns the directions in which payload was sent or received, tx first.
     pub(super) fn flows(&self) -> Vec<Flow<'a>> {
-        let ends = [
-            (Direction::Tx, [self.active, self.passive]),
-            (Direction::Rx, [self.passive, self.active]),
-        ];
+        let ends = [(Tx, [self.active, self.passive]), (Rx, [self.passive, self.active])];
         let flow = |(direction, ends)| Flow::between(direction, ends, &self.spec.workload);
         ends.into_iter().filter_map(flow).collect()
     }
@@ -247,9 +245,8 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
     if span.seconds() <= 0.0 {
         return figures;
     }
-    let each = |f: &dyn Fn(Flow<'_>) -> Option<f64>| {
-        (job.flow(Direction::Tx).and_then(f), job.flow(Direction::Rx).and_then(f))
-    };
+    let each =
+        |f: &dyn Fn(Flow<'_>) -> Option<f64>| (job.flow(Tx).and_then(f), job.flow(Rx).and_then(f));
     let (tx, rx) = each(&|flow| Some(flow.goodput(span)));
     figures.put_both(metric::GOODPUT, tx, rx);
     let served_s = job.served_s(span);
@@ -282,11 +279,10 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
             Some(flow.shares(span)).filter(|s| s.len() > 1).and_then(|s| jain(&s)),
         );
     }
-    if let (Some(tx), Some(rx)) = (
-        figures.get(metric::RETRANSMITS, Direction::Tx),
-        figures.get(metric::RETRANSMITS, Direction::Rx),
-    ) {
-        figures.put(metric::RETRANSMITS, Direction::Sum, tx + rx);
+    if let (Some(tx), Some(rx)) =
+        (figures.get(metric::RETRANSMITS, Tx), figures.get(metric::RETRANSMITS, Rx))
+    {
+        figures.put(metric::RETRANSMITS, Sum, tx + rx);
     }
     for flow in job.flows() {
         let sent = (
@@ -317,7 +313,7 @@ pub(super) fn figures(job: &Job<'_>, span: Span, path: Path, losses: &[LossStudy
     variation_figures(&mut figures, &distributions);
     if let Some(doubt) = job.clock_uncertainty() {
         // The gate withholds what is no longer than this.
-        figures.put(metric::CLOCK_UNCERTAINTY, Direction::Sum, doubt);
+        figures.put(metric::CLOCK_UNCERTAINTY, Sum, doubt);
     }
     effort_figures(&mut figures, job, span);
     figures
@@ -417,8 +413,8 @@ fn effort_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
     let user = both_ends(Counter::CpuUser);
     let system = both_ends(Counter::CpuSystem);
     if user + system > 0.0 {
-        figures.put(metric::CPU_APP, Direction::Sum, user / NANOS / span.seconds());
-        figures.put(metric::CPU_KERNEL, Direction::Sum, system / NANOS / span.seconds());
+        figures.put(metric::CPU_APP, Sum, user / NANOS / span.seconds());
+        figures.put(metric::CPU_KERNEL, Sum, system / NANOS / span.seconds());
     }
     let waited = job
         .ends()
@@ -426,31 +422,27 @@ fn effort_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
         .flat_map(|end| waits(end, span))
         .map(|waited| waited.ns)
         .reduce(f64::max);
-    figures.put_some(
-        metric::RUN_QUEUE_WAIT,
-        Direction::Sum,
-        waited.map(|ns| ns / NANOS / span.seconds()),
-    );
+    figures.put_some(metric::RUN_QUEUE_WAIT, Sum, waited.map(|ns| ns / NANOS / span.seconds()));
     let intended = both_ends(Counter::Intended);
     if intended > 0.0 {
         figures.put(
             metric::PACING_ERROR,
-            Direction::Sum,
+            Sum,
             (both_ends(Counter::Started) / intended - 1.0).abs(),
         );
     }
     let error = super::pacing::gap_errors(&job.ends(), span).percentile(0.99);
     figures.put_some(
         metric::DEPARTURE_GAP_ERROR_P99,
-        Direction::Sum,
+        Sum,
         error.flatten().map(|ns| ns as f64 / NANOS),
     );
     let calls = both_ends(Counter::CallsSent) + both_ends(Counter::CallsReceived);
     if calls > 0.0 {
-        figures.put(metric::CALLS_PER_SECOND, Direction::Sum, calls / span.seconds());
+        figures.put(metric::CALLS_PER_SECOND, Sum, calls / span.seconds());
     }
     let steps = both_ends(Counter::Steps);
     if job.spec.workload == NULL_WORKLOAD && steps > 0.0 && user > 0.0 {
-        figures.put(metric::NULL_STEP_COST, Direction::Sum, user / steps);
+        figures.put(metric::NULL_STEP_COST, Sum, user / steps);
     }
 }

@@ -12,6 +12,10 @@ use crate::fixture::{
     SECONDS, campaign, datagrams, gigabit, job, near, only, steady, stream, trial, two_hosts,
     value, with_tcp,
 };
+use Counter::{
+    DatagramsReceived, DatagramsSent, PayloadAcknowledged, PayloadReceived, PayloadSent, Serving,
+};
+use Validity::{Impossible, Suspect, Valid};
 
 /// 1 Gbit/s, MTU 1500, IPv4 with timestamps: 941.482 Mbit/s
 /// (docs/methodology/ceilings.md#ethernet).
@@ -28,7 +32,7 @@ fn a_value_at_its_ceiling_stands_and_one_above_is_impossible() {
     let at = of(941.482);
     let metric = only(&at).jobs[0].metric(metric::GOODPUT, Tx).expect("goodput");
     assert!((metric.share.expect("a ceiling") - 1.0).abs() < 1e-5, "{metric:?}");
-    assert_eq!(only(&at).validity, Validity::Valid, "{:?}", only(&at).why);
+    assert_eq!(only(&at).validity, Valid, "{:?}", only(&at).why);
     assert!(
         (only(&at).ceilings[metric.ceiling.expect("a ceiling")].value / 1e6 - 941.482).abs()
             < 0.001
@@ -36,10 +40,7 @@ fn a_value_at_its_ceiling_stands_and_one_above_is_impossible() {
 
     let above = of(942.5);
     let point = only(&above);
-    assert_eq!(
-        (point.validity, point.trials[0].validity),
-        (Validity::Impossible, Validity::Impossible)
-    );
+    assert_eq!((point.validity, point.trials[0].validity), (Impossible, Impossible));
     assert!(
         point.jobs[0].metric(metric::GOODPUT, Tx).is_none_or(|metric| metric.estimate.is_none())
     );
@@ -60,7 +61,7 @@ fn an_impossible_trial_leaves_the_rest_suspect() {
     let point = only(&study);
     let metric = point.jobs[0].metric(metric::GOODPUT, Tx).expect("goodput");
     assert_eq!(metric.values, [Some(800e6), None, Some(800e6)]);
-    assert_eq!((metric.estimate.expect("two runs").n, point.validity), (2, Validity::Suspect));
+    assert_eq!((metric.estimate.expect("two runs").n, point.validity), (2, Suspect));
 }
 
 #[test]
@@ -69,13 +70,13 @@ fn an_emulated_shaper_may_pass_one_bucket_more_but_not_two() {
     let of = |extra: u64| {
         // 949.285 Mbit/s without timestamps, over four seconds.
         let mut trial = stream(0, 118_660_000);
-        trial.jobs[0].1.intervals[2].counters[Counter::PayloadReceived] += extra;
+        trial.jobs[0].1.intervals[2].counters[PayloadReceived] += extra;
         let mut campaign = campaign(TestbedKind::Lab, [json!({}), json!({})], vec![trial]);
         campaign.header.capacities = vec![gigabit(&[("a", "b")])];
         study(&campaign).points[0].validity
     };
-    assert_eq!(of(bucket / 2), Validity::Valid);
-    assert_eq!(of(8 * bucket), Validity::Impossible);
+    assert_eq!(of(bucket / 2), Valid);
+    assert_eq!(of(8 * bucket), Impossible);
 }
 
 /// Bytes that make counts of intervals show no step.
@@ -102,13 +103,13 @@ fn holed(released: bool, arriving: f64, looked: bool) -> Validity {
         },
     );
     for (interval, second) in receiver.intervals.iter_mut().zip(1..) {
-        interval.counters[Counter::PayloadReceived] += ODD[second - 1];
+        interval.counters[PayloadReceived] += ODD[second - 1];
         let held = if released && second > 1 { 0 } else { waiting * MSS };
         interval.held_bytes = looked.then_some(held + held / 20);
     }
-    receiver.intervals[0].counters[Counter::PayloadReceived] -= waiting * MSS;
+    receiver.intervals[0].counters[PayloadReceived] -= waiting * MSS;
     if released {
-        receiver.intervals[1].counters[Counter::PayloadReceived] += waiting * MSS;
+        receiver.intervals[1].counters[PayloadReceived] += waiting * MSS;
     }
     let mut campaign = two_hosts(vec![trial]);
     campaign.header.capacities =
@@ -119,27 +120,15 @@ fn holed(released: bool, arriving: f64, looked: bool) -> Validity {
 
 #[test]
 fn what_arrived_before_the_measurement_and_was_read_in_it_is_no_impossible_figure() {
-    assert_eq!(holed(true, 1.0, true), Validity::Valid);
-    assert_eq!(
-        holed(true, 1.0, false),
-        Validity::Impossible,
-        "nobody looked, so nothing is excused"
-    );
+    assert_eq!(holed(true, 1.0, true), Valid);
+    assert_eq!(holed(true, 1.0, false), Impossible, "nobody looked, so nothing is excused");
 }
 
 #[test]
 fn a_backlog_excuses_only_what_left_it() {
-    assert_eq!(
-        holed(true, 1.01, true),
-        Validity::Impossible,
-        "1 % more arrived than the link carries"
-    );
-    assert_eq!(
-        holed(false, 1.01, true),
-        Validity::Impossible,
-        "what waits is still waiting at the end"
-    );
-    assert_eq!(holed(false, 1.0, true), Validity::Valid);
+    assert_eq!(holed(true, 1.01, true), Impossible, "1 % more arrived than the link carries");
+    assert_eq!(holed(false, 1.01, true), Impossible, "what waits is still waiting at the end");
+    assert_eq!(holed(false, 1.0, true), Valid);
 }
 
 /// Datagrams of 1000 B over 1 Gbit/s, MTU 1500: 117 261 a second.
@@ -150,16 +139,15 @@ fn a_packet_rate_above_its_ceiling_is_impossible_on_an_emulated_link_too() {
         let mut trial = datagrams(per_second, per_second, per_second * SECONDS);
         // The bytes were miscounted, so that only the packets exceed their ceiling.
         for (interval, odd) in trial.jobs[0].1.intervals.iter_mut().zip(ODD) {
-            interval.counters[Counter::PayloadReceived] =
-                interval.counters[Counter::PayloadReceived] / 2 + odd;
+            interval.counters[PayloadReceived] = interval.counters[PayloadReceived] / 2 + odd;
         }
         let mut campaign = campaign(TestbedKind::Lab, [json!({}), json!({})], vec![trial]);
         campaign.header.capacities = vec![gigabit(&[("a", "b")])];
         study(&campaign).points[0].trials[0].clone()
     };
-    assert_eq!(of(0.99).validity, Validity::Valid, "{:?}", of(0.99).why);
+    assert_eq!(of(0.99).validity, Valid, "{:?}", of(0.99).why);
     let above = of(1.01);
-    assert_eq!(above.validity, Validity::Impossible);
+    assert_eq!(above.validity, Impossible);
     assert!(
         above.why.iter().any(|why| why.to_string().starts_with("packet_rate")),
         "{:?}",
@@ -172,10 +160,7 @@ fn a_shared_capacity_bounds_the_sum_of_jobs_each_of_which_is_possible() {
     let of = |bytes: u64| {
         let mut pair = trial(0, vec![job("tcp_stream", "a", "b"), job("tcp_stream", "c", "d")]);
         for record in &mut pair.jobs {
-            *record = (
-                steady(&[(Counter::PayloadSent, bytes)]),
-                steady(&[(Counter::PayloadReceived, bytes)]),
-            );
+            *record = (steady(&[(PayloadSent, bytes)]), steady(&[(PayloadReceived, bytes)]));
         }
         let mut campaign = two_hosts(vec![pair]);
         campaign.header.capacities = vec![gigabit(&[("a", "b"), ("c", "d")])];
@@ -190,8 +175,8 @@ fn a_shared_capacity_bounds_the_sum_of_jobs_each_of_which_is_possible() {
             ceiling",
     );
     assert!((share - 800.0 / 949.285).abs() < 1e-5, "{share}");
-    assert_eq!(point.validity, Validity::Valid, "{:?}", point.why);
-    assert_eq!(only(&of(75_000_000)).validity, Validity::Impossible);
+    assert_eq!(point.validity, Valid, "{:?}", point.why);
+    assert_eq!(only(&of(75_000_000)).validity, Impossible);
 }
 
 /// Datagrams of 1000 B on two ports of 1 Gbit/s behind a bus of 1.5: both ceilings are reported, in
@@ -203,10 +188,8 @@ fn the_ports_and_the_bus_behind_them_are_both_told_of_all_jobs_together() {
     for record in &mut pair.jobs {
         let counted =
             |datagrams, payload| steady(&[(datagrams, A_SECOND), (payload, A_SECOND * 1000)]);
-        *record = (
-            counted(Counter::DatagramsSent, Counter::PayloadSent),
-            counted(Counter::DatagramsReceived, Counter::PayloadReceived),
-        );
+        *record =
+            (counted(DatagramsSent, PayloadSent), counted(DatagramsReceived, PayloadReceived));
     }
     let mut campaign = two_hosts(vec![pair]);
     let named = |name: &str, rate, pairs: &[(&str, &str)]| Capacity {
@@ -221,7 +204,7 @@ fn the_ports_and_the_bus_behind_them_are_both_told_of_all_jobs_together() {
     ];
     let study = study(&campaign);
     let point = only(&study);
-    assert_eq!(point.validity, Validity::Valid, "{:?}", point.why);
+    assert_eq!(point.validity, Valid, "{:?}", point.why);
     // 1066 bytes on the wire of a datagram.
     let packets = |rate: f64| rate / 8.0 / 1066.0;
     for (metric, per_packet) in [(metric::GOODPUT, 8000.0), (metric::PACKET_RATE, 1.0)] {
@@ -242,7 +225,7 @@ fn the_ports_and_the_bus_behind_them_are_both_told_of_all_jobs_together() {
 fn a_physical_link_is_a_ceiling_and_a_virtual_one_is_not() {
     let facts =
         |driver| json!({"interfaces": {"eth0": {"driver": driver, "speed_bps": 1e9, "mtu": 1500}}});
-    for (driver, expected) in [("igb", Validity::Impossible), ("veth", Validity::Valid)] {
+    for (driver, expected) in [("igb", Impossible), ("veth", Valid)] {
         let campaign = campaign(
             TestbedKind::Hosts,
             [facts(driver), facts(driver)],
@@ -275,7 +258,7 @@ fn a_narrow_slot_bounds_a_fast_device() {
     let ceiling = &point.ceilings[metric.ceiling.expect("a ceiling")];
     assert!(ceiling.name().starts_with("pcie 0000:01:00.0"), "{}", ceiling.name());
     near(Some(ceiling.value), 2e9 * 128.0 / 148.0 * 1460.0 / 1514.0);
-    assert_eq!(point.validity, Validity::Valid, "{:?}", point.why);
+    assert_eq!(point.validity, Valid, "{:?}", point.why);
 }
 
 #[test]
@@ -291,8 +274,7 @@ fn acknowledgements_of_the_other_direction_are_named_and_not_subtracted() {
         [of(Tx), of(Rx)]
     };
     let mut both = trial(0, vec![job("tcp_stream", "a", "b")]);
-    let counts =
-        || steady(&[(Counter::PayloadSent, 1_000_000), (Counter::PayloadReceived, 1_000_000)]);
+    let counts = || steady(&[(PayloadSent, 1_000_000), (PayloadReceived, 1_000_000)]);
     both.jobs[0] = (counts(), counts());
     let [one_way, _] = ceilings(stream(0, 1_000_000));
     let one_way = one_way.expect("a link is one");
@@ -337,7 +319,7 @@ fn no_interval_of_a_series_is_above_the_ceiling() {
     assert!((small / CEILING - 1.0).abs() < 1e-6, "cut to the ceiling: {small}");
     assert_eq!(drawn(600_000), None, "five percent more is no figure");
     let trial = burst(600_000);
-    assert_eq!(trial.validity, Validity::Valid, "{:?}", trial.why);
+    assert_eq!(trial.validity, Valid, "{:?}", trial.why);
 }
 
 #[test]
@@ -363,7 +345,7 @@ fn peak(bytes: [u64; 2]) -> (Option<f64>, Vec<String>) {
     let mut trial = stream(0, 100_000_000);
     let file = linerate_model::Distribution { buckets: vec![(1_000_000, 1)], ..Default::default() };
     for (interval, bytes) in trial.jobs[0].1.intervals.iter_mut().skip(1).zip(bytes) {
-        interval.counters[Counter::PayloadReceived] = bytes;
+        interval.counters[PayloadReceived] = bytes;
         interval.stages.transfer = file.clone();
     }
     let mut campaign = two_hosts(vec![trial]);
@@ -386,20 +368,12 @@ fn a_peak_above_the_ceiling_is_withheld_and_the_trial_stands() {
 /// in a quarter of a second, over 1 Gbit/s.
 fn served(bytes: u64) -> [Option<f64>; 2] {
     let mut run = trial(0, vec![job("http", "a", "b")]);
-    run.jobs[0].1 = steady(&[
-        (Counter::PayloadSent, bytes),
-        (Counter::PayloadAcknowledged, bytes),
-        (Counter::Serving, 250_000_000),
-    ]);
+    run.jobs[0].1 =
+        steady(&[(PayloadSent, bytes), (PayloadAcknowledged, bytes), (Serving, 250_000_000)]);
     let mut campaign = two_hosts(vec![run]);
     campaign.header.capacities = vec![gigabit(&[("a", "b"), ("b", "a")])];
     let judged = study(&campaign);
-    assert_eq!(
-        only(&judged).trials[0].validity,
-        Validity::Valid,
-        "{:?}",
-        only(&judged).trials[0].why
-    );
+    assert_eq!(only(&judged).trials[0].validity, Valid, "{:?}", only(&judged).trials[0].why);
     [metric::GOODPUT, metric::GOODPUT_SERVED].map(|metric| value(only(&judged), 0, metric, Rx))
 }
 
@@ -418,7 +392,7 @@ fn a_foreign_clients_goodput_is_of_the_time_in_which_it_took_files_and_has_the_s
 fn upload(acknowledged: u64) -> (Validity, Option<f64>) {
     let accepted = 140_000_000;
     let mut run = trial(0, vec![job("http", "a", "b")]);
-    let mut sender = steady(&[(Counter::PayloadSent, accepted)]);
+    let mut sender = steady(&[(PayloadSent, accepted)]);
     for (interval, second) in sender.intervals.iter_mut().zip(1..) {
         let tcp =
             TcpState { bytes_acked: second * acknowledged, send_mss: 1448, ..TcpState::default() };
@@ -434,16 +408,12 @@ fn upload(acknowledged: u64) -> (Validity, Option<f64>) {
 #[test]
 fn what_a_foreign_server_acknowledged_is_the_goodput_and_not_what_the_socket_accepted() {
     let (validity, goodput) = upload(118_000_000);
-    assert_eq!(validity, Validity::Valid);
+    assert_eq!(validity, Valid);
     near(goodput, 944e6);
-    assert_eq!(
-        upload(125_000_000).0,
-        Validity::Impossible,
-        "more acknowledged than the path carries"
-    );
+    assert_eq!(upload(125_000_000).0, Impossible, "more acknowledged than the path carries");
     assert_eq!(
         upload(0).0,
-        Validity::Impossible,
+        Impossible,
         "where the kernel reports nothing, the accepted bytes count"
     );
 }
@@ -484,7 +454,7 @@ fn by_branches(device: Option<&str>, branches: &[&str], n_flows: usize) -> Optio
     let mut run = stream(0, 1_000_000);
     let flows = (0..n_flows as u32).map(|flow| {
         let mut counters = Counters::default();
-        counters[Counter::PayloadSent] = 1;
+        counters[PayloadSent] = 1;
         FlowReport { flow, counters, ..FlowReport::default() }
     });
     run.jobs[0].0.flows = flows.collect();

@@ -41,16 +41,10 @@ fn frames(delay: u64, exchanges: Vec<ClockExchange>) -> TrialRecord {
         // At its middle, by the receiver's clock.
         let at = BARRIER + (interval.start.0 + interval.end.0) / 2;
         let recorded = theirs(at) as i64 + told_ahead - (at - delay) as i64 + ADDED as i64;
-        interval.service = Distribution {
-            buckets: vec![(recorded as u64, 1_000)],
-            lost: 0,
-            ..Distribution::default()
-        };
+        interval.service = Distribution::of(vec![(recorded as u64, 1_000)]);
         interval.response = interval.service.clone();
-        interval.variation = Variation {
-            rises: Distribution { buckets: vec![(0, 999)], lost: 0, ..Distribution::default() },
-            ..Variation::default()
-        };
+        interval.variation =
+            Variation { rises: Distribution::of(vec![(0, 999)]), ..Variation::default() };
     }
     run.jobs[0] =
         (steady(&[(Counter::PayloadSent, 100_000), (Counter::DatagramsSent, 1_000)]), receiver);

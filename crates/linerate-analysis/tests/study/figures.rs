@@ -11,6 +11,9 @@ use serde_json::json;
 use crate::fixture::{
     campaign, costly, job, near, only, samples, steady, stream, trial, two_hosts, value, with_tcp,
 };
+use Counter::{
+    CpuSystem, CpuUser, DatagramsReceived, DatagramsSent, PayloadReceived, PayloadSent, Steps,
+};
 
 #[test]
 fn goodput_is_what_the_receiver_got_and_runs_are_the_replicates() {
@@ -38,8 +41,7 @@ fn goodput_is_what_the_receiver_got_and_runs_are_the_replicates() {
 #[test]
 fn both_directions_are_added_only_where_both_carry_data() {
     let mut both = trial(0, vec![job("tcp_stream", "a", "b")]);
-    let counts =
-        |received| steady(&[(Counter::PayloadSent, 1), (Counter::PayloadReceived, received)]);
+    let counts = |received| steady(&[(PayloadSent, 1), (PayloadReceived, received)]);
     both.jobs[0] = (counts(1_000_000), counts(3_000_000));
     let study = study(&two_hosts(vec![both]));
     for (direction, megabits) in [(Tx, 24.0), (Rx, 8.0), (Sum, 32.0)] {
@@ -60,7 +62,7 @@ fn two_kernels_are_added_and_one_kernel_is_counted_once() {
     let mut alone = costly();
     let (active, passive) = &mut alone.jobs[0];
     let intervals = active.intervals.iter_mut().chain(&mut passive.intervals);
-    intervals.for_each(|interval| interval.counters[Counter::CpuSystem] = 300_000_000);
+    intervals.for_each(|interval| interval.counters[CpuSystem] = 300_000_000);
     near(
         value(only(&study(&two_hosts(vec![alone]))), 0, metric::CPU_SECONDS_PER_GIGABYTE, Sum),
         10.0,
@@ -156,7 +158,7 @@ fn tcp_state_gives_packets_retransmits_limits_and_fairness() {
 /// without.
 fn both_ways(reported: bool) -> TrialRecord {
     let mut trial = trial(0, vec![job("tcp_stream", "a", "b")]);
-    let counts = [(Counter::PayloadSent, 1_000_000), (Counter::PayloadReceived, 1_000_000)];
+    let counts = [(PayloadSent, 1_000_000), (PayloadReceived, 1_000_000)];
     trial.jobs[0] = (steady(&counts), steady(&counts));
     let (active, passive) = &mut trial.jobs[0];
     for (end, sends, rtt_us) in [(active, 0, 12_000), (passive, 1, 14_000)] {
@@ -189,7 +191,7 @@ fn both_ways(reported: bool) -> TrialRecord {
             report.counters[counter] = 5_000_000;
             report
         };
-        let reports = [(sends, Counter::PayloadSent), (1 - sends, Counter::PayloadReceived)];
+        let reports = [(sends, PayloadSent), (1 - sends, PayloadReceived)];
         end.flows = reports.into_iter().filter(|_| reported).map(report).collect();
     }
     trial
@@ -238,10 +240,10 @@ fn a_foreign_end_has_no_figures_of_its_own() {
     let mut trial = both_ways(true);
     let (active, passive) = &mut trial.jobs[0];
     *passive = JobRecord::default();
-    active.flows.retain(|flow| flow.counters[Counter::PayloadReceived] > 0);
+    active.flows.retain(|flow| flow.counters[PayloadReceived] > 0);
     active.intervals.iter_mut().for_each(|interval| {
-        interval.counters[Counter::PayloadSent] = 0;
-        interval.counters[Counter::CpuSystem] = 500_000_000;
+        interval.counters[PayloadSent] = 0;
+        interval.counters[CpuSystem] = 500_000_000;
     });
     let study = study(&two_hosts(vec![trial]));
     let point = only(&study);
@@ -258,10 +260,7 @@ fn a_background_job_keeps_its_figures_apart() {
     noise.background = Some(Background { start_ns: 0, duration: Nanos::from_secs(600) });
     let mut trial = trial(0, vec![job("tcp_stream", "a", "b"), noise]);
     for (record, bytes) in trial.jobs.iter_mut().zip([1_000_000, 9_000_000]) {
-        *record = (
-            steady(&[(Counter::PayloadSent, bytes)]),
-            steady(&[(Counter::PayloadReceived, bytes)]),
-        );
+        *record = (steady(&[(PayloadSent, bytes)]), steady(&[(PayloadReceived, bytes)]));
     }
     let study = study(&two_hosts(vec![trial]));
     let point = only(&study);
@@ -278,7 +277,7 @@ fn a_background_job_keeps_its_figures_apart() {
 #[test]
 fn the_null_workload_tells_the_engines_own_cost() {
     let mut trial = trial(0, vec![job("null", "a", "b")]);
-    trial.jobs[0].0 = steady(&[(Counter::Steps, 40_000_000), (Counter::CpuUser, 1_000_000_000)]);
+    trial.jobs[0].0 = steady(&[(Steps, 40_000_000), (CpuUser, 1_000_000_000)]);
     let study = study(&two_hosts(vec![trial]));
     near(value(only(&study), 0, metric::NULL_STEP_COST, Sum), 25.0);
     assert_eq!(study.overhead.null_step_ns, Some(25.0));
@@ -301,17 +300,11 @@ fn frames_at_the_receiving_device_include_their_check_sequence() {
 /// frames are infinitely slow.
 #[test]
 fn one_way_times_give_latency_and_its_variation_and_what_was_lost_is_infinitely_slow() {
-    let of = |buckets: &[(u64, u64)]| Distribution {
-        buckets: buckets.to_vec(),
-        lost: 0,
-        ..Distribution::default()
-    };
+    let of = |buckets: &[(u64, u64)]| Distribution::of(buckets.to_vec());
     let run = |number: u32, received: u64| {
         let mut run = trial(number, vec![job("frames", "a", "b")]);
-        let mut passive = steady(&[
-            (Counter::PayloadReceived, 100 * received),
-            (Counter::DatagramsReceived, received),
-        ]);
+        let mut passive =
+            steady(&[(PayloadReceived, 100 * received), (DatagramsReceived, received)]);
         for interval in &mut passive.intervals {
             interval.service = of(&[(100_000, received - 3), (200_000, 3)]);
             interval.variation = Variation {
@@ -319,10 +312,7 @@ fn one_way_times_give_latency_and_its_variation_and_what_was_lost_is_infinitely_
                 rises: of(&[(0, received - 3), (100_000, 1)]),
             };
         }
-        run.jobs[0] = (
-            steady(&[(Counter::PayloadSent, 1_000_000), (Counter::DatagramsSent, 10_000)]),
-            passive,
-        );
+        run.jobs[0] = (steady(&[(PayloadSent, 1_000_000), (DatagramsSent, 10_000)]), passive);
         run
     };
     let quiet = study(&two_hosts(vec![run(0, 10_000)]));

@@ -4,6 +4,7 @@ use linerate_analysis::{Agreement, PortNote, PortStudy, study};
 use linerate_model::{Direction, ObservedPort, SampleBlock, Validity};
 
 use crate::fixture::{SECONDS, datagrams, only, samples, two_hosts};
+use Agreement::{Agrees, Background, Missing, Unknown};
 
 /// 1000 datagrams of 1000 bytes a second, and a port before `a` that counted `per_second` of each
 /// of these.
@@ -38,7 +39,7 @@ const OCTETS: f64 = 1_046e3;
 fn a_load_and_its_headers_are_what_a_clean_port_counts() {
     let (port, validity) =
         at_the_port(&[("in_octets", OCTETS), ("in_packets", 1e3), ("in_discards", 2.0)], |_| {});
-    assert_eq!((port.agreement, validity), (Agreement::Agrees, Validity::Valid), "{port:?}");
+    assert_eq!((port.agreement, validity), (Agrees, Validity::Valid), "{port:?}");
     assert_eq!((port.expected, port.octets), (OCTETS * SECONDS as f64, OCTETS * SECONDS as f64));
     assert_eq!(
         (port.payload, port.frames, port.dropped),
@@ -50,20 +51,16 @@ fn a_load_and_its_headers_are_what_a_clean_port_counts() {
 fn what_others_sent_has_a_share_and_makes_the_trial_suspect() {
     let (port, validity) =
         at_the_port(&[("in_octets", OCTETS / 0.8), ("in_packets", 1.3e3)], |_| {});
-    assert_eq!((port.agreement, validity), (Agreement::Background, Validity::Suspect), "{port:?}");
+    assert_eq!((port.agreement, validity), (Background, Validity::Suspect), "{port:?}");
     assert!((port.background().expect("octets") - 0.2).abs() < 1e-9);
 }
 
 #[test]
 fn a_port_that_misses_some_of_the_load_is_told_of() {
     let (port, validity) = at_the_port(&[("in_octets", OCTETS * 0.9)], |_| {});
-    assert_eq!((port.agreement, validity), (Agreement::Missing, Validity::Suspect), "{port:?}");
+    assert_eq!((port.agreement, validity), (Missing, Validity::Suspect), "{port:?}");
     let (stuck, _) = at_the_port(&[("in_octets", 0.0)], |_| {});
-    assert_eq!(
-        (stuck.agreement, stuck.octets),
-        (Agreement::Missing, 0.0),
-        "a counter that never moved"
-    );
+    assert_eq!((stuck.agreement, stuck.octets), (Missing, 0.0), "a counter that never moved");
 }
 
 #[test]
@@ -73,10 +70,10 @@ fn nothing_is_said_of_what_was_not_read_or_began_anew() {
         block.unavailable.push(("observer".into(), "no answer".into()));
     });
     let unavailable = [PortNote::Unavailable { error: "no answer".to_owned() }];
-    assert_eq!((silent.agreement, &silent.why[..]), (Agreement::Unknown, &unavailable[..]));
+    assert_eq!((silent.agreement, &silent.why[..]), (Unknown, &unavailable[..]));
     assert_eq!(validity, Validity::Valid, "the load is as good as before");
     let (reset, _) = at_the_port(&[("in_octets", OCTETS), ("resets", 1.0)], |_| {});
-    assert_eq!(reset.agreement, Agreement::Unknown);
+    assert_eq!(reset.agreement, Unknown);
     assert_eq!(reset.why, [PortNote::Reset]);
 }
 
@@ -84,11 +81,7 @@ fn nothing_is_said_of_what_was_not_read_or_began_anew() {
 fn super_packets_have_one_set_of_headers_each() {
     let merged = 1e6 + 100.0 * 46.0;
     let (port, _) = at_the_port(&[("in_octets", merged), ("in_packets", 100.0)], |_| {});
-    assert_eq!(
-        (port.agreement, port.expected),
-        (Agreement::Agrees, merged * SECONDS as f64),
-        "{port:?}"
-    );
+    assert_eq!((port.agreement, port.expected), (Agrees, merged * SECONDS as f64), "{port:?}");
     assert_eq!(port.why[0], PortNote::SuperPackets);
 }
 
@@ -108,7 +101,7 @@ fn counters_that_an_agent_keeps_for_a_while_are_compared_from_change_to_change()
         "{port:?}"
     );
     // Whatever lies within a third of the load is no agreement.
-    assert_eq!((port.agreement, port.octets), (Agreement::Unknown, 3.0 * OCTETS), "{port:?}");
+    assert_eq!((port.agreement, port.octets), (Unknown, 3.0 * OCTETS), "{port:?}");
     assert!(port.why.iter().any(|why| matches!(why, PortNote::TooWide { .. })), "{port:?}");
 }
 
@@ -127,17 +120,13 @@ fn kept_for_two_seconds(ended: u64, share: f64) -> PortStudy {
 #[test]
 fn an_agent_that_was_asked_until_it_had_read_anew_is_compared_over_the_whole_trial() {
     let port = kept_for_two_seconds(SECONDS + 3, 1.0);
-    assert_eq!(
-        (port.agreement, port.octets),
-        (Agreement::Agrees, SECONDS as f64 * OCTETS),
-        "{port:?}"
-    );
+    assert_eq!((port.agreement, port.octets), (Agrees, SECONDS as f64 * OCTETS), "{port:?}");
     // Half a percent of the load, and what is always there.
     assert!((port.bound - 0.005 * port.expected - 65_536.0).abs() < 1.0, "{port:?}");
-    assert_eq!(kept_for_two_seconds(SECONDS + 3, 0.95).agreement, Agreement::Missing);
+    assert_eq!(kept_for_two_seconds(SECONDS + 3, 0.95).agreement, Missing);
     assert_eq!(
         kept_for_two_seconds(SECONDS, 1.0).agreement,
-        Agreement::Unknown,
+        Unknown,
         "its last word is of before the end"
     );
 }

@@ -10,6 +10,10 @@ use linerate_model::{
 use serde_json::json;
 
 use crate::fixture::{job, trial, two_hosts};
+use Counter::{
+    DatagramsReceived, DatagramsSent, Intended, PayloadReceived, PayloadSent, Started,
+    VeryLateStarts,
+};
 
 fn goal(seconds: u64) -> Goal {
     let length = Nanos::from_secs(seconds);
@@ -65,8 +69,7 @@ fn end(length: Nanos, counts: &[&[(Counter, u64)]]) -> JobRecord {
         }
         record.intervals.push(interval);
     }
-    flow.next_sequence =
-        flow.counters[Counter::DatagramsSent].max(flow.counters[Counter::DatagramsReceived]);
+    flow.next_sequence = flow.counters[DatagramsSent].max(flow.counters[DatagramsReceived]);
     record.flows.push(flow);
     record
 }
@@ -94,13 +97,13 @@ fn carried(
 ) -> TrialRecord {
     let intended = (step.load * step.duration.as_secs_f64()).round() as u64;
     let own = [
-        (Counter::Intended, intended),
-        (Counter::Started, sent),
-        (Counter::DatagramsSent, sent),
-        (Counter::PayloadSent, sent * 64),
-        (Counter::VeryLateStarts, late),
+        (Intended, intended),
+        (Started, sent),
+        (DatagramsSent, sent),
+        (PayloadSent, sent * 64),
+        (VeryLateStarts, late),
     ];
-    let other = [(Counter::DatagramsReceived, received), (Counter::PayloadReceived, received * 64)];
+    let other = [(DatagramsReceived, received), (PayloadReceived, received * 64)];
     recorded(number, search, step, (end(step.duration, &[&own]), end(step.duration, &[&other])))
 }
 
@@ -282,16 +285,13 @@ fn recovery_ends_with_the_last_loss_and_not_with_a_receiver_that_is_behind() {
     let sent: Vec<[(Counter, u64); 4]> = received
         .iter()
         .map(|_| {
-            let all =
-                [Counter::Intended, Counter::Started, Counter::DatagramsSent, Counter::PayloadSent];
+            let all = [Intended, Started, DatagramsSent, PayloadSent];
             all.map(|counter| (counter, 100))
         })
         .collect();
     let sent: Vec<&[(Counter, u64)]> = sent.iter().map(<[_; 4]>::as_slice).collect();
-    let came: Vec<[(Counter, u64); 2]> = received
-        .iter()
-        .map(|n| [(Counter::DatagramsReceived, *n), (Counter::PayloadReceived, *n)])
-        .collect();
+    let came: Vec<[(Counter, u64); 2]> =
+        received.iter().map(|n| [(DatagramsReceived, *n), (PayloadReceived, *n)]).collect();
     let came: Vec<&[(Counter, u64)]> = came.iter().map(<[_; 2]>::as_slice).collect();
     let trial = judged(recorded(0, &search, step, (end(length, &sent), end(length, &came))));
     assert_eq!(trial.recovery_s, Some(0.2), "{trial:?}");
@@ -308,15 +308,9 @@ fn overloaded(low: &[Option<LastGap>; 2], received: u64) -> SearchTrial {
     let step =
         Step { purpose: Purpose::Overload, load: 2_200.0, duration: Nanos::from_millis(200), then };
     let length = Nanos::from_secs(1);
-    let sent = |n| {
-        end(
-            length,
-            &[&[(Counter::Intended, n), (Counter::DatagramsSent, n), (Counter::PayloadSent, n)]],
-        )
-    };
+    let sent = |n| end(length, &[&[(Intended, n), (DatagramsSent, n), (PayloadSent, n)]]);
     let came = |n, next, gap| {
-        let mut end =
-            end(length, &[&[(Counter::DatagramsReceived, n), (Counter::PayloadReceived, n)]]);
+        let mut end = end(length, &[&[(DatagramsReceived, n), (PayloadReceived, n)]]);
         (end.flows[0].next_sequence, end.flows[0].last_gap) = (next, gap);
         end
     };

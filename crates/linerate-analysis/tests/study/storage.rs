@@ -26,10 +26,8 @@ fn disk() -> TrialRecord {
         (Counter::OutstandingTime, UNDER_WAY_NS),
     ]);
     for interval in &mut active.intervals {
-        interval.service =
-            Distribution { buckets: vec![(1_000_000, READS)], lost: 0, ..Distribution::default() };
-        interval.writes =
-            Distribution { buckets: vec![(2_000_000, WRITES)], lost: 0, ..Distribution::default() };
+        interval.service = Distribution::of(vec![(1_000_000, READS)]);
+        interval.writes = Distribution::of(vec![(2_000_000, WRITES)]);
     }
     let modes = [("device", "vda"), ("cache", "direct")]
         .map(|(name, mode)| (name.to_owned(), mode.to_owned()));
@@ -168,11 +166,7 @@ fn a_transfer_that_outlasts_the_measurement_is_marked_if_none_that_is_counted_to
         let active = &mut disk.jobs[0].0;
         active.intervals[0].service.buckets.push((counted_ms * 1_000_000, 1));
         let end = active.intervals.last().expect("some").end;
-        let service = Distribution {
-            buckets: vec![(longest_ms * 1_000_000, 1)],
-            lost: 0,
-            ..Distribution::default()
-        };
+        let service = Distribution::of(vec![(longest_ms * 1_000_000, 1)]);
         active.intervals.push(Interval {
             start: end,
             end: end + Nanos::from_secs(2),
@@ -225,13 +219,8 @@ fn flushes_and_discards_have_rates_and_times_of_their_own_and_are_no_transfers()
         interval.counters[Counter::BytesTrimmed] = 50 * BLOCK;
         // A tenth of a second of flushes and as much of discards in each second.
         interval.counters[Counter::OutstandingTime] += 200_000_000;
-        interval.flushes = Distribution {
-            buckets: vec![(500_000, 50), (1_500_000, 50)],
-            lost: 0,
-            ..Distribution::default()
-        };
-        interval.trims =
-            Distribution { buckets: vec![(2_000_000, 50)], lost: 0, ..Distribution::default() };
+        interval.flushes = Distribution::of(vec![(500_000, 50), (1_500_000, 50)]);
+        interval.trims = Distribution::of(vec![(2_000_000, 50)]);
     }
     let study = study(&two_hosts(vec![durable]));
     let point = only(&study);

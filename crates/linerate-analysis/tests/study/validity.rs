@@ -10,6 +10,7 @@ use linerate_model::{
 use crate::fixture::{
     campaign, costly, delivered, job, near, only, samples, steady, stream, trial, two_hosts, value,
 };
+use Validity::{Invalid, Suspect, Valid};
 
 #[test]
 fn a_killed_campaign_keeps_what_was_measured_and_counts_the_rest() {
@@ -32,10 +33,7 @@ fn a_killed_campaign_keeps_what_was_measured_and_counts_the_rest() {
     assert!(point.why.contains(&of_six(1, Reason::CampaignEnded)), "{:?}", point.why);
 
     let nothing = TrialRecord::new(trial(0, vec![job("tcp_stream", "a", "b")]).spec);
-    assert_eq!(
-        only(&linerate_analysis::study(&two_hosts(vec![nothing]))).validity,
-        Validity::Invalid
-    );
+    assert_eq!(only(&linerate_analysis::study(&two_hosts(vec![nothing]))).validity, Invalid);
 }
 
 #[test]
@@ -43,7 +41,7 @@ fn a_receiver_that_stopped_counting_invalidates_the_trial() {
     let mut cut = stream(0, 1_000_000);
     cut.jobs[0].1.intervals.truncate(3);
     let study = study(&two_hosts(vec![cut]));
-    assert_eq!(only(&study).validity, Validity::Invalid);
+    assert_eq!(only(&study).validity, Invalid);
     assert!(only(&study).why[1].to_string().contains("recorded 50 %"), "{:?}", only(&study).why);
     assert_eq!(
         only(&study).trials[0].series[&IntervalSeries::Directed(metric::GOODPUT, Direction::Tx)],
@@ -57,16 +55,16 @@ fn steal_makes_a_trial_suspect_and_a_tester_limit_makes_it_invalid() {
     stolen.samples[0].1 =
         samples(&[("cpu", "idle", "cpu0", 0.98e9), ("cpu", "steal", "cpu0", 0.02e9)]);
     let found = study(&two_hosts(vec![stolen]));
-    assert_eq!(only(&found).validity, Validity::Suspect, "{:?}", only(&found).why);
+    assert_eq!(only(&found).validity, Suspect, "{:?}", only(&found).why);
     assert!(value(only(&found), 0, metric::GOODPUT, Tx).is_some());
 
     let mut limited = stream(0, 1_000_000);
     let incident = |kind| Incident { host: "left".into(), kind, message: "generator late".into() };
     limited.incidents.push(incident(IncidentKind::Rejected));
-    assert_eq!(only(&study(&two_hosts(vec![limited.clone()]))).validity, Validity::Valid);
+    assert_eq!(only(&study(&two_hosts(vec![limited.clone()]))).validity, Valid);
     limited.incidents.push(incident(IncidentKind::Tester));
     let found = study(&two_hosts(vec![limited]));
-    assert_eq!(only(&found).validity, Validity::Invalid);
+    assert_eq!(only(&found).validity, Invalid);
     assert_eq!(only(&found).trials[0].why, [Reason::Incident(incident(IncidentKind::Tester))]);
 }
 
@@ -93,21 +91,18 @@ fn an_automatic_warm_up_cuts_the_slow_start_and_no_more() {
     assert_eq!(point.trials[0].measured_from, 1.5);
     let goodput = value(point, 0, metric::GOODPUT, Tx).expect("goodput");
     assert!((goodput / 80e6 - 1.0).abs() < 0.001, "{goodput}");
-    assert_eq!(point.validity, Validity::Valid);
+    assert_eq!(point.validity, Valid);
 }
 
 #[test]
 fn a_short_trial_that_scatters_is_not_called_unsteady_and_a_long_one_that_falls_is() {
     let scatter = [3, 8, 4, 9, 5, 2, 9, 9, 9, 9, 9, 9].map(|megabytes| megabytes * 1_000_000);
     let found = study(&two_hosts(vec![delivered(&scatter)]));
-    assert_eq!(
-        (only(&found).validity, only(&found).trials[0].measured_from),
-        (Validity::Valid, 0.2)
-    );
+    assert_eq!((only(&found).validity, only(&found).trials[0].measured_from), (Valid, 0.2));
 
     let falling: Vec<u64> = (0..110).map(|bin| 2_000_000 - bin * 10_000).collect();
     let found = study(&two_hosts(vec![delivered(&falling)]));
-    assert_eq!(only(&found).validity, Validity::Suspect);
+    assert_eq!(only(&found).validity, Suspect);
     assert!(
         only(&found).why[0].to_string().contains("no steady state: goodput tx drifts: "),
         "{:?}",
@@ -156,7 +151,7 @@ fn a_rate_that_mostly_slows_down_is_told_in_levels_and_has_no_single_number() {
         goodput.values.iter().all(Option::is_some),
         "what got through in the same time can still be compared"
     );
-    assert_eq!(point.validity, Validity::Suspect);
+    assert_eq!(point.validity, Suspect);
     assert!(
         point.why.iter().any(|why| why.to_string().contains("goodput tx slows down: 160")),
         "{:?}",
@@ -168,19 +163,14 @@ fn a_rate_that_mostly_slows_down_is_told_in_levels_and_has_no_single_number() {
         value(only(&found), 0, metric::GOODPUT, Tx).is_some(),
         "one of three does not settle: the figure is kept and marked"
     );
-    assert_eq!(only(&found).validity, Validity::Suspect);
+    assert_eq!(only(&found).validity, Suspect);
 }
 
 #[test]
 fn a_long_warm_up_is_cut_where_it_ends() {
     let found = study(&two_hosts(vec![stairs(0, 1, 2)]));
     let point = only(&found);
-    assert_eq!(
-        (point.validity, point.trials[0].measured_from),
-        (Validity::Valid, 7.0),
-        "{:?}",
-        point.why
-    );
+    assert_eq!((point.validity, point.trials[0].measured_from), (Valid, 7.0), "{:?}", point.why);
     let goodput = value(point, 0, metric::GOODPUT, Tx).expect("a figure");
     assert!((goodput / 160e6 - 1.0).abs() < 0.01, "{goodput}");
 }
@@ -197,7 +187,7 @@ fn steal_within_the_coarseness_of_its_reading_is_no_doubt() {
         ]);
         only(&study(&two_hosts(vec![trial]))).validity
     };
-    assert_eq!((with_steal(7.4e6), with_steal(7.6e6)), (Validity::Valid, Validity::Suspect));
+    assert_eq!((with_steal(7.4e6), with_steal(7.6e6)), (Valid, Suspect));
 }
 
 #[test]
@@ -311,21 +301,21 @@ fn an_open_load_that_was_not_offered_or_late_makes_a_trial_suspect() {
     };
     let short = open(1000, 900, 0, 900);
     near(value(only(&short), 0, metric::PACING_ERROR, Sum), 0.1);
-    assert_eq!(only(&short).validity, Validity::Suspect);
+    assert_eq!(only(&short).validity, Suspect);
     assert!(
         only(&short).why[0].to_string().contains("90.0 % of the intended load"),
         "{:?}",
         only(&short).why
     );
-    assert_eq!(only(&open(1000, 995, 5, 995)).validity, Validity::Valid);
-    assert_eq!(only(&open(1000, 1000, 50, 1000)).validity, Validity::Suspect);
-    assert_eq!(only(&open(1000, 1000, 500, 0)).validity, Validity::Valid, "batches of datagrams");
+    assert_eq!(only(&open(1000, 995, 5, 995)).validity, Valid);
+    assert_eq!(only(&open(1000, 1000, 50, 1000)).validity, Suspect);
+    assert_eq!(only(&open(1000, 1000, 500, 0)).validity, Valid, "batches of datagrams");
     assert_eq!(
         only(&open(50, 49, 0, 49)).validity,
-        Validity::Valid,
+        Valid,
         "four of two hundred, two of them at the edges"
     );
-    assert_eq!(only(&open(10, 9, 0, 9)).validity, Validity::Suspect, "four of forty");
+    assert_eq!(only(&open(10, 9, 0, 9)).validity, Suspect, "four of forty");
 }
 
 #[test]
@@ -340,11 +330,11 @@ fn a_worker_kept_waiting_for_its_cpu_makes_a_trial_suspect_and_wake_ups_do_not()
     };
     // 1 % of each second and 12 us for each switch.
     let quiet = of(45_000_000, 8_000);
-    assert_eq!(only(&quiet).validity, Validity::Valid, "{:?}", only(&quiet).why);
+    assert_eq!(only(&quiet).validity, Valid, "{:?}", only(&quiet).why);
     near(value(only(&quiet), 0, metric::RUN_QUEUE_WAIT, Sum), 0.045);
-    assert_eq!(only(&of(9_000_000, 0)).validity, Validity::Valid);
+    assert_eq!(only(&of(9_000_000, 0)).validity, Valid);
     let disturbed = of(34_000_000, 1_000);
-    assert_eq!(only(&disturbed).validity, Validity::Suspect);
+    assert_eq!(only(&disturbed).validity, Suspect);
     let why = &only(&disturbed).trials[0].why[0].to_string();
     assert!(
         why.contains("worker 0 on right waited up to 2.2 %") && why.contains("Stop them"),
@@ -378,9 +368,9 @@ fn workers_that_wait_for_each_other_are_not_disturbed_by_others() {
         study(&two_hosts(vec![trial])).points[0].clone()
     };
     // One tick of 10 ms in four seconds, and 1 %, may have any cause.
-    assert_eq!(of(0.91e9).validity, Validity::Valid, "{:?}", of(0.91e9).why);
+    assert_eq!(of(0.91e9).validity, Valid, "{:?}", of(0.91e9).why);
     let disturbed = of(1.0e9);
-    assert_eq!(disturbed.validity, Validity::Suspect);
+    assert_eq!(disturbed.validity, Suspect);
     assert!(disturbed.why[0].to_string().contains("waited up to 9.8 %"), "{:?}", disturbed.why);
 }
 
@@ -389,7 +379,7 @@ fn a_drift_over_the_order_run_is_told() {
     let trials =
         (0..8).map(|number| stream(number, 1_000_000 + u64::from(number) * 50_000)).collect();
     let study = study(&two_hosts(trials));
-    assert_eq!(only(&study).validity, Validity::Suspect);
+    assert_eq!(only(&study).validity, Suspect);
     assert!(
         only(&study).why.iter().any(|why| why.to_string().contains("drifts")),
         "{:?}",

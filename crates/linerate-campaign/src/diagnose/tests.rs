@@ -11,6 +11,7 @@ use super::*;
 use crate::simulated::{SimulatedBench, SimulatedPath, Trouble};
 use crate::stages::Bench;
 use crate::{Ended, Exit, Failure};
+use Ended::{Failed, With};
 
 const PROVEN: (&str, Verdict) = ("send_buffer", Verdict::Proven);
 const SUSPECTED: (&str, Verdict) = ("send_buffer", Verdict::Suspected);
@@ -71,8 +72,8 @@ fn left(stage: &str, trial: u32, away_for: u32) -> Result<(Vec<Rung>, SimulatedB
     let bench = SimulatedBench::new(SimulatedPath::default()).with(stage, leaves);
     match climbed(&bench, &question(), 4) {
         Ok(rungs) => Ok((rungs, bench)),
-        Err(Ended::Failed(failure)) => Err(failure),
-        Err(Ended::With(exit)) => panic!("ended as {exit:?}"),
+        Err(Failed(failure)) => Err(failure),
+        Err(With(exit)) => panic!("ended as {exit:?}"),
     }
 }
 
@@ -216,8 +217,7 @@ fn every_stage_is_a_plan_of_the_load_that_is_asked_about() {
 #[test]
 fn a_parameter_that_is_no_assignment_is_refused() {
     let asked = Question { params: vec!["streams".into()], ..question() };
-    let Err(Ended::Failed(failure)) =
-        climbed(&SimulatedBench::new(SimulatedPath::default()), &asked, 4)
+    let Err(Failed(failure)) = climbed(&SimulatedBench::new(SimulatedPath::default()), &asked, 4)
     else {
         panic!("wrong")
     };
@@ -370,71 +370,50 @@ fn a_right_claim_is_proven_whatever_the_order_of_a_little_noise() {
 
 #[test]
 fn an_interrupted_baseline_ends_it() {
-    assert_eq!(
-        interrupted(SimulatedPath::default(), "baseline", 0),
-        Some(Ended::With(Exit::Interrupted))
-    );
+    assert_eq!(interrupted(SimulatedPath::default(), "baseline", 0), Some(With(Exit::Interrupted)));
 }
 
 #[test]
 fn a_baseline_interrupted_in_its_second_run_ends_it() {
-    assert_eq!(
-        interrupted(SimulatedPath::default(), "baseline", 1),
-        Some(Ended::With(Exit::Interrupted))
-    );
+    assert_eq!(interrupted(SimulatedPath::default(), "baseline", 1), Some(With(Exit::Interrupted)));
 }
 
 #[test]
 fn an_interrupted_single_run_ends_it() {
-    assert_eq!(
-        interrupted(SimulatedPath::default(), SCOUT, 0),
-        Some(Ended::With(Exit::Interrupted))
-    );
+    assert_eq!(interrupted(SimulatedPath::default(), SCOUT, 0), Some(With(Exit::Interrupted)));
 }
 
 #[test]
 fn a_second_look_that_is_interrupted_ends_it() {
-    assert_eq!(interrupted(wrong(), AGAIN, 1), Some(Ended::With(Exit::Interrupted)));
+    assert_eq!(interrupted(wrong(), AGAIN, 1), Some(With(Exit::Interrupted)));
 }
 
 #[test]
 fn pairs_interrupted_at_once_end_it() {
-    assert_eq!(
-        interrupted(SimulatedPath::default(), PAIRS, 0),
-        Some(Ended::With(Exit::Interrupted))
-    );
+    assert_eq!(interrupted(SimulatedPath::default(), PAIRS, 0), Some(With(Exit::Interrupted)));
 }
 
 #[test]
 fn pairs_interrupted_in_the_middle_end_it() {
-    assert_eq!(
-        interrupted(SimulatedPath::default(), PAIRS, 9),
-        Some(Ended::With(Exit::Interrupted))
-    );
+    assert_eq!(interrupted(SimulatedPath::default(), PAIRS, 9), Some(With(Exit::Interrupted)));
 }
 
 #[test]
 fn pairs_interrupted_in_the_last_run_end_it() {
-    assert_eq!(
-        interrupted(SimulatedPath::default(), PAIRS, 17),
-        Some(Ended::With(Exit::Interrupted))
-    );
+    assert_eq!(interrupted(SimulatedPath::default(), PAIRS, 17), Some(With(Exit::Interrupted)));
 }
 
 #[test]
 fn longer_pairs_that_are_interrupted_end_it() {
     assert_eq!(
         interrupted(SimulatedPath { noise: 0.2, ..SimulatedPath::default() }, LONGER, 3),
-        Some(Ended::With(Exit::Interrupted))
+        Some(With(Exit::Interrupted))
     );
 }
 
 #[test]
 fn an_interrupt_behind_the_first_limit_ends_it() {
-    assert_eq!(
-        interrupted(gigabit(), "limit-2-send_buffer", 4),
-        Some(Ended::With(Exit::Interrupted))
-    );
+    assert_eq!(interrupted(gigabit(), "limit-2-send_buffer", 4), Some(With(Exit::Interrupted)));
 }
 
 #[test]
@@ -447,7 +426,7 @@ fn an_interrupted_stage_is_the_last_one() {
 #[test]
 fn a_busy_agent_ends_the_baseline() {
     let bench = SimulatedBench::new(SimulatedPath::default()).with("baseline", Trouble::Busy);
-    let Err(Ended::Failed(failure)) = climbed(&bench, &question(), 4) else { panic!("it is busy") };
+    let Err(Failed(failure)) = climbed(&bench, &question(), 4) else { panic!("it is busy") };
     assert_eq!(failure.exit(), Exit::Missing);
     assert!(failure.message().contains("busy with a campaign of another"), "{failure:?}");
 }
@@ -455,7 +434,7 @@ fn a_busy_agent_ends_the_baseline() {
 #[test]
 fn an_agent_that_is_busy_at_a_single_run_ends_it() {
     let bench = SimulatedBench::new(SimulatedPath::default()).with(SCOUT, Trouble::Busy);
-    let Err(Ended::Failed(failure)) = climbed(&bench, &question(), 4) else { panic!("it is busy") };
+    let Err(Failed(failure)) = climbed(&bench, &question(), 4) else { panic!("it is busy") };
     assert_eq!(failure.exit(), Exit::Missing);
     assert!(failure.message().contains("busy with a campaign of another"), "{failure:?}");
 }
@@ -463,7 +442,7 @@ fn an_agent_that_is_busy_at_a_single_run_ends_it() {
 #[test]
 fn an_agent_that_is_busy_at_the_pairs_ends_it() {
     let bench = SimulatedBench::new(SimulatedPath::default()).with(PAIRS, Trouble::Busy);
-    let Err(Ended::Failed(failure)) = climbed(&bench, &question(), 4) else { panic!("it is busy") };
+    let Err(Failed(failure)) = climbed(&bench, &question(), 4) else { panic!("it is busy") };
     assert_eq!(failure.exit(), Exit::Missing);
     assert!(failure.message().contains("busy with a campaign of another"), "{failure:?}");
 }
@@ -542,5 +521,5 @@ fn a_setting_that_is_let_and_does_nothing_proves_nothing() {
 fn pairs_that_are_interrupted_are_no_refusal() {
     let ended =
         tested(SimulatedPath::default(), Some(Trouble::Interrupted(3)), vec![polled()]).err();
-    assert_eq!(ended, Some(Ended::With(Exit::Interrupted)));
+    assert_eq!(ended, Some(With(Exit::Interrupted)));
 }

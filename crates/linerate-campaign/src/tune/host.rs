@@ -54,22 +54,22 @@ const FLOOD: &str = "flood";
 ///
 /// # Errors
 /// If a name is unknown.
-pub fn chosen(names: &[String]) -> Result<Vec<&'static dyn TuningExperiment>, Failure> {
+pub fn chosen(names: &[String]) -> Result<Vec<&'static TuningExperiment>, Failure> {
     let all = || {
-        TUNING_EXPERIMENTS.iter().map(|experiment| experiment.name()).collect::<Vec<_>>().join(", ")
+        TUNING_EXPERIMENTS.iter().map(|experiment| experiment.name).collect::<Vec<_>>().join(", ")
     };
     if let Some(unknown) =
-        names.iter().find(|name| TUNING_EXPERIMENTS.iter().all(|known| known.name() != **name))
+        names.iter().find(|name| TUNING_EXPERIMENTS.iter().all(|known| known.name != **name))
     {
         return Err(Failure::wrong(format!(
             "tune: `{unknown}` is not a kind of change (expected one of {})",
             all()
         )));
     }
-    let wanted = |experiment: &&&dyn TuningExperiment| {
-        names.is_empty() || names.iter().any(|name| name == experiment.name())
+    let wanted = |experiment: &&TuningExperiment| {
+        names.is_empty() || names.iter().any(|name| name == experiment.name)
     };
-    Ok(TUNING_EXPERIMENTS.iter().filter(wanted).copied().collect())
+    Ok(TUNING_EXPERIMENTS.iter().filter(wanted).collect())
 }
 
 /// Tries the settings that may help on the path between `ends`. The caller writes the profiles.
@@ -85,7 +85,7 @@ pub fn tune(
 ) -> Result<Findings, Ended> {
     let chosen = chosen(&tuning.tried)?;
     let load = Load { tuning, from: &ends.0.name, to: &ends.1.name };
-    let floods = chosen.iter().any(|experiment| experiment.floods());
+    let floods = chosen.iter().any(|experiment| experiment.floods);
     let (campaign, study) = bench.observe("baseline", &load.baseline(floods))?;
     let point = study.points.iter().find(|point| point.sweep == FORWARD).ok_or_else(|| {
         Failure::new(
@@ -96,7 +96,7 @@ pub fn tune(
     let looked = look(sessions, &campaign, point, ends, &chosen)?;
     let mut findings = Findings { campaign: campaign.header.id.clone(), ..Findings::default() };
     for (experiment, looked) in looked {
-        let name = experiment.name();
+        let name = experiment.name;
         let not_tried =
             |untried: Untried| NotTried::new(name, endpoint(untried.end, ends), untried);
         let (candidates, untried): (Vec<_>, Vec<_>) = looked.into_iter().partition(Result::is_ok);
@@ -116,7 +116,7 @@ fn endpoint<'a>(end: PathEnd, (from, to): (&'a Endpoint, &'a Endpoint)) -> &'a E
 }
 
 /// An experiment, and the result of its look at the path.
-type Look = (&'static dyn TuningExperiment, Vec<Looked>);
+type Look = (&'static TuningExperiment, Vec<Looked>);
 
 /// Returns the candidates of each experiment, and the settings that are not tried with the reason.
 /// Each candidate has been set once, and put back, to know that it can be.
@@ -125,7 +125,7 @@ fn look(
     campaign: &Campaign,
     point: &PointStudy,
     ends: (&Endpoint, &Endpoint),
-    chosen: &[&'static dyn TuningExperiment],
+    chosen: &[&'static TuningExperiment],
 ) -> Result<Vec<Look>, Failure> {
     let (from, to) = ends;
     let mut opened = BTreeMap::new();
@@ -135,7 +135,7 @@ fn look(
         }
     }
     let asked: Vec<&'static str> =
-        chosen.iter().flat_map(|experiment| experiment.asks()).copied().collect();
+        chosen.iter().flat_map(|experiment| experiment.asks).copied().collect();
     let mut host = |endpoint: &Endpoint| {
         let mut host = facts(campaign, endpoint);
         if let Some(session) = opened.get_mut(endpoint.host.as_str()) {
@@ -181,8 +181,9 @@ fn look(
             }
         }
     };
-    let look = |experiment: &&'static dyn TuningExperiment| {
-        let looked = experiment.look(&known).into_iter().map(|looked| looked.and_then(&mut can_be));
+    let look = |experiment: &&'static TuningExperiment| {
+        let looked =
+            (experiment.look)(&known).into_iter().map(|looked| looked.and_then(&mut can_be));
         (*experiment, looked.collect())
     };
     Ok(chosen.iter().map(look).collect())

@@ -11,6 +11,7 @@
 use std::time::{Duration, Instant};
 
 use crate::link::Beat;
+use Presence::{Asked, Gone, Here};
 
 /// Time that an acknowledgement may take beyond a round trip. With a message every [`PAUSE`], ten
 /// messages would have to be lost.
@@ -46,17 +47,13 @@ impl Question {
 
     /// Returns the answer that follows from the state of the connection at `now`.
     pub(super) fn answer(&self, beat: Option<Beat>, now: Instant) -> Presence {
-        let (Some(before), Some(beat)) = (self.before, beat) else { return Presence::Here };
+        let (Some(before), Some(beat)) = (self.before, beat) else { return Here };
         if beat.segments != before.segments {
-            return Presence::Here;
+            return Here;
         }
         // The estimate from before the question: the kernel's present one grows while it backs off.
         let patience = PATIENCE + before.round_trip.min(MOST_ROUND_TRIP);
-        if now.saturating_duration_since(self.since) < patience {
-            Presence::Asked
-        } else {
-            Presence::Gone
-        }
+        if now.saturating_duration_since(self.since) < patience { Asked } else { Gone }
     }
 }
 
@@ -73,18 +70,14 @@ mod tests {
         let began = Instant::now();
         let at = |ms: u64| began + Duration::from_millis(ms);
         let question = Question::new(beat(7, 100), began);
-        assert_eq!(question.answer(beat(7, 100), at(499)), Presence::Asked);
+        assert_eq!(question.answer(beat(7, 100), at(499)), Asked);
         // The present estimate does not count: the kernel backs off.
-        assert_eq!(question.answer(beat(7, 60_000), at(500)), Presence::Gone);
-        assert_eq!(question.answer(beat(8, 100), at(499)), Presence::Here);
-        assert_eq!(
-            question.answer(beat(8, 100), at(5_000)),
-            Presence::Here,
-            "late, but it has come"
-        );
+        assert_eq!(question.answer(beat(7, 60_000), at(500)), Gone);
+        assert_eq!(question.answer(beat(8, 100), at(499)), Here);
+        assert_eq!(question.answer(beat(8, 100), at(5_000)), Here, "late, but it has come");
         let bloated = Question::new(beat(7, 60_000), began);
-        assert_eq!(bloated.answer(beat(7, 60_000), at(3_399)), Presence::Asked);
-        assert_eq!(bloated.answer(beat(7, 60_000), at(3_400)), Presence::Gone);
+        assert_eq!(bloated.answer(beat(7, 60_000), at(3_399)), Asked);
+        assert_eq!(bloated.answer(beat(7, 60_000), at(3_400)), Gone);
     }
 
     #[test]
@@ -92,7 +85,7 @@ mod tests {
         let began = Instant::now();
         let late = began + Duration::from_secs(60);
         for (before, now) in [(None, beat(7, 1)), (beat(7, 1), None), (None, None)] {
-            assert_eq!(Question::new(before, began).answer(now, late), Presence::Here);
+            assert_eq!(Question::new(before, began).answer(now, late), Here);
         }
     }
 }

@@ -155,15 +155,10 @@ fn header() -> CampaignHeader {
         id: "c".into(),
         name: "c".into(),
         started: WALL,
-        plan: String::new(),
-        plan_sha256: String::new(),
-        lab: None,
         seed: 1,
         testbed: TestbedKind::Hosts,
-        capacities: Vec::new(),
-        observed: Vec::new(),
         version: "0".into(),
-        argv: Vec::new(),
+        ..CampaignHeader::default()
     }
 }
 

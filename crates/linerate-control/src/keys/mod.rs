@@ -31,6 +31,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::ControlError;
 use crate::broker::Broker;
+use Right::BeMeasured;
 use files::{Lock, check_own, check_private, keys, read, write_private};
 use peers::{Recognised, bind, bind_first, peers_path, recognise, unbind};
 
@@ -149,7 +150,7 @@ impl KeyStore {
         let added = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         self.change(|peers| {
             let addresses = at.addresses();
-            if right == Right::BeMeasured {
+            if right == BeMeasured {
                 // An address belongs to one host; the last pairing wins.
                 unbind(peers, key, &addresses);
             }
@@ -158,7 +159,7 @@ impl KeyStore {
             let fresh =
                 KnownPeer { name: String::new(), key, added, addresses: None, may: Vec::new() };
             let mut peer = KnownPeer { name: name.to_owned(), added, ..known.unwrap_or(fresh) };
-            if right == Right::BeMeasured {
+            if right == BeMeasured {
                 bind(&mut peer, addresses);
             }
             peer.may.push(right);
@@ -194,7 +195,7 @@ impl KeyStore {
     pub(crate) fn expected(&self, at: &ReachedAt) -> Result<Option<KnownPeer>, ControlError> {
         let peers = self.peers()?;
         let is_expected = |peer: &&KnownPeer| {
-            peer.may(Right::BeMeasured) && at.addresses().iter().any(|address| peer.is_at(address))
+            peer.may(BeMeasured) && at.addresses().iter().any(|address| peer.is_at(address))
         };
         Ok(peers.iter().find(is_expected).cloned())
     }
@@ -286,6 +287,7 @@ mod tests {
     use super::fingerprint::DIGEST_BYTES;
     use super::peers::both_rights;
     use super::*;
+    use Right::Conduct;
 
     #[test]
     fn a_store_opened_twice_is_the_same_host() {
@@ -312,15 +314,15 @@ mod tests {
     #[test]
     fn a_list_of_hosts_that_others_may_write_is_refused() {
         let (directory, store) = a_store();
-        store.trust("b", OLD, Right::Conduct, &at("198.18.0.1")).unwrap();
+        store.trust("b", OLD, Conduct, &at("198.18.0.1")).unwrap();
         let set = |path: &Path, mode| {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
         };
         set(&peers_path(store.directory()), 0o620);
-        let error = store.may(OLD, Right::Conduct).unwrap_err().to_string();
+        let error = store.may(OLD, Conduct).unwrap_err().to_string();
         assert!(error.contains("peers.json") && error.contains("chmod go-w"), "{error}");
         set(&peers_path(store.directory()), 0o644);
-        assert!(store.may(OLD, Right::Conduct).unwrap(), "others may read it");
+        assert!(store.may(OLD, Conduct).unwrap(), "others may read it");
         set(directory.path(), 0o702);
         let error = KeyStore::open(directory.path()).unwrap_err().to_string();
         assert!(error.contains("chmod go-w"), "{error}");
@@ -342,8 +344,8 @@ mod tests {
     #[test]
     fn a_host_paired_again_at_its_address_replaces_itself_and_can_be_forgotten() {
         let (_directory, store) = a_store();
-        store.trust("hostb", OLD, Right::BeMeasured, &at("hostb")).unwrap();
-        store.trust("hostb", NEW, Right::BeMeasured, &at("hostb")).unwrap();
+        store.trust("hostb", OLD, BeMeasured, &at("hostb")).unwrap();
+        store.trust("hostb", NEW, BeMeasured, &at("hostb")).unwrap();
         let keys: Vec<_> = store.peers().unwrap().iter().map(|peer| peer.key).collect();
         assert_eq!(keys, [NEW]);
         assert_eq!((store.forget("hostb").unwrap(), store.forget("hostb").unwrap()), (1, 0));
@@ -353,8 +355,8 @@ mod tests {
     #[test]
     fn two_hosts_of_one_name_are_both_paired_and_each_is_expected_at_its_own_address() {
         let (_directory, store) = a_store();
-        store.trust("debian", OLD, Right::BeMeasured, &at("198.18.0.1")).unwrap();
-        store.trust("debian", NEW, Right::BeMeasured, &at("198.18.0.2")).unwrap();
+        store.trust("debian", OLD, BeMeasured, &at("198.18.0.1")).unwrap();
+        store.trust("debian", NEW, BeMeasured, &at("198.18.0.2")).unwrap();
         assert_eq!(store.peers().unwrap().len(), 2);
         assert_eq!(store.recognise(&at("198.18.0.1:4777"), OLD).unwrap(), Ok(()));
         let why = store.recognise(&at("198.18.0.1"), NEW).unwrap().unwrap_err();
@@ -387,20 +389,10 @@ mod tests {
     fn what_a_person_wrote_counts_before_what_it_led_to() {
         let (_directory, store) = a_store();
         store
-            .trust(
-                "a",
-                OLD,
-                Right::BeMeasured,
-                &ReachedAt::new("a.example", IpAddr::from([192, 0, 2, 1])),
-            )
+            .trust("a", OLD, BeMeasured, &ReachedAt::new("a.example", IpAddr::from([192, 0, 2, 1])))
             .unwrap();
         store
-            .trust(
-                "b",
-                NEW,
-                Right::BeMeasured,
-                &ReachedAt::new("b.example", IpAddr::from([192, 0, 2, 2])),
-            )
+            .trust("b", NEW, BeMeasured, &ReachedAt::new("b.example", IpAddr::from([192, 0, 2, 2])))
             .unwrap();
         // Somebody made the name of a lead to b, which is paired, too.
         let poisoned = ReachedAt::new("a.example:4777", IpAddr::from([192, 0, 2, 2]));
@@ -422,9 +414,7 @@ mod tests {
         let (_directory, store) = a_store();
         let old = format!(r#"[{{ "name": "b", "key": "{OLD}", "added": 5 }}]"#);
         fs::write(peers_path(store.directory()), old).unwrap();
-        assert!(
-            store.may(OLD, Right::Conduct).unwrap() && store.may(OLD, Right::BeMeasured).unwrap()
-        );
+        assert!(store.may(OLD, Conduct).unwrap() && store.may(OLD, BeMeasured).unwrap());
         assert_eq!(store.recognise(&at("198.18.0.1"), OLD).unwrap(), Ok(()));
         assert_eq!(store.recognise(&at("198.18.0.1"), OLD).unwrap(), Ok(()));
         store.recognise(&at("198.18.0.2"), OLD).unwrap().unwrap_err();
@@ -433,8 +423,8 @@ mod tests {
     #[test]
     fn a_host_without_addresses_that_another_process_has_just_bound_is_bound_no_more() {
         let (_directory, store) = a_store();
-        store.trust("b", OLD, Right::BeMeasured, &at("198.18.0.1")).unwrap();
-        store.trust("c", NEW, Right::BeMeasured, &at("198.18.0.3")).unwrap();
+        store.trust("b", OLD, BeMeasured, &at("198.18.0.1")).unwrap();
+        store.trust("c", NEW, BeMeasured, &at("198.18.0.3")).unwrap();
         let mut peers = store.peers().unwrap();
         peers.iter_mut().for_each(|peer| peer.addresses = None);
         // Both saw it without an address; the lock lets one after the other decide.
@@ -449,27 +439,25 @@ mod tests {
     #[test]
     fn pairing_grants_one_right_and_pairing_the_other_way_the_other() {
         let (_directory, store) = a_store();
-        store.trust("b", OLD, Right::Conduct, &at("198.18.0.1")).unwrap();
-        store.trust("b", OLD, Right::Conduct, &at("198.18.0.1")).unwrap();
-        assert_eq!(store.peers().unwrap()[0].may, [Right::Conduct], "once");
-        assert!(
-            store.may(OLD, Right::Conduct).unwrap() && !store.may(OLD, Right::BeMeasured).unwrap()
-        );
-        assert!(!store.may(NEW, Right::Conduct).unwrap(), "a right belongs to one host");
+        store.trust("b", OLD, Conduct, &at("198.18.0.1")).unwrap();
+        store.trust("b", OLD, Conduct, &at("198.18.0.1")).unwrap();
+        assert_eq!(store.peers().unwrap()[0].may, [Conduct], "once");
+        assert!(store.may(OLD, Conduct).unwrap() && !store.may(OLD, BeMeasured).unwrap());
+        assert!(!store.may(NEW, Conduct).unwrap(), "a right belongs to one host");
         assert_eq!(
             store.expected(&at("198.18.0.1")).unwrap(),
             None,
             "it is not measured from here"
         );
         store.recognise(&at("198.18.0.1"), OLD).unwrap().unwrap_err();
-        store.trust("b", OLD, Right::BeMeasured, &at("198.18.0.1")).unwrap();
+        store.trust("b", OLD, BeMeasured, &at("198.18.0.1")).unwrap();
         assert_eq!(store.peers().unwrap()[0].may, both_rights());
-        store.trust("c", NEW, Right::BeMeasured, &at("198.18.0.1")).unwrap();
+        store.trust("c", NEW, BeMeasured, &at("198.18.0.1")).unwrap();
         assert!(
-            store.may(OLD, Right::Conduct).unwrap() && !store.may(OLD, Right::BeMeasured).unwrap(),
+            store.may(OLD, Conduct).unwrap() && !store.may(OLD, BeMeasured).unwrap(),
             "replaced"
         );
-        store.trust("b", OLD, Right::BeMeasured, &at("198.18.0.1")).unwrap();
+        store.trust("b", OLD, BeMeasured, &at("198.18.0.1")).unwrap();
         assert_eq!(store.recognise(&at("198.18.0.1"), OLD).unwrap(), Ok(()));
     }
 
@@ -483,9 +471,7 @@ mod tests {
                     let store = KeyStore::open(&keys).unwrap();
                     let address = IpAddr::from([198, 18, 0, n]);
                     let at = ReachedAt::new(&address.to_string(), address);
-                    store
-                        .trust("b", Fingerprint([n; DIGEST_BYTES]), Right::BeMeasured, &at)
-                        .unwrap();
+                    store.trust("b", Fingerprint([n; DIGEST_BYTES]), BeMeasured, &at).unwrap();
                     store.fingerprint()
                 };
                 let threads: Vec<_> = (0..6).map(|n| scope.spawn(move || pair(n))).collect();

@@ -17,15 +17,11 @@ pub(crate) fn header() -> CampaignHeader {
         id: "20261121T000500Z-7f3a".into(),
         name: "test".into(),
         started: Nanos::from_secs(1_795_219_500),
-        plan: String::new(),
-        plan_sha256: String::new(),
-        lab: None,
         seed: 42,
         testbed: TestbedKind::Loopback,
-        capacities: Vec::new(),
-        observed: Vec::new(),
         version: "0".into(),
         argv: vec!["linerate".into()],
+        ..CampaignHeader::default()
     }
 }
 

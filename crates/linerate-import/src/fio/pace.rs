@@ -4,6 +4,7 @@
 use super::super::{Class, Malformed};
 use super::Reader;
 use super::text::{MICROS, Setting, seconds};
+use Class::{Approximate, Exact, Ignored, Refused};
 
 impl Reader {
     /// Reads `flow` and related keys.
@@ -15,7 +16,7 @@ impl Reader {
         if weight < 0 {
             self.class(
                 &setting,
-                Class::Refused,
+                Refused,
                 "a counter that goes down: weights are 1 or more since fio 3.27",
             );
             return Ok(());
@@ -24,13 +25,9 @@ impl Reader {
             self.job.value("flow", weight);
         }
         let note = "flow: workers start transfers in the ratio of their weights";
-        self.class(&setting, if weight > 0 { Class::Exact } else { Class::Ignored }, note);
+        self.class(&setting, if weight > 0 { Exact } else { Ignored }, note);
         if let Some(setting) = self.take("flow_sleep") {
-            self.class(
-                &setting,
-                Class::Approximate,
-                "a worker that is ahead looks again after 50 us",
-            );
+            self.class(&setting, Approximate, "a worker that is ahead looks again after 50 us");
         }
         Ok(())
     }
@@ -41,29 +38,29 @@ impl Reader {
         let share = self.take("latency_percentile");
         let Some(setting) = self.take("latency_target") else {
             for setting in [window, share].into_iter().flatten() {
-                self.class(&setting, Class::Ignored, "no latency_target");
+                self.class(&setting, Ignored, "no latency_target");
             }
             return Ok(());
         };
         let target = time(&setting)?;
         if target <= 0.0 {
-            self.class(&setting, Class::Ignored, "no latency_target");
+            self.class(&setting, Ignored, "no latency_target");
             return Ok(());
         }
         self.job.text("latency_target", &format!("{} us", target * MICROS));
         let note = "latency_target: each worker looks for the greatest depth, from 1 on; fio \
             begins with iodepth";
-        self.class(&setting, Class::Approximate, note);
+        self.class(&setting, Approximate, note);
         if let Some(setting) = window {
             let window = time(&setting)?;
             self.job.text("latency_window", &format!("{} us", window * MICROS));
-            self.class(&setting, Class::Exact, "latency_window");
+            self.class(&setting, Exact, "latency_window");
         }
         // fio's default.
         let mut within = 100.0;
         if let Some(setting) = share {
             within = self.number(&setting)?;
-            self.class(&setting, Class::Exact, "latency_share");
+            self.class(&setting, Exact, "latency_share");
         }
         self.job.text("latency_share", &format!("{within} %"));
         Ok(())
@@ -86,15 +83,15 @@ impl Reader {
             }
             if share <= 0.0 || !writes {
                 let note = if writes { "the same as here" } else { "nothing is written" };
-                self.class(&setting, Class::Ignored, note);
+                self.class(&setting, Ignored, note);
                 continue;
             }
             self.job.text(name, &format!("{share} %"));
             match name {
-                "copies" => self.class(&setting, Class::Exact, "copies"),
+                "copies" => self.class(&setting, Exact, "copies"),
                 _ => self.class(
                     &setting,
-                    Class::Approximate,
+                    Approximate,
                     "compress: zeros in each 512 B, behind a stamp of 32 B",
                 ),
             }
@@ -104,7 +101,7 @@ impl Reader {
             let is_same = self.bytes(&setting, &setting.value).is_ok_and(|bytes| bytes == 512);
             self.class(
                 &setting,
-                if is_same { Class::Exact } else { Class::Approximate },
+                if is_same { Exact } else { Approximate },
                 "zeros are in each 512 B",
             );
         }
@@ -120,49 +117,39 @@ impl Reader {
         if let Some(mode) = mode {
             let known = is_set || mode.value == "repeat";
             match (known, has_copies) {
-                (false, _) => self.class(&mode, Class::Refused, "repeat and working_set only"),
-                (true, false) => self.class(&mode, Class::Ignored, "no copies"),
-                (true, true) if is_set => self.class(
-                    &mode,
-                    Class::Approximate,
-                    "copies_of: contents that nothing else has",
-                ),
-                (true, true) => self.class(
-                    &mode,
-                    Class::Approximate,
-                    "copies of one content, not of the write before",
-                ),
+                (false, _) => self.class(&mode, Refused, "repeat and working_set only"),
+                (true, false) => self.class(&mode, Ignored, "no copies"),
+                (true, true) if is_set => {
+                    self.class(&mode, Approximate, "copies_of: contents that nothing else has")
+                }
+                (true, true) => {
+                    self.class(&mode, Approximate, "copies of one content, not of the write before")
+                }
             }
         }
         if let Some(set) = set {
             let share: f64 = self.number(&set)?;
             let size = self.job.bytes("size").or(self.job.bytes("span"));
             match (size.zip(self.job.block), is_set && has_copies) {
-                (_, false) => self.class(&set, Class::Ignored, "no working set"),
+                (_, false) => self.class(&set, Ignored, "no working set"),
                 (Some((size, block)), true) => {
                     let n = (size as f64 * share / 100.0 / block as f64).max(1.0) as u64;
                     // `copies_of` has 32 bits: a plan with more would be refused.
                     self.job.value("copies_of", n.min(1 << 31));
                     self.class(
                         &set,
-                        Class::Exact,
+                        Exact,
                         format!("copies_of {n}: this many blocks are that share of the size"),
                     );
                 }
-                (None, true) => self.class(
-                    &set,
-                    Class::Refused,
-                    "a share of a size: give `size`, and one block size",
-                ),
+                (None, true) => {
+                    self.class(&set, Refused, "a share of a size: give `size`, and one block size")
+                }
             }
         }
         if let Some(global) = global {
             let note = "each job repeats contents of its own";
-            self.class(
-                &global,
-                if global.value == "0" { Class::Ignored } else { Class::Approximate },
-                note,
-            );
+            self.class(&global, if global.value == "0" { Ignored } else { Approximate }, note);
         }
         Ok(())
     }
@@ -175,7 +162,7 @@ impl Reader {
         let is_strided = mode.as_ref().map_or(has_size, |mode| mode.value == "strided");
         if let Some(mode) = mode {
             match is_strided {
-                true => self.class(&mode, Class::Exact, "zone_size, zone_range and zone_skip"),
+                true => self.class(&mode, Exact, "zone_size, zone_range and zone_skip"),
                 // The mode is classed with the keys that no part took.
                 false => self.settings.push(mode),
             }
@@ -191,12 +178,12 @@ impl Reader {
         {
             let Some(setting) = self.take(key) else { continue };
             if setting.value == "0" {
-                self.class(&setting, Class::Ignored, "the same as here");
+                self.class(&setting, Ignored, "the same as here");
                 continue;
             }
             let bytes = self.bytes(&setting, &setting.value)?;
             self.job.size(name, bytes);
-            self.class(&setting, Class::Exact, name);
+            self.class(&setting, Exact, name);
         }
         Ok(true)
     }

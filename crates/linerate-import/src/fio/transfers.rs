@@ -4,6 +4,7 @@ use super::super::{Class, Malformed};
 use super::Reader;
 use super::lines::Line;
 use super::text::Setting;
+use Class::{Approximate, Exact, Ignored, Refused};
 
 /// Share in per cent; `None` if it is omitted.
 fn share_of(text: &str) -> Result<Option<f64>, String> {
@@ -50,7 +51,7 @@ impl Reader {
         let Some((mut read, mut random)) = shares else {
             self.class(
                 &mode,
-                Class::Refused,
+                Refused,
                 "a write after each discard of the same place: reads, writes or discards only",
             );
             return Ok(());
@@ -62,7 +63,7 @@ impl Reader {
         }
         let mut hole = None;
         match run {
-            "" if mode.line > 0 => self.class(&mode, Class::Exact, "read and random"),
+            "" if mode.line > 0 => self.class(&mode, Exact, "read and random"),
             "" => {}
             // `rw=randread:8` draws a random place every 8 transfers, and goes on in sequence
             // between them.
@@ -71,13 +72,13 @@ impl Reader {
                     random = 100.0 / run;
                     self.class(
                         &mode,
-                        Class::Approximate,
+                        Approximate,
                         format!("random {random} %, drawn for each transfer"),
                     );
                 }
                 _ => self.class(
                     &mode,
-                    Class::Refused,
+                    Refused,
                     "a number of transfers between random places is 1 or more",
                 ),
             },
@@ -96,11 +97,7 @@ impl Reader {
             if is_mixed {
                 read = if is_writes { 100.0 - share } else { share };
             }
-            self.class(
-                &setting,
-                if is_mixed { Class::Exact } else { Class::Ignored },
-                "share of reads",
-            );
+            self.class(&setting, if is_mixed { Exact } else { Ignored }, "share of reads");
         }
         if let Some(setting) = self.exact("percentage_random", "random") {
             random = self.number(&setting)?;
@@ -120,14 +117,14 @@ impl Reader {
         let (is_back, text) = hole.strip_prefix('-').map_or((false, hole), |text| (true, text));
         let hole = i128::from(self.bytes(mode, text)?);
         let Some(block) = self.job.block else {
-            self.class(mode, Class::Refused, "holes between transfers of several sizes");
+            self.class(mode, Refused, "holes between transfers of several sizes");
             return Ok(());
         };
         let step = i128::from(block) + if is_back { -hole } else { hole };
         if step == 0 || step.unsigned_abs() > 1 << 30 {
             self.class(
                 mode,
-                Class::Refused,
+                Refused,
                 "a step of 512 B to 1 GiB from one transfer to the next, onwards or back",
             );
             return Ok(());
@@ -136,7 +133,7 @@ impl Reader {
         if step < 0 {
             self.job.value("backward", true);
         }
-        self.class(mode, Class::Exact, if step < 0 { "backward, stride" } else { "stride" });
+        self.class(mode, Exact, if step < 0 { "backward, stride" } else { "stride" });
         Ok(())
     }
 
@@ -168,7 +165,7 @@ impl Reader {
         };
         self.lines(lines, random, align)?;
         if setting.line > 0 {
-            self.class(&setting, Class::Exact, "block_size");
+            self.class(&setting, Exact, "block_size");
         }
         Ok(())
     }
@@ -195,7 +192,7 @@ impl Reader {
         const MOST_SIZES: u64 = 256;
         let ends = setting.value.split_once('-').filter(|_| !setting.value.contains(','));
         let Some((low, high)) = ends else {
-            self.class(setting, Class::Refused, "one range, LOW-HIGH, for reads and writes alike");
+            self.class(setting, Refused, "one range, LOW-HIGH, for reads and writes alike");
             return Ok(());
         };
         let (low, high) = (self.bytes(setting, low)?, self.bytes(setting, high)?);
@@ -203,7 +200,7 @@ impl Reader {
         if n == 0 || n > MOST_SIZES {
             self.class(
                 setting,
-                Class::Refused,
+                Refused,
                 format!("{n} sizes from {low} to {high} B: 1 to {MOST_SIZES} can be listed"),
             );
             return Ok(());
@@ -213,7 +210,7 @@ impl Reader {
         self.lines((1..=n).map(line).collect(), random, align)?;
         self.class(
             setting,
-            Class::Exact,
+            Exact,
             "lines of an access specification, multiples of the lowest size",
         );
         Ok(())
@@ -241,7 +238,7 @@ impl Reader {
             }
         }
         self.lines(lines, random, align)?;
-        self.class(setting, Class::Exact, "lines of an access specification");
+        self.class(setting, Exact, "lines of an access specification");
         Ok(())
     }
 
@@ -275,15 +272,10 @@ impl Reader {
                 if random >= 100.0 && !repeats {
                     self.job.text("pattern", "permutation");
                     let note = "pattern permutation: each place once before any again";
-                    self.imported.class(
-                        0,
-                        format!("[{name}] without norandommap"),
-                        Class::Exact,
-                        note,
-                    );
+                    self.imported.class(0, format!("[{name}] without norandommap"), Exact, note);
                 }
                 if let Some(law) = &law {
-                    self.class(law, Class::Exact, "pattern");
+                    self.class(law, Exact, "pattern");
                 }
             }
             (Some(("zipf", theta)), Some(law)) => {
@@ -298,7 +290,7 @@ impl Reader {
                 self.job.text("skew", &format!("{} %", theta * 100.0));
                 self.class(
                     law,
-                    Class::Approximate,
+                    Approximate,
                     "pattern zipf; which places are the frequent ones differs",
                 );
             }
@@ -306,7 +298,7 @@ impl Reader {
             (Some(_), Some(law)) => {
                 self.class(
                     law,
-                    Class::Refused,
+                    Refused,
                     "random, zipf and zoned only: places of other laws are not drawn",
                 );
             }
@@ -320,7 +312,7 @@ impl Reader {
         let wrong =
             |what: String| Malformed::new(law.line, format!("{}={}: {what}", law.key, law.value));
         if text.contains(',') {
-            self.class(law, Class::Refused, "zones of reads and of writes apart");
+            self.class(law, Refused, "zones of reads and of writes apart");
             return Ok(());
         }
         let parts: Vec<(&str, &str)> =
@@ -332,7 +324,7 @@ impl Reader {
             .zip(&ranges)
             .map(|(transfers, range)| format!("{transfers} % to {range} %"));
         self.job.text("zones", &zones.collect::<Vec<_>>().join(", "));
-        self.class(law, Class::Exact, "zones");
+        self.class(law, Exact, "zones");
         Ok(())
     }
 }

@@ -46,16 +46,7 @@ pub(crate) fn run_from_arguments() -> Outcome {
     let cpus: Vec<usize> = cpus.split(',').filter_map(|cpu| cpu.parse().ok()).collect();
     let address =
         own.get("address").map_or("127.0.0.1", String::as_str).parse().expect("an address");
-    let local = Endpoint {
-        name: "x".into(),
-        host: "x".into(),
-        address: Some(address),
-        device: None,
-        branches: vec![],
-        cpus: vec![],
-        pin: false,
-        ncsi: None,
-    };
+    let local = Endpoint { address: Some(address), ..Endpoint::named("x", "x") };
     let interval =
         own.get("interval").map_or(100, |text| text.parse().expect("a number of milliseconds"));
     let end = ExampleEnd {

@@ -6,6 +6,9 @@ use linerate_model::{Counter, FlowTcp, Load, TcpState};
 
 use super::*;
 use crate::{Due, Progress, Tally, Times};
+use Counter::{
+    CpuSystem, CpuUser, Intended, PayloadSent, RunQueueWait, Started, Steps, Transactions,
+};
 use linerate_sys::clock;
 
 const MS: u64 = 1_000_000;
@@ -55,7 +58,7 @@ fn counting(due: Due, tally: &mut Tally) -> Progress {
     if due.operations == 0 {
         return Progress::Ended;
     }
-    tally.add(Counter::Transactions, 1);
+    tally.add(Transactions, 1);
     tally.service.record(100);
     Progress::Moved
 }
@@ -90,11 +93,11 @@ fn intervals_follow_each_other_without_gap_and_hold_everything_counted() {
         assert_eq!(pair[0].end, pair[1].start);
     }
     for interval in intervals {
-        assert_eq!(interval.counters[Counter::Transactions], interval.service.count());
+        assert_eq!(interval.counters[Transactions], interval.service.count());
         assert_eq!(interval.flows.len(), 1);
     }
-    let steps: u64 = intervals.iter().map(|i| i.counters[Counter::Steps]).sum();
-    let counted: u64 = intervals.iter().map(|i| i.counters[Counter::Transactions]).sum();
+    let steps: u64 = intervals.iter().map(|i| i.counters[Steps]).sum();
+    let counted: u64 = intervals.iter().map(|i| i.counters[Transactions]).sum();
     // The step that ends the drain counts as a step and does nothing. On a busy machine the drain
     // may pass without any step.
     assert!((counted..=counted + 1).contains(&steps), "{steps} steps, {counted} counted");
@@ -111,7 +114,7 @@ fn intervals_merge_and_are_not_lost_when_nobody_collects_them() {
     for pair in report.intervals.windows(2) {
         assert_eq!(pair[0].end, pair[1].start);
     }
-    let steps: u64 = report.intervals.iter().map(|i| i.counters[Counter::Transactions]).sum();
+    let steps: u64 = report.intervals.iter().map(|i| i.counters[Transactions]).sum();
     let recorded: u64 = report.intervals.iter().map(|i| i.service.count()).sum();
     assert_eq!(steps, recorded);
 }
@@ -119,11 +122,7 @@ fn intervals_merge_and_are_not_lost_when_nobody_collects_them() {
 #[test]
 fn cpu_time_is_counted_into_the_intervals() {
     let cpu_time = |report: &EngineReport| -> u64 {
-        report
-            .intervals
-            .iter()
-            .map(|i| i.counters[Counter::CpuUser] + i.counters[Counter::CpuSystem])
-            .sum()
+        report.intervals.iter().map(|i| i.counters[CpuUser] + i.counters[CpuSystem]).sum()
     };
     let (_, report) = grow(|| scripted(counting), (0, 10), &[], |report| cpu_time(report) > 0);
     let busy = cpu_time(&report);
@@ -141,7 +140,7 @@ fn workers_that_share_a_cpu_wait_for_it() {
             let own = report.intervals.iter().filter(|interval| interval.worker == worker);
             own.fold((0, 0), |(waited, span), interval| {
                 (
-                    waited + interval.counters[Counter::RunQueueWait],
+                    waited + interval.counters[RunQueueWait],
                     span + interval.end.since(interval.start).0,
                 )
             })
@@ -173,7 +172,7 @@ fn a_panic_becomes_an_incident_and_keeps_what_was_counted() {
         "{}",
         report.incidents[0].message
     );
-    let counted: u64 = report.intervals.iter().map(|i| i.counters[Counter::Transactions]).sum();
+    let counted: u64 = report.intervals.iter().map(|i| i.counters[Transactions]).sum();
     assert_eq!(counted, 999);
 }
 
@@ -232,7 +231,7 @@ fn run_open_for(limit: u32, load_ms: u64) -> u64 {
             "none is early"
         );
         k += u64::from(started);
-        tally.add(Counter::Transactions, started.into());
+        tally.add(Transactions, started.into());
         Progress::Moved
     };
     let worker: Vec<Box<dyn Worker>> = vec![Box::new(Scripted(
@@ -243,15 +242,11 @@ fn run_open_for(limit: u32, load_ms: u64) -> u64 {
     assert!(report.incidents.is_empty(), "{:?}", report.incidents);
     let sum =
         |counter| report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>();
-    assert_eq!(sum(Counter::Started), sum(Counter::Transactions));
+    assert_eq!(sum(Started), sum(Transactions));
     let due = load_ms * MS / GAP;
-    assert!(
-        (due - 1..=due + 1).contains(&sum(Counter::Intended)),
-        "{} of {due} were due",
-        sum(Counter::Intended)
-    );
-    assert!(sum(Counter::Transactions) <= due + 1);
-    sum(Counter::Transactions)
+    assert!((due - 1..=due + 1).contains(&sum(Intended)), "{} of {due} were due", sum(Intended));
+    assert!(sum(Transactions) <= due + 1);
+    sum(Transactions)
 }
 
 #[test]
@@ -266,10 +261,10 @@ fn an_open_load_that_lost_its_cpu_at_its_end_catches_up() {
             clock::sleep_until(due.until.0, 0);
             return Progress::Idle;
         }
-        tally.add(Counter::Transactions, 1);
+        tally.add(Transactions, 1);
         tally.defer(due.operations - 1);
         // After its 40th millisecond the thread sleeps until after the end.
-        if tally.counters[Counter::Transactions] == 40 {
+        if tally.counters[Transactions] == 40 {
             std::thread::sleep(std::time::Duration::from_millis(12));
         }
         Progress::Moved
@@ -281,7 +276,7 @@ fn an_open_load_that_lost_its_cpu_at_its_end_catches_up() {
         let total = |counter| {
             report.intervals.iter().map(|interval| interval.counters[counter]).sum::<u64>()
         };
-        (total(Counter::Intended), total(Counter::Started), total(Counter::Transactions))
+        (total(Intended), total(Started), total(Transactions))
     };
     // A busy machine may keep the thread away for longer than the patience, but not in every
     // attempt.
@@ -318,7 +313,7 @@ fn a_step_in_which_the_thread_slept_is_the_longest_of_its_interval() {
         gaps.max_by_key(|gap| gap.stood()).expect("every worker is watched")
     };
     let (_, report) = grow(worker, (0, 20), &[], |report| {
-        report.intervals.iter().any(|one| one.counters[Counter::Steps] > 0)
+        report.intervals.iter().any(|one| one.counters[Steps] > 0)
     });
     // The CPU time before the sleep may be counted to the step.
     assert!(longest(&report).stood() >= Nanos::from_millis(30), "{:?}", longest(&report));
@@ -329,7 +324,7 @@ fn what_all_workers_send_stays_within_the_limit_of_the_trial() {
     const STEP_BYTES: u64 = 10_000;
     const CLOSED: Load = Load::Closed { depth: 1 };
     let sending = |_: Due, tally: &mut Tally| {
-        tally.add(Counter::PayloadSent, STEP_BYTES);
+        tally.add(PayloadSent, STEP_BYTES);
         Progress::Moved
     };
     let worker = || -> Box<dyn Worker> { Box::new(Scripted(CLOSED, sending)) };
@@ -340,7 +335,7 @@ fn what_all_workers_send_stays_within_the_limit_of_the_trial() {
         let report =
             Engine::start_within(vec![worker(), worker()], timeline, &[], 1, Some(&limit)).join();
         let sent: u64 =
-            report.intervals.iter().map(|interval| interval.counters[Counter::PayloadSent]).sum();
+            report.intervals.iter().map(|interval| interval.counters[PayloadSent]).sum();
         assert!(sent <= load_ms * 1_000 + 2 * STEP_BYTES, "{sent} in {load_ms} ms");
         limit.has_waited()
     });

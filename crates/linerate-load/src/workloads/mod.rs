@@ -9,6 +9,7 @@ mod footprint;
 mod frames;
 mod ftp;
 mod http;
+mod job_listener;
 mod null;
 mod pairing;
 mod parameters;

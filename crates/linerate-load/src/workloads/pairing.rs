@@ -110,7 +110,7 @@ impl Waiting {
     pub(crate) fn accept(self, patience: Duration) -> Result<Paired, LoadError> {
         let deadline = Instant::now() + patience;
         let Shape { workload, workers, flows } = self.shape;
-        let expected = Hello { secret: self.secret, workload, index: 0, count: workers };
+        let expected = Hello::first(self.secret, workload, workers);
         let arrivals = rendezvous::accept(&self.listener, expected, &self.permits, patience)?;
         let (mut foreign, mut proven) = (arrivals.foreign, Vec::new());
         for stream in &arrivals.streams {

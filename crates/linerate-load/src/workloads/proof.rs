@@ -48,6 +48,13 @@ pub(crate) struct Hello {
     pub(crate) count: u32,
 }
 
+impl Hello {
+    /// Returns the hello of the first of `count` connections.
+    pub(crate) fn first(secret: Secret, workload: u32, count: u32) -> Self {
+        Self { secret, workload, index: 0, count }
+    }
+}
+
 /// Subject of a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

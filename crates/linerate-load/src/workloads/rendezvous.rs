@@ -265,8 +265,7 @@ impl Opened {
             return Err(LoadError::Unsupported {
                 what: format!("load to {}", peer(&self.stream)),
                 why: "it accepted a connection and did not prove in time that it belongs to this \
-                    trial, so nothing is sent to it (does \
-                      another program listen there?)"
+                    trial, so nothing is sent to it (does another program listen there?)"
                     .into(),
             });
         }
@@ -464,16 +463,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(5);
 
     fn endpoint() -> Endpoint {
-        Endpoint {
-            name: "a".into(),
-            host: "h".into(),
-            address: None,
-            device: None,
-            branches: Vec::new(),
-            cpus: Vec::new(),
-            pin: false,
-            ncsi: None,
-        }
+        Endpoint::named("a", "h")
     }
 
     fn hello(index: u32) -> Hello {

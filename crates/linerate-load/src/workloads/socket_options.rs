@@ -92,8 +92,7 @@ impl SocketOptions {
                 local.device.as_deref().map(Some).ok_or_else(|| LoadError::Unsupported {
                     what: format!("bind to the interface of endpoint `{}`", local.name),
                     why: "the testbed does not name it: give the endpoint a `device`, or an \
-                        address that \
-                    an interface has"
+                        address that an interface has"
                         .into(),
                 })
             }

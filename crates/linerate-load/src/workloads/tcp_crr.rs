@@ -14,25 +14,25 @@
 //! because readings per interval are taken to be of lasting connections. The workload does not see
 //! which part of the time was the handshake.
 
-use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
+use std::net::TcpListener;
 
 use linerate_model::{Bytes, Nanos, ParamError};
 use linerate_sys::SysError;
-use socket2::{SockRef, Socket};
+use socket2::Socket;
 
 use super::arrivals::Arrivals;
 use super::companion::Companion;
 use super::exchange::{Exchange, TIMEOUT};
+use super::job_listener::JobListener;
 use super::parameters::{Parameters, Typed};
 use super::placement::{Placement, STREAMS};
 use super::ports::PlannedPorts;
 use super::proof::word;
-use super::rendezvous::{self, Hello};
+use super::rendezvous::{self, Arrivals as Connections, Hello};
 use super::tcp_options::TcpOptions;
 use crate::parameter::{Reader, Words};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Times, Worker};
+use crate::{Listener, LoadError, Offer, Secret, Setup, Times, Worker};
 
 mod client;
 mod server;
@@ -131,14 +131,10 @@ impl Typed for TcpCrr {
         // Accepted connections inherit what the listener has.
         let prepare = |socket: &Socket| params.options.prepare(socket);
         let listener = rendezvous::listen(rendezvous::any_port(setup.local), device, prepare)?;
-        let address = rendezvous::local_address(&SockRef::from(&listener))?;
-        Ok(Box::new(TcpCrrListener {
-            params,
-            listener,
-            address,
-            secret: setup.secret,
-            permits: setup.permits.clone(),
-        }))
+        let expected = Hello::first(setup.secret, WORKLOAD, params.placement.workers());
+        let word = word(setup.secret, WORD);
+        let deal = move |listener, arrivals| deal(&params, word, &listener, arrivals);
+        Ok(JobListener::boxed(setup, listener, expected, deal))
     }
 
     fn start_active(
@@ -148,12 +144,7 @@ impl Typed for TcpCrr {
     ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let address = rendezvous::only_address(offer)?;
         let device = params.options.socket.device(setup.local)?;
-        let hello = Hello {
-            secret: setup.secret,
-            workload: WORKLOAD,
-            index: 0,
-            count: params.placement.workers(),
-        };
+        let hello = Hello::first(setup.secret, WORKLOAD, params.placement.workers());
         // Companions carry no load, so they need none of the options.
         let streams =
             rendezvous::connect_all(setup, offer, device, hello, &PlannedPorts::NONE, |_| Ok(()))?;
@@ -166,48 +157,24 @@ impl Typed for TcpCrr {
     }
 }
 
-#[derive(Debug)]
-struct TcpCrrListener {
-    params: TcpCrrParams,
-    listener: TcpListener,
-    address: SocketAddr,
-    secret: Secret,
-    permits: Permits,
-}
-
-impl Listener for TcpCrrListener {
-    fn offer(&self) -> Offer {
-        Offer { addresses: vec![self.address] }
+/// Makes a worker of each companion in `arrivals`; all accept from `listener`.
+fn deal(
+    params: &TcpCrrParams,
+    word: Secret,
+    listener: &TcpListener,
+    arrivals: Connections,
+) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    let error = |cause| SysError::new("share", "the listener of a job", cause);
+    listener.set_nonblocking(true).map_err(error)?;
+    let mut foreign = arrivals.foreign;
+    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    for (number, stream) in (0_u32..).zip(arrivals.streams) {
+        let listener = listener.try_clone().map_err(error)?;
+        let companion = Companion::new(stream)?;
+        let foreign = std::mem::take(&mut foreign);
+        workers.push(server::worker(params, number, listener, word, companion, foreign)?);
     }
-
-    fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let expected = Hello {
-            secret: self.secret,
-            workload: WORKLOAD,
-            index: 0,
-            count: self.params.placement.workers(),
-        };
-        let arrivals = rendezvous::accept(&self.listener, expected, &self.permits, patience)?;
-        let error = |cause| SysError::new("share the listener on", self.address.to_string(), cause);
-        self.listener.set_nonblocking(true).map_err(error)?;
-        let mut foreign = arrivals.foreign;
-        let mut workers: Vec<Box<dyn Worker>> = Vec::new();
-        arrivals.give_go_ahead()?;
-        for (number, stream) in (0_u32..).zip(arrivals.streams) {
-            let listener = self.listener.try_clone().map_err(error)?;
-            let companion = Companion::new(stream)?;
-            let foreign = std::mem::take(&mut foreign);
-            workers.push(server::worker(
-                &self.params,
-                number,
-                listener,
-                word(self.secret, WORD),
-                companion,
-                foreign,
-            )?);
-        }
-        Ok(workers)
-    }
+    Ok(workers)
 }
 
 #[cfg(test)]

@@ -8,14 +8,12 @@
 //! its outstanding requests. It does not see the wire, nor, with `depth` above 1, how long a
 //! request waited behind others of its flow.
 
-use std::net::TcpListener;
-use std::time::Duration;
-
 use linerate_model::{Bytes, ParamError};
-use socket2::{SockRef, Socket};
+use socket2::Socket;
 
 use super::arrivals::Arrivals;
 use super::exchange::Exchange;
+use super::job_listener::JobListener;
 use super::parameters::{Parameters, Typed};
 use super::placement::Placement;
 use super::ports::PlannedPorts;
@@ -23,7 +21,7 @@ use super::rendezvous::{self, Hello};
 use super::tcp_options::TcpOptions;
 use crate::parameter::Reader;
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Times, Worker};
+use crate::{Listener, LoadError, Offer, Setup, Times, Worker};
 
 mod client;
 mod server;
@@ -90,15 +88,9 @@ impl Typed for TcpRr {
         let device = params.options.socket.device(setup.local)?;
         let prepare = |socket: &Socket| params.options.prepare(socket);
         let listener = rendezvous::listen(rendezvous::any_port(setup.local), device, prepare)?;
-        let address = rendezvous::local_address(&SockRef::from(&listener))?;
-        let offer = Offer { addresses: vec![address] };
-        Ok(Box::new(TcpRrListener {
-            params,
-            listener,
-            offer,
-            secret: setup.secret,
-            permits: setup.permits.clone(),
-        }))
+        let expected = Hello::first(setup.secret, WORKLOAD, params.placement.streams());
+        let deal = move |_, arrivals| server::deal(&params, arrivals);
+        Ok(JobListener::boxed(setup, listener, expected, deal))
     }
 
     fn start_active(
@@ -106,45 +98,13 @@ impl Typed for TcpRr {
         setup: &Setup<'_>,
         offer: &Offer,
     ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let hello = Hello {
-            secret: setup.secret,
-            workload: WORKLOAD,
-            index: 0,
-            count: params.placement.streams(),
-        };
+        let hello = Hello::first(setup.secret, WORKLOAD, params.placement.streams());
         let device = params.options.socket.device(setup.local)?;
         let streams =
             rendezvous::connect_all(setup, offer, device, hello, &PlannedPorts::NONE, |socket| {
                 params.options.prepare(socket)
             })?;
         client::deal(&params, streams)
-    }
-}
-
-#[derive(Debug)]
-struct TcpRrListener {
-    params: TcpRrParams,
-    listener: TcpListener,
-    offer: Offer,
-    secret: Secret,
-    permits: Permits,
-}
-
-impl Listener for TcpRrListener {
-    fn offer(&self) -> Offer {
-        self.offer.clone()
-    }
-
-    fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let expected = Hello {
-            secret: self.secret,
-            workload: WORKLOAD,
-            index: 0,
-            count: self.params.placement.streams(),
-        };
-        let arrivals = rendezvous::accept(&self.listener, expected, &self.permits, patience)?;
-        arrivals.give_go_ahead()?;
-        server::deal(&self.params, arrivals)
     }
 }
 

@@ -21,16 +21,7 @@ pub(crate) const SPANS_MS: [u64; 5] = [60, 300, 1_500, 6_000, 20_000];
 const DRAIN: Nanos = Nanos::from_secs(30);
 
 fn endpoint() -> Endpoint {
-    Endpoint {
-        name: "a".into(),
-        host: "a".into(),
-        address: None,
-        device: None,
-        branches: vec![],
-        cpus: vec![],
-        pin: false,
-        ncsi: None,
-    }
+    Endpoint::named("a", "a")
 }
 
 /// Runs the load for `millis`.

@@ -471,9 +471,8 @@ mod tests {
 
     #[test]
     fn a_goal_may_be_written_out() {
-        let keys = "goal = \
-            { name = \"mine\", loss_ratio = \"0.1 %\", exceed_ratio = \"20 %\", trial = \"60 s\", \
-            duration_sum = \"60 s\" }\n";
+        let keys = "goal = { name = \"mine\", loss_ratio = \"0.1 %\", exceed_ratio = \"20 %\", \
+            trial = \"60 s\", duration_sum = \"60 s\" }\n";
         let (search, problems) = read(keys);
         assert_eq!(problems, []);
         let Method::Mlr { goals } = search.method else { panic!("{search:?}") };

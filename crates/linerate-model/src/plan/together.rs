@@ -157,16 +157,7 @@ mod tests {
     fn trials(more: &str) -> Vec<TrialSpec> {
         let (plan, problems) = parse(&format!("{HEAD}{more}"));
         assert_eq!(problems, []);
-        let endpoint = |name: &str| Endpoint {
-            name: name.into(),
-            host: name[..1].into(),
-            address: None,
-            device: None,
-            branches: Vec::new(),
-            cpus: Vec::new(),
-            pin: false,
-            ncsi: None,
-        };
+        let endpoint = |name: &str| Endpoint::named(name, &name[..1]);
         let testbed = Testbed {
             hosts: ["a", "b"].map(|name| (name.to_owned(), HostAddress::InProcess)).to_vec(),
             endpoints: ["a", "b", "a1", "b1"].map(endpoint).to_vec(),

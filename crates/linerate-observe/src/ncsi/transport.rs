@@ -109,11 +109,9 @@ impl Transport {
         match self {
             Self::RawFrames(Why::Forced(Beside::Stack)) => Some(
                 "the kernel's NC-SI stack owns this interface too: both number their commands from \
-                    1 to 255 (instance \
-                 identifiers), so either may take the other's answer for its own, and what raw \
-                 frames change the kernel does \
-                 not learn (leave out --force-raw unless the kernel refuses to hand over an \
-                 answer)",
+                    1 to 255 (instance identifiers), so either may take the other's answer for its \
+                    own, and what raw frames change the kernel does not learn (leave out \
+                    --force-raw unless the kernel refuses to hand over an answer)",
             ),
             Self::RawFrames(Why::Forced(Beside::Unknown)) => Some(
                 "whether the kernel's NC-SI stack owns this interface could not be found out: if \

@@ -19,31 +19,24 @@ pub(super) static PERIODS: Labelled = Labelled {
 };
 
 /// Quota of the control group.
-#[derive(Debug)]
-pub(super) struct ControlGroup;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: cgroup::SAMPLER,
+    summary: "scheduling periods of this control group and those in which its CPU quota was used \
+        up, from cpu.stat, counts; not groups above",
+    open,
+};
 
-impl Sampler for ControlGroup {
-    fn name(&self) -> &'static str {
-        cgroup::SAMPLER
-    }
-
-    fn summary(&self) -> &'static str {
-        "scheduling periods of this control group and those in which its CPU quota was used up, \
-            from cpu.stat, counts; not groups above"
-    }
-
-    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        // The file of either version may exist without counts, so the content decides.
-        let candidates = candidates("cpu.stat");
-        let counts = |path: &&String| fs::read(path).is_ok_and(|text| PERIODS.all_in(&text));
-        let path = candidates.iter().find(counts).ok_or_else(|| {
-            Unavailable(format!(
-                "none of {} counts periods: no CPU controller for this process",
-                candidates.join(", ")
-            ))
-        })?;
-        PERIODS.open(path)
-    }
+fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    // The file of either version may exist without counts, so the content decides.
+    let candidates = candidates("cpu.stat");
+    let counts = |path: &&String| fs::read(path).is_ok_and(|text| PERIODS.all_in(&text));
+    let path = candidates.iter().find(counts).ok_or_else(|| {
+        Unavailable(format!(
+            "none of {} counts periods: no CPU controller for this process",
+            candidates.join(", ")
+        ))
+    })?;
+    PERIODS.open(path)
 }
 
 #[cfg(test)]

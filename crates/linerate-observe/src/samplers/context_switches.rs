@@ -9,24 +9,17 @@ use crate::kernel_text::{KernelText, decimal, lines, words};
 use crate::{Probe, Sampler, Scope, Unavailable};
 
 /// Context switches.
-#[derive(Debug)]
-pub(super) struct ContextSwitches;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: context_switches::SAMPLER,
+    summary: "context switches of the host from /proc/stat, a count; not who switched or why",
+    open,
+};
 
-impl Sampler for ContextSwitches {
-    fn name(&self) -> &'static str {
-        context_switches::SAMPLER
-    }
-
-    fn summary(&self) -> &'static str {
-        "context switches of the host from /proc/stat, a count; not who switched or why"
-    }
-
-    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        let mut text = KernelText::open("/proc/stat")?;
-        let found = text.read().and_then(parse).is_some();
-        let missing = || Unavailable("/proc/stat has no line `ctxt`".to_owned());
-        if found { Ok(Box::new(Reader { text })) } else { Err(missing()) }
-    }
+fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    let mut text = KernelText::open("/proc/stat")?;
+    let found = text.read().and_then(parse).is_some();
+    let missing = || Unavailable("/proc/stat has no line `ctxt`".to_owned());
+    if found { Ok(Box::new(Reader { text })) } else { Err(missing()) }
 }
 
 struct Reader {

@@ -15,28 +15,21 @@ use crate::{Probe, Sampler, Scope, Unavailable};
 const USES: &[Series] = cpu::ALL;
 
 /// CPU time by use.
-#[derive(Debug)]
-pub(super) struct Cpu;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: cpu::SAMPLER,
+    summary: "user, nice, system, idle, iowait, irq, softirq and steal time per CPU from \
+        /proc/stat, ns in steps of 10 ms; not which thread",
+    open,
+};
 
-impl Sampler for Cpu {
-    fn name(&self) -> &'static str {
-        cpu::SAMPLER
+fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    let mut text = KernelText::open("/proc/stat")?;
+    let cpus = text.read().map(cpus).unwrap_or_default();
+    if cpus.is_empty() {
+        return Err(Unavailable("/proc/stat has no line `cpu0`".to_owned()));
     }
-
-    fn summary(&self) -> &'static str {
-        "user, nice, system, idle, iowait, irq, softirq and steal time per CPU from /proc/stat, ns \
-            in steps of 10 ms; not which thread"
-    }
-
-    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        let mut text = KernelText::open("/proc/stat")?;
-        let cpus = text.read().map(cpus).unwrap_or_default();
-        if cpus.is_empty() {
-            return Err(Unavailable("/proc/stat has no line `cpu0`".to_owned()));
-        }
-        let tick_ns = 1e9 / rustix::param::clock_ticks_per_second() as f64;
-        Ok(Box::new(Reader { text, cpus, tick_ns }))
-    }
+    let tick_ns = 1e9 / rustix::param::clock_ticks_per_second() as f64;
+    Ok(Box::new(Reader { text, cpus, tick_ns }))
 }
 
 struct Reader {

@@ -31,38 +31,31 @@ const FIELDS: [(usize, Series, f64); 9] = [
 ];
 
 /// Disks.
-#[derive(Debug)]
-pub(super) struct Disk;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: disk::SAMPLER,
+    summary: "transfers, bytes and busy time of each disk from /sys/block/*/stat; not what the \
+        page cache served",
+    open,
+};
 
-impl Sampler for Disk {
-    fn name(&self) -> &'static str {
-        disk::SAMPLER
+fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    let entries = std::fs::read_dir(FOLDER)
+        .map_err(|cause| Unavailable(format!("list {FOLDER}: {cause}")))?;
+    // Opened in the order of names, so that columns have the same order in every trial.
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| has_bytes(name))
+        .collect();
+    names.sort_unstable();
+    let open = |name: String| {
+        KernelText::open(&format!("{FOLDER}/{name}/stat")).ok().map(|text| (name, text))
+    };
+    let disks: Vec<(String, KernelText)> = names.into_iter().filter_map(open).collect();
+    if disks.is_empty() {
+        return Err(Unavailable(format!("no disk under {FOLDER} has any bytes")));
     }
-
-    fn summary(&self) -> &'static str {
-        "transfers, bytes and busy time of each disk from /sys/block/*/stat; not what the page \
-            cache served"
-    }
-
-    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        let entries = std::fs::read_dir(FOLDER)
-            .map_err(|cause| Unavailable(format!("list {FOLDER}: {cause}")))?;
-        // Opened in the order of names, so that columns have the same order in every trial.
-        let mut names: Vec<String> = entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|name| has_bytes(name))
-            .collect();
-        names.sort_unstable();
-        let open = |name: String| {
-            KernelText::open(&format!("{FOLDER}/{name}/stat")).ok().map(|text| (name, text))
-        };
-        let disks: Vec<(String, KernelText)> = names.into_iter().filter_map(open).collect();
-        if disks.is_empty() {
-            return Err(Unavailable(format!("no disk under {FOLDER} has any bytes")));
-        }
-        Ok(Box::new(Reader { disks }))
-    }
+    Ok(Box::new(Reader { disks }))
 }
 
 /// Unbound loop devices and the like have none.

@@ -24,31 +24,24 @@ const TELLING: &[&str] = &[
 ];
 
 /// Driver statistics.
-#[derive(Debug)]
-pub(super) struct Ethtool;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: NAME,
+    summary: "private statistics of each device's driver by SIOCETHTOOL, in packets or bytes as \
+        the driver names them; not of drivers that keep none",
+    open,
+};
 
-impl Sampler for Ethtool {
-    fn name(&self) -> &'static str {
-        NAME
+fn open(scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    let socket = Socket::open().map_err(|error| Unavailable(error.to_string()))?;
+    let links = devices::in_scope(scope)?;
+    let devices: Vec<_> =
+        links.into_iter().filter_map(|link| Device::open(&socket, link.name)).collect();
+    if devices.is_empty() {
+        return Err(Unavailable(
+            "no driver of a device in scope keeps private statistics".to_owned(),
+        ));
     }
-
-    fn summary(&self) -> &'static str {
-        "private statistics of each device's driver by SIOCETHTOOL, in packets or bytes as the \
-            driver names them; not of drivers that keep none"
-    }
-
-    fn open(&self, scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        let socket = Socket::open().map_err(|error| Unavailable(error.to_string()))?;
-        let links = devices::in_scope(scope)?;
-        let devices: Vec<_> =
-            links.into_iter().filter_map(|link| Device::open(&socket, link.name)).collect();
-        if devices.is_empty() {
-            return Err(Unavailable(
-                "no driver of a device in scope keeps private statistics".to_owned(),
-            ));
-        }
-        Ok(Box::new(Reader { devices }))
-    }
+    Ok(Box::new(Reader { devices }))
 }
 
 struct Device {

@@ -13,34 +13,25 @@ use crate::{Probe, Sampler, Scope, Unavailable};
 const HERTZ_PER_KILOHERTZ: f64 = 1e3;
 
 /// Clock frequency.
-#[derive(Debug)]
-pub(super) struct Frequency;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: frequency::SAMPLER,
+    summary: "clock frequency per CPU from cpufreq in sysfs, Hz as the driver estimates it; not in \
+        most virtual machines",
+    open,
+};
 
-impl Sampler for Frequency {
-    fn name(&self) -> &'static str {
-        frequency::SAMPLER
+fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    // Read again on every tick, so the files of all CPUs stay open.
+    let cpus = super::cpu::cpus(&std::fs::read("/proc/stat").unwrap_or_default());
+    let path = |cpu: u32| format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
+    let texts: Vec<_> =
+        cpus.iter().filter_map(|&cpu| Some((cpu, KernelText::open(&path(cpu)).ok()?))).collect();
+    if texts.is_empty() {
+        let why = "no CPU has cpufreq in /sys/devices/system/cpu (a virtual machine, or no \
+            cpufreq driver)";
+        return Err(Unavailable(why.to_owned()));
     }
-
-    fn summary(&self) -> &'static str {
-        "clock frequency per CPU from cpufreq in sysfs, Hz as the driver estimates it; not in most \
-            virtual machines"
-    }
-
-    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        // Read again on every tick, so the files of all CPUs stay open.
-        let cpus = super::cpu::cpus(&std::fs::read("/proc/stat").unwrap_or_default());
-        let path = |cpu: u32| format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
-        let texts: Vec<_> = cpus
-            .iter()
-            .filter_map(|&cpu| Some((cpu, KernelText::open(&path(cpu)).ok()?)))
-            .collect();
-        if texts.is_empty() {
-            let why = "no CPU has cpufreq in /sys/devices/system/cpu (a virtual machine, or no \
-                cpufreq driver)";
-            return Err(Unavailable(why.to_owned()));
-        }
-        Ok(Box::new(Reader { texts }))
-    }
+    Ok(Box::new(Reader { texts }))
 }
 
 struct Reader {

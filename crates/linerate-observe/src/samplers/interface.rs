@@ -35,28 +35,20 @@ const COLUMNS: [Column; 18] = [
 ];
 
 /// Interface counters.
-#[derive(Debug)]
-pub(super) struct Interface;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: interface::SAMPLER,
+    summary: "bytes, packets, drops and errors of each interface over netlink, bytes as L2 without \
+        FCS; not drops the hardware keeps to itself",
+    open,
+};
 
-impl Sampler for Interface {
-    fn name(&self) -> &'static str {
-        interface::SAMPLER
-    }
-
-    fn summary(&self) -> &'static str {
-        "bytes, packets, drops and errors of each interface over netlink, bytes as L2 without FCS; \
-            not drops the hardware keeps to itself"
-    }
-
-    fn open(&self, scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        let unavailable = |error: linerate_sys::SysError| Unavailable(error.to_string());
-        let links =
-            devices::in_scope(scope)?.into_iter().map(|link| (link.index, link.name)).collect();
-        let mut socket = RouteSocket::open().map_err(unavailable)?;
-        // A kernel older than 4.7 refuses here, and not in the middle of a trial.
-        socket.link_stats(|_, _| {}).map_err(unavailable)?;
-        Ok(Box::new(Reader { socket, links }))
-    }
+fn open(scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    let unavailable = |error: linerate_sys::SysError| Unavailable(error.to_string());
+    let links = devices::in_scope(scope)?.into_iter().map(|link| (link.index, link.name)).collect();
+    let mut socket = RouteSocket::open().map_err(unavailable)?;
+    // A kernel older than 4.7 refuses here, and not in the middle of a trial.
+    socket.link_stats(|_, _| {}).map_err(unavailable)?;
+    Ok(Box::new(Reader { socket, links }))
 }
 
 struct Reader {
@@ -113,7 +105,7 @@ mod tests {
     #[test]
     fn the_loopback_counts_what_is_sent_through_it() {
         let devices = vec![devices::LOOPBACK.to_owned()];
-        let mut probe = Interface.open(&Scope { devices, ..Scope::default() }).unwrap();
+        let mut probe = super::open(&Scope { devices, ..Scope::default() }).unwrap();
         let rx = probe.series().iter().position(|series| series.name == "rx_packets").unwrap();
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut read = || {

@@ -22,29 +22,22 @@ const SOFTIRQS: [(&[u8], Series); 2] =
     [(b"NET_RX:", interrupts::SOFTIRQ_NET_RX), (b"NET_TX:", interrupts::SOFTIRQ_NET_TX)];
 
 /// Interrupts and network softirqs.
-#[derive(Debug)]
-pub(super) struct Interrupts;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: interrupts::SAMPLER,
+    summary: "interrupts per vector of the devices in scope and in total, and network softirqs per \
+        CPU, from sysfs and procfs, counts; not packets handled by polling",
+    open,
+};
 
-impl Sampler for Interrupts {
-    fn name(&self) -> &'static str {
-        interrupts::SAMPLER
-    }
-
-    fn summary(&self) -> &'static str {
-        "interrupts per vector of the devices in scope and in total, and network softirqs per CPU, \
-            from sysfs and procfs, counts; not packets handled by polling"
-    }
-
-    fn open(&self, scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        let stat = KernelText::open("/proc/stat")?;
-        let mut softirqs = KernelText::open("/proc/softirqs")?;
-        let cpus = softirqs.read().map(cpus).unwrap_or_default();
-        let vectors = vectors(Path::new("/"), scope)?.into_iter();
-        let vectors = vectors.filter_map(|(irq, label)| Vector::open(irq, label)).collect();
-        // The kernel keeps each count in 32 bits, which a busy vector wraps within hours.
-        let softirq_counts = vec![Wrapping::default(); cpus.len() * SOFTIRQS.len()];
-        Ok(Box::new(Reader { stat, softirqs, cpus, vectors, softirq_counts }))
-    }
+fn open(scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    let stat = KernelText::open("/proc/stat")?;
+    let mut softirqs = KernelText::open("/proc/softirqs")?;
+    let cpus = softirqs.read().map(cpus).unwrap_or_default();
+    let vectors = vectors(Path::new("/"), scope)?.into_iter();
+    let vectors = vectors.filter_map(|(irq, label)| Vector::open(irq, label)).collect();
+    // The kernel keeps each count in 32 bits, which a busy vector wraps within hours.
+    let softirq_counts = vec![Wrapping::default(); cpus.len() * SOFTIRQS.len()];
+    Ok(Box::new(Reader { stat, softirqs, cpus, vectors, softirq_counts }))
 }
 
 struct Vector {

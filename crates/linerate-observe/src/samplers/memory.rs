@@ -22,21 +22,15 @@ pub(super) static AMOUNTS: Labelled = Labelled {
 };
 
 /// Memory.
-#[derive(Debug)]
-pub(super) struct Memory;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: memory::SAMPLER,
+    summary: "memory available, dirty and under write-back from /proc/meminfo, bytes; not who \
+        holds it",
+    open,
+};
 
-impl Sampler for Memory {
-    fn name(&self) -> &'static str {
-        memory::SAMPLER
-    }
-
-    fn summary(&self) -> &'static str {
-        "memory available, dirty and under write-back from /proc/meminfo, bytes; not who holds it"
-    }
-
-    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        AMOUNTS.open("/proc/meminfo")
-    }
+fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    AMOUNTS.open("/proc/meminfo")
 }
 
 #[cfg(test)]

@@ -24,31 +24,31 @@ mod tcp_extension;
 mod udp;
 
 /// Every sampler.
-pub static SAMPLERS: &[&dyn Sampler] = &[
-    &cgroup::ControlGroup,
-    &context_switches::ContextSwitches,
-    &cpu::Cpu,
-    &disk::Disk,
-    &ethtool::Ethtool,
-    &frequency::Frequency,
-    &interface::Interface,
-    &interrupts::Interrupts,
-    &memory::Memory,
-    &ncsi::Ncsi,
-    &perf_hardware::PerfHardware,
-    &perf_software::PerfSoftware,
-    &pressure::Pressure,
-    &qdisc::QueueingDiscipline,
-    &softnet::Softnet,
-    &swap::Swap,
-    &tcp_extension::TcpExtension,
-    &udp::Udp,
+pub static SAMPLERS: &[Sampler] = &[
+    cgroup::SAMPLER,
+    context_switches::SAMPLER,
+    cpu::SAMPLER,
+    disk::SAMPLER,
+    ethtool::SAMPLER,
+    frequency::SAMPLER,
+    interface::SAMPLER,
+    interrupts::SAMPLER,
+    memory::SAMPLER,
+    ncsi::SAMPLER,
+    perf_hardware::SAMPLER,
+    perf_software::SAMPLER,
+    pressure::SAMPLER,
+    qdisc::SAMPLER,
+    softnet::SAMPLER,
+    swap::SAMPLER,
+    tcp_extension::SAMPLER,
+    udp::SAMPLER,
 ];
 
 /// The sampler called `name`.
 #[must_use]
-pub fn sampler(name: &str) -> Option<&'static dyn Sampler> {
-    SAMPLERS.iter().copied().find(|sampler| sampler.name() == name)
+pub fn sampler(name: &str) -> Option<&'static Sampler> {
+    SAMPLERS.iter().find(|sampler| sampler.name == name)
 }
 
 /// Readings that each sampler of text files gets from `text`, which may be anything. The fuzzer and
@@ -78,34 +78,34 @@ mod tests {
 
     #[test]
     fn the_registry_is_alphabetical_and_every_entry_explains_itself() {
-        assert!(SAMPLERS.is_sorted_by(|a, b| a.name() < b.name()));
-        assert!(SAMPLERS.iter().all(|s| s.summary().len() > 40 && !s.summary().ends_with('.')));
+        assert!(SAMPLERS.is_sorted_by(|a, b| a.name < b.name));
+        assert!(SAMPLERS.iter().all(|s| s.summary.len() > 40 && !s.summary.ends_with('.')));
         assert!(sampler("cpu").is_some() && sampler("none").is_none());
     }
 
     #[test]
     fn columns_are_distinct_named_after_their_sampler_and_read() {
         for sampler in SAMPLERS {
-            let mut probe = match sampler.open(&Scope::default()) {
+            let mut probe = match (sampler.open)(&Scope::default()) {
                 Ok(probe) => probe,
                 Err(why) => {
-                    println!("skipped: {}: {why}", sampler.name());
+                    println!("skipped: {}: {why}", sampler.name);
                     continue;
                 }
             };
             let series = probe.series();
             assert!(
-                !series.is_empty() && series.iter().all(|s| s.sampler == sampler.name()),
+                !series.is_empty() && series.iter().all(|s| s.sampler == sampler.name),
                 "{}",
-                sampler.name()
+                sampler.name
             );
             let mut row = vec![None; series.len()];
             probe.read(&mut row);
-            assert!(row.iter().any(Option::is_some), "{} read nothing", sampler.name());
+            assert!(row.iter().any(Option::is_some), "{} read nothing", sampler.name);
             let mut distinct = series.clone();
             distinct.sort();
             distinct.dedup();
-            assert_eq!(distinct.len(), series.len(), "{}", sampler.name());
+            assert_eq!(distinct.len(), series.len(), "{}", sampler.name);
         }
     }
 }

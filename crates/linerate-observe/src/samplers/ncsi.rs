@@ -42,50 +42,42 @@ const COLUMNS: [(Series, usize); 6] = [
 ];
 
 /// Pass-through statistics of controllers.
-#[derive(Debug)]
-pub(super) struct Ncsi;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: ncsi::SAMPLER,
+    summary: "packets a network controller passed through its sideband and dropped, by its own \
+        statistics over NC-SI; first channel only",
+    open,
+};
 
-impl Sampler for Ncsi {
-    fn name(&self) -> &'static str {
-        ncsi::SAMPLER
+fn open(scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    if scope.controllers.is_empty() {
+        return Err(Unavailable(
+            "the testbed names no interface behind an NC-SI controller".into(),
+        ));
     }
-
-    fn summary(&self) -> &'static str {
-        "packets a network controller passed through its sideband and dropped, by its own \
-            statistics over NC-SI; first channel only"
-    }
-
-    fn open(&self, scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        if scope.controllers.is_empty() {
-            return Err(Unavailable(
-                "the testbed names no interface behind an NC-SI controller".into(),
-            ));
+    let mut buffer = vec![0; LONGEST].into_boxed_slice();
+    let open = |device: &String| {
+        // If the kernel does not know the owner, the testbed decides.
+        if let Ok(Ownership::Stack(_)) = ownership(device) {
+            return Err(Unavailable(format!(
+                "the kernel's NC-SI stack owns {device}, and raw frames beside it could take its \
+                    answers (linerate ncsi watch asks through it)"
+            )));
         }
-        let mut buffer = vec![0; LONGEST].into_boxed_slice();
-        let open = |device: &String| {
-            // If the kernel does not know the owner, the testbed decides.
-            if let Ok(Ownership::Stack(_)) = ownership(device) {
-                return Err(Unavailable(format!(
-                    "the kernel's NC-SI stack owns {device}, and raw frames beside it could take \
-                        its answers (linerate ncsi watch asks \
-                     through it)"
-                )));
-            }
-            let socket = PacketSocket::open_for(device, ETHERTYPE)
-                .map_err(|error| Unavailable(error.to_string()))?;
-            let mut asked = Asked {
-                device: device.clone(),
-                socket,
-                request: request(Command::GetPassThroughStatistics),
-                instance: 0,
-                receive_buffer: None,
-            };
-            asked.receive_buffer = asked.ask_for_buffer(&mut buffer);
-            Ok(asked)
+        let socket = PacketSocket::open_for(device, ETHERTYPE)
+            .map_err(|error| Unavailable(error.to_string()))?;
+        let mut asked = Asked {
+            device: device.clone(),
+            socket,
+            request: request(Command::GetPassThroughStatistics),
+            instance: 0,
+            receive_buffer: None,
         };
-        let asked = scope.controllers.iter().map(open).collect::<Result<Vec<_>, Unavailable>>()?;
-        Ok(Box::new(Reader { asked, buffer }))
-    }
+        asked.receive_buffer = asked.ask_for_buffer(&mut buffer);
+        Ok(asked)
+    };
+    let asked = scope.controllers.iter().map(open).collect::<Result<Vec<_>, Unavailable>>()?;
+    Ok(Box::new(Reader { asked, buffer }))
 }
 
 /// One controller and the request it is sent.
@@ -224,7 +216,7 @@ mod tests {
 
     #[test]
     fn nothing_is_asked_of_an_interface_that_nobody_named() {
-        let error = Ncsi.open(&Scope::default()).err().expect("nothing named");
+        let error = super::open(&Scope::default()).err().expect("nothing named");
         assert!(error.0.contains("names no interface"), "{error}");
     }
 }

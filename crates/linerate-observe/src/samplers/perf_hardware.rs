@@ -19,23 +19,16 @@ const COUNTERS: [(Counter, Series); 3] = [
 ];
 
 /// Hardware counters.
-#[derive(Debug)]
-pub(super) struct PerfHardware;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: perf_hardware::SAMPLER,
+    summary: "cycles, instructions and cache misses per CPU as one perf_event group, counts; not \
+        in virtual machines without a PMU",
+    open,
+};
 
-impl Sampler for PerfHardware {
-    fn name(&self) -> &'static str {
-        perf_hardware::SAMPLER
-    }
-
-    fn summary(&self) -> &'static str {
-        "cycles, instructions and cache misses per CPU as one perf_event group, counts; not in \
-            virtual machines without a PMU"
-    }
-
-    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        let groups = open_groups(&COUNTERS).map_err(|error| Unavailable(why(&error)))?;
-        Ok(Box::new(Groups { counters: &COUNTERS, groups }))
-    }
+fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    let groups = open_groups(&COUNTERS).map_err(|error| Unavailable(why(&error)))?;
+    Ok(Box::new(Groups { counters: &COUNTERS, groups }))
 }
 
 /// One group per CPU; shared with `perf_software`.
@@ -115,7 +108,7 @@ mod tests {
 
     #[test]
     fn instructions_per_cycle_are_plausible_where_there_is_a_pmu() {
-        let mut probe = match PerfHardware.open(&Scope::default()) {
+        let mut probe = match super::open(&Scope::default()) {
             Ok(probe) => probe,
             Err(why) => return println!("skipped: {why}"),
         };

@@ -20,23 +20,16 @@ const COUNTERS: [(Counter, Series); 4] = [
 ];
 
 /// Software counters.
-#[derive(Debug)]
-pub(super) struct PerfSoftware;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: perf_software::SAMPLER,
+    summary: "clock (ns), context switches, migrations and page faults per CPU as one perf_event \
+        group; not cycles or instructions",
+    open,
+};
 
-impl Sampler for PerfSoftware {
-    fn name(&self) -> &'static str {
-        perf_software::SAMPLER
-    }
-
-    fn summary(&self) -> &'static str {
-        "clock (ns), context switches, migrations and page faults per CPU as one perf_event group; \
-            not cycles or instructions"
-    }
-
-    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        let groups = open_groups(&COUNTERS).map_err(|error| Unavailable(why(&error)))?;
-        Ok(Box::new(Groups { counters: &COUNTERS, groups }))
-    }
+fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    let groups = open_groups(&COUNTERS).map_err(|error| Unavailable(why(&error)))?;
+    Ok(Box::new(Groups { counters: &COUNTERS, groups }))
 }
 
 #[cfg(test)]
@@ -45,7 +38,7 @@ mod tests {
 
     #[test]
     fn the_clock_of_every_cpu_advances() {
-        let mut probe = match PerfSoftware.open(&Scope::default()) {
+        let mut probe = match super::open(&Scope::default()) {
             Ok(probe) => probe,
             Err(why) => return println!("skipped: {why}"),
         };

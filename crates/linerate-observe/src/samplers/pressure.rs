@@ -18,27 +18,20 @@ const SHARES: [Series; 2] = [pressure::FULL, pressure::SOME];
 const NANOS_PER_MICRO: f64 = 1e3;
 
 /// Pressure stalls.
-#[derive(Debug)]
-pub(super) struct Pressure;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: pressure::SAMPLER,
+    summary: "time tasks stalled for cpu, io and memory from /proc/pressure, ns; not which task",
+    open,
+};
 
-impl Sampler for Pressure {
-    fn name(&self) -> &'static str {
-        pressure::SAMPLER
-    }
-
-    fn summary(&self) -> &'static str {
-        "time tasks stalled for cpu, io and memory from /proc/pressure, ns; not which task"
-    }
-
-    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        // All three files exist or none does, so the first that is missing explains all.
-        Ok(Box::new(Reader {
-            texts: [open(RESOURCES[0])?, open(RESOURCES[1])?, open(RESOURCES[2])?],
-        }))
-    }
+fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    // All three files exist or none does, so the first that is missing explains all.
+    Ok(Box::new(Reader {
+        texts: [open_file(RESOURCES[0])?, open_file(RESOURCES[1])?, open_file(RESOURCES[2])?],
+    }))
 }
 
-fn open(resource: &str) -> Result<KernelText, Unavailable> {
+fn open_file(resource: &str) -> Result<KernelText, Unavailable> {
     KernelText::open(&format!("/proc/pressure/{resource}")).map_err(|Unavailable(why)| {
         Unavailable(format!(
             "{why} (the kernel needs CONFIG_PSI, and `psi=1` where it is off by default)"

@@ -15,39 +15,32 @@ use crate::{Probe, Sampler, Scope, Unavailable, devices};
 const N_COLUMNS: usize = 7;
 
 /// Queueing disciplines.
-#[derive(Debug)]
-pub(super) struct QueueingDiscipline;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: qdisc::SAMPLER,
+    summary: "bytes, packets, drops, requeues, overlimits and backlog of each queueing discipline \
+        over netlink; not queues inside the device",
+    open,
+};
 
-impl Sampler for QueueingDiscipline {
-    fn name(&self) -> &'static str {
-        qdisc::SAMPLER
-    }
-
-    fn summary(&self) -> &'static str {
-        "bytes, packets, drops, requeues, overlimits and backlog of each queueing discipline over \
-            netlink; not queues inside the device"
-    }
-
-    fn open(&self, scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        let unavailable = |error: linerate_sys::SysError| Unavailable(error.to_string());
-        let links = devices::in_scope(scope)?;
-        let mut socket = RouteSocket::open().map_err(unavailable)?;
-        let mut queues = Vec::new();
-        let visit = |qdisc: &Qdisc<'_>| {
-            // A `noqueue` device passes packets straight on: all its counters stay zero.
-            let link = links.iter().find(|link| link.index == qdisc.index);
-            if let Some(link) = link.filter(|_| qdisc.kind != "noqueue") {
-                queues.push(Queue::new(&link.name, qdisc));
-            }
-        };
-        socket.qdiscs(visit).map_err(unavailable)?;
-        if queues.is_empty() {
-            return Err(Unavailable(
-                "no device in scope has a queueing discipline with a queue".to_owned(),
-            ));
+fn open(scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    let unavailable = |error: linerate_sys::SysError| Unavailable(error.to_string());
+    let links = devices::in_scope(scope)?;
+    let mut socket = RouteSocket::open().map_err(unavailable)?;
+    let mut queues = Vec::new();
+    let visit = |qdisc: &Qdisc<'_>| {
+        // A `noqueue` device passes packets straight on: all its counters stay zero.
+        let link = links.iter().find(|link| link.index == qdisc.index);
+        if let Some(link) = link.filter(|_| qdisc.kind != "noqueue") {
+            queues.push(Queue::new(&link.name, qdisc));
         }
-        Ok(Box::new(Reader { socket, queues }))
+    };
+    socket.qdiscs(visit).map_err(unavailable)?;
+    if queues.is_empty() {
+        return Err(Unavailable(
+            "no device in scope has a queueing discipline with a queue".to_owned(),
+        ));
     }
+    Ok(Box::new(Reader { socket, queues }))
 }
 
 struct Queue {

@@ -19,30 +19,23 @@ const COUNTS: [Series; 3] = [softnet::PROCESSED, softnet::DROPPED, softnet::SQUE
 const CPU_FIELD: usize = 12;
 
 /// The receive path.
-#[derive(Debug)]
-pub(super) struct Softnet;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: softnet::SAMPLER,
+    summary: "packets processed and dropped and softirq budgets exhausted per CPU from \
+        /proc/net/softnet_stat, counts; not drops before the host",
+    open,
+};
 
-impl Sampler for Softnet {
-    fn name(&self) -> &'static str {
-        softnet::SAMPLER
+fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    // `/proc/net` is a link to the process; `thread-self` shows the namespace of this thread.
+    let mut text = KernelText::open("/proc/thread-self/net/softnet_stat")?;
+    let online = super::cpu::cpus(&std::fs::read("/proc/stat").unwrap_or_default());
+    let cpus = text.read().map(|text| cpus(text, &online)).unwrap_or_default();
+    if cpus.is_empty() {
+        return Err(Unavailable("/proc/net/softnet_stat is empty".to_owned()));
     }
-
-    fn summary(&self) -> &'static str {
-        "packets processed and dropped and softirq budgets exhausted per CPU from \
-            /proc/net/softnet_stat, counts; not drops before the host"
-    }
-
-    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        // `/proc/net` is a link to the process; `thread-self` shows the namespace of this thread.
-        let mut text = KernelText::open("/proc/thread-self/net/softnet_stat")?;
-        let online = super::cpu::cpus(&std::fs::read("/proc/stat").unwrap_or_default());
-        let cpus = text.read().map(|text| cpus(text, &online)).unwrap_or_default();
-        if cpus.is_empty() {
-            return Err(Unavailable("/proc/net/softnet_stat is empty".to_owned()));
-        }
-        let counts = vec![Wrapping::default(); cpus.len() * COUNTS.len()];
-        Ok(Box::new(Reader { text, cpus, counts }))
-    }
+    let counts = vec![Wrapping::default(); cpus.len() * COUNTS.len()];
+    Ok(Box::new(Reader { text, cpus, counts }))
 }
 
 struct Reader {

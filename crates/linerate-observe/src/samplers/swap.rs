@@ -16,27 +16,19 @@ pub(super) static PAGES: Labelled =
     Labelled { lines: &[("pswpin", swap::PAGES_IN), ("pswpout", swap::PAGES_OUT)], factor: 1.0 };
 
 /// Swapping.
-#[derive(Debug)]
-pub(super) struct Swap;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: swap::SAMPLER,
+    summary: "pages brought in from swap and written out to it from /proc/vmstat, counts; not \
+        whose they were",
+    open,
+};
 
-impl Sampler for Swap {
-    fn name(&self) -> &'static str {
-        swap::SAMPLER
-    }
-
-    fn summary(&self) -> &'static str {
-        "pages brought in from swap and written out to it from /proc/vmstat, counts; not whose \
-            they were"
-    }
-
-    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        // Kernels without swap have the file but not the lines.
-        let counted = fs::read(FILE).is_ok_and(|text| PAGES.all_in(&text));
-        let missing = || {
-            Unavailable(format!("{FILE} has no lines pswpin and pswpout: a kernel without swap"))
-        };
-        if counted { PAGES.open(FILE) } else { Err(missing()) }
-    }
+fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    // Kernels without swap have the file but not the lines.
+    let counted = fs::read(FILE).is_ok_and(|text| PAGES.all_in(&text));
+    let missing =
+        || Unavailable(format!("{FILE} has no lines pswpin and pswpout: a kernel without swap"));
+    if counted { PAGES.open(FILE) } else { Err(missing()) }
 }
 
 #[cfg(test)]

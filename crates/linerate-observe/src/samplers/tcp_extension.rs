@@ -79,37 +79,30 @@ const EXTENSION: &[Wanted] = &[
 ];
 
 /// TCP counters.
-#[derive(Debug)]
-pub(super) struct TcpExtension;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: tcp::SAMPLER,
+    summary: "TCP segments, retransmissions, recoveries, windows and overflows of the namespace \
+        from /proc/net/snmp and netstat, counts; not which connection",
+    open,
+};
 
-impl Sampler for TcpExtension {
-    fn name(&self) -> &'static str {
-        tcp::SAMPLER
+fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    let tables = [("snmp", STANDARD), ("netstat", EXTENSION)];
+    let open = |(file, wanted): (&str, &[Wanted])| {
+        let mut text = KernelText::open(&format!("/proc/thread-self/net/{file}"))?;
+        // Kernels differ in counters and their order, so positions are found once in this
+        // kernel's own text.
+        let layout = text.read().map(|text| Layout::new(text, wanted)).unwrap_or_default();
+        Ok((text, layout))
+    };
+    let tables = tables.into_iter().map(open).collect::<Result<Vec<_>, Unavailable>>()?;
+    // One of the two tables is enough.
+    if tables.iter().all(|(_, layout)| layout.found.is_empty()) {
+        return Err(Unavailable(
+            "/proc/net/snmp and /proc/net/netstat have no table `Tcp`".to_owned(),
+        ));
     }
-
-    fn summary(&self) -> &'static str {
-        "TCP segments, retransmissions, recoveries, windows and overflows of the namespace from \
-            /proc/net/snmp and netstat, counts; not which connection"
-    }
-
-    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        let tables = [("snmp", STANDARD), ("netstat", EXTENSION)];
-        let open = |(file, wanted): (&str, &[Wanted])| {
-            let mut text = KernelText::open(&format!("/proc/thread-self/net/{file}"))?;
-            // Kernels differ in counters and their order, so positions are found once in this
-            // kernel's own text.
-            let layout = text.read().map(|text| Layout::new(text, wanted)).unwrap_or_default();
-            Ok((text, layout))
-        };
-        let tables = tables.into_iter().map(open).collect::<Result<Vec<_>, Unavailable>>()?;
-        // One of the two tables is enough.
-        if tables.iter().all(|(_, layout)| layout.found.is_empty()) {
-            return Err(Unavailable(
-                "/proc/net/snmp and /proc/net/netstat have no table `Tcp`".to_owned(),
-            ));
-        }
-        Ok(Box::new(Reader { tables }))
-    }
+    Ok(Box::new(Reader { tables }))
 }
 
 struct Reader {

@@ -48,41 +48,34 @@ const EXTENDED: &[Wanted] = &[
 ];
 
 /// UDP counters.
-#[derive(Debug)]
-pub(super) struct Udp;
+pub(super) const SAMPLER: Sampler = Sampler {
+    name: udp::SAMPLER,
+    summary: "UDP datagrams, errors and buffer overflows of the namespace, and packets IP \
+        received, delivered and sent, IPv4 and IPv6, from /proc/net/snmp, netstat and snmp6, \
+        counts; not which socket",
+    open,
+};
 
-impl Sampler for Udp {
-    fn name(&self) -> &'static str {
-        udp::SAMPLER
+fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    let mut ipv4 = KernelText::open("/proc/thread-self/net/snmp")?;
+    let layout = ipv4.read().map(|text| Layout::new(text, WANTED)).unwrap_or_default();
+    if layout.found.is_empty() {
+        return Err(Unavailable("/proc/net/snmp has no table `Udp`".to_owned()));
     }
-
-    fn summary(&self) -> &'static str {
-        "UDP datagrams, errors and buffer overflows of the namespace, and packets IP received, \
-            delivered and sent, IPv4 and IPv6, from /proc/net/snmp, netstat and snmp6, counts; not \
-            which socket"
-    }
-
-    fn open(&self, _scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-        let mut ipv4 = KernelText::open("/proc/thread-self/net/snmp")?;
-        let layout = ipv4.read().map(|text| Layout::new(text, WANTED)).unwrap_or_default();
-        if layout.found.is_empty() {
-            return Err(Unavailable("/proc/net/snmp has no table `Udp`".to_owned()));
-        }
-        // A host without IPv6 has no such file, and no such datagrams.
-        let mut ipv6 = KernelText::open("/proc/thread-self/net/snmp6").ok();
-        let found6 = ipv6.as_mut().and_then(KernelText::read).map(find_ipv6).unwrap_or_default();
-        let mut netstat = KernelText::open("/proc/thread-self/net/netstat").ok();
-        let extended =
-            netstat.as_mut().and_then(KernelText::read).map(|text| Layout::new(text, EXTENDED));
-        Ok(Box::new(Reader {
-            ipv4,
-            layout,
-            netstat,
-            extended: extended.unwrap_or_default(),
-            ipv6,
-            found6,
-        }))
-    }
+    // A host without IPv6 has no such file, and no such datagrams.
+    let mut ipv6 = KernelText::open("/proc/thread-self/net/snmp6").ok();
+    let found6 = ipv6.as_mut().and_then(KernelText::read).map(find_ipv6).unwrap_or_default();
+    let mut netstat = KernelText::open("/proc/thread-self/net/netstat").ok();
+    let extended =
+        netstat.as_mut().and_then(KernelText::read).map(|text| Layout::new(text, EXTENDED));
+    Ok(Box::new(Reader {
+        ipv4,
+        layout,
+        netstat,
+        extended: extended.unwrap_or_default(),
+        ipv6,
+        found6,
+    }))
 }
 
 struct Reader {

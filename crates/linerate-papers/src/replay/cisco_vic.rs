@@ -169,9 +169,8 @@ fn pcie_share(printed: &Printed) -> ReplayItem {
         format!("{}, {}", told(128), told(256)),
         // One matching setting is enough to explain the printed share.
         [128, 256].iter().any(|mps| agrees_to(pktgen.share_of_pcie_percent, share(*mps).0, 2)),
-        "packets have headers: the slot was all but full where a seventh of it seemed left, \
-                and how full hangs on \
-                         the maximum payload (MPS), which the paper does not give",
+        "packets have headers: the slot was all but full where a seventh of it seemed left, and \
+            how full hangs on the maximum payload (MPS), which the paper does not give",
     )
 }
 

@@ -159,8 +159,7 @@ fn efficiency(printed: &Printed) -> ReplayItem {
         format!("close to {about} %"),
         format!(
             "{0} / ({0} + {1}) = {percent:.1} %; with line code and {other} % other {left:.1} % of \
-                the raw rate, and {added:.0} % \
-             if the printed shares are added",
+                the raw rate, and {added:.0} % if the printed shares are added",
             framing.payload_bytes,
             link(framing, 128).request_overhead().0
         ),

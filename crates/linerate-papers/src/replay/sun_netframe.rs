@@ -460,8 +460,7 @@ fn packet_sizes(printed: &Printed) -> Vec<ReplayItem> {
                 format!("{} Mbit/s, {} thousand packets/s", maximum.megabits, maximum.kilopackets),
                 format!(
                     "{bytes:.0} B of payload a packet: {per_acknowledgement:.1} data packets for \
-                        one acknowledgement \
-                     (deferral was set to {})",
+                        one acknowledgement (deferral was set to {})",
                     printed.text.deferred_acknowledgements
                 ),
                 bytes <= segment && per_acknowledgement <= printed.text.deferred_acknowledgements,

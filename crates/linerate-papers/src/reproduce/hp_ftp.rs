@@ -430,19 +430,14 @@ fn interval_of(estimate: Estimate) -> String {
     }
 }
 
-fn head<const N: usize>(names: [&str; N]) -> Vec<String> {
-    names.map(str::to_owned).to_vec()
-}
-
 fn clients_table(curve: &[Clients<'_>]) -> Comparison {
-    Comparison {
-        title: "Downloads to a null device: Mbit/s as printed (a tenth), and ours; the paper's \
+    Comparison::new(
+        "Downloads to a null device: Mbit/s as printed (a tenth), and ours; the paper's \
             best second is 812 (81.2), its three \
-                clients are missing"
-            .into(),
-        head: head(["clients", "paper", "ours", "95 % interval", "best second"]),
-        rows: curve.iter().map(clients_row).collect(),
-    }
+                clients are missing",
+        ["clients", "paper", "ours", "95 % interval", "best second"],
+        curve.iter().map(clients_row).collect(),
+    )
 }
 
 fn clients_row(clients: &Clients<'_>) -> Vec<String> {
@@ -458,20 +453,11 @@ fn clients_row(clients: &Clients<'_>) -> Vec<String> {
 }
 
 fn sinks_table(study: &Study) -> Comparison {
-    Comparison {
-        title: "Downloads to disks of a known rate: what the disk adds, as a ratio of totals"
-            .into(),
-        head: head([
-            "clients",
-            "disks take",
-            "paper",
-            "ours",
-            "null sink",
-            "null over disk",
-            "window-limited",
-        ]),
-        rows: sink_points(study).iter().map(|point| sinks_row(study, point)).collect(),
-    }
+    Comparison::new(
+        "Downloads to disks of a known rate: what the disk adds, as a ratio of totals",
+        ["clients", "disks take", "paper", "ours", "null sink", "null over disk", "window-limited"],
+        sink_points(study).iter().map(|point| sinks_row(study, point)).collect(),
+    )
 }
 
 fn sinks_row(study: &Study, point: &SinkPoint) -> Vec<String> {
@@ -510,15 +496,13 @@ fn paths_table(server: &Study) -> Comparison {
             ])
         }));
     }
-    Comparison {
-        title:
-            "Without a shaped link: ways to send, sources and sinks (the paper: HP-UX 11's copy \
+    Comparison::new(
+        "Without a shaped link: ways to send, sources and sinks (the paper: HP-UX 11's copy \
             avoidance 36 % of four CPUs at 760 \
-                Mbit/s, the older daemon about 100 Mbit/s less)"
-                .into(),
-        head: head(["", "Mbit/s", "95 % interval", "server CPU, s/GB"]),
+                Mbit/s, the older daemon about 100 Mbit/s less)",
+        ["", "Mbit/s", "95 % interval", "server CPU, s/GB"],
         rows,
-    }
+    )
 }
 
 #[cfg(test)]

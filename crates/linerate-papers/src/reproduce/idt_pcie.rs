@@ -321,10 +321,6 @@ fn waiting(latency: &Study) -> Vec<Shape> {
     shapes
 }
 
-fn head<const N: usize>(names: [&str; N]) -> Vec<String> {
-    names.map(str::to_owned).to_vec()
-}
-
 fn framing_table() -> Comparison {
     let rows = EFFICIENCIES.iter().map(|(size, bare, with)| {
         let [ours, ours_with] = efficiency(*size);
@@ -337,14 +333,12 @@ fn framing_table() -> Comparison {
         ]
         .to_vec()
     });
-    Comparison {
-        title:
-            "Figures 3 and 4: payload over what crosses the link, per cent; 20 B of framing, 24 \
-                with link-layer packets"
-                .into(),
-        head: head(["payload", "paper, 20 B", "ours", "paper, 24 B", "ours"]),
-        rows: rows.collect(),
-    }
+    Comparison::new(
+        "Figures 3 and 4: payload over what crosses the link, per cent; 20 B of framing, 24 \
+                with link-layer packets",
+        ["payload", "paper, 20 B", "ours", "paper, 24 B", "ours"],
+        rows.collect(),
+    )
 }
 
 fn throughput_table(found: &[Throughput]) -> Comparison {
@@ -363,13 +357,10 @@ fn throughput_table(found: &[Throughput]) -> Comparison {
             format!("{} ({})", f.n_searches, f.n_trials),
         ]
     });
-    Comparison {
-        title:
-            "Table 3, Ethernet: frames per second each way, both at once, through an OS bridge; \
-            the paper's host forwards 137 to \
-                193 thousand a second both ways together, at every size"
-                .into(),
-        head: head([
+    Comparison::new(
+        "Table 3, Ethernet: frames per second each way, both at once, through an OS bridge; the \
+            paper's host forwards 137 to 193 thousand a second both ways together, at every size",
+        [
             "frame",
             "hop",
             "none \
@@ -378,9 +369,9 @@ fn throughput_table(found: &[Throughput]) -> Comparison {
             "known",
             "of the line",
             "searches (trials)",
-        ]),
-        rows: rows.collect(),
-    }
+        ],
+        rows.collect(),
+    )
 }
 
 fn latency_table(latency: &Study) -> Comparison {
@@ -397,14 +388,12 @@ fn latency_table(latency: &Study) -> Comparison {
             point,
         )
     });
-    Comparison {
-        title: "Latency, us from a frame's due departure to its arrival, frames of 512 B; the \
-            report defines it (bit in to bit out, \
-                of the last packet too) and prints none"
-            .into(),
-        head: head(["", "median", "90 %", "99 %", "largest"]),
-        rows: loads.chain(bursts).collect(),
-    }
+    Comparison::new(
+        "Latency, us from a frame's due departure to its arrival, frames of 512 B; the \
+            report defines it (bit in to bit out, of the last packet too) and prints none",
+        ["", "median", "90 %", "99 %", "largest"],
+        loads.chain(bursts).collect(),
+    )
 }
 
 fn latency_row(what: String, point: &PointStudy) -> Vec<String> {
@@ -473,10 +462,7 @@ mod tests {
     /// then.
     #[test]
     fn what_an_idle_path_takes_to_wake_is_not_told_as_its_tail() {
-        let of = |buckets: &[(u64, u64)]| Distribution {
-            buckets: buckets.to_vec(),
-            ..Distribution::default()
-        };
+        let of = |buckets: &[(u64, u64)]| Distribution::of(buckets.to_vec());
         let idle = of(&[(192_000, 19_990), (300_000, 10)]);
         let loaded = of(&[(136_000, 19_900), (1_500_000, 100)]);
         assert_eq!(tails([&idle, &loaded]), Some(("99.9th", [192e-6, 1_500e-6])));

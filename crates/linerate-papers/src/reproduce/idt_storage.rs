@@ -338,10 +338,6 @@ fn off_by(one: u64, other: u64) -> f64 {
     one.abs_diff(other) as f64 / other.max(1) as f64
 }
 
-fn head<const N: usize>(names: [&str; N]) -> Vec<String> {
-    names.map(str::to_owned).to_vec()
-}
-
 fn totals_table(mixed: &Study, table: &Totals) -> Comparison {
     let Totals { number, sweep: name, .. } = table;
     let row = |(read, printed): &(&str, f64)| {
@@ -374,12 +370,12 @@ fn totals_table(mixed: &Study, table: &Totals) -> Comparison {
             joint(true),
         ]
     };
-    Comparison {
-        title: format!(
+    Comparison::new(
+        format!(
             "Table {number}, {name}: MB/s of disks and network at once, and what one more hop \
                 changes; the paper did not repeat (E5.h)"
         ),
-        head: head([
+        [
             "read",
             "paper, changed",
             "disks",
@@ -389,9 +385,9 @@ fn totals_table(mixed: &Study, table: &Totals) -> Comparison {
             "changed",
             "joint efficiency",
             "with the hop",
-        ]),
-        rows: table.run(mixed).map(row).collect(),
-    }
+        ],
+        table.run(mixed).map(row).collect(),
+    )
 }
 
 fn sizes_table(sizes: &Study) -> Comparison {
@@ -430,11 +426,10 @@ fn sizes_table(sizes: &Study) -> Comparison {
             told(&lost[1], 1.0, 0),
         ]
     };
-    Comparison {
-        title: "Table 3: MB/s of disks while frames of one size go both ways at a fixed rate; \
-            frames a second both ways, and lost"
-            .into(),
-        head: head([
+    Comparison::new(
+        "Table 3: MB/s of disks while frames of one size go both ways at a fixed rate; \
+            frames a second both ways, and lost",
+        [
             "read",
             "frame",
             "paper, disks changed",
@@ -445,12 +440,12 @@ fn sizes_table(sizes: &Study) -> Comparison {
             "with the hop",
             "lost",
             "with the hop",
-        ]),
-        rows: TABLE_3
+        ],
+        TABLE_3
             .iter()
             .flat_map(|paper| frame_sizes.iter().map(move |size| row(*paper, size)))
             .collect(),
-    }
+    )
 }
 
 #[cfg(test)]

@@ -67,6 +67,16 @@ pub struct Comparison {
     pub rows: Vec<Vec<String>>,
 }
 
+impl Comparison {
+    fn new<const N: usize>(
+        title: impl Into<String>,
+        head: [&str; N],
+        rows: Vec<Vec<String>>,
+    ) -> Self {
+        Self { title: title.into(), head: head.map(str::to_owned).to_vec(), rows }
+    }
+}
+
 fn shape(
     id: &str,
     claim: impl Into<String>,

@@ -16,29 +16,17 @@ const NAME: &str = "account";
 const HEADS: [&str; 4] = ["due", "answered", "lost", "open"];
 
 /// Section `account`.
-pub(super) struct Account;
+pub(super) const SECTION: Section = Section {
+    name: NAME,
+    title: "Account of operations",
+    summary: "requests, connections, files, transfers, datagrams and frames: due = answered + lost \
+        + open at the end",
+    order: 85,
+    blocks,
+};
 
-impl Section for Account {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn title(&self) -> &'static str {
-        "Account of operations"
-    }
-
-    fn summary(&self) -> &'static str {
-        "requests, connections, files, transfers, datagrams and frames: due = answered + lost + \
-            open at the end"
-    }
-
-    fn order(&self) -> u32 {
-        85
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        subject.grids.iter().filter_map(table).map(Block::Table).collect()
-    }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    subject.grids.iter().filter_map(table).map(Block::Table).collect()
 }
 
 /// Operations due, answered, lost and open: in the order of [`HEADS`].

@@ -37,68 +37,56 @@ const MOST_LED: usize = 4;
 const STREAM_SUFFIX: &str = "_stream";
 
 /// Section `answer`.
-pub(super) struct Answer;
+pub(super) const SECTION: Section = Section {
+    name: "answer",
+    title: "The answer",
+    summary: "the headline figure, the bottleneck with its status and the next step; the path with \
+        the limit marked; subject, maxima and validity",
+    order: 10,
+    blocks,
+};
 
-impl Section for Answer {
-    fn name(&self) -> &'static str {
-        "answer"
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let headline = headline(subject.campaign, subject.study);
+    let lead = lead(subject.campaign, subject.study, headline.as_ref());
+    let mut blocks: Vec<Block> = lead.map(Block::Lead).into_iter().collect();
+    // The first screen already has the main figures.
+    let mut compared = match compared::lead(subject.study, &[]) {
+        Some(_) => super::comparison::tallies(subject),
+        None => super::comparison::told(subject),
+    };
+    compared.extend(super::together::told(subject).into_iter().skip(mixes_led(subject.study)));
+    // The reader of a comparison looks for the difference before either arm's figure.
+    if (1..=MOST_LED).contains(&compared.len())
+        && !super::comparison::asked_for(subject.study).is_empty()
+    {
+        blocks.push(Block::List(std::mem::take(&mut compared)));
     }
-
-    fn title(&self) -> &'static str {
-        "The answer"
+    blocks.extend(headline.as_ref().and_then(verdict::picture));
+    blocks.push(Block::Paragraph(opening(subject)));
+    let best = key_figures(subject);
+    if !best.is_empty() {
+        blocks.push(Block::KeyFigures(best.iter().map(Best::key_figure).collect()));
     }
-
-    fn summary(&self) -> &'static str {
-        "the headline figure, the bottleneck with its status and the next step; the path with the \
-            limit marked; subject, maxima and validity"
+    if !compared.is_empty() {
+        blocks.push(Block::List(compared));
     }
-
-    fn order(&self) -> u32 {
-        10
+    let searched = super::searches::told(subject);
+    if !searched.is_empty() {
+        blocks.push(Block::List(searched));
     }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let headline = headline(subject.campaign, subject.study);
-        let lead = lead(subject.campaign, subject.study, headline.as_ref());
-        let mut blocks: Vec<Block> = lead.map(Block::Lead).into_iter().collect();
-        // The first screen already has the main figures.
-        let mut compared = match compared::lead(subject.study, &[]) {
-            Some(_) => super::comparison::tallies(subject),
-            None => super::comparison::told(subject),
-        };
-        compared.extend(super::together::told(subject).into_iter().skip(mixes_led(subject.study)));
-        // The reader of a comparison looks for the difference before either arm's figure.
-        if (1..=MOST_LED).contains(&compared.len())
-            && !super::comparison::asked_for(subject.study).is_empty()
-        {
-            blocks.push(Block::List(std::mem::take(&mut compared)));
-        }
-        blocks.extend(headline.as_ref().and_then(verdict::picture));
-        blocks.push(Block::Paragraph(opening(subject)));
-        let best = key_figures(subject);
-        if !best.is_empty() {
-            blocks.push(Block::KeyFigures(best.iter().map(Best::key_figure).collect()));
-        }
-        if !compared.is_empty() {
-            blocks.push(Block::List(compared));
-        }
-        let searched = super::searches::told(subject);
-        if !searched.is_empty() {
-            blocks.push(Block::List(searched));
-        }
-        blocks.extend(super::account::told(subject).map(Block::Paragraph));
-        blocks.push(Block::Paragraph(standing(subject)));
-        let reasons = reasons(subject);
-        if !reasons.is_empty() {
-            blocks.push(Block::List(reasons));
-        }
-        let looked = crate::looks::told(subject.grids);
-        if !looked.is_empty() {
-            blocks.push(Block::List(looked));
-        }
-        blocks.extend(scopes::tables(subject).into_iter().map(Block::Table));
-        blocks
+    blocks.extend(super::account::told(subject).map(Block::Paragraph));
+    blocks.push(Block::Paragraph(standing(subject)));
+    let reasons = reasons(subject);
+    if !reasons.is_empty() {
+        blocks.push(Block::List(reasons));
     }
+    let looked = crate::looks::told(subject.grids);
+    if !looked.is_empty() {
+        blocks.push(Block::List(looked));
+    }
+    blocks.extend(scopes::tables(subject).into_iter().map(Block::Table));
+    blocks
 }
 
 /// Returns the first screen: of the comparison if there is one, else of the headline point.

@@ -37,36 +37,19 @@ const DRAWN: [&[&Metric]; 4] = [
 const FEWEST_DRAWN: usize = 2;
 
 /// Section `comparison`.
-pub(super) struct Comparisons;
+pub(super) const SECTION: Section = Section {
+    name: "comparison",
+    title: "With and without",
+    summary: "arms of a comparison pair by pair: ratios with intervals and status, worse figures \
+        first",
+    order: 15,
+    blocks,
+};
 
-impl Section for Comparisons {
-    fn name(&self) -> &'static str {
-        "comparison"
-    }
-
-    fn title(&self) -> &'static str {
-        "With and without"
-    }
-
-    fn summary(&self) -> &'static str {
-        "arms of a comparison pair by pair: ratios with intervals and status, worse figures first"
-    }
-
-    fn order(&self) -> u32 {
-        15
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let comparisons = subject
-            .study
-            .comparisons
-            .iter()
-            .enumerate()
-            .filter(|(_, comparison)| !is_mix(comparison));
-        comparisons
-            .flat_map(|(number, comparison)| of_one(subject, number + 1, comparison))
-            .collect()
-    }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let comparisons =
+        subject.study.comparisons.iter().enumerate().filter(|(_, comparison)| !is_mix(comparison));
+    comparisons.flat_map(|(number, comparison)| of_one(subject, number + 1, comparison)).collect()
 }
 
 /// Returns one line for each comparison: its main figure, and the number of changed figures.
@@ -251,23 +234,20 @@ pub(super) fn table(subject: &Subject<'_>, number: usize, comparison: &Compariso
 fn note(comparison: &Comparison) -> String {
     let mut told = vec![
         "Pairs in turn (ABBA or BAAB), each with one seed; medians of each arm; the change is the \
-            typical one of the pairs \
-         (Hodges-Lehmann) with its interval at 95 %, a ratio, or a difference where a value is \
-         zero. It is better or worse if the \
-         interval leaves out no change and it is no smaller than the margin, equivalent if the \
-         whole interval lies within the margin."
+            typical one of the pairs (Hodges-Lehmann) with its interval at 95 %, a ratio, or a \
+            difference where a value is zero. It is better or worse if the interval leaves out no \
+            change and it is no smaller than the margin, equivalent if the whole interval lies \
+            within the margin."
             .to_owned(),
         "p is the probability of such a shift by chance, adjusted for the number of figures: at 95 \
-            % one figure in twenty differs by \
-         chance alone."
+            % one figure in twenty differs by chance alone."
             .to_owned(),
     ];
     if comparison.figures.iter().any(|figure| figure.placebo.is_some()) {
         let base = &comparison.base.name;
         told.push(format!(
             "The placebo is {base} against {base}: what it shows is noise; a change that single \
-                pairs of it reach (95 % of them stay \
-             below) is claimed neither way."
+                pairs of it reach (95 % of them stay below) is claimed neither way."
         ));
     } else {
         told.push(

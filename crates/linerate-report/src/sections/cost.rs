@@ -23,33 +23,22 @@ const SPLIT: [(&Metric, &str); 3] = [
 ];
 
 /// Section `cost`.
-pub(super) struct Cost;
+pub(super) const SECTION: Section = Section {
+    name: "cost",
+    title: "CPU cost",
+    summary: "CPU seconds per gigabyte and cost per packet, split into application, kernel and \
+        softirq",
+    order: 60,
+    blocks,
+};
 
-impl Section for Cost {
-    fn name(&self) -> &'static str {
-        "cost"
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let mut blocks: Vec<Block> = families(subject.grids).iter().flat_map(of_family).collect();
+    // Missing counters of a campaign without costs are no news.
+    if !blocks.is_empty() {
+        blocks.extend(unavailable(subject));
     }
-
-    fn title(&self) -> &'static str {
-        "CPU cost"
-    }
-
-    fn summary(&self) -> &'static str {
-        "CPU seconds per gigabyte and cost per packet, split into application, kernel and softirq"
-    }
-
-    fn order(&self) -> u32 {
-        60
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let mut blocks: Vec<Block> = families(subject.grids).iter().flat_map(of_family).collect();
-        // Missing counters of a campaign without costs are no news.
-        if !blocks.is_empty() {
-            blocks.extend(unavailable(subject));
-        }
-        blocks
-    }
+    blocks
 }
 
 fn of_family(family: &Family<'_>) -> Vec<Block> {

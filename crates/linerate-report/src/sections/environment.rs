@@ -22,51 +22,38 @@ use crate::number::Scale;
 const LONG: usize = 24;
 
 /// Section `environment`.
-pub(super) struct Environment;
+pub(super) const SECTION: Section = Section {
+    name: "environment",
+    title: "Environment",
+    summary: "the facts of every host side by side, differences highlighted; clocks; known \
+        capacities of the path",
+    order: 110,
+    blocks,
+};
 
-impl Section for Environment {
-    fn name(&self) -> &'static str {
-        "environment"
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let hosts = &subject.campaign.hosts;
+    let mut blocks = Vec::new();
+    // Without facts of any host, the tables would be empty.
+    let told = hosts.iter().any(|host| !host.facts.is_null());
+    blocks
+        .extend(hosts::one_machine(hosts).iter().map(|names| Block::Paragraph(one_machine(names))));
+    if told {
+        blocks.push(Block::Table(hosts::table(subject.campaign)));
+        // Interfaces of no job say nothing about the measurement.
+        let used: Vec<_> = hosts.iter().map(|host| subject.campaign.interfaces(host)).collect();
+        blocks.extend(differences(hosts, &used).map(Block::Table));
     }
-
-    fn title(&self) -> &'static str {
-        "Environment"
+    if !subject.campaign.header.capacities.is_empty() {
+        blocks.push(Block::Table(capacities(subject)));
     }
-
-    fn summary(&self) -> &'static str {
-        "the facts of every host side by side, differences highlighted; clocks; known capacities \
-            of the path"
+    if !hosts.is_empty() {
+        blocks.push(Block::Table(clocks(subject.campaign)));
     }
-
-    fn order(&self) -> u32 {
-        110
+    if told {
+        blocks.push(Block::Table(facts(hosts)));
     }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let hosts = &subject.campaign.hosts;
-        let mut blocks = Vec::new();
-        // Without facts of any host, the tables would be empty.
-        let told = hosts.iter().any(|host| !host.facts.is_null());
-        blocks.extend(
-            hosts::one_machine(hosts).iter().map(|names| Block::Paragraph(one_machine(names))),
-        );
-        if told {
-            blocks.push(Block::Table(hosts::table(subject.campaign)));
-            // Interfaces of no job say nothing about the measurement.
-            let used: Vec<_> = hosts.iter().map(|host| subject.campaign.interfaces(host)).collect();
-            blocks.extend(differences(hosts, &used).map(Block::Table));
-        }
-        if !subject.campaign.header.capacities.is_empty() {
-            blocks.push(Block::Table(capacities(subject)));
-        }
-        if !hosts.is_empty() {
-            blocks.push(Block::Table(clocks(subject.campaign)));
-        }
-        if told {
-            blocks.push(Block::Table(facts(hosts)));
-        }
-        blocks
-    }
+    blocks
 }
 
 fn one_machine(names: &[&str]) -> String {

@@ -15,47 +15,35 @@ use crate::words::count;
 const MOST_PLACES: usize = 8;
 
 /// Section `findings`.
-pub(super) struct Findings;
+pub(super) const SECTION: Section = Section {
+    name: "findings",
+    title: "Findings",
+    summary: "limits of the path, each with its status, evidence and recommended steps",
+    order: 100,
+    blocks,
+};
 
-impl Section for Findings {
-    fn name(&self) -> &'static str {
-        "findings"
-    }
-
-    fn title(&self) -> &'static str {
-        "Findings"
-    }
-
-    fn summary(&self) -> &'static str {
-        "limits of the path, each with its status, evidence and recommended steps"
-    }
-
-    fn order(&self) -> u32 {
-        100
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let place = CommandPlace::of(subject.campaign);
-        let mut findings: Vec<_> = subject.study.findings.iter().collect();
-        // The sort is stable, so points keep their order within a verdict.
-        findings.sort_by_key(|finding| finding.verdict);
-        // The same claim at several points is one finding.
-        let mut claims: Vec<(&Finding, Vec<String>)> = Vec::new();
-        for finding in findings {
-            let same = |(known, _): &&mut (&Finding, Vec<String>)| {
-                (known.verdict, &known.rule, &known.claim)
-                    == (finding.verdict, &finding.rule, &finding.claim)
-            };
-            match claims.iter_mut().find(same) {
-                Some((_, others)) => others.push(sentences::subject(&finding.subject)),
-                None => claims.push((finding, Vec::new())),
-            }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let place = CommandPlace::of(subject.campaign);
+    let mut findings: Vec<_> = subject.study.findings.iter().collect();
+    // The sort is stable, so points keep their order within a verdict.
+    findings.sort_by_key(|finding| finding.verdict);
+    // The same claim at several points is one finding.
+    let mut claims: Vec<(&Finding, Vec<String>)> = Vec::new();
+    for finding in findings {
+        let same = |(known, _): &&mut (&Finding, Vec<String>)| {
+            (known.verdict, &known.rule, &known.claim)
+                == (finding.verdict, &finding.rule, &finding.claim)
+        };
+        match claims.iter_mut().find(same) {
+            Some((_, others)) => others.push(sentences::subject(&finding.subject)),
+            None => claims.push((finding, Vec::new())),
         }
-        claims
-            .into_iter()
-            .map(|(finding, others)| Block::Claim(claim(finding, &others, &place)))
-            .collect()
     }
+    claims
+        .into_iter()
+        .map(|(finding, others)| Block::Claim(claim(finding, &others, &place)))
+        .collect()
 }
 
 /// Returns `finding` with its evidence; `others` are the other subjects with the same claim.

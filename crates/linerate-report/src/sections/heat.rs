@@ -12,28 +12,16 @@ use crate::document::Block;
 use crate::grid::Grid;
 
 /// Section `heat`.
-pub(super) struct Heat;
+pub(super) const SECTION: Section = Section {
+    name: "heat",
+    title: "Two axes at once",
+    summary: "a tinted matrix of the figure over two axes, such as buffer by message size",
+    order: 30,
+    blocks,
+};
 
-impl Section for Heat {
-    fn name(&self) -> &'static str {
-        "heat"
-    }
-
-    fn title(&self) -> &'static str {
-        "Two axes at once"
-    }
-
-    fn summary(&self) -> &'static str {
-        "a tinted matrix of the figure over two axes, such as buffer by message size"
-    }
-
-    fn order(&self) -> u32 {
-        30
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        subject.grids.iter().filter_map(matrix).collect()
-    }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    subject.grids.iter().filter_map(matrix).collect()
 }
 
 fn matrix(grid: &Grid<'_>) -> Option<Block> {

@@ -32,40 +32,24 @@ const LADDER: [f64; 16] = [
 const MOST_CURVES: usize = 8;
 
 /// Section `latency`.
-pub(super) struct Latency;
+pub(super) const SECTION: Section = Section {
+    name: "latency",
+    title: "Latency",
+    summary: "response-time distributions and percentiles, with lost operations as infinitely \
+        slow; one-way latency and its variation",
+    order: 80,
+    blocks,
+};
 
-impl Section for Latency {
-    fn name(&self) -> &'static str {
-        "latency"
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    // Sweeps of a single point share a table; other sweeps have their own.
+    let (single, swept): (Vec<&Grid<'_>>, Vec<&Grid<'_>>) =
+        subject.grids.iter().partition(|g| g.points.len() == 1);
+    let mut blocks = of_points(subject.campaign, "latency-single", &single);
+    for grid in swept {
+        blocks.extend(of_points(subject.campaign, &format!("latency-{}", grid.number), &[grid]));
     }
-
-    fn title(&self) -> &'static str {
-        "Latency"
-    }
-
-    fn summary(&self) -> &'static str {
-        "response-time distributions and percentiles, with lost operations as infinitely slow; \
-            one-way latency and its variation"
-    }
-
-    fn order(&self) -> u32 {
-        80
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        // Sweeps of a single point share a table; other sweeps have their own.
-        let (single, swept): (Vec<&Grid<'_>>, Vec<&Grid<'_>>) =
-            subject.grids.iter().partition(|g| g.points.len() == 1);
-        let mut blocks = of_points(subject.campaign, "latency-single", &single);
-        for grid in swept {
-            blocks.extend(of_points(
-                subject.campaign,
-                &format!("latency-{}", grid.number),
-                &[grid],
-            ));
-        }
-        blocks
-    }
+    blocks
 }
 
 /// Point of a sweep with response times.

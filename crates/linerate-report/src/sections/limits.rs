@@ -15,31 +15,19 @@ use crate::number::Scale;
 const LONG: usize = 8;
 
 /// Section `limits`.
-pub(super) struct Limits;
+pub(super) const SECTION: Section = Section {
+    name: "limits",
+    title: "Ceilings of the path",
+    summary: "every ceiling with its derivation and source, and expected values that are no \
+        ceilings",
+    order: 105,
+    blocks,
+};
 
-impl Section for Limits {
-    fn name(&self) -> &'static str {
-        "limits"
-    }
-
-    fn title(&self) -> &'static str {
-        "Ceilings of the path"
-    }
-
-    fn summary(&self) -> &'static str {
-        "every ceiling with its derivation and source, and expected values that are no ceilings"
-    }
-
-    fn order(&self) -> u32 {
-        105
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let all = subject.study.points.iter().flat_map(|point| &point.ceilings);
-        let (expected, hard): (Vec<&Ceiling>, Vec<&Ceiling>) =
-            all.partition(|bound| !bound.is_hard());
-        [ceilings(&hard), expectations(&expected)].into_iter().flatten().map(Block::Table).collect()
-    }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let all = subject.study.points.iter().flat_map(|point| &point.ceilings);
+    let (expected, hard): (Vec<&Ceiling>, Vec<&Ceiling>) = all.partition(|bound| !bound.is_hard());
+    [ceilings(&hard), expectations(&expected)].into_iter().flatten().map(Block::Table).collect()
 }
 
 /// Ceiling that several points share.

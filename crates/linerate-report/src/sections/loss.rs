@@ -38,30 +38,18 @@ const COUNTS: [Count; 9] = [
 ];
 
 /// Section `loss`.
-pub(super) struct Loss;
+pub(super) const SECTION: Section = Section {
+    name: "loss",
+    title: "Losses and their places",
+    summary: "the loss ledger of datagram workloads, the places of losses, and drops of network \
+        controllers",
+    order: 90,
+    blocks,
+};
 
-impl Section for Loss {
-    fn name(&self) -> &'static str {
-        "loss"
-    }
-
-    fn title(&self) -> &'static str {
-        "Losses and their places"
-    }
-
-    fn summary(&self) -> &'static str {
-        "the loss ledger of datagram workloads, the places of losses, and drops of network \
-            controllers"
-    }
-
-    fn order(&self) -> u32 {
-        90
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let ledgers = subject.grids.iter().flat_map(of_sweep);
-        ledgers.chain(controllers::table(subject).map(Block::Table)).collect()
-    }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let ledgers = subject.grids.iter().flat_map(of_sweep);
+    ledgers.chain(controllers::table(subject).map(Block::Table)).collect()
 }
 
 /// Account of a job at a point, in one direction.

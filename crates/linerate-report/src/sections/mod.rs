@@ -47,49 +47,46 @@ pub struct Subject<'a> {
 }
 
 /// Section of the report. Sections do not depend on each other.
-pub trait Section: Sync {
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
     /// Name, the prefix of anchors and file names.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// Heading.
-    fn title(&self) -> &'static str;
-
+    pub title: &'static str,
     /// Content in one clause.
-    fn summary(&self) -> &'static str;
-
+    pub summary: &'static str,
     /// Position in the document; lower numbers come first.
-    fn order(&self) -> u32;
-
+    pub order: u32,
     /// Returns its content; a section without blocks is left out.
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block>;
+    pub blocks: fn(&Subject<'_>) -> Vec<Block>,
 }
 
 /// Every section.
-pub static SECTIONS: &[&dyn Section] = &[
-    &account::Account,
-    &answer::Answer,
-    &comparison::Comparisons,
-    &cost::Cost,
-    &environment::Environment,
-    &findings::Findings,
-    &heat::Heat,
-    &latency::Latency,
-    &limits::Limits,
-    &loss::Loss,
-    &observers::Observers,
-    &overhead::Overhead,
-    &placement::Placement,
-    &points::Points,
-    &repeat::Repeat,
-    &scaling::Scaling,
-    &searches::Searches,
-    &series::Series,
-    &settings::Settings,
-    &storage::Storage,
-    &throughput::Throughput,
-    &together::Together,
-    &transfers::Transfers,
-    &validity::Validity,
+pub static SECTIONS: &[Section] = &[
+    account::SECTION,
+    answer::SECTION,
+    comparison::SECTION,
+    cost::SECTION,
+    environment::SECTION,
+    findings::SECTION,
+    heat::SECTION,
+    latency::SECTION,
+    limits::SECTION,
+    loss::SECTION,
+    observers::SECTION,
+    overhead::SECTION,
+    placement::SECTION,
+    points::SECTION,
+    repeat::SECTION,
+    scaling::SECTION,
+    searches::SECTION,
+    series::SECTION,
+    settings::SECTION,
+    storage::SECTION,
+    throughput::SECTION,
+    together::SECTION,
+    transfers::SECTION,
+    validity::SECTION,
 ];
 
 #[cfg(test)]
@@ -98,9 +95,9 @@ mod tests {
 
     #[test]
     fn the_registry_is_alphabetical_and_every_place_is_taken_once() {
-        let names: Vec<&str> = SECTIONS.iter().map(|section| section.name()).collect();
+        let names: Vec<&str> = SECTIONS.iter().map(|section| section.name).collect();
         assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
-        let mut orders: Vec<u32> = SECTIONS.iter().map(|section| section.order()).collect();
+        let mut orders: Vec<u32> = SECTIONS.iter().map(|section| section.order).collect();
         orders.sort_unstable();
         orders.dedup();
         assert_eq!(orders.len(), names.len());

@@ -14,54 +14,40 @@ use crate::number::Scale;
 use crate::sentences;
 
 /// Section `observers`.
-pub(super) struct Observers;
+pub(super) const SECTION: Section = Section {
+    name: "observers",
+    title: "Independent observers",
+    summary: "octets that a switch or another observer counted beside those of the load by the \
+        layer algebra, and the background's share",
+    order: 93,
+    blocks,
+};
 
-impl Section for Observers {
-    fn name(&self) -> &'static str {
-        "observers"
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let points =
+        subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
+    let ports: Vec<(&Grid<'_>, &PointStudy, &PortStudy)> = points
+        .flat_map(|(grid, point)| point.observed.iter().map(move |port| (grid, point, port)))
+        .collect();
+    if ports.is_empty() {
+        return Vec::new();
     }
-
-    fn title(&self) -> &'static str {
-        "Independent observers"
-    }
-
-    fn summary(&self) -> &'static str {
-        "octets that a switch or another observer counted beside those of the load by the layer \
-            algebra, and the background's share"
-    }
-
-    fn order(&self) -> u32 {
-        93
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let points = subject
-            .grids
-            .iter()
-            .flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
-        let ports: Vec<(&Grid<'_>, &PointStudy, &PortStudy)> = points
-            .flat_map(|(grid, point)| point.observed.iter().map(move |port| (grid, point, port)))
-            .collect();
-        if ports.is_empty() {
-            return Vec::new();
-        }
-        let mut blocks = vec![Block::Paragraph(answer(&ports))];
-        blocks.push(Block::Table(table(&ports)));
-        let who = subject.campaign.header.observed.iter();
-        let who: Vec<String> = who
-            .map(|port| {
-                let fcs = if port.counts_fcs { "with" } else { "without" };
-                let told = format!(
-                    "{}: {}, octets {fcs} frame check sequence, facing {}",
-                    port.observer, port.source, port.faces
-                );
-                // One line each, whatever is in it.
-                printable(&told, Lines::One).into_owned()
-            })
-            .collect();
-        blocks.push(Block::Listing { caption: "Observers".into(), text: who.join("\n") });
-        blocks
-    }
+    let mut blocks = vec![Block::Paragraph(answer(&ports))];
+    blocks.push(Block::Table(table(&ports)));
+    let who = subject.campaign.header.observed.iter();
+    let who: Vec<String> = who
+        .map(|port| {
+            let fcs = if port.counts_fcs { "with" } else { "without" };
+            let told = format!(
+                "{}: {}, octets {fcs} frame check sequence, facing {}",
+                port.observer, port.source, port.faces
+            );
+            // One line each, whatever is in it.
+            printable(&told, Lines::One).into_owned()
+        })
+        .collect();
+    blocks.push(Block::Listing { caption: "Observers".into(), text: who.join("\n") });
+    blocks
 }
 
 /// Returns the agreement of all observers in a few sentences.

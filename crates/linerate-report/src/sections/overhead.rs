@@ -7,57 +7,40 @@ use crate::document::{Block, Cell, Column, Row, Table};
 use crate::number::Scale;
 
 /// Section `overhead`.
-pub(super) struct Overhead;
+pub(super) const SECTION: Section = Section {
+    name: "overhead",
+    title: "Overhead of the measurement",
+    summary: "CPU taken by the samplers, cost of an engine step, start skew",
+    order: 120,
+    blocks,
+};
 
-impl Section for Overhead {
-    fn name(&self) -> &'static str {
-        "overhead"
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let overhead = &subject.study.overhead;
+    let mut rows: Vec<(String, String, f64)> = overhead
+        .samplers
+        .iter()
+        .map(|(host, cores)| {
+            (format!("samplers on {host}"), "% of one core".to_owned(), cores * 100.0)
+        })
+        .collect();
+    rows.extend(
+        overhead.null_step_ns.map(|ns| ("one engine step (null workload)".into(), "ns".into(), ns)),
+    );
+    rows.extend(overhead.worst_start_skew_ns.map(|ns| {
+        ("largest start skew, clock uncertainty added".into(), "µs".into(), ns as f64 / 1e3)
+    }));
+    if rows.is_empty() {
+        return Vec::new();
     }
-
-    fn title(&self) -> &'static str {
-        "Overhead of the measurement"
-    }
-
-    fn summary(&self) -> &'static str {
-        "CPU taken by the samplers, cost of an engine step, start skew"
-    }
-
-    fn order(&self) -> u32 {
-        120
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let overhead = &subject.study.overhead;
-        let mut rows: Vec<(String, String, f64)> = overhead
-            .samplers
-            .iter()
-            .map(|(host, cores)| {
-                (format!("samplers on {host}"), "% of one core".to_owned(), cores * 100.0)
-            })
-            .collect();
-        rows.extend(
-            overhead
-                .null_step_ns
-                .map(|ns| ("one engine step (null workload)".into(), "ns".into(), ns)),
-        );
-        rows.extend(overhead.worst_start_skew_ns.map(|ns| {
-            ("largest start skew, clock uncertainty added".into(), "µs".into(), ns as f64 / 1e3)
-        }));
-        if rows.is_empty() {
-            return Vec::new();
-        }
-        let columns = vec![
-            Column::text("of what"),
-            Column::number("figure", Scale::COUNT),
-            Column::text("unit"),
-        ];
-        let mut table = Table::new("overhead-cost", "Cost of measuring", columns);
-        table.rows = rows
-            .into_iter()
-            .map(|(what, unit, value)| {
-                Row::plain(vec![Cell::Text(what), Cell::Number(value), Cell::Text(unit)])
-            })
-            .collect();
-        vec![Block::Table(table)]
-    }
+    let columns =
+        vec![Column::text("of what"), Column::number("figure", Scale::COUNT), Column::text("unit")];
+    let mut table = Table::new("overhead-cost", "Cost of measuring", columns);
+    table.rows = rows
+        .into_iter()
+        .map(|(what, unit, value)| {
+            Row::plain(vec![Cell::Text(what), Cell::Number(value), Cell::Text(unit)])
+        })
+        .collect();
+    vec![Block::Table(table)]
 }

@@ -22,30 +22,18 @@ use crate::words::obtained_text;
 const MOST_CPUS: usize = 8;
 
 /// Section `placement`.
-pub(super) struct Placement;
+pub(super) const SECTION: Section = Section {
+    name: "placement",
+    title: "Placement",
+    summary: "CPUs that received packets and ran workers, and the CPUs of interrupts, queues and \
+        polling of each interface",
+    order: 65,
+    blocks,
+};
 
-impl Section for Placement {
-    fn name(&self) -> &'static str {
-        "placement"
-    }
-
-    fn title(&self) -> &'static str {
-        "Placement"
-    }
-
-    fn summary(&self) -> &'static str {
-        "CPUs that received packets and ran workers, and the CPUs of interrupts, queues and \
-            polling of each interface"
-    }
-
-    fn order(&self) -> u32 {
-        65
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let packets = packets(subject).map(Block::Table);
-        packets.into_iter().chain(interfaces(&subject.campaign.hosts).map(Block::Table)).collect()
-    }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let packets = packets(subject).map(Block::Table);
+    packets.into_iter().chain(interfaces(&subject.campaign.hosts).map(Block::Table)).collect()
 }
 
 /// Packets per second that each CPU of a machine received.

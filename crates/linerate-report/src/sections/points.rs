@@ -17,35 +17,20 @@ const DIRECTIONS: [Direction; 3] = [Direction::Tx, Direction::Rx, Direction::Sum
 const POINTS: &str = "/points";
 
 /// Section `points`.
-pub(super) struct Points;
+pub(super) const SECTION: Section = Section {
+    name: "points",
+    title: "All points",
+    summary: "every point with its main figures, runs and validity",
+    order: 140,
+    blocks,
+};
 
-impl Section for Points {
-    fn name(&self) -> &'static str {
-        "points"
-    }
-
-    fn title(&self) -> &'static str {
-        "All points"
-    }
-
-    fn summary(&self) -> &'static str {
-        "every point with its main figures, runs and validity"
-    }
-
-    fn order(&self) -> u32 {
-        140
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let of = |family: &Family<'_>| {
-            std::iter::once(table(family))
-                .chain(means(family))
-                .map(Block::Table)
-                .collect::<Vec<_>>()
-        };
-        let looks = crate::looks::table(subject.grids).map(Block::Table);
-        looks.into_iter().chain(families(subject.grids).iter().flat_map(of)).collect()
-    }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let of = |family: &Family<'_>| {
+        std::iter::once(table(family)).chain(means(family)).map(Block::Table).collect::<Vec<_>>()
+    };
+    let looks = crate::looks::table(subject.grids).map(Block::Table);
+    looks.into_iter().chain(families(subject.grids).iter().flat_map(of)).collect()
 }
 
 /// Returns the table of means over the runs.

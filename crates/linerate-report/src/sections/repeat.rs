@@ -6,62 +6,45 @@ use crate::document::{Block, Cell, Column, Row, Table};
 use crate::words::rfc3339;
 
 /// Section `repeat`.
-pub(super) struct Repeat;
+pub(super) const SECTION: Section = Section {
+    name: "repeat",
+    title: "How to repeat it",
+    summary: "command, seed, version, plan and lab as run",
+    order: 150,
+    blocks,
+};
 
-impl Section for Repeat {
-    fn name(&self) -> &'static str {
-        "repeat"
-    }
-
-    fn title(&self) -> &'static str {
-        "How to repeat it"
-    }
-
-    fn summary(&self) -> &'static str {
-        "command, seed, version, plan and lab as run"
-    }
-
-    fn order(&self) -> u32 {
-        150
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let header = &subject.campaign.header;
-        let ended = subject
-            .campaign
-            .ended
-            .map_or_else(|| "the campaign did not finish".to_owned(), rfc3339);
-        let rows = [
-            ("campaign", header.id.clone()),
-            ("command", header.argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
-            ("linerate", header.version.clone()),
-            ("seed", header.seed.to_string()),
-            ("started", rfc3339(header.started)),
-            ("ended", ended),
-            ("plan, SHA-256", header.plan_sha256.clone()),
-        ];
-        let mut table = Table::new(
-            "repeat-identity",
-            "Identity of the campaign",
-            vec![Column::text("what"), Column::text("value")],
-        );
-        table.rows = rows
-            .into_iter()
-            .map(|(what, value)| Row::plain(vec![Cell::text(what), Cell::Text(value)]))
-            .collect();
-        let mut blocks = vec![
-            Block::Table(table),
-            Block::Listing {
-                caption: "The plan as run".into(),
-                text: header.plan.trim_end().into(),
-            },
-        ];
-        blocks.extend(
-            header.lab.as_ref().map(|lab| Block::Listing {
-                caption: "The lab".into(),
-                text: lab.trim_end().into(),
-            }),
-        );
-        blocks
-    }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let header = &subject.campaign.header;
+    let ended =
+        subject.campaign.ended.map_or_else(|| "the campaign did not finish".to_owned(), rfc3339);
+    let rows = [
+        ("campaign", header.id.clone()),
+        ("command", header.argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
+        ("linerate", header.version.clone()),
+        ("seed", header.seed.to_string()),
+        ("started", rfc3339(header.started)),
+        ("ended", ended),
+        ("plan, SHA-256", header.plan_sha256.clone()),
+    ];
+    let mut table = Table::new(
+        "repeat-identity",
+        "Identity of the campaign",
+        vec![Column::text("what"), Column::text("value")],
+    );
+    table.rows = rows
+        .into_iter()
+        .map(|(what, value)| Row::plain(vec![Cell::text(what), Cell::Text(value)]))
+        .collect();
+    let mut blocks = vec![
+        Block::Table(table),
+        Block::Listing { caption: "The plan as run".into(), text: header.plan.trim_end().into() },
+    ];
+    blocks.extend(
+        header
+            .lab
+            .as_ref()
+            .map(|lab| Block::Listing { caption: "The lab".into(), text: lab.trim_end().into() }),
+    );
+    blocks
 }

@@ -7,40 +7,19 @@
 use linerate_model::Use;
 
 use super::{Section, Subject};
-use crate::curves::curves;
+use crate::curves::over_main_axis;
 use crate::document::Block;
+use crate::grid::GridAxis;
 
 /// Section `scaling`.
-pub(super) struct Scaling;
+pub(super) const SECTION: Section = Section {
+    name: "scaling",
+    title: "Scaling",
+    summary: "throughput over connections, CPUs and pairs of endpoints, with fairness",
+    order: 40,
+    blocks,
+};
 
-impl Section for Scaling {
-    fn name(&self) -> &'static str {
-        "scaling"
-    }
-
-    fn title(&self) -> &'static str {
-        "Scaling"
-    }
-
-    fn summary(&self) -> &'static str {
-        "throughput over connections, CPUs and pairs of endpoints, with fairness"
-    }
-
-    fn order(&self) -> u32 {
-        40
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let over_count = |grid| {
-            let grid: &crate::grid::Grid<'_> = grid;
-            let main = grid.main_axis().filter(|&axis| grid.axes[axis].is_parallel())?;
-            Some(
-                Use::ByCount
-                    .metrics()
-                    .flat_map(move |metric| curves("scaling", grid, main, metric))
-                    .collect::<Vec<_>>(),
-            )
-        };
-        subject.grids.iter().filter_map(over_count).flatten().collect()
-    }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    over_main_axis("scaling", subject.grids, Use::ByCount, GridAxis::is_parallel)
 }

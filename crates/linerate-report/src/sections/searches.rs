@@ -21,50 +21,37 @@ const MOST_TOLD: usize = 16;
 const MOST_ANSWERS: usize = 5;
 
 /// Section `searches`.
-pub(super) struct Searches;
+pub(super) const SECTION: Section = Section {
+    name: "searches",
+    title: "Searches",
+    summary: "bounds of each searched goal, run by run, the trials that led there, loss curves, \
+        bursts and recovery",
+    order: 18,
+    blocks,
+};
 
-impl Section for Searches {
-    fn name(&self) -> &'static str {
-        "searches"
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let searches = &subject.study.searches;
+    let mut blocks = Vec::new();
+    if searches.iter().any(|search| !search.goals.is_empty()) {
+        blocks.push(Block::Table(goals(searches)));
+        blocks.extend(graphs(searches).into_iter().map(Block::Chart));
+        blocks.push(Block::Table(runs(searches)));
     }
-
-    fn title(&self) -> &'static str {
-        "Searches"
+    blocks.extend(loss_curves(searches).into_iter().map(Block::Chart));
+    blocks.extend(latency::table(searches).map(Block::Table));
+    blocks.extend(other_answers(searches).map(Block::Table));
+    let logs = searches.iter().flat_map(|search| search.runs.iter().map(move |run| (search, run)));
+    blocks.extend(
+        logs.clone()
+            .take(MOST_LOGS)
+            .enumerate()
+            .map(|(n, (search, run))| Block::Chart(log(n, search, run))),
+    );
+    if !searches.is_empty() {
+        blocks.push(Block::Table(trials(searches)));
     }
-
-    fn summary(&self) -> &'static str {
-        "bounds of each searched goal, run by run, the trials that led there, loss curves, bursts \
-            and recovery"
-    }
-
-    fn order(&self) -> u32 {
-        18
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let searches = &subject.study.searches;
-        let mut blocks = Vec::new();
-        if searches.iter().any(|search| !search.goals.is_empty()) {
-            blocks.push(Block::Table(goals(searches)));
-            blocks.extend(graphs(searches).into_iter().map(Block::Chart));
-            blocks.push(Block::Table(runs(searches)));
-        }
-        blocks.extend(loss_curves(searches).into_iter().map(Block::Chart));
-        blocks.extend(latency::table(searches).map(Block::Table));
-        blocks.extend(other_answers(searches).map(Block::Table));
-        let logs =
-            searches.iter().flat_map(|search| search.runs.iter().map(move |run| (search, run)));
-        blocks.extend(
-            logs.clone()
-                .take(MOST_LOGS)
-                .enumerate()
-                .map(|(n, (search, run))| Block::Chart(log(n, search, run))),
-        );
-        if !searches.is_empty() {
-            blocks.push(Block::Table(trials(searches)));
-        }
-        blocks
-    }
+    blocks
 }
 
 /// Returns a line for each goal of each search, and for each other result.

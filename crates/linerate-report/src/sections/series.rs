@@ -26,34 +26,20 @@ const BESIDE: [IntervalSeries; 4] = [
 const DOUBTFUL: usize = 1;
 
 /// Section `series`.
-pub(super) struct Series;
+pub(super) const SECTION: Section = Section {
+    name: "series",
+    title: "Over time",
+    summary: "rates over time with retransmissions, for the best points and those that are not \
+        valid",
+    order: 70,
+    blocks,
+};
 
-impl Section for Series {
-    fn name(&self) -> &'static str {
-        "series"
-    }
-
-    fn title(&self) -> &'static str {
-        "Over time"
-    }
-
-    fn summary(&self) -> &'static str {
-        "rates over time with retransmissions, for the best points and those that are not valid"
-    }
-
-    fn order(&self) -> u32 {
-        70
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let all = &subject.study.points;
-        let drawn = subject
-            .grids
-            .iter()
-            .flat_map(chosen)
-            .filter_map(|(grid, point)| chart(grid, point, all));
-        drawn.map(Block::Chart).collect()
-    }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let all = &subject.study.points;
+    let drawn =
+        subject.grids.iter().flat_map(chosen).filter_map(|(grid, point)| chart(grid, point, all));
+    drawn.map(Block::Chart).collect()
 }
 
 fn chosen<'a>(grid: &'a Grid<'a>) -> Vec<(&'a Grid<'a>, &'a PointStudy)> {

@@ -6,43 +6,20 @@
 use linerate_model::Use;
 
 use super::{Section, Subject};
-use crate::curves::curves;
+use crate::curves::over_main_axis;
 use crate::document::Block;
 
 /// Section `settings`.
-pub(super) struct Settings;
+pub(super) const SECTION: Section = Section {
+    name: "settings",
+    title: "Other settings",
+    summary: "figures over offered rate, buffer size, congestion control and other axes",
+    order: 50,
+    blocks,
+};
 
-impl Section for Settings {
-    fn name(&self) -> &'static str {
-        "settings"
-    }
-
-    fn title(&self) -> &'static str {
-        "Other settings"
-    }
-
-    fn summary(&self) -> &'static str {
-        "figures over offered rate, buffer size, congestion control and other axes"
-    }
-
-    fn order(&self) -> u32 {
-        50
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let over_rest = |grid| {
-            let grid: &crate::grid::Grid<'_> = grid;
-            let axis = |index: usize| &grid.axes[index];
-            let main = grid
-                .main_axis()
-                .filter(|&main| !axis(main).is_message() && !axis(main).is_parallel())?;
-            Some(
-                Use::BySetting
-                    .metrics()
-                    .flat_map(move |metric| curves("settings", grid, main, metric))
-                    .collect::<Vec<_>>(),
-            )
-        };
-        subject.grids.iter().filter_map(over_rest).flatten().collect()
-    }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    over_main_axis("settings", subject.grids, Use::BySetting, |axis| {
+        !axis.is_message() && !axis.is_parallel()
+    })
 }

@@ -8,6 +8,7 @@
 //! the whole host without steal and I/O wait, as in Iometer.
 
 use linerate_analysis::{JobStudy, MetricStudy, PointStudy};
+use linerate_model::Direction::{Rx, Sum, Tx};
 use linerate_model::{Direction, Metric, metric};
 
 use super::{Section, Subject};
@@ -25,7 +26,7 @@ const PACKETS: Scale = Scale { base: "packet/s", symbol: "packet/s", factor: 1.0
 
 /// Column: Iometer's name, metrics of which the first known one is shown, direction (`Sum`: all),
 /// and unit as shown.
-struct StorageColumn(&'static str, &'static [&'static Metric], Direction, Scale);
+type StorageColumn = (&'static str, &'static [&'static Metric], Direction, Scale);
 
 /// Tables: name, caption, columns.
 const TABLES: [(&str, &str, &[StorageColumn]); 5] = [
@@ -33,201 +34,91 @@ const TABLES: [(&str, &str, &[StorageColumn]); 5] = [
         "rates",
         "Transfers and bytes",
         &[
-            StorageColumn("IOps", &[metric::IOPS], Direction::Sum, PER_SECOND),
-            StorageColumn("Read IOps", &[metric::IOPS], Direction::Rx, PER_SECOND),
-            StorageColumn("Write IOps", &[metric::IOPS], Direction::Tx, PER_SECOND),
-            StorageColumn("MBps (Decimal)", &[metric::TRANSFER_RATE], Direction::Sum, MEGABYTES),
-            StorageColumn(
-                "Read MBps (Decimal)",
-                &[metric::TRANSFER_RATE],
-                Direction::Rx,
-                MEGABYTES,
-            ),
-            StorageColumn(
-                "Write MBps (Decimal)",
-                &[metric::TRANSFER_RATE],
-                Direction::Tx,
-                MEGABYTES,
-            ),
-            StorageColumn(
-                "MiBps (Binary)",
-                &[metric::TRANSFER_RATE_BINARY],
-                Direction::Sum,
-                MEBIBYTES,
-            ),
-            StorageColumn(
-                "Read MiBps (Binary)",
-                &[metric::TRANSFER_RATE_BINARY],
-                Direction::Rx,
-                MEBIBYTES,
-            ),
-            StorageColumn(
-                "Write MiBps (Binary)",
-                &[metric::TRANSFER_RATE_BINARY],
-                Direction::Tx,
-                MEBIBYTES,
-            ),
-            StorageColumn(
-                "Transactions per Second",
-                &[metric::EXCHANGE_RATE, metric::IOPS],
-                Direction::Sum,
-                PER_SECOND,
-            ),
+            ("IOps", &[metric::IOPS], Sum, PER_SECOND),
+            ("Read IOps", &[metric::IOPS], Rx, PER_SECOND),
+            ("Write IOps", &[metric::IOPS], Tx, PER_SECOND),
+            ("MBps (Decimal)", &[metric::TRANSFER_RATE], Sum, MEGABYTES),
+            ("Read MBps (Decimal)", &[metric::TRANSFER_RATE], Rx, MEGABYTES),
+            ("Write MBps (Decimal)", &[metric::TRANSFER_RATE], Tx, MEGABYTES),
+            ("MiBps (Binary)", &[metric::TRANSFER_RATE_BINARY], Sum, MEBIBYTES),
+            ("Read MiBps (Binary)", &[metric::TRANSFER_RATE_BINARY], Rx, MEBIBYTES),
+            ("Write MiBps (Binary)", &[metric::TRANSFER_RATE_BINARY], Tx, MEBIBYTES),
+            ("Transactions per Second", &[metric::EXCHANGE_RATE, metric::IOPS], Sum, PER_SECOND),
         ],
     ),
     (
         "times",
         "Response times and errors",
         &[
-            StorageColumn(
-                "Average Response Time",
-                &[metric::SERVICE_TIME_MEAN],
-                Direction::Sum,
-                MILLISECONDS,
-            ),
-            StorageColumn(
-                "Average Read Response Time",
-                &[metric::SERVICE_TIME_MEAN],
-                Direction::Rx,
-                MILLISECONDS,
-            ),
-            StorageColumn(
-                "Average Write Response Time",
-                &[metric::SERVICE_TIME_MEAN],
-                Direction::Tx,
-                MILLISECONDS,
-            ),
-            StorageColumn(
+            ("Average Response Time", &[metric::SERVICE_TIME_MEAN], Sum, MILLISECONDS),
+            ("Average Read Response Time", &[metric::SERVICE_TIME_MEAN], Rx, MILLISECONDS),
+            ("Average Write Response Time", &[metric::SERVICE_TIME_MEAN], Tx, MILLISECONDS),
+            (
                 "Average Transaction Time",
                 &[metric::RESPONSE_TIME, metric::SERVICE_TIME_MEAN],
-                Direction::Sum,
+                Sum,
                 MILLISECONDS,
             ),
-            StorageColumn(
-                "Maximum Response Time",
-                &[metric::SERVICE_TIME_MAX],
-                Direction::Sum,
-                MILLISECONDS,
-            ),
-            StorageColumn(
-                "Maximum Read Response Time",
-                &[metric::SERVICE_TIME_MAX],
-                Direction::Rx,
-                MILLISECONDS,
-            ),
-            StorageColumn(
-                "Maximum Write Response Time",
-                &[metric::SERVICE_TIME_MAX],
-                Direction::Tx,
-                MILLISECONDS,
-            ),
-            StorageColumn(
+            ("Maximum Response Time", &[metric::SERVICE_TIME_MAX], Sum, MILLISECONDS),
+            ("Maximum Read Response Time", &[metric::SERVICE_TIME_MAX], Rx, MILLISECONDS),
+            ("Maximum Write Response Time", &[metric::SERVICE_TIME_MAX], Tx, MILLISECONDS),
+            (
                 "Maximum Transaction Time",
                 &[metric::RESPONSE_TIME_MAX, metric::SERVICE_TIME_MAX],
-                Direction::Sum,
+                Sum,
                 MILLISECONDS,
             ),
-            StorageColumn("Read Errors", &[metric::TRANSFER_ERRORS], Direction::Rx, Scale::COUNT),
-            StorageColumn("Write Errors", &[metric::TRANSFER_ERRORS], Direction::Tx, Scale::COUNT),
+            ("Read Errors", &[metric::TRANSFER_ERRORS], Rx, Scale::COUNT),
+            ("Write Errors", &[metric::TRANSFER_ERRORS], Tx, Scale::COUNT),
         ],
     ),
     (
         "tails",
         "Times of reads (rx) and writes (tx), and depth",
         &[
-            StorageColumn("p50 read", &[metric::SERVICE_TIME_P50], Direction::Rx, MILLISECONDS),
-            StorageColumn("p99 read", &[metric::SERVICE_TIME_P99], Direction::Rx, MILLISECONDS),
-            StorageColumn("p99.9 read", &[metric::SERVICE_TIME_P999], Direction::Rx, MILLISECONDS),
-            StorageColumn("p50 write", &[metric::SERVICE_TIME_P50], Direction::Tx, MILLISECONDS),
-            StorageColumn("p99 write", &[metric::SERVICE_TIME_P99], Direction::Tx, MILLISECONDS),
-            StorageColumn("p99.9 write", &[metric::SERVICE_TIME_P999], Direction::Tx, MILLISECONDS),
-            StorageColumn("depth", &[metric::ACHIEVED_DEPTH], Direction::Sum, Scale::COUNT),
-            StorageColumn(
-                "off Little's law",
-                &[metric::DEPTH_ERROR],
-                Direction::Sum,
-                Scale::PERCENT,
-            ),
-            StorageColumn(
-                "device over load, read",
-                &[metric::DEVICE_SHARE],
-                Direction::Rx,
-                Scale::PERCENT,
-            ),
-            StorageColumn(
-                "device over load, written",
-                &[metric::DEVICE_SHARE],
-                Direction::Tx,
-                Scale::PERCENT,
-            ),
+            ("p50 read", &[metric::SERVICE_TIME_P50], Rx, MILLISECONDS),
+            ("p99 read", &[metric::SERVICE_TIME_P99], Rx, MILLISECONDS),
+            ("p99.9 read", &[metric::SERVICE_TIME_P999], Rx, MILLISECONDS),
+            ("p50 write", &[metric::SERVICE_TIME_P50], Tx, MILLISECONDS),
+            ("p99 write", &[metric::SERVICE_TIME_P99], Tx, MILLISECONDS),
+            ("p99.9 write", &[metric::SERVICE_TIME_P999], Tx, MILLISECONDS),
+            ("depth", &[metric::ACHIEVED_DEPTH], Sum, Scale::COUNT),
+            ("off Little's law", &[metric::DEPTH_ERROR], Sum, Scale::PERCENT),
+            ("device over load, read", &[metric::DEVICE_SHARE], Rx, Scale::PERCENT),
+            ("device over load, written", &[metric::DEVICE_SHARE], Tx, Scale::PERCENT),
         ],
     ),
     (
         "durability",
         "Flushes and discards (not transfers)",
         &[
-            StorageColumn("flushes per second", &[metric::FLUSH_RATE], Direction::Sum, PER_SECOND),
-            StorageColumn("flush mean", &[metric::FLUSH_TIME_MEAN], Direction::Sum, MILLISECONDS),
-            StorageColumn("flush p50", &[metric::FLUSH_TIME_P50], Direction::Sum, MILLISECONDS),
-            StorageColumn("flush p99", &[metric::FLUSH_TIME_P99], Direction::Sum, MILLISECONDS),
-            StorageColumn("flush max", &[metric::FLUSH_TIME_MAX], Direction::Sum, MILLISECONDS),
-            StorageColumn("discards per second", &[metric::TRIM_RATE], Direction::Sum, PER_SECOND),
-            StorageColumn("discarded", &[metric::TRIM_BYTES], Direction::Sum, MEGABYTES),
-            StorageColumn("discard mean", &[metric::TRIM_TIME_MEAN], Direction::Sum, MILLISECONDS),
-            StorageColumn("discard p50", &[metric::TRIM_TIME_P50], Direction::Sum, MILLISECONDS),
-            StorageColumn("discard p99", &[metric::TRIM_TIME_P99], Direction::Sum, MILLISECONDS),
-            StorageColumn("discard max", &[metric::TRIM_TIME_MAX], Direction::Sum, MILLISECONDS),
+            ("flushes per second", &[metric::FLUSH_RATE], Sum, PER_SECOND),
+            ("flush mean", &[metric::FLUSH_TIME_MEAN], Sum, MILLISECONDS),
+            ("flush p50", &[metric::FLUSH_TIME_P50], Sum, MILLISECONDS),
+            ("flush p99", &[metric::FLUSH_TIME_P99], Sum, MILLISECONDS),
+            ("flush max", &[metric::FLUSH_TIME_MAX], Sum, MILLISECONDS),
+            ("discards per second", &[metric::TRIM_RATE], Sum, PER_SECOND),
+            ("discarded", &[metric::TRIM_BYTES], Sum, MEGABYTES),
+            ("discard mean", &[metric::TRIM_TIME_MEAN], Sum, MILLISECONDS),
+            ("discard p50", &[metric::TRIM_TIME_P50], Sum, MILLISECONDS),
+            ("discard p99", &[metric::TRIM_TIME_P99], Sum, MILLISECONDS),
+            ("discard max", &[metric::TRIM_TIME_MAX], Sum, MILLISECONDS),
         ],
     ),
     (
         "host",
         "Host during the load",
         &[
-            StorageColumn("% CPU Utilization", &[metric::HOST_CPU], Direction::Sum, Scale::PERCENT),
-            StorageColumn("% User Time", &[metric::HOST_CPU_USER], Direction::Sum, Scale::PERCENT),
-            StorageColumn(
-                "% Privileged Time",
-                &[metric::HOST_CPU_PRIVILEGED],
-                Direction::Sum,
-                Scale::PERCENT,
-            ),
-            StorageColumn(
-                "% DPC Time",
-                &[metric::HOST_CPU_SOFTIRQ],
-                Direction::Sum,
-                Scale::PERCENT,
-            ),
-            StorageColumn(
-                "% Interrupt Time",
-                &[metric::HOST_CPU_IRQ],
-                Direction::Sum,
-                Scale::PERCENT,
-            ),
-            StorageColumn(
-                "Interrupts per Second",
-                &[metric::INTERRUPTS],
-                Direction::Sum,
-                PER_SECOND,
-            ),
-            StorageColumn(
-                "CPU Effectiveness",
-                &[metric::CPU_EFFECTIVENESS],
-                Direction::Sum,
-                PER_SECOND,
-            ),
-            StorageColumn("Packets/Second", &[metric::HOST_PACKETS], Direction::Sum, PACKETS),
-            StorageColumn(
-                "Packet Errors",
-                &[metric::HOST_PACKET_ERRORS],
-                Direction::Sum,
-                PER_SECOND,
-            ),
-            StorageColumn(
-                "Segments Retransmitted/Second",
-                &[metric::HOST_RETRANSMITS],
-                Direction::Sum,
-                PER_SECOND,
-            ),
+            ("% CPU Utilization", &[metric::HOST_CPU], Sum, Scale::PERCENT),
+            ("% User Time", &[metric::HOST_CPU_USER], Sum, Scale::PERCENT),
+            ("% Privileged Time", &[metric::HOST_CPU_PRIVILEGED], Sum, Scale::PERCENT),
+            ("% DPC Time", &[metric::HOST_CPU_SOFTIRQ], Sum, Scale::PERCENT),
+            ("% Interrupt Time", &[metric::HOST_CPU_IRQ], Sum, Scale::PERCENT),
+            ("Interrupts per Second", &[metric::INTERRUPTS], Sum, PER_SECOND),
+            ("CPU Effectiveness", &[metric::CPU_EFFECTIVENESS], Sum, PER_SECOND),
+            ("Packets/Second", &[metric::HOST_PACKETS], Sum, PACKETS),
+            ("Packet Errors", &[metric::HOST_PACKET_ERRORS], Sum, PER_SECOND),
+            ("Segments Retransmitted/Second", &[metric::HOST_RETRANSMITS], Sum, PER_SECOND),
         ],
     ),
 ];
@@ -250,29 +141,17 @@ const ON_STEADY_STATE: &str = "Steady state, after SNIA's performance test speci
      five repeats in a row, the first five that are so.";
 
 /// Section `storage`.
-pub(super) struct Storage;
+pub(super) const SECTION: Section = Section {
+    name: NAME,
+    title: "Disks and files",
+    summary: "Iometer's result table under its own names, engines and conditioning, steady state, \
+        and the knee of a load curve",
+    order: 45,
+    blocks,
+};
 
-impl Section for Storage {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn title(&self) -> &'static str {
-        "Disks and files"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Iometer's result table under its own names, engines and conditioning, steady state, and \
-            the knee of a load curve"
-    }
-
-    fn order(&self) -> u32 {
-        45
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        subject.grids.iter().flat_map(of_sweep).collect()
-    }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    subject.grids.iter().flat_map(of_sweep).collect()
 }
 
 type Loaded<'a> = (&'a PointStudy, &'a JobStudy);
@@ -382,12 +261,8 @@ impl Redundant {
     }
 
     /// Returns true if `column` of `table` would repeat another column.
-    fn has(
-        &self,
-        StorageColumn(name, names, direction, _): &StorageColumn,
-        table: &[StorageColumn],
-    ) -> bool {
-        let is_total = |StorageColumn(_, others, direction, _): &StorageColumn| {
+    fn has(&self, (name, names, direction, _): &StorageColumn, table: &[StorageColumn]) -> bool {
+        let is_total = |(_, others, direction, _): &StorageColumn| {
             others == names && *direction == Direction::Sum
         };
         let repeats_total = *direction != Direction::Sum && table.iter().any(is_total);
@@ -405,7 +280,7 @@ fn figures(
     let known: Vec<&StorageColumn> = told
         .iter()
         .filter(|column| !redundant.has(column, told))
-        .filter(|StorageColumn(_, names, direction, _)| {
+        .filter(|(_, names, direction, _)| {
             loaded.iter().any(|(_, job)| metric_of(job, names, *direction).is_some())
         })
         .collect();
@@ -413,9 +288,11 @@ fn figures(
         return None;
     }
     let mut columns = places(grid, loaded);
-    columns.extend(known.iter().map(|StorageColumn(name, _, direction, scale)| {
-        Column::estimate(*name, *scale, None, *direction)
-    }));
+    columns.extend(
+        known
+            .iter()
+            .map(|(name, _, direction, scale)| Column::estimate(*name, *scale, None, *direction)),
+    );
     let mut table = Table::new(
         format!("{NAME}-{}-{id}", grid.number),
         format!("{caption}: {}", grid.sweep),
@@ -423,7 +300,7 @@ fn figures(
     );
     for (point, job) in loaded {
         let mut cells = place(grid, loaded, point, job);
-        cells.extend(known.iter().map(|StorageColumn(_, names, direction, _)| {
+        cells.extend(known.iter().map(|(_, names, direction, _)| {
             estimate_cell(point, metric_of(job, names, *direction))
         }));
         table.rows.push(Row::judged(cells, point.validity));

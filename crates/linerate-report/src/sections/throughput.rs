@@ -7,40 +7,19 @@
 use linerate_model::Use;
 
 use super::{Section, Subject};
-use crate::curves::curves;
+use crate::curves::over_main_axis;
 use crate::document::Block;
+use crate::grid::GridAxis;
 
 /// Section `throughput`.
-pub(super) struct Throughput;
+pub(super) const SECTION: Section = Section {
+    name: "throughput",
+    title: "Throughput by size",
+    summary: "throughput and packet rate against message size, with intervals and ceilings",
+    order: 20,
+    blocks,
+};
 
-impl Section for Throughput {
-    fn name(&self) -> &'static str {
-        "throughput"
-    }
-
-    fn title(&self) -> &'static str {
-        "Throughput by size"
-    }
-
-    fn summary(&self) -> &'static str {
-        "throughput and packet rate against message size, with intervals and ceilings"
-    }
-
-    fn order(&self) -> u32 {
-        20
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let by_size = |grid| {
-            let grid: &crate::grid::Grid<'_> = grid;
-            let main = grid.main_axis().filter(|&axis| grid.axes[axis].is_message())?;
-            Some(
-                Use::BySize
-                    .metrics()
-                    .flat_map(move |metric| curves("throughput", grid, main, metric))
-                    .collect::<Vec<_>>(),
-            )
-        };
-        subject.grids.iter().filter_map(by_size).flatten().collect()
-    }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    over_main_axis("throughput", subject.grids, Use::BySize, GridAxis::is_message)
 }

@@ -27,49 +27,37 @@ use crate::words::count;
 const CONFIDENCE: f64 = 0.95;
 
 /// Section `together`.
-pub(super) struct Together;
+pub(super) const SECTION: Section = Section {
+    name: "together",
+    title: "Alone and together",
+    summary: "jobs alone and at once: share of each one's figure alone, combined efficiency, the \
+        direction matrix, and the shared resource",
+    order: 16,
+    blocks,
+};
 
-impl Section for Together {
-    fn name(&self) -> &'static str {
-        "together"
-    }
-
-    fn title(&self) -> &'static str {
-        "Alone and together"
-    }
-
-    fn summary(&self) -> &'static str {
-        "jobs alone and at once: share of each one's figure alone, combined efficiency, the \
-            direction matrix, and the shared resource"
-    }
-
-    fn order(&self) -> u32 {
-        16
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let mut sweeps: Vec<&str> = Vec::new();
-        for mix in &subject.study.mixes {
-            if !sweeps.contains(&mix.sweep.as_str()) {
-                sweeps.push(&mix.sweep);
-            }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let mut sweeps: Vec<&str> = Vec::new();
+    for mix in &subject.study.mixes {
+        if !sweeps.contains(&mix.sweep.as_str()) {
+            sweeps.push(&mix.sweep);
         }
-        let mut blocks: Vec<Block> = sweeps
-            .into_iter()
-            .enumerate()
-            .flat_map(|(number, sweep)| of_sweep(subject, number + 1, sweep))
-            .collect();
-        // All compared figures follow, folded.
-        for (number, comparison) in subject.study.comparisons.iter().enumerate() {
-            if comparison.base.role == ArmRole::Alone && !comparison.figures.is_empty() {
-                blocks.push(Block::Table(Table {
-                    folded: true,
-                    ..table(subject, number + 1, comparison)
-                }));
-            }
-        }
-        blocks
     }
+    let mut blocks: Vec<Block> = sweeps
+        .into_iter()
+        .enumerate()
+        .flat_map(|(number, sweep)| of_sweep(subject, number + 1, sweep))
+        .collect();
+    // All compared figures follow, folded.
+    for (number, comparison) in subject.study.comparisons.iter().enumerate() {
+        if comparison.base.role == ArmRole::Alone && !comparison.figures.is_empty() {
+            blocks.push(Block::Table(Table {
+                folded: true,
+                ..table(subject, number + 1, comparison)
+            }));
+        }
+    }
+    blocks
 }
 
 /// Returns a line for each mix; mixes of a sweep without a loss and with the same result share one.

@@ -41,29 +41,17 @@ const CIRCUMSTANCES: [(&str, &str); 9] = [
 ];
 
 /// Section `transfers`.
-pub(super) struct Transfers;
+pub(super) const SECTION: Section = Section {
+    name: NAME,
+    title: "File transfers",
+    summary: "times to connect, to the first byte, of the transfer and to its end; the best second \
+        beside the average; and the conditions of the transfer",
+    order: 46,
+    blocks,
+};
 
-impl Section for Transfers {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn title(&self) -> &'static str {
-        "File transfers"
-    }
-
-    fn summary(&self) -> &'static str {
-        "times to connect, to the first byte, of the transfer and to its end; the best second \
-            beside the average; and the conditions of the transfer"
-    }
-
-    fn order(&self) -> u32 {
-        46
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        subject.grids.iter().flat_map(of_sweep).collect()
-    }
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    subject.grids.iter().flat_map(of_sweep).collect()
 }
 
 type Moved<'a> = (&'a PointStudy, &'a JobStudy);

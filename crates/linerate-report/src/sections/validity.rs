@@ -12,65 +12,52 @@ use crate::sentences;
 use crate::words::count;
 
 /// Section `validity`.
-pub(super) struct Validity;
+pub(super) const SECTION: Section = Section {
+    name: "validity",
+    title: "Validity",
+    summary: "trials that are not valid with their reasons, withheld figures, incidents, and \
+        trials that were not run",
+    order: 130,
+    blocks,
+};
 
-impl Section for Validity {
-    fn name(&self) -> &'static str {
-        "validity"
-    }
-
-    fn title(&self) -> &'static str {
-        "Validity"
-    }
-
-    fn summary(&self) -> &'static str {
-        "trials that are not valid with their reasons, withheld figures, incidents, and trials \
-            that were not run"
-    }
-
-    fn order(&self) -> u32 {
-        130
-    }
-
-    fn blocks(&self, subject: &Subject<'_>) -> Vec<Block> {
-        let mut blocks = Vec::new();
-        let missing =
-            subject.campaign.trials.iter().filter(|trial| trial.outcome.is_none()).count();
-        let interrupted = subject
-            .campaign
-            .trials
-            .iter()
-            .filter(|trial| trial.outcome == Some(TrialOutcome::Interrupted))
-            .count();
-        if missing + interrupted > 0 {
-            let stopped = if interrupted > 0 {
-                format!(", {} interrupted", count(interrupted, "trial"))
-            } else {
-                String::new()
-            };
-            blocks.push(Block::Paragraph(format!(
-                "{} of {} planned did not finish{stopped}. `linerate run --resume` continues the \
-                    campaign.",
-                count(missing + interrupted, "trial"),
-                subject.campaign.trials.len()
-            )));
-        }
-        let doubtful = doubtful(subject);
-        if doubtful.rows.is_empty() {
-            blocks.push(Block::Paragraph("All trials are valid.".into()));
+fn blocks(subject: &Subject<'_>) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let missing = subject.campaign.trials.iter().filter(|trial| trial.outcome.is_none()).count();
+    let interrupted = subject
+        .campaign
+        .trials
+        .iter()
+        .filter(|trial| trial.outcome == Some(TrialOutcome::Interrupted))
+        .count();
+    if missing + interrupted > 0 {
+        let stopped = if interrupted > 0 {
+            format!(", {} interrupted", count(interrupted, "trial"))
         } else {
-            blocks.push(Block::Table(doubtful));
-        }
-        let withheld = withheld(subject);
-        if !withheld.rows.is_empty() {
-            blocks.push(Block::Table(withheld));
-        }
-        let incidents = incidents(subject);
-        if !incidents.rows.is_empty() {
-            blocks.push(Block::Table(incidents));
-        }
-        if subject.study.points.is_empty() && missing == 0 { Vec::new() } else { blocks }
+            String::new()
+        };
+        blocks.push(Block::Paragraph(format!(
+            "{} of {} planned did not finish{stopped}. `linerate run --resume` continues the \
+                campaign.",
+            count(missing + interrupted, "trial"),
+            subject.campaign.trials.len()
+        )));
     }
+    let doubtful = doubtful(subject);
+    if doubtful.rows.is_empty() {
+        blocks.push(Block::Paragraph("All trials are valid.".into()));
+    } else {
+        blocks.push(Block::Table(doubtful));
+    }
+    let withheld = withheld(subject);
+    if !withheld.rows.is_empty() {
+        blocks.push(Block::Table(withheld));
+    }
+    let incidents = incidents(subject);
+    if !incidents.rows.is_empty() {
+        blocks.push(Block::Table(incidents));
+    }
+    if subject.study.points.is_empty() && missing == 0 { Vec::new() } else { blocks }
 }
 
 /// Points and trials that are not valid.

@@ -79,8 +79,8 @@ fn every_chart_has_its_table_and_its_marks_are_columns_of_it() {
 fn every_section_speaks_of_the_fixture_in_its_order() {
     let told: Vec<&str> = document().sections.iter().map(|section| section.id).collect();
     let mut expected: Vec<_> = SECTIONS.to_vec();
-    expected.sort_by_key(|section| section.order());
-    assert_eq!(told, expected.iter().map(|section| section.name()).collect::<Vec<_>>());
+    expected.sort_by_key(|section| section.order);
+    assert_eq!(told, expected.iter().map(|section| section.name).collect::<Vec<_>>());
 }
 
 #[test]

@@ -8,14 +8,9 @@ pub(crate) fn header(id: &str, name: &str) -> CampaignHeader {
         id: id.into(),
         name: name.into(),
         started: Nanos(1),
-        plan: String::new(),
-        plan_sha256: String::new(),
-        lab: None,
         seed: 1,
         testbed: TestbedKind::Loopback,
-        capacities: Vec::new(),
-        observed: Vec::new(),
         version: env!("CARGO_PKG_VERSION").into(),
-        argv: Vec::new(),
+        ..CampaignHeader::default()
     }
 }

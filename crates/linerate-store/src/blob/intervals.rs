@@ -175,12 +175,11 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
                 .for_each(|(interval, value)| interval.counters[counter] = value);
         }
     }
-    for set in [set_service, set_response, set_gap] {
+    let unnamed: [fn(&mut Interval) -> &mut Distribution; 3] =
+        [|i| &mut i.service, |i| &mut i.response, |i| &mut i.gap];
+    for of in unnamed {
         let distributions = decode_distributions(&mut reader, n_intervals, budget)?;
-        intervals
-            .iter_mut()
-            .zip(distributions)
-            .for_each(|(interval, distribution)| set(interval, distribution));
+        intervals.iter_mut().zip(distributions).for_each(|(interval, d)| *of(interval) = d);
     }
     let n_flows = reader.column(n_intervals)?;
     let mut states = decode_flow_states(&mut reader, &n_flows, budget)?.into_iter();
@@ -194,37 +193,17 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
     while reader.end().is_err() {
         let name = reader.text()?;
         let distributions = decode_distributions(&mut reader, n_intervals, budget)?;
-        let set = match name.as_str() {
-            "falls" => set_falls,
-            "rises" => set_rises,
-            "writes" => set_writes,
-            "connect" => set_connect,
-            "first_byte" => set_first_byte,
-            "transfer" => set_transfer,
-            "close" => set_close,
-            "flushes" => set_flushes,
-            "trims" => set_trims,
-            "departures" => set_departures,
-            "arrivals" => set_arrivals,
-            name => {
-                // One of a later version is skipped.
-                let Some((kind, name)) = carried(name) else { continue };
-                for (interval, distribution) in intervals
-                    .iter_mut()
-                    .zip(distributions)
-                    .filter(|(_, distribution)| !distribution.is_empty())
-                {
-                    if let Some(carried) = interval.carried_of_mut(kind).named_mut(name) {
-                        *carried = distribution;
-                    }
-                }
-                continue;
+        for (interval, distribution) in intervals.iter_mut().zip(distributions) {
+            if let Some(named) = named_mut(interval, &name) {
+                *named = distribution;
+            } else if let Some((kind, name)) = carried(&name)
+                && !distribution.is_empty()
+                && let Some(carried) = interval.carried_of_mut(kind).named_mut(name)
+            {
+                *carried = distribution;
             }
-        };
-        intervals
-            .iter_mut()
-            .zip(distributions)
-            .for_each(|(interval, distribution)| set(interval, distribution));
+            // One of a later version is skipped.
+        }
     }
     // The body is dropped here; only the intervals stay in memory.
     budget.give(body.len(), 1);
@@ -240,60 +219,22 @@ fn carried(name: &str) -> Option<(OperationKind, &str)> {
         .find(|(_, name)| is_known(name))
 }
 
-fn set_departures(interval: &mut Interval, distribution: Distribution) {
-    interval.departures = distribution;
-}
-
-fn set_arrivals(interval: &mut Interval, distribution: Distribution) {
-    interval.arrivals = distribution;
-}
-
-fn set_service(interval: &mut Interval, distribution: Distribution) {
-    interval.service = distribution;
-}
-
-fn set_response(interval: &mut Interval, distribution: Distribution) {
-    interval.response = distribution;
-}
-
-fn set_gap(interval: &mut Interval, distribution: Distribution) {
-    interval.gap = distribution;
-}
-
-fn set_falls(interval: &mut Interval, distribution: Distribution) {
-    interval.variation.falls = distribution;
-}
-
-fn set_rises(interval: &mut Interval, distribution: Distribution) {
-    interval.variation.rises = distribution;
-}
-
-fn set_writes(interval: &mut Interval, distribution: Distribution) {
-    interval.writes = distribution;
-}
-
-fn set_flushes(interval: &mut Interval, distribution: Distribution) {
-    interval.flushes = distribution;
-}
-
-fn set_trims(interval: &mut Interval, distribution: Distribution) {
-    interval.trims = distribution;
-}
-
-fn set_connect(interval: &mut Interval, distribution: Distribution) {
-    interval.stages.connect = distribution;
-}
-
-fn set_first_byte(interval: &mut Interval, distribution: Distribution) {
-    interval.stages.first_byte = distribution;
-}
-
-fn set_transfer(interval: &mut Interval, distribution: Distribution) {
-    interval.stages.transfer = distribution;
-}
-
-fn set_close(interval: &mut Interval, distribution: Distribution) {
-    interval.stages.close = distribution;
+/// Returns the distribution of `interval` that [`NAMED`] calls `name`.
+fn named_mut<'a>(interval: &'a mut Interval, name: &str) -> Option<&'a mut Distribution> {
+    Some(match name {
+        "falls" => &mut interval.variation.falls,
+        "rises" => &mut interval.variation.rises,
+        "writes" => &mut interval.writes,
+        "connect" => &mut interval.stages.connect,
+        "first_byte" => &mut interval.stages.first_byte,
+        "transfer" => &mut interval.stages.transfer,
+        "close" => &mut interval.stages.close,
+        "flushes" => &mut interval.flushes,
+        "trims" => &mut interval.trims,
+        "departures" => &mut interval.departures,
+        "arrivals" => &mut interval.arrivals,
+        _ => return None,
+    })
 }
 
 fn decode_distributions(

@@ -39,14 +39,10 @@ pub(crate) fn header(id: &str) -> CampaignHeader {
 
 pub(crate) fn spec(number: u32, n_jobs: usize, point: f64) -> TrialSpec {
     let endpoint = |name: &str| Endpoint {
-        name: name.into(),
-        host: "lab".into(),
         address: Some("10.0.0.1".parse().expect("an address")),
         device: Some("eth0".into()),
-        branches: Vec::new(),
         cpus: vec![0, 1],
-        pin: false,
-        ncsi: None,
+        ..Endpoint::named(name, "lab")
     };
     let mut params = Params::default();
     params.set("message_size", "64 KiB");
@@ -93,8 +89,7 @@ pub(crate) fn golden_events() -> Vec<Event> {
     let mut interval =
         Interval { worker: 1, start: Nanos(0), end: Nanos(100_000_007), ..Interval::default() };
     interval.counters[Counter::PayloadReceived] = 1_234_567;
-    interval.service =
-        Distribution { buckets: vec![(1_000, 3), (2_000, 1)], lost: 1, ..Distribution::default() };
+    interval.service = Distribution { lost: 1, ..Distribution::of(vec![(1_000, 3), (2_000, 1)]) };
     interval.flows = vec![FlowTcp {
         flow: 2,
         tcp: TcpState {

@@ -227,9 +227,8 @@ fn takes_frames(device: &str) -> Result<(), SysError> {
         return Ok(());
     }
     let why = "its driver does not accept XDP frames now; the peer of a veth needs an XDP program \
-        or GRO \
-        first: start a receiver in mode xdp \
-               there, or `ethtool -K PEER gro on`; elsewhere use mode xdp or packet";
+        or GRO first: start a receiver in mode xdp there, or `ethtool -K PEER gro on`; elsewhere \
+        use mode xdp or packet";
     Err(SysError::new(
         "send live frames on",
         format!("{device} ({why})"),

@@ -17,7 +17,7 @@ pub(crate) fn subcommands() -> Vec<Command> {
     LIMITS
         .iter()
         .map(|limit| {
-            let options = limit.options().iter().map(|option| {
+            let options = limit.options.iter().map(|option| {
                 let name = option.name.replace('_', "-");
                 let arg =
                     Arg::new(option.name).long(name).help(help(option.meaning, option.default));
@@ -32,8 +32,8 @@ pub(crate) fn subcommands() -> Vec<Command> {
                 arg.action(ArgAction::Set).required(option.default.is_empty())
             });
             let command =
-                Command::new(limit.name().replace('_', "-")).about(limit.summary()).args(options);
-            if limit.name() == pcie::NAME { pcie::with_devices(command) } else { command }
+                Command::new(limit.name.replace('_', "-")).about(limit.summary).args(options);
+            if limit.name == pcie::NAME { pcie::with_devices(command) } else { command }
         })
         .collect()
 }
@@ -53,7 +53,7 @@ pub(crate) fn run(matches: &ArgMatches, global: Global) -> Outcome {
     let limit = limit(&name.replace('-', "_"))
         .ok_or_else(|| Failure::wrong(format!("limit: there is no calculator `{name}`")))?;
     let mut params = Params::default();
-    for option in limit.options() {
+    for option in limit.options {
         // An option that was not given keeps the calculator's own default.
         if let Some(text) = matches.get_one::<String>(option.name) {
             params.set(option.name, value(text));
@@ -61,7 +61,7 @@ pub(crate) fn run(matches: &ArgMatches, global: Global) -> Outcome {
     }
     // PCI Express has options of its own: devices stand for generation and lanes.
     if name == pcie::NAME {
-        return pcie::run(matches, params, global);
+        return pcie::run(limit, matches, params, global);
     }
     let ceilings = ceilings(limit, &params)?;
     let shown: Vec<_> = ceilings.iter().map(linerate_report::ceiling_json).collect();
@@ -71,9 +71,9 @@ pub(crate) fn run(matches: &ArgMatches, global: Global) -> Outcome {
 }
 
 /// Returns the ceilings of `limit` for `params`, or the mistakes in the words of the command line.
-fn ceilings(limit: &dyn Limit, params: &Params) -> Result<Vec<Ceiling>, Failure> {
-    limit.ceilings(params).map_err(|errors| {
-        let name = limit.name();
+fn ceilings(limit: &Limit, params: &Params) -> Result<Vec<Ceiling>, Failure> {
+    (limit.ceilings)(params).map_err(|errors| {
+        let name = limit.name;
         let lines: Vec<String> = errors
             .iter()
             .map(|e| {

@@ -55,9 +55,8 @@ const LONGER: &str = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"50 Mbit/s\"\ndel
 const LITTLE_CPU: &str = "cpu = \"10 %\"\n";
 /// A sender that recovers by timeouts, as in the paper on the fire hose, but short ones: a run
 /// holds many collapses, and runs are alike.
-const POOR_RECOVERY: &str = "min_rto = \"20 ms\"\nsysctl = \
-    { \"net.ipv4.tcp_sack\" = \"0\", \"net.ipv4.tcp_recovery\" = \"0\", \
-     \"net.ipv4.tcp_early_retrans\" = \"0\" }\n";
+const POOR_RECOVERY: &str = "min_rto = \"20 ms\"\nsysctl = { \"net.ipv4.tcp_sack\" = \"0\", \
+    \"net.ipv4.tcp_recovery\" = \"0\", \"net.ipv4.tcp_early_retrans\" = \"0\" }\n";
 const SMALL_WINDOW: &str = "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 32768 32768\" }\n";
 const SMALL_SEND_BUFFER: &str = "sysctl = { \"net.ipv4.tcp_wmem\" = \"4096 32768 32768\" }\n";
 
@@ -200,9 +199,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "polarised hash",
         expected: &["hash_polarised"],
         place: FaultPlace::Lab(
-            "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = \
-                [{ name = \"fabric\", rate = \"20 Mbit/s\", links = 4, hash = \"addresses\", ends \
-                = [\"a1\", \"b1\"] }]\n",
+            "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = [{ name = \"fabric\", rate = \"20 Mbit/s\", \
+                links = 4, hash = \"addresses\", ends = [\"a1\", \"b1\"] }]\n",
             ["a1", "b1"],
         ),
         hosts: FREE,
@@ -212,9 +210,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "one flow on four links",
         expected: &["single_flow"],
         place: FaultPlace::Lab(
-            "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = \
-                [{ name = \"fabric\", rate = \"20 Mbit/s\", links = 4, hash = \"ports\", ends = \
-                [\"a1\", \"b1\"] }]\n",
+            "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = [{ name = \"fabric\", rate = \"20 Mbit/s\", \
+                links = 4, hash = \"ports\", ends = [\"a1\", \"b1\"] }]\n",
             ["a1", "b1"],
         ),
         hosts: FREE,

@@ -1,5 +1,6 @@
 //! Files that are read, the programs that read them, and their commands.
 
+use Contestant::{Again, Fio, Linerate};
 use std::path::Path;
 use std::process::Command;
 
@@ -56,42 +57,26 @@ const FIXED_IN_BATCHES: &[&str] = &[
     "--iodepth_batch_submit=16",
     "--iodepth_batch_complete_max=16",
 ];
-const OWN_CHOICE: Contestant = Contestant::Linerate("auto", INTERVAL_MS);
-const OWN_RING: Contestant = Contestant::Linerate("io_uring", INTERVAL_MS);
-const AT_ONCE_ON_DISK: &[Contestant] = &[
-    OWN_CHOICE,
-    Contestant::Fio("psync", &[]),
-    Contestant::Fio("io_uring", FIXED),
-    Contestant::Again,
-];
+const OWN_CHOICE: Contestant = Linerate("auto", INTERVAL_MS);
+const OWN_RING: Contestant = Linerate("io_uring", INTERVAL_MS);
+const AT_ONCE_ON_DISK: &[Contestant] =
+    &[OWN_CHOICE, Fio("psync", &[]), Fio("io_uring", FIXED), Again];
 /// fio's io_uring reaches a fortieth of its psync here.
-const AT_ONCE_IN_MEMORY: &[Contestant] = &[OWN_CHOICE, Contestant::Fio("psync", &[])];
-const QUEUED_ON_DISK: &[Contestant] = &[
-    OWN_CHOICE,
-    Contestant::Fio("io_uring", &[]),
-    Contestant::Fio("io_uring", FIXED),
-    Contestant::Fio("libaio", &[]),
-    Contestant::Again,
-];
-const QUEUED_IN_CACHE: &[Contestant] = &[
-    OWN_RING,
-    Contestant::Fio("io_uring", &[]),
-    Contestant::Fio("io_uring", FIXED),
-    Contestant::Fio("io_uring", FIXED_IN_BATCHES),
-];
+const AT_ONCE_IN_MEMORY: &[Contestant] = &[OWN_CHOICE, Fio("psync", &[])];
+const QUEUED_ON_DISK: &[Contestant] =
+    &[OWN_CHOICE, Fio("io_uring", &[]), Fio("io_uring", FIXED), Fio("libaio", &[]), Again];
+const QUEUED_IN_CACHE: &[Contestant] =
+    &[OWN_RING, Fio("io_uring", &[]), Fio("io_uring", FIXED), Fio("io_uring", FIXED_IN_BATCHES)];
 const QUEUED_IN_MEMORY: &[Contestant] = &[
     OWN_CHOICE,
     OWN_RING,
-    Contestant::Fio("io_uring", &[]),
-    Contestant::Fio("io_uring", FIXED),
-    Contestant::Fio("io_uring", FIXED_IN_BATCHES),
-    Contestant::Fio("libaio", &[]),
+    Fio("io_uring", &[]),
+    Fio("io_uring", FIXED),
+    Fio("io_uring", FIXED_IN_BATCHES),
+    Fio("libaio", &[]),
 ];
-const INTERVALS: &[Contestant] = &[
-    OWN_CHOICE,
-    Contestant::Linerate("auto", NO_INTERVAL_MS),
-    Contestant::Linerate("auto", SHORT_INTERVAL_MS),
-];
+const INTERVALS: &[Contestant] =
+    &[OWN_CHOICE, Linerate("auto", NO_INTERVAL_MS), Linerate("auto", SHORT_INTERVAL_MS)];
 
 /// Every row.
 pub(super) fn rows() -> Vec<Row> {

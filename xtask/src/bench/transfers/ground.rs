@@ -212,13 +212,11 @@ fn nginx_conf(folder: &str) -> String {
     let port = Server::Nginx.port();
     format!(
         "daemon off;\nworker_processes 1;\npid {folder}/nginx.pid;\nerror_log /dev/null;\nuser \
-            root;\nevents {{}}\nhttp {{ access_log off; \
-         sendfile on; tcp_nopush on; keepalive_requests 100000; client_max_body_size 0; \
-         client_body_temp_path {folder}/body; \
-         server {{ listen 127.0.0.1:{port}; listen 127.0.0.1:{NGINX_TLS_PORT} ssl; ssl_certificate \
-         {folder}/key.pem; \
-         ssl_certificate_key {folder}/key.pem; root {folder}/public; location /in/ {{ dav_methods \
-         PUT; }} }} }}\n"
+            root;\nevents {{}}\nhttp {{ access_log off; sendfile on; tcp_nopush on; \
+            keepalive_requests 100000; client_max_body_size 0; client_body_temp_path \
+            {folder}/body; server {{ listen 127.0.0.1:{port}; listen 127.0.0.1:{NGINX_TLS_PORT} \
+            ssl; ssl_certificate {folder}/key.pem; ssl_certificate_key {folder}/key.pem; root \
+            {folder}/public; location /in/ {{ dav_methods PUT; }} }} }}\n"
     )
 }
 

@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use super::link::Link;
 use crate::limits::ethernet;
+use Access::{DeviceRead, DeviceWrite, HostRead, HostWrite};
 
 /// Interface between card and driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -96,57 +97,47 @@ const TAKEN: u32 = 8;
 const BURST: u32 = 32;
 
 static SIMPLE_TRANSMIT: [Step; 5] = [
-    step("doorbell", Access::HostWrite, REGISTER.0, 1),
-    step("descriptor", Access::DeviceRead, DESCRIPTOR.0, 1),
-    data(Access::DeviceRead),
-    step("interrupt", Access::DeviceWrite, INTERRUPT.0, 1),
-    step("head pointer", Access::HostRead, REGISTER.0, 1),
+    step("doorbell", HostWrite, REGISTER.0, 1),
+    step("descriptor", DeviceRead, DESCRIPTOR.0, 1),
+    data(DeviceRead),
+    step("interrupt", DeviceWrite, INTERRUPT.0, 1),
+    step("head pointer", HostRead, REGISTER.0, 1),
 ];
 static SIMPLE_RECEIVE: [Step; 6] = [
-    step("doorbell of free buffers", Access::HostWrite, REGISTER.0, 1),
-    step("descriptor", Access::DeviceRead, DESCRIPTOR.0, 1),
-    data(Access::DeviceWrite),
-    step("descriptor written back", Access::DeviceWrite, DESCRIPTOR.0, 1),
-    step("interrupt", Access::DeviceWrite, INTERRUPT.0, 1),
-    step("head pointer", Access::HostRead, REGISTER.0, 1),
+    step("doorbell of free buffers", HostWrite, REGISTER.0, 1),
+    step("descriptor", DeviceRead, DESCRIPTOR.0, 1),
+    data(DeviceWrite),
+    step("descriptor written back", DeviceWrite, DESCRIPTOR.0, 1),
+    step("interrupt", DeviceWrite, INTERRUPT.0, 1),
+    step("head pointer", HostRead, REGISTER.0, 1),
 ];
 static KERNEL_TRANSMIT: [Step; 6] = [
-    step("doorbell", Access::HostWrite, REGISTER.0, 1),
-    step("descriptors", Access::DeviceRead, DESCRIPTOR.0 * FETCHED as u64, FETCHED),
-    data(Access::DeviceRead),
-    step(
-        "descriptors written back",
-        Access::DeviceWrite,
-        DESCRIPTOR.0 * WRITTEN_BACK as u64,
-        WRITTEN_BACK,
-    ),
-    step("interrupt", Access::DeviceWrite, INTERRUPT.0, PER_INTERRUPT),
-    step("head pointer", Access::HostRead, REGISTER.0, 1),
+    step("doorbell", HostWrite, REGISTER.0, 1),
+    step("descriptors", DeviceRead, DESCRIPTOR.0 * FETCHED as u64, FETCHED),
+    data(DeviceRead),
+    step("descriptors written back", DeviceWrite, DESCRIPTOR.0 * WRITTEN_BACK as u64, WRITTEN_BACK),
+    step("interrupt", DeviceWrite, INTERRUPT.0, PER_INTERRUPT),
+    step("head pointer", HostRead, REGISTER.0, 1),
 ];
 static KERNEL_RECEIVE: [Step; 6] = [
-    step("doorbell of free buffers", Access::HostWrite, REGISTER.0, FREED),
-    step("descriptor", Access::DeviceRead, DESCRIPTOR.0, 1),
-    data(Access::DeviceWrite),
-    step("descriptor written back", Access::DeviceWrite, DESCRIPTOR.0, 1),
-    step("interrupt", Access::DeviceWrite, INTERRUPT.0, PER_INTERRUPT),
-    step("head pointer", Access::HostRead, REGISTER.0, TAKEN),
+    step("doorbell of free buffers", HostWrite, REGISTER.0, FREED),
+    step("descriptor", DeviceRead, DESCRIPTOR.0, 1),
+    data(DeviceWrite),
+    step("descriptor written back", DeviceWrite, DESCRIPTOR.0, 1),
+    step("interrupt", DeviceWrite, INTERRUPT.0, PER_INTERRUPT),
+    step("head pointer", HostRead, REGISTER.0, TAKEN),
 ];
 static POLL_TRANSMIT: [Step; 4] = [
-    step("doorbell", Access::HostWrite, REGISTER.0, BURST),
-    step("descriptors", Access::DeviceRead, DESCRIPTOR.0 * FETCHED as u64, FETCHED),
-    data(Access::DeviceRead),
-    step(
-        "descriptors written back",
-        Access::DeviceWrite,
-        DESCRIPTOR.0 * WRITTEN_BACK as u64,
-        WRITTEN_BACK,
-    ),
+    step("doorbell", HostWrite, REGISTER.0, BURST),
+    step("descriptors", DeviceRead, DESCRIPTOR.0 * FETCHED as u64, FETCHED),
+    data(DeviceRead),
+    step("descriptors written back", DeviceWrite, DESCRIPTOR.0 * WRITTEN_BACK as u64, WRITTEN_BACK),
 ];
 static POLL_RECEIVE: [Step; 4] = [
-    step("doorbell of free buffers", Access::HostWrite, REGISTER.0, FREED),
-    step("descriptor", Access::DeviceRead, DESCRIPTOR.0, 1),
-    data(Access::DeviceWrite),
-    step("descriptor written back", Access::DeviceWrite, DESCRIPTOR.0, 1),
+    step("doorbell of free buffers", HostWrite, REGISTER.0, FREED),
+    step("descriptor", DeviceRead, DESCRIPTOR.0, 1),
+    data(DeviceWrite),
+    step("descriptor written back", DeviceWrite, DESCRIPTOR.0, 1),
 ];
 
 impl Nic {
@@ -190,15 +181,15 @@ impl Step {
         // is public.
         let size = self.size.unwrap_or(Bytes(frame.0.saturating_sub(ethernet::CHECK_SEQUENCE.0)));
         let (up, down) = match self.access {
-            Access::DeviceRead => {
+            DeviceRead => {
                 let bytes = link.read_bytes(size);
                 (bytes.up, bytes.down)
             }
-            Access::DeviceWrite => (link.write_bytes(size).up, Bytes(0)),
+            DeviceWrite => (link.write_bytes(size).up, Bytes(0)),
             // The host asks and the device answers with a completion, so the directions are those
             // of a device's read exchanged.
-            Access::HostRead => (size + link.completion_overhead(), link.request_overhead()),
-            Access::HostWrite => (Bytes(0), size + link.request_overhead()),
+            HostRead => (size + link.completion_overhead(), link.request_overhead()),
+            HostWrite => (Bytes(0), size + link.request_overhead()),
         };
         let share = f64::from(self.frames);
         FrameBytes { up: up.0 as f64 / share, down: down.0 as f64 / share }

@@ -136,8 +136,7 @@ fn without_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<String> {
         (kind, _) if ON_ANOTHER.contains(&kind) => {
             format!(
                 "a {kind} that may reach the other end, which is on the same machine, without the \
-                    device below: declare a capacity in a \
-                 testbed file"
+                    device below: declare a capacity in a testbed file"
             )
         }
         (_, Some(driver)) if VIRTUAL_DRIVERS.contains(&driver) => {

@@ -102,8 +102,7 @@ impl Line {
     pub(in crate::study) fn why(&self, n: usize) -> String {
         format!(
             "{n} {} above {:.6e} {} without loss, which is more than the path carries ({}): \
-                buffers \
-                held the excess. They are no lower bound; longer trials show the loss",
+                buffers held the excess. They are no lower bound; longer trials show the loss",
             if n == 1 { "trial" } else { "trials" },
             self.value(),
             self.bound.ceiling.unit,

@@ -121,17 +121,9 @@ mod tests {
     #[test]
     fn a_median_of_frames_below_that_of_their_payload_is_withheld() {
         let study = |name: &str, value: f64| MetricStudy {
-            metric: linerate_model::Metric::named(name).expect(name),
-            unit: linerate_model::Unit::BitPerSecond,
-            layer: None,
-            direction: Direction::Tx,
             estimate: crate::statistics::estimate(&[value]),
-            at_least: None,
-            mean: None,
             values: vec![Some(value)],
-            ceiling: None,
-            share: None,
-            settled: None,
+            ..MetricStudy::new(linerate_model::Metric::named(name).expect(name), Direction::Tx)
         };
         let mut metrics = [study("goodput", 57.9e9), study("throughput_l2", 56.4e9)];
         let withheld = withhold_estimates_below_payload(&mut metrics);

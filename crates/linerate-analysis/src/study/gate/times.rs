@@ -103,11 +103,7 @@ mod tests {
             "the same error twice is none"
         );
         let mut times = Distributions {
-            service: Distribution {
-                buckets: vec![(11_900_000, 9)],
-                lost: 0,
-                ..Distribution::default()
-            },
+            service: Distribution::of(vec![(11_900_000, 9)]),
             ..Distributions::default()
         };
         one_way.admit(&mut times);

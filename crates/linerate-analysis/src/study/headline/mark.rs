@@ -11,113 +11,60 @@ use super::{
 };
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
 
+use PathEnd::{Receiver, Sender};
+use ReadingKind::{
+    AdvertisedWindow, BacklogDrops, BufferFill, BufferWait, BusiestThreadCpu, BytesPerCall,
+    CongestionWindow, InFlight, QuotaExhausted, Retransmitted, RoundTrip, SoftirqCpu, WindowWait,
+};
+use StageKind::{Application, Queue, Socket};
+
 /// Share of the losses at one place from which on it is the place of the losses.
 const NEARLY_ALL: f64 = 0.9;
 
 /// Metrics of a job that are readings of a stage: stage, metric, and the direction to read (`None`:
 /// the sum).
 const JUDGED: [(PathEnd, StageKind, &Metric, ReadingKind, bool); 15] = [
-    (
-        PathEnd::Sender,
-        StageKind::Application,
-        metric::SENDER_CPU,
-        ReadingKind::BusiestThreadCpu,
-        true,
-    ),
-    (
-        PathEnd::Sender,
-        StageKind::Application,
-        metric::SENDER_THROTTLED,
-        ReadingKind::QuotaExhausted,
-        true,
-    ),
-    (
-        PathEnd::Sender,
-        StageKind::Application,
-        metric::PAYLOAD_PER_SEND,
-        ReadingKind::BytesPerCall,
-        true,
-    ),
-    (PathEnd::Sender, StageKind::Socket, metric::RWND_LIMITED, ReadingKind::WindowWait, true),
-    (PathEnd::Sender, StageKind::Socket, metric::SNDBUF_LIMITED, ReadingKind::BufferWait, true),
-    (
-        PathEnd::Sender,
-        StageKind::Socket,
-        metric::RETRANSMIT_RATIO,
-        ReadingKind::Retransmitted,
-        true,
-    ),
-    (PathEnd::Sender, StageKind::Socket, metric::RTT, ReadingKind::RoundTrip, true),
-    (
-        PathEnd::Sender,
-        StageKind::Socket,
-        metric::CONGESTION_WINDOW,
-        ReadingKind::CongestionWindow,
-        true,
-    ),
-    (
-        PathEnd::Receiver,
-        StageKind::Socket,
-        metric::PEER_WINDOW,
-        ReadingKind::AdvertisedWindow,
-        true,
-    ),
-    (PathEnd::Receiver, StageKind::Socket, metric::RECEIVE_QUEUE, ReadingKind::BufferFill, true),
-    (
-        PathEnd::Receiver,
-        StageKind::Socket,
-        metric::SOFTNET_DROPPED,
-        ReadingKind::BacklogDrops,
-        false,
-    ),
-    (PathEnd::Receiver, StageKind::Socket, metric::SOFTIRQ_CORE, ReadingKind::SoftirqCpu, false),
-    (
-        PathEnd::Receiver,
-        StageKind::Application,
-        metric::RECEIVER_CPU,
-        ReadingKind::BusiestThreadCpu,
-        true,
-    ),
-    (
-        PathEnd::Receiver,
-        StageKind::Application,
-        metric::RECEIVER_THROTTLED,
-        ReadingKind::QuotaExhausted,
-        true,
-    ),
-    (PathEnd::Sender, StageKind::Queue, metric::ACHIEVED_DEPTH, ReadingKind::InFlight, false),
+    (Sender, Application, metric::SENDER_CPU, BusiestThreadCpu, true),
+    (Sender, Application, metric::SENDER_THROTTLED, QuotaExhausted, true),
+    (Sender, Application, metric::PAYLOAD_PER_SEND, BytesPerCall, true),
+    (Sender, Socket, metric::RWND_LIMITED, WindowWait, true),
+    (Sender, Socket, metric::SNDBUF_LIMITED, BufferWait, true),
+    (Sender, Socket, metric::RETRANSMIT_RATIO, Retransmitted, true),
+    (Sender, Socket, metric::RTT, RoundTrip, true),
+    (Sender, Socket, metric::CONGESTION_WINDOW, CongestionWindow, true),
+    (Receiver, Socket, metric::PEER_WINDOW, AdvertisedWindow, true),
+    (Receiver, Socket, metric::RECEIVE_QUEUE, BufferFill, true),
+    (Receiver, Socket, metric::SOFTNET_DROPPED, BacklogDrops, false),
+    (Receiver, Socket, metric::SOFTIRQ_CORE, SoftirqCpu, false),
+    (Receiver, Application, metric::RECEIVER_CPU, BusiestThreadCpu, true),
+    (Receiver, Application, metric::RECEIVER_THROTTLED, QuotaExhausted, true),
+    (Sender, Queue, metric::ACHIEVED_DEPTH, InFlight, false),
 ];
 
 /// Stage at which each rule locates the limit. Rules that name a capacity find the stage by its
 /// name.
 const PLACES: [(&str, &[(PathEnd, StageKind)]); 22] = [
     ("bus_ceiling", &[]),
-    ("congestion_control", &[(PathEnd::Sender, StageKind::Socket)]),
+    ("congestion_control", &[(Sender, Socket)]),
     ("disk_depth", &[]),
     ("disk_flush", &[]),
     ("fire_hose", &[]),
     ("hash_polarised", &[]),
     ("link_ceiling", &[]),
-    (
-        "memory_bandwidth",
-        &[(PathEnd::Sender, StageKind::Socket), (PathEnd::Receiver, StageKind::Socket)],
-    ),
+    ("memory_bandwidth", &[(Sender, Socket), (Receiver, Socket)]),
     ("not_valid", &[]),
-    (
-        "numa_placement",
-        &[(PathEnd::Sender, StageKind::Application), (PathEnd::Receiver, StageKind::Application)],
-    ),
+    ("numa_placement", &[(Sender, Application), (Receiver, Application)]),
     ("path_loss", &[]),
     ("path_mtu", &[]),
-    ("receive_window", &[(PathEnd::Receiver, StageKind::Socket)]),
-    (metric::RECEIVER_CPU.name, &[(PathEnd::Receiver, StageKind::Application)]),
-    ("send_buffer", &[(PathEnd::Sender, StageKind::Socket)]),
-    (metric::SENDER_CPU.name, &[(PathEnd::Sender, StageKind::Application)]),
+    ("receive_window", &[(Receiver, Socket)]),
+    (metric::RECEIVER_CPU.name, &[(Receiver, Application)]),
+    ("send_buffer", &[(Sender, Socket)]),
+    (metric::SENDER_CPU.name, &[(Sender, Application)]),
     ("single_flow", &[]),
-    ("slow_receiver", &[(PathEnd::Receiver, StageKind::Application)]),
-    ("slow_source", &[(PathEnd::Sender, StageKind::Application)]),
-    ("small_message", &[(PathEnd::Sender, StageKind::Application)]),
-    (metric::SOFTIRQ_CORE.name, &[(PathEnd::Receiver, StageKind::Socket)]),
+    ("slow_receiver", &[(Receiver, Application)]),
+    ("slow_source", &[(Sender, Application)]),
+    ("small_message", &[(Sender, Application)]),
+    (metric::SOFTIRQ_CORE.name, &[(Receiver, Socket)]),
     ("unknown", &[]),
 ];
 /// The rule whose limit is where losses are.

@@ -546,17 +546,9 @@ mod tests {
         let figure = |(name, direction): &(&str, Direction)| {
             let known = Metric::named(name).expect("a metric");
             MetricStudy {
-                at_least: None,
-                metric: known,
-                unit: known.unit,
-                layer: known.layer,
-                direction: *direction,
                 estimate: crate::statistics::estimate(&[7.0]),
                 values: vec![Some(7.0)],
-                ceiling: None,
-                share: None,
-                mean: None,
-                settled: None,
+                ..MetricStudy::new(known, *direction)
             }
         };
         JobStudy { metrics: names.iter().map(figure).collect(), ..JobStudy::default() }

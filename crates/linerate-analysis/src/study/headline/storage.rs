@@ -159,24 +159,12 @@ mod tests {
 
     /// Returns the same with transfers of this many seconds.
     fn of_transfers(seconds: f64, cores: f64, params: &[(&str, Value)]) -> (Evidence, Step) {
-        let figure = |(name, value): (&str, f64)| MetricStudy {
-            metric: linerate_model::Metric::named(name).expect(name),
-            unit: Unit::PerSecond,
-            layer: None,
-            direction: Direction::Sum,
-            estimate: Some(linerate_model::Estimate {
+        let figure = |(name, value): (&str, f64)| {
+            MetricStudy::single(
+                linerate_model::Metric::named(name).expect(name),
+                Direction::Sum,
                 value,
-                low: None,
-                high: None,
-                confidence: None,
-                n: 1,
-            }),
-            at_least: None,
-            mean: None,
-            values: vec![Some(value)],
-            ceiling: None,
-            share: None,
-            settled: None,
+            )
         };
         let figures = [
             ("iops", 10_000.0),

@@ -35,8 +35,7 @@ const EXPLAINED: f64 = 0.5;
 const BITS: f64 = 8.0;
 /// Advice for proof of a suspected cause.
 const NOT_COUNTED: &str = "memory bandwidth was not counted; a direction matrix, other CPUs \
-    (`from_cpus`), or a job on a target that is \
-                           not there (`null`) would tell more";
+    (`from_cpus`), or a job on a target that is not there (`null`) would tell more";
 
 /// Resources that the jobs share and saturate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

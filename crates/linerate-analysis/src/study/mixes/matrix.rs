@@ -8,6 +8,7 @@ use linerate_model::{Point, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::{Joint, MemoryDirection, Mix};
+use MatrixVerdict::{EachWay, Nothing, Unclear, Undirected};
 
 /// Joint efficiencies of two jobs over the ways their data goes at one host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,7 +83,7 @@ pub(super) fn matrices(mixes: &[Mix]) -> Vec<DirectionMatrix> {
                 host: one.host.to_owned(),
                 workloads: [0, 1].map(|job| one.mix.jobs[job].workload.clone()),
                 cells: vec![cell],
-                says: MatrixVerdict::Unclear,
+                says: Unclear,
                 verdict: Verdict::Inconclusive,
             }),
         }
@@ -92,11 +93,8 @@ pub(super) fn matrices(mixes: &[Mix]) -> Vec<DirectionMatrix> {
     for matrix in &mut matrices {
         matrix.cells.sort_by_key(|cell| cell.ways);
         matrix.says = says(&matrix.cells);
-        matrix.verdict = if matrix.says == MatrixVerdict::Unclear {
-            Verdict::Inconclusive
-        } else {
-            Verdict::Suspected
-        };
+        matrix.verdict =
+            if matrix.says == Unclear { Verdict::Inconclusive } else { Verdict::Suspected };
     }
     matrices
 }
@@ -145,10 +143,10 @@ fn says(cells: &[MatrixCell]) -> MatrixVerdict {
         of(same).count() > 0 && of(same).all(|cell| cell.lost == Some(lost))
     };
     match () {
-        () if all(true, false) && all(false, false) => MatrixVerdict::Nothing,
-        () if all(true, true) && all(false, false) => MatrixVerdict::EachWay,
-        () if all(true, true) && all(false, true) && alike(cells) => MatrixVerdict::Undirected,
-        () => MatrixVerdict::Unclear,
+        () if all(true, false) && all(false, false) => Nothing,
+        () if all(true, true) && all(false, false) => EachWay,
+        () if all(true, true) && all(false, true) && alike(cells) => Undirected,
+        () => Unclear,
     }
 }
 
@@ -191,19 +189,15 @@ mod tests {
                 cell([Down, Down], same.0, same.1),
             ])
         };
-        assert_eq!(of((Some(true), 1.0), (Some(false), 2.0)), MatrixVerdict::EachWay);
-        assert_eq!(of((Some(true), 1.0), (Some(true), 1.01)), MatrixVerdict::Undirected);
-        assert_eq!(
-            of((Some(true), 1.0), (Some(true), 1.5)),
-            MatrixVerdict::Unclear,
-            "both lose, not alike"
-        );
-        assert_eq!(of((Some(false), 2.0), (Some(false), 2.0)), MatrixVerdict::Nothing);
-        assert_eq!(of((Some(false), 2.0), (Some(true), 1.0)), MatrixVerdict::Unclear);
-        assert_eq!(of((None, 2.0), (Some(false), 2.0)), MatrixVerdict::Unclear);
+        assert_eq!(of((Some(true), 1.0), (Some(false), 2.0)), EachWay);
+        assert_eq!(of((Some(true), 1.0), (Some(true), 1.01)), Undirected);
+        assert_eq!(of((Some(true), 1.0), (Some(true), 1.5)), Unclear, "both lose, not alike");
+        assert_eq!(of((Some(false), 2.0), (Some(false), 2.0)), Nothing);
+        assert_eq!(of((Some(false), 2.0), (Some(true), 1.0)), Unclear);
+        assert_eq!(of((None, 2.0), (Some(false), 2.0)), Unclear);
         assert_eq!(
             says(&[cell([Up, Up], Some(true), 1.0)]),
-            MatrixVerdict::Unclear,
+            Unclear,
             "no opposite ways were measured"
         );
     }

@@ -14,25 +14,17 @@ const TRIED: [(&str, &str); 2] = [("adaptive_rx", "1"), ("rx_usecs", "50")];
 const MOST: f64 = 3.0;
 
 /// Experiment with interrupt coalescing.
-pub(super) struct Coalescing;
+pub(super) const EXPERIMENT: TuningExperiment = TuningExperiment {
+    name: "coalescing",
+    summary: "fewer interrupts at the receiver, where one CPU is full of softirqs and the \
+        interface waits for nothing",
+    asks: &["adaptive_rx", "rx_usecs"],
+    floods: false,
+    look,
+};
 
-impl TuningExperiment for Coalescing {
-    fn name(&self) -> &'static str {
-        "coalescing"
-    }
-
-    fn summary(&self) -> &'static str {
-        "fewer interrupts at the receiver, where one CPU is full of softirqs and the interface \
-            waits for nothing"
-    }
-
-    fn asks(&self) -> &'static [&'static str] {
-        &["adaptive_rx", "rx_usecs"]
-    }
-
-    fn look(&self, path: &Known<'_>) -> Vec<Looked> {
-        TRIED.into_iter().map(|tried| candidate(path, tried)).collect()
-    }
+fn look(path: &Known<'_>) -> Vec<Looked> {
+    TRIED.into_iter().map(|tried| candidate(path, tried)).collect()
 }
 
 /// Returns the candidate that sets `setting` to `after` at the receiver.
@@ -60,14 +52,11 @@ fn candidate(path: &Known<'_>, (setting, after): (&'static str, &str)) -> Looked
 mod tests {
     use super::super::HindranceKind::{AlreadySo, NotOffered, NothingSpeaksForIt};
     use super::super::cases::{host, known, parted, point};
-    use super::*;
-
     #[test]
     fn an_interface_that_waits_for_nothing_is_made_to_where_softirqs_fill_a_cpu() {
         let tried = |full: f64, settings: &[(&'static str, &str)]| {
             let point = point(0.3, &[("softirq_core", full)]);
-            let (found, hindered) =
-                parted(Coalescing.look(&known(&point, host(&[]), host(settings))));
+            let (found, hindered) = parted(super::look(&known(&point, host(&[]), host(settings))));
             (found.into_iter().map(|found| found.name).collect::<Vec<_>>(), hindered)
         };
         let offered = [("adaptive_rx", "0"), ("rx_usecs", "0")];

@@ -15,30 +15,21 @@ const SETTING: &str = "net.ipv4.tcp_congestion_control";
 const LEAST_ROOM: f64 = 1.2;
 
 /// Experiment with another congestion control.
-pub(super) struct CongestionControl;
+pub(super) const EXPERIMENT: TuningExperiment = TuningExperiment {
+    name: "congestion_control",
+    summary: "another congestion control at the sender, where segments are retransmitted and the \
+        path has room",
+    asks: &[SETTING],
+    floods: false,
+    look,
+};
 
-impl TuningExperiment for CongestionControl {
-    fn name(&self) -> &'static str {
-        "congestion_control"
-    }
-
-    fn summary(&self) -> &'static str {
-        "another congestion control at the sender, where segments are retransmitted and the path \
-            has \
-            room"
-    }
-
-    fn asks(&self) -> &'static [&'static str] {
-        &[SETTING]
-    }
-
-    fn look(&self, path: &Known<'_>) -> Vec<Looked> {
-        let present = path.sender.settings.get(SETTING).and_then(|value| value.as_ref().ok());
-        let others = path.sender.congestion_controls.iter().filter(|name| Some(*name) != present);
-        let looked: Vec<Looked> = others.map(|other| candidate(path, Some(other))).collect();
-        // One line is enough for what hinders all of them.
-        if looked.iter().any(Result::is_ok) { looked } else { vec![candidate(path, None)] }
-    }
+fn look(path: &Known<'_>) -> Vec<Looked> {
+    let present = path.sender.settings.get(SETTING).and_then(|value| value.as_ref().ok());
+    let others = path.sender.congestion_controls.iter().filter(|name| Some(*name) != present);
+    let looked: Vec<Looked> = others.map(|other| candidate(path, Some(other))).collect();
+    // One line is enough for what hinders all of them.
+    if looked.iter().any(Result::is_ok) { looked } else { vec![candidate(path, None)] }
 }
 
 /// Returns the candidate `other`, or why it is not tried; `None` if the kernel has no other.
@@ -82,8 +73,7 @@ mod tests {
     fn it_is_tried_where_loss_leaves_room_and_nowhere_else() {
         let tried = |share: f64, lost: f64, sender: Host| {
             let point = point(share, &[("retransmit_ratio", lost)]);
-            let (found, hindered) =
-                parted(CongestionControl.look(&known(&point, sender, host(&[]))));
+            let (found, hindered) = parted(super::look(&known(&point, sender, host(&[]))));
             (found.into_iter().map(|candidate| candidate.after).collect::<Vec<_>>(), hindered)
         };
         let cubic = || host(&[(SETTING, "cubic")]);

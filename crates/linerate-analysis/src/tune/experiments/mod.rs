@@ -22,34 +22,29 @@ use super::Rates;
 use crate::{JobStudy, PathEnd, PointStudy};
 
 /// A kind of change.
-pub trait TuningExperiment: Sync {
-    /// Returns its name.
-    fn name(&self) -> &'static str;
-
-    /// Returns one sentence: the change, and the end it applies to.
-    fn summary(&self) -> &'static str;
-
-    /// Settings whose present values it wants to know, at each end.
-    fn asks(&self) -> &'static [&'static str];
-
-    /// Returns whether it needs the rate at which the path drains ([`Known::flood`]).
-    fn floods(&self) -> bool {
-        false
-    }
-
-    /// Returns the candidates to try on `path`, and the reason for each setting that is not tried.
-    fn look(&self, path: &Known<'_>) -> Vec<Looked>;
+#[derive(Clone, Copy, Debug)]
+pub struct TuningExperiment {
+    /// Its name.
+    pub name: &'static str,
+    /// One sentence: the change, and the end it applies to.
+    pub summary: &'static str,
+    /// Settings whose present values it needs, at each end.
+    pub asks: &'static [&'static str],
+    /// True if it needs the rate at which the path drains ([`Known::flood`]).
+    pub floods: bool,
+    /// Returns the candidates to try on a path, and the reason for each setting that is not tried.
+    pub look: fn(&Known<'_>) -> Vec<Looked>,
 }
 
 /// Every kind of change.
-pub static TUNING_EXPERIMENTS: &[&dyn TuningExperiment] = &[
-    &coalescing::Coalescing,
-    &congestion_control::CongestionControl,
-    &offloads::Offloads,
-    &pacing::Pacing,
-    &placement::Placement,
-    &rings::Rings,
-    &socket_buffers::SocketBuffers,
+pub static TUNING_EXPERIMENTS: &[TuningExperiment] = &[
+    coalescing::EXPERIMENT,
+    congestion_control::EXPERIMENT,
+    offloads::EXPERIMENT,
+    pacing::EXPERIMENT,
+    placement::EXPERIMENT,
+    rings::EXPERIMENT,
+    socket_buffers::EXPERIMENT,
 ];
 
 /// Result of considering a setting.
@@ -318,7 +313,7 @@ pub(super) mod cases {
             (point(0.3, &[(metric::SOFTIRQ_CORE.name, 0.1)]), host(&[("rx_usecs", "0")]));
         let refused = Hindrance { kind: HindranceKind::NotConsented, why: "not asked".into() };
         receiver.settings.insert("adaptive_rx", Err(refused.clone()));
-        let looked = coalescing::Coalescing.look(&known(&point, host(&[]), receiver));
+        let looked = (coalescing::EXPERIMENT.look)(&known(&point, host(&[]), receiver));
         let told: Vec<Hindrance> =
             looked.into_iter().filter_map(Result::err).map(|untried| untried.hindrance).collect();
         assert_eq!((&told[0], told[1].kind), (&refused, HindranceKind::NothingSpeaksForIt));
@@ -328,9 +323,9 @@ pub(super) mod cases {
     #[test]
     fn the_family_is_alphabetical_and_asks_only_for_what_agents_set() {
         let names: Vec<&str> =
-            TUNING_EXPERIMENTS.iter().map(|experiment| experiment.name()).collect();
+            TUNING_EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
         assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
-        for setting in TUNING_EXPERIMENTS.iter().flat_map(|experiment| experiment.asks()) {
+        for setting in TUNING_EXPERIMENTS.iter().flat_map(|experiment| experiment.asks) {
             assert!(
                 linerate_model::HOST_SETTINGS.iter().any(|(known, _)| known == setting),
                 "{setting}"

@@ -23,25 +23,17 @@ const BUSY: f64 = 0.8;
 const MOST: f64 = 45.0;
 
 /// Experiment with offloads.
-pub(super) struct Offloads;
+pub(super) const EXPERIMENT: TuningExperiment = TuningExperiment {
+    name: "offloads",
+    summary: "GRO at the receiver, GSO and TSO at the sender switched on, where an end is short of \
+        CPU and they are off",
+    asks: &["gro", "gso", "tso"],
+    floods: false,
+    look,
+};
 
-impl TuningExperiment for Offloads {
-    fn name(&self) -> &'static str {
-        "offloads"
-    }
-
-    fn summary(&self) -> &'static str {
-        "GRO at the receiver, GSO and TSO at the sender switched on, where an end is short of CPU \
-            and they are off"
-    }
-
-    fn asks(&self) -> &'static [&'static str] {
-        &["gro", "gso", "tso"]
-    }
-
-    fn look(&self, path: &Known<'_>) -> Vec<Looked> {
-        SWITCHES.into_iter().map(|switch| candidate(path, switch)).collect()
-    }
+fn look(path: &Known<'_>) -> Vec<Looked> {
+    SWITCHES.into_iter().map(|switch| candidate(path, switch)).collect()
 }
 
 /// Returns the candidate that switches `setting` on at `end`, where the figure `cpu` is high.
@@ -72,17 +64,12 @@ fn candidate(path: &Known<'_>, (setting, end, cpu): (&'static str, PathEnd, &Met
 mod tests {
     use super::super::HindranceKind::{AlreadySo, NotOffered, NothingSpeaksForIt};
     use super::super::cases::{host, known, parted, point};
-    use super::*;
-
     #[test]
     fn what_is_off_is_switched_on_where_cpu_is_short() {
         let tried = |cpu: f64, value: &str| {
             let point = point(0.3, &[("receiver_cpu", cpu)]);
-            let (found, hindered) = parted(Offloads.look(&known(
-                &point,
-                host(&[("tso", "0")]),
-                host(&[("gro", value)]),
-            )));
+            let (found, hindered) =
+                parted(super::look(&known(&point, host(&[("tso", "0")]), host(&[("gro", value)]))));
             (found.into_iter().map(|found| found.setting).collect::<Vec<_>>(), hindered)
         };
         assert_eq!(tried(0.95, "0"), (vec!["gro"], vec![NotOffered, NothingSpeaksForIt]));

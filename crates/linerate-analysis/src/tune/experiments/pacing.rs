@@ -33,33 +33,21 @@ const REACHED: f64 = 0.75;
 const HEADERS: f64 = 52.0;
 
 /// Experiment with pacing.
-pub(super) struct Pacing;
+pub(super) const EXPERIMENT: TuningExperiment = TuningExperiment {
+    name: "pacing",
+    summary: "the sender's sockets paced at the rate at which the path drains, where bursts \
+        overrun a shallow buffer",
+    asks: &[],
+    floods: true,
+    look,
+};
 
-impl TuningExperiment for Pacing {
-    fn name(&self) -> &'static str {
-        "pacing"
-    }
-
-    fn summary(&self) -> &'static str {
-        "the sender's sockets paced at the rate at which the path drains, where bursts overrun a \
-            shallow buffer"
-    }
-
-    fn asks(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn floods(&self) -> bool {
-        true
-    }
-
-    fn look(&self, path: &Known<'_>) -> Vec<Looked> {
-        vec![paced(path).map_err(|hindrance| Untried {
-            end: PathEnd::Sender,
-            setting: SETTING,
-            hindrance,
-        })]
-    }
+fn look(path: &Known<'_>) -> Vec<Looked> {
+    vec![paced(path).map_err(|hindrance| Untried {
+        end: PathEnd::Sender,
+        setting: SETTING,
+        hindrance,
+    })]
 }
 
 fn paced(path: &Known<'_>) -> Result<Candidate, Hindrance> {
@@ -135,7 +123,7 @@ mod tests {
         let point = point(share, &[("retransmit_ratio", lost)]);
         let flood = Some(Rates { feed: BitRate(feed), drain: BitRate(100e6), packet: Bytes(1500) });
         let path = Known { flood, dropped: Some(dropped), ..known(&point, host(&[]), host(&[])) };
-        parted(Pacing.look(&path)).0
+        parted(super::look(&path)).0
     }
 
     #[test]
@@ -162,7 +150,7 @@ mod tests {
         assert!(tried(0.033, 0.02, 105e6).is_empty(), "what goes in comes out");
         assert!(tried(0.09, 0.02, 900e6).is_empty(), "nothing to gain");
         let point = point(0.033, &[("retransmit_ratio", 0.02)]);
-        let hindered = parted(Pacing.look(&known(&point, host(&[]), host(&[])))).1;
+        let hindered = parted(super::look(&known(&point, host(&[]), host(&[])))).1;
         assert_eq!(hindered, [HindranceKind::NothingSpeaksForIt], "no flood");
     }
 }

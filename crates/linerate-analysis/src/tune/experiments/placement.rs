@@ -8,31 +8,23 @@ use super::{Hindrance, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
 use crate::PathEnd;
 
 /// Experiment with the placement of packet processing.
-pub(super) struct Placement;
+pub(super) const EXPERIMENT: TuningExperiment = TuningExperiment {
+    name: "placement",
+    summary: "received packets or interrupts spread over all CPUs, or packets polled in threads, \
+        where one CPU is full of softirqs",
+    asks: &["irq_cpus", "rps_cpus", "threaded"],
+    floods: false,
+    look,
+};
 
-impl TuningExperiment for Placement {
-    fn name(&self) -> &'static str {
-        "placement"
-    }
-
-    fn summary(&self) -> &'static str {
-        "received packets or interrupts spread over all CPUs, or packets polled in threads, where \
-            one CPU is full of softirqs"
-    }
-
-    fn asks(&self) -> &'static [&'static str] {
-        &["irq_cpus", "rps_cpus", "threaded"]
-    }
-
-    fn look(&self, path: &Known<'_>) -> Vec<Looked> {
-        let all_cpus = &path.receiver.all_cpus;
-        let changes = [
-            ("irq_cpus", all_cpus.as_str(), "interrupts on any CPU"),
-            ("rps_cpus", all_cpus.as_str(), "packets spread over all CPUs"),
-            ("threaded", "1", "polled in threads"),
-        ];
-        changes.into_iter().map(|change| candidate(path, change)).collect()
-    }
+fn look(path: &Known<'_>) -> Vec<Looked> {
+    let all_cpus = &path.receiver.all_cpus;
+    let changes = [
+        ("irq_cpus", all_cpus.as_str(), "interrupts on any CPU"),
+        ("rps_cpus", all_cpus.as_str(), "packets spread over all CPUs"),
+        ("threaded", "1", "polled in threads"),
+    ];
+    changes.into_iter().map(|change| candidate(path, change)).collect()
 }
 
 /// Returns the candidate that sets `setting` to `after` at the receiver.
@@ -60,13 +52,11 @@ mod tests {
     use super::super::HindranceKind::{AlreadySo, NotOffered, NothingSpeaksForIt};
     use super::super::Host;
     use super::super::cases::{host, known, parted, point};
-    use super::*;
-
     #[test]
     fn packets_are_spread_where_one_cpu_is_full() {
         let tried = |full: f64, receiver: Host| {
             let point = point(0.3, &[("softirq_core", full)]);
-            let (found, hindered) = parted(Placement.look(&known(&point, host(&[]), receiver)));
+            let (found, hindered) = parted(super::look(&known(&point, host(&[]), receiver)));
             (
                 found.into_iter().map(|c| format!("{} {}", c.setting, c.after)).collect::<Vec<_>>(),
                 hindered,

@@ -19,40 +19,33 @@ const SETTING: &str = "rx_ring";
 const MODEL: f64 = 2.0;
 
 /// Experiment with the receive ring.
-pub(super) struct Rings;
+pub(super) const EXPERIMENT: TuningExperiment = TuningExperiment {
+    name: "rings",
+    summary: "the largest receive ring at the receiver, where packets came for which it had no \
+        room",
+    asks: &[SETTING],
+    floods: false,
+    look,
+};
 
-impl TuningExperiment for Rings {
-    fn name(&self) -> &'static str {
-        "rings"
-    }
-
-    fn summary(&self) -> &'static str {
-        "the largest receive ring at the receiver, where packets came for which it had no room"
-    }
-
-    fn asks(&self) -> &'static [&'static str] {
-        &[SETTING]
-    }
-
-    fn look(&self, path: &Known<'_>) -> Vec<Looked> {
-        vec![path.at(PathEnd::Receiver, SETTING, |before| {
-            let largest = path.receiver.largest_ring.map(|largest| largest.to_string());
-            let after = largest.filter(|largest| largest != before);
-            let after = after.ok_or_else(|| {
-                Hindrance::already(format!("the ring has {before} descriptors, the maximum"))
-            })?;
-            let missed = overrun(path)?;
-            Ok(Proposal {
-                name: format!("receive ring of {after}"),
-                why: format!(
-                    "{:.3} % of the packets came when the ring of {before} was full",
-                    missed * 100.0
-                ),
-                after,
-                ratio: [LEAST_EFFECT, yields(path, missed).max(LEAST_EFFECT)],
-            })
-        })]
-    }
+fn look(path: &Known<'_>) -> Vec<Looked> {
+    vec![path.at(PathEnd::Receiver, SETTING, |before| {
+        let largest = path.receiver.largest_ring.map(|largest| largest.to_string());
+        let after = largest.filter(|largest| largest != before);
+        let after = after.ok_or_else(|| {
+            Hindrance::already(format!("the ring has {before} descriptors, the maximum"))
+        })?;
+        let missed = overrun(path)?;
+        Ok(Proposal {
+            name: format!("receive ring of {after}"),
+            why: format!(
+                "{:.3} % of the packets came when the ring of {before} was full",
+                missed * 100.0
+            ),
+            after,
+            ratio: [LEAST_EFFECT, yields(path, missed).max(LEAST_EFFECT)],
+        })
+    })]
 }
 
 /// Returns the share of packets for which the ring had no room, where that is enough to matter.
@@ -90,7 +83,7 @@ mod tests {
     ) -> (Vec<Candidate>, Vec<HindranceKind>) {
         let point = point(0.2, &[("retransmit_ratio", again)]);
         let missed = missed.map(|missed| Missed { missed, received: 10_000 - missed });
-        parted(Rings.look(&Known { missed, ..known(&point, host(&[]), host(ring)) }))
+        parted(super::look(&Known { missed, ..known(&point, host(&[]), host(ring)) }))
     }
 
     #[test]

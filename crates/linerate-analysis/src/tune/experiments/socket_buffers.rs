@@ -24,29 +24,21 @@ const NEARLY: f64 = 0.9;
 const SCATTER: f64 = 1.25;
 
 /// Experiment with socket buffers.
-pub(super) struct SocketBuffers;
+pub(super) const EXPERIMENT: TuningExperiment = TuningExperiment {
+    name: "socket_buffers",
+    summary: "larger receive buffers at the receiver or send buffers at the sender, where the \
+        sender waits for them",
+    asks: &[RECEIVE, SEND],
+    floods: false,
+    look,
+};
 
-impl TuningExperiment for SocketBuffers {
-    fn name(&self) -> &'static str {
-        "socket_buffers"
-    }
-
-    fn summary(&self) -> &'static str {
-        "larger receive buffers at the receiver or send buffers at the sender, where the sender \
-            waits for them"
-    }
-
-    fn asks(&self) -> &'static [&'static str] {
-        &[RECEIVE, SEND]
-    }
-
-    fn look(&self, path: &Known<'_>) -> Vec<Looked> {
-        let waits = [
-            (PathEnd::Receiver, RECEIVE, metric::RWND_LIMITED, "the peer's window"),
-            (PathEnd::Sender, SEND, metric::SNDBUF_LIMITED, "its own buffer"),
-        ];
-        waits.into_iter().map(|wait| candidate(path, wait)).collect()
-    }
+fn look(path: &Known<'_>) -> Vec<Looked> {
+    let waits = [
+        (PathEnd::Receiver, RECEIVE, metric::RWND_LIMITED, "the peer's window"),
+        (PathEnd::Sender, SEND, metric::SNDBUF_LIMITED, "its own buffer"),
+    ];
+    waits.into_iter().map(|wait| candidate(path, wait)).collect()
 }
 
 /// Returns the candidate of a larger buffer `setting` at `end`, where the sender waited for `what`
@@ -96,7 +88,7 @@ mod tests {
         let point = point(0.3, figures);
         let sender = host(&[(SEND, "4096 16384 65536")]);
         let receiver = host(&[(RECEIVE, "4096 32768 32768")]);
-        parted(SocketBuffers.look(&known(&point, sender, receiver))).0
+        parted(super::look(&known(&point, sender, receiver))).0
     }
 
     #[test]

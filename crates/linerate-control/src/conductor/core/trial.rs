@@ -235,9 +235,8 @@ impl Conductor {
                 let name = &endpoint.name;
                 let message = match refusal {
                     Refusal::Nowhere => format!(
-                        "connect to endpoint {name}: its address is unknown, and its agent was \
-                            not reached over a network. Set `address` of the endpoint in the \
-                            testbed."
+                        "connect to endpoint {name}: its address is unknown, and its agent was not \
+                            reached over a network. Set `address` of the endpoint in the testbed."
                     ),
                     Refusal::Elsewhere(ip) => format!(
                         "connect to endpoint {name}: its agent offers {ip}, which is neither the \

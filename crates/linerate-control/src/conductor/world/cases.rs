@@ -4,6 +4,7 @@
 use super::*;
 
 const NEVER: Nanos = Nanos::from_secs(1_000_000);
+use FaultKind::{Die, Elsewhere, Fail, Flood, Ignore, Stall};
 use TrialOutcome::{Completed, Failed, Interrupted};
 
 fn three() -> Vec<TrialSpec> {
@@ -71,7 +72,7 @@ fn an_agent_that_dies_or_stalls_in_any_step_costs_one_trial() {
     // The second trial's messages; its pings are those after 8 at the start and 8 for the first
     // trial, and heartbeats.
     for (at, nth) in [("ping", 20), ("prepare", 1), ("connect", 1), ("start_at", 1)] {
-        for kind in [FaultKind::Die, FaultKind::Stall] {
+        for kind in [Die, Stall] {
             for host in [0, 1] {
                 let world = run_three(World::with_fault(host, Fault { at, nth, kind }));
                 let outcomes = world.outcomes();
@@ -98,12 +99,9 @@ fn an_agent_that_dies_or_stalls_in_any_step_costs_one_trial() {
 
 #[test]
 fn an_agent_that_does_not_answer_one_message_or_fails_costs_one_trial_and_keeps_its_session() {
-    for (at, kind) in [
-        ("prepare", FaultKind::Ignore),
-        ("connect", FaultKind::Ignore),
-        ("start_at", FaultKind::Ignore),
-        ("connect", FaultKind::Fail),
-    ] {
+    for (at, kind) in
+        [("prepare", Ignore), ("connect", Ignore), ("start_at", Ignore), ("connect", Fail)]
+    {
         let world = run_three(World::with_fault(1, Fault { at, nth: 1, kind }));
         assert_eq!(
             world.outcomes(),
@@ -118,7 +116,7 @@ fn an_agent_that_does_not_answer_one_message_or_fails_costs_one_trial_and_keeps_
 #[test]
 fn an_offer_of_a_third_hosts_address_is_not_relayed_and_costs_the_trial() {
     let mut world = World::new();
-    let fault = Fault { at: "prepare", nth: 1, kind: FaultKind::Elsewhere };
+    let fault = Fault { at: "prepare", nth: 1, kind: Elsewhere };
     world.agents[1].faults.push(fault);
     let world = run_three(world);
     assert_eq!(world.outcomes(), [(0, Completed), (1, Failed), (2, Completed)]);
@@ -133,8 +131,8 @@ fn an_offer_of_a_third_hosts_address_is_not_relayed_and_costs_the_trial() {
 
 #[test]
 fn an_agent_that_does_not_even_end_a_trial_loses_its_session() {
-    let mut world = World::with_fault(1, Fault { at: "connect", nth: 0, kind: FaultKind::Ignore });
-    world.agents[1].faults.push(Fault { at: "abort", nth: 0, kind: FaultKind::Ignore });
+    let mut world = World::with_fault(1, Fault { at: "connect", nth: 0, kind: Ignore });
+    world.agents[1].faults.push(Fault { at: "abort", nth: 0, kind: Ignore });
     let world = run_three(world);
     assert_eq!(world.outcomes(), [(0, Failed), (1, Completed), (2, Completed)]);
     assert_eq!(world.incidents(IncidentKind::AgentLost).len(), 1);
@@ -142,7 +140,7 @@ fn an_agent_that_does_not_even_end_a_trial_loses_its_session() {
 
 #[test]
 fn trials_that_do_not_need_an_agent_that_stays_away_are_still_run() {
-    let mut world = World::with_fault(1, Fault { at: "start_at", nth: 0, kind: FaultKind::Die });
+    let mut world = World::with_fault(1, Fault { at: "start_at", nth: 0, kind: Die });
     world.agents[1].away_for = u32::MAX;
     let trials = vec![trial(0, "a", "b"), trial(1, "a", "b"), trial(2, "a", "a")];
     let before = world.now;
@@ -270,12 +268,7 @@ fn a_host_that_is_not_in_the_testbed_is_named() {
 fn any_fault() -> impl Strategy<Value = (usize, Fault)> {
     let at =
         prop::sample::select(vec!["ping", "prepare", "connect", "start_at", "abort", "goodbye"]);
-    let kind = prop::sample::select(vec![
-        FaultKind::Die,
-        FaultKind::Stall,
-        FaultKind::Ignore,
-        FaultKind::Fail,
-    ]);
+    let kind = prop::sample::select(vec![Die, Stall, Ignore, Fail]);
     (0..2_usize, at, 0..24_u32, kind)
         .prop_map(|(host, at, nth, kind)| (host, Fault { at, nth, kind }))
 }
@@ -448,7 +441,7 @@ fn runs_without_a_figure_do_not_narrow_an_interval() {
 
 #[test]
 fn a_host_that_reports_without_end_is_cut_off_and_costs_one_trial() {
-    let fault = Fault { at: "start_at", nth: 1, kind: FaultKind::Flood };
+    let fault = Fault { at: "start_at", nth: 1, kind: Flood };
     let world = run_three(World::with_fault(1, fault));
     assert_eq!(world.outcomes(), [(0, Completed), (1, Failed), (2, Completed)]);
     let lost = world.incidents(IncidentKind::AgentLost);

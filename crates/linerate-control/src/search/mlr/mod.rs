@@ -23,6 +23,7 @@ use self::limits::Limits;
 use self::selector::{Nomination, Selector};
 use self::target::Target;
 use super::{Controller, at};
+use SelectionStage::{First, Main, Second, Third};
 
 /// Bounds of one target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,15 +103,7 @@ impl Mlr {
             width: coarsest().map(|target| target.width).max().unwrap_or(1),
         };
         let limits = Limits { last: grid.last() };
-        Self {
-            grid,
-            limits,
-            chains,
-            start,
-            trials: Trials::default(),
-            stage: SelectionStage::First,
-            asked: 0,
-        }
+        Self { grid, limits, chains, start, trials: Trials::default(), stage: First, asked: 0 }
     }
 
     /// Returns the load that would be forwarded without loss, if `observation` lost exactly the
@@ -124,7 +117,7 @@ impl Mlr {
     fn begin(&self, one: Units, other: Units) -> SelectionStage {
         let loads = (one.min(other), one.max(other));
         let selector = |chain: &Vec<Target>| Selector::new(chain.clone(), loads, self.limits);
-        SelectionStage::Main {
+        Main {
             selectors: self.chains.iter().map(selector).collect(),
             shared: loads.1 - loads.0,
             winner: None,
@@ -138,7 +131,7 @@ impl Mlr {
             return self.begin(last, last);
         }
         match self.limits.keep(forwarded, self.start.width, None, Some(last)) {
-            Some(load) => SelectionStage::Second(load),
+            Some(load) => Second(load),
             None => self.begin(last, last),
         }
     }
@@ -150,18 +143,16 @@ impl Mlr {
         } else {
             self.limits.keep(load + width, width, Some(load), Some(self.grid.last()))
         };
-        next.map_or_else(|| self.begin(load, load), |next| SelectionStage::Third(load, next))
+        next.map_or_else(|| self.begin(load, load), |next| Third(load, next))
     }
 }
 
 impl Controller for Mlr {
     fn next(&mut self) -> Option<Step> {
         let (load, duration) = match &mut self.stage {
-            SelectionStage::First => (self.grid.last(), self.start.duration),
-            SelectionStage::Second(load) | SelectionStage::Third(_, load) => {
-                (*load, self.start.duration)
-            }
-            SelectionStage::Main { selectors, shared, winner } => {
+            First => (self.grid.last(), self.start.duration),
+            Second(load) | Third(_, load) => (*load, self.start.duration),
+            Main { selectors, shared, winner } => {
                 *winner = None;
                 for (number, selector) in selectors.iter_mut().enumerate() {
                     let Some(nomination) = selector.nominate(&self.trials, *shared) else {
@@ -182,14 +173,14 @@ impl Controller for Mlr {
     fn take(&mut self, observation: &Observation) {
         self.trials.0.entry(self.asked).or_default().push(*observation);
         let begun = match &self.stage {
-            SelectionStage::First => Some(self.after_first(observation)),
-            SelectionStage::Second(load) => Some(self.after_second(*load, observation)),
-            SelectionStage::Third(one, other) => Some(self.begin(*one, *other)),
-            SelectionStage::Main { .. } => None,
+            First => Some(self.after_first(observation)),
+            Second(load) => Some(self.after_second(*load, observation)),
+            Third(one, other) => Some(self.begin(*one, *other)),
+            Main { .. } => None,
         };
         if let Some(stage) = begun {
             self.stage = stage;
-        } else if let SelectionStage::Main { selectors, shared, winner } = &mut self.stage
+        } else if let Main { selectors, shared, winner } = &mut self.stage
             && let Some((number, nomination)) = winner.take()
         {
             *shared = nomination.width;

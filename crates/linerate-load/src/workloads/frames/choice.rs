@@ -18,6 +18,10 @@ use super::xdp::{XdpBoth, XdpReceive, XdpTransmit};
 use super::{FramesParams, Mode};
 use crate::LoadError;
 use crate::workloads::parameters::Direction;
+use Mode::{
+    Auto, Live, Packet, PacketBypass, PacketRing, PacketRingBypass, Udp, Xdp, XdpCopy, XdpGeneric,
+    XdpZeroCopy,
+};
 
 /// Frames per second that a worker surely sends by packet sockets on one slow core.
 const PACKET_SUFFICES: f64 = 300_000.0;
@@ -25,11 +29,9 @@ const PACKET_SUFFICES: f64 = 300_000.0;
 /// Opens the sending half of the requested mode.
 pub(super) fn transmit(opening: &Opening<'_>) -> Result<Box<dyn Transmit>, LoadError> {
     match opening.mode {
-        Mode::Live => Ok(Box::new(LiveTransmit::open(opening)?)),
-        Mode::Xdp | Mode::XdpCopy | Mode::XdpGeneric | Mode::XdpZeroCopy => {
-            Ok(Box::new(XdpTransmit::open(opening)?))
-        }
-        Mode::Auto if wants_speed(opening.params) && is_bare(opening.interface) => {
+        Live => Ok(Box::new(LiveTransmit::open(opening)?)),
+        Xdp | XdpCopy | XdpGeneric | XdpZeroCopy => Ok(Box::new(XdpTransmit::open(opening)?)),
+        Auto if wants_speed(opening.params) && is_bare(opening.interface) => {
             // Opening is the test: whether a driver takes such frames cannot be asked beforehand.
             if let Ok(live) = LiveTransmit::open(opening) {
                 return Ok(Box::new(live));
@@ -41,32 +43,26 @@ pub(super) fn transmit(opening: &Opening<'_>) -> Result<Box<dyn Transmit>, LoadE
                 _ => Ok(Box::new(PacketTransmit::open(opening)?)),
             }
         }
-        Mode::Auto | Mode::Packet | Mode::PacketBypass => {
-            Ok(Box::new(PacketTransmit::open(opening)?))
-        }
-        Mode::PacketRing | Mode::PacketRingBypass => Ok(Box::new(RingTransmit::open(opening)?)),
-        Mode::Udp => Ok(Box::new(UdpTransmit::open(opening)?)),
+        Auto | Packet | PacketBypass => Ok(Box::new(PacketTransmit::open(opening)?)),
+        PacketRing | PacketRingBypass => Ok(Box::new(RingTransmit::open(opening)?)),
+        Udp => Ok(Box::new(UdpTransmit::open(opening)?)),
     }
 }
 
 /// Opens the receiving half.
 pub(super) fn receive(opening: &Opening<'_>) -> Result<Box<dyn Receive>, LoadError> {
     match opening.mode {
-        Mode::Live | Mode::Xdp | Mode::XdpCopy | Mode::XdpGeneric | Mode::XdpZeroCopy => {
-            Ok(Box::new(XdpReceive::open(opening)?))
-        }
-        Mode::Auto if wants_speed(opening.params) && is_bare(opening.interface) => {
+        Live | Xdp | XdpCopy | XdpGeneric | XdpZeroCopy => Ok(Box::new(XdpReceive::open(opening)?)),
+        Auto if wants_speed(opening.params) && is_bare(opening.interface) => {
             match XdpReceive::open(opening) {
                 Ok(xdp) if xdp.is_native() => Ok(Box::new(xdp)),
                 _ => Ok(Box::new(PacketReceive::open(opening)?)),
             }
         }
-        Mode::Auto
-        | Mode::Packet
-        | Mode::PacketBypass
-        | Mode::PacketRing
-        | Mode::PacketRingBypass => Ok(Box::new(PacketReceive::open(opening)?)),
-        Mode::Udp => Ok(Box::new(UdpReceive::open(opening)?)),
+        Auto | Packet | PacketBypass | PacketRing | PacketRingBypass => {
+            Ok(Box::new(PacketReceive::open(opening)?))
+        }
+        Udp => Ok(Box::new(UdpReceive::open(opening)?)),
     }
 }
 
@@ -77,7 +73,7 @@ pub(super) fn both(opening: &Opening<'_>) -> Result<Box<dyn Both>, LoadError> {
 
 /// Returns true if `mode` needs its halves in one to send and receive.
 pub(super) fn is_joined(mode: Mode) -> bool {
-    matches!(mode, Mode::Xdp | Mode::XdpCopy | Mode::XdpGeneric | Mode::XdpZeroCopy)
+    matches!(mode, Xdp | XdpCopy | XdpGeneric | XdpZeroCopy)
 }
 
 fn wants_speed(params: &FramesParams) -> bool {

@@ -113,8 +113,7 @@ impl Interface {
         if !(is_lab || self.is_loopback() || params.allow_outside_lab) {
             return refuse(
                 "it belongs to no lab, and such load can take a network down (RFC 6815); if \
-                    nothing else uses this path, say \
-                 `allow_outside_lab = true`"
+                    nothing else uses this path, say `allow_outside_lab = true`"
                     .into(),
             );
         }
@@ -262,14 +261,9 @@ mod tests {
     #[test]
     fn the_loopback_is_found_by_name_and_by_address() {
         let local = |address: Option<&str>, device: Option<&str>| Endpoint {
-            name: "a".into(),
-            host: "h".into(),
             address: address.map(|address| address.parse().expect("an address")),
             device: device.map(str::to_owned),
-            branches: Vec::new(),
-            cpus: Vec::new(),
-            pin: false,
-            ncsi: None,
+            ..Endpoint::named("a", "h")
         };
         let find = |endpoint: &Endpoint| Interface::find(&params(json!({})), endpoint, None);
         let by_name = find(&local(None, Some("lo"))).expect("every namespace has lo");

@@ -8,8 +8,7 @@ use crate::workloads::transfer::Form;
 
 /// Supported features beyond RFC 959 (RFC 2389).
 pub(super) const FEATURES: &str = "211-Features:\r\n EPSV\r\n MDTM\r\n MLST \
-    type*;size*;modify*;\r\n PASV\r\n REST STREAM\r\n SIZE\r\n \
-                        TVFS\r\n UTF8\r\n211 End\r\n";
+    type*;size*;modify*;\r\n PASV\r\n REST STREAM\r\n SIZE\r\n TVFS\r\n UTF8\r\n211 End\r\n";
 
 /// Command with the arguments that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

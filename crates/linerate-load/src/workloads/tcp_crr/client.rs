@@ -19,6 +19,7 @@ use crate::workloads::rendezvous::would_wait;
 use crate::workloads::tcp_options::TcpOptions;
 use crate::workloads::tcp_state;
 use crate::{Due, LoadError, Progress, Setup, Start, Tally, Times, Worker};
+use ConnectionStage::{Closing, Connecting, Receiving, Sending};
 
 /// Longest wait of a blocking call; a connection makes several in a step.
 const PATIENCE: Duration = Duration::from_millis(3);
@@ -186,36 +187,29 @@ impl TcpCrrClient {
     /// would block when nothing moved.
     fn advance(&mut self, attempt: &mut Attempt, tally: &mut Tally) -> io::Result<bool> {
         match attempt.stage {
-            ConnectionStage::Connecting => match attempt.socket.connect(&self.remote) {
+            Connecting => match attempt.socket.connect(&self.remote) {
                 Err(error) if is_under_way(&error) => return Err(io::ErrorKind::WouldBlock.into()),
                 Err(error) if error.raw_os_error() != Some(EISCONN) => return Err(error),
-                _ => attempt.stage = ConnectionStage::Sending(0),
+                _ => attempt.stage = Sending(0),
             },
-            ConnectionStage::Sending(sent) => {
+            Sending(sent) => {
                 let n = (&attempt.socket).write(&self.message[sent..])?;
                 self.count(tally, Counter::CallsSent, 1);
                 self.count(tally, Counter::PayloadSent, n as u64);
                 let sent = sent + n;
-                attempt.stage = if sent < self.message.len() {
-                    ConnectionStage::Sending(sent)
-                } else {
-                    ConnectionStage::Receiving(0)
-                };
+                attempt.stage =
+                    if sent < self.message.len() { Sending(sent) } else { Receiving(0) };
             }
-            ConnectionStage::Receiving(come) => {
+            Receiving(come) => {
                 let n = self.read(attempt, tally)?;
                 if n == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
                 let come = come + n;
-                attempt.stage = if come < self.response_bytes {
-                    ConnectionStage::Receiving(come)
-                } else {
-                    ConnectionStage::Closing
-                };
-                return Ok(attempt.stage == ConnectionStage::Closing && self.close != Close::Server);
+                attempt.stage = if come < self.response_bytes { Receiving(come) } else { Closing };
+                return Ok(attempt.stage == Closing && self.close != Close::Server);
             }
-            ConnectionStage::Closing => return Ok(self.read(attempt, tally)? == 0),
+            Closing => return Ok(self.read(attempt, tally)? == 0),
         }
         Ok(false)
     }
@@ -248,12 +242,7 @@ impl TcpCrrClient {
             tally.started(intended);
             match self.open() {
                 Ok(socket) => {
-                    let attempt = Attempt {
-                        socket,
-                        stage: ConnectionStage::Connecting,
-                        start,
-                        awaited: None,
-                    };
+                    let attempt = Attempt { socket, stage: Connecting, start, awaited: None };
                     self.attempts[place] = Some(attempt);
                     self.n_busy += 1;
                     if let Wait::Any(_) = self.wait {
@@ -345,10 +334,8 @@ impl TcpCrrClient {
     fn await_next(&self, place: usize, attempt: &mut Attempt) -> io::Result<()> {
         let Wait::Any(readiness) = &self.wait else { return Ok(()) };
         let interest = match attempt.stage {
-            ConnectionStage::Connecting | ConnectionStage::Sending(_) => {
-                Interest::ReadableOrWritable
-            }
-            ConnectionStage::Receiving(_) | ConnectionStage::Closing => Interest::Readable,
+            Connecting | Sending(_) => Interest::ReadableOrWritable,
+            Receiving(_) | Closing => Interest::Readable,
         };
         let set = match attempt.awaited {
             Some(awaited) if awaited == interest => Ok(()),

@@ -18,18 +18,16 @@ mod receiver;
 mod sender;
 mod worker;
 
-use std::net::TcpListener;
-use std::time::Duration;
-
 use linerate_model::Endpoint;
 use linerate_sys::cpu;
 use socket2::Socket;
 
+use super::job_listener::JobListener;
 use super::parameters::Typed;
 use super::placement::deal as deal_flows;
-use super::rendezvous::{self, Hello};
+use super::rendezvous::{self, Arrivals, Hello};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Times, Worker};
+use crate::{Listener, LoadError, Offer, Setup, Times, Worker};
 use params::StreamParams;
 use worker::StreamWorker;
 
@@ -66,14 +64,11 @@ impl Typed for TcpStream {
         setup.permits.port(address.port())?;
         let listener =
             rendezvous::listen(address, device, |socket| options::prepare(socket, &params))?;
-        Ok(Box::new(StreamListener {
-            offer: Offer { addresses: listener.local_addr().into_iter().collect() },
-            listener,
-            local: setup.local.clone(),
-            seed: setup.seed,
-            secret: setup.secret,
-            permits: setup.permits.clone(),
-            params,
+        let expected = Hello::first(setup.secret, WORKLOAD, params.connections());
+        let (local, seed) = (setup.local.clone(), setup.seed);
+        Ok(JobListener::boxed(setup, listener, expected, move |_, arrivals: Arrivals| {
+            let sockets = arrivals.streams.into_iter().map(Socket::from).collect();
+            deal(sockets, false, &params, &local, seed, arrivals.foreign)
         }))
     }
 
@@ -83,48 +78,12 @@ impl Typed for TcpStream {
         offer: &Offer,
     ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let device = params.options.socket.device(setup.local)?;
-        let hello = Hello {
-            secret: setup.secret,
-            workload: WORKLOAD,
-            index: 0,
-            count: params.connections(),
-        };
+        let hello = Hello::first(setup.secret, WORKLOAD, params.connections());
         let prepare = |socket: &Socket| options::prepare(socket, &params);
         let streams =
             rendezvous::connect_all(setup, offer, device, hello, &params.planned, prepare)?;
         let sockets = streams.into_iter().map(Socket::from).collect();
         deal(sockets, true, &params, setup.local, setup.seed, 0)
-    }
-}
-
-/// The passive end before its connections have arrived.
-#[derive(Debug)]
-struct StreamListener {
-    listener: TcpListener,
-    offer: Offer,
-    local: Endpoint,
-    seed: u64,
-    secret: Secret,
-    permits: Permits,
-    params: StreamParams,
-}
-
-impl Listener for StreamListener {
-    fn offer(&self) -> Offer {
-        self.offer.clone()
-    }
-
-    fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let expected = Hello {
-            secret: self.secret,
-            workload: WORKLOAD,
-            index: 0,
-            count: self.params.connections(),
-        };
-        let arrivals = rendezvous::accept(&self.listener, expected, &self.permits, patience)?;
-        arrivals.give_go_ahead()?;
-        let sockets = arrivals.streams.into_iter().map(Socket::from).collect();
-        deal(sockets, false, &self.params, &self.local, self.seed, arrivals.foreign)
     }
 }
 

@@ -240,7 +240,7 @@ impl<P: Protocol> Listener for FileListener<P> {
         let count = placement.workers();
         let (mut companions, mut foreign) = (Vec::new(), 0);
         if let Some(listener) = &self.companions {
-            let expected = Hello { secret: self.secret, workload: P::WORKLOAD, index: 0, count };
+            let expected = Hello::first(self.secret, P::WORKLOAD, count);
             let arrivals = rendezvous::accept(listener, expected, &self.permits, patience)?;
             arrivals.give_go_ahead()?;
             (companions, foreign) = (arrivals.streams, arrivals.foreign);
@@ -285,7 +285,7 @@ pub(crate) fn active<P: Protocol>(
             offer.addresses.iter().try_for_each(|address| setup.permits.connection(*address))?;
             let device = protocol.options().socket.device(setup.local)?;
             let count = placement.workers();
-            let hello = Hello { secret: setup.secret, workload: P::WORKLOAD, index: 0, count };
+            let hello = Hello::first(setup.secret, P::WORKLOAD, count);
             let companions =
                 rendezvous::connect_all(setup, offer, device, hello, &PlannedPorts::NONE, |_| {
                     Ok(())

@@ -19,6 +19,15 @@ struct Setting {
     same: Option<fn(&Value) -> bool>,
 }
 
+const fn setting(
+    name: &'static str,
+    paper: &'static str,
+    fact: Fact,
+    same: Option<fn(&Value) -> bool>,
+) -> Setting {
+    Setting { name, paper, fact, same }
+}
+
 /// A dotted path among the facts.
 #[derive(Clone, Copy)]
 enum Fact {
@@ -32,43 +41,18 @@ use Fact::{Host, Interface};
 const MEMORY: u64 = 128 << 30;
 
 const SETTINGS: [Setting; 24] = [
-    Setting {
-        name: "processor",
-        paper: "Xeon E5-2690, 2.9 GHz",
-        fact: Host("cpu.model"),
-        same: Some(is_e5_2690),
-    },
-    Setting { name: "sockets", paper: "2", fact: Host("cpu.sockets"), same: Some(|v| is(v, 2)) },
-    Setting {
-        name: "memory nodes (NUMA)",
-        paper: "on: 2",
-        fact: Host("cpu.numa_nodes"),
-        same: Some(|v| is(v, 2)),
-    },
-    Setting {
-        name: "hyper-threading",
-        paper: "off",
-        fact: Host("cpu.smt"),
-        same: Some(|v| v.as_bool() == Some(false)),
-    },
-    Setting {
-        name: "turbo",
-        paper: "on",
-        fact: Host("cpu.turbo"),
-        same: Some(|v| v.as_bool() == Some(true)),
-    },
-    Setting {
-        name: "idle states (C-states)",
-        paper: "off",
-        fact: Host("cpu.idle_states"),
-        same: Some(is_empty),
-    },
-    Setting {
-        name: "frequency (cpuspeed)",
-        paper: "performance",
-        fact: Host("cpu.governor"),
-        same: Some(|v| v.as_str() == Some("performance")),
-    },
+    setting("processor", "Xeon E5-2690, 2.9 GHz", Host("cpu.model"), Some(is_e5_2690)),
+    setting("sockets", "2", Host("cpu.sockets"), Some(|v| is(v, 2))),
+    setting("memory nodes (NUMA)", "on: 2", Host("cpu.numa_nodes"), Some(|v| is(v, 2))),
+    setting("hyper-threading", "off", Host("cpu.smt"), Some(|v| v.as_bool() == Some(false))),
+    setting("turbo", "on", Host("cpu.turbo"), Some(|v| v.as_bool() == Some(true))),
+    setting("idle states (C-states)", "off", Host("cpu.idle_states"), Some(is_empty)),
+    setting(
+        "frequency (cpuspeed)",
+        "performance",
+        Host("cpu.governor"),
+        Some(|v| v.as_str() == Some("performance")),
+    ),
     Setting {
         name: "memory",
         paper: "128 GB DDR3-1600",
@@ -76,81 +60,39 @@ const SETTINGS: [Setting; 24] = [
         // The kernel keeps a few per cent of the memory for itself before it reports the rest.
         same: Some(|v| v.as_u64().is_some_and(|bytes| bytes.abs_diff(MEMORY) <= MEMORY / 16)),
     },
-    Setting {
-        name: "operating system",
-        paper: "RHEL 6.2",
-        fact: Host("os.name"),
-        same: Some(is_rhel_6),
-    },
-    Setting { name: "kernel", paper: "that of RHEL 6.2", fact: Host("kernel.release"), same: None },
-    Setting {
-        name: "virtual machine",
-        paper: "no",
-        fact: Host("cpu.virtual"),
-        same: Some(|v| v.as_bool() == Some(false)),
-    },
-    Setting {
-        name: "sysctl: net.core.rmem_max",
-        paper: "default",
-        fact: Host("net.rmem_max"),
-        same: None,
-    },
-    Setting {
-        name: "sysctl: net.core.wmem_max",
-        paper: "default",
-        fact: Host("net.wmem_max"),
-        same: None,
-    },
-    Setting { name: "sysctl: tcp_rmem", paper: "default", fact: Host("net.tcp_rmem"), same: None },
-    Setting { name: "sysctl: tcp_wmem", paper: "default", fact: Host("net.tcp_wmem"), same: None },
-    Setting {
-        name: "adapter",
-        paper: "VIC 1240 or 1280",
-        fact: Interface("driver"),
-        same: Some(|v| v == "enic"),
-    },
-    Setting { name: "MTU", paper: "9000", fact: Interface("mtu"), same: Some(|v| is(v, 9000)) },
-    Setting {
-        name: "transmit queues",
-        paper: "1",
-        fact: Interface("channels.tx.now"),
-        same: Some(|v| is(v, 1)),
-    },
-    Setting {
-        name: "receive queues",
-        paper: "1",
-        fact: Interface("channels.rx.now"),
-        same: Some(|v| is(v, 1)),
-    },
-    Setting {
-        name: "rings, receive and transmit",
-        paper: "512 and 256",
-        fact: Interface("rings"),
-        same: Some(|v| {
+    setting("operating system", "RHEL 6.2", Host("os.name"), Some(is_rhel_6)),
+    setting("kernel", "that of RHEL 6.2", Host("kernel.release"), None),
+    setting("virtual machine", "no", Host("cpu.virtual"), Some(|v| v.as_bool() == Some(false))),
+    setting("sysctl: net.core.rmem_max", "default", Host("net.rmem_max"), None),
+    setting("sysctl: net.core.wmem_max", "default", Host("net.wmem_max"), None),
+    setting("sysctl: tcp_rmem", "default", Host("net.tcp_rmem"), None),
+    setting("sysctl: tcp_wmem", "default", Host("net.tcp_wmem"), None),
+    setting("adapter", "VIC 1240 or 1280", Interface("driver"), Some(|v| v == "enic")),
+    setting("MTU", "9000", Interface("mtu"), Some(|v| is(v, 9000))),
+    setting("transmit queues", "1", Interface("channels.tx.now"), Some(|v| is(v, 1))),
+    setting("receive queues", "1", Interface("channels.rx.now"), Some(|v| is(v, 1))),
+    setting(
+        "rings, receive and transmit",
+        "512 and 256",
+        Interface("rings"),
+        Some(|v| {
             v.get("rx").is_some_and(|rx| is(rx, 512)) && v.get("tx").is_some_and(|tx| is(tx, 256))
         }),
-    },
-    Setting { name: "receive side scaling", paper: "off", fact: Interface("rss"), same: None },
-    Setting {
-        name: "checksums, TSO and LRO in the adapter",
-        paper: "on",
-        fact: Interface("offloads"),
-        same: Some(|v| {
-            ["tx_checksum", "rx_checksum", "tso", "lro"].iter().all(|name| v[*name] == true)
-        }),
-    },
-    Setting {
-        name: "interrupt coalescing",
-        paper: "125 us at the least",
-        fact: Interface("coalescing.rx_usecs"),
-        same: Some(|v| is(v, 125)),
-    },
-    Setting {
-        name: "interrupts' memory node",
-        paper: "the adapter's",
-        fact: Interface("numa_node"),
-        same: None,
-    },
+    ),
+    setting("receive side scaling", "off", Interface("rss"), None),
+    setting(
+        "checksums, TSO and LRO in the adapter",
+        "on",
+        Interface("offloads"),
+        Some(|v| ["tx_checksum", "rx_checksum", "tso", "lro"].iter().all(|name| v[*name] == true)),
+    ),
+    setting(
+        "interrupt coalescing",
+        "125 us at the least",
+        Interface("coalescing.rx_usecs"),
+        Some(|v| is(v, 125)),
+    ),
+    setting("interrupts' memory node", "the adapter's", Interface("numa_node"), None),
 ];
 
 fn is(value: &Value, wanted: u64) -> bool {
@@ -186,11 +128,11 @@ pub fn cisco_settings(campaign: &Campaign) -> Comparison {
 fn beside(facts: &Value, device: Option<&str>) -> Comparison {
     let interface = interface(facts, device).unwrap_or(&Value::Null);
     let row = |setting: &Setting| setting_row(setting, facts, interface);
-    Comparison {
-        title: "The paper's hosts (its tables of BIOS, adapter and sysctls) beside this one".into(),
-        head: ["setting", "paper", "here", "same"].map(str::to_owned).to_vec(),
-        rows: SETTINGS.iter().map(row).collect(),
-    }
+    Comparison::new(
+        "The paper's hosts (its tables of BIOS, adapter and sysctls) beside this one",
+        ["setting", "paper", "here", "same"],
+        SETTINGS.iter().map(row).collect(),
+    )
 }
 
 fn setting_row(setting: &Setting, facts: &Value, interface: &Value) -> Vec<String> {

@@ -21,10 +21,6 @@ const FIGURE_10: [(f64, f64, f64); 2] = [(1000.0, 4.7e6, 6.6e6), (9000.0, 477e3,
 const MEGABIT: f64 = 1e6;
 const DASH: &str = "-";
 
-fn head<const N: usize>(names: [&str; N]) -> Vec<String> {
-    names.map(str::to_owned).to_vec()
-}
-
 /// Returns figure 8: one flow against payload size.
 pub(super) fn payload(study: &Study) -> Comparison {
     let mut rows = Vec::new();
@@ -53,14 +49,12 @@ pub(super) fn payload(study: &Study) -> Comparison {
             ]);
         }
     }
-    Comparison {
-        title:
-            "Figure 8: one flow over one port (the paper's curves end at 9966 Mbit/s, more than \
-            10 Gbit/s carries: 9914)"
-                .into(),
-        head: head(["", "payload", "Mbit/s", "ceiling", "of it", "lost", "busiest thread"]),
+    Comparison::new(
+        "Figure 8: one flow over one port (the paper's curves end at 9966 Mbit/s, more than \
+            10 Gbit/s carries: 9914)",
+        ["", "payload", "Mbit/s", "ceiling", "of it", "lost", "busiest thread"],
         rows,
-    }
+    )
 }
 
 /// Returns table 7 and figure 11: fabrics, flows, adapters.
@@ -103,12 +97,11 @@ pub(super) fn flows(studies: &CiscoStudies<'_>) -> Comparison {
             rows.push(row(format!("{} flows a fabric", point.n_flows), ours, model));
         }
     }
-    Comparison {
-        title: "Table 7: Mbit/s as printed (a hundredth); ours, of several flows the mean over \
+    Comparison::new(
+        "Table 7: Mbit/s as printed (a hundredth); ours, of several flows the mean over \
             draws and the links used; an ideal \
-                hash on average. The paper does not say how many its several flows are"
-            .into(),
-        head: head([
+                hash on average. The paper does not say how many its several flows are",
+        [
             "",
             "",
             "VIC \
@@ -118,9 +111,9 @@ pub(super) fn flows(studies: &CiscoStudies<'_>) -> Comparison {
             "expander (paper)",
             "expander",
             "ideal",
-        ]),
+        ],
         rows,
-    }
+    )
 }
 
 fn of_draws(point: &Draws) -> String {
@@ -165,12 +158,10 @@ pub(super) fn sizes(studies: &CiscoStudies<'_>) -> Comparison {
             ceiling(EXPANDER_PORTS),
         ]);
     }
-    Comparison {
-        title: "Figures 9 and 10: packet rate and bandwidth of frames without FCS, both fabrics; \
-            the paper gives the two ends, \
-                and maxima of 37.8 Gbit/s and, with the expander, 54.15"
-            .into(),
-        head: head([
+    Comparison::new(
+        "Figures 9 and 10: packet rate and bandwidth of frames without FCS, both fabrics; \
+            the paper gives the two ends, and maxima of 37.8 Gbit/s and, with the expander, 54.15",
+        [
             "packet",
             "VIC (paper)",
             "VIC",
@@ -178,9 +169,9 @@ pub(super) fn sizes(studies: &CiscoStudies<'_>) -> Comparison {
             "expander (paper)",
             "expander",
             "ceilings, Mbit/s",
-        ]),
+        ],
         rows,
-    }
+    )
 }
 
 #[cfg(test)]

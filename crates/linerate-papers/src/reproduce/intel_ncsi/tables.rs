@@ -191,13 +191,12 @@ pub(super) fn before_and_after(default: &Study, tuned: &Study) -> Comparison {
             })
         })
     });
-    Comparison {
-        title: "Figures 12 and 15: before and after, Mbit/s, controller 1 | controller 2 (never \
-            averaged over both)"
-            .into(),
-        head: ["what", "default", "tuned", "ratio"].map(str::to_owned).to_vec(),
-        rows: rows.collect(),
-    }
+    Comparison::new(
+        "Figures 12 and 15: before and after, Mbit/s, controller 1 | controller 2 (never \
+            averaged over both)",
+        ["what", "default", "tuned", "ratio"],
+        rows.collect(),
+    )
 }
 
 /// Returns the rows of figures that became worse.

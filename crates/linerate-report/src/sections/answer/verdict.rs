@@ -536,8 +536,7 @@ fn table(stages: &[PathStage], of_arms: bool) -> Table {
     table.rows = rows.collect();
     table.note = Some(
         "Medians over the trials that carry figures. L4: payload; L2: frames without their check \
-            sequence. Stages \
-         without measurements are marked \"not observed\"."
+            sequence. Stages without measurements are marked \"not observed\"."
             .into(),
     );
     table.folded = true;

@@ -142,13 +142,11 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
     }
     let mut note = String::from(
         "RFC 8219 7.2 and 7.3, for each run: median (TL), 99.9th percentile (WCL), and WCL minus \
-            the \
-            smallest delay (PDV), by nearest rank, with lost frames as infinitely slow. WCL and \
-            PDV \
-            need 10 000 frames per run. IPDV is the change from one frame of a flow to the next. \
-            Figures are medians over runs with their interval. Delay is from the departure of a \
-            frame to the receiving kernel; the column \"from schedule\" starts at its scheduled \
-            departure. ",
+            the smallest delay (PDV), by nearest rank, with lost frames as infinitely slow. WCL \
+            and PDV need 10 000 frames per run. IPDV is the change from one frame of a flow to the \
+            next. Figures are medians over runs with their interval. Delay is from the departure \
+            of a frame to the receiving kernel; the column \"from schedule\" starts at its \
+            scheduled departure. ",
     );
     note += if doubtful { TWO_CLOCKS } else { ONE_CLOCK };
     table.note = Some(note);

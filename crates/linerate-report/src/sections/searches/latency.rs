@@ -48,10 +48,9 @@ pub(super) fn table(searches: &[SearchStudy]) -> Option<Table> {
         table.rows.push(Row::plain(cells));
     }
     let note = "One way, from a frame's departure to its receipt by one clock, store-and-forward \
-        delay included; a lost frame is infinitely slow. \
-                TL is the median, WCL the 99.9th percentile (of 10 000 frames of a trial at \
-                least), PDV that less the smallest, IPDV the \
-                difference between frames that follow each other; each the median over the trials.";
+        delay included; a lost frame is infinitely slow. TL is the median, WCL the 99.9th \
+        percentile (of 10 000 frames of a trial at least), PDV that less the smallest, IPDV the \
+        difference between frames that follow each other; each the median over the trials.";
     table.note = Some(note.into());
     Some(table)
 }

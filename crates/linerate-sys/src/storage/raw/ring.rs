@@ -6,6 +6,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use io_uring::squeue::Flags;
 use io_uring::{IoUring, opcode, types};
 
 use super::{Arena, Completion, Engine, Operation, Request};
@@ -165,12 +166,14 @@ impl Ring {
     #[inline]
     pub(in super::super) fn queue(&mut self, request: Request) {
         let start = self.arena.lend(request);
-        let entry = if self.has_file {
-            entry(types::Fixed(u32::from(FIRST)), start, request, self.has_buffers)
+        // With the flag the kernel takes the number as an index among the registered files.
+        let (file, flags) = if self.has_file {
+            (i32::from(FIRST), Flags::FIXED_FILE)
         } else {
-            entry(types::Fd(self.file.as_raw_fd()), start, request, self.has_buffers)
+            (self.file.as_raw_fd(), Flags::empty())
         };
-        let entry = entry.user_data(u64::from(request.slot));
+        let entry = entry(types::Fd(file), start, request, self.has_buffers);
+        let entry = entry.flags(flags).user_data(u64::from(request.slot));
         // SAFETY: the file stays open and the slot's memory mapped and unreferenced until the
         // completion is reaped, or the ring is gone: `lend` marked it the kernel's, and `Drop`
         // waits or leaves the memory mapped.
@@ -250,120 +253,37 @@ impl Ring {
 }
 
 fn entry(
-    file: impl Copy + UseFile,
+    file: types::Fd,
     start: *mut u8,
     request: Request,
     registered: bool,
 ) -> io_uring::squeue::Entry {
     let Request { operation, offset, bytes, priority, .. } = request;
     let priority = priority.bits();
+    let flush = |flags| opcode::Fsync::new(file).flags(flags).build();
     match (operation, registered) {
-        (Operation::Read, true) => file.read_fixed(start, bytes, offset, priority),
-        (Operation::Write, true) => file.write_fixed(start, bytes, offset, priority),
-        (Operation::Read, false) => file.read(start, bytes, offset, priority),
-        (Operation::Write, false) => file.write(start, bytes, offset, priority),
-        (Operation::Fsync, _) => file.flush(types::FsyncFlags::empty()),
-        (Operation::Fdatasync, _) => file.flush(types::FsyncFlags::DATASYNC),
-        (Operation::Trim, _) => file.punch(offset, bytes),
+        (Operation::Read, true) => opcode::ReadFixed::new(file, start, bytes, FIRST)
+            .offset(offset)
+            .ioprio(priority)
+            .build(),
+        (Operation::Write, true) => opcode::WriteFixed::new(file, start, bytes, FIRST)
+            .offset(offset)
+            .ioprio(priority)
+            .build(),
+        (Operation::Read, false) => {
+            opcode::Read::new(file, start, bytes).offset(offset).ioprio(priority).build()
+        }
+        (Operation::Write, false) => {
+            opcode::Write::new(file, start, bytes).offset(offset).ioprio(priority).build()
+        }
+        (Operation::Fsync, _) => flush(types::FsyncFlags::empty()),
+        (Operation::Fdatasync, _) => flush(types::FsyncFlags::DATASYNC),
+        (Operation::Trim, _) => {
+            let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            opcode::Fallocate::new(file, u64::from(bytes)).offset(offset).mode(mode).build()
+        }
     }
 }
-
-/// Names a file in an entry: by its index among the registered files, or by its descriptor.
-trait UseFile {
-    fn read_fixed(
-        self,
-        start: *mut u8,
-        bytes: u32,
-        offset: u64,
-        priority: u16,
-    ) -> io_uring::squeue::Entry;
-    fn write_fixed(
-        self,
-        start: *mut u8,
-        bytes: u32,
-        offset: u64,
-        priority: u16,
-    ) -> io_uring::squeue::Entry;
-    fn read(
-        self,
-        start: *mut u8,
-        bytes: u32,
-        offset: u64,
-        priority: u16,
-    ) -> io_uring::squeue::Entry;
-    fn write(
-        self,
-        start: *mut u8,
-        bytes: u32,
-        offset: u64,
-        priority: u16,
-    ) -> io_uring::squeue::Entry;
-    fn flush(self, flags: types::FsyncFlags) -> io_uring::squeue::Entry;
-    fn punch(self, offset: u64, bytes: u32) -> io_uring::squeue::Entry;
-}
-
-macro_rules! use_file {
-    ($kind:ty) => {
-        impl UseFile for $kind {
-            #[inline]
-            fn read_fixed(
-                self,
-                start: *mut u8,
-                bytes: u32,
-                offset: u64,
-                priority: u16,
-            ) -> io_uring::squeue::Entry {
-                opcode::ReadFixed::new(self, start, bytes, FIRST)
-                    .offset(offset)
-                    .ioprio(priority)
-                    .build()
-            }
-            #[inline]
-            fn write_fixed(
-                self,
-                start: *mut u8,
-                bytes: u32,
-                offset: u64,
-                priority: u16,
-            ) -> io_uring::squeue::Entry {
-                opcode::WriteFixed::new(self, start, bytes, FIRST)
-                    .offset(offset)
-                    .ioprio(priority)
-                    .build()
-            }
-            #[inline]
-            fn read(
-                self,
-                start: *mut u8,
-                bytes: u32,
-                offset: u64,
-                priority: u16,
-            ) -> io_uring::squeue::Entry {
-                opcode::Read::new(self, start, bytes).offset(offset).ioprio(priority).build()
-            }
-            #[inline]
-            fn write(
-                self,
-                start: *mut u8,
-                bytes: u32,
-                offset: u64,
-                priority: u16,
-            ) -> io_uring::squeue::Entry {
-                opcode::Write::new(self, start, bytes).offset(offset).ioprio(priority).build()
-            }
-            fn flush(self, flags: types::FsyncFlags) -> io_uring::squeue::Entry {
-                opcode::Fsync::new(self).flags(flags).build()
-            }
-            fn punch(self, offset: u64, bytes: u32) -> io_uring::squeue::Entry {
-                let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                opcode::Fallocate::new(self, u64::from(bytes)).offset(offset).mode(mode).build()
-            }
-        }
-    };
-}
-
-use_file!(types::Fixed);
-use_file!(types::Fd);
 
 /// Time that a dropped ring waits for requests under way.
 const LAST_PATIENCE: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::EnumValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use linerate_analysis::limits::pcie::Pcie;
+use linerate_analysis::limits::Limit;
 use linerate_analysis::limits::pcie::link::Link;
 use linerate_analysis::limits::pcie::slots::{Slots, assumptions, known};
 use linerate_answers::ceilings as answers;
@@ -62,7 +62,7 @@ pub(super) fn with_devices(command: Command) -> Command {
 
 /// Prints the tree above the devices, if any were named, and the ceilings; writes figures, if
 /// asked.
-pub(super) fn run(matches: &ArgMatches, params: Params, global: Global) -> Outcome {
+pub(super) fn run(limit: &Limit, matches: &ArgMatches, params: Params, global: Global) -> Outcome {
     let devices: Vec<String> =
         matches.get_many::<String>(DEVICE).into_iter().flatten().cloned().collect();
     let mut lines = Vec::new();
@@ -86,7 +86,7 @@ pub(super) fn run(matches: &ArgMatches, params: Params, global: Global) -> Outco
         }
     }
     if let Some(filled) = &filled {
-        ceilings.extend(super::ceilings(&Pcie, filled)?);
+        ceilings.extend(super::ceilings(limit, filled)?);
     }
     let json = json!({ "tree": lines, "ceilings": ceilings });
     let answer = answers::document(&lines, &ceilings, json);

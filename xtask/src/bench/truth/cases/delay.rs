@@ -9,7 +9,9 @@ use super::super::claim::{Claim, Relation, Tolerance, Unit};
 use super::super::ground::{Between, CLOCK_AHEAD_S, End, Family, Ground, PLAIN};
 use super::super::judge::run_plan;
 use super::super::relay::Delays;
-use super::{Clock, Fault, Load, Network, Packets, Seen, Special, Watch};
+use super::{Clock, Fault, Load, Network, Packets, Seen, Special, Watch, special};
+use Relation::{AtLeast, AtMost, Equal, Withheld};
+use Unit::{BitRate, Ratio, Seconds};
 
 type Check = fn(&Seen<'_>) -> anyhow::Result<Claim>;
 
@@ -82,12 +84,7 @@ fn one_way(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let doubt = seen.study.metric("clock_uncertainty").unwrap_or_default();
     let why = "wake-ups of the receiver on a busy machine, and the clock uncertainty printed";
     let tolerance = Tolerance { absolute: WAKE_UPS + doubt, relative: 0.0, why };
-    let claim = Claim::new(
-        "one-way delay, median",
-        Unit::Seconds,
-        median(seen),
-        Relation::Equal(tolerance),
-    );
+    let claim = Claim::new("one-way delay, median", Seconds, median(seen), Equal(tolerance));
     Ok(claim
         .beside(stayed_s(seen, "there"), format!("the relay of {} ms, median", DELAY_US / 1000)))
 }
@@ -99,12 +96,7 @@ fn median(seen: &Seen<'_>) -> Option<f64> {
 const NOT_KNOWN: &str = "the delay is no longer than the clocks are uncertain";
 
 fn one_way_is_withheld(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    Ok(Claim::new(
-        "one-way delay, median",
-        Unit::Seconds,
-        median(seen),
-        Relation::Withheld(NOT_KNOWN),
-    ))
+    Ok(Claim::new("one-way delay, median", Seconds, median(seen), Withheld(NOT_KNOWN)))
 }
 
 /// The same number in another place.
@@ -113,23 +105,14 @@ fn p50_is_withheld(seen: &Seen<'_>) -> anyhow::Result<Claim> {
         .study
         .percentile_s("service", 0.5)
         .or_else(|| seen.study.percentile_s("response", 0.5));
-    Ok(Claim::new(
-        "p50 among the percentiles",
-        Unit::Seconds,
-        printed,
-        Relation::Withheld(NOT_KNOWN),
-    ))
+    Ok(Claim::new("p50 among the percentiles", Seconds, printed, Withheld(NOT_KNOWN)))
 }
 
 fn uncertainty_of_one_clock(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let tolerance = Tolerance { absolute: 1e-6, relative: 0.0, why: "both ends read one clock" };
     let printed = seen.study.metric("clock_uncertainty").or(Some(0.0));
-    let claim = Claim::new(
-        "clock uncertainty, 0 if not printed",
-        Unit::Seconds,
-        printed,
-        Relation::AtMost(tolerance),
-    );
+    let claim =
+        Claim::new("clock uncertainty, 0 if not printed", Seconds, printed, AtMost(tolerance));
     Ok(claim.expect(0.0, "one clock"))
 }
 
@@ -141,8 +124,7 @@ fn uncertainty(seen: &Seen<'_>) -> anyhow::Result<Claim> {
         why: "wake-ups on a busy machine, both ways",
     };
     let printed = seen.study.metric("clock_uncertainty").filter(|doubt| *doubt > 0.0);
-    let claim =
-        Claim::new("clock uncertainty", Unit::Seconds, printed, Relation::AtMost(tolerance));
+    let claim = Claim::new("clock uncertainty", Seconds, printed, AtMost(tolerance));
     Ok(claim.expect(0.0, format!("half a fast round trip; the clocks are {CLOCK_AHEAD_S} s apart")))
 }
 
@@ -151,8 +133,7 @@ fn round_trip(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let tolerance =
         Tolerance { absolute: WAKE_UPS, relative: 0.0, why: "four wake-ups at the least" };
     let printed = seen.study.metric("service_time_min").or_else(|| shortest_s(seen));
-    let claim =
-        Claim::new("service time, shortest", Unit::Seconds, printed, Relation::Equal(tolerance));
+    let claim = Claim::new("service time, shortest", Seconds, printed, Equal(tolerance));
     Ok(claim.expect(2.0 * DELAY_US as f64 / 1e6, "twice the relay's delay"))
 }
 
@@ -166,8 +147,7 @@ fn response_time(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let why = "a response cannot be faster than the relay; histogram buckets are 1 % wide";
     let tolerance = Tolerance { absolute: 0.0, relative: 0.01, why };
     let printed = seen.study.metric("response_time_p50");
-    let claim =
-        Claim::new("response time, median", Unit::Seconds, printed, Relation::AtLeast(tolerance));
+    let claim = Claim::new("response time, median", Seconds, printed, AtLeast(tolerance));
     let claim = claim.expect(2.0 * DELAY_US as f64 / 1e6, "twice the relay's delay");
     Ok(claim.beside(
         seen.study.percentile_s("response", 0.5).unwrap_or(f64::NAN),
@@ -185,12 +165,8 @@ fn no_loss(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 fn no_loss_in_any_interval(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let worst = seen.study.series("loss_ratio").into_iter().fold(0.0, f64::max);
     let tolerance = Tolerance { absolute: 1e-9, relative: 0.0, why: "nothing is lost in any" };
-    let claim = Claim::new(
-        "largest loss ratio of an interval",
-        Unit::Ratio,
-        Some(worst),
-        Relation::AtMost(tolerance),
-    );
+    let claim =
+        Claim::new("largest loss ratio of an interval", Ratio, Some(worst), AtMost(tolerance));
     Ok(claim.expect(0.0, "nothing is dropped"))
 }
 
@@ -203,17 +179,12 @@ fn nothing_falls(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let last = series.and_then(|series| series.last().copied());
     let why = "one interval of 0.1 s on a busy machine";
     let tolerance = Tolerance { absolute: 0.0, relative: 0.2, why };
-    let claim = Claim::new(
-        "goodput of the last interval",
-        Unit::BitRate,
-        last,
-        Relation::AtLeast(tolerance),
-    );
+    let claim = Claim::new("goodput of the last interval", BitRate, last, AtLeast(tolerance));
     Ok(claim.expect((2000 * PAYLOAD * 8) as f64, "2000 a second of 400 B"))
 }
 
 pub(super) static SPECIAL: &[Special] =
-    &[Special { name: "udp_rr while the agent is stopped for 300 ms", run: stopped_tester }];
+    &[special("udp_rr while the agent is stopped for 300 ms", stopped_tester)];
 
 /// A pause of the tester must not be printed as the path's latency without a mark.
 fn stopped_tester(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {

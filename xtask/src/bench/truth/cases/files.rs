@@ -12,7 +12,9 @@ use super::super::judge::{of_load, run_plan};
 use super::super::plan::Trial;
 use super::super::serving::{FILE_BYTES, PORT, Server, Serving};
 use super::super::study::Study;
-use super::Special;
+use super::{Special, special};
+use Relation::{AtMost, Equal};
+use Unit::{BitRate, Bytes, Count};
 
 const RATE: u64 = 50_000_000;
 const SHAPED: Between = Between { bits_per_second: RATE, ..PLAIN };
@@ -24,27 +26,16 @@ const UNREAD_BYTES: f64 = 131_072.0;
 const STARTING: Duration = Duration::from_secs(5);
 
 pub(super) static SPECIAL: &[Special] = &[
-    Special {
-        name: "http from nginx through 50 Mbit/s",
-        run: |ground| fetched(ground, Server::Nginx),
-    },
-    Special {
-        name: "ftp from vsftpd through 50 Mbit/s",
-        run: |ground| fetched(ground, Server::Vsftpd),
-    },
-    Special { name: "http from our server to curl through 50 Mbit/s", run: foreign_client },
-    Special {
-        name: "http from our server to curl through 50 Mbit/s, one file and then nothing",
-        run: one_file,
-    },
-    Special {
-        name: "http, 4 streams, everything dropped after 0.8 s of 1.5 s",
-        run: |ground| cut_off(ground, "http"),
-    },
-    Special {
-        name: "ftp, 4 streams, everything dropped after 0.8 s of 1.5 s",
-        run: |ground| cut_off(ground, "ftp"),
-    },
+    special("http from nginx through 50 Mbit/s", |ground| fetched(ground, Server::Nginx)),
+    special("ftp from vsftpd through 50 Mbit/s", |ground| fetched(ground, Server::Vsftpd)),
+    special("http from our server to curl through 50 Mbit/s", foreign_client),
+    special("http from our server to curl through 50 Mbit/s, one file and then nothing", one_file),
+    special("http, 4 streams, everything dropped after 0.8 s of 1.5 s", |ground| {
+        cut_off(ground, "http")
+    }),
+    special("ftp, 4 streams, everything dropped after 0.8 s of 1.5 s", |ground| {
+        cut_off(ground, "ftp")
+    }),
 ];
 
 fn plan(workload: &str, params: &str) -> String {
@@ -74,36 +65,30 @@ fn fetched(ground: &mut Ground, server: Server) -> anyhow::Result<Vec<Claim>> {
     let why = "files of 100 KiB: one begun before the end, one logged after it";
     let two_files = Tolerance { absolute: 2.0, relative: 0.0, why };
     let n_printed = study.metric("transaction_rate").map(|rate| rate * SECONDS);
-    let files = Claim::new("files fetched", Unit::Count, n_printed, Relation::Equal(two_files));
+    let files = Claim::new("files fetched", Count, n_printed, Equal(two_files));
     let two_files = Tolerance { absolute: (2 * FILE_BYTES) as f64, relative: 0.0, why };
     let n_bytes = goodput(&study).map(|goodput| goodput * SECONDS / 8.0);
-    let bytes = Claim::new("bytes fetched", Unit::Bytes, n_bytes, Relation::Equal(two_files));
+    let bytes = Claim::new("bytes fetched", Bytes, n_bytes, Equal(two_files));
     let burst = Tolerance {
         absolute: 4e3 * 8.0 / SECONDS,
         relative: 0.0,
         why: "one burst of the shaper in 1.5 s",
     };
-    let possible = Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::AtMost(burst));
+    let possible = Claim::new("goodput", BitRate, goodput(&study), AtMost(burst));
     let whole = Tolerance {
         absolute: 4e3 * 8.0,
         relative: 0.0,
         why: "one burst of the shaper in a second",
     };
-    let peak = Claim::new(
-        "goodput_peak",
-        Unit::BitRate,
-        study.metric("goodput_peak"),
-        Relation::AtMost(whole),
-    );
+    let peak = Claim::new("goodput_peak", BitRate, study.metric("goodput_peak"), AtMost(whole));
     let why = "curl runs afterwards, and opens one connection for a file of 8 MiB";
     let same_path = Tolerance { absolute: 0.0, relative: 0.1, why };
-    let beside_curl =
-        Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::Equal(same_path));
+    let beside_curl = Claim::new("goodput", BitRate, goodput(&study), Equal(same_path));
     let log = format!("{server:?}'s log");
     let captured = captured(&connections, server)?;
     let why = "what had come to the socket when the measurement ended and was not read";
     let unread = Tolerance { absolute: UNREAD_BYTES, relative: 0.0, why };
-    let to_the_byte = Claim::new("bytes fetched", Unit::Bytes, n_bytes, Relation::Equal(unread));
+    let to_the_byte = Claim::new("bytes fetched", Bytes, n_bytes, Equal(unread));
     Ok(vec![
         files.beside(n_complete, log.clone()),
         bytes.beside(n_complete * FILE_BYTES as f64, log),
@@ -164,13 +149,13 @@ fn foreign_client(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
         fetched.and_then(Connection::delivered).context("nothing came to curl")?;
     let why = "the segments that came in the measurement are some of all that came";
     let tolerance = Tolerance { absolute: 0.0, relative: 0.02, why };
-    let claim = Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::Equal(tolerance));
+    let claim = Claim::new("goodput", BitRate, goodput(&study), Equal(tolerance));
     let burst = Tolerance {
         absolute: 4e3 * 8.0 / SECONDS,
         relative: 0.0,
         why: "one burst of the shaper in 1.5 s",
     };
-    let possible = Claim::new("goodput", Unit::BitRate, goodput(&study), Relation::AtMost(burst));
+    let possible = Claim::new("goodput", BitRate, goodput(&study), AtMost(burst));
     let beside = claim.beside(
         bytes as f64 * 8.0 / seconds,
         "tcpdump at curl, bytes over the time in which they came",
@@ -205,20 +190,12 @@ fn one_file(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
         acknowledgement";
     let tolerance = Tolerance { absolute: 0.0, relative: 0.02, why };
     let served = || study.metric("goodput_served");
-    let claim = Claim::new(
-        "goodput while files were under way",
-        Unit::BitRate,
-        served(),
-        Relation::Equal(tolerance),
-    );
+    let claim =
+        Claim::new("goodput while files were under way", BitRate, served(), Equal(tolerance));
     let burst =
         Tolerance { absolute: 4e3 * 8.0, relative: 0.0, why: "one burst of the shaper in 1.4 s" };
-    let possible = Claim::new(
-        "goodput while files were under way",
-        Unit::BitRate,
-        served(),
-        Relation::AtMost(burst),
-    );
+    let possible =
+        Claim::new("goodput while files were under way", BitRate, served(), AtMost(burst));
     Ok(vec![
         claim.beside(speed, "curl, speed of its download"),
         possible.expect(POSSIBLE, "50 Mbit/s x 1448 / 1514"),
@@ -250,10 +227,9 @@ fn cut_off(ground: &mut Ground, workload: &str) -> anyhow::Result<Vec<Claim>> {
     const STREAMS: f64 = 4.0;
     ground.lay(&SHAPED, false)?;
     ground.nft(
-        "table netdev truth \
-            {\n chain there { type filter hook ingress device lra priority 0; policy accept; }\n \
-         chain back { type filter hook ingress device lrb priority 0; policy accept;\n  counter \
-         name seen\n }\n counter seen { }\n}\n",
+        "table netdev truth {\n chain there { type filter hook ingress device lra priority 0; \
+            policy accept; }\n chain back { type filter hook ingress device lrb priority 0; policy \
+            accept;\n  counter name seen\n }\n counter seen { }\n}\n",
     )?;
     let plan = plan(workload, "streams = 4, file_size = \"100 KiB\", timeout = \"10 s\"");
     let study = std::thread::scope(|scope| {

@@ -128,6 +128,13 @@ pub(super) struct Special {
     pub(super) run: fn(&mut Ground) -> anyhow::Result<Vec<Claim>>,
 }
 
+const fn special(
+    name: &'static str,
+    run: fn(&mut Ground) -> anyhow::Result<Vec<Claim>>,
+) -> Special {
+    Special { name, run }
+}
+
 #[derive(Clone, Copy)]
 pub(super) enum Case {
     Network(&'static Network),

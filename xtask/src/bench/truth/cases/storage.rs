@@ -9,7 +9,7 @@ use super::super::ground::Ground;
 use super::super::judge::run_plan;
 use super::super::plan::{Trial, quoted};
 use super::super::study::Study;
-use super::Special;
+use super::{Special, special};
 use disk::Disk;
 
 mod disk;
@@ -20,73 +20,42 @@ const BLOCK_BYTES: f64 = 4096.0;
 const SECONDS: f64 = 1.5;
 
 pub(super) static SPECIAL: &[Special] = &[
-    Special {
-        name: "storage, 1000 reads a second by io_uring",
-        run: |ground| open_rate(ground, "io_uring", 1000),
-    },
-    Special {
-        name: "storage, 1000 reads a second by native AIO",
-        run: |ground| open_rate(ground, "aio", 1000),
-    },
-    Special {
-        name: "storage, 1000 reads a second by threads",
-        run: |ground| open_rate(ground, "threads", 1000),
-    },
-    Special { name: "storage, 3 times the closed loop's rate by io_uring", run: overload },
-    Special { name: "storage, closed loop of 8 beside fio", run: beside_fio },
-    Special {
-        name: "storage, writes by io_uring to a filesystem that is frozen at the end",
-        run: |ground| hangs::closed(ground, "io_uring"),
-    },
-    Special {
-        name: "storage, writes by threads to a filesystem that is frozen at the end",
-        run: |ground| hangs::closed(ground, "threads"),
-    },
-    Special {
-        name: "storage, 1000 writes a second by io_uring to a disk that hangs",
-        run: |ground| hangs::at_a_rate(ground, "io_uring"),
-    },
-    Special {
-        name: "storage, 1000 writes a second by io_uring with a submitting thread to a disk that \
+    special("storage, 1000 reads a second by io_uring", |ground| {
+        open_rate(ground, "io_uring", 1000)
+    }),
+    special("storage, 1000 reads a second by native AIO", |ground| open_rate(ground, "aio", 1000)),
+    special("storage, 1000 reads a second by threads", |ground| open_rate(ground, "threads", 1000)),
+    special("storage, 3 times the closed loop's rate by io_uring", overload),
+    special("storage, closed loop of 8 beside fio", beside_fio),
+    special("storage, writes by io_uring to a filesystem that is frozen at the end", |ground| {
+        hangs::closed(ground, "io_uring")
+    }),
+    special("storage, writes by threads to a filesystem that is frozen at the end", |ground| {
+        hangs::closed(ground, "threads")
+    }),
+    special("storage, 1000 writes a second by io_uring to a disk that hangs", |ground| {
+        hangs::at_a_rate(ground, "io_uring")
+    }),
+    special(
+        "storage, 1000 writes a second by io_uring with a submitting thread to a disk that \
             hangs",
-        run: |ground| hangs::at_a_rate(ground, "io_uring_thread"),
-    },
-    Special {
-        name: "storage, 1000 writes a second by native AIO to a disk that hangs",
-        run: |ground| hangs::at_a_rate(ground, "aio"),
-    },
-    Special {
-        name: "storage, 1000 writes a second by threads to a disk that hangs",
-        run: |ground| hangs::at_a_rate(ground, "threads"),
-    },
-    Special {
-        name: "storage, 1000 writes a second by pwrite to a disk that hangs",
-        run: |ground| hangs::at_a_rate(ground, "pread"),
-    },
-    Special {
-        name: "storage, discards one at a time",
-        run: |ground| upkeep::discards(ground, "pread", 1),
-    },
-    Special {
-        name: "storage, discards by eight threads",
-        run: |ground| upkeep::discards(ground, "threads", 8),
-    },
-    Special {
-        name: "storage, flushes by fdatasync",
-        run: |ground| upkeep::flushes(ground, "pread"),
-    },
-    Special {
-        name: "storage, flushes by io_uring",
-        run: |ground| upkeep::flushes(ground, "io_uring"),
-    },
-    Special {
-        name: "storage, flushes by native AIO",
-        run: |ground| upkeep::flushes(ground, "aio"),
-    },
-    Special {
-        name: "storage, flushes by threads",
-        run: |ground| upkeep::flushes(ground, "threads"),
-    },
+        |ground| hangs::at_a_rate(ground, "io_uring_thread"),
+    ),
+    special("storage, 1000 writes a second by native AIO to a disk that hangs", |ground| {
+        hangs::at_a_rate(ground, "aio")
+    }),
+    special("storage, 1000 writes a second by threads to a disk that hangs", |ground| {
+        hangs::at_a_rate(ground, "threads")
+    }),
+    special("storage, 1000 writes a second by pwrite to a disk that hangs", |ground| {
+        hangs::at_a_rate(ground, "pread")
+    }),
+    special("storage, discards one at a time", |ground| upkeep::discards(ground, "pread", 1)),
+    special("storage, discards by eight threads", |ground| upkeep::discards(ground, "threads", 8)),
+    special("storage, flushes by fdatasync", |ground| upkeep::flushes(ground, "pread")),
+    special("storage, flushes by io_uring", |ground| upkeep::flushes(ground, "io_uring")),
+    special("storage, flushes by native AIO", |ground| upkeep::flushes(ground, "aio")),
+    special("storage, flushes by threads", |ground| upkeep::flushes(ground, "threads")),
 ];
 
 /// Returns the plan of one trial on `disk`.

@@ -5,7 +5,9 @@ use super::super::claim::{Claim, EXACT, Relation, Tolerance, Unit};
 use super::super::ground::{Between, End, Family, Ground, PLAIN};
 use super::super::instruments::{self, Shaper, Socket};
 use super::super::judge::of_load;
-use super::{Clock, Fault, Load, Network, Packets, Seen, Special, Watch};
+use super::{Clock, Fault, Load, Network, Packets, Seen, Special, Watch, special};
+use Relation::{AtLeast, AtMost, Equal};
+use Unit::{BitRate, Bytes, Count, PerSecond, Seconds};
 
 type Check = fn(&Seen<'_>) -> anyhow::Result<Claim>;
 
@@ -115,12 +117,7 @@ fn goodput(seen: &Seen<'_>) -> anyhow::Result<Claim> {
         relative: 0.01,
         why: "an interval at either end that is not whole",
     };
-    let claim = Claim::new(
-        "goodput",
-        Unit::BitRate,
-        seen.study.metric("goodput"),
-        Relation::Equal(tolerance),
-    );
+    let claim = Claim::new("goodput", BitRate, seen.study.metric("goodput"), Equal(tolerance));
     let from = seen.case.load.warmup_ms as f64 / 1e3;
     let intervals: Vec<(f64, f64)> =
         intervals(seen).into_iter().filter(|(_, until)| *until > from + 1e-6).collect();
@@ -151,8 +148,7 @@ fn intervals_add_up(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let length_s = intervals.first().map_or(0.0, |(_, until)| *until);
     let bytes = intervals.iter().map(|(rate, _)| rate * length_s / 8.0).sum();
     let printed = (!intervals.is_empty()).then_some(bytes);
-    let claim =
-        Claim::new("payload of all intervals", Unit::Bytes, printed, Relation::Equal(tolerance));
+    let claim = Claim::new("payload of all intervals", Bytes, printed, Equal(tolerance));
     let window = seen.window.unwrap_or_default();
     Ok(claim.beside(payload(seen, window.shaper), "tc, bytes sent less headers"))
 }
@@ -163,12 +159,7 @@ fn goodput_is_possible(seen: &Seen<'_>) -> anyhow::Result<Claim> {
         relative: 0.0,
         why: "one burst of the shaper in 1.5 s",
     };
-    let claim = Claim::new(
-        "goodput",
-        Unit::BitRate,
-        seen.study.metric("goodput"),
-        Relation::AtMost(tolerance),
-    );
+    let claim = Claim::new("goodput", BitRate, seen.study.metric("goodput"), AtMost(tolerance));
     Ok(claim.expect(possible(&seen.case.between), "rate x payload / frame"))
 }
 
@@ -178,12 +169,7 @@ fn goodput_of_iperf3(seen: &Seen<'_>) -> anyhow::Result<Claim> {
         relative: 0.05,
         why: "another second: its losses fall otherwise",
     };
-    let claim = Claim::new(
-        "goodput",
-        Unit::BitRate,
-        seen.study.metric("goodput"),
-        Relation::Equal(tolerance),
-    );
+    let claim = Claim::new("goodput", BitRate, seen.study.metric("goodput"), Equal(tolerance));
     let beside = instruments::iperf3(seen.ground, seen.case.between.family, 2)?;
     Ok(claim.beside(beside, "iperf3, its receiver"))
 }
@@ -197,8 +183,7 @@ fn burst_bits(between: &Between) -> f64 {
 /// Frames carry their payload and headers: layer 2 moves more bits than layer 4.
 fn frames_carry_payload(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let printed = seen.study.metric("throughput_l2");
-    let claim =
-        Claim::new("throughput of frames", Unit::BitRate, printed, Relation::AtLeast(EXACT));
+    let claim = Claim::new("throughput of frames", BitRate, printed, AtLeast(EXACT));
     Ok(claim.expect(seen.study.metric("goodput").unwrap_or(f64::NAN), "the goodput they carry"))
 }
 
@@ -225,8 +210,7 @@ const SAMPLED: Tolerance = Tolerance {
 
 fn rtt(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let readings = senders(seen);
-    let claim =
-        Claim::new("rtt", Unit::Seconds, seen.study.metric("rtt"), Relation::Equal(SAMPLED));
+    let claim = Claim::new("rtt", Seconds, seen.study.metric("rtt"), Equal(SAMPLED));
     let of = |sockets: &[Socket]| {
         sockets.iter().map(|socket| socket.rtt_s).sum::<f64>() / sockets.len() as f64
     };
@@ -243,8 +227,7 @@ fn window(seen: &Seen<'_>) -> anyhow::Result<Claim> {
         &["congestion_window"]
     };
     let printed = names.iter().map(|name| seen.study.metric(name)).sum::<Option<f64>>();
-    let claim =
-        Claim::new("congestion windows, sum", Unit::Bytes, printed, Relation::Equal(SAMPLED));
+    let claim = Claim::new("congestion windows, sum", Bytes, printed, Equal(SAMPLED));
     let of = |sockets: &[Socket]| sockets.iter().map(|socket| socket.window_bytes).sum();
     Ok(claim.beside(mean(&readings, of), format!("ss, {} readings", readings.len())))
 }
@@ -257,20 +240,18 @@ fn retransmits(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let names: &[&str] =
         if is_both { &["retransmits_tx", "retransmits_rx"] } else { &["retransmits"] };
     let printed = names.iter().map(|name| seen.study.metric(name)).sum::<Option<f64>>();
-    let claim = Claim::new("segments sent again", Unit::Count, printed, Relation::Equal(tolerance));
+    let claim = Claim::new("segments sent again", Count, printed, Equal(tolerance));
     Ok(claim.beside(least.midpoint(most), "SNMP, RetransSegs of both ends"))
 }
 
 pub(super) static SPECIAL: &[Special] = &[
-    Special {
-        name: "live lines of `to -P 4`, every 500th segment dropped",
-        run: |ground| live_lines(ground, &["-P", "4"]),
-    },
-    Special {
-        name: "live lines of `to -P 2 --bidir`, every 500th segment dropped",
-        run: |ground| live_lines(ground, &["-P", "2", "--bidir"]),
-    },
-    Special { name: "live lines of `to crr`", run: |ground| live_lines(ground, &["crr"]) },
+    special("live lines of `to -P 4`, every 500th segment dropped", |ground| {
+        live_lines(ground, &["-P", "4"])
+    }),
+    special("live lines of `to -P 2 --bidir`, every 500th segment dropped", |ground| {
+        live_lines(ground, &["-P", "2", "--bidir"])
+    }),
+    special("live lines of `to crr`", |ground| live_lines(ground, &["crr"])),
 ];
 
 /// A line of `linerate to`: its rates, and segments sent again.
@@ -369,10 +350,10 @@ fn live_lines(ground: &mut Ground, arguments: &[&str]) -> anyhow::Result<Vec<Cla
     let measured: Vec<f64> =
         lines.iter().filter(|line| !line.is_drain).map(|line| line.rate).collect();
     let mean = measured.iter().sum::<f64>() / measured.len() as f64;
-    let unit = if is_crr { Unit::PerSecond } else { Unit::BitRate };
+    let unit = if is_crr { PerSecond } else { BitRate };
     let why = "the aim: lines add up to the result";
     let tolerance = Tolerance { absolute: 0.0, relative: 0.002, why };
-    let claim = Claim::new("mean of the lines", unit, Some(mean), Relation::Equal(tolerance));
+    let claim = Claim::new("mean of the lines", unit, Some(mean), Equal(tolerance));
     let mut claims =
         vec![claim.expect(result(&text).context("no result")?, "the result printed below them")];
     if !is_crr {
@@ -382,9 +363,9 @@ fn live_lines(ground: &mut Ground, arguments: &[&str]) -> anyhow::Result<Vec<Cla
         let printed = lines.iter().map(|line| line.retransmits).sum();
         let claim = Claim::new(
             "segments sent again, sum of the lines",
-            Unit::Count,
+            Count,
             Some(printed),
-            Relation::Equal(tolerance),
+            Equal(tolerance),
         );
         claims.push(claim.beside(risen(0) + risen(1), "SNMP, RetransSegs of both ends"));
     }
@@ -425,11 +406,10 @@ mod tests {
 
     #[test]
     fn lines_of_seconds_are_read() {
-        let text = "      seconds              tx              rx   retrans        rtt\n  \
-                    0.0 - 1.0      2.5 Gbit/s               -       556    3205 us\n  \
-                    1.0 - 2.0      2 Mbit/s      3 Mbit/s         7    4279 us\n  \
-                    2.0 - 2.1      1 Mbit/s             -         1    4279 us  (drain: not in the \
-                    result)\n";
+        let text = "      seconds              tx              rx   retrans        rtt\n  0.0 - \
+            1.0      2.5 Gbit/s               -       556    3205 us\n  1.0 - 2.0      2 \
+            Mbit/s      3 Mbit/s         7    4279 us\n  2.0 - 2.1      1 Mbit/s             \
+            -         1    4279 us  (drain: not in the result)\n";
         let line = |rate, retransmits, is_drain| Line { rate, retransmits, is_drain };
         let expected = [line(2.5e9, 556.0, false), line(5e6, 7.0, false), line(1e6, 1.0, true)];
         assert_eq!(lines(text), expected);

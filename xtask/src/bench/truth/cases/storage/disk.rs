@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::super::super::ground::{End, Ground};
 use super::super::super::instruments::DiskCounts;
 use super::super::super::judge::Skipped;
+use crate::tools;
 
 const FILE_BYTES: u64 = 64 << 20;
 /// Of holes: linerate leaves 2 GiB of a filesystem free.
@@ -77,17 +78,7 @@ impl Disk {
 
     /// Lets linerate write to it; returns the serial number that a load must name.
     pub(super) fn claim(&self, ground: &Ground) -> anyhow::Result<String> {
-        let said = |command: &[&str]| -> anyhow::Result<String> {
-            let output =
-                ground.linerate(End::A).args(command).output().context("start linerate disk")?;
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            ensure!(
-                output.status.success(),
-                "linerate {command:?}: {}",
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
-            Ok(text)
-        };
+        let said = |command: &[&str]| tools::printed(ground.linerate(End::A).args(command));
         let listed: Value = serde_json::from_str(&said(&["disk", "list", "--json"])?)
             .context("parse the list of disks")?;
         let mut disks = listed["disks"].as_array().into_iter().flatten();
