@@ -291,7 +291,7 @@ fn a_path_that_cannot_be_measured_is_not_tuned() {
 
 #[test]
 fn only_kinds_that_there_are_can_be_chosen() {
-    let wrong = super::host::chosen(&["socket_bufers".to_owned()]).err().expect("there is none");
+    let wrong = super::host::chosen(&["socket_bufers".to_owned()]).expect_err("there is none");
     assert_eq!(wrong.exit(), Exit::Wrong);
     assert!(
         wrong.message().contains("socket_buffers"),
