@@ -37,11 +37,13 @@ impl Phase {
         if self.n == 0 { 0.0 } else { 1.0 - self.arrived.len() as f64 / self.n as f64 }
     }
 
-    /// Returns the rate at which its datagrams arrived, bit/s; `None` below `least` datagrams.
+    /// Returns the rate at which the second half of its datagrams arrived, bit/s; `None` below
+    /// `least` datagrams. The first half may pass at once through a small token bucket.
     pub(super) fn dispersion(&self, least: usize) -> Option<f64> {
-        let (first, last) = (self.arrived.first()?, self.arrived.last()?);
+        let half = &self.arrived[self.arrived.len() / 2..];
+        let (first, last) = (half.first()?, half.last()?);
         let seconds = last.received - first.received;
-        let bits = (self.arrived.len() - 1) as f64 * self.bytes * 8.0;
+        let bits = (half.len() - 1) as f64 * self.bytes * 8.0;
         (self.arrived.len() >= least && seconds > 0.0).then_some(bits / seconds)
     }
 }

@@ -261,6 +261,13 @@ fn a_link_above_the_limit_of_the_probe_is_seen_by_trains_only() {
 }
 
 #[test]
+fn trains_are_read_behind_a_small_token_bucket() {
+    let found = Probe::of(queue(200e6, 15_000.0, 300_000.0)).facts(64e6, 100e6, 0.2);
+    let capacity = found.capacity.expect("trains are spread");
+    assert!(near(capacity.value.0, 200e6, 0.03), "{capacity:?}");
+}
+
+#[test]
 fn an_open_path_has_no_capacity_and_a_slow_sender_is_named() {
     let found = Probe::of(Path::new(Element::Open)).facts(128e6, 200e6, 0.2);
     assert_eq!((found.limiter, found.capacity, found.sender_limit), (None, None, None));
@@ -327,6 +334,7 @@ proptest! {
         prop_assert_eq!(found.limiter, Some(Limiter::Link));
         prop_assert!(near(found.capacity.expect("one").value.0, rate, 0.01), "{:?}", found);
         let bytes = found.queue_bytes.expect("one").value.0 as f64;
-        prop_assert!(near(bytes, limit, 0.1), "{:?}", found);
+        // A datagram that is just leaving counts or does not: one packet.
+        prop_assert!((bytes - limit).abs() <= 0.1 * limit + PACKET, "{:?}", found);
     }
 }
