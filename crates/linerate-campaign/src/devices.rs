@@ -7,10 +7,8 @@
 use std::time::Instant;
 
 use linerate_lab::element::{Class, Fate, Running};
-use linerate_model::{Event, Nanos, SampleBlock, SeriesKind, SeriesSpec, TrialId};
-
-/// Name in place of a sampler's.
-const SAMPLER: &str = "device";
+use linerate_model::series::device;
+use linerate_model::{Event, Nanos, SampleBlock, SeriesSpec, TrialId};
 
 /// Readings at the start of the present trial.
 #[derive(Debug)]
@@ -53,21 +51,34 @@ fn counters(running: &[Running]) -> impl Iterator<Item = (&Running, usize, Class
     classes.flat_map(|(device, end, class)| Fate::ALL.map(|fate| (device, end, class, fate)))
 }
 
+/// Returns a series for each counter: the columns are declared in the order of [`counters`].
 fn series(running: &[Running]) -> Vec<SeriesSpec> {
-    let spec = |(device, end, class, fate): (&Running, usize, Class, Fate)| SeriesSpec {
-        sampler: SAMPLER.into(),
-        name: format!("{}_{}", class.name(), fate.name()),
+    let ways = running.iter().flat_map(|device| [(device, 0), (device, 1)]);
+    let of = |(device, end): (&Running, usize)| {
         // Each direction is named after what its two ports lead to, as a device has no names for
         // them.
-        instance: format!("{} {}>{}", device.name(), device.ends()[end], device.ends()[1 - end]),
-        unit: "1".into(),
-        kind: SeriesKind::Counter,
+        let instance =
+            format!("{} {}>{}", device.name(), device.ends()[end], device.ends()[1 - end]);
+        device::ALL.iter().map(move |column| column.of(&instance))
     };
-    counters(running).map(spec).collect()
+    ways.flat_map(of).collect()
 }
 
 fn readings(running: &[Running]) -> Vec<f64> {
     counters(running)
         .map(|(device, end, class, fate)| device.counted(end).of(class, fate) as f64)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_is_declared_for_each_fate_of_each_class_in_the_order_of_the_counters() {
+        let named = Class::ALL.iter().flat_map(|class| {
+            Fate::ALL.iter().map(move |fate| format!("{}_{}", class.name(), fate.name()))
+        });
+        assert!(named.eq(device::ALL.iter().map(|column| column.name)));
+    }
 }

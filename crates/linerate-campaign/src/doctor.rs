@@ -13,7 +13,8 @@ use linerate_sys::socket::{Buffer, set_buffer};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::sandbox;
+use crate::policy::{Policy, Separation, USUAL};
+use crate::{sandbox, separation};
 
 /// Length of the self-test.
 const SELF_TEST: Nanos = Nanos::from_millis(300);
@@ -52,11 +53,13 @@ impl Check {
     }
 }
 
-/// Runs every check of this host.
+/// Runs every check of this host. This process must have one thread: a process is split off.
 #[must_use]
 pub fn checks() -> Vec<Check> {
+    let agent = agent();
     let facts = linerate_observe::facts();
     let mut checks = vec![
+        agent,
         own_ceiling(),
         lab(),
         cpus(&facts),
@@ -66,6 +69,28 @@ pub fn checks() -> Vec<Check> {
     ];
     checks.extend(samplers());
     checks
+}
+
+/// Tests whether an agent started here would separate its privileges.
+fn agent() -> Check {
+    let subject = "agent's separation";
+    // The policy of the next agent decides, not options given here.
+    let policy = match Policy::usual() {
+        Ok(policy) => policy,
+        Err(why) => return Check::lacking(subject, "an agent would not start", why.message()),
+    };
+    let Separation::Separated(user) = policy.separation else {
+        return Check::lacking(
+            subject,
+            "an agent would keep all rights of its account",
+            format!("remove `separate = false` from {USUAL}"),
+        );
+    };
+    match separation::tried(user.as_deref()) {
+        Ok(tried) if tried.remedies.is_empty() => Check::good(subject, tried.seen),
+        Ok(tried) => Check::lacking(subject, tried.seen, tried.remedies.join("; ")),
+        Err(why) => Check::lacking(subject, "an agent would not start", why.message()),
+    }
 }
 
 /// Measures the cost of an engine step that does nothing.

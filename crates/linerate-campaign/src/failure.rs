@@ -24,6 +24,21 @@ pub enum Exit {
     Interrupted,
 }
 
+impl Exit {
+    /// Returns the exit code, which is a promise to scripts.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Missed => 1,
+            Self::Wrong => 2,
+            Self::Invalid => 3,
+            Self::Missing => 4,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
 /// Result of a command.
 pub type Outcome = Result<Exit, Failure>;
 

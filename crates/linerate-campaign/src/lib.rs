@@ -13,6 +13,7 @@
 //! | [`probe`] | facts of a path: capacity, queue, token bucket, loss, MTU |
 //! | [`flows`] | ports that put flows on chosen members of a link group |
 //! | [`letters`] | sizes and rates as iperf3 and fio users type them |
+//! | [`policy`], [`separation`] | rights that an agent grants, and those that it keeps itself |
 //! | [`standing`] | processes that carry a lab |
 //!
 //! The ladders only decide. They open no socket and no file, so tests run them with simulated hosts
@@ -49,10 +50,12 @@ pub mod keys;
 pub mod letters;
 mod observers;
 mod places;
+pub mod policy;
 pub mod probe;
 mod rates;
 pub mod sandbox;
 mod searches;
+pub mod separation;
 #[cfg(test)]
 mod simulated;
 pub mod stages;

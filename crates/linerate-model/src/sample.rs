@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Nanos;
+use crate::{Nanos, SeriesSpec};
 
 /// How a series is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -12,21 +12,6 @@ pub enum SeriesKind {
     Counter,
     /// The figure is its value.
     Gauge,
-}
-
-/// The identity of one series: which sampler read which measurable of which thing.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct SeriesSpec {
-    /// The sampler's name.
-    pub sampler: String,
-    /// Name of the column: `softirq`, `rx_packets`, `retrans_segs`, ...
-    pub name: String,
-    /// Of which thing: `cpu3`, `eth0`, a vector; empty for the host.
-    pub instance: String,
-    /// Unit symbol as of [`crate::Unit`], e.g. `ns`, `1`, `B`.
-    pub unit: String,
-    /// Counter or gauge.
-    pub kind: SeriesKind,
 }
 
 /// All readings of one host during one trial, column by column.

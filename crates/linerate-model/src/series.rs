@@ -2,17 +2,44 @@
 //!
 //! Each sampler is a module and each of its columns a constant,
 //! `series::tcp_extension::RETRANS_SEGS`. A new column is one name here and the code that reads it.
-//! Columns that a driver or a switch names by itself (`ethtool`, SNMP) are not listed.
+//! Columns that a driver names by itself (`ethtool`) are not listed.
 
-use crate::{SeriesKind, SeriesSpec, Unit};
+use serde::{Deserialize, Serialize};
 
-/// A column of a sampler; each thing that the sampler reads has one.
+use crate::{SeriesKind, Unit};
+
+/// Reader of series: a sampler, an observer, or the devices of a lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SamplerName(&'static str);
+
+/// The sampler of the counters that a driver names itself.
+pub const ETHTOOL: SamplerName = SamplerName("ethtool");
+
+impl SamplerName {
+    /// Returns the name in ledgers and reports.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        self.0
+    }
+}
+
+/// Returns the counter that the driver of `device` calls `name`. Every other column is a constant
+/// of this module.
+#[must_use]
+pub fn of_driver(name: &str, device: &str) -> SeriesSpec {
+    let (sampler, unit) = (ETHTOOL.0.to_owned(), Unit::Count.symbol().to_owned());
+    let (name, kind) = (name.to_owned(), SeriesKind::Counter);
+    let column = Column::Other { sampler, name, unit, kind };
+    SeriesSpec { column, instance: device.to_owned() }
+}
+
+/// Column of a sampler; there is one for each thing that the sampler reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Series {
-    /// The sampler's name.
-    pub sampler: &'static str,
-    /// Its own.
+    /// Sampler that reads it.
+    pub sampler: SamplerName,
+    /// Its own name.
     pub name: &'static str,
     /// Unit of its readings.
     pub unit: Unit,
@@ -21,16 +48,10 @@ pub struct Series {
 }
 
 impl Series {
-    /// The column for `instance`: a CPU, a device, a vector; empty for the host.
+    /// Returns the column for `instance`: a CPU, a device, a vector; empty for the host.
     #[must_use]
     pub fn of(self, instance: &str) -> SeriesSpec {
-        SeriesSpec {
-            sampler: self.sampler.to_owned(),
-            name: self.name.to_owned(),
-            instance: instance.to_owned(),
-            unit: self.unit.symbol().to_owned(),
-            kind: self.kind,
-        }
+        SeriesSpec { column: Column::Declared(self), instance: instance.to_owned() }
     }
 
     /// Returns true if `recorded` is this column, of any instance.
@@ -38,12 +59,107 @@ impl Series {
     pub fn is(self, recorded: &SeriesSpec) -> bool {
         // The unit is left out of the comparison: old ledgers may have recorded another one for the
         // same column.
-        recorded.sampler == self.sampler && recorded.name == self.name
+        recorded.is_of(self.sampler) && recorded.name() == self.name
     }
 }
 
-/// The sampler of what drivers count; they name its columns themselves.
-pub const ETHTOOL: &str = "ethtool";
+/// Identity of a recorded series: the column, and the thing that was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "WrittenSeries", into = "WrittenSeries")]
+pub struct SeriesSpec {
+    column: Column,
+    /// The thing: `cpu3`, `eth0`, a vector; empty for the host.
+    pub instance: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Column {
+    /// A column of this module.
+    Declared(Series),
+    /// A column that a driver, a switch or another version of linerate named.
+    Other { sampler: String, name: String, unit: String, kind: SeriesKind },
+}
+
+impl SeriesSpec {
+    /// Returns true if `sampler` read it.
+    #[must_use]
+    pub fn is_of(&self, sampler: SamplerName) -> bool {
+        self.sampler() == sampler.0
+    }
+
+    /// Returns the sampler's name.
+    #[must_use]
+    pub fn sampler(&self) -> &str {
+        match &self.column {
+            Column::Declared(series) => series.sampler.0,
+            Column::Other { sampler, .. } => sampler,
+        }
+    }
+
+    /// Returns the column's name: `softirq`, `rx_packets`, `retrans_segs`, ...
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match &self.column {
+            Column::Declared(series) => series.name,
+            Column::Other { name, .. } => name,
+        }
+    }
+
+    /// Returns the symbol of a [`Unit`], such as `ns`, `1` or `B`.
+    #[must_use]
+    pub fn unit(&self) -> &str {
+        match &self.column {
+            Column::Declared(series) => series.unit.symbol(),
+            Column::Other { unit, .. } => unit,
+        }
+    }
+
+    /// Returns whether it is a counter or a gauge.
+    #[must_use]
+    pub const fn kind(&self) -> SeriesKind {
+        match &self.column {
+            Column::Declared(series) => series.kind,
+            Column::Other { kind, .. } => *kind,
+        }
+    }
+}
+
+/// Series as ledgers and messages contain it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the methods of `SeriesSpec` describe each field")]
+pub struct WrittenSeries {
+    pub sampler: String,
+    pub name: String,
+    pub instance: String,
+    pub unit: String,
+    pub kind: SeriesKind,
+}
+
+impl From<WrittenSeries> for SeriesSpec {
+    fn from(written: WrittenSeries) -> Self {
+        let WrittenSeries { sampler, name, instance, unit, kind } = written;
+        // Another version may have read the same column in another unit: it keeps its own.
+        let is_it = |series: &&Series| {
+            (series.sampler.0, series.name) == (&sampler, &name)
+                && (series.unit.symbol(), series.kind) == (&unit, kind)
+        };
+        let declared = ALL.iter().copied().flatten().find(is_it).copied();
+        let column = declared.map_or(Column::Other { sampler, name, unit, kind }, Column::Declared);
+        Self { column, instance }
+    }
+}
+
+impl From<SeriesSpec> for WrittenSeries {
+    fn from(series: SeriesSpec) -> Self {
+        Self {
+            sampler: series.sampler().to_owned(),
+            name: series.name().to_owned(),
+            unit: series.unit().to_owned(),
+            kind: series.kind(),
+            instance: series.instance,
+        }
+    }
+}
 
 /// Returns true if `recorded` is one of `columns`.
 #[must_use]
@@ -57,10 +173,10 @@ macro_rules! samplers {
         $(
             /// Columns of the sampler of this name.
             pub mod $sampler {
-                use super::Series;
+                use super::{SamplerName, Series};
 
-                /// The sampler's name.
-                pub const SAMPLER: &str = stringify!($sampler);
+                /// The sampler.
+                pub const SAMPLER: SamplerName = SamplerName(stringify!($sampler));
                 $($(
                     #[doc = concat!("`", $name, "`")]
                     pub const $constant: Series = super::$kind(SAMPLER, $name, crate::Unit::$unit);
@@ -75,11 +191,11 @@ macro_rules! samplers {
     };
 }
 
-const fn counter(sampler: &'static str, name: &'static str, unit: Unit) -> Series {
+const fn counter(sampler: SamplerName, name: &'static str, unit: Unit) -> Series {
     Series { sampler, name, unit, kind: SeriesKind::Counter }
 }
 
-const fn gauge(sampler: &'static str, name: &'static str, unit: Unit) -> Series {
+const fn gauge(sampler: SamplerName, name: &'static str, unit: Unit) -> Series {
     Series { sampler, name, unit, kind: SeriesKind::Gauge }
 }
 
@@ -94,6 +210,18 @@ samplers! {
         counter Nanosecond: USER "user" NICE "nice" SYSTEM "system" IDLE "idle" IOWAIT "iowait"
             IRQ "irq"
             SOFTIRQ "softirq" STEAL "steal";
+    }
+    // Frames at a device under test of a lab, by class and fate.
+    device {
+        counter Count: DATAGRAMS_RECEIVED "datagrams_received" DATAGRAMS_FORWARDED "datagrams_forwarded"
+            DATAGRAMS_DROPPED_FULL "datagrams_dropped_full" DATAGRAMS_DROPPED_BY_ORDER "datagrams_dropped_by_order"
+            DATAGRAMS_DROPPED_AT_RANDOM "datagrams_dropped_at_random" DATAGRAMS_DUPLICATED "datagrams_duplicated"
+            DATAGRAMS_COPY_DROPPED "datagrams_copy_dropped" DATAGRAMS_OVERTAKEN "datagrams_overtaken"
+            DATAGRAMS_REFLECTED "datagrams_reflected" OTHERS_RECEIVED "others_received"
+            OTHERS_FORWARDED "others_forwarded" OTHERS_DROPPED_FULL "others_dropped_full"
+            OTHERS_DROPPED_BY_ORDER "others_dropped_by_order" OTHERS_DROPPED_AT_RANDOM "others_dropped_at_random"
+            OTHERS_DUPLICATED "others_duplicated" OTHERS_COPY_DROPPED "others_copy_dropped"
+            OTHERS_OVERTAKEN "others_overtaken" OTHERS_REFLECTED "others_reflected";
     }
     disk {
         counter Count: READS "reads" READS_MERGED "reads_merged";
@@ -132,6 +260,15 @@ samplers! {
             PASS_THROUGH_SENT_DROPPED "pass_through_sent_dropped"
             PASS_THROUGH_SENT_REFUSED "pass_through_sent_refused";
         gauge Byte: RECEIVE_BUFFER "receive_buffer";
+    }
+    // A port that a switch or a kernel counts beside the load. Octets are of L2; discards and errors
+    // are frames that were dropped; resets say how often the counters began anew.
+    observer {
+        counter Byte: IN_OCTETS "in_octets";
+        counter Count: IN_PACKETS "in_packets" IN_DISCARDS "in_discards" IN_ERRORS "in_errors";
+        counter Byte: OUT_OCTETS "out_octets";
+        counter Count: OUT_PACKETS "out_packets" OUT_DISCARDS "out_discards" OUT_ERRORS "out_errors"
+            RESETS "resets";
     }
     perf_hardware {
         counter Count: CYCLES "cycles" INSTRUCTIONS "instructions" CACHE_MISSES "cache_misses";
@@ -219,14 +356,27 @@ mod tests {
             assert!(!all[..at].contains(one), "{one:?}");
         }
         let read = softnet::DROPPED.of("cpu3");
-        assert_eq!(
-            (read.sampler.as_str(), read.name.as_str(), read.instance.as_str()),
-            ("softnet", "dropped", "cpu3")
-        );
+        let texts = [read.sampler(), read.name(), &read.instance, read.unit()];
+        assert_eq!(texts, ["softnet", "dropped", "cpu3", "1"]);
         assert!(
             softnet::DROPPED.is(&read)
                 && !softnet::SQUEEZED.is(&read)
                 && !interface::RX_DROPPED.is(&read)
         );
+    }
+
+    #[test]
+    fn a_series_is_read_as_it_was_written_whoever_declared_it() {
+        for (unit, is_declared) in [("1", true), ("packet/s", false)] {
+            let text = format!(
+                r#"{{"sampler":"softnet","name":"dropped","instance":"cpu3","unit":"{unit}","kind":"counter"}}"#
+            );
+            let read: SeriesSpec = serde_json::from_str(&text).expect("a series");
+            assert_eq!(read == softnet::DROPPED.of("cpu3"), is_declared);
+            assert!(softnet::DROPPED.is(&read));
+            assert_eq!(serde_json::to_string(&read).expect("text"), text);
+        }
+        let pause = of_driver("rx_pause", "eth0");
+        assert!(pause.is_of(ETHTOOL) && !pause.is_of(interface::SAMPLER));
     }
 }

@@ -1,6 +1,6 @@
 //! The contract of a sampler.
 
-use linerate_model::{SeriesKind, SeriesSpec, Unit};
+use linerate_model::SeriesSpec;
 
 /// Parts of the host that matter to the trial.
 #[derive(Clone, Debug, Default)]
@@ -36,16 +36,4 @@ pub trait Probe: Send {
     /// Reads one value per column into `row` (as long as `series`, all `None` beforehand); leaves
     /// `None` where one could not be read. Never allocates.
     fn read(&mut self, row: &mut [Option<f64>]);
-}
-
-/// A column that only grows, where a driver or a switch names its counters itself. All others are
-/// constants of [`linerate_model::series`].
-pub(crate) fn counter(sampler: &str, name: &str, instance: &str, unit: Unit) -> SeriesSpec {
-    SeriesSpec {
-        sampler: sampler.to_owned(),
-        name: name.to_owned(),
-        instance: instance.to_owned(),
-        unit: unit.symbol().to_owned(),
-        kind: SeriesKind::Counter,
-    }
 }

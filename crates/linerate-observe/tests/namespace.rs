@@ -59,7 +59,7 @@ fn run(words: &[&str]) -> Result<(), String> {
 
 fn change(block: &SampleBlock, sampler: &str, name: &str, instance: &str) -> f64 {
     let wanted = |s: &linerate_model::SeriesSpec| {
-        (&*s.sampler, &*s.name, &*s.instance) == (sampler, name, instance)
+        (s.sampler(), s.name(), &*s.instance) == (sampler, name, instance)
     };
     let at = block
         .series
@@ -129,9 +129,10 @@ fn every_datagram_is_sent_waiting_or_dropped() {
     // 1000 B payload, UDP 8, IPv4 20, Ethernet 14.
     assert_eq!(change(&block, "interface", "tx_bytes", "v0"), sent * 1042.0);
     assert_eq!(change(&block, "qdisc", "backlog", "v0 tbf 7:"), waiting * 1042.0);
-    let foreign = block
-        .series
-        .iter()
-        .find(|s| s.sampler == "interface" && s.instance != "v0" && s.instance != "lo");
+    let foreign = block.series.iter().find(|s| {
+        s.is_of(linerate_model::series::interface::SAMPLER)
+            && s.instance != "v0"
+            && s.instance != "lo"
+    });
     assert_eq!(foreign, None);
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use linerate_model::{Nanos, ObservedPort, SampleBlock};
+use linerate_model::{Nanos, ObservedPort, SampleBlock, Series, series};
 use linerate_observe::{
     Digest, Observed, Observer, ObserverSource, ObserverSpec, SnmpAccess, SnmpAgent,
 };
@@ -36,8 +36,8 @@ fn community(address: &str) -> ObserverSource {
     agent(address, SnmpAccess::Community("a community".into()))
 }
 
-fn column(block: &SampleBlock, name: &str) -> Vec<Option<f64>> {
-    let place = block.series.iter().position(|series| series.name == name).expect("it is a series");
+fn column(block: &SampleBlock, wanted: Series) -> Vec<Option<f64>> {
+    let place = block.series.iter().position(|series| wanted.is(series)).expect("it is a series");
     block.columns[place].clone()
 }
 
@@ -144,7 +144,7 @@ fn snmpd_lets_every_kind_of_user_in_and_tells_why_not() {
         let ObservedPort { port, counts_fcs, source, .. } = observer.port();
         assert_eq!((port.as_str(), counts_fcs), ("lo", &false), "{source}");
         assert!(source.contains("Linux") && source.contains("64-bit counters"), "{source}");
-        let octets = |observed: &Observed| column(&observed.block, ObservedPort::IN_OCTETS);
+        let octets = |observed: &Observed| column(&observed.block, series::observer::IN_OCTETS);
         let observed =
             observe_until(&observer, |observed| octets(observed).iter().flatten().count() >= 3);
         let octets = octets(&observed);
@@ -301,7 +301,7 @@ fn counters_of_32_bits_go_on_beyond_their_wrap() {
     assert!(observer.port().counts_fcs, "RFC 3635 says so, and this is no Linux");
     let observed = observe(&observer, || scripted.await_polls(5));
     let octets: Vec<f64> =
-        column(&observed.block, ObservedPort::IN_OCTETS).into_iter().flatten().collect();
+        column(&observed.block, series::observer::IN_OCTETS).into_iter().flatten().collect();
     let expected: Vec<f64> = (0..octets.len()).map(|poll| poll as f64 * 1_000.0).collect();
     assert_eq!(octets, expected);
     assert!(octets.len() >= 4 && observed.disturbances.is_empty(), "{:?}", observed.disturbances);
@@ -319,7 +319,7 @@ fn counters_that_begin_anew_are_told_of() {
     let observer =
         Observer::open(&spec("7", 30, community(&scripted.address))).expect("it answers");
     let observed = observe(&observer, || scripted.await_polls(5));
-    assert_eq!(column(&observed.block, ObservedPort::RESETS).last(), Some(&Some(1.0)));
+    assert_eq!(column(&observed.block, series::observer::RESETS).last(), Some(&Some(1.0)));
     assert!(observed.disturbances[0].contains("port7 began anew"), "{:?}", observed.disturbances);
 }
 
@@ -334,7 +334,7 @@ fn silence_is_a_gap_and_a_late_answer_is_none_to_the_next_question() {
     let observer =
         Observer::open(&spec("7", 50, community(&scripted.address))).expect("it answers");
     let observed = observe(&observer, || scripted.await_polls(7));
-    let octets = column(&observed.block, ObservedPort::IN_OCTETS);
+    let octets = column(&observed.block, series::observer::IN_OCTETS);
     assert_eq!((octets[0], octets[1]), (Some(0.0), None), "{octets:?}");
     // Poll n adds one: none is taken for another.
     for (poll, value) in octets.iter().enumerate() {
@@ -366,12 +366,12 @@ fn an_agent_that_is_gone_or_talks_nonsense_holds_nothing_up() {
         let began = Instant::now();
         let observed = observe(&observer, || sleep(100));
         assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
-        assert!(column(&observed.block, ObservedPort::IN_OCTETS).iter().all(Option::is_none));
+        assert!(column(&observed.block, series::observer::IN_OCTETS).iter().all(Option::is_none));
         assert!(!observed.block.unavailable.is_empty());
     }
     scripted.change(|now| *now = Script { wide: true, ..Script::default() });
     let is_back = |observed: &Observed| {
-        column(&observed.block, ObservedPort::IN_OCTETS).iter().any(Option::is_some)
+        column(&observed.block, series::observer::IN_OCTETS).iter().any(Option::is_some)
     };
     observe_until(&observer, is_back);
     drop(scripted);
@@ -401,7 +401,7 @@ fn a_port_of_this_machine_is_read_from_its_kernel() {
             }
             sleep(ms);
         });
-        column(&observed.block, ObservedPort::IN_OCTETS).last().copied().flatten()
+        column(&observed.block, series::observer::IN_OCTETS).last().copied().flatten()
     };
     // The loopback counts from the IP header on, and may carry others' too.
     let is_read = [60, 600, 6_000]

@@ -1,4 +1,4 @@
-//! Exit codes: a promise to scripts.
+//! Failures on a terminal.
 
 use std::process::ExitCode;
 
@@ -7,18 +7,6 @@ pub(crate) use linerate_campaign::{Exit, Failure, Outcome};
 use linerate_campaign::Cause;
 
 use crate::problems;
-
-/// Returns the exit code of a command.
-pub(crate) const fn code(exit: Exit) -> u8 {
-    match exit {
-        Exit::Done => 0,
-        Exit::Missed => 1,
-        Exit::Wrong => 2,
-        Exit::Invalid => 3,
-        Exit::Missing => 4,
-        Exit::Interrupted => 130,
-    }
-}
 
 /// Prints the failure and returns its exit code.
 pub(crate) fn report(failure: &Failure) -> ExitCode {
@@ -34,5 +22,5 @@ pub(crate) fn report(failure: &Failure) -> ExitCode {
             eprintln!("{line}");
         }
     }
-    code(failure.exit()).into()
+    failure.exit().code().into()
 }

@@ -14,12 +14,10 @@ mod commands;
 mod exit;
 mod ledgers;
 mod parameters;
-mod policy;
 mod problems;
 mod progress;
 mod reference;
 mod reports;
-mod separation;
 
 use std::process::ExitCode;
 
@@ -29,7 +27,7 @@ fn main() -> ExitCode {
     linerate_sys::signal::fail_beyond_file_size_limit();
     let outcome = cli::parse().and_then(commands::dispatch);
     match outcome.and_then(|ended| output::finish().map(|()| ended)) {
-        Ok(ended) => exit::code(ended).into(),
+        Ok(ended) => ended.code().into(),
         Err(failure) => exit::report(&failure),
     }
 }

@@ -24,9 +24,8 @@ const OTHER_THINGS: &[(&str, &[&str])] = &[
     ("crates/linerate/src/commands/to.rs", &["pacing_rate", "receive_buffer", "rtt"]),
     // Options of limits.
     ("crates/linerate-analysis/src/limits/", &["rtt"]),
-    // Counters of workloads, the observer's own counter, and keys of a search's goal.
+    // Counters of workloads, and keys of a search's goal.
     ("crates/linerate-model/src/tally.rs", &[]),
-    ("crates/linerate-model/src/observed.rs", &["in_errors"]),
     ("crates/linerate-model/src/plan/search.rs", &["loss_ratio"]),
     // Words in names of a driver's counters.
     ("crates/linerate-observe/src/samplers/ethtool.rs", &["lost"]),

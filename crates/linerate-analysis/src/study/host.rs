@@ -145,8 +145,7 @@ pub(super) fn steal_share(
 ) -> Option<f64> {
     let shares = kernels(jobs, hosts).into_values().filter_map(|host| {
         let samples = Samples::of(trial, host);
-        let all =
-            samples.rate(span, |read| read.sampler == cpu::SAMPLER).filter(|all| *all > 0.0)?;
+        let all = samples.rate(span, |read| read.is_of(cpu::SAMPLER)).filter(|all| *all > 0.0)?;
         let is_steal = |read: &SeriesSpec| cpu::STEAL.is(read);
         let coarse = samples.n_series(is_steal) as f64 * TICK / span.seconds();
         // The smallest possible steal is used, because a trial is blamed for it.

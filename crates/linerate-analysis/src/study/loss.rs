@@ -13,7 +13,7 @@ mod locate;
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Counter, Direction, FlowReport, JobRecord, LossLedger, TrialRecord};
+use linerate_model::{Counter, Direction, FlowReport, JobRecord, LossLedger, TrialRecord, series};
 use serde::{Deserialize, Serialize};
 
 use self::locate::{Places, locate};
@@ -149,14 +149,13 @@ fn by_number(end: &JobRecord) -> BTreeMap<u32, FlowReport> {
     flows
 }
 
-/// Host name under which readings of a lab's devices are recorded, and the name of their sampler.
+/// Host name under which readings of a lab's devices are recorded.
 pub(super) const OF_DEVICES: &str = "";
-pub(super) const DEVICE_SAMPLER: &str = "device";
 
 /// Returns whether a process of this machine carries frames between the hosts of `trial`: a lab's
 /// device, or its link with delay or faults.
 pub(crate) fn is_carried_by_a_process(trial: &TrialRecord) -> bool {
-    !Samples::of(trial, OF_DEVICES).instances(DEVICE_SAMPLER).is_empty()
+    !Samples::of(trial, OF_DEVICES).instances(series::device::SAMPLER).is_empty()
 }
 
 /// Returns the name of the lab device that recorded `instance`, if it is on the way from endpoint

@@ -19,8 +19,9 @@
 //! Not covered: padding of small frames, selective acknowledgements, and the handshakes' few
 //! frames; the bound is wide enough for them.
 
+use linerate_model::series::observer;
 use linerate_model::{
-    Campaign, Counter, Direction, Endpoint, JobRecord, Nanos, ObservedPort, SampleBlock,
+    Campaign, Counter, Direction, Endpoint, JobRecord, Nanos, ObservedPort, SampleBlock, Series,
     TrialRecord, Validity,
 };
 use serde::{Deserialize, Serialize};
@@ -338,9 +339,8 @@ fn datagrams(sender: &JobRecord, link: f64, ip: IpVersion) -> Option<Load> {
 }
 
 /// One counter's readings that were answered.
-fn readings(block: &SampleBlock, port: &str, name: &str) -> Vec<(Nanos, f64)> {
-    let found =
-        block.series.iter().position(|series| series.name == name && series.instance == port);
+fn readings(block: &SampleBlock, port: &str, wanted: Series) -> Vec<(Nanos, f64)> {
+    let found = block.series.iter().position(|series| wanted.is(series) && series.instance == port);
     let column = found.and_then(|index| block.columns.get(index));
     let values = column.into_iter().flatten().zip(&block.times);
     values.filter_map(|(value, at)| value.map(|value| (*at, value))).collect()
@@ -359,21 +359,15 @@ fn compare(
     let blocks = trial.samples.iter().filter(|(host, _)| *host == port.observer);
     let block = blocks.map(|(_, block)| block).next().ok_or(PortNote::NoReadings)?;
     let (octets, packets, drops) = if study.direction == Direction::Tx {
-        (
-            ObservedPort::IN_OCTETS,
-            ObservedPort::IN_PACKETS,
-            [ObservedPort::IN_DISCARDS, ObservedPort::IN_ERRORS],
-        )
+        (observer::IN_OCTETS, observer::IN_PACKETS, [observer::IN_DISCARDS, observer::IN_ERRORS])
     } else {
         (
-            ObservedPort::OUT_OCTETS,
-            ObservedPort::OUT_PACKETS,
-            [ObservedPort::OUT_DISCARDS, ObservedPort::OUT_ERRORS],
+            observer::OUT_OCTETS,
+            observer::OUT_PACKETS,
+            [observer::OUT_DISCARDS, observer::OUT_ERRORS],
         )
     };
-    if readings(block, &port.port, ObservedPort::RESETS)
-        .last()
-        .is_some_and(|(_, resets)| *resets > 0.0)
+    if readings(block, &port.port, observer::RESETS).last().is_some_and(|(_, resets)| *resets > 0.0)
     {
         return Err(PortNote::Reset);
     }
@@ -383,8 +377,8 @@ fn compare(
         return Err(error.map_or(PortNote::TooFewReadings, |error| PortNote::Unavailable { error }));
     }
     let seen = seen(&read, jobs)?;
-    let grown = |name: &str| {
-        let read = readings(block, &port.port, name);
+    let grown = |column: Series| {
+        let read = readings(block, &port.port, column);
         let at = |wanted: Nanos| read.iter().find(|(at, _)| *at == wanted).map(|(_, value)| *value);
         Some(at(seen.span.1)? - at(seen.span.0)?)
     };

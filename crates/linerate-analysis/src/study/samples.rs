@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::{Campaign, SampleBlock, Series, SeriesKind, SeriesSpec, TrialRecord, series};
+use linerate_model::{
+    Campaign, SampleBlock, SamplerName, Series, SeriesKind, SeriesSpec, TrialRecord, series,
+};
 use serde_json::Value;
 
 use super::span::Span;
@@ -40,7 +42,7 @@ impl<'a> Samples<'a> {
         let mut sum = None;
         for block in &self.0 {
             for (series, column) in block.series.iter().zip(&block.columns) {
-                if series.kind == SeriesKind::Counter && wanted(series) {
+                if series.kind() == SeriesKind::Counter && wanted(series) {
                     let rate = growth(block, column, span);
                     sum = rate.map(|rate| sum.unwrap_or(0.0) + rate).or(sum);
                 }
@@ -55,12 +57,9 @@ impl<'a> Samples<'a> {
     }
 
     /// Returns the things that `sampler` reads, each once.
-    pub(super) fn instances(&self, sampler: &str) -> BTreeSet<&'a str> {
-        let series = self
-            .0
-            .iter()
-            .flat_map(|block| &block.series)
-            .filter(|series| series.sampler == sampler);
+    pub(super) fn instances(&self, sampler: SamplerName) -> BTreeSet<&'a str> {
+        let series =
+            self.0.iter().flat_map(|block| &block.series).filter(|series| series.is_of(sampler));
         series.map(|series| series.instance.as_str()).collect()
     }
 
@@ -77,8 +76,8 @@ impl<'a> Samples<'a> {
     ) -> Option<f64> {
         let changes = self.0.iter().flat_map(|block| {
             let columns = block.series.iter().zip(&block.columns);
-            let picked =
-                columns.filter(|(series, _)| series.kind == SeriesKind::Counter && wanted(series));
+            let picked = columns
+                .filter(|(series, _)| series.kind() == SeriesKind::Counter && wanted(series));
             picked.filter_map(|(_, column)| growth(block, column, span)).collect::<Vec<_>>()
         });
         changes.max_by(f64::total_cmp).map(|rate| rate * span.seconds())
@@ -88,7 +87,7 @@ impl<'a> Samples<'a> {
     pub(super) fn n_devices(&self) -> usize {
         let series = self.0.iter().flat_map(|block| &block.series);
         let devices =
-            series.filter(|s| s.sampler == series::interface::SAMPLER && s.instance != LOOPBACK);
+            series.filter(|s| s.is_of(series::interface::SAMPLER) && s.instance != LOOPBACK);
         devices.map(|series| series.instance.as_str()).collect::<BTreeSet<&str>>().len()
     }
 

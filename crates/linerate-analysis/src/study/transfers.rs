@@ -166,7 +166,7 @@ pub(super) fn steady_state<'a>(
 fn of_host(figures: &mut Figures, samples: &Samples<'_>, span: Span, iops: f64) {
     const PRIVILEGED: [Series; 3] = [cpu::SYSTEM, cpu::IRQ, cpu::SOFTIRQ];
     const PER_CENT: f64 = 100.0;
-    let all = samples.rate(span, |read| read.sampler == cpu::SAMPLER).filter(|all| *all > 0.0);
+    let all = samples.rate(span, |read| read.is_of(cpu::SAMPLER)).filter(|all| *all > 0.0);
     let share = |uses: &[Series]| {
         let busy = samples.rate(span, |read| series::any(uses, read))?;
         Some(busy / all?)

@@ -26,7 +26,7 @@ pub(super) fn doubts(samples: &[(String, SampleBlock)], span: Span) -> Vec<Reaso
     let mut doubts = Vec::new();
     for (host, block) in samples {
         let swapped = Samples::of_one(block)
-            .change(span, |read| read.sampler == series::swap::SAMPLER)
+            .change(span, |read| read.is_of(series::swap::SAMPLER))
             .map_or(0.0, f64::round);
         if swapped > 0.0 {
             doubts.push(Reason::Swapped { host: host.clone(), pages: swapped });
@@ -96,19 +96,14 @@ fn range(readings: impl Iterator<Item = f64>) -> Option<Range> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{Nanos, SeriesKind};
+    use linerate_model::{Nanos, SeriesKind, WrittenSeries};
 
     use super::super::samples::NANOS;
     use super::*;
 
     fn series(sampler: &str, name: &str, instance: &str, kind: SeriesKind) -> SeriesSpec {
-        SeriesSpec {
-            sampler: sampler.into(),
-            name: name.into(),
-            instance: instance.into(),
-            unit: String::new(),
-            kind,
-        }
+        let [sampler, name, instance] = [sampler, name, instance].map(str::to_owned);
+        WrittenSeries { sampler, name, instance, unit: String::new(), kind }.into()
     }
 
     /// Host `a`, read once a second.

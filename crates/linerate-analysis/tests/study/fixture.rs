@@ -5,7 +5,7 @@ use linerate_model::{
     BitRate, BoundClass, Bytes, Campaign, CampaignHeader, Capacity, Counter, Direction, Endpoint,
     FlowReport, FlowTcp, HostRecord, Interval, JobRecord, JobSpec, Metric, Nanos, Params, Phases,
     Point, SampleBlock, SeriesKind, SeriesSpec, TcpState, TestbedKind, TrialId, TrialOutcome,
-    TrialRecord, TrialSpec, Warmup,
+    TrialRecord, TrialSpec, Warmup, WrittenSeries,
 };
 use serde_json::{Value, json};
 
@@ -160,13 +160,14 @@ pub(crate) fn samples(series: &[(&str, &str, &str, f64)]) -> SampleBlock {
     SampleBlock {
         series: series
             .iter()
-            .map(|(sampler, name, instance, _)| SeriesSpec {
+            .map(|(sampler, name, instance, _)| WrittenSeries {
                 sampler: (*sampler).into(),
                 name: (*name).into(),
                 instance: (*instance).into(),
                 unit: "1".into(),
                 kind: SeriesKind::Counter,
             })
+            .map(SeriesSpec::from)
             .collect(),
         times: (0..=SECONDS).map(Nanos::from_secs).collect(),
         columns: series

@@ -14,7 +14,7 @@ fn at_the_port(
 ) -> (PortStudy, Validity) {
     let mut trial = datagrams(1_000, 1_000, 1_000 * SECONDS);
     let series: Vec<_> =
-        per_second.iter().map(|(name, n)| (ObservedPort::SAMPLER, *name, "port7", *n)).collect();
+        per_second.iter().map(|(name, n)| ("observer", *name, "port7", *n)).collect();
     let mut block = samples(&series);
     change(&mut block);
     trial.samples.push(("switch".into(), block));

@@ -5,12 +5,12 @@
 use linerate_model::ObservedPort;
 use linerate_sys::netlink::{LinkStats, RouteSocket};
 
-use super::port::{Counts, NAMES, Width};
+use super::port::{Counts, N_COUNTERS, Width};
 use super::{Counting, ObserverSpec};
 use crate::{Unavailable, devices};
 
-/// The kernel's counters in the order of [`NAMES`].
-const FIELDS: [fn(&LinkStats) -> u64; NAMES.len()] = [
+/// The kernel's counters in the order of [`linerate_model::series::observer::ALL`].
+const FIELDS: [fn(&LinkStats) -> u64; N_COUNTERS] = [
     |s| s.rx_bytes,
     |s| s.rx_packets,
     |s| s.rx_dropped,

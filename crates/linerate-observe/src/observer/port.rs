@@ -1,19 +1,10 @@
 //! Counters of a port: readings, and sums since an observation began. 32-bit counters continue
 //! beyond their wrap, and counters that restarted are distinguished from those that wrapped.
 
-use linerate_model::ObservedPort as Port;
+use linerate_model::series::observer;
 
-/// Names of the counters, in the order of [`Counts::values`].
-pub(super) const NAMES: [&str; 8] = [
-    Port::IN_OCTETS,
-    Port::IN_PACKETS,
-    Port::IN_DISCARDS,
-    Port::IN_ERRORS,
-    Port::OUT_OCTETS,
-    Port::OUT_PACKETS,
-    Port::OUT_DISCARDS,
-    Port::OUT_ERRORS,
-];
+/// Number of counters of a port: every column but the resets, which follow from them.
+pub(super) const N_COUNTERS: usize = observer::ALL.len() - 1;
 
 /// How wide a counter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +21,8 @@ type Value = Option<(u64, Width)>;
 /// One reading of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// By [`NAMES`]; `None` where the observer does not count it.
-    pub(super) values: [Value; NAMES.len()],
+    /// In the order of [`observer::ALL`]; `None` where the observer does not count it.
+    pub(super) values: [Value; N_COUNTERS],
     /// Time since the observer began, hundredths of a second; it wraps after 497 days.
     pub(super) uptime: Option<u32>,
     /// That time when the counters last began anew.
@@ -42,7 +33,7 @@ pub(super) struct Counts {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     last: Option<Counts>,
-    sums: [u64; NAMES.len()],
+    sums: [u64; N_COUNTERS],
     resets: u64,
 }
 
@@ -52,10 +43,10 @@ const UPTIME_WRAP: u32 = u32::MAX / 2;
 impl Progress {
     /// Takes a reading: what each counter has grown by since the first one, and how often they
     /// began anew.
-    pub(super) fn advance(&mut self, now: &Counts) -> ([Option<u64>; NAMES.len()], u64) {
+    pub(super) fn advance(&mut self, now: &Counts) -> ([Option<u64>; N_COUNTERS], u64) {
         let began_anew = self.last.is_some_and(|last| began_anew(&last, now));
         self.resets += u64::from(began_anew);
-        let mut grown = [None; NAMES.len()];
+        let mut grown = [None; N_COUNTERS];
         for (index, cell) in grown.iter_mut().enumerate() {
             let Some((value, width)) = now.values[index] else { continue };
             let before = self

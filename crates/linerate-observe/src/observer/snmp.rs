@@ -8,7 +8,7 @@
 use linerate_model::ObservedPort;
 use linerate_packet::snmp::{Oid, Value};
 
-use super::port::{Counts, NAMES, Width};
+use super::port::{Counts, N_COUNTERS, Width};
 use super::session::Session;
 use super::{Counting, ObserverSpec, SnmpAgent};
 use crate::Unavailable;
@@ -29,7 +29,7 @@ const IF_DISCONTINUITY: u32 = 19;
 
 /// For each counter: the 64-bit columns of `ifXEntry` that add up to it, and those of `ifEntry`
 /// where it has none.
-const COLUMNS: [(&[u32], &[u32]); NAMES.len()] = [
+const COLUMNS: [(&[u32], &[u32]); N_COUNTERS] = [
     // Octets.
     (&[6], &[10]),
     // Unicast, multicast and broadcast; the latter two of `ifEntry` are one, and deprecated.

@@ -5,14 +5,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use linerate_model::{Nanos, ObservedPort, SampleBlock, SeriesSpec, Unit};
+use linerate_model::series::observer;
+use linerate_model::{Nanos, ObservedPort, SampleBlock, SeriesSpec};
 use linerate_sys::clock::{self, monotonic};
 use linerate_sys::netns;
 
-use super::port::{NAMES, Progress};
+use super::port::{N_COUNTERS, Progress};
 use super::{Counting, ObserverSource, ObserverSpec, open};
 use crate::Unavailable;
-use crate::sampler::counter;
 
 /// How long an observer may take to open: names of interfaces are looked up in large tables.
 const OPENING: Duration = Duration::from_secs(30);
@@ -123,7 +123,7 @@ impl Ending<'_> {
                 let why = format!(
                     "ask observer {observer} at the end of the trial: no answer within {ENDING:?}"
                 );
-                let unavailable = vec![(ObservedPort::SAMPLER.to_owned(), why)];
+                let unavailable = vec![(observer::SAMPLER.text().to_owned(), why)];
                 Observed {
                     block: SampleBlock { unavailable, ..SampleBlock::default() },
                     disturbances: Vec::new(),
@@ -146,7 +146,7 @@ impl Drop for Observer {
 #[derive(Debug, Default)]
 struct Readings {
     times: Vec<u64>,
-    rows: Vec<[Option<u64>; NAMES.len()]>,
+    rows: Vec<[Option<u64>; N_COUNTERS]>,
     resets: Vec<u64>,
     progress: Progress,
     /// The last reason for a gap, and how many there were.
@@ -179,7 +179,7 @@ impl Readings {
                 self.gaps = (self.gaps.0 + 1, Some(why));
                 // The number of restarts so far stays known through a gap.
                 self.resets.push(self.resets.last().copied().unwrap_or(0));
-                [None; NAMES.len()]
+                [None; N_COUNTERS]
             }
         };
         self.times.push(asked + (answered - asked) / 2);
@@ -190,7 +190,7 @@ impl Readings {
     /// The longest time from one change of the counters to the next one while they moved: for so
     /// long at most the agent answers with what it has read. Nothing if they did not change twice.
     fn kept(&self) -> Option<Duration> {
-        let octets = |row: &[Option<u64>; NAMES.len()]| row.iter().flatten().sum::<u64>();
+        let octets = |row: &[Option<u64>; N_COUNTERS]| row.iter().flatten().sum::<u64>();
         let told =
             self.times.iter().zip(&self.rows).filter(|(_, row)| row.iter().any(Option::is_some));
         let told: Vec<(u64, u64)> = told.map(|(at, row)| (*at, octets(row))).collect();
@@ -204,13 +204,13 @@ impl Readings {
         let column = |index: usize| {
             self.rows.iter().map(|row| row[index].map(|value| value as f64)).collect()
         };
-        let mut columns: Vec<Vec<Option<f64>>> = (0..NAMES.len()).map(column).collect();
+        let mut columns: Vec<Vec<Option<f64>>> = (0..N_COUNTERS).map(column).collect();
         columns.push(self.resets.iter().map(|resets| Some(*resets as f64)).collect());
         let (n_gaps, why) = self.gaps;
         let (n_polls, observer) = (self.times.len(), &port.observer);
         let text =
             |why| format!("{n_gaps} of {n_polls} polls of observer {observer} failed: {why}");
-        let failed = |why: Unavailable| (ObservedPort::SAMPLER.to_owned(), text(why));
+        let failed = |why: Unavailable| (observer::SAMPLER.text().to_owned(), text(why));
         let mut disturbances = Vec::new();
         if self.resets.last().is_some_and(|resets| *resets > 0) {
             disturbances.push(format!(
@@ -231,9 +231,7 @@ impl Readings {
 }
 
 fn series(port: &str) -> Vec<SeriesSpec> {
-    let unit = |name: &str| if name.ends_with("octets") { Unit::Byte } else { Unit::Count };
-    let of = |name: &&str| counter(ObservedPort::SAMPLER, name, port, unit(name));
-    NAMES.iter().chain([&ObservedPort::RESETS]).map(of).collect()
+    observer::ALL.iter().map(|column| column.of(port)).collect()
 }
 
 /// Asks until what the agent answers was read after the trial's end, as far as its ways are known
@@ -312,7 +310,7 @@ mod tests {
         let mut readings = Readings::default();
         for second in 0..n {
             readings.times.push(second * 1_000_000_000);
-            let mut row = [None; NAMES.len()];
+            let mut row = [None; N_COUNTERS];
             row[0] = Some(second / cache * 1_000);
             readings.rows.push(row);
         }
@@ -326,7 +324,7 @@ mod tests {
         assert_eq!(cached(12, 4).kept(), Some(Duration::from_secs(4)));
         assert_eq!(cached(3, 2).kept(), None, "one change says nothing");
         let mut gap = cached(12, 1);
-        gap.rows[5] = [None; NAMES.len()];
+        gap.rows[5] = [None; N_COUNTERS];
         assert_eq!(gap.kept(), Some(Duration::from_secs(2)), "what was not answered is no change");
     }
 }

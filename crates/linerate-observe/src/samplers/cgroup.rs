@@ -20,7 +20,7 @@ pub(super) static PERIODS: Labelled = Labelled {
 
 /// Quota of the control group.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: cgroup::SAMPLER,
+    name: cgroup::SAMPLER.text(),
     summary: "scheduling periods of this control group and those in which its CPU quota was used \
         up, from cpu.stat, counts; not groups above",
     open,

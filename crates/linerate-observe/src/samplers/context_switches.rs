@@ -10,7 +10,7 @@ use crate::{Probe, Sampler, Scope, Unavailable};
 
 /// Context switches.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: context_switches::SAMPLER,
+    name: context_switches::SAMPLER.text(),
     summary: "context switches of the host from /proc/stat, a count; not who switched or why",
     open,
 };

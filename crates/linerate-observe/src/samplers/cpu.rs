@@ -16,7 +16,7 @@ const USES: &[Series] = cpu::ALL;
 
 /// CPU time by use.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: cpu::SAMPLER,
+    name: cpu::SAMPLER.text(),
     summary: "user, nice, system, idle, iowait, irq, softirq and steal time per CPU from \
         /proc/stat, ns in steps of 10 ms; not which thread",
     open,

@@ -32,7 +32,7 @@ const FIELDS: [(usize, Series, f64); 9] = [
 
 /// Disks.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: disk::SAMPLER,
+    name: disk::SAMPLER.text(),
     summary: "transfers, bytes and busy time of each disk from /sys/block/*/stat; not what the \
         page cache served",
     open,

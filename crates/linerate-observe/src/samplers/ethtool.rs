@@ -5,13 +5,10 @@
 //! seen: devices whose driver keeps none (the loopback), and counts the driver refreshes less often
 //! than it is read.
 
-use linerate_model::{SeriesSpec, Unit};
+use linerate_model::{SeriesSpec, series};
 use linerate_sys::ethtool::{Ethtool as Socket, Statistics};
 
-use crate::sampler::counter;
 use crate::{Probe, Sampler, Scope, Unavailable, devices};
-
-const NAME: &str = linerate_model::series::ETHTOOL;
 
 /// Statistics of one device kept whole: per-queue counters of a large card would drown everything
 /// else.
@@ -25,7 +22,7 @@ const TELLING: &[&str] = &[
 
 /// Driver statistics.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: NAME,
+    name: series::ETHTOOL.text(),
     summary: "private statistics of each device's driver by SIOCETHTOOL, in packets or bytes as \
         the driver names them; not of drivers that keep none",
     open,
@@ -61,7 +58,7 @@ impl Device {
 
     fn series(&self) -> impl Iterator<Item = SeriesSpec> {
         let names = self.statistics.names();
-        self.kept.iter().map(|&at| counter(NAME, &names[at], &self.name, Unit::Count))
+        self.kept.iter().map(|&at| series::of_driver(&names[at], &self.name))
     }
 }
 

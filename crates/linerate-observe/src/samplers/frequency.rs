@@ -14,7 +14,7 @@ const HERTZ_PER_KILOHERTZ: f64 = 1e3;
 
 /// Clock frequency.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: frequency::SAMPLER,
+    name: frequency::SAMPLER.text(),
     summary: "clock frequency per CPU from cpufreq in sysfs, Hz as the driver estimates it; not in \
         most virtual machines",
     open,

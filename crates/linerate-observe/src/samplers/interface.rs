@@ -36,7 +36,7 @@ const COLUMNS: [Column; 18] = [
 
 /// Interface counters.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: interface::SAMPLER,
+    name: interface::SAMPLER.text(),
     summary: "bytes, packets, drops and errors of each interface over netlink, bytes as L2 without \
         FCS; not drops the hardware keeps to itself",
     open,
@@ -106,7 +106,7 @@ mod tests {
     fn the_loopback_counts_what_is_sent_through_it() {
         let devices = vec![devices::LOOPBACK.to_owned()];
         let mut probe = super::open(&Scope { devices, ..Scope::default() }).unwrap();
-        let rx = probe.series().iter().position(|series| series.name == "rx_packets").unwrap();
+        let rx = probe.series().iter().position(|series| interface::RX_PACKETS.is(series)).unwrap();
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut read = || {
             let mut row = vec![None; COLUMNS.len()];

@@ -23,7 +23,7 @@ const SOFTIRQS: [(&[u8], Series); 2] =
 
 /// Interrupts and network softirqs.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: interrupts::SAMPLER,
+    name: interrupts::SAMPLER.text(),
     summary: "interrupts per vector of the devices in scope and in total, and network softirqs per \
         CPU, from sysfs and procfs, counts; not packets handled by polling",
     open,

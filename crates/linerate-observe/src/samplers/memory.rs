@@ -23,7 +23,7 @@ pub(super) static AMOUNTS: Labelled = Labelled {
 
 /// Memory.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: memory::SAMPLER,
+    name: memory::SAMPLER.text(),
     summary: "memory available, dirty and under write-back from /proc/meminfo, bytes; not who \
         holds it",
     open,

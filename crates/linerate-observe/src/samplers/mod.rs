@@ -56,7 +56,7 @@ pub fn sampler(name: &str) -> Option<&'static Sampler> {
 #[doc(hidden)]
 #[must_use]
 pub fn read_any(text: &[u8]) -> Vec<(&'static str, Vec<Option<f64>>)> {
-    vec![
+    [
         (series::cgroup::SAMPLER, cgroup::PERIODS.read_any(text)),
         (series::context_switches::SAMPLER, context_switches::read_any(text)),
         (series::cpu::SAMPLER, cpu::read_any(text)),
@@ -69,10 +69,14 @@ pub fn read_any(text: &[u8]) -> Vec<(&'static str, Vec<Option<f64>>)> {
         (series::swap::SAMPLER, swap::PAGES.read_any(text)),
         (series::udp::SAMPLER, udp::read_any(text)),
     ]
+    .map(|(sampler, row)| (sampler.text(), row))
+    .into()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::Scope;
 
@@ -95,16 +99,15 @@ mod tests {
             };
             let series = probe.series();
             assert!(
-                !series.is_empty() && series.iter().all(|s| s.sampler == sampler.name),
+                !series.is_empty() && series.iter().all(|s| s.sampler() == sampler.name),
                 "{}",
                 sampler.name
             );
             let mut row = vec![None; series.len()];
             probe.read(&mut row);
             assert!(row.iter().any(Option::is_some), "{} read nothing", sampler.name);
-            let mut distinct = series.clone();
-            distinct.sort();
-            distinct.dedup();
+            let names = series.iter().map(|s| (s.name(), s.instance.as_str()));
+            let distinct: BTreeSet<_> = names.collect();
             assert_eq!(distinct.len(), series.len(), "{}", sampler.name);
         }
     }

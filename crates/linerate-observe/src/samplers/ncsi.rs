@@ -43,7 +43,7 @@ const COLUMNS: [(Series, usize); 6] = [
 
 /// Pass-through statistics of controllers.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: ncsi::SAMPLER,
+    name: ncsi::SAMPLER.text(),
     summary: "packets a network controller passed through its sideband and dropped, by its own \
         statistics over NC-SI; first channel only",
     open,

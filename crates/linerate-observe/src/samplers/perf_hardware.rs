@@ -20,7 +20,7 @@ const COUNTERS: [(Counter, Series); 3] = [
 
 /// Hardware counters.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: perf_hardware::SAMPLER,
+    name: perf_hardware::SAMPLER.text(),
     summary: "cycles, instructions and cache misses per CPU as one perf_event group, counts; not \
         in virtual machines without a PMU",
     open,

@@ -21,7 +21,7 @@ const COUNTERS: [(Counter, Series); 4] = [
 
 /// Software counters.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: perf_software::SAMPLER,
+    name: perf_software::SAMPLER.text(),
     summary: "clock (ns), context switches, migrations and page faults per CPU as one perf_event \
         group; not cycles or instructions",
     open,

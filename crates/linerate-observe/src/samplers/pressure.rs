@@ -19,7 +19,7 @@ const NANOS_PER_MICRO: f64 = 1e3;
 
 /// Pressure stalls.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: pressure::SAMPLER,
+    name: pressure::SAMPLER.text(),
     summary: "time tasks stalled for cpu, io and memory from /proc/pressure, ns; not which task",
     open,
 };

@@ -16,7 +16,7 @@ const N_COLUMNS: usize = 7;
 
 /// Queueing disciplines.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: qdisc::SAMPLER,
+    name: qdisc::SAMPLER.text(),
     summary: "bytes, packets, drops, requeues, overlimits and backlog of each queueing discipline \
         over netlink; not queues inside the device",
     open,

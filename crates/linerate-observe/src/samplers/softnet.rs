@@ -20,7 +20,7 @@ const CPU_FIELD: usize = 12;
 
 /// The receive path.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: softnet::SAMPLER,
+    name: softnet::SAMPLER.text(),
     summary: "packets processed and dropped and softirq budgets exhausted per CPU from \
         /proc/net/softnet_stat, counts; not drops before the host",
     open,

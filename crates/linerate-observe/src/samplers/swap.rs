@@ -17,7 +17,7 @@ pub(super) static PAGES: Labelled =
 
 /// Swapping.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: swap::SAMPLER,
+    name: swap::SAMPLER.text(),
     summary: "pages brought in from swap and written out to it from /proc/vmstat, counts; not \
         whose they were",
     open,

@@ -80,7 +80,7 @@ const EXTENSION: &[Wanted] = &[
 
 /// TCP counters.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: tcp::SAMPLER,
+    name: tcp::SAMPLER.text(),
     summary: "TCP segments, retransmissions, recoveries, windows and overflows of the namespace \
         from /proc/net/snmp and netstat, counts; not which connection",
     open,

@@ -49,7 +49,7 @@ const EXTENDED: &[Wanted] = &[
 
 /// UDP counters.
 pub(super) const SAMPLER: Sampler = Sampler {
-    name: udp::SAMPLER,
+    name: udp::SAMPLER.text(),
     summary: "UDP datagrams, errors and buffer overflows of the namespace, and packets IP \
         received, delivered and sent, IPv4 and IPv6, from /proc/net/snmp, netstat and snmp6, \
         counts; not which socket",

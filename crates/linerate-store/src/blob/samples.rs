@@ -1,7 +1,7 @@
 //! A host's readings as columns. A column of whole numbers is stored by differences, any other bit
 //! by bit; where a reading is missing, a map of bits says so.
 
-use linerate_model::{Nanos, SampleBlock, SeriesKind, SeriesSpec};
+use linerate_model::{Nanos, SampleBlock, SeriesKind, SeriesSpec, WrittenSeries};
 
 use super::column::{Reader, Writer};
 use super::{BlobError, pack, unpack};
@@ -24,10 +24,10 @@ pub(crate) fn encode_samples(block: &SampleBlock) -> Vec<u8> {
     writer.column(block.times.iter().map(|time| time.0));
     writer.varint(block.series.len() as u64);
     for series in &block.series {
-        for text in [&series.sampler, &series.name, &series.instance, &series.unit] {
+        for text in [series.sampler(), series.name(), &series.instance, series.unit()] {
             writer.text(text);
         }
-        writer.varint(u64::from(series.kind == SeriesKind::Gauge));
+        writer.varint(u64::from(series.kind() == SeriesKind::Gauge));
     }
     writer.varint(block.columns.len() as u64);
     for column in &block.columns {
@@ -52,13 +52,14 @@ pub(crate) fn decode_samples(blob: &[u8], budget: &Budget) -> Result<SampleBlock
     let n_series = reader.count()?;
     budget.take(n_series, 2 * size_of::<SeriesSpec>())?;
     for _ in 0..n_series {
-        block.series.push(SeriesSpec {
+        let written = WrittenSeries {
             sampler: reader.text()?,
             name: reader.text()?,
             instance: reader.text()?,
             unit: reader.text()?,
             kind: if reader.varint()? == 1 { SeriesKind::Gauge } else { SeriesKind::Counter },
-        });
+        };
+        block.series.push(written.into());
     }
     let n_columns = reader.count()?;
     budget.take(n_columns, size_of::<Vec<f64>>())?;

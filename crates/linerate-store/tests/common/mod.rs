@@ -5,7 +5,7 @@ use linerate_model::{
     Counters, Distribution, Endpoint, Event, FlowReport, FlowTcp, HostClock, HostRecord, Incident,
     IncidentKind, Interval, JobSpec, Nanos, Params, PeerClock, Phases, SampleBlock, SeriesKind,
     SeriesSpec, Side, SocketValue, Stages, StepGap, TcpState, TestbedKind, ToldClock, TrialClocks,
-    TrialId, TrialOutcome, TrialSpec, Variation, Warmup,
+    TrialId, TrialOutcome, TrialSpec, Variation, Warmup, WrittenSeries,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -119,7 +119,7 @@ pub(crate) fn golden_events() -> Vec<Event> {
         // What later versions know besides, the file does not.
         ..FlowReport::default()
     };
-    let series = |name: &str, kind| SeriesSpec {
+    let series = |name: &str, kind| WrittenSeries {
         sampler: "cpu".into(),
         name: name.into(),
         instance: "cpu0".into(),
@@ -127,7 +127,10 @@ pub(crate) fn golden_events() -> Vec<Event> {
         kind,
     };
     let block = SampleBlock {
-        series: vec![series("user", SeriesKind::Counter), series("frequency", SeriesKind::Gauge)],
+        series: vec![
+            series("user", SeriesKind::Counter).into(),
+            series("frequency", SeriesKind::Gauge).into(),
+        ],
         times: vec![Nanos(0), Nanos(100_000_000)],
         columns: vec![vec![Some(5.0), Some(10.0)], vec![None, Some(2.5e9 + 0.125)]],
         unavailable: vec![("perf".into(), "no PMU".into())],
@@ -276,12 +279,14 @@ fn block() -> impl Strategy<Value = SampleBlock> {
         (-1_000..1_000_i32).prop_map(|n| Some(f64::from(n)))
     ];
     let column = prop::collection::vec(reading, 0..12);
-    let series = ("[a-z]{0,4}", any::<bool>()).prop_map(|(name, gauge)| SeriesSpec {
-        sampler: "s".into(),
-        name,
-        instance: String::new(),
-        unit: "B".into(),
-        kind: if gauge { SeriesKind::Gauge } else { SeriesKind::Counter },
+    let series = ("[a-z]{0,4}", any::<bool>()).prop_map(|(name, gauge)| {
+        SeriesSpec::from(WrittenSeries {
+            sampler: "s".into(),
+            name,
+            instance: String::new(),
+            unit: "B".into(),
+            kind: if gauge { SeriesKind::Gauge } else { SeriesKind::Counter },
+        })
     });
     let columns = prop::collection::vec(column, 0..3);
     (prop::collection::vec(series, 0..3), prop::collection::vec(number(), 0..5), columns, number())

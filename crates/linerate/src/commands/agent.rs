@@ -4,15 +4,14 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_campaign::keys;
-use linerate_campaign::testbeds;
+use linerate_campaign::policy::{Policy, Separation};
+use linerate_campaign::separation::Separated;
+use linerate_campaign::{keys, testbeds};
 use linerate_control::{Access, Agent, AgentOptions, Consent, Right, restore};
 use linerate_disk::Writable;
 
 use crate::args::{AgentArgs, Global};
-use crate::exit::{Exit, Failure, Outcome, code};
-use crate::policy::{Policy, Separation};
-use crate::separation::Separated;
+use crate::exit::{Exit, Failure, Outcome};
 
 /// Serves conductors until it is interrupted, or one of them on the standard streams until it
 /// leaves.
@@ -25,7 +24,11 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
             eprintln!("{line}");
         }
     });
-    let policy = Policy::of(args)?;
+    let mut policy = Policy::chosen(args.policy.as_deref(), args.stdio)?;
+    // Options add consents and never remove a limit of the file.
+    policy.tune.extend(args.allow_tune.iter().cloned());
+    policy.write.extend(args.allow_write.iter().cloned());
+    policy.serve.extend(args.allow_serve.iter().cloned());
     let mut consent = Consent::to(&policy.tune);
     // A change that the policy keeps needs no putting back.
     consent.keeping = policy.keeping.clone();
@@ -61,7 +64,8 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     // The broker starts first, while the process has one thread and all rights.
     let separated = match separation {
         Separation::Separated(user) => {
-            Some(Separated::begin(&mut options, store.as_ref(), user.as_deref())?)
+            let report = |line: &str| eprintln!("{line}");
+            Some(Separated::begin(&mut options, store.as_ref(), user.as_deref(), report)?)
         }
         Separation::None => None,
     };
@@ -133,7 +137,7 @@ fn put_back_on_interrupt(agent: &Agent) -> Result<(), Failure> {
         }
         // What could not be put back is told, because nobody else will know it.
         agent.put_back().iter().for_each(|left| eprintln!("{left}"));
-        std::process::exit(code(Exit::Interrupted).into())
+        std::process::exit(Exit::Interrupted.code().into())
     });
     Ok(())
 }

@@ -1,15 +1,26 @@
 //! Stages between the ends: declared capacities on the path, devices under test of a lab, and ports
 //! that an observer counts.
 
-use linerate_model::{BoundClass, BoundPart, Campaign, PartDetail, SeriesSpec, Unit};
+use linerate_model::series::device;
+use linerate_model::{BoundClass, BoundPart, Campaign, PartDetail, Series, Unit, series};
 
 use super::super::PointStudy;
-use super::super::loss::{DEVICE_SAMPLER, OF_DEVICES, device_on_the_way};
+use super::super::loss::{OF_DEVICES, device_on_the_way};
 use super::super::samples::Samples;
 use super::{PathEnd, Reading, ReadingKind, Seen, Stage, StageKind};
 
 /// Name of the stage where nothing is known.
 const UNKNOWN: &str = "network";
+
+/// Frames that a device of a lab dropped.
+const DROPPED: [Series; 6] = [
+    device::DATAGRAMS_DROPPED_FULL,
+    device::DATAGRAMS_DROPPED_BY_ORDER,
+    device::DATAGRAMS_DROPPED_AT_RANDOM,
+    device::OTHERS_DROPPED_FULL,
+    device::OTHERS_DROPPED_BY_ORDER,
+    device::OTHERS_DROPPED_AT_RANDOM,
+];
 
 /// In the order in which they were declared.
 pub(super) fn stages(
@@ -63,7 +74,7 @@ fn on_the_way<'a>(one: &Seen<'a>) -> Vec<(&'a str, &'a str)> {
     let (from, to) = (&one.side(PathEnd::Sender).1.name, &one.side(PathEnd::Receiver).1.name);
     let on_it = |instance: &'a str| Some((instance, device_on_the_way(instance, from, to)?));
     Samples::of(one.trial, OF_DEVICES)
-        .instances(DEVICE_SAMPLER)
+        .instances(device::SAMPLER)
         .into_iter()
         .filter_map(on_it)
         .collect()
@@ -81,20 +92,17 @@ pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
     else {
         return Vec::new();
     };
-    let of = |suffix: &str| {
-        samples.change(span, |s: &SeriesSpec| s.instance == instance && s.name.ends_with(suffix))
+    let of = |columns: &[Series]| {
+        samples.change(span, |read| read.instance == instance && series::any(columns, read))
     };
     // The devices are read before and after the whole trial, of which the load is a part.
     let loaded = one.trial.spec.phases.loaded().as_secs_f64();
-    let forwarded = of("_forwarded").filter(|_| loaded > 0.0);
+    let forwarded =
+        of(&[device::DATAGRAMS_FORWARDED, device::OTHERS_FORWARDED]).filter(|_| loaded > 0.0);
     let forwarded = forwarded
         .map(|n| Reading::new(ReadingKind::Forwarded, n / loaded, Unit::PacketPerSecond, None));
-    let dropped: Vec<f64> = ["_dropped_full", "_dropped_by_order", "_dropped_at_random"]
-        .into_iter()
-        .filter_map(of)
-        .collect();
-    let dropped = (!dropped.is_empty())
-        .then(|| Reading::new(ReadingKind::Dropped, dropped.iter().sum(), Unit::Count, None));
+    let dropped = of(&DROPPED)
+        .map(|n_frames| Reading::new(ReadingKind::Dropped, n_frames, Unit::Count, None));
     forwarded.into_iter().chain(dropped).collect()
 }
 

@@ -10,19 +10,19 @@
 //! inside other networks, and which of two flows a shared counter belongs to (shared counters are
 //! used only where one job ran).
 
-use linerate_model::series::{interface, qdisc, udp};
+use linerate_model::series::{device, interface, qdisc, udp};
 use linerate_model::{Counter, Endpoint, JobRecord, Series, SeriesSpec, series};
 
-use super::{DEVICE_SAMPLER, LossStudy, device_on_the_way};
+use super::{LossStudy, device_on_the_way};
 use crate::study::loss_place::{DropCause, LossPlace};
 use crate::study::samples::{LOOPBACK, Samples};
 use crate::study::span;
 
-/// Name of the counter for each cause for which a device drops a datagram.
-const CAUSES: [(&str, DropCause); 3] = [
-    ("datagrams_dropped_full", DropCause::BufferFull),
-    ("datagrams_dropped_by_order", DropCause::ByOrder),
-    ("datagrams_dropped_at_random", DropCause::AtRandom),
+/// Counter for each cause for which a device drops a datagram.
+const CAUSES: [(Series, DropCause); 3] = [
+    (device::DATAGRAMS_DROPPED_FULL, DropCause::BufferFull),
+    (device::DATAGRAMS_DROPPED_BY_ORDER, DropCause::ByOrder),
+    (device::DATAGRAMS_DROPPED_AT_RANDOM, DropCause::AtRandom),
 ];
 
 /// Readings in which losses are searched.
@@ -380,10 +380,10 @@ fn without_refused(
 fn in_devices(devices: &Samples<'_>, from: &str, to: &str) -> Vec<Drops> {
     let Some(span) = devices.extent() else { return Vec::new() };
     let mut found = Vec::new();
-    for instance in devices.instances(DEVICE_SAMPLER) {
+    for instance in devices.instances(device::SAMPLER) {
         let Some(name) = device_on_the_way(instance, from, to) else { continue };
         for (counter, cause) in CAUSES {
-            let dropped = devices.change(span, |s| s.instance == instance && s.name == counter);
+            let dropped = devices.change(span, |s| s.instance == instance && counter.is(s));
             if dropped.is_some_and(|dropped| dropped > 0.0) {
                 found.push((LossPlace::Device { name: name.to_owned(), cause }, dropped));
             }

@@ -87,9 +87,7 @@ fn drops(trial: &TrialRecord, ends: &Ends, hose: &Hose, own: &WindowRow) -> Drop
     let there =
         |columns: &[Series]| change_of(trial, &ends.to.host, |read| series::any(columns, read));
     let pauses = |host: &str| {
-        change_of(trial, host, |read| {
-            read.sampler == series::ETHTOOL && read.name.contains("pause")
-        })
+        change_of(trial, host, |read| read.is_of(series::ETHTOOL) && read.name().contains("pause"))
     };
     Drops {
         controller_received: there(&[series::ncsi::PASS_THROUGH_RECEIVED]),

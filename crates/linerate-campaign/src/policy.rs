@@ -16,40 +16,39 @@ use linerate_load::{Limits, Network, Permits};
 use linerate_model::{BitRate, Bytes, Problem};
 use serde::Deserialize;
 
-use crate::args::AgentArgs;
-use crate::exit::Failure;
+use crate::Failure;
 
 /// Default path of the policy.
-pub(crate) const USUAL: &str = "/etc/linerate/agent.toml";
+pub const USUAL: &str = "/etc/linerate/agent.toml";
 /// Permission bits that let others than the owner write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Rights of conductors on this host.
 #[derive(Debug)]
-pub(crate) struct Policy {
+pub struct Policy {
     /// Rights of loads.
-    pub(crate) permits: Permits,
+    pub permits: Permits,
     /// Files that they may read, and space that they may fill.
-    pub(crate) files: Option<FileLimits>,
+    pub files: Option<FileLimits>,
     /// Memory of a trial, bytes; `None` for half of the available memory.
-    pub(crate) memory: Option<u64>,
+    pub memory: Option<u64>,
     /// Devices that may be tuned, as for `--allow-tune`.
-    pub(crate) tune: Vec<String>,
+    pub tune: Vec<String>,
     /// True if tuned settings may stay.
-    pub(crate) keeping: Keeping,
+    pub keeping: Keeping,
     /// Serial numbers of disks that may be written to.
-    pub(crate) write: Vec<String>,
+    pub write: Vec<String>,
     /// Folders whose files may be served to foreign clients.
-    pub(crate) serve: Vec<PathBuf>,
+    pub serve: Vec<PathBuf>,
     /// Users of this host who may use an agent that has no keys.
-    pub(crate) local_users: Vec<u32>,
+    pub local_users: Vec<u32>,
     /// Privilege separation of the process that serves conductors.
-    pub(crate) separation: Separation,
+    pub separation: Separation,
 }
 
 /// Privilege separation of the process that serves conductors.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Separation {
+pub enum Separation {
     /// It gives up its rights, and becomes this user if root starts it: the one named, or the first
     /// of [`USERS`] that exists.
     Separated(Option<String>),
@@ -59,7 +58,7 @@ pub(crate) enum Separation {
 }
 
 /// Users that an agent becomes when root starts it; the first one that exists.
-pub(crate) const USERS: [&str; 2] = ["linerate", "nobody"];
+pub const USERS: [&str; 2] = ["linerate", "nobody"];
 
 /// Content of the file. A missing line refuses, or has the default of [`Limits`] and
 /// [`FileLimits`].
@@ -99,32 +98,27 @@ struct PolicyText {
 }
 
 impl Policy {
-    /// Returns the policy of an agent started with `args`, whose consents are added to those of the
-    /// file.
+    /// Returns the policy in `file`, or without one the default of an agent that listens or of one
+    /// that serves `one_conductor` on its standard streams.
     ///
     /// # Errors
     /// If the file is missing, cannot be read or parsed, or others may write it.
-    pub(crate) fn of(args: &AgentArgs) -> Result<Self, Failure> {
-        let mut policy = match &args.policy {
+    pub fn chosen(file: Option<&Path>, one_conductor: bool) -> Result<Self, Failure> {
+        match file {
             Some(path) => Self::read(path)?.ok_or_else(|| {
                 Failure::wrong(format!("read policy {}: there is no such file", path.display()))
-            })?,
+            }),
             // The person who starts an agent through ssh has the rights of the account anyway.
-            None if args.stdio => Self::everything(),
-            None => Self::usual()?,
-        };
-        // Options add consents and never remove a limit of the file.
-        policy.tune.extend(args.allow_tune.iter().cloned());
-        policy.write.extend(args.allow_write.iter().cloned());
-        policy.serve.extend(args.allow_serve.iter().cloned());
-        Ok(policy)
+            None if one_conductor => Ok(Self::everything()),
+            None => Self::usual(),
+        }
     }
 
     /// Returns the default policy of a listening agent.
     ///
     /// # Errors
     /// If the file cannot be read, or others may write it.
-    pub(crate) fn usual() -> Result<Self, Failure> {
+    pub fn usual() -> Result<Self, Failure> {
         Ok(Self::read(Path::new(USUAL))?
             .unwrap_or_else(|| Self::from_text(PolicyText::default(), USUAL)))
     }

@@ -11,8 +11,8 @@ use linerate_control::{AgentOptions, Broker, Duties, KeyStore, broker};
 use linerate_sys::sandbox::{self, Account, Confined, Confinement, Locking};
 use linerate_sys::{privilege, signal};
 
-use crate::exit::{Exit, Failure, code};
 use crate::policy::USERS;
+use crate::{Exit, Failure};
 
 /// Process name of the broker.
 const BROKER: &str = "linerate-broker";
@@ -46,21 +46,23 @@ const READABLE: [&str; 21] = [
 const WRITABLE: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/urandom"];
 
 /// This process before it gives up its rights, and the channel to its broker.
-pub(crate) struct Separated {
+pub struct Separated {
     broker: Arc<Broker>,
     confinement: Confinement,
+    report: fn(&str),
 }
 
 impl Separated {
     /// Starts a broker with the duties in `options`, and makes the agent ask it. This process keeps
-    /// its rights until [`Self::confine`].
+    /// its rights until [`Self::confine`]. `report` prints why the broker or the agent ended.
     ///
     /// # Errors
     /// If there is no user for the agent, or the broker cannot be started.
-    pub(crate) fn begin(
+    pub fn begin(
         options: &mut AgentOptions,
         store: Option<&KeyStore>,
         user: Option<&str>,
+        report: fn(&str),
     ) -> Result<Self, Failure> {
         let account = account(user)?;
         let (here, there) = UnixStream::pair()
@@ -74,15 +76,15 @@ impl Separated {
             keys: store.map(|store| store.directory().to_owned()),
             facts: options.facts,
         };
-        sandbox::fork(BROKER, OwnedFd::from(there), |channel| keep(channel, duties))
+        sandbox::fork(BROKER, OwnedFd::from(there), move |channel| keep(channel, duties, report))
             .map_err(Failure::missing)?;
         let broker = Arc::new(Broker::at(here));
         options.broker = Some(Arc::clone(&broker));
-        Ok(Self { broker, confinement: confinement(account, &options.served) })
+        Ok(Self { broker, confinement: confinement(account, &options.served), report })
     }
 
     /// Returns the channel to the broker.
-    pub(crate) fn broker(&self) -> Arc<Broker> {
+    pub fn broker(&self) -> Arc<Broker> {
         Arc::clone(&self.broker)
     }
 
@@ -90,16 +92,16 @@ impl Separated {
     ///
     /// # Errors
     /// If a right cannot be dropped.
-    pub(crate) fn confine(&self) -> Result<String, Failure> {
+    pub fn confine(&self) -> Result<String, Failure> {
         let confined = sandbox::confine(&self.confinement).map_err(Failure::missing)?;
         privilege::ask(self.broker());
-        let broker = self.broker();
+        let (broker, report) = (self.broker(), self.report);
         let watch = std::thread::Builder::new().name("linerate-broker".into()).spawn(move || {
             broker.wait_for_end();
             // An agent without its broker cannot restore settings. Its service manager starts both
             // again.
-            eprintln!("the broker of this agent has ended: the agent ends, too");
-            std::process::exit(code(Exit::Missing).into())
+            report("the broker of this agent has ended: the agent ends, too");
+            std::process::exit(Exit::Missing.code().into())
         });
         watch.map_err(|error| {
             Failure::missing(format!("start a thread that watches the broker: {error}"))
@@ -118,11 +120,11 @@ fn confinement(account: Option<Account>, served: &[PathBuf]) -> Confinement {
 }
 
 /// Rights of an agent that would be started here.
-pub(crate) struct Tried {
+pub struct Tried {
     /// Its rights, in one line.
-    pub(crate) seen: String,
+    pub seen: String,
     /// Remedies for a weaker separation, one sentence each.
-    pub(crate) remedies: Vec<String>,
+    pub remedies: Vec<String>,
 }
 
 /// Confines a process as an agent would, ends it, and returns the rights that it had left. This
@@ -130,7 +132,7 @@ pub(crate) struct Tried {
 ///
 /// # Errors
 /// If an agent would not start: there is no user for it, or a right cannot be dropped.
-pub(crate) fn tried(user: Option<&str>) -> Result<Tried, Failure> {
+pub fn tried(user: Option<&str>) -> Result<Tried, Failure> {
     const TRIAL: &str = "linerate-trial";
     let confinement = confinement(account(user)?, &[]);
     let failed =
@@ -217,14 +219,14 @@ fn account(named: Option<&str>) -> Result<Option<Account>, Failure> {
 }
 
 /// Runs the broker until the agent ends, and returns its exit code.
-fn keep(channel: OwnedFd, duties: Duties) -> i32 {
+fn keep(channel: OwnedFd, duties: Duties, report: fn(&str)) -> i32 {
     // An interrupt is only noted: the broker ends after the agent, when the settings are back.
     let noted = signal::note_interrupts().map_err(|error| error.to_string());
     match noted.and_then(|()| broker::keep(channel, duties)) {
         Ok(()) => 0,
         Err(why) => {
-            eprintln!("{BROKER}: {why}");
-            code(Exit::Missing).into()
+            report(&format!("{BROKER}: {why}"));
+            Exit::Missing.code().into()
         }
     }
 }
