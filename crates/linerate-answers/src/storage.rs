@@ -2,7 +2,7 @@
 //! then the conditions they were measured under.
 
 use linerate_analysis::{JobStudy, Kind, MetricStudy, Obtained, PointStudy, Reason, Study};
-use linerate_model::{Campaign, Direction, Estimate, Metric, Validity, metric};
+use linerate_model::{Campaign, Direction, Estimate, Metric, Use, Validity, metric};
 use linerate_report::document::{Block, Cell, Column, Origin, Row, Section, Table};
 use linerate_report::number::Scale;
 use linerate_report::{Document, obtained_text};
@@ -10,69 +10,12 @@ use serde_json::Value;
 
 use crate::figures::{interval_of_percentile, quantity};
 
-/// A figure of the load.
-struct Figure {
-    name: &'static str,
-    metric: &'static Metric,
-    /// The table of a sweep that it belongs to.
-    group: Group,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Group {
-    Rates,
-    Times,
-    Flushes,
-    Costs,
-}
-
-impl Group {
-    const ALL: [Self; 4] = [Self::Rates, Self::Times, Self::Flushes, Self::Costs];
-
-    const fn id(self) -> &'static str {
-        match self {
-            Self::Rates => "rates",
-            Self::Times => "times",
-            Self::Flushes => "flushes",
-            Self::Costs => "costs",
-        }
-    }
-
-    const fn caption(self) -> &'static str {
-        match self {
-            Self::Rates => "Rates",
-            Self::Times => "Times from start to completion",
-            Self::Flushes => "Flushes and discards",
-            Self::Costs => "Depth, response times and CPU",
-        }
-    }
-}
-
-const fn figure(name: &'static str, metric: &'static Metric, group: Group) -> Figure {
-    Figure { name, metric, group }
-}
-
-/// Figures in the order in which they are shown.
-const FIGURES: [Figure; 19] = [
-    figure("IOPS", metric::IOPS, Group::Rates),
-    figure("rate", metric::TRANSFER_RATE, Group::Rates),
-    figure("binary rate", metric::TRANSFER_RATE_BINARY, Group::Rates),
-    figure("mean", metric::SERVICE_TIME_MEAN, Group::Times),
-    figure("p50", metric::SERVICE_TIME_P50, Group::Times),
-    figure("p99", metric::SERVICE_TIME_P99, Group::Times),
-    figure("p99.9", metric::SERVICE_TIME_P999, Group::Times),
-    figure("max", metric::SERVICE_TIME_MAX, Group::Times),
-    figure("flush rate", metric::FLUSH_RATE, Group::Flushes),
-    figure("flush p50", metric::FLUSH_TIME_P50, Group::Flushes),
-    figure("flush p99", metric::FLUSH_TIME_P99, Group::Flushes),
-    figure("discard rate", metric::TRIM_RATE, Group::Flushes),
-    figure("discard p50", metric::TRIM_TIME_P50, Group::Flushes),
-    figure("discard p99", metric::TRIM_TIME_P99, Group::Flushes),
-    figure("rate with replies", metric::EXCHANGE_RATE, Group::Costs),
-    figure("queue depth", metric::ACHIEVED_DEPTH, Group::Costs),
-    figure("response p99", metric::RESPONSE_TIME_P99, Group::Costs),
-    figure("CPU effectiveness", metric::CPU_EFFECTIVENESS, Group::Costs),
-    figure("IOPS per core", metric::IOPS_PER_CORE, Group::Costs),
+/// Tables of a sweep: their figures, name and caption.
+const TABLES: [(Use, &str, &str); 4] = [
+    (Use::DiskRate, "rates", "Rates"),
+    (Use::DiskTime, "times", "Times from start to completion"),
+    (Use::DiskFlush, "flushes", "Flushes and discards"),
+    (Use::DiskCost, "costs", "Depth, response times and CPU"),
 ];
 
 /// Conditions that the load reports and their labels, in the order in which they are shown.
@@ -100,7 +43,7 @@ pub fn document(campaign: &Campaign, study: &Study, repeats: u32) -> Document {
     match &study.points[..] {
         [point] => blocks.extend(of_point(point, note).map(Block::Table)),
         points => {
-            let tables = Group::ALL.into_iter().filter_map(|group| of_points(points, group));
+            let tables = TABLES.into_iter().filter_map(|table| of_points(points, table));
             blocks.extend(tables.map(Block::Table).chain([Block::Paragraph(note)]));
         }
     }
@@ -116,10 +59,11 @@ pub fn document(campaign: &Campaign, study: &Study, repeats: u32) -> Document {
 /// Returns the figures of one point, a row each; `None` if it has none.
 fn of_point(point: &PointStudy, note: String) -> Option<Table> {
     let job = job(point)?;
-    let rows: Vec<Vec<String>> = FIGURES
-        .iter()
-        .flat_map(|figure| measured(&[point], figure).into_iter().map(move |way| (figure, way)))
-        .filter_map(|(figure, way)| row_of(job, figure, way))
+    let rows: Vec<Vec<String>> = TABLES
+        .into_iter()
+        .flat_map(|(of, ..)| of.metrics())
+        .flat_map(|metric| measured(&[point], metric).into_iter().map(move |way| (metric, way)))
+        .filter_map(|(metric, way)| row_of(job, metric, way))
         .collect();
     let heads = ["figure", "of", "value", "interval at 95 %"];
     // A column for each figure would be wider than any terminal: a single point has a row for each.
@@ -128,33 +72,32 @@ fn of_point(point: &PointStudy, note: String) -> Option<Table> {
     (!rows.is_empty()).then_some(table)
 }
 
-fn row_of(job: &JobStudy, figure: &Figure, way: Direction) -> Option<Vec<String>> {
-    let found = found(job, figure.metric, way)?;
-    let time = if figure.group == Group::Times { "time, " } else { "" };
+fn row_of(job: &JobStudy, metric: &'static Metric, way: Direction) -> Option<Vec<String>> {
+    let found = job.metric(metric, way)?;
     Some(vec![
-        format!("{time}{}", figure.name),
+        metric.title.to_owned(),
         word(way).to_owned(),
-        quantity(figure.metric, found.estimate?.value),
+        quantity(metric, found.estimate?.value),
         interval_of_percentile(job, found).trim_start().to_owned(),
     ])
 }
 
-/// Returns the directions of `figure` to show: reads and writes apart only where both occur, since
+/// Returns the directions of `metric` to show: reads and writes apart only where both occur, since
 /// the sum of one direction repeats it.
-fn measured(points: &[&PointStudy], figure: &Figure) -> Vec<Direction> {
+fn measured(points: &[&PointStudy], metric: &Metric) -> Vec<Direction> {
     let has = |way: Direction| {
         points
             .iter()
             .filter_map(|point| job(point))
-            .any(|job| found(job, figure.metric, way).is_some_and(|found| found.estimate.is_some()))
+            .any(|job| job.metric(metric, way).is_some_and(|found| found.estimate.is_some()))
     };
     let apart: Vec<Direction> =
         [Direction::Rx, Direction::Tx].into_iter().filter(|way| has(*way)).collect();
-    match (has(Direction::Sum), figure.group) {
-        (true, Group::Rates) if apart.is_empty() => vec![Direction::Sum],
-        (_, Group::Rates) | (false, _) => apart,
+    match (has(Direction::Sum), metric.is_for(Use::DiskRate)) {
+        (true, true) if apart.is_empty() => vec![Direction::Sum],
+        (_, true) | (false, _) => apart,
         // Of the times only the tail is worth a figure for each direction.
-        (true, _) if apart.len() == 2 && figure.metric == metric::SERVICE_TIME_P99 => {
+        (true, _) if apart.len() == 2 && metric == metric::SERVICE_TIME_P99 => {
             [vec![Direction::Sum], apart].concat()
         }
         (true, _) => vec![Direction::Sum],
@@ -169,45 +112,49 @@ const fn word(way: Direction) -> &'static str {
     }
 }
 
-/// Returns the table of one group of figures, a row for each point; `None` if no point has one.
-fn of_points(points: &[PointStudy], group: Group) -> Option<Table> {
+/// Returns one table of a sweep, a row for each point; `None` if no point has a figure of it.
+fn of_points(points: &[PointStudy], (of, id, caption): (Use, &str, &str)) -> Option<Table> {
     let all: Vec<&PointStudy> = points.iter().collect();
-    let shown: Vec<(&Figure, Direction)> = FIGURES
-        .iter()
-        .filter(|figure| figure.group == group)
-        .flat_map(|figure| measured(&all, figure).into_iter().map(move |way| (figure, way)))
+    let shown: Vec<(&'static Metric, Direction)> = of
+        .metrics()
+        .flat_map(|metric| measured(&all, metric).into_iter().map(move |way| (metric, way)))
         .collect();
     let axes: Vec<&String> = points.first()?.parameters.keys().collect();
     let names =
         axes.iter().map(|axis| Column::text(axis.trim_start_matches("params.").replace('_', " ")));
     let columns: Vec<Column> = names
-        .chain(shown.iter().map(|(figure, way)| column(points, figure, *way)))
+        .chain(shown.iter().map(|(metric, way)| column(points, metric, *way)))
         .chain([Column::text("validity")])
         .collect();
-    let mut table = Table::new(group.id(), group.caption(), columns);
+    let mut table = Table::new(id, caption, columns);
     table.rows = points.iter().map(|point| row(point, &axes, &shown)).collect();
     (!shown.is_empty()).then_some(table)
 }
 
-fn column(points: &[PointStudy], figure: &Figure, way: Direction) -> Column {
-    let found = |point| found(job(point)?, figure.metric, way);
+fn column(points: &[PointStudy], metric: &'static Metric, way: Direction) -> Column {
+    let found = |point| job(point)?.metric(metric, way);
     let values = points.iter().filter_map(found).filter_map(|found| found.estimate);
-    let scale = Scale::of(figure.metric, values.map(|estimate| estimate.value));
+    let scale = Scale::of(metric, values.map(|estimate| estimate.value));
+    // The caption names the times, which leaves room for more columns.
+    let name = match metric.statistic.filter(|_| metric.is_for(Use::DiskTime)) {
+        Some(statistic) => statistic.to_string(),
+        None => metric.title.to_owned(),
+    };
     let head = match way {
-        Direction::Sum => figure.name.to_owned(),
-        way => format!("{} {}", word(way), figure.name),
+        Direction::Sum => name,
+        way => format!("{} {name}", word(way)),
     };
     // The heading names reads or writes, so the direction would repeat it.
     Column { direction: None, ..Column::estimate(head, scale, None, way) }
 }
 
-fn row(point: &PointStudy, axes: &[&String], shown: &[(&Figure, Direction)]) -> Row {
+fn row(point: &PointStudy, axes: &[&String], shown: &[(&Metric, Direction)]) -> Row {
     let place = axes.iter().map(|axis| {
         let value = point.parameters.get(*axis);
         Cell::text(value.map_or_else(String::new, plain))
     });
-    let cell = |(figure, way): &(&Figure, Direction)| {
-        let estimate = job(point).and_then(|job| estimate(job, found(job, figure.metric, *way)?));
+    let cell = |(metric, way): &(&Metric, Direction)| {
+        let estimate = job(point).and_then(|job| estimate(job, job.metric(metric, *way)?));
         estimate.map_or_else(|| Cell::Missing("n/a".into()), Cell::Estimate)
     };
     let cells =
@@ -287,10 +234,6 @@ fn job(point: &PointStudy) -> Option<&JobStudy> {
     point.jobs.iter().find(|job| job.workload == "storage")
 }
 
-fn found<'a>(job: &'a JobStudy, metric: &Metric, way: Direction) -> Option<&'a MetricStudy> {
-    job.metric(metric, way)
-}
-
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -346,7 +289,7 @@ mod tests {
     fn text_of(points: Vec<PointStudy>) -> String {
         let tables: Vec<Table> = match &points[..] {
             [one] => of_point(one, "note".into()).into_iter().collect(),
-            points => Group::ALL.into_iter().filter_map(|group| of_points(points, group)).collect(),
+            points => TABLES.into_iter().filter_map(|table| of_points(points, table)).collect(),
         };
         tables.iter().map(text::table).collect()
     }

@@ -11,6 +11,7 @@
 //! | [`diagnose`], [`tune`] | the ladders |
 //! | [`doctor`] | checks of this host |
 //! | [`probe`] | facts of a path: capacity, queue, token bucket, loss, MTU |
+//! | [`drafts`] | plans of `to`, `serve` and `disk` from their options |
 //! | [`flows`] | ports that put flows on chosen members of a link group |
 //! | [`letters`] | sizes and rates as iperf3 and fio users type them |
 //! | [`policy`], [`separation`] | rights that an agent grants, and those that it keeps itself |
@@ -43,6 +44,7 @@ pub mod conduct;
 mod devices;
 pub mod diagnose;
 pub mod doctor;
+pub mod drafts;
 pub mod ends;
 mod failure;
 pub mod flows;

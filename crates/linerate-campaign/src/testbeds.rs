@@ -441,12 +441,15 @@ struct File {
     observer: Vec<toml::Spanned<ObserverText>>,
 }
 
+/// Values of a host's `reach`.
+const REACH: &str = "`local` for this process, `HOST[:PORT]` of an agent, or `ssh:HOST`";
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HostText {
     name: String,
     /// `local`, `HOST[:PORT]` or `ssh:HOST`.
-    reach: String,
+    reach: toml::Spanned<String>,
 }
 
 #[derive(Deserialize)]
@@ -481,6 +484,13 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
             );
         }
     }
+    for reach in file.host.iter().map(|host| &host.reach) {
+        // The words of `--to` and of a ledger for the same thing: no host has such a name.
+        if ["in-process", "loopback"].contains(&reach.get_ref().as_str()) {
+            let cause = format!("`{}` is no host", reach.get_ref());
+            found.push(Problem::new(Some(reach.span()), cause).expected(REACH));
+        }
+    }
     let observers = observers(&file, &mut found);
     if !found.is_empty() {
         return Err(Failure::in_text(&origin, &text, &found));
@@ -490,8 +500,11 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
         None if text == "local" => Ok(HostAddress::InProcess),
         None => Ok(HostAddress::Tcp(with_port(text, AGENT_PORT))),
     };
-    let hosts: Result<_, Failure> =
-        file.host.iter().map(|host| Ok((host.name.clone(), reach(&host.reach)?))).collect();
+    let hosts: Result<_, Failure> = file
+        .host
+        .iter()
+        .map(|host| Ok((host.name.clone(), reach(host.reach.get_ref())?)))
+        .collect();
     let testbed = Testbed {
         hosts: hosts?,
         endpoints: file

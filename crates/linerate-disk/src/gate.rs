@@ -348,7 +348,8 @@ fn topology(path: &Path, device: u64) -> Result<Topology, DiskError> {
 
 fn unreadable(topology: Topology, error: &io::Error) -> Inspection {
     let mut inspection = judged(topology, None);
-    inspection.refusals.push(Unreadable { cause: error.to_string() });
+    // First: without the right to open it, everything else is only what the kernel says of it.
+    inspection.refusals.insert(0, Unreadable { cause: error.to_string() });
     inspection
 }
 

@@ -11,7 +11,7 @@ use linerate_analysis::{Compared, ComparedFigure};
 use linerate_model::{CampaignHeader, Point, TestbedKind};
 use serde_json::{Value, json};
 
-use crate::commands::{quoted, repeat_command};
+use crate::commands::{Repeated, quoted, repeat_command};
 use crate::curves::uncapitalised;
 use crate::document::{
     AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, EMULATED, Lead, Mark, NextStep,
@@ -251,7 +251,7 @@ fn next_step(result: &Campaigns, after: Named<'_>, status: &str) -> Option<NextS
             let needed = result.figures().filter_map(|figure| figure.effect.needed).max()?;
             Some(NextStep {
                 text: format!("measure both campaigns again with {needed} runs per point"),
-                command: repeat_command(&after.header.argv, needed as usize),
+                command: repeat_command(&after.header.argv, Repeated::Runs, needed as usize),
             })
         }
         _ => None,

@@ -109,16 +109,54 @@ impl NextStep {
     }
 }
 
-/// Returns the command that repeats the campaign of `argv` with so many `repeats`; `None` unless it
-/// ran a plan.
-pub(crate) fn repeat_command(argv: &[String], repeats: usize) -> Option<String> {
-    // Other commands make their own plans, which have no such key.
-    if !argv.iter().any(|word| word == "run") {
-        return None;
+/// Part of a campaign of which more is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeated {
+    /// Runs of each point.
+    Runs,
+    /// Pairs of a comparison.
+    Pairs,
+}
+
+/// Returns the command that runs the campaign of `argv` again with `n` runs or pairs; `None` if its
+/// command has no option for them.
+pub(crate) fn repeat_command(argv: &[String], of: Repeated, n: usize) -> Option<String> {
+    let (option, value) = match (verb(argv)?, of) {
+        ("run", Repeated::Runs) => ("--set", format!("campaign.repeats={n}")),
+        ("run", Repeated::Pairs) => ("--set", format!("compare.pairs={n}")),
+        ("disk", Repeated::Runs) => ("--repeats", n.to_string()),
+        ("diagnose" | "tune", Repeated::Pairs) => ("--pairs", n.to_string()),
+        _ => return None,
+    };
+    let mut words = vec!["linerate"];
+    let mut rest = argv.iter().skip(1).map(String::as_str);
+    while let Some(word) = rest.next() {
+        // Of several `--set` the last one counts; the other options may be given once.
+        let is_replaced = option != "--set" && word.strip_prefix(option).is_some();
+        if !is_replaced {
+            words.push(word);
+        } else if word == option {
+            rest.next();
+        }
     }
-    let again = ["linerate"].into_iter().chain(argv.iter().skip(1).map(String::as_str));
-    let words: Vec<String> = again.map(quoted).collect();
-    Some(format!("{} --set campaign.repeats={repeats}", words.join(" ")))
+    words.extend([option, value.as_str()]);
+    Some(words.into_iter().map(quoted).collect::<Vec<_>>().join(" "))
+}
+
+/// Returns the subcommand of `argv`: the first word that is no option. Of the options that may stand
+/// before it only `--color` has a value.
+fn verb(argv: &[String]) -> Option<&str> {
+    let mut words = argv.iter().skip(1).map(String::as_str);
+    while let Some(word) = words.next() {
+        match word {
+            "--color" => {
+                words.next();
+            }
+            _ if word.starts_with('-') => {}
+            verb => return Some(verb),
+        }
+    }
+    None
 }
 
 /// Returns the value of an option in `argv`, written as `--name value` or `--name=value`.
@@ -200,6 +238,36 @@ mod tests {
 
     fn diagnose() -> Command {
         Command::local("diagnose", &["--param", "mss=250 B"]).between("a", "b")
+    }
+
+    #[test]
+    fn a_campaign_is_repeated_by_the_option_of_its_command() {
+        let repeated = |line: &str, of| {
+            let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            repeat_command(&argv, of, 9)
+        };
+        for (line, of, expected) in [
+            (
+                "linerate --color never run p.toml --to h",
+                Repeated::Runs,
+                Some("linerate --color never run p.toml --to h --set campaign.repeats=9"),
+            ),
+            ("linerate run p", Repeated::Pairs, Some("linerate run p --set compare.pairs=9")),
+            (
+                "linerate disk run /dev/sdb --repeats 2 -t 5",
+                Repeated::Runs,
+                Some("linerate disk run /dev/sdb -t 5 --repeats 9"),
+            ),
+            (
+                "linerate diagnose --pairs=3 --to run",
+                Repeated::Pairs,
+                Some("linerate diagnose --to run --pairs 9"),
+            ),
+            ("linerate to run", Repeated::Runs, None),
+            ("linerate demo", Repeated::Runs, None),
+        ] {
+            assert_eq!(repeated(line, of).as_deref(), expected, "{line}");
+        }
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(crate) enum Color {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Output {
     /// Formats of the report
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ReportFormat::Html])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ReportFormat::DEFAULT])]
     pub(crate) format: Vec<ReportFormat>,
     /// Folder for the report
     #[arg(long, default_value = ".")]
@@ -95,6 +95,11 @@ pub(crate) enum ReportFormat {
     FioJson,
     /// Storage jobs, as Iometer writes its results.csv
     IometerCsv,
+}
+
+impl ReportFormat {
+    /// Format where none is chosen.
+    pub(crate) const DEFAULT: Self = Self::Html;
 }
 
 /// Place of a measurement.

@@ -1,7 +1,10 @@
-//! Options that are parameters of a workload. Their name, range, default and help are those of the
+//! Options that are parameters of a workload. Their range, default and help are those of the
 //! workload's declaration.
 
+use std::marker::PhantomData;
+
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use linerate_campaign::drafts::{OF_SERVE, OF_TO, Setting};
 use linerate_campaign::letters;
 use linerate_load::{Parameter, Takes, workload};
 use serde_json::Value;
@@ -41,6 +44,101 @@ pub(crate) struct StorageOptions {
     pub(crate) given: Vec<(&'static str, Vec<Value>)>,
 }
 
+/// The options of a command's table that were given, each with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct SettingOptions<T> {
+    pub(crate) given: Vec<(&'static Setting, Value)>,
+    of: PhantomData<T>,
+}
+
+/// Command whose options are a table.
+pub(crate) trait Settings {
+    /// The table.
+    const ALL: &'static [Setting];
+}
+
+/// `linerate to`.
+#[derive(Clone, Debug)]
+pub(crate) struct ToSettings;
+
+impl Settings for ToSettings {
+    const ALL: &'static [Setting] = &OF_TO;
+}
+
+/// `linerate serve`.
+#[derive(Clone, Debug)]
+pub(crate) struct ServeSettings;
+
+impl Settings for ServeSettings {
+    const ALL: &'static [Setting] = &OF_SERVE;
+}
+
+impl<T: Settings> Args for SettingOptions<T> {
+    fn augment_args(command: Command) -> Command {
+        T::ALL.iter().map(setting_option).fold(command, Command::arg)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<T: Settings> FromArgMatches for SettingOptions<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let value = |setting: &'static Setting| match setting.fixed {
+            Some((word, _)) => matches.get_flag(setting.option).then(|| (setting, word.into())),
+            None => {
+                Some((setting, matches.get_one::<Vec<Value>>(setting.option)?.first()?.clone()))
+            }
+        };
+        Ok(Self { given: T::ALL.iter().filter_map(value).collect(), of: PhantomData })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Returns the option of `setting`. Its help is that of each different parameter which it sets.
+fn setting_option(setting: &'static Setting) -> Arg {
+    let mut helps: Vec<(String, Vec<&str>)> = Vec::new();
+    for (workload, parameter) in setting.parameters() {
+        let text = help(&parameter);
+        match helps.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, workloads)) => workloads.push(workload),
+            None => helps.push((text, vec![workload])),
+        }
+    }
+    let of_all = helps.len() == 1;
+    let lines = helps.into_iter().map(|(text, workloads)| match of_all {
+        true => text,
+        false => format!("{}: {text}", workloads.join(", ")),
+    });
+    let mut option = Arg::new(setting.option).long(setting.option);
+    if let Some(letter) = setting.letter {
+        option = option.short(letter);
+    }
+    if let Some((_, help)) = setting.fixed {
+        return option.help(help).action(ArgAction::SetTrue);
+    }
+    let (_, first) = setting.parameters().next().expect("a setting sets a parameter");
+    valued(option.help(lines.collect::<Vec<_>>().join("; ")), first)
+}
+
+/// Returns `option` with the values of `parameter`.
+fn valued(option: Arg, parameter: Parameter) -> Arg {
+    let is_flag = parameter.takes == Takes::Flag;
+    let option = option
+        .value_name(value_name(&parameter.takes))
+        .value_parser(move |text: &str| values(&parameter, text));
+    match is_flag {
+        // Without the equals sign, the next argument would be taken for the value.
+        true => option.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        false => option,
+    }
+}
+
 impl Args for StorageOptions {
     fn augment_args(command: Command) -> Command {
         let options = storage().map(|parameter| option(&parameter));
@@ -69,32 +167,22 @@ fn given(matches: &ArgMatches, parameter: &Parameter) -> Option<(&'static str, V
 }
 
 fn storage() -> impl Iterator<Item = Parameter> {
-    parameters(STORAGE).into_iter().filter(|parameter| parameter.name != TARGET)
-}
-
-fn parameters(name: &str) -> Vec<Parameter> {
-    workload(name).expect("it is registered").parameters()
+    let all = workload(STORAGE).expect("it is registered").parameters();
+    all.into_iter().filter(|parameter| parameter.name != TARGET)
 }
 
 /// Returns the option of `parameter`: a list of values, except for texts, which may have commas.
 fn option(parameter: &Parameter) -> Arg {
-    let is_flag = parameter.takes == Takes::Flag;
     let is_text = matches!(parameter.takes, Takes::Text { .. });
-    let declared = parameter.clone();
-    let mut option = Arg::new(parameter.name)
+    let option = Arg::new(parameter.name)
         .long(parameter.name.replace('_', "-"))
         .help(help(parameter))
-        .value_name(value_name(&parameter.takes))
         .hide_short_help(!COMMON.contains(&parameter.name))
-        .action(ArgAction::Append)
-        .value_parser(move |text: &str| values(&declared, text));
+        .action(ArgAction::Append);
+    let mut option = valued(option, parameter.clone());
     // A text may contain commas.
     if !is_text {
         option = option.value_delimiter(',');
-    }
-    if is_flag {
-        // Without the equals sign, the next argument would be taken for the value.
-        option = option.num_args(0..=1).require_equals(true).default_missing_value("true");
     }
     if parameter.name == "access" {
         // An access specification sets these parameters itself.
@@ -125,22 +213,6 @@ fn help(parameter: &Parameter) -> String {
     let Parameter { takes, default, meaning, .. } = parameter;
     let capital: String = meaning[..1].to_uppercase();
     format!("{capital}{} ({takes}) [default: {default}]", &meaning[1..])
-}
-
-/// Returns the help of an option that is parameter `name` of `workload`.
-pub(crate) fn help_of(workload: &str, name: &str) -> String {
-    let parameter = parameters(workload).into_iter().find(|parameter| parameter.name == name);
-    help(&parameter.expect("it is declared"))
-}
-
-/// Returns the parser of an option that is parameter `name` of `workload`.
-pub(crate) fn one(
-    workload: &str,
-    name: &str,
-) -> impl Fn(&str) -> Result<Value, String> + Clone + Send + Sync + 'static {
-    let parameter = parameters(workload).into_iter().find(|parameter| parameter.name == name);
-    let parameter = parameter.expect("it is declared");
-    move |text| Ok(values(&parameter, text)?.remove(0))
 }
 
 /// Reads `text` as users of fio and iperf3 type a value of `parameter`: bare numbers are per cent,
@@ -208,6 +280,30 @@ mod tests {
             n_defaults += 1;
         }
         assert!(n_defaults > 30, "{n_defaults}");
+    }
+
+    #[test]
+    fn an_option_of_a_table_has_its_letter_and_the_range_and_help_of_its_parameters() {
+        let options = |arguments: &[&str]| {
+            let command = SettingOptions::<ToSettings>::augment_args(Command::new("to"));
+            let matches = command.try_get_matches_from([&["to"], arguments].concat())?;
+            Ok::<_, Error>(SettingOptions::<ToSettings>::from_arg_matches(&matches)?.given)
+        };
+        let given = options(&["-P", "4", "-l", "64K", "-N", "-Z", "-C", "bbr"]).expect("options");
+        let given: Vec<_> = given.iter().map(|(setting, value)| (setting.option, value)).collect();
+        let expected: [(&str, &Value); 5] = [
+            ("parallel", &4.into()),
+            ("length", &"64 KiB".into()),
+            ("congestion", &"bbr".into()),
+            ("no-delay", &true.into()),
+            ("zerocopy", &"sendfile".into()),
+        ];
+        assert_eq!(given, expected);
+        let error = options(&["-P", "0"]).expect_err("no stream").to_string();
+        assert!(error.contains("from 1 to 16384"), "{error}");
+        let command = SettingOptions::<ToSettings>::augment_args(Command::new("to"));
+        let help = command.clone().render_long_help().to_string();
+        assert!(help.contains("udp_stream: UDP payload") && help.contains("TCP_MAXSEG"), "{help}");
     }
 
     #[test]

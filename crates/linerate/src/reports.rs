@@ -11,24 +11,21 @@ use linerate_report::{Document, Format, compose, render, study_json};
 use crate::args::{Global, Output, ReportFormat, Saved};
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Writes the report of `campaign` as `output` asks and returns the files.
-pub(crate) fn write(
-    campaign: &Campaign,
-    study: &Study,
-    output: &Output,
+/// Writes `document` in each of `formats` into `folder` and returns the files.
+pub(crate) fn save(
+    document: &Document,
+    formats: &[ReportFormat],
+    folder: &Path,
 ) -> Result<Vec<PathBuf>, Failure> {
-    save(&compose(campaign, study), output)
-}
-
-/// Writes `document` as `output` asks and returns the files.
-pub(crate) fn save(document: &Document, output: &Output) -> Result<Vec<PathBuf>, Failure> {
+    if formats.is_empty() {
+        return Ok(Vec::new());
+    }
     let failed = |path: &Path, error: std::io::Error| {
         Failure::missing(format!("write report {}: {error}", path.display()))
     };
-    let folder = output.out.as_path();
     std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
     let mut written = Vec::new();
-    for format in &output.format {
+    for format in formats {
         let format = match format {
             ReportFormat::Html => Format::Html,
             ReportFormat::Csv => Format::Csv,
@@ -53,8 +50,7 @@ pub(crate) fn save(document: &Document, output: &Output) -> Result<Vec<PathBuf>,
 
 /// Prints the answer of a command as text or JSON, and writes it in the formats of `saved`.
 pub(crate) fn answer(document: &Document, saved: &Saved, global: Global) -> Result<(), Failure> {
-    let output = Output { format: saved.format.clone(), out: saved.out.clone() };
-    let files = if output.format.is_empty() { Vec::new() } else { save(document, &output)? };
+    let files = save(document, &saved.format, &saved.out)?;
     if global.json {
         println!("{}", document.study);
     } else {
@@ -73,9 +69,10 @@ pub(crate) fn measured(
     saved: &Saved,
     global: Global,
 ) -> Result<(), Failure> {
-    let output = Output { format: saved.format.clone(), out: saved.out.clone() };
-    let files =
-        if output.format.is_empty() { Vec::new() } else { write(campaign, study, &output)? };
+    let files = match &saved.format[..] {
+        [] => Vec::new(),
+        formats => save(&compose(campaign, study), formats, &saved.out)?,
+    };
     if global.json {
         println!("{}", study_json(campaign, study));
     } else {
@@ -94,11 +91,12 @@ pub(crate) fn finish(
     global: Global,
 ) -> Outcome {
     let study = study(campaign);
-    let files = write(campaign, &study, output)?;
+    let report = compose(campaign, &study);
+    let files = save(&report, &output.format, &output.out)?;
     if global.json {
         println!("{}", study_json(campaign, &study));
     } else {
-        print!("{}", linerate_report::text::summary(&compose(campaign, &study)));
+        print!("{}", linerate_report::text::summary(&report));
         println!("ledger {}", ledger.display());
         files.iter().for_each(|file| println!("report {}", file.display()));
     }

@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use super::scan::Referee;
@@ -63,7 +63,12 @@ struct Onset {
 
 /// Runs every cell, prints the table, and draws it into `out` if given. Returns whether every
 /// number printed can be.
-pub(super) fn run(root: &Path, out: Option<&Path>) -> anyhow::Result<bool> {
+pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
+    let out = match arguments {
+        [] => None,
+        [flag, file] if flag == "--out" => Some(Path::new(file)),
+        _ => bail!("usage: cargo xtask bench fire-hose [--out FILE.svg]"),
+    };
     let program = own::build(root, "linerate", &["--bin", "linerate"])?;
     let scratch = Scratch::new("fire-hose")?;
     let mut referee = Referee::new(root, &program)?;

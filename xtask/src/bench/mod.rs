@@ -72,38 +72,47 @@ struct Options {
     out: Option<PathBuf>,
 }
 
+/// Benchmark: its name on the command line, and its function, which returns true if its promise
+/// held.
+pub(crate) struct Benchmark {
+    pub(crate) name: &'static str,
+    run: fn(root: &Path, arguments: &[String]) -> anyhow::Result<bool>,
+}
+
+/// Every benchmark, alphabetically.
+pub(crate) static BENCHMARKS: &[Benchmark] = &[
+    Benchmark { name: "compare", run: compare::run },
+    Benchmark { name: "diagnosis", run: diagnosis::run },
+    Benchmark { name: "fire-hose", run: fire_hose::run },
+    Benchmark { name: "frames", run: run_frames },
+    Benchmark { name: "path", run: path::run },
+    Benchmark { name: "peers", run: run_peers },
+    Benchmark { name: "scan", run: scan::run },
+    Benchmark { name: "search", run: search::run },
+    Benchmark { name: "storage", run: storage::run },
+    Benchmark { name: "transfers", run: transfers::run },
+    Benchmark { name: "truth", run: truth::run },
+];
+
 /// Runs the benchmark named by the first argument.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
-    let (name, rest) = arguments.split_first().context(USAGE)?;
-    let held = match name.as_str() {
-        "compare" => compare::run(root, rest)?,
-        "diagnosis" => diagnosis::run(root, rest)?,
-        "fire-hose" => match rest {
-            [] => fire_hose::run(root, None)?,
-            [flag, file] if flag == "--out" => fire_hose::run(root, Some(Path::new(file)))?,
-            _ => bail!("usage: cargo xtask bench fire-hose [--out FILE.svg]"),
-        },
-        "frames" => {
-            // Its options are among those of `peers`.
-            let options = options(&[&["peers".to_owned()], rest].concat())?;
-            ensure!(options.only.is_none() && options.scope == Scope::Full, FRAMES_USAGE);
-            provided()?;
-            frames::run(root, options.rounds, options.seconds, options.out.as_deref())?;
-            true
-        }
-        "path" => path::run(root, rest)?,
-        "scan" => scan::run(root, rest)?,
-        "search" => search::run(root, rest)?,
-        "storage" => storage::run(root, rest).map(|()| true)?,
-        "transfers" => transfers::run(root, rest).map(|()| true)?,
-        "truth" => return truth::run(root, rest),
-        _ => peers(root, arguments).map(|()| true)?,
-    };
+    let names: Vec<&str> = BENCHMARKS.iter().map(|one| one.name).collect();
+    let named = arguments.first().and_then(|name| BENCHMARKS.iter().find(|one| one.name == name));
+    let Some(benchmark) = named else { bail!("name a benchmark: {}", names.join(", ")) };
+    let held = (benchmark.run)(root, &arguments[1..])?;
     Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs linerate against the other generators.
-fn peers(root: &Path, arguments: &[String]) -> anyhow::Result<()> {
+fn run_frames(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
+    // Its options are among those of `peers`.
+    let options = options(arguments)?;
+    ensure!(options.only.is_none() && options.scope == Scope::Full, FRAMES_USAGE);
+    provided()?;
+    frames::run(root, options.rounds, options.seconds, options.out.as_deref())?;
+    Ok(true)
+}
+
+fn run_peers(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     let options = options(arguments)?;
     provided()?;
     let wanted = |family: &str| options.only.as_deref().is_none_or(|only| only == family);
@@ -136,7 +145,8 @@ fn peers(root: &Path, arguments: &[String]) -> anyhow::Result<()> {
     };
     let text = table::document(&machine(&options, began.elapsed()), &results, &held, &own, &notes);
     println!("{text}");
-    keep(&options, &text)
+    keep(&options, &text)?;
+    Ok(true)
 }
 
 fn provided() -> anyhow::Result<()> {
@@ -153,7 +163,6 @@ fn count(argument: &str, text: &str, usage: &str) -> anyhow::Result<u32> {
 
 fn options(arguments: &[String]) -> anyhow::Result<Options> {
     let mut arguments = arguments.iter().map(String::as_str);
-    ensure!(arguments.next() == Some("peers"), USAGE);
     let (mut rounds, mut seconds, mut scope, mut only, mut out) =
         (None, 1, Scope::Full, None, None);
     while let Some(argument) = arguments.next() {
@@ -344,16 +353,12 @@ mod tests {
 
     #[test]
     fn options_are_read_and_mistakes_refused() {
-        let quick = parsed(&["peers", "--quick", "--only", "udp"]).expect("legal");
+        let quick = parsed(&["--quick", "--only", "udp"]).expect("legal");
         assert_eq!((quick.rounds, quick.seconds, quick.scope), (3, 1, Scope::Quick));
-        assert_eq!(parsed(&["peers", "--rounds", "9", "--seconds", "2"]).expect("legal").rounds, 9);
-        for wrong in [
-            &["peer"][..],
-            &["peers", "--rounds"],
-            &["peers", "--rounds", "0"],
-            &["peers", "--only", "SCTP"],
-            &["peers", "-x"],
-        ] {
+        assert_eq!(parsed(&["--rounds", "9", "--seconds", "2"]).expect("legal").rounds, 9);
+        for wrong in
+            [&["peers"][..], &["--rounds"], &["--rounds", "0"], &["--only", "SCTP"], &["-x"]]
+        {
             assert!(parsed(wrong).is_err(), "{wrong:?}");
         }
     }

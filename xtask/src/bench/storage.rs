@@ -40,7 +40,7 @@ const ROUNDS: usize = 6;
 const BESIDE: Duration = Duration::from_millis(800);
 
 /// Measures and prints the tables.
-pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<()> {
+pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     let began = Instant::now();
     let options = options(arguments)?;
     let missing = tools::provide(tools::FOR_BENCH)?;
@@ -81,7 +81,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<()> {
         std::fs::write(file, &document).with_context(|| format!("write {}", file.display()))?;
     }
     println!("{document}");
-    Ok(())
+    Ok(true)
 }
 
 /// The row that has had the fewest rounds, the first of them, unless all have had `rounds`.

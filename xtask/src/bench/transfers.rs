@@ -106,7 +106,7 @@ struct Options {
 }
 
 /// Measures and prints the table.
-pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<()> {
+pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     let options = options(arguments)?;
     let missing = tools::provide(tools::FOR_BENCH)?;
     ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
@@ -141,7 +141,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<()> {
         }
     }
     println!("{}", document(&groups, &readings, &options, &notes));
-    Ok(())
+    Ok(true)
 }
 
 fn options(arguments: &[String]) -> anyhow::Result<Options> {

@@ -7,6 +7,7 @@
 mod circles;
 mod closures;
 mod code;
+mod commands;
 mod dependencies;
 mod display;
 mod documentation;
@@ -65,6 +66,7 @@ static CHECKS: &[Check] = &[
     ("workloads have plans and known answers", registries::workloads),
     ("samplers have fixtures", registries::samplers),
     ("names are spelt once", names::spelt_once),
+    ("lists of metrics", names::lists),
     ("paths of one machine", paths::machine_paths),
     ("promises have tests", promises::tested),
     ("dependencies are explained", dependencies::explained),
@@ -73,6 +75,7 @@ static CHECKS: &[Check] = &[
     ("citations and links resolve", documentation::citations),
     ("pages are reachable", documentation::reachable),
     ("pages say what they are for", documentation::openings),
+    ("commands of xtask exist", commands::exist),
     ("lines fit", sources::width),
 ];
 

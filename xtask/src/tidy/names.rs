@@ -21,7 +21,7 @@ const OTHER_THINGS: &[(&str, &[&str])] = &[
     ("crates/linerate-analysis/src/tune/experiments/pacing.rs", &["pacing_rate"]),
     ("crates/linerate-control/src/agent/asked.rs", &["pacing_rate"]),
     ("crates/linerate-load/src/workloads/", &["pacing_rate", "receive_buffer"]),
-    ("crates/linerate/src/commands/to.rs", &["pacing_rate", "receive_buffer", "rtt"]),
+    ("crates/linerate-campaign/src/drafts.rs", &["pacing_rate"]),
     // Options of limits.
     ("crates/linerate-analysis/src/limits/", &["rtt"]),
     // Counters of workloads, and keys of a search's goal.
@@ -30,14 +30,30 @@ const OTHER_THINGS: &[(&str, &[&str])] = &[
     // Words in names of a driver's counters.
     ("crates/linerate-observe/src/samplers/ethtool.rs", &["lost"]),
     // Heads of tables, keys of JSON and words in texts.
-    ("crates/linerate-papers/src/reproduce/", &["lost"]),
     ("crates/linerate-report/src/", &["duplicates", "late", "lost", "reordered"]),
     ("crates/linerate-report/src/curves.rs", &["iops", "rtt"]),
     ("crates/linerate-report/src/links.rs", &["bandwidth"]),
     ("crates/linerate-report/src/render/fio.rs", &["iops"]),
-    ("crates/linerate-report/src/sections/transfers.rs", &["goodput"]),
     ("crates/linerate-sys/src/storage/raw/ring.rs", &["in_flight"]),
     ("crates/linerate-answers/src/ledger.rs", &["lost"]),
+];
+
+/// Texts that are called like a metric or a series but are something else, as [`OTHER_THINGS`] lists
+/// them. Only ever lowered.
+const N_OTHER_THINGS: usize = 0;
+/// Constants that name two or more metrics, with the reason why they are no column of the table. Each
+/// one has to be looked at when a metric is added. Only ever shortened.
+const LISTS: [(&str, &str); 5] = [
+    // The share of each metric above which a rule is worth a try: a threshold of that rule.
+    ("crates/linerate-analysis/src/diagnosis/rules/unknown.rs", "NEAREST"),
+    // Stages of a path and readings there: types of the analysis.
+    ("crates/linerate-analysis/src/study/headline/mark.rs", "JUDGED"),
+    // Rules by name; some are called like the metric that they judge.
+    ("crates/linerate-analysis/src/study/headline/mark.rs", "PLACES"),
+    // Words of RFC 8219.
+    ("crates/linerate-report/src/sections/latency/one_way.rs", "FIGURES"),
+    // Words of Iometer.
+    ("crates/linerate-report/src/sections/storage.rs", "TABLES"),
 ];
 
 /// Names are constants outside their tables.
@@ -49,13 +65,56 @@ pub(super) fn spelt_once(repository: &Repository) -> Vec<Finding> {
     let remedy = "use the constant: `metric::GOODPUT`, `series::softnet::DROPPED`; what is \
         something else is listed in xtask/src/tidy/names.rs";
     let of = |file| literals(file).into_iter().map(move |(line, text)| (file, line, text));
-    product
-        .flat_map(of)
-        .filter(|(file, _, text)| names.contains(text) && !is_something_else(&file.path, text))
-        .map(|(file, line, text)| {
-            Finding::new(format!("{}:{line}", file.path), format!("the text \"{text}\""), remedy)
-        })
-        .collect()
+    let named = product.flat_map(of).filter(|(_, _, text)| names.contains(text));
+    let (other, wrong): (Vec<_>, Vec<_>) =
+        named.partition(|(file, _, text)| is_something_else(&file.path, text));
+    let finding = |(file, line, text): (&File, usize, &str)| {
+        Finding::new(format!("{}:{line}", file.path), format!("the text \"{text}\""), remedy)
+    };
+    let miscounted = (other.len() > N_OTHER_THINGS).then(|| {
+        let what =
+            format!("{} texts that are something else, {N_OTHER_THINGS} allowed", other.len());
+        Finding::new("xtask/src/tidy/names.rs", what, "give the new one another name")
+    });
+    wrong.into_iter().map(finding).chain(miscounted).collect()
+}
+
+/// Lists of metrics are columns of their table, but for [`LISTS`].
+pub(super) fn lists(repository: &Repository) -> Vec<Finding> {
+    let product = repository.rust().filter(|file| file.path.starts_with("crates/"));
+    let product = product.filter(|file| !file.only_tests && !TABLES.contains(&file.path.as_str()));
+    let found: Vec<(&str, String)> = product
+        .flat_map(|file| lists_in(file).into_iter().map(move |name| (file.path.as_str(), name)))
+        .collect();
+    let remedy = "make it a use or another column of the metrics' table, and read it from there";
+    let is_allowed = |(path, name): &(&str, String)| LISTS.contains(&(*path, name.as_str()));
+    let new = found
+        .iter()
+        .filter(|list| !is_allowed(list))
+        .map(|(path, name)| Finding::new(*path, format!("`{name}` lists metrics"), remedy));
+    let has = |path: &str, name: &str| found.iter().any(|(at, one)| *at == path && one == name);
+    let gone =
+        LISTS.iter().filter(|(path, name)| repository.file(path).is_some() && !has(path, name));
+    let gone = gone.map(|(path, name)| {
+        Finding::new(*path, format!("`{name}` lists no metrics"), "take it off the allowed lists")
+    });
+    new.chain(gone).collect()
+}
+
+/// Returns the names of the constants of a file that name two or more metrics.
+fn lists_in(file: &File) -> Vec<String> {
+    let product = &file.code().product;
+    let starts = product.match_indices("const ").chain(product.match_indices("static "));
+    let list = |(at, keyword): (usize, &str)| {
+        let (name, rest) = product[at + keyword.len()..].split_once(':')?;
+        let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+        let value = rest.split_once('=')?.1.split("];").next()?;
+        let statement = value.split(";\n").next().unwrap_or(value);
+        let n_metrics = statement.split("metric::").skip(1);
+        let n_metrics = n_metrics.filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase()));
+        (name.chars().all(is_name) && n_metrics.count() > 1).then(|| name.to_owned())
+    };
+    starts.filter_map(list).collect()
 }
 
 fn is_something_else(path: &str, text: &str) -> bool {
@@ -128,9 +187,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_something_else_is_listed_by_place() {
+    fn what_is_something_else_is_listed_by_place_and_counted() {
         let text = "fn a() { b(\"goodput\"); }\n";
-        assert!(found("crates/linerate-report/src/sections/transfers.rs", text).is_empty());
+        assert!(found("crates/linerate-model/src/tally.rs", text).is_empty());
         assert_eq!(found("crates/linerate-report/src/sections/points.rs", text).len(), 1);
+        let many = text.repeat(N_OTHER_THINGS + 1);
+        let found = found("crates/linerate-model/src/tally.rs", &many);
+        assert!(found[0].contains("are something else"), "{found:?}");
+    }
+
+    #[test]
+    fn a_constant_of_two_metrics_is_found_and_one_that_is_allowed_must_be_there() {
+        let text = "const ONE: &Metric = metric::GOODPUT;\nconst TWO: [&Metric; 2] = [\n    \
+            metric::GOODPUT,\n    metric::IOPS,\n];\nfn a() { b([metric::A, metric::B]); }\n\
+            #[cfg(test)]\nmod tests { const T: [u8; 2] = [metric::A, metric::B]; }\n";
+        let (path, name) = LISTS[0];
+        let allowed = text.replace("TWO", name);
+        let places = |files: &[(&str, &str)]| -> Vec<String> {
+            lists(&Repository::of(files)).into_iter().map(|one| one.what).collect()
+        };
+        assert_eq!(places(&[("crates/x/src/a.rs", text)]), ["`TWO` lists metrics"]);
+        assert!(places(&[(path, &allowed)]).is_empty());
+        assert_eq!(places(&[(path, "")]), [format!("`{name}` lists no metrics")]);
     }
 }

@@ -19,7 +19,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, bail};
 
 /// Inputs of a subject.
-struct Bench {
+pub(crate) struct Bench {
     /// The folder of the workspace.
     root: PathBuf,
     /// The linerate that is tortured.
@@ -43,14 +43,14 @@ impl Bench {
 }
 
 /// Something that is tortured.
-struct Subject {
-    name: &'static str,
+pub(crate) struct Subject {
+    pub(crate) name: &'static str,
     /// Prints what it counts; true if every promise held.
     run: fn(&Bench) -> anyhow::Result<bool>,
 }
 
 /// Every subject, alphabetically.
-static SUBJECTS: &[Subject] = &[
+pub(crate) static SUBJECTS: &[Subject] = &[
     Subject { name: "disks", run: disks::run },
     Subject { name: "fuzz", run: fuzz::run },
     Subject { name: "labs", run: labs::run },

@@ -163,12 +163,24 @@ pub enum Use {
     Counted,
     /// Table of costs.
     Cost,
+    /// Parts of the CPU time, stacked in a chart.
+    CpuPart,
+    /// Load on a disk or file: depth, replies and CPU.
+    DiskCost,
+    /// Load on a disk or file: flushes and discards.
+    DiskFlush,
+    /// Load on a disk or file: transfers and bytes per second.
+    DiskRate,
+    /// Load on a disk or file: times of a transfer.
+    DiskTime,
     /// Losses that the ends notice: bars over time, and beside the counters of a controller.
     EndLoss,
     /// Comparisons of campaigns: figures that a workload is run for. The others are its cost.
     Family,
     /// Diagnosis: values shown where no rule explains a point.
     LookedAt,
+    /// Figures that only transfers of files have.
+    FileOnly,
     /// Figures with a mean beside the median.
     Mean,
     /// Mixes: times whose growth is shown.
@@ -193,6 +205,8 @@ pub enum Use {
     StreamRate,
     /// Figures that a sweep is run for: drawn as a matrix, and tested for drift.
     Sweep,
+    /// Table of a trial over time, but not its chart.
+    TableOverTime,
 }
 
 impl Use {
@@ -245,6 +259,19 @@ pub enum Statistic {
     Quantile(f64),
     /// The largest value.
     Largest,
+}
+
+impl fmt::Display for Statistic {
+    /// Writes `mean`, `min`, `p99.9` or `max`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mean => f.write_str("mean"),
+            Self::Smallest => f.write_str("min"),
+            // In binary, 99.99 % is not exactly 0.9999 x 100.
+            Self::Quantile(quantile) => write!(f, "p{}", (quantile * 1e6).round() / 1e4),
+            Self::Largest => f.write_str("max"),
+        }
+    }
 }
 
 /// Form in which the figures of a metric are printed.
@@ -477,5 +504,8 @@ mod tests {
             }
             assert!(metric.times.is_none() || metric.unit == Unit::Second, "{metric}");
         }
+        let written = |metric: &Metric| metric.statistic.expect("a statistic").to_string();
+        assert_eq!(written(SERVICE_TIME_P9999), "p99.99");
+        assert_eq!(written(SERVICE_TIME_MEAN), "mean");
     }
 }

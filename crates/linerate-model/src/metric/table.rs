@@ -4,9 +4,10 @@
 //! is shown and what may be done with it; lists of metrics elsewhere are read from them.
 
 use super::Use::{
-    Account, Answer, AsGoodput, Asked, ByCount, BySetting, BySize, Cost, Counted, EndLoss, Family,
-    LookedAt, Mean, Mixed, OneWay, OverTime, Points, Request, ResponseBesideRate, Served,
-    StorageTime, StreamOnly, StreamRate, Sweep,
+    Account, Answer, AsGoodput, Asked, ByCount, BySetting, BySize, Cost, Counted, CpuPart,
+    DiskCost, DiskFlush, DiskRate, DiskTime, EndLoss, Family, FileOnly, LookedAt, Mean, Mixed,
+    OneWay, OverTime, Points, Request, ResponseBesideRate, Served, StorageTime, StreamOnly,
+    StreamRate, Sweep, TableOverTime,
 };
 use super::{Layer, Metric, MetricGroup, Shown, Times, Unit, Values};
 
@@ -39,7 +40,8 @@ metrics! {
     // Rates.
     GOODPUT_SERVED = Rate("goodput_served", "Goodput served", Unit::BitPerSecond, L4, UP,
         "payload that clients of other programs took or sent, over the time in which a file was \
-         under way: nobody asks what our server did while they were away").chief(1).used(&[Served]);
+         under way: nobody asks what our server did while they were away").chief(1)
+        .used(&[FileOnly, Served]);
     GOODPUT = Rate("goodput", "Goodput", Unit::BitPerSecond, L4, UP,
         "payload bits delivered to the receiving application, counted there").adds_up().chief(2)
         .used(&[
@@ -70,21 +72,23 @@ metrics! {
         ]);
     IOPS = Rate("iops", "IOPS", Unit::PerSecond, NO, UP,
         "transfers of a disk or file that ended well per second: rx reads, tx writes").adds_up()
-        .chief(5).used(&[Asked, ByCount, BySize, Family, Points, Sweep]);
+        .chief(5).used(&[Asked, ByCount, BySize, DiskRate, Family, Points, Sweep]);
     TRANSFER_RATE = Rate("transfer_rate", "Transfer rate", Unit::BytePerSecond, NO, UP,
         "bytes of a disk or file read (rx) or written (tx) per second, shown in MB/s of 10^6 bytes")
-        .adds_up().chief(6).used(&[Points, BySize]);
+        .adds_up().chief(6).used(&[BySize, DiskRate, Points]);
     TRANSFER_RATE_BINARY = Rate("transfer_rate_binary", "Transfer rate binary",
         Unit::BytePerSecond, NO, UP,
         "the same as transfer_rate, shown in MiB/s of 2^20 bytes, as Iometer's MiBps").adds_up()
-        .used(&[Points]).shown(Shown::BinaryPrefixes);
+        .used(&[DiskRate, Points]).shown(Shown::BinaryPrefixes);
     EXCHANGE_RATE = Rate("exchange_rate", "Exchange rate", Unit::PerSecond, NO, UP,
         "transfers of a disk or file with the reply to each per second, as Iometer's transactions")
-        .adds_up().used(&[Asked]);
+        .adds_up().used(&[Asked, DiskCost]);
     FLUSH_RATE = Rate("flush_rate", "Flush rate", Unit::PerSecond, NO, NEITHER,
-        "flushes of a disk or file (fsync, fdatasync) per second").adds_up();
+        "flushes of a disk or file (fsync, fdatasync) per second").adds_up()
+        .used(&[DiskFlush]);
     TRIM_RATE = Rate("trim_rate", "Trim rate", Unit::PerSecond, NO, UP,
-        "discards of a disk or file per second").adds_up();
+        "discards of a disk or file per second").adds_up()
+        .used(&[DiskFlush]);
     TRIM_BYTES = Rate("trim_bytes", "Trim bytes", Unit::BytePerSecond, NO, UP,
         "bytes of a disk or file discarded per second").adds_up();
     BANDWIDTH = Rate("bandwidth", "Bandwidth", Unit::BitPerSecond, NO, UP,
@@ -105,7 +109,7 @@ metrics! {
         "90th percentile of the response time").quantile(Times::Response, 0.9);
     RESPONSE_TIME_P99 = Time("response_time_p99", "Response time p99", Unit::Second, NO, DOWN,
         "99th percentile of the response time").quantile(Times::Response, 0.99)
-        .used(&[Answer, BySetting, Family, Mixed, Points, ResponseBesideRate]);
+        .used(&[Answer, BySetting, DiskCost, Family, Mixed, Points, ResponseBesideRate]);
     RESPONSE_TIME_P999 = Time("response_time_p999", "Response time p999", Unit::Second, NO, DOWN,
         "99.9th percentile of the response time").quantile(Times::Response, 0.999)
         .used(&[Mixed, ResponseBesideRate]);
@@ -116,38 +120,43 @@ metrics! {
     SERVICE_TIME_MIN = Time("service_time_min", "Service time min", Unit::Second, NO, DOWN,
         "smallest service time").smallest(Times::Service);
     SERVICE_TIME_MEAN = Time("service_time_mean", "Service time mean", Unit::Second, NO, DOWN,
-        "mean service time").mean(Times::Service).used(&[StorageTime]);
+        "mean service time").mean(Times::Service).used(&[DiskTime, StorageTime]);
     SERVICE_TIME_P50 = Time("service_time_p50", "Service time p50", Unit::Second, NO, DOWN,
         "median service time, from the actual start of a request, or the hand-over of a frame")
-        .quantile(Times::Service, 0.5).used(&[Mixed, OneWay]);
+        .quantile(Times::Service, 0.5).used(&[DiskTime, Mixed, OneWay]);
     SERVICE_TIME_P90 = Time("service_time_p90", "Service time p90", Unit::Second, NO, DOWN,
         "90th percentile of the service time").quantile(Times::Service, 0.9)
         .used(&[Mixed, StorageTime]);
     SERVICE_TIME_P99 = Time("service_time_p99", "Service time p99", Unit::Second, NO, DOWN,
-        "99th percentile of the service time").quantile(Times::Service, 0.99).used(&[Mixed]);
+        "99th percentile of the service time").quantile(Times::Service, 0.99)
+        .used(&[DiskTime, Mixed]);
     SERVICE_TIME_P999 = Time("service_time_p999", "Service time p999", Unit::Second, NO, DOWN,
         "99.9th percentile of the service time").quantile(Times::Service, 0.999)
-        .used(&[Mixed, OneWay]);
+        .used(&[DiskTime, Mixed, OneWay]);
     SERVICE_TIME_P9999 = Time("service_time_p9999", "Service time p9999", Unit::Second, NO, DOWN,
         "99.99th percentile of the service time").quantile(Times::Service, 0.9999)
         .used(&[StorageTime]);
     SERVICE_TIME_MAX = Time("service_time_max", "Service time max", Unit::Second, NO, DOWN,
-        "largest service time").largest(Times::Service).used(&[StorageTime]);
+        "largest service time").largest(Times::Service).used(&[DiskTime, StorageTime]);
     FLUSH_TIME_MEAN = Time("flush_time_mean", "Flush time mean", Unit::Second, NO, DOWN,
         "mean flush time").mean(Times::Flush);
     FLUSH_TIME_P50 = Time("flush_time_p50", "Flush time p50", Unit::Second, NO, DOWN,
         "median time from the start of a flush (fsync, fdatasync) to its end")
-        .quantile(Times::Flush, 0.5);
+        .quantile(Times::Flush, 0.5)
+        .used(&[DiskFlush]);
     FLUSH_TIME_P99 = Time("flush_time_p99", "Flush time p99", Unit::Second, NO, DOWN,
-        "99th percentile of flush_time").quantile(Times::Flush, 0.99);
+        "99th percentile of flush_time").quantile(Times::Flush, 0.99)
+        .used(&[DiskFlush]);
     FLUSH_TIME_MAX = Time("flush_time_max", "Flush time max", Unit::Second, NO, DOWN,
         "largest flush time").largest(Times::Flush);
     TRIM_TIME_MEAN = Time("trim_time_mean", "Trim time mean", Unit::Second, NO, DOWN,
         "mean discard time").mean(Times::Trim);
     TRIM_TIME_P50 = Time("trim_time_p50", "Trim time p50", Unit::Second, NO, DOWN,
-        "median time from the start of a discard to its end").quantile(Times::Trim, 0.5);
+        "median time from the start of a discard to its end").quantile(Times::Trim, 0.5)
+        .used(&[DiskFlush]);
     TRIM_TIME_P99 = Time("trim_time_p99", "Trim time p99", Unit::Second, NO, DOWN,
-        "99th percentile of trim_time").quantile(Times::Trim, 0.99);
+        "99th percentile of trim_time").quantile(Times::Trim, 0.99)
+        .used(&[DiskFlush]);
     TRIM_TIME_MAX = Time("trim_time_max", "Trim time max", Unit::Second, NO, DOWN,
         "largest discard time").largest(Times::Trim);
     CONNECT_TIME_P50 = Time("connect_time_p50", "Connect time p50", Unit::Second, NO, DOWN,
@@ -160,7 +169,7 @@ metrics! {
         "99th percentile of first_byte_time").quantile(Times::FirstByte, 0.99);
     TRANSFER_TIME_P50 = Time("transfer_time_p50", "Transfer time p50", Unit::Second, NO, DOWN,
         "median time from the first byte of a file to its last")
-        .quantile(Times::Transfer, 0.5).used(&[Served]);
+        .quantile(Times::Transfer, 0.5).used(&[FileOnly, Served]);
     TRANSFER_TIME_P99 = Time("transfer_time_p99", "Transfer time p99", Unit::Second, NO, DOWN,
         "99th percentile of transfer_time").quantile(Times::Transfer, 0.99).used(&[Served]);
     CLOSE_TIME_P50 = Time("close_time_p50", "Close time p50", Unit::Second, NO, DOWN,
@@ -222,14 +231,15 @@ metrics! {
     // TCP's own state, and the flows.
     RTT = Time("rtt", "RTT", Unit::Second, NO, DOWN,
         "smoothed round-trip time of TCP_INFO, mean over intervals and flows")
-        .used(&[Points, Mixed, LookedAt]);
+        .used(&[LookedAt, Mixed, Points, TableOverTime]);
     RTT_MIN = Time("rtt_min", "RTT min", Unit::Second, NO, DOWN,
         "smallest round-trip time TCP saw");
     CONGESTION_WINDOW = Rate("congestion_window", "Congestion window", Unit::Byte, L4, NEITHER,
         "payload the sender's congestion windows let be under way, mean over readings, all flows \
          added");
     PEER_WINDOW = Rate("peer_window", "Peer window", Unit::Byte, L4, NEITHER,
-        "largest receive window that the sender saw advertised, all flows added");
+        "largest receive window that the sender saw advertised, all flows added")
+        .used(&[TableOverTime]);
     WINDOW_SWING = Rate("window_swing", "Window swing", Unit::Ratio, L4, DOWN,
         "smallest over largest window the peer advertised to one flow, as a distance from 1; the \
          flow where it moved most").with(Values::ShareOfCounts);
@@ -301,12 +311,15 @@ metrics! {
         "interrupts served, all vectors, both hosts added");
     CONTEXT_SWITCHES = Cost("context_switches", "Context switches", Unit::PerSecond, NO, DOWN,
         "context switches of the host, all CPUs").used(&[Cost]);
-    CPU_APP = Cost("cpu_app", "CPU app", Unit::Core, NO, DOWN,
-        "CPU spent in user space by the load's workers, both ends added").adds_up();
-    CPU_KERNEL = Cost("cpu_kernel", "CPU kernel", Unit::Core, NO, DOWN,
-        "CPU spent in system calls by the load's workers, both ends added").adds_up();
-    CPU_SOFTIRQ = Cost("cpu_softirq", "CPU softirq", Unit::Core, NO, DOWN,
-        "CPU spent in soft and hard interrupts, both hosts added");
+    CPU_APP = Cost("cpu_app", "CPU: application", Unit::Core, NO, DOWN,
+        "CPU spent in user space by the load's workers, both ends added").adds_up()
+        .used(&[CpuPart]);
+    CPU_KERNEL = Cost("cpu_kernel", "CPU: system calls", Unit::Core, NO, DOWN,
+        "CPU spent in system calls by the load's workers, both ends added").adds_up()
+        .used(&[CpuPart]);
+    CPU_SOFTIRQ = Cost("cpu_softirq", "CPU: softirq and irq", Unit::Core, NO, DOWN,
+        "CPU spent in soft and hard interrupts, both hosts added")
+        .used(&[CpuPart]);
     CPU_STEAL = Cost("cpu_steal", "CPU steal", Unit::Core, NO, DOWN,
         "CPU taken by the hypervisor while there was work to do, both hosts added");
     CPU_FROM = Cost("cpu_from", "CPU from", Unit::Core, NO, DOWN,
@@ -340,10 +353,11 @@ metrics! {
          network device, worse end").with(Values::ShareOfCounts);
     IOPS_PER_CORE = Rate("iops_per_core", "IOPS per core", Unit::PerSecond, NO, UP,
         "transfers of a disk or file per second of CPU that the load's workers spent, in user \
-         space and in system calls").used(&[Points]);
+         space and in system calls").used(&[DiskCost, Points]);
     CPU_EFFECTIVENESS = Cost("cpu_effectiveness", "CPU effectiveness", Unit::PerSecond, NO, UP,
         "transfers of a disk or file per second over per cent of the host's CPUs in use, as \
-         Iometer's CPU Effectiveness");
+         Iometer's CPU Effectiveness")
+        .used(&[DiskCost]);
     HOST_CPU = Cost("host_cpu", "Host CPU", Unit::Ratio, NO, DOWN,
         "share of the active host's CPUs in use, without steal: user and privileged");
     HOST_CPU_USER = Cost("host_cpu_user", "Host CPU user", Unit::Ratio, NO, DOWN,
@@ -363,7 +377,7 @@ metrics! {
     // Disks and files.
     ACHIEVED_DEPTH = Rate("achieved_depth", "Achieved depth", Unit::Count, NO, NEITHER,
         "transfers of disks and files under way, averaged over time, all workers added").adds_up()
-        .used(&[Points]);
+        .used(&[DiskCost, Points]);
     DEPTH_ERROR = Rate("depth_error", "Depth error", Unit::Ratio, NO, DOWN,
         "difference between the achieved depth and what Little's law makes of rate and mean \
          service time, over the depth").with(Values::FreeRatio);

@@ -438,7 +438,7 @@ fn sizes_table(sizes: &Study) -> Comparison {
             "changed",
             "frames",
             "with the hop",
-            "lost",
+            metric::LOST.name,
             "with the hop",
         ],
         TABLE_3

@@ -13,7 +13,7 @@ use crate::grid::{ALL, Grid};
 use crate::number::{Scale, round_half_up};
 
 const NAME: &str = "account";
-const HEADS: [&str; 4] = ["due", "answered", "lost", "open"];
+const HEADS: [&str; 4] = ["due", "answered", metric::LOST.name, "open"];
 
 /// Section `account`.
 pub(super) const SECTION: Section = Section {

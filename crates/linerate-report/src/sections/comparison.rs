@@ -7,7 +7,7 @@
 
 use linerate_analysis::compare::Change;
 use linerate_analysis::{Compared, Comparison, JobStudy, PointStudy, Study};
-use linerate_model::{Arm, Metric, Role as ArmRole, metric};
+use linerate_model::{Arm, Metric, MetricGroup, Role as ArmRole, Statistic, Use};
 
 use super::{Section, Subject};
 use crate::curves::uncapitalised;
@@ -16,22 +16,6 @@ use crate::effects::{margin, name, rank, ratio, scale, scale_of, shift, verdict}
 use crate::grid::words;
 use crate::number::Scale;
 use crate::words::count;
-
-/// Metrics of the charts: the first of each group that was compared. Requests have their times
-/// first, and streams their rate.
-const DRAWN: [&[&Metric]; 4] = [
-    &[metric::RESPONSE_TIME_P50],
-    &[
-        metric::TRANSACTION_RATE,
-        metric::CONNECTION_RATE,
-        metric::GOODPUT,
-        metric::IOPS,
-        metric::BANDWIDTH,
-        metric::PACKET_RATE,
-    ],
-    &[metric::RESPONSE_TIME_P99, metric::RTT],
-    &[metric::CPU_SECONDS_PER_GIGABYTE, metric::CPU_NS_PER_PACKET],
-];
 
 /// Fewest pairs of a chart; the table shows the figures of a single pair.
 const FEWEST_DRAWN: usize = 2;
@@ -106,11 +90,7 @@ fn of_one(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Vec<
     }
     // A search's bound is what its comparison is about, so it is drawn first.
     let of_searches = comparison.figures.iter().filter(|figure| !figure.found.is_empty());
-    let drawn = of_searches.chain(DRAWN.iter().filter_map(|group| {
-        let of_metric =
-            |metric: &&Metric| comparison.figures.iter().find(|figure| figure.metric == *metric);
-        group.iter().find_map(of_metric)
-    }));
+    let drawn = of_searches.chain(chief_figures(comparison));
     let charts = drawn
         .enumerate()
         .filter_map(|(at, figure)| chart(subject, comparison, figure, (number, at + 1)));
@@ -164,10 +144,22 @@ fn tally(comparison: &Comparison) -> String {
 
 /// Returns the main figure of a comparison.
 pub(super) fn main_figure(comparison: &Comparison) -> Option<&Compared> {
-    let named =
-        |metric: &&Metric| comparison.figures.iter().find(|figure| figure.metric == *metric);
     // Any figure is better than none.
-    DRAWN.iter().flat_map(|group| group.iter()).find_map(named).or(comparison.figures.first())
+    chief_figures(comparison).next().or(comparison.figures.first())
+}
+
+/// Returns the figures that are drawn: the median time of requests, the rate, another time and the
+/// CPU cost, as far as they were compared. Requests have their times first, and streams their rate.
+fn chief_figures(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
+    let family = |group| Use::Family.metrics().filter(move |metric| metric.group == group);
+    let is_median = |metric: &&Metric| metric.statistic == Some(Statistic::Quantile(0.5));
+    let (medians, times): (Vec<_>, Vec<_>) = family(MetricGroup::Time).partition(is_median);
+    let mut rates: Vec<_> = family(MetricGroup::Rate).collect();
+    // The payload of requests is incidental.
+    rates.sort_by_key(|metric| !metric.is_for(Use::Request));
+    let find = |metric: &&Metric| comparison.figures.iter().find(|one| one.metric == *metric);
+    let groups = [medians, rates, times, Use::Cost.metrics().collect()];
+    groups.into_iter().filter_map(move |group| group.iter().find_map(find))
 }
 
 /// Returns a table of every figure of `comparison`, worse ones first.

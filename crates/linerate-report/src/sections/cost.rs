@@ -15,13 +15,6 @@ use crate::document::{AxisScale, Block, Chart, Column, Mark, Plot, Role, Row, Ta
 use crate::grid::{Family, Grid, estimate_cell, families, headline};
 use crate::number::Scale;
 
-/// Parts of the CPU time.
-const SPLIT: [(&Metric, &str); 3] = [
-    (metric::CPU_APP, "application"),
-    (metric::CPU_KERNEL, "system calls"),
-    (metric::CPU_SOFTIRQ, "softirq and irq"),
-];
-
 /// Section `cost`.
 pub(super) const SECTION: Section = Section {
     name: "cost",
@@ -45,8 +38,8 @@ fn of_family(family: &Family<'_>) -> Vec<Block> {
     let told = |metric: &&Metric| {
         family.grids.iter().any(|grid| grid.tells(metric) && grid.direction(metric).is_some())
     };
-    let parts = SPLIT.map(|(metric, _)| metric);
-    let metrics: Vec<&Metric> = Use::Cost.metrics().chain(parts).filter(told).collect();
+    let metrics: Vec<&Metric> =
+        Use::Cost.metrics().chain(Use::CpuPart.metrics()).filter(told).collect();
     if metrics.is_empty() {
         return Vec::new();
     }
@@ -76,12 +69,10 @@ fn table(family: &Family<'_>, metrics: &[&'static Metric]) -> Table {
             .points()
             .filter_map(|(grid, point)| Some(figure(grid, point, known)?.estimate?.value));
         let scale = Scale::of(known, values);
-        let part = SPLIT.iter().find(|(metric, _)| metric == known);
-        let head = part.map_or_else(|| known.title.to_owned(), |(_, told)| format!("CPU: {told}"));
         // A cost is a sum over both ends, so a direction would mislead.
         columns.push(Column {
             direction: None,
-            ..Column::estimate(head, scale, known.layer, Direction::Sum)
+            ..Column::estimate(known.title, scale, known.layer, Direction::Sum)
         });
     }
     let mut table =
@@ -104,9 +95,9 @@ fn table(family: &Family<'_>, metrics: &[&'static Metric]) -> Table {
 /// Returns the parts of the CPU time along axis `main`; the other axes are where goodput is
 /// highest.
 fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
-    let parts: Vec<_> = SPLIT
-        .iter()
-        .filter_map(|(metric, told)| Some((*metric, *told, grid.direction(metric)?)))
+    let parts: Vec<_> = Use::CpuPart
+        .metrics()
+        .filter_map(|metric| Some((metric, metric.title, grid.direction(metric)?)))
         .collect();
     // One part alone is not a split.
     if parts.len() < 2 {

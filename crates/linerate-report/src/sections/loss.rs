@@ -11,6 +11,7 @@
 mod controllers;
 
 use linerate_analysis::{JobStudy, LossPlace, LossStudy, PointStudy};
+use linerate_model::metric;
 
 use super::{Section, Subject};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
@@ -24,11 +25,16 @@ type FoundAt = Option<LossPlace>;
 /// Count of the ledger with its name.
 type Count = (&'static str, fn(&LossStudy) -> u64);
 
+/// Number of [`COUNTS`], from the first, that belong to the account: the other datagrams are kinds of
+/// these.
+const N_ACCOUNT: usize = 4;
+const LATE: &str = metric::LATE.name;
+
 /// Counts of the ledger.
 const COUNTS: [Count; 9] = [
     ("sent", |loss| loss.ledger.sent),
     ("unique", |loss| loss.ledger.unique),
-    ("late", |loss| loss.ledger.late),
+    (LATE, |loss| loss.ledger.late),
     ("lost", |loss| loss.ledger.lost()),
     ("gap", |loss| loss.ledger.lost_gap),
     ("tail", |loss| loss.ledger.lost_tail),
@@ -180,10 +186,9 @@ fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[FoundAt]) -> Tabl
     }
     columns.push(Column::text("direction"));
     // Columns of zeros are left out, except for sent, received and lost.
-    let told = |(name, count): &&Count| ["sent", "unique", "lost"].contains(name) || has(*count);
-    let counts: Vec<Count> = COUNTS.iter().filter(told).copied().collect();
-    let (account_of, kinds): (Vec<Count>, Vec<Count>) =
-        counts.into_iter().partition(|(name, _)| ["sent", "unique", "late", "lost"].contains(name));
+    let (mut account_of, mut kinds) = (COUNTS[..N_ACCOUNT].to_vec(), COUNTS[N_ACCOUNT..].to_vec());
+    account_of.retain(|(name, count)| *name != LATE || has(*count));
+    kinds.retain(|(_, count)| has(*count));
     let number = |head: &str| Column::number(head, Scale::COUNT);
     columns.extend(account_of.iter().map(|(head, _)| number(head)));
     columns.push(Column::number("loss", Scale::PERCENT));

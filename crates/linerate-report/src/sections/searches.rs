@@ -6,7 +6,7 @@
 //! highest load.
 
 use linerate_analysis::{GoalResult, Reason, SearchRun, SearchStudy, SearchTrial};
-use linerate_model::{LoadUnit, Method, Purpose, Unit, Validity};
+use linerate_model::{LoadUnit, Method, Purpose, Unit, Validity, metric};
 
 mod latency;
 
@@ -542,7 +542,7 @@ fn trials(searches: &[SearchStudy]) -> Table {
             Column::number("intended", Scale::COUNT),
             Column::number("sent", Scale::COUNT),
             Column::number("received", Scale::COUNT),
-            Column::number("lost", Scale::PERCENT),
+            Column::number(metric::LOST.name, Scale::PERCENT),
             Column::text("where"),
             Column::text("standing"),
         ],

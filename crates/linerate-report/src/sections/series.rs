@@ -7,7 +7,7 @@
 
 use linerate_analysis::statistics::Class;
 use linerate_analysis::{IntervalSeries, PointStudy, TrialStudy};
-use linerate_model::{Metric, Unit, Use, Validity, metric};
+use linerate_model::{Metric, Unit, Use, Validity};
 
 use super::{Section, Subject};
 use crate::curves::uncapitalised;
@@ -15,13 +15,6 @@ use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, R
 use crate::grid::{Grid, headline, is_files};
 use crate::number::Scale;
 
-/// Series that are only in the table.
-const BESIDE: [IntervalSeries; 4] = [
-    IntervalSeries::Of(metric::RTT),
-    IntervalSeries::Of(metric::PEER_WINDOW),
-    IntervalSeries::DatagramsSent,
-    IntervalSeries::DatagramsReceived,
-];
 /// Most points that are not valid drawn in each sweep.
 const DOUBTFUL: usize = 1;
 
@@ -115,7 +108,9 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
         columns.push(Column::number(head, scale));
         data.push(values);
     }
-    for series in BESIDE {
+    let beside = Use::TableOverTime.metrics().map(IntervalSeries::Of);
+    let datagrams = [IntervalSeries::DatagramsSent, IntervalSeries::DatagramsReceived];
+    for series in beside.chain(datagrams) {
         let Some(values) = trial.series.get(&series).filter(|values| has_any(values)) else {
             continue;
         };

@@ -6,7 +6,7 @@
 //! parts do not add up to the median of the whole.
 
 use linerate_analysis::{JobStudy, MetricStudy, Obtained, PointStudy};
-use linerate_model::{Direction, Metric, metric};
+use linerate_model::{Direction, Metric, Statistic, Times, metric};
 
 use super::{Section, Subject};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
@@ -19,12 +19,12 @@ const MILLISECONDS: Scale = Scale { base: "s", symbol: "ms", factor: 1e-3 };
 const MEGABITS: Scale = Scale { base: "bit/s", symbol: "Mbit/s", factor: 1e6 };
 const PER_SECOND: Scale = Scale { base: "1/s", symbol: "1/s", factor: 1.0 };
 
-/// Part of a transfer: name, median and tail.
-const PARTS: [(&str, &Metric, &Metric); 4] = [
-    ("connect", metric::CONNECT_TIME_P50, metric::CONNECT_TIME_P99),
-    ("first byte", metric::FIRST_BYTE_TIME_P50, metric::FIRST_BYTE_TIME_P99),
-    ("transfer", metric::TRANSFER_TIME_P50, metric::TRANSFER_TIME_P99),
-    ("close", metric::CLOSE_TIME_P50, metric::CLOSE_TIME_P99),
+/// Parts of a transfer, and the times of each.
+const PARTS: [(&str, Times); 4] = [
+    ("connect", Times::Connect),
+    ("first byte", Times::FirstByte),
+    ("transfer", Times::Transfer),
+    ("close", Times::Close),
 ];
 
 /// Conditions of a row.
@@ -87,9 +87,11 @@ fn figure<'a>(job: &'a JobStudy, metric: &Metric) -> Option<&'a MetricStudy> {
 /// Returns the stacked medians of the parts along the only axis.
 fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
     let axis = &grid.axes[grid.main_axis()?];
+    let is_median = |metric: &&Metric| metric.statistic == Some(Statistic::Quantile(0.5));
     let known: Vec<_> = PARTS
         .iter()
-        .filter(|(_, p50, _)| moved.iter().any(|(_, job)| figure(job, p50).is_some()))
+        .filter_map(|(name, times)| Some((*name, times.metrics().find(is_median)?)))
+        .filter(|(_, p50)| moved.iter().any(|(_, job)| figure(job, p50).is_some()))
         .collect();
     if grid.axes.iter().filter(|axis| axis.values.len() > 1).count() != 1
         || known.len() < 2
@@ -100,7 +102,7 @@ fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
     let caption = format!("Median time of each part of a file by {}: {}", axis.name, grid.sweep);
     let mut columns = vec![axis.column()];
     let mut marks = Vec::new();
-    for (told, ..) in &known {
+    for (told, _) in &known {
         marks.push(Mark { column: columns.len(), name: (*told).into(), role: Role::Bar });
         columns.push(Column {
             direction: None,
@@ -113,7 +115,7 @@ fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
     along.sort_by_key(|(place, ..)| *place);
     for (place, point, job) in along {
         let mut cells = vec![axis.cell(place)];
-        cells.extend(known.iter().map(|(_, p50, _)| estimate_cell(point, figure(job, p50))));
+        cells.extend(known.iter().map(|(_, p50)| estimate_cell(point, figure(job, p50))));
         table.rows.push(Row::judged(cells, point.validity));
     }
     table.folded = true;
@@ -135,15 +137,13 @@ fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
 fn times(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
     let mut told: Vec<(String, &Metric, Scale)> = vec![
         ("while files were in flight".into(), metric::GOODPUT_SERVED, MEGABITS),
-        ("goodput".into(), metric::GOODPUT, MEGABITS),
+        (metric::GOODPUT.name.into(), metric::GOODPUT, MEGABITS),
         ("best second".into(), metric::GOODPUT_PEAK, MEGABITS),
         ("files".into(), metric::TRANSACTION_RATE, PER_SECOND),
     ];
-    for (name, p50, p99) in PARTS {
-        told.extend([
-            (format!("{name}, p50"), p50, MILLISECONDS),
-            (format!("{name}, p99"), p99, MILLISECONDS),
-        ]);
+    for (name, metric) in PARTS.iter().flat_map(|(name, of)| of.metrics().map(move |m| (name, m))) {
+        let statistic = metric.statistic.map_or_else(String::new, |of| format!(", {of}"));
+        told.push((format!("{name}{statistic}"), metric, MILLISECONDS));
     }
     told.retain(|(_, name, _)| moved.iter().any(|(_, job)| figure(job, name).is_some()));
     let mut columns = grid.axis_columns();

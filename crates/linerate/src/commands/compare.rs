@@ -7,7 +7,7 @@ use linerate_analysis::compare::{Campaigns, Change, Side, campaigns};
 use linerate_analysis::study;
 use linerate_report::{Named, compare_campaigns};
 
-use crate::args::{Global, Output, ReportFormat};
+use crate::args::{Global, ReportFormat};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{ledgers, reports};
 
@@ -24,7 +24,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "RATIO", default_value_t = linerate_model::plan::DEFAULT_MARGIN)]
     pub(crate) margin: linerate_model::Ratio,
     /// Formats of the report
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ReportFormat::Html])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ReportFormat::DEFAULT])]
     pub(crate) format: Vec<ReportFormat>,
     /// Folder for the report
     #[arg(long, default_value = "linerate-compare")]
@@ -67,8 +67,7 @@ pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
         named_again.map(|(name, campaign)| Named { name, header: &campaign.header }),
         env!("CARGO_PKG_VERSION"),
     );
-    let files =
-        reports::save(&document, &Output { format: args.format.clone(), out: args.out.clone() })?;
+    let files = reports::save(&document, &args.format, &args.out)?;
     if global.json {
         println!("{}", document.study);
     } else {

@@ -43,6 +43,6 @@ pub(crate) fn run(args: &DemoArgs, global: Global) -> Outcome {
     let place = Place { lab, ..Place::default() };
     // Each demo begins a new campaign.
     let (campaign, summary) = measure::at(&place, (&found, &plan), (&ledger, false), global)?;
-    let output = Output { format: vec![ReportFormat::Html], out: args.out.clone() };
+    let output = Output { format: vec![ReportFormat::DEFAULT], out: args.out.clone() };
     reports::finish(&campaign, &summary, &output, &ledger, global)
 }

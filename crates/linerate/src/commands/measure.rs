@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use linerate_campaign::catalog::PlanText;
 use linerate_campaign::conduct::{self, Request};
-use linerate_campaign::letters;
 use linerate_campaign::testbeds::{self, Ground, Place};
 use linerate_control::{Progress, RunSummary};
+use linerate_model::Campaign;
 use linerate_model::plan::{Draft, Plan};
-use linerate_model::{Bytes, Campaign};
 
 use crate::args::Global;
 use crate::exit::Failure;
@@ -53,14 +52,4 @@ pub(crate) fn at(
     drop(display);
     ground.dismantle();
     Ok(measured)
-}
-
-/// Reads the size that a person gave as `option`.
-pub(crate) fn size(option: &str, text: &str) -> Result<Bytes, Failure> {
-    letters::size(text).ok_or_else(|| {
-        Failure::wrong(format!(
-            "{option} {text}: not a size (expected bytes, with K, M, G or T for powers of 1024, or \
-                a unit as in 4KiB)"
-        ))
-    })
 }

@@ -20,8 +20,8 @@ pub(crate) struct ReportArgs {
 pub(crate) fn run(args: &ReportArgs, global: Global) -> Outcome {
     let campaign = ledgers::load(&args.ledger)?;
     let study = study(&campaign);
-    let files = reports::write(&campaign, &study, &args.output)?;
-    // JSON goes to standard output alone, so that it can be piped.
+    let report = linerate_report::compose(&campaign, &study);
+    let files = reports::save(&report, &args.output.format, &args.output.out)?;
     if global.json {
         println!("{}", linerate_report::study_json(&campaign, &study));
     } else {

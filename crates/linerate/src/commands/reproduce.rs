@@ -10,8 +10,9 @@ use linerate_campaign::{checks, conduct, sandbox};
 use linerate_model::Campaign;
 use linerate_papers::document::of_reproduction;
 use linerate_papers::recipes::{RECIPES, Recipe, Step};
+use linerate_report::compose;
 
-use crate::args::{Global, Output, ReportFormat, Saved};
+use crate::args::{Global, ReportFormat, Saved};
 use crate::commands::ends::make_folder;
 use crate::commands::measure;
 use crate::exit::{Exit, Failure, Outcome};
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &ReproduceArgs, global: Global) -> Outcome {
         .ok_or_else(|| Failure::missing("reproduce: not every campaign was run"))?;
     reproduction.tables.extend(hosts);
     // The campaigns' reports have folders of their own below this one.
-    let saved = Saved { format: vec![ReportFormat::Html], out: out.clone() };
+    let saved = Saved { format: vec![ReportFormat::DEFAULT], out: out.clone() };
     reports::answer(&of_reproduction(&reproduction), &saved, global)?;
     if !global.json {
         println!("ledgers and reports of the campaigns in {}", out.display());
@@ -98,11 +99,8 @@ fn carry_out(
     let place = Place { lab: Some((*lab).to_owned()), ..Place::default() };
     let (campaign, summary) = measure::at(&place, (&found, &plan), (&ledger, resume), global)?;
     let study = study(&campaign);
-    reports::write(
-        &campaign,
-        &study,
-        &Output { format: vec![ReportFormat::Html], out: out.join(name) },
-    )?;
+    let report = compose(&campaign, &study);
+    reports::save(&report, &[ReportFormat::DEFAULT], &out.join(name))?;
     Ok(match conduct::exit_of(&summary)? {
         // Failed trials do not end a reproduction; its shapes are then not judged.
         Exit::Done | Exit::Missed => Ok((campaign, study)),

@@ -9,15 +9,15 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use linerate_analysis::study;
 use linerate_answers::served::{self, Seconds};
+use linerate_campaign::drafts::{self, Server};
 use linerate_campaign::{conduct, testbeds};
 use linerate_control::Progress;
-use linerate_model::plan::{Draft, DraftJob, DraftSweep};
 use linerate_model::{Nanos, Side};
-use serde_json::Value;
 
 use crate::args::{Global, Saved};
-use crate::commands::measure::{self, size};
+use crate::commands::measure;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::parameters::{ServeSettings, SettingOptions};
 use crate::{progress, reports};
 
 /// Files to serve, and the address.
@@ -29,9 +29,6 @@ pub(crate) struct ServeArgs {
     /// Serve the files of this folder [default: one file of random bytes, under any name]
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["size", "upload"])]
     root: Option<PathBuf>,
-    /// Size of that file; K, M, G are 1024, 1024^2, 1024^3
-    #[arg(long, default_value = "64M")]
-    size: String,
     /// Accept uploads, and discard their data
     #[arg(long)]
     upload: bool,
@@ -47,15 +44,8 @@ pub(crate) struct ServeArgs {
     /// Most connections served at once; others wait
     #[arg(short = 'P', long = "parallel", default_value_t = 16)]
     parallel: u32,
-    /// Use TLS, with a certificate of this run (curl -k)
-    #[arg(long)]
-    tls: bool,
-    /// Send bodies with chunked transfer coding (http)
-    #[arg(long)]
-    chunked: bool,
-    /// Print the SHA-256 of uploads
-    #[arg(long, requires = "upload")]
-    checksum: bool,
+    #[command(flatten)]
+    settings: SettingOptions<ServeSettings>,
     /// Keep the results in this ledger
     #[arg(long)]
     ledger: Option<PathBuf>,
@@ -94,10 +84,14 @@ impl ServeArgs {
         SocketAddr::new(self.bind.unwrap_or(any), self.port.unwrap_or(self.protocol.port()))
     }
 
+    fn has_tls(&self) -> bool {
+        self.settings.given.iter().any(|(setting, value)| setting.option == "tls" && value == true)
+    }
+
     /// Returns an example of a URL for clients.
     fn url(&self) -> String {
         let scheme = match self.protocol {
-            Protocol::Http if self.tls => "https",
+            Protocol::Http if self.has_tls() => "https",
             protocol => protocol.name(),
         };
         let at = self.address();
@@ -110,39 +104,6 @@ impl ServeArgs {
         let path = if self.root.is_some() { "" } else { "file" };
         format!("{scheme}://{at}/{path}")
     }
-
-    /// Returns the plan of these options, which is recorded.
-    fn draft(&self) -> Result<Draft, Failure> {
-        // The direction is seen from the client, which is the active end.
-        let direction = if self.upload { "tx" } else { "rx" };
-        let mut params: Vec<(&str, Value)> = vec![
-            ("clients", "foreign".into()),
-            ("direction", direction.into()),
-            ("port", self.address().port().into()),
-            ("streams", self.parallel.into()),
-            ("tls", self.tls.into()),
-        ];
-        match &self.root {
-            Some(root) => params.push(("root", folder(root)?.display().to_string().into())),
-            None => {
-                params.push(("file_size", size("serve --size", &self.size)?.to_string().into()))
-            }
-        }
-        match (self.chunked, self.protocol) {
-            (true, Protocol::Http) => params.push(("chunked", true.into())),
-            (true, Protocol::Ftp) => {
-                return Err(Failure::wrong("serve: --chunked is for http: FTP has no chunks"));
-            }
-            (false, _) => {}
-        }
-        if self.checksum {
-            // A checksum needs the data, which a discarding sink never reads.
-            params.extend([("sink", "memory".into()), ("checksum", true.into())]);
-        }
-        let job = DraftJob::new(self.protocol.name(), "a", "b").with(params);
-        let duration = Nanos::from_secs_f64(self.seconds);
-        Ok(Draft::new("serve", 1, vec![DraftSweep::one("serve", duration, Nanos(0), job)]))
-    }
 }
 
 fn folder(root: &std::path::Path) -> Result<PathBuf, Failure> {
@@ -154,8 +115,17 @@ fn folder(root: &std::path::Path) -> Result<PathBuf, Failure> {
 /// Serves with a line for each second in which something was transferred, then prints the result.
 pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     let ground = testbeds::serving(args.address().ip());
-    let draft = args.draft()?;
-    let served: Vec<PathBuf> = args.root.as_deref().map(folder).transpose()?.into_iter().collect();
+    let root = args.root.as_deref().map(folder).transpose()?;
+    let draft = drafts::server(&Server {
+        workload: args.protocol.name(),
+        takes_uploads: args.upload,
+        port: args.address().port(),
+        n_connections: args.parallel,
+        root: root.as_deref(),
+        duration: Nanos::from_secs_f64(args.seconds),
+        given: &args.settings.given,
+    })?;
+    let served = Vec::from_iter(root);
     // Lines for a person would break the JSON.
     let show = !global.quiet && !global.json;
     let (mut seconds, mut announced) = (Seconds::default(), false);
@@ -187,6 +157,6 @@ fn announce(args: &ServeArgs) {
         (false, _) if args.root.is_some() => format!("wget -r {}", args.url()),
         (false, _) => format!("curl -o /dev/null {}", args.url()),
     };
-    let insecure = if args.tls { " (with -k or --no-check-certificate)" } else { "" };
+    let insecure = if args.has_tls() { " (with -k or --no-check-certificate)" } else { "" };
     println!("serving {} for {} s; for example: {example}{insecure}", args.url(), args.seconds);
 }

@@ -7,16 +7,15 @@ use linerate_analysis::live::{LiveLine, LiveLines};
 use linerate_analysis::study;
 use linerate_answers::path::{self, Asked, Offered};
 use linerate_answers::quantity;
+use linerate_campaign::drafts::{self, DEFAULT_UDP_RATE, PathLoad};
 use linerate_campaign::{letters, testbeds};
 use linerate_control::Progress;
-use linerate_model::plan::{Draft, DraftJob, DraftSweep};
 use linerate_model::{BitRate, Nanos, metric};
-use serde_json::Value;
 
 use crate::args::{Global, Saved};
-use crate::commands::measure::{self, size};
-use crate::exit::{Failure, Outcome};
-use crate::parameters::{help_of, one};
+use crate::commands::measure;
+use crate::exit::Outcome;
+use crate::parameters::{SettingOptions, ToSettings};
 use crate::{progress, reports};
 
 #[derive(Debug, Args)]
@@ -37,41 +36,18 @@ pub(crate) struct ToArgs {
     /// Warm-up before the measurement, in seconds
     #[arg(short = 'O', long = "omit", default_value_t = 0.0)]
     pub(crate) omit: f64,
-    #[arg(short = 'P', long = "parallel", help = help_of(TCP, "streams"),
-        value_parser = one(TCP, "streams"), default_value = "1", hide_default_value = true)]
-    pub(crate) parallel: Value,
+    #[command(flatten)]
+    settings: SettingOptions<ToSettings>,
     /// Reverse direction: the host sends, this end receives
     #[arg(short = 'R', long, conflicts_with = "bidir")]
     pub(crate) reverse: bool,
     /// Both directions at once
     #[arg(long)]
     pub(crate) bidir: bool,
-    /// Message or datagram size in bytes; K, M are 1024 and 1024^2
-    #[arg(short = 'l', long = "length")]
-    pub(crate) length: Option<String>,
-    /// Socket buffers at both ends, in bytes; K, M are 1024 and 1024^2
-    #[arg(short = 'w', long = "window")]
-    pub(crate) window: Option<String>,
     /// Offered load in bit/s for each direction, all streams together; K, M, G are decimal, 0 is
     /// unlimited [default: udp 1M, tcp unlimited; tcp is paced by the kernel]
-    #[arg(short = 'b', long = "bitrate")]
-    pub(crate) bitrate: Option<String>,
-    /// Congestion control at both ends [default: each host's own]
-    #[arg(short = 'C', long = "congestion")]
-    pub(crate) congestion: Option<String>,
-    /// Send small messages without delay (TCP_NODELAY)
-    #[arg(short = 'N', long)]
-    pub(crate) no_delay: bool,
-    #[arg(
-        short = 'M', long = "set-mss",
-        help = help_of(TCP, "mss"), value_parser = one(TCP, "mss")
-    )]
-    pub(crate) mss: Option<Value>,
-    #[arg(long, help = help_of(TCP, "dscp"), value_parser = one(TCP, "dscp"))]
-    pub(crate) dscp: Option<Value>,
-    /// Send without copying (sendfile)
-    #[arg(short = 'Z', long)]
-    pub(crate) zerocopy: bool,
+    #[arg(short = 'b', long = "bitrate", value_parser = rate)]
+    pub(crate) bitrate: Option<f64>,
     /// Local address
     #[arg(short = 'B', long = "bind")]
     pub(crate) bind: Option<std::net::IpAddr>,
@@ -102,23 +78,35 @@ pub(crate) enum ToMode {
     UdpRr,
 }
 
-/// Workload whose declarations serve all modes: they share streams, segment size and code point.
-const TCP: &str = "tcp_stream";
+impl ToMode {
+    const fn workload(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp_stream",
+            Self::Udp => "udp_stream",
+            Self::Rr => "tcp_rr",
+            Self::Crr => "tcp_crr",
+            Self::UdpRr => "udp_rr",
+        }
+    }
+}
+
 /// Shortest span of a line: workers report their counts every 100 ms.
 const SHORTEST_LINE: Nanos = Nanos::from_millis(100);
-/// Default offered load of `to HOST udp`: that of iperf3, which floods no path.
-const DEFAULT_UDP_RATE: BitRate = BitRate(1e6);
-/// The congestion control that leaves the choice to each host.
-const HOST_DEFAULT: &str = "host";
-
 /// Measures with a line each second, then prints the result.
 pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     let ground = match args.host.as_str() {
         "loopback" => testbeds::loopback(args.ipv6),
         host => testbeds::to_host(host, args.bind, args.ipv6)?,
     };
-    let draft = draft(args)?;
     let omit = Nanos::from_secs_f64(args.omit);
+    let draft = drafts::path(&PathLoad {
+        workload: args.mode.workload(),
+        direction: args.bidir.then_some("both").or(args.reverse.then_some("rx")),
+        duration: Nanos::from_secs_f64(args.seconds),
+        warmup: omit,
+        rate: args.bitrate,
+        given: &args.settings.given,
+    })?;
     // Workers report every 100 ms, so shorter lines would be empty.
     let span = Nanos::from_secs_f64(args.interval).max(SHORTEST_LINE);
     let mut lines = LiveLines::new(span, omit + Nanos::from_secs_f64(args.seconds));
@@ -136,118 +124,30 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         printer.print(&lines.rest());
     }
     let study = study(&campaign);
-    let (host, congestion) = (args.host.as_str(), args.congestion.as_deref());
-    let answer =
-        path::document(&campaign, &study, &Asked { host, congestion, offered: args.offered()? });
+    let chosen = args.settings.given.iter().find(|(setting, _)| setting.option == "congestion");
+    let congestion = chosen.and_then(|(_, name)| name.as_str());
+    let asked = Asked { host: &args.host, congestion, offered: args.offered() };
+    let answer = path::document(&campaign, &study, &asked);
     reports::measured(&answer, &campaign, &study, &args.saved, global)?;
     reports::end(&campaign, &study, &summary, global)
 }
 
 impl ToArgs {
     /// Returns the offered load of datagrams.
-    fn offered(&self) -> Result<Offered, Failure> {
-        Ok(match self.bitrate.as_deref().map(rate).transpose()? {
+    fn offered(&self) -> Offered {
+        match self.bitrate {
             _ if self.mode != ToMode::Udp => Offered::NoDatagrams,
             None => Offered::Default(DEFAULT_UDP_RATE),
             Some(0.0) => Offered::Unlimited,
             Some(rate) => Offered::Chosen(BitRate(rate)),
-        })
-    }
-}
-
-/// Returns the plan of these options. It is recorded, so that the measurement can be repeated.
-fn draft(args: &ToArgs) -> Result<Draft, Failure> {
-    let mut params: Vec<(&str, Value)> = Vec::new();
-    let stream = matches!(args.mode, ToMode::Tcp | ToMode::Udp);
-    let tcp = !matches!(args.mode, ToMode::Udp | ToMode::UdpRr);
-    let refuse = |letter: &str, what: &str| {
-        Err(Failure::wrong(format!("to: {letter} does not apply to {what}")))
-    };
-    if stream {
-        let direction = if args.bidir {
-            "both"
-        } else if args.reverse {
-            "rx"
-        } else {
-            "tx"
-        };
-        params.push(("direction", direction.into()));
-    // A request has an answer, so it always goes both ways.
-    } else if args.bidir || args.reverse {
-        return refuse("-R or --bidir", "requests and responses");
-    }
-    params.push(("streams", args.parallel.clone()));
-    if let Some(length) = &args.length {
-        let name = match args.mode {
-            ToMode::Tcp => "message_size",
-            ToMode::Udp => "datagram_size",
-            // Only the request has a size here; the answer has its own default.
-            ToMode::Rr | ToMode::Crr | ToMode::UdpRr => "request_size",
-        };
-        params.push((name, size("to -l", length)?.to_string().into()));
-    }
-    if let Some(window) = &args.window {
-        let size = Value::String(size("to -w", window)?.to_string());
-        match args.mode {
-            // Datagrams have no common buffer option, so both are set.
-            ToMode::Udp => params.extend([("send_buffer", size.clone()), ("receive_buffer", size)]),
-            ToMode::Tcp => params.push(("socket_buffer", size)),
-            _ => return refuse("-w", "requests and responses"),
         }
     }
-    let rate = args.bitrate.as_deref().map(rate).transpose()?;
-    let (name, default) = match args.mode {
-        ToMode::Tcp => ("pacing_rate", 0.0),
-        ToMode::Udp => ("rate", DEFAULT_UDP_RATE.0),
-        _ if rate.is_some() => return refuse("-b", "requests and responses"),
-        _ => ("", 0.0),
-    };
-    // As with iperf3, 0 is no limit. The kernel paces each connection by itself.
-    // The rate is for all streams together.
-    let share = if args.mode == ToMode::Tcp { args.parallel.as_f64().unwrap_or(1.0) } else { 1.0 };
-    if let Some(rate) = Some(rate.unwrap_or(default) / share).filter(|rate| *rate > 0.0) {
-        params.push((name, BitRate(rate).to_string().into()));
-    }
-    if args.congestion.is_some() && !tcp {
-        return refuse("-C", "UDP");
-    }
-    if tcp {
-        // Without -C each host keeps its own congestion control, as users of iperf3 expect.
-        params.push(("congestion", args.congestion.as_deref().unwrap_or(HOST_DEFAULT).into()));
-    }
-    let only_tcp_stream =
-        [("-N", args.no_delay), ("-M", args.mss.is_some()), ("-Z", args.zerocopy)];
-    if let Some((letter, _)) =
-        only_tcp_stream.iter().find(|(_, given)| *given && args.mode != ToMode::Tcp)
-    {
-        return refuse(letter, "anything but tcp");
-    }
-    if args.no_delay {
-        params.push(("no_delay", true.into()));
-    }
-    params.extend(args.mss.clone().map(|mss| ("mss", mss)));
-    if args.zerocopy {
-        params.push(("send", "sendfile".into()));
-    }
-    params.extend(args.dscp.clone().map(|dscp| ("dscp", dscp)));
-    let workload = match args.mode {
-        ToMode::Tcp => "tcp_stream",
-        ToMode::Udp => "udp_stream",
-        ToMode::Rr => "tcp_rr",
-        ToMode::Crr => "tcp_crr",
-        ToMode::UdpRr => "udp_rr",
-    };
-    let job = DraftJob::new(workload, "a", "b").with(params);
-    let (duration, warmup) = (Nanos::from_secs_f64(args.seconds), Nanos::from_secs_f64(args.omit));
-    Ok(Draft::new("to", 1, vec![DraftSweep::one("to", duration, warmup, job)]))
 }
 
 /// Reads the rate that a person gave as `-b`, bit/s.
-fn rate(text: &str) -> Result<f64, Failure> {
+fn rate(text: &str) -> Result<f64, String> {
     letters::rate(text).ok_or_else(|| {
-        Failure::wrong(format!(
-            "to -b {text}: not a rate (expected bit/s, with K, M or G for 10^3, 10^6, 10^9)"
-        ))
+        "not a rate (expected bit/s, with K, M or G for 10^3, 10^6, 10^9)".to_owned()
     })
 }
 
@@ -271,7 +171,11 @@ impl Printer {
             let heads = if of_requests { ["operations", ""] } else { ["tx", "rx"] };
             println!(
                 "{:>13}  {:>14}  {:>14}  {:>8}  {:>9}",
-                "seconds", heads[0], heads[1], "retrans", "rtt"
+                "seconds",
+                heads[0],
+                heads[1],
+                "retrans",
+                metric::RTT.name
             );
             self.headed = true;
         }

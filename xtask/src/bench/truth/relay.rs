@@ -10,7 +10,6 @@
 use std::collections::VecDeque;
 use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -143,7 +142,7 @@ impl Counts {
 ///
 /// # Errors
 /// If an argument is wrong or the port is in use.
-pub(super) fn run(arguments: &[String]) -> anyhow::Result<ExitCode> {
+pub(super) fn run(arguments: &[String]) -> anyhow::Result<bool> {
     ensure!(arguments.len() > 3, "relay: OWN END END LENGTH DELAY_US OTHERS REORDER_EVERY");
     let address = |word: &String| {
         word.parse::<IpAddr>().with_context(|| format!("relay: {word}: not an address"))
@@ -171,7 +170,7 @@ pub(super) fn run(arguments: &[String]) -> anyhow::Result<ExitCode> {
             "stayed_us": counts.median_stay_us() })
     };
     println!("{}", serde_json::json!({ "there": of(0), "back": of(1) }));
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
 }
 
 /// A datagram on its way: when it came, which way it goes, where to.

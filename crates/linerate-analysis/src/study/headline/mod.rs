@@ -33,8 +33,6 @@ use super::{JobStudy, MetricStudy, PointStudy, SearchStudy, Study, point, search
 use crate::diagnosis::{self, Advice, Claim, Evidence, Finding};
 use crate::statistics::median;
 
-/// Metrics that only files have: of whole ones, and of clients that are other programs.
-const OF_FILES: [&Metric; 2] = [metric::TRANSFER_TIME_P50, metric::GOODPUT_SERVED];
 /// The job that adds up all measured ones of a point.
 const ALL: &str = "all";
 /// The workload that moves nothing.
@@ -252,7 +250,7 @@ fn figure(point: &PointStudy) -> Option<&MetricStudy> {
 fn figure_of(job: &JobStudy) -> Option<&MetricStudy> {
     let has = |wanted: &'static Metric| job.metrics.iter().any(|known| known.metric == wanted);
     // Each file is a transaction, but for files the payload counts.
-    let answers = Use::Request.metrics().any(has) && !OF_FILES.into_iter().any(has);
+    let answers = Use::Request.metrics().any(has) && !Use::FileOnly.metrics().any(has);
     let told = Metric::moved().filter(|metric| !answers || metric.is_for(Use::Request));
     let directions = [Direction::Sum, Direction::Tx, Direction::Rx];
     let usable = |metric: &&MetricStudy| {

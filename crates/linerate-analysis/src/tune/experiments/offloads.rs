@@ -5,17 +5,14 @@
 //! stack by itself. Cost: segments arrive in bunches, so that a short answer may wait for a long
 //! one before it.
 
-use linerate_model::{Metric, metric};
+use linerate_model::metric;
 
 use super::{Hindrance, Known, LEAST_EFFECT, Looked, Proposal, TuningExperiment};
 use crate::PathEnd;
 
-/// Each offload, the end where it is switched, and the CPU figure that is evidence for it.
-const SWITCHES: [(&str, PathEnd, &Metric); 3] = [
-    ("gro", PathEnd::Receiver, metric::RECEIVER_CPU),
-    ("gso", PathEnd::Sender, metric::SENDER_CPU),
-    ("tso", PathEnd::Sender, metric::SENDER_CPU),
-];
+/// Each offload, and the end where it is switched.
+const SWITCHES: [(&str, PathEnd); 3] =
+    [("gro", PathEnd::Receiver), ("gso", PathEnd::Sender), ("tso", PathEnd::Sender)];
 /// CPU that softirqs take of one core, or a worker of its own, from which cutting and merging is
 /// worth something.
 const BUSY: f64 = 0.8;
@@ -36,8 +33,10 @@ fn look(path: &Known<'_>) -> Vec<Looked> {
     SWITCHES.into_iter().map(|switch| candidate(path, switch)).collect()
 }
 
-/// Returns the candidate that switches `setting` on at `end`, where the figure `cpu` is high.
-fn candidate(path: &Known<'_>, (setting, end, cpu): (&'static str, PathEnd, &Metric)) -> Looked {
+/// Returns the candidate that switches `setting` on at `end`, where the CPU use is high.
+fn candidate(path: &Known<'_>, (setting, end): (&'static str, PathEnd)) -> Looked {
+    let is_sender = end == PathEnd::Sender;
+    let cpu = if is_sender { metric::SENDER_CPU } else { metric::RECEIVER_CPU };
     path.at(end, setting, |before| {
         if before != "0" {
             return Err(Hindrance::already(format!("{setting} is on")));

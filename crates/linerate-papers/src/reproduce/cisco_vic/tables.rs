@@ -52,7 +52,7 @@ pub(super) fn payload(study: &Study) -> Comparison {
     Comparison::new(
         "Figure 8: one flow over one port (the paper's curves end at 9966 Mbit/s, more than \
             10 Gbit/s carries: 9914)",
-        ["", "payload", "Mbit/s", "ceiling", "of it", "lost", "busiest thread"],
+        ["", "payload", "Mbit/s", "ceiling", "of it", metric::LOST.name, "busiest thread"],
         rows,
     )
 }

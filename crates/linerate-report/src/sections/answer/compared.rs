@@ -6,7 +6,7 @@ use linerate_analysis::compare::Change;
 use linerate_analysis::{Compared, Comparison, Study};
 use linerate_model::ARM_AXIS;
 
-use crate::commands::repeat_command;
+use crate::commands::{Repeated, repeat_command};
 use crate::curves::uncapitalised;
 use crate::document::{Lead, NextStep};
 use crate::effects::{change_parts, name, shift, verdict};
@@ -105,7 +105,7 @@ fn next_steps(status: &str, main: &Compared, argv: &[String]) -> Vec<NextStep> {
     let needed = main.effect.needed.map_or(2 * main.effect.n, |needed| needed as usize);
     // Fewer than six pairs give no interval, however clear they are.
     let pairs = needed.max(LEAST_PAIRS);
-    let command = repeat_command(argv, pairs);
+    let command = repeat_command(argv, Repeated::Pairs, pairs);
     vec![NextStep { text: format!("repeat with {pairs} pairs"), command }]
 }
 

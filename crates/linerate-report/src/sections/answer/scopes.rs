@@ -161,8 +161,7 @@ fn capacity_scope(capacity: &Capacity) -> String {
 fn percentile_head(metric: &Metric) -> String {
     match metric.statistic {
         Some(Statistic::Quantile(0.5)) => "median".to_owned(),
-        // 99.9 has no exact binary form: rounding hides the difference.
-        Some(Statistic::Quantile(quantile)) => format!("p{}", (quantile * 1e6).round() / 1e4),
+        Some(statistic @ Statistic::Quantile(_)) => statistic.to_string(),
         _ => uncapitalised(metric.title),
     }
 }

@@ -214,7 +214,7 @@ fn snapshot(id: String, place: &str, burst: &Burst, kept: &BurstStudy, scale: Sc
             |value: Option<f64>, why: &str| value.map_or(Cell::Missing(why.into()), Cell::Number);
         table.rows.push(Row::plain(vec![
             number,
-            cell(*last, "lost"),
+            cell(*last, metric::LOST.name),
             cell(expected, "no known capacity"),
         ]));
     }

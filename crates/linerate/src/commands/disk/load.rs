@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_analysis::study;
 use linerate_answers::storage;
-use linerate_campaign::testbeds;
+use linerate_campaign::{drafts, testbeds};
 use linerate_control::Progress;
 use linerate_model::Nanos;
-use linerate_model::plan::{Draft, DraftJob, DraftSweep};
 
 use crate::args::{Global, Saved};
 use crate::commands::measure;
@@ -45,8 +44,6 @@ pub(crate) struct LoadArgs {
     parameters: StorageOptions,
 }
 
-/// Time that transfers in flight at the end of a measurement may take.
-const DRAIN: Nanos = Nanos::from_secs(2);
 /// Default repeats of a sweep's points: an interval needs three.
 const SWEEP_REPEATS: u32 = 3;
 
@@ -68,7 +65,10 @@ pub(super) fn sweep(args: &LoadArgs, global: Global) -> Outcome {
 }
 
 fn measure(args: &LoadArgs, repeats: u32, global: Global) -> Outcome {
-    let draft = draft(args, repeats)?;
+    let buffered = args.buffered.then(|| ("cache", vec!["buffered".into()]));
+    let given = args.parameters.given.iter().cloned().chain(buffered);
+    let times = (Nanos::from_secs_f64(args.seconds), Nanos::from_secs_f64(args.ramp));
+    let draft = drafts::disk(&args.target, times, repeats, given)?;
     if args.plan {
         print!("{}", draft.text());
         return Ok(Exit::Done);
@@ -83,37 +83,4 @@ fn measure(args: &LoadArgs, repeats: u32, global: Global) -> Outcome {
     let answer = storage::document(&campaign, &study, repeats);
     reports::measured(&answer, &campaign, &study, &args.saved, global)?;
     reports::end(&campaign, &study, &summary, global)
-}
-
-/// Returns the plan of these options. It is recorded, so that the measurement can be repeated.
-fn draft(args: &LoadArgs, repeats: u32) -> Result<Draft, Failure> {
-    let target = std::fs::canonicalize(&args.target).map_err(|error| {
-        Failure::missing(format!("disk: find {}: {error}", args.target.display()))
-    })?;
-    // Plans are text.
-    let target = target.to_str().ok_or_else(|| {
-        Failure::wrong(format!(
-            "disk: the name {} is not UTF-8, so no plan can contain it",
-            target.display()
-        ))
-    })?;
-    let buffered = args.buffered.then(|| ("cache", vec!["buffered".into()]));
-    let given = args.parameters.given.iter().cloned().chain(buffered);
-    // A list of one value is a parameter: only real axes become columns of the answer.
-    let (swept, fixed): (Vec<_>, Vec<_>) = given.partition(|(_, values)| values.len() > 1);
-    let job = DraftJob::new("storage", "a", "b").with([("target", target.into())]);
-    let job = job.with(
-        fixed
-            .into_iter()
-            .flat_map(|(name, values)| values.into_iter().map(move |value| (name, value))),
-    );
-    let (duration, ramp) = (Nanos::from_secs_f64(args.seconds), Nanos::from_secs_f64(args.ramp));
-    let sweep = DraftSweep {
-        drain: Some(DRAIN),
-        // Nothing on a disk has to settle between points that the ramp does not cover.
-        rest: Some(Nanos(0)),
-        axes: swept.into_iter().map(|(name, values)| (format!("params.{name}"), values)).collect(),
-        ..DraftSweep::one("disk", duration, ramp, job)
-    };
-    Ok(Draft::new("disk", repeats, vec![sweep]))
 }

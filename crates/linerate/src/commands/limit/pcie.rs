@@ -12,7 +12,7 @@ use linerate_model::{BitRate, Params};
 use linerate_report::link_figures;
 use serde_json::{Value, json};
 
-use crate::args::{Global, Output, ReportFormat, Saved};
+use crate::args::{Global, ReportFormat, Saved};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reports;
 
@@ -168,11 +168,10 @@ fn draw(
     let link = link.ok_or_else(|| failed("there is no such link"))?;
     let port =
         params.get("port").and_then(Value::as_str).and_then(|text| text.parse::<BitRate>().ok());
-    let format = matches.get_many::<ReportFormat>(FORMAT).into_iter().flatten().copied().collect();
-    let files = reports::save(
-        &link_figures(&link, port, env!("CARGO_PKG_VERSION")),
-        &Output { format, out: out.to_owned() },
-    )?;
+    let formats: Vec<ReportFormat> =
+        matches.get_many(FORMAT).into_iter().flatten().copied().collect();
+    let figures = link_figures(&link, port, env!("CARGO_PKG_VERSION"));
+    let files = reports::save(&figures, &formats, out)?;
     if !as_json {
         files.iter().for_each(|file| println!("figures {}", file.display()));
     }

@@ -1,0 +1,90 @@
+//! Commands of `cargo xtask` in the documentation exist: task, subject and options.
+
+use super::Finding;
+use super::repository::{File, Repository};
+use crate::{TASKS, bench, torture};
+
+const COMMAND: &str = "cargo xtask ";
+
+/// Finds tasks, subjects and options that `cargo xtask` does not have.
+pub(super) fn exist(repository: &Repository) -> Vec<Finding> {
+    let pages = repository.files.iter().filter(|file| file.path.ends_with(".md"));
+    let lines = pages.flat_map(|page| page.text.lines().zip(1..).map(move |line| (page, line)));
+    let shown = lines.flat_map(|(page, (line, number))| {
+        line.split(COMMAND).skip(1).map(move |rest| (page, number, rest))
+    });
+    let wrong = |(page, number, rest): (&File, u32, &str)| {
+        // The command ends with its code span, or at a comment of the shell.
+        let command = rest.split(['`', '#', '&', ';']).next().unwrap_or_default();
+        let what = unknown(repository, command)?;
+        let remedy = "write the command as `cargo xtask` has it now";
+        Some(Finding::new(format!("{}:{number}", page.path), what, remedy))
+    };
+    shown.filter_map(wrong).collect()
+}
+
+/// Returns the first word of `command` that is neither a task, nor its subject, nor its option.
+fn unknown(repository: &Repository, command: &str) -> Option<String> {
+    let mut words = command.split_whitespace();
+    let task = words.next()?;
+    if !TASKS.iter().any(|known| known.name == task) {
+        return Some(format!("no task is called `{task}`"));
+    }
+    let subjects: Vec<&str> = match task {
+        "bench" => bench::BENCHMARKS.iter().map(|one| one.name).collect(),
+        "torture" => torture::SUBJECTS.iter().map(|one| one.name).collect(),
+        _ => Vec::new(),
+    };
+    let subject = words.clone().next().filter(|_| !subjects.is_empty());
+    // In capitals it stands for any.
+    let subject = subject.filter(|word| word.starts_with(|first: char| first.is_lowercase()));
+    if let Some(word) = subject.filter(|word| !subjects.contains(word)) {
+        return Some(format!("`{task}` has no subject `{word}`"));
+    }
+    let options = words.filter(|word| word.starts_with("--"));
+    let mut gone = options.filter(|option| !is_read(repository, task, subject, option));
+    gone.next().map(|option| format!("`{task}` does not read `{option}`"))
+}
+
+/// Returns true if the source of the task or of its subject compares with `option`.
+fn is_read(repository: &Repository, task: &str, subject: Option<&str>, option: &str) -> bool {
+    let folder = format!("xtask/src/{task}");
+    let of_task = [format!("{folder}.rs"), format!("{folder}/mod.rs")];
+    let of_subject = subject.map(|name| format!("{folder}/{}", name.replace('-', "_")));
+    let is_its_own = |path: &str| {
+        let rest = of_subject.as_deref().and_then(|stem| path.strip_prefix(stem));
+        rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+    };
+    let literal = format!("\"{option}\"");
+    let sources =
+        repository.rust().filter(|file| of_task.contains(&file.path) || is_its_own(&file.path));
+    sources.into_iter().any(|file| file.text.contains(&literal))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_names_a_task_a_subject_and_an_option_that_exist() {
+        let page = "`cargo xtask tidy` and `cargo xtask tidi`\n\
+            `cargo xtask torture SUBJECT --quick`, `cargo xtask torture kegs`\n\
+            cargo xtask bench fire-hose --out f  # --not-read\n\
+            cargo xtask bench fire-hose --loud\n";
+        let repository = Repository::of(&[
+            ("docs/a.md", page),
+            ("xtask/src/torture/mod.rs", "match word { \"--quick\" => 1 }"),
+            ("xtask/src/bench/fire_hose.rs", "flag == \"--out\""),
+            ("xtask/src/bench/compare.rs", "flag == \"--loud\""),
+        ]);
+        let found = exist(&repository).into_iter().map(|one| format!("{} {}", one.place, one.what));
+        assert_eq!(
+            found.collect::<Vec<_>>(),
+            [
+                "docs/a.md:1 no task is called `tidi`",
+                "docs/a.md:2 `torture` has no subject `kegs`",
+                "docs/a.md:4 `bench` does not read `--loud`",
+            ]
+        );
+    }
+}
