@@ -197,8 +197,8 @@ pub fn path(load: &PathLoad<'_>) -> Result<Draft, Failure> {
     }
     let streams = params.iter().find(|(name, _)| *name == "streams");
     let streams = streams.and_then(|(_, streams)| streams.as_f64()).unwrap_or(1.0);
-    // As with iperf3, 0 is no limit, and the rate is for all streams together. The kernel paces each
-    // connection by itself.
+    // As with iperf3, 0 is no limit, and the rate is for all streams together. The kernel paces
+    // each connection by itself.
     let (name, rate) = match (load.workload, load.rate) {
         ("tcp_stream", rate) => ("pacing_rate", rate.unwrap_or(0.0) / streams),
         ("udp_stream", rate) => ("rate", rate.unwrap_or(DEFAULT_UDP_RATE.0)),

@@ -50,8 +50,8 @@ impl Claim {
             "{TITLE}\n{EXPLANATION}\nserial {serial}\nsize_bytes {size_bytes}\nuuid \
                 {uuid}\nclaimed_s {claimed_s}\n"
         );
-        // Against damage and stray writes, not against forgery: whoever can write the block can also
-        // wipe the disk.
+        // Against damage and stray writes, not against forgery: whoever can write the block can
+        // also wipe the disk.
         let digest = digest(&text);
         // Writing to a String cannot fail.
         let _ = writeln!(text, "sha256 {digest}");

@@ -108,7 +108,8 @@ impl DistantWatch {
     pub(crate) fn over(pipe: OwnedFd) -> io::Result<Self> {
         let heard = Arc::new(Heard::default());
         let shared = Arc::clone(&heard);
-        // A thread, because loads ask for the flag on their hot path and must not read a pipe there.
+        // A thread, because loads ask for the flag on their hot path and must not read a pipe
+        // there.
         thread::Builder::new().name("disk watch".into()).spawn(move || {
             let mut why = String::new();
             let read = File::from(pipe).read_to_string(&mut why);

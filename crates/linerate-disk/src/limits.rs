@@ -72,8 +72,8 @@ impl FileLimits {
         operation: &str,
         key: &str,
     ) -> Result<(), DiskError> {
-        // Refused by its text alone, before the file system is asked: a path with `..` would make the
-        // answer depend on what exists outside.
+        // Refused by its text alone, before the file system is asked: a path with `..` would make
+        // the answer depend on what exists outside.
         let is_plain =
             path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
         let is_named = is_plain && places.iter().any(|place| path.starts_with(place));

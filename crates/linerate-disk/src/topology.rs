@@ -353,8 +353,9 @@ fn mounts(root: &Path) -> Vec<Mount> {
     for process in std::iter::once("self".to_owned()).chain(processes) {
         let folder = root.join("proc").join(&process);
         let namespace = fs::read_link(folder.join("ns/mnt")).ok();
-        // One process per namespace is enough: a host has hundreds of processes, but few namespaces.
-        // A process that may not be inspected is skipped; without root its mounts stay unknown.
+        // One process per namespace is enough: a host has hundreds of processes, but few
+        // namespaces. A process that may not be inspected is skipped; without root its mounts stay
+        // unknown.
         if process != "self" && namespace.as_ref().is_none_or(|namespace| seen.contains(namespace))
         {
             continue;

@@ -101,9 +101,8 @@ impl Watched {
         let change_files: Vec<File> =
             CHANGE_FILES.iter().filter_map(|path| File::open(path).ok()).collect();
         while !self.is_over.load(Ordering::Relaxed) && !self.is_revoked.load(Ordering::Relaxed) {
-            // A spurious wake-up only makes the next check earlier.
-            // First a pause, then the wait for an event: a host that mounts all the time must not make
-            // this thread use a CPU.
+            // A spurious wake-up only makes the next check earlier. First a pause, then the wait
+            // for an event: a host that mounts all the time must not make this thread use a CPU.
             thread::park_timeout(period.min(LEAST_PERIOD));
             until_change(&change_files, period.saturating_sub(LEAST_PERIOD));
             if !self.is_over.load(Ordering::Relaxed) {

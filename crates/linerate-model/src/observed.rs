@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// A port whose frames an observer counts: a switch's, read over SNMP, or a kernel's. Its readings
 /// are recorded with each trial under the observer's name, in the columns of
-/// [`crate::series::observer`], instance the port. Where it is reached and by which secret is not known here.
+/// [`crate::series::observer`], instance the port. Where it is reached and by which secret is not
+/// known here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedPort {
     /// The observer's name in the testbed.

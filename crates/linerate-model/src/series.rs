@@ -139,11 +139,9 @@ impl From<WrittenSeries> for SeriesSpec {
     fn from(written: WrittenSeries) -> Self {
         let WrittenSeries { sampler, name, instance, unit, kind } = written;
         // Another version may have read the same column in another unit: it keeps its own.
-        let is_it = |series: &&Series| {
-            (series.sampler.0, series.name) == (&sampler, &name)
-                && (series.unit.symbol(), series.kind) == (&unit, kind)
-        };
-        let declared = ALL.iter().copied().flatten().find(is_it).copied();
+        let wanted = (sampler.as_str(), name.as_str(), unit.as_str(), kind);
+        let of = |known: &Series| (known.sampler.0, known.name, known.unit.symbol(), known.kind);
+        let declared = ALL.iter().copied().flatten().find(|known| of(known) == wanted).copied();
         let column = declared.map_or(Column::Other { sampler, name, unit, kind }, Column::Declared);
         Self { column, instance }
     }
@@ -261,8 +259,8 @@ samplers! {
             PASS_THROUGH_SENT_REFUSED "pass_through_sent_refused";
         gauge Byte: RECEIVE_BUFFER "receive_buffer";
     }
-    // A port that a switch or a kernel counts beside the load. Octets are of L2; discards and errors
-    // are frames that were dropped; resets say how often the counters began anew.
+    // A port that a switch or a kernel counts beside the load. Octets are of L2; discards and
+    // errors are frames that were dropped; resets say how often the counters began anew.
     observer {
         counter Byte: IN_OCTETS "in_octets";
         counter Count: IN_PACKETS "in_packets" IN_DISCARDS "in_discards" IN_ERRORS "in_errors";

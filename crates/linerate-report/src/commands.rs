@@ -143,8 +143,8 @@ pub(crate) fn repeat_command(argv: &[String], of: Repeated, n: usize) -> Option<
     Some(words.into_iter().map(quoted).collect::<Vec<_>>().join(" "))
 }
 
-/// Returns the subcommand of `argv`: the first word that is no option. Of the options that may stand
-/// before it only `--color` has a value.
+/// Returns the subcommand of `argv`: the first word that is no option. Of the options that may
+/// stand before it only `--color` has a value.
 fn verb(argv: &[String]) -> Option<&str> {
     let mut words = argv.iter().skip(1).map(String::as_str);
     while let Some(word) = words.next() {

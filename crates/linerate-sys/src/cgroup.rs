@@ -62,8 +62,8 @@ fn mounts() -> [String; 2] {
     [MOUNT.to_owned(), format!("/proc/{}/root{MOUNT}", parent_id())]
 }
 
-/// Returns the place of this process's quota. [`read()`] and [`write()`] accept it in this process and
-/// in a later one.
+/// Returns the place of this process's quota. [`read()`] and [`write()`] accept it in this process
+/// and in a later one.
 ///
 /// # Errors
 /// If the group has no quota: it has no CPU controller, or it is the root group.

@@ -85,18 +85,21 @@ impl<T: Settings> Args for SettingOptions<T> {
 
 impl<T: Settings> FromArgMatches for SettingOptions<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let value = |setting: &'static Setting| match setting.fixed {
-            Some((word, _)) => matches.get_flag(setting.option).then(|| (setting, word.into())),
-            None => {
-                Some((setting, matches.get_one::<Vec<Value>>(setting.option)?.first()?.clone()))
-            }
-        };
-        Ok(Self { given: T::ALL.iter().filter_map(value).collect(), of: PhantomData })
+        let given = T::ALL.iter().filter_map(|setting| Some((setting, chosen(matches, setting)?)));
+        Ok(Self { given: given.collect(), of: PhantomData })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+/// Returns the value of `setting` on the command line, if it is there.
+fn chosen(matches: &ArgMatches, setting: &Setting) -> Option<Value> {
+    match setting.fixed {
+        Some((word, _)) => matches.get_flag(setting.option).then(|| word.into()),
+        None => matches.get_one::<Vec<Value>>(setting.option)?.first().cloned(),
     }
 }
 

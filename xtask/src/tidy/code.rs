@@ -162,8 +162,10 @@ fn in_tests(code: &str) -> Vec<bool> {
 }
 
 fn opens_module(line: &str) -> bool {
-    line.trim_start().trim_start_matches("pub(crate) ").starts_with("mod ")
-        && line.trim_end().ends_with('{')
+    let head = line.trim_start();
+    let head =
+        ["pub(crate) ", "pub(super) "].iter().find_map(|at| head.strip_prefix(at)).unwrap_or(head);
+    head.starts_with("mod ") && line.trim_end().ends_with('{')
 }
 
 /// The places of `word` in `code` that are whole words: line numbers from 1.

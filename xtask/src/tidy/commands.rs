@@ -1,7 +1,7 @@
 //! Commands of `cargo xtask` in the documentation exist: task, subject and options.
 
 use super::Finding;
-use super::repository::{File, Repository};
+use super::repository::Repository;
 use crate::{TASKS, bench, torture};
 
 const COMMAND: &str = "cargo xtask ";
@@ -13,14 +13,14 @@ pub(super) fn exist(repository: &Repository) -> Vec<Finding> {
     let shown = lines.flat_map(|(page, (line, number))| {
         line.split(COMMAND).skip(1).map(move |rest| (page, number, rest))
     });
-    let wrong = |(page, number, rest): (&File, u32, &str)| {
+    let unknown = shown.filter_map(|(page, number, rest)| {
         // The command ends with its code span, or at a comment of the shell.
         let command = rest.split(['`', '#', '&', ';']).next().unwrap_or_default();
         let what = unknown(repository, command)?;
         let remedy = "write the command as `cargo xtask` has it now";
         Some(Finding::new(format!("{}:{number}", page.path), what, remedy))
-    };
-    shown.filter_map(wrong).collect()
+    });
+    unknown.collect()
 }
 
 /// Returns the first word of `command` that is neither a task, nor its subject, nor its option.
@@ -51,10 +51,8 @@ fn is_read(repository: &Repository, task: &str, subject: Option<&str>, option: &
     let folder = format!("xtask/src/{task}");
     let of_task = [format!("{folder}.rs"), format!("{folder}/mod.rs")];
     let of_subject = subject.map(|name| format!("{folder}/{}", name.replace('-', "_")));
-    let is_its_own = |path: &str| {
-        let rest = of_subject.as_deref().and_then(|stem| path.strip_prefix(stem));
-        rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
-    };
+    let rest = |path: &str| Some(path.strip_prefix(of_subject.as_deref()?)?.to_owned());
+    let is_its_own = |path: &str| rest(path).is_some_and(|r| r == ".rs" || r.starts_with('/'));
     let literal = format!("\"{option}\"");
     let sources =
         repository.rust().filter(|file| of_task.contains(&file.path) || is_its_own(&file.path));

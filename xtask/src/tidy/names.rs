@@ -38,11 +38,11 @@ const OTHER_THINGS: &[(&str, &[&str])] = &[
     ("crates/linerate-answers/src/ledger.rs", &["lost"]),
 ];
 
-/// Texts that are called like a metric or a series but are something else, as [`OTHER_THINGS`] lists
-/// them. Only ever lowered.
+/// Texts that are called like a metric or a series but are something else, as [`OTHER_THINGS`]
+/// lists them. Only ever lowered.
 const N_OTHER_THINGS: usize = 49;
-/// Constants that name two or more metrics, with the reason why they are no column of the table. Each
-/// one has to be looked at when a metric is added. Only ever shortened.
+/// Constants that name two or more metrics, with the reason why they are no column of the table.
+/// Each one has to be looked at when a metric is added. Only ever shortened.
 const LISTS: [(&str, &str); 6] = [
     // The share of each metric above which a rule is worth a try: a threshold of that rule.
     ("crates/linerate-analysis/src/diagnosis/rules/unknown.rs", "NEAREST"),

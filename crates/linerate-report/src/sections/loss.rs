@@ -25,8 +25,8 @@ type FoundAt = Option<LossPlace>;
 /// Count of the ledger with its name.
 type Count = (&'static str, fn(&LossStudy) -> u64);
 
-/// Number of [`COUNTS`], from the first, that belong to the account: the other datagrams are kinds of
-/// these.
+/// Number of [`COUNTS`], from the first, that belong to the account: the other datagrams are kinds
+/// of these.
 const N_ACCOUNT: usize = 4;
 const LATE: &str = metric::LATE.name;
 

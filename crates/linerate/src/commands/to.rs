@@ -180,11 +180,10 @@ impl Printer {
             self.headed = true;
         }
         let none = || "-".to_owned();
-        let rate = |bytes: f64| match bytes {
-            // A dash shows an idle direction better than a zero.
-            0.0 => none(),
-            _ => quantity(metric::GOODPUT, bytes * 8.0 / seconds),
-        };
+        // A dash shows an idle direction better than a zero.
+        let shown =
+            |bytes: f64| (bytes != 0.0).then(|| quantity(metric::GOODPUT, bytes * 8.0 / seconds));
+        let rate = |bytes| shown(bytes).unwrap_or_else(none);
         // Open operations are those of all lines so far, so that lines and result add up.
         let unanswered =
             line.operations.map(|of| format!("{:.0} lost, {:.0} open", of.lost, of.open));

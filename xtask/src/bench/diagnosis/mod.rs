@@ -28,7 +28,8 @@ use scenarios::{FaultPlace, SCENARIOS, Scenario};
 
 const USAGE: &str = "usage: cargo xtask bench diagnosis [--seeds N] [--first SEED] [--only PART OF \
     A SCENARIO'S NAME] [--program LINERATE] \
-     [--keep FILE.json] [--out FILE.md] [--jobs N]\n       cargo xtask bench diagnosis --undeclared [the same options]";
+     [--keep FILE.json] [--out FILE.md] [--jobs N]\n       cargo xtask bench diagnosis \
+     --undeclared [the same options]";
 /// The reference of all rules, made from their registry.
 const RULES: &str = "docs/reference/rules.md";
 /// Goal for the diagonal.

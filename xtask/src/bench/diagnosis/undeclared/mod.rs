@@ -106,7 +106,8 @@ pub(super) fn relay(arguments: &[String]) -> anyhow::Result<bool> {
     relay::run(arguments)
 }
 
-/// Diagnoses every cause with every seed, prints the matrix, and returns whether it meets the goals.
+/// Diagnoses every cause with every seed, prints the matrix, and returns whether it meets the
+/// goals.
 pub(super) fn run(program: &Path, options: &Options) -> anyhow::Result<bool> {
     let answers: Mutex<Answers> = Mutex::new(match &options.keep {
         Some(file) if file.exists() => {
