@@ -6,6 +6,7 @@ mod frames_xdp;
 mod ground;
 mod handshake;
 mod histogram;
+mod path_probe;
 mod peers;
 mod request_response;
 mod shared;

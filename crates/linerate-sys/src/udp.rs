@@ -363,6 +363,23 @@ mod tests {
     }
 
     #[test]
+    fn arrivals_are_stamped_on_request() {
+        for family in FAMILIES {
+            let (a, b) = pair(family);
+            let mut receive = ReceiveBatch::new(1, 10);
+            a.send(b"x").expect("send");
+            receive.receive(&b, Wait::Block).expect("receive");
+            assert_eq!(receive.message(0).stamp_ns, None, "not asked for");
+            stamp_arrivals(&b).expect("every kernel stamps");
+            probe_sizes(&a).expect("every kernel can");
+            a.send(b"x").expect("send");
+            receive.receive(&b, Wait::Block).expect("receive");
+            // 2020, in nanoseconds since the Unix epoch: any wall clock is later.
+            assert!(receive.message(0).stamp_ns.expect("asked for") > 1_577_836_800_000_000_000);
+        }
+    }
+
+    #[test]
     fn segments_are_sent_singly_and_coalesced_on_request() {
         for family in FAMILIES {
             let (a, b) = pair(family);
