@@ -164,8 +164,12 @@ mod tests {
     fn every_setting_is_in_the_text_and_in_the_json() {
         let answer = document(&findings(), TestbedKind::Lab);
         let text = text::whole(&answer);
-        for part in ["None is proven", "net.ipv4.tcp_rmem", "the placebo differs", "rx_ring of a0"]
-        {
+        for part in [
+            "None is proven",
+            "net.ipv4.tcp_rmem",
+            "single pairs of the placebo differ",
+            "rx_ring of a0",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert_eq!(answer.study["tried"][0]["kept"], false);

@@ -229,7 +229,7 @@ mod tests {
         };
         let answer = document(&[facts], TestbedKind::Lab);
         let text = text::whole(&answer);
-        for part in ["a policer passes 19.81 Mbit/s", "19.7 to 19.9 Mbit/s", "1400 B", "vanish"] {
+        for part in ["a policer passes 19.81 Mbit/s", "19.70 to 19.90 Mbit/s", "1400 B", "vanish"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("token bucket") && !text.contains("queue"), "{text}");

@@ -100,14 +100,26 @@ pub fn probe(
 }
 
 /// Probes the path as the first phase of a diagnosis, which goes on without facts if the probe
-/// cannot be run.
+/// cannot be run; `missing` receives the reason.
 ///
 /// # Errors
 /// If a person interrupted it.
-pub fn first_phase(bench: &dyn Bench, from: &str, to: &str) -> Result<Vec<PathFacts>, Ended> {
+pub fn first_phase(
+    bench: &dyn Bench,
+    (from, to): (&str, &str),
+    missing: &mut Option<String>,
+) -> Result<Vec<PathFacts>, Ended> {
     match probe(bench, from, to, &ProbeBudget::default()) {
         Err(Ended::With(Exit::Interrupted)) => Err(Ended::With(Exit::Interrupted)),
-        found => Ok(found.unwrap_or_default()),
+        Err(Ended::With(_)) => {
+            *missing = Some("the probe of the path gave no valid figure".to_owned());
+            Ok(Vec::new())
+        }
+        Err(Ended::Failed(failure)) => {
+            *missing = Some(failure.message());
+            Ok(Vec::new())
+        }
+        Ok(found) => Ok(found),
     }
 }
 

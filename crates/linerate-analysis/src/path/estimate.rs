@@ -199,8 +199,9 @@ fn share(part: usize, whole: usize, method: Method) -> Option<Fact<Ratio>> {
     let half = Z / (1.0 + Z * Z / n) * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
     Some(Fact {
         value: Ratio(p),
-        low: Ratio((middle - half).max(0.0)),
-        high: Ratio((middle + half).min(1.0)),
+        // Rounding may move an end of the interval across a share of 0 or 1.
+        low: Ratio((middle - half).clamp(0.0, p)),
+        high: Ratio((middle + half).clamp(p, 1.0)),
         n: whole,
         method,
     })

@@ -122,7 +122,11 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
     let mut facts = Vec::new();
     if is_unknown && args.workload != STORAGE && !args.no_probe {
         announce(&ProbeBudget::default(), global);
-        facts = probe::first_phase(&ledgers, &from.name, &to.name)?;
+        let mut missing = None;
+        facts = probe::first_phase(&ledgers, (&from.name, &to.name), &mut missing)?;
+        if let Some(why) = missing {
+            eprintln!("linerate: {why}. The diagnosis goes on without facts of the path.");
+        }
     }
     let load = load.on_path(facts.clone());
     // The ledgers hold each experiment, so the answer can be judged again.

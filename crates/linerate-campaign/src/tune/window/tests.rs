@@ -25,8 +25,6 @@ struct SimulatedHost {
     refuses_host: bool,
     /// True if nobody answers.
     is_away: bool,
-    /// True if any change of the route bounds the window, the placebo's too.
-    any_route_helps: bool,
     /// Calls, in order.
     done: Rc<RefCell<Vec<&'static str>>>,
 }
@@ -70,7 +68,6 @@ impl Settings for SimulatedHost {
             }
             let mut in_force = self.in_force.borrow_mut();
             match setting {
-                Setting::RouteWindow { .. } if self.any_route_helps => in_force.route = Some(SAFE),
                 Setting::RouteWindow { window, .. } => in_force.route = Some((*window).into()),
                 Setting::Sysctl { name, value } if name.ends_with("rmem") => {
                     in_force.receive = value.split(' ').next_back().and_then(|n| n.parse().ok());
@@ -239,19 +236,6 @@ fn few_pairs_indicate_and_prove_nothing() {
         tuned(SimulatedHose::default(), &host, &wanted, None).expect("every stage ends");
     assert_eq!((findings.verdict, exit), (Some(Verdict::Suspected), Exit::Missed), "{findings:?}");
     assert!(findings.indicates());
-}
-
-#[test]
-fn a_window_whose_placebo_helps_as_much_is_suspected_and_not_kept() {
-    let wanted = WindowTuning { keep: true, ..tuning() };
-    let host = SimulatedHost { any_route_helps: true, ..SimulatedHost::default() };
-    let (findings, exit, _) =
-        tuned(SimulatedHose::default(), &host, &wanted, None).expect("every stage ends");
-    let proof = findings.proof.expect("it was measured");
-    assert_eq!(proof.effect.change, Change::Better, "the pairs alone would prove it");
-    assert_eq!(findings.verdict, Some(Verdict::Suspected), "{:?}", proof.why);
-    assert_eq!((exit, findings.kept), (Exit::Missed, false));
-    is_back(&host);
 }
 
 #[test]
