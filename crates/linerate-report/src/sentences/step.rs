@@ -143,11 +143,7 @@ const HALF: &str = "goodput rises by half or more";
 const NETWORK: &str = "goodput rises to the limit of the network";
 const RISES: &str = "goodput rises";
 
-pub(super) const fn by_end(
-    end: FlowEnd,
-    sending: &'static str,
-    receiving: &'static str,
-) -> &'static str {
+const fn by_end(end: FlowEnd, sending: &'static str, receiving: &'static str) -> &'static str {
     match end {
         FlowEnd::Sending => sending,
         FlowEnd::Receiving => receiving,
