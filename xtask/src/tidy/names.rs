@@ -202,7 +202,7 @@ mod tests {
     fn a_constant_of_two_metrics_is_found_and_one_that_is_allowed_must_be_there() {
         let text = "const ONE: &Metric = metric::GOODPUT;\nconst TWO: [&Metric; 2] = [\n    \
             metric::GOODPUT,\n    metric::IOPS,\n];\nfn a() { b([metric::A, metric::B]); }\n\
-            #[cfg(test)]\nmod tests { const T: [u8; 2] = [metric::A, metric::B]; }\n";
+            #[cfg(test)]\nmod tests {\n    const T: [u8; 2] = [metric::A, metric::B];\n}\n";
         let (path, name) = LISTS[0];
         let allowed = text.replace("TWO", name);
         let places = |files: &[(&str, &str)]| -> Vec<String> {

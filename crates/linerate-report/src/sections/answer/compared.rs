@@ -226,7 +226,7 @@ mod tests {
         let lead = lead(&study, &argv).expect("arms were compared");
         let command = lead.next[0].command.clone().expect("a run can be repeated");
         assert!(
-            command.starts_with("linerate run 'my plan.toml' --set campaign.repeats="),
+            command.starts_with("linerate run 'my plan.toml' --set compare.pairs="),
             "{command}"
         );
     }
