@@ -7,7 +7,7 @@
 
 use linerate_analysis::compare::Change;
 use linerate_analysis::{Compared, Comparison, JobStudy, PointStudy, Study};
-use linerate_model::{Arm, Metric, MetricGroup, Role as ArmRole, Statistic, Use};
+use linerate_model::{Arm, Metric, MetricGroup, Role as ArmRole, Statistic, Use, metric};
 
 use super::{Section, Subject};
 use crate::curves::uncapitalised;
@@ -158,6 +158,8 @@ fn chief_figures(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
     // The payload of requests is incidental.
     rates.sort_by_key(|metric| !metric.is_for(Use::Request));
     let find = |metric: &&Metric| comparison.figures.iter().find(|one| one.metric == *metric);
+    // A stream has no requests whose time could be drawn.
+    let times = times.into_iter().chain([metric::RTT]).collect();
     let groups = [medians, rates, times, Use::Cost.metrics().collect()];
     groups.into_iter().filter_map(move |group| group.iter().find_map(find))
 }
