@@ -27,7 +27,7 @@ pub struct Shift {
     pub superiority: f64,
     /// Probability of a shift as large, either way, if there were none. Paired: exact signed rank,
     /// ties ranked in the middle and pairs that do not differ left out. Not paired: rank sum, exact
-    /// where no value occurs twice and no side has more than [`EXACT`] runs, else normal with the
+    /// where no value occurs twice and no side has more than 50 runs, else normal with the
     /// correction for ties. `None` if nothing differs.
     pub p: Option<f64>,
 }
