@@ -61,7 +61,7 @@ pub fn plan(wanted: &PlannedFlows) -> Result<FlowPlan, Failure> {
     }
     let members = members.unwrap_or(0);
     if device.is_none() && members == 0 {
-        // With a device, its table tells the number of queues.
+        // With a device, its table gives the number of queues.
         return Err(Failure::wrong("flows plan --members: a group has at least one member"));
     }
     match hash {
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn random_ports_are_distinct_and_none_is_a_sequential_one() {
-        // So many that random ports from the whole range would meet sequential ones.
+        // With this many, random ports from the whole range would meet sequential ones.
         const N: u16 = 2_000;
         let ports = random_ports(N, 1);
         let mut distinct = ports.clone();

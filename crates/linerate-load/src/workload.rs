@@ -23,7 +23,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// What a workload is given to start one end of a job.
+/// Inputs of a workload that starts one end of a job.
 #[derive(Clone, Debug)]
 pub struct Setup<'a> {
     /// The job's parameters, already checked.
@@ -43,11 +43,11 @@ pub struct Setup<'a> {
     pub loaded: Duration,
     /// How the clock of the other end stands to this end's; `None` if it is the same, or not known.
     pub peer_clock: Option<PeerClock>,
-    /// What the owner of this host lets loads do.
+    /// Permissions that the owner of this host gives to loads.
     pub permits: &'a Permits,
 }
 
-/// What the passive end offers to the active one: where to connect to.
+/// Offer of the passive end to the active one: the address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
     /// Addresses it listens on; a workload says in which order it uses them.
@@ -123,7 +123,7 @@ pub trait Listener: Send {
     fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError>;
 }
 
-/// What came of a step.
+/// Outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Something moved.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BitRate, Bytes, Nanos};
 
-/// What one end of a path probe recorded.
+/// Record of one end of a path probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeRecord {
     /// Phases in the order in which they were sent. Empty at the receiver.

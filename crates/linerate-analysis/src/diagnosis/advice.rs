@@ -18,7 +18,7 @@ pub struct Advice {
     pub command: Option<Command>,
 }
 
-/// What to change or measure next.
+/// Change or measurement to make next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "fields that are not explained are what they are called")]

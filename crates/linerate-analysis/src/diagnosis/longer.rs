@@ -74,7 +74,7 @@ pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Op
     let most = |asked: &dyn Fn(&Proof) -> f64| proofs.iter().map(asked).reduce(f64::max);
     let (effect, placebo) =
         // Scatter shrinks with the root of the run length, so the length grows with the square of
-        // what is missing.
+        // the shortfall.
         (most(&|proof| proof.short().powi(2))?, most(&|proof| proof.scattered().powi(2))?);
     // An effect that needs even longer runs is left undecided, because one question would take most
     // of a campaign.

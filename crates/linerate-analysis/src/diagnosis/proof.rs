@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(
             times(scattered(2.0)),
             None,
-            "(3 ln 2 / ln 1.95)^2 is 9.7: eight times as long would not tell"
+            "(3 ln 2 / ln 1.95)^2 is 9.7: eight times as long would not decide"
         );
         assert_eq!(
             times(test(1.25, 1.0)),
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(times(test(1.0, 1.0)), None, "refuted");
         let mut without = scattered(1.5);
         without.figures[0].placebo = None;
-        assert_eq!(times(without), None, "nothing tells how long it takes");
+        assert_eq!(times(without), None, "no placebo, no length");
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(super) fn corrections(trial: &TrialRecord, number: usize) -> [Option<Correct
 
 fn correction(trial: &TrialRecord, number: usize, side: Side) -> Option<Correction> {
     let clocks = &trial.clocks;
-    // Ends that share a clock were told no offset and need no correction.
+    // Ends that share a clock received no offset and need no correction.
     let told = *clocks.told.iter().find(|told| told.job as usize == number && told.side == side)?;
     let spec = trial.spec.jobs.get(number)?;
     let (own, other) = match side {

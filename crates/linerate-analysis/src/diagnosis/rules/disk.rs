@@ -105,12 +105,12 @@ impl Load<'_> {
         if self.achieved > 0.0 { (rate * seconds / self.achieved).min(1.0) } else { 0.0 }
     }
 
-    /// Whether its threads had no time for more.
+    /// True if its threads had no time for more.
     pub(super) fn is_out_of_cpu(&self) -> bool {
         self.cores.is_some_and(|cores| cores >= BUSY * self.workers)
     }
 
-    /// What a finding on it is about.
+    /// Subject of a finding on it.
     pub(super) fn subject(&self, point: &PointStudy) -> Subject {
         subject(point, self.job)
     }

@@ -130,7 +130,7 @@ fn finding(point: &PointStudy, job: &JobStudy, direction: Direction) -> Finding 
     evidence.extend(
         goodput.and_then(|metric| metric.share).map(|share| Evidence::BelowCeiling { share }),
     );
-    // The nearest quantity is already told beside its threshold.
+    // The nearest quantity is already listed beside its threshold.
     let is_nearest = |metric: &&'static Metric| {
         nearest.is_some_and(|(quantity, ..)| quantity == Quantity::Metric(metric))
     };

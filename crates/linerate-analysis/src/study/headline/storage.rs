@@ -42,7 +42,7 @@ fn observed(job: &JobStudy) -> Option<(Evidence, Step)> {
         Some(text.parse::<BitRate>().ok()?.0 / BITS_PER_BYTE * iops / value(metric::TRANSFER_RATE)?)
     };
     let asked = job.params.0.get("rate").and_then(serde_json::Value::as_str);
-    // The rate may be written in transfers or in bits; the unit in the text tells which.
+    // The rate may be written in transfers or in bits; the unit in the text decides.
     let asked = asked.and_then(|text| {
         text.parse::<PacketRate>().map(|rate| rate.0).ok().or_else(|| in_bits(text))
     });
