@@ -17,8 +17,11 @@ const QUEUE_DELAY_S: f64 = 0.000_5;
 const QUEUE_PACKETS: f64 = 3.0;
 /// Part of the longest delay above which a datagram waited.
 const WAITED: f64 = 0.25;
-/// Datagrams of a window in which drops are looked for.
+/// Fewest datagrams of a window in which drops are looked for.
 const WINDOW: usize = 10;
+/// Drops that a window has on average at least. Windows that are chosen because they have a drop
+/// among few datagrams arrive more slowly than the path.
+const DROPS_OF_WINDOW: f64 = 5.0;
 /// Loss that means that datagrams were dropped for lack of room.
 const LOSSY: f64 = 0.02;
 /// Fewest drops at which the queue is read.
@@ -63,7 +66,7 @@ pub(super) fn overload(flood: &Phase, idle_loss: f64) -> Option<Overload> {
             .filter(|(a, b)| a.delay > least && b.delay > least)
             .map(|(a, b)| Step::between(a, b))
             .collect(),
-        false => dropping(arrived),
+        false => dropping(arrived, flood.loss()),
     };
     let (rate, n_blocks) = rate_of(&steps)?;
     let is_delayed = waits && queue_s.value * rate.value / 8.0 > QUEUE_PACKETS * flood.bytes;
@@ -87,9 +90,10 @@ impl Step {
     }
 }
 
-/// Returns the steps in windows in which datagrams were dropped.
-fn dropping(arrived: &[Datagram]) -> Vec<Step> {
-    let windows = arrived.windows(WINDOW).step_by(WINDOW - 1);
+/// Returns the steps in windows in which datagrams were dropped, of which `loss` is the share.
+fn dropping(arrived: &[Datagram], loss: f64) -> Vec<Step> {
+    let n = WINDOW.max((DROPS_OF_WINDOW / loss.max(LOSSY)).ceil() as usize);
+    let windows = arrived.windows(n).step_by(n - 1);
     let lossy = windows.filter(|window| lost_share(window) > LOSSY);
     lossy
         .flat_map(|window| window.windows(2).map(|pair| Step::between(&pair[0], &pair[1])))

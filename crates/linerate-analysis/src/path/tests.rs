@@ -197,6 +197,20 @@ fn a_slow_link_shows_its_rate_and_its_queue() {
 }
 
 #[test]
+fn a_flood_at_nearly_the_rate_of_the_path_names_no_limiter() {
+    let nearly = |rate| Probe::of(Path::new(Element::Policer { rate, bucket: 30_000.0 }));
+    let found = nearly(38.8e6).facts(20e6, 40e6, 0.6);
+    assert_eq!(found.limiter, None, "3 % are dropped: {found:?}");
+    // The fewer datagrams are dropped, the more of them a window needs to show the rate.
+    for rate in [20e6, 30e6, 34e6, 37e6] {
+        let found = nearly(rate).facts(20e6, 40e6, 0.6);
+        let capacity = found.capacity.expect("drops").value.0;
+        assert_eq!(found.limiter, Some(Limiter::Policer), "{rate}");
+        assert!(near(capacity, rate, 0.02), "{rate}: {capacity}");
+    }
+}
+
+#[test]
 fn a_queue_that_the_flood_does_not_fill_is_a_lower_bound() {
     let found = Probe::of(queue(5e6, PACKET, 4e6)).facts(5e6, 10e6, 1.0);
     assert_eq!((found.limiter, found.is_queue_full), (Some(Limiter::Link), false));
@@ -288,10 +302,11 @@ fn order_duplicates_and_sizes_are_facts() {
     rows.received_ns.swap(3, 4);
     rows.number.swap(3, 4);
     let (number, sent, received) = rows.rows().last().expect("many");
-    assert!(rows.add(number, sent, received + 10));
+    // Two duplicates beside one datagram out of order: neither count stands for the other.
+    assert!([10, 20].into_iter().all(|later| rows.add(number, sent, received + later)));
     let found = facts(&probe.sender, &probe.receiver);
     let n = probe.receiver.series.number.len() as f64;
-    assert_eq!(found.duplicated.expect("some").value.0, 1.0 / n);
+    assert_eq!(found.duplicated.expect("some").value.0, 2.0 / n);
     assert_eq!(found.reordered.expect("some").value.0, 1.0 / n);
     assert_eq!(found.mtu.expect("found").value, Bytes(1_400));
     assert!(found.has_smaller_mtu());
