@@ -45,5 +45,5 @@ pub use study::{
     Reading, ReadingKind, Reason, Refusal, SearchLatency, SearchRun, SearchStudy, SearchTrial,
     Settled, Stage, StageCeiling, StageKind, Stall, Stopped, Study, Surety, Tested, TransferCounts,
     TrialSettling, TrialStudy, Withheld, clock_course, headline, look, looked_at, reached, reasons,
-    searched, study,
+    searched, study, thresholds,
 };

@@ -101,7 +101,12 @@ fn blocks(campaign: &Campaign, study: &Study, point: &PointStudy, asked: &Asked<
     table.note = Some(note);
     notes.extend(conditions(campaign, point, asked));
     notes.extend(point.unbounded.iter().map(|why| format!("no ceiling: {why}")));
-    notes.extend(point.why.iter().map(|why| format!("{}: {why}", point.validity.word())));
+    notes.extend(
+        point
+            .why
+            .iter()
+            .map(|why| format!("{}: {}", point.validity.word(), sentences::reason(why))),
+    );
     let table = if cells.is_empty() { None } else { Some(Block::Table(table)) };
     let notes = if notes.is_empty() { None } else { Some(Block::List(notes)) };
     let lead = linerate_report::verdict(campaign, study).map(Block::Lead);

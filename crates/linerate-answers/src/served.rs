@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use linerate_analysis::Study;
 use linerate_model::{Campaign, Counter, Interval, Nanos, Use, metric};
-use linerate_report::Document;
 use linerate_report::document::{Block, Origin, Section, Table};
+use linerate_report::{Document, sentences};
 use serde_json::Value;
 
 use crate::figures::quantity;
@@ -131,7 +131,10 @@ pub fn document(
         ]);
         let points = study.points.iter();
         notes.extend(points.flat_map(|point| {
-            point.why.iter().map(|why| format!("{}: {why}", point.validity.word()))
+            point
+                .why
+                .iter()
+                .map(|why| format!("{}: {}", point.validity.word(), sentences::reason(why)))
         }));
     } else {
         blocks.push(Block::Paragraph(format!("Ended before its time: {}.", seconds.total())));

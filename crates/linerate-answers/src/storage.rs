@@ -5,7 +5,7 @@ use linerate_analysis::{JobStudy, Kind, MetricStudy, Obtained, PointStudy, Reaso
 use linerate_model::{Campaign, Direction, Estimate, Metric, Use, Validity, metric};
 use linerate_report::document::{Block, Cell, Column, Origin, Row, Section, Table};
 use linerate_report::number::Scale;
-use linerate_report::{Document, obtained_text};
+use linerate_report::{Document, obtained_text, sentences};
 use serde_json::Value;
 
 use crate::figures::{interval_of_percentile, quantity};
@@ -224,6 +224,7 @@ fn reasons(study: &Study) -> Vec<String> {
 }
 
 fn reason_words((validity, _, why, times): (Validity, Kind, &Reason, usize)) -> String {
+    let why = sentences::reason(why);
     match times {
         1 => format!("{}: {why}", validity.word()),
         _ => format!("{}: {why} (at {times} points, figures of the first)", validity.word()),

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use linerate_analysis::{Reason, Study};
+use linerate_analysis::Study;
 use linerate_control::RunSummary;
 use linerate_model::{Campaign, TrialOutcome, Validity};
+use linerate_report::sentences;
 
 use crate::Exit;
 
@@ -38,7 +39,7 @@ pub fn reason(
                 study.points.iter().flat_map(|point| &point.trials).flat_map(|trial| &trial.why);
             Some(format!(
                 "the measurement is invalid: {}",
-                listed(reasons.map(Reason::to_string).collect())
+                listed(reasons.map(sentences::reason).collect())
             ))
         }
     }

@@ -8,8 +8,8 @@
 
 use linerate_analysis::diagnosis::{Evidence, Finding};
 use linerate_analysis::{
-    Headline, JobStudy, LossStudy, MetricStudy, PointStudy, PortStudy, SearchRun, SearchStudy,
-    Study, TrialStudy, Withheld, headline,
+    Headline, JobStudy, LossStudy, MetricStudy, PointStudy, PortStudy, Reason, SearchRun,
+    SearchStudy, Study, TrialStudy, Withheld, headline,
 };
 use linerate_model::{Campaign, Ceiling, Direction, Distribution, Unit};
 use serde_json::{Map, Value, json};
@@ -70,8 +70,8 @@ pub(crate) fn of_study(campaign: &Campaign, study: &Study) -> Value {
 }
 
 /// Returns reasons as text.
-pub(crate) fn texts(reasons: &[impl ToString]) -> Vec<String> {
-    reasons.iter().map(ToString::to_string).collect()
+pub(crate) fn texts(reasons: &[Reason]) -> Vec<String> {
+    reasons.iter().map(sentences::reason).collect()
 }
 
 /// Returns a ceiling as JSON: its subject and scope in fields, and its name for people.
@@ -200,7 +200,7 @@ fn loss(loss: &LossStudy) -> Value {
         "located": located.collect::<Vec<_>>(),
         "unobserved": loss.unobserved,
         "unexplained": loss.unexplained,
-        "imbalance": texts(&loss.imbalance),
+        "imbalance": loss.imbalance.iter().map(sentences::imbalance).collect::<Vec<_>>(),
         "balances": loss.balances(),
     })
 }

@@ -8,6 +8,7 @@ use linerate_analysis::{Looks, LooksEnded};
 use crate::document::{Cell, Column, Row, Table};
 use crate::grid::Grid;
 use crate::number::{Scale, percent};
+use crate::sentences;
 
 /// Most points with a line of their own in the answer.
 const MOST_TOLD: usize = 4;
@@ -28,7 +29,7 @@ pub(crate) fn told(grids: &[Grid<'_>]) -> Vec<String> {
     let (narrow, wide): (Vec<&Looked<'_>>, Vec<&Looked<'_>>) =
         all.iter().partition(|(_, _, looks)| looks.ended == LooksEnded::Narrow);
     let one = |(grid, point, looks): &&Looked<'_>| {
-        format!("{}: {}.", grid.full_place_of(point), looks.told())
+        format!("{}: {}.", grid.full_place_of(point), sentences::looks(looks))
     };
     // A few points are named one by one. Many of them would fill the first screen.
     if all.len() <= MOST_TOLD {

@@ -4,11 +4,12 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_analysis::search::Bounds;
-use linerate_analysis::{Look, Reason, SearchTrial};
+use linerate_analysis::{Look, SearchTrial};
 use linerate_answers::plan::{coordinate, span};
 use linerate_campaign::stages::Watcher;
 use linerate_control::Progress;
 use linerate_model::{Lines, TrialOutcome, TrialSpec, Until, Validity, printable};
+use linerate_report::sentences;
 
 use crate::args::Global;
 
@@ -155,7 +156,7 @@ fn learnt(trial: &TrialSpec, result: &SearchTrial, found: &[(String, Bounds)]) -
         Validity::Valid => String::new(),
         Validity::Suspect => " (tainted)".to_owned(),
         Validity::Invalid | Validity::Impossible => {
-            let why: Vec<String> = result.why.iter().map(Reason::to_string).collect();
+            let why: Vec<String> = result.why.iter().map(sentences::reason).collect();
             format!(" (INVALID: {})", why.join("; "))
         }
     };

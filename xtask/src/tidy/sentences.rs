@@ -20,7 +20,7 @@ const ALLOWED: [(&str, usize); 8] = [
     ("flow_hash", 7),
     ("limits", 220),
     ("statistics", 4),
-    ("study", 87),
+    ("study", 41),
     ("tune", 31),
 ];
 /// Code, without spaces, behind which a text is no result. Names of experiments are names of arms

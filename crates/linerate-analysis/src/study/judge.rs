@@ -25,11 +25,11 @@ use super::traffic::Job;
 /// The least share of the measurement for which the receiving end must have intervals.
 const LEAST_COVERED: f64 = 0.9;
 /// Steal of the CPUs' time beyond which a trial is suspect.
-pub(super) const MOST_STEAL: f64 = 0.005;
+pub const MOST_STEAL: f64 = 0.005;
 /// Share of the measurement that a worker may wait for other programs, besides its wake-ups, before
 /// the trial is suspect. A worker that is always busy does that much less; it is as much as may be
 /// missing of an open load.
-pub(super) const MOST_WAITED: f64 = MOST_UNPACED;
+pub const MOST_WAITED: f64 = MOST_UNPACED;
 /// Time that a context switch may need, ns: on a quiet machine 2 to 6 us, 12 us where the kernel's
 /// softirq thread alternates with the worker. A program that competes for the CPU uses it for at
 /// least hundreds of microseconds (`sched_base_slice`, 0.7 ms and more).

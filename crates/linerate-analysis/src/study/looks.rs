@@ -11,7 +11,7 @@ use linerate_model::{Direction, Metric, TrialOutcome, TrialRecord, Until};
 use serde::{Deserialize, Serialize};
 
 use super::{JobStudy, MetricStudy, PointStudy};
-use crate::statistics::{coefficient_of_variation, half_up, half_width_at, part_of_error};
+use crate::statistics::{coefficient_of_variation, half_width_at, part_of_error};
 
 /// Runs from which their spread is known well enough to stop without a result
 /// (docs/methodology/repeats.md#stop-conditions).
@@ -85,42 +85,6 @@ impl Looks {
     pub(crate) fn part_of_error(&self) -> f64 {
         // Runs may have ended between two looks; they belong to the next one.
         part_of_error(&self.until.looks, number(&self.until, self.runs as usize))
-    }
-
-    /// In words: `narrow enough at look 1 of 5: ±0.8 % of ±2 % after 6 runs`.
-    #[must_use]
-    pub fn told(&self) -> String {
-        let percent = |share: f64| format!("±{} %", half_up(share * 100.0, 1));
-        let asked = percent(self.until.within.0);
-        let last = self.taken.last();
-        let seen =
-            last.and_then(|look| look.half_width).map_or_else(|| "no interval".to_owned(), percent);
-        let (look, of) = (self.taken.len(), self.until.looks.len());
-        match self.ended {
-            LooksEnded::Narrow => {
-                format!(
-                    "narrow enough at look {look} of {of}: {seen} of {asked} after {} runs",
-                    self.runs
-                )
-            }
-            LooksEnded::Most => {
-                format!("noise: {seen} after all {} runs, {asked} wanted", self.runs)
-            }
-            LooksEnded::Noisy => {
-                let variation = last.and_then(|look| look.variation).unwrap_or_default();
-                format!(
-                    "noisy, stopped at look {look} of {of}: {} runs scatter by {} % (above {} % \
-                        more runs do not help), {seen} of {asked}; find what disturbs them first: \
-                        see incidents, drift and steal, or `linerate diagnose`",
-                    self.runs,
-                    half_up(variation * 100.0, 0),
-                    half_up(Self::UNSTABLE * 100.0, 0)
-                )
-            }
-            LooksEnded::Short => {
-                format!("cut short after {} runs: {seen}, {asked} wanted", self.runs)
-            }
-        }
     }
 }
 
@@ -266,22 +230,5 @@ mod tests {
         let seen = look(&until(&[20]), 0, &figures);
         assert!(seen.variation.is_some_and(|variation| variation > Looks::UNSTABLE), "{seen:?}");
         assert!(seen.is_enough && !seen.is_unstable);
-    }
-
-    #[test]
-    fn why_it_ended_is_told() {
-        let taken = vec![look(&until(&[6, 10, 15]), 1, &runs(10, 0.5))];
-        let looks = Looks {
-            until: until(&[6, 10, 15]),
-            metric: Some(linerate_model::metric::GOODPUT),
-            taken,
-            runs: 10,
-            ended: LooksEnded::Noisy,
-        };
-        let told = looks.told();
-        assert!(
-            told.starts_with("noisy, stopped at look 1 of 3: 10 runs scatter by 53 % (above 30 %"),
-            "{told}"
-        );
     }
 }

@@ -101,6 +101,14 @@ pub use transfer_counts::TransferCounts;
 use crate::path::PathFacts;
 use crate::statistics::{MeanInterval, Percentile, mean, median};
 
+/// Limits beyond which a trial is suspect or a search has no bound.
+pub mod thresholds {
+    pub use super::judge::{MOST_STEAL, MOST_WAITED};
+    pub use super::search_trial::MOST_VERY_LATE;
+    pub use super::stalls::LONGEST_STAND;
+    pub use super::unrest::MOST_CHANGED;
+}
+
 /// All results of one campaign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Study {

@@ -1,22 +1,18 @@
-//! Reasons why a trial or point is not valid, with their numbers. Reasons are compared as values;
-//! the sentence is for readers.
+//! Reasons why a trial or point is not valid, with their numbers. `linerate-report` writes the
+//! sentences.
 //!
-//! Thresholds are not part of a reason: they are defined beside the test that finds it, and appear
-//! in the sentence.
+//! Thresholds are not part of a reason: they are defined beside the test that finds it
+//! ([`super::thresholds`]).
 
-use core::fmt;
 use std::collections::BTreeSet;
 
 use linerate_model::{Direction, Incident, Metric, Unit};
 use serde::{Deserialize, Serialize};
 
-use super::judge::{MOST_STEAL, MOST_WAITED};
 use super::loss::Imbalance;
 use super::loss_place::LossPlace;
-use super::search_trial::MOST_VERY_LATE;
-use super::settling::{self, TrialSettling};
-use super::stalls::{self, Stall, Stopped};
-use super::unrest::{GIGA, MOST_CHANGED};
+use super::settling::TrialSettling;
+use super::stalls::{Stall, Stopped};
 
 /// One reason. `job` is the workload of the job it is about; shares are of one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -173,229 +169,6 @@ impl Reason {
     }
 }
 
-/// Returns a fraction in per cent.
-fn percent(share: f64) -> f64 {
-    share * 100.0
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Failed => f.write_str("the trial failed"),
-            Self::Interrupted => f.write_str("the trial was interrupted"),
-            Self::CampaignEnded => f.write_str("the campaign ended during the trial"),
-            Self::NotRun => f.write_str("not run"),
-            Self::Incident(Incident { host, message, .. }) if host.is_empty() => {
-                f.write_str(message)
-            }
-            Self::Incident(Incident { host, message, .. }) => write!(f, "{host}: {message}"),
-            Self::NothingRecorded { job } => write!(f, "{job}: nothing was recorded"),
-            Self::Covered { job, share } => {
-                write!(
-                    f,
-                    "{job}: the receiving end recorded {:.0} % of the measurement",
-                    percent(*share)
-                )
-            }
-            Self::NothingDone { job } => write!(f, "{job}: nothing was sent, received or stepped"),
-            Self::Waited { job, host, worker, share } => write!(
-                f,
-                "{job}: worker {worker} on {host} waited up to {:.1} % of the measurement for a \
-                    CPU that other programs used (limit {} %). Stop them, or pin the endpoint to \
-                    CPUs of its own (`cpus` and `pin`)",
-                percent(*share),
-                percent(MOST_WAITED)
-            ),
-            Self::OperationsUnbalanced { job, due, answered, lost, open } => write!(
-                f,
-                "{job}: {due} operations due, but {answered} answered + {lost} lost + {open} open. \
-                    Report this as a defect"
-            ),
-            Self::LossesUnbalanced { imbalance } => {
-                write!(f, "the loss ledger does not balance: {imbalance}")
-            }
-            Self::NoLocalPort { job, refused, share } => write!(
-                f,
-                "{job}: {refused:.0} connections found no free local port ({:.1} % of the \
-                    attempts). A closed connection keeps its port in TIME_WAIT for 60 s, which \
-                    limits the rate. Close with a reset or at the server (`close = \"reset\"` or \
-                    `\"server\"`), measure for a shorter time, or widen \
-                    net.ipv4.ip_local_port_range",
-                percent(*share)
-            ),
-            Self::Offered { job, share } => write!(
-                f,
-                "{job}: {:.1} % of the intended load was offered, because the sender or the path \
-                    was saturated",
-                percent(*share)
-            ),
-            Self::StartedLate { job, share } => write!(
-                f,
-                "{job}: {:.1} % of the requests started more than one gap late. Use response \
-                    times, which include the delay",
-                percent(*share)
-            ),
-            Self::DepthError { job, depth, error } => write!(
-                f,
-                "{job}: {depth:.2} transfers were in flight, {:.1} % from the sum of the service \
-                    times (Little's law): one of the two figures is wrong",
-                percent(*error)
-            ),
-            Self::LongTransfer { job, seconds } => write!(
-                f,
-                "{job}: a transfer in flight at the end of the measurement took {seconds:.2} s, \
-                    longer than any counted transfer"
-            ),
-            Self::DiskLess { job, direction, share } => write!(
-                f,
-                "{job}: the disk {} {:.1} % of the load's bytes. A cache, or blocks that were \
-                    never written, served the rest",
-                moved(*direction),
-                percent(*share)
-            ),
-            Self::DiskMore { job, direction, share } => write!(
-                f,
-                "{job}: the disk {} {:.1} % more than the load, because other programs used it",
-                moved(*direction),
-                percent(*share)
-            ),
-            Self::Stood(stall) => f.write_str(&stalls::told(stall)),
-            Self::Stolen { share } => write!(
-                f,
-                "the hypervisor took {:.1} % of the CPUs' time (limit {} %)",
-                percent(*share),
-                percent(MOST_STEAL)
-            ),
-            Self::Swapped { host, pages } => write!(
-                f,
-                "{pages} pages of {host} moved to or from swap during the measurement. Free \
-                    memory, or disable swap (`swapoff -a`)"
-            ),
-            Self::Frequency { host, cpu, low_hz, high_hz } => write!(
-                f,
-                "{cpu} of {host} ran at {:.2} to {:.2} GHz, {:.0} % apart (limit {} %). Fix its \
-                    frequency (`cpupower frequency-set -g performance`), or let it settle \
-                    (`warmup`)",
-                low_hz / GIGA,
-                high_hz / GIGA,
-                percent(1.0 - low_hz / high_hz),
-                percent(MOST_CHANGED)
-            ),
-            Self::BacklogDrops { host, packets } => {
-                write!(f, "{packets} packets were dropped at the per-CPU backlog of {host}")
-            }
-            Self::OthersSent { observer, port, faces, direction, share } => write!(
-                f,
-                "observer {observer}: {:.1} % of the octets {} {faces} at {port} were other \
-                    traffic",
-                percent(share.abs()),
-                way(*direction)
-            ),
-            Self::NotCounted { observer, port, faces, direction, share } => write!(
-                f,
-                "observer {observer}: {:.1} % of the load's octets {} {faces} were not counted at \
-                    {port}. Its counters are late or of another port, or frames were lost before \
-                    it",
-                percent(share.abs()),
-                way(*direction)
-            ),
-            Self::NotSteady { metric, direction, settling } => {
-                f.write_str(&settling::told(metric, *direction, settling))
-            }
-            Self::AboveCeiling {
-                metric,
-                direction,
-                unit,
-                value,
-                limit,
-                ceiling,
-                allowed,
-                quantum_bytes,
-                late_bytes,
-            } => {
-                write!(
-                    f,
-                    "{metric} {direction} of {value:.6e} {unit} exceeds its ceiling of {limit:.6e} \
-                        {unit} ({ceiling}) by {excess:.2} % (tolerance {tolerance:.3} %), which is \
-                        impossible. Check, in this order: byte counts at the sender, counts in \
-                        steps (here {quantum_bytes:.0} B), a wrong layer, offload or compression, \
-                        two directions counted as one, a wrong link speed, and a backlog that \
-                        arrived late (more than the {late_bytes:.0} B that are allowed for)",
-                    excess = percent(value / limit - 1.0),
-                    tolerance = percent(*allowed),
-                )
-            }
-            Self::NoFrames => f.write_str("no frame was sent"),
-            Self::BurstCut { unsent, of } => {
-                write!(f, "{unsent} of {of} frames of the burst were not sent")
-            }
-            Self::SentVeryLate { share, unexplained } => {
-                let (late, most) = (percent(*share), percent(MOST_VERY_LATE));
-                write!(
-                    f,
-                    "the tester sent {late:.1} % of the frames more than 1 ms late (limit {most} %)"
-                )?;
-                unexplained.map_or(Ok(()), |more| {
-                    write!(f, "; {more} more frames were lost than that explains")
-                })
-            }
-            Self::LeftLate { frames } => {
-                write!(f, "{frames} frames left more than 1 ms late, which may explain some losses")
-            }
-            Self::TesterLost { frames, place } => {
-                write!(f, "the tester lost {frames} frames ({place})")
-            }
-            Self::Squeezed { host, rounds } => {
-                write!(f, "{rounds} softirq rounds of {host} ended with work left (time_squeeze)")
-            }
-            Self::NoFigure => f.write_str("no trial has a valid figure"),
-            Self::LeftOutAbove { n, of } => {
-                write!(
-                    f,
-                    "{n} of {of} trials exceed a ceiling and are left out, so the figures of the \
-                        others are biased low"
-                )
-            }
-            Self::LeftOutInvalid { n, of } => {
-                write!(f, "{n} of {of} trials are invalid and left out")
-            }
-            Self::Drifts { metric, direction, rho } => {
-                write!(
-                    f,
-                    "{metric} {direction} drifts over the runs of the point (Spearman {rho:+.2})"
-                )
-            }
-            Self::OfTrials { n, of, alike, reason } => {
-                let such_as = if *alike { "" } else { ", for example" };
-                write!(f, "{n} of {of} trials{such_as}: {reason}")
-            }
-        }
-    }
-}
-
-impl fmt::Display for Imbalance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Counts { flow, sent, received, next_sequence } => write!(
-                f,
-                "flow {flow}: {sent} datagrams sent, {received} distinct ones received, sequence \
-                    numbers below {next_sequence} seen"
-            ),
-            Self::UnknownFlow { flow } => {
-                write!(f, "flow {flow}: datagrams received of a flow the sender does not know")
-            }
-        }
-    }
-}
-
-fn moved(direction: Direction) -> &'static str {
-    if direction == Direction::Rx { "read" } else { "wrote" }
-}
-
-fn way(direction: Direction) -> &'static str {
-    if direction == Direction::Tx { "from" } else { "to" }
-}
-
 /// Kinds of reasons against `trials`: each as it was met first, against how many of the trials, and
 /// whether it always read the same. Reasons that differ in their numbers only are of one kind, and
 /// count once against a trial.
@@ -472,11 +245,5 @@ mod tests {
             Reason::OfTrials { n: 2, of: 6, alike: false, reason: Box::new(waited("a", 0.022)) };
         let text = serde_json::to_string(&reason).expect("plain data");
         assert_eq!(serde_json::from_str::<Reason>(&text).expect("as written"), reason);
-        assert!(
-            reason.to_string().starts_with(
-                "2 of 6 trials, for example: tcp_rr: worker 0 on a waited up to 2.2 %"
-            ),
-            "{reason}"
-        );
     }
 }

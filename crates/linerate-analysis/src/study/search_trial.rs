@@ -33,7 +33,7 @@ const EDGE_SECONDS: f64 = 1e-3;
 /// Frames that may be unsent besides: one under way at each edge.
 const EDGE_FRAMES: f64 = 2.0;
 /// Share of the frames that may leave more than 1 ms late (docs/methodology/searches.md#trial).
-pub(super) const MOST_VERY_LATE: f64 = 0.01;
+pub const MOST_VERY_LATE: f64 = 0.01;
 /// Less than this share of the intended frames sent is the generator's limit
 /// (docs/methodology/searches.md#trial).
 const LEAST_OFFERED: f64 = 0.99;

@@ -19,7 +19,7 @@ use super::grid::Grid;
 use super::reason::Reason;
 use super::span::{Span, total};
 use super::traffic::Job;
-use crate::statistics::{Class, measured_rate, settling};
+use crate::statistics::{Class, settling};
 
 /// Intervals from which a trial is asked.
 const ENOUGH: u64 = 50;
@@ -189,37 +189,6 @@ pub(super) fn doubts(classes: &Classes) -> Vec<Reason> {
     in_doubt.map(doubt).collect()
 }
 
-/// Returns a sentence on a rate of a trial with this `settling`.
-pub(super) fn told(
-    metric: &'static Metric,
-    direction: Direction,
-    settling: &TrialSettling,
-) -> String {
-    let (word, levels) = (settling.class.word(), levels_told(metric, settling));
-    if settling.class.has_single_number() {
-        format!("{metric} {direction} {word} during the measurement: {levels}")
-    } else {
-        format!("no steady state: {metric} {direction} {word}: {levels}")
-    }
-}
-
-/// Returns the levels of a trial in words: `17.5 Mbit/s to second 12, 3.9 Mbit/s to second 60`.
-fn levels_told(metric: &'static Metric, settling: &TrialSettling) -> String {
-    /// Number of levels in a sentence; the JSON has all of them.
-    const MOST_TOLD: usize = 6;
-    let told = settling.levels.iter().take(MOST_TOLD).map(|level| {
-        let rate = if metric == GOODPUT {
-            measured_rate(level.value)
-        } else {
-            format!("{:.0} /s", level.value)
-        };
-        format!("{rate} to second {:.1}", level.to)
-    });
-    let more = settling.levels.len().saturating_sub(MOST_TOLD);
-    let told = told.collect::<Vec<_>>().join(", ");
-    if more > 0 { format!("{told}, and {more} more") } else { told }
-}
-
 /// Returns the course of `metric` in `trials`; `None` if none was evaluated.
 pub(super) fn settled(
     trials: &[Option<&Classes>],
@@ -249,22 +218,4 @@ pub(super) fn settled(
     };
     let without = classes.iter().filter(|class| !class.has_single_number()).count();
     Some(Settled { word, has_single_number: 2 * without <= classes.len(), trials })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_level_is_told_to_four_digits() {
-        let level = |value| RateLevel { from: 0.0, to: 34.5, value };
-        let one = TrialSettling {
-            class: Class::SlowsDown,
-            levels: vec![level(15_897_001.0), level(0.0)],
-        };
-        assert_eq!(
-            levels_told(GOODPUT, &one),
-            "15.9 Mbit/s to second 34.5, 0 bit/s to second 34.5"
-        );
-    }
 }

@@ -25,11 +25,9 @@ use super::traffic::Job;
 /// The longest time between two steps in which a thread may be idle. It asks for 10 ms at most;
 /// socket timeouts are rounded up by a tick of 10 ms (CONFIG_HZ=100) and the CPU time of a thread
 /// is known to 5 ms.
-const LONGEST_STAND: Nanos = Nanos::from_millis(35);
+pub const LONGEST_STAND: Nanos = Nanos::from_millis(35);
 /// Least time that a load needs to catch up after a stall; otherwise as long as the stall.
 const LEAST_AFTERMATH: Nanos = Nanos::from_millis(50);
-/// Nanoseconds in a millisecond.
-const MILLI: f64 = 1e6;
 
 /// The part that stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -222,44 +220,6 @@ pub(super) fn doubts(stalls: &[Stall]) -> Vec<Reason> {
         .collect()
 }
 
-/// `stall` in words.
-pub(super) fn told(stall: &Stall) -> String {
-    match stall.what {
-        Stopped::Machine => machine_stood(stall),
-        Stopped::Tester => tester_stood(stall),
-    }
-}
-
-fn machine_stood(stall: &Stall) -> String {
-    let why = match stall.stolen.0 {
-        0 => "every worker of both ends at once".to_owned(),
-        stolen => format!("the hypervisor took {:.0} ms of a CPU around it", stolen as f64 / MILLI),
-    };
-    format!(
-        "the machine of {} stood still for {:.0} ms at {:.2} s ({why}; limit {:.0} ms). Times of \
-            operations in flight are left out. The hypervisor paused it, or something stopped all \
-            of linerate. Give the machine dedicated CPUs and repeat",
-        stall.host,
-        stall.length.0 as f64 / MILLI,
-        stall.start.as_secs_f64(),
-        LONGEST_STAND.0 as f64 / MILLI,
-    )
-}
-
-fn tester_stood(stall: &Stall) -> String {
-    format!(
-        "tester stall: worker {} of {} on {} did not run for {:.0} ms at {:.2} s (limit {:.0} ms). \
-            Times of operations in flight are left out. A signal, a debugger, a CPU quota or other \
-            programs stopped linerate, not the machine. Remove the cause and repeat",
-        stall.worker,
-        stall.workload,
-        stall.host,
-        stall.length.0 as f64 / MILLI,
-        stall.start.as_secs_f64(),
-        LONGEST_STAND.0 as f64 / MILLI,
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use linerate_model::{Distribution, StepGap};
@@ -302,10 +262,10 @@ mod tests {
         }
     }
 
-    fn times(active: &JobRecord, passive: &JobRecord) -> (u64, Vec<String>) {
+    fn times(active: &JobRecord, passive: &JobRecord) -> (u64, Vec<Reason>) {
         let spec = spec();
         let stalls = of(&spec, active, passive);
-        let doubts = doubts(&stalls).iter().map(Reason::to_string).collect();
+        let doubts = doubts(&stalls);
         let job = Job { spec: &spec, active, passive, clocks: [None, None], stalls };
         let span = Span { from: Nanos(0), to: Nanos::from_secs(1) };
         (job.distributions(span).service.count(), doubts)
@@ -346,10 +306,9 @@ mod tests {
         // 250 to 400 ms is disturbed, and as much again: intervals 2 to 5 of each end.
         let (n, doubts) = times(&end(10, 10), &end(150, 150));
         assert_eq!(n, 20 - 2 * 4);
-        assert!(
-            doubts.len() == 1 && doubts[0].contains("on b did not run for 150 ms at 0.25 s"),
-            "{doubts:?}"
-        );
+        let [Reason::Stood(stall)] = &doubts[..] else { panic!("{doubts:?}") };
+        let (start, length) = (Nanos::from_millis(250), Nanos::from_millis(150));
+        assert_eq!((&*stall.host, stall.start, stall.length), ("b", start, length));
         assert_eq!(
             times(&end(50, 45), &end(10, 10)).1.len(),
             1,

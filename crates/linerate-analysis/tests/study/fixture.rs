@@ -1,6 +1,6 @@
 //! Campaigns, trials and readings by hand.
 
-use linerate_analysis::{PointStudy, Study};
+use linerate_analysis::{PointStudy, Reason, Study};
 use linerate_model::{
     BitRate, BoundClass, Bytes, Campaign, CampaignHeader, Capacity, Counter, Direction, Endpoint,
     FlowReport, FlowTcp, HostRecord, Interval, JobRecord, JobSpec, Metric, Nanos, Params, Phases,
@@ -263,4 +263,12 @@ pub(crate) fn costly() -> TrialRecord {
     }
     trial.samples = vec![("left".into(), half_a_core()), ("right".into(), half_a_core())];
     trial
+}
+
+/// Returns true if `is` holds for one of `reasons`, or for the reason of trials within one.
+pub(crate) fn has(reasons: &[Reason], is: impl Fn(&Reason) -> bool) -> bool {
+    reasons.iter().any(|reason| match reason {
+        Reason::OfTrials { reason, .. } => is(reason),
+        reason => is(reason),
+    })
 }

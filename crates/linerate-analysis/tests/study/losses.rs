@@ -1,12 +1,12 @@
 //! The loss ledger, and where losses are found.
 
-use linerate_analysis::{DropCause, IntervalSeries, LossPlace, study};
+use linerate_analysis::{DropCause, IntervalSeries, LossPlace, Reason, study};
 use linerate_model::Direction::{Sum, Tx};
 use linerate_model::{Counter, Distribution, TestbedKind, Validity, metric};
 use serde_json::json;
 
 use crate::fixture::{
-    campaign, datagrams, job, near, only, samples, steady, trial, two_hosts, value,
+    campaign, datagrams, has, job, near, only, samples, steady, trial, two_hosts, value,
 };
 
 #[test]
@@ -378,7 +378,7 @@ fn a_ledger_that_does_not_balance_invalidates_the_trial() {
     let point = only(&study);
     assert_eq!(point.validity, Validity::Invalid);
     assert!(
-        point.why.iter().any(|why| why.to_string().contains("does not balance")),
+        has(&point.why, |why| matches!(why, Reason::LossesUnbalanced { .. })),
         "{:?}",
         point.why
     );

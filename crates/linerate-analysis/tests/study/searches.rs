@@ -2,7 +2,7 @@
 //! and arms of a comparison.
 
 use linerate_analysis::compare::Change;
-use linerate_analysis::{SearchRun, SearchTrial, searched, study};
+use linerate_analysis::{Reason, SearchRun, SearchTrial, searched, study};
 use linerate_model::{
     Arm, Counter, FlowReport, Goal, Interval, JobRecord, LastGap, LoadUnit, Method, Nanos, Purpose,
     Ratio, Role, Search, Searched, Step, TrialId, TrialRecord, Validity,
@@ -150,7 +150,7 @@ fn the_buffer_of_a_queue_is_read_from_recorded_bursts_each_search_for_itself() {
     assert!((bursts.corrected_s * 1e3 - 0.672).abs() < 5e-4, "{bursts:?}");
     assert_eq!(run.trials[10].validity, Validity::Invalid);
     assert!(
-        run.trials[10].why.iter().any(|why| why.to_string().contains("1060 of 3060 frames")),
+        run.trials[10].why.contains(&Reason::BurstCut { unsent: 1060, of: 3060 }),
         "{:?}",
         run.trials[10].why
     );
@@ -172,7 +172,7 @@ fn a_tester_that_sends_more_than_a_hundredth_of_its_frames_a_millisecond_late_sp
     let spoilt = of(Purpose::Load, 200);
     assert_eq!(spoilt.validity, Validity::Invalid);
     assert!(
-        spoilt.why[0].to_string().contains("2.0 % of the frames more than 1 ms late"),
+        matches!(spoilt.why[0], Reason::SentVeryLate { share, .. } if (share - 0.02).abs() < 5e-4),
         "{:?}",
         spoilt.why
     );
@@ -210,7 +210,7 @@ fn a_loss_far_above_what_left_late_is_the_devices_and_the_load_is_not_offered_ag
         "{lossy:?}"
     );
     assert!(
-        lossy.trials[0].why[0].to_string().contains("3200 more frames were lost"),
+        matches!(lossy.trials[0].why[0], Reason::SentVeryLate { unexplained: Some(3200), .. }),
         "{:?}",
         lossy.trials[0].why
     );

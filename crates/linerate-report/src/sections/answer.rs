@@ -22,6 +22,7 @@ use crate::curves::uncapitalised;
 use crate::document::{Block, KeyFigure, Lead};
 use crate::grid::{Grid, ceiling, is_files, is_stream, told_jobs, workload};
 use crate::number::{Scale, round_half_up};
+use crate::sentences;
 use crate::words::{count, date, testbed_words};
 
 /// Headline latency, and the tail beside it.
@@ -265,11 +266,13 @@ fn reasons(subject: &Subject<'_>) -> Vec<String> {
     let mut told: Vec<String> = reasons
         .iter()
         .take(REASONS)
-        .map(
-            |(why, trials, _)| {
-                if *trials == 1 { why.to_string() } else { format!("{why} ({trials} trials)") }
-            },
-        )
+        .map(|(why, trials, _)| {
+            if *trials == 1 {
+                sentences::reason(why)
+            } else {
+                format!("{} ({trials} trials)", sentences::reason(why))
+            }
+        })
         .collect();
     if more > 0 {
         told.push(format!("{} in the section on validity", count(more, "other reason")));

@@ -16,8 +16,8 @@ use linerate_model::metric;
 use super::{Section, Subject};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
 use crate::grid::Grid;
-use crate::json::texts;
 use crate::number::Scale;
+use crate::sentences;
 
 /// Place of losses; `None` for losses that no counter explains.
 type FoundAt = Option<LossPlace>;
@@ -217,7 +217,11 @@ fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[FoundAt]) -> Tabl
         cells.extend(places.iter().map(|place| count(lost_at(account, place))));
         cells.extend(kinds.iter().map(|(_, of)| count(of(loss))));
         cells.extend(unobserved.then(|| Cell::Text(names(&loss.unobserved))));
-        cells.extend(imbalance.then(|| Cell::Text(texts(&loss.imbalance).join("; "))));
+        cells.extend(imbalance.then(|| {
+            Cell::Text(
+                loss.imbalance.iter().map(sentences::imbalance).collect::<Vec<_>>().join("; "),
+            )
+        }));
         let tone = match loss.ledger.lost() {
             _ if !loss.balances() => Tone::Refused,
             0 => Tone::Plain,

@@ -5,7 +5,7 @@
 //! too far apart. For a sweep with one axis, the graph of RFC 2544 26.1 shows the bounds beside the
 //! highest load.
 
-use linerate_analysis::{GoalResult, Reason, SearchRun, SearchStudy, SearchTrial};
+use linerate_analysis::{GoalResult, SearchRun, SearchStudy, SearchTrial};
 use linerate_model::{LoadUnit, Method, Purpose, Unit, Validity, metric};
 
 mod latency;
@@ -13,6 +13,7 @@ mod latency;
 use super::{Section, Subject};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
 use crate::number::{Scale, round_half_up};
+use crate::sentences;
 
 /// Most searches with a chart of their trials; the tables have all trials.
 const MOST_LOGS: usize = 12;
@@ -553,7 +554,7 @@ fn trials(searches: &[SearchStudy]) -> Table {
                 let located: Vec<String> =
                     trial.located.iter().map(|(place, n)| format!("{place} {n}")).collect();
                 let standing =
-                    match trial.why.iter().map(Reason::to_string).collect::<Vec<_>>().join("; ") {
+                    match trial.why.iter().map(sentences::reason).collect::<Vec<_>>().join("; ") {
                         why if why.is_empty() => trial.validity.word().to_owned(),
                         why => format!("{}: {why}", trial.validity.word()),
                     };

@@ -83,7 +83,7 @@ fn doubtful(subject: &Subject<'_>) -> Table {
                     Cell::Text(grid.place_of(point)),
                     Cell::Text(trial),
                     Cell::text(validity.word()),
-                    Cell::Text(why.iter().map(Reason::to_string).collect::<Vec<_>>().join("; ")),
+                    Cell::Text(why.iter().map(sentences::reason).collect::<Vec<_>>().join("; ")),
                 ];
                 table.rows.push(Row::judged(cells, validity));
             };

@@ -231,7 +231,7 @@ pub fn observation(evidence: &Evidence) -> String {
         Evidence::NoClosedLoad => {
             "the disk rules need a single closed load without latency_target".to_owned()
         }
-        Evidence::Against(reason) => reason.to_string(),
+        Evidence::Against(reason) => super::reason(reason),
         Evidence::Validity(validity) => validity.word().to_owned(),
         Evidence::NotSeenAgain { .. } => {
             "these runs do not show the evidence of the claim again".to_owned()

@@ -8,6 +8,7 @@
 mod claim;
 mod evidence;
 mod outcome;
+mod reason;
 mod step;
 mod study;
 
@@ -21,7 +22,9 @@ use crate::number::{Scale, round_half_up};
 pub use claim::claim;
 pub use evidence::{observation, source};
 pub use outcome::outcomes;
+pub use reason::{imbalance, reason};
 pub(crate) use step::step;
+pub(crate) use study::looks;
 pub use study::{port_note, refusal};
 
 /// Most points that a merged subject names.

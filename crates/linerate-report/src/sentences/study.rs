@@ -1,8 +1,9 @@
-//! Sentences on figures that are withheld, and on counts of observers.
+//! Sentences on figures that are withheld, on counts of observers, and on numbers of runs.
 
-use linerate_analysis::{PortNote, Refusal};
+use linerate_analysis::{Looks, LooksEnded, PortNote, Refusal};
 
 use super::{share, time};
+use crate::number::round_half_up;
 
 /// Returns the reason why a number is no figure.
 #[must_use]
@@ -38,7 +39,7 @@ pub fn refusal(refusal: &Refusal) -> String {
             share(*used),
             share(*limit)
         ),
-        Refusal::Impossible(reason) => reason.to_string(),
+        Refusal::Impossible(reason) => super::reason(reason),
     }
 }
 
@@ -81,4 +82,69 @@ pub fn port_note(note: &PortNote) -> String {
         PortNote::Unchanged => "its counters did not change while there was load",
     };
     text.to_owned()
+}
+
+/// Returns why a point is not repeated any more:
+/// `narrow enough at look 1 of 5: ±0.8 % of ±2 % after 6 runs`.
+pub(crate) fn looks(looks: &Looks) -> String {
+    let percent = |share: f64| format!("±{} %", round_half_up(share * 100.0, 1));
+    let asked = percent(looks.until.within.0);
+    let last = looks.taken.last();
+    let seen =
+        last.and_then(|look| look.half_width).map_or_else(|| "no interval".to_owned(), percent);
+    let (look, of) = (looks.taken.len(), looks.until.looks.len());
+    match looks.ended {
+        LooksEnded::Narrow => {
+            format!(
+                "narrow enough at look {look} of {of}: {seen} of {asked} after {} runs",
+                looks.runs
+            )
+        }
+        LooksEnded::Most => {
+            format!("noise: {seen} after all {} runs, {asked} wanted", looks.runs)
+        }
+        LooksEnded::Noisy => {
+            let variation = last.and_then(|look| look.variation).unwrap_or_default();
+            format!(
+                "noisy, stopped at look {look} of {of}: {} runs scatter by {} % (above {} % \
+                    more runs do not help), {seen} of {asked}; find what disturbs them first: \
+                    see incidents, drift and steal, or `linerate diagnose`",
+                looks.runs,
+                round_half_up(variation * 100.0, 0),
+                round_half_up(Looks::UNSTABLE * 100.0, 0)
+            )
+        }
+        LooksEnded::Short => {
+            format!("cut short after {} runs: {seen}, {asked} wanted", looks.runs)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_analysis::Look;
+    use linerate_model::{Ratio, Until};
+
+    use super::*;
+
+    #[test]
+    fn a_point_whose_runs_scatter_names_their_scatter() {
+        let until = Until { within: Ratio(0.02), of: None, looks: vec![6, 10, 15] };
+        let noisy = Look {
+            runs: 10,
+            half_width: Some(0.31),
+            variation: Some(0.53),
+            is_enough: false,
+            is_unstable: true,
+        };
+        let text = looks(&Looks {
+            until,
+            metric: None,
+            taken: vec![noisy],
+            runs: 10,
+            ended: LooksEnded::Noisy,
+        });
+        assert!(text.starts_with("noisy, stopped at look 1 of 3: "), "{text}");
+        assert!(text.contains(": 10 runs scatter by 53 % (above 30 %"), "{text}");
+    }
 }

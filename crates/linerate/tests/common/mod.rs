@@ -10,6 +10,7 @@ use linerate_analysis::{JobStudy, Study, study};
 use linerate_model::{Campaign, Validity};
 use linerate_report::Format;
 use linerate_report::scan::{study_violations, text_violations};
+use linerate_report::sentences;
 use linerate_store::{Ledger, Which};
 use serde_json::Value;
 
@@ -218,7 +219,7 @@ impl Measured {
                 point.sweep,
                 point.validity
             );
-            println!("skipped: {test}: {}: {}", point.sweep, point.why[0]);
+            println!("skipped: {test}: {}: {}", point.sweep, sentences::reason(&point.why[0]));
         }
         refused.is_some()
     }
