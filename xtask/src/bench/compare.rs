@@ -23,13 +23,11 @@ use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::markdown;
+use super::options::{count, keep, kept, parsed, program};
 use super::scan::Referee;
 use super::scratch::{Scratch, afterwards};
-use super::{markdown, own};
 
-const USAGE: &str = "usage: cargo xtask bench compare [--rounds N] [--again N] [--delay \
-    MICROSECONDS] [--beside PERCENT] [--program LINERATE] [--keep FILE.json] [--out FILE.md]";
-const ROUNDS: usize = 100;
 /// Rates of the link, Mbit/s.
 const RATE: f64 = 100.0;
 const SLOWER: f64 = 95.0;
@@ -56,10 +54,9 @@ const ROUND_TRIPS: u64 = 60;
 const LEAST_MS: u64 = 200;
 
 /// Change of the path, and where it should be found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Changed {
     /// The rate of the link, by 5 %.
-    #[default]
     Rate,
     /// The round-trip time, in microseconds, by 10 %.
     Delay(u32),
@@ -131,19 +128,37 @@ impl Changed {
     }
 }
 
-/// Options of the command line.
-#[derive(Debug, Default, PartialEq)]
+/// Options of `bench compare`.
+#[derive(Debug, clap::Parser)]
 struct Options {
+    /// Rounds
+    #[arg(long, default_value = "100")]
     rounds: usize,
-    changed: Changed,
-    /// Campaigns of the same link after the first, in a round.
+    /// Change the round-trip time of so many microseconds instead of the rate
+    // 0 would make a run that cannot fail, as would no second campaign.
+    #[arg(long, value_parser = count::<u32>)]
+    delay: Option<u32>,
+    /// Campaigns of the same link after the first, in a round
+    #[arg(long, value_parser = count::<usize>, default_value = "1")]
     again: usize,
-    /// The share of the time for which a neighbour keeps every CPU busy, percent.
+    /// The share of the time for which a neighbour keeps every CPU busy, percent
+    #[arg(long)]
     beside: Option<u32>,
+    /// An already built linerate
+    #[arg(long)]
     program: Option<PathBuf>,
-    /// Comparisons of earlier runs are read from here, and kept there with the new ones.
+    /// File of the comparisons of earlier runs, continued with the new ones
+    #[arg(long)]
     keep: Option<PathBuf>,
+    /// File of the table
+    #[arg(long)]
     out: Option<PathBuf>,
+}
+
+impl Options {
+    fn changed(&self) -> Changed {
+        self.delay.map_or(Changed::Rate, Changed::Delay)
+    }
 }
 
 /// Verdict of a comparison on one figure.
@@ -239,28 +254,16 @@ impl Drop for Neighbour {
 
 /// Runs the rounds, prints the table, and says whether it is as it should be.
 pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
-    let options = options(arguments)?;
-    let program = match &options.program {
-        Some(program) => program.clone(),
-        None => own::build(root, "linerate", &["--bin", "linerate"])?,
-    };
-    let mut outcomes = match &options.keep {
-        Some(file) if file.exists() => {
-            let text = std::fs::read_to_string(file)
-                .with_context(|| format!("read {}", file.display()))?;
-            serde_json::from_str(&text)
-                .with_context(|| format!("read {}: not kept by this bench", file.display()))?
-        }
-        _ => Outcomes::default(),
-        // A debug build would be slower than the link and hide the change.
-    };
+    let options: Options = parsed("compare", arguments)?;
+    let program = program(root, options.program.as_deref())?;
+    let mut outcomes: Outcomes = kept(options.keep.as_deref())?;
     let scratch = Scratch::new("compare")?;
     let referee = RefCell::new(Referee::new(root, &program)?);
     let bench = Bench {
         program: &program,
         folder: scratch.path(),
         referee: &referee,
-        changed: options.changed,
+        changed: options.changed(),
         again: options.again,
     };
     let mut neighbour = options.beside.map(Neighbour::start).transpose()?;
@@ -271,18 +274,13 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         // A round that was measured without the neighbour must not be kept as one beside it.
         neighbour.as_mut().map_or(Ok(()), Neighbour::is_there)?;
         // Written after every round: a run that is cut off keeps what it has.
-        if let Some(file) = &options.keep {
-            let text = serde_json::to_string(&outcomes)?;
-            std::fs::write(file, text).with_context(|| format!("write {}", file.display()))?;
-        }
+        keep(options.keep.as_deref(), serde_json::to_string(&outcomes)?)?;
     }
     drop(neighbour);
     let referee = referee.into_inner();
-    let text = document(options.changed, &outcomes) + "\n" + &referee.summary();
+    let text = document(options.changed(), &outcomes) + "\n" + &referee.summary();
     print!("{text}");
-    if let Some(file) = &options.out {
-        std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
-    }
+    keep(options.out.as_deref(), &text)?;
     Ok(held(&outcomes, options.beside.is_some()) && referee.is_clean())
 }
 
@@ -556,37 +554,11 @@ fn verdicts(changed: Changed, outcomes: &Outcomes) -> String {
     )
 }
 
-fn options(arguments: &[String]) -> anyhow::Result<Options> {
-    let mut options = Options { rounds: ROUNDS, again: 1, ..Options::default() };
-    let mut rest = arguments.iter();
-    while let Some(flag) = rest.next() {
-        let value = rest.next().context(USAGE)?;
-        match flag.as_str() {
-            "--rounds" => options.rounds = value.parse().context("--rounds takes a count")?,
-            "--delay" => {
-                options.changed =
-                    Changed::Delay(value.parse().context("--delay takes microseconds")?)
-            }
-            "--again" => options.again = value.parse().context("--again takes a count")?,
-            "--beside" => {
-                options.beside = Some(value.parse().context("--beside takes a percentage")?)
-            }
-            "--program" => options.program = Some(std::path::absolute(value)?),
-            "--keep" => options.keep = Some(std::path::absolute(value)?),
-            "--out" => options.out = Some(std::path::absolute(value)?),
-            _ => bail!(USAGE),
-        }
-    }
-    // These would make a run that cannot fail.
-    ensure!(options.changed != Changed::Delay(0), "--delay 0 would change nothing: give 1 or more");
-    ensure!(options.again > 0, "--again 0 would compare nothing with itself: give 1 or more");
-    Ok(options)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::super::options::words;
     use super::*;
 
     fn told(change: &str) -> Value {
@@ -686,14 +658,13 @@ mod tests {
 
     #[test]
     fn options_are_read_or_refused() {
-        let read =
-            |text: &str| options(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let read = words::<Options>;
         assert_eq!(read("--rounds 3").expect("known").rounds, 3);
         assert_eq!(
             read("--again 4 --beside 45").map(|o| (o.again, o.beside)).expect("known"),
             (4, Some(45))
         );
-        assert_eq!(read("--delay 1000").expect("known").changed, Changed::Delay(1000));
+        assert_eq!(read("--delay 1000").expect("known").changed(), Changed::Delay(1000));
         assert!(read("--again 0").is_err() && read("--delay 0").is_err());
         assert!(read("--rounds").is_err() && read("--loud yes").is_err());
     }

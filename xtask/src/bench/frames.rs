@@ -115,9 +115,7 @@ pub(super) fn run(
         // Written after each round, so that a run that is cut off keeps what it has.
         eprintln!("round {} of {rounds}, {} s", round + 1, began.elapsed().as_secs());
         let text = document(&super::described(rounds, seconds, began.elapsed()), &rows, &notes);
-        out.map_or(Ok(()), |out| {
-            std::fs::write(out, text).with_context(|| format!("write {}", out.display()))
-        })?;
+        super::options::keep(out, text)?;
     }
     println!("{}", document(&super::described(rounds, seconds, began.elapsed()), &rows, &notes));
     Ok(())

@@ -20,6 +20,7 @@ mod fire_hose;
 mod frames;
 mod generators;
 mod markdown;
+mod options;
 mod outputs;
 mod own;
 mod path;
@@ -39,21 +40,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 
 use crate::tools;
 use generators::{Bench, Generator, RunPlace, Work};
+use options::count;
 use rows::{Row, Scope};
 use sandbox::Sandbox;
 use scratch::Scratch;
 use statistics::Median;
 use table::Result;
 
-const USAGE: &str = "usage: cargo xtask bench peers [--rounds N] [--seconds N] [--quick] [--only \
-    tcp|udp|rr|own|PART OF A ROW'S NAME] \
-     [--out FILE]";
-const FRAMES_USAGE: &str =
-    "usage: cargo xtask bench frames [--rounds N] [--seconds N] [--out FILE]";
 /// Both ends run on this core when pinned.
 const PINNED_CORE: usize = 0;
 /// No round is begun after this.
@@ -63,12 +60,45 @@ const QUICK_TIME: Duration = Duration::from_secs(4 * 60);
 const HELD_SHARE: f64 = 0.9;
 const HELD_LOSS: f64 = 0.001;
 
-#[derive(Debug, PartialEq)]
+/// Options of `bench peers`.
+#[derive(Debug, clap::Parser)]
 struct Options {
+    /// Rounds [default: 6, or 3 with --quick]
+    // Six rounds give an interval of 95 % for a median; a quick run only shows that all works.
+    #[arg(long, value_parser = count::<usize>, default_value = "6",
+        default_value_if("quick", "true", "3"))]
     rounds: usize,
+    /// Length of a run, s
+    #[arg(long, value_parser = count::<u32>, default_value = "1")]
     seconds: u32,
-    scope: Scope,
+    /// Few rows, to see that all works
+    #[arg(long)]
+    quick: bool,
+    /// Rows: tcp, udp, rr, own, or a part of a row's name
+    #[arg(long)]
     only: Option<String>,
+    /// File of the table
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+impl Options {
+    fn scope(&self) -> Scope {
+        if self.quick { Scope::Quick } else { Scope::Full }
+    }
+}
+
+/// Options of `bench frames`.
+#[derive(Debug, clap::Parser)]
+struct FramesOptions {
+    /// Rounds
+    #[arg(long, value_parser = count::<usize>, default_value = "6")]
+    rounds: usize,
+    /// Length of a run, s
+    #[arg(long, value_parser = count::<u32>, default_value = "1")]
+    seconds: u32,
+    /// File of the table
+    #[arg(long)]
     out: Option<PathBuf>,
 }
 
@@ -104,20 +134,18 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
 }
 
 fn run_frames(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
-    // Its options are among those of `peers`.
-    let options = options(arguments)?;
-    ensure!(options.only.is_none() && options.scope == Scope::Full, FRAMES_USAGE);
-    provided()?;
+    let options: FramesOptions = options::parsed("frames", arguments)?;
+    options::provide(tools::FOR_BENCH)?;
     frames::run(root, options.rounds, options.seconds, options.out.as_deref())?;
     Ok(true)
 }
 
 fn run_peers(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     let options = options(arguments)?;
-    provided()?;
+    options::provide(tools::FOR_BENCH)?;
     let wanted = |family: &str| options.only.as_deref().is_none_or(|only| only == family);
     let named = |row: &Row| options.only.as_deref().is_some_and(|only| row.name().contains(only));
-    let rows: Vec<Row> = rows::rows(options.scope)
+    let rows: Vec<Row> = rows::rows(options.scope())
         .into_iter()
         .filter(|row| wanted(row.family) || named(row))
         .collect();
@@ -145,55 +173,21 @@ fn run_peers(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     };
     let text = table::document(&machine(&options, began.elapsed()), &results, &held, &own, &notes);
     println!("{text}");
-    keep(&options, &text)?;
+    options::keep(options.out.as_deref(), &text)?;
     Ok(true)
 }
 
-fn provided() -> anyhow::Result<()> {
-    let missing = tools::provide(tools::FOR_BENCH)?;
-    ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
-    Ok(())
-}
-
-/// Parses the number after `argument`: one or more.
-fn count(argument: &str, text: &str, usage: &str) -> anyhow::Result<u32> {
-    let count = text.parse().ok().filter(|count| *count > 0);
-    count.with_context(|| format!("{argument} {text}: not a count\n{usage}"))
-}
-
 fn options(arguments: &[String]) -> anyhow::Result<Options> {
-    let mut arguments = arguments.iter().map(String::as_str);
-    let (mut rounds, mut seconds, mut scope, mut only, mut out) =
-        (None, 1, Scope::Full, None, None);
-    while let Some(argument) = arguments.next() {
-        let mut value =
-            || arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"));
-        let number = |text: &str| count(argument, text, USAGE);
-        match argument {
-            "--rounds" => rounds = Some(number(value()?)? as usize),
-            "--seconds" => seconds = number(value()?)?,
-            "--quick" => scope = Scope::Quick,
-            "--only" => only = Some(value()?.to_owned()),
-            "--out" => out = Some(PathBuf::from(value()?)),
-            _ => bail!("{argument}: unknown\n{USAGE}"),
-        }
-    }
-    let meant = |only: &str| {
+    let options: Options = options::parsed("peers", arguments)?;
+    let is_meant = |only: &str| {
         only == "own"
-            || rows::rows(scope).iter().any(|row| row.family == only || row.name().contains(only))
+            || rows::rows(options.scope())
+                .iter()
+                .any(|row| row.family == only || row.name().contains(only))
     };
-    if let Some(only) = only.as_deref().filter(|only| !meant(only)) {
-        bail!("--only {only}: no such rows\n{USAGE}");
-    }
-    // Six rounds give an interval of 95 % for a median; a quick run only shows that all works.
-    let rounds = rounds.unwrap_or(if scope == Scope::Full { 6 } else { 3 });
-    Ok(Options { rounds, seconds, scope, only, out })
-}
-
-/// Writes the table where it was asked for.
-fn keep(options: &Options, text: &str) -> anyhow::Result<()> {
-    let Some(file) = &options.out else { return Ok(()) };
-    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
+    let only = options.only.as_deref();
+    ensure!(only.is_none_or(is_meant), "--only {}: no such rows", only.unwrap_or_default());
+    Ok(options)
 }
 
 /// All rows, round by round.
@@ -204,7 +198,7 @@ fn measure(
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Vec<Result>> {
     let began = Instant::now();
-    let time = if options.scope == Scope::Full { FULL_TIME } else { QUICK_TIME };
+    let time = if options.quick { QUICK_TIME } else { FULL_TIME };
     let empty = |row: Row| Result { outcomes: vec![Vec::new(); row.contestants.len()], row };
     let mut results: Vec<Result> = rows.into_iter().map(empty).collect();
     for round in 0..options.rounds {
@@ -237,9 +231,9 @@ fn measure(
                 result.outcomes[index].push(outcome.ok());
             }
         }
-        keep(
-            options,
-            &table::document(&machine(options, began.elapsed()), &results, &[], &[], notes),
+        options::keep(
+            options.out.as_deref(),
+            table::document(&machine(options, began.elapsed()), &results, &[], &[], notes),
         )?;
     }
     Ok(results)
@@ -354,7 +348,8 @@ mod tests {
     #[test]
     fn options_are_read_and_mistakes_refused() {
         let quick = parsed(&["--quick", "--only", "udp"]).expect("legal");
-        assert_eq!((quick.rounds, quick.seconds, quick.scope), (3, 1, Scope::Quick));
+        assert_eq!((quick.rounds, quick.seconds, quick.scope()), (3, 1, Scope::Quick));
+        assert_eq!(parsed(&[]).expect("legal").rounds, 6);
         assert_eq!(parsed(&["--rounds", "9", "--seconds", "2"]).expect("legal").rounds, 9);
         for wrong in
             [&["peers"][..], &["--rounds"], &["--rounds", "0"], &["--only", "SCTP"], &["-x"]]

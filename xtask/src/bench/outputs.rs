@@ -3,7 +3,7 @@
 //! Versions read: iperf3 3.12, nuttcp 6.1.2, iperf 2.1.8, sockperf 3.7 (Debian 12), and linerate's
 //! example `end`.
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use serde_json::Value;
 
 const BITS_PER_BYTE: f64 = 8.0;
@@ -32,6 +32,23 @@ pub(super) enum Unit {
     /// Datagrams of this number of bytes.
     Datagrams(u32),
     Transactions,
+}
+
+/// The line of JSON that linerate's example `end` prints.
+///
+/// # Errors
+/// If it reports incidents: its figures are then not those of the workload alone.
+pub(super) fn example(text: &str) -> anyhow::Result<Value> {
+    let line: Value = serde_json::from_str(text.lines().next().unwrap_or_default())
+        .context("read the example's line")?;
+    let incidents = &line["incidents"];
+    ensure!(incidents.as_array().is_some_and(Vec::is_empty), "incidents: {incidents}");
+    Ok(line)
+}
+
+/// The number called `name` in `line`.
+pub(super) fn number(line: &Value, name: &str) -> anyhow::Result<f64> {
+    line[name].as_f64().with_context(|| format!("no {name} in {line}"))
 }
 
 /// iperf3's JSON, from the server and the client.
@@ -142,9 +159,6 @@ pub(super) fn linerate(passive: &str, active: &str, unit: Unit) -> anyhow::Resul
         serde_json::from_str::<Value>(text).with_context(|| format!("parse linerate's {text:?}"))
     };
     let (passive, active) = (parse(passive)?, parse(active)?);
-    let number = |end: &Value, name: &str| {
-        end[name].as_f64().with_context(|| format!("linerate: no {name}"))
-    };
     let seconds = number(&active, "seconds")?;
     let bytes = number(&passive, "bytes_received")?;
     // Absent for streams, which have no transactions.

@@ -2,6 +2,7 @@
 //! input is closed, and the kernel closes it for a killed process too. A machine that loses its
 //! power keeps them.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -56,6 +57,25 @@ impl Drop for Scratch {
         // It has nothing else to do than to remove the folder.
         let _ = self.remover.wait();
     }
+}
+
+/// Makes a file of `n_bytes`, whole MiB, that no disk can compress (xorshift64). What is written is
+/// in the page cache then, too.
+pub(super) fn fill(path: &Path, n_bytes: u64) -> anyhow::Result<()> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut file =
+        std::fs::File::create_new(path).with_context(|| format!("make {}", path.display()))?;
+    let mut chunk = vec![0_u8; 1 << 20];
+    for _ in 0..n_bytes >> 20 {
+        for word in chunk.chunks_exact_mut(8) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+        file.write_all(&chunk).with_context(|| format!("fill {}", path.display()))?;
+    }
+    file.sync_all().with_context(|| format!("sync {}", path.display()))
 }
 
 #[cfg(test)]

@@ -13,12 +13,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use serde_json::Value;
 
+use super::markdown;
+use super::options::{count, parsed, program};
 use super::scan::Referee;
 use super::scratch::Scratch;
-use super::{markdown, own};
 
 /// Frames per second and frames of buffer of the device.
 const CAPACITY: f64 = 4_000.0;
@@ -34,10 +35,6 @@ const FINAL_MS: f64 = 2_000.0;
 const WIDTH: f64 = 0.01;
 /// Spread that stalls may cause (highest over lowest, less one).
 const MOST_SPREAD: f64 = 0.03;
-const RUNS: u32 = 10;
-const USAGE: &str =
-    "usage: cargo xtask bench search [--runs N] [--only PART OF A ROW'S NAME] [--program FILE]";
-
 /// One row: what is searched where.
 struct Row {
     name: &'static str,
@@ -53,27 +50,18 @@ const ROWS: [Row; 3] = [
     Row { name: "stalls", stalls: true, goal: "mlr-ndr", trial_ms: TRIAL_MS, search_ms: TRIAL_MS },
 ];
 
-/// Options of the command line.
+/// Options of `bench search`.
+#[derive(clap::Parser)]
 struct Options {
+    /// Searches of each row
+    #[arg(long, value_parser = count::<u32>, default_value = "10")]
     runs: u32,
+    /// Part of a row's name
+    #[arg(long)]
     only: Option<String>,
-    /// An already built linerate.
+    /// An already built linerate
+    #[arg(long)]
     program: Option<PathBuf>,
-}
-
-fn options(arguments: &[String]) -> anyhow::Result<Options> {
-    let mut options = Options { runs: RUNS, only: None, program: None };
-    let mut rest = arguments.iter();
-    while let Some(flag) = rest.next() {
-        let value = rest.next().context(USAGE)?;
-        match flag.as_str() {
-            "--runs" => options.runs = value.parse().context("--runs takes a count")?,
-            "--only" => options.only = Some(value.clone()),
-            "--program" => options.program = Some(std::path::absolute(value)?),
-            _ => bail!(USAGE),
-        }
-    }
-    Ok(options)
 }
 
 /// Result of one search.
@@ -86,11 +74,8 @@ struct SearchResult {
 
 /// Runs every row as often as asked for and prints the table; whether all is as it should be.
 pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
-    let options = options(arguments)?;
-    let program = match &options.program {
-        Some(program) => program.clone(),
-        None => own::build(root, "linerate", &["--bin", "linerate"])?,
-    };
+    let options: Options = parsed("search", arguments)?;
+    let program = program(root, options.program.as_deref())?;
     let scratch = Scratch::new("search")?;
     let mut cells = Vec::new();
     let mut referee = Referee::new(root, &program)?;
@@ -220,17 +205,17 @@ fn measure(
 
 #[cfg(test)]
 mod tests {
+    use super::super::options::words;
     use super::*;
 
     #[test]
     fn options_are_read_or_refused() {
-        let read =
-            |text: &str| options(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
-        let asked = read("--runs 3 --only stalls").expect("both are known");
+        let asked: Options = words("--runs 3 --only stalls").expect("both are known");
         assert_eq!(
             (asked.runs, asked.only.as_deref(), asked.program.is_none()),
             (3, Some("stalls"), true)
         );
-        assert!(read("--runs").is_err() && read("--loud yes").is_err());
+        let refused = |text: &str| words::<Options>(text).is_err();
+        assert!(refused("--runs") && refused("--runs 0") && refused("--loud yes"));
     }
 }

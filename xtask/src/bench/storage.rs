@@ -16,40 +16,36 @@ mod readings;
 mod rows;
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::Context;
 use serde_json::Value;
 
+use super::options::{chosen, count, keep, parsed, provide};
 use super::processor::Usage;
-use super::{count, own};
+use super::{outputs, own, scratch};
 use crate::tools;
 use document::document;
 use readings::{Log, Reading, Runs};
 use rows::{Contestant, FilePlace, Row, rows};
 
-const USAGE: &str = "usage: cargo xtask bench storage [--rounds N] [--seconds N] [--only PART OF A \
-    ROW'S NAME]... [--within SECONDS] [--log FILE] [--out FILE] [--end PROGRAM]";
 /// Bytes of each file: more than a disk's own cache, less than anybody's memory.
 const FILE_BYTES: u64 = 512 << 20;
-/// Rounds without `--rounds`: an interval of 95 % needs six.
-const ROUNDS: usize = 6;
 /// Time of a run beside its load: starting, reading the file's size, printing.
 const BESIDE: Duration = Duration::from_millis(800);
 
 /// Measures and prints the tables.
 pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     let began = Instant::now();
-    let options = options(arguments)?;
-    let missing = tools::provide(tools::FOR_BENCH)?;
-    ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
+    let options: Options = parsed("storage", arguments)?;
+    provide(tools::FOR_BENCH)?;
     let end = match &options.end {
         Some(program) => program.clone(),
         None => own::build(root, "linerate-load", &["--example", "end"])?,
     };
-    let mut runs: Vec<Runs> = options.rows()?.into_iter().map(Runs::none).collect();
+    let mut runs: Vec<Runs> =
+        chosen(rows(), &options.only, Row::name)?.into_iter().map(Runs::none).collect();
     let mut log = Log::open(options.log.as_deref(), &mut runs)?;
     let wanted: Vec<Row> =
         runs.iter().filter(|runs| runs.rounds() < options.rounds).map(|runs| runs.row).collect();
@@ -65,21 +61,16 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         while let Some(next) = next(&mut runs, options.rounds) {
             let takes = (Duration::from_secs(options.seconds.into()) + BESIDE)
                 * next.row.contestants.len() as u32;
-            if options.within.is_some_and(|within| began.elapsed() + takes > within) {
+            if options.within.is_some_and(|within| (began.elapsed() + takes).as_secs() >= within) {
                 eprintln!("time is up: {} is next", next.row.name());
                 break;
             }
             bench.round(next, &mut log, &mut notes)?;
-            if let Some(file) = &options.out {
-                std::fs::write(file, document(&runs, options.seconds, &notes))
-                    .with_context(|| format!("write {}", file.display()))?;
-            }
+            keep(options.out.as_deref(), document(&runs, options.seconds, &notes))?;
         }
     }
     let document = document(&runs, options.seconds, &notes);
-    if let Some(file) = &options.out {
-        std::fs::write(file, &document).with_context(|| format!("write {}", file.display()))?;
-    }
+    keep(options.out.as_deref(), &document)?;
     println!("{document}");
     Ok(true)
 }
@@ -89,62 +80,31 @@ fn next(runs: &mut [Runs], rounds: usize) -> Option<&mut Runs> {
     runs.iter_mut().filter(|runs| runs.rounds() < rounds).min_by_key(|runs| runs.rounds())
 }
 
-#[derive(Debug)]
+/// Options of `bench storage`.
+#[derive(Debug, clap::Parser)]
 struct Options {
+    /// Rounds
+    // An interval of 95 % needs six.
+    #[arg(long, value_parser = count::<usize>, default_value = "6")]
     rounds: usize,
+    /// Length of a run, s
+    #[arg(long, value_parser = count::<u32>, default_value = "2")]
     seconds: u32,
-    /// Parts of rows' names; all rows if there are none.
+    /// Part of a row's name; all rows if there is none
+    #[arg(long)]
     only: Vec<String>,
-    within: Option<Duration>,
+    /// Begin no round that would end later, s
+    #[arg(long, value_parser = count::<u64>)]
+    within: Option<u64>,
+    /// File of readings, read and continued
+    #[arg(long)]
     log: Option<PathBuf>,
+    /// File of the tables
+    #[arg(long)]
     out: Option<PathBuf>,
+    /// Example `end`, already built
+    #[arg(long)]
     end: Option<PathBuf>,
-}
-
-impl Options {
-    fn rows(&self) -> anyhow::Result<Vec<Row>> {
-        let wanted = |row: &Row| {
-            self.only.is_empty() || self.only.iter().any(|part| row.name().contains(part.as_str()))
-        };
-        let chosen: Vec<Row> = rows().into_iter().filter(wanted).collect();
-        let names = || rows().iter().map(Row::name).collect::<Vec<_>>().join("\n  ");
-        ensure!(
-            !chosen.is_empty(),
-            "--only {}: no row has that in its name:\n  {}",
-            self.only.join(" --only "),
-            names()
-        );
-        Ok(chosen)
-    }
-}
-
-fn options(arguments: &[String]) -> anyhow::Result<Options> {
-    let mut options = Options {
-        rounds: ROUNDS,
-        seconds: 2,
-        only: Vec::new(),
-        within: None,
-        log: None,
-        out: None,
-        end: None,
-    };
-    let mut arguments = arguments.iter().map(String::as_str);
-    while let Some(argument) = arguments.next() {
-        let value =
-            arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
-        let count = || count(argument, value, USAGE);
-        match argument {
-            "--rounds" => options.rounds = count()? as usize,
-            "--seconds" => options.seconds = count()?,
-            "--within" => options.within = Some(Duration::from_secs(count()?.into())),
-            "--only" => options.only.push(value.to_owned()),
-            "--log" => options.log = Some(value.into()),
-            "--out" => options.out = Some(value.into()),
-            "--end" => options.end = Some(value.into()),
-            _ => bail!("{argument} {value}: unknown\n{USAGE}"),
-        }
-    }
-    Ok(options)
 }
 
 /// Settings and paths of all runs.
@@ -241,7 +201,7 @@ impl Files {
         };
         for path in [&files.on_disk, &files.in_memory] {
             if rows.iter().any(|row| files.of(row.place) == path) {
-                fill(path)?;
+                scratch::fill(path, FILE_BYTES)?;
             }
         }
         Ok(files)
@@ -253,25 +213,6 @@ impl Files {
             FilePlace::Memory => &self.in_memory,
         }
     }
-}
-
-/// Makes a file of bytes that no disk can compress (xorshift64). What is written is in the page
-/// cache then, too.
-fn fill(path: &Path) -> anyhow::Result<()> {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut file =
-        std::fs::File::create_new(path).with_context(|| format!("make {}", path.display()))?;
-    let mut chunk = vec![0_u8; 1 << 20];
-    for _ in 0..FILE_BYTES >> 20 {
-        for word in chunk.chunks_exact_mut(8) {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            word.copy_from_slice(&state.to_le_bytes());
-        }
-        file.write_all(&chunk).with_context(|| format!("fill {}", path.display()))?;
-    }
-    file.sync_all().with_context(|| format!("sync {}", path.display()))
 }
 
 impl Drop for Files {
@@ -294,18 +235,11 @@ struct RunReport {
 }
 
 fn ours(text: &str) -> anyhow::Result<RunReport> {
-    let line: Value = serde_json::from_str(text.lines().next().unwrap_or_default())
-        .context("read the example's line")?;
-    ensure!(
-        line["incidents"].as_array().is_some_and(Vec::is_empty),
-        "incidents: {}",
-        line["incidents"]
-    );
-    let number = |name: &str| line[name].as_f64().with_context(|| format!("no {name} in {line}"));
+    let line = outputs::example(text)?;
     Ok(RunReport {
-        transfers: number("reads")?,
-        lasted: number("span_ns")? / 1e9,
-        p99_ns: number("p99_ns")?,
+        transfers: outputs::number(&line, "reads")?,
+        lasted: outputs::number(&line, "span_ns")? / 1e9,
+        p99_ns: outputs::number(&line, "p99_ns")?,
         engine: line["modes"]["engine"].as_str().map(str::to_owned),
     })
 }
@@ -346,9 +280,11 @@ mod tests {
     #[test]
     fn rows_are_chosen_by_part_of_their_name_and_take_turns() {
         let chosen = |only: &[&str]| {
-            let arguments: Vec<String> =
-                only.iter().flat_map(|part| ["--only".to_owned(), (*part).to_owned()]).collect();
-            options(&arguments).expect("legal").rows()
+            chosen(
+                rows(),
+                &only.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>(),
+                Row::name,
+            )
         };
         assert_eq!(chosen(&[]).expect("all").len(), rows().len());
         assert_eq!(chosen(&["disk, 4 KiB", "intervals"]).expect("four").len(), 4);

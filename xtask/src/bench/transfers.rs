@@ -16,25 +16,21 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use serde_json::Value;
 
 mod ground;
 
 use ground::{FILE_BYTES, Ground, SERVER_CORE, Server, await_port};
 
+use super::options::{chosen, count, keep, parsed, provide};
 use super::processor::{Usage, of_tree};
 use super::statistics::Median;
-use super::{count, markdown, own};
+use super::{markdown, outputs, own};
 use crate::tools;
 use TransferDirection::{Down, Up};
 
-const USAGE: &str = "usage: cargo xtask bench transfers [--rounds N] [--seconds N] [--only PART OF \
-    A ROW'S NAME]... [--out FILE]";
 /// Times that curl moves it in a run of a second.
 const FILES: u32 = 6;
 const CLIENT_CORE: &str = "1";
-/// Rounds without `--rounds`: an interval of 95 % needs six.
-const ROUNDS: usize = 6;
 /// File with the congestion control of foreign servers.
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// A server's session has ended, and its time is its parent's, this long after the client.
@@ -98,18 +94,28 @@ struct Reading {
 /// By group, row and round.
 type Readings = Vec<Vec<Vec<Option<Reading>>>>;
 
+/// Options of `bench transfers`.
+#[derive(clap::Parser)]
 struct Options {
+    /// Rounds
+    // An interval of 95 % needs six.
+    #[arg(long, value_parser = count::<usize>, default_value = "6")]
     rounds: usize,
+    /// Length of a run, s
+    #[arg(long, value_parser = count::<u32>, default_value = "1")]
     seconds: u32,
+    /// Part of a row's name; all rows if there is none
+    #[arg(long)]
     only: Vec<String>,
+    /// File of the table
+    #[arg(long)]
     out: Option<PathBuf>,
 }
 
 /// Measures and prints the table.
 pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
-    let options = options(arguments)?;
-    let missing = tools::provide(tools::FOR_BENCH)?;
-    ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
+    let options: Options = parsed("transfers", arguments)?;
+    provide(tools::FOR_BENCH)?;
     let end = own::build(root, "linerate-load", &["--example", "end"])?;
     let congestion =
         std::fs::read_to_string(CONGESTION).with_context(|| format!("read {CONGESTION}"))?;
@@ -119,7 +125,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         congestion: congestion.trim().into(),
         seconds: options.seconds,
     };
-    let groups = chosen(&options.only)?;
+    let groups = groups(&options.only)?;
     let mut readings: Readings = groups.iter().map(|group| vec![Vec::new(); group.len()]).collect();
     let mut notes = Vec::new();
     for round in 0..options.rounds {
@@ -135,55 +141,18 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
                 readings[index].push(reading.ok());
             }
         }
-        if let Some(file) = &options.out {
-            let text = document(&groups, &readings, &options, &notes);
-            std::fs::write(file, text).with_context(|| format!("write {}", file.display()))?;
-        }
+        keep(options.out.as_deref(), document(&groups, &readings, &options, &notes))?;
     }
     println!("{}", document(&groups, &readings, &options, &notes));
     Ok(true)
 }
 
-fn options(arguments: &[String]) -> anyhow::Result<Options> {
-    let mut options = Options { rounds: ROUNDS, seconds: 1, only: Vec::new(), out: None };
-    let mut arguments = arguments.iter().map(String::as_str);
-    while let Some(argument) = arguments.next() {
-        let value =
-            arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
-        let count = || count(argument, value, USAGE);
-        match argument {
-            "--rounds" => options.rounds = count()? as usize,
-            "--seconds" => options.seconds = count()?,
-            "--only" => options.only.push(value.to_owned()),
-            "--out" => options.out = Some(value.into()),
-            _ => bail!("{argument} {value}: unknown\n{USAGE}"),
-        }
-    }
-    Ok(options)
-}
-
 /// The groups of which a row but the first, which others have too, has one of `parts` in its name;
 /// all without any.
-fn chosen(parts: &[String]) -> anyhow::Result<Vec<&'static [Row]>> {
-    let has =
-        |row: &Row| parts.is_empty() || parts.iter().any(|part| name(*row).contains(part.as_str()));
-    let groups: Vec<_> =
-        GROUPS.iter().copied().filter(|group| group[1..].iter().any(has)).collect();
-    let all = || {
-        GROUPS
-            .iter()
-            .flat_map(|group| &group[1..])
-            .map(|row| name(*row))
-            .collect::<Vec<_>>()
-            .join("\n  ")
-    };
-    ensure!(
-        !groups.is_empty(),
-        "--only {}: no row has that in its name:\n  {}",
-        parts.join(" --only "),
-        all()
-    );
-    Ok(groups)
+fn groups(parts: &[String]) -> anyhow::Result<Vec<&'static [Row]>> {
+    chosen(GROUPS.iter().copied(), parts, |group| {
+        group[1..].iter().map(|row| name(*row)).collect::<Vec<_>>().join("\n  ")
+    })
 }
 
 fn name((server, client, way): Row) -> String {
@@ -249,10 +218,7 @@ impl Bench {
                 Up => command.args(["-T", &file, &server.url("in/curl")]),
             };
         }
-        let output = command.output().context("start curl")?;
-        let told = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "curl: {} {}", output.status, told.trim());
-        curls(&String::from_utf8_lossy(&output.stdout))
+        curls(&tools::printed(&mut command)?)
     }
 
     fn linerate(
@@ -277,13 +243,7 @@ impl Bench {
                 file_size(),
             ]),
         };
-        let output = command.output().context("start the example")?;
-        ensure!(
-            output.status.success(),
-            "{command:?}: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-        ours(&String::from_utf8_lossy(&output.stdout), way)
+        ours(&tools::printed(&mut command)?, way)
     }
 
     /// Our server for foreign clients, from the file's like in memory.
@@ -333,16 +293,9 @@ fn curls(text: &str) -> anyhow::Result<(f64, f64)> {
 }
 
 fn ours(text: &str, way: TransferDirection) -> anyhow::Result<(f64, f64)> {
-    let line: Value = serde_json::from_str(text.lines().next().unwrap_or_default())
-        .context("read the example's line")?;
-    ensure!(
-        line["incidents"].as_array().is_some_and(Vec::is_empty),
-        "incidents: {}",
-        line["incidents"]
-    );
-    let number = |name: &str| line[name].as_f64().with_context(|| format!("no {name} in {line}"));
+    let line = outputs::example(text)?;
     let bytes = if way == Down { "bytes_received" } else { "bytes_sent" };
-    Ok((number(bytes)?, number("span_ns")? / 1e9))
+    Ok((outputs::number(&line, bytes)?, outputs::number(&line, "span_ns")? / 1e9))
 }
 
 fn document(groups: &[&[Row]], readings: &Readings, options: &Options, notes: &[String]) -> String {
@@ -420,11 +373,11 @@ mod tests {
 
     #[test]
     fn rows_are_chosen_by_name_and_keep_what_they_are_compared_with() {
-        let all = chosen(&[]).expect("all");
+        let all = groups(&[]).expect("all");
         assert_eq!(all.len(), GROUPS.len());
-        let http = chosen(&["linerate (http, sendfile)".to_owned()]).expect("one");
+        let http = groups(&["linerate (http, sendfile)".to_owned()]).expect("one");
         assert_eq!(http.len(), 1);
         assert_eq!(name(http[0][0]), "nginx to curl");
-        assert!(chosen(&["telnet".to_owned()]).is_err());
+        assert!(groups(&["telnet".to_owned()]).is_err());
     }
 }

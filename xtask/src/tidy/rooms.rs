@@ -14,7 +14,7 @@ const PREFIX: &str = "linerate-";
 /// Libraries that only some rooms may use, with those rooms.
 const EXCLUSIVE: [(&str, &[&str]); 5] = [
     ("anyhow", &["xtask"]),
-    ("clap", &["linerate"]),
+    ("clap", &["linerate", "xtask"]),
     ("io-uring", &["linerate-sys"]),
     ("libc", &["linerate-sys"]),
     ("rusqlite", &["linerate-store"]),

@@ -18,34 +18,46 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use serde_json::Value;
 
+use super::markdown;
+use super::options::{count, keep, kept, parsed, program};
 use super::scan::Referee;
 use super::scratch::Scratch;
-use super::{count, markdown, own};
 use scenarios::{FaultPlace, SCENARIOS, Scenario};
 
-const USAGE: &str = "usage: cargo xtask bench diagnosis [--seeds N] [--first SEED] [--only PART OF \
-    A SCENARIO'S NAME] [--program LINERATE] \
-     [--keep FILE.json] [--out FILE.md] [--jobs N]\n       cargo xtask bench diagnosis \
-     --undeclared [the same options]";
 /// The reference of all rules, made from their registry.
 const RULES: &str = "docs/reference/rules.md";
 /// Goal for the diagonal.
 const DIAGONAL: f64 = 0.9;
 
-#[derive(Debug, PartialEq)]
+/// Options of `bench diagnosis`, also with `--undeclared`.
+#[derive(Debug, clap::Parser)]
 struct Options {
+    /// Diagnose paths whose capacity nobody declared
+    #[arg(long)]
+    undeclared: bool,
+    /// Number of seeds
+    #[arg(long, value_parser = count::<u32>, default_value = "10")]
     seeds: u32,
+    /// The first seed
+    #[arg(long, value_parser = count::<u32>, default_value = "1")]
     first: u32,
+    /// Part of a scenario's name
+    #[arg(long)]
     only: Option<String>,
+    /// An already built linerate
+    #[arg(long)]
     program: Option<PathBuf>,
-    /// Outcomes of earlier runs, of seeds from 1 on, are read from here, and kept there with the
-    /// new ones.
+    /// File of outcomes of earlier runs, of seeds from 1 on, continued with the new ones
+    #[arg(long)]
     keep: Option<PathBuf>,
+    /// File of the matrix
+    #[arg(long)]
     out: Option<PathBuf>,
-    /// Scenarios at a time, but for those that want the CPUs for themselves.
+    /// Scenarios at a time, except those that need the CPUs for themselves
+    #[arg(long, value_parser = count::<u32>, default_value = "2")]
     jobs: u32,
 }
 
@@ -63,21 +75,18 @@ type Said = Vec<(String, String)>;
 
 /// Runs every scenario with every seed, prints the matrix, and says whether it is as it should be.
 pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
-    match arguments {
-        [first, rest @ ..] if first == undeclared::RELAY => return undeclared::relay(rest),
-        [first, rest @ ..] if first == "--undeclared" => {
-            let options = options(rest, undeclared::is_cause)?;
-            return undeclared::run(&program(root, &options)?, &options);
-        }
-        _ => {}
+    if let [first, rest @ ..] = arguments
+        && first == undeclared::RELAY
+    {
+        return undeclared::relay(rest);
     }
-    let options =
-        options(arguments, |only| SCENARIOS.iter().any(|scenario| scenario.name.contains(only)))?;
-    let program = program(root, &options)?;
-    let mut outcomes = match &options.keep {
-        Some(file) if file.exists() => read(file)?,
-        _ => BTreeMap::new(),
-    };
+    let options: Options = parsed("diagnosis", arguments)?;
+    options.check()?;
+    let program = program(root, options.program.as_deref())?;
+    if options.undeclared {
+        return undeclared::run(&program, &options);
+    }
+    let mut outcomes: BTreeMap<String, Vec<Said>> = kept(options.keep.as_deref())?;
     let referee = Mutex::new(Referee::new(root, &program)?);
     for seed in options.first..options.first + options.seeds {
         // Kept outcomes are those of seeds 1, 2, ...: what was run before a bench was cut off is
@@ -101,10 +110,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                 // The lock is held only to note the result, never while a scenario runs.
                 known.entry(scenario.name.to_owned()).or_default().push(said);
-                options.keep.as_ref().map_or(Ok(()), |file| {
-                    let text = serde_json::to_string(&**known)?;
-                    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
-                })
+                keep(options.keep.as_deref(), serde_json::to_string(&**known)?)
             })?;
         }
     }
@@ -114,21 +120,9 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     let text =
         format!("{}\n{}\n\n{}", document(&outcomes), without_scenario(&rules), referee.summary());
     print!("{text}");
-    if let Some(file) = &options.out {
-        std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
-    }
+    keep(options.out.as_deref(), &text)?;
     let judged = judge(&outcomes);
     Ok(judged.wrong_proven == 0 && judged.diagonal() >= DIAGONAL && referee.is_clean())
-}
-
-/// Returns the program under test: the one that is named, or a release build of this tree.
-fn program(root: &Path, options: &Options) -> anyhow::Result<PathBuf> {
-    match &options.program {
-        Some(program) => {
-            std::path::absolute(program).with_context(|| format!("find {}", program.display()))
-        }
-        None => own::build(root, "linerate", &["--bin", "linerate"]),
-    }
 }
 
 /// Does `run` with each of `scenarios`, `n_at_once` of them at a time: most of a scenario is
@@ -185,12 +179,6 @@ fn without_scenario(rules: &str) -> String {
             {}.",
         missing.join(", ")
     )
-}
-
-fn read(file: &Path) -> anyhow::Result<BTreeMap<String, Vec<Said>>> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-    serde_json::from_str(&text)
-        .with_context(|| format!("read {}: not kept by this bench", file.display()))
 }
 
 /// Runs `diagnose` on `scenario`; returns its result and its whole answer.
@@ -369,36 +357,22 @@ fn document(outcomes: &BTreeMap<String, Vec<Said>>) -> String {
     text
 }
 
-fn options(arguments: &[String], is_known: fn(&str) -> bool) -> anyhow::Result<Options> {
-    let mut options =
-        Options { seeds: 10, first: 1, only: None, program: None, keep: None, out: None, jobs: 2 };
-    let mut arguments = arguments.iter();
-    while let Some(argument) = arguments.next() {
-        let value =
-            arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
-        let count = || count(argument, value, USAGE);
-        match argument.as_str() {
-            "--seeds" => options.seeds = count()?,
-            "--first" => options.first = count()?,
-            "--only" => options.only = Some(value.clone()),
-            "--program" => options.program = Some(value.into()),
-            "--keep" => options.keep = Some(value.into()),
-            "--jobs" => options.jobs = count()?,
-            "--out" => options.out = Some(value.into()),
-            _ => bail!("{argument}: unknown\n{USAGE}"),
-        }
+impl Options {
+    fn check(&self) -> anyhow::Result<()> {
+        let Some(only) = self.only.as_deref() else { return Ok(()) };
+        let is_known = if self.undeclared {
+            undeclared::is_cause(only)
+        } else {
+            SCENARIOS.iter().any(|scenario| scenario.name.contains(only))
+        };
+        ensure!(is_known, "--only {only}: no such scenario");
+        Ok(())
     }
-    let only = options.only.as_deref();
-    ensure!(
-        only.is_none_or(is_known),
-        "--only {}: no such scenario\n{USAGE}",
-        only.unwrap_or_default()
-    );
-    Ok(options)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::options::words;
     use super::*;
 
     fn said(limits: &[(&str, &str)]) -> Said {
@@ -445,16 +419,11 @@ mod tests {
 
     #[test]
     fn options_are_read_and_mistakes_refused() {
-        let parsed = |words: &[&str]| {
-            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            options(&words, |only| "link rate".contains(only))
-        };
-        assert_eq!(parsed(&["--seeds", "3", "--only", "link"]).expect("legal").seeds, 3);
-        assert!(
-            parsed(&["--seeds"]).is_err()
-                && parsed(&["--only", "tokens"]).is_err()
-                && parsed(&["-x", "1"]).is_err()
-        );
+        let read = words::<Options>;
+        let legal = read("--seeds 3 --only link").expect("legal");
+        assert!(legal.seeds == 3 && legal.check().is_ok());
+        assert!(read("--only tokens").expect("legal").check().is_err());
+        assert!(read("--seeds").is_err() && read("-x 1").is_err());
     }
 
     #[test]

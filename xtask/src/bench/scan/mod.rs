@@ -15,25 +15,35 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use serde_json::Value;
 
+use super::markdown;
+use super::options::{count, keep, parsed, program};
 use super::truth::ground::{AGENT_PORT, End, Ground, OTHER_CLOCK_PORT};
-use super::{count, markdown, own};
 use plans::{Draw, LabPlace};
 pub(super) use referee::Referee;
 
-const USAGE: &str = "usage: cargo xtask bench scan [--shaped] [--trials N] [--seed N] [--program \
-    LINERATE] [--out FILE.md]";
 /// No campaign is begun after this.
 const FULL_TIME: Duration = Duration::from_secs(60 * 60);
 
-#[derive(Debug, PartialEq)]
+/// Options of `bench scan`.
+#[derive(Debug, clap::Parser)]
 struct Options {
+    /// Measure transfers through token buckets at the senders
+    #[arg(long)]
     shaped: bool,
+    /// Trials to scan
+    #[arg(long, value_parser = count::<u32>, default_value = "1000")]
     trials: u32,
+    /// Seed of the first plan
+    #[arg(long, value_parser = count::<u32>, default_value = "1")]
     seed: u32,
+    /// An already built linerate
+    #[arg(long)]
     program: Option<PathBuf>,
+    /// File of the table
+    #[arg(long)]
     out: Option<PathBuf>,
 }
 
@@ -43,14 +53,8 @@ type Tally = BTreeMap<(String, String), BTreeMap<String, usize>>;
 /// Runs campaigns until enough trials were scanned, prints the table, and says whether all is as it
 /// should be.
 pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
-    let options = options(arguments)?;
-    let program = match &options.program {
-        Some(program) => {
-            // The program runs in other folders, so its path must be absolute.
-            program.canonicalize().with_context(|| format!("find {}", program.display()))?
-        }
-        None => own::build(root, "linerate", &["--bin", "linerate"])?,
-    };
+    let options: Options = parsed("scan", arguments)?;
+    let program = program(root, options.program.as_deref())?;
     let mut bench = Bench {
         ground: Ground::make(&program)?,
         referee: Referee::new(root, &program)?,
@@ -79,9 +83,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         table(&bench.tally)
     );
     print!("{text}");
-    if let Some(file) = &options.out {
-        std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
-    }
+    keep(options.out.as_deref(), &text)?;
     let is_honest = !options.shaped || shaped::holds(&bench.tally);
     Ok(bench.referee.is_clean() && refused == 0 && is_honest)
 }
@@ -183,30 +185,11 @@ fn table(tally: &Tally) -> String {
     markdown::table(&["place", "workload", "trials", "of which"], &rows)
 }
 
-fn options(arguments: &[String]) -> anyhow::Result<Options> {
-    let mut options = Options { shaped: false, trials: 1000, seed: 1, program: None, out: None };
-    let mut rest = arguments.iter();
-    while let Some(flag) = rest.next() {
-        if flag == "--shaped" {
-            options.shaped = true;
-            continue;
-        }
-        let value = rest.next().context(USAGE)?;
-        match flag.as_str() {
-            "--trials" => options.trials = count(flag, value, USAGE)?,
-            "--seed" => options.seed = count(flag, value, USAGE)?,
-            "--program" => options.program = Some(value.into()),
-            "--out" => options.out = Some(std::path::absolute(value)?),
-            _ => bail!(USAGE),
-        }
-    }
-    Ok(options)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::super::options::words;
     use super::*;
 
     #[test]
@@ -225,12 +208,9 @@ mod tests {
 
     #[test]
     fn options_are_read_or_refused() {
-        let read =
-            |text: &str| options(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
-        let asked = read("--trials 60 --shaped --seed 7").expect("known");
+        let asked: Options = words("--trials 60 --shaped --seed 7").expect("known");
         assert_eq!((asked.trials, asked.shaped, asked.seed), (60, true, 7));
-        assert!(
-            read("--trials").is_err() && read("--trials 0").is_err() && read("--loud yes").is_err()
-        );
+        let refused = |text: &str| words::<Options>(text).is_err();
+        assert!(refused("--trials") && refused("--trials 0") && refused("--loud yes"));
     }
 }

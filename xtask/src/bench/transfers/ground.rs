@@ -1,7 +1,6 @@
 //! The servers of `cargo xtask bench transfers` that are not ours, and the file that all of them
 //! serve.
 
-use std::io::Write as _;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -9,6 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+
+use super::super::scratch::fill;
+use crate::tools::printed;
 
 pub(super) const FILE_BYTES: u64 = 256 << 20;
 pub(super) const SERVER_CORE: &str = "0";
@@ -97,18 +99,7 @@ impl Ground {
         let mut ground = Self { folder, servers: Vec::new() };
         let public = ground.folder.join("public");
         std::fs::create_dir(&public).context("make the servers' folder")?;
-        let mut file = std::fs::File::create_new(public.join("file")).context("make the file")?;
-        let (mut chunk, mut state) = (vec![0_u8; 1 << 20], 0x9E37_79B9_7F4A_7C15_u64);
-        for _ in 0..FILE_BYTES >> 20 {
-            for word in chunk.chunks_exact_mut(8) {
-                // Any bytes will do (xorshift64).
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                word.copy_from_slice(&state.to_le_bytes());
-            }
-            file.write_all(&chunk).context("fill the file")?;
-        }
+        fill(&public.join("file"), FILE_BYTES)?;
         // Foreign servers write as others than root.
         let uploads = public.join("in");
         std::fs::create_dir(&uploads).context("make the folder of uploads")?;
@@ -138,13 +129,7 @@ impl Ground {
             "1",
         ]);
         command.args(["-subj", "/CN=127.0.0.1", "-keyout", &key, "-out", &key]);
-        let output = command.output().context("start openssl")?;
-        ensure!(
-            output.status.success(),
-            "openssl: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-        Ok(())
+        printed(&mut command).map(drop)
     }
 
     fn start(&mut self, server: Server) -> anyhow::Result<()> {
@@ -181,13 +166,7 @@ impl Ground {
         if url.starts_with(&Server::VsftpdTls.url("")) {
             command.arg("--ssl-reqd");
         }
-        let output = command.output().context("start curl")?;
-        ensure!(
-            output.status.success(),
-            "fetch {url} once: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-        Ok(())
+        printed(&mut command).map(drop)
     }
 }
 

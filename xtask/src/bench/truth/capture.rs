@@ -14,6 +14,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use anyhow::{Context, ensure};
 
 use super::ground::{AGENT_PORT, End, Family, Ground, OTHER_CLOCK_PORT};
+use crate::tools::printed;
 
 /// Bytes kept of a segment: Ethernet, IP and TCP headers with options.
 const SNAP: &str = "134";
@@ -99,17 +100,9 @@ impl Capture {
         self.said.read_to_string(&mut said).context("read what tcpdump says")?;
         self.child.wait().context("wait for tcpdump")?;
         ensure!(n_dropped(&said) == Some(0), "tcpdump missed segments: {}", said.trim());
-        let output = Command::new("tcpdump")
-            .args(["-nn", "-tt", "-S", "-r"])
-            .arg(&self.file)
-            .output()
-            .context("read the capture")?;
-        ensure!(
-            output.status.success(),
-            "tcpdump -r: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-        Ok(connections(&String::from_utf8_lossy(&output.stdout)))
+        let mut reading = Command::new("tcpdump");
+        let told = printed(reading.args(["-nn", "-tt", "-S", "-r"]).arg(&self.file))?;
+        Ok(connections(&told))
     }
 }
 

@@ -19,6 +19,7 @@ use serde_json::Value;
 use super::super::sandbox::{hold, inside, ip, reaper};
 use super::super::scratch::Scratch;
 use super::relay::{Faults, VXLAN_PORT};
+use crate::tools::printed;
 
 /// Addresses of `a`, `b` and `r` on the bridge, and inside a tunnel.
 const UNDERLAY: [&str; 3] = ["10.98.0.1", "10.98.0.2", "10.98.0.3"];
@@ -327,11 +328,7 @@ impl Ground {
     fn run(&self, namespace: &str, command: &str) -> anyhow::Result<String> {
         let mut words = command.split_whitespace();
         let program = words.next().context("an empty command")?;
-        let output = inside(namespace, Path::new(program), None).args(words).output();
-        let output = output.with_context(|| format!("start {program}"))?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{command}: {}", said.trim());
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        printed(inside(namespace, Path::new(program), None).args(words))
     }
 
     fn pair(&self) -> anyhow::Result<()> {
@@ -367,14 +364,7 @@ impl Ground {
     /// Gives `a` the other addresses of `b`: a key is good for those it is bound to.
     fn bind(&self) -> anyhow::Result<()> {
         for address in [UNDERLAY_6[1], TUNNEL[1]] {
-            let output =
-                self.linerate(End::A).args(["pair", "bind", UNDERLAY[1], address]).output();
-            let output = output.context("start linerate pair bind")?;
-            ensure!(
-                output.status.success(),
-                "bind {address}: {}",
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
+            printed(self.linerate(End::A).args(["pair", "bind", UNDERLAY[1], address]))?;
         }
         Ok(())
     }

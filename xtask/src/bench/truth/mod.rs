@@ -27,28 +27,33 @@ mod table;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
-
+use super::options::{chosen, keep, parsed, program, provide};
+use super::processor_and_kernel;
 use super::scan::Referee;
-use super::{own, processor_and_kernel};
 use crate::tools;
 use cases::Case;
 use ground::Ground;
 use table::{Outcome, Row, Tally};
 
-const USAGE: &str = "usage: cargo xtask bench truth [--only PART OF A CASE'S NAME]... [--runs N] \
-    [--program FILE] [--out FILE]";
 /// The name of the row of `--runs`.
 const MANY: &str = "requests with drops and silence, many runs";
 /// No case is begun after this.
 const FULL_TIME: Duration = Duration::from_secs(10 * 60);
 
-#[derive(Debug, Default)]
+/// Options of `bench truth`.
+#[derive(Debug, clap::Parser)]
 struct Options {
+    /// Part of a case's name; all cases if there is none
+    #[arg(long)]
     only: Vec<String>,
-    /// Runs of requests with drops instead of the cases.
+    /// Runs of requests with drops instead of the cases
+    #[arg(long)]
     runs: Option<u64>,
+    /// An already built linerate
+    #[arg(long)]
     program: Option<PathBuf>,
+    /// File of the table
+    #[arg(long)]
     out: Option<PathBuf>,
 }
 
@@ -59,16 +64,10 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     {
         return relay::run(rest);
     }
-    let options = options(arguments)?;
-    let missing = tools::provide(tools::FOR_TRUTH)?;
+    let options: Options = parsed("truth", arguments)?;
     // A case without its instrument would look like a success.
-    ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
-    let program = match &options.program {
-        Some(program) => {
-            program.canonicalize().with_context(|| format!("find {}", program.display()))?
-        }
-        None => own::build(root, "linerate", &["--bin", "linerate"])?,
-    };
+    provide(tools::FOR_TRUTH)?;
+    let program = program(root, options.program.as_deref())?;
     let began = Instant::now();
     let mut referee = Referee::new(root, &program)?;
     let mut ground = Ground::make(&program)?;
@@ -80,7 +79,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         });
         referee.read_all(&ground.folder)?;
     }
-    let cases = if options.runs.is_some() { Vec::new() } else { chosen(&options.only)? };
+    let cases = if options.runs.is_some() { Vec::new() } else { cases_of(&options.only)? };
     for case in cases {
         let outcome = if began.elapsed() > FULL_TIME {
             Outcome::Skipped(format!("{} s were over", FULL_TIME.as_secs()))
@@ -91,19 +90,13 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         eprint!("{}", table::lines(&row));
         rows.push(row);
         referee.read_all(&ground.folder)?;
-        save(&options, &table::document(&machine(began.elapsed()), &rows))?;
+        keep(options.out.as_deref(), table::document(&machine(began.elapsed()), &rows))?;
     }
     let text = table::document(&machine(began.elapsed()), &rows);
-    save(&options, &text)?;
+    keep(options.out.as_deref(), &text)?;
     println!("{text}");
     print!("{}", referee.summary());
     Ok(Tally::of(&rows).differ == 0 && referee.is_clean())
-}
-
-/// Writes the table to where it is wanted.
-fn save(options: &Options, text: &str) -> anyhow::Result<()> {
-    let Some(file) = &options.out else { return Ok(()) };
-    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
 }
 
 /// Runs one case.
@@ -124,31 +117,8 @@ fn outcome(ground: &mut Ground, case: Case) -> Outcome {
     }
 }
 
-fn chosen(only: &[String]) -> anyhow::Result<Vec<Case>> {
-    let is_chosen = |case: &Case| {
-        only.is_empty() || only.iter().any(|part| case.name().contains(part.as_str()))
-    };
-    let chosen: Vec<Case> = cases::all().into_iter().filter(is_chosen).collect();
-    let names = || cases::all().iter().map(Case::name).collect::<Vec<_>>().join("\n  ");
-    ensure!(!chosen.is_empty(), "--only {}: no such case:\n  {}", only.join(" --only "), names());
-    Ok(chosen)
-}
-
-fn options(arguments: &[String]) -> anyhow::Result<Options> {
-    let mut options = Options::default();
-    let mut arguments = arguments.iter();
-    while let Some(argument) = arguments.next() {
-        let value =
-            arguments.next().with_context(|| format!("{argument} needs a value\n{USAGE}"))?;
-        match argument.as_str() {
-            "--only" => options.only.push(value.clone()),
-            "--runs" => options.runs = Some(value.parse().context("--runs: a number of runs")?),
-            "--program" => options.program = Some(value.into()),
-            "--out" => options.out = Some(value.into()),
-            _ => bail!("{argument}: unknown\n{USAGE}"),
-        }
-    }
-    Ok(options)
+fn cases_of(only: &[String]) -> anyhow::Result<Vec<Case>> {
+    chosen(cases::all(), only, |case| case.name().to_owned())
 }
 
 fn machine(took: Duration) -> String {
@@ -157,20 +127,17 @@ fn machine(took: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::options::words;
     use super::*;
 
     #[test]
     fn options_are_read_and_mistakes_refused() {
-        let parsed = |words: &[&str]| {
-            options(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
-        };
-        let options =
-            parsed(&["--only", "udp_rr", "--only", "frames", "--program", "x"]).expect("legal");
+        let options: Options = words("--only udp_rr --only frames --program x").expect("legal");
         assert_eq!((options.only.len(), options.program), (2, Some("x".into())));
-        assert_eq!(parsed(&["--runs", "100"]).expect("legal").runs, Some(100));
-        assert!(parsed(&["--runs", "x"]).is_err());
-        assert!(parsed(&["--only"]).is_err() && parsed(&["--rounds", "3"]).is_err());
-        assert!(chosen(&["no such case".to_owned()]).is_err());
-        assert!(!chosen(&["udp_rr".to_owned()]).expect("there are").is_empty());
+        assert_eq!(words::<Options>("--runs 100").expect("legal").runs, Some(100));
+        let refused = |text: &str| words::<Options>(text).is_err();
+        assert!(refused("--runs x") && refused("--only") && refused("--rounds 3"));
+        assert!(cases_of(&["no such case".to_owned()]).is_err());
+        assert!(!cases_of(&["udp_rr".to_owned()]).expect("there are").is_empty());
     }
 }

@@ -22,6 +22,7 @@ use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::super::options::{keep, kept};
 use super::super::truth::ground::{Between, End, Family, Ground, PLAIN};
 use super::super::{markdown, statistics::Median};
 use super::{FAILED, Options, side_by_side};
@@ -109,12 +110,7 @@ pub(super) fn relay(arguments: &[String]) -> anyhow::Result<bool> {
 /// Diagnoses every cause with every seed, prints the matrix, and returns whether it meets the
 /// goals.
 pub(super) fn run(program: &Path, options: &Options) -> anyhow::Result<bool> {
-    let answers: Mutex<Answers> = Mutex::new(match &options.keep {
-        Some(file) if file.exists() => {
-            serde_json::from_str(&std::fs::read_to_string(file)?).context("read kept answers")?
-        }
-        _ => Answers::new(),
-    });
+    let answers: Mutex<Answers> = Mutex::new(kept(options.keep.as_deref())?);
     for seed in options.first..options.first + options.seeds {
         let (alone, together): (Vec<&Cause>, Vec<&Cause>) = {
             let kept = answers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,19 +122,14 @@ pub(super) fn run(program: &Path, options: &Options) -> anyhow::Result<bool> {
                 let answer = answer(program, cause, seed);
                 let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
                 answers.entry(cause.name.to_owned()).or_default().push(answer);
-                options.keep.as_ref().map_or(Ok(()), |file| {
-                    let text = serde_json::to_string(&*answers)?;
-                    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
-                })
+                keep(options.keep.as_deref(), serde_json::to_string(&*answers)?)
             })?;
         }
     }
     let answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (text, is_good) = document(&answers);
     print!("{text}");
-    if let Some(file) = &options.out {
-        std::fs::write(file, &text).with_context(|| format!("write {}", file.display()))?;
-    }
+    keep(options.out.as_deref(), &text)?;
     Ok(is_good)
 }
 

@@ -1,0 +1,79 @@
+//! Options of benchmarks, and steps that benchmarks share.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, anyhow, ensure};
+use serde::de::DeserializeOwned;
+
+use super::own;
+use crate::tools::{self, Tool};
+
+/// Parses the options of `cargo xtask bench NAME`.
+pub(super) fn parsed<T: clap::Parser>(name: &str, arguments: &[String]) -> anyhow::Result<T> {
+    let usage = format!("cargo xtask bench {name}");
+    let matches = T::command().no_binary_name(true).bin_name(usage).try_get_matches_from(arguments);
+    Ok(T::from_arg_matches(&matches?)?)
+}
+
+/// Parses a number of at least one.
+pub(super) fn count<N: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<N, String> {
+    let count = text.parse().ok().filter(|count| *count >= N::from(1));
+    count.ok_or_else(|| "give a whole number of at least 1".to_owned())
+}
+
+/// Installs `wanted`, and fails with the names of what is still missing.
+pub(super) fn provide(wanted: &'static [Tool]) -> anyhow::Result<()> {
+    let missing = tools::provide(wanted)?;
+    ensure!(missing.is_empty(), "missing here: {}", missing.join("; "));
+    Ok(())
+}
+
+/// Returns the program under test: `given`, or a release build of this tree.
+pub(super) fn program(root: &Path, given: Option<&Path>) -> anyhow::Result<PathBuf> {
+    match given {
+        Some(program) => {
+            program.canonicalize().with_context(|| format!("find {}", program.display()))
+        }
+        None => own::build(root, "linerate", &["--bin", "linerate"]),
+    }
+}
+
+/// Returns those of `all` whose name contains one of `parts`; all of them if there are no parts.
+pub(super) fn chosen<T>(
+    all: impl IntoIterator<Item = T>,
+    parts: &[String],
+    name: impl Fn(&T) -> String,
+) -> anyhow::Result<Vec<T>> {
+    let (mut chosen, mut names) = (Vec::new(), Vec::new());
+    for one in all {
+        let name = name(&one);
+        if parts.is_empty() || parts.iter().any(|part| name.contains(part.as_str())) {
+            chosen.push(one);
+        }
+        names.push(name);
+    }
+    let only = || format!("--only {}: not in a name of:\n  ", parts.join(" --only "));
+    ensure!(!chosen.is_empty(), anyhow!("{}{}", only(), names.join("\n  ")));
+    Ok(chosen)
+}
+
+/// Reads what an earlier run of this benchmark kept in `file`; nothing if there is no such file.
+pub(super) fn kept<T: DeserializeOwned + Default>(file: Option<&Path>) -> anyhow::Result<T> {
+    let Some(file) = file.filter(|file| file.exists()) else { return Ok(T::default()) };
+    let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("read {}: not kept by this bench", file.display()))
+}
+
+/// Writes `text` to `file` if there is one.
+pub(super) fn keep(file: Option<&Path>, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
+}
+
+/// Parses the words of `text`, for tests.
+#[cfg(test)]
+pub(super) fn words<T: clap::Parser>(text: &str) -> anyhow::Result<T> {
+    parsed("NAME", &text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+}
