@@ -46,7 +46,8 @@ fn unknown(repository: &Repository, command: &str) -> Option<String> {
     gone.next().map(|option| format!("`{task}` does not read `{option}`"))
 }
 
-/// Returns true if the source of the task or of its subject compares with `option`.
+/// Returns true if the source of the task or of its subject compares with `option`, or declares it
+/// to clap.
 fn is_read(repository: &Repository, task: &str, subject: Option<&str>, option: &str) -> bool {
     let folder = format!("xtask/src/{task}");
     let of_task = [format!("{folder}.rs"), format!("{folder}/mod.rs")];
@@ -54,9 +55,17 @@ fn is_read(repository: &Repository, task: &str, subject: Option<&str>, option: &
     let rest = |path: &str| Some(path.strip_prefix(of_subject.as_deref()?)?.to_owned());
     let is_its_own = |path: &str| rest(path).is_some_and(|r| r == ".rs" || r.starts_with('/'));
     let literal = format!("\"{option}\"");
+    let field = format!("{}:", option.trim_start_matches('-').replace('-', "_"));
     let sources =
         repository.rust().filter(|file| of_task.contains(&file.path) || is_its_own(&file.path));
-    sources.into_iter().any(|file| file.text.contains(&literal))
+    sources.into_iter().any(|file| file.text.contains(&literal) || declares(&file.text, &field))
+}
+
+/// Returns true if `field` follows an attribute of clap that makes it an option.
+fn declares(text: &str, field: &str) -> bool {
+    let attributes = text.split("#[arg(long").skip(1);
+    let mut fields = attributes.filter_map(|rest| rest.split_once(")]\n"));
+    fields.any(|(_, rest)| rest.trim_start().starts_with(field))
 }
 
 #[cfg(test)]
@@ -68,12 +77,18 @@ mod tests {
         let page = "`cargo xtask tidy` and `cargo xtask tidi`\n\
             `cargo xtask torture SUBJECT --quick`, `cargo xtask torture kegs`\n\
             cargo xtask bench fire-hose --out f  # --not-read\n\
-            cargo xtask bench fire-hose --loud\n";
+            cargo xtask bench fire-hose --loud\n\
+            cargo xtask bench scan --seed 1 --n-trials 2 --only x\n";
         let repository = Repository::of(&[
             ("docs/a.md", page),
             ("xtask/src/torture/mod.rs", "match word { \"--quick\" => 1 }"),
             ("xtask/src/bench/fire_hose.rs", "flag == \"--out\""),
             ("xtask/src/bench/compare.rs", "flag == \"--loud\""),
+            (
+                "xtask/src/bench/scan/mod.rs",
+                "#[arg(long)]\n    seed: u32,\n    #[arg(long, default_value = \"1\")]\n    n_trials: \
+                    u32,\n    only: bool,\n",
+            ),
         ]);
         let found = exist(&repository).into_iter().map(|one| format!("{} {}", one.place, one.what));
         assert_eq!(
@@ -82,6 +97,7 @@ mod tests {
                 "docs/a.md:1 no task is called `tidi`",
                 "docs/a.md:2 `torture` has no subject `kegs`",
                 "docs/a.md:4 `bench` does not read `--loud`",
+                "docs/a.md:5 `bench` does not read `--only`",
             ]
         );
     }

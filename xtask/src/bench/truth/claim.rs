@@ -11,6 +11,16 @@ pub(super) struct Tolerance {
     pub(super) why: &'static str,
 }
 
+impl Tolerance {
+    pub(super) const fn absolute(absolute: f64, why: &'static str) -> Self {
+        Self { absolute, relative: 0.0, why }
+    }
+
+    pub(super) const fn relative(relative: f64, why: &'static str) -> Self {
+        Self { absolute: 0.0, relative, why }
+    }
+}
+
 /// For counts of packets: nothing excuses a difference.
 pub(super) const EXACT: Tolerance =
     Tolerance { absolute: 0.0, relative: 0.0, why: "counts are exact" };

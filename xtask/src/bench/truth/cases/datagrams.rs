@@ -195,7 +195,7 @@ fn is_loss(fault: Fault) -> bool {
 }
 
 fn loss_ratio(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance = Tolerance { absolute: 1e-6, relative: 0.0, why: "a quotient of exact counts" };
+    let tolerance = Tolerance::absolute(1e-6, "a quotient of exact counts");
     let claim = Claim::new(
         "loss ratio",
         Unit::Ratio,
@@ -215,8 +215,7 @@ fn loss_ratio(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 
 /// Payload a second.
 fn goodput(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance =
-        Tolerance { absolute: 0.0, relative: 0.01, why: "intervals end between two datagrams" };
+    let tolerance = Tolerance::relative(0.01, "intervals end between two datagrams");
     let claim = Claim::new(
         "goodput",
         Unit::BitRate,
@@ -283,11 +282,10 @@ fn lost_in_shaper(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 }
 
 fn shaped_goodput(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance = Tolerance {
-        absolute: 0.0,
-        relative: 0.06,
-        why: "the shaper's burst of 4 kB and its queue of 40 ms come on top of 1 s",
-    };
+    let tolerance = Tolerance::relative(
+        0.06,
+        "the shaper's burst of 4 kB and its queue of 40 ms come on top of 1 s",
+    );
     let claim = Claim::new(
         "goodput",
         Unit::BitRate,

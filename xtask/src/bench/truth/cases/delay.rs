@@ -83,7 +83,7 @@ const WAKE_UPS: f64 = 1e-3;
 fn one_way(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let doubt = seen.study.metric("clock_uncertainty").unwrap_or_default();
     let why = "wake-ups of the receiver on a busy machine, and the clock uncertainty printed";
-    let tolerance = Tolerance { absolute: WAKE_UPS + doubt, relative: 0.0, why };
+    let tolerance = Tolerance::absolute(WAKE_UPS + doubt, why);
     let claim = Claim::new("one-way delay, median", Seconds, median(seen), Equal(tolerance));
     Ok(claim
         .beside(stayed_s(seen, "there"), format!("the relay of {} ms, median", DELAY_US / 1000)))
@@ -109,7 +109,7 @@ fn p50_is_withheld(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 }
 
 fn uncertainty_of_one_clock(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance = Tolerance { absolute: 1e-6, relative: 0.0, why: "both ends read one clock" };
+    let tolerance = Tolerance::absolute(1e-6, "both ends read one clock");
     let printed = seen.study.metric("clock_uncertainty").or(Some(0.0));
     let claim =
         Claim::new("clock uncertainty, 0 if not printed", Seconds, printed, AtMost(tolerance));
@@ -118,11 +118,7 @@ fn uncertainty_of_one_clock(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 
 /// The doubt about the other clock is printed, and small where the control connection is fast.
 fn uncertainty(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance = Tolerance {
-        absolute: 2.0 * WAKE_UPS,
-        relative: 0.0,
-        why: "wake-ups on a busy machine, both ways",
-    };
+    let tolerance = Tolerance::absolute(2.0 * WAKE_UPS, "wake-ups on a busy machine, both ways");
     let printed = seen.study.metric("clock_uncertainty").filter(|doubt| *doubt > 0.0);
     let claim = Claim::new("clock uncertainty", Seconds, printed, AtMost(tolerance));
     Ok(claim.expect(0.0, format!("half a fast round trip; the clocks are {CLOCK_AHEAD_S} s apart")))
@@ -130,8 +126,7 @@ fn uncertainty(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 
 /// The fastest response waits for nothing but the relay.
 fn round_trip(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance =
-        Tolerance { absolute: WAKE_UPS, relative: 0.0, why: "four wake-ups at the least" };
+    let tolerance = Tolerance::absolute(WAKE_UPS, "four wake-ups at the least");
     let printed = seen.study.metric("service_time_min").or_else(|| shortest_s(seen));
     let claim = Claim::new("service time, shortest", Seconds, printed, Equal(tolerance));
     Ok(claim.expect(2.0 * DELAY_US as f64 / 1e6, "twice the relay's delay"))
@@ -145,7 +140,7 @@ fn shortest_s(seen: &Seen<'_>) -> Option<f64> {
 /// The median is what the relay kept requests and responses for, and what a busy machine adds.
 fn response_time(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let why = "a response cannot be faster than the relay; histogram buckets are 1 % wide";
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.01, why };
+    let tolerance = Tolerance::relative(0.01, why);
     let printed = seen.study.metric("response_time_p50");
     let claim = Claim::new("response time, median", Seconds, printed, AtLeast(tolerance));
     let claim = claim.expect(2.0 * DELAY_US as f64 / 1e6, "twice the relay's delay");
@@ -164,7 +159,7 @@ fn no_loss(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 /// Checks that datagrams in flight at the end of an interval are not lost.
 fn no_loss_in_any_interval(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let worst = seen.study.series("loss_ratio").into_iter().fold(0.0, f64::max);
-    let tolerance = Tolerance { absolute: 1e-9, relative: 0.0, why: "nothing is lost in any" };
+    let tolerance = Tolerance::absolute(1e-9, "nothing is lost in any");
     let claim =
         Claim::new("largest loss ratio of an interval", Ratio, Some(worst), AtMost(tolerance));
     Ok(claim.expect(0.0, "nothing is dropped"))
@@ -178,7 +173,7 @@ fn nothing_falls(seen: &Seen<'_>) -> anyhow::Result<Claim> {
         .find(|series| !series.is_empty());
     let last = series.and_then(|series| series.last().copied());
     let why = "one interval of 0.1 s on a busy machine";
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.2, why };
+    let tolerance = Tolerance::relative(0.2, why);
     let claim = Claim::new("goodput of the last interval", BitRate, last, AtLeast(tolerance));
     Ok(claim.expect((2000 * PAYLOAD * 8) as f64, "2000 a second of 400 B"))
 }

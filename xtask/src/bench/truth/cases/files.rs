@@ -63,31 +63,23 @@ fn fetched(ground: &mut Ground, server: Server) -> anyhow::Result<Vec<Claim>> {
     let n_complete = serving.completed()? as f64;
     let beside = curl(ground, &serving.url("large"))?;
     let why = "files of 100 KiB: one begun before the end, one logged after it";
-    let two_files = Tolerance { absolute: 2.0, relative: 0.0, why };
+    let two_files = Tolerance::absolute(2.0, why);
     let n_printed = study.metric("transaction_rate").map(|rate| rate * SECONDS);
     let files = Claim::new("files fetched", Count, n_printed, Equal(two_files));
-    let two_files = Tolerance { absolute: (2 * FILE_BYTES) as f64, relative: 0.0, why };
+    let two_files = Tolerance::absolute((2 * FILE_BYTES) as f64, why);
     let n_bytes = goodput(&study).map(|goodput| goodput * SECONDS / 8.0);
     let bytes = Claim::new("bytes fetched", Bytes, n_bytes, Equal(two_files));
-    let burst = Tolerance {
-        absolute: 4e3 * 8.0 / SECONDS,
-        relative: 0.0,
-        why: "one burst of the shaper in 1.5 s",
-    };
+    let burst = Tolerance::absolute(4e3 * 8.0 / SECONDS, "one burst of the shaper in 1.5 s");
     let possible = Claim::new("goodput", BitRate, goodput(&study), AtMost(burst));
-    let whole = Tolerance {
-        absolute: 4e3 * 8.0,
-        relative: 0.0,
-        why: "one burst of the shaper in a second",
-    };
+    let whole = Tolerance::absolute(4e3 * 8.0, "one burst of the shaper in a second");
     let peak = Claim::new("goodput_peak", BitRate, study.metric("goodput_peak"), AtMost(whole));
     let why = "curl runs afterwards, and opens one connection for a file of 8 MiB";
-    let same_path = Tolerance { absolute: 0.0, relative: 0.1, why };
+    let same_path = Tolerance::relative(0.1, why);
     let beside_curl = Claim::new("goodput", BitRate, goodput(&study), Equal(same_path));
     let log = format!("{server:?}'s log");
     let captured = captured(&connections, server)?;
     let why = "what had come to the socket when the measurement ended and was not read";
-    let unread = Tolerance { absolute: UNREAD_BYTES, relative: 0.0, why };
+    let unread = Tolerance::absolute(UNREAD_BYTES, why);
     let to_the_byte = Claim::new("bytes fetched", Bytes, n_bytes, Equal(unread));
     Ok(vec![
         files.beside(n_complete, log.clone()),
@@ -148,13 +140,9 @@ fn foreign_client(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     let (bytes, seconds) =
         fetched.and_then(Connection::delivered).context("nothing came to curl")?;
     let why = "the segments that came in the measurement are some of all that came";
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.02, why };
+    let tolerance = Tolerance::relative(0.02, why);
     let claim = Claim::new("goodput", BitRate, goodput(&study), Equal(tolerance));
-    let burst = Tolerance {
-        absolute: 4e3 * 8.0 / SECONDS,
-        relative: 0.0,
-        why: "one burst of the shaper in 1.5 s",
-    };
+    let burst = Tolerance::absolute(4e3 * 8.0 / SECONDS, "one burst of the shaper in 1.5 s");
     let possible = Claim::new("goodput", BitRate, goodput(&study), AtMost(burst));
     let beside = claim.beside(
         bytes as f64 * 8.0 / seconds,
@@ -188,12 +176,11 @@ fn one_file(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     let (study, speed) = study?;
     let why = "curl counts connecting and asking, the server up to 5 ms until it sees the last \
         acknowledgement";
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.02, why };
+    let tolerance = Tolerance::relative(0.02, why);
     let served = || study.metric("goodput_served");
     let claim =
         Claim::new("goodput while files were under way", BitRate, served(), Equal(tolerance));
-    let burst =
-        Tolerance { absolute: 4e3 * 8.0, relative: 0.0, why: "one burst of the shaper in 1.4 s" };
+    let burst = Tolerance::absolute(4e3 * 8.0, "one burst of the shaper in 1.4 s");
     let possible =
         Claim::new("goodput while files were under way", BitRate, served(), AtMost(burst));
     Ok(vec![

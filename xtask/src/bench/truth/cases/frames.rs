@@ -98,8 +98,7 @@ fn answered(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 }
 
 fn delivered(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance =
-        Tolerance { absolute: 0.0, relative: 0.01, why: "intervals end between two frames" };
+    let tolerance = Tolerance::relative(0.01, "intervals end between two frames");
     let claim = Claim::new(
         "frames a second",
         Unit::PerSecond,

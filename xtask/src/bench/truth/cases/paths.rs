@@ -96,9 +96,8 @@ fn bounded(
     ground.at(End::A, &format!("tc qdisc delete dev {DEVICE} root"))?;
     let study = study?;
     let ceiling = study.ceiling("goodput").context("linerate printed no ceiling of goodput")?;
-    let exact = Tolerance { absolute: 1.0, relative: 0.0, why: "arithmetic" };
-    let at_most =
-        Tolerance { absolute: 0.0, relative: 0.005, why: "a burst of 32 kB on top of 1.5 s" };
+    let exact = Tolerance::absolute(1.0, "arithmetic");
+    let at_most = Tolerance::relative(0.005, "a burst of 32 kB on top of 1.5 s");
     Ok(vec![
         Claim::new("ceiling", Unit::BitRate, Some(ceiling), Relation::Equal(exact))
             .expect(expected, "arithmetic"),

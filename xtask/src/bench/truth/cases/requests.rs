@@ -251,11 +251,7 @@ fn p90_is_withheld(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 /// Answered requests a second.
 fn rate(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let seconds = seen.case.load.duration_ms as f64 / 1e3;
-    let tolerance = Tolerance {
-        absolute: 0.0,
-        relative: 0.01,
-        why: "a response on the way at the end is not counted",
-    };
+    let tolerance = Tolerance::relative(0.01, "a response on the way at the end is not counted");
     let metric =
         if seen.case.load.workload == "tcp_crr" { "connection_rate" } else { "transaction_rate" };
     let claim = Claim::new(

@@ -82,7 +82,7 @@ fn open_rate(ground: &mut Ground, engine: &str, rate: u32) -> anyhow::Result<Vec
     let (study, counted) = disk.counted(|| run_plan(ground, &plan, None))?;
     let (reads, bytes) = (counted.reads as f64, counted.read_bytes as f64);
     let why = "transfers under way at the end, and a busy machine's late starts";
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.03, why };
+    let tolerance = Tolerance::relative(0.03, why);
     let iops_claim =
         Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(tolerance));
     let due = f64::from(rate) * SECONDS;
@@ -130,7 +130,7 @@ fn overload(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     );
     let (study, counted) = disk.counted(|| run_plan(ground, &plan, None))?;
     let why = "two runs one after the other on a busy machine";
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.3, why };
+    let tolerance = Tolerance::relative(0.3, why);
     let claim =
         Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::AtLeast(tolerance));
     Ok(vec![
@@ -180,7 +180,7 @@ fn beside_fio(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     let claim =
         Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(counted));
     let why = "fio runs after linerate on a busy machine: the order of magnitude is judged";
-    let similar = Tolerance { absolute: 0.0, relative: 0.6, why };
+    let similar = Tolerance::relative(0.6, why);
     let same_work =
         Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(similar));
     Ok(vec![

@@ -112,11 +112,7 @@ fn possible(between: &Between) -> f64 {
 
 /// The result is the mean of its own intervals, whose sum [`intervals_add_up`] judges.
 fn goodput(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance = Tolerance {
-        absolute: 0.0,
-        relative: 0.01,
-        why: "an interval at either end that is not whole",
-    };
+    let tolerance = Tolerance::relative(0.01, "an interval at either end that is not whole");
     let claim = Claim::new("goodput", BitRate, seen.study.metric("goodput"), Equal(tolerance));
     let from = seen.case.load.warmup_ms as f64 / 1e3;
     let intervals: Vec<(f64, f64)> =
@@ -143,7 +139,7 @@ fn payload(seen: &Seen<'_>, shaper: Shaper) -> f64 {
 fn intervals_add_up(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let why =
         "segments sent again, and the time that tc takes to be read, at the rate of that moment";
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.03, why };
+    let tolerance = Tolerance::relative(0.03, why);
     let intervals = intervals(seen);
     let length_s = intervals.first().map_or(0.0, |(_, until)| *until);
     let bytes = intervals.iter().map(|(rate, _)| rate * length_s / 8.0).sum();
@@ -154,21 +150,16 @@ fn intervals_add_up(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 }
 
 fn goodput_is_possible(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance = Tolerance {
-        absolute: burst_bits(&seen.case.between) / 1.5,
-        relative: 0.0,
-        why: "one burst of the shaper in 1.5 s",
-    };
+    let tolerance = Tolerance::absolute(
+        burst_bits(&seen.case.between) / 1.5,
+        "one burst of the shaper in 1.5 s",
+    );
     let claim = Claim::new("goodput", BitRate, seen.study.metric("goodput"), AtMost(tolerance));
     Ok(claim.expect(possible(&seen.case.between), "rate x payload / frame"))
 }
 
 fn goodput_of_iperf3(seen: &Seen<'_>) -> anyhow::Result<Claim> {
-    let tolerance = Tolerance {
-        absolute: 0.0,
-        relative: 0.05,
-        why: "another second: its losses fall otherwise",
-    };
+    let tolerance = Tolerance::relative(0.05, "another second: its losses fall otherwise");
     let claim = Claim::new("goodput", BitRate, seen.study.metric("goodput"), Equal(tolerance));
     let beside = instruments::iperf3(seen.ground, seen.case.between.family, 2)?;
     Ok(claim.beside(beside, "iperf3, its receiver"))
@@ -202,11 +193,8 @@ fn mean(readings: &[Vec<Socket>], of: impl Fn(&[Socket]) -> f64) -> f64 {
     readings.iter().map(|sockets| of(sockets)).sum::<f64>() / readings.len() as f64
 }
 
-const SAMPLED: Tolerance = Tolerance {
-    absolute: 0.0,
-    relative: 0.1,
-    why: "both sample a swinging value at times of their own",
-};
+const SAMPLED: Tolerance =
+    Tolerance::relative(0.1, "both sample a swinging value at times of their own");
 
 fn rtt(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let readings = senders(seen);
@@ -235,7 +223,7 @@ fn window(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 fn retransmits(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let [least, most] = seen.window.unwrap_or_default().sent_again;
     let why = "1, and half of what is sent again within 60 ms of the end";
-    let tolerance = Tolerance { absolute: 1.0 + (most - least) / 2.0, relative: 0.0, why };
+    let tolerance = Tolerance::absolute(1.0 + (most - least) / 2.0, why);
     let is_both = seen.case.load.params.contains("both");
     let names: &[&str] =
         if is_both { &["retransmits_tx", "retransmits_rx"] } else { &["retransmits"] };
@@ -352,14 +340,13 @@ fn live_lines(ground: &mut Ground, arguments: &[&str]) -> anyhow::Result<Vec<Cla
     let mean = measured.iter().sum::<f64>() / measured.len() as f64;
     let unit = if is_crr { PerSecond } else { BitRate };
     let why = "the aim: lines add up to the result";
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.002, why };
+    let tolerance = Tolerance::relative(0.002, why);
     let claim = Claim::new("mean of the lines", unit, Some(mean), Equal(tolerance));
     let mut claims =
         vec![claim.expect(result(&text).context("no result")?, "the result printed below them")];
     if !is_crr {
         let risen = |end: usize| after[end]["Tcp.RetransSegs"] - before[end]["Tcp.RetransSegs"];
-        let tolerance =
-            Tolerance { absolute: 1.0, relative: 0.0, why: "one may leave after the last line" };
+        let tolerance = Tolerance::absolute(1.0, "one may leave after the last line");
         let printed = lines.iter().map(|line| line.retransmits).sum();
         let claim = Claim::new(
             "segments sent again, sum of the lines",
