@@ -95,11 +95,11 @@ fn table_and_key(
             .to_owned();
         return Ok((toeplitz::default_table(queues), toeplitz::DEFAULT_KEY.to_vec(), basis));
     };
-    let failed = |why: String| {
+    fn failed(why: String) -> Failure {
         Failure::missing(format!(
             "flows plan --device: {why} (name --members to use the default key)"
         ))
-    };
+    }
     let spread = Ethtool::open()
         .and_then(|ethtool| ethtool.rss_spread(device))
         .map_err(|error| failed(error.to_string()))?;

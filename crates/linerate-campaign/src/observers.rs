@@ -284,11 +284,9 @@ impl Observers {
         let mut events = Vec::new();
         for (port, ending) in endings {
             let observed = ending.observed(origin);
-            let incident = |message| Incident {
-                host: String::new(),
-                kind: IncidentKind::Environment,
-                message,
-            };
+            fn incident(message: String) -> Incident {
+                Incident { host: String::new(), kind: IncidentKind::Environment, message }
+            }
             let incidents = observed.disturbances.into_iter().map(incident);
             events
                 .extend(incidents.map(|incident| Event::Incident { trial: Some(trial), incident }));

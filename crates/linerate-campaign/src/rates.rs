@@ -115,7 +115,7 @@ fn share(value: &Value) -> Option<f64> {
 
 /// Returns the frame rate of the lowest declared capacity on the path of `jobs`, and its name.
 pub(crate) fn ceiling(capacities: &[Capacity], jobs: &[&JobSpec]) -> Option<(f64, String)> {
-    let of = |job: &JobSpec| {
+    fn of(job: &JobSpec, capacities: &[Capacity]) -> Option<(f64, String)> {
         let crosses = |capacity: &&Capacity| {
             let (from, to) = (&job.from.name, &job.to.name);
             // A declared capacity limits both directions unless it says otherwise.
@@ -129,7 +129,7 @@ pub(crate) fn ceiling(capacities: &[Capacity], jobs: &[&JobSpec]) -> Option<(f64
             Some((capacity.rate.0 / bits, capacity.name.clone()))
         });
         rates.min_by(|a, b| a.0.total_cmp(&b.0))
-    };
+    }
     // All jobs get the same share, so the tightest path sets the ceiling.
-    jobs.iter().filter_map(|job| of(job)).min_by(|a, b| a.0.total_cmp(&b.0))
+    jobs.iter().filter_map(|job| of(job, capacities)).min_by(|a, b| a.0.total_cmp(&b.0))
 }

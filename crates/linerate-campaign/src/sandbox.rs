@@ -97,11 +97,11 @@ pub fn remedy() -> String {
 
 /// Returns the tools of a lab that are not installed.
 pub fn missing_tools() -> Vec<&'static str> {
-    let found = |tool: &str| {
+    fn found(tool: &str) -> bool {
         ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/bin"]
             .iter()
             .any(|d| Path::new(d).join(tool).exists())
-    };
+    }
     ["ip", "tc", "ethtool", "sysctl"].into_iter().filter(|tool| !found(tool)).collect()
 }
 

@@ -86,20 +86,26 @@ impl FromStr for Token {
     /// Parses a token as a person types it: any case, with or without hyphens, O for 0, I and L for
     /// 1.
     fn from_str(text: &str) -> Result<Self, ControlError> {
-        let wrong = || ControlError::Pairing {
-            operation: "read",
-            object: "the token".into(),
-            cause: format!(
-                "it is not {TOKEN_DIGITS} letters and digits as `linerate pair offer` prints them"
-            ),
-        };
-        let digit = |c: char| match c.to_ascii_uppercase() {
-            'O' => Some(0),
-            'I' | 'L' => Some(1),
-            c => {
-                ALPHABET.iter().position(|&digit| char::from(digit) == c).map(|value| value as u128)
+        fn wrong() -> ControlError {
+            ControlError::Pairing {
+                operation: "read",
+                object: "the token".into(),
+                cause: format!(
+                    "it is not {TOKEN_DIGITS} letters and digits as `linerate pair offer` prints \
+                     them"
+                ),
             }
-        };
+        }
+        fn digit(c: char) -> Option<u128> {
+            match c.to_ascii_uppercase() {
+                'O' => Some(0),
+                'I' | 'L' => Some(1),
+                c => ALPHABET
+                    .iter()
+                    .position(|&digit| char::from(digit) == c)
+                    .map(|value| value as u128),
+            }
+        }
         let typed = text.chars().filter(|c| !c.is_whitespace() && *c != '-');
         let digits: Vec<u128> = typed.map(digit).collect::<Option<_>>().ok_or_else(wrong)?;
         if digits.len() != TOKEN_DIGITS || digits[0] > 7 {

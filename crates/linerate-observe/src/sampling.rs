@@ -52,13 +52,15 @@ impl Sampling {
     /// on this host's monotonic clock.
     #[must_use]
     pub fn stop(mut self, origin: Nanos) -> SampleBlock {
-        let failed = |why: String| SampleBlock {
-            unavailable: SAMPLERS
-                .iter()
-                .map(|sampler| (sampler.name.to_owned(), why.clone()))
-                .collect(),
-            ..SampleBlock::default()
-        };
+        fn failed(why: String) -> SampleBlock {
+            SampleBlock {
+                unavailable: SAMPLERS
+                    .iter()
+                    .map(|sampler| (sampler.name.to_owned(), why.clone()))
+                    .collect(),
+                ..SampleBlock::default()
+            }
+        }
         match self.thread.take() {
             None => failed(self.failure.take().unwrap_or_default()),
             Some((stop, thread)) => {

@@ -92,7 +92,7 @@ fn as_json(
     again: Option<Named<'_>>,
     version: &str,
 ) -> Value {
-    let campaign = |named: Named<'_>| {
+    fn campaign(named: Named<'_>) -> Value {
         json!({
             "ledger": named.name,
             "id": named.header.id,
@@ -101,7 +101,7 @@ fn as_json(
             "plan_sha256": named.header.plan_sha256,
             "emulated": named.header.emulated(),
         })
-    };
+    }
     json!({
         "linerate": version,
         "schema": 1,
@@ -337,7 +337,7 @@ fn design(
 }
 
 fn standing(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Vec<String> {
-    let told = |named: Named<'_>, standing: Standing| {
+    fn told(named: Named<'_>, standing: Standing) -> Option<String> {
         // A campaign without doubt needs no line.
         (standing.valid < standing.trials).then(|| {
             format!(
@@ -348,7 +348,7 @@ fn standing(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Vec<Stri
                 standing.suspect
             )
         })
-    };
+    }
     let [was, is] = result.standing;
     [told(before, was), told(after, is)].into_iter().flatten().collect()
 }
@@ -566,10 +566,12 @@ fn environment(result: &Campaigns) -> Vec<Block> {
         Table::new("environment-differences", "What differs, likeliest cause first", columns);
     let told = |cause: &Cause| {
         // A fact that was absent is shown as such, because an empty cell looks like an empty value.
-        let text = |text: &str| match text.is_empty() {
-            true => Cell::Missing("not there".into()),
-            false => Cell::Text(text.to_owned()),
-        };
+        fn text(text: &str) -> Cell {
+            match text.is_empty() {
+                true => Cell::Missing("not there".into()),
+                false => Cell::Text(text.to_owned()),
+            }
+        }
         let host = if cause.host.is_empty() { "both" } else { &cause.host };
         let cells = vec![
             Cell::Text(host.to_owned()),

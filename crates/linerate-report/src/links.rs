@@ -323,16 +323,18 @@ fn card(link: &Link, ports: Option<BitRate>) -> (Block, Block) {
             FRAMES.iter().map(|size| ethernet::packet_rate(ports, Bytes(*size)).0).collect();
         rates.push(Curve { name: format!("ports of {ports}"), role: Role::Ceiling(None), values });
     }
-    let as_bits = |curve: &Curve| Curve {
-        name: curve.name.clone(),
-        role: curve.role,
-        values: curve
-            .values
-            .iter()
-            .zip(FRAMES)
-            .map(|(rate, size)| rate * Bytes(size).bits())
-            .collect(),
-    };
+    fn as_bits(curve: &Curve) -> Curve {
+        Curve {
+            name: curve.name.clone(),
+            role: curve.role,
+            values: curve
+                .values
+                .iter()
+                .zip(FRAMES)
+                .map(|(rate, size)| rate * Bytes(size).bits())
+                .collect(),
+        }
+    }
     let bits: Vec<Curve> = rates.iter().map(as_bits).collect();
     let most =
         |curves: &[Curve]| curves.iter().flat_map(|c| &c.values).copied().fold(0.0, f64::max);

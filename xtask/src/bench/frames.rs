@@ -292,11 +292,11 @@ fn document(machine: &str, rows: &[Row], notes: &[String]) -> String {
     let median = |outcomes: &[Option<Outcome>], value: fn(&Outcome) -> f64| {
         Median::of(&outcomes.iter().flatten().map(value).collect::<Vec<_>>())
     };
-    let shown = |median: Option<Median>| {
+    fn shown(median: Option<Median>) -> String {
         median.map_or("failed".to_owned(), |m| {
             format!("{:.3} [{:.3}, {:.3}] ({})", m.value, m.low, m.high, m.n)
         })
-    };
+    }
     for row in rows {
         for (contestant, outcomes) in CONTESTANTS.iter().zip(&row.outcomes) {
             let sent = shown(median(outcomes, |outcome| outcome.sent / MEGA));

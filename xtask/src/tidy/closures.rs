@@ -38,11 +38,11 @@ pub(super) fn long_closures(repository: &Repository) -> Vec<Finding> {
         places.entry(file.crate_name()).or_default().extend(found);
     }
     let excess = places.into_iter().filter(|(name, found)| found.len() > allowed(name));
-    let finding = |(name, found): (&str, Vec<String>)| {
+    fn finding((name, found): (&str, Vec<String>)) -> Finding {
         let what =
             format!("{} closures, {} allowed: {}", found.len(), allowed(name), found.join(" "));
         Finding::new(name, what, "make the new one a function, or shorten it to three lines")
-    };
+    }
     excess.map(finding).collect()
 }
 

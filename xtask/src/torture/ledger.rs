@@ -355,11 +355,11 @@ fn hostile(ground: &Ground<'_>) -> anyhow::Result<bool> {
     names.sort();
     if ground.bench.quick {
         // Every tenth, and those that were worst.
-        let is_worst = |path: &Path| {
+        fn is_worst(path: &Path) -> bool {
             ["bomb-samples", "many-intervals", "endless-view-record", "pipe"]
                 .iter()
                 .any(|name| path.ends_with(format!("{name}.ledger")))
-        };
+        }
         names = names
             .iter()
             .enumerate()

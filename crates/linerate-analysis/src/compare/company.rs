@@ -122,14 +122,14 @@ fn on_path(point: &PointStudy) -> Option<f64> {
     let measured = point.jobs.iter().filter(|job| !job.background);
     let shares =
         measured.flat_map(|job| [Direction::Tx, Direction::Rx].map(|direction| (job, direction)));
-    let share = |(job, direction): (&JobStudy, Direction)| {
+    fn share((job, direction): (&JobStudy, Direction)) -> Option<f64> {
         let of = |metric: &'static Metric| {
             job.metric(metric, direction).and_then(|metric| typical(&metric.values))
         };
         // The kernel counts time limited by the peer's window or by the send buffer as busy time
         // too.
         Some(of(metric::SENDER_BUSY)? - of(metric::RWND_LIMITED)? - of(metric::SNDBUF_LIMITED)?)
-    };
+    }
     // The stream that was limited least by its path decides.
     shares.filter_map(share).reduce(f64::min)
 }

@@ -107,7 +107,7 @@ mod agreement {
     #[test]
     fn intervals_of_percentiles_over_runs_are_those_of_numpy() {
         for case in cases(include_str!("../../fixtures/oracles/percentiles-over-runs.json")) {
-            let run = |values: &Value| {
+            fn run(values: &Value) -> Distribution {
                 let mut times: Vec<u64> =
                     numbers(values).into_iter().map(|value| value as u64).collect();
                 times.sort_unstable();
@@ -119,7 +119,7 @@ mod agreement {
                     lost: 0,
                     ..Distribution::default()
                 }
-            };
+            }
             let runs: Vec<Distribution> =
                 case["runs"].as_array().expect("runs").iter().map(run).collect();
             let all: Vec<&Distribution> = runs.iter().collect();

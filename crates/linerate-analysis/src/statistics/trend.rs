@@ -38,7 +38,7 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
     if n < ENOUGH {
         return None;
     }
-    let sign = |a: f64, b: f64| {
+    fn sign(a: f64, b: f64) -> f64 {
         if b > a {
             1.0
         } else if b < a {
@@ -46,7 +46,7 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
         } else {
             0.0
         }
-    };
+    }
     let score: f64 = values
         .iter()
         .enumerate()

@@ -91,15 +91,15 @@ fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
         // States are read flow by flow; the mean of a reading times the flows is their sum.
         crate::statistics::mean(&seen).map(|mean| mean * n_flows)
     };
-    let window = |state: &TcpState| {
+    fn window(state: &TcpState) -> Option<f64> {
         (state.congestion_window > 0)
             .then(|| f64::from(state.congestion_window) * f64::from(state.send_mss))
-    };
+    }
     figures.put_some(metric::CONGESTION_WINDOW, direction, mean(&window));
-    let paced = |state: &TcpState| {
+    fn paced(state: &TcpState) -> Option<f64> {
         // Zero comes from kernels that do not report the rate.
         (![0, UNPACED].contains(&state.pacing_rate)).then_some(state.pacing_rate as f64 * BITS)
-    };
+    }
     // BBR paces at 20 times the rate of the path and more for ten round trips now and then,
     // probably after a compressed run of acknowledgements: the mean of a few seconds depends on how
     // many of these it met (48 Mbit/s typically, 98 and more in the mean of 4 s).

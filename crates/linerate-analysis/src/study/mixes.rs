@@ -195,12 +195,14 @@ fn ways(
     tx: bool,
     rx: bool,
 ) -> Vec<(String, MemoryDirection)> {
-    let way = |down: bool, up: bool| match (down, up) {
-        (true, true) => Some(MemoryDirection::Both),
-        (true, false) => Some(MemoryDirection::Down),
-        (false, true) => Some(MemoryDirection::Up),
-        (false, false) => None,
-    };
+    fn way(down: bool, up: bool) -> Option<MemoryDirection> {
+        match (down, up) {
+            (true, true) => Some(MemoryDirection::Both),
+            (true, false) => Some(MemoryDirection::Down),
+            (false, true) => Some(MemoryDirection::Up),
+            (false, false) => None,
+        }
+    }
     let mut ways: Vec<(String, MemoryDirection)> =
         way(tx, rx).map(|way| (from.host.clone(), way)).into_iter().collect();
     // A load on a disk has one host.
@@ -222,10 +224,10 @@ fn joint(point: &PointStudy, alone: &[(&PointStudy, &Arm)], jobs: &[MixedJob]) -
             Some(figure.values.clone())
         };
         let pairs = of(base, place)?.into_iter().zip(of(point, mixed.job)?);
-        let ratio = |(before, after): (Option<f64>, Option<f64>)| {
+        fn ratio((before, after): (Option<f64>, Option<f64>)) -> Option<f64> {
             // A rate of zero alone has no ratio.
             Some(after? / before.filter(|value| *value > 0.0)?)
-        };
+        }
         Some(pairs.map(ratio).collect::<Vec<Option<f64>>>())
     };
     let ratios: Vec<Vec<Option<f64>>> = jobs.iter().map(ratios).collect::<Option<_>>()?;

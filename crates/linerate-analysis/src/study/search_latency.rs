@@ -79,7 +79,7 @@ pub(super) fn of_trial(jobs: &[Job<'_>], length: Nanos) -> Option<SearchLatency>
 pub(super) fn at_loads(measured: impl Iterator<Item = (f64, SearchLatency)>) -> Vec<LatencyAtLoad> {
     let mut found: Vec<(f64, SearchLatency)> = measured.collect();
     found.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let of_load = |own: &[(f64, SearchLatency)]| {
+    fn of_load(own: &[(f64, SearchLatency)]) -> Option<LatencyAtLoad> {
         let middle = |value: &dyn Fn(&SearchLatency) -> Option<f64>| {
             median(&own.iter().filter_map(|(_, latency)| value(latency)).collect::<Vec<f64>>())
         };
@@ -96,6 +96,6 @@ pub(super) fn at_loads(measured: impl Iterator<Item = (f64, SearchLatency)>) -> 
             inter_packet,
         };
         Some(LatencyAtLoad { load: own[0].0, n_trials: own.len(), latency })
-    };
+    }
     found.chunk_by(|a, b| a.0 == b.0).filter_map(of_load).collect()
 }

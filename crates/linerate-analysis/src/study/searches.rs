@@ -180,12 +180,12 @@ fn line(campaign: &Campaign, search: &Search, trials: &[&TrialRecord]) -> Option
 }
 
 fn run(search: &Search, repeat: u32, trials: Vec<SearchTrial>, line: Option<&Line>) -> SearchRun {
-    let of = |trials: &mut dyn Iterator<Item = &SearchTrial>| -> Vec<Observation> {
+    fn of(trials: &mut dyn Iterator<Item = &SearchTrial>) -> Vec<Observation> {
         trials
             .filter(|trial| trial.purpose == Purpose::Load)
             .filter_map(SearchTrial::observation)
             .collect()
-    };
+    }
     let strict = of(&mut trials.iter());
     let untainted = of(&mut trials.iter().filter(|trial| trial.validity == Validity::Valid));
     let mut tested =

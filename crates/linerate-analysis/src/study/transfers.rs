@@ -142,10 +142,10 @@ fn steadiness(job: &Job<'_>, span: Span) -> Option<Steadiness> {
 pub(super) fn steady_rounds<'a>(
     trials: impl Iterator<Item = (&'a Job<'a>, Span)>,
 ) -> Option<String> {
-    let rate = |(job, span): (&Job<'_>, Span)| {
+    fn rate((job, span): (&Job<'_>, Span)) -> f64 {
         (counted(job.active, Counter::Reads, span) + counted(job.active, Counter::Writes, span))
             / span.seconds()
-    };
+    }
     let rounds = trials.filter(|(job, span)| job.is_of_disk() && span.seconds() > 0.0).map(rate);
     steady::told_of_rounds(&rounds.collect::<Vec<f64>>())
 }
@@ -186,20 +186,20 @@ fn of_host(figures: &mut Figures, samples: &Samples<'_>, span: Span, iops: f64) 
     ] {
         figures.put_some(metric, Direction::Sum, value);
     }
-    let interfaces = |columns: [Series; 2]| {
-        samples.rate(span, |read| {
+    fn interfaces(columns: [Series; 2], span: &Span, samples: &Samples<'_>) -> Option<f64> {
+        samples.rate(*span, |read| {
             read.instance != super::samples::LOOPBACK && series::any(&columns, read)
         })
-    };
+    }
     figures.put_some(
         metric::HOST_PACKETS,
         Direction::Sum,
-        interfaces([interface::RX_PACKETS, interface::TX_PACKETS]),
+        interfaces([interface::RX_PACKETS, interface::TX_PACKETS], &span, samples),
     );
     figures.put_some(
         metric::HOST_PACKET_ERRORS,
         Direction::Sum,
-        interfaces([interface::RX_ERRORS, interface::TX_ERRORS]),
+        interfaces([interface::RX_ERRORS, interface::TX_ERRORS], &span, samples),
     );
     let again = |read: &SeriesSpec| series::tcp_extension::RETRANS_SEGS.is(read);
     figures.put_some(metric::HOST_RETRANSMITS, Direction::Sum, samples.rate(span, again));

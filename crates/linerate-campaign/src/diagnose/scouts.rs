@@ -37,11 +37,11 @@ pub(super) fn scout(
     }
     let (_, study) =
         bench.look(stage, &load.scouts(stage, &experiment.candidates, Beside::Nothing), notes)?;
-    let at = |study: &Study, sweep: &str| {
+    fn at(study: &Study, sweep: &str) -> f64 {
         // A candidate that could not be measured yields nothing, so it is never chosen over one
         // that was.
         study.points.iter().find(|point| point.sweep == sweep).map_or(0.0, goodput)
-    };
+    }
     let goes_on = |study: &Study, sweep: &str| {
         let point = study.points.iter().find(|point| point.sweep == sweep);
         let of = |point| Some(highest(point, experiment.ends?));

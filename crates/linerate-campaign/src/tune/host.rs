@@ -195,7 +195,7 @@ fn facts(campaign: &Campaign, endpoint: &Endpoint) -> Host {
         let facts: &HostRecord = record?;
         path.iter().try_fold(&facts.facts, |tree, name| tree.get(name))
     };
-    let names = |value: &Value| -> Vec<String> {
+    fn names(value: &Value) -> Vec<String> {
         match value {
             Value::String(text) => text.split_whitespace().map(str::to_owned).collect(),
             Value::Array(names) => {
@@ -203,7 +203,7 @@ fn facts(campaign: &Campaign, endpoint: &Endpoint) -> Host {
             }
             _ => Vec::new(),
         }
-    };
+    }
     let n_cpus = at(&["cpu", "count"]).or_else(|| at(&["cpu", "online"])).and_then(Value::as_u64);
     let n_cpus = n_cpus.and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
     let device = endpoint.device.as_deref().unwrap_or_default();

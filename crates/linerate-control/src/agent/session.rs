@@ -201,7 +201,7 @@ struct Refusal {
 }
 
 fn greet(reader: &mut FrameReader) -> Result<Greeting, Refusal> {
-    let refused = |why: String| {
+    fn refused(why: String) -> Refusal {
         // The refusal names both releases, so that a person knows what to install.
         let answer = Message::Refused {
             version: PROTOCOL_VERSION,
@@ -209,7 +209,7 @@ fn greet(reader: &mut FrameReader) -> Result<Greeting, Refusal> {
             why: why.clone(),
         };
         Refusal { why, answer: Some(answer) }
-    };
+    }
     match reader.next() {
         Ok(Message::Hello(greeting)) if greeting.magic != PROTOCOL_MAGIC => {
             Err(refused(format!("`{}` is not this protocol", printable(&greeting.magic))))

@@ -279,11 +279,11 @@ fn internet(with: &[OwnedFd]) -> Result<&OwnedFd, Refused> {
 }
 
 fn matches(texts: &[MatchText]) -> Result<Vec<Match>, Refused> {
-    let one = |text: &MatchText| {
+    fn one(text: &MatchText) -> Option<Match> {
         let is_one =
             matches!(text.value.len(), 1 | 2 | 4 | 8) && text.value.len() == text.mask.len();
         is_one.then(|| Match::masked(text.offset, &text.value, &text.mask))
-    };
+    }
     let matches: Option<Vec<Match>> = texts.iter().map(one).collect();
     matches
         .filter(|matches| !matches.is_empty())

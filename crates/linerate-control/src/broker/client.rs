@@ -51,11 +51,11 @@ impl Broker {
         request: &Request,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(T, Vec<OwnedFd>), Refused> {
-        let lost = |cause: io::Error| {
+        fn lost(cause: io::Error) -> Refused {
             Refused::because(format!(
                 "ask the broker of this agent: {cause} (it has ended: restart the agent)"
             ))
-        };
+        }
         let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         send(&stream, request, descriptors).map_err(lost)?;
         let answer = receive::<Result<Value, Refused>>(&stream).map_err(lost)?;

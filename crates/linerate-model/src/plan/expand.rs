@@ -247,16 +247,19 @@ fn grid(sweep: &Sweep) -> Vec<Vec<&Value>> {
 /// The coordinate of `values`: axis paths without `params.`, unless that would name two axes alike;
 /// and what is offered, if that varies.
 fn point(sweep: &Sweep, values: &[&Value], offered: Option<Ratio>) -> Point {
-    let key = |axis: &Axis| match axis.path.strip_prefix("params.") {
-        Some(name)
-            if !sweep.axes.iter().any(|other| other.path == name)
-                // The arm's own coordinate must not be overwritten by a parameter of the same name.
-                && (name != ARM_AXIS || sweep.n_arms() == 1) =>
-        {
-            name.to_owned()
+    fn key(axis: &Axis, sweep: &Sweep) -> String {
+        match axis.path.strip_prefix("params.") {
+            Some(name)
+                if !sweep.axes.iter().any(|other| other.path == name)
+                    // The arm's own coordinate must not be overwritten by a parameter of the same
+                    // name.
+                    && (name != ARM_AXIS || sweep.n_arms() == 1) =>
+            {
+                name.to_owned()
+            }
+            _ => axis.path.clone(),
         }
-        _ => axis.path.clone(),
-    };
+    }
     let varies = sweep.offered().len() > 1;
     let told = offered.map_or_else(|| SATURATION.to_owned(), |share| share.to_string());
     let offered = varies.then(|| (OFFERED_AXIS.to_owned(), Value::from(told)));
@@ -264,7 +267,7 @@ fn point(sweep: &Sweep, values: &[&Value], offered: Option<Ratio>) -> Point {
         .axes
         .iter()
         .zip(values)
-        .map(|(axis, value)| (key(axis), (*value).clone()))
+        .map(|(axis, value)| (key(axis, sweep), (*value).clone()))
         .chain(offered)
         .collect()
 }

@@ -81,11 +81,11 @@ impl Progress {
 }
 
 fn began_anew(last: &Counts, now: &Counts) -> bool {
-    let fell = |(before, after): (&Value, &Value)| {
+    fn fell((before, after): (&Value, &Value)) -> bool {
         matches!((before, after),
         // A 32-bit counter that falls has wrapped; only a 64-bit one proves a restart.
         (Some((before, Width::Wide)), Some((after, Width::Wide))) if after < before)
-    };
+    }
     let restarted = matches!((last.uptime, now.uptime),
         // An uptime that falls by much has wrapped after 497 days.
         (Some(before), Some(after)) if after < before && before - after < UPTIME_WRAP);

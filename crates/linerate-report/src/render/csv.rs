@@ -33,24 +33,24 @@ pub(super) fn render(document: &Document) -> Result<Vec<Artifact>, ReportError> 
 }
 
 fn heading(column: &Column) -> Vec<String> {
-    let told = |part: &str| {
+    fn told(part: &str, column: &Column) -> String {
         let head =
             if part.is_empty() { column.head.clone() } else { format!("{} {part}", column.head) };
         let qualifiers = column.base_qualifiers();
         guarded(&if qualifiers.is_empty() { head } else { format!("{head} [{qualifiers}]") })
-    };
+    }
     match column.kind {
-        ColumnKind::Text | ColumnKind::Number => vec![told("")],
-        ColumnKind::Estimate => vec![told(""), told("low"), told("high")],
+        ColumnKind::Text | ColumnKind::Number => vec![told("", column)],
+        ColumnKind::Estimate => vec![told("", column), told("low", column), told("high", column)],
     }
 }
 
 fn fields(cell: &Cell, column: &Column) -> Vec<String> {
-    let number = |value: Option<f64>| {
+    fn number(value: Option<f64>) -> String {
         // Spreadsheets have no common spelling of infinity, so the cell is empty and the last
         // column says why.
         value.filter(|value| value.is_finite()).map_or(String::new(), |v| v.to_string())
-    };
+    }
     let mut fields = match cell {
         Cell::Text(text) if column.kind == ColumnKind::Text => vec![guarded(text)],
         Cell::Number(value) | Cell::Coordinate { value, .. } => vec![number(Some(*value))],

@@ -194,11 +194,11 @@ fn interfaces(hosts: &[HostRecord]) -> Option<Table> {
 }
 
 fn irqs(facts: &Value) -> String {
-    let vector = |vector: &Value| {
+    fn vector(vector: &Value) -> Option<String> {
         let cpus =
             vector["effective"].as_str().or_else(|| vector["affinity"].as_str()).unwrap_or("?");
         Some(format!("{}: {cpus}", vector["vector"].as_str()?))
-    };
+    }
     match facts.as_array() {
         Some(vectors) if vectors.is_empty() => "none (the interface has no interrupts)".to_owned(),
         Some(vectors) => vectors.iter().filter_map(vector).collect::<Vec<_>>().join(", "),

@@ -80,7 +80,7 @@ const INTERVALS: &[Contestant] =
 
 /// Every row.
 pub(super) fn rows() -> Vec<Row> {
-    let row = |place, block_kib, is_random, depth| {
+    fn row(place: FilePlace, block_kib: u32, is_random: bool, depth: u32) -> Row {
         let contestants = match (depth, place) {
             (1, FilePlace::Disk) => AT_ONCE_ON_DISK,
             (1, _) => AT_ONCE_IN_MEMORY,
@@ -89,7 +89,7 @@ pub(super) fn rows() -> Vec<Row> {
             (_, FilePlace::Memory) => QUEUED_IN_MEMORY,
         };
         Row { place, block_kib, is_random, depth, contestants, about: "" }
-    };
+    }
     let mut rows = Vec::new();
     for place in [FilePlace::Disk, FilePlace::Memory] {
         for (block_kib, is_random) in [(4, true), (64, false), (1024, false)] {

@@ -132,18 +132,18 @@ fn parse_ss(text: &str) -> Vec<Socket> {
     });
     of_load
         .map(|pair| {
-            let field = |name: &str| {
+            fn field(name: &str, pair: &[&str]) -> f64 {
                 let word = pair[1]
                     .split_whitespace()
                     .find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
                 // Some values are pairs, such as `rtt:1.5/0.7`.
                 word.and_then(|word| word.split('/').next()?.parse::<f64>().ok())
                     .unwrap_or_default()
-            };
+            }
             Socket {
-                rtt_s: field("rtt") / 1e3,
-                window_bytes: field("cwnd") * field("mss"),
-                bytes_sent: field("bytes_sent"),
+                rtt_s: field("rtt", pair) / 1e3,
+                window_bytes: field("cwnd", pair) * field("mss", pair),
+                bytes_sent: field("bytes_sent", pair),
             }
         })
         .collect()

@@ -45,12 +45,12 @@ impl Rule for ReceiveWindow {
         let waits = |(job, direction): &(&JobStudy, Direction)| {
             value(job, metric::RWND_LIMITED, *direction).is_some_and(|share| share > WAITED)
         };
-        let is_read = |(job, direction): &(&JobStudy, Direction)| {
+        fn is_read((job, direction): &(&JobStudy, Direction)) -> bool {
             // A foreign receiver reports no buffer. The wait of the sender is evidence all the
             // same.
             Unread::of(job, *direction).is_none_or(|unread| !unread.speaks())
                 && out_of_cpu(job, FlowEnd::Receiving, *direction).is_none()
-        };
+        }
         let (job, direction) =
             // Only the first waiting flow is examined, so that a slow reader on it does not make
             // the rule fall on another flow.

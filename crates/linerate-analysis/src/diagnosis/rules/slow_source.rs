@@ -162,12 +162,12 @@ impl Rule for SlowSource {
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let idles = |(job, direction): &(&JobStudy, Direction)| {
+        fn idles((job, direction): &(&JobStudy, Direction)) -> bool {
             Starved::of(job, *direction).is_some_and(|starved| starved.speaks())
                 && out_of_cpu(job, FlowEnd::Sending, *direction).is_none()
                 // A request load is idle by design while it waits for the answer.
                 && value(job, metric::TRANSACTION_RATE, Direction::Sum).is_none()
-        };
+        }
         let (job, direction) = flows(point).find(idles).filter(|_| may_be_judged(point))?;
         let evidence = vec![Starved::of(job, direction)?.evidence()];
         let finding = suspected(self.name(), (point, job, direction), Claim::SlowSource, evidence);
@@ -185,10 +185,10 @@ impl Rule for SlowSource {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let paced = |(job, _): &(&JobStudy, Direction)| {
+        fn paced((job, _): &(&JobStudy, Direction)) -> bool {
             // Only a limit that the plan set can be lifted from here.
             job.workload == TCP_STREAM && param(job, "source_rate").is_some()
-        };
+        }
         let change = || vec![set("source_rate", UNBOUNDED)];
         let ratio = [LEAST_EFFECT, MOST_GAINED];
         let found = flows(point).find(paced);

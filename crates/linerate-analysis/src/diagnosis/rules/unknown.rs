@@ -85,10 +85,10 @@ impl Rule for Unknown {
             // Inconclusive findings explain nothing, so they do not silence this rule.
             .filter_map(|rule| rule.judge(point))
             .any(|finding| finding.verdict != Verdict::Inconclusive);
-        let below = |(job, direction): &(&JobStudy, Direction)| {
+        fn below((job, direction): &(&JobStudy, Direction)) -> bool {
             // Without a ceiling, any goodput may be all that the path can do.
             job.metric(metric::GOODPUT, *direction).is_some_and(|metric| metric.share.is_some())
-        };
+        }
         let (job, direction) =
             flows(point).find(below).filter(|_| may_be_judged(point) && !explained)?;
         Some(finding(point, job, direction))

@@ -67,12 +67,14 @@ pub(super) fn elements(
             }
         }
     }
-    let rated = |found: CrossedElement<'_>| Element {
-        // The rate depends on the number of flows, which is known only after all of them were
-        // collected.
-        rate: BitRate((found.room)(found.n_flows)),
-        ..found.element
-    };
+    fn rated(found: CrossedElement<'_>) -> Element {
+        Element {
+            // The rate depends on the number of flows, which is known only after all of them were
+            // collected.
+            rate: BitRate((found.room)(found.n_flows)),
+            ..found.element
+        }
+    }
     found.into_iter().map(rated).collect()
 }
 
@@ -157,10 +159,10 @@ fn spread<'a>(
             let rate = room(usize::MAX);
             (Element { rate: BitRate(rate), ..element }, rate)
         });
-        let payload = |element: &Element| {
+        fn payload(element: &Element) -> f64 {
             element.rate.0 * element.mtu.0 as f64
                 / (element.mtu.0 + element.frame_overhead.0) as f64
-        };
+        }
         // Shapers count different headers, so their rates are compared as payload.
         bounded.map(|(element, _)| element).min_by(|a, b| payload(a).total_cmp(&payload(b)))
     };

@@ -197,7 +197,7 @@ pub(super) fn tolerance(bound: &Bound, edges: Edges, span: Span, doubt: Doubt) -
 
 /// Returns the bytes by which the count of one interval may be off, the worst receiver's.
 fn quantum<'a>(flows: impl Iterator<Item = Flow<'a>>) -> f64 {
-    let of_flow = |flow: Flow<'_>| {
+    fn of_flow(flow: Flow<'_>) -> f64 {
         let counts: Vec<u64> =
             flow.receiver.intervals.iter().map(|i| i.counters[Counter::PayloadReceived]).collect();
         let calls = total(flow.receiver, Counter::CallsReceived);
@@ -208,7 +208,7 @@ fn quantum<'a>(flows: impl Iterator<Item = Flow<'a>>) -> f64 {
             0.0
         };
         quantum_of_counts(&counts).map_or(0.0, |step| step as f64).max(per_call)
-    };
+    }
     flows.map(of_flow).fold(0.0, f64::max)
 }
 

@@ -55,11 +55,11 @@ pub(super) fn withhold_frames_below_payload(admitted: &mut Admitted) {
 pub(in crate::study) fn withhold_estimates_below_payload(
     metrics: &mut [MetricStudy],
 ) -> Vec<Withheld> {
-    let value = |metrics: &[MetricStudy], wanted: &Metric, direction| {
+    fn value(metrics: &[MetricStudy], wanted: &Metric, direction: Direction) -> Option<f64> {
         let found =
             metrics.iter().find(|figure| figure.metric == wanted && figure.direction == direction);
         found.and_then(|figure| figure.estimate).map(|estimate| estimate.value)
-    };
+    }
     let mut withheld = Vec::new();
     for direction in [Direction::Tx, Direction::Rx, Direction::Sum] {
         let (frames, payload) =

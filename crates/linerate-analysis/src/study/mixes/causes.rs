@@ -70,11 +70,13 @@ pub(super) fn attribution(
     alone: &[(&PointStudy, &Arm)],
     jobs: &[MixedJob],
 ) -> Attribution {
-    let unknown = |why: &str| Attribution {
-        cause: Cause::Unknown,
-        verdict: Verdict::Inconclusive,
-        evidence: vec![why.to_owned()],
-    };
+    fn unknown(why: &str) -> Attribution {
+        Attribution {
+            cause: Cause::Unknown,
+            verdict: Verdict::Inconclusive,
+            evidence: vec![why.to_owned()],
+        }
+    }
     if jobs.len() < 2 {
         return unknown("not every job has a figure both alone and together");
     }

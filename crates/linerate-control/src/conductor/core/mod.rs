@@ -198,16 +198,17 @@ impl Conductor {
         options: RunOptions,
         entropy: Box<dyn FnMut() -> [u8; 16]>,
     ) -> Result<Self, ControlError> {
-        let index = |name: &str, trial: &TrialSpec| {
+        fn index(name: &str, trial: &TrialSpec, hosts: &[String]) -> Result<usize, ControlError> {
             hosts.iter().position(|host| host == name).ok_or_else(|| ControlError::UnknownHost {
                 host: name.to_owned(),
                 trial: trial.id.0,
                 known: hosts.join(", "),
             })
-        };
+        }
         let ends = |trial: &TrialSpec| {
-            let ends =
-                |job: &JobSpec| Ok((index(&job.from.host, trial)?, index(&job.to.host, trial)?));
+            let ends = |job: &JobSpec| {
+                Ok((index(&job.from.host, trial, hosts)?, index(&job.to.host, trial, hosts)?))
+            };
             trial.jobs.iter().map(ends).collect::<Result<Vec<_>, ControlError>>()
         };
         let job_hosts = trials.iter().map(ends).collect::<Result<Vec<_>, _>>()?;

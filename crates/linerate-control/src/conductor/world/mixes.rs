@@ -42,20 +42,22 @@ fn payload() -> Vec<u64> {
 
 /// Returns the number of every chosen trial, and the offered bits per second of each of its jobs.
 fn chosen(world: &World) -> Vec<(u32, Vec<f64>)> {
-    let offered = |job: &JobSpec| {
+    fn offered(job: &JobSpec) -> f64 {
         let text = job.params.0["source_rate"]
             .as_str()
             .expect("a rate")
             .strip_suffix(" bit/s")
             .expect("in bits");
         text.parse().expect("a number")
-    };
-    let of = |event: &Event| match event {
-        Event::TrialChosen { trial } => {
-            Some((trial.id.0, trial.jobs.iter().map(offered).collect()))
+    }
+    fn of(event: &Event) -> Option<(u32, Vec<f64>)> {
+        match event {
+            Event::TrialChosen { trial } => {
+                Some((trial.id.0, trial.jobs.iter().map(offered).collect()))
+            }
+            _ => None,
         }
-        _ => None,
-    };
+    }
     world.events.iter().filter_map(of).collect()
 }
 

@@ -168,7 +168,7 @@ fn steadier(studies: &IntelStudies<'_>) -> Shape {
     /// Least number of seconds for a spread.
     const SECONDS: usize = 10;
     let claim = "V1.6: the small window halves how much seconds differ (coefficient of variation)";
-    let spread = |study| {
+    fn spread(study: &Study) -> Option<f64> {
         let spreads: Option<Vec<f64>> = CONSOLES
             .iter()
             .flat_map(|console| BMCS.iter().map(move |bmc| format!("{console} {bmc} uni net2bmc")))
@@ -178,7 +178,7 @@ fn steadier(studies: &IntelStudies<'_>) -> Shape {
             })
             .collect();
         spreads.and_then(|spreads| median(&spreads))
-    };
+    }
     match (spread(studies.default), spread(studies.tuned)) {
         (Some(default), Some(tuned)) => {
             let measured =

@@ -276,13 +276,13 @@ fn pairs_at(point: &PointStudy) -> Vec<(&str, &str)> {
 /// Returns the capacities that several pairs share, such as a bus under several NICs; one per edge,
 /// smallest first.
 fn shared_capacities(campaign: &Campaign) -> Vec<&Capacity> {
-    let ends = |capacity: &Capacity| {
+    fn ends(capacity: &Capacity) -> Vec<String> {
         let mut ends: Vec<String> =
             capacity.pairs.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect();
         ends.sort_unstable();
         ends.dedup();
         ends
-    };
+    }
     let mut shared: Vec<(Vec<String>, &Capacity)> = Vec::new();
     for capacity in &campaign.header.capacities {
         let ends = ends(capacity);

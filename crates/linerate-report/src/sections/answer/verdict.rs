@@ -272,13 +272,13 @@ fn arm_stages(headline: &Headline, is_one_of_two: bool) -> Vec<PathStage> {
 /// Merges the stages of two arms. At the ends, equal stages stand side by side. Between the ends, a
 /// common path is drawn once, and different paths one after the other.
 fn both(base: Vec<PathStage>, changed: Vec<PathStage>) -> Vec<PathStage> {
-    let names = |stages: &[PathStage]| -> Vec<String> {
+    fn names(stages: &[PathStage]) -> Vec<String> {
         stages
             .iter()
             .filter(|stage| stage.end == PathEnd::Between)
             .map(|stage| stage.name.clone())
             .collect()
-    };
+    }
     // Only equal paths can be drawn over each other.
     let common = names(&base) == names(&changed);
     let mut stages = base;
@@ -511,7 +511,7 @@ fn table(stages: &[PathStage], of_arms: bool) -> Table {
         ["stage", "what"].into_iter().chain(arm).chain(["observed", "ceiling", "of it", "limit"]);
     let mut table =
         Table::new("answer-path", "The path, stage by stage", heads.map(Column::text).collect());
-    let of_stage = |stage: &'_ PathStage, seen: &StageSeen| {
+    fn of_stage(stage: &'_ PathStage, seen: &StageSeen) -> Row {
         let text =
             |text: Option<String>| text.map_or_else(|| Cell::Missing("–".into()), Cell::Text);
         let ceiling = seen.ceiling.as_ref();
@@ -530,7 +530,7 @@ fn table(stages: &[PathStage], of_arms: bool) -> Table {
             text(seen.limit.clone()),
         ]);
         Row { cells, tone: if seen.limit.is_some() { Tone::Marked } else { Tone::Plain } }
-    };
+    }
     let rows =
         stages.iter().flat_map(|stage| stage.seen.iter().map(move |seen| of_stage(stage, seen)));
     table.rows = rows.collect();

@@ -170,12 +170,12 @@ fn no_reassembly(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     ground.lay(&PLAIN, false)?;
     let ground = &*ground;
     // The lower one may never exceed the higher one.
-    let set = |thresholds: [(&str, u64); 2]| {
+    fn set(thresholds: [(&str, u64); 2], ground: &Ground) -> Result<(), anyhow::Error> {
         for (name, bytes) in thresholds {
             ground.at(End::B, &format!("sysctl -qw net.ipv4.ipfrag_{name}_thresh={bytes}"))?;
         }
         anyhow::Ok(())
-    };
+    }
     let before = snmp(ground, End::B)?;
     let count = || {
         let after = snmp(ground, End::B)?;
@@ -190,7 +190,9 @@ fn no_reassembly(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
         ground,
         "receiver reassembly",
         FRAGMENTED,
-        [&|| set([("low", 0), ("high", 1)]), &|| set([("high", 4 << 20), ("low", 3 << 20)])],
+        [&|| set([("low", 0), ("high", 1)], ground), &|| {
+            set([("high", 4 << 20), ("low", 3 << 20)], ground)
+        }],
         &count,
     )
 }

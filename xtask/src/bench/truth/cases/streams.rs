@@ -362,12 +362,12 @@ fn live_lines(ground: &mut Ground, arguments: &[&str]) -> anyhow::Result<Vec<Cla
 /// The rate of the result, both directions added, by us if it has no such row: `goodput L4 tx 2.855
 /// Gbit/s ...`, or `connection_rate sum 6713 1/s ...`.
 fn result(text: &str) -> Option<f64> {
-    let value = |line: &str| {
+    fn value(line: &str) -> Option<f64> {
         let mut words =
             line.split_whitespace().skip_while(|word| !["tx", "rx", "sum"].contains(word)).skip(1);
         let (number, unit) = (words.next()?, words.next()?);
         self::line(&format!("0 - 1 {number} {unit}")).map(|line| line.rate)
-    };
+    }
     if let Some(line) = text.lines().find(|line| line.starts_with("connection_rate ")) {
         return value(line);
     }
