@@ -37,13 +37,11 @@ pub(crate) fn interval_of_percentile(job: &JobStudy, metric: &MetricStudy) -> St
     let Some(of) = job.percentile(metric.metric, metric.direction) else { return String::new() };
     let by_ranks = of.confidence.map(|_| (seconds(of.low_ns), seconds(of.high_ns)));
     let Some((low, high)) = over_runs.or(by_ranks) else { return String::new() };
-    fn shown(end: f64, metric_metric: &Metric) -> String {
-        match end.is_finite() {
-            true => quantity(*metric_metric, end),
-            false => UNBOUNDED.to_owned(),
-        }
-    }
-    format!(" [{}, {}]", shown(low, metric.metric), shown(high, metric.metric))
+    let shown = |end: f64| match end.is_finite() {
+        true => quantity(metric.metric, end),
+        false => UNBOUNDED.to_owned(),
+    };
+    format!(" [{}, {}]", shown(low), shown(high))
 }
 
 fn seconds(ns: Option<u64>) -> f64 {

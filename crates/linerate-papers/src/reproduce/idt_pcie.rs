@@ -249,11 +249,11 @@ const BEYOND: f64 = 10.0;
 /// Returns the highest percentile for which both of `times` have enough frames: its name, and both
 /// values in seconds.
 fn tails(times: [&Distribution; 2]) -> Option<(&'static str, [f64; 2])> {
-    fn is_known(share: f64, times: &[&Distribution; 2]) -> bool {
+    let is_known = |share: f64| {
         // The product of a share and a count may fall short of ten by its last digit.
         times.iter().all(|times| times.count() as f64 * (1.0 - share) >= BEYOND - 1e-9)
-    }
-    let (share, name) = TAILS.into_iter().find(|(share, _)| is_known(*share, &times))?;
+    };
+    let (share, name) = TAILS.into_iter().find(|(share, _)| is_known(*share))?;
     let at = |times: &Distribution| {
         times.percentile(share)?.map_or(Some(f64::INFINITY), |ns| Some(ns as f64 / 1e9))
     };
