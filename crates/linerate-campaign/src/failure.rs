@@ -47,6 +47,8 @@ pub type Outcome = Result<Exit, Failure>;
 pub struct Failure {
     exit: Exit,
     cause: Cause,
+    /// True if an agent was busy with another campaign.
+    is_busy: bool,
 }
 
 /// Cause of a failure.
@@ -68,7 +70,7 @@ pub enum Cause {
 impl Failure {
     /// Returns a failure of class `exit`. `message` names operation, object, cause and remedy.
     pub fn new(exit: Exit, message: impl Display) -> Self {
-        Self { exit, cause: Cause::Message(message.to_string()) }
+        Self { exit, cause: Cause::Message(message.to_string()), is_busy: false }
     }
 
     /// Returns the failure of a wrong command line or plan.
@@ -95,6 +97,7 @@ impl Failure {
         Self {
             exit: Exit::Wrong,
             cause: Cause::Text { origin: origin.to_owned(), text: text.to_owned(), problems },
+            is_busy: false,
         }
     }
 
@@ -102,6 +105,19 @@ impl Failure {
     #[must_use]
     pub const fn exit(&self) -> Exit {
         self.exit
+    }
+
+    /// Returns whether an agent was busy with another campaign, which ends without intervention.
+    #[must_use]
+    pub(crate) const fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
+    /// Returns whether only this piece of work cannot be done, because its plan is refused or
+    /// yields no figure. No host is missing, so other work can go on.
+    #[must_use]
+    pub(crate) const fn is_confined(&self) -> bool {
+        matches!(self.exit, Exit::Wrong | Exit::Invalid)
     }
 
     /// Returns the cause.
@@ -127,10 +143,12 @@ impl Failure {
 
 impl From<ControlError> for Failure {
     fn from(error: ControlError) -> Self {
-        match error.class() {
+        let is_busy = matches!(error, ControlError::Busy { .. });
+        let failure = match error.class() {
             ErrorClass::Usage => Self::wrong(error),
             ErrorClass::Missing => Self::missing(error),
-        }
+        };
+        Self { is_busy, ..failure }
     }
 }
 

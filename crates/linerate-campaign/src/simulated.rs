@@ -4,8 +4,9 @@
 mod disk;
 mod hose;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use linerate_control::ControlError;
 use linerate_control::conductor::simulated::{Leaving, Simulation, simulate};
@@ -103,8 +104,8 @@ pub(crate) enum Trouble {
     Interrupted(u32),
     /// A host goes away.
     Leaves(Leaving),
-    /// An agent refuses to begin.
-    Busy,
+    /// An agent refuses to begin, this many times.
+    Busy(usize),
     /// A setting is refused.
     Refused,
 }
@@ -117,6 +118,8 @@ pub(crate) struct SimulatedBench {
     pub(crate) stages: RefCell<Vec<(String, usize)>>,
     /// Their plans.
     pub(crate) drafts: RefCell<Vec<Draft>>,
+    /// Pauses so far.
+    pub(crate) n_pauses: Cell<usize>,
 }
 
 impl SimulatedBench {
@@ -126,6 +129,7 @@ impl SimulatedBench {
             troubles: Vec::new(),
             stages: RefCell::default(),
             drafts: RefCell::default(),
+            n_pauses: Cell::default(),
         }
     }
 
@@ -179,8 +183,13 @@ fn header(stage: &str) -> CampaignHeader {
 }
 
 impl Bench for SimulatedBench {
+    fn pause(&self, _pause: Duration) {
+        self.n_pauses.set(self.n_pauses.get() + 1);
+    }
+
     fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<Campaign, Ended> {
-        let plan = read(&draft.text()).unwrap_or_else(|problems| panic!("{name}: {problems:?}"));
+        let text = draft.text();
+        let plan = read(&text).map_err(|problems| Failure::in_text(name, &text, &problems))?;
         let trials = expand(&plan, &testbed()).expect("endpoints a and b");
         let by_number: BTreeMap<u32, TrialSpec> =
             trials.iter().map(|trial| (trial.id.0, trial.clone())).collect();
@@ -212,9 +221,10 @@ impl Bench for SimulatedBench {
                 Some(Trouble::Leaves(leaving)) => Some(leaving),
                 _ => None,
             },
-            refuses: matches!(trouble, Some(Trouble::Busy)).then(|| {
-                (1, ControlError::Busy { host: "far".into(), by: "another".into(), since_s: 3 })
-            }),
+            refuses: matches!(trouble, Some(Trouble::Busy(times)) if self.n_pauses.get() < times)
+                .then(|| {
+                    (1, ControlError::Busy { host: "far".into(), by: "another".into(), since_s: 3 })
+                }),
         };
         let ran = simulate(simulation, trials);
         let completed = ran.as_ref().map_or(0, |(_, summary)| summary.completed);

@@ -4,6 +4,7 @@
 //! [`Ledgers`] runs plans on hosts. Tests run them on simulated hosts, in virtual time.
 
 use std::path::Path;
+use std::time::Duration;
 
 use linerate_analysis::{PointStudy, Study, study};
 use linerate_control::Progress;
@@ -20,6 +21,10 @@ use crate::{Ended, Exit, Failure};
 const MOST_TAKEN: f64 = 0.05;
 /// Most measurements of a stage that other programs disturb.
 const MOST_LOOKS: usize = 3;
+/// Pause before a busy agent is asked again, and most such pauses of a stage: 10 s. An agent leaves
+/// the campaign of an earlier stage or command within about a second, on a busy host within a few.
+const PAUSE: Duration = Duration::from_millis(500);
+const MOST_PAUSES: usize = 20;
 
 /// Work before each trial, such as its settings.
 pub type BeforeTrial<'a> = &'a mut dyn FnMut(&TrialSpec) -> Result<(), Failure>;
@@ -32,14 +37,34 @@ pub trait Bench {
     /// # Errors
     /// If the campaign was interrupted, could not be run, or `before` failed.
     fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<Campaign, Ended>;
+
+    /// Waits before a busy agent is asked again.
+    fn pause(&self, pause: Duration);
 }
 
 impl dyn Bench + '_ {
     /// Runs the plan `draft` as stage `name` and studies it, with nothing to do before a trial.
     pub(crate) fn observe(&self, name: &str, draft: &Draft) -> Result<(Campaign, Study), Ended> {
-        let campaign = self.run(name, draft, &mut |_| Ok(()))?;
+        let campaign = self.run_when_free(name, draft, &mut |_| Ok(()))?;
         let study = study(&campaign);
         Ok((campaign, study))
+    }
+
+    /// Runs a plan as [`Bench::run`] does, and waits while an agent is busy: it may not have left
+    /// the campaign of the stage before.
+    pub(crate) fn run_when_free(
+        &self,
+        name: &str,
+        draft: &Draft,
+        before: BeforeTrial<'_>,
+    ) -> Result<Campaign, Ended> {
+        for _ in 0..MOST_PAUSES {
+            match self.run(name, draft, before) {
+                Err(Ended::Failed(failure)) if failure.is_busy() => self.pause(PAUSE),
+                ended => return ended,
+            }
+        }
+        self.run(name, draft, before)
     }
 
     /// Does the same, and repeats a stage that other programs disturb, at most [`MOST_LOOKS`] times
@@ -108,6 +133,10 @@ pub struct Ledgers<'a> {
 }
 
 impl Bench for Ledgers<'_> {
+    fn pause(&self, pause: Duration) {
+        std::thread::sleep(pause);
+    }
+
     fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<Campaign, Ended> {
         let (found, plan) = PlanText::drafted(format!("{} {name}", self.what), draft)?;
         let ledger = self.out.join(format!("{name}.ledger"));

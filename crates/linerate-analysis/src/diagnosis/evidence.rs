@@ -44,6 +44,10 @@ pub enum Claim {
     SendBuffer,
     /// An end uses all of its CPU.
     OutOfCpu(FlowEnd),
+    /// Other programs take the CPU time that an end needs.
+    CpuTaken(FlowEnd),
+    /// A link without a known ceiling is saturated.
+    PathRate { goodput: f64 },
     /// One flow can use one link of a group.
     OneLink,
     /// The receiving application reads slowly.
@@ -133,6 +137,13 @@ pub enum Evidence {
     QueuedBytes { bytes: u64, goodput: f64, rtt: f64, rtt_min: f64 },
     /// Other programs used this share of the load's CPU time.
     CpuTaken { share: f64 },
+    /// Shares of the time in which the busiest worker of an end waited for a CPU, and ran.
+    CpuWait { end: FlowEnd, waited: f64, ran: f64 },
+    /// Bytes of a flow in flight, and their ratio to the send buffer, where nothing else limits the
+    /// sender.
+    FillsBuffer { bytes: f64, ratio: f64 },
+    /// Claims that experiments ruled out.
+    RuledOut { claims: Vec<Claim> },
     /// Goodput beside the models of TCP under loss.
     LossModels { goodput: f64, with_timeouts: f64, without_timeouts: f64 },
     /// Flows on the links of a group; an even hash uses so few with this probability at most.

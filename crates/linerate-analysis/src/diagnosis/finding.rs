@@ -113,7 +113,7 @@ pub enum Outcome {
         ends: Option<&'static Metric>,
         refutes: bool,
     },
-    /// The change was not made, for the reason that a host or stage gave.
+    /// The change was not made: a host or the reader of plans refused it for this reason.
     NotRun { arm: String, error: String },
     /// Outcomes of runs of these lengths, the second look after an inconclusive first one.
     Repeated { seconds: [f64; 2], first: Vec<Self>, second: Vec<Self> },

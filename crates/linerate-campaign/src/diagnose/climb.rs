@@ -2,7 +2,7 @@
 //! limit is looked for.
 
 use linerate_analysis::PointStudy;
-use linerate_analysis::diagnosis::{Finding, moved, scores, suspects, unknown};
+use linerate_analysis::diagnosis::{Claim, Evidence, Finding, moved, scores, suspects, unknown};
 use linerate_model::{Metric, Verdict};
 
 use super::pairs::{Next, put_to_test};
@@ -133,7 +133,13 @@ fn test(
     findings.sort_by_key(|finding| finding.verdict);
     // If no claim survived, the report must say so first.
     if findings.first().is_none_or(|leading| leading.verdict == Verdict::Inconclusive) {
-        findings.insert(0, unknown(point));
+        let mut nothing_known = unknown(point);
+        let ruled_out = findings.iter().filter(|finding| !finding.experiments.is_empty());
+        let claims: Vec<Claim> = ruled_out.map(|finding| finding.claim.clone()).collect();
+        if !claims.is_empty() {
+            nothing_known.evidence.insert(0, Evidence::RuledOut { claims });
+        }
+        findings.insert(0, nothing_known);
     }
     Ok((
         Rung {

@@ -103,7 +103,8 @@ fn an_interrupted_stage_ends_it_as_interrupted() {
 #[test]
 fn an_agent_that_refuses_to_begin_ends_it() {
     for stage in ["baseline", SCOUT, PAIRS] {
-        let bench = SimulatedBench::new(SimulatedDisk::default()).with(stage, Trouble::Busy);
+        let bench =
+            SimulatedBench::new(SimulatedDisk::default()).with(stage, Trouble::Busy(usize::MAX));
         let Err(Ended::Failed(failure)) = climbed(&bench, 4) else { panic!("{stage}") };
         assert_eq!(failure.exit(), Exit::Missing, "{stage}");
     }

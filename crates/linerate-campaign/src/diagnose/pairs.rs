@@ -34,10 +34,16 @@ pub(super) fn put_to_test(
     let stage = format!("limit-{number}-{}", rule.name());
     let mut tested = Vec::new();
     for (at, experiment) in experiments.into_iter().enumerate() {
-        match scout(bench, &format!("{stage}-scout-{}", at + 1), (load, point), &experiment, notes)?
-        {
-            Scouted::Chosen(change) => tested.push((experiment, change)),
-            Scouted::Hopeless(after) => {
+        let scouted =
+            scout(bench, &format!("{stage}-scout-{}", at + 1), (load, point), &experiment, notes);
+        match scouted {
+            Ok(Scouted::Chosen(change)) => tested.push((experiment, change)),
+            // One experiment that cannot be run leaves the others.
+            Err(Ended::Failed(failure)) if failure.is_confined() => {
+                suspicion = not_run(suspicion, &experiment, &failure);
+            }
+            Err(ended) => return Err(ended),
+            Ok(Scouted::Hopeless(after)) => {
                 suspicion = set_aside(suspicion, &experiment, moved(point), goodput(point), &after);
                 // A refuted claim needs no pairs, and other experiments cannot revive it.
                 if experiment.failing == Failing::Refutes {
@@ -65,6 +71,12 @@ pub(super) fn put_to_test(
                     return Ok((suspicion, None));
                 }
             }
+            // The pairs share one plan, so the failure may be of any of them.
+            Err(Ended::Failed(failure)) if failure.is_confined() => {
+                let untested =
+                    tested.iter().fold(suspicion, |found, (one, _)| not_run(found, one, &failure));
+                return Ok((untested, None));
+            }
             Err(ended) => return Err(ended),
         }
     };
@@ -91,6 +103,12 @@ pub(super) fn put_to_test(
         })
     });
     Ok((outcome, reached))
+}
+
+/// Adds to a claim that `experiment` could not be run. The claim keeps its status.
+fn not_run(finding: Finding, experiment: &Experiment, failure: &Failure) -> Finding {
+    let (arm, error) = (experiment.name.clone(), failure.message());
+    finding.experimented(Outcome::NotRun { arm, error })
 }
 
 /// Returns whether an experiment changes a setting of a host.

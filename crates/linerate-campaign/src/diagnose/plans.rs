@@ -17,6 +17,8 @@ pub(super) const BASE: &str = "unchanged";
 const BASELINE_RUNS: u32 = 2;
 /// Time that a run waits for data in flight.
 const LONGEST_DRAIN: Nanos = Nanos::from_millis(200);
+/// Time to open a run: sockets, connections and the start barrier, on a path of 20 ms.
+const OPENING: Nanos = Nanos::from_millis(300);
 /// Length of an interval of a run.
 const INTERVAL: Nanos = Nanos::from_millis(100);
 /// The workload of disks and files.
@@ -120,8 +122,21 @@ impl Load {
     }
 
     /// Pairs of an experiment.
-    pub(super) const fn n_pairs(&self) -> u32 {
+    #[must_use]
+    pub const fn n_pairs(&self) -> u32 {
         self.pairs
+    }
+
+    /// Returns the expected time of a baseline alone, and of the proof of one limit by one
+    /// experiment: baseline, a single run, and pairs with their control.
+    #[must_use]
+    pub fn expected(&self) -> [Nanos; 2] {
+        /// Arms of a comparison: unchanged, changed, control.
+        const ARMS: u32 = 3;
+        let drain = self.drain();
+        let run = self.omitted.0 + self.measured.0 + drain.0 + drain.0 / 2 + OPENING.0;
+        let of = |runs: u32| Nanos(run * u64::from(runs));
+        [of(BASELINE_RUNS), of(BASELINE_RUNS + 1 + ARMS * self.pairs)]
     }
 
     /// Returns the length of each run, s.
@@ -136,11 +151,16 @@ impl Load {
         draft
     }
 
-    /// Returns a sweep of one point. Data in flight at its end has a quarter of the run to arrive,
-    /// at most [`LONGEST_DRAIN`].
-    fn sweep(&self, name: &str) -> DraftSweep {
+    /// Returns the time for data in flight to arrive: a quarter of the run, at most
+    /// [`LONGEST_DRAIN`].
+    fn drain(&self) -> Nanos {
         // Short runs have little in flight. A drain as long as the run would only cost time.
-        let drain = Nanos(self.measured.0 / 4).clamp(Nanos::from_millis(1), LONGEST_DRAIN);
+        Nanos(self.measured.0 / 4).clamp(Nanos::from_millis(1), LONGEST_DRAIN)
+    }
+
+    /// Returns a sweep of one point.
+    fn sweep(&self, name: &str) -> DraftSweep {
+        let drain = self.drain();
         let mut job = DraftJob::new(&self.workload, &self.from, &self.to);
         job.params = self.params.clone();
         DraftSweep {
@@ -248,6 +268,13 @@ mod tests {
         );
         assert!(load.set("streams").is_err());
         assert!(read(&load.baseline().text()).is_ok());
+    }
+
+    #[test]
+    fn a_proof_takes_as_long_as_its_runs() {
+        // 0.3 s, 0.5 s, 0.125 s and 0.0625 s of a run, and its opening.
+        let [baseline, proof] = load().expected();
+        assert_eq!((baseline.0 / 2, proof.0 / 21), (1_287_500_000, 1_287_500_000));
     }
 
     #[test]

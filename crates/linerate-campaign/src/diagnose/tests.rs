@@ -2,7 +2,7 @@
 //! interrupted, and hosts that go away.
 
 use linerate_analysis::diagnosis::experiment::Experiment;
-use linerate_analysis::diagnosis::{Finding, Outcome, suspects};
+use linerate_analysis::diagnosis::{Claim, Evidence, Finding, Outcome, suspects};
 use linerate_control::conductor::simulated::Leaving;
 use linerate_model::{HostSetting, Verdict};
 
@@ -244,6 +244,13 @@ fn a_claim_is_not_dropped_for_a_single_run() {
 }
 
 #[test]
+fn the_answer_that_nothing_is_known_lists_the_claims_that_were_ruled_out() {
+    let (rungs, _) = rungs(wrong());
+    let unknown = &rungs[0].findings[0];
+    assert_eq!(unknown.evidence[0], Evidence::RuledOut { claims: vec![Claim::SendBuffer] });
+}
+
+#[test]
 fn a_claim_that_was_set_aside_says_what_was_seen_and_advises_nothing() {
     let (rungs, _) = rungs(wrong());
     let aside = rungs[0].findings.iter().find(|found| found.rule == "send_buffer").expect("told");
@@ -268,7 +275,7 @@ fn a_change_that_helps_too_little_for_the_claim_is_set_aside() {
 
 #[test]
 fn where_nothing_is_waited_for_nothing_is_tried() {
-    let (rungs, bench) = rungs(SimulatedPath { waits: 0.1, ..SimulatedPath::default() });
+    let (rungs, bench) = rungs(SimulatedPath { held: 2e7, waits: 0.1, ..SimulatedPath::default() });
     assert_eq!((bench.names(), leading(&rungs[0])), (vec!["baseline".to_owned()], UNKNOWN));
 }
 
@@ -425,7 +432,8 @@ fn an_interrupted_stage_is_the_last_one() {
 
 #[test]
 fn a_busy_agent_ends_the_baseline() {
-    let bench = SimulatedBench::new(SimulatedPath::default()).with("baseline", Trouble::Busy);
+    let bench =
+        SimulatedBench::new(SimulatedPath::default()).with("baseline", Trouble::Busy(usize::MAX));
     let Err(Failed(failure)) = climbed(&bench, &question(), 4) else { panic!("it is busy") };
     assert_eq!(failure.exit(), Exit::Missing);
     assert!(failure.message().contains("busy with a campaign of another"), "{failure:?}");
@@ -433,7 +441,8 @@ fn a_busy_agent_ends_the_baseline() {
 
 #[test]
 fn an_agent_that_is_busy_at_a_single_run_ends_it() {
-    let bench = SimulatedBench::new(SimulatedPath::default()).with(SCOUT, Trouble::Busy);
+    let bench =
+        SimulatedBench::new(SimulatedPath::default()).with(SCOUT, Trouble::Busy(usize::MAX));
     let Err(Failed(failure)) = climbed(&bench, &question(), 4) else { panic!("it is busy") };
     assert_eq!(failure.exit(), Exit::Missing);
     assert!(failure.message().contains("busy with a campaign of another"), "{failure:?}");
@@ -441,10 +450,44 @@ fn an_agent_that_is_busy_at_a_single_run_ends_it() {
 
 #[test]
 fn an_agent_that_is_busy_at_the_pairs_ends_it() {
-    let bench = SimulatedBench::new(SimulatedPath::default()).with(PAIRS, Trouble::Busy);
+    let bench =
+        SimulatedBench::new(SimulatedPath::default()).with(PAIRS, Trouble::Busy(usize::MAX));
     let Err(Failed(failure)) = climbed(&bench, &question(), 4) else { panic!("it is busy") };
     assert_eq!(failure.exit(), Exit::Missing);
     assert!(failure.message().contains("busy with a campaign of another"), "{failure:?}");
+}
+
+#[test]
+fn an_agent_that_is_busy_for_a_while_is_waited_for() {
+    for stage in ["baseline", SCOUT, PAIRS] {
+        let bench = SimulatedBench::new(SimulatedPath::default()).with(stage, Trouble::Busy(3));
+        let rungs = climbed(&bench, &question(), 1).expect("it becomes free");
+        assert_eq!((leading(&rungs[0]), bench.n_pauses.get()), (PROVEN, 3), "{stage}");
+    }
+}
+
+/// An experiment whose plan is refused.
+fn refused() -> Experiment {
+    let change = vec![("pacing_rate".to_owned(), "-0 bit/s".into())];
+    Experiment::lift("paced at nothing", change, [1.5, 2.5])
+}
+
+#[test]
+fn an_experiment_whose_plan_is_refused_is_told_and_the_claim_stays_suspected() {
+    let (finding, reached) =
+        tested(SimulatedPath::default(), None, vec![refused()]).expect("it goes on");
+    assert_eq!((finding.verdict, reached.is_none()), (Verdict::Suspected, true));
+    let [Outcome::NotRun { arm, .. }] = &finding.experiments[..] else { panic!("{finding:?}") };
+    assert_eq!(arm, "paced at nothing");
+}
+
+#[test]
+fn an_experiment_whose_plan_is_refused_leaves_the_other_one() {
+    let (finding, reached) =
+        tested(SimulatedPath::default(), None, vec![refused(), doubled()]).expect("it goes on");
+    assert_eq!(finding.verdict, Verdict::Proven);
+    assert!(reached.is_some_and(|next| next.name == "twice the send buffer"));
+    assert!(matches!(finding.experiments[..], [Outcome::NotRun { .. }, Outcome::Pairs { .. }]));
 }
 
 #[test]

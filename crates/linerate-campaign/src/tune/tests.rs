@@ -251,7 +251,7 @@ fn an_interrupted_stage_ends_it_as_interrupted() {
 #[test]
 fn an_agent_that_is_busy_ends_it() {
     for stage in ["baseline", "socket_buffers"] {
-        let bench = SimulatedBench::new(path(10.0)).with(stage, Trouble::Busy);
+        let bench = SimulatedBench::new(path(10.0)).with(stage, Trouble::Busy(usize::MAX));
         let Err(Ended::Failed(failure)) = tuned(&bench, &SimulatedHosts::default()) else {
             panic!("{stage}")
         };

@@ -2,6 +2,7 @@
 
 use linerate_analysis::diagnosis::rules::RULES;
 use linerate_analysis::diagnosis::{Claim, FlowEnd, Permit, SlowReader};
+use linerate_analysis::statistics::measured_rate;
 
 /// Returns a claim as a short clause.
 #[must_use]
@@ -9,6 +10,9 @@ pub fn claim(claim: &Claim) -> String {
     let text = match claim {
         Claim::Saturated(part) => return format!("{part} is saturated"),
         Claim::LostAt(place) => return format!("above this load, frames are lost at {place}"),
+        Claim::PathRate { goodput } => {
+            return format!("a link of the path is saturated at {}", measured_rate(*goodput));
+        }
         Claim::NotConfirmed { rule } => {
             let summary = RULES.iter().find(|known| known.name() == rule);
             return format!("not confirmed: {}", summary.map_or(rule.as_str(), |it| it.summary()));
@@ -49,6 +53,12 @@ pub fn claim(claim: &Claim) -> String {
         Claim::SendBuffer => "the send buffer is smaller than the bandwidth-delay product",
         Claim::OutOfCpu(FlowEnd::Sending) => "the sender uses all of its CPU",
         Claim::OutOfCpu(FlowEnd::Receiving) => "the receiver uses all of its CPU",
+        Claim::CpuTaken(FlowEnd::Sending) => {
+            "other programs take the CPU time that the sender needs"
+        }
+        Claim::CpuTaken(FlowEnd::Receiving) => {
+            "other programs take the CPU time that the receiver needs"
+        }
         Claim::OneLink => "one flow can use only one link of the group",
         Claim::SlowReader(SlowReader::Storage) => {
             "the receiving application reads slowly: its host waits for storage"

@@ -4,6 +4,7 @@ use linerate_analysis::diagnosis::{Evidence, Permit, Quantity};
 use linerate_model::{Metric, Shown, Unit, metric};
 
 use super::claim::permit;
+use super::step::by_end;
 use super::{rate, share, time};
 use crate::number::{Scale, percent, round_half_up};
 use crate::words::count;
@@ -163,6 +164,20 @@ pub fn observation(evidence: &Evidence) -> String {
                     difference"
             )
         }
+        Evidence::CpuWait { end, waited, ran } => format!(
+            "the busiest {} worker waited for a CPU {} % of the time, and ran {} %",
+            by_end(*end, "sending", "receiving"),
+            percent(*waited),
+            percent(*ran)
+        ),
+        Evidence::FillsBuffer { bytes, ratio } => format!(
+            "{bytes:.0} B of a flow were in flight, {ratio:.1} times its send buffer; nothing else \
+             limited the sender"
+        ),
+        Evidence::RuledOut { claims } => {
+            let claims: Vec<String> = claims.iter().map(super::claim).collect();
+            format!("ruled out by experiments: {}", claims.join("; "))
+        }
         Evidence::LossModels { goodput, with_timeouts, without_timeouts } => format!(
             "goodput {} is {:.2} to {:.2} times the model for such loss: {} with timeouts, {} \
              without",
@@ -276,6 +291,9 @@ pub fn source(evidence: &Evidence) -> String {
         Evidence::CpuTaken { .. } => {
             "steal time of the CPU that lost most, or run-queue wait of the slowest worker"
         }
+        Evidence::CpuWait { .. } => "run-queue wait and CPU time of the worker's thread",
+        Evidence::FillsBuffer { .. } => "TCP_INFO of the sender: tcpi_rtt; SO_SNDBUF",
+        Evidence::RuledOut { .. } => "the experiments of this diagnosis",
         Evidence::LossModels { .. } => {
             "Padhye et al. 1998 and Mathis et al. 1997, from loss, round trip and segment"
         }

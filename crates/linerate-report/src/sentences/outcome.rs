@@ -52,7 +52,7 @@ fn outcome(outcome: &Outcome) -> String {
                 prediction(*ratio)
             )
         }
-        Outcome::NotRun { arm, error } => format!("{arm}: not run, the host refused: {error}"),
+        Outcome::NotRun { arm, error } => format!("{arm}: not run: {error}"),
         Outcome::Repeated { seconds: [short, long], first, second } => {
             let [first, second] = [first, second].map(|one| outcomes(one).unwrap_or_default());
             format!(

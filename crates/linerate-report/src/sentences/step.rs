@@ -143,7 +143,11 @@ const HALF: &str = "goodput rises by half or more";
 const NETWORK: &str = "goodput rises to the limit of the network";
 const RISES: &str = "goodput rises";
 
-const fn by_end(end: FlowEnd, sending: &'static str, receiving: &'static str) -> &'static str {
+pub(super) const fn by_end(
+    end: FlowEnd,
+    sending: &'static str,
+    receiving: &'static str,
+) -> &'static str {
     match end {
         FlowEnd::Sending => sending,
         FlowEnd::Receiving => receiving,

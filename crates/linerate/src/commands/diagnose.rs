@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use linerate_analysis::study;
+use linerate_answers::plan::span;
 use linerate_answers::{diagnosis, probe as facts_of_path};
 use linerate_campaign::diagnose::{Load, Question, STORAGE, climb, exit_of};
 use linerate_campaign::probe::{self, ProbeBudget};
@@ -89,6 +90,17 @@ pub(crate) fn run(args: &DiagnoseArgs, global: Global) -> Outcome {
     on_ground(&args.path.place(), &args.out, |ground| look(args, global, ground))
 }
 
+/// Returns the plan of a diagnosis and its expected time.
+fn agenda(load: &Load, limits: u32) -> String {
+    let [baseline, proof] = load.expected().map(|time| span(time.as_secs_f64()));
+    format!(
+        "Plan: measure the unchanged load, suspect a limit, then prove it or rule it out with {} \
+            pairs of runs. At most {limits} limits, one behind the other.\n\
+         Expected time: {baseline} if nothing is suspected, {proof} for each proven limit.",
+        load.n_pairs()
+    )
+}
+
 fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, Ended> {
     let (from, to) = args.path.route().among("diagnose", &ground.testbed.endpoints)?;
     let question = Question {
@@ -100,6 +112,9 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
         seed: args.seed,
     };
     let load = Load::new(&question, from.name.clone(), to.name.clone())?;
+    if !global.quiet {
+        eprintln!("{}", agenda(&load, args.limits));
+    }
     let watch = || progress::watcher(global);
     let ledgers = Ledgers { what: "diagnose", ground, out: &args.out, watch: &watch };
     // Capacities of labs and testbeds are declared; nothing is known about a host's path.

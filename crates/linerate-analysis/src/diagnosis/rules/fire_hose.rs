@@ -11,8 +11,8 @@
 use linerate_model::{Bytes, Command, Direction, metric};
 
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, room, score, segment_size, suspected,
-    value, waits_for_window, window_open,
+    LEAST_EFFECT, Rule, TCP_STREAM, fills_path, flows, may_be_judged, room, score, segment_size,
+    suspected, value, waits_for_window, window_open,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, rate, set};
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
@@ -56,6 +56,7 @@ impl Rule for FireHose {
             value(job, metric::RETRANSMIT_RATIO, *direction).is_some_and(|ratio| ratio >= LOSS)
                 // A sender without window sends probes, which the kernel counts as retransmissions.
                 && !waits_for_window(job, *direction)
+                && !fills_path(job, *direction)
         };
         let (job, direction) = flows(point).find(loses).filter(|_| may_be_judged(point))?;
         let read = |metric| value(job, metric, direction);
@@ -95,12 +96,14 @@ impl Rule for FireHose {
                 score::reached(ratio, LOSS, MUCH),
                 shallow,
                 window_open(job, direction),
+                if fills_path(job, direction) { 0.0 } else { 1.0 },
             ]))
         })
     }
 
     /// Returns a smaller window and a lower rate: both end the loss of a shallow buffer, and
-    /// neither ends random loss.
+    /// neither ends random loss. On a path that holds more than the largest of these windows, only
+    /// the rate is left.
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let of_streams = |(job, _): &(&JobStudy, Direction)| job.workload == TCP_STREAM;
         let Some((job, direction)) = flows(point).find(of_streams) else { return Vec::new() };
@@ -115,9 +118,16 @@ impl Rule for FireHose {
         } else {
             OF_GOODPUT.map(|m| m * goodput)
         };
-        let windows = WINDOWS
+        // On a long path a window of a few segments carries less than the loss leaves. It would end
+        // the loss of any buffer and show nothing.
+        let in_flight =
+            value(job, metric::RTT_MIN, direction).map_or(0.0, |rtt| goodput * rtt / BITS_PER_BYTE);
+        let windows: Vec<_> = WINDOWS
             .into_iter()
-            .map(|segments| vec![set("window_clamp", bytes(segments * segment))]);
+            .map(|segments| segments * segment)
+            .filter(|window| *window >= in_flight)
+            .map(|window| vec![set("window_clamp", bytes(window))])
+            .collect();
         let rates: Vec<_> = rates
             .into_iter()
             .filter_map(|one| Some(vec![set("pacing_rate", rate(one)?)]))
@@ -126,12 +136,14 @@ impl Rule for FireHose {
             return Vec::new();
         }
         let ratio = [LEAST_EFFECT, MOST_GAINED];
-        let survived =
-            Experiment::lift_by_one("a window that a shallow buffer survives", windows, ratio);
+        let survived = (!windows.is_empty()).then(|| {
+            Experiment::lift_by_one("a window that a shallow buffer survives", windows, ratio)
+        });
         let paced = Experiment::lift_by_one("paced below the drain", rates, ratio);
         // A higher rate alone could come from anywhere. Only an end of the loss shows that the
         // buffer was the cause.
-        [survived, paced].map(|experiment| experiment.ending(metric::RETRANSMIT_RATIO)).into()
+        let both = survived.into_iter().chain([paced]);
+        both.map(|experiment| experiment.ending(metric::RETRANSMIT_RATIO)).collect()
     }
 }
 

@@ -4,6 +4,7 @@
 mod bus_ceiling;
 mod command;
 mod congestion_control;
+mod cpu_taken;
 mod disk;
 mod disk_depth;
 mod disk_flush;
@@ -15,6 +16,7 @@ mod not_valid;
 mod numa_placement;
 mod path_loss;
 mod path_mtu;
+mod path_rate;
 mod receive_window;
 mod receiver_cpu;
 mod score;
@@ -46,7 +48,7 @@ pub trait Rule: Sync {
     /// Condition under which it applies, as one clause.
     fn summary(&self) -> &'static str;
 
-    /// Number in docs/methodology/diagnosis.md#rules (D0 to D21). Rules are evaluated in this
+    /// Number in docs/methodology/diagnosis.md#rules (D0 to D23). Rules are evaluated in this
     /// order.
     fn number(&self) -> u8;
 
@@ -72,6 +74,7 @@ pub const UNKNOWN: &str = "unknown";
 pub static RULES: &[&dyn Rule] = &[
     &bus_ceiling::BusCeiling,
     &congestion_control::CongestionControl,
+    &cpu_taken::CpuTaken,
     &disk_depth::DiskDepth,
     &disk_flush::DiskFlush,
     &fire_hose::FireHose,
@@ -82,6 +85,7 @@ pub static RULES: &[&dyn Rule] = &[
     &numa_placement::NumaPlacement,
     &path_loss::PathLoss,
     &path_mtu::PathMtu,
+    &path_rate::PathRate,
     &receive_window::ReceiveWindow,
     &receiver_cpu::ReceiverCpu,
     &send_buffer::SendBuffer,
@@ -384,6 +388,12 @@ fn waits_for_window(job: &JobStudy, direction: Direction) -> bool {
     value(job, metric::RWND_LIMITED, direction).is_some_and(|share| share >= HELD_BACK)
 }
 
+/// Returns true if a worker of either end was ready and had no CPU for so long that its wait
+/// explains what looks like a queue or a slow application.
+fn waits_for_cpu(job: &JobStudy) -> bool {
+    value(job, metric::RUN_QUEUE_WAIT, Direction::Sum).is_some_and(|share| share >= HELD_BACK)
+}
+
 /// Returns true if only the path limited the sender: neither window nor buffer, neither end's CPU
 /// nor the application.
 fn only_the_path(job: &JobStudy, direction: Direction) -> bool {
@@ -399,6 +409,13 @@ fn only_the_path(job: &JobStudy, direction: Direction) -> bool {
         .iter()
         .any(|end| out_of_cpu(job, *end, direction).is_some());
     busy && below(metric::RWND_LIMITED) && below(metric::SNDBUF_LIMITED) && !cpu
+}
+
+/// Returns true if a queue stands in the path of a sender that nothing else limits. Such a queue
+/// keeps its link busy, so its losses do not reduce goodput.
+fn fills_path(job: &JobStudy, direction: Direction) -> bool {
+    only_the_path(job, direction)
+        && standing_queue(job, direction).is_some_and(|queue| queue >= path_rate::STANDS)
 }
 
 /// See [`super::unknown`].
@@ -512,7 +529,7 @@ pub(super) mod cases {
     fn every_number_of_the_methodology_has_one_rule() {
         let mut numbers: Vec<u8> = super::RULES.iter().map(|rule| rule.number()).collect();
         numbers.sort_unstable();
-        assert_eq!(numbers, (0..=21).collect::<Vec<u8>>());
+        assert_eq!(numbers, (0..=23).collect::<Vec<u8>>());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use linerate_model::{Command, Direction, metric};
 
 use super::{
     FlowEnd, HELD_BACK, LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, out_of_cpu, param,
-    score, seen, suspected, value,
+    score, seen, suspected, value, waits_for_cpu,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::diagnosis::{Claim, Evidence, Finding, SlowReader, Step};
@@ -107,6 +107,7 @@ impl Rule for SlowReceiver {
                 && Unread::of(job, *direction).is_some_and(|unread| unread.speaks())
                 // A receiver that cannot run also leaves data unread; the CPU is then the cause.
                 && out_of_cpu(job, FlowEnd::Receiving, *direction).is_none()
+                && !waits_for_cpu(job)
         };
         let (job, direction) = flows(point).find(unread).filter(|_| may_be_judged(point))?;
         let unread = Unread::of(job, direction)?;
@@ -216,5 +217,13 @@ mod tests {
             ("receiver_cpu", 0.97),
         ]);
         assert_eq!(SlowReceiver.judge(&full), None);
+        let mut waits = point(&[
+            ("goodput", 2e7),
+            ("rwnd_limited", 0.9),
+            ("receive_queue", 0.8),
+            ("run_queue_wait", 0.6),
+        ]);
+        waits.jobs[0].metrics[3].direction = Direction::Sum;
+        assert_eq!(SlowReceiver.judge(&waits), None, "a worker waits for a CPU");
     }
 }

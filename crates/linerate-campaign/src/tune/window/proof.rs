@@ -61,7 +61,7 @@ pub(super) fn compare(
     findings.placebo = present.command(&placebo);
     let mut now = Arm::Before;
     let draft = ends.path.draft("tune-proof", pairs, &stints(ends, &figures));
-    let campaign = bench.run("proof", &draft, &mut |trial| {
+    let campaign = bench.run_when_free("proof", &draft, &mut |trial| {
         let wanted = Arm::of_sweep(&trial.sweep);
         if wanted != std::mem::replace(&mut now, wanted) {
             tuner.revert()?;

@@ -1,0 +1,136 @@
+//! Other programs take the CPU that an end needs (docs/methodology/diagnosis.md#rules, D23).
+//!
+//! Evidence: the busiest worker of an end ran or waited for a CPU most of the time, and waited more
+//! than [`super::HELD_BACK`] of it while other programs or the hypervisor used the CPU. A worker
+//! that waits for windows or data sleeps, which is no wait for a CPU, so a slow path on a busy host
+//! does not fire the rule. No experiment: linerate does not stop other programs. Not observed:
+//! which programs they are, and softirq work that delays the worker.
+
+use linerate_model::{Direction, metric};
+
+use super::{
+    FlowEnd, HELD_BACK, Rule, changed, flows, may_be_judged, score, suspected, value,
+    waits_for_window,
+};
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
+use crate::{JobStudy, PointStudy};
+
+/// Share of the time in which a worker runs or waits for a CPU, from which the CPU limits it.
+const OCCUPIED: f64 = 0.6;
+
+/// Rule: a worker waits for a CPU that others use.
+#[derive(Debug)]
+pub(super) struct CpuTaken;
+
+/// End that waits for a CPU.
+struct Waiting {
+    end: FlowEnd,
+    /// Share of the time in which its busiest worker waited, and in which it ran or waited.
+    waited: f64,
+    occupied: f64,
+    /// Share of the time that others took from the worst worker of both ends.
+    taken: f64,
+}
+
+impl Waiting {
+    fn of(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<Self> {
+        let [active, passive] = point.occupied()?;
+        let taken = point.taken()?;
+        let ends = match direction {
+            Direction::Rx => [(FlowEnd::Receiving, active), (FlowEnd::Sending, passive)],
+            _ => [(FlowEnd::Sending, active), (FlowEnd::Receiving, passive)],
+        };
+        let waits = ends.into_iter().filter_map(|(end, occupied)| {
+            Some(Self { end, waited: occupied - end.cores(job, direction)?, occupied, taken })
+        });
+        waits.max_by(|a, b| a.waited.total_cmp(&b.waited))
+    }
+
+    fn speaks(&self) -> bool {
+        self.waited.min(self.taken) > HELD_BACK && self.occupied > OCCUPIED
+    }
+}
+
+/// Returns true if an end waits for a CPU that others use, and the sender waits for no window or
+/// buffer, which a busy CPU does not explain.
+fn starves(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
+    let waits_for_buffer =
+        value(job, metric::SNDBUF_LIMITED, direction).is_some_and(|share| share >= HELD_BACK);
+    Waiting::of(point, job, direction).is_some_and(|waiting| waiting.speaks())
+        && !waits_for_window(job, direction)
+        && !waits_for_buffer
+}
+
+impl Rule for CpuTaken {
+    fn name(&self) -> &'static str {
+        "cpu_taken"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a worker ran or waited for a CPU more than 60 % of the time, and other programs used the \
+            CPU for more than 30 %"
+    }
+
+    fn number(&self) -> u8 {
+        23
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let starved = |(job, direction): &(&JobStudy, Direction)| starves(point, job, *direction);
+        let (job, direction) = flows(point).find(starved).filter(|_| may_be_judged(point))?;
+        let Waiting { end, waited, occupied, .. } = Waiting::of(point, job, direction)?;
+        let evidence = vec![Evidence::CpuWait { end, waited, ran: occupied - waited }];
+        let claim = Claim::CpuTaken(end);
+        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
+        Some(finding.advise(Step::FreeCpus.by(changed(point, &[]))))
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        score::best(point, |job, direction| {
+            let waiting = Waiting::of(point, job, direction)?;
+            Some(score::all([
+                score::reached(waiting.waited.min(waiting.taken), HELD_BACK, 1.0),
+                score::reached(waiting.occupied, OCCUPIED, 1.0),
+                super::window_open(job, direction),
+            ]))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::Verdict;
+
+    use super::*;
+    use crate::TrialStudy;
+    use crate::diagnosis::rules::cases::point;
+
+    fn busy(figures: &[(&str, f64)], occupied: [f64; 2], taken: f64) -> PointStudy {
+        let usual = [("goodput", 1.9e8), ("sender_cpu", 0.064), ("receiver_cpu", 0.037)];
+        let all: Vec<_> = usual.iter().chain(figures).copied().collect();
+        let trial =
+            TrialStudy { taken: Some(taken), occupied: Some(occupied), ..TrialStudy::default() };
+        PointStudy { trials: vec![trial], ..point(&all) }
+    }
+
+    #[test]
+    fn it_fires_where_a_worker_waits_for_a_cpu_and_names_its_end() {
+        let finding = CpuTaken.judge(&busy(&[], [0.72, 0.1], 0.66)).expect("66 % were taken");
+        assert_eq!(finding.verdict, Verdict::Suspected);
+        assert_eq!(finding.claim, Claim::CpuTaken(FlowEnd::Sending));
+        let finding = CpuTaken.judge(&busy(&[], [0.1, 0.7], 0.6)).expect("60 % were taken");
+        assert_eq!(finding.claim, Claim::CpuTaken(FlowEnd::Receiving));
+        assert!(CpuTaken.score(&busy(&[], [0.72, 0.1], 0.66)).is_some_and(|score| score > 0.5));
+    }
+
+    #[test]
+    fn it_is_silent_on_a_slow_path_of_a_busy_host_and_where_its_own_work_fills_the_cpu() {
+        let silent = |figures: &[(&str, f64)], occupied, taken| {
+            CpuTaken.judge(&busy(figures, occupied, taken)).is_none()
+        };
+        assert!(silent(&[], [0.42, 0.1], 0.4), "the worker mostly sleeps");
+        assert!(silent(&[], [0.95, 0.1], 0.05), "nobody took the CPU");
+        assert!(silent(&[("rwnd_limited", 0.8)], [0.72, 0.1], 0.66), "the window is closed");
+        assert!(silent(&[("sndbuf_limited", 0.8)], [0.72, 0.1], 0.66), "the buffer is full");
+    }
+}
