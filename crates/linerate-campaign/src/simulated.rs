@@ -108,6 +108,8 @@ pub(crate) enum Trouble {
     Busy(usize),
     /// A setting is refused.
     Refused,
+    /// The reader of plans refuses the plan.
+    RefusedPlan,
 }
 
 /// The bench.
@@ -194,6 +196,9 @@ impl Bench for SimulatedBench {
         let by_number: BTreeMap<u32, TrialSpec> =
             trials.iter().map(|trial| (trial.id.0, trial.clone())).collect();
         let trouble = self.trouble(name);
+        if matches!(trouble, Some(Trouble::RefusedPlan)) {
+            return Err(Failure::wrong("sweep 1: pacing_rate: a rate is above 0").into());
+        }
         self.drafts.borrow_mut().push(draft.clone());
         let (mut begun, mut broken): (u32, Option<Failure>) = (0, None);
         let simulation = Simulation {

@@ -99,8 +99,16 @@ fn tested(
     if let Some(trouble) = trouble {
         bench = bench.with(PAIRS, trouble);
     }
+    tested_by(&bench, experiments)
+}
+
+/// Tests the claim of a small send buffer with `experiments` on `bench`.
+fn tested_by(
+    bench: &SimulatedBench,
+    experiments: Vec<Experiment>,
+) -> Result<(Finding, Option<Next>), Ended> {
     let load = Load::new(&question(), "a".into(), "b".into())?;
-    let dynamic: &dyn Bench = &bench;
+    let dynamic: &dyn Bench = bench;
     let (_, study) = dynamic.observe("baseline", &load.baseline())?;
     let point = &study.points[0];
     let claim = suspects(point)
@@ -119,7 +127,8 @@ fn a_claim_that_is_right_is_proven_and_what_is_behind_it_is_looked_for() {
 
 #[test]
 fn a_proof_is_a_baseline_a_single_run_and_the_pairs() {
-    let (_, bench) = rungs(SimulatedPath::default());
+    let bench = SimulatedBench::new(SimulatedPath::default());
+    climbed(&bench, &question(), 1).expect("every stage ends");
     assert_eq!(
         *bench.stages.borrow(),
         [("baseline", 2), (SCOUT, 1), (PAIRS, 18)].map(|(name, n)| (name.to_owned(), n))
@@ -466,27 +475,28 @@ fn an_agent_that_is_busy_for_a_while_is_waited_for() {
     }
 }
 
-/// An experiment whose plan is refused.
-fn refused() -> Experiment {
-    let change = vec![("pacing_rate".to_owned(), "-0 bit/s".into())];
-    Experiment::lift("paced at nothing", change, [1.5, 2.5])
+/// Returns a bench on which the reader of plans refuses the plan of `stage`.
+fn refusing(stage: &str) -> SimulatedBench {
+    SimulatedBench::new(SimulatedPath::default()).with(stage, Trouble::RefusedPlan)
 }
 
 #[test]
-fn an_experiment_whose_plan_is_refused_is_told_and_the_claim_stays_suspected() {
-    let (finding, reached) =
-        tested(SimulatedPath::default(), None, vec![refused()]).expect("it goes on");
-    assert_eq!((finding.verdict, reached.is_none()), (Verdict::Suspected, true));
-    let [Outcome::NotRun { arm, .. }] = &finding.experiments[..] else { panic!("{finding:?}") };
-    assert_eq!(arm, "paced at nothing");
+fn a_refused_plan_of_the_only_experiment_leaves_the_claim_suspected() {
+    for stage in [SCOUT, PAIRS] {
+        let (finding, reached) = tested_by(&refusing(stage), vec![doubled()]).expect("it goes on");
+        assert_eq!((finding.verdict, reached.is_none()), (Verdict::Suspected, true), "{stage}");
+        let [Outcome::NotRun { arm, .. }] = &finding.experiments[..] else { panic!("{finding:?}") };
+        assert_eq!(*arm, doubled().name);
+    }
 }
 
 #[test]
 fn an_experiment_whose_plan_is_refused_leaves_the_other_one() {
+    let refused = Experiment { name: "another buffer".into(), ..doubled() };
     let (finding, reached) =
-        tested(SimulatedPath::default(), None, vec![refused(), doubled()]).expect("it goes on");
+        tested_by(&refusing(SCOUT), vec![refused, doubled()]).expect("it goes on");
     assert_eq!(finding.verdict, Verdict::Proven);
-    assert!(reached.is_some_and(|next| next.name == "twice the send buffer"));
+    assert!(reached.is_some_and(|next| next.name == doubled().name));
     assert!(matches!(finding.experiments[..], [Outcome::NotRun { .. }, Outcome::Pairs { .. }]));
 }
 

@@ -43,9 +43,10 @@ const JUDGED: [(PathEnd, StageKind, &Metric, ReadingKind, bool); 15] = [
 
 /// Stage at which each rule locates the limit. Rules that name a capacity find the stage by its
 /// name.
-const PLACES: [(&str, &[(PathEnd, StageKind)]); 22] = [
+const PLACES: [(&str, &[(PathEnd, StageKind)]); 24] = [
     ("bus_ceiling", &[]),
     ("congestion_control", &[(Sender, Socket)]),
+    ("cpu_taken", &[]),
     ("disk_depth", &[]),
     ("disk_flush", &[]),
     ("fire_hose", &[]),
@@ -56,6 +57,7 @@ const PLACES: [(&str, &[(PathEnd, StageKind)]); 22] = [
     ("numa_placement", &[(Sender, Application), (Receiver, Application)]),
     ("path_loss", &[]),
     ("path_mtu", &[]),
+    ("path_rate", &[]),
     ("receive_window", &[(Receiver, Socket)]),
     (metric::RECEIVER_CPU.name, &[(Receiver, Application)]),
     ("send_buffer", &[(Sender, Socket)]),
