@@ -2,7 +2,9 @@
 //! limit is looked for.
 
 use linerate_analysis::PointStudy;
-use linerate_analysis::diagnosis::{Claim, Evidence, Finding, moved, scores, suspects, unknown};
+use linerate_analysis::diagnosis::{
+    Claim, Evidence, Finding, Objection, Outcome, moved, scores, suspects, unknown,
+};
 use linerate_model::{Metric, Verdict};
 
 use super::pairs::{Next, put_to_test};
@@ -98,6 +100,16 @@ fn different(rungs: &[Rung]) -> usize {
     names.len()
 }
 
+/// Returns true if an outcome contradicts its claim. Noise and invalid runs leave a claim open.
+fn refutes(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::SingleRuns { refutes, .. } => *refutes,
+        Outcome::Pairs { doubt, .. } => matches!(doubt, Some(Objection::Refuted(_))),
+        Outcome::Repeated { second, .. } => second.iter().any(refutes),
+        _ => false,
+    }
+}
+
 /// Tests the hypotheses on `point`, the leading one first, until one is proven. Disturbances of the
 /// runs are added to `notes`.
 fn test(
@@ -134,7 +146,7 @@ fn test(
     // If no claim survived, the report must say so first.
     if findings.first().is_none_or(|leading| leading.verdict == Verdict::Inconclusive) {
         let mut nothing_known = unknown(point);
-        let ruled_out = findings.iter().filter(|finding| !finding.experiments.is_empty());
+        let ruled_out = findings.iter().filter(|finding| finding.experiments.iter().any(refutes));
         let claims: Vec<Claim> = ruled_out.map(|finding| finding.claim.clone()).collect();
         if !claims.is_empty() {
             nothing_known.evidence.insert(0, Evidence::RuledOut { claims });
@@ -152,4 +164,33 @@ fn test(
         },
         next,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_contradiction_rules_a_claim_out() {
+        let single = |refutes| Outcome::SingleRuns {
+            arm: "a".into(),
+            metric: linerate_model::metric::GOODPUT,
+            before: 1e7,
+            after: vec![1e7],
+            ratio: [1.5, 2.5],
+            ends: None,
+            refutes,
+        };
+        let open = Outcome::NoPair { arm: "a".into() };
+        let again = |second| Outcome::Repeated {
+            seconds: [0.5, 2.0],
+            first: vec![single(true)],
+            second: vec![second],
+        };
+        assert_eq!(
+            [single(true), single(false), open.clone()].map(|it| refutes(&it)),
+            [true, false, false]
+        );
+        assert_eq!([again(single(true)), again(open)].map(|it| refutes(&it)), [true, false]);
+    }
 }
