@@ -7,7 +7,8 @@ use linerate_model::plan::{Plan, Sweep};
 use linerate_model::{Goal, Method, Nanos, Ratio, TrialSpec};
 use linerate_report::Document;
 use linerate_report::document::{Block, Origin, Section};
-use serde_json::{Value, json};
+use linerate_report::grid;
+use serde_json::json;
 
 /// A plan expanded on a testbed.
 #[derive(Clone, Copy, Debug)]
@@ -196,13 +197,7 @@ pub fn coordinate(trial: &TrialSpec) -> String {
         let jobs: Vec<&str> = trial.jobs.iter().map(|job| job.workload.as_str()).collect();
         return jobs.join(" and ");
     }
-    let value = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    trial
-        .point
-        .iter()
-        .map(|(axis, v)| format!("{axis} {}", value(v)))
-        .collect::<Vec<_>>()
-        .join(", ")
+    grid::coordinate(&trial.point)
 }
 
 /// Returns a span of time for a person, such as `2 min 5 s`.

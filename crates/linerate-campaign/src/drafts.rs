@@ -338,6 +338,7 @@ mod tests {
         };
         assert!(with("tcp_stream", Some(1e9)).contains("250 Mbit/s"));
         assert!(!with("tcp_stream", None).contains("pacing_rate"));
+        assert!(with("tcp_stream", None).contains("\"tx\""), "from this end, as with iperf3");
         assert!(with("udp_stream", Some(1e9)).contains("1 Gbit/s"));
         assert!(with("udp_stream", None).contains("1 Mbit/s"));
         assert!(!with("udp_stream", Some(0.0)).contains("bit/s"));
@@ -365,8 +366,11 @@ mod tests {
         let chosen = [(&OF_TO[3], Value::from("bbr"))];
         let draft = path(&PathLoad { given: &chosen, ..load("tcp_rr") }).expect("a draft");
         assert!(params(&draft).contains("bbr"), "{}", params(&draft));
+        assert!(!params(&draft).contains("host"), "{}", params(&draft));
         assert!(params(&path(&load("tcp_crr")).expect("a draft")).contains("host"));
         assert!(!params(&path(&load("udp_rr")).expect("a draft")).contains("congestion"));
+        // The default in help is the one that applies.
+        assert!(OF_TO[3].parameters().all(|(_, parameter)| parameter.default == "\"host\""));
     }
 
     #[test]
@@ -382,7 +386,12 @@ mod tests {
             duration: Nanos::from_secs(1),
             given: &checksum,
         };
-        assert!(params(&server(&http).expect("a draft")).contains("memory"));
+        let uploads = params(&server(&http).expect("a draft"));
+        for part in ["memory", "\"tx\"", "8080"] {
+            assert!(uploads.contains(part), "{part}: {uploads}");
+        }
+        let downloads = server(&Server { takes_uploads: false, given: &[], ..http });
+        assert!(params(&downloads.expect("a draft")).contains("\"rx\""));
         let refused = server(&Server { takes_uploads: false, ..http }).expect_err("no uploads");
         assert!(refused.message().contains("--upload"), "{}", refused.message());
         let refused = server(&Server { workload: "ftp", given: &chunked, ..http });

@@ -153,6 +153,12 @@ mod tests {
         for budget in [ProbeBudget::default(), budget] {
             let draft = Draft::new("probe", 1, sweeps("a", "b", &budget));
             let plan = read(&draft.text()).expect("a plan");
+            for (sweep, direction) in plan.sweeps.iter().zip(["tx", "rx"]) {
+                let params = &sweep.jobs[0].params;
+                assert_eq!(*params.get("direction").expect("set"), direction);
+                assert_eq!(*params.get("max_bytes").expect("set"), budget.max_bytes.to_string());
+                assert_eq!(*params.get("may_lose").expect("set"), budget.may_lose);
+            }
             for job in plan.sweeps.iter().flat_map(|sweep| &sweep.jobs) {
                 let workload = linerate_load::workload(&job.workload).expect("known");
                 assert_eq!(workload.check(&job.params), [], "{:?}", job.params);

@@ -494,4 +494,27 @@ mod tests {
         assert_eq!(judged(Topology { size_bytes: LEAST_BYTES - 1, ..disk() }), [TooSmall]);
         assert_eq!(judged(Topology { size_bytes: LEAST_BYTES, ..disk() }), []);
     }
+
+    #[test]
+    fn reasons_are_in_the_order_of_their_weight() {
+        let by = Use::Swap { device: "sdx".into() };
+        let worst = Topology {
+            uses: vec![by.clone()],
+            read_only: true,
+            serial: None,
+            size_bytes: LEAST_BYTES - 1,
+            ..disk()
+        };
+        let in_order = [InUse { by }, ReadOnly, NoSerial, TooSmall];
+        assert_eq!(judged(worst.clone(), None).refusals, in_order);
+        let error = io::Error::from(io::ErrorKind::PermissionDenied);
+        let refusals = unreadable(worst, &error).refusals;
+        assert_eq!(refusals[0], Unreadable { cause: error.to_string() });
+        assert_eq!(refusals[1..], in_order);
+        let foreign = found(Some(("OTHER", SIZE)), b"x").refusals_of_claiming("X");
+        assert!(
+            matches!(foreign[..], [ForeignClaim { .. }, NotBlank { .. }, OtherSerial { .. }]),
+            "{foreign:?}"
+        );
+    }
 }

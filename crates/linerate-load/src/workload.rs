@@ -89,8 +89,8 @@ pub trait Workload: Sync {
         None
     }
 
-    /// Whether it runs over an interface's loopback: what the tester can do by itself is found
-    /// there.
+    /// Returns true if it runs over an interface's loopback, where the tester's own limits are
+    /// measured.
     fn runs_on_loopback(&self) -> bool {
         true
     }
@@ -153,18 +153,19 @@ pub trait Worker: Send {
         Nanos(0)
     }
 
-    /// Which histograms it records into; the others get no memory.
+    /// Returns the histograms that it records into; the others get no memory.
     fn times(&self) -> Times {
         Times::ALL
     }
 
-    /// Whether its thread is to run before those of other programs, as far as the kernel lets it.
+    /// Returns true if its thread should have priority over other programs, as far as the kernel
+    /// permits.
     fn runs_first(&self) -> bool {
         false
     }
 
-    /// Whether a step may wait for a disk, however long that takes: then a long step is a stall of
-    /// the tester only if the whole process stood.
+    /// Returns true if a step may wait for a disk for any length of time. A long step is then a
+    /// stall of the tester only if the whole process was stopped.
     fn may_wait_for_disk(&self) -> bool {
         false
     }

@@ -246,7 +246,7 @@ impl fmt::Display for CeilingSubject {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CeilingScope {
-    /// Whatever crosses what sets it: a calculator's.
+    /// Every job that crosses its subject, as with the ceilings of calculators.
     #[default]
     Any,
     /// One job of a point.

@@ -194,7 +194,7 @@ impl Search {
 pub enum Purpose {
     /// The rate that the tester reaches without the device.
     SelfTest,
-    /// Whatever the first trial warms up; its figures are not used.
+    /// A first trial that warms up the path; its figures are not used.
     WarmUp,
     /// To narrow the bounds.
     Load,

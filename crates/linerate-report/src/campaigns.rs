@@ -19,7 +19,7 @@ use crate::document::{
 };
 use crate::document_json;
 use crate::effects::{change, change_parts, name, rank, scale, shift, verdict};
-use crate::grid::words;
+use crate::grid;
 use crate::number::{Scale, percent};
 use crate::words::{count, date, rfc3339};
 
@@ -457,13 +457,9 @@ fn row(first: Cell, second: Option<Cell>, figure: &Compared) -> Row {
 }
 
 fn coordinate(sweep: &str, parameters: &Point) -> String {
-    let parameters: Vec<String> = parameters
-        .iter()
-        .map(|(name, value)| format!("{} {}", crate::grid::axis_name(name), words(value)))
-        .collect();
     match parameters.is_empty() {
         true => sweep.to_owned(),
-        false => format!("{sweep}, {}", parameters.join(", ")),
+        false => format!("{sweep}, {}", grid::coordinate(parameters)),
     }
 }
 

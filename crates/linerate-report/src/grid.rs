@@ -7,7 +7,7 @@
 
 use linerate_analysis::{JobStudy, MetricStudy, PointStudy, Study};
 use linerate_model::{
-    BitRate, Bytes, Ceiling, Direction, Metric, Nanos, PacketRate, Ratio, Use, metric,
+    BitRate, Bytes, Ceiling, Direction, Metric, Nanos, PacketRate, Point, Ratio, Use, metric,
 };
 use serde_json::Value;
 
@@ -288,6 +288,13 @@ fn pairs_label(pairs: &[(&str, &str)]) -> String {
         names => names.join("+"),
     });
     told.collect::<Vec<_>>().join("+")
+}
+
+/// Returns the coordinate of a point: each axis with its value, such as `message size 64 B`.
+#[must_use]
+pub fn coordinate(point: &Point) -> String {
+    let axes = point.iter().map(|(axis, value)| format!("{} {}", axis_name(axis), words(value)));
+    axes.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns a value as text without quotes.

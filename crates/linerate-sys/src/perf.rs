@@ -9,8 +9,8 @@
 //!
 //! Not visible: system management mode, the hypervisor, and times in which the group did not run.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{fmt, io};
 
 use crate::SysError;
 use crate::privilege::or_helper;
@@ -37,6 +37,21 @@ pub enum Counter {
     Migrations,
     /// Page faults.
     PageFaults,
+}
+
+impl fmt::Display for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cycles => "cycles",
+            Self::Instructions => "instructions",
+            Self::CacheMisses => "cache misses",
+            Self::CpuClock => "CPU clock",
+            Self::TaskClock => "task clock",
+            Self::ContextSwitches => "context switches",
+            Self::Migrations => "migrations",
+            Self::PageFaults => "page faults",
+        })
+    }
 }
 
 impl Counter {
@@ -66,6 +81,15 @@ pub enum Target {
     ThisThread,
 }
 
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu(cpu) => write!(f, "CPU {cpu}"),
+            Self::ThisThread => f.write_str("this thread"),
+        }
+    }
+}
+
 /// Group of counters that count since they were opened.
 #[derive(Debug)]
 pub struct PerfGroup {
@@ -82,7 +106,10 @@ impl PerfGroup {
     /// `EACCES` or `EPERM` if `kernel.perf_event_paranoid` forbids it. `EINVAL` if the PMU cannot
     /// run the whole group at once, or if `counters` is empty or longer than [`MAX_COUNTERS`].
     pub fn open(target: Target, counters: &[Counter]) -> Result<Self, SysError> {
-        let object = || format!("{counters:?} on {target:?}");
+        let object = || {
+            let names: Vec<String> = counters.iter().map(ToString::to_string).collect();
+            format!("{} on {target}", names.join(", "))
+        };
         if counters.is_empty() || counters.len() > MAX_COUNTERS {
             return Err(SysError::new("open perf events", object(), rustix::io::Errno::INVAL));
         }

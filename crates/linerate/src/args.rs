@@ -9,6 +9,8 @@ use linerate_campaign::testbeds::Place;
 
 /// Options of every command.
 #[derive(Clone, Copy, Debug, Args)]
+// Under a heading of their own: clap would mix them with the options of the command.
+#[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
     /// Print one JSON document on standard output and nothing else there
     #[arg(long, global = true)]

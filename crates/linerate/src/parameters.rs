@@ -3,11 +3,13 @@
 
 use std::marker::PhantomData;
 
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
 use linerate_campaign::drafts::{OF_SERVE, OF_TO, Setting};
 use linerate_campaign::letters;
 use linerate_load::{Parameter, Takes, workload};
 use serde_json::Value;
+
+use crate::commands::to::ToMode;
 
 /// The workload of `linerate disk`.
 const STORAGE: &str = "storage";
@@ -105,18 +107,18 @@ fn chosen(matches: &ArgMatches, setting: &Setting) -> Option<Value> {
 
 /// Returns the option of `setting`. Its help is that of each different parameter which it sets.
 fn setting_option(setting: &'static Setting) -> Arg {
-    let mut helps: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut helps: Vec<(String, Vec<String>)> = Vec::new();
     for (workload, parameter) in setting.parameters() {
         let text = help(&parameter);
         match helps.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, workloads)) => workloads.push(workload),
-            None => helps.push((text, vec![workload])),
+            Some((_, words)) => words.push(word_of(workload)),
+            None => helps.push((text, vec![word_of(workload)])),
         }
     }
     let of_all = helps.len() == 1;
-    let lines = helps.into_iter().map(|(text, workloads)| match of_all {
+    let lines = helps.into_iter().map(|(text, words)| match of_all {
         true => text,
-        false => format!("{}: {text}", workloads.join(", ")),
+        false => format!("{}: {text}", words.join(", ")),
     });
     let mut option = Arg::new(setting.option).long(setting.option);
     if let Some(letter) = setting.letter {
@@ -126,7 +128,15 @@ fn setting_option(setting: &'static Setting) -> Arg {
         return option.help(help).action(ArgAction::SetTrue);
     }
     let (_, first) = setting.parameters().next().expect("a setting sets a parameter");
-    valued(option.help(lines.collect::<Vec<_>>().join("; ")), first)
+    let lines: Vec<String> = lines.collect();
+    valued(option.help(lines.join("; ")).long_help(lines.join(";\n")), first)
+}
+
+/// Returns the word that selects `workload` on the command line: `rr` for `tcp_rr`.
+fn word_of(workload: &str) -> String {
+    let mode = ToMode::value_variants().iter().find(|mode| mode.workload() == workload);
+    let word = mode.and_then(ToMode::to_possible_value);
+    word.map_or_else(|| workload.to_owned(), |word| word.get_name().to_owned())
 }
 
 /// Returns `option` with the values of `parameter`.
@@ -306,7 +316,7 @@ mod tests {
         assert!(error.contains("from 1 to 16384"), "{error}");
         let command = SettingOptions::<ToSettings>::augment_args(Command::new("to"));
         let help = command.clone().render_long_help().to_string();
-        assert!(help.contains("udp_stream: UDP payload") && help.contains("TCP_MAXSEG"), "{help}");
+        assert!(help.contains("udp: UDP payload") && help.contains("TCP_MAXSEG"), "{help}");
     }
 
     #[test]

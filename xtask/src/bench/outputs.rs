@@ -213,7 +213,7 @@ mod tests {
         assert!(iperf3(r#"{"error":"unable to connect"}"#, "", Unit::Bits).is_err());
     }
 
-    /// Whatever a generator printed: a reading or an error.
+    /// Any output of a generator gives a reading or an error.
     #[test]
     fn fuzz_iperf3_json() {
         let corpus: Vec<Vec<u8>> = [

@@ -5,13 +5,14 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use linerate_analysis::compare::Change;
 use linerate_analysis::tune::experiments::HindranceKind;
 use linerate_control::conductor::simulated::Leaving;
 use linerate_control::{ControlError, Setting, SettingState};
 use linerate_model::Verdict;
 
 use super::host::{HostTuning, tune};
-use super::outcome::{Findings, NotProven};
+use super::outcome::{Findings, NotProven, SideEffect, SideFigure, Tried};
 use super::{Sessions, Settings};
 use crate::simulated::{SimulatedBench, SimulatedPath, Trouble, testbed};
 use crate::{Ended, Exit, Failure};
@@ -133,6 +134,43 @@ fn a_change_that_helps_as_predicted_is_proven_and_kept() {
         "a sysctl is of the whole host"
     );
     assert_eq!(bench.names(), ["baseline", "socket_buffers"]);
+}
+
+#[test]
+fn only_a_proven_gain_without_harm_is_kept() {
+    let (found, _) = findings(path(10.0), &SimulatedHosts::default());
+    let proven = &found.tried[0];
+    let with = |change: &dyn Fn(&mut Tried)| {
+        let mut tried = proven.clone();
+        change(&mut tried);
+        tried.is_kept()
+    };
+    let side = |figure, percent| SideEffect { figure, percent, change: Change::Worse };
+    let beside = |effect: SideEffect| with(&|tried| tried.side_effects = vec![effect]);
+    assert!(with(&|_| ()));
+    assert!(!with(&|tried| tried.verdict = Verdict::Suspected));
+    assert!(!with(&|tried| tried.goodput.as_mut().expect("pairs").effect.change = Change::Worse));
+    assert!(!with(&|tried| tried.goodput = None));
+    assert!(!beside(side(SideFigure::ResponseTime, 40.0)));
+    assert!(beside(side(SideFigure::ResponseTime, 4.0)), "less than the limit of harm");
+    assert!(beside(side(SideFigure::LoadedRoundTrip, 40.0)), "a full link has a longer queue");
+}
+
+#[test]
+fn the_placebo_writes_the_present_value_once_more() {
+    let (_, bench) = findings(path(10.0), &SimulatedHosts::default());
+    let drafts = bench.drafts.borrow();
+    let pairs =
+        drafts.iter().flat_map(|draft| &draft.sweeps).filter_map(|one| one.compare.as_ref());
+    let mut n_placebos = 0;
+    for placebo in pairs.filter_map(|compare| compare.placebo.as_ref()) {
+        assert!(!placebo.settings.is_empty());
+        for setting in &placebo.settings {
+            assert!(format!("{setting:?}").contains("4096 16384 4194304"), "{setting:?}");
+        }
+        n_placebos += 1;
+    }
+    assert!(n_placebos > 0);
 }
 
 #[test]

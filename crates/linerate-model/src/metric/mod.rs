@@ -500,7 +500,10 @@ mod tests {
             let suffixes = [("_p50", 0.5), ("_p90", 0.9), ("_p99", 0.99), ("_p999", 0.999)];
             let named = suffixes.iter().find(|(suffix, _)| metric.name.ends_with(suffix));
             if let Some((_, quantile)) = named {
-                assert_eq!(metric.statistic, Some(Statistic::Quantile(*quantile)), "{metric}");
+                let statistic = Statistic::Quantile(*quantile);
+                assert_eq!(metric.statistic, Some(statistic), "{metric}");
+                // A person reads `p99.9`, not the `p999` of the stored name.
+                assert!(metric.title.ends_with(&format!(" {statistic}")), "{}", metric.title);
             }
             assert!(metric.times.is_none() || metric.unit == Unit::Second, "{metric}");
         }

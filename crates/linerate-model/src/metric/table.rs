@@ -110,10 +110,10 @@ metrics! {
     RESPONSE_TIME_P99 = Time("response_time_p99", "Response time p99", Unit::Second, NO, DOWN,
         "99th percentile of the response time").quantile(Times::Response, 0.99)
         .used(&[Answer, BySetting, DiskCost, Family, Mixed, Points, ResponseBesideRate]);
-    RESPONSE_TIME_P999 = Time("response_time_p999", "Response time p999", Unit::Second, NO, DOWN,
+    RESPONSE_TIME_P999 = Time("response_time_p999", "Response time p99.9", Unit::Second, NO, DOWN,
         "99.9th percentile of the response time").quantile(Times::Response, 0.999)
         .used(&[Mixed, ResponseBesideRate]);
-    RESPONSE_TIME_P9999 = Time("response_time_p9999", "Response time p9999", Unit::Second, NO, DOWN,
+    RESPONSE_TIME_P9999 = Time("response_time_p9999", "Response time p99.99", Unit::Second, NO, DOWN,
         "99.99th percentile of the response time").quantile(Times::Response, 0.9999);
     RESPONSE_TIME_MAX = Time("response_time_max", "Response time max", Unit::Second, NO, DOWN,
         "largest response time; infinite when a request was lost").largest(Times::Response);
@@ -130,10 +130,10 @@ metrics! {
     SERVICE_TIME_P99 = Time("service_time_p99", "Service time p99", Unit::Second, NO, DOWN,
         "99th percentile of the service time").quantile(Times::Service, 0.99)
         .used(&[DiskTime, Mixed]);
-    SERVICE_TIME_P999 = Time("service_time_p999", "Service time p999", Unit::Second, NO, DOWN,
+    SERVICE_TIME_P999 = Time("service_time_p999", "Service time p99.9", Unit::Second, NO, DOWN,
         "99.9th percentile of the service time").quantile(Times::Service, 0.999)
         .used(&[DiskTime, Mixed, OneWay]);
-    SERVICE_TIME_P9999 = Time("service_time_p9999", "Service time p9999", Unit::Second, NO, DOWN,
+    SERVICE_TIME_P9999 = Time("service_time_p9999", "Service time p99.99", Unit::Second, NO, DOWN,
         "99.99th percentile of the service time").quantile(Times::Service, 0.9999)
         .used(&[StorageTime]);
     SERVICE_TIME_MAX = Time("service_time_max", "Service time max", Unit::Second, NO, DOWN,
@@ -375,10 +375,10 @@ metrics! {
     HOST_RETRANSMITS = Loss("host_retransmits", "Host retransmits", Unit::PerSecond, NO, DOWN,
         "TCP segments the active host's network namespace sent again");
     // Disks and files.
-    ACHIEVED_DEPTH = Rate("achieved_depth", "Achieved depth", Unit::Count, NO, NEITHER,
+    ACHIEVED_DEPTH = Rate("achieved_depth", "Achieved queue depth", Unit::Count, NO, NEITHER,
         "transfers of disks and files under way, averaged over time, all workers added").adds_up()
         .used(&[DiskCost, Points]);
-    DEPTH_ERROR = Rate("depth_error", "Depth error", Unit::Ratio, NO, DOWN,
+    DEPTH_ERROR = Rate("depth_error", "Queue depth error", Unit::Ratio, NO, DOWN,
         "difference between the achieved depth and what Little's law makes of rate and mean \
          service time, over the depth").with(Values::FreeRatio);
     DEVICE_SHARE = Rate("device_share", "Device share", Unit::Ratio, NO, NEITHER,

@@ -1,9 +1,9 @@
 //! Reads a plan: TOML 1.1 into a [`Plan`], and everything that is wrong with it, with its place in
 //! the text.
 //!
-//! What it does *not* see: whether workloads, parameters and endpoints exist. Those are known to
-//! the registries and the testbed; the spans kept in the plan let their problems point at the text
-//! too.
+//! It does not check that workloads, parameters and endpoints exist, because only the registries
+//! and the testbed know them. The plan keeps the spans of its text, so that their problems also
+//! point at it.
 
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};

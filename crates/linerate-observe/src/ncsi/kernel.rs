@@ -1,14 +1,14 @@
-//! The kernel's generic netlink family `NCSI` (linux/ncsi.h): its attributes and what they say,
+//! The kernel's generic netlink family `NCSI` (linux/ncsi.h): its attributes and their meaning,
 //! without I/O.
 //!
-//! Numbers are in host byte order, but for the control packets themselves. Nests carry no nesting
-//! flag. What a command's data may hold beyond its header and payload, the kernel does not read; it
-//! numbers, addresses, pads and sums the packet itself. An answer runs to the end of the frame, so
+//! Numbers are in host byte order, except in the control packets themselves. Nests carry no nesting
+//! flag. The kernel reads only the header and payload of a command's data; it numbers, addresses,
+//! pads and sums the packet itself. An answer runs to the end of the frame, so
 //! [`Letter`] cuts it by its own length.
 //!
-//! What the kernel does not hand over: answers of a length that is not in its table (it then says
-//! `EINVAL`), and on many versions answers to types it does not use itself (it then says nothing,
-//! or that its second is over).
+//! The kernel does not deliver answers of a length that is not in its table: it returns `EINVAL`.
+//! Many versions do not deliver answers to types that the kernel does not use itself: they send
+//! nothing, or report a timeout after one second.
 
 use linerate_packet::ncsi::{
     Answer, Checksum, Command, Letter, LinkStatus, Outcome, Reason, Version,

@@ -13,7 +13,7 @@ use super::{Section, Subject};
 use crate::curves::uncapitalised;
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
 use crate::effects::{margin, name, rank, ratio, scale, scale_of, shift, verdict};
-use crate::grid::words;
+use crate::grid::coordinate;
 use crate::number::Scale;
 use crate::words::count;
 
@@ -101,14 +101,9 @@ fn of_one(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Vec<
 
 /// Where it was measured: sweep and coordinate.
 pub(super) fn place(comparison: &Comparison) -> String {
-    let coordinate: Vec<String> = comparison
-        .parameters
-        .iter()
-        .map(|(name, value)| format!("{name} {}", words(value)))
-        .collect();
-    match coordinate.is_empty() {
+    match comparison.parameters.is_empty() {
         true => comparison.sweep.clone(),
-        false => format!("{}, {}", comparison.sweep, coordinate.join(", ")),
+        false => format!("{}, {}", comparison.sweep, coordinate(&comparison.parameters)),
     }
 }
 

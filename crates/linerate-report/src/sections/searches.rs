@@ -12,6 +12,7 @@ mod latency;
 
 use super::{Section, Subject};
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
+use crate::grid::coordinate;
 use crate::number::{Scale, round_half_up};
 use crate::sentences;
 
@@ -83,14 +84,9 @@ pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
 
 /// Returns the sweep and coordinate of a search.
 fn place(search: &SearchStudy) -> String {
-    let value =
-        |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let axes: Vec<String> =
-        search.parameters.iter().map(|(axis, v)| format!("{axis} {}", value(v))).collect();
-    if axes.is_empty() {
-        search.sweep.clone()
-    } else {
-        format!("{}, {}", search.sweep, axes.join(", "))
+    match search.parameters.is_empty() {
+        true => search.sweep.clone(),
+        false => format!("{}, {}", search.sweep, coordinate(&search.parameters)),
     }
 }
 

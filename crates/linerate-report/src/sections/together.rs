@@ -10,7 +10,6 @@ use linerate_analysis::{
     Cause, Compared, DirectionMatrix, Joint, MatrixVerdict, MemoryDirection, Mix, MixedJob, Study,
 };
 use linerate_model::{Estimate, Role as ArmRole};
-use serde_json::Value;
 
 use super::comparison::table;
 use super::{Section, Subject};
@@ -19,7 +18,7 @@ use crate::document::{
     AxisScale, Block, Cell, Chart, Column, ColumnKind, Lead, Mark, Plot, Role, Row, Table, Tone,
 };
 use crate::effects::{scale, shift, verdict};
-use crate::grid::{axis_name, words};
+use crate::grid::coordinate;
 use crate::number::{Scale, round_half_up};
 use crate::words::count;
 
@@ -177,16 +176,10 @@ fn of_sweep(subject: &Subject<'_>, number: usize, sweep: &str) -> Vec<Block> {
 
 /// Returns the sweep and coordinate of a mix.
 fn place(mix: &Mix) -> String {
-    match coordinate(mix).as_str() {
+    match coordinate(&mix.parameters).as_str() {
         "" => mix.sweep.clone(),
         at => format!("{}, {at}", mix.sweep),
     }
-}
-
-fn coordinate(mix: &Mix) -> String {
-    let named = |(name, value): (&String, &Value)| format!("{} {}", axis_name(name), words(value));
-    let told: Vec<String> = mix.parameters.iter().map(named).collect();
-    told.join(", ")
 }
 
 /// Returns a job's name, with its endpoints where another job has the same workload.
@@ -362,7 +355,7 @@ fn kept_chart(mixes: &[&Mix], number: usize) -> Option<Chart> {
     let title = format!("Share of each job's figure alone: {}", most.sweep);
     let mut table = Table::new(format!("together-{number}"), title.clone(), columns);
     for mix in mixes {
-        let at = coordinate(mix);
+        let at = coordinate(&mix.parameters);
         let mut cells = vec![Cell::Text(if at.is_empty() { mix.sweep.clone() } else { at })];
         cells.extend(most.jobs.iter().map(|wanted| {
             mix.jobs.iter().find(|job| job.job == wanted.job).map_or_else(

@@ -14,9 +14,9 @@ mod study;
 
 use linerate_analysis::diagnosis::{IOPS, Subject, SubjectLoad};
 use linerate_analysis::statistics::measured_rate;
-use linerate_model::{Metric, Point, Unit};
-use serde_json::Value;
+use linerate_model::{Metric, Unit};
 
+use crate::grid::coordinate;
 use crate::number::{Scale, round_half_up};
 
 pub use claim::claim;
@@ -56,14 +56,6 @@ fn point(subject: &Subject) -> String {
     format!("{}{place}{}", subject.sweep, load.map_or_else(String::new, |load| format!(": {load}")))
 }
 
-/// Returns the coordinate of a point: `axis = value` of each axis.
-fn coordinate(point: &Point) -> String {
-    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let axes: Vec<String> =
-        point.iter().map(|(axis, value)| format!("{axis} = {}", plain(value))).collect();
-    axes.join(", ")
-}
-
 /// Formats a figure that experiments change: a rate in bit/s, or transfers of a disk or file.
 #[must_use]
 pub fn amount(metric: &Metric, value: f64) -> String {
@@ -95,6 +87,8 @@ fn share(share: f64) -> String {
 mod tests {
     use linerate_analysis::diagnosis::Merged;
 
+    use linerate_model::{Point, metric};
+
     use super::*;
 
     #[test]
@@ -110,17 +104,23 @@ mod tests {
             merged: Some(Merged { points, judged: 5 }),
             ..Subject::of_sweep("sweep")
         };
-        let point = "sweep at message_size = 64 B: tcp_stream from a to b";
+        let point = "sweep at message size 64 B: tcp_stream from a to b";
         assert_eq!(
             subject(&merged(vec![at("64 B"), at("128 B")])),
             format!(
-                "sweep at 2 of 5 points: message_size = 64 B; message_size = 128 B; evidence of \
+                "sweep at 2 of 5 points: message size 64 B; message size 128 B; evidence of \
                  {point}"
             )
         );
         let four = merged(["1 B", "2 B", "3 B", "4 B"].map(at).to_vec());
         assert_eq!(subject(&four), format!("sweep at 4 of 5 points; evidence of {point}"));
         assert_eq!(subject(&Subject::of_sweep("sweep")), "sweep");
+    }
+
+    #[test]
+    fn disks_are_rated_in_transfers_and_paths_in_bits() {
+        assert_eq!(amount(metric::IOPS, 12_345.6), "12346 transfers/s");
+        assert_eq!(amount(metric::GOODPUT, 20.1e6), "20.1 Mbit/s");
     }
 
     #[test]

@@ -123,16 +123,22 @@ mod tests {
                 && text.ends_with("n = 6 pairs; predicted x1.50 to x2.50"),
             "{text}"
         );
+        assert!(text.contains(" at 95 %], n = 6"), "{text}");
         let refuted = Objection::Refuted(Contradiction::NoEffect);
         let text = outcomes(&[pairs(Some(refuted))]).expect("one");
         assert!(text.ends_with("(ruled out: the change had no effect)"), "{text}");
+        let unmoved = Objection::Unmoved(Contradiction::IntervalOutside);
+        let text = outcomes(&[pairs(Some(unmoved))]).expect("one");
+        let reason = format!("(the interval is outside the prediction; {UNREFUTED})");
+        assert!(text.ends_with(&reason), "{text}");
         let control = Outcome::Control {
             arm: "marked".to_owned(),
             figure: metric::GOODPUT.into(),
-            effect: effect.clone(),
+            effect: Effect { widest: 1.25, ..effect.clone() },
         };
         let text = outcomes(&[control]).expect("one");
         assert!(text.starts_with("marked (control): goodput x2.000 ["), "{text}");
+        assert!(text.ends_with("single pairs differ by up to 25.0 %"), "{text}");
     }
 
     #[test]
@@ -155,6 +161,17 @@ mod tests {
         );
         let text = outcomes(&[single(false)]).expect("one");
         assert!(text.contains("does not refute the claim"), "{text}");
+        let ended = Outcome::SingleRuns {
+            arm: "change".to_owned(),
+            metric: metric::GOODPUT,
+            before: 20e6,
+            after: vec![20e6],
+            ratio: [1.5, 2.5],
+            ends: Some(metric::RTT),
+            refutes: true,
+        };
+        let text = outcomes(&[ended]).expect("one");
+        assert!(text.contains("x2.50, and an end of rtt (ruled out"), "{text}");
         let no_pair = |arm: &str| vec![Outcome::NoPair { arm: arm.to_owned() }];
         let both =
             Outcome::Repeated { seconds: [0.35, 1.4], first: no_pair("x"), second: no_pair("y") };

@@ -1,5 +1,5 @@
-//! What became of operations, for every workload that has an account and in every format: the same
-//! four counts, which add up.
+//! Accounts of operations, for every workload that has one and in every format: the same four
+//! counts, which add up.
 
 use linerate_analysis::{JobStudy, MetricStudy, PointStudy};
 use linerate_model::{Direction, Estimate, Point};

@@ -69,7 +69,7 @@ pub(crate) fn numbers(text: &str) -> Vec<String> {
     parts.map(|part| part.trim_matches('.').to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
-/// What a person sees of a page: no tags, scripts, styles or drawings.
+/// Returns the visible text of a page: no tags, scripts, styles or drawings.
 pub(crate) fn visible(page: &str) -> String {
     let mut text = String::new();
     let mut rest = page;

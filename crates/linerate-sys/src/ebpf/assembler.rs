@@ -2,7 +2,6 @@
 //! labels. Pure.
 //!
 //! The assembler does not check if the kernel accepts a program. The verifier does that.
-//! What it does not see: whether a program is one that the kernel accepts; the verifier says that.
 
 use super::map::Map;
 

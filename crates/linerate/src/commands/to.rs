@@ -79,7 +79,8 @@ pub(crate) enum ToMode {
 }
 
 impl ToMode {
-    const fn workload(self) -> &'static str {
+    /// Returns the workload of the mode.
+    pub(crate) const fn workload(self) -> &'static str {
         match self {
             Self::Tcp => "tcp_stream",
             Self::Udp => "udp_stream",
