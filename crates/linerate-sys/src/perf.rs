@@ -72,6 +72,12 @@ impl Counter {
     }
 }
 
+/// Returns the object of an error: the counters and their target.
+fn object(target: Target, counters: &[Counter]) -> String {
+    let names: Vec<String> = counters.iter().map(ToString::to_string).collect();
+    format!("{} on {target}", names.join(", "))
+}
+
 /// Scope of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -106,10 +112,7 @@ impl PerfGroup {
     /// `EACCES` or `EPERM` if `kernel.perf_event_paranoid` forbids it. `EINVAL` if the PMU cannot
     /// run the whole group at once, or if `counters` is empty or longer than [`MAX_COUNTERS`].
     pub fn open(target: Target, counters: &[Counter]) -> Result<Self, SysError> {
-        let object = || {
-            let names: Vec<String> = counters.iter().map(ToString::to_string).collect();
-            format!("{} on {target}", names.join(", "))
-        };
+        let object = || object(target, counters);
         if counters.is_empty() || counters.len() > MAX_COUNTERS {
             return Err(SysError::new("open perf events", object(), rustix::io::Errno::INVAL));
         }

@@ -37,6 +37,34 @@ pub(crate) enum Color {
     Never,
 }
 
+/// Kind of measurement of `linerate to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ToMode {
+    /// TCP goodput
+    Tcp,
+    /// UDP goodput, loss and reordering
+    Udp,
+    /// TCP request and response
+    Rr,
+    /// TCP connect, request, response, close
+    Crr,
+    /// UDP request and response
+    UdpRr,
+}
+
+impl ToMode {
+    /// Returns the workload of the mode.
+    pub(crate) const fn workload(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp_stream",
+            Self::Udp => "udp_stream",
+            Self::Rr => "tcp_rr",
+            Self::Crr => "tcp_crr",
+            Self::UdpRr => "udp_rr",
+        }
+    }
+}
+
 /// Formats and folder of a report.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Output {

@@ -9,7 +9,7 @@ use linerate_campaign::letters;
 use linerate_load::{Parameter, Takes, workload};
 use serde_json::Value;
 
-use crate::commands::to::ToMode;
+use crate::args::ToMode;
 
 /// The workload of `linerate disk`.
 const STORAGE: &str = "storage";

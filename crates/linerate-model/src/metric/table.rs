@@ -113,7 +113,8 @@ metrics! {
     RESPONSE_TIME_P999 = Time("response_time_p999", "Response time p99.9", Unit::Second, NO, DOWN,
         "99.9th percentile of the response time").quantile(Times::Response, 0.999)
         .used(&[Mixed, ResponseBesideRate]);
-    RESPONSE_TIME_P9999 = Time("response_time_p9999", "Response time p99.99", Unit::Second, NO, DOWN,
+    RESPONSE_TIME_P9999 = Time("response_time_p9999", "Response time p99.99",
+        Unit::Second, NO, DOWN,
         "99.99th percentile of the response time").quantile(Times::Response, 0.9999);
     RESPONSE_TIME_MAX = Time("response_time_max", "Response time max", Unit::Second, NO, DOWN,
         "largest response time; infinite when a request was lost").largest(Times::Response);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use linerate_analysis::live::{LiveLine, LiveLines};
 use linerate_analysis::study;
 use linerate_answers::path::{self, Asked, Offered};
@@ -12,7 +12,7 @@ use linerate_campaign::{letters, testbeds};
 use linerate_control::Progress;
 use linerate_model::{BitRate, Nanos, metric};
 
-use crate::args::{Global, Saved};
+use crate::args::{Global, Saved, ToMode};
 use crate::commands::measure;
 use crate::exit::Outcome;
 use crate::parameters::{SettingOptions, ToSettings};
@@ -62,33 +62,6 @@ pub(crate) struct ToArgs {
     pub(crate) ledger: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) saved: Saved,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ToMode {
-    /// TCP goodput
-    Tcp,
-    /// UDP goodput, loss and reordering
-    Udp,
-    /// TCP request and response
-    Rr,
-    /// TCP connect, request, response, close
-    Crr,
-    /// UDP request and response
-    UdpRr,
-}
-
-impl ToMode {
-    /// Returns the workload of the mode.
-    pub(crate) const fn workload(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp_stream",
-            Self::Udp => "udp_stream",
-            Self::Rr => "tcp_rr",
-            Self::Crr => "tcp_crr",
-            Self::UdpRr => "udp_rr",
-        }
-    }
 }
 
 /// Shortest span of a line: workers report their counts every 100 ms.
