@@ -44,38 +44,6 @@ impl<F: Fn(&[u8]) -> bool> PinnedKeys<F> {
         let known = (self.is_known)(&key_of(certificate)?);
         if known { Ok(()) } else { Err(CertificateError::ApplicationVerificationFailure.into()) }
     }
-
-    fn tls12(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(
-            message,
-            certificate,
-            signed,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn tls13(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signed,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 impl<F> fmt::Debug for PinnedKeys<F> {
@@ -102,7 +70,8 @@ impl<F: Fn(&[u8]) -> bool + Send + Sync> ServerCertVerifier for PinnedKeys<F> {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.tls12(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -111,11 +80,12 @@ impl<F: Fn(&[u8]) -> bool + Send + Sync> ServerCertVerifier for PinnedKeys<F> {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.tls13(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -139,7 +109,7 @@ impl<F: Fn(&[u8]) -> bool + Send + Sync> ClientCertVerifier for PinnedKeys<F> {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.tls12(message, certificate, signed)
+        ServerCertVerifier::verify_tls12_signature(self, message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -148,10 +118,10 @@ impl<F: Fn(&[u8]) -> bool + Send + Sync> ClientCertVerifier for PinnedKeys<F> {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.tls13(message, certificate, signed)
+        ServerCertVerifier::verify_tls13_signature(self, message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes()
+        ServerCertVerifier::supported_verify_schemes(self)
     }
 }
