@@ -9,6 +9,7 @@ use std::time::Duration;
 use linerate_control::conductor::RunOptions;
 use linerate_control::{Agent, AgentOptions, CampaignRun, ControlError, Progress, RunSummary};
 use linerate_disk::Writable;
+use linerate_model::path::PathFacts;
 use linerate_model::plan::Plan;
 use linerate_model::{
     Campaign, CampaignHeader, Event, HostRecord, Incident, IncidentKind, Lines, Nanos,
@@ -34,6 +35,8 @@ pub struct Request<'a> {
     pub plan: &'a Plan,
     /// The place.
     pub ground: &'a Ground,
+    /// Facts of the path from an earlier probe.
+    pub path: &'a [PathFacts],
     /// The ledger's path.
     pub ledger: &'a Path,
     /// True to continue a campaign that is already in it.
@@ -251,6 +254,7 @@ fn header(request: &Request<'_>) -> CampaignHeader {
         seed: request.plan.seed,
         testbed: request.ground.kind,
         capacities: request.ground.capacities.clone(),
+        path: request.path.to_vec(),
         observed: Vec::new(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         argv: std::env::args().collect(),

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use linerate_analysis::path::PathFacts;
 use linerate_analysis::{PointStudy, Study, study};
 use linerate_control::Progress;
 use linerate_model::plan::Draft;
@@ -126,6 +127,8 @@ pub struct Ledgers<'a> {
     pub what: &'static str,
     /// Where they run.
     pub ground: &'a Ground,
+    /// Facts of the path from a probe, recorded with each stage; empty without a probe.
+    pub path: Vec<PathFacts>,
     /// The folder of the ledgers.
     pub out: &'a Path,
     /// Makes an observer for each stage.
@@ -144,6 +147,7 @@ impl Bench for Ledgers<'_> {
             found: &found,
             plan: &plan,
             ground: self.ground,
+            path: &self.path,
             ledger: &ledger,
             // Every stage is a campaign of its own. An older ledger of the same name would mix two
             // ladders.
@@ -168,5 +172,46 @@ impl Bench for Ledgers<'_> {
             Exit::Done | Exit::Missed => Ok(campaign),
             other => Err(Ended::With(other)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::path::{Fact, Limiter, Method};
+    use linerate_model::plan::{DraftJob, DraftSweep};
+    use linerate_model::{BitRate, Nanos};
+
+    use super::*;
+    use crate::testbeds;
+
+    #[test]
+    fn facts_of_the_path_are_recorded_in_the_ledger_of_each_stage() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let rate = |megabits: f64| BitRate(megabits * 1e6);
+        let (value, low, high) = (rate(19.876_543), rate(19.8), rate(19.9));
+        let facts = PathFacts {
+            from: "a".into(),
+            to: "b".into(),
+            limiter: Some(Limiter::Policer),
+            capacity: Some(Fact { value, low, high, n: 20, method: Method::Flood }),
+            ..PathFacts::default()
+        };
+        let ledgers = Ledgers {
+            what: "test",
+            ground: &testbeds::loopback(false),
+            path: vec![facts.clone()],
+            out: folder.path(),
+            watch: &|| Box::new(|_| ()),
+        };
+        let job = DraftJob::new("tcp_stream", "a", "b");
+        let sweep = DraftSweep::one("one", Nanos::from_millis(50), Nanos(0), job);
+        let draft = Draft::new("facts", 1, vec![sweep]);
+        let bench: &dyn Bench = &ledgers;
+        // The campaign is read back from its ledger.
+        let Ok((campaign, study)) = bench.observe("baseline", &draft) else {
+            panic!("the stage could not be run")
+        };
+        assert_eq!(campaign.header.path, [facts.clone()]);
+        assert_eq!(study.points[0].path, [facts]);
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::path::PathFacts;
 use crate::{
     Capacity, FlowReport, Incident, Interval, Nanos, ObservedPort, SampleBlock, Side, TrialClocks,
     TrialOutcome, TrialSpec,
@@ -43,6 +44,10 @@ pub struct CampaignHeader {
     /// Capacities of the path known beforehand: a lab's shapers, or what a testbed file declares.
     #[serde(default)]
     pub capacities: Vec<Capacity>,
+    /// Facts of the path that a probe measured before the campaign, one for each direction; empty
+    /// without a probe.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<PathFacts>,
     /// Ports that an independent observer counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observed: Vec<ObservedPort>,

@@ -33,6 +33,7 @@ pub mod metric;
 mod observed;
 mod operation;
 mod params;
+pub mod path;
 mod plain_text;
 pub mod plan;
 mod printable;

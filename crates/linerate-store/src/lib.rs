@@ -23,6 +23,7 @@
 //!     seed: 42,
 //!     testbed: TestbedKind::Loopback,
 //!     capacities: Vec::new(),
+//!     path: Vec::new(),
 //!     observed: Vec::new(),
 //!     version: "0.1.0".into(),
 //!     argv: Vec::new(),

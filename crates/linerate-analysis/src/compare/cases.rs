@@ -14,6 +14,7 @@ pub(super) fn header(testbed: TestbedKind) -> CampaignHeader {
         seed: 1,
         testbed,
         capacities: Vec::new(),
+        path: Vec::new(),
         observed: Vec::new(),
         version: "0.1.0".into(),
         argv: Vec::new(),

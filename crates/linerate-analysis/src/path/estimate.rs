@@ -1,11 +1,11 @@
 //! Facts of one direction from the records of a probe.
 
+use linerate_model::path::{Fact, Limiter, LocalQueue, Method, PathFacts, TokenBucket};
 use linerate_model::{
     BitRate, Bytes, Campaign, Counter, Endpoint, JobRecord, Nanos, ProbeKind, ProbeRecord, Ratio,
 };
 
 use super::datagrams::{Datagram, Datagrams, Phase};
-use super::facts::{Fact, Limiter, LocalQueue, Method, PathFacts, TokenBucket};
 use super::flood::{self, Overload};
 use crate::statistics::{MeanInterval, estimate, median, quantile};
 use crate::study::ceilings::queues;
@@ -23,11 +23,11 @@ const SPREAD: f64 = 0.8;
 /// Part of a wanted rate below which the sender did not reach it.
 const REACHED: f64 = 0.8;
 
-/// Returns the facts of every direction that `campaign` probed. Of several probes of a direction
-/// the last one counts.
+/// Returns the facts of every direction that `campaign` probed, or that an earlier probe gave to
+/// it. Of several probes of a direction the last one counts.
 #[must_use]
 pub fn recorded(campaign: &Campaign) -> Vec<PathFacts> {
-    let mut all: Vec<PathFacts> = Vec::new();
+    let mut all = campaign.header.path.clone();
     for trial in &campaign.trials {
         let jobs = trial.spec.jobs.iter().zip(&trial.jobs);
         for (spec, (active, passive)) in jobs.filter(|(spec, _)| spec.workload == PATH_PROBE) {

@@ -8,10 +8,9 @@
 
 mod datagrams;
 mod estimate;
-mod facts;
 mod flood;
 #[cfg(test)]
 mod tests;
 
 pub use estimate::{facts, recorded};
-pub use facts::{Fact, Limiter, LocalQueue, Method, PathFacts, TokenBucket};
+pub use linerate_model::path::{Fact, Limiter, LocalQueue, Method, PathFacts, TokenBucket};

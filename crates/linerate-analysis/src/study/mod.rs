@@ -164,7 +164,7 @@ pub struct PointStudy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bursts: Option<BurstStudy>,
     /// Facts of the path that a probe measured, one for each direction: in its own trials, or
-    /// handed on by [`Study::set_path`].
+    /// before the campaign.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathFacts>,
 }
@@ -175,13 +175,22 @@ impl PointStudy {
     pub fn path_facts(&self, from: &str, to: &str) -> Option<&PathFacts> {
         self.path.iter().find(|facts| facts.from == from && facts.to == to)
     }
-}
 
-impl Study {
-    /// Gives every point without facts of its own those of an earlier probe of its path.
-    pub fn set_path(&mut self, facts: &[PathFacts]) {
-        let unknown = self.points.iter_mut().filter(|point| point.path.is_empty());
-        unknown.for_each(|point| point.path = facts.to_vec());
+    /// Returns the facts of the path that the data of `job` take in `direction`; `None` if no probe
+    /// measured it.
+    #[must_use]
+    pub fn data_path(&self, job: &JobStudy, direction: Direction) -> Option<&PathFacts> {
+        match direction {
+            Direction::Rx => self.path_facts(&job.to, &job.from),
+            _ => self.path_facts(&job.from, &job.to),
+        }
+    }
+
+    /// Returns the facts of the path that the acknowledgements of these data take.
+    #[must_use]
+    pub fn reverse_path(&self, job: &JobStudy, direction: Direction) -> Option<&PathFacts> {
+        let data = self.data_path(job, direction)?;
+        self.path_facts(&data.to, &data.from)
     }
 }
 

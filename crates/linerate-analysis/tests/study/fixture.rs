@@ -90,6 +90,7 @@ pub(crate) fn campaign(
             seed: 1,
             testbed,
             capacities: Vec::new(),
+            path: Vec::new(),
             observed: Vec::new(),
             version: "0".into(),
             argv: Vec::new(),

@@ -11,6 +11,7 @@ mod members;
 mod mixes;
 mod names;
 mod observed;
+mod path;
 mod searches;
 mod storage;
 mod validity;

@@ -50,8 +50,7 @@ impl Rung {
 /// If a stage could not be run to its end, or the load could not be measured.
 pub fn climb(bench: &dyn Bench, mut load: Load, limits: usize) -> Result<Vec<Rung>, Ended> {
     let mut notes = Vec::new();
-    let (campaign, mut study) = bench.look("baseline", &load.baseline(), &mut notes)?;
-    study.set_path(load.path());
+    let (campaign, study) = bench.look("baseline", &load.baseline(), &mut notes)?;
     let why = campaign
         .trials
         .iter()
@@ -82,7 +81,6 @@ pub fn climb(bench: &dyn Bench, mut load: Load, limits: usize) -> Result<Vec<Run
         }
         // The next rung starts from the changed load, so each limit is found beyond the one before.
         (load, point) = (next.load, next.point);
-        point.path = load.path().to_vec();
     }
     Ok(rungs)
 }

@@ -3,7 +3,6 @@
 
 use linerate_analysis::diagnosis::experiment::{Change, Experiment};
 use linerate_analysis::diagnosis::longer::Attempt;
-use linerate_analysis::path::PathFacts;
 use linerate_model::plan::{Draft, DraftArm, DraftCompare, DraftJob, DraftSweep, parameter};
 use linerate_model::{Hypothesis, Nanos, Params, Ratio};
 use serde_json::Value;
@@ -55,8 +54,6 @@ pub struct Load {
     measured: Nanos,
     omitted: Nanos,
     seed: u64,
-    /// Facts of the path from a probe, for the rules.
-    path: Vec<PathFacts>,
 }
 
 impl Load {
@@ -75,23 +72,11 @@ impl Load {
             measured: Nanos::from_secs_f64(question.seconds).max(Nanos::from_millis(1)),
             omitted: Nanos::from_secs_f64(question.omit),
             seed: question.seed,
-            path: Vec::new(),
         };
         for assignment in &question.params {
             load.set(assignment)?;
         }
         Ok(load)
-    }
-
-    /// Returns the load on a path of which a probe has measured `facts`.
-    #[must_use]
-    pub fn on_path(self, facts: Vec<PathFacts>) -> Self {
-        Self { path: facts, ..self }
-    }
-
-    /// Returns the facts of the path, none without a probe.
-    pub(super) fn path(&self) -> &[PathFacts] {
-        &self.path
     }
 
     /// Sets a parameter given as `KEY=VALUE`. A word without quotes is a text.
@@ -251,7 +236,6 @@ mod tests {
             measured: Nanos::from_millis(500),
             omitted: Nanos::from_millis(300),
             seed: 7,
-            path: Vec::new(),
         }
     }
 

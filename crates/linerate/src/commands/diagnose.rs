@@ -116,7 +116,8 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
         eprintln!("{}", agenda(&load, args.limits));
     }
     let watch = || progress::watcher(global);
-    let ledgers = Ledgers { what: "diagnose", ground, out: &args.out, watch: &watch };
+    let ledgers =
+        Ledgers { what: "diagnose", ground, path: Vec::new(), out: &args.out, watch: &watch };
     // Capacities of labs and testbeds are declared; nothing is known about a host's path.
     let is_unknown = ground.kind == TestbedKind::Hosts && args.path.testbed.is_none();
     let mut facts = Vec::new();
@@ -128,7 +129,7 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
             eprintln!("linerate: {why}. The diagnosis goes on without facts of the path.");
         }
     }
-    let load = load.on_path(facts.clone());
+    let ledgers = Ledgers { path: facts.clone(), ..ledgers };
     // The ledgers hold each experiment, so the answer can be judged again.
     let rungs = climb(&ledgers, load, args.limits as usize)?;
     let argv: Vec<String> = std::env::args().collect();

@@ -32,7 +32,8 @@ pub(crate) fn drafted(
         .map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
     let ledger =
         ledger.map_or_else(|| scratch.path().join(format!("{name}.ledger")), Path::to_owned);
-    let request = Request { found: &found, plan: &plan, ground, ledger: &ledger, resume: false };
+    let request =
+        Request { found: &found, plan: &plan, ground, path: &[], ledger: &ledger, resume: false };
     conduct::conduct_serving(&request, served, watch)
 }
 
@@ -44,7 +45,7 @@ pub(crate) fn at(
     global: Global,
 ) -> Result<Measured, Failure> {
     let mut ground = testbeds::prepare(place)?;
-    let request = Request { found, plan, ground: &ground, ledger, resume };
+    let request = Request { found, plan, ground: &ground, path: &[], ledger, resume };
     let mut display = Display::new(global);
     let measured = conduct::conduct(&request, &mut |event| display.show(&event))?;
     // The bar must be gone before the answer is printed, and the lab before the report is written:

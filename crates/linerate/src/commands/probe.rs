@@ -48,7 +48,8 @@ fn look(args: &ProbeArgs, global: Global, ground: &Ground) -> Result<Exit, Ended
     let budget = ProbeBudget { max_rate, max_bytes, may_lose };
     announce(&budget, global);
     let watch = || progress::watcher(global);
-    let ledgers = Ledgers { what: "probe", ground, out: &args.out, watch: &watch };
+    let ledgers =
+        Ledgers { what: "probe", ground, path: Vec::new(), out: &args.out, watch: &watch };
     let facts = probe::probe(&ledgers, &from.name, &to.name, &budget)?;
     let answer = answers::document(&facts, ground.kind);
     reports::answer(&answer, &args.formats.saved(&args.out), global)?;

@@ -67,7 +67,7 @@ fn try_all(
     ground: &Ground,
 ) -> Result<Exit, Ended> {
     let watch = || progress::watcher(global);
-    let ledgers = Ledgers { what: "tune", ground, out: &args.out, watch: &watch };
+    let ledgers = Ledgers { what: "tune", ground, path: Vec::new(), out: &args.out, watch: &watch };
     let ends = args.path.route().among("tune", &ground.testbed.endpoints)?;
     let mut findings = host::tune(&ledgers, &ground.testbed.hosts[..], ends, tuning)?;
     findings.profiles = profile::write(&args.out, &findings)?;

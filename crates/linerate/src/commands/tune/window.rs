@@ -123,7 +123,7 @@ fn tune(args: &WindowArgs, global: Global, ground: &Ground) -> Result<Exit, Ende
         consent(args, &asked.present)?;
     }
     let watch = || progress::watcher(global);
-    let ledgers = Ledgers { what: "tune", ground, out: &args.out, watch: &watch };
+    let ledgers = Ledgers { what: "tune", ground, path: Vec::new(), out: &args.out, watch: &watch };
     let (findings, exit) = window::tune(&ledgers, asked, &ground.capacities, emulated, &tuning)?;
     reports::answer(&answers::document(&findings), &args.formats.saved(&args.out), global)?;
     Ok(exit)

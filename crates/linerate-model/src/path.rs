@@ -1,7 +1,8 @@
 //! Facts of a path, each with its interval, its number of observations and its method.
 
-use linerate_model::{BitRate, Bytes, Nanos, Ratio};
 use serde::{Deserialize, Serialize};
+
+use crate::{BitRate, Bytes, Nanos, Ratio};
 
 /// A measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,6 +73,7 @@ pub struct TokenBucket {
 ///
 /// Rates and sizes count IP packets (L3): headers of IP and UDP included, link headers excluded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PathFacts {
     /// Endpoint that sent.
     pub from: String,
@@ -116,7 +118,7 @@ pub struct PathFacts {
     pub sender_limit: Option<BitRate>,
     /// Queueing disciplines of the sender's interface that limit a rate, as the kernel reports
     /// them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub local: Vec<LocalQueue>,
     /// Datagrams that the receiver's socket dropped: losses of the tool.
     pub receiver_drops: u64,
