@@ -31,6 +31,7 @@ pub(crate) fn header(id: &str) -> CampaignHeader {
             source: "lab".into(),
             members: Vec::new(),
         }],
+        path: Vec::new(),
         observed: Vec::new(),
         version: "0.1.0".into(),
         argv: vec!["linerate".into(), "run".into()],
