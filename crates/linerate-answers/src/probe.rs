@@ -9,6 +9,15 @@ use serde_json::json;
 
 /// Columns of the table.
 const HEADS: [&str; 5] = ["fact", "value", "interval at 95 %", "n", "method"];
+/// Rate of a further probe in rates that the path carried.
+const FURTHER: f64 = 10.0;
+/// Time at its highest rate that a probe needs for its ramp (0.2 s) and for a flood that fills a
+/// queue of 0.1 s.
+const AT_HIGHEST_RATE_S: f64 = 0.32;
+/// Bytes of a probe by default. A further probe sends no less.
+const DEFAULT_BYTES: f64 = 32e6;
+/// Loss that ends a flood. A path that loses so much at every rate needs no higher rate.
+const ENDS_FLOOD: f64 = 0.05;
 
 /// Returns the answer for the directions in `facts`.
 #[must_use]
@@ -87,7 +96,11 @@ fn rows(facts: &PathFacts) -> Vec<Vec<String>> {
     let mut rows = Rows(Vec::new());
     rows.add("capacity", facts.capacity, bit_rate);
     if facts.capacity.is_none() {
-        rows.plain("capacity, at least", facts.carried.map(bit_rate));
+        let bound = match facts.sender_limit {
+            Some(_) => "lower bound: the sender was the limit",
+            None => "lower bound: no higher rate was sent",
+        };
+        rows.bound("capacity, at least", facts.carried.map(bit_rate), bound);
     }
     rows.add("rate of trains", facts.burst_rate, bit_rate);
     rows.add("token bucket", facts.token_bucket.map(|tokens| tokens.bucket), bytes);
@@ -131,8 +144,13 @@ impl Rows {
     }
 
     fn plain(&mut self, name: &str, value: Option<String>) {
+        self.bound(name, value, "");
+    }
+
+    /// Adds a value that has `bound` in place of an interval.
+    fn bound(&mut self, name: &str, value: Option<String>, bound: &str) {
         if let Some(value) = value {
-            let cells = [name, &value, "", "", ""];
+            let cells = [name, &value, bound, "", ""];
             self.0.push(cells.map(str::to_owned).to_vec());
         }
     }
@@ -152,6 +170,11 @@ fn notes(facts: &PathFacts) -> Vec<String> {
             "{way}: the sender reached only {}: linerate, and not the path, was the limit.",
             bit_rate(reached)
         ));
+    } else if let Some(limits) = further(facts) {
+        notes.push(format!(
+            "{way}: the probe did not exceed the path. If more load is acceptable, run \
+                `linerate probe` with `{limits}`."
+        ));
     }
     if facts.receiver_drops > 0 {
         notes.push(format!(
@@ -160,6 +183,18 @@ fn notes(facts: &PathFacts) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Returns the options of a probe that may find the limit of a path that carried all rates that
+/// were sent.
+fn further(facts: &PathFacts) -> Option<String> {
+    let is_lossy = facts.idle_loss.is_some_and(|loss| loss.value.0 > ENDS_FLOOD);
+    let carried = facts.carried.filter(|_| facts.capacity.is_none() && !is_lossy)?;
+    // One significant digit: the rate that was reached is a little below a round one.
+    let digit = 10_f64.powf(carried.0.max(1.0).log10().floor());
+    let rate = FURTHER * (carried.0 / digit).round() * digit;
+    let bytes = (rate / 8.0 * AT_HIGHEST_RATE_S).max(DEFAULT_BYTES);
+    Some(format!("--max-rate '{}' --max-bytes '{:.0} MB'", BitRate(rate), bytes / 1e6))
 }
 
 /// Returns an interval, with the unit once if both ends have the same.
@@ -234,5 +269,26 @@ mod tests {
         }
         assert!(!text.contains("token bucket") && !text.contains("queue"), "{text}");
         assert_eq!(answer.study["path"][0]["capacity"]["value"], "19.81 Mbit/s");
+    }
+
+    #[test]
+    fn a_lower_bound_names_its_kind_and_the_options_of_a_further_probe() {
+        let text_of = |facts: PathFacts| {
+            let lines = text::whole(&document(&[facts], TestbedKind::Hosts));
+            lines.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let carried = PathFacts { carried: Some(BitRate(199.2e6)), ..PathFacts::default() };
+        let text = text_of(carried.clone());
+        for part in ["no higher rate was sent", "--max-rate '2 Gbit/s' --max-bytes '80 MB'"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let text = text_of(PathFacts { sender_limit: Some(BitRate(171e6)), ..carried.clone() });
+        assert!(
+            text.contains("the sender was the limit") && !text.contains("--max-rate"),
+            "{text}"
+        );
+        // More of the same load would find no limit.
+        let lossy = Some(Fact::exact(Ratio(0.1), Method::Ramp));
+        assert!(!text_of(PathFacts { idle_loss: lossy, ..carried }).contains("--max-rate"));
     }
 }
