@@ -211,7 +211,7 @@ mod tests {
         let Ok((campaign, study)) = bench.observe("baseline", &draft) else {
             panic!("the stage could not be run")
         };
-        assert_eq!(campaign.header.path, [facts.clone()]);
+        assert_eq!(campaign.header.path, std::slice::from_ref(&facts));
         assert_eq!(study.points[0].path, [facts]);
     }
 }
