@@ -3,6 +3,7 @@
 use linerate_model::Ceiling;
 use linerate_report::Document;
 use linerate_report::document::{Block, Origin, Section};
+use linerate_report::sentences::derivation;
 use serde_json::Value;
 
 use crate::figures::quantity;
@@ -23,6 +24,6 @@ fn blocks(ceiling: &Ceiling) -> [Block; 2] {
     let bound = quantity(ceiling.metric, ceiling.value);
     let heading = format!("{}: {bound}{layer}, {}", ceiling.metric, ceiling.name());
     let source = format!("source: {}", ceiling.source);
-    let derivation = ceiling.derivation.iter().cloned().chain([source]).collect();
+    let derivation = derivation(ceiling).into_iter().chain([source]).collect();
     [Block::Paragraph(heading), Block::List(derivation)]
 }

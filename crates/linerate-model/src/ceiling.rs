@@ -7,6 +7,7 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::derivation::Line;
 use crate::{BitRate, Bytes, Direction, Layer, Metric, Unit};
 
 /// Class of the part or model that sets a bound. Rules of diagnosis decide by the class, never by
@@ -296,7 +297,8 @@ pub struct Ceiling {
     /// Direction it bounds.
     pub direction: Direction,
     /// The derivation, line by line.
-    pub derivation: Vec<String>,
+    #[serde(rename = "derived", alias = "derivation")]
+    pub derivation: Vec<Line>,
     /// Standard and clause, data sheet, or what was read where.
     pub source: String,
 }
@@ -312,7 +314,7 @@ impl Ceiling {
         metric: &'static Metric,
         value: f64,
         direction: Direction,
-        derivation: Vec<String>,
+        derivation: Vec<Line>,
         source: impl Into<String>,
     ) -> Self {
         let source = source.into();

@@ -25,6 +25,7 @@ mod capacity;
 mod ceiling;
 mod clock;
 mod command;
+pub mod derivation;
 mod distribution;
 mod event;
 mod fold;

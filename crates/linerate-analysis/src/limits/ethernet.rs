@@ -12,7 +12,9 @@ use linerate_model::{
 };
 use serde::Deserialize;
 
-use super::options::{plain, read, refusal};
+use linerate_model::derivation::{Expression, Line, Measure, Quantity, Remark};
+
+use super::options::{BITS, checked, positive, read, refusal};
 use super::{Limit, OptionDoc, defaults, required};
 
 /// Preamble and start delimiter (8) plus the smallest gap between frames (12), IEEE 802.3 clauses
@@ -31,6 +33,8 @@ const LARGEST_FRAME: Bytes = Bytes(65_535);
 /// Largest number of tags; no bridge stacks more.
 const MOST_TAGS: u32 = 8;
 
+/// Source of the bytes that a frame occupies on the wire.
+pub(super) const WIRE_SOURCE: &str = "IEEE 802.3 clauses 3.1 and 4.4.2";
 const SOURCE: &str = "IEEE 802.3 clauses 3.1 and 4.4.2; RFC 2544 appendix B";
 
 /// Returns the bytes an Ethernet wire spends on each IP packet beyond the packet itself: 38, and 4
@@ -132,64 +136,53 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
     let Parameters { rate, frame_size, vlan } = read(params, OPTIONS)?;
     let mut errors = link_problems(rate, vlan);
     if frame_size < SMALLEST_FRAME || frame_size > LARGEST_FRAME {
-        let cause = format!(
-            "{frame_size} is not a frame: {SMALLEST_FRAME} to {} B with its FCS",
-            LARGEST_FRAME.0
-        );
-        errors.push(refusal("frame_size", cause));
+        errors.push(refusal(
+            "frame_size",
+            format!(
+                "{frame_size} is not a frame: {SMALLEST_FRAME} to {} B with its FCS",
+                LARGEST_FRAME.0
+            ),
+        ));
     }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
+    checked(errors)?;
     // Tags add to the frame: a tagged full frame is 1522 B (IEEE 802.3ac).
     let frame = Bytes(frame_size.0 + VLAN_TAG.0 * u64::from(vlan));
     let frames = packet_rate(rate, frame);
+    let per_second = Measure::FramesPerSecond.figure(frames.0);
     let name = format!("ethernet {rate}, {} B frames", frame.0);
-    let wire = (frame + WIRE_OVERHEAD).0;
-    let per_frame = vec![
-        format!(
-            "frame with FCS: {} B + {vlan} tags x {} B = {} B",
-            frame_size.0, VLAN_TAG.0, frame.0
-        ),
-        format!("on the wire: {} B + 8 B preamble + 12 B gap = {wire} B", frame.0),
-        format!("{} bit/s / ({wire} B x 8) = {} frames/s each way", plain(rate.0), plain(frames.0)),
+    let wire = frame + WIRE_OVERHEAD;
+    let tags = Measure::Tags.of(vlan.into()) * VLAN_TAG;
+    let per_frame = [
+        Line::of(Quantity::FrameWithCheck, Expression::from(frame_size) + tags, frame),
+        Line::of(Quantity::OnWire, gap_and_preamble(frame), wire),
+        Line::equation(Expression::from(rate) / (Expression::from(wire) * BITS), per_second)
+            .remark(Remark::EachWay),
     ];
-    let then = |line: String| per_frame.iter().cloned().chain([line]).collect::<Vec<_>>();
+    let bits = |bytes: Bytes, rate: BitRate| {
+        let line = Line::equation(Expression::from(per_second) * bytes * BITS, rate);
+        [&per_frame[..], &[line]].concat()
+    };
     let l2 = throughput_l2(rate, frame);
-    let l2_line =
-        format!("{} frames/s x {} B x 8 = {} bit/s", plain(frames.0), frame.0, plain(l2.0));
-    let l1_line = format!("{} frames/s x {wire} B x 8 = {} bit/s", plain(frames.0), plain(rate.0));
+    let ceiling = |metric, value, lines| {
+        Ceiling::new(name.clone(), metric, value, Direction::Tx, lines, SOURCE)
+    };
     Ok(vec![
-        Ceiling::new(
-            name.clone(),
-            metric::PACKET_RATE,
-            frames.0,
-            Direction::Tx,
-            per_frame.clone(),
-            SOURCE,
-        )
-        .at_layer(Layer::L2),
-        Ceiling::new(
-            name.clone(),
-            metric::THROUGHPUT_L2,
-            l2.0,
-            Direction::Tx,
-            then(l2_line),
-            SOURCE,
-        ),
+        ceiling(metric::PACKET_RATE, frames.0, per_frame.to_vec()).at_layer(Layer::L2),
+        ceiling(metric::THROUGHPUT_L2, l2.0, bits(frame, l2)),
         // The layer-1 rate repeats the input, so that the report can show both layers beside
         // each other.
-        Ceiling::new(name, metric::THROUGHPUT_L2, rate.0, Direction::Tx, then(l1_line), SOURCE)
-            .at_layer(Layer::L1),
+        ceiling(metric::THROUGHPUT_L2, rate.0, bits(wire, rate)).at_layer(Layer::L1),
     ])
+}
+
+/// Returns the sum of `bytes`, preamble and gap.
+pub(super) fn gap_and_preamble(bytes: impl Into<Expression>) -> Expression {
+    bytes.into() + Quantity::Preamble.is(Bytes(8)) + Quantity::Gap.is(Bytes(12))
 }
 
 /// Returns an error if a link rate or a number of VLAN tags is out of range.
 pub(super) fn link_problems(rate: BitRate, vlan: u32) -> Vec<ParamError> {
-    let mut errors = Vec::new();
-    if rate.0 <= 0.0 {
-        errors.push(refusal("rate", "a link has a rate above zero, such as \"1 Gbit/s\""));
-    }
+    let mut errors = positive("rate", rate);
     if vlan > MOST_TAGS {
         errors
             .push(refusal("vlan", format!("{vlan} tags on one frame: expected 0 to {MOST_TAGS}")));
@@ -241,10 +234,6 @@ mod tests {
         let ceilings = super::ceilings(&params).expect("good options");
         assert_eq!(ceilings[0].value.floor(), 1_488_095.0);
         assert_eq!(ceilings[0].layer, Some(Layer::L2));
-        assert_eq!(
-            ceilings[0].derivation[2],
-            "1000000000 bit/s / (84 B x 8) = 1488095.238 frames/s each way"
-        );
         assert!((ceilings[1].value - 761_904_761.9).abs() < 0.1);
         assert_eq!((ceilings[2].value, ceilings[2].layer), (1e9, Some(Layer::L1)));
         params.set("vlan", 1);

@@ -8,10 +8,11 @@
 //! sequence, hashes of addresses only and links that fail give worse results. A single flow uses
 //! one member, however many there are.
 
+use linerate_model::derivation::{Expression, Law, Line, Measure, Quantity, Remark, Statement};
 use linerate_model::{BitRate, Ceiling, Direction, Layer, Metric, ParamError, Params, metric};
 use serde::Deserialize;
 
-use super::options::{plain, read, refusal};
+use super::options::{checked, positive, read, refusal};
 use super::{Limit, OptionDoc, optional, required};
 
 /// Distribution of `flows` flows over `links` equal links under an ideal hash.
@@ -79,13 +80,23 @@ pub(crate) fn busiest_distribution(links: u32, flows: u32) -> Vec<f64> {
     exactly
 }
 
-/// `what` with each outcome's probability, those below one in a thousand left out.
-fn distribution_line(what: &str, probabilities: &[f64]) -> String {
+/// Returns the outcomes of `of` with the probability of each, those below one in a thousand left
+/// out.
+fn distribution(of: Quantity, probabilities: &[f64]) -> Line {
     const SHOWN: f64 = 1e-3;
-    let shown = probabilities.iter().enumerate().filter(|(_, probability)| **probability >= SHOWN);
-    let shown: Vec<String> =
-        shown.map(|(outcome, probability)| format!("{outcome} {probability:.4}")).collect();
-    format!("{what}: {}", shown.join(", "))
+    let all = probabilities.iter().copied().enumerate();
+    Line::Distribution { of, outcomes: all.filter(|(_, chance)| *chance >= SHOWN).collect() }
+}
+
+/// Returns the probability that all `flows` miss one of `links`.
+fn missed(links: u32, flows: u32) -> Expression {
+    (Expression::from(1.0) - Expression::from(1.0) / links).power(flows)
+}
+
+/// Returns the line of a derivation with the expected number of links with a flow.
+fn links_used(links: u32, flows: u32, occupancy: &Occupancy) -> Line {
+    let used = Expression::from(links) * (Expression::from(1.0) - missed(links, flows));
+    Line::of(Quantity::LinksUsed, used, occupancy.links_used)
 }
 
 /// Returns the probability that exactly `i` links are used, at index `i`. Each flow hashes to a
@@ -192,12 +203,8 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
     if flows == 0 || flows > MOST_FLOWS {
         errors.push(refusal("flows", format!("{flows} flows: expected 1 to {MOST_FLOWS}")));
     }
-    if member.is_some_and(|rate| rate.0 <= 0.0) {
-        errors.push(refusal("member", "a link has a rate above zero, such as \"10 Gbit/s\""));
-    }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
+    errors.extend(positive("member", member));
+    checked(errors)?;
     let occupancy = occupancy(links, flows);
     let mut ceilings = occupancy_ceilings(links, flows, &occupancy);
     if let Some(member) = member {
@@ -208,45 +215,28 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
 
 fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceiling> {
     let name = |what: &str| format!("{what}: {flows} flows on {links} links, ideal hash");
+    let chance = (1.0 - 1.0 / f64::from(links)).powf(f64::from(flows));
     let used = vec![
-        format!("one link is missed by all flows with probability (1 - 1/{links})^{flows}"),
-        format!(
-            "expected links used: {links} x (1 - (1 - 1/{links})^{flows}) = {}",
-            plain(occupancy.links_used)
-        ),
-        distribution_line(
-            "probability that exactly this many links are used",
-            &used_distribution(links, flows),
-        ),
+        Line::of(Quantity::LinkMissed, missed(links, flows), chance),
+        links_used(links, flows, occupancy),
+        distribution(Quantity::UsedLinks, &used_distribution(links, flows)),
     ];
     let busiest = vec![
-        format!(
-            "P(max <= m) = {flows}! / {links}^{flows} x [x^{flows}] (sum over j <= m of x^j / \
-                j!)^{links}"
-        ),
-        format!(
-            "expected flows on the fullest link: sum over m of 1 - P(max <= m) = {}",
-            plain(occupancy.busiest)
-        ),
-        distribution_line(
-            "probability of this many flows on the fullest link",
-            &busiest_distribution(links, flows),
-        ),
+        Line::Law(Law::AtMost { links, flows }),
+        Line::of(Quantity::BusiestLinkMean, Expression::Law(Law::MeanOfFullest), occupancy.busiest),
+        distribution(Quantity::BusiestLink, &busiest_distribution(links, flows)),
     ];
-    let mut balance = busiest.clone();
-    balance.push(format!(
-        "fixed-rate flows: {flows} / ({links} x {}) = {} of the group's rate",
-        plain(occupancy.busiest),
-        plain(occupancy.balance)
-    ));
-    let all = vec![
-        format!(
-            "inclusion and exclusion: sum over i of (-1)^i x C({links}, i) x (1 - \
-                i/{links})^{flows}"
-        ),
-        format!("probability that every link is used: {}", plain(occupancy.all_used)),
-    ];
-    let ceiling = |what: &str, metric: &'static Metric, value: f64, derivation: Vec<String>| {
+    let group = Expression::from(links) * occupancy.busiest;
+    let share =
+        Line::of(Quantity::FixedRateFlows, Expression::from(flows) / group, occupancy.balance)
+            .remark(Remark::OfGroup);
+    let balance = [&busiest[..], &[share]].concat();
+    let all = vec![Line::of(
+        Quantity::EveryLinkUsed,
+        Expression::Law(Law::EveryLinkUsed { links, flows }),
+        occupancy.all_used,
+    )];
+    let ceiling = |what: &str, metric: &'static Metric, value: f64, derivation: Vec<Line>| {
         Ceiling::new(name(what), metric, value, Direction::Tx, derivation, SOURCE)
     };
     vec![
@@ -275,25 +265,19 @@ fn rate_ceilings(links: u32, flows: u32, member: BitRate, occupancy: &Occupancy)
     // Flows that fill their link: each used link carries its full rate, whatever the number of
     // flows on it.
     let expected = occupancy.links_used * member.0;
+    let smaller = Measure::Links.of(links.into()).smaller(Measure::Flows.of(flows.into()));
     let hard = vec![
-        "a flow never leaves its link".to_owned(),
-        format!(
-            "min({links} links, {flows} flows) x {} bit/s = {} bit/s each way",
-            plain(member.0),
-            plain(bound)
-        ),
+        Statement::FlowKeepsItsLink.into(),
+        Line::equation(smaller * member, BitRate(bound)).remark(Remark::EachWay),
     ];
     let average = vec![
-        format!(
-            "expected links used: {links} x (1 - (1 - 1/{links})^{flows}) = {}",
-            plain(occupancy.links_used)
-        ),
-        format!(
-            "flows that fill their link: {} x {} bit/s = {} bit/s each way, on average over hashes",
-            plain(occupancy.links_used),
-            plain(member.0),
-            plain(expected)
-        ),
+        links_used(links, flows, occupancy),
+        Line::of(
+            Quantity::FilledLinks,
+            Expression::from(occupancy.links_used) * member,
+            BitRate(expected),
+        )
+        .remark(Remark::OnAverage),
     ];
     let name = |what: &str| format!("{what}: {flows} flows on {links} links of {member}");
     [
@@ -365,13 +349,18 @@ mod tests {
         params.set("links", 2);
         params.set("flows", 4);
         let ceilings = super::ceilings(&params).expect("good options");
-        let told = |line: &str| {
-            ceilings.iter().any(|ceiling| ceiling.derivation.iter().any(|known| known == line))
+        let said = |of, outcomes: &[(usize, f64)]| {
+            let rounded = |line: &Line| match line {
+                Line::Distribution { of: known, outcomes: found } if *known == of => {
+                    let round = |(n, chance): &(usize, f64)| (*n, (chance * 1e4).round() / 1e4);
+                    found.iter().map(round).eq(outcomes.iter().copied())
+                }
+                _ => false,
+            };
+            ceilings.iter().any(|ceiling| ceiling.derivation.iter().any(rounded))
         };
-        assert!(told("probability that exactly this many links are used: 1 0.1250, 2 0.8750"));
-        assert!(told(
-            "probability of this many flows on the fullest link: 2 0.3750, 3 0.5000, 4 0.1250"
-        ));
+        assert!(said(Quantity::UsedLinks, &[(1, 0.125), (2, 0.875)]));
+        assert!(said(Quantity::BusiestLink, &[(2, 0.375), (3, 0.5), (4, 0.125)]));
     }
 
     #[test]

@@ -5,11 +5,13 @@
 //! docs/methodology/fire-hose.md#the-law; the sideband is 50 MHz x 2 bit with Ethernet framing
 //! (DSP0222, RMII). The law itself is in [`crate::fire_hose`].
 
+use linerate_model::derivation::{Expression, Line, Quantity, Statement};
 use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, ParamError, Params, metric};
 use serde::Deserialize;
 
-use super::options::{mtu, plain, read, refusal};
-use super::{Limit, OptionDoc, defaults, required};
+use super::options::{BITS, checked, mtu, positive, read, refusal};
+use super::window::product_line;
+use super::{Limit, OptionDoc, defaults, ethernet, required};
 use crate::fire_hose::{Bracket, Hose};
 
 /// Bytes of an Ethernet header: a frame as buffers hold it, without FCS.
@@ -67,10 +69,7 @@ pub(super) const LIMIT: Limit = Limit {
 
 fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
     let parameters: Parameters = read(params, OPTIONS)?;
-    let errors = problems(&parameters);
-    if !errors.is_empty() {
-        return Err(errors);
-    }
+    checked(problems(&parameters))?;
     let Parameters { buffer, feed, drain, rtt, mtu, burst, flows } = parameters;
     // Buffers hold frames without FCS, which the receiving port has already checked and
     // removed.
@@ -89,9 +88,7 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
 fn problems(parameters: &Parameters) -> Vec<ParamError> {
     let mut errors = Vec::new();
     for (key, rate) in [("feed", parameters.feed), ("drain", parameters.drain)] {
-        if rate.0 <= 0.0 {
-            errors.push(refusal(key, "a link has a rate above zero, such as \"1 Gbit/s\""));
-        }
+        errors.extend(positive(key, rate));
     }
     if parameters.rtt.0 == 0 {
         errors.push(refusal("rtt", "a round trip takes time: expected more than 0 s"));
@@ -108,51 +105,42 @@ fn problems(parameters: &Parameters) -> Vec<ParamError> {
 
 fn full_rate(hose: &Hose) -> Ceiling {
     let rate = hose.full_rate();
+    let wire = hose.frame + ethernet::WIRE_OVERHEAD + ethernet::CHECK_SEQUENCE;
+    let frame = Expression::from(hose.frame) + Quantity::FrameCheck.is(ethernet::CHECK_SEQUENCE);
     let derivation = vec![
-        format!(
-            "a segment of {} B each frame of {} B and 24 B of preamble, FCS and gap",
-            hose.mss.0, hose.frame.0
-        ),
-        format!(
-            "{} bit/s x {} / {} = {} bit/s",
-            plain(hose.drain.0),
-            hose.mss.0,
-            hose.frame.0 + 24,
-            plain(rate.0)
-        ),
+        Line::of(Quantity::OnWire, ethernet::gap_and_preamble(frame), wire),
+        Line::equation(Expression::from(hose.drain) * hose.mss.0 / wire.0, rate),
     ];
     let name = format!("slow link of {}", hose.drain);
-    Ceiling::new(
-        name,
-        metric::GOODPUT,
-        rate.0,
-        Direction::Tx,
-        derivation,
-        "IEEE 802.3 clauses 3.2 and 4.4.2",
-    )
+    Ceiling::new(name, metric::GOODPUT, rate.0, Direction::Tx, derivation, ethernet::WIRE_SOURCE)
 }
 
 /// Returns the three forms, and what of them to set.
 fn windows(hose: &Hose, bracket: &Bracket) -> Vec<Ceiling> {
     let room = hose.buffer + hose.burst;
-    let ratio = plain(hose.drain.0 / hose.feed.0);
     let frames = room.0 / hose.frame.0.max(1);
-    let bound = |name: &str, bytes: Bytes, derivation: Vec<String>| {
+    let bound = |name: &str, bytes: Bytes, derivation: Vec<Line>| {
         Ceiling::new(name, metric::IN_FLIGHT, bytes.0 as f64, Direction::Tx, derivation, SOURCE)
     };
     let mut bounds = vec![bound(
         "frame-granular: fits without any draining, at any feed",
         bracket.frame_granular,
         vec![
-            format!("whole frames that fit: floor({} B / {} B) = {frames}", room.0, hose.frame.0),
-            format!("{frames} x {} B of payload = {} B", hose.mss.0, bracket.frame_granular.0),
+            Line::of(
+                Quantity::WholeFrames,
+                (Expression::from(room) / hose.frame).floor(),
+                frames as f64,
+            ),
+            Line::equation(Expression::from(frames) * hose.mss, bracket.frame_granular),
         ],
     )];
     bounds.extend(bracket.fluid.map(|fluid| {
-        let mut derivation = vec![format!("{} B / (1 - {ratio}) = {} B", room.0, fluid.0)];
-        derivation.extend(
-            hose.longest_burst().map(|n| format!("counted in whole frames: a burst of {n} passes")),
-        );
+        let drained = Expression::from(1.0) - hose.drain.0 / hose.feed.0;
+        let line = Line::equation(Expression::from(room) / drained, fluid);
+        let burst = hose
+            .longest_burst()
+            .map(|frames| Statement::LongestBurst { frames: frames.into() }.into());
+        let derivation = [line].into_iter().chain(burst).collect();
         bound("fluid: a burst that drains while it arrives", fluid, derivation)
     }));
     let product = bracket.bandwidth_delay_product;
@@ -160,66 +148,42 @@ fn windows(hose: &Hose, bracket: &Bracket) -> Vec<Ceiling> {
         "ACK-clocked: the buffer and what the path holds",
         bracket.ack_clocked,
         vec![
-            format!(
-                "bandwidth-delay product: {} bit/s x {} s / 8 = {} B",
-                plain(hose.drain.0),
-                plain(hose.rtt.as_secs_f64()),
-                product.0
-            ),
-            format!("{} B + {} B = {} B", room.0, product.0, bracket.ack_clocked.0),
+            product_line(hose.drain, hose.rtt, product),
+            Line::equation(Expression::from(room) + product, bracket.ack_clocked),
         ],
     ));
     bounds.push(bound("safe window, all senders together", bracket.safe, verdicts(hose, bracket)));
     bounds
 }
 
-fn verdicts(hose: &Hose, bracket: &Bracket) -> Vec<String> {
-    let mut lines = vec![format!(
-        "min({} B, {} B) = {} B",
-        bracket.frame_granular.0, bracket.ack_clocked.0, bracket.safe.0
-    )];
-    lines.push(if bracket.loss_free_exists() {
-        format!("at least {} B (two segments each): a loss-free window exists", bracket.least.0)
-    } else {
-        format!(
-            "less than {} B (two segments each): no loss-free window exists; pace the sender, or \
-                slow the fast link",
-            bracket.least.0
-        )
-    });
-    lines.push(if bracket.full_rate_possible() {
-        "it fills the path: full rate and no loss are both possible".to_owned()
-    } else {
-        format!(
-            "the path holds {} B: full rate and no loss are not both possible",
-            bracket.bandwidth_delay_product.0
-        )
-    });
+fn verdicts(hose: &Hose, bracket: &Bracket) -> Vec<Line> {
+    let smaller = Expression::from(bracket.frame_granular).smaller(bracket.ack_clocked);
+    let mut lines = vec![
+        Line::equation(smaller, bracket.safe),
+        Statement::LossFree { exists: bracket.loss_free_exists(), least: bracket.least }.into(),
+        Statement::FullRate {
+            is_possible: bracket.full_rate_possible(),
+            path: bracket.bandwidth_delay_product,
+        }
+        .into(),
+    ];
     if hose.flows > 1 {
-        lines.push(format!(
-            "for each of {}: {} B; at most {} can share it",
-            hose.flows,
-            bracket.safe.0 / u64::from(hose.flows),
-            hose.most_flows()
-        ));
+        let each = Bytes(bracket.safe.0 / u64::from(hose.flows));
+        lines.push(Statement::Shared { flows: hose.flows, each, most: hose.most_flows() }.into());
     }
     lines
 }
 
 fn predicted(hose: &Hose, bracket: &Bracket) -> Ceiling {
     let rate = hose.goodput(bracket.safe);
+    let by_window = BitRate(bracket.safe.bits() / hose.rtt.as_secs_f64());
     let derivation = vec![
-        format!(
-            "one safe window each round trip: {} B x 8 / {} s = {} bit/s",
-            bracket.safe.0,
-            plain(hose.rtt.as_secs_f64()),
-            plain(bracket.safe.bits() / hose.rtt.as_secs_f64())
+        Line::of(
+            Quantity::WindowPerRoundTrip,
+            Expression::from(bracket.safe) * BITS / hose.rtt,
+            by_window,
         ),
-        format!(
-            "the slow link carries {} bit/s: the smaller is {} bit/s",
-            plain(hose.full_rate().0),
-            plain(rate.0)
-        ),
+        Line::equation(Expression::from(by_window).smaller(hose.full_rate()), rate),
     ];
     Ceiling::new(
         "predicted with the safe window",
@@ -255,7 +219,8 @@ mod tests {
         ]);
         let values: Vec<f64> = all.iter().map(|ceiling| ceiling.value.round()).collect();
         assert_eq!(values, [94_928_479.0, 7300.0, 9102.0, 20_692.0, 7300.0, 58_400_000.0]);
-        assert!(all[4].derivation[2].contains("not both possible"), "{:?}", all[4].derivation);
+        let path = Bytes(12_500);
+        assert_eq!(all[4].derivation[2], Statement::FullRate { is_possible: false, path }.into());
     }
 
     #[test]

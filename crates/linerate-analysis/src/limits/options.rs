@@ -1,6 +1,6 @@
-//! Reading a calculator's options, and writing its numbers: shared by all limit models.
+//! Reading a calculator's options, and checking them: shared by all limit models.
 
-use linerate_model::{Bytes, ParamError, Params, nearest};
+use linerate_model::{BitRate, Bytes, ParamError, Params, nearest};
 use serde::de::{self, DeserializeOwned};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -56,18 +56,24 @@ pub(super) fn refusal(key: &str, cause: impl Into<String>) -> ParamError {
     ParamError { key: key.to_owned(), cause: cause.into(), expected: None, nearest: None }
 }
 
-/// Returns a number for a derivation: as many digits as a pocket calculator shows, no trailing
-/// zeros.
-pub(super) fn plain(value: f64) -> String {
-    const DIGITS: usize = 10;
-    let whole_digits = format!("{:.0}", value.abs().trunc()).len();
-    // Numbers of more than ten whole digits get no decimals.
-    let text = format!("{value:.*}", DIGITS.saturating_sub(whole_digits));
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
+/// Bits in a byte, as a factor of an expression.
+pub(super) const BITS: f64 = 8.0;
+
+/// Returns the errors of options that were read, if there are any.
+///
+/// # Errors
+/// All of `errors`.
+pub(super) fn checked(errors: Vec<ParamError>) -> Result<(), Vec<ParamError>> {
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Returns an error if the rate of a link is not above zero.
+pub(super) fn positive(key: &str, rate: impl Into<Option<BitRate>>) -> Vec<ParamError> {
+    let wrong = rate.into().filter(|rate| rate.0 <= 0.0);
+    wrong
+        .map(|_| refusal(key, "a link has a rate above zero, such as \"1 Gbit/s\""))
+        .into_iter()
+        .collect()
 }
 
 /// Reads an MTU: everybody writes it as a bare number of bytes, and with a unit it is understood

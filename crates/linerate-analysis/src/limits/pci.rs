@@ -7,10 +7,11 @@
 //! given clocks. Half duplex: the bound holds for the sum of all traffic on the bus. PCI-X has
 //! other rules and is not here.
 
+use linerate_model::derivation::{Expression, Line, Measure, Quantity, Remark, Statement};
 use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, ParamError, Params, metric};
 use serde::Deserialize;
 
-use super::options::{plain, read, refusal};
+use super::options::{BITS, checked, read, refusal};
 use super::{Limit, OptionDoc, defaults, required};
 
 /// Width of the data path.
@@ -161,9 +162,7 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
             format!("{latency} clocks: a target answers within {LONGEST_LATENCY}"),
         ));
     }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
+    checked(errors)?;
     let width = if width == 64 { Width::Bits64 } else { Width::Bits32 };
     // A 64-bit address is sent in two halves over the address lines, whatever the width of the
     // bus.
@@ -185,44 +184,35 @@ fn bus_name(width: Width, clock: Clock) -> String {
     format!("pci {} bit, {clock} MHz", width.bytes().bits())
 }
 
-fn peak_line(width: Width, clock: Clock) -> String {
-    format!(
-        "peak: {} B x {} clocks/s = {} MB/s = {} bit/s",
-        width.bytes().0,
-        plain(clock.hertz()),
-        plain(peak(width, clock).0 / 8e6),
-        plain(peak(width, clock).0)
-    )
+fn peak_line(width: Width, clock: Clock) -> Line {
+    let peak = peak(width, clock);
+    let clocks = Measure::ClocksPerSecond.of(clock.hertz());
+    let megabytes = Measure::MegabytesPerSecond.figure(peak.0 / 8e6);
+    Line::of(Quantity::Peak, Expression::from(width.bytes()) * clocks, megabytes).and(peak)
 }
 
 fn peak_ceiling(width: Width, clock: Clock) -> Ceiling {
     let name = format!("{}, peak", bus_name(width, clock));
-    let derivation = vec![
-        peak_line(width, clock),
-        "shared by all devices on the bus, both directions added: the bus is half duplex"
-            .to_owned(),
-    ];
+    let derivation = vec![peak_line(width, clock), Statement::HalfDuplex.into()];
     Ceiling::new(name, metric::BANDWIDTH, peak(width, clock).0, Direction::Sum, derivation, SOURCE)
 }
 
 fn burst_ceiling(what: &str, width: Width, clock: Clock, burst: Bytes, overhead: u64) -> Ceiling {
     let phases = data_phases(width, burst);
     let value = bandwidth(width, clock, burst, overhead);
+    let bytes = || Expression::from(burst);
+    let clocks = Measure::Clocks.of((phases + overhead) as f64);
+    let together = Expression::from(phases) + overhead;
     let derivation = vec![
         peak_line(width, clock),
-        format!("{} B / {} B = {phases} data phases", burst.0, width.bytes().0),
-        format!(
-            "{} B in {phases} + {overhead} clocks: {} of the peak",
-            burst.0,
-            plain(value.0 / peak(width, clock).0)
+        Line::equation(bytes() / width.bytes(), Measure::DataPhases.figure(phases as f64)),
+        Line::of(
+            Quantity::ShareOfPeak,
+            bytes() / (Expression::from(width.bytes()) * together),
+            value.0 / peak(width, clock).0,
         ),
-        format!(
-            "{} B x 8 x {} clocks/s / {} clocks = {} bit/s, all devices and directions added",
-            burst.0,
-            plain(clock.hertz()),
-            phases + overhead,
-            plain(value.0)
-        ),
+        Line::equation(bytes() * BITS * Measure::ClocksPerSecond.of(clock.hertz()) / clocks, value)
+            .remark(Remark::AllDevices),
     ];
     let name = format!("{}, {what} of {} B", bus_name(width, clock), burst.0);
     Ceiling::new(name, metric::BANDWIDTH, value.0, Direction::Sum, derivation, SOURCE)

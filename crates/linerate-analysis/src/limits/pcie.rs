@@ -16,13 +16,14 @@ pub mod link;
 pub mod nic;
 pub mod slots;
 
+use linerate_model::derivation::{Expression, Line, Measure, Quantity, Remark, Statement};
 use linerate_model::{
     BitRate, BoundClass, Bytes, Ceiling, Direction, Metric, Nanos, PacketRate, ParamError, Params,
     metric,
 };
 use serde::Deserialize;
 
-use super::options::{plain, read, refusal};
+use super::options::{BITS, checked, positive, read, refusal};
 use super::{Limit, OptionDoc, defaults, ethernet, optional, required};
 use Direction::{Rx, Sum, Tx};
 pub(crate) use link::HEADER_3DW;
@@ -91,6 +92,7 @@ struct Parameters {
 
 const NIC_SOURCE: &str = "Neugebauer et al., SIGCOMM 2018, and its model, corrected; Intel 82599 \
     data sheet 1.9 and 7.1 to 7.2";
+const TAGS_SOURCE: &str = "Little's law; PCI Express 2.2.6.2";
 const SOURCE: &str =
     "PCI Express Base Specification 6.0, 2.2, 3.4 and 4.2; Neugebauer et al., SIGCOMM 2018";
 
@@ -131,10 +133,7 @@ pub(super) const LIMIT: Limit = Limit {
 
 fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
     let parameters: Parameters = read(params, OPTIONS)?;
-    let errors = problems(&parameters);
-    if !errors.is_empty() {
-        return Err(errors);
-    }
+    checked(problems(&parameters))?;
     // Hosts grant different payloads, and the option is easy to miss. The usual ones are shown
     // beside each other.
     let max_payloads = parameters.mps.map_or(USUAL_MAX_PAYLOADS.to_vec(), |mps| vec![mps]);
@@ -234,9 +233,7 @@ fn nic_problems(parameters: &Parameters) -> Vec<ParamError> {
         );
         errors.push(refusal("frame_size", cause));
     }
-    if parameters.port.is_some_and(|port| port.0 <= 0.0) {
-        errors.push(refusal("port", "a port has a rate above zero, such as \"40 Gbit/s\""));
-    }
+    errors.extend(positive("port", parameters.port));
     errors
 }
 
@@ -267,53 +264,40 @@ fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
     let name = |what: &str| named(link, &format!("{what} of {} B", size.0));
     let (write, read) = (link.write_bytes(size), link.read_bytes(size));
     let base = base_lines(link);
-    let lines = |more: Vec<String>| base.iter().cloned().chain(more).collect::<Vec<_>>();
-    let write_lines =
-        lines(vec![write_line(link, size), result_line(link, size, write.up, link.write(size))]);
+    let lines = |more: &[Line]| [&base[..], more].concat();
+    let [write_line, read_up, read_down] = transaction_lines(link, size);
+    let result = result_line(link, size, write.up, link.write(size));
+    let write_lines = lines(&[write_line.clone(), result]);
     // Requests and completions use different directions of a full-duplex link, so the busier one
     // decides.
-    let busier = read.up.max(read.down);
-    let read_lines = lines(
-        split_read_lines(link, size)
-            .into_iter()
-            .chain([result_line(link, size, busier, link.read(size))])
-            .collect(),
-    );
+    let result = result_line(link, size, read.up.max(read.down), link.read(size));
+    let read_lines = lines(&[read_up.clone(), read_down.clone(), result]);
+    let two = |rate: BitRate| Expression::from(2.0) * rate;
     let posted = 2.0 * link.write(size).0;
-    let posted_lines = write_lines
-        .iter()
-        .cloned()
-        .chain([format!("the same the other way: {} bit/s", plain(posted))])
-        .collect();
+    let both_ways = Line::of(Quantity::BothWays, two(link.write(size)), BitRate(posted));
+    let posted_lines = [&write_lines[..], &[both_ways]].concat();
     let up = write.up + read.up;
-    let both_lines = lines(
-        [write_line(link, size)]
-            .into_iter()
-            .chain(split_read_lines(link, size))
-            .chain([
-                format!("one of each: {} B up, {} B down", up.0, read.down.0),
-                // `both` counts reads and writes; the line shows one of each.
-                result_line(link, size, up.max(read.down), BitRate(link.both(size).0 / 2.0)),
-                format!("reads and writes added: {} bit/s", plain(link.both(size).0)),
-            ])
-            .collect(),
-    );
+    // `both` counts reads and writes; the line shows one of each.
+    let one = BitRate(link.both(size).0 / 2.0);
+    let both_lines = lines(&[
+        write_line,
+        read_up,
+        read_down,
+        Statement::OneOfEach { up, down: read.down }.into(),
+        result_line(link, size, up.max(read.down), one),
+        Line::of(Quantity::ReadsAndWrites, two(one), link.both(size)),
+    ]);
     let rate = link.write(size).0 / size.bits();
-    let rate_lines = write_lines
-        .iter()
-        .cloned()
-        .chain([format!(
-            "{} bit/s / ({} B x 8) = {} writes/s",
-            plain(link.write(size).0),
-            size.0,
-            plain(rate)
-        )])
-        .collect();
+    let writes = Line::equation(
+        Expression::from(link.write(size)) / (Expression::from(size) * BITS),
+        Measure::WritesPerSecond.figure(rate),
+    );
+    let rate_lines = [&write_lines[..], &[writes]].concat();
     let ceiling = |what: &str,
                    metric: &'static Metric,
                    value: f64,
                    direction: Direction,
-                   derivation: Vec<String>| {
+                   derivation: Vec<Line>| {
         let ceiling = Ceiling::new(name(what), metric, value, direction, derivation, SOURCE)
             .of(BoundClass::Bus);
         // A share for the link layer is a model of usual traffic. The real link may spend less, so
@@ -336,21 +320,11 @@ fn tag_ceiling(parameters: &Parameters, link: &Link) -> Option<Ceiling> {
     // A longer transaction is split into requests of the maximum size, each with its own tag.
     let request = parameters.payload.unwrap_or(link.max_read_request).min(link.max_read_request);
     let value = f64::from(tags) * request.bits() * PER_SECOND / latency.0 as f64;
-    let derivation = vec![format!(
-        "{tags} reads of {} B x 8 under way for {} ns each = {} bit/s, however fast the link",
-        request.0,
-        latency.0,
-        plain(value)
-    )];
+    let reads = Measure::Reads.of(tags.into()) * request * BITS;
+    let time = Measure::Nanoseconds.of(latency.0 as f64);
+    let derivation = vec![Line::equation(reads / time, BitRate(value)).remark(Remark::HoweverFast)];
     let name = format!("{tags} tags, memory reads of {} B", request.0);
-    let ceiling = Ceiling::new(
-        name,
-        metric::BANDWIDTH,
-        value,
-        Tx,
-        derivation,
-        "Little's law; PCI Express 2.2.6.2",
-    );
+    let ceiling = Ceiling::new(name, metric::BANDWIDTH, value, Tx, derivation, TAGS_SOURCE);
     Some(ceiling.of(BoundClass::Bus))
 }
 
@@ -370,17 +344,19 @@ fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> 
         // Sent and received frames are counted at once, so the pair appears twice in each frame
         // time.
         let ways = if direction == Sum { 2.0 } else { 1.0 };
+        let ways_rate = Measure::FramesPerSecond.figure(ways * each.0);
         let mut derivation = base_lines(link);
         derivation.extend(steps.iter().map(|step| step_line(step, link, frame)));
         derivation.push(nic_line(link, bytes, each));
         if direction == Sum {
-            derivation.push(format!("both ways added: {} frames/s", plain(ways * each.0)));
+            let both = Expression::from(ways) * Measure::FramesPerSecond.figure(each.0);
+            derivation.push(Line::of(Quantity::BothWays, both, ways_rate));
         }
         let what = format!("{} card, frames of {} B {what}", nic.name(), frame.0);
         let name = named(link, &what);
         let throughput = BitRate(ways * each.0 * frame.bits());
         let mut bits = derivation.clone();
-        bits.push(format!("x {} B x 8 = {} bit/s", frame.0, plain(throughput.0)));
+        bits.push(Line::equation(Expression::from(ways_rate) * frame * BITS, throughput));
         [
             Ceiling::new(
                 name.clone(),
@@ -397,122 +373,79 @@ fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> 
     sides.into_iter().flat_map(of_side).collect()
 }
 
-fn step_line(step: &Step, link: &Link, frame: Bytes) -> String {
-    let bytes = step.bytes(link, frame);
+fn step_line(step: &Step, link: &Link, frame: Bytes) -> Line {
+    let FrameBytes { up, down } = step.bytes(link, frame);
     // The card appends and removes the check sequence, so it never crosses the slot.
     let size = step.size.unwrap_or(Bytes(frame.0 - ethernet::CHECK_SEQUENCE.0));
-    let shared =
-        if step.frames > 1 { format!(" for {} frames", step.frames) } else { String::new() };
-    format!(
-        "{}, {} B{shared}: {} B up, {} B down a frame",
-        step.what,
-        size.0,
-        plain(bytes.up),
-        plain(bytes.down)
-    )
+    Statement::Transaction { what: step.what, size, frames: step.frames, up, down }.into()
 }
 
-fn nic_line(link: &Link, bytes: FrameBytes, rate: PacketRate) -> String {
-    let (way, busier) =
-        if bytes.up >= bytes.down { ("up", bytes.up) } else { ("down", bytes.down) };
-    format!(
-        "{} bit/s / ({} B {way} x 8) = {} frames/s each way",
-        plain(link.packet_rate().0),
-        plain(busier),
-        plain(rate.0)
-    )
+fn nic_line(link: &Link, bytes: FrameBytes, rate: PacketRate) -> Line {
+    let (way, busier) = if bytes.up >= bytes.down {
+        (Quantity::Up, bytes.up)
+    } else {
+        (Quantity::Down, bytes.down)
+    };
+    frames_line(link.packet_rate(), way.is(Measure::Bytes.figure(busier)), rate)
+}
+
+/// Returns the line of a derivation with the frames a second for which `rate` has room.
+fn frames_line(rate: BitRate, bytes: Expression, frames: PacketRate) -> Line {
+    let frames = Measure::FramesPerSecond.figure(frames.0);
+    Line::equation(Expression::from(rate) / (bytes * BITS), frames).remark(Remark::EachWay)
 }
 
 /// Returns the card's other end, beside its slot.
 fn port_ceiling(port: BitRate, frame: Bytes) -> Ceiling {
     let rate = ethernet::packet_rate(port, frame);
     let on_wire = frame + ethernet::WIRE_OVERHEAD;
-    let line = format!(
-        "{} bit/s / ({} B x 8) = {} frames/s each way",
-        plain(port.0),
-        on_wire.0,
-        plain(rate.0)
-    );
+    let line = frames_line(port, on_wire.into(), rate);
     let name = format!("port of {port}, frames of {} B", frame.0);
-    Ceiling::new(
-        name,
-        metric::PACKET_RATE,
-        rate.0,
-        Tx,
-        vec![line],
-        "IEEE 802.3 clauses 3.1 and 4.4.2",
-    )
-    .of(BoundClass::Interface)
+    Ceiling::new(name, metric::PACKET_RATE, rate.0, Tx, vec![line], ethernet::WIRE_SOURCE)
+        .of(BoundClass::Interface)
 }
 
-fn base_lines(link: &Link) -> Vec<String> {
+fn base_lines(link: &Link) -> Vec<Line> {
     let (transfers, (data, of)) = link::lane(link.generation).expect("the generation was checked");
-    let mut lines = vec![format!(
-        "{} GT/s x {} lanes x {data}/{of} = {} bit/s each way",
-        plain(transfers),
-        link.lanes,
-        plain(link.rate.0)
-    )];
+    let lanes = Measure::Lanes.of(link.lanes.into());
+    let line = Measure::GigatransfersPerSecond.of(transfers) * lanes * data / of;
+    let mut lines = vec![Line::equation(line, link.rate).remark(Remark::EachWay)];
     // The line is shown only where the share reduces the result.
     if link.link_layer_share() > 0.0 {
-        lines.push(format!(
-            "acknowledgements and credit updates every {} symbol times, and skip sets, take {}: {} \
-                bit/s left",
-            link::latency_limit(link.generation, link.lanes, link.max_payload),
-            plain(link.link_layer_share()),
-            plain(link.packet_rate().0)
-        ));
+        let symbol_times = link::latency_limit(link.generation, link.lanes, link.max_payload);
+        let (share, left) = (link.link_layer_share(), link.packet_rate().into());
+        lines.push(Statement::LinkLayer { symbol_times, share, left }.into());
     }
-    lines.push(format!(
-        "a packet: framing {} B + header {} B (completion {} B) + check {} B + link layer {} B = \
-            {} B (completion {} B)",
-        link.framing.0,
-        link.request_header().0,
-        HEADER_3DW.0,
-        link.check_bytes().0,
-        link.link_layer_bytes().0,
-        link.request_overhead().0,
-        link.completion_overhead().0
-    ));
+    let packet = |quantity: Quantity, header: Bytes, overhead: Bytes| {
+        let parts = Quantity::Framing.is(link.framing)
+            + Quantity::Header.is(header)
+            + Quantity::Check.is(link.check_bytes())
+            + Quantity::LinkLayer.is(link.link_layer_bytes());
+        Line::of(quantity, parts, overhead)
+    };
+    lines.push(packet(Quantity::Request, link.request_header(), link.request_overhead()));
+    lines.push(packet(Quantity::Completion, HEADER_3DW, link.completion_overhead()));
     lines
 }
 
-fn write_line(link: &Link, size: Bytes) -> String {
-    let packets = link.write_packets(size);
-    format!(
-        "a write up: {} B + {packets} packets x {} B = {} B",
-        size.0,
-        link.request_overhead().0,
-        link.write_bytes(size).up.0
-    )
-}
-
-fn split_read_lines(link: &Link, size: Bytes) -> Vec<String> {
-    let bytes = link.read_bytes(size);
-    let (requests, completions) = (link.read_requests(size), link.completions(size));
-    vec![
-        format!(
-            "a read up: {requests} requests x {} B = {} B",
-            link.request_overhead().0,
-            bytes.up.0
-        ),
-        format!(
-            "a read down: {} B + {completions} completions x {} B = {} B",
-            size.0,
-            link.completion_overhead().0,
-            bytes.down.0
-        ),
+/// Returns the bytes of a write up, of a read up and of a read down.
+fn transaction_lines(link: &Link, size: Bytes) -> [Line; 3] {
+    let (write, read) = (link.write_bytes(size), link.read_bytes(size));
+    let times = |measure: Measure, n: u64, each: Bytes| measure.of(n as f64) * each;
+    let request = link.request_overhead();
+    let packets = times(Measure::Packets, link.write_packets(size), request);
+    let requests = times(Measure::Requests, link.read_requests(size), request);
+    let completions =
+        times(Measure::Completions, link.completions(size), link.completion_overhead());
+    [
+        Line::of(Quantity::WriteUp, Expression::from(size) + packets, write.up),
+        Line::of(Quantity::ReadUp, requests, read.up),
+        Line::of(Quantity::ReadDown, Expression::from(size) + completions, read.down),
     ]
 }
 
-fn result_line(link: &Link, size: Bytes, bytes: Bytes, value: BitRate) -> String {
-    format!(
-        "{} bit/s x {} / {} = {} bit/s",
-        plain(link.packet_rate().0),
-        size.0,
-        bytes.0,
-        plain(value.0)
-    )
+fn result_line(link: &Link, size: Bytes, bytes: Bytes, value: BitRate) -> Line {
+    Line::equation(Expression::from(link.packet_rate()) * size.0 / bytes.0, value)
 }
 
 #[cfg(test)]
@@ -536,10 +469,9 @@ mod tests {
         assert!(
             (of(metric::BUS_TRANSACTION_RATE, "memory writes") / 1e6 * 2.0 - 95.238).abs() < 0.001
         );
+        let whole = Expression::from(BitRate(32e9)) * 64_u64 / 84_u64;
         assert!(
-            ceilings[0]
-                .derivation
-                .contains(&"32000000000 bit/s x 64 / 84 = 24380952381 bit/s".to_owned())
+            ceilings[0].derivation.contains(&Line::equation(whole, BitRate(ceilings[0].value)))
         );
         params.set("dllp", "idt");
         let with_dllp = super::ceilings(&params).expect("good options");
@@ -608,16 +540,16 @@ mod tests {
         assert!((rates[3].value / 1e6 - 59.524).abs() < 0.001);
         // Up, a frame sent: a read's request 24, descriptors 48 / 40, written back (128 + 24) / 8,
         // interrupt 28 / 32, pointer 24.
-        let line = format!("a frame sent: {}", rates[0].derivation.join("; "));
+        let said = |what, size, frames, up, down| {
+            let size = Bytes(size);
+            let line = Line::from(Statement::Transaction { what, size, frames, up, down });
+            rates[0].derivation.contains(&line)
+        };
+        assert!(said(Quantity::Descriptors, 640, 40, 1.2, 17.5), "{:?}", rates[0].derivation);
         assert!(
-            line.contains("descriptors, 640 B for 40 frames: 1.2 B up, 17.5 B down a frame"),
-            "{line}"
-        );
-        assert!(
-            line.contains(
-                "descriptors written back, 128 B for 8 frames: 19 B up, 0 B down a frame"
-            ),
-            "{line}"
+            said(Quantity::DescriptorsWrittenBack, 128, 8, 19.0, 0.0),
+            "{:?}",
+            rates[0].derivation
         );
         params.set("nic", "fast");
         assert_eq!(super::ceilings(&params).expect_err("no such card")[0].key, "nic");
@@ -632,11 +564,11 @@ mod tests {
         params.set("dllp", "realistic");
         let ceilings = super::ceilings(&params).expect("good options");
         assert!(ceilings.iter().all(|c| !c.is_hard()));
-        assert!(
-            ceilings[0].derivation[1].contains("every 203 symbol times"),
-            "{:?}",
-            ceilings[0].derivation
-        );
+        let Line::Statement(Statement::LinkLayer { symbol_times, .. }) = ceilings[0].derivation[1]
+        else {
+            panic!("{:?}", ceilings[0].derivation);
+        };
+        assert_eq!(symbol_times, 203);
         params.set("gen", 6);
         assert_eq!(super::ceilings(&params).expect_err("flits have their own room")[0].key, "dllp");
     }

@@ -7,11 +7,12 @@
 //! for two segments), slow start, windows and loss (see [`super::window`]), and messages too small
 //! to fill a segment.
 
+use linerate_model::derivation::{Expression, Figure, Line, Measure, Quantity, Remark};
 use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params, metric};
 use serde::Deserialize;
 
 use super::headers::{self, IpVersion, Timestamps};
-use super::options::{mtu, plain, read, refusal};
+use super::options::{checked, mtu, read, refusal};
 use super::{Limit, OptionDoc, defaults, ethernet, required};
 
 const SOURCE: &str = "RFC 9293 3.1, RFC 7323 3.2, IEEE 802.3 clauses 3.1 and 4.4.2; RFC 6349 3";
@@ -84,56 +85,45 @@ pub(super) const LIMIT: Limit = Limit {
 fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
     let Parameters { rate, mtu, timestamps, vlan, ipv6 } = read(params, OPTIONS)?;
     let ip = IpVersion::from_flag(ipv6);
-    let errors = problems(rate, mtu, vlan, ip);
-    if !errors.is_empty() {
-        return Err(errors);
-    }
+    checked(problems(rate, mtu, vlan, ip))?;
     let timestamps = if timestamps { Timestamps::On } else { Timestamps::Off };
     let headers = headers::tcp(ip, timestamps);
     let overhead = ethernet::packet_overhead(vlan);
     let payload = segment_payload(mtu, headers);
     let wire = ethernet::on_wire(mtu, overhead);
     let goodput = goodput(rate, mtu, overhead, headers);
+    let parts =
+        ip_header(ip) + Quantity::Tcp.is(headers::TCP) + Quantity::Timestamps.is(timestamps.size());
     let derivation = vec![
-        format!(
-            "headers: {} {} B + TCP {} B + timestamps {} B = {} B",
-            ip.name(),
-            ip.header().0,
-            headers::TCP.0,
-            timestamps.size().0,
-            headers.0
-        ),
-        format!("payload of a full segment: {} B - {} B = {} B", mtu.0, headers.0, payload.0),
+        Line::of(Quantity::Headers, parts, headers),
+        Line::of(Quantity::SegmentPayload, Expression::from(mtu) - headers, payload),
         wire_line(mtu, vlan, wire),
-        format!(
-            "{} / {} = {:.6} of the wire is payload",
-            payload.0,
-            wire.0,
-            payload.0 as f64 / wire.0 as f64
-        ),
-        format!(
-            "{} bit/s x {} / {} = {} bit/s each way",
-            plain(rate.0),
-            payload.0,
-            wire.0,
-            plain(goodput.0)
-        ),
+        Line::equation(
+            Expression::from(payload.0) / wire.0,
+            Figure::from(payload.0 as f64 / wire.0 as f64),
+        )
+        .remark(Remark::OfWire),
+        Line::equation(Expression::from(rate) * payload.0 / wire.0, goodput)
+            .remark(Remark::EachWay),
     ];
     let name = format!("tcp over ethernet {rate}, mtu {}", mtu.0);
     Ok(vec![Ceiling::new(name, metric::GOODPUT, goodput.0, Direction::Tx, derivation, SOURCE)])
 }
 
+/// Returns the header of `ip` by its name.
+pub(super) fn ip_header(ip: IpVersion) -> Expression {
+    let name = if ip == IpVersion::V4 { Quantity::Ipv4 } else { Quantity::Ipv6 };
+    name.is(ip.header())
+}
+
 /// Returns the line of a derivation with the bytes a packet occupies on the wire.
-pub(super) fn wire_line(packet: Bytes, vlan: u32, wire: Bytes) -> String {
-    let sum =
-        format!("{} B + Ethernet 18 B + {vlan} tags x 4 B + preamble 8 B + gap 12 B", packet.0);
-    let plain_sum = packet + ethernet::packet_overhead(vlan);
+pub(super) fn wire_line(packet: Bytes, vlan: u32, wire: Bytes) -> Line {
+    let frame = Expression::from(packet) + Quantity::EthernetHeader.is(ethernet::FRAME_OVERHEAD);
+    let tags = Measure::Tags.of(vlan.into()) * ethernet::VLAN_TAG;
+    let sum = packet + ethernet::packet_overhead(vlan);
+    let line = Line::of(Quantity::OnWire, ethernet::gap_and_preamble(frame + tags), sum);
     // Short frames are padded, which the derivation must show or its sum is wrong.
-    if plain_sum == wire {
-        format!("on the wire: {sum} = {} B", wire.0)
-    } else {
-        format!("on the wire: {sum} = {} B, padded to {} B", plain_sum.0, wire.0)
-    }
+    if sum == wire { line } else { line.remark(Remark::PaddedTo(wire)) }
 }
 
 /// Returns an error if a link or the MTU of IP on it is out of range.
@@ -142,14 +132,9 @@ pub(super) fn problems(rate: BitRate, mtu: Bytes, vlan: u32, ip: IpVersion) -> V
     const LARGEST_MTU: Bytes = Bytes(65_535);
     let mut errors = ethernet::link_problems(rate, vlan);
     if mtu < ip.smallest_mtu() || mtu > LARGEST_MTU {
-        let cause = format!(
-            "{} B is no MTU of {}: {} to {} B",
-            mtu.0,
-            ip.name(),
-            ip.smallest_mtu().0,
-            LARGEST_MTU.0
-        );
-        errors.push(refusal("mtu", cause));
+        let (name, least, most) = (ip.name(), ip.smallest_mtu().0, LARGEST_MTU.0);
+        errors
+            .push(refusal("mtu", format!("{} B is no MTU of {name}: {least} to {most} B", mtu.0)));
     }
     errors
 }
@@ -211,11 +196,6 @@ mod tests {
         let ceilings = super::ceilings(&params).expect("good options");
         assert_eq!((ceilings[0].value / 1e6).floor(), 9900.0);
         assert!(ceilings[0].value < 9966e6, "Cisco's single flow is above it");
-        assert_eq!(ceilings[0].derivation[1], "payload of a full segment: 9000 B - 52 B = 8948 B");
-        assert_eq!(
-            ceilings[0].derivation[4],
-            "10000000000 bit/s x 8948 / 9038 = 9900420447 bit/s each way"
-        );
     }
 
     #[test]

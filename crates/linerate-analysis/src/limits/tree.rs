@@ -14,9 +14,11 @@
 //! two sets that cross, only the tighter is used, which keeps the result an upper bound, and the
 //! other is named in `ignored`.
 
+use core::ops::Add;
 use std::collections::BTreeSet;
 
 use linerate_model::BitRate;
+use linerate_model::derivation::{Expression, Line, Measure, Statement};
 
 /// A shared element: what crosses it, and how much of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,24 +49,20 @@ pub struct Bound {
 impl Bound {
     /// Returns the derivation, line by line.
     #[must_use]
-    pub fn derivation(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self
-            .binding
-            .iter()
-            .map(|(name, capacity)| format!("{name} is full at {capacity}"))
-            .collect();
+    pub fn derivation(&self) -> Vec<Line> {
+        let full = |(element, capacity): &(String, BitRate)| {
+            Statement::Full { element: element.clone(), capacity: *capacity }.into()
+        };
+        let mut lines: Vec<Line> = self.binding.iter().map(full).collect();
+        let scaled = |rate: BitRate| Measure::ScaledBitsPerSecond.figure(rate.0);
+        let terms = self.binding.iter().map(|(_, capacity)| Expression::from(scaled(*capacity)));
         if self.unbound > 0 {
-            lines.push(format!("{} flows cross no element of known capacity", self.unbound));
-        } else if self.binding.len() > 1 {
-            let terms: Vec<String> =
-                self.binding.iter().map(|(_, capacity)| capacity.to_string()).collect();
-            lines.push(format!("{} = {}", terms.join(" + "), self.value));
+            lines.push(Statement::Unbounded { flows: self.unbound }.into());
+        } else if let Some(sum) = terms.reduce(Add::add).filter(|_| self.binding.len() > 1) {
+            lines.push(Line::equation(sum, scaled(self.value)));
         }
-        lines.extend(
-            self.ignored
-                .iter()
-                .map(|name| format!("{name} crosses another element and is not used")),
-        );
+        let crosses = |element: &String| Statement::Crosses { element: element.clone() }.into();
+        lines.extend(self.ignored.iter().map(crosses));
         lines
     }
 }
@@ -285,10 +283,9 @@ mod tests {
         let flows = set(["a>b", "b>a"]);
         assert_eq!(bound(&half_duplex, &flows).value, BitRate(1e9));
         assert_eq!(bound(&full_duplex, &flows).value, BitRate(2e9));
-        assert_eq!(
-            bound(&full_duplex, &flows).derivation().last().map(String::as_str),
-            Some("1 Gbit/s + 1 Gbit/s = 2 Gbit/s")
-        );
+        let scaled = |gbit: f64| Measure::ScaledBitsPerSecond.figure(gbit * 1e9);
+        let sum = Line::equation(Expression::from(scaled(1.0)) + scaled(1.0), scaled(2.0));
+        assert_eq!(bound(&full_duplex, &flows).derivation().last(), Some(&sum));
     }
 
     #[test]

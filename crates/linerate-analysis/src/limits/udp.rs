@@ -6,12 +6,13 @@
 //! Not covered: the sender's and receiver's cost per datagram, which is nearly always what binds
 //! first, and tunnels.
 
+use linerate_model::derivation::{Expression, Line, Measure, Quantity, Remark, Statement};
 use linerate_model::{BitRate, Bytes, Ceiling, Direction, PacketRate, ParamError, Params, metric};
 use serde::Deserialize;
 
 use super::headers::{self, IpVersion};
-use super::options::{mtu, plain, read, refusal};
-use super::tcp::{problems, wire_line};
+use super::options::{BITS, checked, mtu, read, refusal};
+use super::tcp::{ip_header, problems, wire_line};
 use super::{Limit, OptionDoc, defaults, ethernet, optional, required};
 
 const SOURCE: &str = "RFC 768, RFC 791 3.2, RFC 8200 4.5, IEEE 802.3 clauses 3.1 and 4.4.2";
@@ -149,79 +150,43 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
     if payload.0 == 0 || payload.0 > largest {
         errors.push(refusal("payload", format!("{payload} is no datagram: 1 to {largest} B")));
     }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
+    checked(errors)?;
     let overhead = ethernet::packet_overhead(vlan);
     let rate_of = datagram_rate(rate, payload, mtu, overhead, ip);
     let goodput = goodput(rate, payload, mtu, overhead, ip);
     let fragments = packets(payload, mtu, ip);
-    let mut derivation = vec![format!(
-        "headers: {} {} B + UDP {} B = {} B",
-        ip.name(),
-        ip.header().0,
-        headers::UDP.0,
-        headers::udp(ip).0
-    )];
-    if let [packet] = fragments[..] {
-        derivation.push(format!(
-            "packet: {} B + {} B = {} B",
-            payload.0,
-            headers::udp(ip).0,
-            packet.0
-        ));
-        derivation.push(wire_line(packet, vlan, ethernet::on_wire(packet, overhead)));
-    } else {
-        derivation.push(format!(
-            "{} B do not fit into {} B: {} fragments",
-            payload.0,
-            mtu.0,
-            fragments.len()
-        ));
-        derivation.extend(
-            fragments.iter().map(|part| wire_line(*part, vlan, ethernet::on_wire(*part, overhead))),
-        );
-    }
+    let headers = headers::udp(ip);
+    let mut derivation =
+        vec![Line::of(Quantity::Headers, ip_header(ip) + Quantity::Udp.is(headers::UDP), headers)];
+    derivation.push(match fragments[..] {
+        [packet] => Line::of(Quantity::Packet, Expression::from(payload) + headers, packet),
+        _ => Statement::Fragments { payload, mtu, packets: fragments.len() }.into(),
+    });
+    derivation.extend(
+        fragments.iter().map(|part| wire_line(*part, vlan, ethernet::on_wire(*part, overhead))),
+    );
     let wire: u64 = fragments.iter().map(|part| ethernet::on_wire(*part, overhead).0).sum();
-    derivation.push(format!(
-        "{} bit/s / ({wire} B x 8) = {} datagrams/s each way",
-        plain(rate.0),
-        plain(rate_of.0)
-    ));
+    let datagrams = Measure::DatagramsPerSecond.figure(rate_of.0);
+    derivation.push(
+        Line::equation(Expression::from(rate) / (Expression::from(Bytes(wire)) * BITS), datagrams)
+            .remark(Remark::EachWay),
+    );
     let name = format!("udp over ethernet {rate}, mtu {}, {} B datagrams", mtu.0, payload.0);
     // Each fragment is a packet of its own for every device on the path.
     let packet_rate = rate_of.0 * fragments.len() as f64;
-    let per_packet = format!(
-        "{} datagrams/s x {} packets = {} packets/s",
-        plain(rate_of.0),
-        fragments.len(),
-        plain(packet_rate)
+    let per_packet = Line::equation(
+        Expression::from(datagrams) * Measure::Packets.of(fragments.len() as f64),
+        Measure::PacketsPerSecond.figure(packet_rate),
     );
-    let bits = format!(
-        "{} datagrams/s x {} B x 8 = {} bit/s",
-        plain(rate_of.0),
-        payload.0,
-        plain(goodput.0)
-    );
-    let then = |line: String| derivation.iter().cloned().chain([line]).collect::<Vec<_>>();
+    let bits = Line::equation(Expression::from(datagrams) * payload * BITS, goodput);
+    let ceiling = |metric, value, lines: &[Line]| {
+        let lines = [&derivation[..], lines].concat();
+        Ceiling::new(name.clone(), metric, value, Direction::Tx, lines, SOURCE)
+    };
     Ok(vec![
-        Ceiling::new(name.clone(), metric::GOODPUT, goodput.0, Direction::Tx, then(bits), SOURCE),
-        Ceiling::new(
-            name.clone(),
-            metric::MESSAGE_RATE,
-            rate_of.0,
-            Direction::Tx,
-            derivation.clone(),
-            SOURCE,
-        ),
-        Ceiling::new(
-            name,
-            metric::PACKET_RATE,
-            packet_rate,
-            Direction::Tx,
-            then(per_packet),
-            SOURCE,
-        ),
+        ceiling(metric::GOODPUT, goodput.0, &[bits]),
+        ceiling(metric::MESSAGE_RATE, rate_of.0, &[]),
+        ceiling(metric::PACKET_RATE, packet_rate, &[per_packet]),
     ])
 }
 

@@ -8,12 +8,13 @@
 //! CUBIC and BBR they are *not applicable*. The round-trip time is assumed to be constant.
 //! `SO_RCVBUF` is not the window: measure `tcpi_snd_wnd` at the sender.
 
+use linerate_model::derivation::{Expression, Line, Measure, Quantity, Statement};
 use linerate_model::{
     BitRate, BoundClass, Bytes, Ceiling, Direction, Nanos, ParamError, Params, Ratio, metric,
 };
 use serde::Deserialize;
 
-use super::options::{plain, read, refusal};
+use super::options::{BITS, checked, positive, read, refusal};
 use super::{Limit, OptionDoc, defaults, optional, required};
 
 /// Segments one acknowledgement covers.
@@ -156,6 +157,9 @@ impl Loss {
     }
 }
 
+const MATHIS_SOURCE: &str = "Mathis et al., CCR 27(3) 1997, equation 3";
+const PADHYE_SOURCE: &str = "Padhye et al., SIGCOMM 1998, equation 30; RFC 5348 3.1";
+
 const OPTIONS: &[OptionDoc] = &[
     required("window", "smallest of the windows and buffers, such as \"64 KiB\""),
     required("rtt", "round-trip time, such as \"5 ms\""),
@@ -176,10 +180,7 @@ pub(super) const LIMIT: Limit = Limit {
 
 fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
     let parameters: Parameters = read(params, OPTIONS)?;
-    let errors = problems(&parameters);
-    if !errors.is_empty() {
-        return Err(errors);
-    }
+    checked(problems(&parameters))?;
     let Parameters { window, rtt, rate, loss, mss, rto } = parameters;
     let by_window = window_rate(window, rtt).expect("a round trip of zero was refused above");
     let mut ceilings = vec![window_ceiling(window, rtt, by_window)];
@@ -205,9 +206,7 @@ fn problems(parameters: &Parameters) -> Vec<ParamError> {
     if parameters.window.0 == 0 {
         errors.push(refusal("window", "a window of zero bytes carries nothing"));
     }
-    if parameters.rate.is_some_and(|rate| rate.0 <= 0.0) {
-        errors.push(refusal("rate", "a link has a rate above zero, such as \"1 Gbit/s\""));
-    }
+    errors.extend(positive("rate", parameters.rate));
     if parameters.loss.is_some_and(|loss| !(loss.ratio().0 > 0.0 && loss.ratio().0 < 1.0)) {
         errors
             .push(refusal("loss", "expected a ratio above 0 and below 1, such as 0.01 or \"1 %\""));
@@ -220,15 +219,11 @@ fn problems(parameters: &Parameters) -> Vec<ParamError> {
 
 /// Returns a segment at most every round trip.
 fn window_ceiling(window: Bytes, rtt: Nanos, by_window: BitRate) -> Ceiling {
-    let derivation = vec![
-        format!("one window each round trip: {} B x 8 / {} s", window.0, plain(rtt.as_secs_f64())),
-        format!(
-            "{} bit / {} s = {} bit/s",
-            plain(window.bits()),
-            plain(rtt.as_secs_f64()),
-            plain(by_window.0)
-        ),
-    ];
+    let derivation = vec![Line::of(
+        Quantity::WindowPerRoundTrip,
+        Expression::from(window) * BITS / rtt,
+        by_window,
+    )];
     let name = format!("window {window} in {rtt}");
     Ceiling::new(
         name,
@@ -240,21 +235,16 @@ fn window_ceiling(window: Bytes, rtt: Nanos, by_window: BitRate) -> Ceiling {
     )
 }
 
+/// Returns the line of a derivation with a bandwidth-delay product.
+pub(super) fn product_line(rate: BitRate, rtt: Nanos, product: Bytes) -> Line {
+    Line::of(Quantity::BandwidthDelayProduct, Expression::from(rate) * rtt / BITS, product)
+}
+
 fn product_ceiling(window: Bytes, rtt: Nanos, rate: BitRate) -> Ceiling {
     let product = bandwidth_delay_product(rate, rtt);
-    let verdict = if window < product {
-        format!("the window ({} B) is smaller: the path is not filled", window.0)
-    } else {
-        format!("the window ({} B) is at least that: the path can be filled", window.0)
-    };
     let derivation = vec![
-        format!(
-            "bandwidth-delay product: {} bit/s x {} s / 8 = {} B",
-            plain(rate.0),
-            plain(rtt.as_secs_f64()),
-            product.0
-        ),
-        verdict,
+        product_line(rate, rtt, product),
+        Statement::WindowFills { window, fills: window >= product }.into(),
     ];
     let name = format!("bytes in flight that fill {rate} for {rtt}");
     Ceiling::new(
@@ -276,29 +266,19 @@ fn mathis_ceiling(
     let rate = mathis(mss, rtt, loss, acknowledgement)?;
     let b = acknowledgement.segments();
     let constant = (3.0 / (2.0 * b)).sqrt();
+    let root = loss.0.sqrt();
     let derivation = vec![
-        "for Reno-like congestion control under random loss only; not applicable to CUBIC and BBR"
-            .to_owned(),
-        format!("constant: sqrt(3 / (2 x {})) = {}", plain(b), plain(constant)),
-        format!("root of the loss: sqrt({}) = {}", plain(loss.0), plain(loss.0.sqrt())),
-        format!(
-            "{} B x 8 / {} s x {} / {} = {} bit/s",
-            mss.0,
-            plain(rtt.as_secs_f64()),
-            plain(constant),
-            plain(loss.0.sqrt()),
-            plain(rate.0)
+        Statement::RenoOnly.into(),
+        Line::of(
+            Quantity::MathisConstant,
+            (Expression::from(3.0) / (Expression::from(2.0) * b)).root(),
+            constant,
         ),
+        Line::of(Quantity::LossRoot, Expression::from(loss.0).root(), root),
+        Line::equation(Expression::from(mss) * BITS / rtt * constant / root, rate),
     ];
-    let name = format!("Mathis at {loss} loss, one ACK for {} segments", plain(b));
-    Some(Ceiling::new(
-        name,
-        metric::GOODPUT,
-        rate.0,
-        Direction::Tx,
-        derivation,
-        "Mathis et al., CCR 27(3) 1997, equation 3",
-    ))
+    let name = format!("Mathis at {loss} loss, one ACK for {b} segments");
+    Some(Ceiling::new(name, metric::GOODPUT, rate.0, Direction::Tx, derivation, MATHIS_SOURCE))
 }
 
 fn pftk_ceiling(
@@ -312,43 +292,42 @@ fn pftk_ceiling(
     let acknowledgement = Acknowledgement::Second;
     let uncapped = pftk(mss, rtt, rto, loss, acknowledgement)?;
     let terms = PftkTerms::of(rtt, rto, loss, acknowledgement);
-    let p = plain(loss.0);
+    let p = || Expression::from(loss.0);
+    let number = |value: f64| Expression::from(value);
+    let seconds = |value: f64| Measure::Seconds.figure(value);
+    let chance = number(3.0) * (number(3.0) * 2.0 * p() / BITS).root();
+    let rate = BitRate(uncapped.0.min(by_window.0));
     let derivation = vec![
-        "for Reno-like congestion control under random loss only; not applicable to CUBIC and BBR"
-            .to_owned(),
-        format!(
-            "recovery: {} s x sqrt(2 x 2 x {p} / 3) = {} s",
-            plain(rtt.as_secs_f64()),
-            plain(terms.recovery)
+        Statement::RenoOnly.into(),
+        Line::of(
+            Quantity::Recovery,
+            Expression::from(rtt) * (number(2.0) * 2.0 * p() / 3.0).root(),
+            seconds(terms.recovery),
         ),
-        format!(
-            "timeouts: {} s x min(1, 3 x sqrt(3 x 2 x {p} / 8)) x {p} x (1 + 32 x {p}^2) = {} s",
-            plain(rto.as_secs_f64()),
-            plain(terms.timeout)
+        Line::of(
+            Quantity::Timeouts,
+            Expression::from(rto)
+                * number(1.0).smaller(chance)
+                * p()
+                * (number(1.0) + number(32.0) * p().power(2.0)),
+            seconds(terms.timeout),
         ),
-        format!(
-            "{} B x 8 / ({} s + {} s) = {} bit/s",
-            mss.0,
-            plain(terms.recovery),
-            plain(terms.timeout),
-            plain(uncapped.0)
+        Line::equation(
+            Expression::from(mss) * BITS
+                / (Expression::from(seconds(terms.recovery)) + seconds(terms.timeout)),
+            uncapped,
         ),
-        format!(
-            "the window allows {} bit/s: the smaller is {} bit/s",
-            plain(by_window.0),
-            plain(uncapped.0.min(by_window.0))
-        ),
+        Line::equation(Expression::from(uncapped).smaller(Quantity::Window.is(by_window)), rate),
     ];
     let name = format!("PFTK at {loss} loss, one ACK for 2 segments, timeout {rto}");
-    let source = "Padhye et al., SIGCOMM 1998, equation 30; RFC 5348 3.1";
     Some(Ceiling::new(
         name,
         metric::GOODPUT,
         // The model leaves out the window term of the paper, so the window is applied afterwards.
-        uncapped.0.min(by_window.0),
+        rate.0,
         Direction::Tx,
         derivation,
-        source,
+        PADHYE_SOURCE,
     ))
 }
 
@@ -424,7 +403,8 @@ mod tests {
         let all = super::ceilings(&params).expect("good options");
         assert_eq!(all.len(), 5);
         assert_eq!(all[1].value, 625_000.0);
-        assert_eq!(all[1].derivation[1], "the window (65536 B) is smaller: the path is not filled");
+        let smaller = Statement::WindowFills { window: Bytes(65_536), fills: false };
+        assert_eq!(all[1].derivation[1], smaller.into());
         params.set("loss", "1 %");
         assert_eq!(super::ceilings(&params).expect("good options"), all);
     }

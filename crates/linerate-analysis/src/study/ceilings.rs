@@ -30,6 +30,7 @@ pub(crate) mod queues;
 
 use std::collections::BTreeSet;
 
+use linerate_model::derivation::Line;
 use linerate_model::{
     BitRate, BoundClass, BoundPart, Bytes, Campaign, Ceiling, CeilingScope, CeilingSubject,
     Direction, Metric, PacketRate, TestbedKind, metric,
@@ -286,7 +287,7 @@ fn ends<'a>(
 }
 
 /// Returns the most goodput `one` reaches across `element`, with its derivation.
-fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
+fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<Line>) {
     let Element { rate, mtu, frame_overhead, .. } = element;
     let ip = one.ip.name();
     let payload =
@@ -303,8 +304,9 @@ fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
             format!(
                 "a datagram of {size} bytes over {ip} is {n} packet(s), {wire} bytes where {name} \
                     counts"
-            ),
-            format!("{rate} x {size} / {wire} = {bound}"),
+            )
+            .into(),
+            format!("{rate} x {size} / {wire} = {bound}").into(),
         ];
         return (bound, derivation);
     }
@@ -312,14 +314,15 @@ fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
     if one.flow.is_datagrams() || !one.flow.is_tcp() {
         let bound = tcp::goodput(*rate, *mtu, *frame_overhead, one.ip.header());
         let derivation = vec![
-            "no packet carries more than the MTU without its IP header".to_owned(),
+            "no packet carries more than the MTU without its IP header".into(),
             format!(
                 "{rate} x ({} - {}) / ({} + {}) = {bound}",
                 mtu.0,
                 one.ip.header().0,
                 mtu.0,
                 frame_overhead.0
-            ),
+            )
+            .into(),
         ];
         return (bound, derivation);
     }
@@ -330,11 +333,13 @@ fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<String>) {
         format!(
             "TCP over {ip} {stamps} timestamps: {} header bytes in each packet of {}",
             header.0, mtu.0
-        ),
+        )
+        .into(),
         format!(
             "{rate} x ({} - {}) / ({} + {}) = {bound}",
             mtu.0, header.0, mtu.0, frame_overhead.0
-        ),
+        )
+        .into(),
     ];
     (bound, derivation)
 }
@@ -377,7 +382,7 @@ fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec
         Bound { ceiling: ceiling.holding_for(one.scope.clone()), burst: element.burst }
     };
     let (bound, mut derivation) = goodput(one, element);
-    derivation.extend(left_out);
+    derivation.extend(left_out.map(Line::from));
     let mut bounds = vec![hard(metric::GOODPUT, bound.0, derivation)];
     let payload = one.flow.datagram_payload().filter(|payload| payload.0 > 0);
     if let Some(payload) =
@@ -392,7 +397,7 @@ fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec
             payload.0,
             element.frame_overhead.0 + one.ip.header().0 + headers::UDP.0
         );
-        bounds.push(hard(metric::PACKET_RATE, rate.0, vec![line]));
+        bounds.push(hard(metric::PACKET_RATE, rate.0, vec![line.into()]));
     }
     if element.receives {
         let frame = element.mtu + ethernet::FRAME_OVERHEAD;
@@ -403,7 +408,7 @@ fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec
             frame.0,
             frame.0 + ethernet::WIRE_OVERHEAD.0
         );
-        bounds.push(hard(metric::THROUGHPUT_L2, bits.0, vec![line]));
+        bounds.push(hard(metric::THROUGHPUT_L2, bits.0, vec![line.into()]));
     }
     bounds
 }
@@ -480,7 +485,12 @@ fn of_all(
             let rate = PacketRate(bound.value.0 / BITS / payload.0 as f64);
             let line =
                 format!("{} / ({BITS} x {} bytes of payload) = {rate}", bound.value, payload.0);
-            hard(metric::PACKET_RATE, rate.0, bound, [bound.derivation(), vec![line]].concat())
+            hard(
+                metric::PACKET_RATE,
+                rate.0,
+                bound,
+                [bound.derivation(), vec![line.into()]].concat(),
+            )
         }));
         told
     };
@@ -541,13 +551,15 @@ fn expected_window(one: &Carried<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Option
             vec![
                 format!(
                     "{window} bytes, the largest windows the receivers advertised, all flows added"
-                ),
-                format!("{:.1} us, the smallest round trip TCP saw", rtt * 1e6),
+                )
+                .into(),
+                format!("{:.1} us, the smallest round trip TCP saw", rtt * 1e6).into(),
                 format!(
                     "8 x {window} / {:.1} us = {}; sampled once per interval, hence no hard bound",
                     rtt * 1e6,
                     BitRate(value)
-                ),
+                )
+                .into(),
             ],
             "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_min_rtt; RFC 9293 3.8.6",
         )

@@ -10,6 +10,7 @@ use super::{Section, Subject};
 use crate::curves::uncapitalised;
 use crate::document::{Block, Cell, Column, Row, Table};
 use crate::number::Scale;
+use crate::sentences::derivation;
 
 /// Rows from which a table is folded.
 const LONG: usize = 8;
@@ -99,7 +100,7 @@ fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
                 Cell::Text(format!("{}{layer}", uncapitalised(bound.metric.title))),
                 Cell::Number(bound.value),
                 Cell::Text(bound.direction.to_string()),
-                Cell::Text(bound.derivation.join("; ")),
+                Cell::Text(derivation(bound).join("; ")),
                 Cell::text(&bound.source),
             ])
         })

@@ -1,11 +1,12 @@
-//! Sentences of findings: the one place that turns claims, evidence, outcomes of experiments and
-//! recommended steps into text.
+//! Sentences of findings and derivations: the one place that turns claims, evidence, outcomes of
+//! experiments, recommended steps and derivations of ceilings into text.
 //!
 //! The analysis decides on typed values ([`linerate_analysis::diagnosis`]); a new kind of claim,
 //! observation or step has one arm in one of these files. All texts are clauses without a full
 //! stop.
 
 mod claim;
+mod derivation;
 mod evidence;
 mod outcome;
 mod reason;
@@ -20,6 +21,7 @@ use crate::grid::coordinate;
 use crate::number::{Scale, round_half_up};
 
 pub use claim::claim;
+pub use derivation::{derivation, derivation_line};
 pub use evidence::{observation, source};
 pub use outcome::outcomes;
 pub use reason::{imbalance, reason};

@@ -2,6 +2,7 @@
 //! must have.
 
 mod accounts;
+mod derivations;
 #[path = "../fixture/mod.rs"]
 mod fixture;
 mod hostile;

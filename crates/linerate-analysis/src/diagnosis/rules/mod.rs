@@ -483,7 +483,7 @@ pub(super) mod cases {
 
     /// One TCP job, tx, with these figures; a hard goodput ceiling of 1 Gbit/s.
     pub(in crate::diagnosis) fn point(figures: &[(&str, f64)]) -> PointStudy {
-        let derivation = || vec!["by hand".to_owned()];
+        let derivation = || vec!["by hand".into()];
         let ceiling =
             Ceiling::new("link", metric::GOODPUT, 1e9, Direction::Tx, derivation(), "declared");
         let metrics = figures.iter().map(|(name, value)| {

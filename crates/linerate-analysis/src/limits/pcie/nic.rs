@@ -9,6 +9,7 @@
 //! Frames cross without their check sequence. Not covered: descriptors written into the doorbell,
 //! header split, compressed completions, and several queues that batch less each.
 
+use linerate_model::derivation::Quantity;
 use linerate_model::{Bytes, PacketRate};
 use serde::Deserialize;
 
@@ -45,7 +46,7 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// Name of the transaction.
-    pub what: &'static str,
+    pub what: Quantity,
     /// Its initiator and direction.
     pub access: Access,
     /// Its size; `None` for the frame itself.
@@ -76,12 +77,12 @@ const REGISTER: Bytes = Bytes(4);
 const INTERRUPT: Bytes = Bytes(4);
 const DESCRIPTOR: Bytes = Bytes(16);
 
-const fn step(what: &'static str, access: Access, size: u64, frames: u32) -> Step {
+const fn step(what: Quantity, access: Access, size: u64, frames: u32) -> Step {
     Step { what, access, size: Some(Bytes(size)), frames }
 }
 
 const fn data(access: Access) -> Step {
-    Step { what: "frame", access, size: None, frames: 1 }
+    Step { what: Quantity::Frame, access, size: None, frames: 1 }
 }
 
 /// Descriptors that the card fetches and writes back at once, 7.2.3.4 and 7.2.3.5 of its data
@@ -97,47 +98,57 @@ const TAKEN: u32 = 8;
 const BURST: u32 = 32;
 
 static SIMPLE_TRANSMIT: [Step; 5] = [
-    step("doorbell", HostWrite, REGISTER.0, 1),
-    step("descriptor", DeviceRead, DESCRIPTOR.0, 1),
+    step(Quantity::Doorbell, HostWrite, REGISTER.0, 1),
+    step(Quantity::Descriptor, DeviceRead, DESCRIPTOR.0, 1),
     data(DeviceRead),
-    step("interrupt", DeviceWrite, INTERRUPT.0, 1),
-    step("head pointer", HostRead, REGISTER.0, 1),
+    step(Quantity::Interrupt, DeviceWrite, INTERRUPT.0, 1),
+    step(Quantity::HeadPointer, HostRead, REGISTER.0, 1),
 ];
 static SIMPLE_RECEIVE: [Step; 6] = [
-    step("doorbell of free buffers", HostWrite, REGISTER.0, 1),
-    step("descriptor", DeviceRead, DESCRIPTOR.0, 1),
+    step(Quantity::FreeBuffers, HostWrite, REGISTER.0, 1),
+    step(Quantity::Descriptor, DeviceRead, DESCRIPTOR.0, 1),
     data(DeviceWrite),
-    step("descriptor written back", DeviceWrite, DESCRIPTOR.0, 1),
-    step("interrupt", DeviceWrite, INTERRUPT.0, 1),
-    step("head pointer", HostRead, REGISTER.0, 1),
+    step(Quantity::DescriptorWrittenBack, DeviceWrite, DESCRIPTOR.0, 1),
+    step(Quantity::Interrupt, DeviceWrite, INTERRUPT.0, 1),
+    step(Quantity::HeadPointer, HostRead, REGISTER.0, 1),
 ];
 static KERNEL_TRANSMIT: [Step; 6] = [
-    step("doorbell", HostWrite, REGISTER.0, 1),
-    step("descriptors", DeviceRead, DESCRIPTOR.0 * FETCHED as u64, FETCHED),
+    step(Quantity::Doorbell, HostWrite, REGISTER.0, 1),
+    step(Quantity::Descriptors, DeviceRead, DESCRIPTOR.0 * FETCHED as u64, FETCHED),
     data(DeviceRead),
-    step("descriptors written back", DeviceWrite, DESCRIPTOR.0 * WRITTEN_BACK as u64, WRITTEN_BACK),
-    step("interrupt", DeviceWrite, INTERRUPT.0, PER_INTERRUPT),
-    step("head pointer", HostRead, REGISTER.0, 1),
+    step(
+        Quantity::DescriptorsWrittenBack,
+        DeviceWrite,
+        DESCRIPTOR.0 * WRITTEN_BACK as u64,
+        WRITTEN_BACK,
+    ),
+    step(Quantity::Interrupt, DeviceWrite, INTERRUPT.0, PER_INTERRUPT),
+    step(Quantity::HeadPointer, HostRead, REGISTER.0, 1),
 ];
 static KERNEL_RECEIVE: [Step; 6] = [
-    step("doorbell of free buffers", HostWrite, REGISTER.0, FREED),
-    step("descriptor", DeviceRead, DESCRIPTOR.0, 1),
+    step(Quantity::FreeBuffers, HostWrite, REGISTER.0, FREED),
+    step(Quantity::Descriptor, DeviceRead, DESCRIPTOR.0, 1),
     data(DeviceWrite),
-    step("descriptor written back", DeviceWrite, DESCRIPTOR.0, 1),
-    step("interrupt", DeviceWrite, INTERRUPT.0, PER_INTERRUPT),
-    step("head pointer", HostRead, REGISTER.0, TAKEN),
+    step(Quantity::DescriptorWrittenBack, DeviceWrite, DESCRIPTOR.0, 1),
+    step(Quantity::Interrupt, DeviceWrite, INTERRUPT.0, PER_INTERRUPT),
+    step(Quantity::HeadPointer, HostRead, REGISTER.0, TAKEN),
 ];
 static POLL_TRANSMIT: [Step; 4] = [
-    step("doorbell", HostWrite, REGISTER.0, BURST),
-    step("descriptors", DeviceRead, DESCRIPTOR.0 * FETCHED as u64, FETCHED),
+    step(Quantity::Doorbell, HostWrite, REGISTER.0, BURST),
+    step(Quantity::Descriptors, DeviceRead, DESCRIPTOR.0 * FETCHED as u64, FETCHED),
     data(DeviceRead),
-    step("descriptors written back", DeviceWrite, DESCRIPTOR.0 * WRITTEN_BACK as u64, WRITTEN_BACK),
+    step(
+        Quantity::DescriptorsWrittenBack,
+        DeviceWrite,
+        DESCRIPTOR.0 * WRITTEN_BACK as u64,
+        WRITTEN_BACK,
+    ),
 ];
 static POLL_RECEIVE: [Step; 4] = [
-    step("doorbell of free buffers", HostWrite, REGISTER.0, FREED),
-    step("descriptor", DeviceRead, DESCRIPTOR.0, 1),
+    step(Quantity::FreeBuffers, HostWrite, REGISTER.0, FREED),
+    step(Quantity::Descriptor, DeviceRead, DESCRIPTOR.0, 1),
     data(DeviceWrite),
-    step("descriptor written back", DeviceWrite, DESCRIPTOR.0, 1),
+    step(Quantity::DescriptorWrittenBack, DeviceWrite, DESCRIPTOR.0, 1),
 ];
 
 impl Nic {

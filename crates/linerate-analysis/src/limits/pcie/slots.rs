@@ -13,6 +13,7 @@
 
 use std::collections::BTreeSet;
 
+use linerate_model::derivation::{Line, SlotLine, SlotLink, Statement};
 use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, Params, metric};
 use serde_json::Value;
 
@@ -31,8 +32,10 @@ pub struct Slot {
     pub depth: usize,
     /// Generation and lanes that its bound is made of; `None` if it has no PCI Express link.
     pub link: Option<(u32, u32)>,
-    /// Generation now, and the most lanes it could have, where they differ from `link`.
-    pub remark: Option<String>,
+    /// Generation now, where it is slower than that of `link`.
+    pub now: Option<u32>,
+    /// The most lanes it could have, where these are more than those of `link`.
+    pub most_lanes: Option<u64>,
     /// Configured maximum payload, where readable.
     pub max_payload: Option<Bytes>,
     /// Configured maximum read request, where readable.
@@ -69,14 +72,12 @@ impl Slots {
         for device in devices {
             let Some(chain) = facts.get(device).and_then(Value::as_array) else {
                 let known = known(facts).join(", ");
-                let known = if known.is_empty() {
-                    "none has one here".to_owned()
-                } else {
-                    format!("known: {known}")
-                };
+                let known = if known.is_empty() { "none" } else { &known };
                 // No bound is a different answer from a bound of zero, and the list of known
                 // devices shows a mistyped name.
-                return Err(format!("`{device}` has no PCI device: no bus bounds it ({known})"));
+                return Err(format!(
+                    "`{device}` has no PCI device: no bus bounds it (known: {known})"
+                ));
             };
             let mut place = 0;
             for (depth, function) in chain.iter().enumerate() {
@@ -154,37 +155,29 @@ impl Slots {
 
     /// Returns the tree line by line, the edges that are full first marked.
     #[must_use]
-    pub fn lines(&self, assumed: (Bytes, Bytes)) -> Vec<String> {
+    pub fn lines(&self, assumed: (Bytes, Bytes)) -> Vec<Line> {
         let bounds =
             [Direction::Rx, Direction::Tx].map(|way| self.bound(&self.devices, way, assumed));
         let full = |slot: &Slot| {
             bounds.iter().any(|bound| bound.binding.iter().any(|(name, _)| *name == slot.name()))
         };
-        self.slots.iter().map(|slot| self.line(slot, assumed, full(slot))).collect()
+        self.slots.iter().map(|slot| self.line(slot, assumed, slot.depth, full(slot))).collect()
     }
 
-    fn line(&self, slot: &Slot, assumed: (Bytes, Bytes), full: bool) -> String {
-        let indent = "  ".repeat(slot.depth);
-        let ways = [Direction::Rx, Direction::Tx].map(|way| self.capacity(slot, way, assumed));
-        let mut parts = vec![format!("{indent}{}", slot.name())];
-        match (slot.link, ways) {
-            (Some((generation, lanes)), [Some(write), Some(read)]) => {
-                let remark =
-                    slot.remark.as_ref().map(|remark| format!(" ({remark})")).unwrap_or_default();
-                parts.push(format!("gen {generation} x{lanes}{remark}"));
-                parts.push(format!(
-                    "mps {}, mrrs {}",
-                    told(slot.max_payload),
-                    told(slot.max_read_request)
-                ));
-                parts.push(format!("writes {write}, reads {read}"));
-            }
-            _ => parts.push("no PCI Express link: its bus is not bounded here".to_owned()),
-        }
-        if full {
-            parts.push("full first".to_owned());
-        }
-        parts.join(", ")
+    fn line(&self, slot: &Slot, assumed: (Bytes, Bytes), depth: usize, full: bool) -> Line {
+        let capacity = |way| self.capacity(slot, way, assumed);
+        let ways = slot.link.zip(capacity(Direction::Rx)).zip(capacity(Direction::Tx));
+        let link = ways.map(|(((generation, lanes), writes), reads)| SlotLink {
+            generation,
+            lanes,
+            now: slot.now,
+            most_lanes: slot.most_lanes,
+            max_payload: slot.max_payload,
+            max_read_request: slot.max_read_request,
+            writes,
+            reads,
+        });
+        Statement::Slot(SlotLine { depth, name: slot.name(), link, full }).into()
     }
 
     /// Returns the ceilings of each device alone and of all together, writes and reads, with the
@@ -219,11 +212,11 @@ impl Slots {
         if !bound.value.0.is_finite() {
             return None;
         }
-        let mut derivation: Vec<String> = self
+        let mut derivation: Vec<Line> = self
             .slots
             .iter()
             .filter(|slot| !slot.devices.is_disjoint(devices))
-            .map(|slot| self.line(slot, assumed, false).trim_start().to_owned())
+            .map(|slot| self.line(slot, assumed, 0, false))
             .collect();
         derivation.extend(bound.derivation());
         let names = devices.iter().cloned().collect::<Vec<_>>().join(" + ");
@@ -284,10 +277,6 @@ impl Slot {
     }
 }
 
-fn told(size: Option<Bytes>) -> String {
-    size.map_or_else(|| "not readable".to_owned(), |size| format!("{} B", size.0))
-}
-
 /// Returns the link that `function` of the fact `pcie` bounds: generation of its highest speed, and
 /// its lanes now.
 #[must_use]
@@ -326,20 +315,14 @@ fn slot(function: &Value, depth: usize, device: &str) -> Result<Slot, String> {
     // The present speed is only a remark: power saving lowers it while nothing is measured.
     let now = speed(function, "current_link_speed").and_then(generation);
     let most = size(function, "max_link_width");
-    let remark = link.and_then(|(generation, lanes)| {
-        let slower = now.filter(|now| *now < generation).map(|now| format!("gen {now} now"));
-        let narrower = most
-            .filter(|most| most.0 > u64::from(lanes))
-            .map(|most| format!("could be x{}", most.0));
-        let parts: Vec<String> = slower.into_iter().chain(narrower).collect();
-        (!parts.is_empty()).then(|| parts.join(", "))
-    });
+    let wider = |lanes: u32| most.map(|most| most.0).filter(|most| *most > u64::from(lanes));
     Ok(Slot {
         address,
         port: text("port"),
         depth,
         link,
-        remark,
+        now: now.filter(|now| link.is_some_and(|(generation, _)| *now < generation)),
+        most_lanes: link.and_then(|(_, lanes)| wider(lanes)),
         max_payload: size(function, "mps_bytes"),
         max_read_request: size(function, "mrrs_bytes"),
         devices: BTreeSet::from([device.to_owned()]),
@@ -443,13 +426,23 @@ mod tests {
             "{}",
             ceilings[2].name()
         );
-        let lines = slots.lines(ASSUMED);
-        assert!(
-            lines[1].starts_with("  0000:03:00.0 upstream switch port, gen 3 x4")
-                && lines[1].ends_with("full first")
-        );
-        assert!(lines[3].contains("gen 4 x2 (gen 3 now, could be x4)"), "{}", lines[3]);
-        assert!(lines[5].contains("gen 3 x8 (gen 1 now)"), "{}", lines[5]);
+        let lines: Vec<SlotLine> = lines(&slots);
+        assert_eq!((lines[1].depth, &*lines[1].name), (1, "0000:03:00.0 upstream switch port"));
+        assert!(lines[1].full && !lines[0].full);
+        let links: Vec<_> = lines.iter().map(|line| line.link.as_ref().expect("a link")).collect();
+        let of =
+            |n: usize| (links[n].generation, links[n].lanes, links[n].now, links[n].most_lanes);
+        assert_eq!(of(1), (3, 4, None, None));
+        assert_eq!(of(3), (4, 2, Some(3), Some(4)));
+        assert_eq!(of(5), (3, 8, Some(1), None));
+    }
+
+    fn lines(slots: &Slots) -> Vec<SlotLine> {
+        let slot = |line| match line {
+            Line::Statement(Statement::Slot(slot)) => slot,
+            other => panic!("{other:?}"),
+        };
+        slots.lines(ASSUMED).into_iter().map(slot).collect()
     }
 
     #[test]
@@ -479,7 +472,7 @@ mod tests {
         let ceilings: Vec<f64> =
             assumed.iter().map(|assumed| slots.ceilings(*assumed)[0].value).collect();
         assert!(ceilings.is_sorted(), "{ceilings:?}");
-        assert!(slots.lines(assumed[0])[3].contains("mps not readable"));
+        assert_eq!(lines(&slots)[3].link.as_ref().map(|link| link.max_payload), Some(None));
         let mut params = Params::default();
         params.set("mps", "256 B");
         assert_eq!(assumptions(&slots, &params), [(Bytes(256), Bytes(512))]);
@@ -494,6 +487,6 @@ mod tests {
         assert!(why("lo").expect_err("no bus").contains("known: eth0, eth1"));
         let conventional = why("eth1").expect("a bus, of unknown rate");
         assert!(conventional.ceilings(ASSUMED).is_empty());
-        assert!(conventional.lines(ASSUMED)[0].contains("not bounded here"));
+        assert_eq!(lines(&conventional)[0].link, None);
     }
 }

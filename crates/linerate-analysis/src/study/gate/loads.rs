@@ -126,7 +126,7 @@ mod tests {
             metric::PACKET_RATE,
             812.7,
             Direction::Tx,
-            vec!["a line".to_owned()],
+            vec!["a line".into()],
             "declared",
         );
         let bound = Bound { ceiling: ceiling.holding_for(FIRST), burst: 5_000.0 };
@@ -180,7 +180,7 @@ mod tests {
                 metric,
                 value,
                 direction,
-                vec!["a line".to_owned()],
+                vec!["a line".into()],
                 "declared",
             )
             .holding_for(FIRST),

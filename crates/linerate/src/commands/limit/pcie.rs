@@ -8,8 +8,9 @@ use linerate_analysis::limits::Limit;
 use linerate_analysis::limits::pcie::link::Link;
 use linerate_analysis::limits::pcie::slots::{Slots, assumptions, known};
 use linerate_answers::ceilings as answers;
-use linerate_model::{BitRate, Params};
+use linerate_model::{BitRate, Ceiling, Params};
 use linerate_report::link_figures;
+use linerate_report::sentences::{derivation, derivation_line};
 use serde_json::{Value, json};
 
 use crate::args::{Global, ReportFormat, Saved};
@@ -60,6 +61,13 @@ pub(super) fn with_devices(command: Command) -> Command {
         .args([device, facts, out, format])
 }
 
+/// Returns a ceiling as JSON, with its derivation as text beside the data.
+fn ceiling_data(ceiling: &Ceiling) -> Value {
+    let mut data = json!(ceiling);
+    data["derivation"] = json!(derivation(ceiling));
+    data
+}
+
 /// Prints the tree above the devices, if any were named, and the ceilings; writes figures, if
 /// asked.
 pub(super) fn run(limit: &Limit, matches: &ArgMatches, params: Params, global: Global) -> Outcome {
@@ -72,7 +80,7 @@ pub(super) fn run(limit: &Limit, matches: &ArgMatches, params: Params, global: G
         let facts = facts(matches)?;
         let slots = slots(&facts["pcie"], &devices)?;
         for assumed in assumptions(&slots, &params) {
-            lines.extend(slots.lines(assumed));
+            lines.extend(slots.lines(assumed).iter().map(derivation_line));
             ceilings.extend(slots.ceilings(assumed));
         }
         if !slots.settings_are_known() && params.get("mps").is_none() {
@@ -88,7 +96,8 @@ pub(super) fn run(limit: &Limit, matches: &ArgMatches, params: Params, global: G
     if let Some(filled) = &filled {
         ceilings.extend(super::ceilings(limit, filled)?);
     }
-    let json = json!({ "tree": lines, "ceilings": ceilings });
+    let shown: Vec<Value> = ceilings.iter().map(ceiling_data).collect();
+    let json = json!({ "tree": lines, "ceilings": shown });
     let answer = answers::document(&lines, &ceilings, json);
     reports::answer(&answer, &Saved::nowhere(), global)?;
     match matches.get_one::<PathBuf>(OUT) {
