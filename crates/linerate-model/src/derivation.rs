@@ -1,7 +1,8 @@
 //! Derivations of ceilings as data: equations of figures with units, and statements.
 //!
-//! A calculation writes its equation with the operators of Rust on [`Expression`]; `linerate-report`
-//! makes the text of it. Results are stored beside the expression, as they were calculated.
+//! A calculation writes its equation with the operators of Rust on [`Expression`], of which
+//! `linerate-report` makes the text. Results are stored beside the expression, as they were
+//! calculated.
 
 use core::ops::{Add, Div, Mul, Sub};
 

@@ -80,7 +80,8 @@ pub fn ceiling_json(c: &Ceiling) -> Value {
     json!({
         "name": c.name(), "metric": c.metric, "value": c.value, "unit": c.unit, "layer": c.layer,
         "direction": c.direction,
-        "derivation": sentences::derivation(c), "derived": c.derivation, "source": c.source, "class": c.class(), "hard": c.is_hard(),
+        "derivation": sentences::derivation(c), "derived": c.derivation,
+        "source": c.source, "class": c.class(), "hard": c.is_hard(),
         "parts": c.subject.parts(),
         "kind": c.kind, "scope": c.scope,
     })
