@@ -15,6 +15,8 @@ use crate::simulated::{HoseSettings, SimulatedBench, SimulatedHose, Trouble, tes
 const DEVICE: &str = "eth0";
 /// The safe window of the simulated sideband: five segments.
 const SAFE: u64 = 7300;
+/// The window that the simulated receiver advertises by itself.
+const OWN_WINDOW: u64 = 65_535;
 
 /// The receiver's host, whose settings bound the window.
 #[derive(Clone, Default)]
@@ -25,6 +27,8 @@ struct SimulatedHost {
     refuses_host: bool,
     /// True if nobody answers.
     is_away: bool,
+    /// True if a placebo on the route bounds the window to `SAFE`.
+    placebo_helps: bool,
     /// Calls, in order.
     done: Rc<RefCell<Vec<&'static str>>>,
 }
@@ -68,6 +72,13 @@ impl Settings for SimulatedHost {
             }
             let mut in_force = self.in_force.borrow_mut();
             match setting {
+                // Only a window that bounds nothing is replaced. A tuned window must hold exactly,
+                // or the ladder goes on to the receive buffer, which has another placebo.
+                Setting::RouteWindow { window, .. }
+                    if self.placebo_helps && u64::from(*window) > OWN_WINDOW =>
+                {
+                    in_force.route = Some(SAFE);
+                }
                 Setting::RouteWindow { window, .. } => in_force.route = Some((*window).into()),
                 Setting::Sysctl { name, value } if name.ends_with("rmem") => {
                     in_force.receive = value.split(' ').next_back().and_then(|n| n.parse().ok());
@@ -236,6 +247,19 @@ fn few_pairs_indicate_and_prove_nothing() {
         tuned(SimulatedHose::default(), &host, &wanted, None).expect("every stage ends");
     assert_eq!((findings.verdict, exit), (Some(Verdict::Suspected), Exit::Missed), "{findings:?}");
     assert!(findings.indicates());
+}
+
+#[test]
+fn a_window_whose_placebo_helps_as_much_is_not_proven_and_not_kept() {
+    let wanted = WindowTuning { keep: true, ..tuning() };
+    let host = SimulatedHost { placebo_helps: true, ..SimulatedHost::default() };
+    let (findings, exit, _) =
+        tuned(SimulatedHose::default(), &host, &wanted, None).expect("every stage ends");
+    let proof = findings.proof.expect("it was measured");
+    assert_eq!(proof.effect.change, Change::Better, "the pairs alone would prove it");
+    assert_eq!(findings.verdict, Some(Verdict::Suspected), "{proof:?}");
+    assert_eq!((exit, findings.kept), (Exit::Missed, false));
+    is_back(&host);
 }
 
 #[test]
