@@ -11,22 +11,22 @@ use super::repository::Repository;
 const MOST_LINES: usize = 3;
 /// Longer closures per crate that are still there. Only ever lowered.
 const ALLOWED: [(&str, usize); 16] = [
-    ("linerate", 2),
-    ("linerate-analysis", 176),
+    ("linerate", 1),
+    ("linerate-analysis", 156),
     ("linerate-answers", 5),
-    ("linerate-campaign", 60),
-    ("linerate-control", 37),
+    ("linerate-campaign", 49),
+    ("linerate-control", 24),
     ("linerate-import", 0),
     ("linerate-lab", 0),
     ("linerate-load", 13),
-    ("linerate-model", 14),
-    ("linerate-observe", 24),
+    ("linerate-model", 13),
+    ("linerate-observe", 22),
     ("linerate-packet", 0),
-    ("linerate-papers", 45),
-    ("linerate-report", 103),
+    ("linerate-papers", 44),
+    ("linerate-report", 90),
     ("linerate-store", 0),
     ("linerate-sys", 1),
-    ("xtask", 74),
+    ("xtask", 66),
 ];
 
 /// Finds crates with more long closures than their allowance.
