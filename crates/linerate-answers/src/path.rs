@@ -100,7 +100,9 @@ fn blocks(campaign: &Campaign, study: &Study, point: &PointStudy, asked: &Asked<
     }
     table.note = Some(note);
     notes.extend(conditions(campaign, point, asked));
-    notes.extend(point.unbounded.iter().map(|why| format!("no ceiling: {why}")));
+    notes.extend(
+        point.unbounded.iter().map(|why| format!("no ceiling: {}", sentences::unbounded(why))),
+    );
     notes.extend(
         point
             .why

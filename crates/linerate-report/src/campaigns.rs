@@ -21,6 +21,7 @@ use crate::document_json;
 use crate::effects::{change, change_parts, name, rank, scale, shift, verdict};
 use crate::grid;
 use crate::number::{Scale, percent};
+use crate::sentences;
 use crate::words::{count, date, rfc3339};
 
 /// Most figures on the first screen.
@@ -102,6 +103,11 @@ fn as_json(
             "emulated": named.header.emulated(),
         })
     }
+    let mut comparison = json!(result);
+    // Readers of the first schema find the effect of a fact as a text.
+    for (at, cause) in result.environment.iter().enumerate() {
+        comparison["environment"][at]["why"] = sentences::mechanism(cause.mechanism).into();
+    }
     json!({
         "linerate": version,
         "schema": 1,
@@ -109,7 +115,7 @@ fn as_json(
         "after": campaign(after),
         "again": again.map(campaign),
         "worse": result.count(Change::Worse),
-        "comparison": result,
+        "comparison": comparison,
     })
 }
 
@@ -574,7 +580,7 @@ fn environment(result: &Campaigns) -> Vec<Block> {
             Cell::Text(cause.name.clone()),
             text(&cause.before),
             text(&cause.after),
-            Cell::Text(cause.why.clone()),
+            Cell::Text(sentences::mechanism(cause.mechanism).to_owned()),
         ];
         Row { cells, tone: if changed && cause.explains { Tone::Marked } else { Tone::Plain } }
     };

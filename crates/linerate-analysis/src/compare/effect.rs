@@ -13,8 +13,6 @@
 //! Not covered: whether two things changed at once (the conductor interleaves so that drift hits
 //! both alike).
 
-use core::fmt;
-
 use linerate_model::{Metric, Verdict};
 use serde::{Deserialize, Serialize};
 
@@ -445,31 +443,6 @@ pub enum Unproven {
     WithinNoise { moved: f64 },
     /// The interval includes no change.
     NoChange,
-}
-
-impl fmt::Display for Unproven {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-        match *self {
-            Self::NoPlacebo => f.write_str("no placebo was measured"),
-            Self::PlaceboMoved => f.write_str("the placebo had an effect too"),
-            Self::TooSmall { moved, needed } => write!(
-                f,
-                "it changed by {:.0} %; proof needs {:.0} % beside this noise",
-                percent(moved),
-                percent(needed)
-            ),
-            Self::TooFewPairs { n } => {
-                write!(f, "an interval needs six pairs or more, not {n}")
-            }
-            Self::WithinNoise { moved } => write!(
-                f,
-                "it changed by {:.0} %; single pairs of the placebo differ as much",
-                percent(moved)
-            ),
-            Self::NoChange => f.write_str("the interval includes no change"),
-        }
-    }
 }
 
 /// Multiple of the least relevant effect by which single pairs of a placebo may differ for its

@@ -26,6 +26,78 @@ pub enum Touch {
     Loss,
 }
 
+/// Way in which a fact affects figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mechanism {
+    /// The capacity of the path.
+    Capacity,
+    /// The rate of a port.
+    PortRate,
+    /// Collisions of half duplex.
+    HalfDuplex,
+    /// The cost of each packet.
+    PacketSize,
+    /// Segments that the CPU handles instead of the device.
+    Offloads,
+    /// The number of CPUs that share the packets.
+    Queues,
+    /// The CPU that gets a flow.
+    FlowHash,
+    /// Other work on the CPU of the interrupts.
+    InterruptCpu,
+    /// Time that packets wait for the interrupt.
+    Coalescing,
+    /// Bursts that a ring holds.
+    Rings,
+    /// A queueing discipline.
+    Qdisc,
+    /// Pause frames.
+    PauseFrames,
+    /// The driver of a device.
+    Driver,
+    /// The firmware of a device.
+    Firmware,
+    /// The width and speed of a slot.
+    Slot,
+    /// The receive window.
+    ReceiveWindow,
+    /// The data in flight.
+    DataInFlight,
+    /// The largest receive buffer of a program.
+    LargestReceiveBuffer,
+    /// The largest send buffer of a program.
+    LargestSendBuffer,
+    /// The reaction to loss and delay.
+    CongestionControl,
+    /// Pacing and queueing by default.
+    DefaultQdisc,
+    /// Another network setting of the kernel.
+    KernelNetwork,
+    /// A quota of CPU time.
+    CpuQuota,
+    /// The clock of the CPUs.
+    CpuClock,
+    /// Time that a sleeping CPU takes to wake.
+    CpuSleep,
+    /// The processor.
+    Processor,
+    /// The cost of a system call.
+    Mitigations,
+    /// The kernel.
+    Kernel,
+    /// Memory bandwidth and page sizes.
+    Memory,
+    /// A disk, its scheduler or its cache.
+    Disk,
+    /// The tool.
+    Linerate,
+    /// Other programs on the CPUs.
+    OtherPrograms,
+    /// Not known.
+    Unknown,
+}
+
 /// A difference between the two environments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
@@ -42,81 +114,51 @@ pub struct Cause {
     /// How often its kind is the cause: 1 is often, 4 is seldom.
     pub rank: u8,
     /// Its effect.
-    pub why: String,
+    pub mechanism: Mechanism,
 }
 
 /// A known kind of fact: the beginning of its name (`*` matches one part), its rank, the figures it
 /// affects and how.
-type Known = (&'static str, u8, &'static [Touch], &'static str);
+type Known = (&'static str, u8, &'static [Touch], Mechanism);
 
 use Touch::{Cost, Loss, Rate, Time};
 
 /// Known kinds. The first matching entry is used.
 const KNOWN: [Known; 34] = [
-    ("path", 1, &[Rate, Time, Loss], "the path itself has another capacity"),
-    ("interfaces.*.speed_bps", 1, &[Rate, Time], "the port has another rate"),
-    ("interfaces.*.duplex", 1, &[Rate, Loss], "half duplex collides"),
-    ("interfaces.*.mtu", 1, &[Rate, Cost], "larger packets cost less each byte"),
-    (
-        "interfaces.*.offloads",
-        1,
-        &[Rate, Cost, Time],
-        "without offloads the CPU handles every segment as a packet",
-    ),
-    ("interfaces.*.channels", 1, &[Rate, Cost], "queues decide how many CPUs share the packets"),
-    ("interfaces.*.queues", 1, &[Rate, Cost], "queues decide how many CPUs share the packets"),
-    ("interfaces.*.rss", 2, &[Rate, Cost], "the hash decides which CPU gets a flow"),
-    (
-        "interfaces.*.irqs",
-        2,
-        &[Rate, Cost, Time],
-        "interrupts on another CPU share it with other work",
-    ),
-    ("interfaces.*.coalescing", 1, &[Time, Cost], "packets wait until the interrupt"),
-    ("interfaces.*.rings", 2, &[Loss, Time], "a short ring drops bursts, a long one delays"),
-    (
-        "interfaces.*.qdiscs",
-        1,
-        &[Rate, Time, Loss],
-        "the queueing discipline shapes, orders and drops",
-    ),
-    ("interfaces.*.pause", 2, &[Rate, Loss], "pause frames turn loss into waiting"),
-    (
-        "interfaces.*.driver",
-        1,
-        &[Rate, Cost, Time],
-        "another driver is another path through the kernel",
-    ),
-    ("interfaces.*.firmware", 2, &[Rate, Loss, Time], "the firmware of the card changed"),
-    ("interfaces.*.pcie", 1, &[Rate], "a narrower or slower slot is a lower ceiling"),
-    ("pcie", 2, &[Rate], "a narrower or slower slot is a lower ceiling"),
-    ("net.tcp_rmem", 1, &[Rate], "it limits the receive window"),
-    ("net.tcp_wmem", 1, &[Rate], "it holds the data in flight"),
-    ("net.rmem_max", 2, &[Rate, Loss], "the largest receive buffer a program may ask for"),
-    ("net.wmem_max", 2, &[Rate], "the largest send buffer a program may ask for"),
-    (
-        "net.congestion_control",
-        1,
-        &[Rate, Time, Loss],
-        "it changes the sender's reaction to loss and delay",
-    ),
-    (
-        "net.default_qdisc",
-        2,
-        &[Rate, Time],
-        "decides pacing and queueing where nothing else is set",
-    ),
-    ("net", 3, &[Rate, Time, Cost, Loss], "a network setting of the kernel"),
-    ("cgroup", 1, &[Rate, Cost, Time], "a quota limits the CPU time"),
-    ("cpu.governor", 1, &[Rate, Cost, Time], "a slower clock raises the cost of every packet"),
-    ("cpu.turbo", 1, &[Rate, Cost, Time], "a slower clock raises the cost of every packet"),
-    ("cpu.idle_states", 2, &[Time], "a sleeping CPU answers late"),
-    ("cpu", 2, &[Rate, Cost, Time], "another processor"),
-    ("kernel.mitigations", 2, &[Cost, Time], "it makes each system call slower"),
-    ("kernel", 2, &[Rate, Cost, Time], "another kernel has another network stack"),
-    ("memory", 3, &[Rate, Cost], "memory bandwidth and page sizes"),
-    ("block", 2, &[Rate, Time], "another disk, scheduler or cache"),
-    ("linerate", 3, &[Rate, Cost, Time], "the tool itself changed"),
+    ("path", 1, &[Rate, Time, Loss], Mechanism::Capacity),
+    ("interfaces.*.speed_bps", 1, &[Rate, Time], Mechanism::PortRate),
+    ("interfaces.*.duplex", 1, &[Rate, Loss], Mechanism::HalfDuplex),
+    ("interfaces.*.mtu", 1, &[Rate, Cost], Mechanism::PacketSize),
+    ("interfaces.*.offloads", 1, &[Rate, Cost, Time], Mechanism::Offloads),
+    ("interfaces.*.channels", 1, &[Rate, Cost], Mechanism::Queues),
+    ("interfaces.*.queues", 1, &[Rate, Cost], Mechanism::Queues),
+    ("interfaces.*.rss", 2, &[Rate, Cost], Mechanism::FlowHash),
+    ("interfaces.*.irqs", 2, &[Rate, Cost, Time], Mechanism::InterruptCpu),
+    ("interfaces.*.coalescing", 1, &[Time, Cost], Mechanism::Coalescing),
+    ("interfaces.*.rings", 2, &[Loss, Time], Mechanism::Rings),
+    ("interfaces.*.qdiscs", 1, &[Rate, Time, Loss], Mechanism::Qdisc),
+    ("interfaces.*.pause", 2, &[Rate, Loss], Mechanism::PauseFrames),
+    ("interfaces.*.driver", 1, &[Rate, Cost, Time], Mechanism::Driver),
+    ("interfaces.*.firmware", 2, &[Rate, Loss, Time], Mechanism::Firmware),
+    ("interfaces.*.pcie", 1, &[Rate], Mechanism::Slot),
+    ("pcie", 2, &[Rate], Mechanism::Slot),
+    ("net.tcp_rmem", 1, &[Rate], Mechanism::ReceiveWindow),
+    ("net.tcp_wmem", 1, &[Rate], Mechanism::DataInFlight),
+    ("net.rmem_max", 2, &[Rate, Loss], Mechanism::LargestReceiveBuffer),
+    ("net.wmem_max", 2, &[Rate], Mechanism::LargestSendBuffer),
+    ("net.congestion_control", 1, &[Rate, Time, Loss], Mechanism::CongestionControl),
+    ("net.default_qdisc", 2, &[Rate, Time], Mechanism::DefaultQdisc),
+    ("net", 3, &[Rate, Time, Cost, Loss], Mechanism::KernelNetwork),
+    ("cgroup", 1, &[Rate, Cost, Time], Mechanism::CpuQuota),
+    ("cpu.governor", 1, &[Rate, Cost, Time], Mechanism::CpuClock),
+    ("cpu.turbo", 1, &[Rate, Cost, Time], Mechanism::CpuClock),
+    ("cpu.idle_states", 2, &[Time], Mechanism::CpuSleep),
+    ("cpu", 2, &[Rate, Cost, Time], Mechanism::Processor),
+    ("kernel.mitigations", 2, &[Cost, Time], Mechanism::Mitigations),
+    ("kernel", 2, &[Rate, Cost, Time], Mechanism::Kernel),
+    ("memory", 3, &[Rate, Cost], Mechanism::Memory),
+    ("block", 2, &[Rate, Time], Mechanism::Disk),
+    ("linerate", 3, &[Rate, Cost, Time], Mechanism::Linerate),
 ];
 
 /// Facts that differ on every start and cause nothing.
@@ -171,10 +213,10 @@ pub fn environment(
                 continue;
             }
             let known = KNOWN.iter().find(|(pattern, ..)| fits(pattern, name));
-            let (_, rank, touches, why) =
+            let (_, rank, touches, mechanism) =
                 // Unknown kinds stay in the list, last: leaving them out would hide a cause nobody
                 // has thought of.
-                known.copied().unwrap_or(("", 4, &[], "its effect is not known"));
+                known.copied().unwrap_or(("", 4, &[], Mechanism::Unknown));
             let explains = touches.iter().any(|touch| touched.contains(touch));
             causes.push(Cause {
                 host: host.to_owned(),
@@ -183,7 +225,7 @@ pub fn environment(
                 after: is,
                 explains,
                 rank,
-                why: why.to_owned(),
+                mechanism,
             });
         }
     };
@@ -208,7 +250,7 @@ pub fn environment(
 /// after.
 fn company(others: [Option<f64>; 2], touched: &[Touch]) -> Option<Cause> {
     let [Some(before), Some(after)] = others else { return None };
-    let told = |share: f64| format!("{:.0} % of the CPUs' work", share * 100.0);
+    let told = |share: f64| format!("{:.0} %", share * 100.0);
     ((after - before).abs() > ANOTHER_SHARE).then(|| Cause {
         host: String::new(),
         name: "cpu.other_programs".to_owned(),
@@ -216,7 +258,7 @@ fn company(others: [Option<f64>; 2], touched: &[Touch]) -> Option<Cause> {
         after: told(after),
         explains: [Rate, Cost, Time].iter().any(|touch| touched.contains(touch)),
         rank: 1,
-        why: "other programs share the CPUs and their caches".to_owned(),
+        mechanism: Mechanism::OtherPrograms,
     })
 }
 
@@ -382,10 +424,7 @@ mod tests {
             environment(&same, &same, others.map(Some), &BTreeSet::from([changed]))
         };
         let causes = found([0.01, 0.2], MetricGroup::Cost);
-        assert_eq!(
-            (causes.len(), causes[0].explains, causes[0].after.as_str()),
-            (1, true, "20 % of the CPUs' work")
-        );
+        assert_eq!((causes.len(), causes[0].explains, causes[0].after.as_str()), (1, true, "20 %"));
         assert!(!found([0.2, 0.01], MetricGroup::Loss)[0].explains);
         assert_eq!(found([0.2, 0.21], MetricGroup::Rate), []);
     }

@@ -16,5 +16,5 @@ pub(crate) use effect::effect_of_runs;
 pub use effect::{
     Better, Change, Doubt, Effect, Margin, Proof, Scale, Unproven, effect, effect_beyond, prove,
 };
-pub use environment::{Cause, Touch, environment};
+pub use environment::{Cause, Mechanism, Touch, environment};
 pub use points::{PointChange, Unmatched};

@@ -26,6 +26,8 @@
 mod buses;
 mod ends;
 mod interfaces;
+
+pub use interfaces::{NoRate, Rateless, Unbounded};
 pub(crate) mod queues;
 
 use std::collections::BTreeSet;
@@ -161,7 +163,7 @@ pub(super) fn unbounded(
     campaign: &Campaign,
     hosts: &Hosts<'_>,
     trials: &[(Vec<Job<'_>>, Span)],
-) -> Vec<String> {
+) -> Vec<Unbounded> {
     // In a lab the declared capacities are complete, so a flow without a bound is meant to have
     // none.
     let Some((jobs, _)) = trials.first().filter(|_| campaign.header.testbed == TestbedKind::Hosts)

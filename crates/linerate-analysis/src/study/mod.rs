@@ -67,6 +67,7 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 
 pub use bursts::BurstStudy;
+pub use ceilings::{NoRate, Rateless, Unbounded};
 pub use clocks::clock_course;
 pub use gate::{Refusal, Withheld};
 pub use headline::{
@@ -146,7 +147,7 @@ pub struct PointStudy {
     pub ceilings: Vec<Ceiling>,
     /// Where its flows between hosts have no bound: the reason for each end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unbounded: Vec<String>,
+    pub unbounded: Vec<Unbounded>,
     /// The worst validity of its estimates.
     pub validity: Validity,
     /// Why it is not valid.

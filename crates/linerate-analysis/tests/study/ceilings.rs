@@ -1,6 +1,6 @@
 //! Bounds of figures, and the treatment of figures above one.
 
-use linerate_analysis::{IntervalSeries, Reason, study};
+use linerate_analysis::{IntervalSeries, NoRate, Rateless, Reason, Unbounded, study};
 use linerate_model::Direction::{Rx, Tx};
 use linerate_model::derivation::Line;
 use linerate_model::{
@@ -434,22 +434,28 @@ fn by_device(device: &str) -> Option<f64> {
 
 #[test]
 fn where_nothing_bounds_a_flow_each_end_says_why() {
-    let why = |device: Option<&str>| only(&of_device(device)).unbounded.join("; ");
-    assert_eq!(why(Some("eth0")), "", "it is bounded");
-    let bridge = why(Some("br0"));
-    assert!(
-        bridge.starts_with("br0 of left: a bridge that has not learned which of its ports (eth0)"),
-        "{bridge}"
-    );
-    assert!(bridge.ends_with("eth0 of right: its host reports no facts of it"), "{bridge}");
-    assert!(why(Some("vx0")).contains("vx0 of left: a tunnel (vxlan)"), "{}", why(Some("vx0")));
-    assert!(why(Some("veth0")).contains("its driver (veth)"), "{}", why(Some("veth0")));
-    assert!(
-        why(Some("htb2")).contains("no filter of its htb discipline picks"),
-        "{}",
-        why(Some("htb2"))
-    );
-    assert!(why(None).contains("its host names no single device"), "{}", why(None));
+    let why = |device: Option<&str>| only(&of_device(device)).unbounded.clone();
+    let of_left = |device: &str, cause: NoRate| {
+        let (host, device) = ("left".to_owned(), device.to_owned());
+        Unbounded::Devices(vec![Rateless { host, device, below: None, cause }])
+    };
+    assert_eq!(why(Some("eth0")), [], "it is bounded");
+    let bridge = of_left("br0", NoRate::Bridge(Some("eth0".to_owned())));
+    let right = Unbounded::Devices(vec![Rateless {
+        host: "right".to_owned(),
+        device: "eth0".to_owned(),
+        below: None,
+        cause: NoRate::NoFacts,
+    }]);
+    assert_eq!(why(Some("br0")), [bridge, right]);
+    for (device, cause) in [
+        ("vx0", NoRate::Tunnel("vxlan".to_owned())),
+        ("veth0", NoRate::VirtualDriver("veth".to_owned())),
+        ("htb2", NoRate::ShapedInPart),
+    ] {
+        assert_eq!(why(Some(device))[0], of_left(device, cause));
+    }
+    assert!(matches!(why(None)[0], Unbounded::NoSingleDevice { .. }), "{:?}", why(None));
 }
 
 /// Payload rate of a stream of `n_flows` flows that the sending host's facts allow, bit/s, by the

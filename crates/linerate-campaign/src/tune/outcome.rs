@@ -8,6 +8,7 @@ use linerate_analysis::statistics::measured_rate;
 use linerate_analysis::tune::experiments::{Candidate, Hindrance, Untried};
 use linerate_analysis::{Compared, Comparison, Study};
 use linerate_model::{Direction, Endpoint, Metric, Verdict, metric};
+use linerate_report::sentences;
 
 /// The sweeps of an experiment.
 pub(super) const FORWARD: &str = "stream";
@@ -66,7 +67,7 @@ impl fmt::Display for NotProven {
             Self::NotAsPredicted([least, most]) => {
                 write!(f, "the effect is not as predicted (x{least:.2} to x{most:.2})")
             }
-            Self::Effect(why) => why.fmt(f),
+            Self::Effect(why) => f.write_str(&sentences::unproven(why)),
         }
     }
 }

@@ -7,11 +7,13 @@
 
 mod claim;
 mod derivation;
+mod comparison;
 mod evidence;
 mod outcome;
 mod reason;
 mod step;
 mod study;
+mod unbounded;
 
 use linerate_analysis::diagnosis::{IOPS, Subject, SubjectLoad};
 use linerate_analysis::statistics::measured_rate;
@@ -22,12 +24,15 @@ use crate::number::{Scale, round_half_up};
 
 pub use claim::claim;
 pub use derivation::{derivation, derivation_line};
+pub(crate) use comparison::mechanism;
+pub use comparison::unproven;
 pub use evidence::{observation, source};
 pub use outcome::outcomes;
 pub use reason::{imbalance, reason};
 pub(crate) use step::step;
 pub(crate) use study::looks;
 pub use study::{port_note, refusal};
+pub use unbounded::unbounded;
 
 /// Most points that a merged subject names.
 const MOST_NAMED: usize = 3;

@@ -88,7 +88,7 @@ fn objection(objection: &Objection) -> String {
         Objection::NoEvidence => "the evidence was not there in these runs".to_owned(),
         Objection::Refuted(why) => format!("ruled out: {}", contradiction(*why)),
         Objection::Unmoved(why) => format!("{}; {UNREFUTED}", contradiction(*why)),
-        Objection::Unproven(why) => why.to_string(),
+        Objection::Unproven(why) => super::unproven(why),
     }
 }
 

@@ -5,6 +5,7 @@
 //! name.
 
 use linerate_model::Endpoint;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::leaving;
@@ -47,57 +48,100 @@ const ON_ANOTHER: [&str; 4] = ["ipvlan", "ipvtap", "macvlan", "macvtap"];
 /// Kinds of links that are as fast as their members together.
 const GROUPS: [&str; 2] = ["bond", "team"];
 
+/// Reason why packets that leave an end have no bound.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unbounded {
+    /// The host of this end names no single device towards the other end.
+    NoSingleDevice {
+        /// Name of the end.
+        end: String,
+    },
+    /// Devices by which the packets leave, each without a rate.
+    Devices(Vec<Rateless>),
+}
+
+/// A device without a known rate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rateless {
+    /// Its host.
+    pub host: String,
+    /// The device that the packets are given to.
+    pub device: String,
+    /// The last device of a stack, if it is another one.
+    pub below: Option<String>,
+    /// The reason.
+    pub cause: NoRate,
+}
+
+/// Reason why a device has no known rate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoRate {
+    /// Its htb discipline does not shape packets that no filter picks.
+    ShapedInPart,
+    /// A bridge that has not learned the port; its ports, if they are known.
+    Bridge(Option<String>),
+    /// A group with a member that reports no rate.
+    Group,
+    /// The loopback device.
+    Loopback,
+    /// A tunnel of this kind without a single route.
+    Tunnel(String),
+    /// A device of this kind, which may reach the other end without the device below.
+    OnAnother(String),
+    /// Its driver reports a name for a speed, or none.
+    VirtualDriver(String),
+    /// Its host reports no facts of it.
+    NoFacts,
+    /// It reports no rate.
+    NotReported,
+}
+
 /// Returns the reason why the flows of `carried` have no bound, for each end without one.
 pub(super) fn unbounded(
     hosts: &Hosts<'_>,
     jobs: &[Job<'_>],
     carried: &[Carried<'_>],
-) -> Vec<String> {
-    let mut told: Vec<String> = Vec::new();
+) -> Vec<Unbounded> {
+    let mut found: Vec<Unbounded> = Vec::new();
     for one in carried {
         let (sender, receiver) = ends(&jobs[one.id.0], one.id.1);
         for (end, other) in [(sender, receiver), (receiver, sender)] {
             // Flows of one job share their ends, which would repeat the reason for each direction.
-            told.extend(of_end(hosts, end, other).filter(|why| !told.contains(why)));
+            found.extend(of_end(hosts, end, other).filter(|why| !found.contains(why)));
         }
     }
-    told
+    found
 }
 
 /// Returns the reason why packets that leave the host of `end` have no bound.
-fn of_end(hosts: &Hosts<'_>, end: &Endpoint, other: &Endpoint) -> Option<String> {
+fn of_end(hosts: &Hosts<'_>, end: &Endpoint, other: &Endpoint) -> Option<Unbounded> {
     let branches = leaving::branches(hosts, end, other);
     let host = &end.host;
-    let whys: Vec<String> = match (&branches[..], &end.device) {
-        ([], None) => {
-            return Some(format!(
-                "{}: its host names no single device towards the other end (several routes, or an \
-                    agent that does not report it)",
-                end.name
-            ));
-        }
-        ([], Some(device)) => {
-            vec![format!("{device} of {host}: {}", without_rate(hosts, host, device)?)]
-        }
-        (branches, _) => {
-            let why = |branch: &leaving::Branch<'_>| {
-                let (first, last) = (branch.layers.first()?.device, branch.layers.last()?.device);
-                let why = without_rate(hosts, host, last)?;
-                let below = if first == last {
-                    String::new()
-                } else {
-                    format!("its packets leave by {last}: ")
-                };
-                Some(format!("{first} of {host}: {below}{why}"))
-            };
-            branches.iter().filter_map(why).collect()
-        }
+    let found: Vec<Rateless> = match (&branches[..], &end.device) {
+        ([], None) => return Some(Unbounded::NoSingleDevice { end: end.name.clone() }),
+        ([], Some(device)) => rateless(hosts, host, device, device).into_iter().collect(),
+        (branches, _) => branches
+            .iter()
+            .filter_map(|branch| {
+                let (first, last) = (branch.layers.first()?, branch.layers.last()?);
+                rateless(hosts, host, first.device, last.device)
+            })
+            .collect(),
     };
-    (!whys.is_empty()).then(|| whys.join("; "))
+    (!found.is_empty()).then_some(Unbounded::Devices(found))
+}
+
+/// Returns `device` as one without a rate, if `last`, by which its packets leave, has none.
+fn rateless(hosts: &Hosts<'_>, host: &str, device: &str, last: &str) -> Option<Rateless> {
+    let cause = no_rate(hosts, host, last)?;
+    let below = (device != last).then(|| last.to_owned());
+    Some(Rateless { host: host.to_owned(), device: device.to_owned(), below, cause })
 }
 
 /// Returns the reason why `device` is no bound; `None` if it is one.
-fn without_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<String> {
+fn no_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<NoRate> {
     if line_rate(hosts, host, device).is_some() {
         return None;
     }
@@ -114,41 +158,17 @@ fn without_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<String> {
     Some(match (kind, fact("driver").and_then(Value::as_str)) {
         // A htb without default class is the reason that users can repair, so it is reported before
         // the kind of device.
-        _ if is_shaped_in_part => {
-            "packets that no filter of its htb discipline picks are not shaped: give it a default \
-                class, or declare a capacity in a testbed file"
-                .to_owned()
-        }
-        ("bridge", _) => {
-            let ports = below.map_or_else(String::new, |ports| format!(" ({ports})"));
-            format!(
-                "a bridge that has not learned which of its ports{ports} leads to the other end"
-            )
-        }
-        ("bond" | "team", _) => "a group of links, not all of which report a line rate".to_owned(),
-        ("loopback", _) => "loopback has no line rate".to_owned(),
-        (kind, _) if TUNNELS.contains(&kind) => {
-            format!(
-                "a tunnel ({kind}) without a single route to its other end: declare a capacity of \
-                    the path below it in a testbed file"
-            )
-        }
-        (kind, _) if ON_ANOTHER.contains(&kind) => {
-            format!(
-                "a {kind} that may reach the other end, which is on the same machine, without the \
-                    device below: declare a capacity in a testbed file"
-            )
-        }
+        _ if is_shaped_in_part => NoRate::ShapedInPart,
+        ("bridge", _) => NoRate::Bridge(below),
+        ("bond" | "team", _) => NoRate::Group,
+        ("loopback", _) => NoRate::Loopback,
+        (kind, _) if TUNNELS.contains(&kind) => NoRate::Tunnel(kind.to_owned()),
+        (kind, _) if ON_ANOTHER.contains(&kind) => NoRate::OnAnother(kind.to_owned()),
         (_, Some(driver)) if VIRTUAL_DRIVERS.contains(&driver) => {
-            format!(
-                "its driver ({driver}) reports a name for a speed, or none: declare a capacity \
-                in a testbed file"
-            )
+            NoRate::VirtualDriver(driver.to_owned())
         }
-        _ if fact("mtu").is_none() => "its host reports no facts of it".to_owned(),
-        _ => "it reports no line rate (no link, or a virtual device): declare a capacity in a \
-            testbed file"
-            .to_owned(),
+        _ if fact("mtu").is_none() => NoRate::NoFacts,
+        _ => NoRate::NotReported,
     })
 }
 

@@ -14,6 +14,7 @@ use crate::document::{Cell, Column, Row, Table};
 use crate::grid::{ceiling, estimate_cell, workload};
 use crate::number::Scale;
 use crate::sections::Subject;
+use crate::sentences;
 
 /// Parameters with the number of connections of a job.
 const CONNECTIONS: [&str; 3] = ["streams", "connections", "flows"];
@@ -65,7 +66,8 @@ fn maxima(subject: &Subject<'_>, metric: &'static Metric) -> Option<Table> {
     let bounds = if bounded {
         "The share is of the lowest known ceiling.".to_owned()
     } else if let Some(point) = why {
-        format!("No ceiling is known for this path. {}.", capitalised(&point.unbounded.join("; ")))
+        let why: Vec<String> = point.unbounded.iter().map(sentences::unbounded).collect();
+        format!("No ceiling is known for this path. {}.", capitalised(&why.join("; ")))
     } else if subject.campaign.header.capacities.is_empty() {
         "No ceiling is known for this path: its parts have no declared capacity.".to_owned()
     } else {
