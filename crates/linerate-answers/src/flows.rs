@@ -5,15 +5,20 @@ use std::net::SocketAddr;
 use linerate_analysis::flow_hash::planner::{self, Plan};
 use linerate_analysis::flow_hash::polarisation::{Spread, Verdict};
 use linerate_campaign::flows::{FlowPlan, Probed};
-use linerate_report::Document;
 use linerate_report::document::{Block, Origin, Section, Table};
+use linerate_report::{Document, sentences};
 use serde_json::{Value, json};
 
 /// Returns the answer of `flows judge`.
 #[must_use]
 pub fn judged(spread: &Spread) -> Document {
     let table = spreads(&[("given", Some(spread.clone()))]);
-    answer("Spread of flows", Origin::Computed, vec![table], json!({ "spread": spread }))
+    answer(
+        "Spread of flows",
+        Origin::Computed,
+        vec![table],
+        json!({ "spread": spread_json(spread) }),
+    )
 }
 
 /// Returns the answer of `flows plan`, for flows to `to`.
@@ -33,7 +38,7 @@ pub fn probed(probed: &Probed, members: &[String], to: SocketAddr) -> Document {
     let by_order: Vec<Value> = probed
         .spreads
         .iter()
-        .map(|(name, spread)| json!({ "ports": name, "spread": spread }))
+        .map(|(name, spread)| json!({ "ports": name, "spread": spread.as_ref().map(spread_json) }))
         .collect();
     let json = json!({
         "members": members, "spreads": by_order, "unknown": probed.n_unknown,
@@ -69,9 +74,22 @@ fn spread_row((name, spread): &(&str, Option<Spread>)) -> Vec<String> {
         return vec![(*name).to_owned(), String::new(), none, String::new(), String::new()];
     };
     let counts = spread.counts.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    let probabilities = format!("{:.4}, {:.4} ({})", spread.uneven, spread.even, spread.method);
+    let probabilities = format!(
+        "{:.4}, {:.4} ({})",
+        spread.uneven,
+        spread.even,
+        sentences::spread_test(spread.test)
+    );
     let verdict = word(spread.verdict).to_owned();
-    vec![(*name).to_owned(), counts, verdict, spread.meaning.clone(), probabilities]
+    vec![(*name).to_owned(), counts, verdict, sentences::spread(spread), probabilities]
+}
+
+/// Returns a spread as JSON, with its texts.
+fn spread_json(spread: &Spread) -> Value {
+    let mut json = json!(spread);
+    json["method"] = sentences::spread_test(spread.test).into();
+    json["meaning"] = sentences::spread(spread).into();
+    json
 }
 
 const fn word(verdict: Verdict) -> &'static str {

@@ -5,6 +5,8 @@
 //! reference 7.5, in their order. Not covered: frames lost before the controller, which appear only
 //! as an unexplained remainder.
 
+use serde::Serialize;
+
 use super::Bracket;
 use Culprit::{
     ControllerOther, ControllerWindow, Elsewhere, NotLoss, Nothing, Pause, Ring, Socket, Unknown,
@@ -66,14 +68,41 @@ pub enum Culprit {
 }
 
 /// A component with the evidence against it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attribution {
     /// The component.
     pub culprit: Culprit,
-    /// Evidence, with figures.
-    pub evidence: String,
+    /// Evidence.
+    pub evidence: DropEvidence,
     /// True if the controller's own counters show it.
     pub certain: bool,
+}
+
+/// Evidence of an attribution: counts of frames and segments, and windows in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "fields are what they are called")]
+pub enum DropEvidence {
+    /// Frames missed by the receive ring; drops of the controller, if it was read.
+    Ring { missed: u64, dropped: Option<u64> },
+    /// Frames that the controller dropped.
+    Controller { dropped: u64, received: u64, retransmitted: u64, window: u64, safe: u64 },
+    /// Frames dropped at a socket.
+    Socket { lost: u64, dropped: u64 },
+    /// Pause frames without drops.
+    Pauses(u64),
+    /// Segments retransmitted; drops of the controller.
+    Retransmitted { n: u64, dropped: u64 },
+    /// No drops at this use of the sideband.
+    NoDrops { utilisation: f64 },
+    /// Segments retransmitted at a window above the safe one; the controller was not read.
+    WindowAboveSafe { n: u64, window: u64, safe: u64 },
+    /// Segments retransmitted at a window that fits; the controller was not read.
+    WindowFits { n: u64, window: u64 },
+    /// No retransmissions at this use of the sideband, if it is low; the controller was not read.
+    NoRetransmissions { utilisation: Option<f64> },
+    /// Neither the controller nor the sender could be read.
+    NotRead,
 }
 
 /// Returns which component lost the frames that `drops` counts, compared with the law's `bracket`.
@@ -90,20 +119,13 @@ pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
     // The ring comes first: frames that the controller passed on and the ring lost look like path
     // loss to the sender.
     if missed > 0 && (dropped as f64) < received as f64 * MATTERS {
-        return said(
-            Ring,
-            true,
-            format!("{missed} frames missed by the receive ring, {dropped} by the controller"),
-        );
+        return said(Ring, true, DropEvidence::Ring { missed, dropped: Some(dropped) });
     }
     if dropped as f64 > received as f64 * MATTERS {
         // One retransmission per drop shows that the dropped frames were segments of the test.
         let ratio = retransmitted as f64 / dropped as f64;
-        let evidence = format!(
-            "the controller dropped {dropped} of {received} frames; {retransmitted} segments were \
-                retransmitted; window {} B against a safe {} B",
-            drops.window, bracket.safe.0
-        );
+        let (window, safe) = (drops.window, bracket.safe.0);
+        let evidence = DropEvidence::Controller { dropped, received, retransmitted, window, safe };
         // Both signs are needed: broadcast frames overflow the buffer as well, whatever the window
         // is.
         let window = drops.window > bracket.safe.0 && RETRANSMITTED.contains(&ratio);
@@ -111,22 +133,17 @@ pub fn attribute(drops: &Drops, bracket: &Bracket) -> Attribution {
     }
     // Sockets lose what controller and ring already passed, so they are asked after both.
     if let Some(socket @ 1..) = drops.socket_dropped {
-        return said(
-            Socket,
-            true,
-            format!("{socket} frames dropped at a socket, {dropped} by the controller"),
-        );
+        return said(Socket, true, DropEvidence::Socket { lost: socket, dropped });
     }
     // Pause frames replace drops. They are a cause only where nothing was dropped.
     if let Some(pauses @ 1..) = drops.pauses {
-        return said(Pause, true, format!("{pauses} pause frames, no drops"));
+        return said(Pause, true, DropEvidence::Pauses(pauses));
     }
     if retransmitted as f64 > received as f64 * MATTERS {
-        let evidence =
-            format!("{retransmitted} segments retransmitted, {dropped} dropped by the controller");
+        let evidence = DropEvidence::Retransmitted { n: retransmitted, dropped };
         return said(Elsewhere, true, evidence);
     }
-    let evidence = format!("no drops; the sideband is {:.0} % used", drops.utilisation * 100.0);
+    let evidence = DropEvidence::NoDrops { utilisation: drops.utilisation };
     said(if drops.utilisation < SLOW { NotLoss } else { Nothing }, true, evidence)
 }
 
@@ -135,28 +152,19 @@ fn without_controller(drops: &Drops, bracket: &Bracket) -> Attribution {
     // Retransmissions show that frames were lost, not where.
     let said = |culprit, evidence| Attribution { culprit, evidence, certain: false };
     if let Some(missed @ 1..) = drops.ring_missed {
-        return said(
-            Ring,
-            format!("{missed} frames missed by the receive ring; the controller was not read"),
-        );
+        return said(Ring, DropEvidence::Ring { missed, dropped: None });
     }
     match drops.retransmitted {
         Some(n @ 1..) if drops.window > bracket.safe.0 => said(
             ControllerWindow,
-            format!(
-                "{n} segments retransmitted at a window of {} B against a safe {} B",
-                drops.window, bracket.safe.0
-            ),
+            DropEvidence::WindowAboveSafe { n, window: drops.window, safe: bracket.safe.0 },
         ),
-        Some(n @ 1..) => said(
-            Elsewhere,
-            format!("{n} segments retransmitted at a window of {} B, which fits", drops.window),
-        ),
+        Some(n @ 1..) => said(Elsewhere, DropEvidence::WindowFits { n, window: drops.window }),
         Some(0) if drops.utilisation < SLOW => {
-            said(NotLoss, format!("no retransmissions, {:.0} % used", drops.utilisation * 100.0))
+            said(NotLoss, DropEvidence::NoRetransmissions { utilisation: Some(drops.utilisation) })
         }
-        Some(_) => said(Nothing, "no retransmissions".into()),
-        None => said(Unknown, "neither the controller nor the sender could be read".into()),
+        Some(_) => said(Nothing, DropEvidence::NoRetransmissions { utilisation: None }),
+        None => said(Unknown, DropEvidence::NotRead),
     }
 }
 

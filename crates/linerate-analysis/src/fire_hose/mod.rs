@@ -16,7 +16,7 @@ mod sweep;
 
 use linerate_model::{BitRate, Bytes, Nanos};
 
-pub use attribution::{Attribution, Culprit, Drops, attribute};
+pub use attribution::{Attribution, Culprit, DropEvidence, Drops, attribute};
 pub use buffer::{BufferSearch, Inferred};
 pub use sweep::{Form, Onset, WindowPoint, onset};
 

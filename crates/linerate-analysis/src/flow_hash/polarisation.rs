@@ -38,12 +38,25 @@ pub struct Spread {
     pub uneven: f64,
     /// Probability of one as even as this, or more so.
     pub even: f64,
-    /// Name of the method.
-    pub method: String,
+    /// The test of both probabilities.
+    pub test: SpreadTest,
     /// The verdict.
     pub verdict: Verdict,
-    /// Its meaning, in a sentence.
-    pub meaning: String,
+}
+
+/// Test of a spread.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpreadTest {
+    /// Sums of squares of all spreads, multinomial.
+    Exact,
+    /// Chi-squared.
+    ChiSquared {
+        /// The statistic.
+        statistic: f64,
+        /// Degrees of freedom.
+        degrees: usize,
+    },
 }
 
 /// Probability below which chance is rejected.
@@ -59,44 +72,31 @@ pub fn polarisation(counts: &[u64]) -> Option<Spread> {
     if members < 2 || flows == 0 {
         return None;
     }
-    let (uneven, even, method) = if flows <= EXACT_FLOWS {
+    let (uneven, even, test) = if flows <= EXACT_FLOWS {
         let (uneven, even) = exact(counts, flows as usize);
-        (uneven, even, "exact: sums of squares of all spreads, multinomial".to_owned())
+        (uneven, even, SpreadTest::Exact)
     } else {
         let expected = flows as f64 / members as f64;
         let statistic =
             counts.iter().map(|count| (*count as f64 - expected).powi(2) / expected).sum::<f64>();
         let distribution = ChiSquared::new(members as f64 - 1.0).ok()?;
-        let method = format!("chi-squared {statistic:.2} with {} degrees of freedom", members - 1);
-        (distribution.sf(statistic), distribution.cdf(statistic), method)
+        let test = SpreadTest::ChiSquared { statistic, degrees: members - 1 };
+        (distribution.sf(statistic), distribution.cdf(statistic), test)
     };
-    let idle = counts.iter().filter(|count| **count == 0).count();
     // Even the most uneven spread must be able to be significant; otherwise no result can reject
     // the hash.
     let all_on_one = (members as f64).powf(1.0 - flows as f64);
-    let (verdict, meaning) = if all_on_one >= SIGNIFICANCE {
-        (
-            Verdict::Inconclusive,
-            format!("{flows} flows on {members} members are too few for a test: use more flows"),
-        )
+    let verdict = if all_on_one >= SIGNIFICANCE {
+        Verdict::Inconclusive
     // An uneven spread costs throughput, an even one only trust, so it is reported first.
     } else if uneven < SIGNIFICANCE {
-        let idle = if idle > 0 {
-            format!("{idle} of {members} members carry nothing; ")
-        } else {
-            String::new()
-        };
-        let why = "the hash does not use all that differs between these flows, or two hashes in a \
-            row are the same";
-        (Verdict::Polarised, format!("{idle}{why}"))
+        Verdict::Polarised
     } else if even < SIGNIFICANCE {
-        let why = "these flows are dealt out rather than hashed, or their ports fit the hash; \
-            random ports spread less evenly";
-        (Verdict::TooEven, why.to_owned())
+        Verdict::TooEven
     } else {
-        (Verdict::Even, "as an even hash spreads independent flows".to_owned())
+        Verdict::Even
     };
-    Some(Spread { counts: counts.to_vec(), uneven, even, method, verdict, meaning })
+    Some(Spread { counts: counts.to_vec(), uneven, even, test, verdict })
 }
 
 /// Returns the probabilities of a sum of squares at least, and at most, as large as that of
@@ -171,14 +171,16 @@ mod tests {
         let all = judged(&[8, 0, 0, 0]);
         assert!((all.uneven - 4.0_f64.powi(-7)).abs() < 1e-12);
         assert_eq!(all.verdict, Verdict::Polarised);
-        assert!(all.meaning.starts_with("3 of 4 members carry nothing"), "{}", all.meaning);
     }
 
     #[test]
     fn many_flows_are_judged_by_chi_squared() {
         // Table value: 7.815 is exceeded in 5 % with 3 degrees of freedom.
         let close = judged(&[60, 40, 50, 50]);
-        assert!(close.method.starts_with("chi-squared 4.00 with 3"), "{}", close.method);
+        let SpreadTest::ChiSquared { statistic, degrees } = close.test else {
+            panic!("{:?}", close.test)
+        };
+        assert_eq!((format!("{statistic:.2}"), degrees), ("4.00".to_owned(), 3));
         assert_eq!(close.verdict, Verdict::Even);
         assert_eq!(judged(&[100, 100, 0, 0]).verdict, Verdict::Polarised);
         assert_eq!(judged(&[1000, 1000, 1000, 1000]).verdict, Verdict::TooEven);

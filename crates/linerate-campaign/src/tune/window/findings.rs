@@ -1,8 +1,9 @@
 //! Findings about a window, as data. The field names are those of `linerate tune window --json`.
 
-use linerate_analysis::fire_hose::{Attribution, Culprit, Hose, Inferred, Onset};
+use linerate_analysis::fire_hose::{Attribution, Culprit, DropEvidence, Hose, Inferred, Onset};
 use linerate_analysis::tune::{Choice, Effect, Proof, Report};
 use linerate_model::{BitRate, Bytes, Metric, Verdict};
+use linerate_report::sentences;
 use serde::Serialize;
 
 /// Least gain for which a window is worth setting, as a ratio of goodputs
@@ -100,6 +101,8 @@ pub struct DropPlace {
     pub culprit: &'static str,
     /// The counters that show it.
     pub evidence: String,
+    /// The same as data.
+    pub counters: DropEvidence,
     /// True if the counters leave no other place.
     pub certain: bool,
 }
@@ -230,7 +233,8 @@ impl WindowFindings {
         self.windows = rows;
         self.attribution = attribution.map(|found| DropPlace {
             culprit: culprit(found.culprit),
-            evidence: found.evidence,
+            evidence: sentences::drops(&found.evidence),
+            counters: found.evidence,
             certain: found.certain,
         });
     }
