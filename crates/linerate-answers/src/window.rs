@@ -5,9 +5,9 @@ use linerate_analysis::compare::{Change, Effect};
 use linerate_analysis::tune::Report;
 use linerate_campaign::tune::window::{BufferLaw, SideEffect, WORTH, WindowFindings, WindowRow};
 use linerate_model::{Metric, TestbedKind, metric};
-use linerate_report::Document;
 use linerate_report::document::{Block, Cell, Column, Origin, Row, Section, Table};
 use linerate_report::number::Scale;
+use linerate_report::{Document, sentences};
 use serde_json::json;
 
 use crate::figures::{change_word, interval_of_effect, percent, quantity, verdict_word};
@@ -67,7 +67,8 @@ fn verdict(findings: &WindowFindings) -> String {
             Change::None => "the setting changes nothing",
             Change::Unclear => "the effect of the setting is not clear",
         };
-        let why = proof.why.map_or_else(String::new, |why| format!(" ({why})"));
+        let why =
+            proof.why.map_or_else(String::new, |why| format!(" ({})", sentences::unproven(&why)));
         return format!(
             "Goodput: median {} before, {} after; typical change of a pair {} {}, n = {} pairs. \
                 Verdict: {}, {meaning}{why}.",
