@@ -6,8 +6,8 @@
 //! stop.
 
 mod claim;
-mod derivation;
 mod comparison;
+mod derivation;
 mod drops;
 mod evidence;
 mod outcome;
@@ -25,9 +25,9 @@ use crate::grid::coordinate;
 use crate::number::{Scale, round_half_up};
 
 pub use claim::claim;
-pub use derivation::{derivation, derivation_line};
 pub(crate) use comparison::mechanism;
 pub use comparison::unproven;
+pub use derivation::{derivation, derivation_line};
 pub use drops::drops;
 pub use evidence::{observation, source};
 pub use outcome::outcomes;
