@@ -16,7 +16,7 @@ fn lab(path: &str) -> String {
 /// A link that flows fill: its rate is the limit.
 const FULL: &str = "[[link]]\nends = [\"a\", \"b\"]\nrate = \"20 Mbit/s\"\ndelay = \"1 \
     ms\"\nbuffer = \"128 KiB\"\n";
-/// A device without a declared rate, with room for every frame: no rule sees a fault.
+/// A device without a declared rate, with room for every frame: nothing is wrong but its rate.
 const NO_FAULT: &str = "[[element]]\nname = \"dut\"\nends = [\"a\", \"b\"]\npacket_rate = \"3 \
     kpps\"\nbuffer = \"16 MiB\"\ndelay = \"2 ms\"\n";
 const SHORT: [&str; 9] =
@@ -86,7 +86,7 @@ fn an_injected_limit_is_proven_and_its_ledger_gives_the_same_verdict() {
 }
 
 #[test]
-fn a_path_without_a_fault_gives_no_claim() {
+fn a_device_of_unknown_rate_is_at_most_suspected() {
     if !privileged("a lab needs namespaces") {
         return;
     }
@@ -98,12 +98,17 @@ fn a_path_without_a_fault_gives_no_claim() {
     let answer = ended.json();
     only_proves(&answer, None);
     assert!(matches!(ended.code, Some(1 | 3)), "{:?}: {answer}", ended.code);
-    if leading(&answer).0 != "unknown" {
-        // Other programs are a lead of their own.
-        let test = "a_path_without_a_fault_gives_no_claim";
-        return println!("skipped: {test}: {:?} is suspected", leading(&answer));
+    match leading(&answer) {
+        // Its queue stands. It counts packets, so small segments cannot prove a link that counts
+        // bytes.
+        ("path_rate", "suspected") => return,
+        ("unknown", "inconclusive") => {}
+        other => {
+            // Other programs are a lead of their own.
+            let test = "a_device_of_unknown_rate_is_at_most_suspected";
+            return println!("skipped: {test}: {other:?} is suspected");
+        }
     }
-    assert_eq!(leading(&answer), ("unknown", "inconclusive"), "{answer}");
     let advice = answer["ladder"][0]["findings"][0]["advice"].as_array().expect("advice");
     assert!(
         advice.iter().any(|line| line.as_str().is_some_and(|line| line.contains("linerate "))),
