@@ -127,6 +127,10 @@ fn outcome(
     let predicted = (lowest..=highest).contains(&proof.effect.shift);
     let (verdict, doubt) = match (proof.verdict, against(&proof.effect, [lowest, highest])) {
         (Verdict::Proven, _) if evident && predicted => (Verdict::Proven, None),
+        (Verdict::Proven, Some(against)) if rule.rests_on_prediction() => {
+            finding.advice.clear();
+            (Verdict::Inconclusive, Some(Objection::Refuted(against)))
+        }
         (Verdict::Proven, _) if evident => (Verdict::Suspected, Some(Objection::OutsidePrediction)),
         // Something changed goodput, but not what the rule claims to see.
         (Verdict::Proven, _) => (Verdict::Inconclusive, Some(Objection::NoEvidence)),
@@ -297,6 +301,35 @@ mod tests {
         test.figures[0].effect =
             effect("goodput tx", &some(&BEFORE, 1.0), &after, Better::More).expect("six pairs");
         test
+    }
+
+    #[test]
+    fn a_claim_that_rests_on_its_prediction_is_refuted_by_another_effect() {
+        let queue = [
+            ("goodput", 50e6),
+            ("rtt", 0.02),
+            ("rtt_min", 0.01),
+            ("sender_busy", 1.0),
+            ("rwnd_limited", 0.0),
+            ("sndbuf_limited", 0.0),
+        ];
+        let of_path_rate = |factor: f64| {
+            let mut arms = arms(false);
+            let named = arms[0].parameters.clone();
+            arms[0] = PointStudy { parameters: named, ..point(&queue) };
+            let mut test = test(factor, 1.0);
+            for arm in [&mut test.base, &mut test.changed] {
+                arm.tests = arm.tests.take().map(|tests| Hypothesis {
+                    rule: "path_rate".into(),
+                    ratio: [Ratio(0.74), Ratio(0.82)],
+                    ..tests
+                });
+            }
+            let found = findings(&arms, &[test]);
+            found.into_iter().find(|finding| finding.rule == "path_rate").expect("tested").verdict
+        };
+        assert_eq!(of_path_rate(0.78), Verdict::Proven);
+        assert_eq!(of_path_rate(0.16), Verdict::Inconclusive, "a limit in packets");
     }
 
     #[test]

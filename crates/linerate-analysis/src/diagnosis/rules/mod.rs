@@ -65,6 +65,12 @@ pub trait Rule: Sync {
         let _nothing_to_change = point;
         Vec::new()
     }
+
+    /// Returns true if only the predicted size of the effect tells its claim from others with the
+    /// same evidence. An effect outside the prediction then refutes the claim.
+    fn rests_on_prediction(&self) -> bool {
+        false
+    }
 }
 
 /// Name of the rule that applies where no other does.

@@ -63,6 +63,12 @@ impl Rule for PathRate {
         Some(finding.advise(Step::FindHop.by(changed(point, &[]))))
     }
 
+    fn rests_on_prediction(&self) -> bool {
+        // Any element with a queue shows the same evidence. Only the cost of the headers tells one
+        // that counts bytes from one that counts packets.
+        true
+    }
+
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let queue = standing_queue(job, direction)?;
