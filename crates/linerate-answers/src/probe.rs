@@ -1,6 +1,7 @@
 //! Answer of `linerate probe`: the facts of a path, one row each, with interval and method.
 
 use linerate_analysis::path::{Fact, Limiter, Method, PathFacts};
+use linerate_campaign::probe::ProbeBudget;
 use linerate_model::{BitRate, Bytes, Nanos, Ratio, TestbedKind, Unit};
 use linerate_report::Document;
 use linerate_report::document::{Block, Origin, Section, Table};
@@ -14,9 +15,7 @@ const FURTHER: f64 = 10.0;
 /// Time at its highest rate that a probe needs for its ramp (0.2 s) and for a flood that fills a
 /// queue of 0.1 s.
 const AT_HIGHEST_RATE_S: f64 = 0.32;
-/// Bytes of a probe by default. A further probe sends no less.
-const DEFAULT_BYTES: f64 = 32e6;
-/// Loss that ends a flood. A path that loses so much at every rate needs no higher rate.
+/// Loss that ends a flood. A path with this loss at every rate needs no higher rate.
 const ENDS_FLOOD: f64 = 0.05;
 
 /// Returns the answer for the directions in `facts`.
@@ -193,7 +192,8 @@ fn further(facts: &PathFacts) -> Option<String> {
     // One significant digit: the rate that was reached is a little below a round one.
     let digit = 10_f64.powf(carried.0.max(1.0).log10().floor());
     let rate = FURTHER * (carried.0 / digit).round() * digit;
-    let bytes = (rate / 8.0 * AT_HIGHEST_RATE_S).max(DEFAULT_BYTES);
+    let least = ProbeBudget::default().max_bytes.0 as f64;
+    let bytes = (rate / 8.0 * AT_HIGHEST_RATE_S).max(least);
     Some(format!("--max-rate '{}' --max-bytes '{:.0} MB'", BitRate(rate), bytes / 1e6))
 }
 

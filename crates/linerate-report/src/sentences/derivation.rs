@@ -55,8 +55,15 @@ fn figure(figure: &Figure) -> String {
     match unit(*measure) {
         _ if *measure == Measure::ScaledBitsPerSecond => format!("{name}{}", BitRate(*value)),
         "" => format!("{name}{}", plain(*value)),
+        unit if *value == 1.0 => format!("{name}1 {}", singular(unit)),
         unit => format!("{name}{} {unit}", plain(*value)),
     }
+}
+
+/// Returns the unit of one. Symbols of units have no plural.
+fn singular(unit: &str) -> &str {
+    let is_symbol = unit.contains('/') || matches!(unit, "s" | "ns");
+    unit.strip_suffix('s').filter(|_| !is_symbol).unwrap_or(unit)
 }
 
 fn expression(of: &Expression) -> String {

@@ -66,8 +66,8 @@ pub trait Rule: Sync {
         Vec::new()
     }
 
-    /// Returns true if only the predicted size of the effect tells its claim from others with the
-    /// same evidence. An effect outside the prediction then refutes the claim.
+    /// Returns true if other causes have the same evidence, and only the predicted size of the
+    /// effect excludes them. An effect outside the prediction then refutes the claim.
     fn rests_on_prediction(&self) -> bool {
         false
     }

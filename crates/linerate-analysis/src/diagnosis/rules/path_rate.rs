@@ -64,8 +64,8 @@ impl Rule for PathRate {
     }
 
     fn rests_on_prediction(&self) -> bool {
-        // Any element with a queue shows the same evidence. Only the cost of the headers tells one
-        // that counts bytes from one that counts packets.
+        // Any element with a queue has the same evidence. Only an effect of the size of the headers
+        // shows that the element counts bytes and not packets.
         true
     }
 
