@@ -5,7 +5,7 @@
 //! change that improves one figure may cost another.
 
 use linerate_analysis::compare::{
-    Campaigns, Cause, Change, Doubt, Family, PointChange, Scale as Against, Standing, Unmatched,
+    Campaigns, Cause, Change, Doubt, Family, PointChange, Scale as Against, Standing,
 };
 use linerate_analysis::{Compared, ComparedFigure};
 use linerate_model::{CampaignHeader, Point, TestbedKind};
@@ -186,14 +186,14 @@ pub fn nothing_compared(result: &Campaigns) -> String {
 
 /// Returns the common searches without a bound, by side.
 fn without_bound(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Vec<String> {
-    let told = |one: &Unmatched| {
+    let lines = result.without_bound.iter().map(|one| {
         let name = [before, after][one.side].name;
         let place = coordinate(&one.sweep, &one.parameters);
         format!(
             "{place}: not compared, because the search found no bound in {name} (see its report)."
         )
-    };
-    result.without_bound.iter().map(told).collect()
+    });
+    lines.collect()
 }
 
 /// Returns the first screen: the most important change, the counts, and the changed figures.
@@ -361,12 +361,11 @@ fn standing(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Vec<Stri
 
 fn unmatched(result: &Campaigns) -> Vec<String> {
     let only = |side: usize| result.unmatched.iter().filter(|point| point.side == side).count();
-    let told = |side: usize, word: &str| {
-        (only(side) > 0).then(|| {
-            format!("{} only in the {word} campaign, left out.", count(only(side), "point"))
-        })
-    };
-    [told(0, "first"), told(1, "second")].into_iter().flatten().collect()
+    [(only(0), "first"), (only(1), "second")]
+        .into_iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, word)| format!("{} only in the {word} campaign, left out.", count(n, "point")))
+        .collect()
 }
 
 fn whole(result: &Campaigns) -> Vec<Block> {
@@ -566,26 +565,33 @@ fn environment(result: &Campaigns) -> Vec<Block> {
     let columns = ["host", "fact", "before", "after", "what it does"].map(Column::text).to_vec();
     let mut table =
         Table::new("environment-differences", "What differs, likeliest cause first", columns);
-    let told = |cause: &Cause| {
-        // A fact that was absent is shown as such, because an empty cell looks like an empty value.
-        fn text(text: &str) -> Cell {
-            match text.is_empty() {
-                true => Cell::Missing("not there".into()),
-                false => Cell::Text(text.to_owned()),
-            }
-        }
-        let host = if cause.host.is_empty() { "both" } else { &cause.host };
-        let cells = vec![
-            Cell::Text(host.to_owned()),
-            Cell::Text(cause.name.clone()),
-            text(&cause.before),
-            text(&cause.after),
-            Cell::Text(sentences::mechanism(cause.mechanism).to_owned()),
-        ];
-        Row { cells, tone: if changed && cause.explains { Tone::Marked } else { Tone::Plain } }
+    let tone = |cause: &Cause| {
+        if changed && cause.explains { Tone::Marked } else { Tone::Plain }
     };
-    table.rows = result.environment.iter().map(told).collect();
+    table.rows = result
+        .environment
+        .iter()
+        .map(|cause| Row { cells: cause_cells(cause), tone: tone(cause) })
+        .collect();
     vec![Block::Paragraph(lead), Block::Table(table)]
+}
+
+fn cause_cells(cause: &Cause) -> Vec<Cell> {
+    // A fact that was absent is shown as such, because an empty cell looks like an empty value.
+    fn text(text: &str) -> Cell {
+        match text.is_empty() {
+            true => Cell::Missing("not there".into()),
+            false => Cell::Text(text.to_owned()),
+        }
+    }
+    let host = if cause.host.is_empty() { "both" } else { &cause.host };
+    vec![
+        Cell::Text(host.to_owned()),
+        Cell::Text(cause.name.clone()),
+        text(&cause.before),
+        text(&cause.after),
+        Cell::Text(sentences::mechanism(cause.mechanism).to_owned()),
+    ]
 }
 
 #[cfg(test)]

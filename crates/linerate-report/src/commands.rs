@@ -172,12 +172,14 @@ fn option<'a>(argv: &'a [String], name: &str) -> Option<&'a str> {
 
 /// Returns the word of `argv` that names `host`, with its port or `ssh:` as the user typed it.
 fn as_typed<'a>(argv: &'a [String], host: &str) -> Option<&'a str> {
-    let names_host = |word: &&String| {
-        *word == host
-            || word.starts_with("ssh:")
-            || word.strip_prefix(host).is_some_and(|rest| rest.starts_with(':'))
-    };
-    argv.iter().skip(1).find(names_host).map(String::as_str)
+    argv.iter().skip(1).find(|word| names_host(word, host)).map(String::as_str)
+}
+
+/// Returns whether the argument `word` names `host`: alone, with a port, or by ssh.
+fn names_host(word: &str, host: &str) -> bool {
+    word == host
+        || word.starts_with("ssh:")
+        || word.strip_prefix(host).is_some_and(|rest| rest.starts_with(':'))
 }
 
 /// Returns `line` with a backslash and a line break between words where it is too wide. A shell

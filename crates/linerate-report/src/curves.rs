@@ -73,10 +73,7 @@ pub(crate) fn curves(
             None => groups.push((value, vec![line])),
         }
     }
-    let told = |value: Option<usize>| {
-        let axis = &grid.axes[*facet?];
-        Some((format!("{} {}", axis.name, axis.values[value?].label), value?))
-    };
+    let told = |value: Option<usize>| Some((grid.axes[*facet?].named(value?), value?));
     groups
         .into_iter()
         // A chart with this many lines is unreadable; the table of all points has the figures.
@@ -98,15 +95,13 @@ fn lines<'a>(grid: &Grid<'a>, main: usize, others: &[usize]) -> Vec<Curve<'a>> {
         else {
             continue;
         };
-        let name = || {
-            let part = |(&i, &place): (&usize, &usize)| {
-                format!("{} {}", grid.axes[i].name, grid.axes[i].values[place].label)
-            };
-            others.iter().zip(&key).map(part).collect::<Vec<_>>().join(", ")
-        };
         match lines.iter_mut().find(|line| line.key == key) {
             Some(line) => drop(line.points.insert(x, point)),
-            None => lines.push(Curve { name: name(), key, points: BTreeMap::from([(x, *point)]) }),
+            None => {
+                let parts = others.iter().zip(&key).map(|(&i, &place)| grid.axes[i].named(place));
+                let name = parts.collect::<Vec<_>>().join(", ");
+                lines.push(Curve { name, key, points: BTreeMap::from([(x, *point)]) });
+            }
         }
     }
     lines.sort_by(|a, b| a.key.cmp(&b.key));
@@ -151,18 +146,13 @@ fn chart(
     let title = metric.title;
     let mut columns = vec![axis.column()];
     let mut marks = Vec::new();
-    let way = |line: &Vec<Option<(&PointStudy, MetricStudy)>>| {
-        line.iter()
-            .flatten()
-            .find(|(_, m)| m.estimate.is_some())
-            .map_or(direction, |(_, m)| m.direction)
-    };
     // Lines of different directions cannot share a name of the axis.
-    let one_way = studies.iter().all(|line| way(line) == direction);
+    let one_way = studies.iter().all(|line| direction_of(line).unwrap_or(direction) == direction);
     for (line, figures) in lines.iter().zip(&studies) {
         let name = if line.name.is_empty() { uncapitalised(title) } else { line.name.clone() };
         marks.push(Mark { column: columns.len(), name: name.clone(), role: Role::Line });
-        columns.push(Column::estimate(name, scale, metric.layer, way(figures)));
+        let direction = direction_of(figures).unwrap_or(direction);
+        columns.push(Column::estimate(name, scale, metric.layer, direction));
     }
     let bounds = bounds(&studies);
     let in_sight = |bound: &Bound| {
@@ -250,6 +240,11 @@ fn chart(
     })
 }
 
+/// Returns the direction of the first figure of a line; `None` if the line has no figure.
+fn direction_of(line: &[Option<(&PointStudy, MetricStudy)>]) -> Option<Direction> {
+    line.iter().flatten().find(|(_, m)| m.estimate.is_some()).map(|(_, m)| m.direction)
+}
+
 /// Returns the scale of the values of `axis`.
 fn x_scale(axis: &GridAxis) -> AxisScale {
     let positive = || axis.values.iter().map(|v| v.value);
@@ -274,19 +269,13 @@ struct Bound {
 }
 
 fn bounds(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
-    let of = |line: &Vec<Option<(&PointStudy, MetricStudy)>>| -> Vec<Option<(f64, String)>> {
-        let bound = |cell: &Option<(&PointStudy, MetricStudy)>| {
-            let (point, metric) = cell.as_ref()?;
-            ceiling(point, metric).map(|c| (c.value, c.name()))
-        };
-        line.iter().map(bound).collect()
-    };
-    let all: Vec<Vec<Option<(f64, String)>>> = studies.iter().map(of).collect();
-    let name = |line: &[Option<(f64, String)>]| {
+    let all: Vec<Vec<Option<(f64, String)>>> =
+        studies.iter().map(|line| lowest_ceilings(line)).collect();
+    fn name(line: &[Option<(f64, String)>]) -> String {
         let mut names: Vec<&str> = line.iter().flatten().map(|(_, name)| name.as_str()).collect();
         names.dedup();
         names.join("; ")
-    };
+    }
     let values = |line: &[Option<(f64, String)>]| {
         line.iter().map(|v| v.as_ref().map(|(value, _)| *value)).collect()
     };
@@ -294,16 +283,8 @@ fn bounds(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
     let Some(longest) = longest.filter(|line| line.iter().any(Option::is_some)) else {
         return Vec::new();
     };
-    let agrees = |line: &Vec<Option<(f64, String)>>| {
-        line.iter().zip(longest).all(|pair| match pair {
-            // Ceilings are computed per line and may differ in the last digit.
-            (Some((a, _)), Some((b, _))) => (a - b).abs() <= 1e-9 * b.abs(),
-            (None, _) => true,
-            (Some(_), None) => false,
-        })
-    };
     // If all lines have one ceiling, its parts are worth showing; otherwise each line has its own.
-    if all.iter().all(agrees) {
+    if all.iter().all(|line| agrees(line, longest)) {
         let elements = elements(studies);
         if elements.len() > 1 {
             return elements;
@@ -323,6 +304,26 @@ fn bounds(studies: &[Vec<Option<(&PointStudy, MetricStudy)>>]) -> Vec<Bound> {
             element: None,
             name: name(line),
             values: values(line),
+        })
+        .collect()
+}
+
+/// Returns whether each ceiling of `line` is that of `longest` at the same place.
+fn agrees(line: &[Option<(f64, String)>], longest: &[Option<(f64, String)>]) -> bool {
+    line.iter().zip(longest).all(|pair| match pair {
+        // Ceilings are computed per line and may differ in the last digit.
+        (Some((a, _)), Some((b, _))) => (a - b).abs() <= 1e-9 * b.abs(),
+        (None, _) => true,
+        (Some(_), None) => false,
+    })
+}
+
+/// Returns value and name of the lowest ceiling of each figure of a line.
+fn lowest_ceilings(line: &[Option<(&PointStudy, MetricStudy)>]) -> Vec<Option<(f64, String)>> {
+    line.iter()
+        .map(|cell| {
+            let (point, metric) = cell.as_ref()?;
+            ceiling(point, metric).map(|ceiling| (ceiling.value, ceiling.name()))
         })
         .collect()
 }

@@ -13,11 +13,13 @@ use crate::document::{Block, Cell, Column, ColumnKind, KeyFigure, Lead, Section,
 
 /// Returns `sections` in their order.
 pub(crate) fn sections(sections: &[Section]) -> Value {
-    let section = |section: &Section| {
-        let blocks: Vec<Value> = section.blocks.iter().map(block).collect();
-        json!({ "id": section.id, "title": section.title, "blocks": blocks })
-    };
-    sections.iter().map(section).collect()
+    sections
+        .iter()
+        .map(|section| {
+            let blocks: Vec<Value> = section.blocks.iter().map(block).collect();
+            json!({ "id": section.id, "title": section.title, "blocks": blocks })
+        })
+        .collect()
 }
 
 fn block(block: &Block) -> Value {

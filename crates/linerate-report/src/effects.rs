@@ -31,19 +31,24 @@ pub(crate) fn shift(figure: &Compared) -> String {
 /// Returns the change, the ends of its interval, and the unit of both with a space before it.
 pub(crate) fn change_parts(figure: &Compared) -> (String, Option<(String, String)>, String) {
     let effect = &figure.effect;
-    let shown = |change: f64| match effect.scale {
-        Against::Ratio => round_half_up((change - 1.0) * 100.0, decimals(effect)),
-        Against::Difference => scale(figure).plain(change),
-    };
     let unit = match effect.scale {
         Against::Ratio => " %".to_owned(),
         Against::Difference => format!(" {}", scale(figure).symbol).trim_end().to_owned(),
     };
-    let value = shown(effect.shift);
+    let value = change_text(figure, effect.shift);
     // Zero has no direction.
     let sign = if value.starts_with('-') || value == "0" { "" } else { "+" };
+    let shown = |change: f64| change_text(figure, change);
     let interval = effect.interval.map(|(low, high)| (shown(low), shown(high)));
     (format!("{sign}{value}"), interval, unit)
+}
+
+/// Returns the text of a change of `figure`, without its unit.
+fn change_text(figure: &Compared, change: f64) -> String {
+    match figure.effect.scale {
+        Against::Ratio => round_half_up((change - 1.0) * 100.0, decimals(&figure.effect)),
+        Against::Difference => scale(figure).plain(change),
+    }
 }
 
 /// Returns the decimal places of a change in per cent: as many as its interval supports, and enough

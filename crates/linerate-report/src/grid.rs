@@ -109,24 +109,28 @@ pub struct Family<'a> {
 /// different figures, so they have different tables.
 #[must_use]
 pub fn families<'a>(grids: &'a [Grid<'a>]) -> Vec<Family<'a>> {
-    let kind = |grid: &Grid<'_>| {
-        let single = grid.points.len() == 1;
-        single.then(|| grid.points.iter().filter_map(|point| headline(point)).any(is_stream))
-    };
     let mut families: Vec<(Option<bool>, Vec<&Grid<'_>>)> = Vec::new();
     for grid in grids {
-        let kind = kind(grid);
+        let kind = carries_streams(grid);
         match families.iter_mut().find(|(known, _)| kind.is_some() && *known == kind) {
             Some((_, members)) => members.push(grid),
             None => families.push((kind, vec![grid])),
         }
     }
-    let family = |(kind, grids): (Option<bool>, Vec<&'a Grid<'a>>)| match (kind, grids.as_slice()) {
-        (_, [one]) => Family { id: one.number.to_string(), name: one.sweep.to_owned(), grids },
-        (Some(true), _) => Family { id: "streams".into(), name: "streams".into(), grids },
-        _ => Family { id: "requests".into(), name: "requests and connections".into(), grids },
-    };
-    families.into_iter().map(family).collect()
+    families
+        .into_iter()
+        .map(|(kind, grids)| match (kind, grids.as_slice()) {
+            (_, [one]) => Family { id: one.number.to_string(), name: one.sweep.to_owned(), grids },
+            (Some(true), _) => Family { id: "streams".into(), name: "streams".into(), grids },
+            _ => Family { id: "requests".into(), name: "requests and connections".into(), grids },
+        })
+        .collect()
+}
+
+/// Returns whether the only point of `grid` carries streams; `None` if there are several points.
+fn carries_streams(grid: &Grid<'_>) -> Option<bool> {
+    let single = grid.points.len() == 1;
+    single.then(|| grid.points.iter().filter_map(|point| headline(point)).any(is_stream))
 }
 
 impl<'a> Family<'a> {
@@ -263,19 +267,22 @@ fn pair_of(item: &Value) -> Option<(&str, &str)> {
 /// Returns `a1+a2` for the pairs `a1 b1` and `a2 b2`. The other ends are named too if their numbers
 /// differ, and four or more consecutive endpoints become `a1 to a4`.
 fn pairs_label(pairs: &[(&str, &str)]) -> String {
-    let number = |name: &str| -> Option<(usize, u64)> {
+    /// Returns where the digits at the end of `name` start, and their number.
+    fn number(name: &str) -> Option<(usize, u64)> {
         let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
         Some((name.len() - digits, name[name.len() - digits..].parse().ok()?))
-    };
+    }
     let tail = |name: &str| number(name).map(|(_, n)| n);
     let alike = pairs.iter().all(|(from, to)| tail(from).is_some() && tail(from) == tail(to));
     if !alike {
         return pairs.iter().map(|(from, to)| format!("{from}-{to}")).collect::<Vec<_>>().join("+");
     }
-    let follows = |a: &str, b: &str| match (number(a), number(b)) {
-        (Some((at_a, n_a)), Some((at_b, n_b))) => a[..at_a] == b[..at_b] && n_a + 1 == n_b,
-        _ => false,
-    };
+    fn follows(a: &str, b: &str) -> bool {
+        match (number(a), number(b)) {
+            (Some((at_a, n_a)), Some((at_b, n_b))) => a[..at_a] == b[..at_b] && n_a + 1 == n_b,
+            _ => false,
+        }
+    }
     let mut runs: Vec<Vec<&str>> = Vec::new();
     for (from, _) in pairs {
         match runs.last_mut().filter(|run| run.last().is_some_and(|last| follows(last, from))) {
@@ -308,6 +315,12 @@ pub fn words(value: &Value) -> String {
 }
 
 impl GridAxis {
+    /// Returns the name of the axis with the label of the value with index `place`.
+    #[must_use]
+    pub(crate) fn named(&self, place: usize) -> String {
+        format!("{} {}", self.name, self.values[place].label)
+    }
+
     /// Returns the place of `point` on this axis.
     #[must_use]
     pub fn place(&self, point: &PointStudy) -> Option<usize> {
@@ -366,13 +379,6 @@ impl<'a> Grid<'a> {
     #[must_use]
     pub(crate) fn main_axis(&self) -> Option<usize> {
         let varied = || self.axes.iter().enumerate().filter(|(_, axis)| axis.values.len() > 1);
-        let rank = |axis: &GridAxis| match axis.dimension {
-            _ if axis.is_message() => 0,
-            Dimension::Count | Dimension::Pairs => 1,
-            Dimension::Quantity(_) => 2,
-            Dimension::Size => 3,
-            Dimension::Category => 4,
-        };
         // Of two axes of a kind, the one with more values.
         varied()
             .min_by_key(|(_, axis)| (rank(axis), usize::MAX - axis.values.len()))
@@ -409,12 +415,8 @@ impl<'a> Grid<'a> {
     /// the only one.
     #[must_use]
     pub fn direction(&self, metric: &Metric) -> Option<Direction> {
-        let has = |direction| {
-            self.points
-                .iter()
-                .filter_map(|p| headline(p))
-                .any(|job| job.metric(metric, direction).is_some_and(|m| m.estimate.is_some()))
-        };
+        let jobs = || self.points.iter().filter_map(|point| headline(point));
+        let has = |direction| jobs().any(|job| has_estimate(job, metric, direction));
         match (has(Direction::Tx), has(Direction::Rx), has(Direction::Sum)) {
             (true, false, _) => Some(Direction::Tx),
             (false, true, _) => Some(Direction::Rx),
@@ -453,6 +455,17 @@ impl<'a> Grid<'a> {
     }
 }
 
+/// Returns the order in which axes are chosen as the main one; 0 is chosen first.
+fn rank(axis: &GridAxis) -> u8 {
+    match axis.dimension {
+        _ if axis.is_message() => 0,
+        Dimension::Count | Dimension::Pairs => 1,
+        Dimension::Quantity(_) => 2,
+        Dimension::Size => 3,
+        Dimension::Category => 4,
+    }
+}
+
 /// Returns true for a job of whole files, each of which is a transaction.
 #[must_use]
 pub fn is_files(job: &JobStudy) -> bool {
@@ -463,6 +476,12 @@ pub fn is_files(job: &JobStudy) -> bool {
 #[must_use]
 pub(crate) fn is_stream(job: &JobStudy) -> bool {
     is_files(job) || !job.metrics.iter().any(|known| known.metric.is_for(Use::Request))
+}
+
+/// Returns whether `job` has an estimate of `metric` in `direction`.
+#[must_use]
+pub(crate) fn has_estimate(job: &JobStudy, metric: &Metric, direction: Direction) -> bool {
+    job.metric(metric, direction).is_some_and(|figure| figure.estimate.is_some())
 }
 
 /// Returns the jobs of a point whose figures are shown: the sum if all have one workload, else each

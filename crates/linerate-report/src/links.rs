@@ -9,7 +9,7 @@
 use linerate_analysis::limits::ethernet;
 use linerate_analysis::limits::pcie::nic::{Nic, frame_bytes, frame_rate};
 use linerate_analysis::limits::pcie::{Addressing, EndToEndCheck, LANES, Link, LinkLayerPackets};
-use linerate_model::{BitRate, Bytes, Direction, Layer, Metric, Nanos, metric};
+use linerate_model::{BitRate, Bytes, Direction, Layer, Nanos, metric};
 use serde_json::{Value, json};
 
 use crate::document::{
@@ -75,7 +75,7 @@ fn figures_json(sections: &[Section]) -> Value {
             Block::Chart(chart) => Some(&chart.table),
             _ => None,
         });
-    let figure = |table: &Table| {
+    fn figure(table: &Table) -> Value {
         let heads: Vec<&str> = table.columns.iter().map(|column| column.head.as_str()).collect();
         let units: Vec<&str> = table.columns.iter().map(|column| column.scale.base).collect();
         let rows: Vec<Vec<Option<f64>>> =
@@ -84,7 +84,7 @@ fn figures_json(sections: &[Section]) -> Value {
             "id": table.id, "caption": table.caption,
             "columns": heads, "units": units, "rows": rows,
         })
-    };
+    }
     json!({ "figures": tables.map(figure).collect::<Vec<_>>() })
 }
 
@@ -297,26 +297,15 @@ fn efficiency(link: &Link) -> Block {
 /// of a card, below the ceilings of the slot and the port.
 fn card(link: &Link, ports: Option<BitRate>) -> (Block, Block) {
     let models = [Nic::Simple, Nic::Kernel, Nic::PollMode].map(|nic| {
-        let rate = |size: &u64| {
-            let frame = Bytes(*size);
-            let bytes =
-                frame_bytes(nic.transmit(), link, frame) + frame_bytes(nic.receive(), link, frame);
-            frame_rate(link, bytes).0
-        };
-        (format!("{} card", nic.name()), FRAMES.iter().map(rate).collect::<Vec<f64>>())
+        let rates = FRAMES.iter().map(|size| card_rate(nic, link, Bytes(*size)));
+        (format!("{} card", nic.name()), rates.collect::<Vec<f64>>())
     });
-    let slot = |size: &u64| {
-        // Frames cross the slot without their check sequence.
-        let data = Bytes(size - ethernet::CHECK_SEQUENCE.0);
-        // `both` adds the two directions.
-        link.both(data).0 / 2.0 / data.bits()
-    };
     let mut rates: Vec<Curve> =
         models.into_iter().map(|(name, values)| Curve { name, role: Role::Line, values }).collect();
     rates.push(Curve {
         name: "slot".to_owned(),
         role: Role::Ceiling(None),
-        values: FRAMES.iter().map(slot).collect(),
+        values: FRAMES.iter().map(|size| slot_rate(link, Bytes(*size))).collect(),
     });
     if let Some(ports) = ports {
         let values =
@@ -338,56 +327,61 @@ fn card(link: &Link, ports: Option<BitRate>) -> (Block, Block) {
     let bits: Vec<Curve> = rates.iter().map(as_bits).collect();
     let most =
         |curves: &[Curve]| curves.iter().flat_map(|c| &c.values).copied().fold(0.0, f64::max);
-    let lowest = |place: usize| {
-        let bounds = rates.iter().filter(|curve| matches!(curve.role, Role::Ceiling(_)));
-        bounds
-            .min_by(|a, b| a.values[place].total_cmp(&b.values[place]))
-            .map_or("slot", |curve| curve.name.as_str())
-    };
     let summary = format!(
         "Of the ceilings, {} is the lower at 64 B and {} at {} B.",
-        lowest(0),
-        lowest(FRAMES.len() - 1),
+        lowest_ceiling(&rates, 0),
+        lowest_ceiling(&rates, FRAMES.len() - 1),
         FRAMES[FRAMES.len() - 1]
     );
     const NOTE: &str = "As Cisco's figures 9 and 10, with the slot counted in packets. Cards are \
         models (pcie-bench) and expectations: doorbells, descriptors and interrupts cross beside \
         the frames. Sent and received at once, each way.";
-    let frame =
-        |id, title: &str, y_name, y_scale, metric: &'static Metric, curves: &[Curve], layer| {
-            Frame {
-                id,
-                title: title.to_owned(),
-                summary: summary.clone(),
-                axis: "frame",
-                sizes: &FRAMES,
-                scale: Scale::of(metric, [most(curves)]),
-                y_name,
-                y_scale,
-                layer,
-                direction: None,
-                note: NOTE,
-            }
-        };
-    let packets = frame(
-        "card-packet-rate",
-        "Frames a second, each way",
-        "frames, each way",
-        AxisScale::Log10,
-        metric::PACKET_RATE,
-        &rates,
-        None,
-    );
-    let throughput = frame(
-        "card-throughput",
-        "Frame bits a second, each way",
-        "frame bits, each way",
-        AxisScale::Linear,
-        metric::THROUGHPUT_L2,
-        &bits,
-        Some(Layer::L2),
-    );
+    let packets = Frame {
+        id: "card-packet-rate",
+        title: "Frames a second, each way".to_owned(),
+        summary,
+        axis: "frame",
+        sizes: &FRAMES,
+        scale: Scale::of(metric::PACKET_RATE, [most(&rates)]),
+        y_name: "frames, each way",
+        y_scale: AxisScale::Log10,
+        layer: None,
+        direction: None,
+        note: NOTE,
+    };
+    let throughput = Frame {
+        id: "card-throughput",
+        title: "Frame bits a second, each way".to_owned(),
+        summary: packets.summary.clone(),
+        scale: Scale::of(metric::THROUGHPUT_L2, [most(&bits)]),
+        y_name: "frame bits, each way",
+        y_scale: AxisScale::Linear,
+        layer: Some(Layer::L2),
+        ..packets
+    };
     (chart(packets, &rates), chart(throughput, &bits))
+}
+
+/// Returns the name of the lowest ceiling among `rates` at the frame size with index `place`.
+fn lowest_ceiling(rates: &[Curve], place: usize) -> &str {
+    let bounds = rates.iter().filter(|curve| matches!(curve.role, Role::Ceiling(_)));
+    bounds
+        .min_by(|a, b| a.values[place].total_cmp(&b.values[place]))
+        .map_or("slot", |curve| curve.name.as_str())
+}
+
+/// Returns the frames per second, each way, that a card with interface `nic` can move.
+fn card_rate(nic: Nic, link: &Link, frame: Bytes) -> f64 {
+    let bytes = frame_bytes(nic.transmit(), link, frame) + frame_bytes(nic.receive(), link, frame);
+    frame_rate(link, bytes).0
+}
+
+/// Returns the frames per second, each way, that the slot alone can move.
+fn slot_rate(link: &Link, frame: Bytes) -> f64 {
+    // Frames cross the slot without their check sequence.
+    let data = Bytes(frame.0 - ethernet::CHECK_SEQUENCE.0);
+    // `both` adds the two directions.
+    link.both(data).0 / 2.0 / data.bits()
 }
 
 #[cfg(test)]

@@ -74,12 +74,6 @@ pub(crate) fn table(grids: &[Grid<'_>]) -> Option<Table> {
     let mut table =
         Table::new("looks", "Points that are repeated until their interval is narrow", columns);
     for (grid, point, looks) in &all {
-        let seen = |look: usize| match looks.taken.get(look) {
-            None => Cell::Missing("–".into()),
-            Some(look) => {
-                look.half_width.map_or_else(|| Cell::Missing("no interval".into()), Cell::Number)
-            }
-        };
         let ended = match looks.ended {
             LooksEnded::Narrow => "narrow enough".to_owned(),
             LooksEnded::Most => "at the largest number of runs".to_owned(),
@@ -93,7 +87,7 @@ pub(crate) fn table(grids: &[Grid<'_>]) -> Option<Table> {
             Cell::text(looks.metric.map_or("", |metric| metric.name)),
             Cell::Number(looks.until.within.0),
         ];
-        let cells = head.into_iter().chain((0..looks_planned).map(seen));
+        let cells = head.into_iter().chain((0..looks_planned).map(|look| look_cell(looks, look)));
         let tail = [Cell::Number(f64::from(looks.runs)), Cell::Text(ended)];
         table.rows.push(Row::judged(cells.chain(tail).collect(), point.validity));
     }
@@ -104,4 +98,14 @@ pub(crate) fn table(grids: &[Grid<'_>]) -> Option<Table> {
             .into(),
     );
     Some(table)
+}
+
+/// Returns half the interval that the look with index `look` found.
+fn look_cell(looks: &Looks, look: usize) -> Cell {
+    match looks.taken.get(look) {
+        None => Cell::Missing("–".into()),
+        Some(look) => {
+            look.half_width.map_or_else(|| Cell::Missing("no interval".into()), Cell::Number)
+        }
+    }
 }

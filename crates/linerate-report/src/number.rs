@@ -75,14 +75,7 @@ impl Scale {
             values.into_iter().map(f64::abs).filter(|value| value.is_finite() && *value > 0.0);
         let (low, high) =
             sizes.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
-        let pick = |units: &'static [(&'static str, f64)], size: f64| {
-            let place = units.iter().rposition(|(_, factor)| size >= *factor).unwrap_or(0);
-            // 938 and 1685 are easier to compare than 0.938 and 1.685.
-            let mixed =
-                place > 0 && low < units[place].1 && size < 10.0 * units[place].1 && size == high;
-            let (symbol, factor) = units[place - usize::from(mixed)];
-            Self { base: unit.symbol(), symbol, factor }
-        };
+        let pick = |units, size| Self::from_units(unit, units, size, (low, high));
         match unit {
             Unit::BitPerSecond => pick(BIT_RATES, high),
             Unit::BytePerSecond => pick(byte_rates, high),
@@ -101,6 +94,22 @@ impl Scale {
                 Self { base: unit.symbol(), symbol: unit.symbol(), factor: 1.0 }
             }
         }
+    }
+
+    /// Returns the scale of the largest of `units` that `size` reaches, for values from `low` to
+    /// `high`.
+    fn from_units(
+        unit: Unit,
+        units: &'static [(&'static str, f64)],
+        size: f64,
+        (low, high): (f64, f64),
+    ) -> Self {
+        let place = units.iter().rposition(|(_, factor)| size >= *factor).unwrap_or(0);
+        // 938 and 1685 are easier to compare than 0.938 and 1.685.
+        let mixed =
+            place > 0 && low < units[place].1 && size < 10.0 * units[place].1 && size == high;
+        let (symbol, factor) = units[place - usize::from(mixed)];
+        Self { base: unit.symbol(), symbol, factor }
     }
 
     /// Formats `value` in the shown unit without an interval: whole numbers as they are, others to
@@ -135,12 +144,15 @@ impl Scale {
         let most = positive().fold(0.0, f64::max);
         let least = positive().fold(f64::INFINITY, f64::min);
         let places = decimals(most, DIGITS_WITHOUT_INTERVAL).max(decimals(least, LEAST_DIGITS));
-        let needed = |value: f64| {
-            let text = round_half_up(value, places);
-            text.split_once('.').map_or(0, |(_, fraction)| fraction.trim_end_matches('0').len())
-        };
         // A place that is zero in every row is noise.
-        sizes.into_iter().map(needed).max().unwrap_or(0)
+        sizes
+            .into_iter()
+            .map(|value| {
+                let text = round_half_up(value, places);
+                text.split_once('.').map_or(0, |(_, fraction)| fraction.trim_end_matches('0').len())
+            })
+            .max()
+            .unwrap_or(0)
     }
 
     /// Formats `estimate`: its value and its interval to the same decimal place. Ends of a very
@@ -152,18 +164,7 @@ impl Scale {
         };
         let places = self.decimals_of(estimate);
         let value = (estimate.value / self.factor).abs();
-        let end = |end: f64| {
-            let end = end / self.factor;
-            let own = decimals(end.abs(), LEAST_DIGITS);
-            let wide = (end - value).abs() >= value / 2.0;
-            let places = match end.abs() {
-                // An end far below the value would read as zero at the value's precision.
-                size if size > 0.0 && size < value / FAR_BELOW => own,
-                size if wide && size > value => own.min(places),
-                _ => places,
-            };
-            round_half_up(end, places)
-        };
+        let end = |end: f64| end_text(end / self.factor, value, places);
         (round_half_up(estimate.value / self.factor, places), Some((end(low), end(high))))
     }
 
@@ -176,6 +177,7 @@ impl Scale {
             (Some(low), Some(high)) => (high - low) / 2.0 / self.factor,
             _ => 0.0,
         };
+        // A logarithm of zero or of an open end gives no number of digits.
         if half <= 0.0 || !half.is_finite() {
             return decimals(value, DIGITS_WITHOUT_INTERVAL);
         }
@@ -185,6 +187,19 @@ impl Scale {
         // An interval far narrower than the value would print useless digits.
         decimals(half, digits).max(decimals(value, LEAST_DIGITS)).min(decimals(value, 6))
     }
+}
+
+/// Returns the text of the `end` of an interval around `value`, which has so many decimal `places`.
+fn end_text(end: f64, value: f64, places: usize) -> String {
+    let own = decimals(end.abs(), LEAST_DIGITS);
+    let wide = (end - value).abs() >= value / 2.0;
+    let places = match end.abs() {
+        // An end far below the value would read as zero at the value's precision.
+        size if size > 0.0 && size < value / FAR_BELOW => own,
+        size if wide && size > value => own.min(places),
+        _ => places,
+    };
+    round_half_up(end, places)
 }
 
 /// Returns the decimal places that show `value` to `digits` significant digits.

@@ -195,12 +195,7 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
     }
     for direction in ["tx", "rx", "sum"] {
         // With several runs, the estimate is one more pair.
-        let value = |metric: &Metric| {
-            let study = of(metrics, metric.name, direction)?;
-            // The estimate of one run is that run.
-            let several = items(&study["values"]).nth(1).map(|_| &study["estimate"]);
-            Some(items(&study["values"]).chain(several).map(Value::as_f64).collect::<Vec<_>>())
-        };
+        let value = |metric: &Metric| runs_and_estimate(metrics, metric, direction);
         let (Some(frames), Some(payload)) = (value(metric::THROUGHPUT_L2), value(metric::GOODPUT))
         else {
             continue;
@@ -214,6 +209,18 @@ fn job_violations(point: &Value, job: &Value, found: &mut Vec<String>) {
         }
     }
     time_violations(job, metrics, found);
+}
+
+/// Returns the values of all runs of a job's metric, and its estimate where there are several runs.
+fn runs_and_estimate(
+    metrics: &Map<String, Value>,
+    metric: &Metric,
+    direction: &str,
+) -> Option<Vec<Option<f64>>> {
+    let study = of(metrics, metric.name, direction)?;
+    // The estimate of one run is that run.
+    let several = items(&study["values"]).nth(1).map(|_| &study["estimate"]);
+    Some(items(&study["values"]).chain(several).map(Value::as_f64).collect())
 }
 
 /// Checks for times below the uncertainty of their clocks, and for falling percentiles.
@@ -271,34 +278,37 @@ fn time_violations(job: &Value, metrics: &Map<String, Value>, found: &mut Vec<St
 /// Checks for search bounds above the path's capacity, and for crossed bounds.
 fn search_violations(search: &Value, found: &mut Vec<String>) {
     let most = search["line"].as_f64().unwrap_or(f64::INFINITY);
-    let mut check = |place: &str, bounds: &Value| {
-        for key in ["lower", "conditional_throughput"] {
-            if let Some(load) = bounds[key].as_f64().filter(|load| *load > most * (1.0 + ROUNDING))
-            {
-                found.push(format!("{place}: {key} {load} is above the line of {most}"));
-            }
-        }
-        let (lower, upper) = (bounds["lower"].as_f64(), bounds["upper"].as_f64());
-        if let Some((lower, upper)) =
-            lower.zip(upper).filter(|(lower, upper)| *lower > upper * (1.0 + ROUNDING))
-        {
-            found.push(format!("{place}: the lower bound {lower} is above the upper {upper}"));
-        }
-    };
     for goal in items(&search["goals"]) {
-        check(
+        bound_violations(
             "goal",
             // A goal's throughput is bounded by the line as its load is.
             &json!({
                 "lower": goal["lower"],
                 "conditional_throughput": goal["conditional_throughput"],
             }),
+            most,
+            found,
         );
-        check("goal", &json!({ "lower": goal["range"][1] }));
+        bound_violations("goal", &json!({ "lower": goal["range"][1] }), most, found);
     }
     for one in items(&search["runs"]).flat_map(|run| items(&run["found"])) {
-        check("run", &one["strict"]);
-        check("run without tainted trials", &one["untainted"]);
+        bound_violations("run", &one["strict"], most, found);
+        bound_violations("run without tainted trials", &one["untainted"], most, found);
+    }
+}
+
+/// Checks for bounds above `most`, the load of the path's capacity, and for crossed bounds.
+fn bound_violations(place: &str, bounds: &Value, most: f64, found: &mut Vec<String>) {
+    for key in ["lower", "conditional_throughput"] {
+        if let Some(load) = bounds[key].as_f64().filter(|load| *load > most * (1.0 + ROUNDING)) {
+            found.push(format!("{place}: {key} {load} is above the line of {most}"));
+        }
+    }
+    let (lower, upper) = (bounds["lower"].as_f64(), bounds["upper"].as_f64());
+    if let Some((lower, upper)) =
+        lower.zip(upper).filter(|(lower, upper)| *lower > upper * (1.0 + ROUNDING))
+    {
+        found.push(format!("{place}: the lower bound {lower} is above the upper {upper}"));
     }
 }
 

@@ -48,15 +48,16 @@ impl TableText {
             .map(|cells| cells.iter().map(|cell| one_line(cell)).collect());
         let body: Vec<(Vec<String>, Tone)> =
             shown.zip(table.rows.iter().map(|row| row.tone)).collect();
-        let width = |index: usize| {
-            let cells = body.iter().map(|(cells, _)| &cells[index]);
-            cells
-                .chain([&heads[index], &units[index]])
-                .map(|text| width_of(text))
-                .max()
-                .unwrap_or(0)
-        };
-        let widths = (0..heads.len()).map(width).collect();
+        let widths = (0..heads.len())
+            .map(|index| {
+                let cells = body.iter().map(|(cells, _)| &cells[index]);
+                cells
+                    .chain([&heads[index], &units[index]])
+                    .map(|text| width_of(text))
+                    .max()
+                    .unwrap_or(0)
+            })
+            .collect();
         Self { heads, units, body, widths }
     }
 
@@ -140,14 +141,7 @@ pub fn whole(document: &Document) -> String {
 #[must_use]
 pub fn summary(document: &Document) -> String {
     let mut out = title(document);
-    let blocks_of = |id: &'static str| {
-        document
-            .sections
-            .iter()
-            .filter(move |section| section.id == id)
-            .flat_map(|section| &section.blocks)
-    };
-    for block in blocks_of("answer") {
+    for block in blocks_of(document, "answer") {
         if matches!(
             block,
             Block::Lead(_) | Block::Paragraph(_) | Block::KeyFigures(_) | Block::List(_)
@@ -155,7 +149,7 @@ pub fn summary(document: &Document) -> String {
             out += &format!("\n{}", block_text(block));
         }
     }
-    for block in blocks_of("searches") {
+    for block in blocks_of(document, "searches") {
         if let Block::Table(answer) = block
             && ANSWERS.contains(&answer.id.as_str())
         {
@@ -173,6 +167,12 @@ pub fn summary(document: &Document) -> String {
         out += &format!("\nFindings\n{claims}");
     }
     out
+}
+
+/// Returns the blocks of the section `id`.
+fn blocks_of<'a>(document: &'a Document, id: &str) -> impl Iterator<Item = &'a Block> {
+    let sections = document.sections.iter().filter(move |section| section.id == id);
+    sections.flat_map(|section| &section.blocks)
 }
 
 fn title(document: &Document) -> String {
@@ -298,11 +298,14 @@ fn records(table: &Table, text: &TableText) -> String {
 fn key_figures(figures: &[KeyFigure]) -> String {
     let labels: Vec<String> = figures.iter().map(|figure| one_line(&figure.label)).collect();
     let widest = labels.iter().map(|label| width_of(label)).max().unwrap_or(0).min(LABEL_WIDTH);
-    let line = |(figure, label): (&KeyFigure, &String)| {
-        let pad = " ".repeat(widest.saturating_sub(width_of(label)));
-        wrapped(&figure_line(figure), &format!("  {label}{pad}{GAP}"), 2 + widest + GAP.len())
-    };
-    figures.iter().zip(&labels).map(line).collect()
+    figures
+        .iter()
+        .zip(&labels)
+        .map(|(figure, label)| {
+            let pad = " ".repeat(widest.saturating_sub(width_of(label)));
+            wrapped(&figure_line(figure), &format!("  {label}{pad}{GAP}"), 2 + widest + GAP.len())
+        })
+        .collect()
 }
 
 fn claim_line(claim: &Claim) -> String {

@@ -59,25 +59,30 @@ impl Table {
     /// Returns the decimal places of each column: all numbers of a column have the same precision.
     #[must_use]
     pub fn decimals(&self) -> Vec<usize> {
-        let of_column = |(index, column): (usize, &Column)| {
-            let numbers = self.rows.iter().filter_map(move |row| match row.cells.get(index) {
-                Some(Cell::Number(value)) => Some(*value),
-                _ => None,
-            });
-            column.scale.decimals_of_all(numbers)
-        };
-        self.columns.iter().enumerate().map(of_column).collect()
+        (0..self.columns.len()).map(|index| self.decimals_at(index)).collect()
+    }
+
+    fn decimals_at(&self, index: usize) -> usize {
+        let numbers = self.rows.iter().filter_map(|row| match row.cells.get(index) {
+            Some(Cell::Number(value)) => Some(*value),
+            _ => None,
+        });
+        self.columns[index].scale.decimals_of_all(numbers)
     }
 
     /// Returns the cells of all rows as shown.
     #[must_use]
     pub fn shown(&self) -> Vec<Vec<String>> {
         let decimals = self.decimals();
-        let row = |row: &Row| -> Vec<String> {
-            let cells = row.cells.iter().zip(&self.columns).zip(&decimals);
-            cells.map(|((cell, column), decimals)| cell.shown(&column.scale, *decimals)).collect()
-        };
-        self.rows.iter().map(row).collect()
+        self.rows
+            .iter()
+            .map(|row| -> Vec<String> {
+                let cells = row.cells.iter().zip(&self.columns).zip(&decimals);
+                cells
+                    .map(|((cell, column), decimals)| cell.shown(&column.scale, *decimals))
+                    .collect()
+            })
+            .collect()
     }
 }
 

@@ -12,24 +12,25 @@ use crate::words::origin_label;
 
 pub(super) fn render(document: &Document) -> Result<Vec<Artifact>, ReportError> {
     let testbed = origin_label(document.origin);
-    let write = |table: &Table| {
-        let refused = |cause: String| ReportError::Csv { table: table.id.clone(), cause };
-        let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
-        let added = ["missing".to_owned(), "testbed".to_owned()];
-        let head: Vec<String> = table.columns.iter().flat_map(heading).chain(added).collect();
-        writer.write_record(&head).map_err(|error| refused(error.to_string()))?;
-        for row in &table.rows {
-            let cells = || row.cells.iter().zip(&table.columns);
-            let missing: Vec<String> =
-                cells().filter_map(|(cell, column)| missing(cell, column)).collect();
-            let fields = cells().flat_map(|(cell, column)| fields(cell, column));
-            let fields = fields.chain([guarded(&missing.join("; ")), testbed.to_owned()]);
-            writer.write_record(fields).map_err(|error| refused(error.to_string()))?;
-        }
-        let bytes = writer.into_inner().map_err(|error| refused(error.to_string()))?;
-        Ok(Artifact { file_name: format!("{}.csv", table.id), bytes })
-    };
-    document.tables().map(write).collect()
+    document.tables().map(|table| artifact(table, testbed)).collect()
+}
+
+fn artifact(table: &Table, testbed: &str) -> Result<Artifact, ReportError> {
+    let refused = |cause: String| ReportError::Csv { table: table.id.clone(), cause };
+    let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
+    let added = ["missing".to_owned(), "testbed".to_owned()];
+    let head: Vec<String> = table.columns.iter().flat_map(heading).chain(added).collect();
+    writer.write_record(&head).map_err(|error| refused(error.to_string()))?;
+    for row in &table.rows {
+        let cells = || row.cells.iter().zip(&table.columns);
+        let missing: Vec<String> =
+            cells().filter_map(|(cell, column)| missing(cell, column)).collect();
+        let fields = cells().flat_map(|(cell, column)| fields(cell, column));
+        let fields = fields.chain([guarded(&missing.join("; ")), testbed.to_owned()]);
+        writer.write_record(fields).map_err(|error| refused(error.to_string()))?;
+    }
+    let bytes = writer.into_inner().map_err(|error| refused(error.to_string()))?;
+    Ok(Artifact { file_name: format!("{}.csv", table.id), bytes })
 }
 
 fn heading(column: &Column) -> Vec<String> {

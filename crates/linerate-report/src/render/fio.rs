@@ -43,11 +43,6 @@ fn job(group: usize, one: &StorageJob<'_>) -> Value {
     let depth: u64 = one.parameter_or("depth", storage::DEPTH).parse().unwrap_or(1);
     // Levels are powers of two, and the last one is open.
     let level = if depth >= 64 { DEPTHS.len() - 1 } else { depth.max(1).ilog2() as usize };
-    let levels = |at: usize| {
-        DEPTHS.iter().enumerate().map(move |(place, name)| {
-            ((*name).to_owned(), json!(if place == at { 100.0 } else { 0.0 }))
-        })
-    };
     let cpu = |metric| one.figure(metric, "sum") * 100.0;
     json!({
         "jobname": one.name(),
@@ -63,10 +58,11 @@ fn job(group: usize, one: &StorageJob<'_>) -> Value {
         "job_runtime": (one.seconds() * MILLIS).round() as u64,
         "usr_cpu": cpu(metric::CPU_APP),
         "sys_cpu": cpu(metric::CPU_KERNEL),
+        // Context switches and page faults are not counted, and readers of fio expect the keys.
         "ctx": 0,
         "majf": 0,
         "minf": 0,
-        "iodepth_level": levels(level).collect::<Map<_, _>>(),
+        "iodepth_level": levels(level),
         "iodepth_submit": submitted(),
         "iodepth_complete": submitted(),
         "latency_ns": latencies(one, 1, false),
@@ -77,6 +73,13 @@ fn job(group: usize, one: &StorageJob<'_>) -> Value {
         "latency_percentile": 100.0,
         "latency_window": 0,
     })
+}
+
+/// Returns fio's shares of the time at each queue depth: all of it at the level `at`.
+fn levels(at: usize) -> Map<String, Value> {
+    let share = |place| json!(if place == at { 100.0 } else { 0.0 });
+    let levels = DEPTHS.iter().enumerate();
+    levels.map(|(place, name)| ((*name).to_owned(), share(place))).collect()
 }
 
 /// How many were submitted at once is not counted.
@@ -160,6 +163,7 @@ fn direction(one: &StorageJob<'_>, direction: &str) -> Value {
         "lat_ns": lat,
         "bw_min": rate.0.round() as u64,
         "bw_max": rate.1.round() as u64,
+        // The share of the group's bandwidth; each group here has one job.
         "bw_agg": 100.0,
         "bw_mean": rate.2,
         "bw_dev": rate.3,

@@ -223,7 +223,20 @@ struct CellView {
 
 /// Returns the blocks of half width: pairs of small charts that follow each other.
 fn beside_one_another(blocks: &[Block]) -> Vec<bool> {
-    let small = |block: &Block| match block {
+    let mut half = vec![false; blocks.len()];
+    let mut at = 0;
+    while at + 1 < blocks.len() {
+        let pair = is_small(&blocks[at]) && is_small(&blocks[at + 1]);
+        // Only pairs are halved, so that no half line stays empty.
+        half[at..at + 2].fill(pair);
+        at += if pair { 2 } else { 1 };
+    }
+    half
+}
+
+/// Returns whether a block fits in half the width of the page.
+fn is_small(block: &Block) -> bool {
+    match block {
         Block::Chart(chart) => {
             // Two small charts fit beside each other; larger ones need the whole width.
             let few = chart.marks.len() <= MOST_MARKS_IN_HALF
@@ -232,16 +245,7 @@ fn beside_one_another(blocks: &[Block]) -> Vec<bool> {
                 || few && !matches!(chart.plot, Plot::Heat | Plot::Percentiles)
         }
         _ => false,
-    };
-    let mut half = vec![false; blocks.len()];
-    let mut at = 0;
-    while at + 1 < blocks.len() {
-        let pair = small(&blocks[at]) && small(&blocks[at + 1]);
-        // Only pairs are halved, so that no half line stays empty.
-        half[at..at + 2].fill(pair);
-        at += if pair { 2 } else { 1 };
     }
-    half
 }
 
 fn block_view(block: &Block, half: bool, mark: Option<&'static str>) -> BlockView {
@@ -462,23 +466,9 @@ fn spec(chart: &Chart) -> Value {
     let decimals = table.decimals();
     let x_column = &table.columns[0];
     let category = chart.x_scale == AxisScale::Category;
-    let x_of = |index: usize, cell: &Cell| -> f64 {
-        match (chart.x_scale, cell.value()) {
-            (AxisScale::Category, _) | (_, None) => index as f64,
-            // The distance to all of it: 90 %, 99 % and 99.9 % become 10, 100 and 1000.
-            (AxisScale::Percentile, Some(percent)) => 1.0 / (1.0 - percent / 100.0),
-            (_, Some(value)) => value / x_column.scale.factor,
-        }
-    };
     // Coordinates of a plan have a text of their own, such as "64 KiB".
     let labelled =
         category || table.rows.iter().any(|row| matches!(row.cells[0], Cell::Coordinate { .. }));
-    let major = |cell: &Cell| match (chart.x_scale, cell.value()) {
-        (AxisScale::Percentile, Some(value)) => {
-            [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999].contains(&value)
-        }
-        _ => true,
-    };
     let labels: Vec<Value> = table
         .rows
         .iter()
@@ -486,8 +476,9 @@ fn spec(chart: &Chart) -> Value {
         .filter(|_| labelled)
         .map(|(index, row)| {
             let cell = &row.cells[0];
-            json!({ "x": x_of(index, cell), "label": cell.shown(&x_column.scale, decimals[0]),
-                "major": major(cell) })
+            let label = cell.shown(&x_column.scale, decimals[0]);
+            json!({ "x": x_of(chart, index, cell), "label": label,
+                "major": is_major(chart.x_scale, cell) })
         })
         .collect();
     let marks: Vec<Value> = chart
@@ -499,7 +490,7 @@ fn spec(chart: &Chart) -> Value {
                 let cell = &row.cells[mark.column];
                 let factor = column.scale.factor;
                 let mut point = json!({
-                    "x": x_of(index, &row.cells[0]),
+                    "x": x_of(chart, index, &row.cells[0]),
                     "y": cell.value().filter(|value| value.is_finite()).map(|value| value / factor),
                     "shown": format!("{} \
                         {}", cell.shown(&column.scale, decimals[mark.column]),
@@ -557,6 +548,26 @@ fn spec(chart: &Chart) -> Value {
         "marks": marks,
         "measured_from": chart.measured_from,
     })
+}
+
+/// Returns the place of a row on the horizontal axis.
+fn x_of(chart: &Chart, index: usize, cell: &Cell) -> f64 {
+    match (chart.x_scale, cell.value()) {
+        (AxisScale::Category, _) | (_, None) => index as f64,
+        // The distance to all of it: 90 %, 99 % and 99.9 % become 10, 100 and 1000.
+        (AxisScale::Percentile, Some(percent)) => 1.0 / (1.0 - percent / 100.0),
+        (_, Some(value)) => value / chart.table.columns[0].scale.factor,
+    }
+}
+
+/// Returns whether the label of a row is worth a line of the grid.
+fn is_major(scale: AxisScale, cell: &Cell) -> bool {
+    match (scale, cell.value()) {
+        (AxisScale::Percentile, Some(value)) => {
+            [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999].contains(&value)
+        }
+        _ => true,
+    }
 }
 
 const fn scale_name(scale: AxisScale) -> &'static str {

@@ -49,6 +49,7 @@ pub(super) fn render(study: &Value) -> String {
     let word = |value: &Value| plain(value.as_str().unwrap_or_default());
     // Iometer writes milliseconds behind a colon.
     let stamp = word(&campaign["started"]).replace('T', " ").replace('Z', ":000");
+    // Version 1.1.0 is the last release, whose columns the header lists.
     let mut text = format!(
         "'Test Type,Test Description\n0,{}\n'Version\n1.1.0\n'Time Stamp\n{stamp}\n",
         word(&campaign["name"])
@@ -167,15 +168,13 @@ fn row(
     let number = |value: f64| format!("{value:.6}");
     // A cell without a figure behind it is empty: a zero would say that it was measured.
     let told = |value: Option<f64>| value.map_or_else(String::new, number);
-    let rate = |n: u64| told((counted.seconds > 0.0).then(|| n as f64 / counted.seconds));
-    let of_three = |read: u64, write: u64| [rate(read + write), rate(read), rate(write)];
-    let scaled = |unit: f64| {
-        // Iometer's first rate is of both directions.
-        let all = counted.bytes_read + counted.bytes_written;
-        [all, counted.bytes_read, counted.bytes_written].map(|bytes| {
-            told((counted.seconds > 0.0).then(|| bytes as f64 / unit / counted.seconds))
-        })
-    };
+    let rate = |amount: f64| told((counted.seconds > 0.0).then(|| amount / counted.seconds));
+    let of_three =
+        |read: u64, write: u64| [read + write, read, write].map(|amount| rate(amount as f64));
+    // Iometer's first rate is of both directions.
+    let all_bytes = counted.bytes_read + counted.bytes_written;
+    let moved = [all_bytes, counted.bytes_read, counted.bytes_written];
+    let scaled = |unit: f64| moved.map(|bytes| rate(bytes as f64 / unit));
     let has_replies = counted.exchanges > 0;
     let transfers = counted.reads + counted.writes;
     let transactions = if has_replies { counted.exchanges } else { transfers };
@@ -187,16 +186,13 @@ fn row(
     // transfers.
     // One worker alone is all of them.
     let is_whole = worker.is_none() || job.workers().len() == 1;
+    // Without a time the cell is empty.
     let exchanges = (has_replies && is_whole).then_some(&job.exchanges);
-    let of_transaction =
-        |plain: String, with_replies: &dyn Fn(&Distribution) -> f64| match (has_replies, exchanges)
-        {
-            (false, _) => plain,
-            (true, Some(times)) if !times.is_empty() => {
-                number(with_replies(times) / NANOS_PER_MILLI)
-            }
-            (true, _) => String::new(),
-        };
+    let exchanges = exchanges.filter(|times| !times.is_empty());
+    let of_transaction = |plain: String, shown: &dyn Fn(&Distribution) -> String| {
+        if has_replies { exchanges.map_or_else(String::new, shown) } else { plain }
+    };
+    let in_millis = |ns: f64| number(ns / NANOS_PER_MILLI);
     let largest = |times: &Distribution| times.buckets.last().map_or(0.0, |(ns, _)| *ns as f64);
     let mut cells: Vec<String> = vec![
         kind.into(),
@@ -208,17 +204,17 @@ fn row(
     cells.extend(scaled(f64::from(1 << 20)));
     cells.extend(scaled(MEGABYTE));
     // No connections are tested: their cells are empty.
-    cells.extend([rate(transactions), String::new()]);
+    cells.extend([rate(transactions as f64), String::new()]);
     cells.extend([
         mean(all_ns, transfers),
         mean(counted.read_ns, counted.reads),
         mean(counted.write_ns, counted.writes),
-        of_transaction(mean(all_ns, transfers), &|times| moments(times).0),
+        of_transaction(mean(all_ns, transfers), &|times| in_millis(moments(times).0)),
         String::new(),
         longest(all_max, transfers),
         longest(counted.read_max_ns, counted.reads),
         longest(counted.write_max_ns, counted.writes),
-        of_transaction(longest(all_max, transfers), &largest),
+        of_transaction(longest(all_max, transfers), &|times| in_millis(largest(times))),
         String::new(),
     ]);
     let errors = counted.read_errors + counted.write_errors;
@@ -234,19 +230,14 @@ fn row(
         // Raw times are ticks of one host, and those of several do not add up.
         cells.extend(std::iter::repeat_n(String::new(), 8));
     } else {
-        let raw =
-            |times: &Distribution, of: &dyn Fn(&Distribution) -> f64| format!("{:.0}", of(times));
+        let raw = |ns: f64| format!("{ns:.0}");
         let total = |times: &Distribution| moments(times).0 * count(times) as f64;
-        let transaction =
-            |plain: u64, of: &dyn Fn(&Distribution) -> f64| match (has_replies, exchanges) {
-                (false, _) => plain.to_string(),
-                (true, Some(times)) if !times.is_empty() => raw(times, of),
-                (true, _) => String::new(),
-            };
         cells.extend([counted.read_ns, counted.write_ns].map(|ns| ns.to_string()));
-        cells.extend([transaction(all_ns, &total), String::new()]);
+        let sum = of_transaction(all_ns.to_string(), &|times| raw(total(times)));
+        cells.extend([sum, String::new()]);
         cells.extend([counted.read_max_ns, counted.write_max_ns].map(|ns| ns.to_string()));
-        cells.extend([transaction(all_max, &largest), String::new()]);
+        let longest = of_transaction(all_max.to_string(), &|times| raw(largest(times)));
+        cells.extend([longest, String::new()]);
     }
     cells.push(format!("{:.0}", counted.seconds * NANOS));
     // Loads begin where the target does; without a span they use all of it, which Iometer writes as

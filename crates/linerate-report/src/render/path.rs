@@ -109,11 +109,10 @@ impl<'a> Laid<'a> {
         // A stage without an observation is marked once.
         let unseen = stage.seen.iter().all(StageSeen::is_nothing);
         let told = stage.seen.iter().take(if unseen { 1 } else { stage.seen.len() });
-        let of_arm = |seen: &'a StageSeen| {
-            let arm = seen.arm.as_deref().filter(|_| !unseen || stage.seen.len() == 1);
-            LaidSeen::new(seen, arm, inside, &stage.name)
-        };
-        Self { stage, name, seen: told.map(of_arm).collect(), labelled, width }
+        let arm =
+            |seen: &'a StageSeen| seen.arm.as_deref().filter(|_| !unseen || stage.seen.len() == 1);
+        let seen = told.map(|seen| LaidSeen::new(seen, arm(seen), inside, &stage.name)).collect();
+        Self { stage, name, seen, labelled, width }
     }
 
     fn height(&self) -> f64 {
@@ -292,16 +291,6 @@ fn meter(x: f64, y: f64, width: f64, told: &str, share: Option<f64>) -> String {
 
 fn wide(picture: &PathPicture) -> Drawing {
     let right = WIDE - COLUMN;
-    let of = |end: PathEnd, place: StageKind| -> Vec<Laid<'_>> {
-        let here = picture.stages.iter().filter(|stage| (stage.end, stage.place) == (end, place));
-        // The column heads name the ends, so boxes need no label.
-        let mut laid: Vec<Laid<'_>> = here.map(|stage| Laid::new(stage, COLUMN, false)).collect();
-        // Data come up on the receiving side.
-        if end == PathEnd::Receiver {
-            laid.reverse();
-        }
-        laid
-    };
     let mut body = String::new();
     let mut y = FLAG + 22.0;
     body += &text("label", COLUMN / 2.0, 14.0, "middle", "sends");
@@ -309,7 +298,8 @@ fn wide(picture: &PathPicture) -> Drawing {
     // The lower edges of what stands above in each column.
     let mut edges: [Option<f64>; 2] = [None, None];
     for place in LAYERS {
-        let (sending, receiving) = (of(PathEnd::Sender, place), of(PathEnd::Receiver, place));
+        let sending = column(picture, PathEnd::Sender, place);
+        let receiving = column(picture, PathEnd::Receiver, place);
         // Layers stand at the same height on both ends, so that they can be compared.
         let rows = sending.len().max(receiving.len());
         for row in 0..rows {
@@ -355,6 +345,18 @@ fn wide(picture: &PathPicture) -> Drawing {
         y += height + GAP;
     }
     Drawing { body, height: y - GAP + 2.0 }
+}
+
+/// Returns the boxes of one layer of one end, from top to bottom.
+fn column(picture: &PathPicture, end: PathEnd, place: StageKind) -> Vec<Laid<'_>> {
+    let here = picture.stages.iter().filter(|stage| (stage.end, stage.place) == (end, place));
+    // The column heads name the ends, so boxes need no label.
+    let mut laid: Vec<Laid<'_>> = here.map(|stage| Laid::new(stage, COLUMN, false)).collect();
+    // Data come up on the receiving side.
+    if end == PathEnd::Receiver {
+        laid.reverse();
+    }
+    laid
 }
 
 /// Returns true if `b` does not follow `a` but belongs to the other arm's path between the ends.

@@ -180,12 +180,13 @@ impl StorageJob<'_> {
     /// Seconds measured, all trials added.
     pub(super) fn seconds(&self) -> f64 {
         let trials = self.point["trials"].as_array().into_iter().flatten();
-        let of = |trial: &Value| {
-            let end = trial["intervals"]["seconds"].as_array()?.last()?.as_f64()?;
-            // A trial that ended early may end before its measurement began.
-            Some((end - trial["measured_from"].as_f64()?).max(0.0))
-        };
-        trials.filter_map(of).sum()
+        trials
+            .filter_map(|trial| {
+                let end = trial["intervals"]["seconds"].as_array()?.last()?.as_f64()?;
+                // A trial that ended early may end before its measurement began.
+                Some((end - trial["measured_from"].as_f64()?).max(0.0))
+            })
+            .sum()
     }
 }
 

@@ -76,16 +76,13 @@ fn words(text: &str) -> Cow<'_, str> {
 
 /// `id` as a sheet's name: short enough, and not taken.
 fn sheet_name(id: &str, taken: &mut HashSet<String>) -> String {
+    // Excel refuses these characters in the name of a sheet.
     let clean: String =
         words(id).chars().map(|c| if "[]:*?/\\'".contains(c) { ' ' } else { c }).collect();
-    let short = |suffix: &str| -> String {
-        clean
-            .chars()
-            .take(SHEET_NAME_LENGTH - suffix.chars().count())
-            .chain(suffix.chars())
-            .collect()
-    };
+    let room = |suffix: &str| SHEET_NAME_LENGTH - suffix.chars().count();
+    let short = |suffix: &str| clean.chars().take(room(suffix)).collect::<String>() + suffix;
     let mut name = short("");
+    // The first sheet of the name has no number.
     let mut number = 2;
     // Excel takes names that differ only in case as equal.
     while !taken.insert(name.to_lowercase()) {
@@ -302,11 +299,7 @@ fn write_cell(
     tone: Tone,
     plain: &Format,
 ) -> Result<(), XlsxError> {
-    let tinted = |format: Format| match tone {
-        Tone::Plain => format,
-        Tone::Marked => format.set_background_color(MARKED),
-        Tone::Refused => format.set_background_color(REFUSED),
-    };
+    let tinted = |format: Format| with_tone(format, tone);
     let scale = &column.scale;
     match cell {
         Cell::Text(text) => {
@@ -349,6 +342,14 @@ fn write_cell(
         }
     }
     Ok(())
+}
+
+fn with_tone(format: Format, tone: Tone) -> Format {
+    match tone {
+        Tone::Plain => format,
+        Tone::Marked => format.set_background_color(MARKED),
+        Tone::Refused => format.set_background_color(REFUSED),
+    }
 }
 
 /// A native chart beside the table; a heat map tints the cells instead.

@@ -45,13 +45,15 @@ fn fates(job: &JobStudy, direction: Direction) -> Option<Fates> {
     let mut account = Use::Account.metrics().map(|metric| job.metric(metric, direction));
     let metrics: [Option<&MetricStudy>; 4] = std::array::from_fn(|_| account.next().flatten());
     let n_trials = metrics.iter().flatten().map(|metric| metric.values.len()).max()?;
-    let of_trial = |trial: usize| -> Option<Fates> {
-        let found = metrics.map(|metric| metric?.values.get(trial).copied().flatten());
-        let [due, answered, lost, open] = found;
-        Some([due?, answered?, lost?, open?])
-    };
     // A trial without all four does not count, or the sum would not add up.
-    (0..n_trials).filter_map(of_trial).reduce(added)
+    (0..n_trials).filter_map(|trial| fates_of_trial(metrics, trial)).reduce(added)
+}
+
+/// Returns the account of the trial with index `trial`; `None` if one of the four is missing.
+fn fates_of_trial(metrics: [Option<&MetricStudy>; 4], trial: usize) -> Option<Fates> {
+    let found = metrics.map(|metric| metric?.values.get(trial).copied().flatten());
+    let [due, answered, lost, open] = found;
+    Some([due?, answered?, lost?, open?])
 }
 
 fn added(a: Fates, b: Fates) -> Fates {
@@ -64,16 +66,15 @@ fn jobs(point: &PointStudy) -> impl Iterator<Item = &JobStudy> {
 }
 
 fn lines<'a>(grid: &Grid<'a>) -> Vec<Line<'a>> {
-    let of_job = |point: &'a PointStudy, job: &'a JobStudy| {
-        let of =
-            move |direction| Some(Line { point, job, direction, fates: fates(job, direction)? });
-        [Direction::Sum, Direction::Rx, Direction::Tx].into_iter().filter_map(of)
-    };
-    let of_point = |point: &&'a PointStudy| {
-        let point: &'a PointStudy = point;
-        jobs(point).flat_map(move |job| of_job(point, job)).collect::<Vec<_>>()
-    };
-    grid.points.iter().flat_map(of_point).collect()
+    let all = grid.points.iter().flat_map(|&point| jobs(point).map(move |job| (point, job)));
+    all.flat_map(|(point, job)| lines_of_job(point, job)).collect()
+}
+
+fn lines_of_job<'a>(point: &'a PointStudy, job: &'a JobStudy) -> impl Iterator<Item = Line<'a>> {
+    let ways = [Direction::Sum, Direction::Rx, Direction::Tx].into_iter();
+    ways.filter_map(move |direction| {
+        Some(Line { point, job, direction, fates: fates(job, direction)? })
+    })
 }
 
 /// Returns the kind of the operations of a line. Reads of a disk count as received, writes as sent.
@@ -141,11 +142,14 @@ pub(super) fn told(subject: &Subject<'_>) -> Option<String> {
             None => totals.push((&job.workload, fates)),
         }
     }
-    let one = |(workload, fates): &(&str, Fates)| {
-        let [due, answered, lost, open] = fates.map(|n| round_half_up(n, 0));
-        format!("{workload} {due} = {answered} + {lost} + {open}")
-    };
-    let totals = totals.iter().map(one).collect::<Vec<String>>().join("; ");
+    let totals = totals
+        .iter()
+        .map(|(workload, fates)| {
+            let [due, answered, lost, open] = fates.map(|n| round_half_up(n, 0));
+            format!("{workload} {due} = {answered} + {lost} + {open}")
+        })
+        .collect::<Vec<String>>()
+        .join("; ");
     (!totals.is_empty())
         .then(|| format!("Operations due = answered + lost + open, sum over all trials: {totals}."))
 }

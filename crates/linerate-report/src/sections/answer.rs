@@ -477,20 +477,23 @@ fn figure<'a>(job: &'a JobStudy, wanted: &Metric, ways: Ways) -> Option<&'a Metr
     if (wanted.is_for(Use::StreamRate) || wanted == COST) && !is_stream(job) {
         return None;
     }
-    let usable = |direction| {
-        let metric = job.metric(wanted, direction)?;
-        metric
-            .estimate
-            // A direction without data is no figure.
-            .filter(|estimate| estimate.value.is_finite() && estimate.value > 0.0)
-            .map(|_| metric)
-    };
-    let (tx, rx, sum) = (usable(Direction::Tx), usable(Direction::Rx), usable(Direction::Sum));
+    let [tx, rx, sum] = [Direction::Tx, Direction::Rx, Direction::Sum]
+        .map(|direction| usable(job, wanted, direction));
     match ways {
         Ways::One => [tx, rx].into_iter().flatten().max_by(|a, b| value(a).total_cmp(&value(b))),
         // With data in one direction alone, the sum would repeat it.
         Ways::Both => sum.filter(|_| tx.is_some() == rx.is_some()),
     }
+}
+
+/// Returns the figure of `job` in one direction if it is finite and above zero.
+fn usable<'a>(job: &'a JobStudy, wanted: &Metric, direction: Direction) -> Option<&'a MetricStudy> {
+    let metric = job.metric(wanted, direction)?;
+    metric
+        .estimate
+        // A direction without data is no figure.
+        .filter(|estimate| estimate.value.is_finite() && estimate.value > 0.0)
+        .map(|_| metric)
 }
 
 /// Returns the best figure of `wanted` among the jobs that `admits` accepts. The highest figure may
@@ -510,7 +513,7 @@ fn best<'a>(
     let figures = points.filter(|(_, point)| point.validity <= worst).flat_map(|(grid, point)| {
         let jobs = told_jobs(point).into_iter().filter(|job| admits(point, job));
         let scope = scope.to_owned();
-        let told = move |job: &'a JobStudy| {
+        jobs.filter_map(move |job| {
             Some(Best {
                 scope: scope.clone(),
                 grid,
@@ -519,8 +522,8 @@ fn best<'a>(
                 metric: figure(job, wanted, ways)?,
                 valid: None,
             })
-        };
-        jobs.filter_map(told).collect::<Vec<_>>()
+        })
+        .collect::<Vec<_>>()
     });
     // One order for both: the best has the highest rank.
     let rank =

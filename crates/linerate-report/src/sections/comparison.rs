@@ -49,7 +49,7 @@ pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
 pub(super) fn tallies(subject: &Subject<'_>) -> Vec<String> {
     /// Most worse figures that are named.
     const MOST_NAMED: usize = 4;
-    let of_one = |comparison: &&Comparison| {
+    fn of_one(comparison: &&Comparison) -> String {
         let worse =
             comparison.figures.iter().filter(|figure| figure.effect.change == Change::Worse);
         let mut names: Vec<String> = worse.map(name).collect();
@@ -61,7 +61,7 @@ pub(super) fn tallies(subject: &Subject<'_>) -> Vec<String> {
         let worse =
             if names.is_empty() { String::new() } else { format!("; worse: {}", names.join(", ")) };
         format!("{}: of {}{worse}", place(comparison), tally(comparison))
-    };
+    }
     asked_for(subject.study)
         .iter()
         .filter(|comparison| !comparison.figures.is_empty())
@@ -250,12 +250,12 @@ fn note(comparison: &Comparison) -> String {
                 .to_owned(),
         );
     }
-    let settings = |arm: &Arm| {
+    fn settings(arm: &Arm) -> Vec<String> {
         arm.settings
             .iter()
             .map(|set| format!("{} = {} at {}", set.name, set.value, set.at))
             .collect::<Vec<_>>()
-    };
+    }
     for arm in [&comparison.base, &comparison.changed] {
         if !arm.settings.is_empty() {
             told.push(format!("Set for {}: {}.", arm.name, settings(arm).join("; ")));
@@ -272,12 +272,17 @@ fn points<'a>(subject: &Subject<'a>, comparison: &Comparison) -> [Option<&'a Poi
 }
 
 fn between(points: [Option<&PointStudy>; 3], figure: &Compared) -> String {
-    let job = |point: Option<&PointStudy>| -> Option<String> {
-        let JobStudy { from, to, workload, .. } = point?.jobs.get(figure.job)?;
-        Some(if from.is_empty() { workload.clone() } else { format!("{from} to {to}") })
-    };
+    let job = |point: Option<&PointStudy>| point?.jobs.get(figure.job).map(ends);
     // The changed arm may have other ends, and those are of interest.
     job(points[1]).or_else(|| job(points[0])).unwrap_or_default()
+}
+
+/// Returns the ends of a job, or its workload if the job has no ends.
+fn ends(job: &JobStudy) -> String {
+    match job.from.is_empty() {
+        true => job.workload.clone(),
+        false => format!("{} to {}", job.from, job.to),
+    }
 }
 
 /// One figure of every pair: a line for each arm.

@@ -109,20 +109,17 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
         |point: &PointStudy| others.iter().map(|&i| grid.axes[i].place(point)).collect::<Vec<_>>();
     // Points without a goodput come last.
     let direction = grid.direction(metric::GOODPUT);
-    let rate = |point: &&&PointStudy| {
-        direction
-            .and_then(|d| Some(headline(point)?.metric(metric::GOODPUT, d)?.estimate?.value))
-            .unwrap_or(0.0)
+    let rate = |point: &PointStudy| {
+        Some(headline(point)?.metric(metric::GOODPUT, direction?)?.estimate?.value)
     };
-    let best = grid.points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    let rate_or_zero = |point: &PointStudy| rate(point).unwrap_or(0.0);
+    let best = grid.points.iter().max_by(|a, b| rate_or_zero(a).total_cmp(&rate_or_zero(b)))?;
     let chosen = setting(best);
     let axis = &grid.axes[main];
     let held = others
         .iter()
         .filter_map(|&i| {
-            grid.axes[i]
-                .place(best)
-                .map(|p| format!(", {} {}", grid.axes[i].name, grid.axes[i].values[p].label))
+            grid.axes[i].place(best).map(|place| format!(", {}", grid.axes[i].named(place)))
         })
         .collect::<String>();
     let caption = format!("CPU cores busy by {}{held}: {}", axis.name, grid.sweep);

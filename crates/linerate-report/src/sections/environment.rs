@@ -112,14 +112,15 @@ fn side_by_side(flat: &[BTreeMap<String, Fact>]) -> Vec<Row> {
     let mut paths: Vec<&String> = flat.iter().flat_map(BTreeMap::keys).collect();
     paths.sort();
     paths.dedup();
-    let row = |path: &String| {
-        let told: Vec<Cell> = flat.iter().map(|facts| cell(facts.get(path))).collect();
-        // An unreadable fact differs from a readable one.
-        let differs = told.windows(2).any(|pair| pair[0] != pair[1]);
-        let cells = std::iter::once(Cell::text(path)).chain(told).collect();
-        Row { cells, tone: if differs { Tone::Marked } else { Tone::Plain } }
-    };
-    paths.into_iter().map(row).collect()
+    paths.into_iter().map(|path| fact_row(path, flat)).collect()
+}
+
+fn fact_row(path: &str, flat: &[BTreeMap<String, Fact>]) -> Row {
+    let told: Vec<Cell> = flat.iter().map(|facts| cell(facts.get(path))).collect();
+    // An unreadable fact differs from a readable one.
+    let differs = told.windows(2).any(|pair| pair[0] != pair[1]);
+    let cells = std::iter::once(Cell::text(path)).chain(told).collect();
+    Row { cells, tone: if differs { Tone::Marked } else { Tone::Plain } }
 }
 
 fn columns(hosts: &[HostRecord]) -> Vec<Column> {
@@ -131,24 +132,8 @@ fn columns(hosts: &[HostRecord]) -> Vec<Column> {
 /// Returns the differences between the hosts. Interfaces of the campaign are compared by their
 /// position, others not at all.
 fn differences(hosts: &[HostRecord], used: &[Vec<&str>]) -> Option<Table> {
-    let compared = |(host, used): (&HostRecord, &Vec<&str>)| -> BTreeMap<String, Fact> {
-        let place_of = |path: String, fact: Fact| -> Option<(String, Fact)> {
-            let Some(rest) = path.strip_prefix("interfaces.") else { return Some((path, fact)) };
-            let (name, field) = rest.split_once('.')?;
-            let place = used.iter().position(|one| *one == name)?;
-            // One interface on each host needs no number.
-            let number = if used.len() > 1 { format!(" {}", place + 1) } else { String::new() };
-            // A reason that names the interface is the same reason on the other host.
-            let fact = fact.map_err(|why| why.replace(name, "it"));
-            Some((format!("interface{number}.{field}"), fact))
-        };
-        // Addresses, indices and MACs identify an interface, so they always differ.
-        let own =
-            |path: &str| [".addresses", ".index", ".mac"].iter().any(|end| path.ends_with(end));
-        let facts = flat(host).into_iter().filter_map(|(path, fact)| place_of(path, fact));
-        facts.filter(|(path, _)| !own(path)).collect()
-    };
-    let facts: Vec<BTreeMap<String, Fact>> = hosts.iter().zip(used).map(compared).collect();
+    let facts: Vec<BTreeMap<String, Fact>> =
+        hosts.iter().zip(used).map(|(host, used)| comparable(host, used)).collect();
     let rows: Vec<Row> =
         side_by_side(&facts).into_iter().filter(|row| row.tone == Tone::Marked).collect();
     let mut table =
@@ -157,6 +142,27 @@ fn differences(hosts: &[HostRecord], used: &[Vec<&str>]) -> Option<Table> {
     table.rows = rows;
     // Equal hosts have no table.
     (!table.rows.is_empty()).then_some(table)
+}
+
+/// Returns the facts of `host` that can be compared with another host, which uses interfaces of
+/// other names.
+fn comparable(host: &HostRecord, used: &[&str]) -> BTreeMap<String, Fact> {
+    // Addresses, indices and MACs identify an interface, so they always differ.
+    let own = |path: &str| [".addresses", ".index", ".mac"].iter().any(|end| path.ends_with(end));
+    let facts = flat(host).into_iter().filter_map(|(path, fact)| by_place(path, fact, used));
+    facts.filter(|(path, _)| !own(path)).collect()
+}
+
+/// Names an interface by its place in the campaign. Returns `None` for an unused interface.
+fn by_place(path: String, fact: Fact, used: &[&str]) -> Option<(String, Fact)> {
+    let Some(rest) = path.strip_prefix("interfaces.") else { return Some((path, fact)) };
+    let (name, field) = rest.split_once('.')?;
+    let place = used.iter().position(|one| *one == name)?;
+    // One interface on each host needs no number.
+    let number = if used.len() > 1 { format!(" {}", place + 1) } else { String::new() };
+    // A reason that names the interface is the same reason on the other host.
+    let fact = fact.map_err(|why| why.replace(name, "it"));
+    Some((format!("interface{number}.{field}"), fact))
 }
 
 /// Returns all facts as they were read.

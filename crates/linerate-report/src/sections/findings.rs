@@ -31,11 +31,7 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
     // The same claim at several points is one finding.
     let mut claims: Vec<(&Finding, Vec<String>)> = Vec::new();
     for finding in findings {
-        let same = |(known, _): &&mut (&Finding, Vec<String>)| {
-            (known.verdict, &known.rule, &known.claim)
-                == (finding.verdict, &finding.rule, &finding.claim)
-        };
-        match claims.iter_mut().find(same) {
+        match claims.iter_mut().find(|(known, _)| is_same_claim(known, finding)) {
             Some((_, others)) => others.push(sentences::subject(&finding.subject)),
             None => claims.push((finding, Vec::new())),
         }
@@ -44,6 +40,10 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
         .into_iter()
         .map(|(finding, others)| Block::Claim(claim(finding, &others, &place)))
         .collect()
+}
+
+fn is_same_claim(a: &Finding, b: &Finding) -> bool {
+    (a.verdict, &a.rule, &a.claim) == (b.verdict, &b.rule, &b.claim)
 }
 
 /// Returns `finding` with its evidence; `others` are the other subjects with the same claim.

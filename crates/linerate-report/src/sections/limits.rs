@@ -73,10 +73,10 @@ fn called(bound: &Ceiling) -> String {
 
 fn ceilings(bounds: &[&Ceiling]) -> Option<Table> {
     let of_rate = |bound: &&&Ceiling| bound.metric == metric::GOODPUT;
-    let same = |a: &Ceiling, b: &Ceiling| {
+    fn same(a: &Ceiling, b: &Ceiling) -> bool {
         (called(a), a.metric, a.direction, &a.derivation)
             == (called(b), b.metric, b.direction, &b.derivation)
-    };
+    }
     // Packet and frame rates follow from the same capacities, and goodput is what readers compare.
     let goodput: Vec<&Ceiling> = bounds.iter().filter(of_rate).copied().collect();
     let mut rows = merged(if goodput.is_empty() { bounds } else { &goodput }, same);

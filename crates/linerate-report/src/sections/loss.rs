@@ -66,20 +66,7 @@ struct Account<'a> {
 }
 
 fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
-    let of_point = |point: &&'_ PointStudy| -> Vec<(usize, usize)> {
-        let jobs = point.jobs.iter().enumerate().filter(|(_, job)| !job.background);
-        jobs.flat_map(|(at, job)| (0..job.loss.len()).map(move |loss| (at, loss))).collect()
-    };
-    let accounts: Vec<Account<'_>> = grid
-        .points
-        .iter()
-        .flat_map(|point| {
-            of_point(point).into_iter().map(|(job, loss)| {
-                let job = &point.jobs[job];
-                Account { point, job, loss: &job.loss[loss] }
-            })
-        })
-        .collect();
+    let accounts: Vec<Account<'_>> = grid.points.iter().flat_map(|point| accounts(point)).collect();
     if accounts.is_empty() {
         return Vec::new();
     }
@@ -88,6 +75,11 @@ fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
     blocks.extend(chart(grid, &accounts, &places).map(Block::Chart));
     blocks.push(Block::Table(ledger(grid, &accounts, &places)));
     blocks
+}
+
+fn accounts(point: &PointStudy) -> impl Iterator<Item = Account<'_>> {
+    let jobs = point.jobs.iter().filter(|job| !job.background);
+    jobs.flat_map(move |job| job.loss.iter().map(move |loss| Account { point, job, loss }))
 }
 
 /// Returns the places of losses in the order of the path; unexplained losses come last.

@@ -127,15 +127,19 @@ fn rates(block: &SampleBlock) -> PerCpu {
         .first()
         .zip(block.times.last())
         .map_or(0.0, |(first, last)| last.since(*first).as_secs_f64());
-    let of_series = |(place, spec): (usize, &linerate_model::SeriesSpec)| {
-        let cpu = spec.instance.strip_prefix("cpu")?.parse().ok()?;
-        let mut known = block.columns.get(place)?.iter().flatten();
-        let first = known.next()?;
-        let last = known.next_back()?;
-        softnet::PROCESSED.is(spec).then_some((cpu, (last - first) / seconds))
-    };
     if seconds > 0.0 {
-        block.series.iter().enumerate().filter_map(of_series).collect()
+        block
+            .series
+            .iter()
+            .enumerate()
+            .filter_map(|(place, spec)| {
+                let cpu = spec.instance.strip_prefix("cpu")?.parse().ok()?;
+                let mut known = block.columns.get(place)?.iter().flatten();
+                let first = known.next()?;
+                let last = known.next_back()?;
+                softnet::PROCESSED.is(spec).then_some((cpu, (last - first) / seconds))
+            })
+            .collect()
     } else {
         PerCpu::new()
     }

@@ -35,18 +35,6 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
 
 /// Returns the table of means over the runs.
 fn means(family: &Family<'_>) -> Option<Table> {
-    let mean = |point: &PointStudy, metric: &Metric, direction| -> Option<Estimate> {
-        let figure = headline(point)?.metric(metric, direction)?;
-        let of = figure.mean?;
-        let n = figure.values.iter().flatten().count() as u32;
-        Some(Estimate {
-            value: of.value,
-            low: Some(of.low),
-            high: Some(of.high),
-            confidence: Some(0.95),
-            n,
-        })
-    };
     let mut columns = family.place_columns();
     columns.push(Column::number("runs", Scale::COUNT));
     let mut figures: Vec<(&'static Metric, Direction)> = Vec::new();
@@ -68,11 +56,10 @@ fn means(family: &Family<'_>) -> Option<Table> {
     for (grid, point) in family.points() {
         let mut cells = family.place_cells(grid, point);
         cells.push(Cell::Number(point.trials.len() as f64));
-        let cell = |(metric, direction): &(&'static Metric, Direction)| {
+        cells.extend(figures.iter().map(|(metric, direction)| {
             mean(point, metric, *direction)
                 .map_or_else(|| Cell::Missing("–".into()), Cell::Estimate)
-        };
-        cells.extend(figures.iter().map(cell));
+        }));
         table.rows.push(Row::judged(cells, point.validity));
     }
     table.folded = true;
@@ -84,6 +71,19 @@ fn means(family: &Family<'_>) -> Option<Table> {
             .into(),
     );
     (!figures.is_empty()).then_some(table)
+}
+
+fn mean(point: &PointStudy, metric: &Metric, direction: Direction) -> Option<Estimate> {
+    let figure = headline(point)?.metric(metric, direction)?;
+    let of = figure.mean?;
+    let n = figure.values.iter().flatten().count() as u32;
+    Some(Estimate {
+        value: of.value,
+        low: Some(of.low),
+        high: Some(of.high),
+        confidence: Some(0.95),
+        n,
+    })
 }
 
 fn table(family: &Family<'_>) -> Table {

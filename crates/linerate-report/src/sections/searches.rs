@@ -59,27 +59,25 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
 /// Returns a line for each goal of each search, and for each other result.
 pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
     let searches = &subject.study.searches;
-    let of_one = |search: &SearchStudy| -> Vec<String> {
-        let scale = scale(std::slice::from_ref(search));
-        let rate = |load: f64| rate(search, load);
-        let goals = search.goals.iter().map(|goal| {
-            let found = match (goal.lower, goal.upper) {
-                (Some(lower), Some(upper)) => format!("{} to {}", scale.plain(lower), rate(upper)),
-                (Some(lower), None) => format!("at least {}", rate(lower)),
-                (None, _) => "no load meets it".to_owned(),
-            };
-            let (regular, n) = (goal.n_regular, search.runs.len());
-            format!(
-                "{}, {}: {found} ({regular} of {n} runs regular)",
-                place(search),
-                goal.goal.name
-            )
-        });
-        let others = search.runs.iter().flat_map(|run| answers(search, run));
-        let others = others.map(|(what, answer)| format!("{}, {what}: {answer}", place(search)));
-        goals.chain(others.take(MOST_ANSWERS)).collect()
-    };
-    searches.iter().flat_map(of_one).take(MOST_TOLD).collect()
+    searches.iter().flat_map(answer_lines).take(MOST_TOLD).collect()
+}
+
+/// Returns a line for each goal of `search`, and lines for its other answers.
+fn answer_lines(search: &SearchStudy) -> Vec<String> {
+    let scale = scale(std::slice::from_ref(search));
+    let rate = |load: f64| rate(search, load);
+    let goals = search.goals.iter().map(|goal| {
+        let found = match (goal.lower, goal.upper) {
+            (Some(lower), Some(upper)) => format!("{} to {}", scale.plain(lower), rate(upper)),
+            (Some(lower), None) => format!("at least {}", rate(lower)),
+            (None, _) => "no load meets it".to_owned(),
+        };
+        let (regular, n) = (goal.n_regular, search.runs.len());
+        format!("{}, {}: {found} ({regular} of {n} runs regular)", place(search), goal.goal.name)
+    });
+    let others = search.runs.iter().flat_map(|run| answers(search, run));
+    let others = others.map(|(what, answer)| format!("{}, {what}: {answer}", place(search)));
+    goals.chain(others.take(MOST_ANSWERS)).collect()
 }
 
 /// Returns the sweep and coordinate of a search.
@@ -302,14 +300,11 @@ fn loss_curve(number: usize, search: &SearchStudy) -> Option<Chart> {
         });
         columns.push(Column::number(format!("loss, run {}", run.repeat + 1), Scale::PERCENT));
     }
-    let of_run = |run: &SearchRun| -> Vec<(f64, f64)> {
-        let counted = run
-            .trials
-            .iter()
-            .filter(|trial| trial.purpose == Purpose::Load && trial.observation().is_some());
-        counted.map(|trial| (trial.load, trial.loss_ratio)).collect()
-    };
-    let points: Vec<Vec<(f64, f64)>> = search.runs.iter().map(of_run).collect();
+    let points: Vec<Vec<(f64, f64)>> = search
+        .runs
+        .iter()
+        .map(|run| load_trials(run).map(|trial| (trial.load, trial.loss_ratio)).collect())
+        .collect();
     let mut loads: Vec<f64> = points.iter().flatten().map(|(load, _)| *load).collect();
     loads.sort_by(f64::total_cmp);
     loads.dedup();
@@ -445,11 +440,7 @@ fn recovery(trial: &SearchTrial) -> String {
 
 /// Returns the load at which the loss curve of `run` begins; `None` without a valid trial.
 fn begins(search: &SearchStudy, run: &SearchRun) -> Option<String> {
-    let counted = || {
-        run.trials
-            .iter()
-            .filter(|trial| trial.purpose == Purpose::Load && trial.observation().is_some())
-    };
+    let counted = || load_trials(run);
     let most = counted().map(|trial| trial.load).max_by(f64::total_cmp)?;
     let lossy =
         counted().filter(|trial| trial.loss_ratio > 0.0).min_by(|a, b| a.load.total_cmp(&b.load));
@@ -466,6 +457,13 @@ fn begins(search: &SearchStudy, run: &SearchRun) -> Option<String> {
     );
     let lost = round_half_up(lossy.loss_ratio * 100.0, 2);
     Some(format!("{clean}, {lost} % at {}", rate(search, lossy.load)))
+}
+
+/// Returns the trials of a run that offered a load and were counted.
+fn load_trials(run: &SearchRun) -> impl Iterator<Item = &SearchTrial> {
+    run.trials
+        .iter()
+        .filter(|trial| trial.purpose == Purpose::Load && trial.observation().is_some())
 }
 
 /// Formats a load as the tables do.

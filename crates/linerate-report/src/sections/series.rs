@@ -36,23 +36,26 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
 }
 
 fn chosen<'a>(grid: &'a Grid<'a>) -> Vec<(&'a Grid<'a>, &'a PointStudy)> {
-    let figure = |point: &PointStudy| {
-        let job = headline(point)?;
-        rates(point).into_iter().find_map(|metric| {
-            job.metric(metric, grid.direction(metric)?)?.estimate.map(|estimate| estimate.value)
-        })
-    };
     let best = grid
         .points
         .iter()
         .filter(|point| point.validity == Validity::Valid)
-        .filter(|p| figure(p).is_some());
-    let best = best.max_by(|a, b| figure(a).unwrap_or(0.0).total_cmp(&figure(b).unwrap_or(0.0)));
+        .filter(|p| figure(grid, p).is_some());
+    let best = best
+        .max_by(|a, b| figure(grid, a).unwrap_or(0.0).total_cmp(&figure(grid, b).unwrap_or(0.0)));
     // A reading above its ceiling is impossible, so no curve shows it.
     let in_doubt =
         |point: &&&PointStudy| matches!(point.validity, Validity::Suspect | Validity::Invalid);
     let doubtful = grid.points.iter().filter(in_doubt).take(DOUBTFUL);
     best.into_iter().chain(doubtful).map(|point| (grid, *point)).collect()
+}
+
+/// Returns the value of the first rate over time that `point` has.
+fn figure(grid: &Grid<'_>, point: &PointStudy) -> Option<f64> {
+    let job = headline(point)?;
+    rates(point).into_iter().find_map(|metric| {
+        job.metric(metric, grid.direction(metric)?)?.estimate.map(|estimate| estimate.value)
+    })
 }
 
 /// Returns the rates that may be drawn as lines; the first with a reading is.
@@ -72,14 +75,11 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
     let trial = &point.trials[trial_idx];
     // Bars of nothing but zeros would say less than the table does.
     let has_any = |values: &[Option<f64>]| values.iter().flatten().any(|value| *value > 0.0);
-    let read = |wanted: &'static Metric| -> Vec<(&IntervalSeries, &Vec<Option<f64>>)> {
-        let of_metric = trial.series.iter().filter(|(name, _)| name.metric() == Some(wanted));
-        of_metric.filter(|(_, values)| has_any(values)).collect()
-    };
-    let (rate, lines) = rates(point)
-        .into_iter()
-        .map(|metric| (metric, read(metric)))
-        .find(|(_, found)| !found.is_empty())?;
+    let drawn = || trial.series.iter().filter(|(_, values)| has_any(values));
+    let read =
+        |wanted: &'static Metric| drawn().filter(move |(name, _)| name.metric() == Some(wanted));
+    let rate = rates(point).into_iter().find(|&metric| read(metric).next().is_some())?;
+    let lines: Vec<(&IntervalSeries, &Vec<Option<f64>>)> = read(rate).collect();
     let counts = Use::EndLoss
         .metrics()
         .filter_map(|metric| Some((metric, trial.series.get(&IntervalSeries::Of(metric))?)))
@@ -130,12 +130,8 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
     table.figures_at =
         point_idx.map(|point_idx| format!("/points/{point_idx}/trials/{trial_idx}/intervals"));
     for (index, second) in trial.seconds.iter().enumerate() {
-        let cell = |values: &&Vec<Option<f64>>| match values.get(index).copied().flatten() {
-            Some(value) if value.is_finite() => Cell::Number(value),
-            _ => Cell::Missing("–".into()),
-        };
         let mut cells = vec![Cell::Number(*second)];
-        cells.extend(data.iter().map(cell));
+        cells.extend(data.iter().map(|values| reading(values, index)));
         table.rows.push(Row::plain(cells));
     }
     table.note = Some(
@@ -163,6 +159,14 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
         measured_from: (trial.measured_from > 0.0).then_some(trial.measured_from),
         table,
     })
+}
+
+/// Returns the reading with number `index`; the series may be shorter.
+fn reading(values: &[Option<f64>], index: usize) -> Cell {
+    match values.get(index).copied().flatten() {
+        Some(value) if value.is_finite() => Cell::Number(value),
+        _ => Cell::Missing("–".into()),
+    }
 }
 
 /// Returns the course of `rate` in `trial` of `point`, if the plan asks for it and it was not

@@ -179,15 +179,10 @@ fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
 
 /// Returns the highest rates of transfers and of bytes, with their points.
 fn most(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
-    let value = |job, metric| Some(metric_of(job, &[metric], Direction::Sum)?.estimate?.value);
-    let top = |metric: &'static Metric| {
-        let known =
-            loaded.iter().filter_map(|(point, job)| Some((value(job, metric)?, *point, *job)));
-        known.max_by(|(one, ..), (other, ..)| one.total_cmp(other))
-    };
+    let top = |metric| best_load(loaded, metric);
     let shown = |value: f64, scale: Scale| format!("{} {}", scale.plain(value), scale.symbol);
     let (iops, at, job) = top(metric::IOPS)?;
-    let tail = value(job, metric::SERVICE_TIME_P99).map_or_else(String::new, |tail| {
+    let tail = summed(job, metric::SERVICE_TIME_P99).map_or_else(String::new, |tail| {
         format!(", 99 % of them within {}", shown(tail, MILLISECONDS))
     });
     let (bytes, bytes_at, _) = top(metric::TRANSFER_RATE)?;
@@ -201,6 +196,19 @@ fn most(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Option<String> {
         place(at),
         shown(bytes, MEGABYTES)
     ))
+}
+
+/// Returns the largest value of `metric` with the point and the job that reached it.
+fn best_load<'a>(
+    loaded: &[Loaded<'a>],
+    metric: &Metric,
+) -> Option<(f64, &'a PointStudy, &'a JobStudy)> {
+    let known = loaded.iter().filter_map(|(point, job)| Some((summed(job, metric)?, *point, *job)));
+    known.max_by(|(one, ..), (other, ..)| one.total_cmp(other))
+}
+
+fn summed(job: &JobStudy, metric: &Metric) -> Option<f64> {
+    Some(metric_of(job, &[metric], Direction::Sum)?.estimate?.value)
 }
 
 /// Name of an obtained value, and its heading.
@@ -329,12 +337,10 @@ fn circumstances(
         known.iter().any(|(name, _)| *name == STEADY_STATE).then(|| ON_STEADY_STATE.to_owned());
     for (point, job) in loaded {
         let mut cells = place(grid, loaded, point, job);
-        let said = |name: &str| {
-            job.obtained
-                .get(name)
-                .map_or_else(|| Cell::Missing("–".into()), |told| Cell::Text(obtained_text(told)))
-        };
-        cells.extend(known.iter().map(|(name, _)| said(name)));
+        let said =
+            |name: &str| job.obtained.get(name).map(|obtained| Cell::Text(obtained_text(obtained)));
+        let missing = || Cell::Missing("–".into());
+        cells.extend(known.iter().map(|(name, _)| said(name).unwrap_or_else(missing)));
         table.rows.push(Row::judged(cells, point.validity));
     }
     Some(table)

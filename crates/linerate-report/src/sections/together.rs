@@ -63,13 +63,13 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
 pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
     /// Most mixes with lines of their own.
     const READ: usize = 2;
-    let alike = |a: &&Mix, b: &&Mix| {
+    fn alike(a: &&Mix, b: &&Mix) -> bool {
         let lost = |mix: &Mix| mix.jobs.iter().any(MixedJob::lost);
         let names = |mix: &Mix| -> Vec<String> {
             mix.jobs.iter().map(|job| name(job, &mix.jobs)).collect()
         };
         a.sweep == b.sweep && !lost(a) && !lost(b) && cause(a) == cause(b) && names(a) == names(b)
-    };
+    }
     let mixes: Vec<&Mix> = subject.study.mixes.iter().collect();
     let groups = mixes.chunk_by(alike);
     groups
@@ -116,12 +116,12 @@ pub(super) fn lead(study: &Study) -> Option<Lead> {
 
 /// Returns the common line of points at which no job lost throughput.
 fn of_group(first: &Mix, group: &[&Mix]) -> String {
-    let span = |values: Vec<f64>, unit: f64, decimals: usize| {
+    fn span(values: Vec<f64>, unit: f64, decimals: usize) -> String {
         let end = |of: fn(f64, f64) -> f64| values.iter().copied().reduce(of).unwrap_or(0.0) / unit;
         let [low, high] =
             [end(f64::min), end(f64::max)].map(|value| round_half_up(value, decimals));
         if low == high { low } else { format!("{low} to {high}") }
-    };
+    }
     const PERCENT: f64 = 0.01;
     let kept: Vec<String> = first
         .jobs
@@ -274,17 +274,10 @@ const fn way(way: MemoryDirection) -> &'static str {
 }
 
 fn matrix_chart(matrix: &DirectionMatrix, (number, at): (usize, usize)) -> Chart {
-    let ways = |job: usize| {
-        let mut ways: Vec<MemoryDirection> =
-            matrix.cells.iter().map(|cell| cell.ways[job]).collect();
-        ways.sort_unstable();
-        ways.dedup();
-        ways
-    };
     let [first, second] = &matrix.workloads;
     let mut columns = vec![Column::text(format!("{first}, first"))];
     let mut marks = Vec::new();
-    for across in ways(1) {
+    for across in directions(matrix, 1) {
         marks.push(Mark { column: columns.len(), name: way(across).to_owned(), role: Role::Line });
         let head = format!("{second}, second: {}", way(across));
         columns.push(ratio_column(head, Scale::COUNT));
@@ -292,9 +285,9 @@ fn matrix_chart(matrix: &DirectionMatrix, (number, at): (usize, usize)) -> Chart
     let at_sweep = &matrix.sweep;
     let title = format!("Combined efficiency by direction: {at_sweep}, host {}", matrix.host);
     let mut table = Table::new(format!("together-{number}-matrix-{at}"), title.clone(), columns);
-    for down in ways(0) {
+    for down in directions(matrix, 0) {
         let mut cells = vec![Cell::Text(way(down).to_owned())];
-        cells.extend(ways(1).into_iter().map(|across| {
+        cells.extend(directions(matrix, 1).into_iter().map(|across| {
             let cell = matrix.cells.iter().find(|cell| cell.ways == [down, across]);
             joint_cell(cell.and_then(|cell| cell.joint.as_ref()))
         }));
@@ -316,6 +309,14 @@ fn matrix_chart(matrix: &DirectionMatrix, (number, at): (usize, usize)) -> Chart
         measured_from: None,
         table,
     }
+}
+
+/// Returns the directions that a job had in the cells of `matrix`, in order.
+fn directions(matrix: &DirectionMatrix, job: usize) -> Vec<MemoryDirection> {
+    let mut ways: Vec<MemoryDirection> = matrix.cells.iter().map(|cell| cell.ways[job]).collect();
+    ways.sort_unstable();
+    ways.dedup();
+    ways
 }
 
 /// Returns a column of ratios with intervals, which have no direction.

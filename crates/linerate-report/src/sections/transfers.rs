@@ -57,16 +57,12 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
 type Moved<'a> = (&'a PointStudy, &'a JobStudy);
 
 fn of_sweep(grid: &Grid<'_>) -> Vec<Block> {
-    let of_point = |point: &&'_ PointStudy| {
-        point
-            .jobs
-            .iter()
-            .position(|job| !job.background && figure(job, metric::TRANSFER_TIME_P50).is_some())
-    };
+    let is_transfer =
+        |job: &&JobStudy| !job.background && figure(job, metric::TRANSFER_TIME_P50).is_some();
     let moved: Vec<Moved<'_>> = grid
         .points
         .iter()
-        .filter_map(|point| Some((*point, &point.jobs[of_point(point)?])))
+        .filter_map(|point| Some((*point, point.jobs.iter().find(is_transfer)?)))
         .collect();
     if moved.is_empty() {
         return Vec::new();
@@ -180,11 +176,13 @@ fn circumstances(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
     let mut table = Table::new(format!("{NAME}-{}-how", grid.number), caption, columns);
     for (point, job) in moved {
         let mut cells = grid.axis_cells(point);
-        let words = |said: &Obtained| match said.word() {
-            Some("true") => Cell::text("yes"),
-            Some("false") => Cell::text("no"),
-            _ => Cell::Text(obtained_text(said)),
-        };
+        fn words(said: &Obtained) -> Cell {
+            match said.word() {
+                Some("true") => Cell::text("yes"),
+                Some("false") => Cell::text("no"),
+                _ => Cell::Text(obtained_text(said)),
+            }
+        }
         let said =
             |name: &str| job.obtained.get(name).map_or_else(|| Cell::Missing("–".into()), words);
         cells.extend(known.iter().map(|(name, _)| said(name)));

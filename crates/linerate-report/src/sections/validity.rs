@@ -1,12 +1,13 @@
 //! Section `validity`: trials that are not valid with their reasons, withheld figures, incidents,
 //! and trials that were not run.
 
-use linerate_analysis::{Reason, TrialStudy};
+use linerate_analysis::{PointStudy, Reason, TrialStudy};
 use linerate_model::{IncidentKind, TrialOutcome, Validity as Standing};
 
 use super::answer::not_run;
 use super::{Section, Subject};
 use crate::document::{Block, Cell, Column, Row, Table, Tone};
+use crate::grid::Grid;
 use crate::number::Scale;
 use crate::sentences;
 use crate::words::count;
@@ -78,14 +79,7 @@ fn doubtful(subject: &Subject<'_>) -> Table {
                 continue;
             }
             let mut tell = |trial: String, validity: Standing, why: &[Reason]| {
-                let cells = vec![
-                    Cell::text(grid.sweep),
-                    Cell::Text(grid.place_of(point)),
-                    Cell::Text(trial),
-                    Cell::text(validity.word()),
-                    Cell::Text(why.iter().map(sentences::reason).collect::<Vec<_>>().join("; ")),
-                ];
-                table.rows.push(Row::judged(cells, validity));
+                table.rows.push(doubtful_row(grid, point, trial, (validity, why)));
             };
             if point.validity != Standing::Valid {
                 tell("the point".into(), point.validity, &point.why);
@@ -100,6 +94,22 @@ fn doubtful(subject: &Subject<'_>) -> Table {
         }
     }
     table
+}
+
+fn doubtful_row(
+    grid: &Grid<'_>,
+    point: &PointStudy,
+    trial: String,
+    (validity, why): (Standing, &[Reason]),
+) -> Row {
+    let cells = vec![
+        Cell::text(grid.sweep),
+        Cell::Text(grid.place_of(point)),
+        Cell::Text(trial),
+        Cell::text(validity.word()),
+        Cell::Text(why.iter().map(sentences::reason).collect::<Vec<_>>().join("; ")),
+    ];
+    Row::judged(cells, validity)
 }
 
 /// Returns the measured figures that are not shown, with the reasons.

@@ -11,7 +11,7 @@ use linerate_model::{Campaign, Capacity, Direction, Metric, Statistic, Use, Vali
 use super::{Best, TAIL, Ways, best, workload_label, workloads};
 use crate::curves::{capitalised, uncapitalised};
 use crate::document::{Cell, Column, Row, Table};
-use crate::grid::{ceiling, estimate_cell, workload};
+use crate::grid::{ceiling, estimate_cell, has_estimate, workload};
 use crate::number::Scale;
 use crate::sections::Subject;
 use crate::sentences;
@@ -123,35 +123,52 @@ fn scopes<'a>(subject: &Subject<'a>, metric: &'static Metric, of: &str) -> Vec<B
     // With one pair, a single NIC is all there is.
     let several = subject.study.points.iter().any(|point| pairs_at(point).len() > 1);
     for ways in [Ways::One, Ways::Both] {
-        let mut tell = |scope: &str, admits: &dyn Fn(&PointStudy, &JobStudy) -> bool| {
-            let admitted = |point: &PointStudy, job: &JobStudy| {
-                workload(point, job) == of && admits(point, job)
-            };
-            let Some(found) = best(subject, metric, ways, scope, admitted) else { return };
-            // The same figure in two scopes is one row with both names.
-            let same = |row: &&mut Best<'_>| std::ptr::eq(row.metric, found.metric);
-            match rows.iter_mut().find(same) {
-                Some(row) => row.scope = format!("{}, {scope}", row.scope),
-                None => rows.push(found),
-            }
+        let find = |scope: &str, admits: &Admits<'_>| {
+            best_of_workload(subject, (metric, of), ways, scope, admits)
         };
-        tell("single connection", &|point, job| {
+        let mut tell = |found| add_scope(&mut rows, found);
+        tell(find("single connection", &|point, job| {
             // One connection per pair is not a single connection.
             pairs_at(point).len() == 1 && said(point, job, &CONNECTIONS) == Some(1.0)
-        });
-        tell("single CPU", &|point, job| said(point, job, &["cpus"]) == Some(1.0));
+        }));
+        tell(find("single CPU", &|point, job| said(point, job, &["cpus"]) == Some(1.0)));
         if several {
-            tell("single NIC", &|point, _| pairs_at(point).len() == 1);
+            tell(find("single NIC", &|point, _| pairs_at(point).len() == 1));
         }
         for capacity in shared_capacities(subject.campaign) {
             let within = |(from, to): &(&str, &str)| {
                 capacity.pairs.iter().any(|(a, b)| (a == from && b == to) || (a == to && b == from))
             };
-            tell(&capacity_scope(capacity), &|point, _| pairs_at(point).iter().all(within));
+            tell(find(&capacity_scope(capacity), &|point, _| pairs_at(point).iter().all(within)));
         }
-        tell("all", &|_, _| true);
+        tell(find("all", &|_, _| true));
     }
     rows
+}
+
+/// Condition on a job at a point.
+type Admits<'f> = dyn Fn(&PointStudy, &JobStudy) -> bool + 'f;
+
+/// Returns the best figure of a workload among the jobs that `admits` admits.
+fn best_of_workload<'a>(
+    subject: &Subject<'a>,
+    (metric, of): (&'static Metric, &str),
+    ways: Ways,
+    scope: &str,
+    admits: &Admits<'_>,
+) -> Option<Best<'a>> {
+    let admitted =
+        |point: &PointStudy, job: &JobStudy| workload(point, job) == of && admits(point, job);
+    best(subject, metric, ways, scope, admitted)
+}
+
+/// Adds a scope. The same figure in two scopes is one row with both names.
+fn add_scope<'a>(rows: &mut Vec<Best<'a>>, found: Option<Best<'a>>) {
+    let Some(found) = found else { return };
+    match rows.iter_mut().find(|row| std::ptr::eq(row.metric, found.metric)) {
+        Some(row) => row.scope = format!("{}, {}", row.scope, found.scope),
+        None => rows.push(found),
+    }
 }
 
 /// Returns the name of an edge without its direction, which has a column of its own.
@@ -174,8 +191,7 @@ fn requests(subject: &Subject<'_>, metric: &'static Metric) -> Option<Table> {
     let mut rows: Vec<Best<'_>> = Vec::new();
     for of in workloads(subject) {
         let admits = |point: &PointStudy, job: &JobStudy| {
-            workload(point, job) == of
-                && job.metric(metric, Direction::Sum).is_some_and(|m| m.estimate.is_some())
+            workload(point, job) == of && has_estimate(job, metric, Direction::Sum)
         };
         let Some(fastest) = best(subject, metric, Ways::Both, "highest rate", admits) else {
             continue;

@@ -283,13 +283,7 @@ fn both(base: Vec<PathStage>, changed: Vec<PathStage>) -> Vec<PathStage> {
     let common = names(&base) == names(&changed);
     let mut stages = base;
     for stage in changed {
-        let is_like = |known: &&mut PathStage| {
-            let alike = (known.end, known.place) == (stage.end, stage.place)
-                && (common || known.end != PathEnd::Between);
-            // A stage never joins one of its own arm.
-            alike && known.seen.len() == 1 && known.seen[0].arm != stage.seen[0].arm
-        };
-        match stages.iter_mut().find(is_like) {
+        match stages.iter_mut().find(|known| is_beside(known, &stage, common)) {
             Some(known) => {
                 // Different programs can stand at the same place.
                 if known.name != stage.name {
@@ -308,6 +302,14 @@ fn both(base: Vec<PathStage>, changed: Vec<PathStage>) -> Vec<PathStage> {
         }
     }
     stages
+}
+
+/// Returns whether `stage` is drawn beside `known`, which belongs to the other arm.
+fn is_beside(known: &PathStage, stage: &PathStage, has_common_path: bool) -> bool {
+    let alike = (known.end, known.place) == (stage.end, stage.place)
+        && (has_common_path || known.end != PathEnd::Between);
+    // A stage never joins one of its own arm.
+    alike && known.seen.len() == 1 && known.seen[0].arm != stage.seen[0].arm
 }
 
 fn drawn(headline: &Headline, stage: &Stage, arm: Option<String>) -> PathStage {
@@ -422,6 +424,7 @@ const fn kind_words(kind: ReadingKind) -> &'static str {
 fn figure(value: f64, unit: Unit, layer: Option<Layer>) -> String {
     /// Bytes in 1 KiB, IEC 80000-13.
     const KIBI: f64 = 1024.0;
+    // Other units mean the same at every layer.
     let layer = layer
         .filter(|_| unit == Unit::BitPerSecond)
         .map_or(String::new(), |layer| format!(" {layer}"));

@@ -153,12 +153,17 @@ fn offloads(facts: &Value) -> Option<String> {
     let offloads = at(facts, "offloads")?;
     // An unreadable fact is a text with its reason.
     let Some(fields) = offloads.as_object() else { return Some(words(offloads)) };
-    let having = |wanted: bool| -> String {
-        let named = fields.iter().filter(|(_, value)| value.as_bool() == Some(wanted));
-        let names: Vec<String> = named.map(|(name, _)| name.replace('_', "-")).collect();
-        if names.is_empty() { "none".into() } else { names.join(", ") }
-    };
-    Some(format!("on: {}; off: {}", having(true), having(false)))
+    Some(format!(
+        "on: {}; off: {}",
+        offloads_that_are(true, fields),
+        offloads_that_are(false, fields)
+    ))
+}
+
+fn offloads_that_are(wanted: bool, fields: &serde_json::Map<String, Value>) -> String {
+    let named = fields.iter().filter(|(_, value)| value.as_bool() == Some(wanted));
+    let names: Vec<String> = named.map(|(name, _)| name.replace('_', "-")).collect();
+    if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
 fn queueing(facts: &Value) -> Option<String> {

@@ -173,22 +173,22 @@ fn table(id: &str, of: &str, bursts: &[Sent<'_>], scale: Scale) -> Table {
 
 /// Returns minimum, median, 90 %, 99 %, maximum and number of the bursts in the snapshot.
 fn of_kept(kept: &BurstStudy) -> [Cell; 6] {
-    let told = |quantile: f64, value: Option<f64>| match (
-        with_interval(&kept.percentiles, quantile),
-        value,
-    ) {
-        // There are enough bursts for the percentile, but not for its interval.
-        (Cell::Missing(_), Some(value)) => Cell::Number(value),
-        (cell, _) => cell,
-    };
     [
         Cell::Number(kept.least),
-        told(0.5, Some(kept.median)),
-        told(0.9, kept.p90),
-        told(0.99, kept.p99),
+        quantile_cell(kept, 0.5, Some(kept.median)),
+        quantile_cell(kept, 0.9, kept.p90),
+        quantile_cell(kept, 0.99, kept.p99),
         Cell::Number(kept.most),
         Cell::Number(kept.n as f64),
     ]
+}
+
+fn quantile_cell(kept: &BurstStudy, quantile: f64, value: Option<f64>) -> Cell {
+    match (with_interval(&kept.percentiles, quantile), value) {
+        // There are enough bursts for the percentile, but not for its interval.
+        (Cell::Missing(_), Some(value)) => Cell::Number(value),
+        (cell, _) => cell,
+    }
 }
 
 /// Returns the same for the slowest part of all times of bursts of `frames`.

@@ -84,10 +84,10 @@ fn load_axis(grid: &Grid<'_>) -> Option<usize> {
 }
 
 fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
-    let seconds = |point: &PointStudy, metric: &Metric| {
+    fn seconds(point: &PointStudy, metric: &Metric) -> Option<f64> {
         let estimate = headline(point)?.metric(metric, Direction::Sum)?.estimate?;
         Some(estimate.value.abs()).filter(|value| value.is_finite())
-    };
+    }
     let grid = points
         .first()
         .map(|(grid, _)| *grid)
@@ -130,13 +130,7 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
         }));
         if doubtful {
             let exact = || Cell::Text("none: one clock".into());
-            let known = |study: MetricStudy| match study.estimate {
-                Some(estimate) if estimate.value.is_infinite() => {
-                    Cell::Missing("not at all".into())
-                }
-                _ => estimate_cell(point, Some(&study)),
-            };
-            cells.push(doubts(point).map_or_else(exact, known));
+            cells.push(doubts(point).map_or_else(exact, |study| uncertainty(point, &study)));
         }
         table.rows.push(Row::judged(cells, point.validity));
     }
@@ -151,4 +145,12 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
     note += if doubtful { TWO_CLOCKS } else { ONE_CLOCK };
     table.note = Some(note);
     table
+}
+
+/// Returns the uncertainty of the clocks at a point.
+fn uncertainty(point: &PointStudy, study: &MetricStudy) -> Cell {
+    match study.estimate {
+        Some(estimate) if estimate.value.is_infinite() => Cell::Missing("not at all".into()),
+        _ => estimate_cell(point, Some(study)),
+    }
 }

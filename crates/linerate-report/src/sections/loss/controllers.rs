@@ -34,10 +34,10 @@ pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
     if readings.is_empty() {
         return None;
     }
-    let frames = |head: &str, metric: &Metric| {
+    fn frames(head: &str, metric: &Metric) -> Column {
         let column = Column::estimate(head, Scale::COUNT, metric.layer, Direction::Sum);
         Column { direction: None, ..column }
-    };
+    }
     // Columns of zeros are left out.
     let noticed: Vec<&Metric> = Use::EndLoss
         .metrics()

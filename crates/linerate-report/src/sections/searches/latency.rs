@@ -1,6 +1,6 @@
 //! Latency at shares of the throughput that the search found (RFC 2544 26.2, RFC 8219 7).
 
-use linerate_analysis::{LatencyAtLoad, SearchStudy};
+use linerate_analysis::{LatencyAtLoad, SearchRun, SearchStudy};
 use linerate_model::Unit;
 
 use super::{load, place, scale};
@@ -9,14 +9,10 @@ use crate::number::Scale;
 
 /// Returns a row for each run and load; `None` if no search measured latency.
 pub(super) fn table(searches: &[SearchStudy]) -> Option<Table> {
-    let measured = || {
-        let runs =
-            searches.iter().flat_map(|search| search.runs.iter().map(move |run| (search, run)));
-        runs.flat_map(|(search, run)| run.latencies.iter().map(move |at| (search, run, at)))
-    };
-    measured().next()?;
+    measured(searches).next()?;
     let loads = scale(searches);
-    let times = Scale::fit(Unit::Second, measured().filter_map(|(_, _, at)| at.latency.typical));
+    let times =
+        Scale::fit(Unit::Second, measured(searches).filter_map(|(_, _, at)| at.latency.typical));
     let mut table = Table::new(
         "searches-latency",
         "Latency at shares of the throughput",
@@ -36,7 +32,7 @@ pub(super) fn table(searches: &[SearchStudy]) -> Option<Table> {
             Column::number("IPDV, most", times),
         ],
     );
-    for (search, run, at) in measured() {
+    for (search, run, at) in measured(searches) {
         let throughput = run.latencies.iter().map(|at| at.load).fold(0.0, f64::max);
         let mut cells = vec![
             Cell::Text(place(search)),
@@ -53,6 +49,14 @@ pub(super) fn table(searches: &[SearchStudy]) -> Option<Table> {
         difference between frames that follow each other; each the median over the trials.";
     table.note = Some(note.into());
     Some(table)
+}
+
+/// Returns each latency that a run of a search measured.
+fn measured(
+    searches: &[SearchStudy],
+) -> impl Iterator<Item = (&SearchStudy, &SearchRun, &LatencyAtLoad)> {
+    let runs = searches.iter().flat_map(|search| search.runs.iter().map(move |run| (search, run)));
+    runs.flat_map(|(search, run)| run.latencies.iter().map(move |at| (search, run, at)))
 }
 
 fn figures(at: &LatencyAtLoad) -> Vec<Cell> {
