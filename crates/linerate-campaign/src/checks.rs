@@ -6,7 +6,7 @@ use linerate_model::plan::{
     Axis, ExpandError, Plan, Sweep, apply_set, endpoints_named, expand, parse,
 };
 use linerate_model::{
-    Endpoint, HostAddress, Nanos, ParamError, Params, Problem, TestbedKind, TrialSpec, nearest,
+    HostAddress, Nanos, ParamError, Params, Problem, TestbedKind, TrialSpec, nearest,
 };
 
 use crate::catalog::{self, PLANS, PlanText, find};
@@ -23,20 +23,13 @@ pub fn assumed(plan: &Plan, ground: &Ground) -> Vec<String> {
     if ground.kind == TestbedKind::Lab || !plan.sweeps.iter().any(has_cpus) {
         return Vec::new();
     }
-    let is_elsewhere = |host: &str| {
-        ground
-            .testbed
-            .hosts
-            .iter()
-            .any(|(name, address)| name == host && *address != HostAddress::InProcess)
-    };
     let endpoints = ground
         .testbed
         .endpoints
         .iter()
         // Pinned endpoints list their CPUs in the testbed.
-        .filter(|endpoint| !endpoint.pin && is_elsewhere(&endpoint.host));
-    let told = |endpoint: &Endpoint| {
+        .filter(|endpoint| !endpoint.pin && is_elsewhere(ground, &endpoint.host));
+    let told = endpoints.map(|endpoint| {
         format!(
             "endpoint `{}` has {} CPUs, as this host has: {} was not asked. `linerate run` asks \
                 it, and leaves out points that need more",
@@ -44,8 +37,17 @@ pub fn assumed(plan: &Plan, ground: &Ground) -> Vec<String> {
             endpoint.cpus.len(),
             endpoint.host
         )
-    };
-    endpoints.map(told).collect()
+    });
+    told.collect()
+}
+
+/// Returns whether `host` is another machine than this one.
+fn is_elsewhere(ground: &Ground, host: &str) -> bool {
+    ground
+        .testbed
+        .hosts
+        .iter()
+        .any(|(name, address)| name == host && *address != HostAddress::InProcess)
 }
 
 /// Returns the name of the plan: the preset or file itself, or its short variant.
@@ -146,14 +148,18 @@ fn endpoints(plan: &Plan) -> Vec<&str> {
 /// device.
 #[must_use]
 pub fn duration(trials: &[TrialSpec]) -> Nanos {
-    let of = |trial: &TrialSpec| match &trial.search {
+    Nanos(trials.iter().map(trial_time).sum())
+}
+
+/// Returns the nanoseconds of a trial, or those expected of the search that it stands for.
+fn trial_time(trial: &TrialSpec) -> u64 {
+    match &trial.search {
         None => trial.phases.total().0,
         Some(searched) => {
             let Expected { n_trials, loaded } = expected(&searched.search);
             loaded.0 + u64::from(n_trials) * (trial.phases.drain + trial.phases.rest).0
         }
-    };
-    Nanos(trials.iter().map(of).sum())
+    }
 }
 
 /// Returns the problems of unknown workloads and of unfit parameters and axis values, with their
@@ -206,17 +212,15 @@ fn check_axis(axis: &Axis, key: &str, workload: &dyn Workload) -> Option<Problem
         let message = format!("{subject}: `{}` has no such parameter", workload.name());
         return Some(Problem::new(axis.span.clone(), message).nearest(near));
     }
-    let refused = |value: &serde_json::Value| {
+    let refused = axis.values.iter().find_map(|value| {
         let mut params = Params::default();
         params.set(key, value.clone());
-        workload
-            .check(&rates::stand_in(workload, &params))
-            .into_iter()
-            // Errors that name an expected form are about the value. Others depend on parameters
-            // that the axis does not set.
-            .find(|error| error.expected.is_some())
-    };
-    axis.values.iter().find_map(refused).map(|error| unfit(axis.span.clone(), &subject, error))
+        let errors = workload.check(&rates::stand_in(workload, &params));
+        // Errors that name an expected form are about the value. Others depend on parameters that
+        // the axis does not set.
+        errors.into_iter().find(|error| error.expected.is_some())
+    });
+    refused.map(|error| unfit(axis.span.clone(), &subject, error))
 }
 
 /// Returns the problems of parameters that conflict at some point of the grid, with the place of

@@ -277,14 +277,6 @@ fn earlier(
     fresh: &CampaignHeader,
     trials: &[TrialSpec],
 ) -> Result<Earlier, Failure> {
-    // The number of trials of searches, of repeats until known, and of loads that follow from other
-    // trials is decided during the campaign.
-    let is_planned = |trial: &TrialSpec| {
-        let follows = trial.arm.as_ref().is_some_and(|arm| arm.offered.is_some());
-        trial.search.is_none()
-            && !follows
-            && trial.until.as_ref().is_none_or(|until| trial.repeat < until.first())
-    };
     // In the form that a ledger returns.
     let lab = fresh.lab.as_deref().map(|text| printable(text, Lines::Several));
     // The newest campaign of the same plan is the one to continue.
@@ -298,13 +290,16 @@ fn earlier(
             let is_complete = |trial: &&TrialRecord| trial.outcome == Some(TrialOutcome::Completed);
             let done =
                 campaign.trials.iter().filter(is_complete).map(|trial| trial.spec.id).collect();
-            let is_judged = |trial: &TrialRecord| {
-                let spec = &trial.spec;
-                spec.search.is_some()
-                    || spec.until.is_some()
-                    || spec.point.contains_key(OFFERED_AXIS)
-            };
-            let recorded = campaign.trials.into_iter().filter(is_judged).collect();
+            let recorded = campaign
+                .trials
+                .into_iter()
+                .filter(|trial| {
+                    let spec = &trial.spec;
+                    spec.search.is_some()
+                        || spec.until.is_some()
+                        || spec.point.contains_key(OFFERED_AXIS)
+                })
+                .collect();
             return Ok(Earlier { header: campaign.header, done, recorded, hosts: campaign.hosts });
         }
     }
@@ -313,6 +308,15 @@ fn earlier(
         ledger.path().display()
     );
     Err(Failure::wrong(message))
+}
+
+/// Returns whether the plan alone decides that the trial runs. The number of trials of searches, of
+/// repeats until known, and of loads that follow from other trials is decided during the campaign.
+fn is_planned(trial: &TrialSpec) -> bool {
+    let follows = trial.arm.as_ref().is_some_and(|arm| arm.offered.is_some());
+    trial.search.is_none()
+        && !follows
+        && trial.until.as_ref().is_none_or(|until| trial.repeat < until.first())
 }
 
 /// Returns a flag for the conductor that Ctrl-C sets.

@@ -54,14 +54,14 @@ fn counters(running: &[Running]) -> impl Iterator<Item = (&Running, usize, Class
 /// Returns a series for each counter: the columns are declared in the order of [`counters`].
 fn series(running: &[Running]) -> Vec<SeriesSpec> {
     let ways = running.iter().flat_map(|device| [(device, 0), (device, 1)]);
-    let of = |(device, end): (&Running, usize)| {
+    ways.flat_map(|(device, end)| {
         // Each direction is named after what its two ports lead to, as a device has no names for
         // them.
         let instance =
             format!("{} {}>{}", device.name(), device.ends()[end], device.ends()[1 - end]);
         device::ALL.iter().map(move |column| column.of(&instance))
-    };
-    ways.flat_map(of).collect()
+    })
+    .collect()
 }
 
 fn readings(running: &[Running]) -> Vec<f64> {

@@ -238,16 +238,7 @@ fn buffers(facts: &Value) -> Check {
     let wanted = UDP_RECEIVE_BUFFER.0;
     let limit = facts.pointer("/net/rmem_max").and_then(Value::as_u64);
     let limit = limit.map_or_else(String::new, |limit| format!(" (net.core.rmem_max {limit})"));
-    let ask = || {
-        let socket =
-            UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| error.to_string())?;
-        let bytes = usize::try_from(wanted).unwrap_or(usize::MAX);
-        // The kernel counts double, to have room for its own records.
-        let granted =
-            set_buffer(&socket, Buffer::Receive, bytes).map_err(|error| error.to_string())? / 2;
-        Ok::<_, String>(granted as u64)
-    };
-    match ask() {
+    match granted_receive_buffer(wanted) {
         Ok(granted) if granted >= wanted => Check::good(
             subject,
             format!("receive {UDP_RECEIVE_BUFFER}, as udp_stream asks for, is granted{limit}"),
@@ -262,6 +253,16 @@ fn buffers(facts: &Value) -> Check {
         ),
         Err(cause) => Check::lacking(subject, cause, "allow UDP sockets on 127.0.0.1"),
     }
+}
+
+/// Returns the bytes of the receive buffer that the kernel grants a socket.
+fn granted_receive_buffer(wanted: u64) -> Result<u64, String> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| error.to_string())?;
+    let bytes = usize::try_from(wanted).unwrap_or(usize::MAX);
+    // The kernel counts double, to have room for its own records.
+    let granted =
+        set_buffer(&socket, Buffer::Receive, bytes).map_err(|error| error.to_string())? / 2;
+    Ok(granted as u64)
 }
 
 /// Returns a check for each sampler that cannot be opened, and one for all others.

@@ -113,7 +113,7 @@ impl Setting {
     /// # Panics
     /// If a workload does not declare its parameter.
     pub fn parameters(&self) -> impl Iterator<Item = (&'static str, Parameter)> {
-        let declared = move |&(name, parameter): &(&'static str, &str)| {
+        self.sets.iter().map(move |&(name, parameter)| {
             let all = workload(name).expect("it is registered").parameters();
             let found = all.into_iter().find(|one| one.name == parameter);
             let mut found = found.expect("the workload declares it");
@@ -121,8 +121,7 @@ impl Setting {
                 found.default = format!("\"{default}\"");
             }
             (name, found)
-        };
-        self.sets.iter().map(declared)
+        })
     }
 
     /// Returns the option as a person types it: `-N`, or `--dscp` without a letter.
@@ -143,16 +142,7 @@ fn parameters(
     (all, given): (&'static [Setting], Given<'_>),
 ) -> Result<Vec<(&'static str, Value)>, Failure> {
     let of = |(setting, value): &(&'static Setting, Value)| {
-        let name = setting.sets.iter().find(|(of, _)| *of == workload).map(|(_, name)| *name);
-        let others: Vec<&str> = setting.sets.iter().map(|(of, _)| *of).collect();
-        let refused = || {
-            Failure::wrong(format!(
-                "{command}: {} does not apply to {workload}, only to {}",
-                setting.typed(),
-                others.join(", ")
-            ))
-        };
-        Ok((name.ok_or_else(refused)?, value.clone()))
+        Ok((parameter_of(command, setting, workload)?, value.clone()))
     };
     let absent = all.iter().filter(|one| given.iter().all(|(of, _)| of.option != one.option));
     let defaults = absent.filter_map(|setting| {
@@ -160,6 +150,19 @@ fn parameters(
         Some((*name, setting.default?.into()))
     });
     defaults.map(Ok).chain(given.iter().map(of)).collect()
+}
+
+/// Returns the parameter of `workload` that `setting` sets.
+fn parameter_of(command: &str, setting: &Setting, workload: &str) -> Result<&'static str, Failure> {
+    let found = setting.sets.iter().find(|(of, _)| *of == workload);
+    found.map(|(_, name)| *name).ok_or_else(|| {
+        let others: Vec<&str> = setting.sets.iter().map(|(of, _)| *of).collect();
+        let others = others.join(", ");
+        let option = setting.typed();
+        Failure::wrong(format!(
+            "{command}: {option} does not apply to {workload}, only to {others}"
+        ))
+    })
 }
 
 /// Load of `linerate to`.

@@ -31,15 +31,7 @@ impl Route {
         command: &str,
         endpoints: &'e [Endpoint],
     ) -> Result<(&'e Endpoint, &'e Endpoint), Failure> {
-        let names = || {
-            endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect::<Vec<_>>().join(", ")
-        };
-        let wrong = |name: &str| {
-            Failure::wrong(format!(
-                "{command}: there is no endpoint {name} here (there are {})",
-                names()
-            ))
-        };
+        let wrong = |name: &str| no_endpoint(command, name, endpoints);
         // A person may name an endpoint or its host; in a testbed both are unique.
         let find = |name: &str| endpoints.iter().find(|e| e.name == name || e.host == name);
         let to = match &self.to {
@@ -64,4 +56,10 @@ impl Route {
         };
         Ok((from, to))
     }
+}
+
+fn no_endpoint(command: &str, name: &str, endpoints: &[Endpoint]) -> Failure {
+    let names: Vec<&str> = endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
+    let names = names.join(", ");
+    Failure::wrong(format!("{command}: there is no endpoint {name} here (there are {names})"))
 }

@@ -86,14 +86,14 @@ impl Failure {
     /// Returns the failure with every problem of `text`, which was read from `origin`.
     #[must_use]
     pub fn in_text(origin: &str, text: &str, problems: &[Problem]) -> Self {
-        let unknown = || {
-            Problem::new(
+        let mut problems = problems.to_vec();
+        // An empty list would print nothing but the exit code.
+        if problems.is_empty() {
+            problems.push(Problem::new(
                 None,
                 "the text is refused without a reason: please report this as a defect",
-            )
-        };
-        // An empty list would print nothing but the exit code.
-        let problems = if problems.is_empty() { vec![unknown()] } else { problems.to_vec() };
+            ));
+        }
         Self {
             exit: Exit::Wrong,
             cause: Cause::Text { origin: origin.to_owned(), text: text.to_owned(), problems },

@@ -161,21 +161,13 @@ pub fn probe(group: &ProbedGroup) -> Result<Probed, Failure> {
     let from = group.from.unwrap_or(any);
     let mut probe = FlowProbe::new(from, group.to, &group.members).map_err(Failure::missing)?;
     let mut found: Vec<(u16, Option<u32>)> = Vec::new();
-    let mut spread_of = |ports: Vec<u16>| -> Result<Option<Spread>, Failure> {
-        let mut counts = vec![0; group.members.len()];
-        for port in ports {
-            let member = probe.member_of(port).map_err(Failure::missing)?;
-            if let Some(member) = member {
-                counts[member as usize] += 1;
-            }
-            found.push((port, member));
-        }
-        Ok(polarisation(&counts))
-    };
-    let random = spread_of(random_ports(group.ports, group.seed))?;
+    let n_members = group.members.len();
+    let random = random_ports(group.ports, group.seed);
+    let random = spread_of(&mut probe, n_members, random, &mut found)?;
     // Both orders are probed: an XOR hash spreads ports in sequence perfectly and random ones not
     // at all, or the reverse.
-    let sequential = spread_of(USUAL_PORTS.take(usize::from(group.ports)).collect())?;
+    let sequential = USUAL_PORTS.take(usize::from(group.ports)).collect();
+    let sequential = spread_of(&mut probe, n_members, sequential, &mut found)?;
     let member_of =
         |port| found.iter().find(|(known, _)| *known == port).and_then(|(_, member)| *member);
     let ports = found.iter().map(|(port, _)| *port);
@@ -184,6 +176,24 @@ pub fn probe(group: &ProbedGroup) -> Result<Probed, Failure> {
         n_unknown: found.iter().filter(|(_, member)| member.is_none()).count(),
         ports: planner::plan(ports, group.members.len() as u32, group.each, member_of),
     })
+}
+
+/// Returns how evenly `ports` spread over the members, and adds the member of each to `found`.
+fn spread_of(
+    probe: &mut FlowProbe,
+    n_members: usize,
+    ports: Vec<u16>,
+    found: &mut Vec<(u16, Option<u32>)>,
+) -> Result<Option<Spread>, Failure> {
+    let mut counts = vec![0; n_members];
+    for port in ports {
+        let member = probe.member_of(port).map_err(Failure::missing)?;
+        if let Some(member) = member {
+            counts[member as usize] += 1;
+        }
+        found.push((port, member));
+    }
+    Ok(polarisation(&counts))
 }
 
 /// Returns `n` distinct ports in the order of a seeded generator (the finalizer of SplitMix64),

@@ -112,21 +112,11 @@ impl ObserverText {
             let near = nearest(&self.faces, endpoints.iter().copied());
             return Err(problem(format!("there is no endpoint `{}`", self.faces)).nearest(near));
         }
-        let time = |text: &Option<String>, otherwise: Nanos, most: Nanos| match text {
-            None => Ok(otherwise),
-            Some(text) => match text.parse::<Nanos>() {
-                Ok(time) if time > Nanos(0) && time <= most => Ok(time),
-                Ok(_) => Err(problem(format!(
-                    "`{text}` is not above 0 and at most {} s",
-                    most.as_secs_f64()
-                ))),
-                Err(error) => Err(problem(error.to_string())),
-            },
-        };
-        let period = time(&self.period, PERIOD, LONGEST_PERIOD)?;
+        let period = time(self.period.as_deref(), PERIOD, LONGEST_PERIOD).map_err(&problem)?;
         let longest = Nanos(u64::try_from(LONGEST_TIMEOUT.as_nanos()).expect("seconds"));
         let otherwise = Nanos(u64::try_from(TIMEOUT.as_nanos()).expect("seconds"));
-        let timeout = Duration::from_nanos(time(&self.timeout, otherwise, longest)?.0);
+        let timeout = time(self.timeout.as_deref(), otherwise, longest).map_err(&problem)?;
+        let timeout = Duration::from_nanos(timeout.0);
         Ok(ObserverSpec {
             name: self.name.clone(),
             faces: self.faces.clone(),
@@ -167,18 +157,6 @@ impl ObserverText {
     }
 
     fn access(&self) -> Result<SnmpAccess, String> {
-        let password = |secret: &Secret, key: &str| {
-            let password = secret.read()?;
-            // RFC 3414 refuses shorter passwords, and agents reject them without an explanation.
-            let long = password.len() >= SHORTEST_PASSWORD;
-            if long {
-                Ok(password)
-            } else {
-                Err(format!(
-                    "`{key}` is shorter than {SHORTEST_PASSWORD} characters (RFC 3414 11.2)"
-                ))
-            }
-        };
         match (&self.community, &self.user) {
             (Some(community), None) => {
                 if self.authentication.is_some()
@@ -215,6 +193,28 @@ impl ObserverText {
                     .into(),
             ),
         }
+    }
+}
+
+/// Parses a time of a text, which is above 0 and at most `most`.
+fn time(text: Option<&str>, otherwise: Nanos, most: Nanos) -> Result<Nanos, String> {
+    let Some(text) = text else { return Ok(otherwise) };
+    match text.parse::<Nanos>() {
+        Ok(time) if time > Nanos(0) && time <= most => Ok(time),
+        Ok(_) => Err(format!("`{text}` is not above 0 and at most {} s", most.as_secs_f64())),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Reads the password under `key`.
+fn password(secret: &Secret, key: &str) -> Result<String, String> {
+    let password = secret.read()?;
+    // RFC 3414 refuses shorter passwords, and agents reject them without an explanation.
+    let long = password.len() >= SHORTEST_PASSWORD;
+    if long {
+        Ok(password)
+    } else {
+        Err(format!("`{key}` is shorter than {SHORTEST_PASSWORD} characters (RFC 3414 11.2)"))
     }
 }
 

@@ -66,33 +66,34 @@ pub(crate) fn resolve(
 /// or that already have an offered load.
 pub(crate) fn check_offered(plan: &Plan, trials: &[TrialSpec]) -> Vec<Problem> {
     let is_share = |trial: &&TrialSpec| trial.arm.as_ref().is_some_and(|arm| arm.offered.is_some());
-    let problem = |trial: &TrialSpec, job: &JobSpec| {
-        let sweep = plan.sweeps.iter().find(|sweep| sweep.name == trial.sweep)?;
-        let place = sweep.together.as_ref().and_then(|together| together.offered_span.clone());
-        match Offered::of(job) {
-            Err(why) => Some(Problem::new(place, format!("`offered`: {why}"))),
-            // The first run of such a mix is as fast as possible, which a rate in the plan
-            // prevents.
-            Ok(offered) if job.params.0.contains_key(offered.parameter) => {
-                let key = offered.parameter;
-                let message = format!(
-                    "`offered` sets `{key}` of `{}`, which the plan sets too",
-                    job.workload
-                );
-                Some(
-                    Problem::new(place, message)
-                        .expected(format!("no `{key}`: the first run is as fast as possible")),
-                )
-            }
-            Ok(_) => None,
-        }
-    };
     let jobs = trials
         .iter()
         .filter(is_share)
         .flat_map(|trial| trial.jobs.iter().map(move |job| (trial, job)));
     let measured = jobs.filter(|(_, job)| job.background.is_none());
-    places::without_repetition(measured.filter_map(|(trial, job)| problem(trial, job)).collect())
+    let problems = measured.filter_map(|(trial, job)| offered_problem(plan, trial, job));
+    places::without_repetition(problems.collect())
+}
+
+/// Returns the reason why `job` cannot be offered a share of its capacity.
+fn offered_problem(plan: &Plan, trial: &TrialSpec, job: &JobSpec) -> Option<Problem> {
+    let sweep = plan.sweeps.iter().find(|sweep| sweep.name == trial.sweep)?;
+    let place = sweep.together.as_ref().and_then(|together| together.offered_span.clone());
+    match Offered::of(job) {
+        Err(why) => Some(Problem::new(place, format!("`offered`: {why}"))),
+        // The first run of such a mix is as fast as possible, which a rate in the plan
+        // prevents.
+        Ok(offered) if job.params.0.contains_key(offered.parameter) => {
+            let key = offered.parameter;
+            let message =
+                format!("`offered` sets `{key}` of `{}`, which the plan sets too", job.workload);
+            Some(
+                Problem::new(place, message)
+                    .expected(format!("no `{key}`: the first run is as fast as possible")),
+            )
+        }
+        Ok(_) => None,
+    }
 }
 
 /// Returns the rates among `params` that are given as shares.
@@ -116,20 +117,23 @@ fn share(value: &Value) -> Option<f64> {
 /// Returns the frame rate of the lowest declared capacity on the path of `jobs`, and its name.
 pub(crate) fn ceiling(capacities: &[Capacity], jobs: &[&JobSpec]) -> Option<(f64, String)> {
     fn of(job: &JobSpec, capacities: &[Capacity]) -> Option<(f64, String)> {
-        let crosses = |capacity: &&Capacity| {
-            let (from, to) = (&job.from.name, &job.to.name);
-            // A declared capacity limits both directions unless it says otherwise.
-            capacity.pairs.iter().any(|(a, b)| (a == from && b == to) || (a == to && b == from))
-        };
         let workload = workload(&job.workload)?;
         let params = stand_in(workload, &job.params);
-        let rates = capacities.iter().filter(crosses).filter_map(|capacity| {
-            let packet = workload.packet(&params, capacity.mtu)?;
-            let bits = ethernet::on_wire(packet, capacity.frame_overhead).bits();
-            Some((capacity.rate.0 / bits, capacity.name.clone()))
-        });
+        let rates =
+            capacities.iter().filter(|capacity| crosses(job, capacity)).filter_map(|capacity| {
+                let packet = workload.packet(&params, capacity.mtu)?;
+                let bits = ethernet::on_wire(packet, capacity.frame_overhead).bits();
+                Some((capacity.rate.0 / bits, capacity.name.clone()))
+            });
         rates.min_by(|a, b| a.0.total_cmp(&b.0))
     }
     // All jobs get the same share, so the tightest path sets the ceiling.
     jobs.iter().filter_map(|job| of(job, capacities)).min_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// Returns whether `job` crosses an edge of `capacity`, in either direction.
+fn crosses(job: &JobSpec, capacity: &Capacity) -> bool {
+    let (from, to) = (&job.from.name, &job.to.name);
+    // A declared capacity limits both directions unless it says otherwise.
+    capacity.pairs.iter().any(|(a, b)| (a == from && b == to) || (a == to && b == from))
 }

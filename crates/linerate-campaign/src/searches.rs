@@ -117,15 +117,20 @@ fn wire(
     from: &str,
     to: &str,
 ) -> Result<(linerate_model::Endpoint, linerate_model::Endpoint), Problem> {
-    let end = |name: &str| {
-        testbed.endpoint(name).cloned().ok_or_else(|| {
-            let known: Vec<&str> =
-                testbed.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
-            let message = format!("`wire`: the testbed has no endpoint `{name}`");
-            let problem = Problem::new(planned.span.clone(), message)
-                .expected(format!("one of {}", known.join(", ")));
-            problem.nearest(nearest(name, known.iter().copied()))
-        })
-    };
-    Ok((end(from)?, end(to)?))
+    Ok((endpoint_of(testbed, planned, from)?, endpoint_of(testbed, planned, to)?))
+}
+
+fn endpoint_of(
+    testbed: &Testbed,
+    planned: &SearchPlan,
+    name: &str,
+) -> Result<linerate_model::Endpoint, Problem> {
+    testbed.endpoint(name).cloned().ok_or_else(|| {
+        let known: Vec<&str> =
+            testbed.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
+        let message = format!("`wire`: the testbed has no endpoint `{name}`");
+        let problem = Problem::new(planned.span.clone(), message)
+            .expected(format!("one of {}", known.join(", ")));
+        problem.nearest(nearest(name, known.iter().copied()))
+    })
 }

@@ -134,14 +134,10 @@ pub fn outline(place: &Place) -> Result<Ground, Failure> {
 pub(crate) fn labs_for(name: &str, endpoints: &[&str]) -> Vec<&'static str> {
     /// Most labs to suggest.
     const MOST: usize = 3;
-    let others = |preset: &Preset| {
-        let (description, _) = describe(preset.name).ok()?;
-        let testbed = linerate_lab::layout(&description, "plan").testbed;
-        let has = |name: &&str| testbed.endpoint(name).is_some();
-        endpoints.iter().all(has).then(|| testbed.endpoints.len() - endpoints.len())
-    };
-    let mut found: Vec<(usize, &str)> =
-        LABS.iter().filter_map(|preset| Some((others(preset)?, preset.name))).collect();
+    let mut found: Vec<(usize, &str)> = LABS
+        .iter()
+        .filter_map(|preset| Some((n_others(preset, endpoints)?, preset.name)))
+        .collect();
     found.sort_unstable();
     if found.iter().any(|(_, lab)| *lab == name) {
         found.retain(|(_, lab)| *lab == name);
@@ -149,16 +145,22 @@ pub(crate) fn labs_for(name: &str, endpoints: &[&str]) -> Vec<&'static str> {
     found.into_iter().take(MOST).map(|(_, name)| name).collect()
 }
 
+/// Returns how many other endpoints a lab has; `None` if it lacks one of `endpoints`.
+fn n_others(preset: &Preset, endpoints: &[&str]) -> Option<usize> {
+    let (description, _) = describe(preset.name).ok()?;
+    let testbed = linerate_lab::layout(&description, "plan").testbed;
+    let has = |name: &&str| testbed.endpoint(name).is_some();
+    endpoints.iter().all(has).then(|| testbed.endpoints.len() - endpoints.len())
+}
+
 /// Returns both endpoints on this host's loopback interface.
 #[must_use]
 pub fn loopback(ipv6: bool) -> Ground {
     let address =
         if ipv6 { IpAddr::V6(Ipv6Addr::LOCALHOST) } else { IpAddr::V4(Ipv4Addr::LOCALHOST) };
-    let endpoint = |name: &str| Endpoint {
-        address: Some(address),
-        device: Some("lo".into()),
-        ..Endpoint::named(name, "local")
-    };
+    let device = Some("lo".to_owned());
+    let endpoint =
+        |name: &str| Endpoint { device: device.clone(), ..endpoint_at(name, "local", address) };
     let mut testbed = Testbed {
         hosts: vec![("local".into(), HostAddress::InProcess)],
         endpoints: vec![endpoint("a"), endpoint("b")],
@@ -299,13 +301,9 @@ fn towards(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Fail
         Some(local) => local,
         None => local_towards(there)?,
     };
-    let endpoint = |name: &str, host: &str, address| Endpoint {
-        address: Some(address),
-        ..Endpoint::named(name, host)
-    };
     let testbed = Testbed {
         hosts: vec![("here".into(), HostAddress::InProcess), (name.clone(), address)],
-        endpoints: vec![endpoint("a", "here", here), endpoint("b", &name, there)],
+        endpoints: vec![endpoint_at("a", "here", here), endpoint_at("b", &name, there)],
         emulated: false,
     };
     Ok(Ground {
@@ -316,6 +314,10 @@ fn towards(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Fail
         lab: None,
         observers: Vec::new(),
     })
+}
+
+fn endpoint_at(name: &str, host: &str, address: IpAddr) -> Endpoint {
+    Endpoint { address: Some(address), ..Endpoint::named(name, host) }
 }
 
 /// Returns the machine that ssh connects to for `target`, with aliases of its configuration
@@ -331,21 +333,22 @@ fn machine_behind(target: &str) -> String {
 }
 
 fn resolve(host: &str, ipv6: bool) -> Result<IpAddr, Failure> {
-    let failed = |cause: &str| {
-        Failure::missing(format!(
-            "look up host {host}: {cause} (check the name, or give the address)"
-        ))
-    };
-    let addresses: Vec<SocketAddr> =
-        (host, 0).to_socket_addrs().map_err(|error| failed(&error.to_string()))?.collect();
+    let addresses: Vec<SocketAddr> = (host, 0)
+        .to_socket_addrs()
+        .map_err(|error| lookup_failed(host, &error.to_string()))?
+        .collect();
     let wanted = addresses.iter().find(|a| a.is_ipv6() == ipv6).or(if ipv6 {
         None
     } else {
         addresses.first()
     });
-    wanted
-        .map(SocketAddr::ip)
-        .ok_or_else(|| failed(if ipv6 { "it has no IPv6 address" } else { "it has no address" }))
+    wanted.map(SocketAddr::ip).ok_or_else(|| {
+        lookup_failed(host, if ipv6 { "it has no IPv6 address" } else { "it has no address" })
+    })
+}
+
+fn lookup_failed(host: &str, cause: &str) -> Failure {
+    Failure::missing(format!("look up host {host}: {cause} (check the name, or give the address)"))
 }
 
 /// Returns this host's source address towards `there`, by the routing table. Nothing is sent.
@@ -495,11 +498,13 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
     if !found.is_empty() {
         return Err(Failure::in_text(&origin, &text, &found));
     }
-    let reach = |text: &str| match text.strip_prefix("ssh:") {
-        Some(target) => through_ssh(target),
-        None if text == "local" => Ok(HostAddress::InProcess),
-        None => Ok(HostAddress::Tcp(with_port(text, AGENT_PORT))),
-    };
+    fn reach(text: &str) -> Result<HostAddress, Failure> {
+        match text.strip_prefix("ssh:") {
+            Some(target) => through_ssh(target),
+            None if text == "local" => Ok(HostAddress::InProcess),
+            None => Ok(HostAddress::Tcp(with_port(text, AGENT_PORT))),
+        }
+    }
     let hosts: Result<_, Failure> = file
         .host
         .iter()

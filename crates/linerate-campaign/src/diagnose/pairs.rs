@@ -2,10 +2,11 @@
 //! noise hides the effect.
 
 use linerate_analysis::diagnosis::experiment::{Change, Experiment, set_aside};
-use linerate_analysis::diagnosis::longer::{self, Attempt, attempts};
+use linerate_analysis::diagnosis::longer::{self, attempts};
 use linerate_analysis::diagnosis::rules::Rule;
 use linerate_analysis::diagnosis::{Finding, Outcome, moved};
 use linerate_analysis::{PointStudy, Study};
+use linerate_model::plan::Draft;
 use linerate_model::{ARM_AXIS, Failing};
 
 use super::plans::Load;
@@ -85,12 +86,9 @@ pub(super) fn put_to_test(
     // Only a change that lifts the limit leads to a next one.
     let lifting = tested.iter().find(|(experiment, _)| experiment.lifts);
     let reached = lifting.and_then(|(experiment, change)| {
+        let name = experiment.name.as_str();
         let is_changed = |point: &PointStudy| {
-            point.sweep == experiment.name
-                && point
-                    .parameters
-                    .get(ARM_AXIS)
-                    .is_some_and(|arm| *arm == experiment.name.as_str())
+            point.sweep == name && point.parameters.get(ARM_AXIS).is_some_and(|arm| *arm == name)
         };
         let reached = study.points.into_iter().find(is_changed)?;
         // Another experiment may have proven the claim while this one had no effect: then the
@@ -126,24 +124,8 @@ fn look_twice(
     notes: &mut Vec<String>,
 ) -> Result<(Finding, Study), Ended> {
     let attempts = attempts(load.n_pairs());
-    let mut look = |stage: &str,
-                    load: &Load,
-                    attempt: Attempt|
-     -> Result<(Finding, Study), Ended> {
-        let (_, study) = bench.observe(stage, &load.pairs(stage, rule, tested, attempt))?;
-        notes.extend(disturbed(stage, &study));
-        let outcome =
-            study.findings.iter().find(|finding| finding.rule == rule).cloned().ok_or_else(
-                || {
-                    Failure::new(
-                        Exit::Invalid,
-                        format!("diagnose: the pairs of {stage} gave no outcome: see their report"),
-                    )
-                },
-            )?;
-        Ok((outcome, study))
-    };
-    let (first, study) = look(stage, load, attempts[0])?;
+    let pairs = load.pairs(stage, rule, tested, attempts[0]);
+    let (first, study) = look(bench, stage, &pairs, rule, notes)?;
     let (Some(again), Some(times)) =
         // Longer runs are made only where noise left the claim open and where they can help.
         (attempts.get(1), longer::times(&study.findings, &study.comparisons, rule))
@@ -151,6 +133,26 @@ fn look_twice(
         return Ok((first, study));
     };
     let long = load.longer(times);
-    let (second, study) = look(&format!("{stage}-longer"), &long, *again)?;
+    let stage = format!("{stage}-longer");
+    let pairs = long.pairs(&stage, rule, tested, *again);
+    let (second, study) = look(bench, &stage, &pairs, rule, notes)?;
     Ok((longer::told(&first, second, [load, &long].map(Load::seconds)), study))
+}
+
+/// Runs the pairs of a stage and returns what they say of the claim of `rule`.
+fn look(
+    bench: &dyn Bench,
+    stage: &str,
+    pairs: &Draft,
+    rule: &str,
+    notes: &mut Vec<String>,
+) -> Result<(Finding, Study), Ended> {
+    let (_, study) = bench.observe(stage, pairs)?;
+    notes.extend(disturbed(stage, &study));
+    let outcome = study.findings.iter().find(|finding| finding.rule == rule).cloned();
+    let outcome = outcome.ok_or_else(|| {
+        let message = format!("diagnose: the pairs of {stage} gave no outcome: see their report");
+        Failure::new(Exit::Invalid, message)
+    })?;
+    Ok((outcome, study))
 }

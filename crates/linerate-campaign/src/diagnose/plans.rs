@@ -179,7 +179,7 @@ impl Load {
         tested: &[(Experiment, Change)],
         attempt: Attempt,
     ) -> Draft {
-        let sweep = |(number, (experiment, change)): (usize, &(Experiment, Change))| {
+        let sweeps = tested.iter().enumerate().map(|(number, (experiment, change))| {
             let tests = Hypothesis {
                 rule: rule.to_owned(),
                 ratio: experiment.ratio.map(Ratio),
@@ -199,8 +199,8 @@ impl Load {
                 },
             };
             DraftSweep { compare: Some(compare), ..self.sweep(&experiment.name) }
-        };
-        self.draft(name, 1, tested.iter().enumerate().map(sweep).collect())
+        });
+        self.draft(name, 1, sweeps.collect())
     }
 }
 

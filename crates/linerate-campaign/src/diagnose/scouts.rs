@@ -42,31 +42,22 @@ pub(super) fn scout(
         // that was.
         study.points.iter().find(|point| point.sweep == sweep).map_or(0.0, goodput)
     }
-    let goes_on = |study: &Study, sweep: &str| {
-        let point = study.points.iter().find(|point| point.sweep == sweep);
-        let of = |point| Some(highest(point, experiment.ends?));
-        let (before, after) = (of(load_point), point.and_then(of));
-        before.zip(after).is_some_and(|(before, after)| Experiment::goes_on(before, after))
-    };
     let yields = |number: usize| at(&study, &plans::scout(number));
+    let gain = |number: usize| yields(number) / before;
+    let keeps = |number| goes_on(experiment, load_point, &study, &plans::scout(number));
     // A candidate that yields more but leaves its suspected cause is no cure: one that ends the
     // cause and yields less is preferred.
-    let cures = |number: usize| {
-        !goes_on(&study, &plans::scout(number))
-            && !experiment.is_hopeless(&[yields(number) / before])
-    };
+    let cures = |number| !keeps(number) && !experiment.is_hopeless(&[gain(number)]);
+    // The cure comes first in the order, the yield second.
     let nearest = |&a: &usize, &b: &usize| {
-        cures(a)
-            // The cure comes first in the order, the yield second.
-            .cmp(&cures(b))
-            .then_with(|| experiment.rank(yields(a) / before, yields(b) / before))
+        cures(a).cmp(&cures(b)).then_with(|| experiment.rank(gain(a), gain(b)))
     };
     let Some(best) = (0..experiment.candidates.len()).max_by(nearest) else {
         return Ok(Scouted::Chosen(first));
     };
     let change = experiment.candidates.get(best).cloned().unwrap_or(first);
     let seen = yields(best);
-    let survived = goes_on(&study, &plans::scout(best));
+    let survived = keeps(best);
     // One clear success is enough to justify pairs.
     if !survived && !experiment.is_hopeless(&[seen / before]) {
         return Ok(Scouted::Chosen(change));
@@ -75,12 +66,21 @@ pub(super) fn scout(
     let both = load.scouts(&again, std::slice::from_ref(&change), Beside::Base);
     let (_, study) = bench.look(&again, &both, notes)?;
     let (base, once_more) = (at(&study, plans::BASE), at(&study, &plans::scout(0)));
-    let survived = survived && goes_on(&study, &plans::scout(0));
+    let survived = survived && goes_on(experiment, load_point, &study, &plans::scout(0));
     // Without a base the drop may be an accident, and pairs decide.
     if base > 0.0 && (survived || experiment.is_hopeless(&[seen / before, once_more / base])) {
         return Ok(Scouted::Hopeless(vec![seen, once_more]));
     }
     Ok(Scouted::Chosen(change))
+}
+
+/// Returns whether the experiment's claim is still true of the point of `sweep`, compared with the
+/// point of the load.
+fn goes_on(experiment: &Experiment, load_point: &PointStudy, study: &Study, sweep: &str) -> bool {
+    let point = study.points.iter().find(|point| point.sweep == sweep);
+    let of = |point| Some(highest(point, experiment.ends?));
+    let (before, after) = (of(load_point), point.and_then(of));
+    before.zip(after).is_some_and(|(before, after)| Experiment::goes_on(before, after))
 }
 
 /// Returns the value of the metric that experiments move, in the direction of the measured jobs

@@ -14,16 +14,16 @@ use linerate_analysis::tune::experiments::{
     TuningExperiment, Untried,
 };
 use linerate_analysis::tune::{change_of, missed, rates};
-use linerate_analysis::{PathEnd, PointStudy};
+use linerate_analysis::{PathEnd, PointStudy, Study};
 use linerate_control::{ControlError, Setting, SettingState};
 use linerate_model::plan::{Draft, DraftArm, DraftCompare, DraftJob, DraftSweep};
 use linerate_model::series::qdisc;
-use linerate_model::{Campaign, Endpoint, HostRecord, HostSetting, Nanos, Verdict};
+use linerate_model::{Campaign, Endpoint, HostSetting, Nanos, Verdict};
 use linerate_sys::steering;
 use serde_json::Value;
 
-use super::Sessions;
 use super::outcome::{self, BACKWARD, FORWARD, Findings, NotProven, NotTried, REQUESTS, Tried};
+use super::{Sessions, Settings};
 use crate::stages::Bench;
 use crate::{Ended, Exit, Failure};
 
@@ -136,65 +136,70 @@ fn look(
     }
     let asked: Vec<&'static str> =
         chosen.iter().flat_map(|experiment| experiment.asks).copied().collect();
-    let mut host = |endpoint: &Endpoint| {
-        let mut host = facts(campaign, endpoint);
-        if let Some(session) = opened.get_mut(endpoint.host.as_str()) {
-            // Read one by one, so that an interface without a setting does not hide the others.
-            let mut read = |name: &'static str| {
-                (
-                    name,
-                    value_of(session.read(vec![Setting::of(name, endpoint.device.as_deref(), "")])),
-                )
-            };
-            host.settings = asked.iter().map(|name| read(name)).collect();
-        }
-        host
-    };
     let trial = |sweep: &str| campaign.trials.iter().find(|trial| trial.spec.sweep == sweep);
     let stream = trial(FORWARD);
     let known = Known {
         point,
-        sender: host(from),
-        receiver: host(to),
+        sender: host_of(campaign, from, &asked, &mut opened),
+        receiver: host_of(campaign, to, &asked, &mut opened),
         flood: trial(FLOOD).and_then(rates),
         dropped: stream
             .and_then(|trial| change_of(trial, &from.host, |read| qdisc::DROPS.is(read))),
         missed: stream.and_then(|trial| missed(trial, &to.host)),
     };
-    let mut can_be = |candidate: Candidate| -> Looked {
-        let endpoint = endpoint(candidate.end, ends);
-        let Some(session) =
-            opened.get_mut(endpoint.host.as_str()).filter(|_| candidate.by == By::Agent)
-        else {
-            return Ok(candidate);
-        };
-        let set = session.apply(vec![Setting::of(
-            candidate.setting,
-            endpoint.device.as_deref(),
-            &candidate.after,
-        )]);
-        match set.and_then(|_| session.revert()) {
-            Ok(()) => Ok(candidate),
-            Err(error) => {
-                let hindrance = hindrance(HindranceKind::Refused, error);
-                Err(Untried { end: candidate.end, setting: candidate.setting, hindrance })
-            }
+    let mut looks = Vec::new();
+    for experiment in chosen {
+        let looked = (experiment.look)(&known).into_iter();
+        let mut set = |candidate: Candidate| set_once(candidate, ends, &mut opened);
+        let looked = looked.map(|looked| looked.and_then(&mut set)).collect();
+        looks.push((*experiment, looked));
+    }
+    Ok(looks)
+}
+
+/// Open sessions by host.
+type Opened<'a> = BTreeMap<&'a str, Box<dyn Settings>>;
+
+/// Returns what is known of a host, with its values of the settings `asked` for.
+fn host_of(
+    campaign: &Campaign,
+    endpoint: &Endpoint,
+    asked: &[&'static str],
+    opened: &mut Opened<'_>,
+) -> Host {
+    let mut host = facts(campaign, endpoint);
+    if let Some(session) = opened.get_mut(endpoint.host.as_str()) {
+        // Read one by one, so that an interface without a setting does not hide the others.
+        for &name in asked {
+            let setting = Setting::of(name, endpoint.device.as_deref(), "");
+            host.settings.insert(name, value_of(session.read(vec![setting])));
         }
+    }
+    host
+}
+
+/// Sets a candidate and puts it back, to know that it can be set.
+fn set_once(candidate: Candidate, ends: (&Endpoint, &Endpoint), opened: &mut Opened<'_>) -> Looked {
+    let endpoint = endpoint(candidate.end, ends);
+    let session = opened.get_mut(endpoint.host.as_str());
+    let Some(session) = session.filter(|_| candidate.by == By::Agent) else {
+        return Ok(candidate);
     };
-    let look = |experiment: &&'static TuningExperiment| {
-        let looked =
-            (experiment.look)(&known).into_iter().map(|looked| looked.and_then(&mut can_be));
-        (*experiment, looked.collect())
-    };
-    Ok(chosen.iter().map(look).collect())
+    let device = endpoint.device.as_deref();
+    let set = session.apply(vec![Setting::of(candidate.setting, device, &candidate.after)]);
+    match set.and_then(|_| session.revert()) {
+        Ok(()) => Ok(candidate),
+        Err(error) => {
+            let hindrance = hindrance(HindranceKind::Refused, error);
+            Err(Untried { end: candidate.end, setting: candidate.setting, hindrance })
+        }
+    }
 }
 
 fn facts(campaign: &Campaign, endpoint: &Endpoint) -> Host {
     let record = campaign.hosts.iter().find(|record| record.host == endpoint.host);
-    let at = |path: &[&str]| -> Option<&Value> {
-        let facts: &HostRecord = record?;
-        path.iter().try_fold(&facts.facts, |tree, name| tree.get(name))
-    };
+    let recorded = record.map(|record| &record.facts);
+    let at = |path: &[&str]| path.iter().try_fold(recorded?, |tree: &Value, name| tree.get(name));
     fn names(value: &Value) -> Vec<String> {
         match value {
             Value::String(text) => text.split_whitespace().map(str::to_owned).collect(),
@@ -287,45 +292,32 @@ impl Load<'_> {
 
     fn arms(&self, candidate: &Candidate, pairs: u32, placebo: bool) -> DraftCompare {
         let at = if candidate.end == PathEnd::Receiver { self.to } else { self.from };
-        let setting = candidate.setting;
-        let arm = |name: &str, value: &str| {
-            let mut arm = DraftArm::named(name);
-            match candidate.by {
-                By::Agent => {
-                    arm.settings.push(HostSetting {
-                        at: at.into(),
-                        name: setting.into(),
-                        value: value.into(),
-                    });
-                }
-                // The socket's default: the same once more.
-                By::Load if value.is_empty() => {}
-                By::Load => arm.params.set(setting, value),
-            }
-            arm
-        };
         DraftCompare {
             pairs,
             tests: None,
-            placebo: placebo.then(|| arm("written once more", &candidate.before)),
+            placebo: placebo
+                .then(|| arm_with(candidate, at, "written once more", &candidate.before)),
             a: DraftArm::named("as it is"),
-            b: arm(&candidate.name, &candidate.after),
+            b: arm_with(candidate, at, &candidate.name, &candidate.after),
         }
     }
 
     /// Returns a run with and without each candidate.
     fn scouts(&self, name: &str, candidates: &[Candidate]) -> Draft {
-        let sweep = |candidate: &Candidate| DraftSweep {
-            compare: Some(self.arms(candidate, 1, false)),
-            ..self.sweep(&candidate.name, self.job("tcp_stream"))
-        };
-        self.draft(name, candidates.iter().map(sweep).collect())
+        let arms = |candidate| self.arms(candidate, 1, false);
+        let sweeps = candidates.iter().map(|candidate| {
+            self.compared(arms(candidate), &candidate.name, self.job("tcp_stream"))
+        });
+        self.draft(name, sweeps.collect())
+    }
+
+    fn compared(&self, arms: DraftCompare, name: &str, job: DraftJob) -> DraftSweep {
+        DraftSweep { compare: Some(arms), ..self.sweep(name, job) }
     }
 
     fn pairs(&self, name: &str, candidate: &Candidate) -> Draft {
-        let sweep = |name: &str, job: DraftJob, placebo: bool| DraftSweep {
-            compare: Some(self.arms(candidate, self.tuning.pairs, placebo)),
-            ..self.sweep(name, job)
+        let sweep = |name: &str, job: DraftJob, placebo: bool| {
+            self.compared(self.arms(candidate, self.tuning.pairs, placebo), name, job)
         };
         let mut sweeps = vec![sweep(FORWARD, self.job("tcp_stream"), true)];
         // A setting of a socket has no effect on other sockets.
@@ -338,6 +330,24 @@ impl Load<'_> {
         }
         self.draft(name, sweeps)
     }
+}
+
+/// Returns the arm in which the setting of `candidate` has `value`.
+fn arm_with(candidate: &Candidate, at: &str, name: &str, value: &str) -> DraftArm {
+    let mut arm = DraftArm::named(name);
+    match candidate.by {
+        By::Agent => {
+            arm.settings.push(HostSetting {
+                at: at.into(),
+                name: candidate.setting.into(),
+                value: value.into(),
+            });
+        }
+        // The socket's default: the same once more.
+        By::Load if value.is_empty() => {}
+        By::Load => arm.params.set(candidate.setting, value),
+    }
+    arm
 }
 
 /// Returns the candidate that yields most in one run each, and those that yield less. Pairs of
@@ -353,30 +363,35 @@ fn scout(
     }
     let stage = format!("{name}-scout");
     let (_, study) = bench.observe(&stage, &load.scouts(&stage, &candidates))?;
-    let yields = |candidate: &Candidate| {
-        let of = study.comparisons.iter().find(|comparison| comparison.sweep == candidate.name);
-        of.and_then(linerate_analysis::diagnosis::goodput_of)
-            .map_or(0.0, |goodput| goodput.effect.shift)
-    };
+    let yields = |candidate: &Candidate| yield_of(&study, candidate);
     candidates.sort_by(|a, b| yields(a).total_cmp(&yields(b)));
     let best = candidates.pop();
-    let outdone = |candidate: Candidate| {
-        let more = best
-            .as_ref()
-            .map_or_else(String::new, |best| format!("; {} x{:.2}", best.name, yields(best)));
-        let why = format!(
-            "{} yields x{:.2} in a run of its own{more}",
-            candidate.name,
-            yields(&candidate)
-        );
-        Untried {
-            end: candidate.end,
-            setting: candidate.setting,
-            hindrance: Hindrance { kind: HindranceKind::Outdone, why },
-        }
-    };
-    let outdone = candidates.into_iter().map(outdone).collect();
+    let outdone = candidates
+        .into_iter()
+        .map(|candidate| {
+            let more = best
+                .as_ref()
+                .map_or_else(String::new, |best| format!("; {} x{:.2}", best.name, yields(best)));
+            let why = format!(
+                "{} yields x{:.2} in a run of its own{more}",
+                candidate.name,
+                yields(&candidate)
+            );
+            Untried {
+                end: candidate.end,
+                setting: candidate.setting,
+                hindrance: Hindrance { kind: HindranceKind::Outdone, why },
+            }
+        })
+        .collect();
     Ok((best, outdone))
+}
+
+/// Returns the change of goodput by a candidate, as a ratio; 0 where it was not measured.
+fn yield_of(study: &Study, candidate: &Candidate) -> f64 {
+    let of = study.comparisons.iter().find(|comparison| comparison.sweep == candidate.name);
+    of.and_then(linerate_analysis::diagnosis::goodput_of)
+        .map_or(0.0, |goodput| goodput.effect.shift)
 }
 
 /// Runs pairs with and without `candidate`, and the placebo beside them.

@@ -221,18 +221,19 @@ impl SideEffect {
 
 /// Returns the side effects that `study` compares.
 pub(super) fn side_effects(study: &Study) -> Vec<SideEffect> {
-    let measured = |figure: SideFigure| {
-        let (sweep, metric) = figure.source();
-        let comparison: &Comparison =
-            study.comparisons.iter().find(|comparison| comparison.sweep == sweep)?;
-        let of = |direction| {
-            comparison.figures.iter().find(|f| f.metric == metric && f.direction == direction)
-        };
-        let found = [Direction::Tx, Direction::Rx, Direction::Sum].into_iter().find_map(of)?;
-        let percent = (found.effect.shift - 1.0) * 100.0;
-        Some(SideEffect { figure, percent, change: found.effect.change })
+    SideFigure::ALL.into_iter().filter_map(|figure| side_effect(study, figure)).collect()
+}
+
+fn side_effect(study: &Study, figure: SideFigure) -> Option<SideEffect> {
+    let (sweep, metric) = figure.source();
+    let comparison: &Comparison =
+        study.comparisons.iter().find(|comparison| comparison.sweep == sweep)?;
+    let of = |direction| {
+        comparison.figures.iter().find(|f| f.metric == metric && f.direction == direction)
     };
-    SideFigure::ALL.into_iter().filter_map(measured).collect()
+    let found = [Direction::Tx, Direction::Rx, Direction::Sum].into_iter().find_map(of)?;
+    let percent = (found.effect.shift - 1.0) * 100.0;
+    Some(SideEffect { figure, percent, change: found.effect.change })
 }
 
 impl Findings {

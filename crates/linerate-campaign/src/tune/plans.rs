@@ -34,6 +34,12 @@ pub(super) struct Figure {
     pub(super) both_ways: bool,
 }
 
+impl Figure {
+    fn one_way(name: &'static str, job: DraftJob, metric: &'static Metric) -> Self {
+        Self { name, jobs: vec![job], metric, both_ways: false }
+    }
+}
+
 /// The path that is tuned, and the sender's congestion control.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
@@ -52,7 +58,7 @@ impl Path {
     /// Returns the plan of `stints`, each run `repeats` times, in blocks of one run of each in
     /// random order.
     pub(super) fn draft(&self, name: &str, repeats: u32, stints: &[Stint]) -> Draft {
-        let sweep = |Stint { name, milliseconds, jobs }: &Stint| {
+        let sweeps = stints.iter().map(|Stint { name, milliseconds, jobs }| {
             let duration = Nanos::from_millis((*milliseconds).into());
             DraftSweep {
                 name: name.clone(),
@@ -64,8 +70,8 @@ impl Path {
                 jobs: jobs.clone(),
                 ..DraftSweep::default()
             }
-        };
-        Draft::new(name, repeats, stints.iter().map(sweep).collect())
+        });
+        Draft::new(name, repeats, sweeps.collect())
     }
 
     /// Returns the length of a run whose usual length is `usual`, ms.
@@ -98,15 +104,17 @@ impl Path {
     /// Returns trains of these lengths, `gap_ms` apart, about twenty of each.
     pub(super) fn trains(&self, lengths: &[u32], gap_ms: u32) -> Vec<Stint> {
         const TRAINS: u32 = 20;
-        let train = |&length: &u32| {
-            let rate = f64::from(length) * 1e3 / f64::from(gap_ms);
-            let job = self
-                .job("udp_stream")
-                .with([("gso", 1.into()), ("rate", format!("{rate} pps").into())]);
-            let burst = (length > 1).then(|| ("burst", length.into()));
-            Stint::one(format!("train {length}"), (TRAINS * gap_ms).max(300), job.with(burst))
-        };
-        lengths.iter().map(train).collect()
+        lengths
+            .iter()
+            .map(|&length| {
+                let rate = f64::from(length) * 1e3 / f64::from(gap_ms);
+                let job = self
+                    .job("udp_stream")
+                    .with([("gso", 1.into()), ("rate", format!("{rate} pps").into())]);
+                let burst = (length > 1).then(|| ("burst", length.into()));
+                Stint::one(format!("train {length}"), (TRAINS * gap_ms).max(300), job.with(burst))
+            })
+            .collect()
     }
 
     /// Returns a stream with the host's own window, and one with each of `windows`, bytes.
@@ -121,30 +129,20 @@ impl Path {
     /// Returns the figures that a setting is judged by. The first is the one it is made for; the
     /// others may get worse.
     pub(super) fn figures(&self) -> Vec<Figure> {
-        let stream = |name, direction: Option<&str>| {
-            let direction = direction.map(|direction| ("direction", direction.into()));
-            Figure {
-                name,
-                jobs: vec![self.stream(None).with(direction)],
-                metric: metric::GOODPUT,
-                both_ways: false,
-            }
-        };
-        let requests = Figure {
-            name: "request and response",
-            jobs: vec![self.job("tcp_rr")],
-            metric: metric::RESPONSE_TIME_P50,
-            both_ways: false,
+        let towards = |way: &str| self.stream(None).with([("direction", way.into())]);
+        let both_ways = Figure {
+            both_ways: true,
+            ..Figure::one_way("both ways", towards("both"), metric::GOODPUT)
         };
         let mut figures = vec![
-            stream("to the host", None),
-            stream("from the host", Some("rx")),
-            Figure { both_ways: true, ..stream("both ways", Some("both")) },
-            requests,
+            Figure::one_way("to the host", self.stream(None), metric::GOODPUT),
+            Figure::one_way("from the host", towards("rx"), metric::GOODPUT),
+            both_ways,
+            Figure::one_way("request and response", self.job("tcp_rr"), metric::RESPONSE_TIME_P50),
         ];
         if let Some(other) = &self.other {
             let job = DraftJob { from: other.clone(), ..self.stream(None) };
-            figures.push(Figure { jobs: vec![job], ..stream("from another host", None) });
+            figures.push(Figure::one_way("from another host", job, metric::GOODPUT));
         }
         figures
     }

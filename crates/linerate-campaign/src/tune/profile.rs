@@ -105,26 +105,24 @@ impl From<&Tried> for Entry {
 impl Profile {
     /// Returns the profile of `host`.
     fn of(host: &str, campaign: &str, findings: &Findings) -> Self {
-        let of = |wanted: &dyn Fn(&Tried) -> bool| {
-            findings
-                .tried
-                .iter()
-                .filter(|tried| tried.host == host && wanted(tried))
-                .map(Entry::from)
-                .collect()
+        let (kept, dropped): (Vec<&Tried>, Vec<&Tried>) =
+            findings.tried.iter().filter(|tried| tried.host == host).partition(|one| one.is_kept());
+        let kept = |by: By| {
+            kept.iter().copied().filter(|tried| tried.candidate.by == by).map(Entry::from).collect()
         };
-        let kept = |by: By| of(&|tried: &Tried| tried.is_kept() && tried.candidate.by == by);
-        let hindered = |untried: &NotTried| Hindered {
-            setting: untried.setting.to_owned(),
-            device: untried.device.clone(),
-            why: untried.hindrance.why.clone(),
-        };
+        fn hindered(untried: &NotTried) -> Hindered {
+            Hindered {
+                setting: untried.setting.to_owned(),
+                device: untried.device.clone(),
+                why: untried.hindrance.why.clone(),
+            }
+        }
         Self {
             host: host.to_owned(),
             campaign: campaign.to_owned(),
             change: kept(By::Agent),
             program: kept(By::Load),
-            dropped: of(&|tried| !tried.is_kept()),
+            dropped: dropped.into_iter().map(Entry::from).collect(),
             untried: findings
                 .untried
                 .iter()

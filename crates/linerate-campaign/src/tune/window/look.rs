@@ -33,8 +33,8 @@ pub(super) fn find(
     let (campaign, study) =
         bench.observe("look", &ends.path.draft("tune-look", 1, &ends.path.look()))?;
     let incident = campaign.trials.iter().flat_map(|trial| &trial.incidents).next();
+    let why = incident.map_or("no figure came of it", |incident| &incident.message);
     let missing = |what: &str| {
-        let why = incident.map_or("no figure came of it", |incident| &incident.message);
         Failure::new(Exit::Invalid, format!("tune: {what} could not be measured: {why}"))
     };
     let rtt = typical(&study, "round trip", metric::RESPONSE_TIME_P50)

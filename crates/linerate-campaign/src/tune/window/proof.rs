@@ -80,10 +80,8 @@ pub(super) fn compare(
     })?;
     let proof = prove(made, pair(&study, main, Arm::Placebo, metric::GOODPUT, None));
     findings.side_effects = figures[1..].iter().flat_map(|one| beside(&study, one)).collect();
-    let loss = |arm: Arm| {
-        let runs = values(&study, &arm.sweep(main), metric::RETRANSMIT_RATIO, None);
-        median(&runs.into_iter().flatten().collect::<Vec<_>>())
-    };
+    let runs = |arm: Arm| values(&study, &arm.sweep(main), metric::RETRANSMIT_RATIO, None);
+    let loss = |arm: Arm| median(&runs(arm).into_iter().flatten().collect::<Vec<_>>());
     findings.loss = loss(Arm::Before).zip(loss(Arm::Tuned));
     Ok(proof)
 }
@@ -105,15 +103,17 @@ fn stints(ends: &Ends, figures: &[Figure]) -> Vec<Stint> {
 
 /// Returns the effects of the setting on a figure beside the main one.
 fn beside(study: &Study, figure: &Figure) -> Vec<SideEffect> {
-    let measured = |direction: &Option<Direction>| {
-        let effect = pair(study, figure.name, Arm::Tuned, figure.metric, *direction)?;
-        Some(SideEffect { metric: figure.metric, effect })
-    };
     let directions: &[Option<Direction>] = match figure.both_ways {
         true => &[Some(Direction::Tx), Some(Direction::Rx)],
         false => &[None],
     };
-    directions.iter().filter_map(measured).collect()
+    directions
+        .iter()
+        .filter_map(|direction| {
+            let effect = pair(study, figure.name, Arm::Tuned, figure.metric, *direction)?;
+            Some(SideEffect { metric: figure.metric, effect })
+        })
+        .collect()
 }
 
 /// Returns the effect of `arm` on `metric` of `figure`, pair by pair.
