@@ -52,12 +52,12 @@ pub fn of_replays(replays: &[Replay]) -> Document {
 /// Returns a table of items, with the reason why each matters.
 fn figures(id: String, caption: &str, items: &[&ReplayItem], tone: Tone) -> Table {
     let heads = ["id", "figure", "printed", "recomputed", "why it matters"].map(Column::text);
-    let row = |item: &&ReplayItem| {
+    let rows = items.iter().map(|item| {
         let cells = [&item.id, &item.what, &item.printed, &item.recomputed, &item.why_it_matters]
             .map(Cell::text);
         Row { cells: cells.to_vec(), tone }
-    };
-    Table { rows: items.iter().map(row).collect(), ..Table::new(id, caption, heads.to_vec()) }
+    });
+    Table { rows: rows.collect(), ..Table::new(id, caption, heads.to_vec()) }
 }
 
 /// Returns the document of `reproduction`: its shapes, then its tables beside those of the paper.

@@ -144,20 +144,11 @@ fn dual_fabric(tcp: &Tcp) -> ReplayItem {
 /// Compares the PCIe share. The paper omits the maximum payload, so the ceiling is one of two.
 fn pcie_share(printed: &Printed) -> ReplayItem {
     let pktgen = &printed.pktgen;
-    let testbed = &printed.testbed;
     // The paper does not name the maximum payload, so both usual ones are tried.
-    let share = |max_payload: u64| {
-        let link =
-            // The largest read request leaves the fewest request packets, and so the highest
-            // ceiling.
-            Link::new(testbed.pcie_generation, testbed.pcie_lanes, Bytes(max_payload), Bytes(4096));
-        let ceiling = link.expect("generation 2 has 16 lanes").read(Bytes(4096)).0 / 1e9;
-        (pktgen.expander_gigabits / ceiling * 100.0, ceiling)
-    };
-    let told = |max_payload: u64| {
-        let (share, ceiling) = share(max_payload);
+    let shares = [128, 256].map(|max_payload| (max_payload, expander_share(printed, max_payload)));
+    let told = shares.map(|(max_payload, (share, ceiling))| {
         format!("{share:.1} % of {ceiling:.2} Gbit/s with payloads of {max_payload} B")
-    };
+    });
     item(
         "E3.d-mps",
         "pktgen with expander against what PCIe carries",
@@ -166,12 +157,22 @@ fn pcie_share(printed: &Printed) -> ReplayItem {
             Gbit/s",
             pktgen.share_of_pcie_percent, pktgen.pcie_gigabits
         ),
-        format!("{}, {}", told(128), told(256)),
+        told.join(", "),
         // One matching setting is enough to explain the printed share.
-        [128, 256].iter().any(|mps| agrees_to(pktgen.share_of_pcie_percent, share(*mps).0, 2)),
+        shares.iter().any(|(_, (share, _))| agrees_to(pktgen.share_of_pcie_percent, *share, 2)),
         "packets have headers: the slot was all but full where a seventh of it seemed left, and \
             how full hangs on the maximum payload (MPS), which the paper does not give",
     )
+}
+
+/// Returns the expander's rate as a share of what PCIe carries, per cent, and that rate in Gbit/s.
+fn expander_share(printed: &Printed, max_payload: u64) -> (f64, f64) {
+    let testbed = &printed.testbed;
+    let link =
+        // The largest read request leaves the fewest request packets, and so the highest ceiling.
+        Link::new(testbed.pcie_generation, testbed.pcie_lanes, Bytes(max_payload), Bytes(4096));
+    let ceiling = link.expect("generation 2 has 16 lanes").read(Bytes(4096)).0 / 1e9;
+    (printed.pktgen.expander_gigabits / ceiling * 100.0, ceiling)
 }
 
 /// Compares rates in units of a single flow's. With greedy flows and an ideal hash, `n` flows fill

@@ -11,7 +11,7 @@ use linerate_model::{Direction, Estimate, metric};
 use super::{
     Comparison, Reproduction, Shape, coordinate, figure, mbit, not_judged, shape, sweep, whole,
 };
-use linerate_analysis::statistics::mean_interval;
+use linerate_analysis::statistics::{MeanInterval, mean_interval};
 use linerate_analysis::{Agreement, IntervalSeries, PointStudy, PortStudy, Study};
 
 /// The paper's downloads to a null device: clients and Mbit/s.
@@ -283,28 +283,7 @@ fn sinks(study: &Study) -> Vec<Shape> {
 fn ratio(study: &Study, points: &[SinkPoint]) -> Shape {
     let claim = "V4.2: null over disk is a ratio of totals, with an interval (paper: \"4:1\"; its \
         totals give 732 / 247 = 2.96)";
-    // The paper's disks: 6.3 Mbit/s with one client and 9.2 with each of two.
-    let disk = |clients: usize, rate: f64| {
-        points
-            .iter()
-            .find(|point| point.clients == clients && (point.rate / rate - 1.0).abs() < 1e-6)
-    };
-    let found = || {
-        let (one, two) = (disk(1, 6.3e6)?, disk(2, 18.4e6)?);
-        let (null_one, null_two) = (null_runs(study, 1)?.1, null_runs(study, 2)?.1);
-        let runs =
-            // Runs may have failed in one of the four points; totals need the same number of runs
-            // from each.
-            [one.runs.len(), two.runs.len(), null_one.len(), null_two.len()].into_iter().min()?;
-        let null: Vec<f64> = (0..runs).map(|run| null_one[run] + null_two[run]).collect();
-        let disk: Vec<f64> = (0..runs).map(|run| one.runs[run] + two.runs[run]).collect();
-        let of_totals = null.iter().sum::<f64>() / disk.iter().sum::<f64>();
-        let logs: Vec<f64> =
-            // Intervals of ratios are computed on logarithms, which makes them symmetric.
-            null.iter().zip(&disk).map(|(null, disk)| (null / disk).ln()).collect();
-        Some((of_totals, mean_interval(&logs), runs))
-    };
-    match found() {
+    match ratio_of_totals(study, points) {
         Some((value, interval, n)) => {
             let interval = interval.map_or("too few runs for an interval".to_owned(), |interval| {
                 format!("95 % interval {:.2} to {:.2}", interval.low.exp(), interval.high.exp())
@@ -313,6 +292,34 @@ fn ratio(study: &Study, points: &[SinkPoint]) -> Shape {
         }
         None => not_judged("V4.2c", claim, "a sink at the paper's rates has no figure"),
     }
+}
+
+/// Returns the sink with these clients and this rate, bit/s.
+fn sink_at(points: &[SinkPoint], clients: usize, rate: f64) -> Option<&SinkPoint> {
+    let mut known = points.iter().filter(|point| point.clients == clients);
+    known.find(|point| (point.rate / rate - 1.0).abs() < 1e-6)
+}
+
+/// Returns the totals of the null device over those of disks, the interval of the ratio, and the
+/// runs behind it.
+fn ratio_of_totals(
+    study: &Study,
+    points: &[SinkPoint],
+) -> Option<(f64, Option<MeanInterval>, usize)> {
+    // The paper's disks: 6.3 Mbit/s with one client and 9.2 with each of two.
+    let (one, two) = (sink_at(points, 1, 6.3e6)?, sink_at(points, 2, 18.4e6)?);
+    let (null_one, null_two) = (null_runs(study, 1)?.1, null_runs(study, 2)?.1);
+    let runs =
+        // Runs may have failed in one of the four points; totals need the same number of runs
+        // from each.
+        [one.runs.len(), two.runs.len(), null_one.len(), null_two.len()].into_iter().min()?;
+    let null: Vec<f64> = (0..runs).map(|run| null_one[run] + null_two[run]).collect();
+    let disk: Vec<f64> = (0..runs).map(|run| one.runs[run] + two.runs[run]).collect();
+    let of_totals = null.iter().sum::<f64>() / disk.iter().sum::<f64>();
+    let logs: Vec<f64> =
+        // Intervals of ratios are computed on logarithms, which makes them symmetric.
+        null.iter().zip(&disk).map(|(null, disk)| (null / disk).ln()).collect();
+    Some((of_totals, mean_interval(&logs), runs))
 }
 
 /// Returns one way to send: its name, Mbit/s, and CPU seconds of the sending thread per gigabyte.
@@ -370,12 +377,7 @@ fn observer(curve: &[Clients<'_>]) -> Shape {
 
 fn sources(server: &Study) -> Shape {
     let claim = "V4.5 (hard): a warm file is read without its disk, a cold one from it";
-    let share = |source: &str| {
-        let point = sweep(server, "source")
-            .find(|point| coordinate(&point.parameters, "source").as_deref() == Some(source))?;
-        Some(whole(point)?.metric(metric::DEVICE_SHARE, Direction::Rx)?.estimate?.value)
-    };
-    match (share("warm"), share("cold")) {
+    match (read_share(server, "warm"), read_share(server, "cold")) {
         (Some(warm), Some(cold)) => {
             let measured = format!(
                 "the disk read {:.2} % of the warm file's bytes, {:.1} % of the cold one's",
@@ -390,6 +392,13 @@ fn sources(server: &Study) -> Shape {
             "the kernel counts no sectors of the disk under the file (is it in memory?)",
         ),
     }
+}
+
+/// Returns the share of the file's bytes that its disk read, for a warm or a cold file.
+fn read_share(server: &Study, source: &str) -> Option<f64> {
+    let point = sweep(server, "source")
+        .find(|point| coordinate(&point.parameters, "source").as_deref() == Some(source))?;
+    Some(whole(point)?.metric(metric::DEVICE_SHARE, Direction::Rx)?.estimate?.value)
 }
 
 fn planner(curve: &[Clients<'_>]) -> Shape {

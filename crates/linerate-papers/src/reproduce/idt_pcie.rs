@@ -217,13 +217,15 @@ fn same(found: &[Throughput]) -> Shape {
                  differences of one or two of its steps of 0.71 % of the line as effects)";
     let of = |path: Path, frame: u64| found.iter().find(|f| f.path == path && f.frame == frame);
     // Frame size, ratio, and the larger of the two searches' steps.
-    let pair = |without: &Throughput| {
-        let with = of(Path::With, without.frame)?;
-        // The coarser of both searches limits what can be distinguished.
-        Some((without.frame, with.lower? / without.lower?, with.step().max(without.step())))
-    };
-    let pairs: Vec<(u64, f64, f64)> =
-        found.iter().filter(|f| f.path == Path::Without).filter_map(pair).collect();
+    let pairs: Vec<(u64, f64, f64)> = found
+        .iter()
+        .filter(|f| f.path == Path::Without)
+        .filter_map(|without| {
+            let with = of(Path::With, without.frame)?;
+            // The coarser of both searches limits what can be distinguished.
+            Some((without.frame, with.lower? / without.lower?, with.step().max(without.step())))
+        })
+        .collect();
     let beyond = |(_, ratio, step): &(u64, f64, f64)| (ratio - 1.0).abs() - step;
     match pairs.iter().max_by(|a, b| beyond(a).total_cmp(&beyond(b))) {
         Some(worst @ (frame, ratio, step)) => {

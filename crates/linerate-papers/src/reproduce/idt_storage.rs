@@ -190,12 +190,12 @@ fn equivalent(mixed: &Study, name: &str, read: &str) -> Shape {
 fn capped(edge: &Study) -> Vec<Shape> {
     let claim = "V5.6 (hard): an edge with less room than both jobs ask for passes what it has, to \
         3 %, and jobs on edges of their own keep all";
-    let same_way = |mix: &&Mix| {
+    fn same_way(mix: &&Mix) -> bool {
         let ways: Vec<Option<&(String, MemoryDirection)>> =
             mix.jobs.iter().map(|job| job.ways.first()).collect();
         // Only mixes whose jobs load the edge in one direction compete for it.
         mix.sweep == "shared edge" && ways.windows(2).all(|pair| pair[0] == pair[1])
-    };
+    }
     let mut shapes: Vec<Shape> =
         edge.mixes.iter().filter(same_way).map(|mix| of_edge(edge, mix, claim)).collect();
     if shapes.is_empty() {
@@ -275,24 +275,21 @@ fn catalogue(mixed: &Study) -> Vec<Shape> {
         .flat_map(|point| &point.jobs)
         .filter(|job| job.workload == STORAGE)
         .collect();
-    let worst = |off: &dyn Fn(&JobStudy) -> Option<f64>| {
-        let offs: Vec<f64> = jobs.iter().filter_map(|job| off(job)).collect();
-        Some((offs.len(), offs.into_iter().reduce(f64::max)?))
-    };
-    let judged = |claim: &str, found: Option<(usize, f64)>, of: &str, most: f64| match found {
-        Some((n, off)) => {
-            let measured = format!("at most {:.3} % off, over {n} {of}", off * 100.0);
-            shape("V5.10", claim, measured, Some(off <= most))
-        }
-        None => not_judged("V5.10", claim, "no storage figure"),
-    };
+    let worst =
+        |off: &dyn Fn(&JobStudy) -> Option<f64>| largest(jobs.iter().filter_map(|job| off(job)));
+    // Runs without timed transfers have nothing to add up.
+    let timed = || jobs.iter().flat_map(|job| &job.transfers).filter(|run| run.timed > 0);
     // Computed from the counts of each worker in each run: a median of sums is no sum of medians.
-    let exact = |off: &dyn Fn(&TransferCounts) -> f64| {
-        // Runs without timed transfers have nothing to add up.
-        let runs = jobs.iter().flat_map(|job| &job.transfers).filter(|run| run.timed > 0);
-        let offs: Vec<f64> = runs.map(off).collect();
-        Some((offs.len(), offs.into_iter().reduce(f64::max)?))
-    };
+    let exact = |off: &dyn Fn(&TransferCounts) -> f64| largest(timed().map(off));
+    fn judged(claim: &str, found: Option<(usize, f64)>, of: &str, most: f64) -> Shape {
+        match found {
+            Some((n, off)) => {
+                let measured = format!("at most {:.3} % off, over {n} {of}", off * 100.0);
+                shape("V5.10", claim, measured, Some(off <= most))
+            }
+            None => not_judged("V5.10", claim, "no storage figure"),
+        }
+    }
     let by_size = exact(&|run| {
         off_by((run.reads + run.writes) * TRANSFER, run.bytes_read + run.bytes_written)
     });
@@ -333,6 +330,12 @@ fn catalogue(mixed: &Study) -> Vec<Shape> {
     ]
 }
 
+/// Returns the number of distances and the largest one; `None` without any.
+fn largest(offs: impl Iterator<Item = f64>) -> Option<(usize, f64)> {
+    let offs: Vec<f64> = offs.collect();
+    Some((offs.len(), offs.into_iter().reduce(f64::max)?))
+}
+
 /// Returns the distance of two counts, as a fraction of the second.
 fn off_by(one: u64, other: u64) -> f64 {
     one.abs_diff(other) as f64 / other.max(1) as f64
@@ -340,36 +343,7 @@ fn off_by(one: u64, other: u64) -> f64 {
 
 fn totals_table(mixed: &Study, table: &Totals) -> Comparison {
     let Totals { number, sweep: name, .. } = table;
-    let row = |(read, printed): &(&str, f64)| {
-        let wanted = [(READ, *read)];
-        let of = |hop| at(mixed, name, hop, &wanted).and_then(totals);
-        let told = |found: &Option<[Vec<Option<f64>>; 3]>, part: usize| {
-            let typical = found.as_ref().and_then(|found| typical(&found[part]));
-            typical.map_or("-".to_owned(), |value| format!("{value:.1}"))
-        };
-        let (without, with) = (of(false), of(true));
-        let effect =
-            without.as_ref().zip(with.as_ref()).and_then(|(a, b)| against("total", &a[2], &b[2]));
-        let joint = |hop: bool| {
-            let of_path = |mix: &&Mix| {
-                let read_is = coordinate(&mix.parameters, READ).as_deref() == Some(*read);
-                mix.sweep == *name && has_hop(&mix.parameters) == hop && read_is
-            };
-            let joint = mixed.mixes.iter().find(of_path).and_then(|mix| mix.joint.as_ref());
-            joint.map_or("-".to_owned(), |joint| format!("{:.3}", joint.value))
-        };
-        vec![
-            (*read).to_owned(),
-            format!("{printed:+.1} %"),
-            told(&without, 0),
-            told(&without, 1),
-            told(&without, 2),
-            told(&with, 2),
-            effect.as_ref().map_or("-".to_owned(), change),
-            joint(false),
-            joint(true),
-        ]
-    };
+    let row = |(read, printed): &(&str, f64)| totals_row(mixed, name, read, *printed);
     Comparison::new(
         format!(
             "Table {number}, {name}: MB/s of disks and network at once, and what one more hop \
@@ -390,6 +364,37 @@ fn totals_table(mixed: &Study, table: &Totals) -> Comparison {
     )
 }
 
+fn totals_row(mixed: &Study, name: &str, read: &str, printed: f64) -> Vec<String> {
+    let of = |hop| at(mixed, name, hop, &[(READ, read)]).and_then(totals);
+    fn told(found: Option<&[Vec<Option<f64>>; 3]>, part: usize) -> String {
+        let typical = found.and_then(|found| typical(&found[part]));
+        typical.map_or("-".to_owned(), |value| format!("{value:.1}"))
+    }
+    let (without, with) = (of(false), of(true));
+    let (without, with) = (without.as_ref(), with.as_ref());
+    let effect = without.zip(with).and_then(|(a, b)| against("total", &a[2], &b[2]));
+    vec![
+        read.to_owned(),
+        format!("{printed:+.1} %"),
+        told(without, 0),
+        told(without, 1),
+        told(without, 2),
+        told(with, 2),
+        effect.as_ref().map_or("-".to_owned(), change),
+        joint(mixed, name, read, false),
+        joint(mixed, name, read, true),
+    ]
+}
+
+/// Returns the joint efficiency of a mix as text.
+fn joint(mixed: &Study, name: &str, read: &str, hop: bool) -> String {
+    let reads = |mix: &Mix| coordinate(&mix.parameters, READ).as_deref() == Some(read);
+    let mut mixes = mixed.mixes.iter().filter(|mix| mix.sweep == name && reads(mix));
+    let joint = mixes.find(|mix| has_hop(&mix.parameters) == hop);
+    let joint = joint.and_then(|mix| mix.joint.as_ref());
+    joint.map_or("-".to_owned(), |joint| format!("{:.3}", joint.value))
+}
+
 fn sizes_table(sizes: &Study) -> Comparison {
     let mut frame_sizes: Vec<String> = Vec::new();
     for point in sweep(sizes, "sizes") {
@@ -398,34 +403,7 @@ fn sizes_table(sizes: &Study) -> Comparison {
             frame_sizes.push(size);
         }
     }
-    let row = |(read, least, most): (&str, f64, f64), size: &String| {
-        let wanted = [(READ, read), ("job.1.params.frame_size", size.as_str())];
-        let of = |hop: bool, workload: &str, metric: &'static Metric| {
-            let point = at(sizes, "sizes", hop, &wanted)?;
-            values(point.jobs.iter().find(|job| job.workload == workload)?, metric)
-        };
-        let told = |values: &Option<Vec<Option<f64>>>, unit: f64, decimals: usize| {
-            let value = values.as_deref().and_then(typical);
-            value.map_or("-".to_owned(), |value| format!("{:.decimals$}", value / unit))
-        };
-        let disks = [false, true].map(|hop| of(hop, STORAGE, metric::TRANSFER_RATE));
-        let frames = [false, true].map(|hop| of(hop, "frames", metric::PACKET_RATE));
-        let lost = [false, true].map(|hop| of(hop, "frames", metric::LOST));
-        let effect =
-            disks[0].as_ref().zip(disks[1].as_ref()).and_then(|(a, b)| against("disks", a, b));
-        vec![
-            read.to_owned(),
-            size.clone(),
-            format!("{least:+.1} to {most:+.1} %"),
-            told(&disks[0], MEGABYTE, 1),
-            told(&disks[1], MEGABYTE, 1),
-            effect.as_ref().map_or("-".to_owned(), change),
-            told(&frames[0], 1.0, 0),
-            told(&frames[1], 1.0, 0),
-            told(&lost[0], 1.0, 0),
-            told(&lost[1], 1.0, 0),
-        ]
-    };
+    let row = |(read, least, most), size: &String| frame_size_row(sizes, (read, least, most), size);
     Comparison::new(
         "Table 3: MB/s of disks while frames of one size go both ways at a fixed rate; \
             frames a second both ways, and lost",
@@ -446,6 +424,35 @@ fn sizes_table(sizes: &Study) -> Comparison {
             .flat_map(|paper| frame_sizes.iter().map(move |size| row(*paper, size)))
             .collect(),
     )
+}
+
+fn frame_size_row(sizes: &Study, (read, least, most): (&str, f64, f64), size: &str) -> Vec<String> {
+    let wanted = [(READ, read), ("job.1.params.frame_size", size)];
+    let of = |hop, workload: &str, metric| {
+        values_of(at(sizes, "sizes", hop, &wanted)?, workload, metric)
+    };
+    fn told(values: Option<&Vec<Option<f64>>>, unit: f64, decimals: usize) -> String {
+        let value = values.and_then(|values| typical(values));
+        value.map_or("-".to_owned(), |value| format!("{:.decimals$}", value / unit))
+    }
+    let disks = [false, true].map(|hop| of(hop, STORAGE, metric::TRANSFER_RATE));
+    let frames = [false, true].map(|hop| of(hop, "frames", metric::PACKET_RATE));
+    let lost = [false, true].map(|hop| of(hop, "frames", metric::LOST));
+    let disks = disks.each_ref().map(Option::as_ref);
+    let effect = disks[0].zip(disks[1]).and_then(|(a, b)| against("disks", a, b));
+    let mut row = vec![read.to_owned(), size.to_owned(), format!("{least:+.1} to {most:+.1} %")];
+    row.extend(disks.map(|values| told(values, MEGABYTE, 1)));
+    row.push(effect.as_ref().map_or("-".to_owned(), change));
+    row.extend([frames, lost].as_flattened().iter().map(|values| told(values.as_ref(), 1.0, 0)));
+    row
+}
+
+fn values_of(
+    point: &PointStudy,
+    workload: &str,
+    metric: &'static Metric,
+) -> Option<Vec<Option<f64>>> {
+    values(point.jobs.iter().find(|job| job.workload == workload)?, metric)
 }
 
 #[cfg(test)]

@@ -82,32 +82,25 @@ fn buffers(link: &Study) -> Vec<Shape> {
     // them for every point.
     let claim = "V2.1: throughput(24 KiB) / throughput(64 KiB) is the ratio of the advertised \
         windows, within 15 %";
-    let window_rate = |buffer: &str| {
-        let point = sweep(link, SWEEP)
-            .find(|p| coordinate(&p.parameters, "socket_buffer").as_deref() == Some(buffer))?;
-        point
-            .ceilings
-            .iter()
-            .find(|c| c.class() == BoundClass::Window && !c.is_hard())
-            .map(|c| c.value)
-    };
     let ceiling = sweep(link, SWEEP).find_map(|point| {
         let metric = whole(point)?.metric(metric::GOODPUT, Direction::Tx)?;
         Some(point.ceilings.get(metric.ceiling?)?.value)
     });
-    shapes.push(match (window_rate("24 KiB"), window_rate("64 KiB"), ceiling) {
-        (Some(narrow), Some(wide), Some(ceiling)) if wide < ceiling => {
-            let (ratio, expected) = (small / middle, narrow / wide);
-            let measured = format!("{ratio:.3}; the windows' ratio is {expected:.3}");
-            shape("V2.1b", claim, measured, Some((ratio / expected - 1.0).abs() <= 0.15))
-        }
-        (Some(_), Some(_), _) => not_judged(
-            "V2.1b",
-            claim,
-            "the window of 64 KiB is not below the bandwidth-delay product",
-        ),
-        _ => not_judged("V2.1b", claim, "the kernel does not report the advertised window"),
-    });
+    shapes.push(
+        match (window_rate(link, SWEEP, "24 KiB"), window_rate(link, SWEEP, "64 KiB"), ceiling) {
+            (Some(narrow), Some(wide), Some(ceiling)) if wide < ceiling => {
+                let (ratio, expected) = (small / middle, narrow / wide);
+                let measured = format!("{ratio:.3}; the windows' ratio is {expected:.3}");
+                shape("V2.1b", claim, measured, Some((ratio / expected - 1.0).abs() <= 0.15))
+            }
+            (Some(_), Some(_), _) => not_judged(
+                "V2.1b",
+                claim,
+                "the window of 64 KiB is not below the bandwidth-delay product",
+            ),
+            _ => not_judged("V2.1b", claim, "the kernel does not report the advertised window"),
+        },
+    );
     let gain = large / middle - 1.0;
     let claim =
         "V2.1: 1 MiB gains at most what the ceiling leaves above 64 KiB (paper: up to 25 %)";
@@ -120,6 +113,13 @@ fn buffers(link: &Study) -> Vec<Shape> {
         None => not_judged("V2.1c", claim, "no ceiling is known"),
     });
     shapes
+}
+
+/// Returns the rate that the advertised window permits at a buffer size, bit/s.
+fn window_rate(link: &Study, name: &str, buffer: &str) -> Option<f64> {
+    let point = sweep(link, name)
+        .find(|p| coordinate(&p.parameters, "socket_buffer").as_deref() == Some(buffer))?;
+    point.ceilings.iter().find(|c| c.class() == BoundClass::Window && !c.is_hard()).map(|c| c.value)
 }
 
 /// Returns the points of a sweep ordered by a size axis, with one-way goodput.
@@ -225,16 +225,13 @@ fn fairness(link: &Study) -> Shape {
 
 fn cpus(host: &Study) -> Shape {
     let claim = "V2.3: throughput does not fall as CPUs are added";
-    let of = |streams: &str| -> Vec<(u64, f64)> {
-        by_count(host, "cpus", "cpus")
-            .into_iter()
-            .filter(|(_, point)| {
-                coordinate(&point.parameters, "streams").as_deref() == Some(streams)
-            })
-            .filter_map(|(n, point)| Some((n, figure(point, metric::GOODPUT)?.value)))
-            .collect()
-    };
-    let many = of("20");
+    let is_many =
+        |point: &PointStudy| coordinate(&point.parameters, "streams").as_deref() == Some("20");
+    let many: Vec<(u64, f64)> = by_count(host, "cpus", "cpus")
+        .into_iter()
+        .filter(|(_, point)| is_many(point))
+        .filter_map(|(n, point)| Some((n, figure(point, metric::GOODPUT)?.value)))
+        .collect();
     let [first, .., last] = &many[..] else {
         return not_judged("V2.3", claim, "this host offers fewer than two CPU counts");
     };
@@ -319,11 +316,11 @@ fn label(pairs: &str) -> String {
 /// Compares the faster with the slower platform, and the faster with itself.
 fn platforms(link: &Study, slower: &Study) -> Vec<Shape> {
     const SWEEP: &str = "platform";
-    let of = |study: &Study| {
+    fn of(study: &Study) -> Option<(Estimate, Vec<f64>)> {
         sweep(study, SWEEP)
             .next()
             .and_then(|point| Some((one_way(point, metric::GOODPUT)?, values(point))))
-    };
+    }
     let claim = "V2.5: a platform configured 30 % slower shows it (0.70 within 5 %)";
     let (Some((fast, fast_runs)), Some((slow, _))) = (of(link), of(slower)) else {
         return vec![not_judged("V2.5a", claim, "a platform has no valid figure")];
@@ -337,18 +334,7 @@ fn platforms(link: &Study, slower: &Study) -> Vec<Shape> {
     )];
     let claim = "V2.5: the same platform against itself shows no difference (odd against even \
         runs, within 2 %)";
-    let half = |parity: usize| {
-        let mut runs: Vec<f64> = fast_runs
-            .iter()
-            .copied()
-            .enumerate()
-            .filter(|(i, _)| i % 2 == parity)
-            .map(|(_, v)| v)
-            .collect();
-        runs.sort_by(f64::total_cmp);
-        runs.get(runs.len() / 2).copied()
-    };
-    shapes.push(match (half(0), half(1)) {
+    shapes.push(match (median_of_half(&fast_runs, 0), median_of_half(&fast_runs, 1)) {
         (Some(even), Some(odd)) => shape(
             "V2.5b",
             claim,
@@ -358,6 +344,14 @@ fn platforms(link: &Study, slower: &Study) -> Vec<Shape> {
         _ => not_judged("V2.5b", claim, "fewer than two runs"),
     });
     shapes
+}
+
+/// Returns the median of the even (`parity` 0) or odd runs.
+fn median_of_half(runs: &[f64], parity: usize) -> Option<f64> {
+    let mut half: Vec<f64> =
+        runs.iter().copied().enumerate().filter(|(i, _)| i % 2 == parity).map(|(_, v)| v).collect();
+    half.sort_by(f64::total_cmp);
+    half.get(half.len() / 2).copied()
 }
 
 fn values(point: &PointStudy) -> Vec<f64> {
@@ -465,28 +459,17 @@ fn decimal_cell(point: Option<&PointStudy>, metric: &'static Metric, decimals: u
 
 fn table_2(link: &Study, buses: &Study, host: &Study) -> Comparison {
     let best = |points: Vec<&PointStudy>| {
-        let of = |metric: &'static Metric| {
-            points
-                .iter()
-                .filter_map(|p| figure(p, metric))
-                .max_by(|a: &Estimate, b| a.value.total_cmp(&b.value))
-        };
-        (of(metric::GOODPUT), of(metric::PACKET_RATE))
+        (largest(&points, metric::GOODPUT), largest(&points, metric::PACKET_RATE))
     };
     let count = |point: &PointStudy, axis: &str, value: &str| {
         coordinate(&point.parameters, axis).as_deref() == Some(value)
-    };
-    let placed = |name: &str| {
-        sweep(buses, "placement")
-            .filter(|p| coordinate(&p.parameters, "pairs").is_some_and(|v| label(&v) == name))
-            .collect()
     };
     let ours = [
         ("link", best(sweep(link, "connections").filter(|p| count(p, "streams", "1")).collect())),
         ("host", best(sweep(host, "cpus").filter(|p| count(p, "cpus", "1")).collect())),
         ("link", best(sweep(link, "connections").collect())),
-        ("buses", best(placed("a1+a2+a3+a4"))),
-        ("buses", best(placed("a1+a2+a3+a4+a5+a6+a7+a8"))),
+        ("buses", best(placed(buses, "a1+a2+a3+a4"))),
+        ("buses", best(placed(buses, "a1+a2+a3+a4+a5+a6+a7+a8"))),
     ];
     let rows = TABLE_2.iter().zip(ours).map(
         |((what, goodput, packets), (testbed, (our_goodput, our_packets)))| {
@@ -528,4 +511,16 @@ fn table_2(link: &Study, buses: &Study, host: &Study) -> Comparison {
         .to_vec(),
         rows: rows.collect(),
     }
+}
+
+/// Returns the largest figure of `metric` among `points`.
+fn largest(points: &[&PointStudy], metric: &'static Metric) -> Option<Estimate> {
+    let figures = points.iter().filter_map(|point| figure(point, metric));
+    figures.max_by(|a, b| a.value.total_cmp(&b.value))
+}
+
+fn placed<'a>(buses: &'a Study, name: &str) -> Vec<&'a PointStudy> {
+    sweep(buses, "placement")
+        .filter(|p| coordinate(&p.parameters, "pairs").is_some_and(|v| label(&v) == name))
+        .collect()
 }

@@ -8,9 +8,9 @@ use super::{
     coordinate, draws, ideal, most, one_flow, packets, sweep, whole,
 };
 use crate::reproduce::{Shape, mbit, not_judged, one_way, shape};
-use linerate_analysis::Study;
 use linerate_analysis::compare::Effect;
 use linerate_analysis::statistics::median;
+use linerate_analysis::{PointStudy, Study};
 
 /// Difference of two medians of few runs that counts as equal (V3.4).
 const EQUAL: f64 = 0.02;
@@ -61,23 +61,23 @@ pub(super) fn all(studies: &CiscoStudies<'_>) -> Vec<Shape> {
 fn ceilings(studies: &CiscoStudies<'_>) -> Shape {
     let claim = "V3.1 (hard): no stream exceeds its ceiling (the paper's single flow does)";
     let CiscoStudies { payload, vic, expander, vic_draws, expander_draws, polarised, .. } = studies;
-    let points = || {
-        [payload, vic, expander, vic_draws, expander_draws, polarised]
-            .into_iter()
-            .flat_map(|study| &study.points)
-    };
+    let studies = [payload, vic, expander, vic_draws, expander_draws, polarised];
+    let points = || studies.into_iter().flat_map(|study| &study.points);
     // Frames read late from a receiving ring may exceed it once; the gate then leaves their trial
     // out.
-    let count = |raw: bool| {
-        let points = points().filter(|point| (point.sweep == "packets") == raw);
-        let trials: Vec<Validity> =
-            points.flat_map(|point| &point.trials).map(|trial| trial.validity).collect();
-        (trials.iter().filter(|validity| **validity == Validity::Impossible).count(), trials.len())
-    };
+    let count =
+        |raw: bool| impossible_trials(points().filter(|point| (point.sweep == "packets") == raw));
     let ((above, n), (raw_above, raw)) = (count(false), count(true));
     let measured =
         format!("{above} of {n} trials are above; of raw frames {raw_above} of {raw}, left out");
     shape("V3.1a", claim, measured, Some(above == 0 && n > 0))
+}
+
+/// Returns how many trials exceed their ceiling, and how many there are.
+fn impossible_trials<'a>(points: impl Iterator<Item = &'a PointStudy>) -> (usize, usize) {
+    let trials: Vec<Validity> =
+        points.flat_map(|point| &point.trials).map(|trial| trial.validity).collect();
+    (trials.iter().filter(|validity| **validity == Validity::Impossible).count(), trials.len())
 }
 
 fn single_stream(payload: &Study) -> Shape {
@@ -287,24 +287,26 @@ fn polarised(studies: &CiscoStudies<'_>) -> Shape {
     let Some(port) = port.filter(|_| n > 0) else {
         return not_judged("V3.4e", claim, "no draw has a figure");
     };
-    let worst = |point: &Draws| {
-        let fabrics = f64::from(point.fabrics);
-        point
-            .draws
-            .iter()
-            .filter(|(links, goodput)| {
-                // A draw is wrong if it used another link or carried more than one link can.
-                *links != fabrics || *goodput > fabrics * port * (1.0 + NEAR)
-            })
-            .count()
-    };
-    let more: usize = all.iter().map(worst).sum();
+    let more: usize = all.iter().map(|point| wrong_draws(point, port)).sum();
     shape(
         "V3.4e",
         claim,
         format!("{more} of {n} draws used more than one link a fabric"),
         Some(more == 0),
     )
+}
+
+/// Returns how many draws of a point used more than one link of `port` bit/s a fabric.
+fn wrong_draws(point: &Draws, port: f64) -> usize {
+    let fabrics = f64::from(point.fabrics);
+    point
+        .draws
+        .iter()
+        .filter(|(links, goodput)| {
+            // A draw is wrong if it used another link or carried more than one link can.
+            *links != fabrics || *goodput > fabrics * port * (1.0 + NEAR)
+        })
+        .count()
 }
 
 /// Judges the effect of moving the receive work on goodput, against a placebo. On one memory node

@@ -62,21 +62,11 @@ pub(super) fn flows(studies: &CiscoStudies<'_>) -> Comparison {
     let mut rows = Vec::new();
     let [vic, expander] = [draws(studies.vic_draws), draws(studies.expander_draws)];
     for (n_fabrics, flows, paper, paper_expander) in TABLE_7 {
-        let printed = |value: f64| format!("{value:.0} ({:.0})", value / SCALE);
+        let printed =
+            [paper, paper_expander].map(|value| format!("{value:.0} ({:.0})", value / SCALE));
         let label = if n_fabrics == 1 { "one fabric" } else { "two fabrics" };
         let row = |flows: String, ours: [String; 2], model: [String; 2]| {
-            let [ours, ours_expander] = ours;
-            let [model, model_expander] = model;
-            vec![
-                label.to_owned(),
-                flows,
-                printed(paper),
-                ours,
-                model,
-                printed(paper_expander),
-                ours_expander,
-                model_expander,
-            ]
+            table_7_row([label.to_owned(), flows], [printed.clone(), ours, model])
         };
         if flows == "one flow" {
             let ours = [studies.vic, studies.expander]
@@ -138,22 +128,13 @@ pub(super) fn sizes(studies: &CiscoStudies<'_>) -> Comparison {
     for size in &vic {
         let with = expander.iter().find(|other| other.frame == size.frame);
         let paper = FIGURE_10.iter().find(|(frame, ..)| *frame == size.frame);
-        let printed = |value: Option<f64>| {
-            value.map_or(DASH.to_owned(), |rate| {
-                format!("{:.0} k, {:.2} Gbit/s", rate / 1e3, rate * size.frame * 8.0 / 1e9)
-            })
-        };
         let ours = |size: &Packets| format!("{:.0}/s, {} Mbit/s", size.rate, mbit(size.bandwidth));
-        let ceiling = |ports: u32| {
-            let all = f64::from(ports * FABRICS) * PORT;
-            format!("ports {:.0}, slot {:.1}", all / MEGABIT, SLOT / MEGABIT)
-        };
         rows.push(vec![
             format!("{:.0} B", size.frame),
-            printed(paper.map(|paper| paper.1)),
+            printed_packets(paper.map(|paper| paper.1), size.frame),
             ours(size),
             ceiling(VIC_PORTS),
-            printed(paper.map(|paper| paper.2)),
+            printed_packets(paper.map(|paper| paper.2), size.frame),
             with.map_or(DASH.to_owned(), ours),
             ceiling(EXPANDER_PORTS),
         ]);
@@ -172,6 +153,25 @@ pub(super) fn sizes(studies: &CiscoStudies<'_>) -> Comparison {
         ],
         rows,
     )
+}
+
+/// Returns a row of table 7: the place, and the `figures` (printed, ours, model) of the card and
+/// then those of the expander.
+fn table_7_row(place: [String; 2], figures: [[String; 2]; 3]) -> Vec<String> {
+    let of_each = (0..2).flat_map(|at| figures.each_ref().map(|figure| figure[at].clone()));
+    place.into_iter().chain(of_each).collect()
+}
+
+fn printed_packets(rate: Option<f64>, frame: f64) -> String {
+    rate.map_or(DASH.to_owned(), |rate| {
+        format!("{:.0} k, {:.2} Gbit/s", rate / 1e3, rate * frame * 8.0 / 1e9)
+    })
+}
+
+/// Returns the ceilings of so many `ports` of each fabric.
+fn ceiling(ports: u32) -> String {
+    let all = f64::from(ports * FABRICS) * PORT;
+    format!("ports {:.0}, slot {:.1}", all / MEGABIT, SLOT / MEGABIT)
 }
 
 #[cfg(test)]

@@ -57,51 +57,11 @@ pub(super) fn figures(default: &Study, tuned: &Study, row: &str) -> Option<(f64,
 
 /// Returns the rows, with the console of the paper that each resembles.
 pub(super) fn rows(default: &Study, tuned: &Study) -> Comparison {
-    let nearest = |paper: (f64, f64)| {
-        let known = STREAMS
-            .into_iter()
-            .chain(MEDIA)
-            .filter_map(|row| Some((row, pair(default, tuned, row)?)));
-        known
-            .min_by(|(_, a), (_, b)| distance(*a, paper).total_cmp(&distance(*b, paper)))
-            .map(|(row, _)| row)
-    };
-    let nearest: Vec<_> =
-        PAPER.iter().map(|(name, before, after)| (*name, nearest((*before, *after)))).collect();
-    let row = |row: &'static str| {
-        let resent = |study| {
-            // A management controller that requests blocks is the active end.
-            let bulk = if MEDIA.contains(&row) { Direction::Rx } else { Direction::Tx };
-            let ratio = value(study, row, metric::RETRANSMIT_RATIO, bulk);
-            ratio.map_or("-".into(), |ratio| format!("{:.2} %", ratio * 100.0))
-        };
-        let dropped = |study| {
-            let read = |metric| value(study, row, metric, Direction::Sum);
-            let share = read(metric::CONTROLLER_DROPPED)
-                .zip(read(metric::CONTROLLER_RECEIVED))
-                // Without received frames there is no share.
-                .filter(|(_, all)| *all > 0.0);
-            share.map_or("-".into(), |(dropped, all)| format!("{:.2} %", dropped / all * 100.0))
-        };
-        let figures = pair(default, tuned, row);
-        let (before, after, ratio) = figures
-            .map_or(("-".into(), "-".into(), "-".into()), |(before, after)| {
-                (mbit(before), mbit(after), format!("{:.2}", after / before))
-            });
-        let alike: Vec<&str> =
-            nearest.iter().filter(|(_, near)| *near == Some(row)).map(|(name, _)| *name).collect();
-        vec![
-            row.to_owned(),
-            before,
-            resent(default),
-            dropped(default),
-            after,
-            resent(tuned),
-            dropped(tuned),
-            ratio,
-            alike.join(", "),
-        ]
-    };
+    let nearest: Vec<_> = PAPER
+        .iter()
+        .map(|(name, before, after)| (*name, nearest(default, tuned, (*before, *after))))
+        .collect();
+    let row = |row: &'static str| row_of(default, tuned, row, &nearest);
     Comparison {
         title: "Causes: to the BMC, Mbit/s, bytes sent again and frames the controller says it \
                 dropped, default and tuned, and the paper's console each resembles"
@@ -122,6 +82,57 @@ pub(super) fn rows(default: &Study, tuned: &Study) -> Comparison {
         .to_vec(),
         rows: STREAMS.into_iter().chain(MEDIA).map(row).collect(),
     }
+}
+
+/// Returns the row whose figures are nearest to those of the `paper`, default and tuned.
+fn nearest(default: &Study, tuned: &Study, paper: (f64, f64)) -> Option<&'static str> {
+    let rows = STREAMS.into_iter().chain(MEDIA);
+    rows.filter_map(|row| Some((row, pair(default, tuned, row)?)))
+        .min_by(|(_, a), (_, b)| distance(*a, paper).total_cmp(&distance(*b, paper)))
+        .map(|(row, _)| row)
+}
+
+/// Returns a row of the table. `nearest` has the row that each console of the paper resembles.
+fn row_of(
+    default: &Study,
+    tuned: &Study,
+    row: &'static str,
+    nearest: &[(&str, Option<&str>)],
+) -> Vec<String> {
+    let figures = pair(default, tuned, row);
+    let (before, after, ratio) = figures
+        .map_or(("-".into(), "-".into(), "-".into()), |(before, after)| {
+            (mbit(before), mbit(after), format!("{:.2}", after / before))
+        });
+    let alike: Vec<&str> =
+        nearest.iter().filter(|(_, near)| *near == Some(row)).map(|(name, _)| *name).collect();
+    vec![
+        row.to_owned(),
+        before,
+        resent(default, row),
+        dropped(default, row),
+        after,
+        resent(tuned, row),
+        dropped(tuned, row),
+        ratio,
+        alike.join(", "),
+    ]
+}
+
+fn resent(study: &Study, row: &str) -> String {
+    // A management controller that requests blocks is the active end.
+    let bulk = if MEDIA.contains(&row) { Direction::Rx } else { Direction::Tx };
+    let ratio = value(study, row, metric::RETRANSMIT_RATIO, bulk);
+    ratio.map_or("-".into(), |ratio| format!("{:.2} %", ratio * 100.0))
+}
+
+fn dropped(study: &Study, row: &str) -> String {
+    let read = |metric| value(study, row, metric, Direction::Sum);
+    let share = read(metric::CONTROLLER_DROPPED)
+        .zip(read(metric::CONTROLLER_RECEIVED))
+        // Without received frames there is no share.
+        .filter(|(_, all)| *all > 0.0);
+    share.map_or("-".into(), |(dropped, all)| format!("{:.2} %", dropped / all * 100.0))
 }
 
 /// Compares, with data in both directions, the rate of a window no larger than the buffer over the

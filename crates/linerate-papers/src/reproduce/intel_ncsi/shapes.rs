@@ -118,16 +118,15 @@ fn link_speed(slow: &Study, fast: &Study) -> Vec<Shape> {
 fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
     let claim = "V1.6 (hard): with the small window a single stream overruns nothing: the \
         controller drops nothing";
-    let cells = || {
+    fn cells() -> impl Iterator<Item = String> {
         CONSOLES
             .iter()
             .flat_map(|console| BMCS.iter().map(move |bmc| format!("{console} {bmc} uni net2bmc")))
+    }
+    let all = |metric, direction| -> Option<Vec<f64>> {
+        cells().map(|name| value(studies.tuned, &name, metric, direction)).collect()
     };
-    let most = |metric, direction| -> Option<f64> {
-        let all: Option<Vec<f64>> =
-            cells().map(|name| value(studies.tuned, &name, metric, direction)).collect();
-        Some(all?.into_iter().fold(0.0, f64::max))
-    };
+    let most = |metric, direction| Some(all(metric, direction)?.into_iter().fold(0.0, f64::max));
     let worst = most(metric::RETRANSMIT_RATIO, Direction::Tx)
         .zip(most(metric::CONTROLLER_DROPPED, Direction::Sum));
     let mut shapes = vec![match worst {
@@ -260,11 +259,11 @@ fn worst(of: impl Fn(&str, &str) -> Option<f64>) -> Option<f64> {
 }
 
 fn both_ways(default: &Study, tuned: &Study) -> Vec<Shape> {
-    let against = |study, way| {
+    fn against(study: &Study, way: DataDirection) -> impl Fn(&str, &str) -> Option<f64> {
         move |console: &str, bmc: &str| {
             Some(cell(study, console, bmc, "bidi", way)? / cell(study, console, bmc, "uni", way)?)
         }
-    };
+    }
     let percent = |share: f64| format!("{:.0} % at worst", share * 100.0);
     let claim = "V1.8: data from the BMC keeps 90 % of its rate when data comes the other way \
         (E1.c: the paper says the opposite)";
@@ -303,7 +302,8 @@ fn windows(default: &Study, tuned: &Study) -> Shape {
     const RECEIVE_MEMORY: f64 = 12_288.0;
     let claim = "V1.10 (hard): the window the console sees grows with default settings and stays \
         within tcp_rmem when tuned";
-    let seen = |study| {
+    /// Returns the window of the first second and the largest one.
+    fn seen(study: &Study) -> Option<(f64, f64)> {
         let point = only(study, "a bmc1 uni net2bmc")?;
         let windows: Vec<f64> = point
             .trials
@@ -315,7 +315,7 @@ fn windows(default: &Study, tuned: &Study) -> Shape {
             .copied()
             .collect();
         Some((*windows.first()?, windows.into_iter().fold(0.0, f64::max)))
-    };
+    }
     match (seen(default), seen(tuned)) {
         (Some((first, largest)), Some((_, bound))) => {
             let measured =

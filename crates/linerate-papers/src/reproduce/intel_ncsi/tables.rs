@@ -62,20 +62,25 @@ pub(super) fn raw(default: &Study, tuned: &Study) -> Vec<Comparison> {
         ("11.2.1 modified RHEL", tuned, "a", "tuned windows, console a"),
         ("11.2.2 modified WIN", tuned, "b", "tuned windows, console b"),
     ];
-    let table = |(section, study, console, what): (&str, &Study, &str, &str)| {
-        let series = |(bmc, mode, way): (usize, usize, DataDirection)| {
-            let name = format!("{console} {} {} {}", BMCS[bmc], MODES[mode], way.word());
-            let point = only(study, &name)?;
-            Some(Series { seconds: seconds(point, way), unsettled: unsettled_first(point, way) })
-        };
+    let tables = sections.into_iter().map(|(section, study, console, what)| {
         let series: Vec<Series> =
-            columns().map(|column| series(column).unwrap_or_default()).collect();
+            columns().map(|column| series_at(study, console, column).unwrap_or_default()).collect();
         let papers =
             columns().map(|(bmc, mode, way)| &printed[&series_name(section, bmc, mode, way)]);
         let papers = papers.map(|series| format!("{:.2}", series.printed)).collect();
         one(format!("{section}: {what}, Mbit/s"), &series, papers)
-    };
-    sections.into_iter().map(table).collect()
+    });
+    tables.collect()
+}
+
+fn series_at(
+    study: &Study,
+    console: &str,
+    (bmc, mode, way): (usize, usize, DataDirection),
+) -> Option<Series> {
+    let name = format!("{console} {} {} {}", BMCS[bmc], MODES[mode], way.word());
+    let point = only(study, &name)?;
+    Some(Series { seconds: seconds(point, way), unsettled: unsettled_first(point, way) })
 }
 
 /// The seconds of a column.
@@ -105,32 +110,38 @@ fn one(title: String, series: &[Series], papers: Vec<String>) -> Comparison {
         let way = if way == DataDirection::ToBmc { "NET2BMC" } else { "BMC2NET" };
         format!("BMC-{} {} {way}", bmc + 1, MODES[mode])
     });
-    let text = |value: f64| half_up(value, PLACES as usize);
+    fn text(value: f64) -> String {
+        half_up(value, PLACES as usize)
+    }
     let longest = series.iter().map(|series| series.seconds.len()).max().unwrap_or(0);
-    let row = |second: usize| {
+    let rows = (0..longest).map(|second| {
         let value =
             |series: &Series| series.seconds.get(second).map_or("-".into(), |value| text(*value));
         let values = series.iter().map(value);
         std::iter::once((second + 1).to_string()).chain(values).collect::<Vec<_>>()
-    };
-    // A series that never settles has no average: it would depend on when the run was stopped
-    // (docs/methodology/repeats.md#steady-state).
-    let average = |series: &Series| {
-        if let Some(word) = series.unsettled {
-            return format!("no single number: {word}");
-        }
-        let as_printed: Vec<f64> =
-            series.seconds.iter().filter_map(|value| text(*value).parse().ok()).collect();
-        mean_half_up(&as_printed, PLACES, PLACES).unwrap_or_else(|| "-".into())
-    };
+    });
     let averages =
         std::iter::once("Average".to_owned()).chain(series.iter().map(average)).collect();
     let papers = std::iter::once("paper's average".to_owned()).chain(papers).collect();
     Comparison {
         title,
         head: std::iter::once("second".to_owned()).chain(head).collect(),
-        rows: (0..longest).map(row).chain([averages, papers]).collect(),
+        rows: rows.chain([averages, papers]).collect(),
     }
+}
+
+/// Returns the average of a series as text. A series that never settles has none, because it would
+/// depend on when the run was stopped (docs/methodology/repeats.md#steady-state).
+fn average(series: &Series) -> String {
+    if let Some(word) = series.unsettled {
+        return format!("no single number: {word}");
+    }
+    let as_printed: Vec<f64> = series
+        .seconds
+        .iter()
+        .filter_map(|value| half_up(*value, PLACES as usize).parse().ok())
+        .collect();
+    mean_half_up(&as_printed, PLACES, PLACES).unwrap_or_else(|| "-".into())
 }
 
 /// Returns Mbit/s delivered in each whole second of the first trial.
@@ -163,12 +174,12 @@ fn both(study: &Study, console: &str, mode: &str, way: DataDirection) -> Option<
 /// Returns both controllers' figures; a figure without a value because the rate does not settle is
 /// marked so.
 fn pair(study: &Study, console: &str, mode: &str, way: DataDirection) -> String {
-    let told = |bmc: &str| match cell(study, console, bmc, mode, way) {
+    BMCS.map(|bmc| match cell(study, console, bmc, mode, way) {
         Some(value) => mbit(value),
         None => unsettled(study, &format!("{console} {bmc} {mode} {}", way.word()), way)
             .map_or_else(|| "-".to_owned(), |word| format!("no single number: {word}")),
-    };
-    BMCS.map(told).join(" | ")
+    })
+    .join(" | ")
 }
 
 /// Returns figures 12 and 15: each console and mode, before and after.
