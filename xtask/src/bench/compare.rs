@@ -316,11 +316,11 @@ impl Bench<'_> {
             outcomes.same.push(self.compare(&two[0], &two[1])?);
         }
         outcomes.changed.push(self.compare(&same[0], "changed")?);
-        let told = |said: &Said| {
+        fn told(said: &Said) -> String {
             let main = &said.main;
             let reason = main.reason().map_or_else(String::new, |reason| format!(", {reason}"));
             format!("{} ({:.4}{reason})", main.change, main.ratio)
-        };
+        }
         let of_round = outcomes
             .same
             .iter()
@@ -402,18 +402,7 @@ fn plan(changed: Changed, seed: usize) -> String {
 fn said(changed: Changed, told: &Value) -> Option<Said> {
     let points = told["comparison"]["points"].as_array()?;
     // Overall figures and those of each point count: a false claim in any of them is false.
-    let of_all = || {
-        let overall = told["comparison"]["overall"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|one| ("all", &one["figure"]));
-        let each = points.iter().flat_map(|point| {
-            let sweep = point["sweep"].as_str().unwrap_or_default();
-            point["figures"].as_array().into_iter().flatten().map(move |figure| (sweep, figure))
-        });
-        overall.chain(each)
-    };
+    let of_all = || figures(told, points);
     let is_claim = |(_, figure): &(&str, &Value)| {
         // "none" is a claim of equivalence, which is right where nothing changed.
         matches!(figure["effect"]["change"].as_str(), Some("better" | "worse"))
@@ -434,6 +423,20 @@ fn said(changed: Changed, told: &Value) -> Option<Said> {
         other,
         others: company[0]["others"].as_f64().zip(company[1]["others"].as_f64()),
     })
+}
+
+/// Returns each figure with its sweep; the overall figures have the sweep `all`.
+fn figures<'a>(told: &'a Value, points: &'a [Value]) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    let overall = told["comparison"]["overall"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| ("all", &one["figure"]));
+    let each = points.iter().flat_map(|point| {
+        let sweep = point["sweep"].as_str().unwrap_or_default();
+        point["figures"].as_array().into_iter().flatten().map(move |figure| (sweep, figure))
+    });
+    overall.chain(each)
 }
 
 /// Returns true if few claims were made without a change, and the change was found. Beside other
@@ -469,7 +472,7 @@ fn document(changed: Changed, outcomes: &Outcomes) -> String {
         "CPU share of other programs: smallest to largest".to_owned(),
     ];
     let mut cells = Vec::new();
-    let range = |values: &mut dyn Iterator<Item = f64>, places: usize| {
+    fn range(values: &mut dyn Iterator<Item = f64>, places: usize) -> String {
         let range = values.fold(None, |range: Option<(f64, f64)>, value| {
             let (low, high) = range.unwrap_or((value, value));
             Some((low.min(value), high.max(value)))
@@ -478,16 +481,13 @@ fn document(changed: Changed, outcomes: &Outcomes) -> String {
             || "-".to_owned(),
             |(low, high)| format!("{low:.places$} to {high:.places$}"),
         )
-    };
+    }
     // `none` is what `linerate compare` calls no change beyond the margin.
     const CHANGES: [&str; 4] = ["worse", "better", "none", "unclear"];
     let rows = [(&outcomes.same, false), (&outcomes.changed, true)];
     for (said, is_changed) in rows.into_iter().filter(|(said, _)| !said.is_empty()) {
         let counted = |of: &dyn Fn(&Said) -> Option<&Verdict>| {
-            let count = |change: &str| {
-                said.iter().filter_map(of).filter(|verdict| verdict.change == change).count()
-            };
-            CHANGES.map(|change| count(change).to_string())
+            CHANGES.map(|change| n_of(said, of, change).to_string())
         };
         let truth = |one: &Said| if is_changed { changed.truth(one.main.before) } else { 1.0 };
         let holds = |one: &&Said| {
@@ -534,12 +534,7 @@ fn verdicts(changed: Changed, outcomes: &Outcomes) -> String {
     // Rounded up: a demand of 95 % of 10 is 10, not 9.
     let asked = |share: f64, n: usize| (share * n as f64).ceil();
     let found = |of: &dyn Fn(&Said) -> Option<&Verdict>, of_more: &str| {
-        let verdicts = || outcomes.changed.iter().filter_map(of);
-        let n = verdicts().filter(|verdict| verdict.change == of_more).count();
-        format!(
-            "found in {n} of {n_changed}, withheld for: {}",
-            tallied(verdicts().filter_map(Verdict::reason), "none")
-        )
+        found_cell(&outcomes.changed, of, of_more)
     };
     let [(.., main), (.., other)] = changed.figures();
     format!(
@@ -552,6 +547,16 @@ fn verdicts(changed: Changed, outcomes: &Outcomes) -> String {
         asked(LEAST_FOUND, n_changed),
         found(&|one| one.other.as_ref(), "worse"),
     )
+}
+
+fn n_of(said: &[Said], of: &dyn Fn(&Said) -> Option<&Verdict>, change: &str) -> usize {
+    said.iter().filter_map(of).filter(|verdict| verdict.change == change).count()
+}
+
+fn found_cell(changed: &[Said], of: &dyn Fn(&Said) -> Option<&Verdict>, of_more: &str) -> String {
+    let (n, n_changed) = (n_of(changed, of, of_more), changed.len());
+    let reasons = changed.iter().filter_map(of).filter_map(Verdict::reason);
+    format!("found in {n} of {n_changed}, withheld for: {}", tallied(reasons, "none"))
 }
 
 #[cfg(test)]

@@ -172,12 +172,8 @@ fn measure(program: &Path, folder: &Path, cell: &Cell) -> anyhow::Result<Onset> 
     let file = |name: &str| {
         folder.join(format!("{}-{}-{}-{name}", cell.device as u8, cell.kib, cell.ratio))
     };
-    let write = |name: &str, text: String| -> anyhow::Result<PathBuf> {
-        let path = file(name);
-        std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
-        Ok(path)
-    };
-    let (lab, plan) = (write("lab.toml", lab(cell))?, write("plan.toml", plan(cell))?);
+    let (lab, plan) =
+        (written(file("lab.toml"), lab(cell))?, written(file("plan.toml"), plan(cell))?);
     let mut command = Command::new(program);
     command
         .args(["run", "--json", "--lab"])
@@ -219,6 +215,11 @@ fn measure(program: &Path, folder: &Path, cell: &Cell) -> anyhow::Result<Onset> 
         fluid: bound("fluid"),
         ack_clocked: bound("ACK-clocked"),
     })
+}
+
+fn written(path: PathBuf, text: String) -> anyhow::Result<PathBuf> {
+    std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+    Ok(path)
 }
 
 /// Returns the output of `linerate limit ncsi` for a cell.
@@ -290,14 +291,7 @@ fn picture(measured: &[(Cell, Onset)]) -> String {
     for (index, (cell, onset)) in measured.iter().enumerate() {
         let x = LEFT + COLUMN * (index as f64 + 0.5);
         let mut bar = |low: f64, high: f64, colour: &str, wide: f64| {
-            let (top, bottom) = (height(high), height(low));
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{:.1}\" y=\"{top:.1}\" width=\"{wide}\" height=\"{:.1}\" \
-                    fill=\"{colour}\"/>",
-                x - wide / 2.0,
-                (bottom - top).max(2.0)
-            );
+            svg.push_str(&bar_of(x, [low, high].map(height), colour, wide));
         };
         if let (Some(low), Some(high)) = (onset.frame_granular, onset.ack_clocked) {
             bar(low, high.max(onset.fluid.unwrap_or(high)), "#ccc", 18.0);
@@ -339,6 +333,17 @@ fn picture(measured: &[(Cell, Onset)]) -> String {
             Mbit/s</text>\n</svg>"
     );
     svg
+}
+
+/// Returns a bar of the drawing around `x`; `low` and `high` are heights in it.
+fn bar_of(x: f64, [low, high]: [f64; 2], colour: &str, wide: f64) -> String {
+    format!(
+        "<rect x=\"{:.1}\" y=\"{high:.1}\" width=\"{wide}\" height=\"{:.1}\" \
+            fill=\"{colour}\"/>\n",
+        x - wide / 2.0,
+        // A bar of two equal ends would be invisible.
+        (low - high).max(2.0)
+    )
 }
 
 #[cfg(test)]

@@ -153,34 +153,22 @@ impl Frames {
         let _ = std::fs::remove_file(&offer);
         let path = Medium::Veth;
         let both = format!("mode={mode} frame_size={size}B wait=spin seconds={}", self.seconds);
-        let arguments = |address: &str, meet: &str| {
-            let text = format!("frames {both} address={address} {meet}={}", offer.display());
-            text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
-        };
+        let offer = offer.display();
+        let arguments =
+            |address: &str, meet: &str| format!("frames {both} address={address} {meet}={offer}");
         let sandbox = &self.bench.sandbox;
         // The receiver starts first: frames that arrive before it would count as lost.
         let mut passive = sandbox.passive(path, &self.bench.end, Some(RECEIVING_CORE));
-        let passive = passive.args(arguments(Sandbox::address(path), "serve"));
+        let passive = passive.args(arguments(Sandbox::address(path), "serve").split_whitespace());
         let mut passive = Running::start(passive, "linerate", self.bench.folder.join("passive"))?;
         let mut active = sandbox.active(&self.bench.end, Some(SENDING_CORE));
-        let active = active.args(arguments(Sandbox::source(path), "to"));
+        let active = active.args(arguments(Sandbox::source(path), "to").split_whitespace());
         let mut active = Running::start(active, "linerate", self.bench.folder.join("active"))?;
         let patience = PATIENCE + Duration::from_secs(self.seconds.into());
         ensure!(active.ended_within(patience)?, "the sender did not end: {}", active.said());
         ensure!(passive.ended_within(patience)?, "the receiver did not end: {}", passive.said());
-        let read = |end: &Running, name: &str| {
-            let answer: Value = serde_json::from_str(&end.printed()).with_context(|| end.said())?;
-            ensure!(
-                // `auto` may fall back to another mode, whose figures would stand under the wrong
-                // name.
-                mode_told(&answer).contains(mode),
-                "another mode was obtained: {}",
-                mode_told(&answer)
-            );
-            answer[name].as_f64().with_context(|| format!("no {name} in {answer}"))
-        };
         let seconds = f64::from(self.seconds);
-        let sent = read(&active, "datagrams_sent_in_all")? / seconds;
+        let sent = counter(&active, mode, "datagrams_sent_in_all")? / seconds;
         let answer: Value =
             serde_json::from_str(&passive.printed()).with_context(|| passive.said())?;
         let received = answer["datagrams_received"].as_f64().context("no datagrams_received")?;
@@ -228,6 +216,19 @@ impl Frames {
         let sent = accounted / (1.0 - outcome.reading.loss.unwrap_or(0.0));
         Ok(Outcome { sent, accounted, cpu: outcome.cpu })
     }
+}
+
+/// Returns the counter `name` that linerate printed, which sent in `mode`.
+fn counter(end: &Running, mode: &str, name: &str) -> anyhow::Result<f64> {
+    let answer: Value = serde_json::from_str(&end.printed()).with_context(|| end.said())?;
+    ensure!(
+        // `auto` may fall back to another mode, whose figures would stand under the wrong
+        // name.
+        mode_told(&answer).contains(mode),
+        "another mode was obtained: {}",
+        mode_told(&answer)
+    );
+    answer[name].as_f64().with_context(|| format!("no {name} in {answer}"))
 }
 
 /// Frames per second requested from trafgen: about its rate here, so that it runs for about the
@@ -335,9 +336,11 @@ fn judged(
     target: f64,
     value: fn(&Outcome) -> f64,
 ) -> Vec<String> {
+    fn index_of(wanted: Contestant) -> usize {
+        CONTESTANTS.iter().position(|one| *one == wanted).expect("a contestant")
+    }
     let of = |wanted: Contestant| {
-        let index = CONTESTANTS.iter().position(|one| *one == wanted).expect("a contestant");
-        row.outcomes[index].iter().map(move |outcome| outcome.as_ref().map(value))
+        row.outcomes[index_of(wanted)].iter().map(move |outcome| outcome.as_ref().map(value))
     };
     let ours = of(Contestant::Linerate(mode)).zip(of(Contestant::Trafgen));
     // Ratios are taken within a round, so that slow changes of the machine cancel.

@@ -280,11 +280,9 @@ impl Running {
         loop {
             // The namespace of the child, not ours, has the socket.
             let folder = Path::new("/proc").join(self.child.id().to_string()).join("net");
-            let there = |table: &&str| {
-                std::fs::read_to_string(folder.join(table))
-                    .is_ok_and(|text| is_bound(&text, port, udp))
-            };
-            if tables.iter().any(&there) {
+            let read = |table: &str| std::fs::read_to_string(folder.join(table));
+            let is_there = |text: String| is_bound(&text, port, udp);
+            if tables.iter().any(|table| read(table).is_ok_and(is_there)) {
                 return Ok(());
             }
             // A server that has ended will not listen any more.

@@ -179,14 +179,12 @@ fn run_peers(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
 
 fn options(arguments: &[String]) -> anyhow::Result<Options> {
     let options: Options = options::parsed("peers", arguments)?;
-    let is_meant = |only: &str| {
-        only == "own"
-            || rows::rows(options.scope())
-                .iter()
-                .any(|row| row.family == only || row.name().contains(only))
-    };
+    let rows = rows::rows(options.scope());
+    let is_row =
+        |only: &str| rows.iter().any(|row| row.family == only || row.name().contains(only));
     let only = options.only.as_deref();
-    ensure!(only.is_none_or(is_meant), "--only {}: no such rows", only.unwrap_or_default());
+    let is_meant = only.is_none_or(|only| only == "own" || is_row(only));
+    ensure!(is_meant, "--only {}: no such rows", only.unwrap_or_default());
     Ok(options)
 }
 

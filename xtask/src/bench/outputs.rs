@@ -86,12 +86,7 @@ pub(super) fn nuttcp(client: &str, unit: Unit) -> anyhow::Result<Reading> {
         .lines()
         .find(|line| line.starts_with("megabytes="))
         .context("nuttcp: no line of results")?;
-    let field = |name: &str| {
-        let pair =
-            line.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
-        pair.and_then(|value| value.parse::<f64>().ok())
-            .with_context(|| format!("nuttcp: no {name} in `{line}`"))
-    };
+    let field = |name: &str| nuttcp_field(line, name);
     let bytes = field("megabytes")? * MEBI;
     // nuttcp's megabyte is binary for bytes and decimal for rates.
     if let Unit::Datagrams(size) = unit {
@@ -104,6 +99,12 @@ pub(super) fn nuttcp(client: &str, unit: Unit) -> anyhow::Result<Reading> {
         });
     }
     Ok(Reading { rate: field("rate_Mbps")? * MEGA, bytes, ..Reading::default() })
+}
+
+fn nuttcp_field(line: &str, name: &str) -> anyhow::Result<f64> {
+    let pair = line.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    pair.and_then(|value| value.parse::<f64>().ok())
+        .with_context(|| format!("nuttcp: no {name} in `{line}`"))
 }
 
 /// iperf's `-y C` lines from the server, one a connection.
@@ -134,22 +135,26 @@ pub(super) fn sockperf(client: &str) -> anyhow::Result<Reading> {
         .lines()
         .find(|line| line.contains("[Valid Duration]"))
         .context("sockperf: no valid duration")?;
-    let field = |name: &str| {
-        let text = valid.split_once(name).map(|(_, rest)| rest).unwrap_or_default();
-        let end = text.find([' ', ';']).unwrap_or(text.len());
-        text[..end].parse::<f64>().map_err(|_| anyhow!("sockperf: no {name} in `{valid}`"))
-    };
-    let percentile = |name: &str| {
-        let line = client.lines().find(|line| line.contains(name))?;
-        // sockperf reports half of the round trip as latency.
-        Some(line.rsplit_once('=')?.1.trim().parse::<f64>().ok()? * 2.0)
-    };
+    let field = |name: &str| sockperf_field(valid, name);
     Ok(Reading {
         rate: field("ReceivedMessages=")? / field("RunTime=")?,
-        p50_us: percentile("percentile 50.000"),
-        p99_us: percentile("percentile 99.000"),
+        p50_us: sockperf_percentile(client, "percentile 50.000"),
+        p99_us: sockperf_percentile(client, "percentile 99.000"),
         ..Reading::default()
     })
+}
+
+fn sockperf_field(valid: &str, name: &str) -> anyhow::Result<f64> {
+    let text = valid.split_once(name).map(|(_, rest)| rest).unwrap_or_default();
+    let end = text.find([' ', ';']).unwrap_or(text.len());
+    text[..end].parse::<f64>().map_err(|_| anyhow!("sockperf: no {name} in `{valid}`"))
+}
+
+/// Returns a percentile of the round trip, us.
+fn sockperf_percentile(client: &str, name: &str) -> Option<f64> {
+    let line = client.lines().find(|line| line.contains(name))?;
+    // sockperf reports half of the round trip as latency.
+    Some(line.rsplit_once('=')?.1.trim().parse::<f64>().ok()? * 2.0)
 }
 
 /// The lines of linerate's example `end`, passive and active.

@@ -110,11 +110,7 @@ fn print(mut command: Command) -> anyhow::Result<String> {
 
 /// The lines of the bench `step`.
 fn hot_path(text: &str, transaction_us: Option<f64>) -> anyhow::Result<Vec<Figure>> {
-    let line = |name: &str| {
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        let value = value.and_then(|value| value.split(' ').next()?.parse::<f64>().ok());
-        value.with_context(|| format!("bench step: no `{name}` in {text:?}"))
-    };
+    let line = |name: &str| number_in(text, name);
     let mut figures =
         vec![Figure { name: "null step", value: line("null step")?, unit: "ns", below: 30.0 }];
     // Without a transaction there is nothing to relate the cost to.
@@ -124,6 +120,13 @@ fn hot_path(text: &str, transaction_us: Option<f64>) -> anyhow::Result<Vec<Figur
         figures.push(Figure { name, value: share, unit: "%", below: 2.0 });
     }
     Ok(figures)
+}
+
+/// Returns the number in the line of `bench step` that begins with `name`.
+fn number_in(text: &str, name: &str) -> anyhow::Result<f64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    let value = value.and_then(|value| value.split(' ').next()?.parse::<f64>().ok());
+    value.with_context(|| format!("bench step: no `{name}` in {text:?}"))
 }
 
 /// The line of linerate-observe's example `cost` that sums up.

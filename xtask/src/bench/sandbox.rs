@@ -101,14 +101,16 @@ impl Drop for Sandbox {
 /// Holds namespaces, as the maker of a lab does, until the files are closed: frames may be sent
 /// there.
 pub(super) fn hold(names: &[String]) -> anyhow::Result<Vec<File>> {
-    let held = |name: &String| {
-        let file = File::open(Path::new("/run/netns").join(name))
-            .with_context(|| format!("open namespace {name}"))?;
-        // A lab's reaper takes namespaces without a lock for abandoned.
-        file.try_lock().with_context(|| format!("hold namespace {name}"))?;
-        Ok(file)
-    };
-    names.iter().map(held).collect()
+    names
+        .iter()
+        .map(|name| {
+            let file = File::open(Path::new("/run/netns").join(name))
+                .with_context(|| format!("open namespace {name}"))?;
+            // A lab's reaper takes namespaces without a lock for abandoned.
+            file.try_lock().with_context(|| format!("hold namespace {name}"))?;
+            Ok(file)
+        })
+        .collect()
 }
 
 /// Removes the namespaces, and ends whoever is in them, once this process has ended.

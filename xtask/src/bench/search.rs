@@ -193,14 +193,16 @@ fn measure(
     ensure!(ended, "linerate: {}", String::from_utf8_lossy(&output.stderr));
     let study: Value = serde_json::from_slice(&output.stdout).context("read the study")?;
     let of_runs = study["searches"][0]["runs"].as_array().context("the study has no search")?;
-    let found = |run: &Value| {
-        let found = &run["found"][0];
-        Some(SearchResult {
-            lower: found["strict"]["lower"].as_f64()?,
-            regular: found["regular"].as_bool()?,
+    Ok(of_runs
+        .iter()
+        .filter_map(|run| {
+            let found = &run["found"][0];
+            Some(SearchResult {
+                lower: found["strict"]["lower"].as_f64()?,
+                regular: found["regular"].as_bool()?,
+            })
         })
-    };
-    Ok(of_runs.iter().filter_map(found).collect())
+        .collect())
 }
 
 #[cfg(test)]

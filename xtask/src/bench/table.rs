@@ -176,10 +176,7 @@ pub(super) fn ratio(
     index: usize,
     target: Target,
 ) -> Option<(&'static str, Median)> {
-    let value = |outcome: &Outcome| match target.measure {
-        Measure::Rate => outcome.reading.rate,
-        Measure::Efficiency => outcome.reading.bytes * BITS_PER_BYTE / outcome.cpu,
-    };
+    let value = |outcome: &Outcome| value_of(outcome, target.measure);
     let values = |index: usize| {
         result.outcomes[index].iter().map(move |outcome| outcome.as_ref().map(value))
     };
@@ -197,6 +194,13 @@ pub(super) fn ratio(
         .filter_map(|(ours, theirs)| Some(ours? / theirs?))
         .collect();
     Some((result.row.contestants[best].generator.name(), Median::of(&ratios)?))
+}
+
+fn value_of(outcome: &Outcome, measure: Measure) -> f64 {
+    match measure {
+        Measure::Rate => outcome.reading.rate,
+        Measure::Efficiency => outcome.reading.bytes * BITS_PER_BYTE / outcome.cpu,
+    }
 }
 
 impl Verdict {

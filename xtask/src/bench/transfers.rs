@@ -316,22 +316,12 @@ fn document(groups: &[&[Row]], readings: &Readings, options: &Options, notes: &[
     let mut rows = Vec::new();
     for (group, readings) in groups.iter().zip(readings) {
         for (index, (row, own)) in group.iter().zip(readings).enumerate() {
+            let values = |of: fn(&Reading) -> f64| own.iter().flatten().map(of).collect::<Vec<_>>();
             let median = |of: fn(&Reading) -> f64| {
-                let values: Vec<f64> = own.iter().flatten().map(of).collect();
-                Median::of(&values).map_or("-".to_owned(), |median| format!("{:.3}", median.value))
+                Median::of(&values(of)).map_or("-".to_owned(), |one| format!("{:.3}", one.value))
             };
             let ratio = |of: fn(&Reading) -> f64| {
-                let pairs = readings[0]
-                    .iter()
-                    .zip(own)
-                    .filter_map(|(first, own)| first.as_ref().zip(own.as_ref()));
-                let ratios: Vec<f64> = pairs.map(|(first, own)| of(own) / of(first)).collect();
-                Median::of(&ratios).filter(|_| index > 0).map_or("-".to_owned(), |ratio| {
-                    format!(
-                        "{:.3} [{:.3}, {:.3}] ({})",
-                        ratio.value, ratio.low, ratio.high, ratio.n
-                    )
-                })
+                if index > 0 { ratio_cell(&readings[0], own, of) } else { "-".to_owned() }
             };
             let cells = MEASURES.map(median).into_iter().chain(MEASURES.map(ratio));
             rows.push(std::iter::once(name(*row)).chain(cells).collect());
@@ -351,6 +341,21 @@ fn document(groups: &[&[Row]], readings: &Readings, options: &Options, notes: &[
         let _ = writeln!(text, "- {note}");
     }
     text
+}
+
+/// Returns the ratio of `own` to `first` within a round, as text.
+fn ratio_cell(
+    first: &[Option<Reading>],
+    own: &[Option<Reading>],
+    of: fn(&Reading) -> f64,
+) -> String {
+    // Slow changes of the machine cancel in a ratio within a round.
+    let pairs = first.iter().zip(own);
+    let pairs = pairs.filter_map(|(first, own)| first.as_ref().zip(own.as_ref()));
+    let ratios: Vec<f64> = pairs.map(|(first, own)| of(own) / of(first)).collect();
+    Median::of(&ratios).map_or("-".to_owned(), |ratio| {
+        format!("{:.3} [{:.3}, {:.3}] ({})", ratio.value, ratio.low, ratio.high, ratio.n)
+    })
 }
 
 #[cfg(test)]

@@ -26,20 +26,23 @@ fn of_crate(repository: &Repository, name: &str) -> Vec<Finding> {
         .filter_map(|file| Some((module(&file.path)?, file)))
         .collect();
     let modules: BTreeSet<&str> = files.iter().map(|(module, _)| module.as_str()).collect();
-    let of = |(module, file): &(String, &File)| {
-        // Tests may import from anywhere.
-        let product = &file.code().product;
-        let named = paths(product).into_iter().filter_map(|path| target(&modules, module, &path));
-        (module.clone(), named.filter(|other| other != module).collect())
-    };
-    let imports: Imports = files.iter().map(of).collect();
+    let imports: Imports = files
+        .iter()
+        .map(|(module, file)| {
+            // Tests may import from anywhere.
+            let product = &file.code().product;
+            let named =
+                paths(product).into_iter().filter_map(|path| target(&modules, module, &path));
+            (module.clone(), named.filter(|other| other != module).collect())
+        })
+        .collect();
     let in_circle = |module: &&String| reachable(&imports, module).contains(module.as_str());
     let places: Vec<&str> = imports.keys().filter(in_circle).map(String::as_str).collect();
-    let finding = || {
-        let what = format!("{} files import each other: {}", places.len(), places.join(", "));
-        Finding::new(name, what, "move what both need into a file of its own")
-    };
-    if places.is_empty() { Vec::new() } else { vec![finding()] }
+    if places.is_empty() {
+        return Vec::new();
+    }
+    let what = format!("{} files import each other: {}", places.len(), places.join(", "));
+    vec![Finding::new(name, what, "move what both need into a file of its own")]
 }
 
 /// `crates/x/src/a/b.rs` and `crates/x/src/a/b/mod.rs` are `a::b`; the root of the crate is empty.

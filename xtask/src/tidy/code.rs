@@ -23,13 +23,7 @@ impl Code {
         let (all, comments) = split(text);
         // Marks are made from code without comments and strings, in which a brace could mislead.
         let marks = in_tests(&all);
-        let marked = |text: &str, wanted: bool| {
-            let lines = text
-                .lines()
-                .zip(&marks)
-                .map(|(line, in_tests)| if *in_tests == wanted { line } else { "" });
-            lines.collect::<Vec<_>>().join("\n")
-        };
+        let marked = |text: &str, wanted: bool| marked(text, &marks, wanted);
         Self {
             product: if only_tests { String::new() } else { marked(&all, false) },
             tests: marked(&all, true),
@@ -39,6 +33,13 @@ impl Code {
             comments,
         }
     }
+}
+
+/// Returns `text` with the lines of tests alone, or without them; other lines are empty.
+fn marked(text: &str, marks: &[bool], wanted: bool) -> String {
+    let lines =
+        text.lines().zip(marks).map(|(line, in_tests)| if *in_tests == wanted { line } else { "" });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// State of the scanner.
@@ -170,20 +171,22 @@ fn opens_module(line: &str) -> bool {
 
 /// The places of `word` in `code` that are whole words: line numbers from 1.
 pub(super) fn word_lines(code: &str, word: &str) -> Vec<usize> {
-    let part = |c: char| c.is_alphanumeric() || c == '_';
-    // A word that begins or ends with a symbol, such as `todo!`, needs no boundary there.
-    let whole = |line: &str, at: usize| {
-        let before = line[..at].chars().next_back();
-        let after = line[at + word.len()..].chars().next();
-        let open_start = !word.starts_with(part) || !before.is_some_and(part);
-        let open_end = !word.ends_with(part) || !after.is_some_and(part);
-        open_start && open_end
-    };
     code.lines()
         .enumerate()
-        .filter(|(_, line)| line.match_indices(word).any(|(at, _)| whole(line, at)))
+        .filter(|(_, line)| line.match_indices(word).any(|(at, _)| is_whole(line, at, word)))
         .map(|(n_line, _)| n_line + 1)
         .collect()
+}
+
+/// Returns whether `word` at `at` of `line` is no part of a longer word. A word that begins or ends
+/// with a symbol, such as `todo!`, needs no boundary there.
+fn is_whole(line: &str, at: usize, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let before = line[..at].chars().next_back();
+    let after = line[at + word.len()..].chars().next();
+    let open_start = !word.starts_with(part) || !before.is_some_and(part);
+    let open_end = !word.ends_with(part) || !after.is_some_and(part);
+    open_start && open_end
 }
 
 #[cfg(test)]

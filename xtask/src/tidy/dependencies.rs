@@ -52,14 +52,18 @@ pub(super) fn described(repository: &Repository) -> Vec<Finding> {
     let is_empty = |value: &Value| {
         value.as_str().is_none_or(str::is_empty) && value.as_array().is_none_or(Vec::is_empty)
     };
-    let undescribed = |package: &Value| {
-        let missing = METADATA.iter().filter(|key| is_empty(&package[**key]));
-        let place = package["name"].as_str().unwrap_or_default().to_owned();
-        missing
-            .map(|key| Finding::new(&place, format!("has no `{key}`"), "add it to its Cargo.toml"))
-            .collect::<Vec<_>>()
-    };
-    repository.members().flat_map(undescribed).collect()
+    repository
+        .members()
+        .flat_map(|package| {
+            let missing = METADATA.iter().filter(|key| is_empty(&package[**key]));
+            let place = package["name"].as_str().unwrap_or_default().to_owned();
+            missing
+                .map(|key| {
+                    Finding::new(&place, format!("has no `{key}`"), "add it to its Cargo.toml")
+                })
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// Finds packages in the tree that are banned or only available under copyleft.

@@ -80,14 +80,19 @@ pub(super) fn compared(repository: &Repository) -> Vec<Finding> {
 fn lines(text: &str, product: &str) -> Vec<usize> {
     // Constants of the same file only: others cannot be resolved without the compiler.
     let constants: Vec<&str> = text.lines().filter_map(constant).collect();
-    let compares = |(code, line): (&str, &str)| {
-        let code: Vec<char> = code.chars().collect();
-        let line: Vec<char> = line.chars().collect();
-        is_pattern(&code, &line)
-            || OPERATIONS.iter().any(|operation| operates(&code, &line, operation, &constants))
-    };
     let numbered = product.lines().zip(text.lines()).enumerate();
-    numbered.filter(|(_, lines)| compares(*lines)).map(|(at, _)| at + 1).collect()
+    numbered
+        .filter(|(_, (code, line))| compares(code, line, &constants))
+        .map(|(at, _)| at + 1)
+        .collect()
+}
+
+/// Returns whether a line compares display text. `code` is the line without strings and comments.
+fn compares(code: &str, line: &str, constants: &[&str]) -> bool {
+    let code: Vec<char> = code.chars().collect();
+    let line: Vec<char> = line.chars().collect();
+    is_pattern(&code, &line)
+        || OPERATIONS.iter().any(|operation| operates(&code, &line, operation, constants))
 }
 
 /// The name of the constant that a line declares as a text with a space.

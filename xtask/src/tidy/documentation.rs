@@ -83,10 +83,10 @@ pub(super) fn reachable(repository: &Repository) -> Vec<Finding> {
 /// A written page begins with what its reader can do.
 pub(super) fn openings(repository: &Repository) -> Vec<Finding> {
     let written = pages(repository).filter(|file| !file.path.starts_with(MADE));
-    let opens = |text: &str| {
+    fn opens(text: &str) -> bool {
         let mut first = text.lines().take(OPENING_BY);
         first.any(|line| OPENINGS.iter().any(|opening| line.starts_with(opening)))
-    };
+    }
     written
         .filter(|file| !opens(&file.text))
         .map(|file| {

@@ -107,16 +107,19 @@ pub(super) fn lists(repository: &Repository) -> Vec<Finding> {
 fn lists_in(file: &File) -> Vec<String> {
     let product = &file.code().product;
     let starts = product.match_indices("const ").chain(product.match_indices("static "));
-    let list = |(at, keyword): (usize, &str)| {
-        let (name, rest) = product[at + keyword.len()..].split_once(':')?;
-        let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-        let value = rest.split_once('=')?.1.split("];").next()?;
-        let statement = value.split(";\n").next().unwrap_or(value);
-        let n_metrics = statement.split("metric::").skip(1);
-        let n_metrics = n_metrics.filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase()));
-        (name.chars().all(is_name) && n_metrics.count() > 1).then(|| name.to_owned())
-    };
-    starts.filter_map(list).collect()
+    starts
+        .filter_map(|(at, keyword)| {
+            let (name, rest) = product[at + keyword.len()..].split_once(':')?;
+            let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            let value = rest.split_once('=')?.1.split("];").next()?;
+            let statement = value.split(";\n").next().unwrap_or(value);
+            // The first part stands before the first metric.
+            let n_metrics = statement.split("metric::").skip(1);
+            let n_metrics =
+                n_metrics.filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase()));
+            (name.chars().all(is_name) && n_metrics.count() > 1).then(|| name.to_owned())
+        })
+        .collect()
 }
 
 fn is_something_else(path: &str, text: &str) -> bool {

@@ -51,11 +51,16 @@ impl Registry {
         let code = &repository.file(self.path)?.code().product;
         let slice = code.split_once(&format!("pub static {}:", self.name))?.1;
         let slice = slice.split_once('=')?.1.trim_start().strip_prefix("&[")?.split_once(']')?.0;
-        let module = |entry: &str| {
-            let path = entry.trim().trim_start_matches('&');
-            path.split("::").next().unwrap_or_default().to_lowercase()
-        };
-        Some(slice.split(',').filter(|entry| !entry.trim().is_empty()).map(module).collect())
+        Some(
+            slice
+                .split(',')
+                .filter(|entry| !entry.trim().is_empty())
+                .map(|entry| {
+                    let path = entry.trim().trim_start_matches('&');
+                    path.split("::").next().unwrap_or_default().to_lowercase()
+                })
+                .collect(),
+        )
     }
 
     /// The files beside the slice that fulfil the contract, by module name.
@@ -64,14 +69,16 @@ impl Registry {
         // A family is a trait, or a structure of constants and functions.
         let contract = self.contract;
         let forms = [format!("impl {contract} for "), format!(": {contract} = {contract} {{")];
-        let module = |file: &'a File| {
-            let tail = file.path.strip_prefix(folder)?.strip_suffix(".rs")?;
-            let name = tail.split('/').next().unwrap_or_default();
-            let product = &file.code().product;
-            let own = name != "mod" && forms.iter().any(|form| product.contains(form));
-            own.then(|| (name.to_owned(), file))
-        };
-        repository.rust().filter_map(module).collect()
+        repository
+            .rust()
+            .filter_map(|file| {
+                let tail = file.path.strip_prefix(folder)?.strip_suffix(".rs")?;
+                let name = tail.split('/').next().unwrap_or_default();
+                let product = &file.code().product;
+                let own = name != "mod" && forms.iter().any(|form| product.contains(form));
+                own.then(|| (name.to_owned(), file))
+            })
+            .collect()
     }
 }
 

@@ -62,15 +62,15 @@ pub(super) fn sentences(repository: &Repository) -> Vec<Finding> {
     let allowed =
         |folder: &str| ALLOWED.iter().find(|(known, _)| *known == folder).map_or(0, |(_, n)| *n);
     let excess = folders.into_iter().filter(|(folder, found)| found.len() > allowed(folder));
-    let finding = |(folder, found): (&str, Vec<String>)| {
+    let findings = excess.map(|(folder, found)| {
         let n = allowed(folder);
         let what = format!("{} sentences, {n} allowed: {}", found.len(), found.join(" "));
         let remedy = "return what the sentence says as an enum or struct, and write the text in \
             crates/linerate-report/src/sentences; fewer sentences lower the number in \
             xtask/src/tidy/sentences.rs";
         Finding::new(format!("{ROOM}{folder}"), what, remedy)
-    };
-    excess.map(finding).collect()
+    });
+    findings.collect()
 }
 
 /// Returns the lines, from 1, at which a sentence begins outside tests.
@@ -139,10 +139,10 @@ fn is_exempt(before: &str) -> bool {
 /// Returns true if `text` has enough words of letters. Values in braces, code in backticks and
 /// names of programs are no words.
 fn is_sentence(text: &str) -> bool {
-    let is_word = |word: &&str| {
+    fn is_word(word: &&str) -> bool {
         let letters = word.trim_matches(|letter: char| ",;:.()\\".contains(letter));
         !letters.is_empty() && letters.chars().all(|c| c.is_alphabetic() || c == '\'' || c == '-')
-    };
+    }
     text.split_whitespace().filter(is_word).count() >= WORDS
 }
 

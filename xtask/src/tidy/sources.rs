@@ -29,13 +29,13 @@ const MOST_WIDE: usize = 10;
 
 /// Findings for each line of `code` with one of `words`.
 fn words(file: &File, code: &str, words: &[&str], remedy: &'static str) -> Vec<Finding> {
-    let found = |word: &str| {
-        word_lines(code, word)
-            .into_iter()
-            .map(|line| Finding::new(format!("{}:{line}", file.path), format!("`{word}`"), remedy))
-            .collect::<Vec<_>>()
-    };
-    words.iter().flat_map(|word| found(word)).collect()
+    words
+        .iter()
+        .flat_map(|word| word_lines(code, word).into_iter().map(move |line| (word, line)))
+        .map(|(word, line)| {
+            Finding::new(format!("{}:{line}", file.path), format!("`{word}`"), remedy)
+        })
+        .collect()
 }
 
 /// `unsafe` is written in one crate only, tests included but for one.
@@ -49,11 +49,11 @@ pub(super) fn unsafe_outside_sys(repository: &Repository) -> Vec<Finding> {
 
 /// Every other crate forbids it at its root.
 pub(super) fn forbid_attribute(repository: &Repository) -> Vec<Finding> {
-    let is_root = |file: &&File| {
+    fn is_root(file: &&File) -> bool {
         let tail = file.path.strip_prefix("crates/").unwrap_or(&file.path);
         let tail = tail.split_once('/').map_or("", |(_, tail)| tail);
         tail == "src/lib.rs" || tail == "src/main.rs"
-    };
+    }
     repository
         .rust()
         .filter(is_root)

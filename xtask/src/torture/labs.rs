@@ -127,20 +127,10 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
     let yardstick = Yardstick::new()?;
     std::thread::scope(|scope| {
         scope.spawn(|| yardstick.until_over());
-        let work = || {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= cases.end {
-                    return;
-                }
-                let case = Case::new(number, limit);
-                let ended = kill_one(program, case, &yardstick);
-                outcome
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner)
-                    .count(case, ended);
-            }
-        };
+        let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|n| *n < cases.end);
+        let case = |number| Case::new(number, limit);
+        let kill = |case| kill_and_count(program, case, &yardstick, &outcome);
+        let work = move || std::iter::from_fn(take).map(case).for_each(kill);
         let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
         let panicked = workers.into_iter().filter_map(|worker| worker.join().err()).next();
         // The yardstick would run for ever otherwise, also after a panic.
@@ -176,6 +166,11 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
         yardstick.turns.into_inner()
     );
     Ok(outcome.faults == 0)
+}
+
+fn kill_and_count(program: &Path, case: Case, yardstick: &Yardstick, outcome: &Mutex<Outcome>) {
+    let ended = kill_one(program, case, yardstick);
+    outcome.lock().unwrap_or_else(std::sync::PoisonError::into_inner).count(case, ended);
 }
 
 /// Returns the numbers of the cases: `FROM..TO` if it is given.
@@ -308,18 +303,11 @@ fn kill_in(
         .spawn()
         .context("start linerate")?;
     std::thread::sleep(case.after);
-    let find = || match case.place {
-        Here => Some(started.id()),
-        FirstOfNamespace => child_of(started.id()),
-        InNamespace => child_of(started.id()).and_then(child_of),
-    };
+    let find = || victim_of(case.place, started.id());
     // On a busy machine it may not have been started yet: a case without a victim would wait for a
     // whole campaign.
     let mut target = find();
-    while target.is_none()
-        && fs::read_to_string(format!("/proc/{}/statm", started.id()))
-            .is_ok_and(|text| !text.starts_with("0 "))
-    {
+    while target.is_none() && has_memory(started.id()) {
         std::thread::sleep(Duration::from_millis(5));
         target = find();
     }
@@ -332,29 +320,23 @@ fn kill_in(
     outcome
 }
 
+fn victim_of(place: KillPlace, started: u32) -> Option<u32> {
+    match place {
+        Here => Some(started),
+        FirstOfNamespace => child_of(started),
+        InNamespace => child_of(started).and_then(child_of),
+    }
+}
+
 /// Kills `target` and waits until it is dead.
 fn end(target: u32, case: Case, started: &mut Child) -> anyhow::Result<()> {
-    let kill = |signal: &str| {
-        Command::new("kill")
-            .args([&format!("-{signal}"), &target.to_string()])
-            .stderr(Stdio::null())
-            .status()
-    };
-    // A dead process that nobody has waited for still has a number, but no memory.
-    let has_memory = || {
-        fs::read_to_string(format!("/proc/{target}/statm"))
-            .is_ok_and(|text| !text.starts_with("0 "))
-    };
-    let is_alive = |started: &mut Child| {
-        let _reaped = started.try_wait();
-        has_memory()
-    };
-    if target == 0 || !is_alive(started) {
+    let kill = |signal: &str| kill(target, signal);
+    if target == 0 || !is_alive(started, target) {
         return Ok(());
     }
     kill(case.signal)?;
     let began = Instant::now();
-    while is_alive(started) {
+    while is_alive(started, target) {
         // The first process of a PID namespace dies of no signal that it does not heed yet: a
         // campaign then ends by itself.
         if case.place == FirstOfNamespace && case.is_standing && began.elapsed() > case.limit {
@@ -367,6 +349,24 @@ fn end(target: u32, case: Case, started: &mut Child) -> anyhow::Result<()> {
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
+}
+
+fn has_memory(pid: u32) -> bool {
+    // A dead process that nobody has waited for still has a number, but no pages.
+    fs::read_to_string(format!("/proc/{pid}/statm")).is_ok_and(|text| !text.starts_with("0 "))
+}
+
+fn kill(target: u32, signal: &str) -> std::io::Result<std::process::ExitStatus> {
+    Command::new("kill")
+        .args([&format!("-{signal}"), &target.to_string()])
+        .stderr(Stdio::null())
+        .status()
+}
+
+/// Returns whether the victim is alive.
+fn is_alive(started: &mut Child, target: u32) -> bool {
+    let _reaped = started.try_wait();
+    has_memory(target)
 }
 
 /// A process that `parent` has started.
@@ -427,11 +427,11 @@ fn until_clean(victim: &Victim<'_>, case: Case, yardstick: &Yardstick) -> anyhow
 /// Processes with `mark` in their environment.
 fn marked(mark: &str) -> Vec<u32> {
     let all = names("/proc").into_iter().filter_map(|name| name.parse().ok());
-    let is_marked = |pid: &u32| {
+    all.filter(|pid| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
-    };
-    all.filter(is_marked).collect()
+    })
+    .collect()
 }
 
 /// Turns of a supervisor's work, counted while cases run.

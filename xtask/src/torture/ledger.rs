@@ -171,16 +171,7 @@ fn kills(ground: &Ground<'_>) -> anyhow::Result<bool> {
     let next = AtomicU32::new(0);
     // Scoped, so that threads can borrow the ground.
     let killed = std::thread::scope(|scope| {
-        let run = || {
-            let mut killed = Killed::default();
-            loop {
-                let kill = next.fetch_add(1, Ordering::Relaxed);
-                if kill >= n_kills {
-                    return Ok(killed);
-                }
-                kill_one(ground, kill, &mut killed).with_context(|| format!("kill {kill}"))?;
-            }
-        };
+        let run = || kill_in_turn(ground, &next, n_kills);
         let threads: Vec<_> = (0..KILLED_AT_ONCE).map(|_| scope.spawn(run)).collect();
         let ended = threads
             .into_iter()
@@ -200,6 +191,18 @@ fn kills(ground: &Ground<'_>) -> anyhow::Result<bool> {
         total(|killed| killed.complete),
     );
     Ok(n_dead_ends == 0)
+}
+
+/// Kills runs until all are done, and counts what was left of them.
+fn kill_in_turn(ground: &Ground<'_>, next: &AtomicU32, n_kills: u32) -> anyhow::Result<Killed> {
+    let mut killed = Killed::default();
+    loop {
+        let kill = next.fetch_add(1, Ordering::Relaxed);
+        if kill >= n_kills {
+            return Ok(killed);
+        }
+        kill_one(ground, kill, &mut killed).with_context(|| format!("kill {kill}"))?;
+    }
 }
 
 /// When campaigns were killed, and what became of them.
@@ -445,29 +448,13 @@ fn mutated(ground: &Ground<'_>) -> anyhow::Result<bool> {
     );
     let next = AtomicU32::new(0);
     let read = std::thread::scope(|scope| {
-        let work = |thread: u32| {
-            let (room, next, ledger) = (room.join(format!("{thread}")), &next, &ledger);
-            scope.spawn(move || {
-                fs::create_dir(&room)?;
-                let mut read = Read::default();
-                loop {
-                    // Threads take the next number, so none waits for a slow one.
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= n_files {
-                        return Ok(read);
-                    }
-                    let [from, to] = [number, number + 1].map(|number| number.to_string());
-                    let arguments =
-                        [&ledger.to_string_lossy(), &*room.to_string_lossy(), &from, &to];
-                    ground.example("mutated_ledgers", &arguments)?;
-                    let path = room.join(format!("{number}.ledger"));
-                    read.one(&path, &measured(ground, &room, &path)?)?;
-                    // Two thousand files would fill the disk.
-                    fs::remove_file(&path)?;
-                }
+        let threads: Vec<_> = (0..READ_AT_ONCE)
+            .map(|thread| {
+                let room = room.join(format!("{thread}"));
+                let (next, ledger) = (&next, &ledger);
+                scope.spawn(move || read_in_turn(ground, &room, ledger, next, n_files))
             })
-        };
-        let threads: Vec<_> = (0..READ_AT_ONCE).map(work).collect();
+            .collect();
         let ended = threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
@@ -486,6 +473,32 @@ fn mutated(ground: &Ground<'_>) -> anyhow::Result<bool> {
         total(|read| read.n_broken)
     );
     Ok(total(|read| read.n_broken) == 0)
+}
+
+/// Reads damaged copies of `ledger` in `room` until all `n_files` numbers are taken.
+fn read_in_turn(
+    ground: &Ground<'_>,
+    room: &Path,
+    ledger: &Path,
+    next: &AtomicU32,
+    n_files: u32,
+) -> anyhow::Result<Read> {
+    fs::create_dir(room)?;
+    let mut read = Read::default();
+    loop {
+        // Threads take the next number, so none waits for a slow one.
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number >= n_files {
+            return Ok(read);
+        }
+        let [from, to] = [number, number + 1].map(|number| number.to_string());
+        let arguments = [&ledger.to_string_lossy(), &*room.to_string_lossy(), &from, &to];
+        ground.example("mutated_ledgers", &arguments)?;
+        let path = room.join(format!("{number}.ledger"));
+        read.one(&path, &measured(ground, room, &path)?)?;
+        // Two thousand files would fill the disk.
+        fs::remove_file(&path)?;
+    }
 }
 
 /// Outcomes of the files that were read.

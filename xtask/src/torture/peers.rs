@@ -475,22 +475,11 @@ impl Ground {
             self.within(host, "nft", &["-j", "list", "counters"]).output().context("run nft")?;
         let listed: Value = serde_json::from_slice(&output.stdout).context("nft prints JSON")?;
         let entries = listed["nftables"].as_array().context("nft prints a list")?;
-        let packets = |kind: &str| {
-            let name = format!("seen_{kind}");
-            // The list also has tables and chains.
-            let named = entries
-                .iter()
-                .filter_map(|entry| entry.get("counter"))
-                .find(|counter| counter["name"] == name.as_str());
-            named
-                .and_then(|counter| counter["packets"].as_u64())
-                .with_context(|| format!("no counter {name}"))
-        };
         Ok(Seen {
-            udp: packets("udp")?,
-            tcp: packets("tcp")?,
-            icmp: packets("icmp")?,
-            others: packets("others")?,
+            udp: packets(entries, "udp")?,
+            tcp: packets(entries, "tcp")?,
+            icmp: packets(entries, "icmp")?,
+            others: packets(entries, "others")?,
         })
     }
 
@@ -505,6 +494,18 @@ impl Ground {
         // Exactly as many: one more would mean that something else reaches the victim.
         Ok(status.success() && seen.udp == PROBES)
     }
+}
+
+fn packets(entries: &[Value], kind: &str) -> anyhow::Result<u64> {
+    let name = format!("seen_{kind}");
+    // The list also has tables and chains.
+    let named = entries
+        .iter()
+        .filter_map(|entry| entry.get("counter"))
+        .find(|counter| counter["name"] == name.as_str());
+    named
+        .and_then(|counter| counter["packets"].as_u64())
+        .with_context(|| format!("no counter {name}"))
 }
 
 impl Drop for Ground {

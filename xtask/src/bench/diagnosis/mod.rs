@@ -91,9 +91,9 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     for seed in options.first..options.first + options.seeds {
         // Kept outcomes are those of seeds 1, 2, ...: what was run before a bench was cut off is
         // not run again.
+        let n_kept = |name: &str| outcomes.get(name).map(Vec::len);
         let is_kept = |scenario: &Scenario| {
-            options.keep.is_some()
-                && outcomes.get(scenario.name).is_some_and(|kept| kept.len() >= seed as usize)
+            options.keep.is_some() && n_kept(scenario.name).is_some_and(|n| n >= seed as usize)
         };
         let is_wanted = |scenario: &Scenario| {
             options.only.as_deref().is_none_or(|only| scenario.name.contains(only))
@@ -231,12 +231,14 @@ fn one(
         format!("linerate diagnose ended with {} and printed no JSON", output.status)
     })?;
     let rungs = answer["ladder"].as_array().context("the answer has no ladder")?;
-    let leading = |rung: &Value| {
-        let finding = rung["findings"].get(0)?;
-        Some((finding["rule"].as_str()?.to_owned(), finding["verdict"].as_str()?.to_owned()))
-    };
-    let said =
-        rungs.iter().map(leading).collect::<Option<Said>>().context("a limit without a finding")?;
+    let said = rungs
+        .iter()
+        .map(|rung| {
+            let finding = rung["findings"].get(0)?;
+            Some((finding["rule"].as_str()?.to_owned(), finding["verdict"].as_str()?.to_owned()))
+        })
+        .collect::<Option<Said>>()
+        .context("a limit without a finding")?;
     Ok((said, answer))
 }
 
@@ -325,15 +327,12 @@ fn document(outcomes: &BTreeMap<String, Vec<Said>>) -> String {
                 n => format!("{n} ({proven})"),
             });
         }
-        let whole = |said: &&Said| {
-            limits(said)
-                .iter()
-                .map(|(rule, _)| rule.as_str())
-                .collect::<Vec<_>>()
-                .starts_with(scenario.expected)
-        };
         let all = if scenario.expected.len() > 1 {
-            format!("{} of {}", runs.iter().filter(whole).count(), runs.len())
+            format!(
+                "{} of {}",
+                runs.iter().filter(|said| names_all(said, scenario.expected)).count(),
+                runs.len()
+            )
         } else {
             String::new()
         };
@@ -355,6 +354,11 @@ fn document(outcomes: &BTreeMap<String, Vec<Said>>) -> String {
         judged.wrong_proven
     );
     text
+}
+
+/// Returns whether the limits that were said are the `expected` ones, in their order.
+fn names_all(said: &Said, expected: &[&str]) -> bool {
+    limits(said).iter().map(|(rule, _)| rule.as_str()).collect::<Vec<_>>().starts_with(expected)
 }
 
 impl Options {

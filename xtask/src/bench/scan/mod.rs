@@ -143,13 +143,8 @@ impl Bench {
         let output = command.args(arguments).output().context("start linerate run")?;
         // A trial that failed ends linerate with an error, and the others are in the ledger all the
         // same.
-        let failed = || {
-            format!(
-                "linerate run: {}: {}",
-                output.status,
-                String::from_utf8_lossy(&output.stderr).trim()
-            )
-        };
+        let said = String::from_utf8_lossy(&output.stderr);
+        let failed = || format!("linerate run: {}: {}", output.status, said.trim());
         // Without a ledger nothing can be scanned, and the program's message says why.
         ensure!(ledger.exists(), failed());
         let study = self.referee.read(&ledger).with_context(failed)?;

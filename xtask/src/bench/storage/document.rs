@@ -104,12 +104,7 @@ pub(super) fn document(runs: &[Runs], seconds: u32, notes: &[String]) -> String 
 
 fn aims(runs: &Runs) -> Vec<Vec<String>> {
     let contestants = || runs.row.contestants.iter().copied().enumerate();
-    let best = |of: Figure, is_ring: bool| {
-        let theirs =
-            contestants().filter(|(_, one)| !one.is_linerate() && (one.is_ring() || !is_ring));
-        let known = theirs.filter_map(|(index, _)| Some((index, runs.median(index, of)?.value)));
-        known.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(index, _)| index)
-    };
+    let best = |of: Figure, is_ring: bool| fastest_other(runs, of, is_ring);
     let (ours, theirs, aims): (_, _, &[Aim]) = match (runs.row.place, runs.row.depth) {
         _ if !runs.row.about.is_empty() => (Some(0), Some(1), &INTERVALS),
         (FilePlace::Disk, _) => (Some(0), best(IOPS, false), &ON_DISK),
@@ -140,6 +135,19 @@ fn aims(runs: &Runs) -> Vec<Vec<String>> {
         ]);
     }
     rows
+}
+
+/// Returns the index of the fastest contestant that is not linerate; with `is_ring`, of those that
+/// use a ring.
+fn fastest_other(runs: &Runs, of: Figure, is_ring: bool) -> Option<usize> {
+    let theirs = runs
+        .row
+        .contestants
+        .iter()
+        .enumerate()
+        .filter(|(_, one)| !one.is_linerate() && (one.is_ring() || !is_ring));
+    let known = theirs.filter_map(|(index, _)| Some((index, runs.median(index, of)?.value)));
+    known.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(index, _)| index)
 }
 
 fn contestants(runs: &Runs) -> Vec<Vec<String>> {

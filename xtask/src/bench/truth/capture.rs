@@ -128,10 +128,9 @@ fn connections(text: &str) -> Vec<Connection> {
     for segment in text.lines().filter_map(segment) {
         let known = latest.get(&segment.ports).copied();
         // Ports are used again by the next connection, which begins at another number.
-        let is_same = |place: &usize| {
-            let first = connections[*place].segments[0];
-            !(segment.is_sent && segment.is_syn) || first.sequence == segment.sequence
-        };
+        let begins = segment.is_sent && segment.is_syn;
+        let is_same =
+            |place: &usize| !begins || connections[*place].segments[0].sequence == segment.sequence;
         let place = known.filter(is_same).unwrap_or_else(|| {
             latest.insert(segment.ports, connections.len());
             connections.push(Connection { served_at: segment.ports.1, segments: Vec::new() });

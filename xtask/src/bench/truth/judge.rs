@@ -237,23 +237,26 @@ fn await_first(ground: &Ground) -> anyhow::Result<Instant> {
 fn window(ground: &Ground, load: &Load) -> anyhow::Result<Window> {
     let wait_until =
         |instant: Instant| std::thread::sleep(instant.saturating_duration_since(Instant::now()));
-    let sent_again = || -> anyhow::Result<f64> {
-        let of = |end| {
-            snmp(ground, end).map(|snmp| snmp.get("Tcp.RetransSegs").copied().unwrap_or_default())
-        };
-        Ok(of(End::A)? + of(End::B)?)
-    };
-    let before = sent_again()?;
+    let before = sent_again(ground)?;
     let first = await_first(ground)?;
     // linerate counts its phases from the start barrier, which the first packet follows at once.
     let end = first + Duration::from_millis(load.warmup_ms + load.duration_ms);
     wait_until(end.checked_sub(AROUND_END).unwrap_or(first));
-    let least = sent_again()? - before;
+    let least = sent_again(ground)? - before;
     wait_until(end);
     let [_, shaper] = shapers(ground)?;
     wait_until(end + AROUND_END);
-    let most = sent_again()? - before;
+    let most = sent_again(ground)? - before;
     Ok(Window { shaper, sent_again: [least, most] })
+}
+
+/// Returns how many segments both ends have sent again since they started.
+fn sent_again(ground: &Ground) -> anyhow::Result<f64> {
+    // Requests and replies are data of different ends, so both are asked.
+    let of = |end| {
+        snmp(ground, end).map(|snmp| snmp.get("Tcp.RetransSegs").copied().unwrap_or_default())
+    };
+    Ok(of(End::A)? + of(End::B)?)
 }
 
 /// Lets linerate measure once.

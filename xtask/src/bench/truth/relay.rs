@@ -163,13 +163,13 @@ pub(super) fn run(arguments: &[String]) -> anyhow::Result<bool> {
     println!("ready");
     // It is closed on purpose, or with the parent.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
-    let of = |way: usize| {
+    fn told(counts: &Counts) -> serde_json::Value {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counts = &counts[way];
+
         serde_json::json!({ "seen": read(&counts.seen), "held": read(&counts.held),
             "stayed_us": counts.median_stay_us() })
-    };
-    println!("{}", serde_json::json!({ "there": of(0), "back": of(1) }));
+    }
+    println!("{}", serde_json::json!({ "there": told(&counts[0]), "back": told(&counts[1]) }));
     Ok(true)
 }
 

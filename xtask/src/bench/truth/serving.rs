@@ -104,14 +104,17 @@ impl Serving {
 fn completed(log: &str, server: Server) -> usize {
     const SIZE: usize = 7;
     let size = FILE_BYTES.to_string();
-    let is_complete = |line: &&str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match server {
-            Server::Nginx => words == ["OK", size.as_str()],
-            Server::Vsftpd => words.get(SIZE) == Some(&size.as_str()) && words.last() == Some(&"c"),
-        }
-    };
-    log.lines().filter(is_complete).count()
+    log.lines()
+        .filter(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match server {
+                Server::Nginx => words == ["OK", size.as_str()],
+                Server::Vsftpd => {
+                    words.get(SIZE) == Some(&size.as_str()) && words.last() == Some(&"c")
+                }
+            }
+        })
+        .count()
 }
 
 impl Drop for Serving {

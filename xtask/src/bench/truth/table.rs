@@ -63,11 +63,6 @@ fn shown(number: f64, unit: Unit) -> String {
 
 /// The words of one claim: quantity, expectation, printed, instrument, tolerance, verdict.
 fn cells(claim: &Claim) -> [String; 6] {
-    let reference = |reference: &Option<super::claim::Reference>| {
-        reference.as_ref().map_or("-".to_owned(), |one| {
-            format!("{} ({})", shown(one.value, claim.unit), one.source)
-        })
-    };
     let tolerance = match claim.relation {
         Relation::Equal(tolerance) => allowed(&tolerance, "", claim.unit),
         Relation::AtMost(tolerance) => allowed(&tolerance, "at most; ", claim.unit),
@@ -80,12 +75,16 @@ fn cells(claim: &Claim) -> [String; 6] {
     };
     [
         claim.quantity.clone(),
-        reference(&claim.expected),
+        reference_cell(claim.expected.as_ref(), claim.unit),
         claim.printed.map_or("not printed".to_owned(), |printed| shown(printed, claim.unit)),
-        reference(&claim.instrument),
+        reference_cell(claim.instrument.as_ref(), claim.unit),
         tolerance,
         verdict,
     ]
+}
+
+fn reference_cell(reference: Option<&super::claim::Reference>, unit: Unit) -> String {
+    reference.map_or("-".to_owned(), |one| format!("{} ({})", shown(one.value, unit), one.source))
 }
 
 fn allowed(tolerance: &super::claim::Tolerance, before: &str, unit: Unit) -> String {
@@ -131,10 +130,10 @@ pub(super) fn document(machine: &str, rows: &[Row]) -> String {
     ];
     let mut shown = Vec::new();
     for row in rows {
-        let one = |verdict: String| {
-            let dashes = std::iter::repeat_n("-".to_owned(), HEADS.len() - 2);
-            std::iter::once(row.case.to_string()).chain(dashes).chain([verdict]).collect()
-        };
+        // A case without claims has a name and a verdict only.
+        let dashes = || std::iter::repeat_n("-".to_owned(), HEADS.len() - 2);
+        let case = || std::iter::once(row.case.to_string());
+        let one = |verdict: String| case().chain(dashes()).chain([verdict]).collect();
         match &row.outcome {
             Outcome::Failed(why) => shown.push(one(format!("DIFFERS: {why}"))),
             Outcome::Skipped(why) => shown.push(one(format!("skipped: {why}"))),

@@ -186,14 +186,7 @@ fn stopped_tester(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     const STOPPED: Duration = Duration::from_millis(300);
     ground.lay(&PLAIN, false)?;
     let agent = ground.agent().to_string();
-    let signal = |name: &str| -> anyhow::Result<()> {
-        let status = std::process::Command::new("kill")
-            .args([name, &agent])
-            .status()
-            .context("start kill")?;
-        anyhow::ensure!(status.success(), "kill {name} {agent} failed");
-        Ok(())
-    };
+    let signal = |name: &str| send_signal(&agent, name);
     let load = Load {
         workload: "udp_rr",
         params: "request_size = \"200 B\", response_size = \"200 B\", depth = 1024, rate = \"200 \
@@ -222,4 +215,11 @@ fn stopped_tester(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
         Some(f64::from(u8::from(is_marked))),
     );
     Ok(vec![claim.expect(1.0, "SIGSTOP for 300 ms")])
+}
+
+fn send_signal(agent: &str, name: &str) -> anyhow::Result<()> {
+    let status =
+        std::process::Command::new("kill").args([name, agent]).status().context("start kill")?;
+    anyhow::ensure!(status.success(), "kill {name} {agent} failed");
+    Ok(())
 }

@@ -65,7 +65,7 @@ pub(in super::super) fn run(ground: &mut Ground, n_runs: u64) -> Vec<Claim> {
         let verdict = if wrong.is_empty() { "exact".to_owned() } else { wrong.join("; ") };
         eprintln!("run {number}: {}, {:?}: {verdict}", case.load.workload, case.fault);
     }
-    let claim = |((workload, is_silent), [exact, all]): (&(&str, bool), &[u64; 2])| {
+    let claims = tallies.iter().map(|((workload, is_silent), [exact, all])| {
         let how = match (*is_silent, *workload) {
             (false, _) => "drops whose operations are answered, lost or open to the last one",
             (true, "udp_rr" | "tcp_crr") => {
@@ -81,8 +81,8 @@ pub(in super::super) fn run(ground: &mut Ground, n_runs: u64) -> Vec<Claim> {
         };
         Claim::count(format!("{workload}: runs with {how}"), Some(*exact as f64))
             .expect(*all as f64, source)
-    };
-    tallies.iter().map(claim).collect()
+    });
+    claims.collect()
 }
 
 /// The run with this number.
@@ -110,14 +110,8 @@ fn case(number: u64) -> Network {
         format!("timeout = \"{timeout_ms} ms\"")
     };
     let is_open = is_silent || (round / TIMEOUTS.len() as u64).is_multiple_of(2);
-    let pace = |rate: u64| {
-        if is_open {
-            format!("depth = 4096, rate = \"{rate} pps\"")
-        } else {
-            "depth = 8".to_owned()
-        }
-    };
     let due = |rate: u64| if is_open { rate } else { 0 };
+    let pace = |rate: u64| pace(due(rate));
     let sizes = format!("request_size = \"{PAYLOAD} B\", response_size = \"{PAYLOAD} B\"");
     let udp_rate = if is_silent { FAST_RATE } else { RATE };
     match workload {
@@ -141,6 +135,14 @@ fn case(number: u64) -> Network {
             fault,
             due(udp_rate),
         ),
+    }
+}
+
+/// Returns the parameters of an open loop with `due` operations a second; 0 is a closed loop.
+fn pace(due: u64) -> String {
+    match due {
+        0 => "depth = 8".to_owned(),
+        _ => format!("depth = 4096, rate = \"{due} pps\""),
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::super::claim::Claim;
 use super::super::ground::{End, Family, Ground, PLAIN};
-use super::super::instruments::snmp;
+use super::super::instruments::{Snmp, snmp};
 use super::super::judge;
 use super::super::plan::Trial;
 use super::Special;
@@ -99,17 +99,9 @@ fn nftables(ground: &Ground, end: End, hook: Hook, place: &str) -> anyhow::Resul
     );
     let file = ground.folder.join("end.nft");
     let file = file.to_str().context("a folder whose name is text")?;
-    let inject = || {
-        std::fs::write(file, &rules).with_context(|| format!("write {file}"))?;
-        ground.at(end, &format!("nft -f {file}")).map(drop)
-    };
-    let count = || {
-        let text = ground.at(end, "nft -j list counters")?;
-        let counters: Value = serde_json::from_str(&text).context("parse the JSON of nft")?;
-        let entries = counters["nftables"].as_array().context("nft: no list")?;
-        let hits = entries.iter().find_map(|entry| entry["counter"]["packets"].as_f64());
-        Ok((hits.context("nft: no counter")?, "nft, dropped".to_owned()))
-    };
+    let write = || std::fs::write(file, &rules).with_context(|| format!("write {file}"));
+    let inject = || write().and_then(|()| ground.at(end, &format!("nft -f {file}")).map(drop));
+    let count = || dropped_by_nft(ground, end);
     lost_at(
         ground,
         place,
@@ -117,6 +109,14 @@ fn nftables(ground: &Ground, end: End, hook: Hook, place: &str) -> anyhow::Resul
         [&inject, &|| ground.at(end, "nft flush ruleset").map(drop)],
         &count,
     )
+}
+
+fn dropped_by_nft(ground: &Ground, end: End) -> anyhow::Result<(f64, String)> {
+    let text = ground.at(end, "nft -j list counters")?;
+    let counters: Value = serde_json::from_str(&text).context("parse the JSON of nft")?;
+    let entries = counters["nftables"].as_array().context("nft: no list")?;
+    let hits = entries.iter().find_map(|entry| entry["counter"]["packets"].as_f64());
+    Ok((hits.context("nft: no counter")?, "nft, dropped".to_owned()))
 }
 
 /// Classic BPF: 1 in 37 UDP packets of IPv4 longer than 500 bytes is dropped (2, `TC_ACT_SHOT`), by
@@ -148,22 +148,25 @@ fn traffic_control(
     }
     let file = ground.folder.join("drop.bpf");
     let file = file.to_str().context("a folder whose name is text")?;
-    let inject = || {
-        std::fs::write(file, &program).with_context(|| format!("write {file}"))?;
-        ground.at(end, &format!("tc qdisc add dev {DEVICE} clsact"))?;
-        ground
-            .at(end, &format!("tc filter add dev {DEVICE} {way} bpf da bytecode-file {file}"))
-            .map(drop)
-    };
-    let count = || {
-        let text = ground.at(end, &format!("tc -s -j qdisc show dev {DEVICE}"))?;
-        let qdiscs: Value = serde_json::from_str(&text).context("parse the JSON of tc")?;
-        let list = qdiscs.as_array().context("tc: no list")?;
-        let hook = list.iter().find(|qdisc| qdisc["kind"] == "clsact").context("tc: no clsact")?;
-        Ok((hook["drops"].as_f64().context("tc: no drops")?, format!("tc, dropped at {way}")))
-    };
+    let write = || std::fs::write(file, &program).with_context(|| format!("write {file}"));
+    let inject = || write().and_then(|()| attach(ground, end, way, file));
+    let count = || dropped_by_tc(ground, end, way);
     let restore = || ground.at(end, &format!("tc qdisc delete dev {DEVICE} clsact")).map(drop);
     lost_at(ground, place, STREAM, [&inject, &restore], &count)
+}
+
+fn dropped_by_tc(ground: &Ground, end: End, way: &str) -> anyhow::Result<(f64, String)> {
+    let text = ground.at(end, &format!("tc -s -j qdisc show dev {DEVICE}"))?;
+    let qdiscs: Value = serde_json::from_str(&text).context("parse the JSON of tc")?;
+    let list = qdiscs.as_array().context("tc: no list")?;
+    let hook = list.iter().find(|qdisc| qdisc["kind"] == "clsact").context("tc: no clsact")?;
+    Ok((hook["drops"].as_f64().context("tc: no drops")?, format!("tc, dropped at {way}")))
+}
+
+fn attach(ground: &Ground, end: End, way: &str, file: &str) -> anyhow::Result<()> {
+    ground.at(end, &format!("tc qdisc add dev {DEVICE} clsact"))?;
+    let filter = format!("tc filter add dev {DEVICE} {way} bpf da bytecode-file {file}");
+    ground.at(end, &filter).map(drop)
 }
 
 fn no_reassembly(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
@@ -177,15 +180,9 @@ fn no_reassembly(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
         anyhow::Ok(())
     }
     let before = snmp(ground, End::B)?;
-    let count = || {
-        let after = snmp(ground, End::B)?;
-        let rose = |name: &str| {
-            after.get(name).zip(before.get(name)).map(|(after, before)| after - before)
-        };
-        let fragments = rose("Ip.ReasmFails").context("no ReasmFails")?;
-        // A datagram of which one fragment was refused is lost, whatever became of the other two.
-        Ok(((fragments / 3.0).ceil(), "SNMP, ReasmFails / 3 fragments".to_owned()))
-    };
+    // A datagram of which one fragment was refused is lost, whatever became of the other two.
+    let lost = || anyhow::Ok((risen(ground, &before, "Ip.ReasmFails")? / 3.0).ceil());
+    let count = || Ok((lost()?, "SNMP, ReasmFails / 3 fragments".to_owned()));
     lost_at(
         ground,
         "receiver reassembly",
@@ -203,20 +200,11 @@ fn no_reassembly(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
 fn no_way_back(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     ground.lay(&PLAIN, false)?;
     let ground = &*ground;
-    let filter = |on: u8| {
-        for of in ["all", DEVICE] {
-            ground.at(End::B, &format!("sysctl -qw net.ipv4.conf.{of}.rp_filter={on}"))?;
-        }
-        anyhow::Ok(())
-    };
+    let filter = |on: u8| filter_reverse_path(ground, on);
     let is_over = std::sync::atomic::AtomicBool::new(false);
     let before = snmp(ground, End::B)?;
     let source = Ground::address(Family::V4, End::A);
-    let refused = |name: &str| {
-        let after = snmp(ground, End::B)?;
-        let rose = after.get(name).zip(before.get(name)).map(|(after, before)| after - before);
-        rose.with_context(|| format!("no {name}"))
-    };
+    let refused = |name: &str| risen(ground, &before, name);
     let count =
         || Ok((refused("TcpExt.IPReversePathFilter")?, "SNMP, IPReversePathFilter".to_owned()));
     std::thread::scope(|scope| {
@@ -247,4 +235,18 @@ fn no_way_back(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
         injecting.join().expect("ip does not panic")?;
         claims
     })
+}
+
+fn filter_reverse_path(ground: &Ground, on: u8) -> anyhow::Result<()> {
+    for of in ["all", DEVICE] {
+        ground.at(End::B, &format!("sysctl -qw net.ipv4.conf.{of}.rp_filter={on}"))?;
+    }
+    Ok(())
+}
+
+/// Returns how far the counter `name` of the receiver has risen since `before`.
+fn risen(ground: &Ground, before: &Snmp, name: &str) -> anyhow::Result<f64> {
+    let after = snmp(ground, End::B)?;
+    let rose = after.get(name).zip(before.get(name)).map(|(after, before)| after - before);
+    rose.with_context(|| format!("no {name}"))
 }

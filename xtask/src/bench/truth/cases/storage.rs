@@ -145,7 +145,27 @@ fn beside_fio(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     let disk = Disk::make()?;
     let (study, stat) = disk
         .counted(|| run_plan(ground, &reading(&disk, "engine = \"io_uring\", depth = 8"), None))?;
-    let fio = || -> anyhow::Result<f64> {
+    let beside = iops_of_fio(&disk)?;
+    let counted = Tolerance {
+        absolute: 64.0 / SECONDS,
+        relative: 0.02,
+        why: "reads of set-up, and those under way at the end",
+    };
+    let claim =
+        Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(counted));
+    let why = "fio runs after linerate on a busy machine: the order of magnitude is judged";
+    let similar = Tolerance::relative(0.6, why);
+    let same_work =
+        Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(similar));
+    Ok(vec![
+        claim.beside(stat.reads as f64 / SECONDS, "stat of the device, over 1.5 s"),
+        same_work.beside(beside, "fio, randread of 4 KiB"),
+    ])
+}
+
+/// Returns the reads a second of fio on the disk.
+fn iops_of_fio(disk: &Disk) -> anyhow::Result<f64> {
+    {
         let output = Command::new("fio")
             .args([
                 "--name=truth",
@@ -166,25 +186,10 @@ fn beside_fio(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
             .output()
             .context("start fio")?;
         let text = String::from_utf8_lossy(&output.stdout);
+        // fio prints its warnings before the JSON.
         let json = text.find('{').map_or("", |start| &text[start..]);
         let value: serde_json::Value =
             serde_json::from_str(json).with_context(|| format!("parse the JSON of fio: {text}"))?;
         value["jobs"][0]["read"]["iops"].as_f64().context("fio: no read.iops")
-    };
-    let beside = fio()?;
-    let counted = Tolerance {
-        absolute: 64.0 / SECONDS,
-        relative: 0.02,
-        why: "reads of set-up, and those under way at the end",
-    };
-    let claim =
-        Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(counted));
-    let why = "fio runs after linerate on a busy machine: the order of magnitude is judged";
-    let similar = Tolerance::relative(0.6, why);
-    let same_work =
-        Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(similar));
-    Ok(vec![
-        claim.beside(stat.reads as f64 / SECONDS, "stat of the device, over 1.5 s"),
-        same_work.beside(beside, "fio, randread of 4 KiB"),
-    ])
+    }
 }
