@@ -45,8 +45,7 @@ static TASKS: &[Task] = &[
     },
     Task {
         name: "torture",
-        summary: "kills, damage and hostile input: torture SUBJECT [PART...] [--quick] [--linerate \
-            PATH]",
+        summary: "kills, damage and hostile input: torture SUBJECT (see --help)",
         run: torture::run,
     },
 ];
@@ -62,9 +61,20 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     (task.run)(&repository_root(), &arguments[1..]).unwrap_or_else(|error| {
+        // Help is no failure, and clap's message names its cause itself.
+        if let Some(refused) = error.downcast_ref::<clap::Error>() {
+            refused.exit();
+        }
         eprintln!("xtask {}: {error:#}", task.name);
         ExitCode::FAILURE
     })
+}
+
+/// Parses the options of `cargo xtask TASK`.
+fn parsed<T: clap::Parser>(task: &str, arguments: &[String]) -> anyhow::Result<T> {
+    let usage = format!("cargo xtask {task}");
+    let matches = T::command().no_binary_name(true).bin_name(usage).try_get_matches_from(arguments);
+    Ok(T::from_arg_matches(&matches?)?)
 }
 
 /// The folder of the workspace: the parent of this crate's.

@@ -2,6 +2,7 @@
 
 use linerate_analysis::path::{Fact, Limiter, Method, PathFacts};
 use linerate_campaign::probe::ProbeBudget;
+use linerate_load::workloads::FLOOD_LOSS;
 use linerate_model::{BitRate, Bytes, Nanos, Ratio, TestbedKind, Unit};
 use linerate_report::Document;
 use linerate_report::document::{Block, Origin, Section, Table};
@@ -15,8 +16,6 @@ const FURTHER: f64 = 10.0;
 /// Time at its highest rate that a probe needs for its ramp (0.2 s) and for a flood that fills a
 /// queue of 0.1 s.
 const AT_HIGHEST_RATE_S: f64 = 0.32;
-/// Loss that ends a flood. A path with this loss at every rate needs no higher rate.
-const ENDS_FLOOD: f64 = 0.05;
 
 /// Returns the answer for the directions in `facts`.
 #[must_use]
@@ -187,7 +186,8 @@ fn notes(facts: &PathFacts) -> Vec<String> {
 /// Returns the options of a probe that may find the limit of a path that carried all rates that
 /// were sent.
 fn further(facts: &PathFacts) -> Option<String> {
-    let is_lossy = facts.idle_loss.is_some_and(|loss| loss.value.0 > ENDS_FLOOD);
+    // On a path with this loss at every rate, a higher rate ends as early.
+    let is_lossy = facts.idle_loss.is_some_and(|loss| loss.value.0 > FLOOD_LOSS);
     let carried = facts.carried.filter(|_| facts.capacity.is_none() && !is_lossy)?;
     // One significant digit: the rate that was reached is a little below a round one.
     let digit = 10_f64.powf(carried.0.max(1.0).log10().floor());

@@ -3,19 +3,49 @@
 
 use std::path::Path;
 
+use linerate_load::workloads::HOST_DEFAULT;
 use linerate_load::{Parameter, workload};
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
-use linerate_model::{BitRate, Nanos};
+use linerate_model::{BitRate, Nanos, Params};
 use serde_json::Value;
 
 use crate::Failure;
 
 /// Default offered load of `to HOST udp`: that of iperf3, which floods no path.
 pub const DEFAULT_UDP_RATE: BitRate = BitRate(1e6);
-/// Word of `congestion` that leaves the choice to each host.
-const HOST_DEFAULT: &str = "host";
 /// Time that transfers in flight at the end of a measurement of a disk may take.
 const DRAIN: Nanos = Nanos::from_secs(2);
+
+/// Kind of measurement of `linerate to`.
+#[derive(Clone, Copy, Debug)]
+pub struct Mode {
+    /// Word on the command line.
+    pub name: &'static str,
+    /// Workload that it selects.
+    pub workload: &'static str,
+    /// Summary for help.
+    pub summary: &'static str,
+}
+
+/// Modes of `linerate to`; the first is the default.
+pub const MODES: [Mode; 5] = [
+    Mode { name: "tcp", workload: TCP, summary: "TCP goodput" },
+    Mode { name: "udp", workload: UDP, summary: "UDP goodput, loss and reordering" },
+    Mode { name: "rr", workload: TCP_RR, summary: "TCP request and response" },
+    Mode { name: "crr", workload: TCP_CRR, summary: "TCP connect, request, response, close" },
+    Mode { name: "udp-rr", workload: UDP_RR, summary: "UDP request and response" },
+];
+const TCP: &str = "tcp_stream";
+const UDP: &str = "udp_stream";
+const TCP_RR: &str = "tcp_rr";
+const TCP_CRR: &str = "tcp_crr";
+const UDP_RR: &str = "udp_rr";
+
+/// Returns the word that selects `workload` on the command line: `rr` for `tcp_rr`.
+#[must_use]
+pub fn word_of(workload: &str) -> &str {
+    MODES.iter().find(|mode| mode.workload == workload).map_or(workload, |mode| mode.name)
+}
 
 /// Option of a command that sets a parameter of its workload. Type, range, default and meaning are
 /// those of the parameter's declaration.
@@ -26,85 +56,151 @@ pub struct Setting {
     /// Letter of the option.
     pub letter: Option<char>,
     /// Parameter that it sets, for each workload that has it.
-    pub sets: &'static [(&'static str, &'static str)],
-    /// Value that it sets if it takes none, with its own help.
-    pub fixed: Option<(&'static str, &'static str)>,
+    pub sets: &'static [Target],
+    /// Word that it sets if it takes no value.
+    pub fixed: Option<&'static str>,
+    /// Addition to the meanings of its parameters, as a sentence without a full stop.
+    pub note: Option<&'static str>,
+}
+
+/// Parameter that an option sets.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    workload: &'static str,
+    parameter: &'static str,
     /// Value without the option, if it is not the parameter's default.
-    pub default: Option<&'static str>,
+    preset: Option<Preset>,
+}
+
+/// Default of a command that differs from the parameter's.
+#[derive(Clone, Copy, Debug)]
+enum Preset {
+    Count(u64),
+    Rate(BitRate),
+    Word(&'static str),
+}
+
+impl Preset {
+    fn value(self) -> Value {
+        match self {
+            Self::Count(count) => count.into(),
+            Self::Rate(rate) => rate.to_string().into(),
+            Self::Word(word) => word.into(),
+        }
+    }
 }
 
 /// Options of `linerate to`, with the letters of iperf3.
-pub const OF_TO: [Setting; 8] = [
+pub const OF_TO: [Setting; 9] = [
     setting(
         "parallel",
         Some('P'),
         &[
-            ("tcp_stream", "streams"),
-            ("udp_stream", "streams"),
-            ("tcp_rr", "streams"),
-            ("tcp_crr", "streams"),
-            ("udp_rr", "streams"),
+            target(TCP, STREAMS),
+            target(UDP, STREAMS),
+            target(TCP_RR, STREAMS),
+            target(TCP_CRR, STREAMS),
+            target(UDP_RR, STREAMS),
         ],
     ),
+    Setting {
+        note: Some("All streams together; K, M, G are powers of 1000, 0 is no limit"),
+        ..setting(
+            "bitrate",
+            Some('b'),
+            &[
+                target(TCP, PACING_RATE),
+                Target { preset: Some(Preset::Rate(DEFAULT_UDP_RATE)), ..target(UDP, RATE) },
+            ],
+        )
+    },
     setting(
         "length",
         Some('l'),
         &[
-            ("tcp_stream", "message_size"),
-            ("udp_stream", "datagram_size"),
-            ("tcp_rr", "request_size"),
-            ("tcp_crr", "request_size"),
-            ("udp_rr", "request_size"),
+            target(TCP, "message_size"),
+            target(UDP, "datagram_size"),
+            target(TCP_RR, "request_size"),
+            target(TCP_CRR, "request_size"),
+            target(UDP_RR, "request_size"),
         ],
     ),
-    setting(
-        "window",
-        Some('w'),
-        &[("tcp_stream", "socket_buffer"), ("udp_stream", "socket_buffer")],
-    ),
-    Setting {
-        default: Some(HOST_DEFAULT),
-        ..setting(
-            "congestion",
-            Some('C'),
-            &[("tcp_stream", CONGESTION), ("tcp_rr", CONGESTION), ("tcp_crr", CONGESTION)],
-        )
-    },
-    setting("no-delay", Some('N'), &[("tcp_stream", "no_delay")]),
-    setting("set-mss", Some('M'), &[("tcp_stream", "mss")]),
+    setting("window", Some('w'), &[target(TCP, "socket_buffer"), target(UDP, "socket_buffer")]),
+    setting("congestion", Some('C'), &[congestion(TCP), congestion(TCP_RR), congestion(TCP_CRR)]),
+    setting("no-delay", Some('N'), &[target(TCP, "no_delay")]),
+    setting("set-mss", Some('M'), &[target(TCP, "mss")]),
     setting(
         "dscp",
         None,
         &[
-            ("tcp_stream", "dscp"),
-            ("udp_stream", "dscp"),
-            ("tcp_rr", "dscp"),
-            ("tcp_crr", "dscp"),
-            ("udp_rr", "dscp"),
+            target(TCP, "dscp"),
+            target(UDP, "dscp"),
+            target(TCP_RR, "dscp"),
+            target(TCP_CRR, "dscp"),
+            target(UDP_RR, "dscp"),
         ],
     ),
-    Setting {
-        fixed: Some(("sendfile", "Send without copying (sendfile)")),
-        ..setting("zerocopy", Some('Z'), &[("tcp_stream", "send")])
-    },
+    Setting { fixed: Some("sendfile"), ..setting("zerocopy", Some('Z'), &[target(TCP, "send")]) },
 ];
 /// Options of `linerate serve`.
-pub const OF_SERVE: [Setting; 4] = [
-    setting("size", None, &[("http", FILE_SIZE), ("ftp", FILE_SIZE)]),
-    setting("tls", None, &[("http", "tls"), ("ftp", "tls")]),
-    setting("chunked", None, &[("http", "chunked")]),
-    setting("checksum", None, &[("http", CHECKSUM), ("ftp", CHECKSUM)]),
+pub const OF_SERVE: [Setting; 6] = [
+    // Ports that need no privilege.
+    setting("port", Some('p'), &[counted("http", PORT, 8080), counted("ftp", PORT, 2121)]),
+    Setting {
+        note: Some("Most connections served at once; others wait"),
+        ..setting(
+            "parallel",
+            Some('P'),
+            &[counted("http", STREAMS, 16), counted("ftp", STREAMS, 16)],
+        )
+    },
+    setting("size", None, &[target("http", FILE_SIZE), target("ftp", FILE_SIZE)]),
+    setting("tls", None, &[target("http", "tls"), target("ftp", "tls")]),
+    setting("chunked", None, &[target("http", "chunked")]),
+    setting("checksum", None, &[target("http", CHECKSUM), target("ftp", CHECKSUM)]),
 ];
-const CONGESTION: &str = "congestion";
+/// Options of `linerate probe`.
+pub const OF_PROBE: [Setting; 3] = [
+    setting("max-rate", None, &[target("path_probe", "max_rate")]),
+    setting("max-bytes", None, &[target("path_probe", "max_bytes")]),
+    setting("may-lose", None, &[target("path_probe", "may_lose")]),
+];
+const STREAMS: &str = "streams";
+const PACING_RATE: &str = "pacing_rate";
+const RATE: &str = "rate";
+const PORT: &str = "port";
 const FILE_SIZE: &str = "file_size";
 const CHECKSUM: &str = "checksum";
 
-const fn setting(
-    option: &'static str,
-    letter: Option<char>,
-    sets: &'static [(&'static str, &'static str)],
-) -> Setting {
-    Setting { option, letter, sets, fixed: None, default: None }
+const fn setting(option: &'static str, letter: Option<char>, sets: &'static [Target]) -> Setting {
+    Setting { option, letter, sets, fixed: None, note: None }
+}
+
+const fn target(workload: &'static str, parameter: &'static str) -> Target {
+    Target { workload, parameter, preset: None }
+}
+
+/// Returns the congestion control of `workload`. As with iperf3, the hosts choose it by default.
+const fn congestion(workload: &'static str) -> Target {
+    let preset = Some(Preset::Word(HOST_DEFAULT));
+    Target { preset, ..target(workload, "congestion") }
+}
+
+const fn counted(workload: &'static str, parameter: &'static str, preset: u64) -> Target {
+    Target { preset: Some(Preset::Count(preset)), ..target(workload, parameter) }
+}
+
+impl Target {
+    /// Returns the declaration of the parameter, with the default of the command.
+    fn declared(&self) -> Parameter {
+        let all = workload(self.workload).expect("it is registered").parameters();
+        let found = all.into_iter().find(|one| one.name == self.parameter);
+        let mut found = found.expect("the workload declares it");
+        if let Some(preset) = self.preset {
+            found.default = preset.value().to_string();
+        }
+        found
+    }
 }
 
 impl Setting {
@@ -113,15 +209,7 @@ impl Setting {
     /// # Panics
     /// If a workload does not declare its parameter.
     pub fn parameters(&self) -> impl Iterator<Item = (&'static str, Parameter)> {
-        self.sets.iter().map(move |&(name, parameter)| {
-            let all = workload(name).expect("it is registered").parameters();
-            let found = all.into_iter().find(|one| one.name == parameter);
-            let mut found = found.expect("the workload declares it");
-            if let Some(default) = self.default {
-                found.default = format!("\"{default}\"");
-            }
-            (name, found)
-        })
+        self.sets.iter().map(|target| (target.workload, target.declared()))
     }
 
     /// Returns the option as a person types it: `-N`, or `--dscp` without a letter.
@@ -129,40 +217,52 @@ impl Setting {
     pub fn typed(&self) -> String {
         self.letter.map_or_else(|| format!("--{}", self.option), |letter| format!("-{letter}"))
     }
+
+    fn target(&self, workload: &str) -> Option<&'static Target> {
+        self.sets.iter().find(|target| target.workload == workload)
+    }
 }
 
 /// Options that were given, each with its value.
 pub type Given<'a> = &'a [(&'static Setting, Value)];
 
-/// Returns the parameters of `workload` that the `given` options of `command` set, and the defaults
+/// Returns the value of the option with this name, if it was given.
+#[must_use]
+pub fn given_value<'a>(given: Given<'a>, option: &str) -> Option<&'a Value> {
+    given.iter().find(|(setting, _)| setting.option == option).map(|(_, value)| value)
+}
+
+/// Returns the parameters of `workload` that the `given` options of `command` set, and the presets
 /// of `all` its options.
 fn parameters(
     command: &str,
     workload: &str,
     (all, given): (&'static [Setting], Given<'_>),
-) -> Result<Vec<(&'static str, Value)>, Failure> {
-    let of = |(setting, value): &(&'static Setting, Value)| {
-        Ok((parameter_of(command, setting, workload)?, value.clone()))
-    };
-    let absent = all.iter().filter(|one| given.iter().all(|(of, _)| of.option != one.option));
-    let defaults = absent.filter_map(|setting| {
-        let (_, name) = setting.sets.iter().find(|(of, _)| *of == workload)?;
-        Some((*name, setting.default?.into()))
-    });
-    defaults.map(Ok).chain(given.iter().map(of)).collect()
+) -> Result<Params, Failure> {
+    let mut params = Params::default();
+    for target in all.iter().filter_map(|setting| setting.target(workload)) {
+        if let Some(preset) = target.preset {
+            params.set(target.parameter, preset.value());
+        }
+    }
+    for (setting, value) in given {
+        let Some(target) = setting.target(workload) else {
+            return Err(inapplicable(command, setting, workload));
+        };
+        params.set(target.parameter, value.clone());
+    }
+    Ok(params)
 }
 
-/// Returns the parameter of `workload` that `setting` sets.
-fn parameter_of(command: &str, setting: &Setting, workload: &str) -> Result<&'static str, Failure> {
-    let found = setting.sets.iter().find(|(of, _)| *of == workload);
-    found.map(|(_, name)| *name).ok_or_else(|| {
-        let others: Vec<&str> = setting.sets.iter().map(|(of, _)| *of).collect();
-        let others = others.join(", ");
-        let option = setting.typed();
-        Failure::wrong(format!(
-            "{command}: {option} does not apply to {workload}, only to {others}"
-        ))
-    })
+/// Returns the refusal of an option that `workload` does not have.
+fn inapplicable(command: &str, setting: &Setting, workload: &str) -> Failure {
+    let others: Vec<&str> = setting.sets.iter().map(|target| word_of(target.workload)).collect();
+    Failure::wrong(format!(
+        "{command}: {} does not apply to {}, only to {}",
+        setting.typed(),
+        word_of(workload),
+        others.join(", ")
+    ))
 }
 
 /// Load of `linerate to`.
@@ -176,8 +276,6 @@ pub struct PathLoad<'a> {
     pub duration: Nanos,
     /// Warm-up before it.
     pub warmup: Nanos,
-    /// Offered load of each direction, bit/s; zero for no limit.
-    pub rate: Option<f64>,
     /// Options that are parameters.
     pub given: Given<'a>,
 }
@@ -187,32 +285,40 @@ pub struct PathLoad<'a> {
 /// # Errors
 /// If an option does not apply to the workload.
 pub fn path(load: &PathLoad<'_>) -> Result<Draft, Failure> {
-    let is_stream = ["tcp_stream", "udp_stream"].contains(&load.workload);
-    let refused = |option: &str| {
-        Failure::wrong(format!("to: {option} does not apply to requests and responses"))
-    };
+    let is_stream = [TCP, UDP].contains(&load.workload);
     let mut params = parameters("to", load.workload, (&OF_TO, load.given))?;
     match load.direction {
         // A request has an answer, so it always goes both ways.
-        Some(_) if !is_stream => return Err(refused("-R or --bidir")),
-        direction if is_stream => params.push(("direction", direction.unwrap_or("tx").into())),
+        Some(_) if !is_stream => {
+            return Err(Failure::wrong(
+                "to: -R and --bidir do not apply to requests and responses",
+            ));
+        }
+        direction if is_stream => params.set("direction", direction.unwrap_or("tx")),
         _ => {}
     }
-    let streams = params.iter().find(|(name, _)| *name == "streams");
-    let streams = streams.and_then(|(_, streams)| streams.as_f64()).unwrap_or(1.0);
-    // As with iperf3, 0 is no limit, and the rate is for all streams together. The kernel paces
-    // each connection by itself.
-    let (name, rate) = match (load.workload, load.rate) {
-        ("tcp_stream", rate) => ("pacing_rate", rate.unwrap_or(0.0) / streams),
-        ("udp_stream", rate) => ("rate", rate.unwrap_or(DEFAULT_UDP_RATE.0)),
-        (_, Some(_)) => return Err(refused("-b")),
-        (_, None) => ("", 0.0),
-    };
-    if rate > 0.0 {
-        params.push((name, BitRate(rate).to_string().into()));
-    }
-    let job = DraftJob::new(load.workload, "a", "b").with(params);
+    share_rate(&mut params);
+    let job = DraftJob { params, ..DraftJob::new(load.workload, "a", "b") };
     Ok(Draft::new("to", 1, vec![DraftSweep::one("to", load.duration, load.warmup, job)]))
+}
+
+/// Gives each connection its share of the rate, and takes a rate of zero away.
+fn share_rate(params: &mut Params) {
+    // As with iperf3, the rate is for all streams together, and 0 is no limit. The kernel paces
+    // each connection by itself; the flows of UDP share one rate.
+    let streams = params.get(STREAMS).and_then(Value::as_f64).unwrap_or(1.0);
+    for (name, n_shares) in [(PACING_RATE, streams), (RATE, 1.0)] {
+        let Some(rate) = bit_rate(params, name) else { continue };
+        if rate.0 > 0.0 {
+            params.set(name, BitRate(rate.0 / n_shares).to_string());
+        } else {
+            params.0.remove(name);
+        }
+    }
+}
+
+fn bit_rate(params: &Params, name: &str) -> Option<BitRate> {
+    params.get(name)?.as_str()?.parse().ok()
 }
 
 /// Server of `linerate serve`: the passive end of a workload for other programs, and an active end
@@ -223,10 +329,6 @@ pub struct Server<'a> {
     pub workload: &'static str,
     /// True if files come in instead of going out.
     pub takes_uploads: bool,
-    /// Port to listen on.
-    pub port: u16,
-    /// Most connections served at once.
-    pub n_connections: u32,
     /// Folder of the files; `None` for a file of random bytes.
     pub root: Option<&'a Path>,
     /// Time to serve.
@@ -241,23 +343,37 @@ pub struct Server<'a> {
 /// If an option does not apply to the protocol, or to the direction.
 pub fn server(server: &Server<'_>) -> Result<Draft, Failure> {
     let mut params = parameters("serve", server.workload, (&OF_SERVE, server.given))?;
-    if params.iter().any(|(name, _)| *name == CHECKSUM) {
+    if params.get(CHECKSUM).is_some() {
         if !server.takes_uploads {
             return Err(Failure::wrong("serve: --checksum is of uploads: add --upload"));
         }
         // A checksum needs the data, which a discarding sink never reads.
-        params.push(("sink", "memory".into()));
+        params.set("sink", "memory");
     }
-    params.extend([
-        ("clients", "foreign".into()),
-        // Seen from the client, which is the active end.
-        ("direction", if server.takes_uploads { "tx" } else { "rx" }.into()),
-        ("port", server.port.into()),
-        ("streams", server.n_connections.into()),
-    ]);
-    params.extend(server.root.map(|root| ("root", root.display().to_string().into())));
-    let job = DraftJob::new(server.workload, "a", "b").with(params);
+    params.set("clients", "foreign");
+    // Seen from the client, which is the active end.
+    params.set("direction", if server.takes_uploads { "tx" } else { "rx" });
+    if let Some(root) = server.root {
+        params.set("root", root.display().to_string());
+    }
+    let job = DraftJob { params, ..DraftJob::new(server.workload, "a", "b") };
     Ok(Draft::new("serve", 1, vec![DraftSweep::one("serve", server.duration, Nanos(0), job)]))
+}
+
+/// Returns the port that `draft`, the plan of a server, listens on.
+///
+/// # Panics
+/// If it has none.
+#[must_use]
+pub fn port(draft: &Draft) -> u16 {
+    let port = draft.sweeps[0].jobs[0].params.get(PORT).and_then(Value::as_u64);
+    port.and_then(|port| u16::try_from(port).ok()).expect("the option has a default and a range")
+}
+
+/// Returns the offered load of `draft`, a plan of datagrams; `None` for no limit.
+#[must_use]
+pub fn rate(draft: &Draft) -> Option<BitRate> {
+    bit_rate(&draft.sweeps[0].jobs[0].params, RATE)
 }
 
 /// Returns the plan of `linerate disk run` and `disk sweep`: `repeats` measurements of `duration`,
@@ -308,9 +424,13 @@ mod tests {
             direction: None,
             duration: Nanos::from_secs(1),
             warmup: Nanos(0),
-            rate: None,
             given: &[],
         }
+    }
+
+    /// Returns the option of `all` with this name.
+    fn option(all: &'static [Setting], name: &str) -> &'static Setting {
+        all.iter().find(|setting| setting.option == name).expect(name)
     }
 
     fn params(draft: &Draft) -> String {
@@ -319,11 +439,11 @@ mod tests {
 
     #[test]
     fn each_option_is_a_parameter_of_each_workload_that_it_names() {
-        let n_declared: usize =
-            OF_TO.iter().chain(&OF_SERVE).map(|setting| setting.parameters().count()).sum();
+        let all = || OF_TO.iter().chain(&OF_SERVE).chain(&OF_PROBE);
+        let n_declared: usize = all().map(|setting| setting.parameters().count()).sum();
         assert!(n_declared > 20, "{n_declared}");
-        for setting in OF_TO.iter().chain(&OF_SERVE) {
-            let fixed = setting.fixed.map(|(word, _)| Value::from(word));
+        for setting in all() {
+            let fixed = setting.fixed.map(Value::from);
             for (name, parameter) in setting.parameters() {
                 let value = fixed.clone().or_else(|| parameter.default_value());
                 let fits = value.is_none_or(|value| parameter.check(&value).is_ok());
@@ -334,67 +454,81 @@ mod tests {
 
     #[test]
     fn a_rate_is_shared_by_the_connections_of_tcp_and_is_that_of_all_flows_of_udp() {
-        let streams = [(&OF_TO[0], Value::from(4))];
-        let with = |workload, rate| {
-            let draft = path(&PathLoad { rate, given: &streams, ..load(workload) });
-            params(&draft.expect("a draft"))
+        let with = |workload, rate: Option<&str>| {
+            let streams = (option(&OF_TO, "parallel"), Value::from(4));
+            let rate = rate.map(|rate| (option(&OF_TO, "bitrate"), Value::from(rate)));
+            let given: Vec<_> = [streams].into_iter().chain(rate).collect();
+            path(&PathLoad { given: &given, ..load(workload) }).expect("a draft")
         };
-        assert!(with("tcp_stream", Some(1e9)).contains("250 Mbit/s"));
-        assert!(!with("tcp_stream", None).contains("pacing_rate"));
-        assert!(with("tcp_stream", None).contains("\"tx\""), "from this end, as with iperf3");
-        assert!(with("udp_stream", Some(1e9)).contains("1 Gbit/s"));
-        assert!(with("udp_stream", None).contains("1 Mbit/s"));
-        assert!(!with("udp_stream", Some(0.0)).contains("bit/s"));
-    }
-
-    #[test]
-    fn what_a_workload_does_not_have_is_refused_with_the_workloads_that_do() {
-        let no_delay: [(&Setting, Value); 1] = [(&OF_TO[4], true.into())];
-        let refused = path(&PathLoad { given: &no_delay, ..load("udp_stream") });
-        assert_eq!(
-            refused.expect_err("no TCP").message(),
-            "to: -N does not apply to udp_stream, only to tcp_stream"
-        );
-        for load in [
-            PathLoad { direction: Some("rx"), ..load("tcp_rr") },
-            PathLoad { rate: Some(1e6), ..load("udp_rr") },
+        assert!(params(&with(TCP, Some("1 Gbit/s"))).contains("250 Mbit/s"));
+        assert!(!params(&with(TCP, None)).contains("pacing_rate"));
+        assert!(params(&with(TCP, None)).contains("\"tx\""), "from this end, as with iperf3");
+        for (given, expected) in [
+            (Some("1 Gbit/s"), Some(BitRate(1e9))),
+            (None, Some(DEFAULT_UDP_RATE)),
+            (Some("0 bit/s"), None),
         ] {
-            let refused = path(&load).expect_err("no stream").message();
-            assert!(refused.contains("does not apply to requests"), "{refused}");
+            assert_eq!(rate(&with(UDP, given)), expected, "{given:?}");
         }
     }
 
     #[test]
+    fn what_a_mode_does_not_have_is_refused_with_the_modes_that_do() {
+        for (name, value, workload, expected) in [
+            ("no-delay", Value::from(true), UDP, "to: -N does not apply to udp, only to tcp"),
+            (
+                "bitrate",
+                "1 Mbit/s".into(),
+                UDP_RR,
+                "to: -b does not apply to udp-rr, only to tcp, udp",
+            ),
+        ] {
+            let given = [(option(&OF_TO, name), value)];
+            let refused = path(&PathLoad { given: &given, ..load(workload) });
+            assert_eq!(refused.expect_err(name).message(), expected);
+        }
+        let reverse = path(&PathLoad { direction: Some("rx"), ..load(TCP_RR) });
+        let refused = reverse.expect_err("no stream").message();
+        assert!(refused.contains("do not apply to requests"), "{refused}");
+    }
+
+    #[test]
     fn the_congestion_control_is_the_hosts_own_unless_it_is_chosen() {
-        let chosen = [(&OF_TO[3], Value::from("bbr"))];
-        let draft = path(&PathLoad { given: &chosen, ..load("tcp_rr") }).expect("a draft");
+        let congestion = option(&OF_TO, "congestion");
+        let chosen = [(congestion, Value::from("bbr"))];
+        let draft = path(&PathLoad { given: &chosen, ..load(TCP_RR) }).expect("a draft");
         assert!(params(&draft).contains("bbr"), "{}", params(&draft));
         assert!(!params(&draft).contains("host"), "{}", params(&draft));
-        assert!(params(&path(&load("tcp_crr")).expect("a draft")).contains("host"));
-        assert!(!params(&path(&load("udp_rr")).expect("a draft")).contains("congestion"));
+        assert!(params(&path(&load(TCP_CRR)).expect("a draft")).contains("host"));
+        assert!(!params(&path(&load(UDP_RR)).expect("a draft")).contains("congestion"));
         // The default in help is the one that applies.
-        assert!(OF_TO[3].parameters().all(|(_, parameter)| parameter.default == "\"host\""));
+        assert!(congestion.parameters().all(|(_, parameter)| parameter.default == "\"host\""));
     }
 
     #[test]
     fn a_server_sums_up_uploads_only() {
-        let checksum = [(&OF_SERVE[3], Value::from(true))];
-        let chunked = [(&OF_SERVE[2], Value::from(true))];
+        let checksum = [(option(&OF_SERVE, "checksum"), Value::from(true))];
+        let chunked = [(option(&OF_SERVE, "chunked"), Value::from(true))];
+        let elsewhere = [(option(&OF_SERVE, "port"), Value::from(80))];
         let http = Server {
             workload: "http",
             takes_uploads: true,
-            port: 8080,
-            n_connections: 16,
             root: None,
             duration: Nanos::from_secs(1),
             given: &checksum,
         };
         let uploads = params(&server(&http).expect("a draft"));
-        for part in ["memory", "\"tx\"", "8080"] {
+        for part in ["memory", "\"tx\""] {
             assert!(uploads.contains(part), "{part}: {uploads}");
         }
-        let downloads = server(&Server { takes_uploads: false, given: &[], ..http });
-        assert!(params(&downloads.expect("a draft")).contains("\"rx\""));
+        let plain = Server { takes_uploads: false, given: &[], ..http };
+        assert!(params(&server(&plain).expect("a draft")).contains("\"rx\""));
+        for (given, workload, expected) in
+            [(&[][..], "http", 8080), (&[], "ftp", 2121), (&elsewhere, "ftp", 80)]
+        {
+            let draft = server(&Server { workload, given, ..plain }).expect("a draft");
+            assert_eq!(port(&draft), expected, "{workload}");
+        }
         let refused = server(&Server { takes_uploads: false, ..http }).expect_err("no uploads");
         assert!(refused.message().contains("--upload"), "{}", refused.message());
         let refused = server(&Server { workload: "ftp", given: &chunked, ..http });

@@ -3,9 +3,12 @@
 use std::fmt;
 
 use linerate_analysis::path::{PathFacts, recorded};
+use linerate_load::workloads::{FLOOD_LOSS, FLOOD_LOSS_TIME, PROBE_BYTES, PROBE_RATE};
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
-use linerate_model::{BitRate, Bytes, Nanos};
+use linerate_model::{BitRate, Bytes, Nanos, Ratio};
+use serde_json::Value;
 
+use crate::drafts::{Given, given_value};
 use crate::stages::Bench;
 use crate::{Ended, Exit, Failure};
 
@@ -24,23 +27,38 @@ pub struct ProbeBudget {
     pub max_rate: BitRate,
     /// Most bytes of IP packets.
     pub max_bytes: Bytes,
-    /// True if a flood may go on although more than 5 % is lost.
+    /// True if a flood may go on although more than [`FLOOD_LOSS`] is lost.
     pub may_lose: bool,
 }
 
 impl Default for ProbeBudget {
     /// The defaults of `path_probe`.
     fn default() -> Self {
-        Self { max_rate: BitRate(200e6), max_bytes: Bytes(32_000_000), may_lose: false }
+        Self { max_rate: PROBE_RATE, max_bytes: PROBE_BYTES, may_lose: false }
+    }
+}
+
+impl ProbeBudget {
+    /// Returns the budget of these options ([`crate::drafts::OF_PROBE`]).
+    #[must_use]
+    pub fn of(given: Given<'_>) -> Self {
+        let text = |option| given_value(given, option).and_then(Value::as_str);
+        let default = Self::default();
+        Self {
+            max_rate: text("max-rate").and_then(|t| t.parse().ok()).unwrap_or(default.max_rate),
+            max_bytes: text("max-bytes").and_then(|t| t.parse().ok()).unwrap_or(default.max_bytes),
+            may_lose: given_value(given, "may-lose").and_then(Value::as_bool).unwrap_or_default(),
+        }
     }
 }
 
 impl fmt::Display for ProbeBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let megabytes = self.max_bytes.0 as f64 / 1e6;
-        write!(f, "at most {} and {megabytes} MB in each direction", self.max_rate)?;
-        let ends = if self.may_lose { "" } else { ", less if 5 % is lost for 200 ms" };
-        write!(f, "{ends}; about 10 s")
+        write!(f, "at most {} and {} in each direction", self.max_rate, self.max_bytes)?;
+        if !self.may_lose {
+            write!(f, ", less if {} is lost for {FLOOD_LOSS_TIME}", Ratio(FLOOD_LOSS))?;
+        }
+        write!(f, "; about 10 s")
     }
 }
 
@@ -128,19 +146,21 @@ mod tests {
     use linerate_model::plan::read;
 
     use super::*;
+    use crate::drafts::{OF_PROBE, Setting};
 
     #[test]
-    fn the_default_budget_is_that_of_the_workload_and_is_printed() {
-        let budget = ProbeBudget::default();
-        let declared = linerate_load::workload("path_probe").expect("known").parameters();
-        let default = |name: &str| {
-            let found = declared.iter().find(|parameter| parameter.name == name);
-            found.expect(name).default.clone()
-        };
-        assert_eq!(default("max_rate"), format!("\"{}\"", budget.max_rate));
-        assert_eq!(default("max_bytes"), format!("\"{}\"", budget.max_bytes));
+    fn the_budget_of_no_options_is_the_default_and_is_printed() {
+        let given = OF_PROBE.iter().zip(["1.5 Gbit/s".into(), "80 MB".into(), true.into()]);
+        let given: Vec<(&'static Setting, Value)> = given.collect();
+        let chosen =
+            ProbeBudget { max_rate: BitRate(1.5e9), max_bytes: Bytes(80_000_000), may_lose: true };
+        assert_eq!(ProbeBudget::of(&given), chosen);
         assert_eq!(
-            budget.to_string(),
+            chosen.to_string(),
+            "at most 1.5 Gbit/s and 80 MB in each direction; about 10 s"
+        );
+        assert_eq!(
+            ProbeBudget::of(&[]).to_string(),
             "at most 200 Mbit/s and 32 MB in each direction, less if 5 % is lost for 200 ms; about \
                 10 s"
         );

@@ -347,9 +347,10 @@ fn topology(path: &Path, device: u64) -> Result<Topology, DiskError> {
 }
 
 fn unreadable(topology: Topology, error: &io::Error) -> Inspection {
+    let n_users = topology.uses.len();
     let mut inspection = judged(topology, None);
-    // First: without the right to open it, everything else is only what the kernel says of it.
-    inspection.refusals.insert(0, Unreadable { cause: error.to_string() });
+    // After the users of the device: they forbid writing also to a person who may read it.
+    inspection.refusals.insert(n_users, Unreadable { cause: error.to_string() });
     inspection
 }
 
@@ -509,8 +510,9 @@ mod tests {
         assert_eq!(judged(worst.clone(), None).refusals, in_order);
         let error = io::Error::from(io::ErrorKind::PermissionDenied);
         let refusals = unreadable(worst, &error).refusals;
-        assert_eq!(refusals[0], Unreadable { cause: error.to_string() });
-        assert_eq!(refusals[1..], in_order);
+        assert_eq!(refusals[..1], in_order[..1]);
+        assert_eq!(refusals[1], Unreadable { cause: error.to_string() });
+        assert_eq!(refusals[2..], in_order[1..]);
         let foreign = found(Some(("OTHER", SIZE)), b"x").refusals_of_claiming("X");
         assert!(
             matches!(foreign[..], [ForeignClaim { .. }, NotBlank { .. }, OtherSerial { .. }]),

@@ -1,16 +1,15 @@
 //! Invariant 6: from the first step to the end of the drain, neither a worker's thread nor the
 //! cutting of its intervals allocates memory.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use linerate_load::engine::{Engine, EngineReport, Timeline};
-use linerate_load::{Due, Progress, Secret, Setup, Tally, Times, Worker, workload};
-use linerate_model::{Counter, Endpoint, FlowReport, FlowTcp, Load, Nanos, Params};
+use linerate_load::{Due, Progress, Setup, Tally, Times, Worker, workload};
+use linerate_model::{Counter, FlowReport, FlowTcp, Load, Nanos};
 use linerate_sys::clock;
 use serde_json::{Value, json};
 
-use crate::counting;
+use crate::{counting, shared};
 
 /// Milliseconds of load. The first is enough on a quiet machine, the last on one that is nearly
 /// blocked.
@@ -85,36 +84,12 @@ impl Worker for Allocating {
     }
 }
 
-/// Permits scratch files; devices are not written to.
-static DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
-
 fn open(name: &str, params: Value) -> [Vec<Box<dyn Worker>>; 2] {
     // Half of this must be enough to fill the scratch file of `storage`.
     const PATIENCE: Duration = Duration::from_secs(120);
-    let params: Params = serde_json::from_value(params).expect("a table");
-    let address = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let local = Endpoint {
-        name: "x".into(),
-        host: "x".into(),
-        address,
-        device: None,
-        branches: vec![],
-        cpus: vec![],
-        pin: false,
-        ncsi: None,
-    };
+    let (params, local) = (shared::params(params), shared::endpoint(shared::V4));
     let loaded = Duration::from_millis(50);
-    let setup = Setup {
-        params: &params,
-        local: &local,
-        seed: 1,
-        secret: Secret([9; 16]),
-        patience: PATIENCE,
-        disks: &DISKS,
-        loaded,
-        peer_clock: None,
-        permits: &linerate_load::Permits::EVERYTHING,
-    };
+    let setup = Setup { patience: PATIENCE, loaded, ..shared::setup(&params, &local) };
     let workload = workload(name).expect("registered");
     let listener = workload.listen(&setup).expect("listen");
     let offer = listener.offer();

@@ -11,7 +11,7 @@ use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, LossLedger};
 use serde_json::{Value, json};
 
-use crate::shared::{self, V4, V6, flows_sum, open, run_lossy_until, service, sum};
+use crate::shared::{self, V4, V6, flows_sum, ledgers, open, run_lossy_until, service, sum, ways};
 
 /// Makes tests measure one after the other: on two CPUs a flood would leave no CPU for a paced
 /// sender.
@@ -29,34 +29,10 @@ fn privileged(test: &str) -> bool {
     root
 }
 
-fn ledgers(sender: &EngineReport, receiver: &EngineReport) -> Vec<LossLedger> {
-    let of = |flow: u32| {
-        receiver.flows.iter().find(|report| report.flow == flow).expect("both ends report it")
-    };
-    sender
-        .flows
-        .iter()
-        .map(|sent| LossLedger::reconcile(sent, of(sent.flow)).expect("one flow"))
-        .collect()
-}
-
-/// Returns the directions of `table`, sender first.
-fn ways<'a>(
-    table: &Value,
-    active: &'a EngineReport,
-    passive: &'a EngineReport,
-) -> Vec<[&'a EngineReport; 2]> {
-    match table["direction"].as_str() {
-        Some("rx") => vec![[passive, active]],
-        Some("both") => vec![[active, passive], [passive, active]],
-        _ => vec![[active, passive]],
-    }
-}
-
 /// Loads both ends until every flow has carried something in each requested direction.
 fn carried(ip: &str, table: &Value) -> [EngineReport; 2] {
     let all = |ends: &[EngineReport; 2]| {
-        let mut ways = ways(table, &ends[0], &ends[1]).into_iter();
+        let mut ways = ways(table, ends).into_iter();
         ways.all(|[sender, receiver]| {
             ledgers(sender, receiver).iter().all(|ledger| ledger.unique > 0)
         })
@@ -127,8 +103,7 @@ fn every_frame_is_accounted_in_every_shape_direction_and_family() {
         (V6, json!({ "rate": "4 kpps", "frame_size": "128 B", "dscp": 46, "header": "tcp" })),
         (V6, json!({ "rate": "4 kpps", "frame_size": "84 B", "direction": "both" })),
     ] {
-        let [active, passive] = carried(ip, &table);
-        for [sender, receiver] in ways(&table, &active, &passive) {
+        for [sender, receiver] in ways(&table, &carried(ip, &table)) {
             // On a busy machine a worker may get no CPU for longer than a ring can buffer. Frames
             // must then be lost there and nowhere else.
             let (lost, dropped) = lost_and_dropped(sender, receiver);

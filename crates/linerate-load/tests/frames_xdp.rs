@@ -15,7 +15,7 @@ use linerate_sys::xdp::{Copying, Options, XdpSocket};
 use serde_json::{Value, json};
 use veth::Pair;
 
-use crate::shared::{self, Ends, PATIENCE, flows_sum, run_lossy_until, sum};
+use crate::shared::{self, Ends, PATIENCE, flows_sum, run_lossy_until, sum, ways};
 
 const ADDRESSES: [&str; 2] = ["10.98.0.1", "10.98.0.2"];
 
@@ -93,15 +93,6 @@ fn ledger(sent: &FlowReport, receiver: &EngineReport) -> LossLedger {
     let received =
         receiver.flows.iter().find(|report| report.flow == sent.flow).expect("both report it");
     LossLedger::reconcile(sent, received).expect("one flow")
-}
-
-/// Returns the directions of `table`, sender first.
-fn ways<'a>(table: &Value, [active, passive]: &'a [EngineReport; 2]) -> Vec<[&'a EngineReport; 2]> {
-    match table["direction"].as_str() {
-        Some("rx") => vec![[passive, active]],
-        Some("both") => vec![[active, passive], [passive, active]],
-        _ => vec![[active, passive]],
-    }
 }
 
 /// Opens both ends, which must succeed.

@@ -10,18 +10,9 @@ use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, LossLedger, Nanos};
 use serde_json::{Value, json};
 
-use crate::shared::{self, V4, V6, flows_sum, join, listen, open, run_lossy_until, start, sum};
-
-fn ledgers(sender: &EngineReport, receiver: &EngineReport) -> Vec<LossLedger> {
-    let of = |flow: u32| {
-        receiver.flows.iter().find(|report| report.flow == flow).expect("both ends report it")
-    };
-    sender
-        .flows
-        .iter()
-        .map(|sent| LossLedger::reconcile(sent, of(sent.flow)).expect("one flow"))
-        .collect()
-}
+use crate::shared::{
+    self, V4, V6, flows_sum, join, ledgers, listen, open, run_lossy_until, start, sum, ways,
+};
 
 /// Loads the ends of `table` on loopback until every flow has carried something in each requested
 /// direction.
@@ -53,15 +44,6 @@ fn is_counted_by_departure(sender: &EngineReport, receiver: &EngineReport) -> bo
     let known = sum(receiver, Counter::DatagramsReceived) + sum(receiver, Counter::Late);
     (sent, come) == (sum(sender, Counter::DatagramsSent), known)
         && counts.values().all(|missing| *missing >= 0)
-}
-
-/// Returns the directions of `table`, sender first.
-fn ways<'a>(table: &Value, [active, passive]: &'a [EngineReport; 2]) -> Vec<[&'a EngineReport; 2]> {
-    match table["direction"].as_str() {
-        None => vec![[active, passive]],
-        Some("rx") => vec![[passive, active]],
-        _ => vec![[active, passive], [passive, active]],
-    }
 }
 
 #[test]

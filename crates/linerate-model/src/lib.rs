@@ -66,7 +66,8 @@ pub use distribution::{Carried, Distribution, Stages, Variation, added};
 pub use event::{Event, Recorder, RecorderError};
 pub use ledger::LossLedger;
 pub use metric::{
-    Direction, Layer, METRICS, Metric, MetricGroup, MetricRange, Shown, Statistic, Times, Unit, Use,
+    Direction, Layer, METRICS, Metric, MetricGroup, MetricRange, Shown, Source, Statistic, Times,
+    Unit, Use,
 };
 pub use observed::ObservedPort;
 pub use operation::{CarriedApart, OperationKind};

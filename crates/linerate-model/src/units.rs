@@ -258,13 +258,14 @@ impl fmt::Display for PacketRate {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let binary = &BYTE_UNITS[..5];
-        let whole = binary
+        // A size that is not whole in a larger unit stays exact in a smaller one. `kB` is left
+        // out: a frame has 1000 B.
+        let whole = BYTE_UNITS
             .iter()
-            .rev()
-            // A size that is not whole in a larger unit stays exact in a smaller one.
-            .find(|(_, factor)| self.0 >= *factor as u64 && self.0.is_multiple_of(*factor as u64));
-        let (name, factor) = whole.unwrap_or(&binary[0]);
+            .filter(|(name, factor)| *name != "kB" && self.0.is_multiple_of(*factor as u64));
+        let (name, factor) = whole
+            .min_by_key(|(_, factor)| self.0 / *factor as u64)
+            .expect("every size is whole in bytes");
         write!(f, "{} {name}", self.0 / *factor as u64)
     }
 }

@@ -13,6 +13,8 @@ use crate::sentences;
 const WIDTH: usize = 78;
 /// Name of this end's host in a campaign towards one other host.
 const HERE: &str = "here";
+/// Placeholder of a host that a person has to name.
+const TO_BE_NAMED: &str = "HOST";
 /// Lab that `linerate demo` builds.
 const DEMO_LAB: &str = "pair";
 /// Subcommands that choose the endpoints of a lab or testbed by name.
@@ -47,7 +49,7 @@ impl CommandPlace {
             TestbedKind::Loopback => Self::host("loopback"),
             TestbedKind::Hosts => {
                 let names = campaign.hosts.iter().map(|host| host.host.as_str());
-                let name = names.clone().find(|name| *name != HERE).unwrap_or("HOST");
+                let name = names.clone().find(|name| *name != HERE).unwrap_or(TO_BE_NAMED);
                 // The user's spelling may contain a port or a user name that is needed to reach the
                 // host.
                 Self::host(as_typed(&header.argv, name).unwrap_or(name))
@@ -55,9 +57,13 @@ impl CommandPlace {
         }
     }
 
-    /// Returns the place that the options of a command line name: `--lab`, `--testbed` or `--to`.
+    /// Returns the place that the options of a command line name: `--lab`, `--testbed` or `--to`. A
+    /// server's clients are other programs, so a host with an agent is still to be named.
     #[must_use]
     pub fn of_arguments(argv: &[String]) -> Option<Self> {
+        if verb(argv) == Some("serve") {
+            return Some(Self::host(TO_BE_NAMED));
+        }
         let named = ["--testbed", "--lab"]
             .into_iter()
             .find_map(|name| Some(Self::named(name, option(argv, name)?)));
@@ -294,6 +300,11 @@ mod tests {
             Some("linerate diagnose --to 192.0.2.7:99 --param 'mss=250 B'")
         );
         assert_eq!(line("linerate to host-b -t 5"), None, "its host is an argument");
+        assert_eq!(
+            line("linerate serve http --root .").as_deref(),
+            Some("linerate diagnose --to HOST --param 'mss=250 B'"),
+            "the clients have no agent"
+        );
     }
 
     #[test]

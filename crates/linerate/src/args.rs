@@ -4,8 +4,10 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use linerate_campaign::testbeds::Place;
+use linerate_report::Format;
 
 /// Options of every command.
 #[derive(Clone, Copy, Debug, Args)]
@@ -37,40 +39,20 @@ pub(crate) enum Color {
     Never,
 }
 
-/// Kind of measurement of `linerate to`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ToMode {
-    /// TCP goodput
-    Tcp,
-    /// UDP goodput, loss and reordering
-    Udp,
-    /// TCP request and response
-    Rr,
-    /// TCP connect, request, response, close
-    Crr,
-    /// UDP request and response
-    UdpRr,
-}
-
-impl ToMode {
-    /// Returns the workload of the mode.
-    pub(crate) const fn workload(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp_stream",
-            Self::Udp => "udp_stream",
-            Self::Rr => "tcp_rr",
-            Self::Crr => "tcp_crr",
-            Self::UdpRr => "udp_rr",
-        }
-    }
+/// Formats of a report.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReportFormats {
+    /// Formats of the report
+    #[arg(long, value_parser = format(), value_delimiter = ',',
+        default_value = DEFAULT_FORMAT.name())]
+    pub(crate) format: Vec<Format>,
 }
 
 /// Formats and folder of a report.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Output {
-    /// Formats of the report
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ReportFormat::DEFAULT])]
-    pub(crate) format: Vec<ReportFormat>,
+    #[command(flatten)]
+    pub(crate) formats: ReportFormats,
     /// Folder for the report
     #[arg(long, default_value = ".")]
     pub(crate) out: PathBuf,
@@ -79,9 +61,8 @@ pub(crate) struct Output {
 /// Formats and folder of an answer that is also saved as a report.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Saved {
-    /// Also write the answer as a report in these formats
-    #[arg(long, value_enum, value_delimiter = ',')]
-    pub(crate) format: Vec<ReportFormat>,
+    #[command(flatten)]
+    pub(crate) formats: Formats,
     /// Folder for that report
     #[arg(long, default_value = ".", requires = "format")]
     pub(crate) out: PathBuf,
@@ -90,7 +71,7 @@ pub(crate) struct Saved {
 impl Saved {
     /// Returns that no report is written.
     pub(crate) fn nowhere() -> Self {
-        Self { format: Vec::new(), out: PathBuf::new() }
+        Self { formats: Formats { format: Vec::new() }, out: PathBuf::new() }
     }
 }
 
@@ -98,38 +79,37 @@ impl Saved {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Formats {
     /// Also write the answer as a report in these formats
-    #[arg(long, value_enum, value_delimiter = ',')]
-    format: Vec<ReportFormat>,
+    #[arg(long, value_parser = format(), value_delimiter = ',')]
+    pub(crate) format: Vec<Format>,
 }
 
 impl Formats {
     /// Returns these formats with `folder` as the place of the report.
     pub(crate) fn saved(&self, folder: &Path) -> Saved {
-        Saved { format: self.format.clone(), out: folder.to_owned() }
+        Saved { formats: self.clone(), out: folder.to_owned() }
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ReportFormat {
-    /// One self-contained page
-    Html,
-    /// One file for each table
-    Csv,
-    /// A workbook with native charts
-    Xlsx,
-    /// Markdown
-    Md,
-    /// The study, by its schema
-    Json,
-    /// Storage jobs, as fio writes its JSON
-    FioJson,
-    /// Storage jobs, as Iometer writes its results.csv
-    IometerCsv,
+/// Format where none is chosen.
+pub(crate) const DEFAULT_FORMAT: Format = Format::Html;
+
+/// Returns the parser of a format's name.
+fn format() -> impl TypedValueParser<Value = Format> {
+    one_of(&Format::ALL, |format| (format.name(), format.summary()))
 }
 
-impl ReportFormat {
-    /// Format where none is chosen.
-    pub(crate) const DEFAULT: Self = Self::Html;
+/// Returns the parser of a choice among `all`, each with its name and its summary for help. It
+/// serves types of other crates, which know nothing of clap.
+pub(crate) fn one_of<T: Clone + Send + Sync>(
+    all: &'static [T],
+    described: fn(&T) -> (&'static str, &'static str),
+) -> impl TypedValueParser<Value = T> {
+    let values = all.iter().map(described);
+    let values = values.map(|(name, summary)| PossibleValue::new(name).help(summary));
+    PossibleValuesParser::new(values).map(move |name| {
+        let chosen = all.iter().find(|one| described(one).0 == name);
+        chosen.cloned().expect("the parser allows only these names")
+    })
 }
 
 /// Place of a measurement.

@@ -3,13 +3,12 @@
 
 use std::marker::PhantomData;
 
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
-use linerate_campaign::drafts::{OF_SERVE, OF_TO, Setting};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use linerate_campaign::drafts::{OF_PROBE, OF_SERVE, OF_TO, Setting, word_of};
 use linerate_campaign::letters;
 use linerate_load::{Parameter, Takes, workload};
+use linerate_model::BitRate;
 use serde_json::Value;
-
-use crate::args::ToMode;
 
 /// The workload of `linerate disk`.
 const STORAGE: &str = "storage";
@@ -59,6 +58,14 @@ pub(crate) trait Settings {
     const ALL: &'static [Setting];
 }
 
+/// `linerate probe`.
+#[derive(Clone, Debug)]
+pub(crate) struct ProbeSettings;
+
+impl Settings for ProbeSettings {
+    const ALL: &'static [Setting] = &OF_PROBE;
+}
+
 /// `linerate to`.
 #[derive(Clone, Debug)]
 pub(crate) struct ToSettings;
@@ -100,16 +107,19 @@ impl<T: Settings> FromArgMatches for SettingOptions<T> {
 /// Returns the value of `setting` on the command line, if it is there.
 fn chosen(matches: &ArgMatches, setting: &Setting) -> Option<Value> {
     match setting.fixed {
-        Some((word, _)) => matches.get_flag(setting.option).then(|| word.into()),
+        Some(word) => matches.get_flag(setting.option).then(|| word.into()),
         None => matches.get_one::<Vec<Value>>(setting.option)?.first().cloned(),
     }
 }
 
 /// Returns the option of `setting`. Its help is that of each different parameter which it sets.
 fn setting_option(setting: &'static Setting) -> Arg {
-    let mut helps: Vec<(String, Vec<String>)> = Vec::new();
+    let mut helps: Vec<(String, Vec<&str>)> = Vec::new();
     for (workload, parameter) in setting.parameters() {
-        let text = help(&parameter);
+        let text = match setting.fixed {
+            Some(word) => format!("Set {} = \"{word}\". {}", parameter.name, help(&parameter)),
+            None => help(&parameter),
+        };
         match helps.iter_mut().find(|(known, _)| *known == text) {
             Some((_, words)) => words.push(word_of(workload)),
             None => helps.push((text, vec![word_of(workload)])),
@@ -120,23 +130,19 @@ fn setting_option(setting: &'static Setting) -> Arg {
         true => text,
         false => format!("{}: {text}", words.join(", ")),
     });
-    let mut option = Arg::new(setting.option).long(setting.option);
+    let lines: Vec<String> = setting.note.map(str::to_owned).into_iter().chain(lines).collect();
+    let mut option = Arg::new(setting.option)
+        .long(setting.option)
+        .help(lines.join("; "))
+        .long_help(lines.join(";\n"));
     if let Some(letter) = setting.letter {
         option = option.short(letter);
     }
-    if let Some((_, help)) = setting.fixed {
-        return option.help(help).action(ArgAction::SetTrue);
+    if setting.fixed.is_some() {
+        return option.action(ArgAction::SetTrue);
     }
     let (_, first) = setting.parameters().next().expect("a setting sets a parameter");
-    let lines: Vec<String> = lines.collect();
-    valued(option.help(lines.join("; ")).long_help(lines.join(";\n")), first)
-}
-
-/// Returns the word that selects `workload` on the command line: `rr` for `tcp_rr`.
-fn word_of(workload: &str) -> String {
-    let mode = ToMode::value_variants().iter().find(|mode| mode.workload() == workload);
-    let word = mode.and_then(ToMode::to_possible_value);
-    word.map_or_else(|| workload.to_owned(), |word| word.get_name().to_owned())
+    valued(option, first)
 }
 
 /// Returns `option` with the values of `parameter`.
@@ -229,8 +235,8 @@ fn help(parameter: &Parameter) -> String {
 }
 
 /// Reads `text` as users of fio and iperf3 type a value of `parameter`: bare numbers are per cent,
-/// operations per second, seconds, or bytes with K, M, G, T for powers of 1024; a count may be a
-/// range, FIRST..LASTxFACTOR or FIRST..LAST+STEP.
+/// operations per second, seconds, bytes with K, M, G, T for powers of 1024, or bits per second with
+/// powers of 1000; a count may be a range, FIRST..LASTxFACTOR or FIRST..LAST+STEP.
 fn values(parameter: &Parameter, text: &str) -> Result<Vec<Value>, String> {
     let values = match &parameter.takes {
         // A plain number is not a range of one.
@@ -246,9 +252,13 @@ fn values(parameter: &Parameter, text: &str) -> Result<Vec<Value>, String> {
             vec![letters::size(text).map_or_else(|| text.into(), |size| size.to_string().into())]
         }
         Takes::Time { .. } => with_unit(text, "s"),
-        Takes::BitRate | Takes::Text { .. } | Takes::Word(_) | Takes::WordOr(..) => {
-            vec![text.into()]
+        Takes::BitRate => {
+            vec![
+                letters::rate(text)
+                    .map_or_else(|| text.into(), |rate| BitRate(rate).to_string().into()),
+            ]
         }
+        Takes::Text { .. } | Takes::Word(_) | Takes::WordOr(..) => vec![text.into()],
     };
     for value in &values {
         // The declaration of the workload decides, so options and plans accept the same values.
@@ -302,10 +312,12 @@ mod tests {
             let matches = command.try_get_matches_from([&["to"], arguments].concat())?;
             Ok::<_, Error>(SettingOptions::<ToSettings>::from_arg_matches(&matches)?.given)
         };
-        let given = options(&["-P", "4", "-l", "64K", "-N", "-Z", "-C", "bbr"]).expect("options");
+        let given = ["-P", "4", "-l", "64K", "-N", "-Z", "-C", "bbr", "-b", "2.5M"];
+        let given = options(&given).expect("options");
         let given: Vec<_> = given.iter().map(|(setting, value)| (setting.option, value)).collect();
-        let expected: [(&str, &Value); 5] = [
+        let expected: [(&str, &Value); 6] = [
             ("parallel", &4.into()),
+            ("bitrate", &"2.5 Mbit/s".into()),
             ("length", &"64 KiB".into()),
             ("congestion", &"bbr".into()),
             ("no-delay", &true.into()),
@@ -316,7 +328,15 @@ mod tests {
         assert!(error.contains("from 1 to 16384"), "{error}");
         let command = SettingOptions::<ToSettings>::augment_args(Command::new("to"));
         let help = command.clone().render_long_help().to_string();
-        assert!(help.contains("udp: UDP payload") && help.contains("TCP_MAXSEG"), "{help}");
+        for part in ["udp: UDP payload", "TCP_MAXSEG", "0 is no limit", "Set send = \"sendfile\". "]
+        {
+            assert!(help.contains(part), "{part}: {help}");
+        }
+        // Help has the words that a person types, and the defaults of the command.
+        assert!(!help.contains("tcp_") && !help.contains("udp_"), "{help}");
+        for default in ["[default: \"1 Mbit/s\"]", "[default: \"host\"]"] {
+            assert!(help.contains(default), "{default}: {help}");
+        }
     }
 
     #[test]

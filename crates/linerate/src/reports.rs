@@ -8,13 +8,13 @@ use linerate_control::RunSummary;
 use linerate_model::Campaign;
 use linerate_report::{Document, Format, compose, render, study_json};
 
-use crate::args::{Global, Output, ReportFormat, Saved};
+use crate::args::{Global, Output, Saved};
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Writes `document` in each of `formats` into `folder` and returns the files.
 pub(crate) fn save(
     document: &Document,
-    formats: &[ReportFormat],
+    formats: &[Format],
     folder: &Path,
 ) -> Result<Vec<PathBuf>, Failure> {
     if formats.is_empty() {
@@ -26,16 +26,7 @@ pub(crate) fn save(
     std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
     let mut written = Vec::new();
     for format in formats {
-        let format = match format {
-            ReportFormat::Html => Format::Html,
-            ReportFormat::Csv => Format::Csv,
-            ReportFormat::Xlsx => Format::Xlsx,
-            ReportFormat::Md => Format::Md,
-            ReportFormat::Json => Format::Json,
-            ReportFormat::FioJson => Format::FioJson,
-            ReportFormat::IometerCsv => Format::IometerCsv,
-        };
-        for artifact in render(document, format).map_err(Failure::missing)? {
+        for artifact in render(document, *format).map_err(Failure::missing)? {
             let path = folder.join(&artifact.file_name);
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
@@ -50,7 +41,7 @@ pub(crate) fn save(
 
 /// Prints the answer of a command as text or JSON, and writes it in the formats of `saved`.
 pub(crate) fn answer(document: &Document, saved: &Saved, global: Global) -> Result<(), Failure> {
-    let files = save(document, &saved.format, &saved.out)?;
+    let files = save(document, &saved.formats.format, &saved.out)?;
     if global.json {
         println!("{}", document.study);
     } else {
@@ -69,7 +60,7 @@ pub(crate) fn measured(
     saved: &Saved,
     global: Global,
 ) -> Result<(), Failure> {
-    let files = match &saved.format[..] {
+    let files = match &saved.formats.format[..] {
         [] => Vec::new(),
         formats => save(&compose(campaign, study), formats, &saved.out)?,
     };
@@ -92,7 +83,7 @@ pub(crate) fn finish(
 ) -> Outcome {
     let study = study(campaign);
     let report = compose(campaign, &study);
-    let files = save(&report, &output.format, &output.out)?;
+    let files = save(&report, &output.formats.format, &output.out)?;
     if global.json {
         println!("{}", study_json(campaign, &study));
     } else {

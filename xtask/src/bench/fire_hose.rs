@@ -12,12 +12,13 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use serde_json::Value;
 
+use super::markdown;
+use super::options::{keep, parsed, program};
 use super::scan::Referee;
 use super::scratch::Scratch;
-use super::{markdown, own};
 use crate::tools;
 
 const DRAIN: f64 = 1e8;
@@ -27,6 +28,17 @@ const BUFFERS_KIB: [u64; 4] = [4, 8, 16, 32];
 const RATIOS: [u32; 5] = [1, 2, 5, 10, 100];
 /// Bytes sent again that are no loss of the window's: tail probes, strays.
 const LOSS: f64 = 1e-3;
+
+/// Options of `bench fire-hose`.
+#[derive(clap::Parser)]
+struct Options {
+    /// An already built linerate
+    #[arg(long)]
+    program: Option<PathBuf>,
+    /// File of the picture, SVG
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
 
 /// Device between the fast and the slow side.
 #[derive(Clone, Copy, PartialEq)]
@@ -61,15 +73,11 @@ struct Onset {
     ack_clocked: Option<f64>,
 }
 
-/// Runs every cell, prints the table, and draws it into `out` if given. Returns whether every
+/// Runs every cell, prints the table, and draws it if asked. Returns whether every
 /// number printed can be.
 pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
-    let out = match arguments {
-        [] => None,
-        [flag, file] if flag == "--out" => Some(Path::new(file)),
-        _ => bail!("usage: cargo xtask bench fire-hose [--out FILE.svg]"),
-    };
-    let program = own::build(root, "linerate", &["--bin", "linerate"])?;
+    let options: Options = parsed("fire-hose", arguments)?;
+    let program = program(root, options.program.as_deref())?;
     let scratch = Scratch::new("fire-hose")?;
     let mut referee = Referee::new(root, &program)?;
     let mut measured = Vec::new();
@@ -81,10 +89,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     }
     let rows: Vec<Vec<String>> = measured.iter().map(|(cell, onset)| row(cell, onset)).collect();
     print!("{}", markdown::table(&HEADS, &rows));
-    if let Some(out) = out {
-        std::fs::write(out, picture(&measured))
-            .with_context(|| format!("write {}", out.display()))?;
-    }
+    keep(options.out.as_deref(), picture(&measured))?;
     print!("\n{}", referee.summary());
     Ok(referee.is_clean())
 }

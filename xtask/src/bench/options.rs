@@ -11,9 +11,7 @@ use crate::tools::{self, Tool};
 
 /// Parses the options of `cargo xtask bench NAME`.
 pub(super) fn parsed<T: clap::Parser>(name: &str, arguments: &[String]) -> anyhow::Result<T> {
-    let usage = format!("cargo xtask bench {name}");
-    let matches = T::command().no_binary_name(true).bin_name(usage).try_get_matches_from(arguments);
-    Ok(T::from_arg_matches(&matches?)?)
+    crate::parsed(&format!("bench {name}"), arguments)
 }
 
 /// Parses a number of at least one.

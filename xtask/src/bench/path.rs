@@ -10,14 +10,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use linerate_analysis::path::{Limiter, PathFacts};
 
+use super::markdown;
+use super::options::{chosen, count, keep, parsed, program};
 use super::truth::ground::{End, Family, Ground, PLAIN, PORTS};
-use super::{markdown, own};
 
-const USAGE: &str =
-    "usage: cargo xtask bench path [--rounds N] [--only PART] [--program FILE] [--out FILE]";
 /// IP packet and Ethernet frame of a full datagram, B.
 const PACKET: f64 = 1500.0;
 const FRAME: f64 = 1514.0;
@@ -63,6 +62,23 @@ const CASES: [(&str, Made); 13] = [
     ("MTU 1281 B", Made::Mtu(1281)),
 ];
 
+/// Options of `bench path`.
+#[derive(clap::Parser)]
+struct Options {
+    /// Probes of each case
+    #[arg(long, value_parser = count::<u32>, default_value = "1")]
+    rounds: u32,
+    /// Part of a case's name
+    #[arg(long)]
+    only: Vec<String>,
+    /// An already built linerate
+    #[arg(long)]
+    program: Option<PathBuf>,
+    /// File of the table
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
 /// A fact beside its known answer.
 struct Compared {
     fact: &'static str,
@@ -94,24 +110,14 @@ impl Compared {
 /// # Errors
 /// If an argument is wrong, or a case cannot be made or probed.
 pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
-    let (mut rounds, mut only, mut out, mut program) = (1, String::new(), None, None);
-    for pair in arguments.chunks(2) {
-        match pair {
-            [flag, value] if flag == "--rounds" => rounds = value.parse().context(USAGE)?,
-            [flag, value] if flag == "--only" => only.clone_from(value),
-            [flag, value] if flag == "--out" => out = Some(PathBuf::from(value)),
-            [flag, value] if flag == "--program" => program = Some(std::path::absolute(value)?),
-            _ => bail!(USAGE),
-        }
-    }
-    let program =
-        program.map_or_else(|| own::build(root, "linerate", &["--bin", "linerate"]), Ok)?;
-    let ground = Ground::make(&program)?;
+    let options: Options = parsed("path", arguments)?;
+    let cases = chosen(CASES, &options.only, |(name, _)| (*name).to_owned())?;
+    let ground = Ground::make(&program(root, options.program.as_deref())?)?;
     let mut rows = Vec::new();
     let mut is_good = true;
-    for (name, made) in CASES.iter().filter(|(name, _)| name.contains(&only)) {
-        for round in 1..=rounds {
-            let compared = probe(&ground, *made).with_context(|| format!("{name}, {round}"))?;
+    for (name, made) in cases {
+        for round in 1..=options.rounds {
+            let compared = probe(&ground, made).with_context(|| format!("{name}, {round}"))?;
             is_good &= compared.iter().all(Compared::is_good);
             rows.extend(compared.iter().map(|one| row(name, one)));
         }
@@ -119,9 +125,7 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     let mut text = markdown::table(&["path", "fact", "made", "found", "error", "goal"], &rows);
     let _infallible = writeln!(text, "\nRates in Mbit/s and sizes in B, of IP packets.");
     print!("{text}");
-    if let Some(file) = out {
-        std::fs::write(&file, &text).with_context(|| format!("write {}", file.display()))?;
-    }
+    keep(options.out.as_deref(), &text)?;
     Ok(is_good)
 }
 

@@ -46,19 +46,17 @@ fn unknown(repository: &Repository, command: &str) -> Option<String> {
     gone.next().map(|option| format!("`{task}` does not read `{option}`"))
 }
 
-/// Returns true if the source of the task or of its subject compares with `option`, or declares it
-/// to clap.
+/// Returns true if the source of the task or of its subject declares `option` to clap.
 fn is_read(repository: &Repository, task: &str, subject: Option<&str>, option: &str) -> bool {
     let folder = format!("xtask/src/{task}");
     let of_task = [format!("{folder}.rs"), format!("{folder}/mod.rs")];
     let of_subject = subject.map(|name| format!("{folder}/{}", name.replace('-', "_")));
     let rest = |path: &str| Some(path.strip_prefix(of_subject.as_deref()?)?.to_owned());
     let is_its_own = |path: &str| rest(path).is_some_and(|r| r == ".rs" || r.starts_with('/'));
-    let literal = format!("\"{option}\"");
     let field = format!("{}:", option.trim_start_matches('-').replace('-', "_"));
     let sources =
         repository.rust().filter(|file| of_task.contains(&file.path) || is_its_own(&file.path));
-    sources.into_iter().any(|file| file.text.contains(&literal) || declares(&file.text, &field))
+    sources.into_iter().any(|file| declares(&file.text, &field))
 }
 
 /// Returns true if `field` follows an attribute of clap that makes it an option.
@@ -81,9 +79,9 @@ mod tests {
             cargo xtask bench scan --seed 1 --n-trials 2 --only x\n";
         let repository = Repository::of(&[
             ("docs/a.md", page),
-            ("xtask/src/torture/mod.rs", "match word { \"--quick\" => 1 }"),
-            ("xtask/src/bench/fire_hose.rs", "flag == \"--out\""),
-            ("xtask/src/bench/compare.rs", "flag == \"--loud\""),
+            ("xtask/src/torture/mod.rs", "#[arg(long)]\nquick: bool,"),
+            ("xtask/src/bench/fire_hose.rs", "#[arg(long)]\nout: Option<PathBuf>,"),
+            ("xtask/src/bench/compare.rs", "#[arg(long)]\nloud: bool,"),
             (
                 "xtask/src/bench/scan/mod.rs",
                 "#[arg(long)]\n    seed: u32,\n    #[arg(long, default_value = \"1\")]\n    n_trials: \

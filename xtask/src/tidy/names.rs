@@ -43,13 +43,11 @@ const OTHER_THINGS: &[(&str, &[&str])] = &[
 const N_OTHER_THINGS: usize = 49;
 /// Constants that name two or more metrics, with the reason why they are no column of the table.
 /// Each one has to be looked at when a metric is added. Only ever shortened.
-const LISTS: [(&str, &str); 6] = [
+const LISTS: [(&str, &str); 5] = [
     // The share of each metric above which a rule is worth a try: a threshold of that rule.
     ("crates/linerate-analysis/src/diagnosis/rules/unknown.rs", "NEAREST"),
     // Stages of a path and readings there: types of the analysis.
     ("crates/linerate-analysis/src/study/headline/mark.rs", "JUDGED"),
-    // Rules by name; some are called like the metric that they judge.
-    ("crates/linerate-analysis/src/study/headline/mark.rs", "PLACES"),
     // Words of RFC 8219.
     ("crates/linerate-report/src/sections/latency/one_way.rs", "FIGURES"),
     // Clauses of sentences around a value.
@@ -58,12 +56,14 @@ const LISTS: [(&str, &str); 6] = [
     ("crates/linerate-report/src/sections/storage.rs", "TABLES"),
 ];
 
+/// Arrays of two or more metrics, the constants of [`LISTS`] among them. Only ever lowered.
+const N_ARRAYS: usize = 29;
+
 /// Names are constants outside their tables.
 pub(super) fn spelt_once(repository: &Repository) -> Vec<Finding> {
     let names: BTreeSet<&str> =
         TABLES.iter().filter_map(|path| repository.file(path)).flat_map(declared).collect();
-    let product = repository.rust().filter(|file| file.path.starts_with("crates/"));
-    let product = product.filter(|file| !file.only_tests && !TABLES.contains(&file.path.as_str()));
+    let product = repository.rust().filter(is_product);
     let remedy = "use the constant: `metric::GOODPUT`, `series::softnet::DROPPED`; what is \
         something else is listed in xtask/src/tidy/names.rs";
     let of = |file| literals(file).into_iter().map(move |(line, text)| (file, line, text));
@@ -83,8 +83,7 @@ pub(super) fn spelt_once(repository: &Repository) -> Vec<Finding> {
 
 /// Lists of metrics are columns of their table, but for [`LISTS`].
 pub(super) fn lists(repository: &Repository) -> Vec<Finding> {
-    let product = repository.rust().filter(|file| file.path.starts_with("crates/"));
-    let product = product.filter(|file| !file.only_tests && !TABLES.contains(&file.path.as_str()));
+    let product = repository.rust().filter(is_product);
     let found: Vec<(&str, String)> = product
         .flat_map(|file| lists_in(file).into_iter().map(move |name| (file.path.as_str(), name)))
         .collect();
@@ -100,7 +99,46 @@ pub(super) fn lists(repository: &Repository) -> Vec<Finding> {
     let gone = gone.map(|(path, name)| {
         Finding::new(*path, format!("`{name}` lists no metrics"), "take it off the allowed lists")
     });
-    new.chain(gone).collect()
+    let n_arrays: usize =
+        repository.rust().filter(is_product).map(|file| arrays_in(&file.code().product)).sum();
+    let more = (n_arrays > N_ARRAYS).then(|| {
+        let what = format!("{n_arrays} arrays of metrics, {N_ARRAYS} allowed");
+        Finding::new("crates", what, remedy)
+    });
+    new.chain(gone).chain(more).collect()
+}
+
+/// Returns true for the product's files that may not list metrics.
+fn is_product(file: &&File) -> bool {
+    file.path.starts_with("crates/") && !file.only_tests && !TABLES.contains(&file.path.as_str())
+}
+
+/// Returns the number of arrays that name two or more metrics. An array in another one does not
+/// count.
+fn arrays_in(product: &str) -> usize {
+    let (mut n_arrays, mut depth, mut from) = (0, 0_usize, 0);
+    for (at, letter) in product.char_indices() {
+        match letter {
+            '[' => {
+                if depth == 0 {
+                    from = at;
+                }
+                depth += 1;
+            }
+            ']' => {
+                depth = depth.saturating_sub(1);
+                n_arrays += usize::from(depth == 0 && n_metrics(&product[from..at]) > 1);
+            }
+            _ => {}
+        }
+    }
+    n_arrays
+}
+
+/// Returns how often `text` names a metric.
+fn n_metrics(text: &str) -> usize {
+    let words = text.split("metric::").skip(1);
+    words.filter(|word| word.starts_with(|first: char| first.is_ascii_uppercase())).count()
 }
 
 /// Returns the names of the constants of a file that name two or more metrics.
@@ -113,11 +151,7 @@ fn lists_in(file: &File) -> Vec<String> {
             let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
             let value = rest.split_once('=')?.1.split("];").next()?;
             let statement = value.split(";\n").next().unwrap_or(value);
-            // The first part stands before the first metric.
-            let n_metrics = statement.split("metric::").skip(1);
-            let n_metrics =
-                n_metrics.filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase()));
-            (name.chars().all(is_name) && n_metrics.count() > 1).then(|| name.to_owned())
+            (name.chars().all(is_name) && n_metrics(statement) > 1).then(|| name.to_owned())
         })
         .collect()
 }
@@ -214,5 +248,10 @@ mod tests {
         assert_eq!(places(&[("crates/x/src/a.rs", text)]), ["`TWO` lists metrics"]);
         assert!(places(&[(path, &allowed)]).is_empty());
         assert_eq!(places(&[(path, "")]), [format!("`{name}` lists no metrics")]);
+        // The constant and the array of `a` count, one metric and the test's array do not.
+        assert_eq!(arrays_in(text.split("#[cfg(test)]").next().expect("a part")), 2);
+        let many = "fn a() { b([metric::A, metric::B]); }\n".repeat(N_ARRAYS + 1);
+        let found = places(&[("crates/x/src/a.rs", &many)]);
+        assert!(found[0].contains("arrays of metrics"), "{found:?}");
     }
 }

@@ -16,7 +16,7 @@ mod strangers;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
 /// Inputs of a subject.
 pub(crate) struct Bench {
@@ -60,31 +60,34 @@ pub(crate) static SUBJECTS: &[Subject] = &[
     Subject { name: "strangers", run: strangers::run },
 ];
 
-/// Runs a subject: `SUBJECT [PART...] [--quick] [--linerate PATH]`.
-pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
-    let mut quick = false;
-    let mut linerate = None;
-    let mut words = Vec::new();
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        match argument.as_str() {
-            "--quick" => quick = true,
-            "--linerate" => {
-                linerate = Some(PathBuf::from(rest.next().context("--linerate needs a path")?))
-            }
-            word => words.push(word.to_owned()),
-        }
-    }
+/// Options of `torture`.
+#[derive(clap::Parser)]
+struct Options {
+    /// Subject
+    #[arg(value_parser = subject)]
+    subject: &'static Subject,
+    /// Parts of the subject [default: all]
+    parts: Vec<String>,
+    /// A little of everything
+    #[arg(long)]
+    quick: bool,
+    /// An already built linerate
+    #[arg(long)]
+    linerate: Option<PathBuf>,
+}
+
+/// Parses the name of a subject.
+fn subject(name: &str) -> Result<&'static Subject, String> {
     let names: Vec<&str> = SUBJECTS.iter().map(|subject| subject.name).collect();
-    let subject =
-        words.first().and_then(|word| SUBJECTS.iter().find(|subject| subject.name == word));
-    let Some(subject) = subject else { bail!("name a subject: {}", names.join(", ")) };
-    // A build is made only if none is given.
-    let linerate = match linerate {
-        Some(path) => path,
-        None => built(root, "linerate", &["-p", "linerate"])?,
-    };
-    let bench = Bench { root: root.to_owned(), linerate, quick, parts: words.split_off(1) };
+    let found = SUBJECTS.iter().find(|subject| subject.name == name);
+    found.ok_or_else(|| format!("the subjects are {}", names.join(", ")))
+}
+
+/// Runs a subject.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
+    let Options { subject, parts, quick, linerate } = crate::parsed("torture", arguments)?;
+    let linerate = linerate.map_or_else(|| built(root, "linerate", &["-p", "linerate"]), Ok)?;
+    let bench = Bench { root: root.to_owned(), linerate, quick, parts };
     let held = (subject.run)(&bench)?;
     println!(
         "{}: {}",

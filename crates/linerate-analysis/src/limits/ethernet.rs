@@ -113,7 +113,6 @@ struct Parameters {
     rate: BitRate,
     frame_size: Bytes,
     /// VLAN tags. Hosts send untagged frames by default.
-    #[serde(default)]
     vlan: u32,
 }
 

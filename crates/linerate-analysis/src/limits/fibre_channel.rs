@@ -81,16 +81,11 @@ pub fn speed(name: u32) -> Option<&'static Speed> {
     SPEEDS.iter().find(|speed| speed.name == name)
 }
 
-fn default_payload() -> Bytes {
-    LARGEST_PAYLOAD
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
     speed: u32,
     /// Default: full frames, which give the highest bound.
-    #[serde(default = "default_payload")]
     payload: Bytes,
 }
 

@@ -20,6 +20,8 @@ pub mod window;
 
 use linerate_model::{Ceiling, ParamError, Params};
 
+pub use options::{option_value, with_defaults};
+
 /// A calculator as help prints it: one option.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionDoc {

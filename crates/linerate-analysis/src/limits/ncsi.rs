@@ -20,31 +20,16 @@ const ETHERNET_HEADER: Bytes = Bytes(14);
 const HEADERS: Bytes = Bytes(40);
 const SOURCE: &str = "tail drop of whole frames; RFC 6349 3.3.1 for the bandwidth-delay product";
 
-fn default_mtu() -> Bytes {
-    Bytes(1500)
-}
-
-fn default_drain() -> BitRate {
-    BitRate(1e8)
-}
-
-fn one_flow() -> u32 {
-    1
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
     buffer: Bytes,
     feed: BitRate,
-    #[serde(default = "default_drain")]
     drain: BitRate,
     rtt: Nanos,
-    #[serde(default = "default_mtu", deserialize_with = "mtu")]
+    #[serde(deserialize_with = "mtu")]
     mtu: Bytes,
-    #[serde(default)]
     burst: Bytes,
-    #[serde(default = "one_flow")]
     flows: u32,
 }
 

@@ -48,7 +48,29 @@ pub(super) fn read<P: DeserializeOwned>(
     if !errors.is_empty() {
         return Err(errors);
     }
-    params.typed().map_err(|error| vec![error])
+    with_defaults(params, options).typed().map_err(|error| vec![error])
+}
+
+/// Returns `params` with the default of each option that was not given.
+#[must_use]
+pub fn with_defaults(params: &Params, options: &[OptionDoc]) -> Params {
+    let mut filled = params.clone();
+    let absent = options.iter().filter(|option| params.get(option.name).is_none());
+    for option in absent.filter(|option| !["", "-"].contains(&option.default)) {
+        filled.set(option.name, option_value(option.default));
+    }
+    filled
+}
+
+/// Returns the value of an option that was typed: a bare number is a count, `true` and `false` are
+/// themselves, any other text is a quantity with its unit.
+#[must_use]
+pub fn option_value(text: &str) -> Value {
+    // JSON distinguishes numbers and words as plans do.
+    match serde_json::from_str::<Value>(text) {
+        Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
+        _ => Value::String(text.to_owned()),
+    }
 }
 
 /// Returns an option whose value was read but cannot be.

@@ -91,46 +91,29 @@ fn data_phases(width: Width, burst: Bytes) -> u64 {
     burst.0.div_ceil(width.bytes().0)
 }
 
-/// A burst of a few cache lines, as network cards of the time asked for.
-const DEFAULT_BURST: Bytes = Bytes(256);
-/// The least a host's memory takes to answer a read: the upper end of what is common is 16.
-const DEFAULT_LATENCY: u64 = 8;
 /// The largest burst used in a calculation; longer ones end at the latency timer.
 const LARGEST_BURST: Bytes = Bytes(4096);
 /// PCI 3.0 3.5.1.1: a target answers its first data phase within 16 clocks, a host bridge within
 /// 32.
 const LONGEST_LATENCY: u64 = 32;
 
-fn default_burst() -> Bytes {
-    DEFAULT_BURST
-}
-
-const fn default_latency() -> u64 {
-    DEFAULT_LATENCY
-}
-
-const fn default_address() -> u32 {
-    32
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
     width: u32,
     clock: Clock,
-    #[serde(default = "default_burst")]
     burst: Bytes,
-    #[serde(default = "default_latency")]
     latency: u64,
     /// Single address cycles are shorter: the higher bound.
-    #[serde(default = "default_address")]
     address: u32,
 }
 
 const OPTIONS: &[OptionDoc] = &[
     required("width", "data path in bits: 32 or 64"),
     required("clock", "\"33 MHz\" or \"66 MHz\" (33 1/3 and 66 2/3)"),
+    // A burst of a few cache lines, as network cards of the time asked for.
     defaults("burst", "256 B", "bytes moved in one transaction"),
+    // The least a host's memory takes to answer a read: the upper end of what is common is 16.
     defaults("latency", "8", "clocks the target takes to answer a read"),
     defaults("address", "32", "address bits: 64 takes a dual address cycle"),
 ];

@@ -38,17 +38,8 @@ const LARGEST_PAYLOAD: Bytes = Bytes(4096);
 /// Maximum payloads that hosts usually grant; printed side by side when none was given.
 const USUAL_MAX_PAYLOADS: [Bytes; 3] = [Bytes(128), Bytes(256), Bytes(512)];
 
-const fn default_read_request() -> Bytes {
-    Bytes(512)
-}
-
-const fn default_address() -> u32 {
-    32
-}
-
-const fn default_frame() -> Bytes {
-    ethernet::SMALLEST_FRAME
-}
+/// Maximum read request after reset, PCI Express 7.5.3.4.
+const READ_REQUEST: Bytes = Bytes(512);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,21 +52,16 @@ struct Parameters {
     /// If omitted, each of the usual ones is shown.
     mps: Option<Bytes>,
     /// The value after reset, PCI Express 7.5.3.4.
-    #[serde(default = "default_read_request")]
     mrrs: Bytes,
     /// If omitted, completions are as large as the maximum payload.
     completion: Option<Bytes>,
     /// Shorter headers: the higher bound.
-    #[serde(default = "default_address")]
     address: u32,
     /// Off by default, as on nearly all hosts.
-    #[serde(default)]
     ecrc: bool,
     /// None: a hard upper bound.
-    #[serde(default)]
     dllp: LinkLayerPackets,
     /// At a page's begin, where the fewest packets are needed.
-    #[serde(default)]
     offset: Bytes,
     /// If omitted, as many as it takes.
     tags: Option<u32>,
@@ -84,7 +70,6 @@ struct Parameters {
     /// If omitted, transactions are bare.
     nic: Option<Nic>,
     /// Ethernet's smallest, where descriptors weigh most.
-    #[serde(default = "default_frame")]
     frame_size: Bytes,
     /// If omitted, there is no port in the way.
     port: Option<BitRate>,

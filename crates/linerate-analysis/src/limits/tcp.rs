@@ -56,13 +56,10 @@ struct Parameters {
     #[serde(deserialize_with = "mtu")]
     mtu: Bytes,
     /// Without them the bound is higher, so leaving the flag out never understates it.
-    #[serde(default)]
     timestamps: bool,
     /// VLAN tags. Hosts send untagged frames by default.
-    #[serde(default)]
     vlan: u32,
     /// IPv4 headers are smaller: the higher bound.
-    #[serde(default)]
     ipv6: bool,
 }
 

@@ -116,10 +116,8 @@ struct Parameters {
     /// If omitted, the datagram fills one packet: the highest goodput there is.
     payload: Option<Bytes>,
     /// VLAN tags. Hosts send untagged frames by default.
-    #[serde(default)]
     vlan: u32,
     /// IPv4 headers are smaller: the higher bound.
-    #[serde(default)]
     ipv6: bool,
 }
 

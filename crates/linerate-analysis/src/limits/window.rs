@@ -114,19 +114,6 @@ impl PftkTerms {
     }
 }
 
-/// A full segment of IPv4 without options on an MTU of 1500.
-const DEFAULT_MSS: Bytes = Bytes(1460);
-/// The smallest retransmission timeout of Linux (TCP_RTO_MIN, include/net/tcp.h).
-const DEFAULT_RTO: Nanos = Nanos::from_millis(200);
-
-fn default_mss() -> Bytes {
-    DEFAULT_MSS
-}
-
-fn default_rto() -> Nanos {
-    DEFAULT_RTO
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
@@ -134,9 +121,7 @@ struct Parameters {
     rtt: Nanos,
     rate: Option<BitRate>,
     loss: Option<Loss>,
-    #[serde(default = "default_mss")]
     mss: Bytes,
-    #[serde(default = "default_rto")]
     rto: Nanos,
 }
 
@@ -165,7 +150,9 @@ const OPTIONS: &[OptionDoc] = &[
     required("rtt", "round-trip time, such as \"5 ms\""),
     optional("rate", "rate of the bottleneck, for the window that fills it"),
     optional("loss", "segments lost, such as 0.01 or \"1 %\""),
+    // A full segment of IPv4 without options on an MTU of 1500.
     defaults("mss", "1460 B", "payload of a full segment"),
+    // The smallest of Linux (TCP_RTO_MIN, include/net/tcp.h).
     defaults("rto", "200 ms", "retransmission timeout"),
 ];
 
@@ -336,6 +323,8 @@ mod tests {
     use super::*;
 
     const TEN_MS: Nanos = Nanos::from_millis(10);
+    const MSS: Bytes = Bytes(1460);
+    const RTO: Nanos = Nanos::from_millis(200);
 
     #[test]
     fn windows_and_products_are_those_of_rfc_6349() {
@@ -377,18 +366,17 @@ mod tests {
             let megabits = |rate: Option<BitRate>| rate.expect("there is loss").0 / 1e6;
             let near = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-4;
             assert!(
-                near(megabits(mathis(DEFAULT_MSS, TEN_MS, loss, Acknowledgement::Every)), every),
+                near(megabits(mathis(MSS, TEN_MS, loss, Acknowledgement::Every)), every),
                 "{loss}"
             );
             assert!(
-                near(megabits(mathis(DEFAULT_MSS, TEN_MS, loss, Acknowledgement::Second)), second),
+                near(megabits(mathis(MSS, TEN_MS, loss, Acknowledgement::Second)), second),
                 "{loss}"
             );
-            let value =
-                megabits(pftk(DEFAULT_MSS, TEN_MS, DEFAULT_RTO, loss, Acknowledgement::Second));
+            let value = megabits(pftk(MSS, TEN_MS, RTO, loss, Acknowledgement::Second));
             assert!((value - padhye).abs() < 0.006, "{loss}: {value}");
         }
-        assert_eq!(mathis(DEFAULT_MSS, TEN_MS, Ratio(0.0), Acknowledgement::Every), None);
+        assert_eq!(mathis(MSS, TEN_MS, Ratio(0.0), Acknowledgement::Every), None);
     }
 
     #[test]

@@ -46,14 +46,12 @@ impl Sent {
             figures.put(metric::LOSS_RATIO, direction, lost as f64 / sent as f64);
         }
         if sent + unsent > 0 {
-            for (metric, n) in [
-                (metric::OPERATIONS_DUE, sent + unsent),
-                (metric::OPERATIONS_ANSWERED, sent - lost),
-                (metric::OPERATIONS_LOST, lost),
-                (metric::OPERATIONS_OPEN, unsent),
-            ] {
-                figures.put(metric, direction, n as f64);
-            }
+            let (due, answered) = (sent + unsent, sent - lost);
+            put_fates(
+                figures,
+                direction,
+                Fates { due, answered, lost, open: unsent, unstarted: 0 },
+            );
             figures.put(
                 metric::UNANSWERED_RATIO,
                 direction,
@@ -113,18 +111,11 @@ pub(super) fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span
             [(OperationKind::Request, Direction::Rx), (OperationKind::Write, Direction::Tx)]
         {
             if job.is_of_disk() {
-                fates_of_disk(figures, operations.of(kind).fates, direction);
+                fates_of_disk(figures, direction, operations.of(kind).fates);
             }
         }
         let of_due = |n: u64| n as f64 / due as f64;
-        for (metric, n) in [
-            (metric::OPERATIONS_DUE, due),
-            (metric::OPERATIONS_ANSWERED, answered),
-            (metric::OPERATIONS_LOST, lost),
-            (metric::OPERATIONS_OPEN, open),
-        ] {
-            figures.put(metric, Direction::Sum, n as f64);
-        }
+        put_fates(figures, Direction::Sum, Fates { due, answered, lost, open, unstarted: 0 });
         // Over the same set: those lost of those due.
         // The figures above count what ended in the span. These replace them where each operation
         // is known from start to end.
@@ -142,17 +133,17 @@ pub(super) fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span
 
 /// Adds the outcomes of reads or of writes of disks and files. Operations of an open load that were
 /// never started count as neither answered nor lost.
-fn fates_of_disk(figures: &mut Figures, fates: Fates, direction: Direction) {
-    let Fates { due, answered, lost, open, unstarted } = fates;
+fn fates_of_disk(figures: &mut Figures, direction: Direction, fates: Fates) {
     // A direction in which nothing was started is no load of the plan.
-    if due > unstarted {
-        for (metric, n) in [
-            (metric::OPERATIONS_DUE, due - unstarted),
-            (metric::OPERATIONS_ANSWERED, answered),
-            (metric::OPERATIONS_LOST, lost),
-            (metric::OPERATIONS_OPEN, open),
-        ] {
-            figures.put(metric, direction, n as f64);
-        }
+    if fates.due > fates.unstarted {
+        put_fates(figures, direction, Fates { due: fates.due - fates.unstarted, ..fates });
     }
+}
+
+/// Adds the operations due and their outcomes.
+fn put_fates(figures: &mut Figures, direction: Direction, fates: Fates) {
+    figures.put(metric::OPERATIONS_DUE, direction, fates.due as f64);
+    figures.put(metric::OPERATIONS_ANSWERED, direction, fates.answered as f64);
+    figures.put(metric::OPERATIONS_LOST, direction, fates.lost as f64);
+    figures.put(metric::OPERATIONS_OPEN, direction, fates.open as f64);
 }

@@ -29,9 +29,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::series::{cpu, interface, softnet};
+use linerate_model::series::{cpu, interface};
 use linerate_model::{
-    Counter, Direction, Endpoint, Series, SeriesSpec, TrialRecord, metric, series,
+    Counter, Direction, Endpoint, Series, SeriesSpec, Source, TrialRecord, metric, series,
 };
 
 use super::figures::Figures;
@@ -85,13 +85,6 @@ pub(super) fn figures(
     figures.put_some(metric::CPU_STEAL, Sum, cores(named(cpu::STEAL)));
     figures.put_some(metric::CPU_OF_OTHERS, Sum, share_of_others(trial, jobs, hosts, span, busy));
     ends(&mut figures, trial, jobs, hosts, span);
-    figures.put_some(metric::INTERRUPTS, Sum, named(series::interrupts::TOTAL));
-    figures.put_some(metric::CONTEXT_SWITCHES, Sum, named(series::context_switches::SWITCHES));
-    for (metric, column) in
-        [(metric::SOFTNET_DROPPED, softnet::DROPPED), (metric::SOFTNET_SQUEEZED, softnet::SQUEEZED)]
-    {
-        figures.put_some(metric, Sum, named(column).map(|rate| rate * span.seconds()));
-    }
     let flows = || jobs.iter().flat_map(Job::flows);
     let payload: f64 = flows().map(|flow| flow.goodput(span) / BITS).sum();
     let own = own_cost::own(trial, jobs, hosts, span).and_then(Result::ok);
@@ -101,12 +94,16 @@ pub(super) fn figures(
     }
     let packets =
         packets(jobs, span).map(|packets| packets / span.seconds()).filter(|rate| *rate > 0.0);
-    for (metric, rate) in [
-        (metric::CPU_NS_PER_PACKET, own.map(|cores| cores * NANOS)),
-        (metric::INSTRUCTIONS_PER_PACKET, named(series::perf_hardware::INSTRUCTIONS)),
-        (metric::CACHE_MISSES_PER_PACKET, named(series::perf_hardware::CACHE_MISSES)),
-    ] {
-        figures.put_some(metric, Sum, rate.zip(packets).map(|(rate, packets)| rate / packets));
+    let per_packet = |rate: Option<f64>| Some(rate? / packets?);
+    figures.put_some(metric::CPU_NS_PER_PACKET, Sum, per_packet(own.map(|cores| cores * NANOS)));
+    for (metric, source) in metric::sourced() {
+        let figure = match source {
+            Source::HostCount(column) => named(column).map(|rate| rate * span.seconds()),
+            Source::HostRate(column) => named(column),
+            Source::PerPacket(column) => per_packet(named(column)),
+            _ => None,
+        };
+        figures.put_some(metric, Sum, figure);
     }
     devices(&mut figures, trial, jobs, span);
     controllers(&mut figures, trial, jobs, span);
@@ -122,10 +119,8 @@ fn controllers(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], spa
         .iter()
         .flat_map(|job| [job.spec.from.host.as_str(), job.spec.to.host.as_str()])
         .collect();
-    for (metric, column) in [
-        (metric::CONTROLLER_RECEIVED, series::ncsi::PASS_THROUGH_RECEIVED),
-        (metric::CONTROLLER_DROPPED, series::ncsi::PASS_THROUGH_DROPPED),
-    ] {
+    for (metric, source) in metric::sourced() {
+        let Source::ControllerCount(column) = source else { continue };
         // Both ends may be on one host, whose controller is counted once.
         let counts = hosts
             .iter()

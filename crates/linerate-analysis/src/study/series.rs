@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use linerate_model::{
-    Counter, Direction, JobRecord, Layer, Metric, Nanos, TrialRecord, Unit, metric,
+    Counter, Direction, JobRecord, Layer, Metric, Nanos, Source, TrialRecord, Unit, metric,
 };
 use serde::{Deserialize, Serialize};
 
@@ -150,12 +150,14 @@ pub(super) fn of(trial: &TrialRecord, jobs: &[Job<'_>]) -> Counted {
         insert_rate(&grid, &mut series, name, receivers.collect(), Counter::PayloadReceived, BITS);
     }
     datagrams(&grid, &flows, &mut series);
-    for (name, counter) in [
-        (IntervalSeries::Of(metric::TRANSACTION_RATE), Counter::Transactions),
-        (IntervalSeries::Of(metric::CONNECTION_RATE), Counter::Connections),
-        (IntervalSeries::Directed(metric::IOPS, Direction::Rx), Counter::Reads),
-        (IntervalSeries::Directed(metric::IOPS, Direction::Tx), Counter::Writes),
-    ] {
+    let operations = metric::sourced().filter_map(|(metric, source)| match source {
+        Source::OperationRate(counter) => Some((IntervalSeries::Of(metric), counter)),
+        _ => None,
+    });
+    let transfers = [(Direction::Rx, Counter::Reads), (Direction::Tx, Counter::Writes)];
+    let transfers = transfers
+        .map(|(direction, counter)| (IntervalSeries::Directed(metric::IOPS, direction), counter));
+    for (name, counter) in operations.chain(transfers) {
         let counting = measured
             .iter()
             .filter_map(|job| job.ends().into_iter().find(|end| total(end, counter) > 0));

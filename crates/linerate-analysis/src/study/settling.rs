@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Counter, Direction, JobRecord, Metric, Nanos, Use, metric};
+use linerate_model::{Counter, Direction, JobRecord, Metric, Nanos, Source, Use, metric};
 use serde::{Deserialize, Serialize};
 
 use super::grid::Grid;
@@ -102,11 +102,8 @@ impl Readings {
             let counter = flow.delivered();
             rates.0.insert((GOODPUT, flow.direction), self.rate(flow.receiver, counter, BITS));
         }
-        // Rates that the active end counts.
-        for (metric, counter) in [
-            (metric::TRANSACTION_RATE, Counter::Transactions),
-            (metric::CONNECTION_RATE, Counter::Connections),
-        ] {
+        for (metric, source) in metric::sourced() {
+            let Source::OperationRate(counter) = source else { continue };
             if let Some(end) = job.ends().into_iter().find(|end| total(end, counter) > 0) {
                 rates.0.insert((metric, Direction::Sum), self.rate(end, counter, 1.0));
             }

@@ -99,11 +99,12 @@ pub(super) fn variation_figures(figures: &mut Figures, distributions: &Distribut
         );
     }
     if let Some((least, median, most)) = distributions.variation.extremes_and_median() {
-        for (metric, ns) in [
-            (metric::DELAY_VARIATION_MIN, least),
-            (metric::DELAY_VARIATION_P50, median),
-            (metric::DELAY_VARIATION_MAX, most),
-        ] {
+        for metric in Times::Variation.metrics() {
+            let ns = match metric.statistic {
+                Some(Statistic::Smallest) => least,
+                Some(Statistic::Largest) => most,
+                Some(Statistic::Mean | Statistic::Quantile(_)) | None => median,
+            };
             figures.put(metric, Direction::Sum, ns as f64 / NANOS);
         }
     }

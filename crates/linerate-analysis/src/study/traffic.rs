@@ -51,7 +51,7 @@
 use std::collections::BTreeMap;
 
 use linerate_model::{
-    Counter, Direction, Distribution, Interval, JobRecord, JobSpec, OperationKind, Stages,
+    Counter, Direction, Distribution, Interval, JobRecord, JobSpec, OperationKind, Source, Stages,
     Variation, metric,
 };
 
@@ -392,12 +392,9 @@ fn connection_figures(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     figures.put_some(metric::RTT, direction, connections.rtt_seconds(span));
     figures.put_some(metric::RTT_MIN, direction, connections.smallest_rtt_seconds(span));
     let flow_time = span.seconds() * connections.n_sending(span) as f64 * MICROS;
-    for (metric, micros) in [
-        (metric::RWND_LIMITED, change(|state| state.receive_window_limited_us)),
-        (metric::SENDER_BUSY, change(|state| state.busy_us)),
-        (metric::SNDBUF_LIMITED, change(|state| state.send_buffer_limited_us)),
-    ] {
-        figures.put_some(metric, direction, micros.map(|micros| micros / flow_time));
+    for (metric, source) in metric::sourced() {
+        let Source::SendingTime(micros) = source else { continue };
+        figures.put_some(metric, direction, change(micros).map(|micros| micros / flow_time));
     }
 }
 

@@ -23,7 +23,7 @@
 use linerate_model::series::{cpu, disk, interface};
 use linerate_model::{
     Counter, Direction, Distribution, Interval, JobRecord, Nanos, OperationKind, Series,
-    SeriesSpec, Times, TrialRecord, metric, series,
+    SeriesSpec, Source, Times, TrialRecord, metric, series,
 };
 
 use super::figures::Figures;
@@ -54,9 +54,12 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
     let of = |counter| {
         Some(counted(job.active, counter, span) / span.seconds()).filter(|rate| *rate > 0.0)
     };
-    figures.put_both(metric::IOPS, of(Counter::Writes), of(Counter::Reads));
-    for metric in [metric::TRANSFER_RATE, metric::TRANSFER_RATE_BINARY] {
-        figures.put_both(metric, of(Counter::BytesWritten), of(Counter::BytesRead));
+    for (metric, source) in metric::sourced() {
+        match source {
+            Source::DiskSum(counter) => figures.put_some(metric, Direction::Sum, of(counter)),
+            Source::DiskWays { tx, rx } => figures.put_both(metric, of(tx), of(rx)),
+            _ => {}
+        }
     }
     let transfers =
         counted(job.active, Counter::Reads, span) + counted(job.active, Counter::Writes, span);
@@ -75,13 +78,6 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
     times(figures, Direction::Sum, service);
     times(figures, Direction::Rx, &distributions.reads);
     times(figures, Direction::Tx, &distributions.writes);
-    for (metric, counter) in [
-        (metric::FLUSH_RATE, Counter::Flushes),
-        (metric::TRIM_RATE, Counter::Trims),
-        (metric::TRIM_BYTES, Counter::BytesTrimmed),
-    ] {
-        figures.put_some(metric, Direction::Sum, of(counter));
-    }
     for metric in Times::Flush.metrics() {
         put_statistic(figures, (metric, Direction::Sum), &distributions.flushes);
     }
@@ -93,7 +89,6 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
     {
         figures.put(metric::TRANSFER_ERRORS, direction, total(job.active, counter) as f64);
     }
-    figures.put_some(metric::EXCHANGE_RATE, Direction::Sum, of(Counter::Exchanges));
     if let Some(steadiness) = steadiness(job, span) {
         figures.put(metric::STEADY_RANGE, Direction::Sum, steadiness.range);
         figures.put(metric::STEADY_TREND, Direction::Sum, steadiness.excursion);

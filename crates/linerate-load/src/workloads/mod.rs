@@ -35,6 +35,10 @@ mod udp_stream;
 use crate::{LoadError, Permits, Workload};
 
 pub(crate) use arrivals::Rate;
+pub use path_probe::{
+    FLOOD_LOSS, FLOOD_LOSS_TIME, MAX_BYTES as PROBE_BYTES, MAX_RATE as PROBE_RATE,
+};
+pub use tcp_options::HOST_DEFAULT;
 pub use udp_stream::RECEIVE_BUFFER as UDP_RECEIVE_BUFFER;
 
 /// Checks that raw frames may leave from the interface called `interface`: the policy permits them,

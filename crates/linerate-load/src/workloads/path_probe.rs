@@ -29,6 +29,7 @@ use super::udp_stream::RECEIVE_BUFFER;
 use crate::parameter::{Parameter, Reader, Takes, wrong};
 use crate::workloads::footprint;
 use crate::{Listener, LoadError, Offer, Setup, Times, Worker};
+pub use course::{LOSS as FLOOD_LOSS, LOSS_TIME as FLOOD_LOSS_TIME};
 use course::{MOST_DATAGRAMS, ProbeLimits};
 
 mod course;
@@ -44,9 +45,10 @@ const PATIENCE: Duration = Duration::from_millis(4);
 /// Send buffer: a queueing discipline of the sender's own interface must drop datagrams before the
 /// socket blocks, or the flood would not exceed its rate.
 const SEND_BUFFER: usize = 8 << 20;
-/// Default limits: no more than a download on a fast home connection.
-const MAX_RATE: BitRate = BitRate(200e6);
-const MAX_BYTES: Bytes = Bytes(32_000_000);
+/// Default highest rate of a probe: no more than a download on a fast home connection.
+pub const MAX_RATE: BitRate = BitRate(200e6);
+/// Default of the most bytes of a probe.
+pub const MAX_BYTES: Bytes = Bytes(32_000_000);
 /// Bytes of the byte that asks for an answer.
 const ASK_AT: usize = HEADER_BYTES;
 /// Bytes of an answer.

@@ -18,8 +18,8 @@ use crate::parameter::Reader;
 const ALLOWED_CONGESTION: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 /// Values that Linux accepts for TCP_MAXSEG: TCP_MIN_MSS to MAX_TCP_WINDOW.
 const MSS: RangeInclusive<Bytes> = Bytes(88)..=Bytes(32_767);
-/// Leaves the congestion control as the host has it.
-const HOST_DEFAULT: &str = "host";
+/// Word of `congestion` that leaves the choice to each host.
+pub const HOST_DEFAULT: &str = "host";
 
 /// Options of a TCP connection, at both ends.
 #[derive(Clone, Debug)]

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use linerate_disk::Disks;
 use linerate_load::engine::{Engine, EngineReport, Timeline};
-use linerate_load::{LoadError, Offer, Secret, Setup, workload};
-use linerate_model::{Counter, Distribution, Endpoint, Interval, Nanos, Params};
+use linerate_load::{LoadError, Offer, Setup, workload};
+use linerate_model::{Counter, Distribution, Endpoint, Interval, Nanos};
 use linerate_sys::clock;
 use serde_json::{Value, json};
+
+use crate::shared;
 
 pub(crate) const MEMORY: &str = "/dev/shm";
 /// Length of an interval in every run.
@@ -19,10 +21,6 @@ pub(crate) const INTERVAL: Nanos = Nanos::from_millis(50);
 pub(crate) const SPANS_MS: [u64; 5] = [60, 300, 1_500, 6_000, 20_000];
 /// Limit for the drain, which ends by itself with the last transfer.
 const DRAIN: Nanos = Nanos::from_secs(30);
-
-fn endpoint() -> Endpoint {
-    Endpoint::named("a", "a")
-}
 
 /// Runs the load for `millis`.
 pub(crate) fn run(disks: &Disks, params: Value, millis: u64) -> Result<EngineReport, LoadError> {
@@ -68,23 +66,13 @@ pub(crate) fn run_after(
     before: impl FnOnce(),
     mut watch: impl FnMut(&Interval),
 ) -> Result<(EngineReport, Nanos), LoadError> {
-    let params: Params = serde_json::from_value(params).expect("a table");
+    let params = shared::params(params);
     let storage = workload("storage").expect("registered");
     let problems = storage.check(&params);
     assert!(problems.is_empty(), "{problems:?}");
-    let (local, patience) = (endpoint(), Duration::from_secs(30));
+    let (local, patience) = (Endpoint::named("a", "a"), Duration::from_secs(30));
     let loaded = load.into();
-    let setup = Setup {
-        params: &params,
-        local: &local,
-        seed: 5,
-        secret: Secret([1; 16]),
-        patience,
-        disks,
-        loaded,
-        peer_clock: None,
-        permits: &linerate_load::Permits::EVERYTHING,
-    };
+    let setup = Setup { patience, disks, loaded, ..shared::setup(&params, &local) };
     let workers = storage.connect(&setup, &Offer { addresses: Vec::new() })?;
     before();
     let start = Nanos(clock::monotonic()) + Nanos::from_millis(5);

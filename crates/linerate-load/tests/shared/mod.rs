@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use linerate_load::engine::{Engine, EngineReport, Timeline};
 use linerate_load::{Listener, Offer, Secret, Setup, Worker, workload};
-use linerate_model::{Counter, Distribution, Endpoint, FlowReport, Nanos, Params};
+use linerate_model::{Counter, Distribution, Endpoint, FlowReport, LossLedger, Nanos, Params};
 use linerate_sys::clock;
 use serde_json::Value;
 
@@ -26,16 +26,7 @@ pub type Ends = [Vec<Box<dyn Worker>>; 2];
 
 pub fn endpoint(ip: &str) -> Endpoint {
     let address: Option<IpAddr> = Some(ip.parse().expect("an address"));
-    Endpoint {
-        name: "x".into(),
-        host: "x".into(),
-        address,
-        device: None,
-        branches: vec![],
-        cpus: vec![],
-        pin: false,
-        ncsi: None,
-    }
+    Endpoint { address, ..Endpoint::named("x", "x") }
 }
 
 pub fn setup<'a>(params: &'a Params, local: &'a Endpoint) -> Setup<'a> {
@@ -158,6 +149,27 @@ pub fn sum(report: &EngineReport, counter: Counter) -> u64 {
 
 pub fn flows_sum(report: &EngineReport, counter: Counter) -> u64 {
     report.flows.iter().map(|flow| flow.counters[counter]).sum()
+}
+
+/// Returns the directions of `table`, sender first.
+pub fn ways<'a>(
+    table: &Value,
+    [active, passive]: &'a [EngineReport; 2],
+) -> Vec<[&'a EngineReport; 2]> {
+    match table["direction"].as_str() {
+        Some("rx") => vec![[passive, active]],
+        Some("both") => vec![[active, passive], [passive, active]],
+        _ => vec![[active, passive]],
+    }
+}
+
+/// Returns the account of each flow.
+pub fn ledgers(sender: &EngineReport, receiver: &EngineReport) -> Vec<LossLedger> {
+    let of = |flow: u32| {
+        receiver.flows.iter().find(|report| report.flow == flow).expect("both ends report it")
+    };
+    let ledger = |sent: &FlowReport| LossLedger::reconcile(sent, of(sent.flow)).expect("one flow");
+    sender.flows.iter().map(ledger).collect()
 }
 
 pub fn service(report: &EngineReport) -> Distribution {

@@ -5,6 +5,7 @@
 //! reference; its name is text only in plans, ledgers and JSON.
 
 mod range;
+mod source;
 mod table;
 
 use std::cmp::Ordering;
@@ -14,6 +15,7 @@ use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use range::{MetricRange, Values};
+pub use source::{Source, sourced};
 pub use table::*;
 
 /// Unit of a metric.
@@ -207,6 +209,8 @@ pub enum Use {
     Sweep,
     /// Table of a trial over time, but not its chart.
     TableOverTime,
+    /// CPU of the busiest worker of an end.
+    WorkerCpu,
 }
 
 impl Use {
@@ -319,6 +323,8 @@ pub struct Metric {
     pub statistic: Option<Statistic>,
     /// Form in which figures are printed.
     pub shown: Shown,
+    /// Reading that it is computed from; `None` for a formula of its own.
+    pub source: Option<Source>,
 }
 
 impl Metric {
@@ -376,6 +382,7 @@ impl Metric {
             times: None,
             statistic: None,
             shown: Shown::ByUnit,
+            source: None,
         }
     }
 
@@ -417,6 +424,10 @@ impl Metric {
 
     const fn shown(self, shown: Shown) -> Self {
         Self { shown, ..self }
+    }
+
+    const fn from(self, source: Source) -> Self {
+        Self { source: Some(source), ..self }
     }
 }
 

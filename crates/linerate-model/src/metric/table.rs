@@ -7,9 +7,14 @@ use super::Use::{
     Account, Answer, AsGoodput, Asked, ByCount, BySetting, BySize, Cost, Counted, CpuPart,
     DiskCost, DiskFlush, DiskRate, DiskTime, EndLoss, Family, FileOnly, LookedAt, Mean, Mixed,
     OneWay, OverTime, Points, Request, ResponseBesideRate, Served, StorageTime, StreamOnly,
-    StreamRate, Sweep, TableOverTime,
+    StreamRate, Sweep, TableOverTime, WorkerCpu,
+};
+use super::source::Source::{
+    ControllerCount, DiskSum, DiskWays, HostCount, HostRate, OperationRate, PerPacket, SendingTime,
 };
 use super::{Layer, Metric, MetricGroup, Shown, Times, Unit, Values};
+use crate::Counter;
+use crate::series::{context_switches, interrupts, ncsi, perf_hardware, softnet};
 
 const UP: Option<bool> = Some(true);
 const DOWN: Option<bool> = Some(false);
@@ -64,33 +69,42 @@ metrics! {
         .used(&[
             Answer, Asked, ByCount, BySetting, BySize, Family, Mean, OverTime, Points, Request,
             Served, Sweep,
-        ]);
+        ])
+        .from(OperationRate(Counter::Transactions));
     CONNECTION_RATE = Rate("connection_rate", "Connection rate", Unit::PerSecond, NO, UP,
         "connections opened, used once and closed per second").adds_up().chief(3)
         .used(&[
             Answer, Asked, ByCount, BySetting, Family, Mean, OverTime, Points, Request, Sweep,
-        ]);
+        ])
+        .from(OperationRate(Counter::Connections));
     IOPS = Rate("iops", "IOPS", Unit::PerSecond, NO, UP,
         "transfers of a disk or file that ended well per second: rx reads, tx writes").adds_up()
-        .chief(5).used(&[Asked, ByCount, BySize, DiskRate, Family, Points, Sweep]);
+        .chief(5).used(&[Asked, ByCount, BySize, DiskRate, Family, Points, Sweep])
+        .from(DiskWays { tx: Counter::Writes, rx: Counter::Reads });
     TRANSFER_RATE = Rate("transfer_rate", "Transfer rate", Unit::BytePerSecond, NO, UP,
         "bytes of a disk or file read (rx) or written (tx) per second, shown in MB/s of 10^6 bytes")
-        .adds_up().chief(6).used(&[BySize, DiskRate, Points]);
+        .adds_up().chief(6).used(&[BySize, DiskRate, Points])
+        .from(DiskWays { tx: Counter::BytesWritten, rx: Counter::BytesRead });
     TRANSFER_RATE_BINARY = Rate("transfer_rate_binary", "Transfer rate binary",
         Unit::BytePerSecond, NO, UP,
         "the same as transfer_rate, shown in MiB/s of 2^20 bytes, as Iometer's MiBps").adds_up()
-        .used(&[DiskRate, Points]).shown(Shown::BinaryPrefixes);
+        .used(&[DiskRate, Points]).shown(Shown::BinaryPrefixes)
+        .from(DiskWays { tx: Counter::BytesWritten, rx: Counter::BytesRead });
     EXCHANGE_RATE = Rate("exchange_rate", "Exchange rate", Unit::PerSecond, NO, UP,
         "transfers of a disk or file with the reply to each per second, as Iometer's transactions")
-        .adds_up().used(&[Asked, DiskCost]);
+        .adds_up().used(&[Asked, DiskCost])
+        .from(DiskSum(Counter::Exchanges));
     FLUSH_RATE = Rate("flush_rate", "Flush rate", Unit::PerSecond, NO, NEITHER,
         "flushes of a disk or file (fsync, fdatasync) per second").adds_up()
-        .used(&[DiskFlush]);
+        .used(&[DiskFlush])
+        .from(DiskSum(Counter::Flushes));
     TRIM_RATE = Rate("trim_rate", "Trim rate", Unit::PerSecond, NO, UP,
         "discards of a disk or file per second").adds_up()
-        .used(&[DiskFlush]);
+        .used(&[DiskFlush])
+        .from(DiskSum(Counter::Trims));
     TRIM_BYTES = Rate("trim_bytes", "Trim bytes", Unit::BytePerSecond, NO, UP,
-        "bytes of a disk or file discarded per second").adds_up();
+        "bytes of a disk or file discarded per second").adds_up()
+        .from(DiskSum(Counter::BytesTrimmed));
     BANDWIDTH = Rate("bandwidth", "Bandwidth", Unit::BitPerSecond, NO, UP,
         "payload bits moved over a bus, or to and from a storage device").used(&[Family]);
     BUS_TRANSACTION_RATE = Rate("bus_transaction_rate", "Bus transaction rate",
@@ -203,14 +217,18 @@ metrics! {
         .with(Values::Whole);
     CONTROLLER_RECEIVED = Rate("controller_received", "Controller received", Unit::Count, L2, UP,
         "frames from the network that a controller received for the host behind its sideband, by \
-         its own NC-SI statistics").with(Values::Whole);
+         its own NC-SI statistics").with(Values::Whole)
+        .from(ControllerCount(ncsi::PASS_THROUGH_RECEIVED));
     CONTROLLER_DROPPED = Loss("controller_dropped", "Controller dropped", Unit::Count, L2, DOWN,
         "frames from the network that a controller dropped before its sideband, by its own NC-SI \
-         statistics").with(Values::Whole).used(&[Points]);
+         statistics").with(Values::Whole).used(&[Points])
+        .from(ControllerCount(ncsi::PASS_THROUGH_DROPPED));
     SOFTNET_DROPPED = Loss("softnet_dropped", "Softnet dropped", Unit::Count, L3, DOWN,
-        "packets dropped at the per-CPU backlog, both hosts").with(Values::Whole);
+        "packets dropped at the per-CPU backlog, both hosts").with(Values::Whole)
+        .from(HostCount(softnet::DROPPED));
     SOFTNET_SQUEEZED = Rate("softnet_squeezed", "Softnet squeezed", Unit::Count, L3, DOWN,
-        "times the softirq ran out of budget with packets waiting, both hosts").with(Values::Whole);
+        "times the softirq ran out of budget with packets waiting, both hosts").with(Values::Whole)
+        .from(HostCount(softnet::SQUEEZED));
     TRANSFER_ERRORS = Rate("transfer_errors", "Transfer errors", Unit::Count, NO, DOWN,
         "reads (rx) and writes (tx) that failed or were cut short in a trial").adds_up()
         .with(Values::Whole);
@@ -252,11 +270,14 @@ metrics! {
         "kernel memory held for what had arrived and was not read, over the receive buffers")
         .with(Values::FreeRatio).used(&[LookedAt]);
     RWND_LIMITED = Rate("rwnd_limited", "Rwnd limited", Unit::Ratio, L4, DOWN,
-        "share of time the sender waited for the peer's receive window").used(&[LookedAt]);
+        "share of time the sender waited for the peer's receive window").used(&[LookedAt])
+        .from(SendingTime(|tcp| tcp.receive_window_limited_us));
     SNDBUF_LIMITED = Rate("sndbuf_limited", "Sndbuf limited", Unit::Ratio, L4, DOWN,
-        "share of time the sender waited for its own send buffer").used(&[LookedAt]);
+        "share of time the sender waited for its own send buffer").used(&[LookedAt])
+        .from(SendingTime(|tcp| tcp.send_buffer_limited_us));
     SENDER_BUSY = Rate("sender_busy", "Sender busy", Unit::Ratio, L4, NEITHER,
-        "share of time the sender had data to send or unacknowledged").used(&[LookedAt]);
+        "share of time the sender had data to send or unacknowledged").used(&[LookedAt])
+        .from(SendingTime(|tcp| tcp.busy_us));
     SOURCE_WAIT = Rate("source_wait", "Source wait", Unit::Ratio, L4, DOWN,
         "share of time the sending workers had nothing to send: their source had produced nothing");
     IO_STALLED = Rate("io_stalled", "Io stalled", Unit::Ratio, NO, DOWN,
@@ -297,10 +318,12 @@ metrics! {
          packets)").used(&[Points, Cost, StreamOnly]);
     INSTRUCTIONS_PER_PACKET = Cost("instructions_per_packet", "Instructions per packet",
         Unit::Count, L3, DOWN,
-        "instructions retired per IP packet, both ends, all CPUs").used(&[Cost, Counted]);
+        "instructions retired per IP packet, both ends, all CPUs").used(&[Cost, Counted])
+        .from(PerPacket(perf_hardware::INSTRUCTIONS));
     CACHE_MISSES_PER_PACKET = Cost("cache_misses_per_packet", "Cache misses per packet",
         Unit::Count, L3, DOWN,
-        "last-level cache misses per IP packet, both ends, all CPUs").used(&[Cost, Counted]);
+        "last-level cache misses per IP packet, both ends, all CPUs").used(&[Cost, Counted])
+        .from(PerPacket(perf_hardware::CACHE_MISSES));
     PACKETS_PER_INTERRUPT = Cost("packets_per_interrupt", "Packets per interrupt",
         Unit::Count, L3, NEITHER,
         "IP packets received per interrupt of the receiving device").used(&[Cost, Counted]);
@@ -309,9 +332,11 @@ metrics! {
         "CPU cycles over instructions of both hosts: what memory makes a CPU wait raises it")
         .with(Values::FreeRatio);
     INTERRUPTS = Cost("interrupts", "Interrupts", Unit::PerSecond, NO, NEITHER,
-        "interrupts served, all vectors, both hosts added");
+        "interrupts served, all vectors, both hosts added")
+        .from(HostRate(interrupts::TOTAL));
     CONTEXT_SWITCHES = Cost("context_switches", "Context switches", Unit::PerSecond, NO, DOWN,
-        "context switches of the host, all CPUs").used(&[Cost]);
+        "context switches of the host, all CPUs").used(&[Cost])
+        .from(HostRate(context_switches::SWITCHES));
     CPU_APP = Cost("cpu_app", "CPU: application", Unit::Core, NO, DOWN,
         "CPU spent in user space by the load's workers, both ends added").adds_up()
         .used(&[CpuPart]);
@@ -331,10 +356,10 @@ metrics! {
         "part of both hosts' CPU use that other programs had in user space");
     SENDER_CPU = Cost("sender_cpu", "Sender CPU", Unit::Core, NO, DOWN,
         "CPU of the busiest worker thread at the end that sends, user and system")
-        .with(Values::CpuOfOneThread).used(&[LookedAt]);
+        .with(Values::CpuOfOneThread).used(&[LookedAt, WorkerCpu]);
     RECEIVER_CPU = Cost("receiver_cpu", "Receiver CPU", Unit::Core, NO, DOWN,
         "CPU of the busiest worker thread at the end that receives, user and system")
-        .with(Values::CpuOfOneThread).used(&[LookedAt]);
+        .with(Values::CpuOfOneThread).used(&[LookedAt, WorkerCpu]);
     SOFTIRQ_CORE = Rate("softirq_core", "Softirq core", Unit::Ratio, NO, DOWN,
         "share of time that the CPU of either host which handles most interrupts spent in softirq \
          and irq").used(&[LookedAt]);

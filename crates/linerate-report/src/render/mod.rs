@@ -54,16 +54,19 @@ impl Format {
             Self::IometerCsv => "iometer-csv",
         }
     }
-}
 
-impl std::str::FromStr for Format {
-    type Err = ReportError;
-
-    fn from_str(text: &str) -> Result<Self, ReportError> {
-        Self::ALL
-            .into_iter()
-            .find(|format| format.name() == text)
-            .ok_or_else(|| ReportError::Format(text.to_owned()))
+    /// Returns its summary for help.
+    #[must_use]
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::Html => "One self-contained page",
+            Self::Csv => "One file for each table",
+            Self::Xlsx => "A workbook with native charts",
+            Self::Md => "Markdown",
+            Self::Json => "The study, by its schema",
+            Self::FioJson => "Storage jobs, as fio writes its JSON",
+            Self::IometerCsv => "Storage jobs, as Iometer writes its results.csv",
+        }
     }
 }
 
@@ -79,9 +82,6 @@ pub struct Artifact {
 /// Error of a renderer.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// There is no such format.
-    #[error("`{0}` is not a report format: use html, csv, xlsx, md, json, fio-json or iometer-csv")]
-    Format(String),
     /// A CSV file could not be built.
     #[error("write table `{table}` as csv: {cause}")]
     Csv {

@@ -7,7 +7,7 @@ use linerate_analysis::compare::{Campaigns, Change, Side, campaigns};
 use linerate_analysis::study;
 use linerate_report::{Named, compare_campaigns};
 
-use crate::args::{Global, ReportFormat};
+use crate::args::{Global, ReportFormats};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{ledgers, reports};
 
@@ -23,9 +23,8 @@ pub(crate) struct CompareArgs {
     /// Smallest change that counts
     #[arg(long, value_name = "RATIO", default_value_t = linerate_model::plan::DEFAULT_MARGIN)]
     pub(crate) margin: linerate_model::Ratio,
-    /// Formats of the report
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ReportFormat::DEFAULT])]
-    pub(crate) format: Vec<ReportFormat>,
+    #[command(flatten)]
+    pub(crate) formats: ReportFormats,
     /// Folder for the report
     #[arg(long, default_value = "linerate-compare")]
     pub(crate) out: PathBuf,
@@ -67,7 +66,7 @@ pub(crate) fn run(args: &CompareArgs, global: Global) -> Outcome {
         named_again.map(|(name, campaign)| Named { name, header: &campaign.header }),
         env!("CARGO_PKG_VERSION"),
     );
-    let files = reports::save(&document, &args.format, &args.out)?;
+    let files = reports::save(&document, &args.formats.format, &args.out)?;
     if global.json {
         println!("{}", document.study);
     } else {

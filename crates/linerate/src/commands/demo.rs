@@ -7,7 +7,7 @@ use linerate_campaign::checks;
 use linerate_campaign::sandbox;
 use linerate_campaign::testbeds::Place;
 
-use crate::args::{Global, Output, ReportFormat};
+use crate::args::{DEFAULT_FORMAT, Global, Output, ReportFormats};
 use crate::commands::ends::make_folder;
 use crate::commands::measure;
 use crate::exit::Outcome;
@@ -43,6 +43,7 @@ pub(crate) fn run(args: &DemoArgs, global: Global) -> Outcome {
     let place = Place { lab, ..Place::default() };
     // Each demo begins a new campaign.
     let (campaign, summary) = measure::at(&place, (&found, &plan), (&ledger, false), global)?;
-    let output = Output { format: vec![ReportFormat::DEFAULT], out: args.out.clone() };
+    let output =
+        Output { formats: ReportFormats { format: vec![DEFAULT_FORMAT] }, out: args.out.clone() };
     reports::finish(&campaign, &summary, &output, &ledger, global)
 }

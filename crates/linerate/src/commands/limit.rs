@@ -3,10 +3,10 @@
 mod pcie;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use linerate_analysis::limits::{LIMITS, Limit, limit};
+use linerate_analysis::limits::{LIMITS, Limit, limit, option_value};
 use linerate_answers::ceilings as answers;
 use linerate_model::{Ceiling, Params};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::args::{Global, Saved};
 use crate::exit::{Exit, Failure, Outcome};
@@ -56,7 +56,7 @@ pub(crate) fn run(matches: &ArgMatches, global: Global) -> Outcome {
     for option in limit.options {
         // An option that was not given keeps the calculator's own default.
         if let Some(text) = matches.get_one::<String>(option.name) {
-            params.set(option.name, value(text));
+            params.set(option.name, option_value(text));
         }
     }
     // PCI Express has options of its own: devices stand for generation and lanes.
@@ -86,14 +86,4 @@ fn ceilings(limit: &Limit, params: &Params) -> Result<Vec<Ceiling>, Failure> {
             .collect();
         Failure::wrong(lines.join("\n"))
     })
-}
-
-/// Returns a parameter's value: a bare number is a count, `true` and `false` are themselves, any
-/// other text is a quantity with its unit.
-fn value(text: &str) -> Value {
-    // JSON tells numbers and words apart as plans do.
-    match serde_json::from_str::<Value>(text) {
-        Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
-        _ => Value::String(text.to_owned()),
-    }
 }

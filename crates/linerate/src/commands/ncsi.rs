@@ -74,7 +74,9 @@ const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// Asks the question of `args`.
 pub(crate) fn run(args: &NcsiArgs, global: Global) -> Ended {
     let device = &args.interface;
-    if matches!(args.verb, NcsiVerb::Configure | NcsiVerb::Watch) && !args.saved.format.is_empty() {
+    if matches!(args.verb, NcsiVerb::Configure | NcsiVerb::Watch)
+        && !args.saved.formats.format.is_empty()
+    {
         return Err(Failure::wrong(
             "ncsi: --format writes an answer as a report; configure and watch print lines only",
         ));

@@ -8,11 +8,11 @@ use linerate_campaign::Ended;
 use linerate_campaign::probe::{self, ProbeBudget};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::Ground;
-use linerate_model::{BitRate, Bytes};
 
 use crate::args::{Formats, Global};
 use crate::commands::ends::{PathArgs, on_ground};
 use crate::exit::{Exit, Outcome};
+use crate::parameters::{ProbeSettings, SettingOptions};
 use crate::{progress, reports};
 
 #[derive(Debug, Args)]
@@ -21,15 +21,8 @@ use crate::{progress, reports};
 pub(crate) struct ProbeArgs {
     #[command(flatten)]
     pub(crate) path: PathArgs,
-    /// Highest rate in each direction, in bits of IP packets
-    #[arg(long, value_name = "RATE", default_value = "200 Mbit/s")]
-    pub(crate) max_rate: BitRate,
-    /// Most bytes in each direction
-    #[arg(long, value_name = "BYTES", default_value = "32 MB")]
-    pub(crate) max_bytes: Bytes,
-    /// Go on although more than 5 % was lost for 200 ms, which can disturb other traffic
-    #[arg(long)]
-    pub(crate) may_lose: bool,
+    #[command(flatten)]
+    settings: SettingOptions<ProbeSettings>,
     /// Folder for the ledger and the report
     #[arg(long, default_value = "probe")]
     pub(crate) out: PathBuf,
@@ -44,8 +37,7 @@ pub(crate) fn run(args: &ProbeArgs, global: Global) -> Outcome {
 
 fn look(args: &ProbeArgs, global: Global, ground: &Ground) -> Result<Exit, Ended> {
     let (from, to) = args.path.route().among("probe", &ground.testbed.endpoints)?;
-    let ProbeArgs { max_rate, max_bytes, may_lose, .. } = *args;
-    let budget = ProbeBudget { max_rate, max_bytes, may_lose };
+    let budget = ProbeBudget::of(&args.settings.given);
     announce(&budget, global);
     let watch = || progress::watcher(global);
     let ledgers =

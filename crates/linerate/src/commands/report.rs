@@ -21,7 +21,7 @@ pub(crate) fn run(args: &ReportArgs, global: Global) -> Outcome {
     let campaign = ledgers::load(&args.ledger)?;
     let study = study(&campaign);
     let report = linerate_report::compose(&campaign, &study);
-    let files = reports::save(&report, &args.output.format, &args.output.out)?;
+    let files = reports::save(&report, &args.output.formats.format, &args.output.out)?;
     if global.json {
         println!("{}", linerate_report::study_json(&campaign, &study));
     } else {

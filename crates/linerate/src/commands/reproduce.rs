@@ -12,7 +12,7 @@ use linerate_papers::document::of_reproduction;
 use linerate_papers::recipes::{RECIPES, Recipe, Step};
 use linerate_report::compose;
 
-use crate::args::{Global, ReportFormat, Saved};
+use crate::args::{DEFAULT_FORMAT, Formats, Global};
 use crate::commands::ends::make_folder;
 use crate::commands::measure;
 use crate::exit::{Exit, Failure, Outcome};
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &ReproduceArgs, global: Global) -> Outcome {
         .ok_or_else(|| Failure::missing("reproduce: not every campaign was run"))?;
     reproduction.tables.extend(hosts);
     // The campaigns' reports have folders of their own below this one.
-    let saved = Saved { format: vec![ReportFormat::DEFAULT], out: out.clone() };
+    let saved = Formats { format: vec![DEFAULT_FORMAT] }.saved(&out);
     reports::answer(&of_reproduction(&reproduction), &saved, global)?;
     if !global.json {
         println!("ledgers and reports of the campaigns in {}", out.display());
@@ -100,7 +100,7 @@ fn carry_out(
     let (campaign, summary) = measure::at(&place, (&found, &plan), (&ledger, resume), global)?;
     let study = study(&campaign);
     let report = compose(&campaign, &study);
-    reports::save(&report, &[ReportFormat::DEFAULT], &out.join(name))?;
+    reports::save(&report, &[DEFAULT_FORMAT], &out.join(name))?;
     Ok(match conduct::exit_of(&summary)? {
         // Failed trials do not end a reproduction; its shapes are then not judged.
         Exit::Done | Exit::Missed => Ok((campaign, study)),

@@ -35,15 +35,9 @@ pub(crate) struct ServeArgs {
     /// Address to listen on [default: every IPv4 address]
     #[arg(short = 'B', long = "bind")]
     bind: Option<IpAddr>,
-    /// Port to listen on [default: 8080 for http, 2121 for ftp]
-    #[arg(short = 'p', long)]
-    port: Option<u16>,
     /// Time to serve, in seconds
     #[arg(short = 't', long = "time", default_value_t = 60.0)]
     seconds: f64,
-    /// Most connections served at once; others wait
-    #[arg(short = 'P', long = "parallel", default_value_t = 16)]
-    parallel: u32,
     #[command(flatten)]
     settings: SettingOptions<ServeSettings>,
     /// Keep the results in this ledger
@@ -68,38 +62,29 @@ impl Protocol {
             Self::Ftp => "ftp",
         }
     }
-
-    /// Returns a default port that needs no privilege.
-    fn port(self) -> u16 {
-        match self {
-            Self::Http => 8080,
-            Self::Ftp => 2121,
-        }
-    }
 }
 
 impl ServeArgs {
-    fn address(&self) -> SocketAddr {
-        let any = Ipv4Addr::UNSPECIFIED.into();
-        SocketAddr::new(self.bind.unwrap_or(any), self.port.unwrap_or(self.protocol.port()))
+    fn address(&self) -> IpAddr {
+        self.bind.unwrap_or(Ipv4Addr::UNSPECIFIED.into())
     }
 
     fn has_tls(&self) -> bool {
-        self.settings.given.iter().any(|(setting, value)| setting.option == "tls" && value == true)
+        drafts::given_value(&self.settings.given, "tls").is_some_and(|value| value == true)
     }
 
-    /// Returns an example of a URL for clients.
-    fn url(&self) -> String {
+    /// Returns an example of a URL for clients of `port`.
+    fn url(&self, port: u16) -> String {
         let scheme = match self.protocol {
             Protocol::Http if self.has_tls() => "https",
             protocol => protocol.name(),
         };
         let at = self.address();
         // A client cannot connect to the unspecified address.
-        let at = if at.ip().is_unspecified() {
-            format!("THIS-HOST:{}", at.port())
+        let at = if at.is_unspecified() {
+            format!("THIS-HOST:{port}")
         } else {
-            at.to_string()
+            SocketAddr::new(at, port).to_string()
         };
         let path = if self.root.is_some() { "" } else { "file" };
         format!("{scheme}://{at}/{path}")
@@ -114,13 +99,11 @@ fn folder(root: &std::path::Path) -> Result<PathBuf, Failure> {
 
 /// Serves with a line for each second in which something was transferred, then prints the result.
 pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
-    let ground = testbeds::serving(args.address().ip());
+    let ground = testbeds::serving(args.address());
     let root = args.root.as_deref().map(folder).transpose()?;
     let draft = drafts::server(&Server {
         workload: args.protocol.name(),
         takes_uploads: args.upload,
-        port: args.address().port(),
-        n_connections: args.parallel,
         root: root.as_deref(),
         duration: Nanos::from_secs_f64(args.seconds),
         given: &args.settings.given,
@@ -134,7 +117,7 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
             // The first intervals show that the server listens: a client that connects earlier
             // would be refused.
             if show && !std::mem::replace(&mut announced, true) {
-                announce(args);
+                announce(args, &args.url(drafts::port(&draft)));
             }
             seconds.take(intervals).iter().filter(|_| show).for_each(|line| println!("{line}"));
         }
@@ -151,12 +134,13 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     reports::end(&campaign, &study, &summary, global)
 }
 
-fn announce(args: &ServeArgs) {
-    let example = match (args.upload, args.protocol) {
-        (true, _) => format!("curl -T FILE {}", args.url()),
-        (false, _) if args.root.is_some() => format!("wget -r {}", args.url()),
-        (false, _) => format!("curl -o /dev/null {}", args.url()),
+/// Prints the address and the command of a client.
+fn announce(args: &ServeArgs, url: &str) {
+    let example = match args.upload {
+        true => format!("curl -T FILE {url}"),
+        false if args.root.is_some() => format!("wget -r {url}"),
+        false => format!("curl -o /dev/null {url}"),
     };
     let insecure = if args.has_tls() { " (with -k or --no-check-certificate)" } else { "" };
-    println!("serving {} for {} s; for example: {example}{insecure}", args.url(), args.seconds);
+    println!("serving {url} for {} s; for example: {example}{insecure}", args.seconds);
 }

@@ -7,29 +7,27 @@ use linerate_analysis::live::{LiveLine, LiveLines};
 use linerate_analysis::study;
 use linerate_answers::path::{self, Asked, Offered};
 use linerate_answers::quantity;
-use linerate_campaign::drafts::{self, DEFAULT_UDP_RATE, PathLoad};
-use linerate_campaign::{letters, testbeds};
+use linerate_campaign::drafts::{self, MODES, Mode, PathLoad};
+use linerate_campaign::testbeds;
 use linerate_control::Progress;
-use linerate_model::{BitRate, Nanos, metric};
+use linerate_model::plan::Draft;
+use linerate_model::{Nanos, metric};
 
-use crate::args::{Global, Saved, ToMode};
+use crate::args::{Global, Saved, one_of};
 use crate::commands::measure;
 use crate::exit::Outcome;
 use crate::parameters::{SettingOptions, ToSettings};
 use crate::{progress, reports};
 
 #[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
 pub(crate) struct ToArgs {
-    /// Print help
-    #[arg(long, action = clap::ArgAction::Help)]
-    help: Option<bool>,
     /// Host with an agent (`host` or `host:port`), `ssh:HOST` to start an agent there, or
     /// `loopback`
     pub(crate) host: String,
     /// Kind of measurement
-    #[arg(value_enum, default_value_t = ToMode::Tcp)]
-    pub(crate) mode: ToMode,
+    #[arg(value_parser = one_of(&MODES, |mode| (mode.name, mode.summary)),
+        default_value = MODES[0].name)]
+    mode: Mode,
     /// Length of the measurement, in seconds
     #[arg(short = 't', long = "time", default_value_t = 10.0)]
     pub(crate) seconds: f64,
@@ -44,10 +42,6 @@ pub(crate) struct ToArgs {
     /// Both directions at once
     #[arg(long)]
     pub(crate) bidir: bool,
-    /// Offered load in bit/s for each direction, all streams together; K, M, G are decimal, 0 is
-    /// unlimited [default: udp 1M, tcp unlimited; tcp is paced by the kernel]
-    #[arg(short = 'b', long = "bitrate", value_parser = rate)]
-    pub(crate) bitrate: Option<f64>,
     /// Local address
     #[arg(short = 'B', long = "bind")]
     pub(crate) bind: Option<std::net::IpAddr>,
@@ -66,6 +60,7 @@ pub(crate) struct ToArgs {
 
 /// Shortest span of a line: workers report their counts every 100 ms.
 const SHORTEST_LINE: Nanos = Nanos::from_millis(100);
+
 /// Measures with a line each second, then prints the result.
 pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     let ground = match args.host.as_str() {
@@ -74,11 +69,10 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     };
     let omit = Nanos::from_secs_f64(args.omit);
     let draft = drafts::path(&PathLoad {
-        workload: args.mode.workload(),
+        workload: args.mode.workload,
         direction: args.bidir.then_some("both").or(args.reverse.then_some("rx")),
         duration: Nanos::from_secs_f64(args.seconds),
         warmup: omit,
-        rate: args.bitrate,
         given: &args.settings.given,
     })?;
     // Workers report every 100 ms, so shorter lines would be empty.
@@ -98,9 +92,9 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         printer.print(&lines.rest());
     }
     let study = study(&campaign);
-    let chosen = args.settings.given.iter().find(|(setting, _)| setting.option == "congestion");
-    let congestion = chosen.and_then(|(_, name)| name.as_str());
-    let asked = Asked { host: &args.host, congestion, offered: args.offered() };
+    let congestion = drafts::given_value(&args.settings.given, "congestion");
+    let congestion = congestion.and_then(|name| name.as_str());
+    let asked = Asked { host: &args.host, congestion, offered: args.offered(&draft) };
     let answer = path::document(&campaign, &study, &asked);
     reports::measured(&answer, &campaign, &study, &args.saved, global)?;
     reports::end(&campaign, &study, &summary, global)
@@ -108,21 +102,15 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
 
 impl ToArgs {
     /// Returns the offered load of datagrams.
-    fn offered(&self) -> Offered {
-        match self.bitrate {
-            _ if self.mode != ToMode::Udp => Offered::NoDatagrams,
-            None => Offered::Default(DEFAULT_UDP_RATE),
-            Some(0.0) => Offered::Unlimited,
-            Some(rate) => Offered::Chosen(BitRate(rate)),
+    fn offered(&self, draft: &Draft) -> Offered {
+        let is_given = drafts::given_value(&self.settings.given, "bitrate").is_some();
+        match drafts::rate(draft) {
+            _ if self.mode.name != "udp" => Offered::NoDatagrams,
+            None => Offered::Unlimited,
+            Some(rate) if is_given => Offered::Chosen(rate),
+            Some(rate) => Offered::Default(rate),
         }
     }
-}
-
-/// Reads the rate that a person gave as `-b`, bit/s.
-fn rate(text: &str) -> Result<f64, String> {
-    letters::rate(text).ok_or_else(|| {
-        "not a rate (expected bit/s, with K, M or G for 10^3, 10^6, 10^9)".to_owned()
-    })
 }
 
 /// Printer of complete lines, with a heading before the first.

@@ -9,6 +9,9 @@ use crate::PointStudy;
 use crate::diagnosis::Consent;
 use crate::diagnosis::experiment::Experiment;
 
+/// Parameters of a server whose clients are other programs. A diagnosis brings its own client.
+const OF_OTHER_CLIENTS: [&str; 2] = ["clients", "root"];
+
 /// Returns the command that diagnoses the load of `point` with the parameters of `change`; `None`
 /// for points of several jobs, which no single command repeats.
 pub(in crate::diagnosis) fn changed(
@@ -18,8 +21,10 @@ pub(in crate::diagnosis) fn changed(
     let mut jobs = point.jobs.iter().filter(|job| !job.background);
     // The command line describes one load.
     let job = jobs.next().filter(|_| jobs.next().is_none())?;
-    let kept =
-        job.params.0.iter().filter(|(key, _)| change.iter().all(|(changed, _)| changed != *key));
+    let is_kept = |key: &str| {
+        !OF_OTHER_CLIENTS.contains(&key) && change.iter().all(|(changed, _)| changed != key)
+    };
+    let kept = job.params.0.iter().filter(|(key, _)| is_kept(key));
     let params = kept.chain(change.iter().map(|(key, value)| (key, value)));
     let mut arguments = Vec::new();
     // This is the default of `diagnose`, and a shorter command is easier to check before it is run.
@@ -74,6 +79,7 @@ mod tests {
     fn a_command_keeps_the_parameters_that_are_not_changed() {
         let mut point = point(&[("goodput", 1e8)]);
         point.jobs[0].params.set("streams", 2);
+        point.jobs[0].params.set("clients", "foreign");
         point.jobs[0].params.set("receive_buffer", "8 KiB");
         let doubled =
             Experiment::lift("more", vec![set("receive_buffer", bytes(16384.0))], [1.5, 2.3]);

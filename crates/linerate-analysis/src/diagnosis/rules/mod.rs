@@ -40,6 +40,11 @@ use super::finding::{Finding, JobFlow, Subject, SubjectLoad};
 use crate::{Given, JobStudy, Obtained, PointStudy};
 pub(super) use command::{changed, command, consent};
 
+/// Names of rules that judge one metric and have its name.
+pub(crate) const RECEIVER_CPU: &str = metric::RECEIVER_CPU.name;
+pub(crate) const SENDER_CPU: &str = metric::SENDER_CPU.name;
+pub(crate) const SOFTIRQ_CORE: &str = metric::SOFTIRQ_CORE.name;
+
 /// A diagnosis rule.
 pub trait Rule: Sync {
     /// Name of the rule, in snake case.

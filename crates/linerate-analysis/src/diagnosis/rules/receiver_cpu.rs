@@ -21,7 +21,7 @@ pub(super) struct ReceiverCpu;
 
 impl Rule for ReceiverCpu {
     fn name(&self) -> &'static str {
-        metric::RECEIVER_CPU.name
+        super::RECEIVER_CPU
     }
 
     fn summary(&self) -> &'static str {

@@ -21,7 +21,7 @@ pub(super) struct SenderCpu;
 
 impl Rule for SenderCpu {
     fn name(&self) -> &'static str {
-        metric::SENDER_CPU.name
+        super::SENDER_CPU
     }
 
     fn summary(&self) -> &'static str {

@@ -5,12 +5,12 @@
 //! and another CPU is idle. Not observed: the device of these interrupts, and work that the kernel
 //! does in threads of its own.
 
-use linerate_model::{Direction, HostSetting, metric};
+use linerate_model::{Direction, HostSetting, Use, metric};
 
 use super::{FlowEnd, LEAST_EFFECT, Rule, flows, may_be_judged, n_flows, score, suspected, value};
-use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
+use crate::{JobStudy, PointStudy};
 
 /// Share of time in softirq above which a CPU is saturated (docs/methodology/diagnosis.md#rules).
 const FULL: f64 = 0.8;
@@ -33,7 +33,7 @@ pub(super) struct SoftirqCore;
 
 impl Rule for SoftirqCore {
     fn name(&self) -> &'static str {
-        metric::SOFTIRQ_CORE.name
+        super::SOFTIRQ_CORE
     }
 
     fn summary(&self) -> &'static str {
@@ -50,10 +50,7 @@ impl Rule for SoftirqCore {
         let read = |metric| value(job, metric, Direction::Sum);
         let (softirq, idle) = (read(metric::SOFTIRQ_CORE)?, read(metric::IDLE_CORE)?);
         // A worker without CPU time is a limit of its own, wherever interrupts run.
-        let worker = [metric::SENDER_CPU, metric::RECEIVER_CPU]
-            .iter()
-            .filter_map(|cpu| value(job, cpu, direction))
-            .fold(0.0, f64::max);
+        let worker = busiest_worker(job, direction);
         // Without an idle CPU, spreading the work would move the limit and not remove it.
         if softirq <= FULL || worker >= TO_SPARE || idle < IDLE {
             return None;
@@ -87,18 +84,19 @@ impl Rule for SoftirqCore {
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
             let read = |metric| value(job, metric, Direction::Sum);
-            let workers = [metric::SENDER_CPU, metric::RECEIVER_CPU]
-                .iter()
-                .filter_map(|cpu| value(job, cpu, direction))
-                .fold(0.0, f64::max);
             let full = score::reached(read(metric::SOFTIRQ_CORE)?, FULL, 1.0);
             Some(score::all([
                 full,
-                score::below(workers, TO_SPARE),
+                score::below(busiest_worker(job, direction), TO_SPARE),
                 score::reached(read(metric::IDLE_CORE)?, IDLE, 1.0),
             ]))
         })
     }
+}
+
+/// Returns the CPU of the busiest worker of either end.
+fn busiest_worker(job: &JobStudy, direction: Direction) -> f64 {
+    Use::WorkerCpu.metrics().filter_map(|cpu| value(job, cpu, direction)).fold(0.0, f64::max)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, Params, met
 use serde_json::Value;
 
 use super::link::{Link, PAGE, generation};
-use super::{USUAL_MAX_PAYLOADS, default_read_request};
+use super::{READ_REQUEST, USUAL_MAX_PAYLOADS};
 use crate::limits::tree::{self, Bound, Shared};
 
 /// One function of the tree and the link at it.
@@ -237,7 +237,7 @@ impl Slots {
         if self.devices.len() != 1 {
             return None;
         }
-        let assumed = (USUAL_MAX_PAYLOADS[0], default_read_request());
+        let assumed = (USUAL_MAX_PAYLOADS[0], READ_REQUEST);
         let bound = self.bound(&self.devices, Direction::Rx, assumed);
         let slot = self
             .slots
@@ -337,7 +337,7 @@ pub fn assumptions(slots: &Slots, params: &Params) -> Vec<(Bytes, Bytes)> {
     let given = |key: &str| {
         params.get(key).and_then(Value::as_str).and_then(|text| text.parse::<Bytes>().ok())
     };
-    let request = given("mrrs").unwrap_or_else(default_read_request);
+    let request = given("mrrs").unwrap_or(READ_REQUEST);
     match given("mps") {
         Some(payload) => vec![(payload, request)],
         // The settings of all devices are known, so the assumed payload is never used.

@@ -9,7 +9,7 @@ use super::between::is_of;
 use super::{
     Limit, PathEnd, Reading, ReadingKind, Stage, StageCeiling, StageKind, Surety, measured,
 };
-use crate::diagnosis::{Claim, Evidence, Finding, Step};
+use crate::diagnosis::{Claim, Evidence, Finding, Step, rules};
 
 use PathEnd::{Receiver, Sender};
 use ReadingKind::{
@@ -59,14 +59,14 @@ const PLACES: [(&str, &[(PathEnd, StageKind)]); 24] = [
     ("path_mtu", &[]),
     ("path_rate", &[]),
     ("receive_window", &[(Receiver, Socket)]),
-    (metric::RECEIVER_CPU.name, &[(Receiver, Application)]),
+    (rules::RECEIVER_CPU, &[(Receiver, Application)]),
     ("send_buffer", &[(Sender, Socket)]),
-    (metric::SENDER_CPU.name, &[(Sender, Application)]),
+    (rules::SENDER_CPU, &[(Sender, Application)]),
     ("single_flow", &[]),
     ("slow_receiver", &[(Receiver, Application)]),
     ("slow_source", &[(Sender, Application)]),
     ("small_message", &[(Sender, Application)]),
-    (metric::SOFTIRQ_CORE.name, &[(Receiver, Socket)]),
+    (rules::SOFTIRQ_CORE, &[(Receiver, Socket)]),
     ("unknown", &[]),
 ];
 /// The rule whose limit is where losses are.

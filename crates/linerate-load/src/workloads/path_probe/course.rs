@@ -49,9 +49,10 @@ const STEP: Nanos = Nanos::from_millis(100);
 const STEP_DATAGRAMS: u64 = 8;
 /// Growth of the round-trip time that means a queue. A busy host delays a wake-up by less.
 const QUEUE_DELAY: Nanos = Nanos::from_millis(4);
-/// Loss above which a step or a flood exceeds the path, and the longest time of such loss.
-const LOSS: f64 = 0.05;
-const LOSS_TIME: Nanos = Nanos::from_millis(200);
+/// Loss above which a step or a flood exceeds the path.
+pub const LOSS: f64 = 0.05;
+/// Longest time of such loss. It ends a flood.
+pub const LOSS_TIME: Nanos = Nanos::from_millis(200);
 /// Spans over which the loss of a flood is computed. A shorter one holds too few datagrams at
 /// 5 Mbit/s.
 const LOSS_SPAN: Nanos = Nanos::from_millis(50);

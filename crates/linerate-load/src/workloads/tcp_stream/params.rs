@@ -150,7 +150,8 @@ impl Parameters for StreamParams {
                 "send",
                 SendMode::WORDS,
                 SendMode::Copy,
-                "copy, batch (many messages per call), zerocopy, sendfile, splice",
+                "how the kernel gets the data: copy, batch (many messages per call), zerocopy, \
+                    sendfile, splice",
             ),
             receive: reader.choice(
                 "receive",

@@ -13,7 +13,7 @@ mod tables;
 
 pub use settings::cisco_settings;
 
-use linerate_model::{Bytes, Direction, metric};
+use linerate_model::{Bytes, Direction, Use, metric};
 
 use super::{Comparison, Reproduction, coordinate, one_way, sweep, whole};
 use linerate_analysis::limits::lag;
@@ -76,6 +76,12 @@ fn fabrics(point: &PointStudy) -> u32 {
 fn one_flow(study: &Study, n_fabrics: u32) -> Option<f64> {
     let point = sweep(study, "one flow").find(|point| fabrics(point) == n_fabrics)?;
     Some(one_way(point, metric::GOODPUT)?.value)
+}
+
+/// Returns the CPU of the busiest worker of either end; zero if not known.
+fn busiest_worker(point: &PointStudy) -> f64 {
+    let cpus = Use::WorkerCpu.metrics().filter_map(|cpu| one_way(point, cpu));
+    cpus.map(|cpu| cpu.value).fold(0.0, f64::max)
 }
 
 /// A size of packet, both fabrics.

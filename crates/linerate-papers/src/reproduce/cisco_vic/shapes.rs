@@ -5,9 +5,9 @@ use linerate_model::{Direction, Validity, metric};
 
 use super::{
     CiscoStudies, Draws, EXPANDER_PORTS, FABRICS, PORT, Packets, SLOT, VIC_PORTS, bound,
-    coordinate, draws, ideal, most, one_flow, packets, sweep, whole,
+    busiest_worker, coordinate, draws, ideal, most, one_flow, packets, sweep, whole,
 };
-use crate::reproduce::{Shape, mbit, not_judged, one_way, shape};
+use crate::reproduce::{Shape, mbit, not_judged, shape};
 use linerate_analysis::compare::Effect;
 use linerate_analysis::statistics::median;
 use linerate_analysis::{PointStudy, Study};
@@ -94,9 +94,7 @@ fn single_stream(payload: &Study) -> Shape {
     let Some(share) = metric.and_then(|metric| metric.share) else {
         return not_judged("V3.1b", claim, "no figure or no ceiling");
     };
-    let cpu = [metric::SENDER_CPU, metric::RECEIVER_CPU]
-        .map(|name| one_way(point, name).map_or(0.0, |e| e.value));
-    let busiest = cpu[0].max(cpu[1]);
+    let busiest = busiest_worker(point);
     let measured = format!(
         "{:.1} % in messages of {size}, busiest thread {:.0} %",
         share * 100.0,

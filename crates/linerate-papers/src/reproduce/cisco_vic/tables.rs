@@ -4,9 +4,9 @@ use linerate_model::{Direction, metric};
 
 use super::{
     CiscoStudies, Comparison, Draws, EXPANDER_PORTS, FABRICS, PORT, Packets, SCALE, SLOT,
-    VIC_PORTS, bound, coordinate, draws, ideal, one_flow, packets, sweep, whole,
+    VIC_PORTS, bound, busiest_worker, coordinate, draws, ideal, one_flow, packets, sweep, whole,
 };
-use crate::reproduce::{figure, mbit, one_way};
+use crate::reproduce::{figure, mbit};
 use linerate_analysis::Study;
 
 /// Table 7, Mbit/s: fabrics, flows, without the expander, with it.
@@ -35,8 +35,6 @@ pub(super) fn payload(study: &Study) -> Comparison {
                 .map_or(DASH.to_owned(), |e| mbit(e.value));
             let ceiling = metric.and_then(|metric| point.ceilings.get(metric.ceiling?));
             let share = metric.and_then(|metric| metric.share);
-            let cpu = [metric::SENDER_CPU, metric::RECEIVER_CPU]
-                .map(|name| one_way(point, name).map_or(0.0, |e| e.value));
             rows.push(vec![
                 protocol.to_owned(),
                 size,
@@ -45,7 +43,7 @@ pub(super) fn payload(study: &Study) -> Comparison {
                 share.map_or(DASH.to_owned(), |share| format!("{:.1} %", share * 100.0)),
                 figure(point, metric::LOSS_RATIO)
                     .map_or(DASH.to_owned(), |e| format!("{:.2} %", e.value * 100.0)),
-                format!("{:.0} %", cpu[0].max(cpu[1]) * 100.0),
+                format!("{:.0} %", busiest_worker(point) * 100.0),
             ]);
         }
     }

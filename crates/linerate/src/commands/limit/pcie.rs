@@ -1,64 +1,51 @@
 //! `linerate limit pcie`: the options filled in from what devices sit in, and figures over sizes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::builder::EnumValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Command};
-use linerate_analysis::limits::Limit;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use linerate_analysis::limits::pcie::link::Link;
 use linerate_analysis::limits::pcie::slots::{Slots, assumptions, known};
+use linerate_analysis::limits::{Limit, with_defaults};
 use linerate_answers::ceilings as answers;
 use linerate_model::{BitRate, Ceiling, Params};
 use linerate_report::link_figures;
 use linerate_report::sentences::{derivation, derivation_line};
 use serde_json::{Value, json};
 
-use crate::args::{Global, ReportFormat, Saved};
+use crate::args::{Global, ReportFormats, Saved};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reports;
 
 /// The calculator this file belongs to.
 pub(super) const NAME: &str = "pcie";
-const DEVICE: &str = "device";
-const FACTS: &str = "facts";
-const OUT: &str = "out";
-const FORMAT: &str = "format";
 
-/// `command` with devices in place of generation and lanes, and a folder for figures.
+// Options beside those of the calculator. A doc comment would become the help of the command.
+#[derive(Debug, Args)]
+struct PcieArgs {
+    /// An interface or disk, or `all`: generation, lanes and payload settings are read, and the tree
+    /// above it is shown
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = REPLACED)]
+    device: Vec<String>,
+    /// Output of `linerate facts --json` on another host [default: this host]
+    #[arg(long, value_name = "FILE", requires = "device")]
+    facts: Option<PathBuf>,
+    /// Folder for figures of this link over payload and frame sizes
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    formats: ReportFormats,
+}
+
+/// Maximum payload of figures where none is given: what most hosts grant.
+const USUAL_PAYLOAD: &str = "256 B";
+/// Options of the calculator that a device replaces.
+const REPLACED: [&str; 2] = ["gen", "lanes"];
+
+/// Returns `command` with devices in place of generation and lanes, and a folder for figures.
 pub(super) fn with_devices(command: Command) -> Command {
-    let device = Arg::new(DEVICE)
-        .long(DEVICE)
-        .value_name("DEVICE")
-        .action(ArgAction::Append)
-        .conflicts_with_all(["gen", "lanes"])
-        .help(
-            "An interface or disk, or `all`: generation, lanes and payload settings are read, \
-            and the tree above it is shown",
-        );
-    let facts = Arg::new(FACTS)
-        .long(FACTS)
-        .value_name("FILE")
-        .value_parser(clap::value_parser!(PathBuf))
-        .requires(DEVICE)
-        .help("What `linerate facts --json` printed on another host [default: this host]");
-    let out = Arg::new(OUT)
-        .long(OUT)
-        .value_name("DIR")
-        .value_parser(clap::value_parser!(PathBuf))
-        .help("Folder for figures of this link over payload and frame sizes");
-    let format = Arg::new(FORMAT)
-        .long(FORMAT)
-        .value_parser(EnumValueParser::<ReportFormat>::new())
-        .value_delimiter(',')
-        .requires(OUT)
-        .default_value("html")
-        .help("Formats of the figures");
-    ["gen", "lanes"]
-        .into_iter()
-        .fold(command, |command, name| {
-            command.mut_arg(name, |arg| arg.required(false).required_unless_present(DEVICE))
-        })
-        .args([device, facts, out, format])
+    let command = PcieArgs::augment_args(command).mut_arg("format", |arg| arg.requires("out"));
+    let optional = |arg: Arg| arg.required(false).required_unless_present("device");
+    REPLACED.into_iter().fold(command, |command, name| command.mut_arg(name, optional))
 }
 
 /// Returns a ceiling as JSON, with its derivation as text beside the data.
@@ -71,14 +58,15 @@ fn ceiling_data(ceiling: &Ceiling) -> Value {
 /// Prints the tree above the devices, if any were named, and the ceilings; writes figures, if
 /// asked.
 pub(super) fn run(limit: &Limit, matches: &ArgMatches, params: Params, global: Global) -> Outcome {
-    let devices: Vec<String> =
-        matches.get_many::<String>(DEVICE).into_iter().flatten().cloned().collect();
+    let args =
+        PcieArgs::from_arg_matches(matches).map_err(|error| Failure::wrong(error.to_string()))?;
+    let devices = &args.device;
     let mut lines = Vec::new();
     let mut ceilings = Vec::new();
     let mut filled = Some(params.clone());
     if !devices.is_empty() {
-        let facts = facts(matches)?;
-        let slots = slots(&facts["pcie"], &devices)?;
+        let facts = facts(args.facts.as_deref())?;
+        let slots = slots(&facts["pcie"], devices)?;
         for assumed in assumptions(&slots, &params) {
             lines.extend(slots.lines(assumed).iter().map(derivation_line));
             ceilings.extend(slots.ceilings(assumed));
@@ -100,15 +88,18 @@ pub(super) fn run(limit: &Limit, matches: &ArgMatches, params: Params, global: G
     let json = json!({ "tree": lines, "ceilings": shown });
     let answer = answers::document(&lines, &ceilings, json);
     reports::answer(&answer, &Saved::nowhere(), global)?;
-    match matches.get_one::<PathBuf>(OUT) {
-        Some(out) => draw(matches, filled.as_ref(), out, global.json),
+    match &args.out {
+        Some(out) => {
+            let filled = filled.map(|params| with_defaults(&params, limit.options));
+            draw(&args.formats, filled.as_ref(), out, global.json)
+        }
         None => Ok(Exit::Done),
     }
 }
 
 /// The facts `pcie` and, for ports, `interfaces`: of a file, else of this host.
-fn facts(matches: &ArgMatches) -> Result<Value, Failure> {
-    let Some(path) = matches.get_one::<PathBuf>(FACTS) else {
+fn facts(file: Option<&Path>) -> Result<Value, Failure> {
+    let Some(path) = file else {
         return Ok(linerate_observe::facts());
     };
     let failed = |why: String| Failure::wrong(format!("read facts {}: {why}", path.display()));
@@ -150,12 +141,7 @@ fn fill_port(params: &mut Params, facts: &Value, device: &str) {
 }
 
 /// Figures of the link that `params` describe.
-fn draw(
-    matches: &ArgMatches,
-    params: Option<&Params>,
-    out: &std::path::Path,
-    as_json: bool,
-) -> Outcome {
+fn draw(formats: &ReportFormats, params: Option<&Params>, out: &Path, as_json: bool) -> Outcome {
     let failed = |why: &str| Failure::wrong(format!("limit pcie --out: {why}"));
     let params = params.ok_or_else(|| {
         failed("figures are of one link: name one device with a PCI Express link")
@@ -163,24 +149,18 @@ fn draw(
     let number = |key: &str| {
         params.get(key).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok())
     };
-    let size = |key: &str, default: &str| {
-        params
-            .get(key)
-            .and_then(Value::as_str)
-            .unwrap_or(default)
-            .parse()
-            .map_err(|_| failed("a size cannot be read"))
+    let size = |key: &str| {
+        let text = params.get(key).and_then(Value::as_str).unwrap_or(USUAL_PAYLOAD);
+        text.parse().map_err(|_| failed("a size cannot be read"))
     };
     let (generation, lanes) =
         (number("gen").unwrap_or_default(), number("lanes").unwrap_or_default());
-    let link = Link::new(generation, lanes, size("mps", "256 B")?, size("mrrs", "512 B")?);
+    let link = Link::new(generation, lanes, size("mps")?, size("mrrs")?);
     let link = link.ok_or_else(|| failed("there is no such link"))?;
     let port =
         params.get("port").and_then(Value::as_str).and_then(|text| text.parse::<BitRate>().ok());
-    let formats: Vec<ReportFormat> =
-        matches.get_many(FORMAT).into_iter().flatten().copied().collect();
     let figures = link_figures(&link, port, env!("CARGO_PKG_VERSION"));
-    let files = reports::save(&figures, &formats, out)?;
+    let files = reports::save(&figures, &formats.format, out)?;
     if !as_json {
         files.iter().for_each(|file| println!("figures {}", file.display()));
     }
