@@ -235,8 +235,8 @@ fn help(parameter: &Parameter) -> String {
 }
 
 /// Reads `text` as users of fio and iperf3 type a value of `parameter`: bare numbers are per cent,
-/// operations per second, seconds, bytes with K, M, G, T for powers of 1024, or bits per second with
-/// powers of 1000; a count may be a range, FIRST..LASTxFACTOR or FIRST..LAST+STEP.
+/// operations per second, seconds, bytes with K, M, G, T for powers of 1024, or bits per second
+/// with powers of 1000; a count may be a range, FIRST..LASTxFACTOR or FIRST..LAST+STEP.
 fn values(parameter: &Parameter, text: &str) -> Result<Vec<Value>, String> {
     let values = match &parameter.takes {
         // A plain number is not a range of one.

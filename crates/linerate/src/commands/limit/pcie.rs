@@ -22,8 +22,8 @@ pub(super) const NAME: &str = "pcie";
 // Options beside those of the calculator. A doc comment would become the help of the command.
 #[derive(Debug, Args)]
 struct PcieArgs {
-    /// An interface or disk, or `all`: generation, lanes and payload settings are read, and the tree
-    /// above it is shown
+    /// An interface or disk, or `all`: generation, lanes and payload settings are read, and the
+    /// tree above it is shown
     #[arg(long, value_name = "DEVICE", conflicts_with_all = REPLACED)]
     device: Vec<String>,
     /// Output of `linerate facts --json` on another host [default: this host]
