@@ -37,11 +37,12 @@ pub(crate) fn interval_of_percentile(job: &JobStudy, metric: &MetricStudy) -> St
     let Some(of) = job.percentile(metric.metric, metric.direction) else { return String::new() };
     let by_ranks = of.confidence.map(|_| (seconds(of.low_ns), seconds(of.high_ns)));
     let Some((low, high)) = over_runs.or(by_ranks) else { return String::new() };
-    let shown = |end: f64| match end.is_finite() {
-        true => quantity(metric.metric, end),
-        false => UNBOUNDED.to_owned(),
-    };
-    format!(" [{}, {}]", shown(low), shown(high))
+    format!(" [{}, {}]", end_text(metric.metric, low), end_text(metric.metric, high))
+}
+
+/// Returns an end of an interval of `metric`.
+fn end_text(metric: &Metric, end: f64) -> String {
+    if end.is_finite() { quantity(metric, end) } else { UNBOUNDED.to_owned() }
 }
 
 fn seconds(ns: Option<u64>) -> f64 {

@@ -111,11 +111,14 @@ fn params(plan: &Plan, to: SocketAddr) -> Value {
 }
 
 fn ports(plan: &Plan, params: &Value, name: impl Fn(u32) -> String) -> Vec<Block> {
-    let row = |(member, ports): (&u32, &Vec<u16>)| {
+    let mut rows = Vec::new();
+    for (member, ports) in plan {
         let list = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(" ");
-        vec![name(*member), if list.is_empty() { "none found".to_owned() } else { list }]
-    };
-    let rows: Vec<Vec<String>> = plan.iter().map(row).collect();
+        rows.push(vec![
+            name(*member),
+            if list.is_empty() { "none found".to_owned() } else { list },
+        ]);
+    }
     let table = Table::of_words("ports", "Source ports", &["member", "ports"], &rows);
     // Parameters without ports would be a plan without flows.
     let has_ports = params["streams"] != 0;

@@ -85,12 +85,7 @@ fn row_of(job: &JobStudy, metric: &'static Metric, way: Direction) -> Option<Vec
 /// Returns the directions of `metric` to show: reads and writes apart only where both occur, since
 /// the sum of one direction repeats it.
 fn measured(points: &[&PointStudy], metric: &Metric) -> Vec<Direction> {
-    let has = |way: Direction| {
-        points
-            .iter()
-            .filter_map(|point| job(point))
-            .any(|job| job.metric(metric, way).is_some_and(|found| found.estimate.is_some()))
-    };
+    let has = |way| points.iter().any(|point| has_estimate(point, metric, way));
     let apart: Vec<Direction> =
         [Direction::Rx, Direction::Tx].into_iter().filter(|way| has(*way)).collect();
     match (has(Direction::Sum), metric.is_for(Use::DiskRate)) {
@@ -102,6 +97,12 @@ fn measured(points: &[&PointStudy], metric: &Metric) -> Vec<Direction> {
         }
         (true, _) => vec![Direction::Sum],
     }
+}
+
+/// Returns whether the job of `point` has an estimate of `metric` in the direction `way`.
+fn has_estimate(point: &PointStudy, metric: &Metric, way: Direction) -> bool {
+    let found = job(point).and_then(|job| job.metric(metric, way));
+    found.is_some_and(|found| found.estimate.is_some())
 }
 
 const fn word(way: Direction) -> &'static str {
@@ -153,13 +154,15 @@ fn row(point: &PointStudy, axes: &[&String], shown: &[(&Metric, Direction)]) -> 
         let value = point.parameters.get(*axis);
         Cell::text(value.map_or_else(String::new, plain))
     });
-    let cell = |(metric, way): &(&Metric, Direction)| {
-        let estimate = job(point).and_then(|job| estimate(job, job.metric(metric, *way)?));
-        estimate.map_or_else(|| Cell::Missing("n/a".into()), Cell::Estimate)
-    };
-    let cells =
-        place.chain(shown.iter().map(cell)).chain([Cell::text(point.validity.word())]).collect();
+    let figures = shown.iter().map(|(metric, way)| figure_cell(point, metric, *way));
+    let cells = place.chain(figures).chain([Cell::text(point.validity.word())]).collect();
     Row::judged(cells, point.validity)
+}
+
+/// Returns the cell of `metric` in the direction `way` at `point`.
+fn figure_cell(point: &PointStudy, metric: &Metric, way: Direction) -> Cell {
+    let estimate = job(point).and_then(|job| estimate(job, job.metric(metric, way)?));
+    estimate.map_or_else(|| Cell::Missing("n/a".into()), Cell::Estimate)
 }
 
 /// Returns the estimate of `found`; that of a percentile of a single run has its interval by ranks.
@@ -199,11 +202,11 @@ fn distinct(study: &Study, name: &str) -> Vec<String> {
             None => values.push((value, 1)),
         }
     }
-    let text = |(value, points): (&Obtained, usize)| match study.points.len() {
-        all if points == all => obtained_text(value),
-        all => format!("{} ({points} of {all} points)", obtained_text(value)),
-    };
-    values.into_iter().map(text).collect()
+    let all = study.points.len();
+    let values = values.into_iter().map(|(value, points)| (obtained_text(value), points));
+    values
+        .map(|(text, n)| if n == all { text } else { format!("{text} ({n} of {all} points)") })
+        .collect()
 }
 
 /// Returns why points are not valid. Reasons that differ only in their figures are one line, with

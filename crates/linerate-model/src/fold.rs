@@ -35,12 +35,7 @@ impl Campaign {
                 let recorded = std::mem::take(&mut self.trials).into_iter();
                 let mut recorded: HashMap<TrialId, TrialRecord> =
                     recorded.map(|r| (r.spec.id, r)).collect();
-                let mut record = |spec: &TrialSpec| {
-                    // A trial of another specification would mix two measurements.
-                    let known = recorded.remove(&spec.id).filter(|record| record.spec == *spec);
-                    known.unwrap_or_else(|| TrialRecord::new(spec.clone()))
-                };
-                self.trials = trials.iter().map(&mut record).collect();
+                self.trials = trials.iter().map(|spec| record_of(spec, &mut recorded)).collect();
             }
             Event::TrialChosen { trial } => {
                 // A resumed search chooses its trials again, and these may be recorded already.
@@ -171,4 +166,11 @@ impl TrialRecord {
         );
         events.extend(self.outcome.map(|outcome| Event::TrialEnded { trial, outcome }));
     }
+}
+
+/// Returns the record of the trial `spec`: its own of those `recorded`, or a new one.
+fn record_of(spec: &TrialSpec, recorded: &mut HashMap<TrialId, TrialRecord>) -> TrialRecord {
+    // A trial of another specification would mix two measurements.
+    let known = recorded.remove(&spec.id).filter(|record| record.spec == *spec);
+    known.unwrap_or_else(|| TrialRecord::new(spec.clone()))
 }

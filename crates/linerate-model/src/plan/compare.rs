@@ -142,11 +142,9 @@ pub(super) fn read(
         let message = format!("both arms are called `{}`", a.name);
         problems.push(Problem::new(b.span_of("name"), message).expected("names that differ"));
     }
-    let changes = |arm: &ArmPlan| {
-        let overridden: Vec<JobPlan> = sweep.jobs.iter().map(|job| arm.applied(job)).collect();
-        (overridden, arm.from_cpus.clone(), arm.to_cpus.clone(), arm.settings.clone())
-    };
-    if changes(&a) == changes(&b) {
+    let same_jobs = sweep.jobs.iter().all(|job| a.applied(job) == b.applied(job));
+    let same_cpus = a.from_cpus == b.from_cpus && a.to_cpus == b.to_cpus;
+    if same_jobs && same_cpus && a.settings == b.settings {
         let problem = Problem::new(Some(fields.span()), "the two arms do not differ");
         problems.push(problem.expected(
             "`from`, `to`, `params`, CPUs or `settings` in one of them; `placebo = true` for noise",

@@ -16,7 +16,7 @@ use super::random::{SplitMix64, derive};
 use super::together::MixArm;
 use super::{ArmPlan, Axis, ExpandError, JobPlan, Order, Plan, Sweep, compare};
 use crate::{
-    ARM_AXIS, Arm, Endpoint, JobSpec, OFFERED_AXIS, Params, Phases, Point, Ratio, Role, SATURATION,
+    ARM_AXIS, Arm, Endpoint, JobSpec, OFFERED_AXIS, Params, Phases, Point, Ratio, SATURATION,
     Testbed, TrialId, TrialSpec,
 };
 
@@ -112,38 +112,12 @@ impl Measured<'_> {
     /// a row are in turn and in reverse (ABBA or BAAB), so that a steady drift hits all arms alike
     /// (docs/methodology/with-and-without.md#the-figure).
     fn trials(&self, plan: &Plan, repeat: u32) -> Vec<TrialSpec> {
-        let (sweep, repeats) = (self.sweep, self.sweep.repeats(plan.repeats));
+        let sweep = self.sweep;
         // The arm is left out of the coordinate here, so that both arms of a pair get one seed.
         let coordinate = serde_json::to_string(&self.coordinate)
             .expect("a map of strings to JSON values is JSON");
         // Arms of one pair have the same.
         let seed = derive(plan.seed, &[&sweep.name, &coordinate, &repeat.to_string()]);
-        let trial = |arm_idx: usize| {
-            let (arm, jobs) = &self.arms[arm_idx];
-            let mut point = self.coordinate.clone();
-            point.extend(
-                // In the ledger the arm is a coordinate, because arms are points of their own.
-                arm.iter().map(|arm| (ARM_AXIS.to_owned(), compare::coordinate(&arm.name))),
-            );
-            TrialSpec {
-                id: TrialId(self.first + arm_idx as u32 * repeats + repeat),
-                sweep: sweep.name.clone(),
-                point,
-                repeat,
-                seed,
-                phases: Phases {
-                    warmup: sweep.warmup,
-                    measure: sweep.duration,
-                    drain: sweep.drain,
-                    rest: sweep.rest,
-                    interval: sweep.interval,
-                },
-                jobs: jobs.clone(),
-                arm: arm.clone(),
-                until: sweep.repeats_until(plan).map(Box::new),
-                search: None,
-            }
-        };
         let mut order: Vec<usize> = (0..self.arms.len()).collect();
         // Two repeats share a random order, the second in reverse.
         let block = (repeat / 2).to_string();
@@ -152,7 +126,36 @@ impl Measured<'_> {
         if repeat % 2 == 1 {
             order.reverse();
         }
-        order.into_iter().map(trial).collect()
+        order.into_iter().map(|arm_idx| self.trial(plan, arm_idx, repeat, seed)).collect()
+    }
+
+    /// Returns one repeat of the arm at `arm_idx`.
+    fn trial(&self, plan: &Plan, arm_idx: usize, repeat: u32, seed: u64) -> TrialSpec {
+        let sweep = self.sweep;
+        let (arm, jobs) = &self.arms[arm_idx];
+        let mut point = self.coordinate.clone();
+        point.extend(
+            // In the ledger the arm is a coordinate, because arms are points of their own.
+            arm.iter().map(|arm| (ARM_AXIS.to_owned(), compare::coordinate(&arm.name))),
+        );
+        TrialSpec {
+            id: TrialId(self.first + arm_idx as u32 * sweep.repeats(plan.repeats) + repeat),
+            sweep: sweep.name.clone(),
+            point,
+            repeat,
+            seed,
+            phases: Phases {
+                warmup: sweep.warmup,
+                measure: sweep.duration,
+                drain: sweep.drain,
+                rest: sweep.rest,
+                interval: sweep.interval,
+            },
+            jobs: jobs.clone(),
+            arm: arm.clone(),
+            until: sweep.repeats_until(plan).map(Box::new),
+            search: None,
+        }
     }
 }
 
@@ -166,47 +169,56 @@ fn arms(
 ) -> Option<Vec<(Option<Arm>, Vec<JobSpec>)>> {
     if let Some(together) = &sweep.together {
         let specs = numbered_jobs(sweep, values, testbed)?;
-        let of_arm = |arm: MixArm| {
-            let (numbers, jobs) = arm.jobs(&specs);
-            (
-                Some(Arm {
-                    jobs: numbers,
-                    offered,
-                    ..Arm::new(arm.name, arm.role, together.margin)
-                }),
-                jobs,
-            )
-        };
-        return Some(together.measured(&sweep.jobs).into_iter().map(of_arm).collect());
+        let arms = together.measured(&sweep.jobs).into_iter();
+        return Some(arms.map(|arm| mixed(arm, &specs, offered, together.margin)).collect());
     }
     let Some(compare) = &sweep.compare else {
         return Some(vec![(None, jobs(sweep, values, testbed)?)]);
     };
-    let of_arm = |(plan, role, name): (&ArmPlan, Role, String)| {
-        let overridden = Sweep {
-            jobs: sweep.jobs.iter().map(|job| plan.applied(job)).collect(),
-            ..sweep.clone()
+    let arms = compare.measured().into_iter();
+    arms.map(|(plan, role, name)| {
+        let arm = Arm {
+            settings: plan.settings.clone(),
+            tests: compare.tests.clone(),
+            ..Arm::new(name, role, compare.margin)
         };
-        let mut jobs = jobs(&overridden, values, testbed)?;
-        // Background jobs are the conditions of both arms.
-        for job in jobs.iter_mut().filter(|job| job.background.is_none()) {
-            for (end, cpus) in [(&mut job.from, &plan.from_cpus), (&mut job.to, &plan.to_cpus)] {
-                if !cpus.is_empty() {
-                    // An arm that names CPUs wants the workers to stay there.
-                    (end.cpus, end.pin) = (cpus.clone(), true);
-                }
+        Some((Some(arm), jobs_of_arm(plan, sweep, values, testbed)?))
+    })
+    .collect()
+}
+
+/// Returns the arm of a mix and its jobs. `specs` are all jobs of the mix, each with the number of
+/// the sweep's job it comes from.
+fn mixed(
+    arm: MixArm,
+    specs: &[(usize, JobSpec)],
+    offered: Option<Ratio>,
+    margin: Ratio,
+) -> (Option<Arm>, Vec<JobSpec>) {
+    let (numbers, jobs) = arm.jobs(specs);
+    (Some(Arm { jobs: numbers, offered, ..Arm::new(arm.name, arm.role, margin) }), jobs)
+}
+
+/// Returns the jobs of the arm `plan` of a comparison; `None` if an endpoint has too few CPUs.
+fn jobs_of_arm(
+    plan: &ArmPlan,
+    sweep: &Sweep,
+    values: &[&Value],
+    testbed: &Testbed,
+) -> Option<Vec<JobSpec>> {
+    let overridden =
+        Sweep { jobs: sweep.jobs.iter().map(|job| plan.applied(job)).collect(), ..sweep.clone() };
+    let mut jobs = jobs(&overridden, values, testbed)?;
+    // Background jobs are the conditions of both arms.
+    for job in jobs.iter_mut().filter(|job| job.background.is_none()) {
+        for (end, cpus) in [(&mut job.from, &plan.from_cpus), (&mut job.to, &plan.to_cpus)] {
+            if !cpus.is_empty() {
+                // An arm that names CPUs wants the workers to stay there.
+                (end.cpus, end.pin) = (cpus.clone(), true);
             }
         }
-        Some((
-            Some(Arm {
-                settings: plan.settings.clone(),
-                tests: compare.tests.clone(),
-                ..Arm::new(name, role, compare.margin)
-            }),
-            jobs,
-        ))
-    };
-    compare.measured().into_iter().map(of_arm).collect()
+    }
+    Some(jobs)
 }
 
 /// The points of `plan` that `testbed` has too few CPUs for, each as `sweep, point: why`.
@@ -231,17 +243,16 @@ pub fn left_out(plan: &Plan, testbed: &Testbed) -> Vec<String> {
 /// Every combination of axis values, the last axis varying fastest; one empty combination if there
 /// is no axis.
 fn grid(sweep: &Sweep) -> Vec<Vec<&Value>> {
-    sweep.axes.iter().fold(vec![Vec::new()], |combinations, axis| {
-        let extend = |combination: &Vec<_>| {
-            axis.values
-                .iter()
-                // The last axis varies fastest, as in nested loops that a reader of the plan would
-                // write.
-                .map(|value| combination.iter().copied().chain([value]).collect())
-                .collect::<Vec<_>>()
-        };
-        combinations.iter().flat_map(extend).collect()
-    })
+    let mut combinations: Vec<Vec<&Value>> = vec![Vec::new()];
+    for axis in &sweep.axes {
+        let longer = combinations.iter().flat_map(|shorter| {
+            // The last axis varies fastest, as in nested loops that a reader of the plan would
+            // write.
+            axis.values.iter().map(move |value| [&shorter[..], &[value]].concat())
+        });
+        combinations = longer.collect();
+    }
+    combinations
 }
 
 /// The coordinate of `values`: axis paths without `params.`, unless that would name two axes alike;
@@ -313,25 +324,13 @@ fn numbered_jobs(
                 _ => {}
             }
         }
+        // Background jobs are the conditions of all points, so an axis of CPUs does not limit them.
+        let n_cpus = n_cpus.filter(|_| job.background.is_none());
         for (from, to) in ends(job, coordinates()) {
-            let endpoint = |name: &str| {
-                let mut endpoint = testbed.endpoint(name)?.clone();
-                match (n_cpus, job.background) {
-                    (Some(n_cpus), None) => {
-                        // The first CPUs of the list, so that more CPUs always include those of the
-                        // smaller points.
-                        endpoint.cpus.truncate(usize::try_from(n_cpus).unwrap_or(usize::MAX))
-                    }
-                    // The list says which CPUs may be used. Without `pin` the scheduler decides.
-                    _ if !endpoint.pin => endpoint.cpus.clear(),
-                    _ => {}
-                }
-                Some(endpoint)
-            };
             let spec = JobSpec {
                 workload: job.workload.clone(),
-                from: endpoint(from)?,
-                to: endpoint(to)?,
+                from: endpoint_with(n_cpus, from, testbed)?,
+                to: endpoint_with(n_cpus, to, testbed)?,
                 params: params.clone(),
                 background: job.background,
             };
@@ -339,6 +338,20 @@ fn numbered_jobs(
         }
     }
     Some(specs)
+}
+
+/// Returns the endpoint `name` of `testbed`, with the first `n_cpus` of its CPUs if a number is
+/// given.
+fn endpoint_with(n_cpus: Option<u64>, name: &str, testbed: &Testbed) -> Option<Endpoint> {
+    let mut endpoint = testbed.endpoint(name)?.clone();
+    match n_cpus {
+        // The first CPUs of the list, so that more CPUs always include those of the smaller points.
+        Some(n_cpus) => endpoint.cpus.truncate(usize::try_from(n_cpus).unwrap_or(usize::MAX)),
+        // The list says which CPUs may be used. Without `pin` the scheduler decides.
+        None if !endpoint.pin => endpoint.cpus.clear(),
+        None => {}
+    }
+    Some(endpoint)
 }
 
 /// The endpoint pairs `job` runs between at this coordinate: its own, or those of a `pairs` axis.

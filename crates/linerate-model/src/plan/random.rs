@@ -43,22 +43,20 @@ impl SplitMix64 {
 /// "bc").
 pub(super) fn derive(seed: u64, parts: &[&str]) -> u64 {
     const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x0000_0100_0000_01b3;
-    let lengths = parts.iter().map(|part| (part.len() as u64).to_le_bytes());
-    let mut hash = OFFSET_BASIS;
-    let mut take = |bytes: &[u8]| {
-        for byte in bytes {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(PRIME);
-        }
-    };
-    take(&seed.to_le_bytes());
-    for (part, length) in parts.iter().zip(lengths) {
+    let mut hash = hashed(OFFSET_BASIS, &seed.to_le_bytes());
+    for part in parts {
         // The length goes in before the text, or ("ab", "c") and ("a", "bc") would give the same
         // seed.
-        take(&length);
-        take(part.as_bytes());
+        hash = hashed(hash, &(part.len() as u64).to_le_bytes());
+        hash = hashed(hash, part.as_bytes());
     }
     SplitMix64::new(hash).next()
+}
+
+/// Returns the FNV-1a hash `hash` continued by `bytes`.
+fn hashed(hash: u64, bytes: &[u8]) -> u64 {
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME))
 }
 
 #[cfg(test)]

@@ -135,16 +135,8 @@ pub(super) fn search(
         fields.text("metric", "the parameter that is the load, such as \"rate\"", problems);
     let written = Written::read(&fields, problems);
     let method = method(&fields, &written, problems);
-    let share_or = |key, default| limit(&fields, key, default);
-    let (min, max) =
-        (share_or("min", LoadLimit::Share(0.01)), share_or("max", LoadLimit::Share(1.0)));
-    let mut kept = |limit: Result<LoadLimit, Problem>, default| {
-        limit.unwrap_or_else(|problem| {
-            problems.push(problem);
-            default
-        })
-    };
-    let (min, max) = (kept(min, LoadLimit::Share(0.01)), kept(max, LoadLimit::Share(1.0)));
+    let min = limit_or(&fields, "min", LoadLimit::Share(0.01), problems);
+    let max = limit_or(&fields, "max", LoadLimit::Share(1.0), problems);
     if let (LoadLimit::Load(low, one), LoadLimit::Load(high, other)) = (min, max)
         && (one != other || low >= high)
     {
@@ -187,18 +179,12 @@ struct Written {
 
 impl Written {
     fn read(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Self {
-        let mut time = |key| {
-            fields.get(key)?;
-            Some(fields.time(key, SHORTEST..=LONGEST, Nanos::from_secs(1), problems))
-        };
-        let (trial, search_trial, duration_sum) =
-            (time("trial"), time("search_trial"), time("duration_sum"));
         Self {
             width: ratio(fields, "width", 1e-6..=0.5, problems),
             loss_ratio: ratio(fields, "loss_ratio", 0.0..=0.99, problems),
-            trial,
-            search_trial,
-            duration_sum,
+            trial: trial_time(fields, "trial", problems),
+            search_trial: trial_time(fields, "search_trial", problems),
+            duration_sum: trial_time(fields, "duration_sum", problems),
         }
     }
 
@@ -378,6 +364,30 @@ fn ratio(
         problems.push(wrong_value(value, &format!("`{key}`"), &expected));
     }
     ratio
+}
+
+/// Returns the duration at `key`, if it is written.
+fn trial_time(
+    fields: &Fields<'_, '_>,
+    key: &'static str,
+    problems: &mut Vec<Problem>,
+) -> Option<Nanos> {
+    fields.get(key)?;
+    Some(fields.time(key, SHORTEST..=LONGEST, Nanos::from_secs(1), problems))
+}
+
+/// Returns the limit at `key`. A limit that cannot be read is a problem, and `default` stands for
+/// it.
+fn limit_or(
+    fields: &Fields<'_, '_>,
+    key: &str,
+    default: LoadLimit,
+    problems: &mut Vec<Problem>,
+) -> LoadLimit {
+    limit(fields, key, default).unwrap_or_else(|problem| {
+        problems.push(problem);
+        default
+    })
 }
 
 fn limit(fields: &Fields<'_, '_>, key: &str, default: LoadLimit) -> Result<LoadLimit, Problem> {

@@ -54,24 +54,10 @@ pub(super) struct MixArm {
 impl Together {
     /// The arms of `sweep`, whose mix this is.
     pub(super) fn measured(&self, jobs: &[JobPlan]) -> Vec<MixArm> {
-        let measured = || jobs.iter().enumerate().filter(|(_, job)| job.background.is_none());
-        let alone = |role: Role, again: &str| {
-            let again = again.to_owned();
-            let arm = move |(number, job): (usize, &JobPlan)| {
-                let same =
-                    measured().filter(|(_, other)| other.workload == job.workload).count() > 1;
-                let which =
-                    // The number is added only where it is needed, because names appear in every
-                    // report.
-                    if same { format!("{} {number}", job.workload) } else { job.workload.clone() };
-                MixArm { role, name: format!("{which} alone{again}"), job: Some(number) }
-            };
-            measured().map(arm).collect::<Vec<_>>()
-        };
-        let mut arms = alone(Role::Alone, "");
+        let mut arms = alone(jobs, Role::Alone, "");
         arms.push(MixArm { role: Role::Together, name: TOGETHER.to_owned(), job: None });
         if self.placebo {
-            arms.extend(alone(Role::Placebo, " again"));
+            arms.extend(alone(jobs, Role::Placebo, " again"));
         }
         arms
     }
@@ -90,6 +76,19 @@ impl MixArm {
             .map(|(number, (_, spec))| (u32::try_from(number).unwrap_or(u32::MAX), spec.clone()))
             .unzip()
     }
+}
+
+/// Returns an arm for each measured job alone. `suffix` ends their names.
+fn alone(jobs: &[JobPlan], role: Role, suffix: &str) -> Vec<MixArm> {
+    let measured = || jobs.iter().enumerate().filter(|(_, job)| job.background.is_none());
+    let mut arms = Vec::new();
+    for (number, JobPlan { workload, .. }) in measured() {
+        let alike = measured().filter(|(_, other)| other.workload == *workload).count();
+        // The number is added only where it is needed, because names appear in every report.
+        let which = if alike > 1 { format!("{workload} {number}") } else { workload.clone() };
+        arms.push(MixArm { role, name: format!("{which} alone{suffix}"), job: Some(number) });
+    }
+    arms
 }
 
 /// Reads the mix of `sweep`, whose jobs are known.

@@ -58,14 +58,11 @@ impl Interface {
                 found = Some(link);
             }
         })?;
-        let object = || {
-            named.map_or_else(
-                || format!("endpoint `{}`", local.name),
-                |name| format!("interface {name}"),
-            )
-        };
         let link = found.ok_or_else(|| LoadError::Unsupported {
-            what: format!("frames at {}", object()),
+            what: match named {
+                Some(name) => format!("frames at interface {name}"),
+                None => format!("frames at endpoint `{}`", local.name),
+            },
             why: "no such interface is known here (name it by `device`, or give the endpoint an \
                 address of one)"
                 .into(),

@@ -86,22 +86,20 @@ fn portless(flow: &FlowPlan) -> FlowPlan {
 /// [`Numbering`].
 fn rows(opening: &Opening<'_>, templates: &[Template]) -> Vec<Row> {
     let distinct = opening.sizes().distinct();
-    let genome = opening.sizes().all();
-    let of = |flow_idx: usize, size: usize| {
-        let size_idx =
-            distinct.iter().position(|one| *one == size).expect("every size has a template");
-        let template = &templates[flow_idx * distinct.len() + size_idx];
-        Row {
-            frame: template.bytes().to_vec(),
-            sum: template.checksum_base().1,
-            flow: flow_idx as u32,
+    let mut rows = Vec::new();
+    for size in opening.sizes().all() {
+        let size_idx = distinct.iter().position(|one| *one == usize::from(*size));
+        let size_idx = size_idx.expect("every size has a template");
+        for flow_idx in 0..opening.flows.len() {
+            let template = &templates[flow_idx * distinct.len() + size_idx];
+            rows.push(Row {
+                frame: template.bytes().to_vec(),
+                sum: template.checksum_base().1,
+                flow: flow_idx as u32,
+            });
         }
-    };
-    let n_flows = opening.flows.len();
-    genome
-        .iter()
-        .flat_map(|size| (0..n_flows).map(move |flow_idx| of(flow_idx, usize::from(*size))))
-        .collect()
+    }
+    rows
 }
 
 impl Transmit for LiveTransmit {

@@ -157,11 +157,6 @@ impl PacketReceive {
             Keep::Headers => (plain_at + 2 * VLAN_BYTES + NEEDED) as u32,
             Keep::Copy => u32::from(u16::MAX),
         };
-        let share = |at: usize| Share {
-            offset: (at + FLOW_AT) as u32,
-            of: opening.n_workers,
-            own: opening.worker,
-        };
         // On the loopback the sender's own frames are not reflected frames: they are the sent ones.
         let marks = if opening.interface.is_loopback() {
             vec![opening.inward]
@@ -172,7 +167,11 @@ impl PacketReceive {
         let places = [plain_at, plain_at + VLAN_BYTES].map(|at| Accept {
             offset: at as u32,
             marks: marks.clone(),
-            share: (opening.n_workers > 1).then(|| share(at)),
+            share: (opening.n_workers > 1).then(|| Share {
+                offset: (at + FLOW_AT) as u32,
+                of: opening.n_workers,
+                own: opening.worker,
+            }),
         });
         let bytes = params.options.receive_buffer.map_or(0, |bytes| bytes.0 as usize);
         // At least a few blocks, so that one may be read while others fill; at most 256, so that

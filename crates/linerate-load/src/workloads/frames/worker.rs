@@ -214,12 +214,13 @@ impl FramesWorker {
 
     /// Returns how many of each flow's last numbers are missing, by its sender's count.
     fn missing(&self) -> Vec<u64> {
-        let of = |(idx, (number, _)): (usize, &(u32, [SocketAddr; 2]))| {
+        let mut missing = Vec::new();
+        for ((number, _), sent) in self.parts.flows.iter().zip(&self.peer_sent) {
             let next = self.parts.ledger.flow(*number).map_or(0, Received::next_sequence);
             let next = next.max(self.by_others(*number).next_sequence);
-            self.peer_sent[idx].map_or(0, |sent| sent.saturating_sub(next))
-        };
-        self.parts.flows.iter().enumerate().map(of).collect()
+            missing.push(sent.map_or(0, |sent| sent.saturating_sub(next)));
+        }
+        missing
     }
 
     fn modes(&self) -> BTreeMap<String, String> {

@@ -95,13 +95,16 @@ impl Flow {
 fn wall_ahead() -> u64 {
     /// Readings; each takes less than a microsecond.
     const READINGS: u32 = 16;
-    let reading = |_| {
-        let before = clock::monotonic();
-        let wall = clock::realtime();
-        let after = clock::monotonic();
-        (after - before, wall.saturating_sub(before.midpoint(after)))
-    };
-    (0..READINGS).map(reading).min().map_or(0, |(_, ahead)| ahead)
+    (0..READINGS).map(|_| wall_reading()).min().map_or(0, |(_, ahead)| ahead)
+}
+
+/// Returns the duration of a reading of both clocks, and how far the wall clock was ahead, both in
+/// ns.
+fn wall_reading() -> (u64, u64) {
+    let before = clock::monotonic();
+    let wall = clock::realtime();
+    let after = clock::monotonic();
+    (after - before, wall.saturating_sub(before.midpoint(after)))
 }
 
 /// Returns the worker of the active end.
@@ -130,18 +133,18 @@ fn deal(
     purposes: [Purpose; 2],
     sends: Direction,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-    let flows = paired.sockets.into_iter().zip(paired.companions);
-    let worker = |(socket, companion)| -> Result<Box<dyn Worker>, LoadError> {
+    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    for (socket, companion) in paired.sockets.into_iter().zip(paired.companions) {
         let flow = Flow::new(params, secret, socket, purposes);
         flow.socket
             .set_nonblocking(false)
             .map_err(|cause| SysError::new("make blocking", "the probe's socket", cause))?;
         let companion = Companion::new(companion)?;
-        Ok(if params.direction == sends {
+        workers.push(if params.direction == sends {
             Box::new(ProbeSender::new(params, flow, companion)?)
         } else {
             Box::new(ProbeReceiver::new(flow, companion)?)
-        })
-    };
-    flows.map(worker).collect()
+        });
+    }
+    Ok(workers)
 }

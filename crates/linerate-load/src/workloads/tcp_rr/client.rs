@@ -55,16 +55,16 @@ pub(super) fn deal(
         let rest =
             Rest::new(placement.wait, own.iter().map(|(_, stream)| stream).filter(|_| !alone))?;
         let load = arrivals.requests(*depth, own.len(), placement.streams());
-        let flow = |(number, stream)| {
-            Ok(Flow {
+        let mut flows = Vec::with_capacity(own.len());
+        for (number, stream) in own {
+            flows.push(Flow {
                 bytes: ByteFlow::new(number, stream, options, alone)?,
                 ring: vec![Start::default(); *depth as usize].into_boxed_slice(),
                 oldest: 0,
                 outstanding: 0,
                 come: 0,
-            })
-        };
-        let flows = own.into_iter().map(flow).collect::<Result<Vec<_>, LoadError>>()?;
+            });
+        }
         let request_bytes = exchange.request_bytes();
         workers.push(Box::new(TcpRrClient {
             number,
@@ -230,11 +230,10 @@ impl Worker for TcpRrClient {
     }
 
     fn finish(&mut self) -> Vec<FlowReport> {
-        let (worker, modes) = (self.number, &self.modes);
-        let report = |flow: Flow| {
+        for flow in &self.flows {
             flow.bytes.close_sending();
-            flow.bytes.report(worker, modes)
-        };
-        self.flows.drain(..).map(report).collect()
+        }
+        let (worker, modes) = (self.number, &self.modes);
+        self.flows.drain(..).map(|flow| flow.bytes.report(worker, modes)).collect()
     }
 }

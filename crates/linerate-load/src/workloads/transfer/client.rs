@@ -1,6 +1,5 @@
 //! Worker of the active end: each stream fetches or sends one file after the other.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linerate_model::{Counter, FlowReport, FlowTcp, Nanos, OperationKind};
@@ -88,6 +87,20 @@ impl<S> Stream<S> {
             moved: (Nanos(0), 0),
             failures: 0,
         }
+    }
+}
+
+impl<S: Session> Stream<S> {
+    /// Returns the stream's report, with the text of its `worker`'s failures.
+    fn report(&mut self, worker: u32, failures: Option<&String>) -> FlowReport {
+        // Read before the report, which may close the connection.
+        let state = self.session.account().state(self.number, self.session.carrier());
+        let mut report = self.session.report();
+        (report.flow, report.worker) = (self.number, worker);
+        report.counters = self.session.account().counters;
+        report.tcp = state.map(|flow| flow.tcp);
+        report.modes.extend(failures.map(|text| ("failures".to_owned(), text.clone())));
+        report
     }
 }
 
@@ -330,18 +343,7 @@ impl<S: Session> Worker for ClientWorker<S> {
         let failures = self.last_failure.filter(|_| lost > 0);
         let summary = failures
             .map(|last| format!("{lost} of {} transfers failed, the last: {last}", done + lost));
-        let worker = self.number;
-        let report = |stream: &mut Stream<S>| {
-            let state = stream.session.account().state(stream.number, stream.session.carrier());
-            let mut report = stream.session.report();
-            (report.flow, report.worker) = (stream.number, worker);
-            report.counters = stream.session.account().counters;
-            report.tcp = state.map(|flow| flow.tcp);
-            let more: BTreeMap<String, String> =
-                summary.clone().map(|text| ("failures".into(), text)).into_iter().collect();
-            report.modes.extend(more);
-            report
-        };
-        self.streams.iter_mut().map(report).collect()
+        let reports = self.streams.iter_mut();
+        reports.map(|stream| stream.report(self.number, summary.as_ref())).collect()
     }
 }

@@ -75,10 +75,7 @@ impl Incoming {
     pub(crate) fn new(store: &Store, number: u32) -> Result<Self, LoadError> {
         let params = &store.params;
         let base = store.place.as_ref().map_or(0, |place| place.region * u64::from(number));
-        let file = || {
-            let place = store.place.as_ref().expect("an end that stores has a place");
-            Ok::<File, LoadError>(place.target.open(true, false)?)
-        };
+        let file = || target_file(store);
         let flusher = |file: File| {
             Flusher::new(file).map_err(|cause| SysError::new("start", "a flushing thread", cause))
         };
@@ -283,6 +280,12 @@ impl Incoming {
         let device = self.place.as_ref().and_then(|place| place.target.device_name());
         modes.extend(device.map(|device| ("sink_device".into(), device)));
     }
+}
+
+/// Opens the file that the flows of `store` write.
+fn target_file(store: &Store) -> Result<File, LoadError> {
+    let place = store.place.as_ref().expect("an end that stores has a place");
+    Ok(place.target.open(true, false)?)
 }
 
 fn store(file: &File, bytes: &[u8], offset: u64) -> Result<(), Failure> {

@@ -271,10 +271,7 @@ impl Outgoing {
         let left = (self.until - self.at).min(period - within);
         let (offset, left) = (base + within, usize::try_from(left).unwrap_or(usize::MAX));
         let from_memory = || &memory[offset as usize..offset as usize + left.min(CHUNK_BYTES)];
-        let read = |buffer: &mut Region, left: usize| {
-            let n = file.read_at(&mut buffer[..left.min(CHUNK_BYTES)], offset);
-            n.map_err(|error| Failure::Source(error.raw_os_error().unwrap_or(0)))
-        };
+        let read = |buffer: &mut Region, left| read_ahead(file, buffer, left, offset);
         Ok(match &mut self.by {
             By::Copy { .. } if *origin == Origin::Memory => connection.send(from_memory()),
             By::Copy { buffer, ready } => {
@@ -334,6 +331,17 @@ impl Outgoing {
         modes.insert("source".into(), self.contents.origin.name().into());
         modes.extend(self.contents.device.clone().map(|device| ("source_device".into(), device)));
     }
+}
+
+/// Reads at most `left` bytes of `file` from `offset`.
+fn read_ahead(
+    file: &File,
+    buffer: &mut Region,
+    left: usize,
+    offset: u64,
+) -> Result<usize, Failure> {
+    let n = file.read_at(&mut buffer[..left.min(CHUNK_BYTES)], offset);
+    n.map_err(|error| Failure::Source(error.raw_os_error().unwrap_or(0)))
 }
 
 impl Pinned {

@@ -108,6 +108,19 @@ impl<G> GuestPlace<G> {
     }
 }
 
+impl<G: Guest> GuestPlace<G> {
+    /// Returns the report of flow `flow`, whose connection this place serves.
+    fn report(&mut self, flow: u32) -> FlowReport {
+        // Read before the report, which may close the connection.
+        let state = self.guest.account().state(flow, self.guest.carrier());
+        let mut report = self.guest.report();
+        report.flow = flow;
+        report.counters = self.guest.account().counters;
+        report.tcp = state.map(|flow| flow.tcp);
+        report
+    }
+}
+
 impl<G: Guest> ServerWorker<G> {
     /// Creates worker `number` with these places; `foreign` strangers were refused before.
     pub(crate) fn new(
@@ -306,22 +319,17 @@ impl<G: Guest> Worker for ServerWorker<G> {
     fn finish(&mut self) -> Vec<FlowReport> {
         let first = self.number * self.places.len() as u32;
         let local = socket_options::name_of(self.service.listener.local_addr());
-        let worker = self.number;
         let failure =
             self.last_failure.map(|failure| ("last_failure".to_owned(), failure.to_string()));
         // Places without a connection have no report.
         let used = (first..)
             .zip(&mut self.places)
             .filter(|(_, place)| place.guest.account().counters != Default::default());
-        let report = |(number, place): (u32, &mut GuestPlace<G>)| {
-            let state = place.guest.account().state(number, place.guest.carrier());
-            let mut report = place.guest.report();
-            report.counters = place.guest.account().counters;
-            (report.flow, report.worker, report.local) = (number, worker, local.clone());
-            report.tcp = state.map(|flow| flow.tcp);
+        let mut reports: Vec<FlowReport> = used.map(|(flow, place)| place.report(flow)).collect();
+        for report in &mut reports {
+            (report.worker, report.local) = (self.number, local.clone());
             report.modes.extend(failure.clone());
-            report
-        };
-        used.map(report).collect()
+        }
+        reports
     }
 }

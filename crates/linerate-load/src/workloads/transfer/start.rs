@@ -290,12 +290,12 @@ pub(crate) fn active<P: Protocol>(
                 rendezvous::connect_all(setup, offer, device, hello, &PlannedPorts::NONE, |_| {
                     Ok(())
                 })?;
-            let missing = || LoadError::Unsupported {
+            let second = offer.addresses.get(1).ok_or_else(|| LoadError::Unsupported {
                 what: format!("an offer of {} addresses", offer.addresses.len()),
                 why: "the second is that of the file server (do both ends run the same version?)"
                     .into(),
-            };
-            (*offer.addresses.get(1).ok_or_else(missing)?, companions)
+            })?;
+            (*second, companions)
         }
     };
     let streams = placement.streams();
