@@ -12,14 +12,14 @@ const MOST_LINES: usize = 3;
 /// Longer closures per crate that are still there. Only ever lowered.
 const ALLOWED: [(&str, usize); 16] = [
     ("linerate", 1),
-    ("linerate-analysis", 158),
-    ("linerate-answers", 5),
+    ("linerate-analysis", 0),
+    ("linerate-answers", 0),
     ("linerate-campaign", 0),
     ("linerate-control", 24),
     ("linerate-import", 0),
     ("linerate-lab", 0),
-    ("linerate-load", 13),
-    ("linerate-model", 13),
+    ("linerate-load", 0),
+    ("linerate-model", 0),
     ("linerate-observe", 22),
     ("linerate-packet", 0),
     ("linerate-papers", 0),

@@ -166,29 +166,14 @@ pub fn campaigns(
     // Figures over all points summarise the same runs. They form families of their own so that they
     // do not weaken the correction of the single points.
     among_many(of_points);
-    let job_of_all = |workload: &str| {
-        matched
-            .iter()
-            .filter_map(|point| measured(point.after))
-            .find(|job| job.workload == workload)
-    };
     among_many(
-        overall.iter_mut().map(|overall| (job_of_all(&overall.workload), &mut overall.figure)),
+        overall.iter_mut().map(|one| (job_of_all(&matched, &one.workload), &mut one.figure)),
     );
-    let claimed = || {
-        points
-            .iter()
-            .flat_map(|point| &point.figures)
-            .chain(overall.iter().map(|overall| &overall.figure))
-    };
-    let moved = |effect: &Effect| {
-        matches!(effect.change, Change::Better | Change::Worse)
-            // A shift that other programs may explain still needs its cause among the differences
-            // of the environments.
-            || effect.doubt == Some(Doubt::Others)
-    };
-    let changed: BTreeSet<MetricGroup> = claimed()
-        .filter(|figure| moved(&figure.effect))
+    let changed: BTreeSet<MetricGroup> = points
+        .iter()
+        .flat_map(|point| &point.figures)
+        .chain(overall.iter().map(|overall| &overall.figure))
+        .filter(|figure| has_moved(&figure.effect))
         .map(|figure| figure.metric.group())
         .collect();
     Campaigns {
@@ -208,6 +193,18 @@ pub fn campaigns(
         overall,
         points,
     }
+}
+
+/// Returns the first measured job of this workload.
+fn job_of_all<'a>(matched: &[Matched<'a>], workload: &str) -> Option<&'a JobStudy> {
+    let mut jobs = matched.iter().filter_map(|point| measured(point.after));
+    jobs.find(|job| job.workload == workload)
+}
+
+/// Returns whether `effect` needs a cause among the differences of the environments.
+fn has_moved(effect: &Effect) -> bool {
+    // A shift that other programs may explain still needs its cause.
+    matches!(effect.change, Change::Better | Change::Worse) || effect.doubt == Some(Doubt::Others)
 }
 
 impl Campaigns {
@@ -293,16 +290,20 @@ fn point_change(point: &Matched<'_>, paired: bool, margin: f64) -> PointChange {
             }));
         }
     }
-    let named = |job: &JobStudy| match job.from.is_empty() {
-        true => job.workload.clone(),
-        false => format!("{} {} to {}", job.workload, job.from, job.to),
-    };
     PointChange {
         sweep: point.after.sweep.clone(),
         parameters: point.after.parameters.clone(),
-        jobs: point.after.jobs.iter().map(named).collect(),
+        jobs: point.after.jobs.iter().map(job_name).collect(),
         figures,
         validity: [point.before.validity, point.after.validity],
+    }
+}
+
+/// Returns the workload of `job` and its ends.
+fn job_name(job: &JobStudy) -> String {
+    match job.from.is_empty() {
+        true => job.workload.clone(),
+        false => format!("{} {} to {}", job.workload, job.from, job.to),
     }
 }
 
@@ -332,14 +333,14 @@ fn compared(
     let better = Better::of(shape.metric)?;
     let name = format!("{} {}", shape.metric, shape.direction);
     let margin = Margin { relative: margin, part_of_error, ..Margin::default() };
-    let against = |is: &[Option<f64>], paired: bool| match paired {
-        true => effect_beyond(&name, values.was, is, better, margin),
-        false => effect_of_runs(&name, values.was, is, better, margin),
+    let effect = match paired {
+        true => effect_beyond(&name, values.was, values.is, better, margin)?,
+        false => effect_of_runs(&name, values.was, values.is, better, margin)?,
     };
-    let effect = against(values.is, paired)?;
     // The repetition ran later than the runs it repeats, so it has no partner to alternate with and
     // is never paired.
-    let placebo = values.again.and_then(|again| against(again, false));
+    let placebo =
+        values.again.and_then(|again| effect_of_runs(&name, values.was, again, better, margin));
     let effect = match &placebo {
         Some(placebo) => effect.above_noise(placebo),
         // Without a repetition of the first campaign, the difference between any two runs of one
@@ -388,20 +389,7 @@ fn over_points(
     paired: bool,
     margin: f64,
 ) -> Option<Overall> {
-    let values = |point: &PointStudy| -> Option<Vec<f64>> {
-        let job = measured(point).filter(|job| job.workload == workload)?;
-        let values = &job.metric(shape.metric, shape.direction)?.values;
-        // The number of runs beyond those depends on their results; only the first ones were always
-        // planned.
-        let first = point.looks.as_ref().map_or(values.len(), |looks| looks.until.first() as usize);
-        values
-            .iter()
-            .take(first)
-            // A geometric mean exists only for positive finite values; one missing value removes
-            // the point rather than a repeat.
-            .map(|value| value.filter(|value| *value > 0.0 && value.is_finite()))
-            .collect()
-    };
+    let values = |point| values_of_first(point, workload, shape);
     let whole: Vec<&Matched<'_>> = matched
         .iter()
         .filter(|point| values(point.before).is_some() && values(point.after).is_some())
@@ -411,21 +399,9 @@ fn over_points(
     if points < 2 {
         return None;
     }
-    // The geometric mean over the points, repeat by repeat; `None` where a point lacks the figure.
-    let means = |of: &dyn Fn(&Matched<'_>) -> Option<Vec<f64>>| -> Option<Vec<Option<f64>>> {
-        let columns: Vec<Vec<f64>> = whole.iter().map(|point| of(point)).collect::<Option<_>>()?;
-        // Points may have run a different number of times; only repeats that all of them have are
-        // one value each.
-        let repeats = columns.iter().map(Vec::len).min()?;
-        let mean = |repeat: usize| {
-            let logarithms: f64 = columns.iter().map(|values| values[repeat].ln()).sum();
-            Some((logarithms / columns.len() as f64).exp())
-        };
-        Some((0..repeats).map(mean).collect())
-    };
-    let was = means(&|point| values(point.before))?;
-    let is = means(&|point| values(point.after))?;
-    let again = means(&|point| point.again.and_then(values));
+    let was = means(whole.iter().map(|point| values(point.before)))?;
+    let is = means(whole.iter().map(|point| values(point.after)))?;
+    let again = means(whole.iter().map(|point| point.again.and_then(values)));
     let values = Values { was: &was, is: &is, again: again.as_deref() };
     let company = company(whole.iter().copied());
     let job = measured(whole[0].after)?;
@@ -437,6 +413,38 @@ fn over_points(
         paired,
     );
     Some(Overall { workload: workload.to_owned(), figure, points })
+}
+
+/// Returns the values that the planned first runs of `point` have of the figure `shape`, all
+/// positive and finite, or `None`.
+fn values_of_first(point: &PointStudy, workload: &str, shape: &MetricStudy) -> Option<Vec<f64>> {
+    let job = measured(point).filter(|job| job.workload == workload)?;
+    let values = &job.metric(shape.metric, shape.direction)?.values;
+    // The number of runs beyond those depends on their results; only the first ones were always
+    // planned.
+    let first = point.looks.as_ref().map_or(values.len(), |looks| looks.until.first() as usize);
+    values
+        .iter()
+        .take(first)
+        // A geometric mean exists only for positive finite values; one missing value removes the
+        // point rather than a repeat.
+        .map(|value| value.filter(|value| *value > 0.0 && value.is_finite()))
+        .collect()
+}
+
+/// Returns the geometric means over the points, repeat by repeat; `None` if a point lacks the
+/// figure.
+fn means(points: impl Iterator<Item = Option<Vec<f64>>>) -> Option<Vec<Option<f64>>> {
+    let columns: Vec<Vec<f64>> = points.collect::<Option<_>>()?;
+    // Points may have run a different number of times; only repeats that all of them have are one
+    // value each.
+    let repeats = columns.iter().map(Vec::len).min()?;
+    let mut means = Vec::with_capacity(repeats);
+    for repeat in 0..repeats {
+        let logarithms: f64 = columns.iter().map(|values| values[repeat].ln()).sum();
+        means.push(Some((logarithms / columns.len() as f64).exp()));
+    }
+    Some(means)
 }
 
 /// Other programs beside `points` before and after.
@@ -478,33 +486,25 @@ fn among_many<'a>(figures: impl Iterator<Item = (Option<&'a JobStudy>, &'a mut C
 }
 
 fn unmatched(before: &Study, after: &Study) -> Vec<Unmatched> {
-    let only = |side: usize, study: &Study, other: &Study| {
-        let alone = study.points.iter().filter(|point| same(other, point).is_none());
-        let told = |point: &PointStudy| Unmatched {
-            side,
-            sweep: point.sweep.clone(),
-            parameters: point.parameters.clone(),
-        };
-        alone.map(told).chain(searches::unmatched(side, study, other)).collect::<Vec<_>>()
-    };
-    [only(0, before, after), only(1, after, before)].concat()
+    [alone(0, before, after), alone(1, after, before)].concat()
+}
+
+/// Returns what only `study`, the campaign number `side`, has.
+fn alone(side: usize, study: &Study, other: &Study) -> Vec<Unmatched> {
+    let points = study.points.iter().filter(|point| same(other, point).is_none()).map(|point| {
+        Unmatched { side, sweep: point.sweep.clone(), parameters: point.parameters.clone() }
+    });
+    points.chain(searches::unmatched(side, study, other)).collect()
 }
 
 fn standing(study: &Study) -> Standing {
-    let of_points =
-        || study.points.iter().flat_map(|point| &point.trials).map(|trial| trial.validity);
-    let of_searches = || {
-        study
-            .searches
-            .iter()
-            .flat_map(|search| &search.runs)
-            .flat_map(|run| &run.trials)
-            .map(|trial| trial.validity)
-    };
-    let trials = || of_points().chain(of_searches());
-    let having = |validity| trials().filter(|one| *one == validity).count();
+    let of_points = study.points.iter().flat_map(|point| &point.trials).map(|trial| trial.validity);
+    let runs = study.searches.iter().flat_map(|search| &search.runs);
+    let of_searches = runs.flat_map(|run| &run.trials).map(|trial| trial.validity);
+    let trials: Vec<Validity> = of_points.chain(of_searches).collect();
+    let having = |validity| trials.iter().filter(|one| **one == validity).count();
     Standing {
-        trials: trials().count(),
+        trials: trials.len(),
         valid: having(Validity::Valid),
         suspect: having(Validity::Suspect),
     }

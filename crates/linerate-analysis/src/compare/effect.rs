@@ -220,17 +220,10 @@ pub(crate) fn effect_of_runs(
     better: Better,
     margin: Margin,
 ) -> Option<Effect> {
-    let finite = |values: &[Option<f64>]| {
-        values.iter().flatten().copied().filter(|v| v.is_finite()).collect::<Vec<f64>>()
-    };
     let (before, after) = (finite(before), finite(after));
     let typical = (median(&before)?, median(&after)?);
     let scale = scale_of(&before, &after);
-    let scaled = |values: &[f64]| match scale {
-        Scale::Ratio => values.iter().map(|value| value.ln()).collect::<Vec<f64>>(),
-        Scale::Difference => values.to_vec(),
-    };
-    let (a, b) = (scaled(&before), scaled(&after));
+    let (a, b) = (scaled(&before, scale), scaled(&after, scale));
     // Unpaired runs have no partner, so each difference of any two runs counts as one.
     let changes: Vec<f64> = b.iter().flat_map(|y| a.iter().map(move |x| y - x)).collect();
     let n = before.len().min(after.len());
@@ -243,6 +236,18 @@ pub(crate) fn effect_of_runs(
         n,
     };
     Some(Effect { runs: Some((before.len(), after.len())), ..told.effect(figure, &changes)? })
+}
+
+fn finite(values: &[Option<f64>]) -> Vec<f64> {
+    values.iter().flatten().copied().filter(|value| value.is_finite()).collect()
+}
+
+/// Returns the values whose differences are the changes on `scale`.
+fn scaled(values: &[f64], scale: Scale) -> Vec<f64> {
+    match scale {
+        Scale::Ratio => values.iter().map(|value| value.ln()).collect(),
+        Scale::Difference => values.to_vec(),
+    }
 }
 
 fn scale_of(before: &[f64], after: &[f64]) -> Scale {
@@ -343,15 +348,14 @@ fn needed(shift: &Shift, margin: f64, n: usize) -> Option<u32> {
 /// Returns the fewest pairs, or runs of each side, of which the clearest result can be claimed
 /// among `n_figures` by ranks: all one way is one order of 2^n, or of n out of 2 n.
 fn enough_among(n_figures: usize, is_paired: bool) -> Option<u32> {
-    let orders = |n: u32| -> f64 {
-        if is_paired {
-            2.0_f64.powf(f64::from(n))
-        } else {
-            (1..=n).map(|k| f64::from(n + k) / f64::from(k)).product()
-        }
-    };
+    let orders = |n: u32| if is_paired { 2.0_f64.powf(f64::from(n)) } else { halves(n) };
     // Two-sided: all changes one way and all the other way are equally surprising.
     (1..=MOST_PAIRS as u32).find(|n| 2.0 / orders(*n) * n_figures as f64 <= CHANCE)
+}
+
+/// Returns the number of ways to choose `n` of `2 n` runs.
+fn halves(n: u32) -> f64 {
+    (1..=n).map(|k| f64::from(n + k) / f64::from(k)).product()
 }
 
 impl Effect {
@@ -514,19 +518,22 @@ fn noise_floor(sizes: &[f64]) -> Option<f64> {
 /// Returns the value that 95 % of the differences between two runs of one campaign stay below: a
 /// ratio above one, or a difference. `None` if no campaign has two runs.
 pub(super) fn floor(scale: Scale, campaigns: [&[Option<f64>]; 2]) -> Option<f64> {
-    let apart = |values: &[Option<f64>]| {
-        let values: Vec<f64> =
-            values.iter().flatten().copied().filter(|value| value.is_finite()).collect();
-        let pairs = (0..values.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
-        let differ = |(i, j): (usize, usize)| match scale {
-            Scale::Ratio => (values[i] / values[j]).ln().abs(),
-            Scale::Difference => (values[i] - values[j]).abs(),
-        };
-        pairs.map(differ).collect::<Vec<f64>>()
-    };
-    let sizes: Vec<f64> = campaigns.into_iter().flat_map(apart).collect();
+    let sizes: Vec<f64> =
+        campaigns.into_iter().flat_map(|values| sizes_among(&finite(values), scale)).collect();
     let floor = noise_floor(&sizes)?;
     Some(if scale == Scale::Ratio { floor.exp() } else { floor })
+}
+
+/// Returns the sizes of the differences between any two of `values`.
+fn sizes_among(values: &[f64], scale: Scale) -> Vec<f64> {
+    let mut sizes = Vec::new();
+    for (i, a) in values.iter().enumerate() {
+        sizes.extend(values[..i].iter().map(|b| match scale {
+            Scale::Ratio => (a / b).ln().abs(),
+            Scale::Difference => (a - b).abs(),
+        }));
+    }
+    sizes
 }
 
 #[cfg(test)]

@@ -202,34 +202,7 @@ pub fn environment(
 ) -> Vec<Cause> {
     let touched: Vec<Touch> = changed.iter().map(|group| touched(*group)).collect();
     let mut causes: Vec<Cause> = company(others, &touched).into_iter().collect();
-    // Absent facts compare as empty text, so a fact that appeared or vanished is a difference too.
-    let mut differ = |host: &str, was: &BTreeMap<String, String>, is: &BTreeMap<String, String>| {
-        let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
-        for name in names {
-            let of =
-                |leaves: &BTreeMap<String, String>| leaves.get(name).cloned().unwrap_or_default();
-            let (was, is) = (of(was), of(is));
-            if was == is || INCIDENTAL.iter().any(|pattern| fits(pattern, name)) {
-                continue;
-            }
-            let known = KNOWN.iter().find(|(pattern, ..)| fits(pattern, name));
-            let (_, rank, touches, mechanism) =
-                // Unknown kinds stay in the list, last: leaving them out would hide a cause nobody
-                // has thought of.
-                known.copied().unwrap_or(("", 4, &[], Mechanism::Unknown));
-            let explains = touches.iter().any(|touch| touched.contains(touch));
-            causes.push(Cause {
-                host: host.to_owned(),
-                name: name.clone(),
-                before: was,
-                after: is,
-                explains,
-                rank,
-                mechanism,
-            });
-        }
-    };
-    differ("", &of_campaign(before), &of_campaign(after));
+    causes.extend(differences("", &of_campaign(before), &of_campaign(after), &touched));
     for (place, host) in after.hosts.iter().enumerate() {
         let same =
             // A renamed host is still the same machine in most plans, so the place in the list is
@@ -239,10 +212,48 @@ pub fn environment(
         let renamed = renamed(before, was, after, host);
         // Only the names of the first campaign are translated, so that both use the names of the
         // second.
-        differ(&host.host, &facts(before, was, &renamed), &facts(after, host, &BTreeMap::new()));
+        let was = facts(before, was, &renamed);
+        let is = facts(after, host, &BTreeMap::new());
+        causes.extend(differences(&host.host, &was, &is, &touched));
     }
     // The sort is stable, so causes of equal rank keep the order of the facts.
     causes.sort_by(|a, b| b.explains.cmp(&a.explains).then(a.rank.cmp(&b.rank)));
+    causes
+}
+
+/// Returns the facts of `host` that differ, each with what is known about its kind. The changed
+/// metrics are sensitive to `touched`.
+fn differences(
+    host: &str,
+    was: &BTreeMap<String, String>,
+    is: &BTreeMap<String, String>,
+    touched: &[Touch],
+) -> Vec<Cause> {
+    let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+    let mut causes = Vec::new();
+    for name in names {
+        // Absent facts compare as empty text, so a fact that appeared or vanished is a difference
+        // too.
+        let of = |facts: &BTreeMap<String, String>| facts.get(name).cloned().unwrap_or_default();
+        let (was, is) = (of(was), of(is));
+        if was == is || INCIDENTAL.iter().any(|pattern| fits(pattern, name)) {
+            continue;
+        }
+        let known = KNOWN.iter().find(|(pattern, ..)| fits(pattern, name));
+        let (_, rank, touches, mechanism) =
+            // Unknown kinds stay in the list, last: leaving them out would hide a cause nobody has
+            // thought of.
+            known.copied().unwrap_or(("", 4, &[], Mechanism::Unknown));
+        causes.push(Cause {
+            host: host.to_owned(),
+            name: name.clone(),
+            before: was,
+            after: is,
+            explains: touches.iter().any(|touch| touched.contains(touch)),
+            rank,
+            mechanism,
+        });
+    }
     causes
 }
 

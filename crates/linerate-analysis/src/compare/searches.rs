@@ -22,47 +22,52 @@ pub(super) fn searches(
     again: Option<&Study>,
     margin: f64,
 ) -> Vec<PointChange> {
-    let change = |is: &SearchStudy| {
-        let was = same(before, is)?;
-        let again = again.and_then(|study| same(study, is));
-        let figures: Vec<Compared> = is
-            .goals
-            .iter()
-            .filter_map(|goal| compared(&goal.goal.name, [Some(was), Some(is), again], margin))
-            .collect();
-        // Nothing can be compared where one of them found no bound at all.
-        // An empty point would claim that the searches agree.
-        (!figures.is_empty()).then(|| PointChange {
-            sweep: is.sweep.clone(),
-            parameters: is.parameters.clone(),
-            jobs: vec![format!("search by {} {} to {}", is.workload, is.from, is.to)],
-            figures,
-            validity: [was, is].map(validity),
-        })
-    };
-    after.searches.iter().filter_map(change).collect()
+    let again = |is| again.and_then(|study| same(study, is));
+    let both = after.searches.iter().filter_map(|is| Some((same(before, is)?, is)));
+    both.filter_map(|(was, is)| change(was, is, again(is), margin)).collect()
+}
+
+/// Returns the changes of the goals of a search from `was` to `is`, which `again` repeats, if any
+/// can be compared.
+fn change(
+    was: &SearchStudy,
+    is: &SearchStudy,
+    again: Option<&SearchStudy>,
+    margin: f64,
+) -> Option<PointChange> {
+    let goals = is.goals.iter().map(|goal| &goal.goal.name);
+    let figures: Vec<Compared> =
+        goals.filter_map(|goal| compared(goal, [Some(was), Some(is), again], margin)).collect();
+    // Nothing can be compared where one of them found no bound at all.
+    // An empty point would claim that the searches agree.
+    (!figures.is_empty()).then(|| PointChange {
+        sweep: is.sweep.clone(),
+        parameters: is.parameters.clone(),
+        jobs: vec![format!("search by {} {} to {}", is.workload, is.from, is.to)],
+        figures,
+        validity: [was, is].map(validity),
+    })
 }
 
 /// Returns the searches that both campaigns have and for which one side found no bound of any goal,
 /// so that no comparison is possible.
 pub(super) fn without_bound(before: &Study, after: &Study) -> Vec<Unmatched> {
-    let blind = |search: &SearchStudy| {
-        let mut bounds = search.goals.iter().flat_map(|goal| lower_bounds(search, &goal.goal.name));
-        // An infinite bound means that no rate failed within the range, which is a limit of the
-        // tester.
-        !bounds.any(|bound| bound.is_some_and(f64::is_finite))
-    };
-    let of = |is: &SearchStudy| {
-        let sides = [same(before, is)?, is].map(blind);
-        let told = (0..2).filter(move |&side| sides[side]);
-        let (sweep, parameters) = (is.sweep.clone(), is.parameters.clone());
-        Some(told.map(move |side| Unmatched {
-            side,
-            sweep: sweep.clone(),
-            parameters: parameters.clone(),
-        }))
-    };
-    after.searches.iter().filter_map(of).flatten().collect()
+    let mut without_bound = Vec::new();
+    for is in &after.searches {
+        let Some(was) = same(before, is) else { continue };
+        for (side, _) in [was, is].into_iter().enumerate().filter(|(_, one)| !has_bound(one)) {
+            let (sweep, parameters) = (is.sweep.clone(), is.parameters.clone());
+            without_bound.push(Unmatched { side, sweep, parameters });
+        }
+    }
+    without_bound
+}
+
+/// Returns whether any run of `search` found a lower bound.
+fn has_bound(search: &SearchStudy) -> bool {
+    let mut bounds = search.goals.iter().flat_map(|goal| lower_bounds(search, &goal.goal.name));
+    // An infinite bound means that no rate failed within the range, which is a limit of the tester.
+    bounds.any(|bound| bound.is_some_and(f64::is_finite))
 }
 
 /// Searches that only one campaign has, or that ask something else.
@@ -75,20 +80,23 @@ pub(super) fn unmatched(side: usize, study: &Study, other: &Study) -> Vec<Unmatc
 
 /// Returns the search of `study` that asks what `search` does.
 fn same<'a>(study: &'a Study, search: &SearchStudy) -> Option<&'a SearchStudy> {
-    let asks = |one: &GoalStudy| {
-        let goal = &one.goal;
-        // Goals of one name may differ between plans. Another loss ratio or duration is another
-        // question.
-        (goal.name.clone(), goal.loss_ratio, goal.exceed_ratio, goal.final_trial, goal.duration_sum)
-    };
-    let alike = |other: &&SearchStudy| {
-        (&other.sweep, &other.parameters, &other.workload)
-            == (&search.sweep, &search.parameters, &search.workload)
-            && (&other.search.parameter, other.search.unit)
-                == (&search.search.parameter, search.search.unit)
-            && other.goals.iter().map(asks).eq(search.goals.iter().map(asks))
-    };
-    study.searches.iter().find(alike)
+    study.searches.iter().find(|other| asks_alike(other, search))
+}
+
+fn asks_alike(a: &SearchStudy, b: &SearchStudy) -> bool {
+    (&a.sweep, &a.parameters, &a.workload) == (&b.sweep, &b.parameters, &b.workload)
+        && (&a.search.parameter, a.search.unit) == (&b.search.parameter, b.search.unit)
+        && a.goals.len() == b.goals.len()
+        && a.goals.iter().zip(&b.goals).all(|(a, b)| is_same_goal(a, b))
+}
+
+/// Returns whether two goals are one. Goals of one name may differ between plans: another loss
+/// ratio or duration is another question.
+fn is_same_goal(a: &GoalStudy, b: &GoalStudy) -> bool {
+    let (a, b) = (&a.goal, &b.goal);
+    a.name == b.name
+        && (a.loss_ratio, a.exceed_ratio) == (b.loss_ratio, b.exceed_ratio)
+        && (a.final_trial, a.duration_sum) == (b.final_trial, b.duration_sum)
 }
 
 fn validity(search: &SearchStudy) -> Validity {

@@ -64,13 +64,13 @@ pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Op
     if finding.verdict != Verdict::Suspected || contradicting.iter().any(refutes) {
         return None;
     }
-    let proof = |test: &&Comparison| {
-        let (_, placebo) = beside(&tests, test)?;
+    let mut proofs = Vec::with_capacity(open.len());
+    for test in open {
         // Only experiments with a control are repeated: without one, no run length makes the effect
         // a proof.
-        Some(prove(goodput_of(test)?.effect.clone(), Some(placebo.clone())))
-    };
-    let proofs = open.iter().map(proof).collect::<Option<Vec<_>>>()?;
+        let (_, placebo) = beside(&tests, test)?;
+        proofs.push(prove(goodput_of(test)?.effect.clone(), Some(placebo.clone())));
+    }
     let most = |asked: &dyn Fn(&Proof) -> f64| proofs.iter().map(asked).reduce(f64::max);
     let (effect, placebo) =
         // Scatter shrinks with the root of the run length, so the length grows with the square of
@@ -84,13 +84,17 @@ pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Op
 /// Merges the outcomes of both looks at a claim; the status is that of the second one.
 #[must_use]
 pub fn told(first: &Finding, mut second: Finding, seconds: [f64; 2]) -> Finding {
-    let both = |first: &[Outcome], second: Vec<Outcome>| {
-        let repeated = Outcome::Repeated { seconds, first: first.to_vec(), second };
-        if first.is_empty() { Vec::new() } else { vec![repeated] }
-    };
-    second.experiments = both(&first.experiments, second.experiments);
-    second.controls = both(&first.controls, second.controls);
+    second.experiments = repeated(&first.experiments, second.experiments, seconds);
+    second.controls = repeated(&first.controls, second.controls, seconds);
     second
+}
+
+/// Returns the outcomes of an experiment and of its longer repetition as one.
+fn repeated(first: &[Outcome], second: Vec<Outcome>, seconds: [f64; 2]) -> Vec<Outcome> {
+    if first.is_empty() {
+        return Vec::new();
+    }
+    vec![Outcome::Repeated { seconds, first: first.to_vec(), second }]
 }
 
 #[cfg(test)]

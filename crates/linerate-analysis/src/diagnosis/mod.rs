@@ -42,21 +42,9 @@ struct Said<'a> {
 pub fn findings(points: &[PointStudy], comparisons: &[Comparison]) -> Vec<Finding> {
     let tests: Vec<&Comparison> =
         comparisons.iter().filter(|comparison| comparison.base.tests.is_some()).collect();
-    // The changed arms of a test have other limits, which nobody asked about.
-    let is_asked = |point: &&PointStudy| {
-        let of_sweep = tests.iter().filter(|test| test.sweep == point.sweep);
-        of_sweep.into_iter().all(|test| {
-            point.parameters.get(ARM_AXIS).is_none_or(|arm| *arm == test.base.name.as_str())
-        })
-    };
     let mut said: Vec<Said<'_>> = Vec::new();
-    for point in points.iter().filter(is_asked) {
-        let is_tested = |rule: &dyn Rule| {
-            let of_rule = |test: &&&Comparison| {
-                test.base.tests.as_ref().is_some_and(|tests| tests.rule == rule.name())
-            };
-            tests.iter().filter(of_rule).any(|test| test.sweep == point.sweep)
-        };
+    for point in points.iter().filter(|point| is_asked(point, &tests)) {
+        let is_tested = |rule| is_tested(rule, point, &tests);
         // A tested claim is reported with its outcome, so the untested one would only repeat it.
         for rule in RULES.iter().copied().filter(|rule| !is_tested(*rule)) {
             let Some(finding) = judged(rule, point) else { continue };
@@ -89,6 +77,20 @@ pub fn findings(points: &[PointStudy], comparisons: &[Comparison]) -> Vec<Findin
         (finding.verdict, std::cmp::Reverse(*n_points), *number)
     });
     told.into_iter().map(|(_, (_, finding))| finding).collect()
+}
+
+/// Returns whether the arm of `point` is not the changed one of any of `tests`.
+fn is_asked(point: &PointStudy, tests: &[&Comparison]) -> bool {
+    // The changed arms of a test have other limits, which nobody asked about.
+    let arm = point.parameters.get(ARM_AXIS);
+    let mut of_sweep = tests.iter().filter(|test| test.sweep == point.sweep);
+    of_sweep.all(|test| arm.is_none_or(|arm| *arm == test.base.name.as_str()))
+}
+
+/// Returns whether one of `tests` examines the claim of `rule` about the sweep of `point`.
+fn is_tested(rule: &dyn Rule, point: &PointStudy, tests: &[&Comparison]) -> bool {
+    let of_sweep = tests.iter().filter(|test| test.sweep == point.sweep);
+    of_sweep.filter_map(|test| test.base.tests.as_ref()).any(|claim| claim.rule == rule.name())
 }
 
 /// Returns the claim of `rule` about `point`, with an advice for each of its experiments.
@@ -126,22 +128,24 @@ pub fn moved(point: &PointStudy) -> &'static Metric {
 /// it needs was not recorded. The rule `unknown` scores the remainder of the best other rule.
 #[must_use]
 pub fn scores(point: &PointStudy) -> Vec<(&'static str, f64)> {
-    let scored = |rule: &&'static dyn Rule| {
-        let speaks = rule.judge(point).is_some_and(|finding| finding.verdict == Verdict::Suspected);
-        let met = rule.score(point).unwrap_or(0.0);
-        let score =
-            // A rule with all its evidence must rank above every rule without, whatever the
-            // distance of single figures.
-            if speaks { met.clamp(SUSPECTED, 1.0) } else { met.clamp(0.0, SUSPECTED - GRAIN) };
-        // Rounding hides differences that no evidence supports, so ties are visible as ties.
-        (rule.name(), (score / GRAIN).round() * GRAIN)
-    };
+    let rules = RULES.iter().filter(|rule| rule.name() != UNKNOWN);
     let mut scores: Vec<(&'static str, f64)> =
-        RULES.iter().filter(|rule| rule.name() != UNKNOWN).map(scored).collect();
+        rules.map(|rule| (rule.name(), score_of(*rule, point))).collect();
     let best = scores.iter().map(|(_, score)| *score).fold(0.0, f64::max);
     scores.push((UNKNOWN, ((1.0 - best) / GRAIN).round() * GRAIN));
     scores.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
     scores
+}
+
+fn score_of(rule: &dyn Rule, point: &PointStudy) -> f64 {
+    let speaks = rule.judge(point).is_some_and(|finding| finding.verdict == Verdict::Suspected);
+    let met = rule.score(point).unwrap_or(0.0);
+    let score =
+        // A rule with all its evidence must rank above every rule without, whatever the distance of
+        // single figures.
+        if speaks { met.clamp(SUSPECTED, 1.0) } else { met.clamp(0.0, SUSPECTED - GRAIN) };
+    // Rounding hides differences that no evidence supports, so ties are visible as ties.
+    (score / GRAIN).round() * GRAIN
 }
 
 /// Score from which a claim is suspected.
@@ -167,13 +171,12 @@ pub fn suspects(point: &PointStudy) -> Vec<(&'static dyn Rule, Finding)> {
 /// suspected ones in the order of the rules.
 #[must_use]
 pub fn of_point(study: &Study, point: &PointStudy) -> Vec<Finding> {
-    let is_base = |test: &&Comparison| {
-        let arm = point.parameters.get(ARM_AXIS);
-        test.base.tests.is_some()
-            && test.sweep == point.sweep
-            && arm.is_none_or(|arm| *arm == test.base.name.as_str())
-    };
-    let tests: Vec<&Comparison> = study.comparisons.iter().filter(is_base).collect();
+    let arm = point.parameters.get(ARM_AXIS);
+    let of_sweep = study.comparisons.iter().filter(|test| test.sweep == point.sweep);
+    let tests: Vec<&Comparison> = of_sweep
+        .filter(|test| test.base.tests.is_some())
+        .filter(|test| arm.is_none_or(|arm| *arm == test.base.name.as_str()))
+        .collect();
     let mut told = proof::outcomes(&study.points, &tests);
     let judged = RULES.iter().filter_map(|rule| Some((*rule, rule.judge(point)?)));
     let untested: Vec<(&'static dyn Rule, Finding)> = judged

@@ -93,12 +93,7 @@ fn outcome(
     test: &Comparison,
     (rule, hypothesis): (&'static dyn Rule, &Hypothesis),
 ) -> Finding {
-    let arm = |name: &str| {
-        points.iter().find(|point| {
-            point.sweep == test.sweep
-                && point.parameters.get(ARM_AXIS).is_some_and(|arm| *arm == name)
-        })
-    };
+    let arm = |name: &str| arm_of(points, &test.sweep, name);
     let base = arm(&test.base.name);
     let seen = base.and_then(|point| super::judged(rule, point));
     let evident = seen.as_ref().is_some_and(|finding| finding.verdict == Verdict::Suspected);
@@ -159,6 +154,11 @@ fn outcome(
     })
 }
 
+fn arm_of<'a>(points: &'a [PointStudy], sweep: &str, name: &str) -> Option<&'a PointStudy> {
+    let mut of_sweep = points.iter().filter(|point| point.sweep == sweep);
+    of_sweep.find(|point| point.parameters.get(ARM_AXIS).is_some_and(|arm| *arm == name))
+}
+
 /// Returns the objection to a claim that predicts the range `predicted`, if there is one.
 fn against(effect: &Effect, predicted: [f64; 2]) -> Option<Contradiction> {
     // An interval that overlaps the prediction at all leaves the claim possible.
@@ -180,15 +180,20 @@ pub const IOPS: &Metric = metric::IOPS;
 /// the transfer rate of a disk or file.
 #[must_use]
 pub fn goodput_of(test: &Comparison) -> Option<&Compared> {
-    let most = |metric: &'static Metric, is_wanted: fn(Direction) -> bool| {
-        let figures = test
-            .figures
-            .iter()
-            // The sum of both directions mixes the tested flow with its reverse traffic.
-            .filter(|figure| figure.metric == metric && is_wanted(figure.direction));
-        figures.max_by(|a, b| a.effect.before.total_cmp(&b.effect.before))
-    };
-    most(GOODPUT, |direction| direction != Direction::Sum).or_else(|| most(IOPS, |_| true))
+    // The sum of both directions mixes the tested flow with its reverse traffic.
+    most(test, GOODPUT, |direction| direction != Direction::Sum)
+        .or_else(|| most(test, IOPS, |_| true))
+}
+
+/// Returns the figure of `metric` with the largest value before, of the directions wanted.
+fn most<'a>(
+    test: &'a Comparison,
+    metric: &'static Metric,
+    is_wanted: fn(Direction) -> bool,
+) -> Option<&'a Compared> {
+    let figures = test.figures.iter().filter(|figure| figure.metric == metric);
+    let wanted = figures.filter(|figure| is_wanted(figure.direction));
+    wanted.max_by(|a, b| a.effect.before.total_cmp(&b.effect.before))
 }
 
 #[cfg(test)]

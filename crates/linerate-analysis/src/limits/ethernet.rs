@@ -157,20 +157,19 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
         Line::equation(Expression::from(rate) / (Expression::from(wire) * BITS), per_second)
             .remark(Remark::EachWay),
     ];
-    let bits = |bytes: Bytes, rate: BitRate| {
-        let line = Line::equation(Expression::from(per_second) * bytes * BITS, rate);
-        [&per_frame[..], &[line]].concat()
-    };
+    let bits = |bytes: Bytes| Expression::from(per_second) * bytes * BITS;
+    let with = |line: Line| [&per_frame[..], &[line]].concat();
     let l2 = throughput_l2(rate, frame);
     let ceiling = |metric, value, lines| {
         Ceiling::new(name.clone(), metric, value, Direction::Tx, lines, SOURCE)
     };
     Ok(vec![
         ceiling(metric::PACKET_RATE, frames.0, per_frame.to_vec()).at_layer(Layer::L2),
-        ceiling(metric::THROUGHPUT_L2, l2.0, bits(frame, l2)),
+        ceiling(metric::THROUGHPUT_L2, l2.0, with(Line::equation(bits(frame), l2))),
         // The layer-1 rate repeats the input, so that the report can show both layers beside
         // each other.
-        ceiling(metric::THROUGHPUT_L2, rate.0, bits(wire, rate)).at_layer(Layer::L1),
+        ceiling(metric::THROUGHPUT_L2, rate.0, with(Line::equation(bits(wire), rate)))
+            .at_layer(Layer::L1),
     ])
 }
 

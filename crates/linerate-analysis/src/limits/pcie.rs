@@ -18,8 +18,7 @@ pub mod slots;
 
 use linerate_model::derivation::{Expression, Line, Measure, Quantity, Remark, Statement};
 use linerate_model::{
-    BitRate, BoundClass, Bytes, Ceiling, Direction, Metric, Nanos, PacketRate, ParamError, Params,
-    metric,
+    BitRate, BoundClass, Bytes, Ceiling, Direction, Nanos, PacketRate, ParamError, Params, metric,
 };
 use serde::Deserialize;
 
@@ -122,20 +121,23 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
     // Hosts grant different payloads, and the option is easy to miss. The usual ones are shown
     // beside each other.
     let max_payloads = parameters.mps.map_or(USUAL_MAX_PAYLOADS.to_vec(), |mps| vec![mps]);
-    let of_payload = |mps| {
-        let link = link_of(&parameters, mps);
-        let nic =
-            parameters.nic.map(|nic| nic_ceilings(&parameters, &link, nic)).unwrap_or_default();
-        link_ceilings(&parameters, &link)
-            .into_iter()
-            .chain(tag_ceiling(&parameters, &link))
-            .chain(nic)
-    };
+    let of_payload = |max_payload| payload_ceilings(&parameters, max_payload);
     // The port's rate is no property of the slot, so it appears once and not for each maximum
     // payload.
     let port =
         parameters.nic.and(parameters.port).map(|port| port_ceiling(port, parameters.frame_size));
     Ok(max_payloads.into_iter().flat_map(of_payload).chain(port).collect())
+}
+
+/// Returns the ceilings of a link whose hosts grant `max_payload`.
+fn payload_ceilings(parameters: &Parameters, max_payload: Bytes) -> Vec<Ceiling> {
+    let link = link_of(parameters, max_payload);
+    let mut ceilings = link_ceilings(parameters, &link);
+    ceilings.extend(tag_ceiling(parameters, &link));
+    if let Some(nic) = parameters.nic {
+        ceilings.extend(nic_ceilings(parameters, &link, nic));
+    }
+    ceilings
 }
 
 fn problems(parameters: &Parameters) -> Vec<ParamError> {
@@ -278,16 +280,8 @@ fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
         Measure::WritesPerSecond.figure(rate),
     );
     let rate_lines = [&write_lines[..], &[writes]].concat();
-    let ceiling = |what: &str,
-                   metric: &'static Metric,
-                   value: f64,
-                   direction: Direction,
-                   derivation: Vec<Line>| {
-        let ceiling = Ceiling::new(name(what), metric, value, direction, derivation, SOURCE)
-            .of(BoundClass::Bus);
-        // A share for the link layer is a model of usual traffic. The real link may spend less, so
-        // the figure is no bound.
-        if link.is_bound() { ceiling } else { ceiling.expected() }
+    let ceiling = |what: &str, metric, value, direction, lines| {
+        on_link(link, Ceiling::new(name(what), metric, value, direction, lines, SOURCE))
     };
     vec![
         ceiling("memory writes", metric::BANDWIDTH, link.write(size).0, Rx, write_lines.clone()),
@@ -296,6 +290,14 @@ fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
         ceiling("writes both ways", metric::BANDWIDTH, posted, Sum, posted_lines),
         ceiling("memory writes", metric::BUS_TRANSACTION_RATE, rate, Rx, rate_lines),
     ]
+}
+
+/// Returns `ceiling` as one of the bus `link`.
+fn on_link(link: &Link, ceiling: Ceiling) -> Ceiling {
+    let ceiling = ceiling.of(BoundClass::Bus);
+    // A share for the link layer is a model of usual traffic. The real link may spend less, so the
+    // figure is no bound.
+    if link.is_bound() { ceiling } else { ceiling.expected() }
 }
 
 /// Returns the bound of reads by the number in flight at once, by Little's law.
@@ -317,45 +319,50 @@ fn tag_ceiling(parameters: &Parameters, link: &Link) -> Option<Ceiling> {
 /// model of the card.
 fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> {
     let frame = parameters.frame_size;
+    let (transmit, receive) = (nic.transmit(), nic.receive());
     let sides = [
-        (Tx, "sent", nic.transmit(), &[][..]),
-        (Rx, "received", &[][..], nic.receive()),
-        (Sum, "sent and received at once", nic.transmit(), nic.receive()),
+        (Tx, "sent", transmit.to_vec()),
+        (Rx, "received", receive.to_vec()),
+        (Sum, "sent and received at once", [transmit, receive].concat()),
     ];
-    let of_side = |(direction, what, transmit, receive): (Direction, &str, &[Step], &[Step])| {
-        let steps: Vec<Step> = transmit.iter().chain(receive).copied().collect();
-        let bytes = frame_bytes(&steps, link, frame);
-        let each = frame_rate(link, bytes);
-        // Sent and received frames are counted at once, so the pair appears twice in each frame
-        // time.
-        let ways = if direction == Sum { 2.0 } else { 1.0 };
-        let ways_rate = Measure::FramesPerSecond.figure(ways * each.0);
-        let mut derivation = base_lines(link);
-        derivation.extend(steps.iter().map(|step| step_line(step, link, frame)));
-        derivation.push(nic_line(link, bytes, each));
-        if direction == Sum {
-            let both = Expression::from(ways) * Measure::FramesPerSecond.figure(each.0);
-            derivation.push(Line::of(Quantity::BothWays, both, ways_rate));
-        }
+    let mut ceilings = Vec::new();
+    for (direction, what, steps) in sides {
         let what = format!("{} card, frames of {} B {what}", nic.name(), frame.0);
-        let name = named(link, &what);
-        let throughput = BitRate(ways * each.0 * frame.bits());
-        let mut bits = derivation.clone();
-        bits.push(Line::equation(Expression::from(ways_rate) * frame * BITS, throughput));
-        [
-            Ceiling::new(
-                name.clone(),
-                metric::PACKET_RATE,
-                ways * each.0,
-                direction,
-                derivation,
-                NIC_SOURCE,
-            ),
-            Ceiling::new(name, metric::THROUGHPUT_L2, throughput.0, direction, bits, NIC_SOURCE),
-        ]
-        .map(|ceiling| ceiling.of(BoundClass::Bus).expected())
-    };
-    sides.into_iter().flat_map(of_side).collect()
+        ceilings.extend(side_ceilings(named(link, &what), direction, &steps, link, frame));
+    }
+    ceilings
+}
+
+/// Returns the packet rate and the throughput of frames of `frame` bytes that take the
+/// transactions `steps` each.
+fn side_ceilings(
+    name: String,
+    direction: Direction,
+    steps: &[Step],
+    link: &Link,
+    frame: Bytes,
+) -> [Ceiling; 2] {
+    let bytes = frame_bytes(steps, link, frame);
+    let each = frame_rate(link, bytes);
+    // Sent and received frames are counted at once, so the pair appears twice in each frame time.
+    let ways = if direction == Sum { 2.0 } else { 1.0 };
+    let rate = ways * each.0;
+    let ways_rate = Measure::FramesPerSecond.figure(rate);
+    let mut derivation = base_lines(link);
+    derivation.extend(steps.iter().map(|step| step_line(step, link, frame)));
+    derivation.push(nic_line(link, bytes, each));
+    if direction == Sum {
+        let both = Expression::from(ways) * Measure::FramesPerSecond.figure(each.0);
+        derivation.push(Line::of(Quantity::BothWays, both, ways_rate));
+    }
+    let throughput = BitRate(rate * frame.bits());
+    let mut bits = derivation.clone();
+    bits.push(Line::equation(Expression::from(ways_rate) * frame * BITS, throughput));
+    [
+        Ceiling::new(name.clone(), metric::PACKET_RATE, rate, direction, derivation, NIC_SOURCE),
+        Ceiling::new(name, metric::THROUGHPUT_L2, throughput.0, direction, bits, NIC_SOURCE),
+    ]
+    .map(|ceiling| ceiling.of(BoundClass::Bus).expected())
 }
 
 fn step_line(step: &Step, link: &Link, frame: Bytes) -> Line {
@@ -401,16 +408,23 @@ fn base_lines(link: &Link) -> Vec<Line> {
         let (share, left) = (link.link_layer_share(), link.packet_rate().into());
         lines.push(Statement::LinkLayer { symbol_times, share, left }.into());
     }
-    let packet = |quantity: Quantity, header: Bytes, overhead: Bytes| {
-        let parts = Quantity::Framing.is(link.framing)
-            + Quantity::Header.is(header)
-            + Quantity::Check.is(link.check_bytes())
-            + Quantity::LinkLayer.is(link.link_layer_bytes());
-        Line::of(quantity, parts, overhead)
-    };
-    lines.push(packet(Quantity::Request, link.request_header(), link.request_overhead()));
-    lines.push(packet(Quantity::Completion, HEADER_3DW, link.completion_overhead()));
+    lines.push(packet_line(
+        link,
+        Quantity::Request,
+        link.request_header(),
+        link.request_overhead(),
+    ));
+    lines.push(packet_line(link, Quantity::Completion, HEADER_3DW, link.completion_overhead()));
     lines
+}
+
+/// Returns the line of the `overhead` of a packet with this `header`.
+fn packet_line(link: &Link, quantity: Quantity, header: Bytes, overhead: Bytes) -> Line {
+    let parts = Quantity::Framing.is(link.framing)
+        + Quantity::Header.is(header)
+        + Quantity::Check.is(link.check_bytes())
+        + Quantity::LinkLayer.is(link.link_layer_bytes());
+    Line::of(quantity, parts, overhead)
 }
 
 /// Returns the bytes of a write up, of a read up and of a read down.
@@ -435,6 +449,8 @@ fn result_line(link: &Link, size: Bytes, bytes: Bytes, value: BitRate) -> Line {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::Metric;
+
     use super::*;
 
     #[test]

@@ -141,28 +141,34 @@ pub(crate) fn tiers<F: Ord + Clone>(shared: &[Shared<F>], flows: &BTreeSet<F>) -
         known.push(element.shared.flows.clone());
         new
     });
-    let inside = |a: &Node<F>, b: &Node<F>| {
-        let (a, b) = (&a.shared.flows, &b.shared.flows);
-        a != b && a.is_subset(b)
-    };
-    let innermost = tree.iter().filter(|element| !tree.iter().any(|other| inside(other, element)));
-    let outermost = tree.iter().filter(|element| !tree.iter().any(|other| inside(element, other)));
+    let has_inner = |a: &Node<F>| tree.iter().any(|b| is_inside(b, a));
+    let has_outer = |a: &Node<F>| tree.iter().any(|b| is_inside(a, b));
+    let innermost = tree.iter().filter(|element| !has_inner(element));
+    let outermost = tree.iter().filter(|element| !has_outer(element));
     let mut tiers: Vec<Vec<&Node<F>>> = vec![innermost.collect(), outermost.collect()];
     // With a single tier, innermost and outermost elements are the same.
     tiers.dedup();
     let whole = |tier: &Vec<&Node<F>>| {
         tier.iter().map(|element| element.shared.flows.len()).sum::<usize>() == flows.len()
     };
-    let told = |mut tier: Vec<&Node<F>>| {
-        tier.sort_by(|a, b| a.shared.name.cmp(&b.shared.name));
-        let value = BitRate(tier.iter().map(|element| element.shared.capacity.0).sum());
-        let (places, binding) = tier
-            .iter()
-            .map(|node| (node.place, (node.shared.name.clone(), node.shared.capacity)))
-            .unzip();
-        Bound { value, binding, places, ignored: ignored.clone(), unbound: 0 }
-    };
-    tiers.into_iter().filter(whole).map(told).collect()
+    tiers.into_iter().filter(whole).map(|tier| bound_of_tier(tier, &ignored)).collect()
+}
+
+/// Returns whether `a` carries some of the flows of `b` and no others.
+fn is_inside<F: Ord>(a: &Node<F>, b: &Node<F>) -> bool {
+    let (a, b) = (&a.shared.flows, &b.shared.flows);
+    a != b && a.is_subset(b)
+}
+
+/// Returns the joint bound of the elements of one tier, which all flows cross.
+fn bound_of_tier<F: Ord>(mut tier: Vec<&Node<F>>, ignored: &[String]) -> Bound {
+    tier.sort_by(|a, b| a.shared.name.cmp(&b.shared.name));
+    let value = BitRate(tier.iter().map(|element| element.shared.capacity.0).sum());
+    let (places, binding) = tier
+        .iter()
+        .map(|node| (node.place, (node.shared.name.clone(), node.shared.capacity)))
+        .unzip();
+    Bound { value, binding, places, ignored: ignored.to_vec(), unbound: 0 }
 }
 
 /// A shared element and its place among all of them.

@@ -177,9 +177,9 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
         Measure::PacketsPerSecond.figure(packet_rate),
     );
     let bits = Line::equation(Expression::from(datagrams) * payload * BITS, goodput);
+    let with = |lines: &[Line]| [&derivation[..], lines].concat();
     let ceiling = |metric, value, lines: &[Line]| {
-        let lines = [&derivation[..], lines].concat();
-        Ceiling::new(name.clone(), metric, value, Direction::Tx, lines, SOURCE)
+        Ceiling::new(name.clone(), metric, value, Direction::Tx, with(lines), SOURCE)
     };
     Ok(vec![
         ceiling(metric::GOODPUT, goodput.0, &[bits]),

@@ -65,10 +65,7 @@ pub(super) fn partition(series: &[f64], penalty: f64) -> Vec<usize> {
         sums[place + 1] = sums[place] + distance;
         squares[place + 1] = squares[place] + distance * distance;
     }
-    let cost = |piece: Range<usize>| {
-        let sum: f64 = sums[piece.end] - sums[piece.start];
-        squares[piece.end] - squares[piece.start] - sum * sum / piece.len() as f64
-    };
+    let cost = |piece| squared_error(piece, &sums, &squares);
     // The least cost of all before each place, and where the last piece of that begins.
     let (mut least, mut begins) = (vec![f64::INFINITY; n + 1], vec![0; n + 1]);
     // The first piece pays no penalty, because it needs no cut.
@@ -93,6 +90,13 @@ pub(super) fn partition(series: &[f64], penalty: f64) -> Vec<usize> {
     cuts
 }
 
+/// Returns the squared error of the mean of `piece`, from the running `sums` of the values and of
+/// their `squares`.
+fn squared_error(piece: Range<usize>, sums: &[f64], squares: &[f64]) -> f64 {
+    let sum = sums[piece.end] - sums[piece.start];
+    squares[piece.end] - squares[piece.start] - sum * sum / piece.len() as f64
+}
+
 /// Returns the pieces that `cuts` make of `n` readings.
 pub(super) fn pieces(n: usize, cuts: &[usize]) -> Vec<Range<usize>> {
     let starts = std::iter::once(0).chain(cuts.iter().copied());
@@ -104,14 +108,19 @@ pub(super) fn pieces(n: usize, cuts: &[usize]) -> Vec<Range<usize>> {
 fn weakest(series: &[f64], cuts: &[usize]) -> Option<usize> {
     let pieces = pieces(series.len(), cuts);
     let correlated = correlation_within(series, &pieces);
-    let against = |beside: &[Range<usize>]| {
-        let (before, after) = (&series[beside[0].clone()], &series[beside[1].clone()]);
-        let change = relative_change(before, after);
-        // A change too small is worse than one by chance.
-        if change < LEAST_CHANGE { 2.0 - change } else { probability(before, after, correlated) }
-    };
-    let doubts = pieces.windows(2).map(against).enumerate().filter(|(_, doubt)| *doubt >= CHANCE);
+    let doubts = pieces
+        .windows(2)
+        .map(|beside| doubt(&series[beside[0].clone()], &series[beside[1].clone()], correlated));
+    let doubts = doubts.enumerate().filter(|(_, doubt)| *doubt >= CHANCE);
     doubts.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(number, _)| number)
+}
+
+/// Returns how doubtful a change between `before` and `after` is: the probability that it is
+/// chance, or more than one for a change that is too small to matter.
+fn doubt(before: &[f64], after: &[f64], correlated: f64) -> f64 {
+    let change = relative_change(before, after);
+    // A change too small is worse than one by chance.
+    if change < LEAST_CHANGE { 2.0 - change } else { probability(before, after, correlated) }
 }
 
 /// Difference of the means over the larger of them.

@@ -33,11 +33,12 @@ pub(crate) fn noise(n: usize, follows: f64, seed: u64) -> Vec<f64> {
     let normal = Normal::standard();
     let mut draw = || normal.inverse_cdf(random.random_range(1e-12..1.0));
     let mut value = draw();
-    let mut next = || {
+    let mut values = Vec::with_capacity(n);
+    for _ in 0..n {
         value = follows * value + (1.0 - follows * follows).sqrt() * draw();
-        value
-    };
-    (0..n).map(|_| next()).collect()
+        values.push(value);
+    }
+    values
 }
 
 mod agreement {

@@ -91,7 +91,22 @@ pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Pe
     // one side. `None` is infinite.
     let least = |low: Option<u64>| low.into_iter().chain(value_ns).min();
     let most = |high: Option<u64>| high.zip(value_ns).map(|(high, value)| high.max(value));
-    let of = |(low, high): (Option<u64>, Option<u64>), confidence: Option<f64>, basis| Percentile {
+    let ((low, high), confidence, basis) = match runs.len() {
+        1 => {
+            let (low, high) = percentile_ranks(operations, quantile)?;
+            ((merged.rank(low), merged.rank(high)), Some(1.0 - ALPHA), Basis::Operations)
+        }
+        n if n < ENOUGH_RUNS => {
+            // One run with too few operations for this quantile leaves no range at all.
+            let own: Option<Vec<Option<u64>>> =
+                runs.iter().map(|run| run.percentile(quantile)).collect();
+            let confidence =
+                interval_ranks(n).filter(|_| own.is_some()).map(|(.., confidence)| confidence);
+            (own.map_or((None, None), |own| range(&own)), confidence, Basis::Range)
+        }
+        _ => (over_runs(&runs, &merged, quantile, seed), Some(1.0 - ALPHA), Basis::Runs),
+    };
+    Some(Percentile {
         quantile,
         value_ns,
         at_least_ns: merged.percentile_at_least(quantile),
@@ -101,21 +116,6 @@ pub fn percentile(runs: &[&Distribution], quantile: f64, seed: u64) -> Option<Pe
         basis,
         operations,
         runs: u32::try_from(runs.len()).unwrap_or(u32::MAX),
-    };
-    Some(match runs.len() {
-        1 => {
-            let (low, high) = percentile_ranks(operations, quantile)?;
-            of((merged.rank(low), merged.rank(high)), Some(1.0 - ALPHA), Basis::Operations)
-        }
-        n if n < ENOUGH_RUNS => {
-            // One run with too few operations for this quantile leaves no range at all.
-            let own: Option<Vec<Option<u64>>> =
-                runs.iter().map(|run| run.percentile(quantile)).collect();
-            let confidence =
-                interval_ranks(n).filter(|_| own.is_some()).map(|(.., confidence)| confidence);
-            of(own.map_or((None, None), |own| range(&own)), confidence, Basis::Range)
-        }
-        _ => of(over_runs(&runs, &merged, quantile, seed), Some(1.0 - ALPHA), Basis::Runs),
     })
 }
 
@@ -165,13 +165,14 @@ fn over_runs(
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut drawn = vec![0_usize; runs.len()];
     // The place of the percentile among the times; beyond them it is infinite.
-    let mut resample = || {
+    let mut places = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
         drawn.iter_mut().for_each(|run| *run = random.random_range(0..runs.len()));
         let n = total(drawn.iter().map(|&run| runs[run].count()));
         let rank = (quantile * n as f64).ceil().max(1.0) as u64;
-        partition(times.len(), |place| total(drawn.iter().map(|&run| within[run][place])) < rank)
-    };
-    let mut places: Vec<usize> = (0..RESAMPLES).map(|_| resample()).collect();
+        let n_within = |place: usize| total(drawn.iter().map(|&run| within[run][place]));
+        places.push(partition(times.len(), |place| n_within(place) < rank));
+    }
     places.sort_unstable();
     let end = |share: f64| {
         // The share of one would point behind the last place.
@@ -189,13 +190,14 @@ fn total(counts: impl Iterator<Item = u64>) -> u64 {
 fn counts_within(run: &Distribution, times: &[u64]) -> Vec<u64> {
     let mut left = run.buckets.iter().peekable();
     let mut seen = 0;
-    let within = |time: &u64| {
+    let mut counts = Vec::with_capacity(times.len());
+    for time in times {
         while let Some((_, count)) = left.next_if(|(ns, _)| ns <= time) {
             seen = u64::saturating_add(seen, *count);
         }
-        seen
-    };
-    times.iter().map(within).collect()
+        counts.push(seen);
+    }
+    counts
 }
 
 /// Returns the first of `n` places that is not `before`, which holds for the first ones only.

@@ -51,17 +51,14 @@ pub fn quantum_among(values: &[f64], half_widths: &[f64], candidates: &[f64]) ->
     candidates
         .iter()
         .filter_map(|&step| {
-            let telling = || {
-                values
-                    .iter()
-                    .zip(half_widths)
-                    // A value printed too coarsely is a multiple of everything.
-                    .filter(move |(v, w)| **v != 0.0 && 2.0 * **w <= CHANCE * step)
-            };
-            let multiples = telling()
+            // A value printed too coarsely is a multiple of everything.
+            let tells = |(v, w): &(&f64, &f64)| **v != 0.0 && 2.0 * **w <= CHANCE * step;
+            let telling: Vec<_> = values.iter().zip(half_widths).filter(tells).collect();
+            let multiples = telling
+                .iter()
                 .filter(|(value, width)| distance_to_multiple(**value, step) <= **width)
                 .count();
-            let found = Quantum { step, telling: telling().count(), multiples };
+            let found = Quantum { step, telling: telling.len(), multiples };
             (found.telling >= ENOUGH && multiples as f64 >= SHARE * found.telling as f64)
                 .then_some(found)
         })

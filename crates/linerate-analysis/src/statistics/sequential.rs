@@ -35,7 +35,8 @@ pub struct Share {
 pub(crate) fn spending(looks: &[u32]) -> Vec<Share> {
     let (n, mut total) = (looks.len(), 0.0);
     let first = first_error(looks);
-    let share = |(place, &runs): (usize, &u32)| {
+    let mut shares = Vec::with_capacity(n);
+    for (place, &runs) in looks.iter().enumerate() {
         let target =
             if n == 1 { ALPHA } else { first + (ALPHA - first) * place as f64 / (n - 1) as f64 };
         // Error that an earlier look could not use, because ranks are whole, is left over for this
@@ -43,9 +44,9 @@ pub(crate) fn spending(looks: &[u32]) -> Vec<Share> {
         let allowed: f64 = target - total;
         let spent = ranks_within(runs as usize, allowed).map_or(0.0, |(_, error)| error);
         total += spent;
-        Share { allowed, spent }
-    };
-    looks.iter().enumerate().map(share).collect()
+        shares.push(Share { allowed, spent });
+    }
+    shares
 }
 
 /// Returns the part of all error that the look of this number may have, whatever is estimated: the

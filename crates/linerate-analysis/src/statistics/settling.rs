@@ -127,12 +127,14 @@ pub fn settling(series: &[f64]) -> Option<Settling> {
 }
 
 fn levels(series: &[f64], cuts: &[usize]) -> Vec<Level> {
-    let level = |piece: std::ops::Range<usize>| Level {
-        value: mean(&series[piece.clone()]).unwrap_or(0.0),
-        from: piece.start,
-        to: piece.end,
-    };
-    pieces(series.len(), cuts).into_iter().map(level).collect()
+    let pieces = pieces(series.len(), cuts).into_iter();
+    pieces
+        .map(|piece| Level {
+            value: mean(&series[piece.clone()]).unwrap_or(0.0),
+            from: piece.start,
+            to: piece.end,
+        })
+        .collect()
 }
 
 /// Returns whether a series without a step rises or falls from beginning to end: cutting its
@@ -148,23 +150,25 @@ fn is_drifting(series: &[f64]) -> bool {
 /// Returns the levels that are departures: short ones above or below both neighbours, or at the
 /// end. Empty if they are more than a tenth together.
 fn departures(levels: &[Level], n: usize) -> Vec<usize> {
-    let leaves = |number: &usize| {
-        let value = levels[*number].value;
-        let before = number.checked_sub(1).map(|before| levels[before].value);
-        match (before, levels.get(number + 1)) {
-            (Some(before), Some(after)) => (value < before) == (value < after.value),
-            // A short level at the beginning is a warm-up and no departure.
-            (before, after) => before.is_some() && after.is_none(),
-        }
-    };
     let most = BRIEF * n as f64;
     let brief: Vec<usize> = (0..levels.len())
         .filter(|number| levels[*number].len() as f64 <= most)
-        .filter(leaves)
+        .filter(|number| is_departure(levels, *number))
         .collect();
     let together: usize = brief.iter().map(|number| levels[*number].len()).sum();
     // Many short departures are no exception any more but the behaviour itself.
     if together as f64 <= most { brief } else { Vec::new() }
+}
+
+/// Returns whether the level `number` is left again in the direction it came from.
+fn is_departure(levels: &[Level], number: usize) -> bool {
+    let value = levels[number].value;
+    let before = number.checked_sub(1).map(|before| levels[before].value);
+    match (before, levels.get(number + 1)) {
+        (Some(before), Some(after)) => (value < before) == (value < after.value),
+        // A short level at the beginning is a warm-up and no departure.
+        (before, after) => before.is_some() && after.is_none(),
+    }
 }
 
 /// Returns whether `series` has one level without the departures `brief`.

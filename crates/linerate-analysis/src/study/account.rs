@@ -63,38 +63,33 @@ impl Sent {
 
 /// The figures of the datagrams and frames of `job`.
 pub(super) fn loss_figures(figures: &mut Figures, job: &Job<'_>, span: Span, losses: &[LossStudy]) {
-    let mut put = |direction, loss: &LossStudy, sent: Sent| {
-        sent.put(figures, direction);
-        let ledger = &loss.ledger;
-        figures.put(metric::LATE, direction, ledger.late as f64);
-        figures.put(metric::DUPLICATES, direction, ledger.duplicates as f64);
-        figures.put(metric::REORDERED, direction, ledger.reordered as f64);
-    };
     let sent = |loss: &LossStudy| {
         job.flow(loss.direction).map_or_else(Sent::default, |flow| Sent::of(&flow, span, loss))
     };
     for loss in losses {
-        put(loss.direction, loss, sent(loss));
+        put_losses(figures, loss.direction, loss, sent(loss));
     }
     // A sum of one direction would repeat it.
     if let [first, second] = losses {
         let mut sum = first.clone();
         sum.add(second);
         let (a, b) = (sent(first), sent(second));
-        put(
-            Direction::Sum,
-            &sum,
-            Sent { sent: a.sent + b.sent, lost: a.lost + b.lost, unsent: a.unsent + b.unsent },
-        );
+        let (sent, lost) = (a.sent + b.sent, a.lost + b.lost);
+        let of_both = Sent { sent, lost, unsent: a.unsent + b.unsent };
+        put_losses(figures, Direction::Sum, &sum, of_both);
     }
+}
+
+fn put_losses(figures: &mut Figures, direction: Direction, loss: &LossStudy, sent: Sent) {
+    sent.put(figures, direction);
+    figures.put(metric::LATE, direction, loss.ledger.late as f64);
+    figures.put(metric::DUPLICATES, direction, loss.ledger.duplicates as f64);
+    figures.put(metric::REORDERED, direction, loss.ledger.reordered as f64);
 }
 
 /// The figures of its requests, connections, files and transfers.
 pub(super) fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span) {
-    let by_either = |counter: Counter| {
-        let end = job.ends().into_iter().find(|end| total(end, counter) > 0)?;
-        Some(counted(end, counter, span))
-    };
+    let by_either = |counter| counted_by_either(job, counter, span);
     let answered = by_either(Counter::Transactions);
     let unanswered = by_either(Counter::TransactionsLost);
     if answered.is_some() || unanswered.is_some() {
@@ -129,6 +124,12 @@ pub(super) fn operation_figures(figures: &mut Figures, job: &Job<'_>, span: Span
     if opened > 0.0 || failed > 0.0 {
         figures.put(metric::CONNECTION_RATE, Direction::Sum, opened / span.seconds());
     }
+}
+
+/// Returns what the first end that counts `counter` counted in `span`.
+fn counted_by_either(job: &Job<'_>, counter: Counter, span: Span) -> Option<f64> {
+    let end = job.ends().into_iter().find(|end| total(end, counter) > 0)?;
+    Some(counted(end, counter, span))
 }
 
 /// Adds the outcomes of reads or of writes of disks and files. Operations of an open load that were

@@ -54,10 +54,6 @@ pub(super) fn study<'a>(trials: impl Iterator<Item = &'a [Job<'a>]>) -> Option<B
         let measured: Vec<&Job<'_>> =
             jobs.iter().filter(|job| job.spec.background.is_none()).collect();
         let first = measured.first()?;
-        let kept = |job: &Job<'_>| -> Vec<Vec<u64>> {
-            let flows = job.flows().into_iter().flat_map(|flow| &flow.receiver.flows);
-            flows.map(|flow| flow.bursts.clone()).filter(|bursts| !bursts.is_empty()).collect()
-        };
         // Bursts of jobs that end at different hosts meet nowhere, so they have no common last
         // frame.
         let is_one =
@@ -99,6 +95,12 @@ pub(super) fn study<'a>(trials: impl Iterator<Item = &'a [Job<'a>]>) -> Option<B
     })
 }
 
+/// Returns the bursts of each flow of `job` that kept any.
+fn kept(job: &Job<'_>) -> Vec<Vec<u64>> {
+    let flows = job.flows().into_iter().flat_map(|flow| &flow.receiver.flows);
+    flows.map(|flow| flow.bursts.clone()).filter(|bursts| !bursts.is_empty()).collect()
+}
+
 fn seconds(ns: u64) -> f64 {
     ns as f64 / NANOS
 }
@@ -108,12 +110,13 @@ fn seconds(ns: u64) -> f64 {
 fn last_frames(kept: &[Vec<u64>]) -> Vec<Option<u64>> {
     // A port whose sender stopped early has fewer bursts; later ones are incomplete.
     let n = kept.iter().map(Vec::len).min().unwrap_or(0);
-    let of_burst = |number: usize| {
+    let mut times = Vec::with_capacity(n);
+    for number in 0..n {
         // A time of zero marks a burst that never arrived.
         let whole = kept.iter().all(|port| port[number] > 0);
-        kept.iter().map(|port| port[number]).max().filter(|_| whole)
-    };
-    (0..n).map(of_burst).collect()
+        times.push(kept.iter().map(|port| port[number]).max().filter(|_| whole));
+    }
+    times
 }
 
 #[cfg(test)]

@@ -78,6 +78,19 @@ impl Bound {
             _ => false,
         }
     }
+
+    /// Returns whether the bound limits `metric` in `direction` for certain, in `scope`.
+    pub(super) fn limits(
+        &self,
+        metric: &'static Metric,
+        direction: Direction,
+        scope: Scope,
+    ) -> bool {
+        self.ceiling.is_hard()
+            && self.holds_for(scope)
+            && self.ceiling.metric == metric
+            && self.ceiling.direction == direction
+    }
 }
 
 /// A directed flow of data: a job's number and its direction.
@@ -225,15 +238,14 @@ fn carried<'a>(jobs: &[Job<'a>], hosts: &Hosts<'_>) -> Vec<Carried<'a>> {
 /// Returns the version of IP that `job` runs over: declared, or seen.
 pub(super) fn ip_version(job: &Job<'_>) -> IpVersion {
     let declared = [&job.spec.to, &job.spec.from].into_iter().find_map(|end| end.address);
-    let seen = || {
-        let flow = job.ends().into_iter().find_map(|end| end.flows.first())?;
-        flow.remote.parse::<core::net::SocketAddr>().ok().map(|address| address.ip())
-    };
-    if declared.or_else(seen).is_some_and(|address| address.is_ipv6()) {
-        IpVersion::V6
-    } else {
-        IpVersion::V4
-    }
+    let address = declared.or_else(|| remote_address(job));
+    if address.is_some_and(|address| address.is_ipv6()) { IpVersion::V6 } else { IpVersion::V4 }
+}
+
+/// Returns the address of the far end of the first flow that was reported.
+fn remote_address(job: &Job<'_>) -> Option<core::net::IpAddr> {
+    let flow = job.ends().into_iter().find_map(|end| end.flows.first())?;
+    flow.remote.parse::<core::net::SocketAddr>().ok().map(|address| address.ip())
 }
 
 fn elements(
@@ -247,21 +259,21 @@ fn elements(
         .capacities
         .iter()
         .map(|capacity| {
-            let crosses = |id: &FlowId| {
-                let (sender, receiver) = ends(&jobs[id.0], id.1);
+            let crossing = carried.iter().filter(|one| {
+                let (sender, receiver) = ends(&jobs[one.id.0], one.id.1);
                 capacity.pairs.iter().any(|(from, to)| *from == sender.name && *to == receiver.name)
-            };
-            let crossing = || carried.iter().filter(|one| crosses(&one.id));
+            });
+            let crossing: Vec<&Carried<'_>> = crossing.collect();
             // A job without flow reports counts as the largest number of flows.
-            let n_flows = crossing().map(|one| one.flow.n_flows()).fold(0, usize::saturating_add);
+            let n_flows = crossing.iter().map(|one| one.flow.n_flows());
             Element {
                 part: capacity.part(),
                 receives: false,
                 burst: 0.0,
-                rate: capacity.room(n_flows),
+                rate: capacity.room(n_flows.fold(0, usize::saturating_add)),
                 frame_overhead: capacity.frame_overhead,
                 mtu: capacity.mtu,
-                crossed_by: crossing().map(|one| one.id).collect(),
+                crossed_by: crossing.iter().map(|one| one.id).collect(),
                 source: capacity.source.clone(),
             }
         })
@@ -374,15 +386,7 @@ fn acknowledgements(
 }
 
 fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec<Bound> {
-    let hard = |metric: &'static Metric, value: f64, derivation| {
-        let subject = CeilingSubject::Part {
-            part: element.part.clone(),
-            rate: element.rate,
-            mtu: element.mtu,
-        };
-        let ceiling = Ceiling::new(subject, metric, value, one.id.1, derivation, &*element.source);
-        Bound { ceiling: ceiling.holding_for(one.scope.clone()), burst: element.burst }
-    };
+    let hard = |metric, value, derivation| hard_bound(one, element, metric, value, derivation);
     let (bound, mut derivation) = goodput(one, element);
     derivation.extend(left_out.map(Line::from));
     let mut bounds = vec![hard(metric::GOODPUT, bound.0, derivation)];
@@ -413,6 +417,20 @@ fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec
         bounds.push(hard(metric::THROUGHPUT_L2, bits.0, vec![line.into()]));
     }
     bounds
+}
+
+/// Returns a hard bound of `element` for the flow that it carries.
+fn hard_bound(
+    one: &Carried<'_>,
+    element: &Element,
+    metric: &'static Metric,
+    value: f64,
+    derivation: Vec<Line>,
+) -> Bound {
+    let (part, rate, mtu) = (element.part.clone(), element.rate, element.mtu);
+    let subject = CeilingSubject::Part { part, rate, mtu };
+    let ceiling = Ceiling::new(subject, metric, value, one.id.1, derivation, &*element.source);
+    Bound { ceiling: ceiling.holding_for(one.scope.clone()), burst: element.burst }
 }
 
 /// `element` as goodput its flows share: of the flows that cross it, the one with the least
@@ -476,27 +494,23 @@ fn of_all(
             found.push(tier);
         }
     }
-    let hard = |metric: &'static Metric, value: f64, bound: &tree::Bound, derivation| {
-        let (subject, burst) = binding(bound, elements);
-        let ceiling = Ceiling::new(subject, metric, value, direction, derivation, OF_TREE);
-        Bound { ceiling: ceiling.holding_for(CeilingScope::AllJobs), burst }
-    };
-    let told = |bound: &tree::Bound| {
-        let mut told = vec![hard(metric::GOODPUT, bound.value.0, bound, bound.derivation())];
-        told.extend(payload.map(|payload| {
+    let mut bounds = Vec::new();
+    for bound in &found {
+        let mut figures = vec![(metric::GOODPUT, bound.value.0, bound.derivation())];
+        figures.extend(payload.map(|payload| {
             let rate = PacketRate(bound.value.0 / BITS / payload.0 as f64);
             let line =
                 format!("{} / ({BITS} x {} bytes of payload) = {rate}", bound.value, payload.0);
-            hard(
-                metric::PACKET_RATE,
-                rate.0,
-                bound,
-                [bound.derivation(), vec![line.into()]].concat(),
-            )
+            (metric::PACKET_RATE, rate.0, [bound.derivation(), vec![line.into()]].concat())
         }));
-        told
-    };
-    found.iter().flat_map(told).collect()
+        let (subject, burst) = binding(bound, elements);
+        bounds.extend(figures.into_iter().map(|(metric, value, derivation)| {
+            let ceiling =
+                Ceiling::new(subject.clone(), metric, value, direction, derivation, OF_TREE);
+            Bound { ceiling: ceiling.holding_for(CeilingScope::AllJobs), burst }
+        }));
+    }
+    bounds
 }
 
 /// Returns the payload of every packet of `flows`, if it is one and no element divides it.
@@ -506,15 +520,11 @@ fn payload_of_all(
     elements: &[Element],
 ) -> Option<Bytes> {
     let mut payloads = carried.iter().filter(|one| flows.contains(&one.id)).map(|one| {
-        let fits = |payload: &Bytes| {
-            let crossed = elements.iter().filter(|element| element.crossed_by.contains(&one.id));
-            crossed
-                .map(|element| udp::largest_payload(element.mtu, one.ip))
-                .all(|largest| *payload <= largest)
-        };
+        let crossed = elements.iter().filter(|element| element.crossed_by.contains(&one.id));
+        let largest = crossed.map(|element| udp::largest_payload(element.mtu, one.ip)).min();
         let payload =
             one.flow.datagram_payload().filter(|payload| payload.0 > 0 && one.flow.is_datagrams());
-        payload.filter(fits)
+        payload.filter(|payload| largest.is_none_or(|largest| *payload <= largest))
     });
     // With two sizes, bits do not translate into packets.
     let first = payloads.next()??;

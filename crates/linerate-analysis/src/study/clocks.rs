@@ -109,17 +109,11 @@ fn kept(made: &[ClockExchange], from: f64, until: f64) -> Vec<Offset> {
         .iter()
         .filter_map(|one| exchange(one.sent, one.arrived, one.answered, one.heard))
         .collect();
-    let best = |among: &dyn Fn(&Offset) -> bool| {
-        offsets
-            .iter()
-            .copied()
-            .filter(|one| among(one))
-            .min_by(|a, b| a.uncertainty.total_cmp(&b.uncertainty))
-    };
     // One exchange on each side is kept even if it is poor: without it the line would end inside
     // the trial.
-    let (before, after) = (best(&|one| one.at < from), best(&|one| one.at > until));
-    let least = best(&|_| true).map_or(0.0, |one| one.uncertainty);
+    let (before, after) =
+        (best(&offsets, |one| one.at < from), best(&offsets, |one| one.at > until));
+    let least = best(&offsets, |_| true).map_or(0.0, |one| one.uncertainty);
     let during = offsets
         .iter()
         .copied()
@@ -127,6 +121,12 @@ fn kept(made: &[ClockExchange], from: f64, until: f64) -> Vec<Offset> {
     let mut kept: Vec<Offset> = before.into_iter().chain(during).chain(after).collect();
     kept.sort_by(|a, b| a.at.total_cmp(&b.at));
     kept
+}
+
+/// Returns the most certain of those of `offsets` that are wanted.
+fn best(offsets: &[Offset], is_wanted: impl Fn(&Offset) -> bool) -> Option<Offset> {
+    let wanted = offsets.iter().copied().filter(is_wanted);
+    wanted.min_by(|a, b| a.uncertainty.total_cmp(&b.uncertainty))
 }
 
 /// Returns the course of `host`'s clock over a whole campaign, through the best exchange of each
@@ -137,11 +137,13 @@ pub fn clock_course<'a>(
     trials: impl IntoIterator<Item = &'a TrialRecord>,
     host: &str,
 ) -> Option<Course> {
-    let best_of = |trial: &TrialRecord| {
-        let read = trial.clocks.hosts.iter().find(|clock| clock.host == host)?;
-        let until = trial.clocks.barrier_ns as f64 + Nanos(trial.spec.phases.loaded().0).0 as f64;
-        let kept = kept(&read.exchanges, trial.clocks.barrier_ns as f64, until);
-        kept.into_iter().min_by(|a, b| a.uncertainty.total_cmp(&b.uncertainty))
-    };
-    course(&trials.into_iter().filter_map(best_of).collect::<Vec<_>>())
+    let best = trials.into_iter().filter_map(|trial| best_of(trial, host));
+    course(&best.collect::<Vec<_>>())
+}
+
+/// Returns the most certain offset of `host` in `trial`.
+fn best_of(trial: &TrialRecord, host: &str) -> Option<Offset> {
+    let read = trial.clocks.hosts.iter().find(|clock| clock.host == host)?;
+    let until = trial.clocks.barrier_ns as f64 + Nanos(trial.spec.phases.loaded().0).0 as f64;
+    best(&kept(&read.exchanges, trial.clocks.barrier_ns as f64, until), |_| true)
 }

@@ -82,14 +82,10 @@ impl<'a> Connections<'a> {
             .collect();
         let is_reported =
             !record.flows.is_empty() && (!counted.is_empty() || total(record, payload) == 0);
-        let grew = |readings: &Readings<'_>| {
-            let ends = readings.states.first().zip(readings.states.last());
-            ends.is_some_and(|((_, first), (_, last))| bytes(last) > bytes(first))
-        };
         if is_reported {
             self.0.retain(|flow, _| counted.contains(flow));
-        } else if self.0.values().any(grew) {
-            self.0.retain(|_, readings| grew(readings));
+        } else if self.0.values().any(|readings| readings.grew(&bytes)) {
+            self.0.retain(|_, readings| readings.grew(&bytes));
         }
         self
     }
@@ -131,11 +127,7 @@ impl<'a> Connections<'a> {
         value: impl Fn(&TcpState) -> Option<f64>,
     ) -> Option<f64> {
         let of_flow = |readings: &Readings<'_>| {
-            // A reading at the begin of the span describes the time before it.
-            let within = readings.states.iter().filter(|(at, _)| span.from < *at && *at <= span.to);
-            crate::statistics::median(
-                &within.filter_map(|(_, state)| value(state)).collect::<Vec<f64>>(),
-            )
+            crate::statistics::median(&readings.within(span).filter_map(&value).collect::<Vec<_>>())
         };
         self.senders(span).into_iter().filter_map(of_flow).reduce(|a, b| a + b)
     }
@@ -157,14 +149,13 @@ impl<'a> Connections<'a> {
         span: Span,
         counter: impl Fn(&TcpState) -> u64 + Copy,
     ) -> Option<f64> {
-        let within = |(start, end, _): &(Nanos, Nanos, f64)| {
-            // A count of rare events cannot be divided, so it belongs to the span with most of its
-            // interval.
-            let middle = Nanos(start.0.midpoint(end.0));
-            span.from <= middle && middle < span.to
-        };
-        (!self.is_empty())
-            .then(|| self.steps(counter).iter().filter(|step| within(step)).map(|(.., n)| n).sum())
+        // A count of rare events cannot be divided, so it belongs to the span with most of its
+        // interval.
+        let middle = |start: Nanos, end: Nanos| Nanos(start.0.midpoint(end.0));
+        let within = |at: Nanos| span.from <= at && at < span.to;
+        let counts = self.steps(counter).into_iter();
+        let counts = counts.filter(|(start, end, _)| within(middle(*start, *end)));
+        (!self.is_empty()).then(|| counts.map(|(.., n)| n).sum())
     }
 
     /// Returns an estimate of the payload bytes that arrived during `span`, in order or not:
@@ -172,25 +163,9 @@ impl<'a> Connections<'a> {
     /// high if some segments were shorter or came twice. `None` where the kernel does not count
     /// them.
     pub(super) fn arrived(&self, span: Span) -> Option<f64> {
-        let of_flow = |readings: &Readings<'_>| {
-            // The kernel counts segments and not their bytes; the largest segment gives the upper
-            // estimate that the gate needs.
-            let largest =
-                readings.states.iter().map(|(_, state)| state.receive_mss).max().unwrap_or(0);
-            let told = readings.states.iter().any(|(_, state)| state.data_segments_in > 0);
-            told.then(|| {
-                readings.change(span, |state| u64::from(state.data_segments_in))
-                    * f64::from(largest)
-            })
-        };
         // A connection that received nothing has no segments to count.
-        let received = |readings: &&Readings<'_>| {
-            readings
-                .states
-                .iter()
-                .any(|(_, s)| s.bytes_received + u64::from(s.data_segments_in) > 0)
-        };
-        let flows: Option<Vec<f64>> = self.0.values().filter(received).map(of_flow).collect();
+        let received = self.0.values().filter(|readings| readings.has_received());
+        let flows: Option<Vec<f64>> = received.map(|readings| readings.arrived(span)).collect();
         flows.filter(|flows| !flows.is_empty()).map(|flows| flows.iter().sum())
     }
 
@@ -253,15 +228,46 @@ impl<'a> Connections<'a> {
     /// Returns the largest window the peer advertised in any reading, added over the flows, bytes.
     /// `None` where the kernel does not report it for one of them.
     pub(super) fn peer_window(&self, span: Span) -> Option<u64> {
-        let largest = |readings: &Readings<'_>| {
-            let within = readings.states.iter().filter(|(at, _)| span.from < *at && *at <= span.to);
-            within.map(|(_, state)| u64::from(state.send_window)).max().filter(|window| *window > 0)
-        };
-        (!self.is_empty()).then(|| self.0.values().map(largest).sum())?
+        (!self.is_empty())
+            .then(|| self.0.values().map(|readings| readings.largest_window(span)).sum())?
     }
 }
 
-impl Readings<'_> {
+impl<'a> Readings<'a> {
+    /// Returns the states read in `span`.
+    fn within(&self, span: Span) -> impl Iterator<Item = &'a TcpState> + '_ {
+        // A reading at the begin of the span describes the time before it.
+        let within = self.states.iter().filter(move |(at, _)| span.from < *at && *at <= span.to);
+        within.map(|(_, state)| *state)
+    }
+
+    /// Returns whether `bytes` grew between the first and the last reading.
+    fn grew(&self, bytes: &impl Fn(&TcpState) -> u64) -> bool {
+        let ends = self.states.first().zip(self.states.last());
+        ends.is_some_and(|((_, first), (_, last))| bytes(last) > bytes(first))
+    }
+
+    fn has_received(&self) -> bool {
+        let mut states = self.states.iter().map(|(_, state)| state);
+        states.any(|state| state.bytes_received + u64::from(state.data_segments_in) > 0)
+    }
+
+    /// Returns the most bytes that can have arrived in `span`; `None` if the kernel counts no
+    /// segments.
+    fn arrived(&self, span: Span) -> Option<f64> {
+        // The kernel counts segments and not their bytes; the largest segment gives the upper
+        // estimate that the gate needs.
+        let largest = self.states.iter().map(|(_, state)| state.receive_mss).max().unwrap_or(0);
+        let is_counted = self.states.iter().any(|(_, state)| state.data_segments_in > 0);
+        let segments = |state: &TcpState| u64::from(state.data_segments_in);
+        is_counted.then(|| self.change(span, segments) * f64::from(largest))
+    }
+
+    /// Returns the largest window that the peer offered in `span`.
+    fn largest_window(&self, span: Span) -> Option<u64> {
+        let windows = self.within(span).map(|state| u64::from(state.send_window));
+        windows.max().filter(|window| *window > 0)
+    }
     fn steps(&self, counter: impl Fn(&TcpState) -> u64 + Copy) -> Vec<(Nanos, Nanos, f64)> {
         let (mut before, mut at_before) = (0, self.opened);
         let mut steps = Vec::with_capacity(self.states.len());

@@ -31,6 +31,7 @@ use linerate_model::{
 };
 use serde_json::Value;
 
+use super::connections::Connections;
 use super::figures::Figures;
 use super::flow::Flow;
 use super::samples::{Hosts, NANOS, Samples};
@@ -85,17 +86,12 @@ pub(super) fn of_job(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, 
 fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     let connections = flow.sending();
     let direction = flow.direction;
-    let n_flows = connections.n_sending(span) as f64;
-    let mean = |value: &dyn Fn(&TcpState) -> Option<f64>| {
-        let seen: Vec<f64> = connections.states(span).filter_map(value).collect();
-        // States are read flow by flow; the mean of a reading times the flows is their sum.
-        crate::statistics::mean(&seen).map(|mean| mean * n_flows)
-    };
+    let sum = |value| sum_of_means(&connections, span, value);
     fn window(state: &TcpState) -> Option<f64> {
         (state.congestion_window > 0)
             .then(|| f64::from(state.congestion_window) * f64::from(state.send_mss))
     }
-    figures.put_some(metric::CONGESTION_WINDOW, direction, mean(&window));
+    figures.put_some(metric::CONGESTION_WINDOW, direction, sum(window));
     fn paced(state: &TcpState) -> Option<f64> {
         // Zero comes from kernels that do not report the rate.
         (![0, UNPACED].contains(&state.pacing_rate)).then_some(state.pacing_rate as f64 * BITS)
@@ -104,7 +100,7 @@ fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
     // probably after a compressed run of acknowledgements: the mean of a few seconds depends on how
     // many of these it met (48 Mbit/s typically, 98 and more in the mean of 4 s).
     figures.put_some(metric::PACING_RATE, direction, connections.medians(span, paced));
-    figures.put_some(metric::UNSENT, direction, mean(&|state| Some(f64::from(state.not_sent))));
+    figures.put_some(metric::UNSENT, direction, sum(|state| Some(f64::from(state.not_sent))));
     figures.put_some(
         metric::ECN_MARKS,
         direction,
@@ -127,6 +123,17 @@ fn of_connections(figures: &mut Figures, flow: Flow<'_>, span: Span) {
         // One flow whose window closed explains the job, whatever the others did.
         windows.into_values().map(|(least, most)| 1.0 - least / most).max_by(f64::total_cmp);
     figures.put_some(metric::WINDOW_SWING, direction, swing);
+}
+
+/// Returns the sum over the sending flows of the mean of `value` in `span`.
+fn sum_of_means(
+    connections: &Connections<'_>,
+    span: Span,
+    value: fn(&TcpState) -> Option<f64>,
+) -> Option<f64> {
+    let seen: Vec<f64> = connections.states(span).filter_map(value).collect();
+    // States are read flow by flow; the mean of a reading times the flows is their sum.
+    crate::statistics::mean(&seen).map(|mean| mean * connections.n_sending(span) as f64)
 }
 
 /// Returns the share of the time the workers of a sending end that sent had nothing to send, mean
@@ -186,10 +193,7 @@ pub(super) fn of_hosts(
     let (mut cycles, mut instructions) = (None, None);
     for host in readers {
         let samples = Samples::of(trial, host);
-        let of_cpu = |cpu: &str, uses: &[Series]| {
-            let wanted = |s: &SeriesSpec| s.instance == cpu && series::any(uses, s);
-            samples.rate(span, wanted).map(|ns| ns / NANOS)
-        };
+        let of_cpu = |cpu: &str, uses: &[Series]| cpus_used(&samples, span, cpu, uses);
         for cpu in samples.instances(cpu::SAMPLER) {
             // The busiest and the idlest CPU count: a mean hides one saturated core among many idle
             // ones.
@@ -214,6 +218,12 @@ pub(super) fn of_hosts(
     figures.put_some(metric::REMOTE_CPUS, Direction::Sum, remote);
 }
 
+/// Returns the share of `cpu` that `uses` took in `span`.
+fn cpus_used(samples: &Samples<'_>, span: Span, cpu: &str, uses: &[Series]) -> Option<f64> {
+    let wanted = |s: &SeriesSpec| s.instance == cpu && series::any(uses, s);
+    samples.rate(span, wanted).map(|ns| ns / NANOS)
+}
+
 /// Returns the share of the CPUs that `end` is pinned to which lie in another node than its device;
 /// `None` where either is not known.
 fn remote_cpus(end: &Endpoint, hosts: &Hosts<'_>) -> Option<f64> {
@@ -234,11 +244,12 @@ fn remote_cpus(end: &Endpoint, hosts: &Hosts<'_>) -> Option<f64> {
 
 /// `0-3,8` as the kernel lists CPUs.
 fn list(text: &str) -> BTreeSet<usize> {
-    let range = |part: &str| {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        Some(from.trim().parse().ok()?..=to.trim().parse().ok()?)
-    };
     text.split(',').filter_map(range).flatten().collect()
+}
+
+fn range(part: &str) -> Option<std::ops::RangeInclusive<usize>> {
+    let (from, to) = part.split_once('-').unwrap_or((part, part));
+    Some(from.trim().parse().ok()?..=to.trim().parse().ok()?)
 }
 
 #[cfg(test)]

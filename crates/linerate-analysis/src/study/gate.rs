@@ -229,15 +229,7 @@ impl Gate<'_> {
 
     /// Returns the lowest hard bound on `metric` in `direction`.
     fn ceiling(&self, metric: &'static Metric, direction: Direction) -> Option<&Bound> {
-        let applies = |bound: &&Bound| {
-            bound.ceiling.is_hard()
-                && bound.holds_for(self.scope)
-                && bound.ceiling.metric == metric
-                && bound.ceiling.direction == direction
-        };
-        self.bounds
-            .iter()
-            .filter(applies)
-            .min_by(|a, b| a.ceiling.value.total_cmp(&b.ceiling.value))
+        let bounds = self.bounds.iter().filter(|bound| bound.limits(metric, direction, self.scope));
+        bounds.min_by(|a, b| a.ceiling.value.total_cmp(&b.ceiling.value))
     }
 }

@@ -31,7 +31,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_model::series::{cpu, interface};
 use linerate_model::{
-    Counter, Direction, Endpoint, Series, SeriesSpec, Source, TrialRecord, metric, series,
+    Counter, Direction, Endpoint, JobRecord, Series, SeriesSpec, Source, TrialRecord, metric,
+    series,
 };
 
 use super::figures::Figures;
@@ -69,11 +70,8 @@ pub(super) fn figures(
         return figures;
     }
     let kernels = kernels(jobs, hosts);
-    let each = |wanted: &dyn Fn(&SeriesSpec) -> bool| {
-        let rates = kernels.values().map(|host| Samples::of(trial, host).rate(span, wanted));
-        // The sum of no kernels is zero, which nobody measured.
-        rates.sum::<Option<f64>>().filter(|_| !kernels.is_empty())
-    };
+    let samples = samples_of(trial, kernels.values());
+    let each = |wanted: &dyn Fn(&SeriesSpec) -> bool| rate_of_all(&samples, span, wanted);
     let named = |series: Series| each(&move |read| series.is(read));
     let cores = |rate: Option<f64>| rate.map(|ns| ns / NANOS);
     let busy = cores(each(&is_busy));
@@ -110,6 +108,24 @@ pub(super) fn figures(
     let readers: Vec<&str> = kernels.values().copied().collect();
     super::evidence::of_hosts(&mut figures, trial, jobs, &readers, hosts, span);
     figures
+}
+
+fn samples_of<'a>(
+    trial: &'a TrialRecord,
+    hosts: impl Iterator<Item = impl AsRef<str>>,
+) -> Vec<Samples<'a>> {
+    hosts.map(|host| Samples::of(trial, host.as_ref())).collect()
+}
+
+/// Returns the sum of the rates of all hosts; `None` if one of them was not read.
+fn rate_of_all(
+    hosts: &[Samples<'_>],
+    span: Span,
+    wanted: impl Fn(&SeriesSpec) -> bool,
+) -> Option<f64> {
+    let rates = hosts.iter().map(|samples| samples.rate(span, &wanted));
+    // The sum of no hosts is zero, which nobody measured.
+    rates.sum::<Option<f64>>().filter(|_| !hosts.is_empty())
 }
 
 /// Adds the counts of network controllers at the hosts behind them; nothing where no sideband was
@@ -285,27 +301,24 @@ fn ends(
     // The counters of one kernel cannot be divided between its two ends. The workers' own time can.
     let shared = !kernel(&from).is_disjoint(&kernel(&to));
     if shared {
-        let workers = |active: bool| {
-            let ends = jobs.iter().map(|job| if active { job.active } else { job.passive });
-            let ns: f64 = ends
-                .map(|end| {
-                    counted(end, Counter::CpuUser, span) + counted(end, Counter::CpuSystem, span)
-                })
-                .sum();
-            (ns > 0.0).then(|| ns / NANOS / span.seconds())
-        };
-        figures.put_some(metric::CPU_FROM, Sum, workers(true));
-        figures.put_some(metric::CPU_TO, Sum, workers(false));
+        let active = cpus_of_workers(jobs.iter().map(|job| job.active), span);
+        let passive = cpus_of_workers(jobs.iter().map(|job| job.passive), span);
+        figures.put_some(metric::CPU_FROM, Sum, active);
+        figures.put_some(metric::CPU_TO, Sum, passive);
         return;
     }
-    let busy = |hosts_of_end: &BTreeSet<String>| {
-        hosts_of_end
-            .iter()
-            .map(|host| Samples::of(trial, host).rate(span, is_busy))
-            .sum::<Option<f64>>()
+    let busy = |hosts: &BTreeSet<String>| {
+        rate_of_all(&samples_of(trial, hosts.iter()), span, is_busy).map(|ns| ns / NANOS)
     };
-    figures.put_some(metric::CPU_FROM, Sum, busy(&from).map(|ns| ns / NANOS));
-    figures.put_some(metric::CPU_TO, Sum, busy(&to).map(|ns| ns / NANOS));
+    figures.put_some(metric::CPU_FROM, Sum, busy(&from));
+    figures.put_some(metric::CPU_TO, Sum, busy(&to));
+}
+
+/// Returns the CPUs that the workers of these ends used, as they counted themselves.
+fn cpus_of_workers<'a>(ends: impl Iterator<Item = &'a JobRecord>, span: Span) -> Option<f64> {
+    let used = |end| counted(end, Counter::CpuUser, span) + counted(end, Counter::CpuSystem, span);
+    let ns: f64 = ends.map(used).sum();
+    (ns > 0.0).then(|| ns / NANOS / span.seconds())
 }
 
 /// IP packets that crossed during `span`; `None` where one job's are not known. A connection that
@@ -327,31 +340,18 @@ fn packets(jobs: &[Job<'_>], span: Span) -> Option<f64> {
 /// Adds the counts of the receiving devices, per direction; devices that several jobs share are
 /// counted once.
 fn devices(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: Span) {
-    let receiving = |direction: Direction| -> BTreeSet<(String, String)> {
-        let ends = jobs
-            .iter()
-            .filter(|job| job.flow(direction).is_some())
-            .map(|job| receiving_end(job, direction));
-        ends.filter_map(|end| Some((end.host.clone(), end.device.clone()?)))
-            // Loopback frames are segments of up to 64 KiB that no wire would carry.
-            .filter(|(_, dev)| dev != LOOPBACK)
-            .collect()
+    let read = |direction, column| {
+        rate_of_devices(trial, &receiving_devices(jobs, direction), column, span)
     };
-    let read = |direction, column: Series| -> Option<f64> {
-        let devices = receiving(direction);
-        let rates = devices
-            .iter()
-            .map(|(host, dev)| Samples::of(trial, host).of_instance(span, column, dev));
-        rates.sum::<Option<f64>>().filter(|_| !devices.is_empty())
+    let counts = |direction| {
+        read(direction, interface::RX_BYTES).zip(read(direction, interface::RX_PACKETS))
     };
     let frame_bits = |direction| {
-        let (bytes, packets) =
-            (read(direction, interface::RX_BYTES)?, read(direction, interface::RX_PACKETS)?);
-        Some((bytes + CHECK_SEQUENCE * packets) * BITS)
+        counts(direction).map(|(bytes, packets)| (bytes + CHECK_SEQUENCE * packets) * BITS)
     };
     figures.put_both(metric::THROUGHPUT_L2, frame_bits(Tx), frame_bits(Rx));
     for direction in [Tx, Rx] {
-        let devices = receiving(direction);
+        let devices = receiving_devices(jobs, direction);
         let interrupts = devices.iter().map(|(host, device)| {
             let samples = Samples::of(trial, host);
             // With a single device, all device vectors are its own. Drivers do not always put the
@@ -368,6 +368,28 @@ fn devices(figures: &mut Figures, trial: &TrialRecord, jobs: &[Job<'_>], span: S
             .map(|(packets, interrupts)| packets / interrupts);
         figures.put_some(metric::PACKETS_PER_INTERRUPT, direction, ratio);
     }
+}
+
+/// Returns the hosts and devices at which flows of `direction` arrive.
+fn receiving_devices(jobs: &[Job<'_>], direction: Direction) -> BTreeSet<(String, String)> {
+    let carrying = jobs.iter().filter(|job| job.flow(direction).is_some());
+    let ends = carrying.map(|job| receiving_end(job, direction));
+    ends.filter_map(|end| Some((end.host.clone(), end.device.clone()?)))
+        // Loopback frames are segments of up to 64 KiB that no wire would carry.
+        .filter(|(_, dev)| dev != LOOPBACK)
+        .collect()
+}
+
+/// Returns the sum of the rates of `column` at `devices`; `None` if one of them was not read.
+fn rate_of_devices(
+    trial: &TrialRecord,
+    devices: &BTreeSet<(String, String)>,
+    column: Series,
+    span: Span,
+) -> Option<f64> {
+    let rates =
+        devices.iter().map(|(host, dev)| Samples::of(trial, host).of_instance(span, column, dev));
+    rates.sum::<Option<f64>>().filter(|_| !devices.is_empty())
 }
 
 fn receiving_end<'a>(job: &Job<'a>, direction: Direction) -> &'a Endpoint {

@@ -193,13 +193,16 @@ pub(super) fn taken(
 /// without counts.
 pub(super) fn occupied(jobs: &[Job<'_>], span: Span) -> Option<[f64; 2]> {
     let measured = || jobs.iter().filter(|job| job.spec.background.is_none());
-    let busiest = |end: for<'a> fn(&Job<'a>) -> &'a JobRecord| {
-        let shares = measured()
-            .map(|job| Some(super::traffic::occupied(end(job), span)? / NANOS / span.seconds()));
-        // One end without counts makes the busiest worker unknown.
-        shares.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
-    };
-    Some([busiest(|job| job.active)?, busiest(|job| job.passive)?])
+    let active = busiest(measured().map(|job| job.active), span)?;
+    Some([active, busiest(measured().map(|job| job.passive), span)?])
+}
+
+/// Returns the occupied share of the busiest worker of these ends.
+fn busiest<'a>(ends: impl Iterator<Item = &'a JobRecord>, span: Span) -> Option<f64> {
+    let shares =
+        ends.map(|end| Some(super::traffic::occupied(end, span)? / NANOS / span.seconds()));
+    // One end without counts makes the busiest worker unknown.
+    shares.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
 }
 
 /// Returns the workers of `job`, each with its host and the fraction of `span` for which it waited

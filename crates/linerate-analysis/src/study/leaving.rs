@@ -59,14 +59,14 @@ pub(super) fn branches<'a>(
         Some(device) => vec![device.as_str()],
         None => end.branches.iter().map(String::as_str).collect(),
     };
-    let branch = |top: &&'a str| {
-        let mtu = hosts.interface_fact(&end.host, top, "mtu").and_then(Value::as_u64).map(Bytes)?;
-        // Without an MTU no ceiling can be computed, so an unknown device ends the search.
-        Some(Branch { layers: down(hosts, &end.host, top, port, apart), mtu })
-    };
-    let found: Vec<Branch<'a>> = tops.iter().filter_map(branch).collect();
-    // An unknown path could be the fastest.
-    if found.len() == tops.len() { found } else { Vec::new() }
+    let mut found = Vec::with_capacity(tops.len());
+    for top in tops {
+        let mtu = hosts.interface_fact(&end.host, top, "mtu").and_then(Value::as_u64);
+        // Without an MTU no ceiling can be computed, and an unknown path could be the fastest.
+        let Some(mtu) = mtu.map(Bytes) else { return Vec::new() };
+        found.push(Branch { layers: down(hosts, &end.host, top, port, apart), mtu });
+    }
+    found
 }
 
 /// Returns the devices of each way out, uppermost first. For a host without device facts, the
@@ -95,21 +95,15 @@ fn down<'a>(
 ) -> Vec<Layer<'a>> {
     let fact = |device: &str, name: &str| hosts.interface_fact(host, device, name);
     let kind = |device: &str| fact(device, "kind").and_then(Value::as_str).unwrap_or_default();
-    let layer = |device: &'a str, added: u64, tags| Layer {
-        device,
-        added: Bytes(added),
-        tags,
-        is_ethernet: !WITHOUT_FRAMES.contains(&kind(device)),
-    };
-    let mut layers = vec![layer(top, 0, 0)];
+    let is_ethernet = |device: &str| !WITHOUT_FRAMES.contains(&kind(device));
+    let is_top_ethernet = is_ethernet(top);
+    let mut layers =
+        vec![Layer { device: top, added: Bytes(0), tags: 0, is_ethernet: is_top_ethernet }];
     let (mut added, mut tags) = (0, 0);
     // The limit ends a loop of devices in a damaged ledger.
     for _ in 0..DEEPEST {
         let device = layers[layers.len() - 1].device;
-        let only_one = || match fact(device, "lower").and_then(Value::as_array).map(Vec::as_slice) {
-            Some([lower]) => lower.as_str(),
-            _ => None,
-        };
+        let only_one = || only_text(fact(device, "lower"));
         let below = match kind(device) {
             "vlan" => {
                 tags += 1;
@@ -135,9 +129,20 @@ fn down<'a>(
         };
         // A device that appeared before is a loop.
         match below.filter(|below| layers.iter().all(|layer| layer.device != *below)) {
-            Some(below) => layers.push(layer(below, added, tags)),
+            Some(device) => {
+                let is_ethernet = is_ethernet(device);
+                layers.push(Layer { device, added: Bytes(added), tags, is_ethernet });
+            }
             None => break,
         }
     }
     layers
+}
+
+/// Returns the text in a list of one.
+fn only_text(list: Option<&Value>) -> Option<&str> {
+    match list?.as_array()?.as_slice() {
+        [only] => only.as_str(),
+        _ => None,
+    }
 }

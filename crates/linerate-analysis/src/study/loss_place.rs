@@ -107,11 +107,10 @@ impl From<String> for LossPlace {
         if let Some((place, _)) = NAMES.iter().find(|(_, known)| *known == text) {
             return place.clone();
         }
-        let with_cause = |(cause, word): &(DropCause, &str)| {
+        let device = CAUSES.iter().find_map(|(cause, word)| {
             let name = text.strip_suffix(&format!(" ({word})"))?;
             Some(Self::Device { name: name.to_owned(), cause: *cause })
-        };
-        let device = CAUSES.iter().find_map(with_cause);
+        });
         device.unwrap_or(Self::Device { name: text, cause: DropCause::Unknown })
     }
 }

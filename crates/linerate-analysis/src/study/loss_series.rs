@@ -151,14 +151,11 @@ impl Sent {
     fn of(grid: &Grid, intervals: &[&Interval], vanished: u64) -> Self {
         // Datagrams counted at the end of the load belong to the last bin.
         let within = |at: Nanos| Nanos(at.0.min(grid.end));
-        let sent = |interval: &&Interval| {
-            (
-                within(interval.start),
-                within(interval.end),
-                interval.counters[Counter::DatagramsSent] as f64,
-            )
-        };
-        let intervals: Vec<_> = intervals.iter().map(sent).collect();
+        let intervals = intervals.iter().map(|interval| {
+            let sent = interval.counters[Counter::DatagramsSent] as f64;
+            (within(interval.start), within(interval.end), sent)
+        });
+        let intervals: Vec<_> = intervals.collect();
         let all: f64 = intervals.iter().map(|(_, _, n)| n).sum();
         Self {
             // Vanished flows can have sent outside the intervals.

@@ -120,13 +120,9 @@ fn mix(
     (arm, comparisons): (&Arm, &[Comparison]),
 ) -> Mix {
     let parameters = without_arm(point);
-    let own = |comparison: &&Comparison| {
-        comparison.sweep == point.sweep
-            && comparison.parameters == parameters
-            && comparison.changed.name == arm.name
-    };
-    let compared: Vec<&Compared> =
-        comparisons.iter().filter(own).flat_map(|comparison| &comparison.figures).collect();
+    let of_arm = comparisons.iter().filter(|comparison| comparison.changed.name == arm.name);
+    let own = of_arm.filter(|one| one.sweep == point.sweep && one.parameters == parameters);
+    let compared: Vec<&Compared> = own.flat_map(|comparison| &comparison.figures).collect();
     let jobs: Vec<MixedJob> = (0..point.jobs.len())
         .filter_map(|number| mixed_job(campaign, point, number, &compared))
         .collect();
@@ -153,14 +149,8 @@ fn mixed_job(
     number: usize,
     compared: &[&Compared],
 ) -> Option<MixedJob> {
-    let of_job = || compared.iter().filter(|figure| figure.job == number);
-    let of_metric = |metric: &'static Metric| {
-        // The sum of both directions, where there is one, is the demand of a job.
-        of_job()
-            .filter(|figure| figure.metric == metric)
-            .max_by_key(|figure| figure.direction == Direction::Sum)
-    };
-    let main = (**Metric::moved().find_map(of_metric)?).clone();
+    let of_metric = |metric| figure_of(compared, number, metric);
+    let main = Metric::moved().find_map(of_metric)?.clone();
     let job = &point.jobs[number];
     let id = point.trials.first()?.id;
     let spec = &campaign.trials.iter().find(|trial| trial.spec.id == id)?.spec.jobs.get(number)?;
@@ -176,7 +166,7 @@ fn mixed_job(
         workload: job.workload.clone(),
         from: job.from.clone(),
         to: job.to.clone(),
-        times: Use::Mixed.metrics().filter_map(of_metric).map(|figure| (*figure).clone()).collect(),
+        times: Use::Mixed.metrics().filter_map(of_metric).cloned().collect(),
         ways: ways(
             is_storage,
             [&spec.from, &spec.to],
@@ -185,6 +175,18 @@ fn mixed_job(
         ),
         main,
     })
+}
+
+/// Returns the figure of `metric` of the job with this number.
+fn figure_of<'a>(
+    compared: &[&'a Compared],
+    number: usize,
+    metric: &'static Metric,
+) -> Option<&'a Compared> {
+    let of_job = compared.iter().copied().filter(|figure| figure.job == number);
+    let of_metric = of_job.filter(|figure| figure.metric == metric);
+    // The sum of both directions, where there is one, is the demand of a job.
+    of_metric.max_by_key(|figure| figure.direction == Direction::Sum)
 }
 
 /// Returns the direction of a job's data at each host. Data sent by the active end leaves its
@@ -214,23 +216,8 @@ fn ways(
 
 /// Sums the jobs' ratios, round by round.
 fn joint(point: &PointStudy, alone: &[(&PointStudy, &Arm)], jobs: &[MixedJob]) -> Option<Joint> {
-    let ratios = |mixed: &MixedJob| {
-        let (base, place) = alone.iter().find_map(|(base, arm)| {
-            Some((base, arm.jobs.iter().position(|job| *job as usize == mixed.job)?))
-        })?;
-        let of = |point: &PointStudy, number: usize| {
-            let job = point.jobs.get(number)?;
-            let figure = job.metric(mixed.main.metric.metric()?, mixed.main.direction)?;
-            Some(figure.values.clone())
-        };
-        let pairs = of(base, place)?.into_iter().zip(of(point, mixed.job)?);
-        fn ratio((before, after): (Option<f64>, Option<f64>)) -> Option<f64> {
-            // A rate of zero alone has no ratio.
-            Some(after? / before.filter(|value| *value > 0.0)?)
-        }
-        Some(pairs.map(ratio).collect::<Vec<Option<f64>>>())
-    };
-    let ratios: Vec<Vec<Option<f64>>> = jobs.iter().map(ratios).collect::<Option<_>>()?;
+    let ratios = jobs.iter().map(|mixed| ratios(point, alone, mixed));
+    let ratios: Vec<Vec<Option<f64>>> = ratios.collect::<Option<_>>()?;
     let n_rounds = ratios.iter().map(Vec::len).min()?;
     let values: Vec<Option<f64>> = (0..n_rounds)
         .map(|round| ratios.iter().map(|of_job| of_job[round]).sum::<Option<f64>>())
@@ -239,6 +226,33 @@ fn joint(point: &PointStudy, alone: &[(&PointStudy, &Arm)], jobs: &[MixedJob]) -
     // The shift of the sums against zero gives the Hodges-Lehmann estimate and its interval.
     let shift = paired_shift(&vec![0.0; known.len()], &known)?;
     Some(Joint { value: shift.value, interval: shift.interval, n: known.len(), values })
+}
+
+/// Returns, for each round, what the job of the mix keeps of its rate alone.
+fn ratios(
+    point: &PointStudy,
+    alone: &[(&PointStudy, &Arm)],
+    mixed: &MixedJob,
+) -> Option<Vec<Option<f64>>> {
+    let (base, place) = alone.iter().find_map(|(base, arm)| {
+        Some((base, arm.jobs.iter().position(|job| *job as usize == mixed.job)?))
+    })?;
+    let before = values_of(base, place, mixed)?;
+    let after = values_of(point, mixed.job, mixed)?;
+    // A rate of zero alone has no ratio.
+    let ratio = |before: Option<f64>, after| Some(after? / before.filter(|value| *value > 0.0)?);
+    Some(before.iter().zip(after).map(|(before, after)| ratio(*before, *after)).collect())
+}
+
+/// Returns the values that the job `number` of `point` has of the main figure of `mixed`.
+fn values_of<'a>(
+    point: &'a PointStudy,
+    number: usize,
+    mixed: &MixedJob,
+) -> Option<&'a [Option<f64>]> {
+    let job = point.jobs.get(number)?;
+    let figure = job.metric(mixed.main.metric.metric()?, mixed.main.direction)?;
+    Some(&figure.values)
 }
 
 /// Returns the direction matrices that the mixes of each sweep form.

@@ -379,11 +379,9 @@ impl PointStudy {
     #[must_use]
     pub fn occupied(&self) -> Option<[f64; 2]> {
         let of_end = |end: usize| {
-            let read: Vec<f64> =
-                self.trials.iter().filter_map(|trial| Some(trial.occupied?[end])).collect();
-            median(&read)
+            self.trials.iter().filter_map(|trial| Some(trial.occupied?[end])).collect::<Vec<f64>>()
         };
-        Some([of_end(0)?, of_end(1)?])
+        Some([median(&of_end(0))?, median(&of_end(1))?])
     }
 }
 

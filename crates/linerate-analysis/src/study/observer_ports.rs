@@ -377,11 +377,7 @@ fn compare(
         return Err(error.map_or(PortNote::TooFewReadings, |error| PortNote::Unavailable { error }));
     }
     let seen = seen(&read, jobs)?;
-    let grown = |column: Series| {
-        let read = readings(block, &port.port, column);
-        let at = |wanted: Nanos| read.iter().find(|(at, _)| *at == wanted).map(|(_, value)| *value);
-        Some(at(seen.span.1)? - at(seen.span.0)?)
-    };
+    let grown = |column| growth(block, &port.port, column, seen.span);
     study.octets = grown(octets).ok_or(PortNote::EndsNotRead)?;
     study.frames = grown(packets);
     let dropped: Vec<f64> = drops.into_iter().filter_map(grown).collect();
@@ -414,6 +410,18 @@ fn compare(
         Agreement::Agrees
     };
     Ok(())
+}
+
+/// Returns the growth of `column` of `port` between two readings.
+fn growth(
+    block: &SampleBlock,
+    port: &str,
+    column: Series,
+    (from, to): (Nanos, Nanos),
+) -> Option<f64> {
+    let read = readings(block, port, column);
+    let at = |wanted: Nanos| read.iter().find(|(at, _)| *at == wanted).map(|(_, value)| *value);
+    Some(at(to)? - at(from)?)
 }
 
 /// The part of a trial that an observer's readings cover.

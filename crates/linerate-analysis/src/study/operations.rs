@@ -176,12 +176,7 @@ impl<'a> Part<'a> {
     fn new(interval: &'a Interval, kinds: &[OperationKind]) -> Self {
         let mut counts = [0; 5];
         for (place, count) in counts.iter_mut().enumerate() {
-            let of_kind = |kind: &OperationKind| match (kind.counters().get(place), kind) {
-                (Some(counter), _) => interval.counters[*counter],
-                (None, OperationKind::Request) => interval.counters[Counter::OperationsUnstarted],
-                (None, _) => 0,
-            };
-            *count = kinds.iter().map(of_kind).sum();
+            *count = kinds.iter().map(|kind| fate(interval, *kind, place)).sum();
         }
         let kind = kinds.first().copied().unwrap_or(OperationKind::Request);
         let mut carried = Cow::Borrowed(interval.carried_of(kind));
@@ -232,18 +227,21 @@ impl<'a> Lane<'a> {
     /// in the span, and the number due in an interval other than `place`.
     fn earlier(&self, place: usize, carried: &Distribution) -> (u64, u64) {
         let all = carried.buckets.iter().map(|(_, count)| count).sum();
-        let due_in_span = |back: u64| {
-            // Operations older than the first interval were due before it.
-            let due_at = usize::try_from(back).ok().and_then(|back| place.checked_sub(back));
-            due_at.is_some_and(|due_at| (self.from..self.to).contains(&due_at))
-        };
         let ours = carried
             .buckets
             .iter()
-            .filter(|(back, _)| due_in_span(*back))
+            .filter(|(back, _)| self.was_due(place, *back))
             .map(|(_, count)| count)
             .sum();
         (ours, all)
+    }
+
+    /// Returns whether an operation that ended in the interval `place` was due within the span, if
+    /// it was due `back` intervals earlier.
+    fn was_due(&self, place: usize, back: u64) -> bool {
+        // Operations older than the first interval were due before it.
+        let due_at = usize::try_from(back).ok().and_then(|back| place.checked_sub(back));
+        due_at.is_some_and(|due_at| (self.from..self.to).contains(&due_at))
     }
 
     /// Returns the outcomes of the operations that were due in the span.
@@ -318,6 +316,15 @@ impl<'a> Lane<'a> {
             });
         }
         sum
+    }
+}
+
+/// Returns the operations of `kind` that `interval` counts under the fate number `place`.
+fn fate(interval: &Interval, kind: OperationKind, place: usize) -> u64 {
+    match (kind.counters().get(place), kind) {
+        (Some(counter), _) => interval.counters[*counter],
+        (None, OperationKind::Request) => interval.counters[Counter::OperationsUnstarted],
+        (None, _) => 0,
     }
 }
 

@@ -111,17 +111,24 @@ fn packet_share(
     }
     names.sort_unstable();
     names.dedup();
-    let is_packets =
-        |s: &SeriesSpec| series::any(&[interface::RX_PACKETS, interface::TX_PACKETS], s);
-    let rates = |wanted: &dyn Fn(&str, &str) -> bool| -> f64 {
-        let of = |host: &&str| {
-            let picked = |s: &SeriesSpec| is_packets(s) && wanted(host, &s.instance);
-            Samples::of(trial, host).rate(span, picked).unwrap_or(0.0)
-        };
-        names.iter().map(of).sum()
-    };
-    let all = rates(&|_, _| true);
-    if all > 0.0 { rates(&|host, device| used.contains(&(host, device))) / all } else { 1.0 }
+    let (mut all, mut of_used) = (0.0, 0.0);
+    for host in names {
+        all += packet_rate(trial, host, span, |_| true);
+        of_used += packet_rate(trial, host, span, |device| used.contains(&(host, device)));
+    }
+    if all > 0.0 { of_used / all } else { 1.0 }
+}
+
+/// Returns the packets per second that the wanted devices of `host` carried both ways.
+fn packet_rate(
+    trial: &TrialRecord,
+    host: &str,
+    span: Span,
+    is_wanted: impl Fn(&str) -> bool,
+) -> f64 {
+    let columns = [interface::RX_PACKETS, interface::TX_PACKETS];
+    let picked = |s: &SeriesSpec| series::any(&columns, s) && is_wanted(&s.instance);
+    Samples::of(trial, host).rate(span, picked).unwrap_or(0.0)
 }
 
 #[cfg(test)]

@@ -162,9 +162,7 @@ pub(super) fn comparisons(campaign: &Campaign, points: &[PointStudy]) -> Vec<Com
     let compared = || points.iter().zip(&arms).filter_map(|(point, arm)| Some((point, (*arm)?)));
     let arms = compared().filter(of_role(Role::Changed)).filter_map(|(changed, changed_arm)| {
         let beside = |role: Role| {
-            compared().filter(of_role(role)).find(|(point, _)| {
-                point.sweep == changed.sweep && without_arm(point) == without_arm(changed)
-            })
+            compared().filter(of_role(role)).find(|(point, _)| is_beside(point, changed))
         };
         let (base, base_arm) = beside(Role::Base)?;
         let (placebo, placebo_arm) = beside(Role::Placebo).unzip();
@@ -180,9 +178,7 @@ pub(super) fn comparisons(campaign: &Campaign, points: &[PointStudy]) -> Vec<Com
     // In a mix each job alone is compared with the same job among all.
     let together = compared().filter(of_role(Role::Together)).flat_map(|(changed, changed_arm)| {
         let beside = move |role: Role| {
-            compared().filter(of_role(role)).filter(move |(point, _)| {
-                point.sweep == changed.sweep && without_arm(point) == without_arm(changed)
-            })
+            compared().filter(of_role(role)).filter(move |(point, _)| is_beside(point, changed))
         };
         beside(Role::Alone).map(move |(base, base_arm)| {
             let (placebo, placebo_arm) =
@@ -200,6 +196,11 @@ pub(super) fn comparisons(campaign: &Campaign, points: &[PointStudy]) -> Vec<Com
         })
     });
     arms.chain(together).collect()
+}
+
+/// Returns whether two points are arms of one comparison.
+fn is_beside(a: &PointStudy, b: &PointStudy) -> bool {
+    a.sweep == b.sweep && without_arm(a) == without_arm(b)
 }
 
 /// Returns the arm of a comparison or mix that `point` is.

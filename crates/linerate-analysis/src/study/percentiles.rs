@@ -29,11 +29,14 @@ const TOLD: [(&str, Pick); 7] = [
 
 /// Percentiles of `runs`, by the name of the distribution; none where there are too few operations.
 pub(super) fn percentiles(runs: &[Distributions]) -> BTreeMap<String, Vec<Percentile>> {
-    let of = |(name, pick): &(&str, Pick)| {
-        let found = those_told(&runs.iter().map(*pick).collect::<Vec<_>>());
-        (!found.is_empty()).then(|| ((*name).to_owned(), found))
-    };
-    TOLD.iter().filter_map(of).collect()
+    let mut all = BTreeMap::new();
+    for (name, pick) in TOLD {
+        let found = those_told(&runs.iter().map(pick).collect::<Vec<_>>());
+        if !found.is_empty() {
+            all.insert(name.to_owned(), found);
+        }
+    }
+    all
 }
 
 fn those_told(runs: &[&Distribution]) -> Vec<Percentile> {
@@ -71,13 +74,14 @@ pub(super) fn corrected(job: &JobStudy, runs: &[Distributions]) -> Option<Correc
 
 /// Percentiles of last frames of bursts, ns, burst by burst in each of `runs`.
 pub(super) fn of_bursts(runs: &[Vec<u64>]) -> Vec<Percentile> {
-    let distribution = |run: &Vec<u64>| {
-        let mut counted: BTreeMap<u64, u64> = BTreeMap::new();
-        run.iter().for_each(|ns| *counted.entry(*ns).or_default() += 1);
-        Distribution::of(counted.into_iter().collect())
-    };
-    let each: Vec<Distribution> = runs.iter().map(distribution).collect();
+    let each: Vec<Distribution> = runs.iter().map(|run| distribution(run)).collect();
     those_told(&each.iter().collect::<Vec<_>>())
+}
+
+fn distribution(times: &[u64]) -> Distribution {
+    let mut counted: BTreeMap<u64, u64> = BTreeMap::new();
+    times.iter().for_each(|ns| *counted.entry(*ns).or_default() += 1);
+    Distribution::of(counted.into_iter().collect())
 }
 
 impl JobStudy {

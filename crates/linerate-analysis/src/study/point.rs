@@ -265,11 +265,8 @@ fn added(jobs: &[Job<'_>], figures: &[Figures], losses: &[Vec<LossStudy>]) -> Fi
     };
     let mut all = Figures::default();
     for metric in METRICS.iter().copied().filter(|metric| metric.is_additive) {
-        let sum = |direction| {
-            measured()
-                .filter_map(|f| f.get(metric, direction))
-                .fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
-        };
+        let values = |direction| measured().filter_map(move |f| f.get(metric, direction));
+        let sum = |direction| values(direction).reduce(|a, b| a + b);
         let (tx, rx) = (sum(Direction::Tx), sum(Direction::Rx));
         if tx.is_none() && rx.is_none() {
             all.put_some(metric, Direction::Sum, sum(Direction::Sum));

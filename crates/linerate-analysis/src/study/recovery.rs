@@ -83,13 +83,7 @@ fn by_intervals(jobs: &[Job<'_>], overload_end: Nanos) -> Option<f64> {
         intervals.map(|interval| interval.end).filter(|end| *end > overload_end).collect();
     ends.sort_unstable();
     ends.dedup();
-    let missing = |to: Nanos| -> f64 {
-        let span = Span { from: Nanos(0), to };
-        let counted = |counter| -> f64 {
-            jobs.iter().flat_map(Job::ends).map(|end| counted(end, counter, span)).sum()
-        };
-        counted(Counter::DatagramsSent) - counted(Counter::DatagramsReceived)
-    };
+    let missing = |to| missing(jobs, to);
     let lost = missing(*ends.last()?);
     if lost <= ROUNDING_FRAMES {
         return None;
@@ -104,4 +98,13 @@ fn by_intervals(jobs: &[Job<'_>], overload_end: Nanos) -> Option<f64> {
         recovered = Some(at.since(overload_end).as_secs_f64());
     }
     recovered
+}
+
+/// Returns the datagrams sent until `to` that had not arrived by then.
+fn missing(jobs: &[Job<'_>], to: Nanos) -> f64 {
+    let span = Span { from: Nanos(0), to };
+    let all = |counter| -> f64 {
+        jobs.iter().flat_map(Job::ends).map(|end| counted(end, counter, span)).sum()
+    };
+    all(Counter::DatagramsSent) - all(Counter::DatagramsReceived)
 }

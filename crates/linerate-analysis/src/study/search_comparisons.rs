@@ -15,28 +15,33 @@ use crate::statistics::median;
 /// Returns the comparisons of `campaign` among its `searches`.
 pub(super) fn comparisons(campaign: &Campaign, searches: &[SearchStudy]) -> Vec<Comparison> {
     let arms: Vec<Option<&Arm>> = searches.iter().map(|search| arm_of(campaign, search)).collect();
-    let compared =
-        || searches.iter().zip(&arms).filter_map(|(search, arm)| Some((search, (*arm)?)));
-    let of_role = |role: Role| compared().filter(move |(_, arm)| arm.role == role);
-    let comparison = |(changed, changed_arm): (&SearchStudy, &Arm)| {
-        let coordinate = arm_removed(&changed.parameters);
-        let beside = |role| {
-            of_role(role).find(|(search, _)| {
-                search.sweep == changed.sweep && arm_removed(&search.parameters) == coordinate
-            })
-        };
-        let (base, base_arm) = beside(Role::Base)?;
-        let arms = [Some((base, base_arm)), Some((changed, changed_arm)), beside(Role::Placebo)];
-        Some(Comparison {
-            sweep: changed.sweep.clone(),
-            parameters: coordinate,
-            base: base_arm.clone(),
-            changed: changed_arm.clone(),
-            placebo: arms[2].map(|(_, arm)| arm.name.clone()),
-            figures: figures(arms),
-        })
-    };
-    of_role(Role::Changed).filter_map(comparison).collect()
+    let compared: Vec<(&SearchStudy, &Arm)> =
+        searches.iter().zip(&arms).filter_map(|(search, arm)| Some((search, (*arm)?))).collect();
+    let changed = compared.iter().filter(|(_, arm)| arm.role == Role::Changed);
+    changed.filter_map(|changed| comparison(&compared, *changed)).collect()
+}
+
+/// Returns the comparison of a changed arm with those of its point among `compared`.
+fn comparison(
+    compared: &[(&SearchStudy, &Arm)],
+    (changed, changed_arm): (&SearchStudy, &Arm),
+) -> Option<Comparison> {
+    let coordinate = arm_removed(&changed.parameters);
+    let mut of_point = compared.to_vec();
+    of_point.retain(|(search, _)| {
+        search.sweep == changed.sweep && arm_removed(&search.parameters) == coordinate
+    });
+    let beside = |role| of_point.iter().copied().find(|(_, arm)| arm.role == role);
+    let (base, base_arm) = beside(Role::Base)?;
+    let arms = [Some((base, base_arm)), Some((changed, changed_arm)), beside(Role::Placebo)];
+    Some(Comparison {
+        sweep: changed.sweep.clone(),
+        parameters: coordinate,
+        base: base_arm.clone(),
+        changed: changed_arm.clone(),
+        placebo: arms[2].map(|(_, arm)| arm.name.clone()),
+        figures: figures(arms),
+    })
 }
 
 fn arm_of<'a>(campaign: &'a Campaign, search: &SearchStudy) -> Option<&'a Arm> {
@@ -68,12 +73,11 @@ fn compare(goal: &str, arms: [Option<(&SearchStudy, &Arm)>; 3]) -> Option<Compar
     let margin = Margin { relative: base_arm.margin.0, step, ..Margin::default() };
     let metric = ComparedFigure::LoadAt(goal.to_owned());
     let name = metric.to_string();
-    let against = |other: usize| {
-        let (_, before) = found.first()?;
-        let (_, after) = found.get(other)?;
+    let (_, before) = found.first()?;
+    let against = |(_, after): &(String, Vec<Option<f64>>)| {
         effect_beyond(&name, before, after, Better::More, margin)
     };
-    let (effect, placebo) = (against(1)?, against(2));
+    let (effect, placebo) = (found.get(1).and_then(against)?, found.get(2).and_then(against));
     let effect = match &placebo {
         Some(placebo) => effect.above_noise(placebo),
         None => effect,
@@ -95,11 +99,13 @@ fn compare(goal: &str, arms: [Option<(&SearchStudy, &Arm)>; 3]) -> Option<Compar
 /// Returns the lower bound of `goal` in each repeat of `search`.
 pub(crate) fn lower_bounds(search: &SearchStudy, goal: &str) -> Vec<Option<f64>> {
     let n_repeats = search.runs.iter().map(|run| run.repeat + 1).max().unwrap_or(0);
-    let of_repeat = |repeat: u32| {
-        let run = search.runs.iter().find(|run| run.repeat == repeat)?;
-        named(&run.found, goal).filter(|found| !found.at_least)?.strict.lower
-    };
-    (0..n_repeats).map(of_repeat).collect()
+    (0..n_repeats).map(|repeat| lower_bound(search, goal, repeat)).collect()
+}
+
+/// Returns the lower bound of the goal in the run `repeat`, if the tester was not the limit.
+fn lower_bound(search: &SearchStudy, goal: &str, repeat: u32) -> Option<f64> {
+    let run = search.runs.iter().find(|run| run.repeat == repeat)?;
+    named(&run.found, goal).filter(|found| !found.at_least)?.strict.lower
 }
 
 /// Returns the distance between the bounds of `goal`, in the unit of the load: the median over the

@@ -136,15 +136,15 @@ fn study(campaign: &Campaign, trials: &[&TrialRecord]) -> Option<SearchStudy> {
     repeats.sort_unstable();
     repeats.dedup();
     let line = line(campaign, &search, trials);
-    let run_of = |repeat: &u32| {
+    let mut runs = Vec::with_capacity(repeats.len());
+    for repeat in repeats {
         let own =
-            trials.iter().filter(|trial| trial.spec.repeat == *repeat && trial.started.is_some());
+            trials.iter().filter(|trial| trial.spec.repeat == repeat && trial.started.is_some());
         let mut own: Vec<SearchTrial> = own.filter_map(|trial| searched(campaign, trial)).collect();
         own.sort_by_key(|trial| trial.number);
         settle(&mut own);
-        run(&search, *repeat, own, line.as_ref())
-    };
-    let runs: Vec<SearchRun> = repeats.iter().map(run_of).collect();
+        runs.push(run(&search, repeat, own, line.as_ref()));
+    }
     let goals = search.goals().into_iter().map(|goal| goal_study(goal, &runs)).collect();
     Some(SearchStudy {
         sweep: spec.sweep.clone(),
@@ -161,14 +161,7 @@ fn study(campaign: &Campaign, trials: &[&TrialRecord]) -> Option<SearchStudy> {
 
 /// Returns the line rate of `search`, from the first trial at one of its loads.
 fn line(campaign: &Campaign, search: &Search, trials: &[&TrialRecord]) -> Option<Line> {
-    let is_load = |trial: &&&TrialRecord| {
-        let searched = trial.spec.search.as_ref();
-        searched
-            .and_then(|searched| searched.step)
-            .is_some_and(|step| step.purpose == Purpose::Load)
-            && judge::carried_out(trial).carries_figures()
-    };
-    let trial = trials.iter().find(is_load)?;
+    let trial = trials.iter().find(|trial| has_load(trial))?;
     let jobs = point::jobs_of(trial);
     let payloads = jobs.first()?.flows().into_iter().filter_map(|flow| flow.datagram_payload());
     // The smallest makes the most datagrams of a byte.
@@ -177,6 +170,13 @@ fn line(campaign: &Campaign, search: &Search, trials: &[&TrialRecord]) -> Option
     let bounds =
         ceilings::bounds(campaign, &Hosts::of(campaign), &[(jobs, warmup::measured(trial))]);
     Line::of(&bounds, search.unit, payload, doubt)
+}
+
+/// Returns whether `trial` offered a load and its figures count.
+fn has_load(trial: &TrialRecord) -> bool {
+    let step = trial.spec.search.as_ref().and_then(|searched| searched.step);
+    step.is_some_and(|step| step.purpose == Purpose::Load)
+        && judge::carried_out(trial).carries_figures()
 }
 
 fn run(search: &Search, repeat: u32, trials: Vec<SearchTrial>, line: Option<&Line>) -> SearchRun {
@@ -191,21 +191,20 @@ fn run(search: &Search, repeat: u32, trials: Vec<SearchTrial>, line: Option<&Lin
     let mut tested =
         trials.iter().filter(|trial| trial.purpose == Purpose::SelfTest && trial.loss_ratio <= 0.0);
     let tester = tested.next_back().map(|trial| trial.load);
-    let found = |goal: &Goal| {
+    let mut found = Vec::new();
+    for goal in search.goals() {
         let requirement = Requirement::from(goal);
         let (strict, withheld) = admitted(&requirement, &strict, line);
         let (untainted, _) = admitted(&requirement, &untainted, line);
-        let at_least = is_bounded_by_tester(search, &strict, &trials, tester);
-        GoalResult {
+        found.push(GoalResult {
             goal: goal.name.clone(),
             regular: strict.regular(goal),
+            at_least: is_bounded_by_tester(search, &strict, &trials, tester),
             strict,
             untainted,
-            at_least,
             withheld,
-        }
-    };
-    let found: Vec<GoalResult> = search.goals().into_iter().map(found).collect();
+        });
+    }
     SearchRun {
         repeat,
         tester,

@@ -189,12 +189,13 @@ fn datagrams(grid: &Grid, flows: &[Flow<'_>], series: &mut Series) {
     );
     let lost: Option<Vec<Lost>> = datagrams().map(|flow| loss_series::of(grid, *flow)).collect();
     if let Some(lost) = lost.filter(|lost| !lost.is_empty()) {
-        let bin = |idx: usize| {
+        let mut ratios = Vec::with_capacity(grid.n_bins);
+        for idx in 0..grid.n_bins {
             let sum = |of: fn(&Lost) -> &Vec<f64>| lost.iter().map(|one| of(one)[idx]).sum::<f64>();
             let (lost, sent) = (sum(|one| &one.lost), sum(|one| &one.sent));
-            (sent > 0.0).then(|| lost / sent)
-        };
-        series.insert(IntervalSeries::Of(metric::LOSS_RATIO), (0..grid.n_bins).map(bin).collect());
+            ratios.push((sent > 0.0).then(|| lost / sent));
+        }
+        series.insert(IntervalSeries::Of(metric::LOSS_RATIO), ratios);
     }
 }
 

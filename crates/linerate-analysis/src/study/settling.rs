@@ -142,12 +142,12 @@ impl Readings {
         let found = settling(readings)?;
         let at =
             |reading: usize| Nanos(self.span.from.0 + self.width * reading as u64).as_secs_f64();
-        let level = |level: &crate::statistics::Level| RateLevel {
+        let levels = found.levels.iter().map(|level| RateLevel {
             from: at(level.from),
             to: at(level.to),
             value: level.value,
-        };
-        Some(TrialSettling { class: found.class, levels: found.levels.iter().map(level).collect() })
+        });
+        Some(TrialSettling { class: found.class, levels: levels.collect() })
     }
 }
 
@@ -193,12 +193,9 @@ pub(super) fn settled(
     direction: Direction,
 ) -> Option<Settled> {
     let asked = if metric.is_for(Use::AsGoodput) { GOODPUT } else { metric };
-    let of = |classes: &Option<&Classes>| {
-        let mut found =
-            classes.as_ref()?.iter().filter(|((name, way), _)| *name == asked && *way == direction);
-        found.next().map(|(_, one)| one.clone())
-    };
-    let trials: Vec<Option<TrialSettling>> = trials.iter().map(of).collect();
+    let of_metric =
+        |classes: &Option<&Classes>| classes.as_ref()?.get(&(asked, direction)).cloned();
+    let trials: Vec<Option<TrialSettling>> = trials.iter().map(of_metric).collect();
     let classes: Vec<Class> = trials.iter().flatten().map(|one| one.class).collect();
     let mut kinds = classes.clone();
     kinds.sort_unstable();

@@ -75,25 +75,26 @@ impl Stall {
 /// Returns the stalls of both ends of a job.
 pub(super) fn of(spec: &JobSpec, active: &JobRecord, passive: &JobRecord) -> Vec<Stall> {
     let ends = [(Side::Active, &spec.from, active), (Side::Passive, &spec.to, passive)];
-    let of_end = |(side, endpoint, end): (Side, &linerate_model::Endpoint, &JobRecord)| {
+    let mut stalls = Vec::new();
+    for (side, endpoint, end) in ends {
         let longest = end
             .intervals
             .iter()
             .filter_map(|interval| Some((interval.worker, interval.longest_step?)));
-        let stood = longest.filter(|(_, gap)| gap.stood() > LONGEST_STAND);
-        let stall = |(worker, gap): (u32, linerate_model::StepGap)| Stall {
-            workload: spec.workload.clone(),
-            host: endpoint.host.clone(),
-            side,
-            worker,
-            start: gap.start,
-            length: gap.stood(),
-            what: Stopped::default(),
-            stolen: Nanos(0),
-        };
-        stood.map(stall).collect::<Vec<Stall>>()
-    };
-    ends.into_iter().flat_map(of_end).collect()
+        for (worker, gap) in longest.filter(|(_, gap)| gap.stood() > LONGEST_STAND) {
+            stalls.push(Stall {
+                workload: spec.workload.clone(),
+                host: endpoint.host.clone(),
+                side,
+                worker,
+                start: gap.start,
+                length: gap.stood(),
+                what: Stopped::default(),
+                stolen: Nanos(0),
+            });
+        }
+    }
+    stalls
 }
 
 /// Returns whether one of `stalls` affects the times of `interval`.
@@ -109,12 +110,11 @@ pub(super) fn during(
     span: Span,
 ) -> Vec<Stall> {
     let measured = || jobs.iter().filter(|job| job.spec.background.is_none());
-    let disturbs = |stall: &&Stall| {
+    let mut stalls: Vec<Stall> = measured().flat_map(|job| &job.stalls).cloned().collect();
+    stalls.retain(|stall| {
         let disturbed = stall.disturbs();
         span.shared_ns(disturbed.from, disturbed.to) > 0.0
-    };
-    let mut stalls: Vec<Stall> =
-        measured().flat_map(|job| job.stalls.iter().filter(disturbs).cloned()).collect();
+    });
     for (kernel, reader) in kernels(jobs, hosts) {
         let (mut here, elsewhere) =
             stalls.into_iter().partition::<Vec<_>, _>(|stall| hosts.kernel(&stall.host) == kernel);
@@ -176,16 +176,13 @@ fn watched(job: &Job<'_>) -> Vec<Watched> {
 fn all_stood(workers: &[Watched], stalls: &[Stall], stall: &Stall, least: Nanos) -> bool {
     let span = |stall: &Stall| (stall.start, Nanos(stall.start.0.saturating_add(stall.length.0)));
     let (from, to) = span(stall);
-    let at_once = |other: &Stall| {
-        let (start, end) = span(other);
-        Span { from, to }.shared_ns(start, end) >= least.0 as f64
-    };
+    let at_once = |(start, end)| Span { from, to }.shared_ns(start, end) >= least.0 as f64;
     let has_side = |side| workers.iter().any(|worker| worker.side == side);
     has_side(Side::Active)
         && has_side(Side::Passive)
         && workers
             .iter()
-            .all(|worker| stalls.iter().any(|other| worker.has(other) && at_once(other)))
+            .all(|worker| stalls.iter().any(|other| worker.has(other) && at_once(span(other))))
 }
 
 /// Returns the steal of the CPU with the most of it in the readings around `stall`, less the tick

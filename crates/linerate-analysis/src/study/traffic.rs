@@ -189,24 +189,8 @@ impl<'a> Job<'a> {
                 operations::of(end, span, |interval| undisturbed(&interval)).unwrap_or_default();
             let intervals =
                 || end.intervals.iter().filter(|one| span.holds_middle(one)).filter(undisturbed);
-            let by_start = |kind| operations.of(kind).service.as_ref();
-            // Times that only some operations have are those that ended in the span; what never
-            // ended is among them as a bound.
-            let times = |kind: OperationKind| {
-                let mut times = by_start(kind).cloned().unwrap_or_default();
-                if by_start(kind).is_none() {
-                    let has_account = operations.of(kind).fates.due > 0;
-                    for interval in intervals() {
-                        let recorded = interval.times_of(kind);
-                        let right = clock.map(|clock| clock.apply(recorded, interval));
-                        times.merge(right.as_ref().unwrap_or(recorded));
-                    }
-                    times.lost = if has_account { 0 } else { times.lost };
-                    times.merge(&operations.of(kind).unanswered);
-                }
-                times
-            };
-            let [service, writes, flushes, trims] = OperationKind::ALL.map(times);
+            let [service, writes, flushes, trims] = OperationKind::ALL
+                .map(|kind| service_times(kind, &operations, intervals(), clock.as_ref()));
             if total(end, Counter::Reads) > 0 || operations.of(OperationKind::Write).fates.due > 0 {
                 merged.reads.merge(&service);
             }
@@ -237,6 +221,33 @@ impl<'a> Job<'a> {
         }
         merged
     }
+}
+
+/// Returns the response times of operations of `kind`, those that were never answered among them.
+fn service_times<'a>(
+    kind: OperationKind,
+    operations: &Operations,
+    intervals: impl Iterator<Item = &'a Interval>,
+    clock: Option<&Correction>,
+) -> Distribution {
+    let of_kind = operations.of(kind);
+    if let Some(by_start) = &of_kind.service {
+        return by_start.clone();
+    }
+    // Times that only some operations have are those that ended in the span; what never ended is
+    // among them as a bound.
+    let mut times = Distribution::default();
+    for interval in intervals {
+        let recorded = interval.times_of(kind);
+        let right = clock.map(|clock| clock.apply(recorded, interval));
+        times.merge(right.as_ref().unwrap_or(recorded));
+    }
+    if of_kind.fates.due > 0 {
+        // The account of these operations counts the lost ones below.
+        times.lost = 0;
+    }
+    times.merge(&of_kind.unanswered);
+    times
 }
 
 /// Returns the figures of `job` over `span`.

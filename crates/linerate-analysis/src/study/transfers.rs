@@ -162,10 +162,8 @@ fn of_host(figures: &mut Figures, samples: &Samples<'_>, span: Span, iops: f64) 
     const PRIVILEGED: [Series; 3] = [cpu::SYSTEM, cpu::IRQ, cpu::SOFTIRQ];
     const PER_CENT: f64 = 100.0;
     let all = samples.rate(span, |read| read.is_of(cpu::SAMPLER)).filter(|all| *all > 0.0);
-    let share = |uses: &[Series]| {
-        let busy = samples.rate(span, |read| series::any(uses, read))?;
-        Some(busy / all?)
-    };
+    let used = |uses: &[Series]| samples.rate(span, |read| series::any(uses, read));
+    let share = |uses: &[Series]| Some(used(uses)? / all?);
     let (user, privileged) = (share(&[cpu::USER, cpu::NICE]), share(&PRIVILEGED));
     let busy = user.zip(privileged).map(|(user, privileged)| user + privileged);
     for (metric, value) in [
@@ -225,11 +223,10 @@ fn device_shares(trial: &TrialRecord, job: &Job<'_>, span: Span) -> (Option<f64>
         return (None, None);
     };
     let samples = Samples::of(trial, &job.spec.from.host);
-    let share = |column, counter| {
-        let own = counted(job.active, counter, span) / span.seconds();
-        let seen = samples.of_instance(span, column, device)?;
-        (own > 0.0).then(|| seen / own)
-    };
+    // Without bytes of its own the job has no share.
+    let own = |counter| Some(counted(job.active, counter, span)).filter(|own| *own > 0.0);
+    let seen = |column| samples.of_instance(span, column, device);
+    let share = |column, counter| Some(seen(column)? / (own(counter)? / span.seconds()));
     (share(disk::BYTES_WRITTEN, Counter::BytesWritten), share(disk::BYTES_READ, Counter::BytesRead))
 }
 

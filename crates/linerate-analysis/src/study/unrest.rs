@@ -61,25 +61,32 @@ impl Range {
 fn frequencies(block: &SampleBlock, span: Span) -> Vec<(&str, Range)> {
     let is_frequency = |read: &SeriesSpec| series::frequency::FREQUENCY.is(read);
     let cpus = block.series.iter().zip(&block.columns).filter(|(series, _)| is_frequency(series));
-    let of = |(series, column): (&SeriesSpec, &Vec<Option<f64>>)| {
-        let busy: Vec<&Vec<Option<f64>>> = block
-            .series
-            .iter()
-            .zip(&block.columns)
-            .filter(|(s, _)| s.instance == series.instance && series::any(&BUSY, s))
-            .map(|(_, column)| column)
-            .collect();
-        let at_work = |k: usize| {
-            let worked: Option<f64> =
-                busy.iter().map(|column| Some(column[k]? - column[k - 1]?)).sum();
-            worked
-                .is_some_and(|ns| ns >= AT_WORK * block.times[k].since(block.times[k - 1]).0 as f64)
-        };
-        let within = (1..block.times.len())
-            .filter(|k| span.from <= block.times[k - 1] && block.times[*k] <= span.to);
-        range(within.filter(|k| at_work(*k)).filter_map(|k| column[k]))
-    };
-    cpus.filter_map(|cpu| Some((cpu.0.instance.as_str(), of(cpu)?))).collect()
+    let of =
+        |series: &SeriesSpec, column: &[Option<f64>]| range_at_work(block, span, series, column);
+    cpus.filter_map(|(series, column)| Some((series.instance.as_str(), of(series, column)?)))
+        .collect()
+}
+
+/// Returns the range of a CPU's frequency in the intervals of `span` in which it had work.
+fn range_at_work(
+    block: &SampleBlock,
+    span: Span,
+    series: &SeriesSpec,
+    column: &[Option<f64>],
+) -> Option<Range> {
+    let columns = block.series.iter().zip(&block.columns);
+    let of_cpu = columns.filter(|(s, _)| s.instance == series.instance && series::any(&BUSY, s));
+    let busy: Vec<&Vec<Option<f64>>> = of_cpu.map(|(_, column)| column).collect();
+    let mut read = Vec::new();
+    for k in 1..block.times.len() {
+        let (before, at) = (block.times[k - 1], block.times[k]);
+        let worked: Option<f64> = busy.iter().map(|column| Some(column[k]? - column[k - 1]?)).sum();
+        let at_work = worked.is_some_and(|ns| ns >= AT_WORK * at.since(before).0 as f64);
+        if span.from <= before && at <= span.to && at_work {
+            read.extend(column[k]);
+        }
+    }
+    range(read.into_iter())
 }
 
 /// From the lowest to the highest of `readings`; `None` of fewer than two.

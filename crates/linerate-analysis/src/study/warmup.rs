@@ -41,10 +41,8 @@ pub(super) fn measured(trial: &TrialRecord) -> Span {
     let enough = series.len() >= ENOUGH_FOR_BATCHES;
     let cut = if enough { mser5(&series) } else { mser(&series) }
         .expect("enough intervals for either rule");
-    let from = |intervals: usize| Span {
-        from: Nanos(intervals as u64 * phases.interval.0),
-        to: planned.to,
-    };
+    let start = |intervals: usize| Nanos(intervals as u64 * phases.interval.0);
+    let from = |intervals| Span { from: start(intervals), to: planned.to };
     let found = if cut.at_limit { planned } else { from(cut.drop) };
     if !enough {
         return found;

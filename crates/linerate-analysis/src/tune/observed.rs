@@ -6,7 +6,7 @@
 
 use linerate_model::series::interface;
 use linerate_model::{
-    BitRate, Bytes, Counter, JobRecord, Series, SeriesSpec, Side, TrialRecord, series,
+    BitRate, Bytes, Counter, JobRecord, Phases, Series, SeriesSpec, Side, TrialRecord, series,
 };
 
 use super::experiments::Missed;
@@ -55,22 +55,29 @@ pub fn rates(trial: &TrialRecord) -> Option<Rates> {
     let ipv6 = trial.spec.jobs.first()?.to.address.is_some_and(|address| address.is_ipv6());
     let packet = payload + UDP_HEADER + if ipv6 { IPV6_HEADER } else { IPV4_HEADER };
     let wire_bits = (packet as f64 + WIRE_OVERHEAD) * BITS_PER_BYTE;
-    // The first interval is left out, so that neither the start of a flow nor its end counts as its
-    // rate.
-    let rate = |record: &JobRecord, counter: Counter| {
-        let warmup = trial.spec.phases.warmup_span();
-        let end = trial.spec.phases.loaded();
-        let measured = record.intervals.iter().filter(|i| i.start >= warmup && i.end <= end);
-        let (n, ns) = measured.fold((0_u64, 0_u64), |(n, ns), i| {
-            (n + i.counters[counter], ns + i.end.since(i.start).0)
-        });
-        (ns > 0 && n > 0).then(|| BitRate(n as f64 * wire_bits / (ns as f64 / 1e9)))
-    };
+    let rate = |record, counter| measured_rate(record, counter, &trial.spec.phases, wire_bits);
     Some(Rates {
         feed: rate(sender, Counter::DatagramsSent)?,
         drain: rate(receiver, Counter::DatagramsReceived)?,
         packet: Bytes(packet),
     })
+}
+
+/// Returns the rate of `counter` on the wire, where each count has `wire_bits`; `None` if nothing
+/// was counted.
+fn measured_rate(
+    record: &JobRecord,
+    counter: Counter,
+    phases: &Phases,
+    wire_bits: f64,
+) -> Option<BitRate> {
+    // Intervals outside the measurement are left out, so that neither the start of a flow nor its
+    // end counts as its rate.
+    let (warmup, end) = (phases.warmup_span(), phases.loaded());
+    let measured = record.intervals.iter().filter(|i| i.start >= warmup && i.end <= end);
+    let (n, ns) = measured
+        .fold((0_u64, 0_u64), |(n, ns), i| (n + i.counters[counter], ns + i.end.since(i.start).0));
+    (ns > 0 && n > 0).then(|| BitRate(n as f64 * wire_bits / (ns as f64 / 1e9)))
 }
 
 /// Returns the losses of the trains of `length` datagrams that `trial` sent; `None` if it sent

@@ -52,13 +52,8 @@ impl Rule for FireHose {
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let loses = |(job, direction): &(&JobStudy, Direction)| {
-            value(job, metric::RETRANSMIT_RATIO, *direction).is_some_and(|ratio| ratio >= LOSS)
-                // A sender without window sends probes, which the kernel counts as retransmissions.
-                && !waits_for_window(job, *direction)
-                && !fills_path(job, *direction)
-        };
-        let (job, direction) = flows(point).find(loses).filter(|_| may_be_judged(point))?;
+        let mut lossy = flows(point).filter(|(job, direction)| loses(job, *direction));
+        let (job, direction) = lossy.next().filter(|_| may_be_judged(point))?;
         let read = |metric| value(job, metric, direction);
         let (ratio, goodput) = (read(metric::RETRANSMIT_RATIO)?, read(metric::GOODPUT)?);
         let (rtt, rtt_min) = (read(metric::RTT)?, read(metric::RTT_MIN)?);
@@ -145,6 +140,14 @@ impl Rule for FireHose {
         let both = survived.into_iter().chain([paced]);
         both.map(|experiment| experiment.ending(metric::RETRANSMIT_RATIO)).collect()
     }
+}
+
+/// Returns whether packets of `job` are lost that its window and the path would carry.
+fn loses(job: &JobStudy, direction: Direction) -> bool {
+    value(job, metric::RETRANSMIT_RATIO, direction).is_some_and(|ratio| ratio >= LOSS)
+        // A sender without window sends probes, which the kernel counts as retransmissions.
+        && !waits_for_window(job, direction)
+        && !fills_path(job, direction)
 }
 
 /// Windows to try, in segments. Nothing reports the depth of the buffer, so each is tried.

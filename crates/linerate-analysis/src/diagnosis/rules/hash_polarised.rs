@@ -53,16 +53,10 @@ impl Rule for HashPolarised {
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let crowded = |(job, direction): &(&JobStudy, Direction)| {
-            let (available, used) = members(job, *direction)?;
-            let flows = n_flows(job);
-            // With fewer flows an idle link is common under a perfect hash.
-            (flows >= FLOWS_A_LINK * available && chance(available, used, flows) < SIGNIFICANCE)
-                .then_some((available, used, flows))
-        };
-        let (job, direction) =
-            flows(point).find(|flow| crowded(flow).is_some()).filter(|_| may_be_judged(point))?;
-        let (available, used, flows) = crowded(&(job, direction))?;
+        let mut crowded = flows(point)
+            .filter_map(|(job, direction)| Some((job, direction, crowd(job, direction)?)));
+        let (job, direction, crowd) = crowded.next().filter(|_| may_be_judged(point))?;
+        let (available, used, flows) = crowd;
         let chance = chance(available, used, flows);
         let crowd = Evidence::FlowsOnLinks { flows, used, available, chance };
         let filled = filled(job, direction);
@@ -99,6 +93,16 @@ impl Rule for HashPolarised {
             .into_iter()
             .collect()
     }
+}
+
+/// Returns the links available and used and the number of flows, where so few used links are no
+/// chance.
+fn crowd(job: &JobStudy, direction: Direction) -> Option<(f64, f64, f64)> {
+    let (available, used) = members(job, direction)?;
+    let flows = n_flows(job);
+    // With fewer flows an idle link is common under a perfect hash.
+    (flows >= FLOWS_A_LINK * available && chance(available, used, flows) < SIGNIFICANCE)
+        .then_some((available, used, flows))
 }
 
 /// Returns an upper bound of the probability that an even hash uses at most `used` of `links` for

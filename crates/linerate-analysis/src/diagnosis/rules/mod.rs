@@ -327,24 +327,35 @@ fn is_bus(class: BoundClass) -> bool {
 
 /// Returns the first flow of `point` whose goodput is at least `share` of its lowest ceiling, with
 /// the evidence and the part that sets the ceiling.
-fn at_ceiling<'a>(
-    point: &'a PointStudy,
+fn at_ceiling(
+    point: &PointStudy,
     share: f64,
     wanted: impl Fn(BoundClass) -> bool,
-) -> Option<(&'a JobStudy, Direction, Evidence, CeilingSubject)> {
-    let reached = |(job, direction): (&'a JobStudy, Direction)| {
-        let metric = job.metric(metric::GOODPUT, direction)?;
-        let reached = metric.share.filter(|reached| *reached >= share)?;
-        let ceiling =
-            // Only the lowest ceiling counts. If another class sets it, this class is not the
-            // limit.
-            point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class()))?;
-        let goodput = metric.estimate?.value;
-        let evidence =
-            Evidence::OfCeiling { goodput, share: reached, ceiling: Box::new(ceiling.clone()) };
-        Some((job, direction, evidence, ceiling.subject.clone()))
-    };
-    flows(point).filter_map(reached).next().filter(|_| may_be_judged(point))
+) -> Option<(&JobStudy, Direction, Evidence, CeilingSubject)> {
+    let mut limited = flows(point).filter_map(|(job, direction)| {
+        let (evidence, subject) = lowest_ceiling(point, job, direction, share, &wanted)?;
+        Some((job, direction, evidence, subject))
+    });
+    limited.next().filter(|_| may_be_judged(point))
+}
+
+/// Returns the lowest ceiling of the flow, if it is of a wanted class and the flow reaches `share`
+/// of it.
+fn lowest_ceiling(
+    point: &PointStudy,
+    job: &JobStudy,
+    direction: Direction,
+    share: f64,
+    wanted: &impl Fn(BoundClass) -> bool,
+) -> Option<(Evidence, CeilingSubject)> {
+    let metric = job.metric(metric::GOODPUT, direction)?;
+    let share = metric.share.filter(|reached| *reached >= share)?;
+    let ceiling =
+        // Only the lowest ceiling counts. If another class sets it, this class is not the limit.
+        point.ceilings.get(metric.ceiling?).filter(|ceiling| wanted(ceiling.class()))?;
+    let goodput = metric.estimate?.value;
+    let evidence = Evidence::OfCeiling { goodput, share, ceiling: Box::new(ceiling.clone()) };
+    Some((evidence, ceiling.subject.clone()))
 }
 
 /// Returns the advice to use twice as many flows, which several CPUs of `end` share.

@@ -90,14 +90,8 @@ impl Rule for PathLoss {
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let explained = |(job, direction): &(&JobStudy, Direction)| {
-            let near = Self::ratio(job, *direction).is_some_and(|ratio| WITHIN.contains(&ratio));
-            // Window probes are counted as retransmissions although nothing was lost.
-            near && room(job, *direction) > ROOM
-                && !waits_for_window(job, *direction)
-                && !fills_path(job, *direction)
-        };
-        let (job, direction) = flows(point).find(explained).filter(|_| may_be_judged(point))?;
+        let mut explained = flows(point).filter(|(job, direction)| is_explained(job, *direction));
+        let (job, direction) = explained.next().filter(|_| may_be_judged(point))?;
         let [with_timeouts, without_timeouts] = Self::models(job, direction)?;
         let goodput = value(job, metric::GOODPUT, direction)?;
         let loss = value(job, metric::RETRANSMIT_RATIO, direction)?;
@@ -144,6 +138,15 @@ impl Rule for PathLoss {
             |usual: f64, small: f64| [small / usual / BY_MODEL, small / usual * BY_MODEL];
         [swapped].into_iter().chain(smaller_segments(job, proportional)).collect()
     }
+}
+
+/// Returns whether loss explains the goodput of the flow.
+fn is_explained(job: &JobStudy, direction: Direction) -> bool {
+    let near = PathLoss::ratio(job, direction).is_some_and(|ratio| WITHIN.contains(&ratio));
+    // Window probes are counted as retransmissions although nothing was lost.
+    near && room(job, direction) > ROOM
+        && !waits_for_window(job, direction)
+        && !fills_path(job, direction)
 }
 
 /// Accepted deviation of goodput from proportionality to the segment.

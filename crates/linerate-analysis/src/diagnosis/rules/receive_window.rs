@@ -91,21 +91,21 @@ impl Rule for ReceiveWindow {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let window = |(job, direction)| {
-            let job: &JobStudy = job;
-            let window = value(job, metric::PEER_WINDOW, direction)
-                .filter(|_| job.workload == TCP_STREAM)?;
-            // The figure is the sum over flows, the parameter is per flow.
-            let streams = super::n_flows(job);
-            let change = vec![set("receive_buffer", bytes(LARGER * window / streams))];
-            Some(Experiment::lift(
-                "twice the receive buffer",
-                change,
-                grown(LARGER, room(job, direction)),
-            ))
-        };
-        flows(point).find_map(window).into_iter().collect()
+        flows(point)
+            .find_map(|(job, direction)| larger_buffer(job, direction))
+            .into_iter()
+            .collect()
     }
+}
+
+fn larger_buffer(job: &JobStudy, direction: Direction) -> Option<Experiment> {
+    let window =
+        value(job, metric::PEER_WINDOW, direction).filter(|_| job.workload == TCP_STREAM)?;
+    // The figure is the sum over flows, the parameter is per flow.
+    let streams = super::n_flows(job);
+    let change = vec![set("receive_buffer", bytes(LARGER * window / streams))];
+    let prediction = grown(LARGER, room(job, direction));
+    Some(Experiment::lift("twice the receive buffer", change, prediction))
 }
 
 /// Factor by which the experiment enlarges the buffer.
@@ -116,14 +116,11 @@ fn from_window(point: &PointStudy, job: &JobStudy, direction: Direction) -> Opti
     let measured_jobs =
         // The sum of several jobs has no window of its own.
         point.jobs.iter().filter(|job| !job.background && job.workload != "all").count();
-    let named = |ceiling: &&linerate_model::Ceiling| {
-        ceiling.class() == BoundClass::Window
-            && !ceiling.is_hard()
-            && ceiling.direction == direction
-            // With several jobs, the ceiling cannot be assigned to one of them.
-            && measured_jobs == 1
-    };
-    let over_smallest = point.ceilings.iter().find(named)?.value;
+    // With several jobs, the ceiling cannot be assigned to one of them.
+    let windows = point.ceilings.iter().filter(|_| measured_jobs == 1);
+    let mut windows = windows.filter(|ceiling| ceiling.class() == BoundClass::Window);
+    let over_smallest =
+        windows.find(|ceiling| !ceiling.is_hard() && ceiling.direction == direction)?.value;
     let (smallest, smoothed) =
         (value(job, metric::RTT_MIN, direction)?, value(job, metric::RTT, direction)?);
     // The ceiling divides the window by the smallest round-trip time. A sender with a queue gets

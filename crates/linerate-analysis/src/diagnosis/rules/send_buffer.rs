@@ -104,28 +104,24 @@ impl Rule for SendBuffer {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let buffer = |(job, direction)| {
-            let job: &JobStudy = job;
-            let granted = option_of_sender(job, "send_buffer", direction)
-                .filter(|_| job.workload == TCP_STREAM)?;
-            // The kernel completes a packet that it began although the buffer is full. More bytes
-            // than the buffer may then be in flight, and the experiment must double those.
-            let under_way = in_flight(job, direction);
-            // The kernel grants twice the requested size, so requesting the present size doubles
-            // it.
-            let change = vec![set(
-                "send_buffer",
-                bytes(under_way.map_or(granted, |bytes| bytes.max(granted))),
-            )];
-            Some(Experiment::lift(
-                "twice the send buffer",
-                change,
-                // A larger buffer helps only up to the ceiling of the path.
-                grown(LARGER, room(job, direction)),
-            ))
-        };
-        flows(point).find_map(buffer).into_iter().collect()
+        flows(point)
+            .find_map(|(job, direction)| larger_buffer(job, direction))
+            .into_iter()
+            .collect()
     }
+}
+
+fn larger_buffer(job: &JobStudy, direction: Direction) -> Option<Experiment> {
+    let granted =
+        option_of_sender(job, "send_buffer", direction).filter(|_| job.workload == TCP_STREAM)?;
+    // The kernel completes a packet that it began although the buffer is full. More bytes than the
+    // buffer may then be in flight, and the experiment must double those.
+    let under_way = in_flight(job, direction).map_or(granted, |bytes| bytes.max(granted));
+    // The kernel grants twice the requested size, so requesting the present size doubles it.
+    let change = vec![set("send_buffer", bytes(under_way))];
+    // A larger buffer helps only up to the ceiling of the path.
+    let prediction = grown(LARGER, room(job, direction));
+    Some(Experiment::lift("twice the send buffer", change, prediction))
 }
 
 const BITS_PER_BYTE: f64 = 8.0;

@@ -43,22 +43,11 @@ pub(super) enum Unread {
 
 impl Unread {
     pub(super) fn of(job: &JobStudy, direction: Direction) -> Option<Self> {
-        let read = |metric| value(job, metric, direction);
-        let used = || {
-            let is_shut = read(metric::WINDOW_SWING).is_some_and(|swing| swing >= SHUT);
-            let round_trip =
-                // A closed window delays acknowledgements, so the smoothed time would count the
-                // wait itself as data in flight.
-                read(metric::RTT_MIN).filter(|_| is_shut).or_else(|| read(metric::RTT))?;
-            Some(
-                read(metric::GOODPUT)? * round_trip
-                    / BITS_PER_BYTE
-                    / read(metric::PEER_WINDOW).filter(|window| *window > 0.0)?,
-            )
-        };
         // The buffer of the receiver is direct evidence; the window is used only where it is not
         // known.
-        read(metric::RECEIVE_QUEUE).map(Self::Held).or_else(|| used().map(Self::WindowUsed))
+        value(job, metric::RECEIVE_QUEUE, direction)
+            .map(Self::Held)
+            .or_else(|| window_used(job, direction).map(Self::WindowUsed))
     }
 
     pub(super) fn speaks(&self) -> bool {
@@ -83,6 +72,18 @@ impl Unread {
     }
 }
 
+/// Returns the share of the receiver's window that the data in flight fill.
+fn window_used(job: &JobStudy, direction: Direction) -> Option<f64> {
+    let read = |metric| value(job, metric, direction);
+    let is_shut = read(metric::WINDOW_SWING).is_some_and(|swing| swing >= SHUT);
+    let round_trip =
+        // A closed window delays acknowledgements, so the smoothed time would count the wait itself
+        // as data in flight.
+        read(metric::RTT_MIN).filter(|_| is_shut).or_else(|| read(metric::RTT))?;
+    let in_flight = read(metric::GOODPUT)? * round_trip / BITS_PER_BYTE;
+    Some(in_flight / read(metric::PEER_WINDOW).filter(|window| *window > 0.0)?)
+}
+
 /// Rule: data that has arrived is not read.
 #[derive(Debug)]
 pub(super) struct SlowReceiver;
@@ -102,14 +103,8 @@ impl Rule for SlowReceiver {
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let unread = |(job, direction): &(&JobStudy, Direction)| {
-            value(job, metric::RWND_LIMITED, *direction).is_some_and(|share| share > HELD_BACK)
-                && Unread::of(job, *direction).is_some_and(|unread| unread.speaks())
-                // A receiver that cannot run also leaves data unread; the CPU is then the cause.
-                && out_of_cpu(job, FlowEnd::Receiving, *direction).is_none()
-                && !waits_for_cpu(job)
-        };
-        let (job, direction) = flows(point).find(unread).filter(|_| may_be_judged(point))?;
+        let mut slow = flows(point).filter(|(job, direction)| leaves_unread(job, *direction));
+        let (job, direction) = slow.next().filter(|_| may_be_judged(point))?;
         let unread = Unread::of(job, direction)?;
         let mut evidence = vec![seen(job, metric::RWND_LIMITED, direction)?, unread.evidence()];
         evidence.extend(seen(job, metric::WINDOW_SWING, direction));
@@ -151,6 +146,15 @@ impl Rule for SlowReceiver {
             .into_iter()
             .collect()
     }
+}
+
+/// Returns whether the receiver holds the flow back because it reads slowly.
+fn leaves_unread(job: &JobStudy, direction: Direction) -> bool {
+    value(job, metric::RWND_LIMITED, direction).is_some_and(|share| share > HELD_BACK)
+        && Unread::of(job, direction).is_some_and(|unread| unread.speaks())
+        // A receiver that cannot run also leaves data unread; the CPU is then the cause.
+        && out_of_cpu(job, FlowEnd::Receiving, direction).is_none()
+        && !waits_for_cpu(job)
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ use super::{
     FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, grown, may_be_judged, out_of_cpu, room,
     score, seen, suspected, value,
 };
-use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, bytes, set};
 use crate::diagnosis::{Claim, Finding, Step};
+use crate::{JobStudy, PointStudy};
 
 /// Rule: the busiest sending worker uses a whole core on small messages.
 #[derive(Debug)]
@@ -66,21 +66,21 @@ impl Rule for SmallMessage {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let sizes = |(job, direction)| {
-            let job: &crate::JobStudy = job;
-            let size = value(job, metric::PAYLOAD_PER_SEND, direction)
-                // Larger datagrams change what the path sees, so the experiment would not isolate
-                // the cost of calls.
-                .filter(|_| job.workload == TCP_STREAM)?;
-            let change = vec![set("message_size", bytes(LARGER * size))];
-            Some(Experiment::lift(
-                "messages of twice the size",
-                change,
-                grown(LARGER, room(job, direction)),
-            ))
-        };
-        flows(point).find_map(sizes).into_iter().collect()
+        flows(point)
+            .find_map(|(job, direction)| larger_messages(job, direction))
+            .into_iter()
+            .collect()
     }
+}
+
+fn larger_messages(job: &JobStudy, direction: Direction) -> Option<Experiment> {
+    let size = value(job, metric::PAYLOAD_PER_SEND, direction)
+        // Larger datagrams change what the path sees, so the experiment would not isolate the cost
+        // of calls.
+        .filter(|_| job.workload == TCP_STREAM)?;
+    let change = vec![set("message_size", bytes(LARGER * size))];
+    let prediction = grown(LARGER, room(job, direction));
+    Some(Experiment::lift("messages of twice the size", change, prediction))
 }
 
 /// Factor by which the experiment enlarges messages.

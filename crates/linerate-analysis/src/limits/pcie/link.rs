@@ -268,21 +268,23 @@ impl Link {
     /// at the read completion boundary.
     #[must_use]
     pub fn completions(&self, size: Bytes) -> u64 {
-        let of_request = |(start, length): (Bytes, Bytes)| {
-            // A request that does not begin at the boundary needs a shorter first completion.
-            let behind = start.0 % READ_COMPLETION_BOUNDARY.0;
-            (behind + length.0).div_ceil(self.completion.0)
-        };
         self.pieces(size)
             .map(|(start, piece)| {
                 let whole = piece.0 / self.max_read_request.0;
                 let rest = Bytes(piece.0 % self.max_read_request.0);
                 // Requests of one page differ in length only at its end: their size is a multiple
                 // of the boundary.
-                let last = if rest.0 > 0 { of_request((start, rest)) } else { 0 };
-                whole * of_request((start, self.max_read_request)) + last
+                let last = if rest.0 > 0 { self.request_completions(start, rest) } else { 0 };
+                whole * self.request_completions(start, self.max_read_request) + last
             })
             .sum()
+    }
+
+    /// Returns the fewest completions of one request of `length` bytes at `start`.
+    fn request_completions(&self, start: Bytes, length: Bytes) -> u64 {
+        // A request that does not begin at the boundary needs a shorter first completion.
+        let behind = start.0 % READ_COMPLETION_BOUNDARY.0;
+        (behind + length.0).div_ceil(self.completion.0)
     }
 
     /// Returns the parts of a transaction that boundaries of pages cut it into: start and length.

@@ -143,14 +143,13 @@ impl Slots {
         direction: Direction,
         assumed: (Bytes, Bytes),
     ) -> Bound {
-        let shared = |slot: &Slot| {
-            let capacity = self.capacity(slot, direction, assumed)?;
-            Some(Shared { name: slot.name(), capacity, flows: slot.devices.clone() })
-        };
         // Of equal edges the one next to the device is named, because that device can be moved to
         // another slot.
-        let shared: Vec<Shared<String>> = self.slots.iter().rev().filter_map(shared).collect();
-        tree::bound(&shared, devices)
+        let edges = self.slots.iter().rev().filter_map(|slot| {
+            let capacity = self.capacity(slot, direction, assumed)?;
+            Some(Shared { name: slot.name(), capacity, flows: slot.devices.clone() })
+        });
+        tree::bound(&edges.collect::<Vec<_>>(), devices)
     }
 
     /// Returns the tree line by line, the edges that are full first marked.
@@ -190,14 +189,12 @@ impl Slots {
         } else {
             alone.collect()
         };
-        let ways = [(Direction::Rx, "memory writes"), (Direction::Tx, "memory reads")];
-        let of_set = |set: &BTreeSet<String>| {
-            ways.map(|(way, what)| self.ceiling(set, way, what, assumed))
-                .into_iter()
-                .flatten()
-                .collect::<Vec<_>>()
-        };
-        sets.iter().flat_map(of_set).collect()
+        let mut ceilings = Vec::new();
+        for set in &sets {
+            ceilings.extend(self.ceiling(set, Direction::Rx, "memory writes", assumed));
+            ceilings.extend(self.ceiling(set, Direction::Tx, "memory reads", assumed));
+        }
+        ceilings
     }
 
     fn ceiling(

@@ -102,7 +102,8 @@ fn shapers<'a>(
     let all = hosts.interface_fact(host, device, "qdiscs").and_then(Value::as_array);
     // A discipline on a tunnel device counts bare IP packets.
     let header = if layer.is_ethernet { FRAME_HEADER } else { Bytes(0) };
-    let element = |shaper: queues::Shaper<'a>| {
+    let mut shapers = Vec::new();
+    for shaper in queues::chain(all.map_or(&[][..], Vec::as_slice)) {
         let detail =
             PartDetail::Queue { carrier: device.to_owned(), discipline: shaper.kind.to_owned() };
         let element = Element {
@@ -116,9 +117,9 @@ fn shapers<'a>(
             source: format!("facts of {host}: interfaces.{device}.qdiscs, {}", shaper.kind),
         };
         let room: Room<'a> = Box::new(move |n_flows| shaper.room(n_flows));
-        (element, room)
-    };
-    queues::chain(all.map_or(&[][..], Vec::as_slice)).into_iter().map(element).collect()
+        shapers.push((element, room));
+    }
+    shapers
 }
 
 fn interface<'a>(
@@ -153,21 +154,9 @@ fn spread<'a>(
     branches: &[Branch<'a>],
 ) -> Option<(Element, Room<'a>)> {
     let host = &sender.host;
-    let tightest = |branch: &Branch<'a>| {
-        let bounded = of_branch(hosts, host, branch).into_iter().map(|(element, room)| {
-            // As many flows as possible, because a hop alone may carry all of them.
-            let rate = room(usize::MAX);
-            (Element { rate: BitRate(rate), ..element }, rate)
-        });
-        fn payload(element: &Element) -> f64 {
-            element.rate.0 * element.mtu.0 as f64
-                / (element.mtu.0 + element.frame_overhead.0) as f64
-        }
-        // Shapers count different headers, so their rates are compared as payload.
-        bounded.map(|(element, _)| element).min_by(|a, b| payload(a).total_cmp(&payload(b)))
-    };
     // One hop without a bound may carry everything.
-    let hops: Vec<Element> = branches.iter().map(tightest).collect::<Option<_>>()?;
+    let hops = branches.iter().map(|branch| tightest(hosts, host, branch));
+    let hops: Vec<Element> = hops.collect::<Option<_>>()?;
     // The sum mixes hops; the smallest overhead and the largest MTU keep it an upper bound.
     let least = hops.iter().map(|hop| hop.frame_overhead).min()?;
     let mut rates: Vec<f64> = hops.iter().map(|hop| hop.rate.0).collect();
@@ -186,4 +175,17 @@ fn spread<'a>(
     };
     // A foreign end reports no flows and has at least one.
     Some((element, Box::new(move |n_flows| rates.iter().take(n_flows.max(1)).sum())))
+}
+
+/// Returns the element that bounds the branch of `host` most, with its rate.
+fn tightest<'a>(hosts: &Hosts<'a>, host: &str, branch: &Branch<'a>) -> Option<Element> {
+    let bounded = of_branch(hosts, host, branch).into_iter().map(|(element, room)| {
+        // As many flows as possible, because a hop alone may carry all of them.
+        Element { rate: BitRate(room(usize::MAX)), ..element }
+    });
+    // Shapers count different headers, so their rates are compared as payload.
+    let payload = |element: &Element| {
+        element.rate.0 * element.mtu.0 as f64 / (element.mtu.0 + element.frame_overhead.0) as f64
+    };
+    bounded.min_by(|a, b| payload(a).total_cmp(&payload(b)))
 }

@@ -63,21 +63,23 @@ impl Line {
     /// Returns those of `observations` that are proof.
     pub(in crate::study) fn proofs(&self, observations: Vec<Observation>) -> Proofs {
         let n_before = observations.len();
-        let admit = |observation: Observation| {
-            // A trial with loss proves at any load that the path carries less.
-            if observation.load <= self.value() || observation.loss_ratio > 0.0 {
-                return Some(observation);
-            }
-            let span = Span { from: Nanos(0), to: observation.duration };
-            let allowed =
-                path::tolerance(&self.bound, Edges::none(self.per_byte), span, self.doubt);
-            let is_line = observation.load <= self.value() * (1.0 + allowed);
-            // A load slightly above the line cannot have passed the line, so it counts as the line
-            // rate.
-            is_line.then_some(Observation { load: self.value(), ..observation })
-        };
-        let kept: Vec<Observation> = observations.into_iter().filter_map(admit).collect();
+        let kept: Vec<Observation> =
+            observations.into_iter().filter_map(|observation| self.admit(observation)).collect();
         Proofs { n_left_out: n_before - kept.len(), kept }
+    }
+
+    /// Returns `observation` as what it proves; `None` if its load is more than the line carries.
+    fn admit(&self, observation: Observation) -> Option<Observation> {
+        // A trial with loss proves at any load that the path carries less.
+        if observation.load <= self.value() || observation.loss_ratio > 0.0 {
+            return Some(observation);
+        }
+        let span = Span { from: Nanos(0), to: observation.duration };
+        let allowed = path::tolerance(&self.bound, Edges::none(self.per_byte), span, self.doubt);
+        let is_line = observation.load <= self.value() * (1.0 + allowed);
+        // A load slightly above the line cannot have passed the line, so it counts as the line
+        // rate.
+        is_line.then_some(Observation { load: self.value(), ..observation })
     }
 
     /// Returns `found` with every value limited to the line rate; `left_out` states that loads

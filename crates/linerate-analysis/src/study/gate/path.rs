@@ -15,7 +15,7 @@
 //!   observed at the receivers, and bytes that a foreign receiver may have acknowledged in the same
 //!   way ([`super::super::backlog`]). This part does not apply to counts at a device.
 
-use linerate_model::{Counter, Direction, JobRecord, Metric, Nanos, metric};
+use linerate_model::{Counter, Direction, Interval, JobRecord, Metric, Nanos, metric};
 
 use super::{Bound, Doubt, Gate, Judgement, Refusal};
 use crate::statistics::quantum_of_counts;
@@ -161,14 +161,13 @@ impl Edges {
 /// Returns the bytes that `receivers` read in their intervals across `edge` beyond what a path of
 /// `carried` bytes a second brings in that time.
 fn surplus(receivers: &[&JobRecord], edge: Nanos, carried: f64) -> f64 {
-    let across = || {
-        let intervals = receivers.iter().flat_map(|record| &record.intervals);
-        intervals.filter(|interval| interval.start < edge && edge < interval.end)
-    };
-    let read =
-        linerate_model::added(across().map(|interval| interval.counters[Counter::PayloadReceived]));
-    let from = across().map(|interval| interval.start).min().unwrap_or_default();
-    let to = across().map(|interval| interval.end).max().unwrap_or_default();
+    let intervals = receivers.iter().flat_map(|record| &record.intervals);
+    let across = intervals.filter(|interval| interval.start < edge && edge < interval.end);
+    let across: Vec<&Interval> = across.collect();
+    let counted = across.iter().map(|interval| interval.counters[Counter::PayloadReceived]);
+    let read = linerate_model::added(counted);
+    let from = across.iter().map(|interval| interval.start).min().unwrap_or_default();
+    let to = across.iter().map(|interval| interval.end).max().unwrap_or_default();
     let brought = carried * to.since(from).as_secs_f64();
     if brought.is_finite() { (read as f64 - brought).max(0.0) } else { 0.0 }
 }

@@ -24,16 +24,7 @@ impl OneWay {
     /// Returns the accuracy according to `figures`.
     pub(super) fn of(figures: &Figures) -> Self {
         let doubt = figures.get(metric::CLOCK_UNCERTAINTY, Direction::Sum);
-        let withheld = |times: Times| {
-            let is_median = |known: &&Metric| known.statistic == Some(Statistic::Quantile(0.5));
-            // The median decides for all percentiles, because the clocks move them by the same
-            // amount.
-            let median = times.metrics().find(is_median);
-            let median = median.and_then(|median| figures.get(median, Direction::Sum));
-            // Without a median most datagrams were lost, and the rest proves little.
-            doubt.is_some_and(|doubt| median.is_none_or(|median| median <= doubt))
-        };
-        Self { doubt, withheld: ONE_WAY.map(withheld) }
+        Self { doubt, withheld: ONE_WAY.map(|times| is_withheld(times, figures, doubt)) }
     }
 
     /// Returns the reason why `value` of `metric` is not a figure, if any.
@@ -59,6 +50,16 @@ impl OneWay {
     pub(in crate::study) fn doubt_ns(&self) -> Option<f64> {
         self.doubt.map(|seconds| seconds * NANOS)
     }
+}
+
+/// Returns whether the clocks are too uncertain for `times`.
+fn is_withheld(times: Times, figures: &Figures, doubt: Option<f64>) -> bool {
+    let is_median = |known: &&Metric| known.statistic == Some(Statistic::Quantile(0.5));
+    // The median decides for all percentiles, because the clocks move them by the same amount.
+    let median = times.metrics().find(is_median);
+    let median = median.and_then(|median| figures.get(median, Direction::Sum));
+    // Without a median most datagrams were lost, and the rest proves little.
+    doubt.is_some_and(|doubt| median.is_none_or(|median| median <= doubt))
 }
 
 /// Returns the `percentile` with the clocks' uncertainty added to both ends of its interval.

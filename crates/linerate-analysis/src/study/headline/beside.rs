@@ -18,12 +18,7 @@ pub(super) fn arms<'a>(
     best: &'a PointStudy,
 ) -> Option<[(&'a PointStudy, Option<usize>); 2]> {
     let tests = |comparison: &&Comparison| comparison.base.tests.is_some();
-    let is_of = |comparison: &&Comparison| {
-        let arms = [&comparison.base.name, &comparison.changed.name];
-        arms.into_iter().any(|name| {
-            comparison.point_of(name, study).is_some_and(|point| std::ptr::eq(point, best))
-        })
-    };
+    let is_of = |comparison: &&Comparison| compares(comparison, study, best);
     let tested = study.comparisons.iter().find(tests);
     let comparison = match tested {
         // Experiments of one campaign share their base, so its strongest test represents them.
@@ -58,30 +53,38 @@ pub(super) fn arms<'a>(
     Some([(base, job), (changed?, among_all)])
 }
 
+/// Returns whether `point` is the base or the changed arm of `comparison`.
+fn compares(comparison: &Comparison, study: &Study, point: &PointStudy) -> bool {
+    let mut arms = [&comparison.base.name, &comparison.changed.name]
+        .into_iter()
+        .filter_map(|name| comparison.point_of(name, study));
+    arms.any(|arm| std::ptr::eq(arm, point))
+}
+
 /// Returns the results of the first two arms that were searched.
 pub(super) fn searches(study: &Study) -> Option<[&SearchStudy; 2]> {
     let comparison = study.comparisons.first()?;
-    let of_arm = |name: &String| {
-        study.searches.iter().find(|search| {
-            let arm = search.parameters.get(ARM_AXIS).and_then(|arm| arm.as_str());
-            search.sweep == comparison.sweep
-                && arm == Some(name)
-                && arm_removed(&search.parameters) == comparison.parameters
-        })
-    };
+    let of_arm = |name: &str| search_of(study, comparison, name);
     Some([of_arm(&comparison.base.name)?, of_arm(&comparison.changed.name)?])
+}
+
+/// Returns the search that measured the arm `name` of `comparison`.
+fn search_of<'a>(study: &'a Study, comparison: &Comparison, name: &str) -> Option<&'a SearchStudy> {
+    study.searches.iter().find(|search| {
+        let arm = search.parameters.get(ARM_AXIS).and_then(|arm| arm.as_str());
+        search.sweep == comparison.sweep
+            && arm == Some(name)
+            && arm_removed(&search.parameters) == comparison.parameters
+    })
 }
 
 /// Returns the first of those that changed most.
 fn most_changed<'a>(
     comparisons: impl DoubleEndedIterator<Item = &'a Comparison>,
 ) -> Option<&'a Comparison> {
-    let by_change = |a: &&Comparison, b: &&Comparison| {
-        let size = |comparison: &Comparison| change(comparison).map_or(0.0, |(_, size)| size);
-        size(a).total_cmp(&size(b))
-    };
+    let size = |comparison: &Comparison| change(comparison).map_or(0.0, |(_, size)| size);
     // `max_by` returns the last of equals; reversed, it is the first in the order of the plan.
-    comparisons.rev().max_by(by_change)
+    comparisons.rev().max_by(|a, b| size(a).total_cmp(&size(b)))
 }
 
 /// Returns whether the main figure changed for certain, and by how much in either direction.

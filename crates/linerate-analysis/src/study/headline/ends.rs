@@ -6,7 +6,7 @@
 
 use linerate_model::series::{interface, qdisc};
 use linerate_model::{
-    BoundClass, Counter, Direction, Endpoint, JobRecord, Layer, Series, SeriesSpec, Unit, series,
+    BoundClass, Counter, Direction, Endpoint, JobRecord, Layer, Series, Unit, series,
 };
 use serde_json::Value;
 
@@ -209,13 +209,12 @@ fn queue<'a>(one: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Reading> {
     };
     let devices = one.passed(PathEnd::Sender, hosts);
     let chains = leaving::device_chains(hosts, end, other);
+    let of_chain = |column: Series, chain: &[&str]| {
+        samples.largest_change(one.span, |s| column.is(s) && is_of(&s.instance, chain))
+    };
+    // Chains of several next hops share the packets, so their counts add up.
     let of = |column: Series| {
-        let of_chain = |chain: &Vec<&str>| {
-            let wanted = |s: &SeriesSpec| column.is(s) && is_of(&s.instance, chain);
-            samples.largest_change(one.span, wanted)
-        };
-        // Chains of several next hops share the packets, so their counts add up.
-        chains.iter().filter_map(of_chain).reduce(|a, b| a + b)
+        chains.iter().filter_map(|chain| of_chain(column, chain)).reduce(|a, b| a + b)
     };
     let seconds = one.span.seconds();
     let bits = of(qdisc::BYTES).map(|b| {
@@ -236,9 +235,9 @@ fn dropped(packets: f64) -> Reading {
 fn interface(end: PathEnd, one: &Seen<'_>) -> Vec<Reading> {
     let samples = one.samples(end);
     let devices = own_devices(one.side(end).1);
+    let of_device = |column, device: &str| samples.of_instance(one.span, column, device);
     let of = |column: Series| {
-        let of_device = |device: &&str| samples.of_instance(one.span, column, device);
-        devices.iter().filter_map(of_device).reduce(|a, b| a + b)
+        devices.iter().filter_map(|device| of_device(column, device)).reduce(|a, b| a + b)
     };
     let (word, bytes, packets, lost): (_, _, _, &[Series]) = match end {
         PathEnd::Receiver => (

@@ -208,19 +208,21 @@ pub fn headline(campaign: &Campaign, study: &Study) -> Option<Headline> {
 
 /// Returns the point with the highest rate.
 fn best(study: &Study) -> Option<&PointStudy> {
-    let rank = |point: &PointStudy| {
-        let figure = figure(point)?;
-        let kind = Metric::moved().position(|metric| metric == figure.metric)?;
-        // Kinds of figures are in order of preference, so an earlier kind ranks higher than any
-        // value of a later one.
-        Some((std::cmp::Reverse(kind), figure.estimate?.value))
-    };
     let by_rank = |a: &&PointStudy, b: &&PointStudy| {
         rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal)
     };
     let carrying = study.points.iter().filter(|point| rank(point).is_some());
     // The first of equals: `max_by` takes the last.
     carrying.rev().max_by(by_rank).or_else(|| study.points.first())
+}
+
+/// Returns the rank of the main figure of `point` among those of all points.
+fn rank(point: &PointStudy) -> Option<(std::cmp::Reverse<usize>, f64)> {
+    let figure = figure(point)?;
+    let kind = Metric::moved().position(|metric| metric == figure.metric)?;
+    // Kinds of figures are in order of preference, so an earlier kind ranks higher than any value
+    // of a later one.
+    Some((std::cmp::Reverse(kind), figure.estimate?.value))
 }
 
 /// Returns the number of the job of `point` that carries most.
@@ -269,12 +271,15 @@ fn unsettled(point: &PointStudy) -> Option<String> {
 
 /// Returns the direction in which `job` carries most.
 fn direction(job: &JobStudy) -> Direction {
-    let carried = |direction| {
-        let names = [metric::GOODPUT, metric::TRANSFER_RATE];
-        let metric = names.into_iter().find_map(|name| job.metric(name, direction)?.estimate);
-        metric.map_or(0.0, |estimate| estimate.value)
-    };
-    if carried(Direction::Rx) > carried(Direction::Tx) { Direction::Rx } else { Direction::Tx }
+    let [tx, rx] = [Direction::Tx, Direction::Rx].map(|direction| carried(job, direction));
+    if rx > tx { Direction::Rx } else { Direction::Tx }
+}
+
+/// Returns the goodput or the transfer rate of `job` in `direction`; zero if it has none.
+fn carried(job: &JobStudy, direction: Direction) -> f64 {
+    let names = [metric::GOODPUT, metric::TRANSFER_RATE];
+    let metric = names.into_iter().find_map(|name| job.metric(name, direction)?.estimate);
+    metric.map_or(0.0, |estimate| estimate.value)
 }
 
 /// Returns the headline of `point`, with the path of its job of that number.
@@ -350,17 +355,15 @@ fn sides(job: &JobStudy, direction: Direction) -> (String, String) {
 }
 
 fn seen<'a>(trials: &[&'a TrialRecord], number: usize, direction: Direction) -> Vec<Seen<'a>> {
-    let of_trial = |trial: &&'a TrialRecord| {
+    let mut seen = Vec::new();
+    for &trial in trials {
         let mut jobs = point::jobs_of(trial);
         let span = warmup::measured(trial);
-        (number < jobs.len() && span.seconds() > 0.0).then(|| Seen {
-            trial,
-            job: jobs.swap_remove(number),
-            direction,
-            span,
-        })
-    };
-    trials.iter().filter_map(of_trial).collect()
+        if number < jobs.len() && span.seconds() > 0.0 {
+            seen.push(Seen { trial, job: jobs.swap_remove(number), direction, span });
+        }
+    }
+    seen
 }
 
 /// Returns every stage with what was seen there.
@@ -381,21 +384,8 @@ fn stages<'a>(
         stages
     };
     for stage in &mut stages {
-        let of_trial = |one: &Seen<'a>| match stage.place {
-            StageKind::Wire => between::readings(stage, one),
-            StageKind::Cache | StageKind::Disk => storage::readings(stage, one),
-            StageKind::Application | StageKind::Queue
-                if one.job.is_of_disk() && one.job.flow(one.direction).is_none() =>
-            {
-                storage::readings(stage, one)
-            }
-            StageKind::Application
-            | StageKind::Socket
-            | StageKind::Queue
-            | StageKind::Interface
-            | StageKind::Bus => ends::readings(stage, one, &hosts),
-        };
-        stage.readings = merged(&seen.iter().map(of_trial).collect::<Vec<_>>());
+        let readings: Vec<_> = seen.iter().map(|one| readings(stage, one, &hosts)).collect();
+        stage.readings = merged(&readings);
         if let Some((point, job)) = studied {
             stage.readings.extend(mark::judged(stage, job, first.direction));
             stage.ceiling = mark::ceiling(stage, point, first.direction);
@@ -403,6 +393,21 @@ fn stages<'a>(
         }
     }
     stages
+}
+
+/// Returns what one trial read at `stage`.
+fn readings<'a>(stage: &Stage, one: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Reading> {
+    let is_of_disk = one.job.is_of_disk() && one.job.flow(one.direction).is_none();
+    match stage.place {
+        StageKind::Wire => between::readings(stage, one),
+        StageKind::Cache | StageKind::Disk => storage::readings(stage, one),
+        StageKind::Application | StageKind::Queue if is_of_disk => storage::readings(stage, one),
+        StageKind::Application
+        | StageKind::Socket
+        | StageKind::Queue
+        | StageKind::Interface
+        | StageKind::Bus => ends::readings(stage, one, hosts),
+    }
 }
 
 /// Returns the median of each reading over the trials that have it.

@@ -5,7 +5,7 @@
 //! the disk's count over the requested one.
 
 use linerate_model::series::disk as columns;
-use linerate_model::{BitRate, Counter, Direction, PacketRate, Series, Unit, metric};
+use linerate_model::{BitRate, Counter, Direction, Metric, PacketRate, Series, Unit, metric};
 
 use super::super::JobStudy;
 use super::super::transfers::mode;
@@ -32,10 +32,7 @@ pub(super) fn known(job: &JobStudy) -> Option<(Vec<Evidence>, Vec<Advice>)> {
 
 fn observed(job: &JobStudy) -> Option<(Evidence, Step)> {
     let twice = |parameter: &str| Step::Double { parameter: parameter.to_owned(), value: None };
-    let value = |metric| {
-        let ways = [Direction::Sum, Direction::Rx, Direction::Tx];
-        ways.into_iter().find_map(|way| Some(job.metric(metric, way)?.estimate?.value))
-    };
+    let value = |metric| value_of_any(job, metric);
     let iops = value(metric::IOPS)?;
     // A rate in bits is one of the bytes moved.
     let in_bits = |text: &str| {
@@ -63,6 +60,12 @@ fn observed(job: &JobStudy) -> Option<(Evidence, Step)> {
     }
     let (transfers, rate) = (depth, iops);
     Some((Evidence::InFlight { transfers, seconds, rate, asked }, twice("depth")))
+}
+
+/// Returns the estimate of `metric` over both directions, or of the first direction that has one.
+fn value_of_any(job: &JobStudy, metric: &'static Metric) -> Option<f64> {
+    let ways = [Direction::Sum, Direction::Rx, Direction::Tx];
+    ways.into_iter().find_map(|way| Some(job.metric(metric, way)?.estimate?.value))
 }
 
 /// Returns the stages of a load on a disk or file.

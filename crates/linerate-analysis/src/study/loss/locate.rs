@@ -88,16 +88,9 @@ fn shared(places: &Places<'_>) -> Vec<Drops> {
     } = places;
     let Places { out, into, .. } = places;
     let within = in_devices(devices, &from.name, &to.name);
-    // A queueing discipline includes the drops of its children, so the largest count of a device is
-    // the total.
-    let queued = |samples: &Samples<'_>, column: Series, device: Option<&str>| {
-        let wanted =
-            |s: &SeriesSpec| column.is(s) && device.is_none_or(|device| is_of(&s.instance, device));
-        samples.extent().and_then(|span| samples.largest_change(span, wanted))
-    };
     let sideband = to.ncsi.as_deref();
     let of_chain = |chain: &Vec<&str>, column: Series| -> Vec<f64> {
-        chain.iter().filter_map(|device| queued(sending, column, Some(device))).collect()
+        chain.iter().filter_map(|device| queued(sending, column, Some(*device))).collect()
     };
     // The lowest queue of a chain passes the packets that none above it dropped.
     let passed = out
@@ -121,13 +114,7 @@ fn shared(places: &Places<'_>) -> Vec<Drops> {
     let before: f64 = within.iter().filter_map(|(_, drops)| *drops).sum::<f64>()
         + dropped_at_queue.unwrap_or(0.0);
     // Facts without devices leave only the sum over all of them.
-    let received = |column: Series| match into {
-        [] => change(receiving, column, None),
-        into => into
-            .iter()
-            .filter_map(|device| change(receiving, column, Some(device)))
-            .reduce(|a, b| a + b),
-    };
+    let received = |column| growth_at(receiving, column, into);
     let rx_dropped = received(interface::RX_DROPPED);
     let backlog = change(receiving, series::softnet::DROPPED, None);
     let [at_device, far_device, backlog] =
@@ -155,6 +142,24 @@ fn shared(places: &Places<'_>) -> Vec<Drops> {
     let shared = near.into_iter().chain(within).chain(far).chain(controller);
     // With several jobs, a shared counter belongs to none of them.
     shared.map(|(place, drops)| (place, drops.filter(|_| *alone))).collect()
+}
+
+/// Returns the growth of `column` at `devices`, or at all devices if none is known.
+fn growth_at(samples: &Samples<'_>, column: Series, devices: &[&str]) -> Option<f64> {
+    if devices.is_empty() {
+        return change(samples, column, None);
+    }
+    let changes = devices.iter().filter_map(|device| change(samples, column, Some(device)));
+    changes.reduce(|a, b| a + b)
+}
+
+/// Returns the growth of `column` at the queues of `device`, or at all queues.
+fn queued(samples: &Samples<'_>, column: Series, device: Option<&str>) -> Option<f64> {
+    let wanted =
+        |s: &SeriesSpec| column.is(s) && device.is_none_or(|device| is_of(&s.instance, device));
+    // A queueing discipline includes the drops of its children, so the largest count of a device is
+    // the total.
+    samples.extent().and_then(|span| samples.largest_change(span, wanted))
 }
 
 /// Returns the datagrams that left the socket and not the device, without those that queue and

@@ -148,27 +148,34 @@ fn known_edge(
     alone: &[(&PointStudy, &Arm)],
     jobs: &[MixedJob],
 ) -> Option<(String, String)> {
+    let ways = [Direction::Tx, Direction::Rx, Direction::Sum];
+    ways.into_iter().find_map(|direction| full_edge(point, alone, jobs, direction))
+}
+
+/// Returns the ceiling that the jobs fill in `direction` together and would exceed alone, and the
+/// figures that say so.
+fn full_edge(
+    point: &PointStudy,
+    alone: &[(&PointStudy, &Arm)],
+    jobs: &[MixedJob],
+    direction: Direction,
+) -> Option<(String, String)> {
     // The job that adds up all measured ones comes last.
     let all = point.jobs.last()?;
-    let full = |direction: Direction| {
-        let metric = all.metric(metric::GOODPUT, direction)?;
-        let bound = &point.ceilings[metric.ceiling?];
-        let asked: f64 = jobs
-            .iter()
-            .filter_map(|job| typical(base(alone, job)?, metric::GOODPUT, direction))
-            .sum();
-        let passed = typical(all, metric::GOODPUT, direction)?;
-        (asked > bound.value * MORE && passed > bound.value * FULL).then(|| {
-            let mega = |rate: f64| format!("{:.1} Mbit/s", rate / 1e6);
-            let (asked, room, passed) = (mega(asked), mega(bound.value), mega(passed));
-            let told = format!(
-                "alone they add up to {asked}, {} has room for {room}, together they pass {passed}",
-                bound.name()
-            );
-            (bound.name(), told)
-        })
-    };
-    [Direction::Tx, Direction::Rx, Direction::Sum].into_iter().find_map(full)
+    let metric = all.metric(metric::GOODPUT, direction)?;
+    let bound = &point.ceilings[metric.ceiling?];
+    let asked: f64 =
+        jobs.iter().filter_map(|job| typical(base(alone, job)?, metric::GOODPUT, direction)).sum();
+    let passed = typical(all, metric::GOODPUT, direction)?;
+    (asked > bound.value * MORE && passed > bound.value * FULL).then(|| {
+        let mega = |rate: f64| format!("{:.1} Mbit/s", rate / 1e6);
+        let (asked, room, passed) = (mega(asked), mega(bound.value), mega(passed));
+        let told = format!(
+            "alone they add up to {asked}, {} has room for {room}, together they pass {passed}",
+            bound.name()
+        );
+        (bound.name(), told)
+    })
 }
 
 /// Returns how long the workers of `job` waited for a CPU, and whether that explains its loss.
@@ -257,13 +264,13 @@ fn device_chains<'a>(
     job: &MixedJob,
 ) -> Option<Vec<Crossing<'a>>> {
     let disk = study.obtained.get("device").and_then(Obtained::word);
-    let crossing = |(host, way): &(String, MemoryDirection)| {
+    let crossings = job.ways.iter().filter_map(|(host, way)| {
         let end = if *host == spec.from.host { &spec.from } else { &spec.to };
         let device = disk.or(end.device.as_deref())?;
         let chain = hosts.fact(host, "pcie")?.get(device)?.as_array()?;
         Some((host.clone(), *way, chain.as_slice()))
-    };
-    Some(job.ways.iter().filter_map(crossing).collect())
+    });
+    Some(crossings.collect())
 }
 
 fn full_link(
@@ -278,16 +285,6 @@ fn full_link(
     let link = pcie::Link::new(generation, lanes, size("mps_bytes"), size("mrrs_bytes"))?;
     let page: Bytes = pcie::link::PAGE;
     let room = if *way == MemoryDirection::Down { link.read(page) } else { link.write(page) }.0;
-    // Storage counts bytes, networks bits.
-    let bits = |job: &MixedJob, study: &super::super::JobStudy| {
-        let metric = job.main.metric.metric()?;
-        let rate = typical(study, metric, job.main.direction)?;
-        match metric.unit {
-            Unit::BitPerSecond => Some(rate),
-            Unit::BytePerSecond => Some(rate * BITS),
-            _ => None,
-        }
-    };
     let sum = |of: &dyn Fn(&MixedJob) -> Option<f64>| jobs.into_iter().map(of).sum::<Option<f64>>();
     let asked = sum(&|job| bits(job, base(alone, job)?))?;
     let passed = sum(&|job| bits(job, point.jobs.get(job.job)?))?;
@@ -303,4 +300,16 @@ fn full_link(
         );
         (name, told)
     })
+}
+
+/// Returns the typical rate in bit/s that `study` has of the main figure of `job`.
+fn bits(job: &MixedJob, study: &super::super::JobStudy) -> Option<f64> {
+    let metric = job.main.metric.metric()?;
+    let rate = typical(study, metric, job.main.direction)?;
+    // Storage counts bytes, networks bits.
+    match metric.unit {
+        Unit::BitPerSecond => Some(rate),
+        Unit::BytePerSecond => Some(rate * BITS),
+        _ => None,
+    }
 }

@@ -70,12 +70,10 @@ pub(super) fn matrices(mixes: &[Mix]) -> Vec<DirectionMatrix> {
             kept: [0, 1].map(|job| one.mix.jobs[job].main.effect.shift),
             lost: lost(one.mix),
         };
-        let same = |matrix: &&mut DirectionMatrix| {
-            matrix.sweep == one.mix.sweep
-                && matrix.parameters == parameters
-                && matrix.host == one.host
-        };
-        match matrices.iter_mut().find(same) {
+        let mut of_host = matrices
+            .iter_mut()
+            .filter(|matrix| matrix.sweep == one.mix.sweep && matrix.host == one.host);
+        match of_host.find(|matrix| matrix.parameters == parameters) {
             Some(matrix) => matrix.cells.push(cell),
             None => matrices.push(DirectionMatrix {
                 sweep: one.mix.sweep.clone(),
@@ -152,16 +150,18 @@ fn says(cells: &[MatrixCell]) -> MatrixVerdict {
 
 /// Returns whether the joint efficiencies of equal and of opposite directions overlap.
 fn alike(cells: &[MatrixCell]) -> bool {
-    let range = |same: bool| {
-        let own = cells.iter().filter(move |cell| (cell.ways[0] == cell.ways[1]) == same);
-        let ends: Vec<(f64, f64)> = own.filter_map(|cell| cell.joint.as_ref()?.interval).collect();
-        let least = ends.iter().map(|(low, _)| *low).reduce(f64::min)?;
-        Some((least, ends.iter().map(|(_, high)| *high).reduce(f64::max)?))
-    };
-    let both = range(true).zip(range(false));
+    let (same, opposite): (Vec<&MatrixCell>, Vec<&MatrixCell>) =
+        cells.iter().partition(|cell| cell.ways[0] == cell.ways[1]);
+    let both = range(&same).zip(range(&opposite));
     both.is_some_and(|((low, high), (other_low, other_high))| {
         low <= other_high && other_low <= high
     })
+}
+
+/// Returns the range that the intervals of the joint figures of `cells` cover together.
+fn range(cells: &[&MatrixCell]) -> Option<(f64, f64)> {
+    let ends = cells.iter().filter_map(|cell| cell.joint.as_ref()?.interval);
+    ends.reduce(|(least, most), (low, high)| (least.min(low), most.max(high)))
 }
 
 #[cfg(test)]

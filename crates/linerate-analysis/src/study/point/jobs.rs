@@ -9,12 +9,10 @@ use super::{CPU_COST, Judged, STEADY_ROUNDS, STEADY_STATE, carrying, several};
 use crate::statistics::{MeanInterval, Percentile, estimate, estimate_at, mean_interval, median};
 use crate::study::ceilings::{Bound, Scope};
 use crate::study::figures::Key;
-use crate::study::gate::{
-    Admitted, Limits, OneWay, Withheld, widened, withhold_estimates_below_payload,
-};
+use crate::study::gate::{Admitted, Limits, Withheld, widened, withhold_estimates_below_payload};
 use crate::study::loss::LossStudy;
 use crate::study::obtained::{Obtained, obtained};
-use crate::study::settling::{self, Classes};
+use crate::study::settling::{self, Classes, Settled};
 use crate::study::traffic::Distributions;
 use crate::study::{
     ALL, JobStudy, MetricStudy, looks, percentiles, times, transfer_counts, transfers,
@@ -105,18 +103,13 @@ pub(super) fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) 
 pub(super) fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
     let measured: Vec<&linerate_model::JobSpec> =
         judged[0].trial.spec.jobs.iter().filter(|job| job.background.is_none()).collect();
-    let names = |end: fn(&linerate_model::JobSpec) -> &str| {
-        let mut names: Vec<&str> = measured.iter().map(|job| end(job)).collect();
-        names.dedup();
-        names.join(", ")
-    };
     let is_measured = |number: usize| judged[0].trial.spec.jobs[number].background.is_none();
     let each = distributions_of(judged, is_measured);
     let distributions = merged(&each);
     let mut study = JobStudy {
         workload: ALL.to_owned(),
-        from: names(|job| &job.from.name),
-        to: names(|job| &job.to.name),
+        from: joined(measured.iter().map(|job| job.from.name.as_str())),
+        to: joined(measured.iter().map(|job| job.to.name.as_str())),
         metrics: metrics(judged, |one| (&one.all, &one.all_classes), bounds, Scope::All),
         percentiles: told_percentiles(judged, &each, is_measured),
         response: distributions.response,
@@ -136,6 +129,13 @@ pub(super) fn all_study(judged: &[Judged<'_>], bounds: &[Bound]) -> JobStudy {
     study
 }
 
+/// Returns `names` with commas, each run of equal names once.
+fn joined<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names: Vec<&str> = names.collect();
+    names.dedup();
+    names.join(", ")
+}
+
 /// Returns `found`, and the CPU cost if a trial that carries figures has none.
 fn with_cost(mut found: Vec<Withheld>, judged: &[Judged<'_>]) -> Vec<Withheld> {
     let why = carrying(judged).find_map(|one| one.cost_withheld.clone());
@@ -149,16 +149,16 @@ fn with_cost(mut found: Vec<Withheld>, judged: &[Judged<'_>]) -> Vec<Withheld> {
 
 /// Returns whether all jobs whose number `wanted` accepts are closed loads.
 fn is_closed(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> bool {
-    let picked = |one: &Judged<'_>| {
+    carrying(judged).all(|one| {
         let mut jobs = one.jobs.iter().enumerate().filter(|(number, _)| wanted(*number));
         jobs.all(|(_, job)| job.is_closed())
-    };
-    carrying(judged).all(picked)
+    })
 }
 
 /// Distributions of the jobs `wanted` selects by number, of each trial that carries figures.
 fn distributions_of(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> Vec<Distributions> {
-    let of = |one: &Judged<'_>| {
+    let mut each = Vec::new();
+    for one in carrying(judged) {
         let mut sum = Distributions::default();
         let picked =
             one.jobs.iter().zip(&one.figures).enumerate().filter(|(number, _)| wanted(*number));
@@ -167,9 +167,9 @@ fn distributions_of(judged: &[Judged<'_>], wanted: impl Fn(usize) -> bool) -> Ve
             figures.one_way().admit(&mut times);
             sum.merge(&times);
         }
-        sum
-    };
-    carrying(judged).map(of).collect()
+        each.push(sum);
+    }
+    each
 }
 
 /// Percentiles of `each` run of the jobs `wanted` selects by number, widened by the uncertainty of
@@ -179,12 +179,9 @@ fn told_percentiles(
     each: &[Distributions],
     wanted: impl Fn(usize) -> bool,
 ) -> BTreeMap<String, Vec<Percentile>> {
-    let picked = |one: &Judged<'_>| -> Vec<OneWay> {
-        let figures = one.figures.iter().enumerate().filter(|(number, _)| wanted(*number));
-        figures.map(|(_, figures)| figures.one_way()).collect()
-    };
-    let doubt =
-        carrying(judged).flat_map(picked).filter_map(|one_way| one_way.doubt_ns()).reduce(f64::max);
+    let figures = carrying(judged).flat_map(|one| one.figures.iter().enumerate());
+    let picked = figures.filter(|(number, _)| wanted(*number));
+    let doubt = picked.filter_map(|(_, figures)| figures.one_way().doubt_ns()).reduce(f64::max);
     let mut told = percentiles::percentiles(each);
     // Gaps between departures are read from one clock.
     for (_, found) in
@@ -216,53 +213,57 @@ fn metrics<'a>(
     let classes: Vec<Option<&Classes>> =
         picked.iter().map(|one| one.map(|(_, classes)| classes)).collect();
     let keys: BTreeSet<_> = figures.iter().flatten().flat_map(|figures| figures.keys()).collect();
-    let study = |key: Key| {
-        let metric = key.0;
-        let values: Vec<Option<f64>> =
-            figures.iter().map(|figures| figures.and_then(|f| f.at(key))).collect();
-        let known: Vec<f64> = values.iter().flatten().copied().collect();
-        let settled = settling::settled(&classes, metric, key.1);
-        let estimate =
-            estimated(judged, &known).map(|estimate| doubted(estimate, metric, &figures));
-        // A rate that never settles has no single number.
-        let estimate =
-            estimate.filter(|_| settled.as_ref().is_none_or(|settled| settled.has_single_number));
-        let ceiling = bounds.iter().position(|bound| {
-            bound.ceiling.is_hard()
-                && bound.holds_for(scope)
-                && bound.ceiling.metric == metric
-                && bound.ceiling.direction == key.1
-        });
+    let mut studies = Vec::with_capacity(keys.len());
+    for key in keys {
+        let (metric, direction) = key;
+        let ceiling = bounds.iter().position(|bound| bound.limits(metric, direction, scope));
         let limit = ceiling.map(|index| bounds[index].ceiling.value).filter(|limit| *limit > 0.0);
-        let least: Vec<f64> =
-            figures.iter().flatten().filter_map(|figures| figures.at_least(key)).collect();
-        let is_infinite = estimate.is_some_and(|estimate| estimate.value == f64::INFINITY);
-        let at_least = median(&least).filter(|bound| is_infinite && bound.is_finite());
-        MetricStudy {
-            at_least,
-            metric,
-            unit: metric.unit,
-            layer: metric.layer,
-            direction: key.1,
-            share: estimate.zip(limit).map(|(estimate, limit)| estimate.value / limit),
-            mean: estimate
-                .filter(|_| metric.is_for(Use::Mean))
-                .and_then(|_| mean_interval(&known))
-                .map(|mean| {
-                    let limits = Limits::of(metric, limit);
-                    MeanInterval {
-                        value: mean.value,
-                        low: limits.cut(mean.low),
-                        high: limits.cut(mean.high),
-                    }
-                }),
-            estimate,
-            values,
-            ceiling,
-            settled,
-        }
-    };
-    keys.into_iter().map(study).collect()
+        let settled = settling::settled(&classes, metric, direction);
+        let study = metric_study(judged, key, &figures, settled, limit);
+        studies.push(MetricStudy { ceiling, ..study });
+    }
+    studies
+}
+
+/// Returns the study of one figure, whose lowest hard ceiling is `limit`.
+fn metric_study(
+    judged: &[Judged<'_>],
+    key: Key,
+    figures: &[Option<&Admitted>],
+    settled: Option<Settled>,
+    limit: Option<f64>,
+) -> MetricStudy {
+    let (metric, direction) = key;
+    let values: Vec<Option<f64>> =
+        figures.iter().map(|figures| figures.and_then(|f| f.at(key))).collect();
+    let known: Vec<f64> = values.iter().flatten().copied().collect();
+    let estimate = estimated(judged, &known).map(|estimate| doubted(estimate, metric, figures));
+    // A rate that never settles has no single number.
+    let estimate =
+        estimate.filter(|_| settled.as_ref().is_none_or(|settled| settled.has_single_number));
+    let least: Vec<f64> =
+        figures.iter().flatten().filter_map(|figures| figures.at_least(key)).collect();
+    let is_infinite = estimate.is_some_and(|estimate| estimate.value == f64::INFINITY);
+    let at_least = median(&least).filter(|bound| is_infinite && bound.is_finite());
+    let mean = estimate.filter(|_| metric.is_for(Use::Mean)).and_then(|_| mean_interval(&known));
+    let limits = Limits::of(metric, limit);
+    MetricStudy {
+        at_least,
+        metric,
+        unit: metric.unit,
+        layer: metric.layer,
+        direction,
+        share: estimate.zip(limit).map(|(estimate, limit)| estimate.value / limit),
+        mean: mean.map(|mean| MeanInterval {
+            value: mean.value,
+            low: limits.cut(mean.low),
+            high: limits.cut(mean.high),
+        }),
+        estimate,
+        values,
+        ceiling: None,
+        settled,
+    }
 }
 
 /// Returns the median of `known` over the runs `judged`, with an interval that holds for any number
