@@ -40,6 +40,7 @@ pub fn checked(path: &Path, health: &Health) -> Document {
     }));
     lines.extend(health.damage.iter().map(|damage| format!("damaged: {damage}")));
     let mut blocks = vec![Block::List(lines)];
+    // A damaged trial is left out when the ledger is read, and only a repetition brings it back.
     if !health.damage.is_empty() {
         blocks.push(Block::Paragraph(format!(
             "Next: repeat the trials that are left out with `linerate run PLAN --ledger {} \

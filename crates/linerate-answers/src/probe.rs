@@ -93,6 +93,7 @@ fn summary(facts: &PathFacts) -> String {
 fn rows(facts: &PathFacts) -> Vec<Vec<String>> {
     let mut rows = Rows(Vec::new());
     rows.add("capacity", facts.capacity, bit_rate);
+    // Without a capacity the highest rate that passed is all that is known.
     if facts.capacity.is_none() {
         let bound = match facts.sender_limit {
             Some(_) => "lower bound: the sender was the limit",

@@ -396,6 +396,7 @@ macro_rules! figures {
     ($($type:ty: $measure:ident, $value:expr;)*) => {$(
         impl From<$type> for Figure {
             fn from(from: $type) -> Self {
+                // The annotation gives the closure the type of its argument.
                 let value: fn($type) -> f64 = $value;
                 Measure::$measure.figure(value(from))
             }

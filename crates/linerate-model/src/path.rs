@@ -147,6 +147,7 @@ impl PathFacts {
     #[must_use]
     pub fn bloat(&self) -> Option<Ratio> {
         let (base, loaded) = self.base_rtt.zip(self.loaded_rtt)?;
+        // A path that is shorter than the resolution of the clock has no ratio.
         (base.value.0 > 0).then(|| Ratio(loaded.value.0 as f64 / base.value.0 as f64))
     }
 }

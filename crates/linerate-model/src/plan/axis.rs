@@ -177,6 +177,7 @@ pub(super) fn pairs_of(value: &Value) -> Option<Vec<(&str, &str)>> {
         .map(|pair| {
             let mut names = pair.as_str()?.split_whitespace();
             let pair = (names.next()?, names.next()?);
+            // A third name would be ignored, and the plan would measure other ends than it names.
             names.next().is_none().then_some(pair)
         })
         .collect();
@@ -199,6 +200,7 @@ fn listed(
     let mut seen = std::collections::BTreeSet::new();
     for entry in list {
         let value = json(entry, problems);
+        // Points are told apart by their coordinates, so two equal values would be one point.
         if !seen.insert(value.to_string()) {
             let problem = Problem::new(
                 Some(entry.span()),
@@ -315,6 +317,7 @@ fn counts(
             },
         )
         .collect();
+    // Rounding can make two neighbours of a slowly growing range equal.
     values.dedup();
     values
 }

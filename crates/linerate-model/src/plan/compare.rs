@@ -138,12 +138,14 @@ pub(super) fn read(
         }
     });
     let [Some(a), Some(b)] = arms else { return None };
+    // The name is the coordinate of an arm, so equal names would merge both arms into one point.
     if a.name == b.name {
         let message = format!("both arms are called `{}`", a.name);
         problems.push(Problem::new(b.span_of("name"), message).expected("names that differ"));
     }
     let same_jobs = sweep.jobs.iter().all(|job| a.applied(job) == b.applied(job));
     let same_cpus = a.from_cpus == b.from_cpus && a.to_cpus == b.to_cpus;
+    // Equal arms measure noise. That is the purpose of a placebo, which is reported as such.
     if same_jobs && same_cpus && a.settings == b.settings {
         let problem = Problem::new(Some(fields.span()), "the two arms do not differ");
         problems.push(problem.expected(
@@ -313,6 +315,7 @@ fn read_cpus(key: &str, value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem
         .get_ref()
         .as_array()
         .and_then(|list| list.iter().map(number).collect::<Option<Vec<usize>>>());
+    // An empty list would stand for the CPUs of the testbed, which an arm has if it names none.
     cpus.filter(|cpus| !cpus.is_empty()).unwrap_or_else(|| {
         problems.push(wrong_type(
             value,

@@ -373,6 +373,7 @@ fn trial_time(
     problems: &mut Vec<Problem>,
 ) -> Option<Nanos> {
     fields.get(key)?;
+    // The default stands only for a time that cannot be read: the plan is then not run.
     Some(fields.time(key, SHORTEST..=LONGEST, Nanos::from_secs(1), problems))
 }
 

@@ -94,6 +94,7 @@ impl ProbeSender {
         let sent = match self.batch.send(&self.flow.socket, n, Wait::Never) {
             Ok(sent) => sent,
             Err(error) => {
+                // A datagram above the MTU that the kernel knows is a result, not a fault.
                 if error.raw_os_error() == Some(TOO_LARGE) {
                     self.course.refused(payload);
                 }

@@ -103,6 +103,7 @@ impl Flow {
     #[inline]
     fn take(&mut self, n: usize, response_bytes: usize, tally: &mut Tally) -> bool {
         self.come += n;
+        // The clock is read only where a response is complete.
         if self.come < response_bytes || self.outstanding == 0 {
             return false;
         }
@@ -145,6 +146,7 @@ impl TcpRrClient {
             let room = if flow.bytes.ended { 0 } else { flow.ring.len() - flow.outstanding };
             let n = left.min(room as u64);
             for _ in 0..n {
+                // A closed load has no schedule: a request is due when there is room for it.
                 let meant = if self.mean_gap.is_some() { intended } else { now };
                 flow.start(Start { at: now, intended: meant }, self.request_bytes);
                 tally.started(meant);

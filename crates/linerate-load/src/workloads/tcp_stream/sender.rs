@@ -144,6 +144,7 @@ impl Counts {
 fn send_zerocopy(socket: &Socket, bytes: &[u8], counts: &mut Counts) -> io::Result<usize> {
     match zerocopy::send(socket, bytes) {
         Err(error) if zerocopy::is_backlogged(&error) => {
+            // The kernel has no memory left to announce completions; collecting some frees it.
             if !counts.reap(socket) {
                 zerocopy::wait(socket, COMPLETION_PATIENCE);
                 counts.reap(socket);

@@ -293,6 +293,7 @@ impl<S: Session> Worker for ClientWorker<S> {
         if !moved {
             let until = self.next_resumption(now).map_or(due.until, |resume| due.until.min(resume));
             self.wait_for_sockets(until);
+        // One busy stream must not keep the others from noticing that their sockets are ready.
         } else if self.streams.iter().any(|stream| !stream.is_ready) {
             self.wait_for_sockets(Nanos(0));
         }

@@ -272,6 +272,7 @@ pub(crate) fn active<P: Protocol>(
     offer: &Offer,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
     let (files, placement) = (protocol.files(), protocol.placement());
+    // Other programs fetch the files, so this end has no workers.
     if files.clients == Clients::Foreign {
         return Ok(Vec::new());
     }

@@ -80,6 +80,7 @@ impl DatagramFlow {
                 if label.is_some() {
                     self.count(tally, Counter::DatagramsReceived, 1);
                     self.count(tally, Counter::PayloadReceived, length as u64);
+                // Pairing datagrams may arrive late or twice, and they are our own.
                 } else if number_of(&buffer[..length], self.pairing).is_none() {
                     self.count(tally, Counter::Foreign, 1);
                 }
