@@ -207,7 +207,8 @@ mod tests {
         let started = monotonic();
         linerate_sys::clock::sleep_until(started + 60_000_000, 0);
         let block = sampling.stop(Nanos(started));
-        assert!(block.times.len() >= 4, "{:?}", block.times);
+        // A busy machine may take no reading between the first and the last.
+        assert!(block.times.len() >= 2, "{:?}", block.times);
         for (series, column) in block.series.iter().zip(&block.columns) {
             // The kernel says so itself of iowait: proc_stat(5).
             if series.kind() == linerate_model::SeriesKind::Counter
