@@ -1,6 +1,7 @@
 //! Errors between conductor and agents: operation, object, cause and remedy.
 
 use std::io;
+use std::net::SocketAddr;
 
 use linerate_model::RecorderError;
 
@@ -164,6 +165,15 @@ pub enum ControlError {
 }
 
 impl ControlError {
+    /// Returns the failure of `operation`, which listens on `address`.
+    pub(crate) fn listen(
+        operation: &'static str,
+        address: SocketAddr,
+        cause: impl ToString,
+    ) -> Self {
+        Self::Listen { operation, address: address.to_string(), cause: cause.to_string() }
+    }
+
     /// Returns the class of the error.
     #[must_use]
     pub fn class(&self) -> ErrorClass {

@@ -67,15 +67,8 @@ impl FlowProbe {
         let mut socket = RouteSocket::open()?;
         let mut links = Vec::new();
         socket.links(|link| links.push((link.name, link.index)))?;
-        let index = |name: &String| {
-            let found = links.iter().find(|(known, _)| known == name).map(|(_, index)| *index);
-            found.ok_or_else(|| {
-                let known =
-                    links.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
-                ProbeError::Member { name: name.clone(), known }
-            })
-        };
-        let members = members.iter().map(index).collect::<Result<_, _>>()?;
+        let members =
+            members.iter().map(|name| index_of(&links, name)).collect::<Result<_, _>>()?;
         Ok(Self { socket, members, from, to })
     }
 
@@ -122,6 +115,15 @@ impl FlowProbe {
         })?;
         Ok(sent)
     }
+}
+
+/// Returns the index of the link `name`.
+fn index_of(links: &[(String, u32)], name: &str) -> Result<u32, ProbeError> {
+    let found = links.iter().find(|(known, _)| known == name).map(|(_, index)| *index);
+    found.ok_or_else(|| {
+        let known = links.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+        ProbeError::Member { name: name.to_owned(), known }
+    })
 }
 
 /// Returns the member that counted all datagrams, if the others counted at most [`NOISE`].

@@ -154,11 +154,8 @@ pub fn offer(
     listen: SocketAddr,
     validity: Duration,
 ) -> Result<Offering, ControlError> {
-    let error = |cause: io::Error| ControlError::Listen {
-        operation: "listen for a host to be paired on",
-        address: listen.to_string(),
-        cause: cause.to_string(),
-    };
+    let operation = "listen for a host to be paired on";
+    let error = |cause: io::Error| ControlError::listen(operation, listen, cause);
     // Bound before the token is made, so that a token is never shown in vain.
     let listener = TcpListener::bind(listen).map_err(error)?;
     let address = listener.local_addr().map_err(error)?;
@@ -335,11 +332,8 @@ pub fn accept(
     address: &str,
     token: &Token,
 ) -> Result<KnownPeer, ControlError> {
-    let error = |cause: String| ControlError::Pairing {
-        operation: "pair with",
-        object: address.to_owned(),
-        cause,
-    };
+    let (operation, peer) = ("pair with", address.to_owned());
+    let error = |cause| ControlError::Pairing { operation, object: peer.clone(), cause };
     let at = Instant::now() + Timeouts::default().handshake;
     let socket = transport::connect_tcp(address, address, at).map_err(|cause| match cause {
         ControlError::HostDown { cause, .. } => {

@@ -168,11 +168,8 @@ fn tcp(
     deadline: Instant,
 ) -> Result<Channel, ControlError> {
     let socket = connect_tcp(host, address, deadline)?;
-    let broken = |cause| ControlError::Io {
-        operation: "set up connection to agent on",
-        host: host.to_owned(),
-        cause,
-    };
+    let operation = "set up connection to agent on";
+    let broken = |cause| ControlError::Io { operation, host: host.to_owned(), cause };
     let loopback = socket.peer_addr().map_err(broken)?.ip().to_canonical().is_loopback();
     let mut known = keys.map(KeyStore::peers).transpose()?.unwrap_or_default();
     known.retain(|peer| peer.may(Right::BeMeasured));
@@ -218,19 +215,13 @@ pub(crate) fn connect_tcp(
     address: &str,
     deadline: Instant,
 ) -> Result<TcpStream, ControlError> {
-    let down = |operation, cause: String, remedy| ControlError::HostDown {
-        host: host.to_owned(),
-        operation,
-        cause,
-        remedy,
-    };
     // With a port, or without one as a bare host name or address.
     let addresses: Vec<SocketAddr> = address
         .to_socket_addrs()
         // A bare IPv6 address in brackets is neither; they are taken off for the second attempt.
         .or_else(|_| (address.trim_matches(['[', ']']), DEFAULT_PORT).to_socket_addrs())
         .map_err(|cause| {
-            down("resolve", format!("{address}: {cause}"), "check the name and the resolver")
+            down(host, "resolve", format!("{address}: {cause}"), "check the name and the resolver")
         })?
         .collect();
     // The last error is reported, as that of the last address tried.
@@ -248,10 +239,15 @@ pub(crate) fn connect_tcp(
         }
     }
     Err(down(
+        host,
         "connect to agent on",
         format!("{address}: {last}"),
         "is `linerate agent` running there, and does a firewall let its port through?",
     ))
+}
+
+fn down(host: &str, operation: &'static str, cause: String, remedy: &'static str) -> ControlError {
+    ControlError::HostDown { host: host.to_owned(), operation, cause, remedy }
 }
 
 /// Advice for a host that accepts a connection but never answers.
@@ -301,11 +297,8 @@ const STDERR_KEPT: usize = 2048;
 /// Starts `argv` and creates a channel over its standard streams. They are one socket, so that
 /// reading has deadlines and can be ended.
 fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel, ControlError> {
-    let broken = |cause| ControlError::Io {
-        operation: "open a socket pair to the command for",
-        host: host.to_owned(),
-        cause,
-    };
+    let operation = "open a socket pair to the command for";
+    let broken = |cause| ControlError::Io { operation, host: host.to_owned(), cause };
     let Some((program, arguments)) = argv.split_first() else {
         return Err(ControlError::HostDown {
             host: host.to_owned(),

@@ -240,21 +240,15 @@ impl Agent {
     /// # Errors
     /// If the address cannot be bound, or if it is not on loopback and there are no keys.
     pub fn listen(&self, address: SocketAddr, access: Access) -> Result<Serving, ControlError> {
-        let error = |operation, cause: String| ControlError::Listen {
-            operation,
-            address: address.to_string(),
-            cause,
-        };
         // Without keys the user at the other end is known only for connections of this host.
         if matches!(access, Access::Loopback) && !transport::is_loopback(address.ip()) {
             let cause = "no host has been paired with this one, and without keys an agent listens \
                 on loopback only (run `linerate pair offer`)";
-            return Err(error("listen beyond loopback on", cause.into()));
+            return Err(ControlError::listen("listen beyond loopback on", address, cause));
         }
-        let listener =
-            TcpListener::bind(address).map_err(|cause| error("listen on", cause.to_string()))?;
-        let address =
-            listener.local_addr().map_err(|cause| error("listen on", cause.to_string()))?;
+        let error = |cause: io::Error| ControlError::listen("listen on", address, cause);
+        let listener = TcpListener::bind(address).map_err(error)?;
+        let address = listener.local_addr().map_err(error)?;
         // A failure matters only on paths that lose large packets.
         let _ = linerate_sys::tcp::set_largest_segment(&listener, transport::LARGEST_SEGMENT);
         Ok(Serving { agent: self.clone(), listener, access, address, stopping: Arc::default() })

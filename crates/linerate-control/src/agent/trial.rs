@@ -165,26 +165,27 @@ impl Trial<'_> {
                 "prepare the trial: it has {n_jobs} jobs at this end, more than {MOST_JOBS}"
             )));
         }
-        let find = |job: &PreparedJob| {
-            let workload = (self.shared.options.workloads)(&job.workload).ok_or_else(|| {
-                Cut::Failed(format!(
-                    "prepare job {}: this agent has no workload `{}`",
-                    job.job, job.workload
-                ))
-            })?;
-            let problems: Vec<String> =
-                workload.check(&job.params).iter().map(ToString::to_string).collect();
-            match problems.is_empty() {
-                true => Ok(workload),
-                false => Err(Cut::Failed(format!(
-                    "prepare job {} ({}): {}",
-                    job.job,
-                    job.workload,
-                    problems.join("; ")
-                ))),
-            }
-        };
-        self.prepare.jobs.iter().map(find).collect()
+        self.prepare.jobs.iter().map(|job| self.workload(job)).collect()
+    }
+
+    fn workload(&self, job: &PreparedJob) -> Result<&'static dyn Workload, Cut> {
+        let workload = (self.shared.options.workloads)(&job.workload).ok_or_else(|| {
+            Cut::Failed(format!(
+                "prepare job {}: this agent has no workload `{}`",
+                job.job, job.workload
+            ))
+        })?;
+        let problems: Vec<String> =
+            workload.check(&job.params).iter().map(ToString::to_string).collect();
+        match problems.is_empty() {
+            true => Ok(workload),
+            false => Err(Cut::Failed(format!(
+                "prepare job {} ({}): {}",
+                job.job,
+                job.workload,
+                problems.join("; ")
+            ))),
+        }
     }
 
     /// Refuses a trial that needs more memory than a conductor may use, before anything is
@@ -508,24 +509,26 @@ fn timeline(phases: &Phases, job: &PreparedJob, barrier: Nanos) -> (Timeline, Na
 /// Converts intervals that count from `lead` before the barrier to times after the barrier. Drops
 /// those before it.
 fn rebase(intervals: Vec<Interval>, lead: Nanos) -> Vec<Interval> {
-    let on_axis = |mut interval: Interval| {
-        // What came before the barrier belongs to no trial's figures.
-        if interval.start < lead {
-            return None;
-        }
-        interval.start = interval.start - lead;
-        interval.end = interval.end.since(lead);
-        // Buckets carry times of the same axis and move with it.
-        for by_interval in [&mut interval.departures, &mut interval.arrivals] {
-            by_interval.buckets.retain_mut(|(start, _)| {
-                let is_on_it = *start >= lead.0;
-                *start = start.saturating_sub(lead.0);
-                is_on_it
-            });
-        }
-        Some(interval)
-    };
-    intervals.into_iter().filter_map(on_axis).collect()
+    intervals.into_iter().filter_map(|interval| on_axis(interval, lead)).collect()
+}
+
+/// Moves an interval to the axis that begins `lead` later; `None` if it is before that axis.
+fn on_axis(mut interval: Interval, lead: Nanos) -> Option<Interval> {
+    // What came before the barrier belongs to no trial's figures.
+    if interval.start < lead {
+        return None;
+    }
+    interval.start = interval.start - lead;
+    interval.end = interval.end.since(lead);
+    // Buckets carry times of the same axis and move with it.
+    for by_interval in [&mut interval.departures, &mut interval.arrivals] {
+        by_interval.buckets.retain_mut(|(start, _)| {
+            let is_on_it = *start >= lead.0;
+            *start = start.saturating_sub(lead.0);
+            is_on_it
+        });
+    }
+    Some(interval)
 }
 
 fn failed(job: &PreparedJob, operation: &str, error: &LoadError) -> Cut {

@@ -417,11 +417,18 @@ fn plan(setting: &Setting) -> Result<Vec<Change>, String> {
                     ));
                 }
             };
-            let change = |place: String| {
-                let before = steering::read(device, &place).map_err(text)?;
-                Ok(Change::Steering { device: device.clone(), place, before, after: value.clone() })
-            };
-            steering_places(device, name)?.into_iter().map(change).collect()
+            steering_places(device, name)?
+                .into_iter()
+                .map(|place| {
+                    let before = steering::read(device, &place).map_err(text)?;
+                    Ok(Change::Steering {
+                        device: device.clone(),
+                        place,
+                        before,
+                        after: value.clone(),
+                    })
+                })
+                .collect()
         }
     }
 }
@@ -453,12 +460,14 @@ fn quota(value: &str, before: &str, period_us: u64) -> Result<String, String> {
 
 /// Returns `settings` with their present values.
 fn states(settings: &[Setting], consent: &Consent) -> Result<Vec<SettingState>, String> {
-    let state = |setting| {
-        let (setting, spelled) = present(setting)?;
-        let refused = allowed(&setting, consent).err();
-        Ok(SettingState { setting, spelled, refused })
-    };
-    settings.iter().map(state).collect()
+    settings
+        .iter()
+        .map(|setting| {
+            let (setting, spelled) = present(setting)?;
+            let refused = allowed(&setting, consent).err();
+            Ok(SettingState { setting, spelled, refused })
+        })
+        .collect()
 }
 
 /// Returns `setting` with its present value, and its name for people.

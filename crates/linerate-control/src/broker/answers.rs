@@ -240,18 +240,7 @@ impl Work {
     /// Checks a socket option: buffers stay within the memory of a conductor, and congestion
     /// controls are those that the kernel has loaded.
     fn permitted(&self, option: OptionText) -> Result<SocketOption, Refused> {
-        let bytes = |bytes: u64| {
-            let limit = self
-                .duties
-                .memory
-                .or_else(|| linerate_observe::available_memory().map(|bytes| bytes / 2));
-            match usize::try_from(bytes) {
-                Ok(wanted) if limit.is_none_or(|limit| bytes <= limit) => Ok(wanted),
-                _ => Err(Refused::because(format!(
-                    "a buffer of {bytes} bytes is larger than the memory of a conductor"
-                ))),
-            }
-        };
+        let bytes = |bytes: u64| buffer_size(self.duties.memory, bytes);
         match option {
             OptionText::SendBuffer(wanted) => bytes(wanted).map(SocketOption::SendBuffer),
             OptionText::ReceiveBuffer(wanted) => bytes(wanted).map(SocketOption::ReceiveBuffer),
@@ -268,6 +257,17 @@ impl Work {
                 }
             }
         }
+    }
+}
+
+/// Returns the size of a socket buffer; `memory` is the most, by default half of what is available.
+fn buffer_size(memory: Option<u64>, bytes: u64) -> Result<usize, Refused> {
+    let limit = memory.or_else(|| linerate_observe::available_memory().map(|bytes| bytes / 2));
+    match usize::try_from(bytes) {
+        Ok(wanted) if limit.is_none_or(|limit| bytes <= limit) => Ok(wanted),
+        _ => Err(Refused::because(format!(
+            "a buffer of {bytes} bytes is larger than the memory of a conductor"
+        ))),
     }
 }
 

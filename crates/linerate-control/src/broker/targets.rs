@@ -49,11 +49,10 @@ impl Targets {
         if !self.sessions.contains_key(&session) && self.sessions.len() >= MOST_SESSIONS {
             return Err(Refused::because("too many sessions use disks or files"));
         }
-        let fresh = || Session {
+        let session = self.sessions.entry(session).or_insert_with(|| Session {
             disks: Disks::new(self.writable.clone()).within(self.files.clone()),
             targets: BTreeMap::new(),
-        };
-        let session = self.sessions.entry(session).or_insert_with(fresh);
+        });
         if session.targets.len() >= MOST_TARGETS {
             return Err(Refused::because("the session uses too many disks or files"));
         }

@@ -53,11 +53,8 @@ impl Tuner {
         // The owner of this process has consented to no changes.
         let in_process = Agent::new(AgentOptions::default());
         let greeted = greet(host, address, keys, &in_process, &timeouts, ours)?;
-        let broken = |cause| ControlError::Io {
-            operation: "start threads for the session with",
-            host: host.into(),
-            cause,
-        };
+        let operation = "start threads for the session with";
+        let broken = |cause| ControlError::Io { operation, host: host.into(), cause };
         let (hear, heard) = channel();
         let (writer, closer) = (greeted.channel.writer, greeted.channel.closer);
         let link =
@@ -121,11 +118,10 @@ impl Tuner {
             match self.heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(Heard::Message(message, ..)) => match *message {
                     Message::Tuned { n: of, states, failed } if of == n => {
-                        let refused = |why: String| ControlError::Setting {
-                            host: self.host.clone(),
-                            why: printable(&why),
-                        };
-                        return failed.map_or(Ok(states), |why| Err(refused(why)));
+                        return failed.map_or(Ok(states), |why| {
+                            let (host, why) = (self.host.clone(), printable(&why));
+                            Err(ControlError::Setting { host, why })
+                        });
                     }
                     _ => {}
                 },

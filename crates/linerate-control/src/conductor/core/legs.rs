@@ -12,16 +12,20 @@ use linerate_model::{Capacity, Endpoint, TrialSpec};
 /// Returns the interfaces of `host` among the members of all capacities that `trial` crosses, each
 /// once.
 pub(super) fn legs(capacities: &[Capacity], trial: &TrialSpec, host: &str) -> Vec<String> {
-    let crossed = |capacity: &&Capacity| {
-        let sends = |from: &Endpoint, to: &Endpoint| {
-            from.host == host
-                && capacity.pairs.iter().any(|(a, b)| *a == from.name && *b == to.name)
-        };
-        trial.jobs.iter().any(|job| sends(&job.from, &job.to) || sends(&job.to, &job.from))
-    };
-    let legs: BTreeSet<&str> =
-        capacities.iter().filter(crossed).flat_map(Capacity::member_devices).collect();
+    let legs: BTreeSet<&str> = capacities
+        .iter()
+        .filter(|capacity| is_crossed(capacity, trial, host))
+        .flat_map(Capacity::member_devices)
+        .collect();
     legs.into_iter().map(str::to_owned).collect()
+}
+
+/// Returns whether traffic of `trial` leaves or reaches `host` through `capacity`.
+fn is_crossed(capacity: &Capacity, trial: &TrialSpec, host: &str) -> bool {
+    let sends = |from: &Endpoint, to: &Endpoint| {
+        from.host == host && capacity.pairs.iter().any(|(a, b)| *a == from.name && *b == to.name)
+    };
+    trial.jobs.iter().any(|job| sends(&job.from, &job.to) || sends(&job.to, &job.from))
 }
 
 #[cfg(test)]

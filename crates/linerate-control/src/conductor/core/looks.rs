@@ -48,14 +48,17 @@ impl Looking {
             let Some(until) = trial.until.as_deref() else { continue };
             // Points have no order or hash of their own; their text has.
             let coordinate = serde_json::to_string(&trial.point).unwrap_or_default();
-            let new = || Repeating {
-                until: until.clone(),
-                places: Vec::new(),
-                n_looks: 0,
-                n_chosen: until.first() as usize,
-                ended: BTreeMap::new(),
-            };
-            points.entry((&trial.sweep, coordinate)).or_insert_with(new).places.push(place);
+            points
+                .entry((&trial.sweep, coordinate))
+                .or_insert_with(|| Repeating {
+                    until: until.clone(),
+                    places: Vec::new(),
+                    n_looks: 0,
+                    n_chosen: until.first() as usize,
+                    ended: BTreeMap::new(),
+                })
+                .places
+                .push(place);
         }
         let mut points: Vec<Repeating> = points.into_values().collect();
         points.iter_mut().for_each(|point| point.places.sort_by_key(|&place| trials[place].repeat));

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use linerate_analysis::statistics::median;
 use linerate_analysis::{Reached, reached};
 use linerate_model::{
-    ARM_AXIS, Campaign, Event, Incident, IncidentKind, JobSpec, OFFERED_AXIS, Role, TrialId,
-    TrialOutcome, TrialRecord, TrialSpec,
+    ARM_AXIS, Campaign, Event, Incident, IncidentKind, OFFERED_AXIS, Role, TrialId, TrialOutcome,
+    TrialRecord, TrialSpec,
 };
 use serde_json::{Value, json};
 
@@ -91,11 +91,11 @@ impl Mixes {
 impl Mix {
     fn learn(&mut self, place: usize, spec: &TrialSpec, figures: &[Reached]) {
         let numbers = spec.arm.iter().flat_map(|arm| &arm.jobs);
-        let of_job = |((number, job), figures): ((&u32, &JobSpec), &Reached)| {
+        let loads = numbers.zip(&spec.jobs).zip(figures).filter_map(|((number, job), figures)| {
             let load = Offered::of(job).ok().and_then(|offered| offered.load(figures));
             job.background.is_none().then_some((*number, load))
-        };
-        self.ended.insert(place, numbers.zip(&spec.jobs).zip(figures).filter_map(of_job).collect());
+        });
+        self.ended.insert(place, loads.collect());
     }
 
     /// Returns the median load that the job with this number reached alone.

@@ -205,22 +205,22 @@ impl Conductor {
                 known: hosts.join(", "),
             })
         }
-        let ends = |trial: &TrialSpec| {
-            let ends = |job: &JobSpec| {
-                Ok((index(&job.from.host, trial, hosts)?, index(&job.to.host, trial, hosts)?))
-            };
-            trial.jobs.iter().map(ends).collect::<Result<Vec<_>, ControlError>>()
-        };
-        let job_hosts = trials.iter().map(ends).collect::<Result<Vec<_>, _>>()?;
+        let job_hosts = trials
+            .iter()
+            .map(|trial| {
+                let ends = |job: &JobSpec| {
+                    Ok((index(&job.from.host, trial, hosts)?, index(&job.to.host, trial, hosts)?))
+                };
+                trial.jobs.iter().map(ends).collect::<Result<Vec<_>, ControlError>>()
+            })
+            .collect::<Result<Vec<_>, _>>()?;
         // Before `pending` is made: searches, looks and mixes choose their trials later.
         let searches = search::planned(&trials);
         let looking = Looking::planned(&trials);
         let mixes = Mixes::planned(&trials, done);
         let later = &looking.not_chosen() | &mixes.not_chosen();
-        let left = |trial: &usize| {
-            searches.contains_key(trial)
-                || !later.contains(trial) && !done.contains(&trials[*trial].id)
-        };
+        let is_over = |trial: &usize| later.contains(trial) || done.contains(&trials[*trial].id);
+        let left = |trial: &usize| searches.contains_key(trial) || !is_over(trial);
         let pending: VecDeque<usize> = (0..trials.len()).filter(left).collect();
         Ok(Self {
             header,

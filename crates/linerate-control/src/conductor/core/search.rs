@@ -47,19 +47,22 @@ pub(super) struct Searching {
 
 /// Collects the searches among `trials`, by index.
 pub(super) fn planned(trials: &[TrialSpec]) -> BTreeMap<usize, Searching> {
-    let search = |(place, trial): (usize, &TrialSpec)| {
-        let searched = trial.search.as_ref().filter(|searched| searched.step.is_none())?;
-        let searching = Searching {
-            searcher: Searcher::new(searched.search.clone()),
-            expected: expected(&searched.search),
-            spent: Nanos(0),
-            n_chosen: 0,
-            observations: Vec::new(),
-            last: None,
-        };
-        Some((place, searching))
-    };
-    trials.iter().enumerate().filter_map(search).collect()
+    trials
+        .iter()
+        .enumerate()
+        .filter_map(|(place, trial)| {
+            let searched = trial.search.as_ref().filter(|searched| searched.step.is_none())?;
+            let searching = Searching {
+                searcher: Searcher::new(searched.search.clone()),
+                expected: expected(&searched.search),
+                spent: Nanos(0),
+                n_chosen: 0,
+                observations: Vec::new(),
+                last: None,
+            };
+            Some((place, searching))
+        })
+        .collect()
 }
 
 impl Conductor {

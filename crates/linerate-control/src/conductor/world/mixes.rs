@@ -10,7 +10,7 @@ const NEVER: Nanos = Nanos::from_secs(1_000_000);
 /// Lists the trials of two streams, alone and together: twice at full speed, and once at half of
 /// it. The latter are first in the list.
 fn mix() -> Vec<TrialSpec> {
-    let measured = |id: u32, jobs: &[u32], offered: Option<Ratio>| {
+    fn measured(id: u32, jobs: &[u32], offered: Option<Ratio>) -> TrialSpec {
         let mut trial = trial(id, "a", "b");
         trial.jobs[0].workload = "tcp_stream".into();
         trial.jobs = jobs.iter().map(|_| trial.jobs[0].clone()).collect();
@@ -20,7 +20,7 @@ fn mix() -> Vec<TrialSpec> {
         let arm = Arm::new(format!("{jobs:?}"), role, Ratio(0.02));
         trial.arm = Some(Arm { jobs: jobs.to_vec(), offered, ..arm });
         trial
-    };
+    }
     let half = Some(Ratio(0.5));
     vec![
         measured(6, &[0], half),
@@ -109,7 +109,7 @@ fn a_resumed_campaign_offers_the_same_loads_as_before() {
     let mut again = World::new();
     (again.payload, again.recorded) = (payload(), killed.trials);
     again.run(mix(), &done, NEVER);
-    let offered = |world: &World| {
+    fn offered(world: &World) -> Vec<linerate_model::JobSpec> {
         let all = world.events.iter().flat_map(|event| match event {
             Event::Planned { trials } => trials.clone(),
             Event::TrialChosen { trial } => vec![(**trial).clone()],
@@ -119,7 +119,7 @@ fn a_resumed_campaign_offers_the_same_loads_as_before() {
             .map(|trial| trial.jobs)
             .next_back()
             .expect("it has its loads")
-    };
+    }
     assert_eq!(offered(&again), offered(&first));
     let ran: Vec<u32> = again.outcomes().into_iter().map(|(id, _)| id).collect();
     assert_eq!(ran.len() + done.len(), 9, "{ran:?}");
