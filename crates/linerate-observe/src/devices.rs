@@ -36,13 +36,15 @@ fn chosen(links: Vec<Link>, devices: &[String]) -> Vec<Link> {
         let below: Vec<&str> = above.into_iter().flat_map(|link| lower(link, &links)).collect();
         named.extend(below.into_iter().map(str::to_owned).collect::<Vec<_>>());
     }
-    let wanted = |link: &Link| match devices {
-        // Control traffic and local load cross the loopback, so it is always read.
-        _ if link.name == LOOPBACK => true,
-        [] => link.flags & UP != 0,
-        _ => named.contains(&link.name),
-    };
-    links.into_iter().filter(wanted).collect()
+    links
+        .into_iter()
+        .filter(|link| match devices {
+            // Control traffic and local load cross the loopback, so it is always read.
+            _ if link.name == LOOPBACK => true,
+            [] => link.flags & UP != 0,
+            _ => named.contains(&link.name),
+        })
+        .collect()
 }
 
 /// Returns true if packets of `link` leave by one of its ports, which another table decides.
@@ -72,10 +74,9 @@ pub(crate) fn lower<'a>(link: &Link, links: &'a [Link]) -> Vec<&'a str> {
     const ON_ANOTHER: [&str; 5] = ["ipvlan", "ipvtap", "macvlan", "macvtap", "vlan"];
     let stands = link.kind.as_deref().is_some_and(|kind| ON_ANOTHER.contains(&kind));
     let outer = link.tunnel.map(ways::outer).unwrap_or_default();
+    let is_under = |other: &Link| stands && link.lower == Some(other.index);
     let is_below = |other: &&Link| {
-        stands && link.lower == Some(other.index)
-            || other.master == Some(link.index)
-            || outer.contains(&other.index)
+        is_under(other) || other.master == Some(link.index) || outer.contains(&other.index)
     };
     links.iter().filter(is_below).map(|other| other.name.as_str()).collect()
 }

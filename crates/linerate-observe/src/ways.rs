@@ -94,11 +94,9 @@ fn local_towards(destination: IpAddr) -> Option<IpAddr> {
 /// The port by which packets of `link` to the neighbour `next` leave the bridge that `link` is or
 /// stands on.
 fn port(socket: &mut RouteSocket, link: &Link, links: &[Link], next: IpAddr) -> Option<String> {
-    let stands_on = |link: &Link| {
-        links
-            .iter()
-            .find(|other| link.kind.as_deref() == Some("vlan") && link.lower == Some(other.index))
-    };
+    let is_vlan = |link: &Link| link.kind.as_deref() == Some("vlan");
+    let stands_on =
+        |link: &Link| links.iter().find(|other| is_vlan(link) && link.lower == Some(other.index));
     let bridge = std::iter::successors(Some(link), |link| stands_on(link))
         .take(devices::DEEPEST)
         .find(|link| devices::is_bridge(link))?;
@@ -113,16 +111,17 @@ fn port(socket: &mut RouteSocket, link: &Link, links: &[Link], next: IpAddr) -> 
         .ok()?;
     let hardware = hardware?;
     let mut ports = Vec::new();
-    let behind = |learnt: linerate_sys::netlink::Learnt| {
-        // Each VLAN of a bridge has an entry of its own.
-        if learnt.bridge == bridge.index
-            && learnt.hardware == hardware
-            && !ports.contains(&learnt.port)
-        {
-            ports.push(learnt.port);
-        }
-    };
-    socket.forwarding(behind).ok()?;
+    socket
+        .forwarding(|learnt: linerate_sys::netlink::Learnt| {
+            // Each VLAN of a bridge has an entry of its own.
+            if learnt.bridge == bridge.index
+                && learnt.hardware == hardware
+                && !ports.contains(&learnt.port)
+            {
+                ports.push(learnt.port);
+            }
+        })
+        .ok()?;
     match ports[..] {
         // Several ports would mean that the bridge floods or is confused; none is named then.
         [port] => links.iter().find(|link| link.index == port).map(|link| link.name.clone()),
@@ -132,14 +131,16 @@ fn port(socket: &mut RouteSocket, link: &Link, links: &[Link], next: IpAddr) -> 
 
 /// Indexes of the devices that packets of `tunnel` may leave by; none if that is not known.
 pub(crate) fn outer(tunnel: Tunnel) -> Vec<u32> {
-    let by_route = || {
-        let mut socket = RouteSocket::open().ok()?;
-        let route = socket.route_to(tunnel.remote?).ok()?;
-        // The outer addresses are the same for all packets, their ports are not.
-        let hops = chosen(&mut socket, tunnel.remote?, route.next_hops());
-        Some(hops.iter().map(|hop| hop.device).collect())
-    };
-    tunnel.device.map(|device| vec![device]).or_else(by_route).unwrap_or_default()
+    tunnel.device.map(|device| vec![device]).or_else(|| outer_by_route(tunnel)).unwrap_or_default()
+}
+
+/// Returns the devices of the route to the tunnel's other end.
+fn outer_by_route(tunnel: Tunnel) -> Option<Vec<u32>> {
+    let mut socket = RouteSocket::open().ok()?;
+    let route = socket.route_to(tunnel.remote?).ok()?;
+    // The outer addresses are the same for all packets, their ports are not.
+    let hops = chosen(&mut socket, tunnel.remote?, route.next_hops());
+    Some(hops.iter().map(|hop| hop.device).collect())
 }
 
 #[cfg(test)]

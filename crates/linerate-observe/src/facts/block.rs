@@ -6,35 +6,39 @@ use super::root::Root;
 
 /// Sizes in sysfs are in units of 512 bytes whatever the device's sector is.
 const SYSFS_SECTOR: u64 = 512;
+const BLOCK: &str = "sys/block";
 
 pub(super) fn block(root: &Root) -> Value {
-    const BLOCK: &str = "sys/block";
-    let device = |name: String| {
-        let size = root
-            .text(&format!("{BLOCK}/{name}/size"))
-            .ok()?
-            .parse::<u64>()
-            .ok()?
-            .checked_mul(SYSFS_SECTOR)?;
-        // Unbound loop and network block devices are not there.
-        if size == 0 {
-            return None;
-        }
-        let queue = |file: &str| root.number(&format!("{BLOCK}/{name}/queue/{file}"));
-        let fact = json!({
-            "size_bytes": size,
-            "model": root.string(&format!("{BLOCK}/{name}/device/model")),
-            "rotational": root
-                .text(&format!("{BLOCK}/{name}/queue/rotational"))
-                .map_or_else(|why| why, |r| json!(r == "1")),
-            "scheduler": queue("scheduler"),
-            "nr_requests": queue("nr_requests"),
-            "write_cache": queue("write_cache"),
-            "logical_block_bytes": queue("logical_block_size"),
-        });
-        Some((name, fact))
-    };
-    Value::Object(root.names(BLOCK).into_iter().filter_map(device).collect::<Map<_, _>>())
+    Value::Object(
+        root.names(BLOCK).into_iter().filter_map(|name| device(root, name)).collect::<Map<_, _>>(),
+    )
+}
+
+/// Returns the facts of a device; `None` for a loop or network block device that is not bound.
+fn device(root: &Root, name: String) -> Option<(String, Value)> {
+    let size = root
+        .text(&format!("{BLOCK}/{name}/size"))
+        .ok()?
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(SYSFS_SECTOR)?;
+    // Unbound loop and network block devices are not there.
+    if size == 0 {
+        return None;
+    }
+    let queue = |file: &str| root.number(&format!("{BLOCK}/{name}/queue/{file}"));
+    let fact = json!({
+        "size_bytes": size,
+        "model": root.string(&format!("{BLOCK}/{name}/device/model")),
+        "rotational": root
+            .text(&format!("{BLOCK}/{name}/queue/rotational"))
+            .map_or_else(|why| why, |r| json!(r == "1")),
+        "scheduler": queue("scheduler"),
+        "nr_requests": queue("nr_requests"),
+        "write_cache": queue("write_cache"),
+        "logical_block_bytes": queue("logical_block_size"),
+    });
+    Some((name, fact))
 }
 
 #[cfg(test)]

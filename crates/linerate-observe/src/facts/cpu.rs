@@ -68,16 +68,16 @@ fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
 
 /// x86 says the model; Arm gives part numbers, and boards their name in the device tree.
 fn model(root: &Root, cpuinfo: &str) -> Value {
-    let part = || {
-        let (implementer, part) = (field(cpuinfo, "CPU implementer")?, field(cpuinfo, "CPU part")?);
-        let board = root
-            .text("proc/device-tree/model")
-            .map(|board| format!(", {board}"))
-            .unwrap_or_default();
-        Some(format!("implementer {implementer} part {part}{board}"))
-    };
-    let model = field(cpuinfo, "model name").map(str::to_owned).or_else(part);
+    let model = field(cpuinfo, "model name").map(str::to_owned).or_else(|| part(root, cpuinfo));
     model.map_or_else(|| unavailable("/proc/cpuinfo names no model"), Value::String)
+}
+
+/// Returns the implementer and part of an Arm CPU, and the board.
+fn part(root: &Root, cpuinfo: &str) -> Option<String> {
+    let (implementer, part) = (field(cpuinfo, "CPU implementer")?, field(cpuinfo, "CPU part")?);
+    let board =
+        root.text("proc/device-tree/model").map(|board| format!(", {board}")).unwrap_or_default();
+    Some(format!("implementer {implementer} part {part}{board}"))
 }
 
 fn policy(root: &Root, cpu: u32, name: &str) -> Option<String> {
@@ -111,15 +111,17 @@ fn idle_states(root: &Root) -> Value {
     if states.is_empty() {
         return unavailable("no cpuidle driver: a virtual machine, or idle=poll");
     }
-    let state = |state: &String| {
-        json!({
-            "name": root.string(&format!("{folder}/{state}/name")),
-            "exit_latency_us": root.number(&format!("{folder}/{state}/latency")),
-            "disabled": root.text(&format!("{folder}/{state}/disable")).map_or_else(|why| why,
-                |off| json!(off != "0")),
+    states
+        .iter()
+        .map(|state| {
+            json!({
+                "name": root.string(&format!("{folder}/{state}/name")),
+                "exit_latency_us": root.number(&format!("{folder}/{state}/latency")),
+                "disabled": root.text(&format!("{folder}/{state}/disable")).map_or_else(|why| why,
+                    |off| json!(off != "0")),
+            })
         })
-    };
-    states.iter().map(state).collect()
+        .collect()
 }
 
 #[cfg(test)]

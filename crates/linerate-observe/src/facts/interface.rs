@@ -9,7 +9,7 @@
 use std::fmt::Display;
 
 use linerate_sys::SysError;
-use linerate_sys::ethtool::{Ethtool, LinkSettings};
+use linerate_sys::ethtool::{Driver, Ethtool, LinkSettings};
 use linerate_sys::netlink::{HtbClass, InterfaceAddress, Link, Qdisc, RouteSocket};
 use serde_json::{Map, Value, json};
 
@@ -29,7 +29,7 @@ pub(super) fn interfaces(root: &Root) -> Value {
     // Dumps are taken once for all interfaces: each one lists the whole namespace.
     let addresses = addresses();
     let qdiscs = qdiscs();
-    let of_link = |link: &Link| {
+    let facts = links.iter().map(|link| {
         let mut fact = interface(root, link, &addresses, &qdiscs);
         fact["lower"] = json!(devices::lower(link, &links));
         if let Some(tunnel) = link.tunnel {
@@ -42,8 +42,8 @@ pub(super) fn interfaces(root: &Root) -> Value {
             fact["mode"] = json!(mode);
         }
         (link.name.clone(), fact)
-    };
-    Value::Object(links.iter().map(of_link).collect::<Map<_, _>>())
+    });
+    Value::Object(facts.collect::<Map<_, _>>())
 }
 
 fn interface(
@@ -53,17 +53,11 @@ fn interface(
     qdiscs: &Result<Vec<(u32, Value)>, SysError>,
 ) -> Value {
     let ethtool = Ethtool::open();
-    let ask = |question: &dyn Fn(&Ethtool) -> Result<Value, SysError>| match &ethtool {
-        Ok(ethtool) => question(ethtool).unwrap_or_else(unavailable),
-        Err(why) => unavailable(why),
-    };
+    let ask =
+        |question: &dyn Fn(&Ethtool) -> Result<Value, SysError>| answer_of(&ethtool, question);
     let device = &link.name;
     let driver = ethtool.as_ref().ok().and_then(|ethtool| ethtool.driver(device).ok());
-    let of_driver = |field: fn(&linerate_sys::ethtool::Driver) -> &String| match &driver {
-        Some(driver) if !field(driver).is_empty() => json!(field(driver)),
-        Some(_) => unavailable("the driver does not say"),
-        None => unavailable("no driver answers for it"),
-    };
+    let of_driver = |field: fn(&Driver) -> &String| field_of(driver.as_ref(), field);
     let function = pcie::device_of(root, link);
     let settings = |field: fn(LinkSettings) -> Value| ask(&|e| e.link_settings(device).map(field));
     let own_addresses =
@@ -115,6 +109,24 @@ fn interface(
         "napi_threaded": napi_threaded(root, link),
         "qdiscs": own_qdiscs,
     })
+}
+
+fn answer_of(
+    ethtool: &Result<Ethtool, SysError>,
+    question: &dyn Fn(&Ethtool) -> Result<Value, SysError>,
+) -> Value {
+    match ethtool {
+        Ok(ethtool) => question(ethtool).unwrap_or_else(unavailable),
+        Err(why) => unavailable(why),
+    }
+}
+
+fn field_of(driver: Option<&Driver>, field: fn(&Driver) -> &String) -> Value {
+    match driver {
+        Some(driver) if !field(driver).is_empty() => json!(field(driver)),
+        Some(_) => unavailable("the driver does not say"),
+        None => unavailable("no driver answers for it"),
+    }
 }
 
 /// Returns the values that `pick` makes of the items, or the reason why there are none.

@@ -175,14 +175,13 @@ impl Session {
         let question =
             nobody.emit(&Keys::default(), &Engine::default(), header, &Pdu::get(request, &[]));
         self.send(&question)?;
-        let told = |bytes: &[u8]| {
+        let report = self.await_answer(|bytes: &[u8]| {
             let report = nobody.parse(&Keys::default(), &Engine::default(), bytes).ok()?;
             (report.id == request
                 && report.pdu.kind == PduKind::Report
                 && !report.engine.id.is_empty())
             .then_some(report)
-        };
-        let report = self.await_answer(told)?;
+        })?;
         let security = self.security.as_mut().expect("only a session with a user finds engines");
         security.keys = Keys::of(&security.user, &report.engine.id);
         security.engine = report.engine;
@@ -214,13 +213,14 @@ impl Session {
         let (user, keys, engine) =
             (security.user.clone(), security.keys.clone(), security.engine.clone());
         self.send(&message).map_err(Failed::For)?;
-        let told = |bytes: &[u8]| {
-            let answer = user.parse(&keys, &engine, bytes).ok()?;
-            let is_ours = answer.id == request
-                && (answer.pdu.kind == PduKind::Report || answer.pdu.request == request);
-            is_ours.then_some(answer)
-        };
-        let answer = self.await_answer(told).map_err(Failed::For)?;
+        let answer = self
+            .await_answer(|bytes: &[u8]| {
+                let answer = user.parse(&keys, &engine, bytes).ok()?;
+                let is_ours = answer.id == request
+                    && (answer.pdu.kind == PduKind::Report || answer.pdu.request == request);
+                is_ours.then_some(answer)
+            })
+            .map_err(Failed::For)?;
         self.take(answer)
     }
 

@@ -61,16 +61,7 @@ impl Observer {
         let (opened, answer) = channel();
         let own = spec.clone();
         // The thread stays in the namespace: a socket belongs to the one it was made in.
-        let run = move || match own.namespace.clone() {
-            None => watch(&own, &opened, &ordered),
-            Some(name) => {
-                // The socket must be made, and made anew, in there.
-                let answer = opened.clone();
-                if let Err(error) = netns::within(&name, move || watch(&own, &opened, &ordered)) {
-                    let _gone = answer.send(Err(Unavailable(error.to_string())));
-                }
-            }
-        };
+        let run = move || watch_within(own, opened, ordered);
         let thread = std::thread::Builder::new().name("lr-observer".to_owned()).spawn(run);
         let thread = thread.map_err(|cause| {
             Unavailable(format!("start the thread of observer {}: {cause}", spec.name))
@@ -100,6 +91,24 @@ impl Observer {
         let (reply, readings) = channel();
         let _gone = self.orders.as_ref().map(|orders| orders.send(Order::End(reply)));
         Ending { port: &self.port, readings, deadline: Instant::now() + ENDING }
+    }
+}
+
+/// Watches the port in the observer's namespace, or in that of this process.
+fn watch_within(
+    spec: ObserverSpec,
+    opened: Sender<Result<ObservedPort, Unavailable>>,
+    ordered: Receiver<Order>,
+) {
+    match spec.namespace.clone() {
+        None => watch(&spec, &opened, &ordered),
+        Some(name) => {
+            // The socket must be made, and made anew, in there.
+            let answer = opened.clone();
+            if let Err(error) = netns::within(&name, move || watch(&spec, &opened, &ordered)) {
+                let _gone = answer.send(Err(Unavailable(error.to_string())));
+            }
+        }
     }
 }
 

@@ -64,14 +64,13 @@ impl Probe for Reader {
 
     fn read(&mut self, row: &mut [Option<f64>]) {
         let links = &self.links;
-        let visit = |index, stats: &LinkStats| {
+        // What was visited before an error stands; the rest stays unknown.
+        let _ = self.socket.link_stats(|index, stats: &LinkStats| {
             // Interfaces that appeared after the start have no columns.
             if let Some(link_idx) = links.iter().position(|(wanted, _)| *wanted == index) {
                 write(stats, &mut row[link_idx * COLUMNS.len()..][..COLUMNS.len()]);
             }
-        };
-        // What was visited before an error stands; the rest stays unknown.
-        let _ = self.socket.link_stats(visit);
+        });
     }
 }
 

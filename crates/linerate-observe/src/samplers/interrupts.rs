@@ -89,12 +89,15 @@ impl Probe for Reader {
 /// Vectors of the devices in scope as `(number, "device number:action")`, by device and number.
 fn vectors(root: &Path, scope: &Scope) -> Result<Vec<(u32, String)>, Unavailable> {
     let shown = |link: &Link| link.name != devices::LOOPBACK && devices::sysfs_shows(root, link);
-    let of_link = |link: Link| {
-        let irqs = of_device(&root.join("sys/class/net").join(&link.name).join("device"));
-        let vectors = named(root, &irqs, std::slice::from_ref(&link.name));
-        vectors.into_iter().map(move |(irq, label)| (irq, format!("{} {label}", link.name)))
-    };
-    Ok(devices::in_scope(scope)?.into_iter().filter(shown).flat_map(of_link).collect())
+    Ok(devices::in_scope(scope)?
+        .into_iter()
+        .filter(shown)
+        .flat_map(|link| {
+            let irqs = of_device(&root.join("sys/class/net").join(&link.name).join("device"));
+            let vectors = named(root, &irqs, std::slice::from_ref(&link.name));
+            vectors.into_iter().map(move |(irq, label)| (irq, format!("{} {label}", link.name)))
+        })
+        .collect())
 }
 
 /// Vectors of a device by sysfs: its own MSI vectors, those of the bus device below it (virtio), or

@@ -56,28 +56,33 @@ fn open(scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
         ));
     }
     let mut buffer = vec![0; LONGEST].into_boxed_slice();
-    let open = |device: &String| {
-        // If the kernel does not know the owner, the testbed decides.
-        if let Ok(Ownership::Stack(_)) = ownership(device) {
-            return Err(Unavailable(format!(
-                "the kernel's NC-SI stack owns {device}, and raw frames beside it could take its \
-                    answers (linerate ncsi watch asks through it)"
-            )));
-        }
-        let socket = PacketSocket::open_for(device, ETHERTYPE)
-            .map_err(|error| Unavailable(error.to_string()))?;
-        let mut asked = Asked {
-            device: device.clone(),
-            socket,
-            request: request(Command::GetPassThroughStatistics),
-            instance: 0,
-            receive_buffer: None,
-        };
-        asked.receive_buffer = asked.ask_for_buffer(&mut buffer);
-        Ok(asked)
-    };
-    let asked = scope.controllers.iter().map(open).collect::<Result<Vec<_>, Unavailable>>()?;
+    let devices = scope.controllers.iter();
+    let asked = devices
+        .map(|device| asked(device, &mut buffer))
+        .collect::<Result<Vec<_>, Unavailable>>()?;
     Ok(Box::new(Reader { asked, buffer }))
+}
+
+/// Opens `device` and asks its controller for the size of the receive buffer.
+fn asked(device: &str, buffer: &mut [u8]) -> Result<Asked, Unavailable> {
+    // If the kernel does not know the owner, the testbed decides.
+    if let Ok(Ownership::Stack(_)) = ownership(device) {
+        return Err(Unavailable(format!(
+            "the kernel's NC-SI stack owns {device}, and raw frames beside it could take its \
+                    answers (linerate ncsi watch asks through it)"
+        )));
+    }
+    let socket = PacketSocket::open_for(device, ETHERTYPE)
+        .map_err(|error| Unavailable(error.to_string()))?;
+    let mut asked = Asked {
+        device: device.to_owned(),
+        socket,
+        request: request(Command::GetPassThroughStatistics),
+        instance: 0,
+        receive_buffer: None,
+    };
+    asked.receive_buffer = asked.ask_for_buffer(buffer);
+    Ok(asked)
 }
 
 /// One controller and the request it is sent.
@@ -173,11 +178,13 @@ fn capabilities(frame: &[u8]) -> Option<Capabilities> {
 
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
-        let of = |asked: &Asked| {
-            let counters = COLUMNS.map(|(column, _)| column.of(&asked.device));
-            counters.into_iter().chain([ncsi::RECEIVE_BUFFER.of(&asked.device)])
-        };
-        self.asked.iter().flat_map(of).collect()
+        self.asked
+            .iter()
+            .flat_map(|asked| {
+                let counters = COLUMNS.map(|(column, _)| column.of(&asked.device));
+                counters.into_iter().chain([ncsi::RECEIVE_BUFFER.of(&asked.device)])
+            })
+            .collect()
     }
 
     fn read(&mut self, row: &mut [Option<f64>]) {

@@ -27,14 +27,15 @@ fn open(scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
     let links = devices::in_scope(scope)?;
     let mut socket = RouteSocket::open().map_err(unavailable)?;
     let mut queues = Vec::new();
-    let visit = |qdisc: &Qdisc<'_>| {
-        // A `noqueue` device passes packets straight on: all its counters stay zero.
-        let link = links.iter().find(|link| link.index == qdisc.index);
-        if let Some(link) = link.filter(|_| qdisc.kind != "noqueue") {
-            queues.push(Queue::new(&link.name, qdisc));
-        }
-    };
-    socket.qdiscs(visit).map_err(unavailable)?;
+    socket
+        .qdiscs(|qdisc: &Qdisc<'_>| {
+            // A `noqueue` device passes packets straight on: all its counters stay zero.
+            let link = links.iter().find(|link| link.index == qdisc.index);
+            if let Some(link) = link.filter(|_| qdisc.kind != "noqueue") {
+                queues.push(Queue::new(&link.name, qdisc));
+            }
+        })
+        .map_err(unavailable)?;
     if queues.is_empty() {
         return Err(Unavailable(
             "no device in scope has a queueing discipline with a queue".to_owned(),
@@ -92,32 +93,32 @@ struct Reader {
 
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
-        let of_queue = |queue: &Queue| -> [SeriesSpec; N_COLUMNS] {
-            let label = &queue.label;
-            [
-                qdisc::BYTES.of(label),
-                qdisc::PACKETS.of(label),
-                qdisc::DROPS.of(label),
-                qdisc::REQUEUES.of(label),
-                qdisc::OVERLIMITS.of(label),
-                qdisc::BACKLOG.of(label),
-                qdisc::QUEUE_LENGTH.of(label),
-            ]
-        };
-        self.queues.iter().flat_map(of_queue).collect()
+        self.queues.iter().flat_map(series_of).collect()
     }
 
     fn read(&mut self, row: &mut [Option<f64>]) {
         let queues = &mut self.queues;
-        let visit = |qdisc: &Qdisc<'_>| {
+        // What was visited before an error stands; the rest stays unknown.
+        let _ = self.socket.qdiscs(|qdisc: &Qdisc<'_>| {
             // A discipline that was replaced has another handle and loses its columns.
             if let Some(at) = queues.iter().position(|queue| queue.identity == identity(qdisc)) {
                 queues[at].write(qdisc, &mut row[at * N_COLUMNS..][..N_COLUMNS]);
             }
-        };
-        // What was visited before an error stands; the rest stays unknown.
-        let _ = self.socket.qdiscs(visit);
+        });
     }
+}
+
+fn series_of(queue: &Queue) -> [SeriesSpec; N_COLUMNS] {
+    let label = &queue.label;
+    [
+        qdisc::BYTES.of(label),
+        qdisc::PACKETS.of(label),
+        qdisc::DROPS.of(label),
+        qdisc::REQUEUES.of(label),
+        qdisc::OVERLIMITS.of(label),
+        qdisc::BACKLOG.of(label),
+        qdisc::QUEUE_LENGTH.of(label),
+    ]
 }
 
 fn identity(qdisc: &Qdisc<'_>) -> (u32, u32, u32) {

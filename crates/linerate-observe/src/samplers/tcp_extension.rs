@@ -88,14 +88,16 @@ pub(super) const SAMPLER: Sampler = Sampler {
 
 fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
     let tables = [("snmp", STANDARD), ("netstat", EXTENSION)];
-    let open = |(file, wanted): (&str, &[Wanted])| {
-        let mut text = KernelText::open(&format!("/proc/thread-self/net/{file}"))?;
-        // Kernels differ in counters and their order, so positions are found once in this
-        // kernel's own text.
-        let layout = text.read().map(|text| Layout::new(text, wanted)).unwrap_or_default();
-        Ok((text, layout))
-    };
-    let tables = tables.into_iter().map(open).collect::<Result<Vec<_>, Unavailable>>()?;
+    let tables = tables
+        .into_iter()
+        .map(|(file, wanted): (&str, &[Wanted])| {
+            let mut text = KernelText::open(&format!("/proc/thread-self/net/{file}"))?;
+            // Kernels differ in counters and their order, so positions are found once in this
+            // kernel's own text.
+            let layout = text.read().map(|text| Layout::new(text, wanted)).unwrap_or_default();
+            Ok((text, layout))
+        })
+        .collect::<Result<Vec<_>, Unavailable>>()?;
     // One of the two tables is enough.
     if tables.iter().all(|(_, layout)| layout.found.is_empty()) {
         return Err(Unavailable(
