@@ -1,7 +1,6 @@
 //! Closures bound to names are short: a longer one is a function without a signature.
 //!
-//! The check counts product code only. Each crate has an allowance for what was there when the
-//! check was written. An allowance may only fall.
+//! The check counts product code only.
 
 use super::Finding;
 use super::code::Code;
@@ -9,46 +8,16 @@ use super::repository::Repository;
 
 /// Longest closure with a name, in lines from `let` to the semicolon.
 const MOST_LINES: usize = 3;
-/// Longer closures per crate that are still there. Only ever lowered.
-const ALLOWED: [(&str, usize); 16] = [
-    ("linerate", 1),
-    ("linerate-analysis", 0),
-    ("linerate-answers", 0),
-    ("linerate-campaign", 0),
-    ("linerate-control", 24),
-    ("linerate-import", 0),
-    ("linerate-lab", 0),
-    ("linerate-load", 0),
-    ("linerate-model", 0),
-    ("linerate-observe", 22),
-    ("linerate-packet", 0),
-    ("linerate-papers", 0),
-    ("linerate-report", 0),
-    ("linerate-store", 0),
-    ("linerate-sys", 1),
-    ("xtask", 0),
-];
 
-/// Finds crates with more long closures than their allowance.
+/// Finds the places at which a long closure gets its name.
 pub(super) fn long_closures(repository: &Repository) -> Vec<Finding> {
-    let mut places = std::collections::BTreeMap::<&str, Vec<String>>::new();
-    for file in repository.rust() {
-        let lines = long_closures_in(file.code());
-        let found = lines.into_iter().map(|line| format!("{}:{line}", file.path));
-        places.entry(file.crate_name()).or_default().extend(found);
-    }
-    let excess = places.into_iter().filter(|(name, found)| found.len() > allowed(name));
-    fn finding((name, found): (&str, Vec<String>)) -> Finding {
-        let what =
-            format!("{} closures, {} allowed: {}", found.len(), allowed(name), found.join(" "));
-        Finding::new(name, what, "make the new one a function, or shorten it to three lines")
-    }
-    excess.map(finding).collect()
-}
-
-/// Returns how many long closures the crate `name` may have.
-fn allowed(name: &str) -> usize {
-    ALLOWED.iter().find(|(known, _)| *known == name).map_or(0, |(_, n)| *n)
+    let places = repository.rust().flat_map(|file| {
+        let lines = long_closures_in(file.code()).into_iter();
+        lines.map(move |line| format!("{}:{line}", file.path))
+    });
+    let what = format!("a closure with a name and more than {MOST_LINES} lines");
+    let remedy = "make it a function, or shorten it to three lines";
+    places.map(|place| Finding::new(place, what.as_str(), remedy)).collect()
 }
 
 /// Returns the lines, from 1, at which a long closure gets its name.
@@ -97,10 +66,8 @@ mod tests {
         let tests = format!("#[cfg(test)]\nmod tests {{\n{four}}}\n");
         let repository =
             Repository::of(&[("crates/x/src/a.rs", &code), ("crates/x/src/b.rs", &tests)]);
-        let found = long_closures(&repository);
-        assert_eq!(
-            found[0].what,
-            "2 closures, 0 allowed: crates/x/src/a.rs:1 crates/x/src/a.rs:10"
-        );
+        let places: Vec<String> =
+            long_closures(&repository).into_iter().map(|found| found.place).collect();
+        assert_eq!(places, ["crates/x/src/a.rs:1", "crates/x/src/a.rs:10"]);
     }
 }

@@ -291,16 +291,9 @@ impl Transfers {
     /// # Errors
     /// If the engine itself failed. Errors of transfers are in their completions.
     #[inline]
-    pub fn reap(
-        &mut self,
-        patience: Duration,
-        mut done: impl FnMut(Completion),
-    ) -> io::Result<u32> {
+    pub fn reap(&mut self, patience: Duration, done: impl FnMut(Completion)) -> io::Result<u32> {
         let mut n = 0;
-        let counted = |completion| {
-            n += 1;
-            done(completion);
-        };
+        let counted = counting(&mut n, done);
         match &mut self.inner {
             Inner::Ring(ring) => ring.reap(patience, counted),
             Inner::Aio(aio) => aio.reap(patience, counted),
@@ -309,6 +302,14 @@ impl Transfers {
         }?;
         self.in_flight -= n;
         Ok(n)
+    }
+}
+
+/// Returns `done` with a count of its calls in `n`.
+fn counting(n: &mut u32, mut done: impl FnMut(Completion)) -> impl FnMut(Completion) {
+    move |completion| {
+        *n += 1;
+        done(completion);
     }
 }
 

@@ -149,16 +149,15 @@ fn draw(formats: &ReportFormats, params: Option<&Params>, out: &Path, as_json: b
     let number = |key: &str| {
         params.get(key).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok())
     };
+    let text = |key: &str| params.get(key).and_then(Value::as_str);
     let size = |key: &str| {
-        let text = params.get(key).and_then(Value::as_str).unwrap_or(USUAL_PAYLOAD);
-        text.parse().map_err(|_| failed("a size cannot be read"))
+        text(key).unwrap_or(USUAL_PAYLOAD).parse().map_err(|_| failed("a size cannot be read"))
     };
     let (generation, lanes) =
         (number("gen").unwrap_or_default(), number("lanes").unwrap_or_default());
     let link = Link::new(generation, lanes, size("mps")?, size("mrrs")?);
     let link = link.ok_or_else(|| failed("there is no such link"))?;
-    let port =
-        params.get("port").and_then(Value::as_str).and_then(|text| text.parse::<BitRate>().ok());
+    let port = text("port").and_then(|text| text.parse::<BitRate>().ok());
     let figures = link_figures(&link, port, env!("CARGO_PKG_VERSION"));
     let files = reports::save(&figures, &formats.format, out)?;
     if !as_json {
