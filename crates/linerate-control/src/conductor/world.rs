@@ -162,10 +162,10 @@ fn header() -> CampaignHeader {
     }
 }
 
-impl World<'_> {
-    /// Creates hosts `a` and `b`, whose clocks are 1000 s ahead and 50 s behind.
-    pub(super) fn new() -> Self {
-        let agent = |offset_ns| FakeAgent {
+impl FakeAgent {
+    /// Creates an agent without faults whose clock is `offset_ns` ahead.
+    fn new(offset_ns: i64) -> Self {
+        Self {
             offset_ns,
             faults: Vec::new(),
             heard: BTreeMap::new(),
@@ -174,7 +174,13 @@ impl World<'_> {
             away_for: 0,
             at_first: None,
             prepared: None,
-        };
+        }
+    }
+}
+
+impl World<'_> {
+    /// Creates hosts `a` and `b`, whose clocks are 1000 s ahead and 50 s behind.
+    pub(super) fn new() -> Self {
         Self {
             header: header(),
             hosts: ["a".to_owned(), "b".to_owned()],
@@ -184,7 +190,7 @@ impl World<'_> {
             now: Nanos::from_secs(100),
             queue: BTreeMap::new(),
             sequence: 0,
-            agents: vec![agent(1_000_000_000_000), agent(-50_000_000_000)],
+            agents: vec![FakeAgent::new(1_000_000_000_000), FakeAgent::new(-50_000_000_000)],
             sessions: vec![0, 0],
             events: Vec::new(),
             room: usize::MAX,
@@ -329,10 +335,8 @@ impl World<'_> {
                 let addresses = ["192.0.2.2:4000", "198.51.100.9:53"]
                     .map(|address| address.parse().expect("an address"))
                     .to_vec();
-                let offer = |job: &PreparedJob| JobOffer {
-                    job: job.job,
-                    offer: Offer { addresses: addresses.clone() },
-                };
+                let offer = Offer { addresses };
+                let offer = |job: &PreparedJob| JobOffer { job: job.job, offer: offer.clone() };
                 let offers = passive.map(offer).collect();
                 return self.say(host, Nanos(0), Message::Offers { trial: prepare.trial, offers });
             }
