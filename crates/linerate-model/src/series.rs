@@ -211,13 +211,18 @@ samplers! {
     }
     // Frames at a device under test of a lab, by class and fate.
     device {
-        counter Count: DATAGRAMS_RECEIVED "datagrams_received" DATAGRAMS_FORWARDED "datagrams_forwarded"
-            DATAGRAMS_DROPPED_FULL "datagrams_dropped_full" DATAGRAMS_DROPPED_BY_ORDER "datagrams_dropped_by_order"
-            DATAGRAMS_DROPPED_AT_RANDOM "datagrams_dropped_at_random" DATAGRAMS_DUPLICATED "datagrams_duplicated"
-            DATAGRAMS_COPY_DROPPED "datagrams_copy_dropped" DATAGRAMS_OVERTAKEN "datagrams_overtaken"
+        counter Count: DATAGRAMS_RECEIVED "datagrams_received"
+            DATAGRAMS_FORWARDED "datagrams_forwarded"
+            DATAGRAMS_DROPPED_FULL "datagrams_dropped_full"
+            DATAGRAMS_DROPPED_BY_ORDER "datagrams_dropped_by_order"
+            DATAGRAMS_DROPPED_AT_RANDOM "datagrams_dropped_at_random"
+            DATAGRAMS_DUPLICATED "datagrams_duplicated"
+            DATAGRAMS_COPY_DROPPED "datagrams_copy_dropped"
+            DATAGRAMS_OVERTAKEN "datagrams_overtaken"
             DATAGRAMS_REFLECTED "datagrams_reflected" OTHERS_RECEIVED "others_received"
             OTHERS_FORWARDED "others_forwarded" OTHERS_DROPPED_FULL "others_dropped_full"
-            OTHERS_DROPPED_BY_ORDER "others_dropped_by_order" OTHERS_DROPPED_AT_RANDOM "others_dropped_at_random"
+            OTHERS_DROPPED_BY_ORDER "others_dropped_by_order"
+            OTHERS_DROPPED_AT_RANDOM "others_dropped_at_random"
             OTHERS_DUPLICATED "others_duplicated" OTHERS_COPY_DROPPED "others_copy_dropped"
             OTHERS_OVERTAKEN "others_overtaken" OTHERS_REFLECTED "others_reflected";
     }

@@ -96,9 +96,8 @@ fn down<'a>(
     let fact = |device: &str, name: &str| hosts.interface_fact(host, device, name);
     let kind = |device: &str| fact(device, "kind").and_then(Value::as_str).unwrap_or_default();
     let is_ethernet = |device: &str| !WITHOUT_FRAMES.contains(&kind(device));
-    let is_top_ethernet = is_ethernet(top);
-    let mut layers =
-        vec![Layer { device: top, added: Bytes(0), tags: 0, is_ethernet: is_top_ethernet }];
+    let first = Layer { device: top, added: Bytes(0), tags: 0, is_ethernet: is_ethernet(top) };
+    let mut layers = vec![first];
     let (mut added, mut tags) = (0, 0);
     // The limit ends a loop of devices in a damaged ledger.
     for _ in 0..DEEPEST {
@@ -139,7 +138,7 @@ fn down<'a>(
     layers
 }
 
-/// Returns the text in a list of one.
+/// Returns the text of a list that has one entry.
 fn only_text(list: Option<&Value>) -> Option<&str> {
     match list?.as_array()?.as_slice() {
         [only] => only.as_str(),

@@ -200,7 +200,7 @@ fn listed(
     let mut seen = std::collections::BTreeSet::new();
     for entry in list {
         let value = json(entry, problems);
-        // Points are told apart by their coordinates, so two equal values would be one point.
+        // A point is identified by its coordinate, so two equal values would be one point.
         if !seen.insert(value.to_string()) {
             let problem = Problem::new(
                 Some(entry.span()),

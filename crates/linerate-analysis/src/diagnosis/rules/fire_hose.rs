@@ -142,7 +142,7 @@ impl Rule for FireHose {
     }
 }
 
-/// Returns whether packets of `job` are lost that its window and the path would carry.
+/// Returns whether the flow loses packets although neither its window nor the path is full.
 fn loses(job: &JobStudy, direction: Direction) -> bool {
     value(job, metric::RETRANSMIT_RATIO, direction).is_some_and(|ratio| ratio >= LOSS)
         // A sender without window sends probes, which the kernel counts as retransmissions.

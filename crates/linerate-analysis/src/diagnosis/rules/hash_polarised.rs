@@ -95,8 +95,8 @@ impl Rule for HashPolarised {
     }
 }
 
-/// Returns the links available and used and the number of flows, where so few used links are no
-/// chance.
+/// Returns the available links, the used links and the number of flows, if so few used links are
+/// hardly chance.
 fn crowd(job: &JobStudy, direction: Direction) -> Option<(f64, f64, f64)> {
     let (available, used) = members(job, direction)?;
     let flows = n_flows(job);

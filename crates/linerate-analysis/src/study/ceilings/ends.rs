@@ -40,7 +40,8 @@ pub(super) fn elements(
         let out = leaving::branches(hosts, sender, receiver);
         let mut crossed = match &out[..] {
             [branch] => of_branch(hosts, &sender.host, branch),
-            // Each flow uses one next hop, and its choice is not recorded. Only their sum is certain.
+            // Each flow uses one next hop, and its choice is not recorded, so only the sum of the
+            // hops is certain.
             several => spread(hosts, sender, several).into_iter().collect(),
         };
         // Packets arrive by the way that the other side chose, which is known only if there is just

@@ -217,23 +217,23 @@ fn metrics<'a>(
     for key in keys {
         let (metric, direction) = key;
         let ceiling = bounds.iter().position(|bound| bound.limits(metric, direction, scope));
-        let limit = ceiling.map(|index| bounds[index].ceiling.value).filter(|limit| *limit > 0.0);
+        let ceiling = ceiling.map(|index| (index, bounds[index].ceiling.value));
         let settled = settling::settled(&classes, metric, direction);
-        let study = metric_study(judged, key, &figures, settled, limit);
-        studies.push(MetricStudy { ceiling, ..study });
+        studies.push(metric_study(judged, key, &figures, settled, ceiling));
     }
     studies
 }
 
-/// Returns the study of one figure, whose lowest hard ceiling is `limit`.
+/// Returns the study of one figure. Its `ceiling` has an index among the bounds and a value.
 fn metric_study(
     judged: &[Judged<'_>],
     key: Key,
     figures: &[Option<&Admitted>],
     settled: Option<Settled>,
-    limit: Option<f64>,
+    ceiling: Option<(usize, f64)>,
 ) -> MetricStudy {
     let (metric, direction) = key;
+    let limit = ceiling.map(|(_, limit)| limit).filter(|limit| *limit > 0.0);
     let values: Vec<Option<f64>> =
         figures.iter().map(|figures| figures.and_then(|f| f.at(key))).collect();
     let known: Vec<f64> = values.iter().flatten().copied().collect();
@@ -261,7 +261,7 @@ fn metric_study(
         }),
         estimate,
         values,
-        ceiling: None,
+        ceiling: ceiling.map(|(index, _)| index),
         settled,
     }
 }

@@ -172,6 +172,7 @@ impl HttpGuest {
             .request(connection, |text| target(text, path.as_deref(), tree, decoded, resolved))?
         {
             Looked::Nothing => self.wait(bench, Interest::Readable),
+            // The kernel reports the socket as readable until the rest of the head arrives.
             Looked::Part => Ok(self.rest(bench, bench.now + PART_REST)),
             Looked::Ended => {
                 self.settle(bench);

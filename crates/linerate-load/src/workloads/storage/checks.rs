@@ -101,6 +101,7 @@ impl StorageParams {
             return Err(wrong("access", "no line has a weight"));
         }
         for line in &self.lines {
+            // A reply of zero bytes stands for none. A transfer of zero bytes is a mistake.
             for bytes in
                 [line.size, line.reply].into_iter().filter(|bytes| *bytes > 0 || line.size == 0)
             {

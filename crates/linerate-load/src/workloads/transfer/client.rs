@@ -160,6 +160,7 @@ impl<S: Session> ClientWorker<S> {
                     break;
                 }
                 stream.moved = (now, 0);
+                // Earlier turns of this step took time, so `now` would be too early.
                 stream.begun = Nanos(clock::monotonic());
                 bench.tally.started(stream.begun);
                 if let Err(failure) = stream.session.begin(token(place), &mut bench) {
