@@ -183,6 +183,7 @@ fn options(arguments: &[String]) -> anyhow::Result<Options> {
     let is_row =
         |only: &str| rows.iter().any(|row| row.family == only || row.name().contains(only));
     let only = options.only.as_deref();
+    // Figures of linerate alone are no rows, because they have no peer.
     let is_meant = only.is_none_or(|only| only == "own" || is_row(only));
     ensure!(is_meant, "--only {}: no such rows", only.unwrap_or_default());
     Ok(options)

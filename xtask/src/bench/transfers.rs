@@ -320,6 +320,7 @@ fn document(groups: &[&[Row]], readings: &Readings, options: &Options, notes: &[
             let median = |of: fn(&Reading) -> f64| {
                 Median::of(&values(of)).map_or("-".to_owned(), |one| format!("{:.3}", one.value))
             };
+            // The first row of a group is what the others are compared with.
             let ratio = |of: fn(&Reading) -> f64| {
                 if index > 0 { ratio_cell(&readings[0], own, of) } else { "-".to_owned() }
             };

@@ -27,6 +27,7 @@ fn long_closures_in(code: &Code) -> Vec<usize> {
     let starts = (0..lines.len()).filter(|&at| {
         let value =
             lines[at].trim_start().strip_prefix("let ").and_then(|rest| rest.split_once('='));
+        // rustfmt puts a long closure on the line after the equals sign.
         let next = lines.get(at + 1).map_or("", |line| line.trim_start());
         let value =
             value.map(|(_, value)| if value.trim().is_empty() { next } else { value.trim() });

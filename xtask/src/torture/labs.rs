@@ -170,6 +170,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
 
 fn kill_and_count(program: &Path, case: Case, yardstick: &Yardstick, outcome: &Mutex<Outcome>) {
     let ended = kill_one(program, case, yardstick);
+    // The counts of a worker that panicked stay in the summary.
     outcome.lock().unwrap_or_else(std::sync::PoisonError::into_inner).count(case, ended);
 }
 

@@ -563,6 +563,7 @@ fn x_of(chart: &Chart, index: usize, cell: &Cell) -> f64 {
 /// Returns whether the label of a row is worth a line of the grid.
 fn is_major(scale: AxisScale, cell: &Cell) -> bool {
     match (scale, cell.value()) {
+        // Lines at other percentiles would be too close to each other.
         (AxisScale::Percentile, Some(value)) => {
             [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999].contains(&value)
         }
