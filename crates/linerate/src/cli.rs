@@ -242,6 +242,23 @@ mod tests {
     }
 
     #[test]
+    fn help_is_shown_where_it_is_asked_for_or_a_name_is_missing() {
+        use clap::error::ErrorKind;
+        for (words, kind, part) in [
+            (["linerate", "to", "-h"].as_slice(), ErrorKind::DisplayHelp, "--parallel"),
+            (
+                &["linerate", "list"],
+                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
+                "workloads, samplers",
+            ),
+        ] {
+            let shown = command().try_get_matches_from(words).expect_err("help");
+            assert_eq!(shown.kind(), kind, "{words:?}");
+            assert!(shown.to_string().contains(part), "{words:?}: {shown}");
+        }
+    }
+
+    #[test]
     fn commands_are_found_in_shell_blocks_only_and_split_as_a_shell_does() {
         let text = "linerate to a\n```sh\nlinerate to b  # c\ncargo x\n```\n```\nlinerate to \
             c\n```\n\

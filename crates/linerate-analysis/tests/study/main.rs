@@ -13,5 +13,6 @@ mod names;
 mod observed;
 mod path;
 mod searches;
+mod sources;
 mod storage;
 mod validity;
