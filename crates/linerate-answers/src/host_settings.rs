@@ -4,8 +4,8 @@
 use linerate_analysis::tune::experiments::{By, HindranceKind};
 use linerate_campaign::tune::outcome::{Findings, NotTried, Tried};
 use linerate_model::TestbedKind;
-use linerate_report::Document;
 use linerate_report::document::{Block, Claim, Origin, Section, Table};
+use linerate_report::{Document, sentences};
 use serde_json::{Value, json};
 
 /// Returns the answer. `kind` is the path that was measured.
@@ -53,7 +53,7 @@ fn claim(tried: &Tried) -> Claim {
         }
     };
     let mut parts = vec![
-        ("Evidence", vec![candidate.why.clone()]),
+        ("Evidence", vec![tried.evidence()]),
         ("Changed", vec![changed]),
         ("Effect", vec![tried.proof()]),
     ];
@@ -66,7 +66,7 @@ fn claim(tried: &Tried) -> Claim {
     Claim {
         verdict: tried.verdict,
         subject: format!("at {}", tried.host),
-        claim: format!("{}{kept}", candidate.name),
+        claim: format!("{}{kept}", candidate.name()),
         parts,
         rule: candidate.setting.to_owned(),
     }
@@ -80,7 +80,7 @@ fn not_tried(findings: &Findings) -> Option<Block> {
 }
 
 fn untried_row(untried: &NotTried) -> Vec<String> {
-    let reason = match untried.hindrance.kind {
+    let reason = match untried.hindrance.kind() {
         HindranceKind::NotOffered => "not available",
         HindranceKind::NotConsented => "no consent",
         HindranceKind::AlreadySo => "no change left",
@@ -97,15 +97,16 @@ fn untried_row(untried: &NotTried) -> Vec<String> {
         setting,
         untried.host.clone(),
         reason.to_owned(),
-        untried.hindrance.why.clone(),
+        sentences::hindrance(&untried.hindrance),
     ]
 }
 
 fn tried_json(tried: &Tried) -> Value {
     let candidate = &tried.candidate;
     json!({
-        "change": candidate.name, "host": tried.host, "setting": candidate.setting,
-        "before": candidate.before, "after": candidate.after, "why": candidate.why,
+        "change": candidate.name(), "host": tried.host, "setting": candidate.setting,
+        "before": candidate.before, "after": candidate.after, "why": tried.evidence(),
+        "evidence": candidate.evidence,
         "predicted": candidate.ratio, "verdict": tried.verdict, "proof": tried.proof(),
         "shift": tried.goodput.as_ref().map(|goodput| goodput.effect.shift),
         "side_effects": tried.side_effect_lines(), "kept": tried.is_kept(),
@@ -115,7 +116,8 @@ fn tried_json(tried: &Tried) -> Value {
 fn untried_json(untried: &NotTried) -> Value {
     json!({
         "experiment": untried.experiment, "setting": untried.setting, "host": untried.host,
-        "device": untried.device, "reason": untried.hindrance.kind, "why": untried.hindrance.why,
+        "device": untried.device, "reason": untried.hindrance.kind(),
+        "why": sentences::hindrance(&untried.hindrance), "hindrance": untried.hindrance,
     })
 }
 
@@ -123,22 +125,22 @@ fn untried_json(untried: &NotTried) -> Value {
 mod tests {
     use linerate_analysis::PathEnd;
     use linerate_analysis::compare::Unproven;
+    use linerate_analysis::diagnosis::Evidence;
     use linerate_analysis::tune::experiments::{Candidate, Hindrance};
     use linerate_campaign::tune::outcome::NotProven;
-    use linerate_model::Verdict;
+    use linerate_model::{Verdict, metric};
     use linerate_report::text;
 
     use super::*;
 
     fn findings() -> Findings {
         let candidate = Candidate {
-            name: "larger receive buffers".into(),
             end: PathEnd::Receiver,
             setting: "net.ipv4.tcp_rmem",
             by: By::Agent,
             before: "4096 32768 32768".into(),
             after: "4096 131072 131072".into(),
-            why: "the sender waited".into(),
+            evidence: vec![Evidence::figure(metric::RWND_LIMITED, 0.98)],
             ratio: [2.0, 4.0],
         };
         let tried = Tried {
@@ -155,7 +157,10 @@ mod tests {
             host: "b".into(),
             device: "a0".into(),
             setting: "rx_ring",
-            hindrance: Hindrance { kind: HindranceKind::NotOffered, why: "driver veth".into() },
+            hindrance: Hindrance::Agent {
+                kind: HindranceKind::NotOffered,
+                message: "driver veth".into(),
+            },
         };
         Findings { tried: vec![tried], untried: vec![untried], ..Findings::default() }
     }
@@ -166,14 +171,18 @@ mod tests {
         let text = text::whole(&answer);
         for part in [
             "None is proven",
+            "the sender waited for the receiver's window 98 % of the time",
             "net.ipv4.tcp_rmem",
             "single pairs of the placebo differ",
             "rx_ring of a0",
+            "driver veth",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert_eq!(answer.study["tried"][0]["kept"], false);
+        assert_eq!(answer.study["tried"][0]["evidence"][0]["figure"]["metric"], "rwnd_limited");
         assert_eq!(answer.study["untried"][0]["reason"], "not_offered");
+        assert_eq!(answer.study["untried"][0]["why"], "driver veth");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::derivation::Line;
-use crate::{BitRate, Bytes, Direction, Layer, Metric, Unit};
+use crate::{BitRate, Bytes, Direction, Layer, Metric, ModelName, Unit};
 
 /// Class of the part or model that sets a bound. Rules of diagnosis decide by the class, never by
 /// the name that a person chose.
@@ -164,8 +164,9 @@ pub enum CeilingSubject {
     Model {
         /// Class of the modelled part.
         class: BoundClass,
-        /// The model and its parameters, for a reader.
-        text: String,
+        /// The model and its parameters; untyped data has a text.
+        #[serde(rename = "model", alias = "text")]
+        name: ModelName,
     },
     /// One part of the path, as a flow crosses it.
     Part {
@@ -182,10 +183,16 @@ pub enum CeilingSubject {
     Window(BoundPart),
 }
 
+impl From<ModelName> for CeilingSubject {
+    fn from(name: ModelName) -> Self {
+        Self::Model { class: BoundClass::default(), name }
+    }
+}
+
 impl From<String> for CeilingSubject {
     fn from(text: String) -> Self {
         // Ledgers before typed subjects stored the name alone.
-        Self::Model { class: BoundClass::default(), text }
+        Self::from(ModelName::Text(text))
     }
 }
 
@@ -235,7 +242,7 @@ impl CeilingSubject {
 impl fmt::Display for CeilingSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Model { text, .. } => f.write_str(text),
+            Self::Model { name, .. } => name.fmt(f),
             Self::Part { part, rate, mtu } => write!(f, "{part}, {rate}, mtu {}", mtu.0),
             Self::Parts(parts) => f.write_str(&joined(parts, BoundPart::to_string)),
             Self::Window(_) => f.write_str("peer window over round-trip time"),
@@ -463,6 +470,17 @@ mod tests {
         let window = ceiling(window, Direction::Tx, beside()).expected();
         assert_eq!(window.name(), "expected: peer window over round-trip time, a to b");
         assert_eq!((window.class(), window.is_hard()), (BoundClass::Window, false));
+    }
+
+    #[test]
+    fn the_name_of_a_model_is_read_as_data_and_as_text() {
+        let subject = CeilingSubject::from(ModelName::SlowLink(BitRate(1e8)));
+        let text = serde_json::to_string(&subject).expect("plain data");
+        assert_eq!(serde_json::from_str::<CeilingSubject>(&text).expect("as written"), subject);
+        let old = r#"{"model": {"class": "link", "text": "slow link of 100 Mbit/s"}}"#;
+        let old: CeilingSubject = serde_json::from_str(old).expect("as versions before wrote it");
+        assert_eq!(old, CeilingSubject::from("slow link of 100 Mbit/s"));
+        assert_eq!(old.to_string(), subject.to_string());
     }
 
     #[test]

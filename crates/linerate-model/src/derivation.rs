@@ -232,6 +232,8 @@ pub enum Remark {
     OnAverage,
     /// A frame is padded to this size.
     PaddedTo(Bytes),
+    /// From values that are read once per interval.
+    Sampled,
 }
 
 /// Condition, assumption or comparison in a derivation.
@@ -239,8 +241,13 @@ pub enum Remark {
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "fields that are not explained are what they are called")]
 pub enum Statement {
+    /// The bound leaves out the acknowledgements of data the other way, of `each` bytes for
+    /// `segments` packets of `data` bytes.
+    AcknowledgementsLeftOut { each: Bytes, segments: u64, data: Bytes, share: f64 },
     /// A shared element crosses another one and is not used.
     Crosses { element: String },
+    /// A datagram over `ip` is some packets, which the part `at` counts as `wire` bytes.
+    Datagram { payload: Bytes, ip: Quantity, packets: usize, wire: Bytes, at: String },
     /// A flow uses one link.
     FlowKeepsItsLink,
     /// A datagram needs several packets.
@@ -251,6 +258,8 @@ pub enum Statement {
     FullRate { is_possible: bool, path: Bytes },
     /// The bus is half duplex: all devices and both directions share it.
     HalfDuplex,
+    /// The protocol above IP is not known, so only the header of IP is certain.
+    IpHeaderOnly,
     /// Share of a PCI Express link that acknowledgements, credit updates and skip sets take.
     LinkLayer { symbol_times: u64, share: f64, left: Figure },
     /// The longest burst that passes, in whole frames.
@@ -271,6 +280,8 @@ pub enum Statement {
     Unbounded { flows: usize },
     /// Comparison of the window with the bandwidth-delay product.
     WindowFills { window: Bytes, fills: bool },
+    /// Largest windows that the receivers of all flows advertised, and smallest round-trip time.
+    WindowSeen { window: Bytes, rtt_seconds: f64 },
 }
 
 /// Function of a PCI tree, with its link.

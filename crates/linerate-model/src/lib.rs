@@ -31,6 +31,7 @@ mod event;
 mod fold;
 mod ledger;
 pub mod metric;
+mod model_name;
 mod observed;
 mod operation;
 mod params;
@@ -69,6 +70,7 @@ pub use metric::{
     Direction, Layer, METRICS, Metric, MetricGroup, MetricRange, Shown, Source, Statistic, Times,
     Unit, Use,
 };
+pub use model_name::{BusAccess, ModelName, PcieLoad, SpreadFigure};
 pub use observed::ObservedPort;
 pub use operation::{CarriedApart, OperationKind};
 pub use params::{ParamError, Params};

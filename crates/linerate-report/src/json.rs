@@ -8,7 +8,7 @@
 
 use linerate_analysis::diagnosis::{Evidence, Finding};
 use linerate_analysis::{
-    Headline, JobStudy, LossStudy, MetricStudy, PointStudy, PortStudy, Reason, SearchRun,
+    Headline, JobStudy, LossStudy, MetricStudy, Mix, PointStudy, PortStudy, Reason, SearchRun,
     SearchStudy, Study, TrialStudy, Withheld, headline,
 };
 use linerate_model::{Campaign, Ceiling, Direction, Distribution, Unit};
@@ -57,7 +57,7 @@ pub(crate) fn of_study(campaign: &Campaign, study: &Study) -> Value {
         "headline": headline,
         "points": study.points.iter().map(point).collect::<Vec<_>>(),
         "comparisons": study.comparisons,
-        "mixes": study.mixes,
+        "mixes": study.mixes.iter().map(mix).collect::<Vec<_>>(),
         "matrices": study.matrices,
         "searches": study.searches.iter().map(search).collect::<Vec<_>>(),
         "findings": findings.collect::<Vec<_>>(),
@@ -125,6 +125,15 @@ fn search(search: &SearchStudy) -> Value {
     })
 }
 
+/// A mix; the evidence of its cause as text, and in `observed` as data.
+fn mix(mix: &Mix) -> Value {
+    let mut told = json!(mix);
+    let evidence = &mix.attribution.evidence;
+    told["attribution"]["evidence"] = evidence.iter().map(sentences::mix_evidence).collect();
+    told["attribution"]["observed"] = json!(evidence);
+    told
+}
+
 /// A run of a search; the reasons of its trials as text, and beside it in fields.
 fn run(run: &SearchRun) -> Value {
     let mut told = json!(run);
@@ -132,6 +141,12 @@ fn run(run: &SearchRun) -> Value {
         for (told, trial) in trials.iter_mut().zip(&run.trials) {
             told["reasons"] = told["why"].take();
             told["why"] = json!(texts(&trial.why));
+        }
+    }
+    if let Some(found) = told.get_mut("found").and_then(Value::as_array_mut) {
+        for (told, goal) in found.iter_mut().zip(&run.found) {
+            told["left_out"] = told["withheld"].take();
+            told["withheld"] = json!(goal.withheld.as_ref().map(sentences::reason));
         }
     }
     told

@@ -7,6 +7,7 @@ use linerate_model::{Nanos, SocketValue, TestbedKind};
 use serde_json::Value;
 
 use crate::document::{EMULATED, Origin};
+use crate::sentences;
 
 /// Status words with their definitions, in the words of docs/glossary.md.
 pub(crate) const STATUS_WORDS: [(&str, &str); 13] = [
@@ -107,6 +108,7 @@ pub fn obtained_text(obtained: &Obtained) -> String {
 fn given_text(given: &Given) -> String {
     let SocketValue { requested, granted, at_end } = match given {
         Given::Mode(word) => return word.clone(),
+        Given::Steady(of) => return sentences::steady(of),
         Given::Option(option) => option,
     };
     let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -2,8 +2,7 @@
 //!
 //! A text counts as a sentence if it has three words or more. Messages of panics and of refused
 //! options, help of options, citations (constants called `...SOURCE`), reasons of lint attributes,
-//! summaries of registries and names in JSON are left out. Folders that still have sentences have
-//! an allowance, which may only fall.
+//! summaries of registries and names in JSON are left out.
 
 use super::Finding;
 use super::repository::{File, Repository};
@@ -12,10 +11,6 @@ use super::repository::{File, Repository};
 const ROOM: &str = "crates/linerate-analysis/src/";
 /// Fewest words of a sentence.
 const WORDS: usize = 3;
-/// Sentences that are still there: names of calculators' models, reasons of validity, causes of
-/// comparisons, settings of tuning, and names of experiments. Only ever lowered.
-const ALLOWED: [(&str, usize); 5] =
-    [("compare", 1), ("diagnosis", 6), ("limits", 29), ("study", 30), ("tune", 31)];
 /// Code, without spaces, behind which a text is no result. Names of experiments are names of arms
 /// in plans and ledgers.
 const EXEMPT: [&str; 17] = [
@@ -50,27 +45,14 @@ const EXEMPT_CALLS: [&str; 8] = [
     "required(",
 ];
 
-/// Finds folders of the analysis with more sentences than their allowance.
+/// Finds sentences in the analysis.
 pub(super) fn sentences(repository: &Repository) -> Vec<Finding> {
-    let mut folders = std::collections::BTreeMap::<&str, Vec<String>>::new();
-    for file in repository.rust().filter(|file| file.path.starts_with(ROOM) && !file.only_tests) {
-        let rest = &file.path[ROOM.len()..];
-        let folder = rest.split('/').next().unwrap_or(rest);
-        let found = lines(file).into_iter().map(|line| format!("{}:{line}", file.path));
-        folders.entry(folder).or_default().extend(found);
-    }
-    let allowed =
-        |folder: &str| ALLOWED.iter().find(|(known, _)| *known == folder).map_or(0, |(_, n)| *n);
-    let excess = folders.into_iter().filter(|(folder, found)| found.len() > allowed(folder));
-    let findings = excess.map(|(folder, found)| {
-        let n = allowed(folder);
-        let what = format!("{} sentences, {n} allowed: {}", found.len(), found.join(" "));
-        let remedy = "return what the sentence says as an enum or struct, and write the text in \
-            crates/linerate-report/src/sentences; fewer sentences lower the number in \
-            xtask/src/tidy/sentences.rs";
-        Finding::new(format!("{ROOM}{folder}"), what, remedy)
-    });
-    findings.collect()
+    let product = repository.rust().filter(|file| file.path.starts_with(ROOM) && !file.only_tests);
+    let places = product
+        .flat_map(|file| lines(file).into_iter().map(|line| format!("{}:{line}", file.path)));
+    let remedy = "return what the sentence says as an enum or struct, and write the text in \
+        crates/linerate-report/src/sentences";
+    places.map(|place| Finding::new(place, "a sentence in the analysis", remedy)).collect()
 }
 
 /// Returns the lines, from 1, at which a sentence begins outside tests.
@@ -165,9 +147,7 @@ mod tests {
             "fn a() { refusal(x); b(\"the sender waits\") }",
             "fn a() { b(refusal(x), \"the sender waits\") }",
         ] {
-            let what = found(path, text);
-            assert_eq!(what.len(), 1, "{text}");
-            assert!(what[0].starts_with("1 sentences, 0 allowed"), "{what:?}");
+            assert_eq!(found(path, text), ["a sentence in the analysis"], "{text}");
         }
     }
 

@@ -43,7 +43,7 @@ fn change(
     (!figures.is_empty()).then(|| PointChange {
         sweep: is.sweep.clone(),
         parameters: is.parameters.clone(),
-        jobs: vec![format!("search by {} {} to {}", is.workload, is.from, is.to)],
+        jobs: vec![format!("{} {} to {} (search)", is.workload, is.from, is.to)],
         figures,
         validity: [was, is].map(validity),
     })

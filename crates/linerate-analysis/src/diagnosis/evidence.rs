@@ -142,6 +142,12 @@ pub enum Evidence {
     /// Bytes of a flow in flight, and their ratio to the send buffer, where nothing else limits the
     /// sender.
     FillsBuffer { bytes: f64, ratio: f64 },
+    /// A flood of datagrams entered and left the path at these rates, and a stream used `goodput`.
+    Flood { feed: f64, drain: f64, goodput: f64 },
+    /// Queues of the sender dropped packets of a stream.
+    QueueDrops { packets: u64 },
+    /// The receive ring had no room for `missed` packets, beside those that were received.
+    RingMissed { missed: u64, received: u64 },
     /// Claims that experiments ruled out.
     RuledOut { claims: Vec<Claim> },
     /// Goodput beside the models of TCP under loss.

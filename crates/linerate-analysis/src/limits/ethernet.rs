@@ -8,7 +8,7 @@
 //! energy-efficient sleep, and gaps shortened by a deficit idle count.
 
 use linerate_model::{
-    BitRate, Bytes, Ceiling, Direction, Layer, PacketRate, ParamError, Params, metric,
+    BitRate, Bytes, Ceiling, Direction, Layer, ModelName, PacketRate, ParamError, Params, metric,
 };
 use serde::Deserialize;
 
@@ -148,7 +148,7 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
     let frame = Bytes(frame_size.0 + VLAN_TAG.0 * u64::from(vlan));
     let frames = packet_rate(rate, frame);
     let per_second = Measure::FramesPerSecond.figure(frames.0);
-    let name = format!("ethernet {rate}, {} B frames", frame.0);
+    let name = ModelName::Ethernet { rate, frame };
     let wire = frame + WIRE_OVERHEAD;
     let tags = Measure::Tags.of(vlan.into()) * VLAN_TAG;
     let per_frame = [

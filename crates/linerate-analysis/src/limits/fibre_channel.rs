@@ -9,7 +9,7 @@
 //! is assumed to be the same.
 
 use linerate_model::derivation::{Expression, Line, Measure, Quantity, Remark};
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params, metric};
+use linerate_model::{BitRate, Bytes, Ceiling, Direction, ModelName, ParamError, Params, metric};
 use serde::Deserialize;
 
 use super::options::{read, refusal};
@@ -148,19 +148,11 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
             .remark(Remark::EachWay),
     ];
     let source = format!("{} (line rate), {FRAME_SOURCE}", speed.source);
-    let line_name = format!("{name}GFC, after the line code");
-    let payload_name = format!("{name}GFC, frames of {} B", payload.0);
-    Ok(vec![
-        Ceiling::new(
-            payload_name,
-            metric::BANDWIDTH,
-            value.0,
-            Direction::Tx,
-            derivation,
-            source.clone(),
-        ),
-        Ceiling::new(line_name, metric::BANDWIDTH, data.0, Direction::Tx, vec![raw], source),
-    ])
+    let ceiling = |payload: Option<Bytes>, value: BitRate, derivation: Vec<Line>| {
+        let model = ModelName::FibreChannel { speed: name, payload };
+        Ceiling::new(model, metric::BANDWIDTH, value.0, Direction::Tx, derivation, source.as_str())
+    };
+    Ok(vec![ceiling(Some(payload), value, derivation), ceiling(None, data, vec![raw])])
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@
 //! one member, however many there are.
 
 use linerate_model::derivation::{Expression, Law, Line, Measure, Quantity, Remark, Statement};
-use linerate_model::{BitRate, Ceiling, Direction, Layer, Metric, ParamError, Params, metric};
+use linerate_model::{
+    BitRate, Ceiling, Direction, Layer, Metric, ModelName, ParamError, Params, SpreadFigure, metric,
+};
 use serde::Deserialize;
 
 use super::options::{checked, positive, read, refusal};
@@ -214,7 +216,6 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
 }
 
 fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceiling> {
-    let name = |what: &str| format!("{what}: {flows} flows on {links} links, ideal hash");
     let chance = (1.0 - 1.0 / f64::from(links)).powf(f64::from(flows));
     let used = vec![
         Line::of(Quantity::LinkMissed, missed(links, flows), chance),
@@ -236,24 +237,15 @@ fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceil
         Expression::Law(Law::EveryLinkUsed { links, flows }),
         occupancy.all_used,
     )];
-    let ceiling = |what: &str, metric: &'static Metric, value: f64, derivation: Vec<Line>| {
-        Ceiling::new(name(what), metric, value, Direction::Tx, derivation, SOURCE)
+    let ceiling = |figure, metric: &'static Metric, value: f64, derivation: Vec<Line>| {
+        let name = ModelName::Spread { figure, links, flows, member: None };
+        Ceiling::new(name, metric, value, Direction::Tx, derivation, SOURCE)
     };
     vec![
-        ceiling("expected links used", metric::LINKS_USED, occupancy.links_used, used),
-        ceiling(
-            "expected flows on the fullest link",
-            metric::BUSIEST_LINK_FLOWS,
-            occupancy.busiest,
-            busiest,
-        ),
-        ceiling("expected balance", metric::LINK_BALANCE, occupancy.balance, balance),
-        ceiling(
-            "probability that all links are used",
-            metric::ALL_LINKS_USED,
-            occupancy.all_used,
-            all,
-        ),
+        ceiling(SpreadFigure::LinksUsed, metric::LINKS_USED, occupancy.links_used, used),
+        ceiling(SpreadFigure::Busiest, metric::BUSIEST_LINK_FLOWS, occupancy.busiest, busiest),
+        ceiling(SpreadFigure::Balance, metric::LINK_BALANCE, occupancy.balance, balance),
+        ceiling(SpreadFigure::AllUsed, metric::ALL_LINKS_USED, occupancy.all_used, all),
     ]
 }
 
@@ -279,26 +271,14 @@ fn rate_ceilings(links: u32, flows: u32, member: BitRate, occupancy: &Occupancy)
         )
         .remark(Remark::OnAverage),
     ];
-    let name = |what: &str| format!("{what}: {flows} flows on {links} links of {member}");
+    let ceiling = |figure, value: f64, derivation: Vec<Line>| {
+        let name = ModelName::Spread { figure, links, flows, member: Some(member) };
+        Ceiling::new(name, metric::THROUGHPUT_L2, value, Direction::Tx, derivation, SOURCE)
+            .at_layer(Layer::L1)
+    };
     [
-        Ceiling::new(
-            name("most, best hash"),
-            metric::THROUGHPUT_L2,
-            bound,
-            Direction::Tx,
-            hard,
-            SOURCE,
-        )
-        .at_layer(Layer::L1),
-        Ceiling::new(
-            name("expected, ideal hash"),
-            metric::THROUGHPUT_L2,
-            expected,
-            Direction::Tx,
-            average,
-            SOURCE,
-        )
-        .at_layer(Layer::L1),
+        ceiling(SpreadFigure::BestHash, bound, hard),
+        ceiling(SpreadFigure::IdealHash, expected, average),
     ]
 }
 

@@ -6,7 +6,9 @@
 //! (DSP0222, RMII). The law itself is in [`crate::fire_hose`].
 
 use linerate_model::derivation::{Expression, Line, Quantity, Statement};
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, Nanos, ParamError, Params, metric};
+use linerate_model::{
+    BitRate, Bytes, Ceiling, Direction, ModelName, Nanos, ParamError, Params, metric,
+};
 use serde::Deserialize;
 
 use super::options::{BITS, checked, mtu, positive, read, refusal};
@@ -96,7 +98,7 @@ fn full_rate(hose: &Hose) -> Ceiling {
         Line::of(Quantity::OnWire, ethernet::gap_and_preamble(frame), wire),
         Line::equation(Expression::from(hose.drain) * hose.mss.0 / wire.0, rate),
     ];
-    let name = format!("slow link of {}", hose.drain);
+    let name = ModelName::SlowLink(hose.drain);
     Ceiling::new(name, metric::GOODPUT, rate.0, Direction::Tx, derivation, ethernet::WIRE_SOURCE)
 }
 
@@ -104,11 +106,11 @@ fn full_rate(hose: &Hose) -> Ceiling {
 fn windows(hose: &Hose, bracket: &Bracket) -> Vec<Ceiling> {
     let room = hose.buffer + hose.burst;
     let frames = room.0 / hose.frame.0.max(1);
-    let bound = |name: &str, bytes: Bytes, derivation: Vec<Line>| {
+    let bound = |name: ModelName, bytes: Bytes, derivation: Vec<Line>| {
         Ceiling::new(name, metric::IN_FLIGHT, bytes.0 as f64, Direction::Tx, derivation, SOURCE)
     };
     let mut bounds = vec![bound(
-        "frame-granular: fits without any draining, at any feed",
+        ModelName::FrameGranular,
         bracket.frame_granular,
         vec![
             Line::of(
@@ -126,18 +128,18 @@ fn windows(hose: &Hose, bracket: &Bracket) -> Vec<Ceiling> {
             .longest_burst()
             .map(|frames| Statement::LongestBurst { frames: frames.into() }.into());
         let derivation = [line].into_iter().chain(burst).collect();
-        bound("fluid: a burst that drains while it arrives", fluid, derivation)
+        bound(ModelName::Fluid, fluid, derivation)
     }));
     let product = bracket.bandwidth_delay_product;
     bounds.push(bound(
-        "ACK-clocked: the buffer and what the path holds",
+        ModelName::AckClocked,
         bracket.ack_clocked,
         vec![
             product_line(hose.drain, hose.rtt, product),
             Line::equation(Expression::from(room) + product, bracket.ack_clocked),
         ],
     ));
-    bounds.push(bound("safe window, all senders together", bracket.safe, verdicts(hose, bracket)));
+    bounds.push(bound(ModelName::SafeWindow, bracket.safe, verdicts(hose, bracket)));
     bounds
 }
 
@@ -171,7 +173,7 @@ fn predicted(hose: &Hose, bracket: &Bracket) -> Ceiling {
         Line::equation(Expression::from(by_window).smaller(hose.full_rate()), rate),
     ];
     Ceiling::new(
-        "predicted with the safe window",
+        ModelName::SafeWindowGoodput,
         metric::GOODPUT,
         rate.0,
         Direction::Tx,

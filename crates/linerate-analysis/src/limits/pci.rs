@@ -8,7 +8,10 @@
 //! other rules and is not here.
 
 use linerate_model::derivation::{Expression, Line, Measure, Quantity, Remark, Statement};
-use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, ParamError, Params, metric};
+use linerate_model::{
+    BitRate, BoundClass, BusAccess, Bytes, Ceiling, Direction, ModelName, ParamError, Params,
+    metric,
+};
 use serde::Deserialize;
 
 use super::options::{BITS, checked, read, refusal};
@@ -153,18 +156,18 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
     let write = WRITE_OVERHEAD_CLOCKS + dual;
     let ceilings = [
         peak_ceiling(width, clock),
-        burst_ceiling("writes", width, clock, burst, write),
+        burst_ceiling(BusAccess::Writes, width, clock, burst, write),
         // A write is posted; only a read waits for the memory of the host.
-        burst_ceiling("reads", width, clock, burst, write + latency),
+        burst_ceiling(BusAccess::Reads, width, clock, burst, write + latency),
     ];
     Ok(ceilings.map(|ceiling| ceiling.of(BoundClass::Bus)).to_vec())
 }
 
 const SOURCE: &str = "PCI Local Bus Specification 3.0, 3.3, 3.5 and 3.9";
 
-fn bus_name(width: Width, clock: Clock) -> String {
-    let clock = if clock == Clock::Mhz33 { 33 } else { 66 };
-    format!("pci {} bit, {clock} MHz", width.bytes().bits())
+fn bus_name(width: Width, clock: Clock, bursts: Option<(BusAccess, Bytes)>) -> ModelName {
+    let megahertz = if clock == Clock::Mhz33 { 33 } else { 66 };
+    ModelName::Pci { bits: width.bytes().0 * 8, megahertz, bursts }
 }
 
 fn peak_line(width: Width, clock: Clock) -> Line {
@@ -175,12 +178,18 @@ fn peak_line(width: Width, clock: Clock) -> Line {
 }
 
 fn peak_ceiling(width: Width, clock: Clock) -> Ceiling {
-    let name = format!("{}, peak", bus_name(width, clock));
+    let name = bus_name(width, clock, None);
     let derivation = vec![peak_line(width, clock), Statement::HalfDuplex.into()];
     Ceiling::new(name, metric::BANDWIDTH, peak(width, clock).0, Direction::Sum, derivation, SOURCE)
 }
 
-fn burst_ceiling(what: &str, width: Width, clock: Clock, burst: Bytes, overhead: u64) -> Ceiling {
+fn burst_ceiling(
+    access: BusAccess,
+    width: Width,
+    clock: Clock,
+    burst: Bytes,
+    overhead: u64,
+) -> Ceiling {
     let phases = data_phases(width, burst);
     let value = bandwidth(width, clock, burst, overhead);
     let bytes = || Expression::from(burst);
@@ -197,7 +206,7 @@ fn burst_ceiling(what: &str, width: Width, clock: Clock, burst: Bytes, overhead:
         Line::equation(bytes() * BITS * Measure::ClocksPerSecond.of(clock.hertz()) / clocks, value)
             .remark(Remark::AllDevices),
     ];
-    let name = format!("{}, {what} of {} B", bus_name(width, clock), burst.0);
+    let name = bus_name(width, clock, Some((access, burst)));
     Ceiling::new(name, metric::BANDWIDTH, value.0, Direction::Sum, derivation, SOURCE)
 }
 

@@ -18,7 +18,8 @@ pub mod slots;
 
 use linerate_model::derivation::{Expression, Line, Measure, Quantity, Remark, Statement};
 use linerate_model::{
-    BitRate, BoundClass, Bytes, Ceiling, Direction, Nanos, PacketRate, ParamError, Params, metric,
+    BitRate, BoundClass, BusAccess, Bytes, Ceiling, Direction, ModelName, Nanos, PacketRate,
+    ParamError, Params, PcieLoad, metric,
 };
 use serde::Deserialize;
 
@@ -237,18 +238,19 @@ fn link_of(parameters: &Parameters, mps: Bytes) -> Link {
     link
 }
 
-/// Returns the name of the figure `what` on this link.
-fn named(link: &Link, what: &str) -> String {
-    let approximate = if link.generation == FLIT_GENERATION { ", approximate" } else { "" };
-    format!(
-        "pcie gen {} x{}, {what}, mps {}{approximate}",
-        link.generation, link.lanes, link.max_payload.0
-    )
+/// Returns the name of the figures of `load` on this link.
+fn named(link: &Link, load: PcieLoad) -> ModelName {
+    ModelName::Pcie {
+        generation: link.generation,
+        lanes: link.lanes,
+        load,
+        max_payload: link.max_payload,
+        is_approximate: link.generation == FLIT_GENERATION,
+    }
 }
 
 fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
     let size = parameters.payload.unwrap_or(link.max_payload);
-    let name = |what: &str| named(link, &format!("{what} of {} B", size.0));
     let (write, read) = (link.write_bytes(size), link.read_bytes(size));
     let base = base_lines(link);
     let lines = |more: &[Line]| [&base[..], more].concat();
@@ -280,15 +282,19 @@ fn link_ceilings(parameters: &Parameters, link: &Link) -> Vec<Ceiling> {
         Measure::WritesPerSecond.figure(rate),
     );
     let rate_lines = [&write_lines[..], &[writes]].concat();
-    let ceiling = |what: &str, metric, value, direction, lines| {
-        on_link(link, Ceiling::new(name(what), metric, value, direction, lines, SOURCE))
+    let ceiling = |load, metric, value, direction, lines| {
+        on_link(link, Ceiling::new(named(link, load), metric, value, direction, lines, SOURCE))
     };
+    let writes = || PcieLoad::Memory(BusAccess::Writes, size);
+    let reads = PcieLoad::Memory(BusAccess::Reads, size);
+    let both = PcieLoad::ReadsAndWrites(size);
+    let two_ways = PcieLoad::WritesBothWays(size);
     vec![
-        ceiling("memory writes", metric::BANDWIDTH, link.write(size).0, Rx, write_lines.clone()),
-        ceiling("memory reads", metric::BANDWIDTH, link.read(size).0, Tx, read_lines),
-        ceiling("reads and writes together", metric::BANDWIDTH, link.both(size).0, Sum, both_lines),
-        ceiling("writes both ways", metric::BANDWIDTH, posted, Sum, posted_lines),
-        ceiling("memory writes", metric::BUS_TRANSACTION_RATE, rate, Rx, rate_lines),
+        ceiling(writes(), metric::BANDWIDTH, link.write(size).0, Rx, write_lines.clone()),
+        ceiling(reads, metric::BANDWIDTH, link.read(size).0, Tx, read_lines),
+        ceiling(both, metric::BANDWIDTH, link.both(size).0, Sum, both_lines),
+        ceiling(two_ways, metric::BANDWIDTH, posted, Sum, posted_lines),
+        ceiling(writes(), metric::BUS_TRANSACTION_RATE, rate, Rx, rate_lines),
     ]
 }
 
@@ -310,7 +316,7 @@ fn tag_ceiling(parameters: &Parameters, link: &Link) -> Option<Ceiling> {
     let reads = Measure::Reads.of(tags.into()) * request * BITS;
     let time = Measure::Nanoseconds.of(latency.0 as f64);
     let derivation = vec![Line::equation(reads / time, BitRate(value)).remark(Remark::HoweverFast)];
-    let name = format!("{tags} tags, memory reads of {} B", request.0);
+    let name = ModelName::Tags { tags, request };
     let ceiling = Ceiling::new(name, metric::BANDWIDTH, value, Tx, derivation, TAGS_SOURCE);
     Some(ceiling.of(BoundClass::Bus))
 }
@@ -320,15 +326,13 @@ fn tag_ceiling(parameters: &Parameters, link: &Link) -> Option<Ceiling> {
 fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> {
     let frame = parameters.frame_size;
     let (transmit, receive) = (nic.transmit(), nic.receive());
-    let sides = [
-        (Tx, "sent", transmit.to_vec()),
-        (Rx, "received", receive.to_vec()),
-        (Sum, "sent and received at once", [transmit, receive].concat()),
-    ];
+    let sides =
+        [(Tx, transmit.to_vec()), (Rx, receive.to_vec()), (Sum, [transmit, receive].concat())];
     let mut ceilings = Vec::new();
-    for (direction, what, steps) in sides {
-        let what = format!("{} card, frames of {} B {what}", nic.name(), frame.0);
-        ceilings.extend(side_ceilings(named(link, &what), direction, &steps, link, frame));
+    for (direction, steps) in sides {
+        let card = nic.name().to_owned();
+        let name = named(link, PcieLoad::Frames { card, frame, direction });
+        ceilings.extend(side_ceilings(name, direction, &steps, link, frame));
     }
     ceilings
 }
@@ -336,7 +340,7 @@ fn nic_ceilings(parameters: &Parameters, link: &Link, nic: Nic) -> Vec<Ceiling> 
 /// Returns the packet rate and the throughput of frames of `frame` bytes that take the
 /// transactions `steps` each.
 fn side_ceilings(
-    name: String,
+    name: ModelName,
     direction: Direction,
     steps: &[Step],
     link: &Link,
@@ -392,7 +396,7 @@ fn port_ceiling(port: BitRate, frame: Bytes) -> Ceiling {
     let rate = ethernet::packet_rate(port, frame);
     let on_wire = frame + ethernet::WIRE_OVERHEAD;
     let line = frames_line(port, on_wire.into(), rate);
-    let name = format!("port of {port}, frames of {} B", frame.0);
+    let name = ModelName::Port { rate: port, frame };
     Ceiling::new(name, metric::PACKET_RATE, rate.0, Tx, vec![line], ethernet::WIRE_SOURCE)
         .of(BoundClass::Interface)
 }

@@ -8,7 +8,7 @@
 //! to fill a segment.
 
 use linerate_model::derivation::{Expression, Figure, Line, Measure, Quantity, Remark};
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, ParamError, Params, metric};
+use linerate_model::{BitRate, Bytes, Ceiling, Direction, ModelName, ParamError, Params, metric};
 use serde::Deserialize;
 
 use super::headers::{self, IpVersion, Timestamps};
@@ -89,10 +89,8 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
     let payload = segment_payload(mtu, headers);
     let wire = ethernet::on_wire(mtu, overhead);
     let goodput = goodput(rate, mtu, overhead, headers);
-    let parts =
-        ip_header(ip) + Quantity::Tcp.is(headers::TCP) + Quantity::Timestamps.is(timestamps.size());
     let derivation = vec![
-        Line::of(Quantity::Headers, parts, headers),
+        headers_line(ip, timestamps),
         Line::of(Quantity::SegmentPayload, Expression::from(mtu) - headers, payload),
         wire_line(mtu, vlan, wire),
         Line::equation(
@@ -103,14 +101,28 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
         Line::equation(Expression::from(rate) * payload.0 / wire.0, goodput)
             .remark(Remark::EachWay),
     ];
-    let name = format!("tcp over ethernet {rate}, mtu {}", mtu.0);
+    let name = ModelName::Tcp { rate, mtu };
     Ok(vec![Ceiling::new(name, metric::GOODPUT, goodput.0, Direction::Tx, derivation, SOURCE)])
+}
+
+/// Returns the name of `ip`.
+pub(crate) const fn ip_name(ip: IpVersion) -> Quantity {
+    match ip {
+        IpVersion::V4 => Quantity::Ipv4,
+        IpVersion::V6 => Quantity::Ipv6,
+    }
 }
 
 /// Returns the header of `ip` by its name.
 pub(super) fn ip_header(ip: IpVersion) -> Expression {
-    let name = if ip == IpVersion::V4 { Quantity::Ipv4 } else { Quantity::Ipv6 };
-    name.is(ip.header())
+    ip_name(ip).is(ip.header())
+}
+
+/// Returns the line of a derivation with the headers of a full segment.
+pub(crate) fn headers_line(ip: IpVersion, timestamps: Timestamps) -> Line {
+    let parts =
+        ip_header(ip) + Quantity::Tcp.is(headers::TCP) + Quantity::Timestamps.is(timestamps.size());
+    Line::of(Quantity::Headers, parts, headers::tcp(ip, timestamps))
 }
 
 /// Returns the line of a derivation with the bytes a packet occupies on the wire.

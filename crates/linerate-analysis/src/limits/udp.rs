@@ -7,7 +7,9 @@
 //! first, and tunnels.
 
 use linerate_model::derivation::{Expression, Line, Measure, Quantity, Remark, Statement};
-use linerate_model::{BitRate, Bytes, Ceiling, Direction, PacketRate, ParamError, Params, metric};
+use linerate_model::{
+    BitRate, Bytes, Ceiling, Direction, ModelName, PacketRate, ParamError, Params, metric,
+};
 use serde::Deserialize;
 
 use super::headers::{self, IpVersion};
@@ -169,7 +171,7 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
         Line::equation(Expression::from(rate) / (Expression::from(Bytes(wire)) * BITS), datagrams)
             .remark(Remark::EachWay),
     );
-    let name = format!("udp over ethernet {rate}, mtu {}, {} B datagrams", mtu.0, payload.0);
+    let name = ModelName::Udp { rate, mtu, payload };
     // Each fragment is a packet of its own for every device on the path.
     let packet_rate = rate_of.0 * fragments.len() as f64;
     let per_packet = Line::equation(

@@ -10,7 +10,8 @@
 
 use linerate_model::derivation::{Expression, Line, Measure, Quantity, Statement};
 use linerate_model::{
-    BitRate, BoundClass, Bytes, Ceiling, Direction, Nanos, ParamError, Params, Ratio, metric,
+    BitRate, BoundClass, Bytes, Ceiling, Direction, ModelName, Nanos, ParamError, Params, Ratio,
+    metric,
 };
 use serde::Deserialize;
 
@@ -211,7 +212,7 @@ fn window_ceiling(window: Bytes, rtt: Nanos, by_window: BitRate) -> Ceiling {
         Expression::from(window) * BITS / rtt,
         by_window,
     )];
-    let name = format!("window {window} in {rtt}");
+    let name = ModelName::Window { window, rtt };
     Ceiling::new(
         name,
         metric::GOODPUT,
@@ -233,7 +234,7 @@ fn product_ceiling(window: Bytes, rtt: Nanos, rate: BitRate) -> Ceiling {
         product_line(rate, rtt, product),
         Statement::WindowFills { window, fills: window >= product }.into(),
     ];
-    let name = format!("bytes in flight that fill {rate} for {rtt}");
+    let name = ModelName::InFlight { rate, rtt };
     Ceiling::new(
         name,
         metric::IN_FLIGHT,
@@ -264,7 +265,7 @@ fn mathis_ceiling(
         Line::of(Quantity::LossRoot, Expression::from(loss.0).root(), root),
         Line::equation(Expression::from(mss) * BITS / rtt * constant / root, rate),
     ];
-    let name = format!("Mathis at {loss} loss, one ACK for {b} segments");
+    let name = ModelName::Mathis { loss, segments: b };
     Some(Ceiling::new(name, metric::GOODPUT, rate.0, Direction::Tx, derivation, MATHIS_SOURCE))
 }
 
@@ -306,7 +307,7 @@ fn pftk_ceiling(
         ),
         Line::equation(Expression::from(uncapped).smaller(Quantity::Window.is(by_window)), rate),
     ];
-    let name = format!("PFTK at {loss} loss, one ACK for 2 segments, timeout {rto}");
+    let name = ModelName::Pftk { loss, timeout: rto };
     Some(Ceiling::new(
         name,
         metric::GOODPUT,

@@ -32,7 +32,7 @@ pub(crate) mod queues;
 
 use std::collections::BTreeSet;
 
-use linerate_model::derivation::Line;
+use linerate_model::derivation::{Expression, Line, Measure, Remark, Statement};
 use linerate_model::{
     BitRate, BoundClass, BoundPart, Bytes, Campaign, Ceiling, CeilingScope, CeilingSubject,
     Direction, Metric, PacketRate, TestbedKind, metric,
@@ -50,7 +50,9 @@ use crate::limits::{ethernet, tcp, udp};
 /// Bits in a byte.
 const BITS: f64 = 8.0;
 /// Source of a bound of several flows.
-const OF_TREE: &str = "the shared capacities' own sources; maximum flow of a tree";
+const TREE_SOURCE: &str = "the shared capacities' own sources; maximum flow of a tree";
+/// Source of a bound that a window sets.
+const WINDOW_SOURCE: &str = "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_min_rtt; RFC 9293 3.8.6";
 
 /// The jobs that a bound applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,6 +110,11 @@ struct Element {
     /// Bytes that pass in addition to the rate.
     burst: f64,
     source: String,
+}
+
+/// Returns the citation of facts of `host`, beside the standard or kind that explains them.
+fn fact_source(host: &str, facts: &str, explained_by: &str) -> String {
+    format!("facts of {host}: {facts}; {explained_by}")
 }
 
 /// A measured flow and the sizes of its packets.
@@ -300,62 +307,58 @@ fn ends<'a>(
     }
 }
 
+/// Returns `rate` as a figure with the prefix that fits.
+fn scaled(rate: BitRate) -> Expression {
+    Measure::ScaledBitsPerSecond.of(rate.0)
+}
+
+/// Returns the size of a datagram of `payload` bytes where `element` counts, and the statement of
+/// it.
+fn counted(one: &Carried<'_>, element: &Element, payload: Bytes) -> (Bytes, Line) {
+    let packets = udp::packets(payload, element.mtu, one.ip);
+    let sizes = packets.iter().map(|packet| ethernet::on_wire(*packet, element.frame_overhead).0);
+    let (ip, packets, wire) = (tcp::ip_name(one.ip), packets.len(), Bytes(sizes.sum()));
+    (wire, Statement::Datagram { payload, ip, packets, wire, at: element.part.to_string() }.into())
+}
+
 /// Returns the most goodput `one` reaches across `element`, with its derivation.
 fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<Line>) {
     let Element { rate, mtu, frame_overhead, .. } = element;
-    let ip = one.ip.name();
     let payload =
         // Datagrams of several sizes have no payload in common; they get the bound without UDP
         // header below.
         one.flow.datagram_payload().filter(|payload| payload.0 > 0 && one.flow.is_datagrams());
     if let Some(payload) = payload {
         let bound = udp::goodput(*rate, payload, *mtu, *frame_overhead, one.ip);
-        let packets = udp::packets(payload, *mtu, one.ip);
-        let wire: u64 =
-            packets.iter().map(|packet| ethernet::on_wire(*packet, *frame_overhead).0).sum();
-        let (size, n, name) = (payload.0, packets.len(), &element.part);
-        let derivation = vec![
-            format!(
-                "a datagram of {size} bytes over {ip} is {n} packet(s), {wire} bytes where {name} \
-                    counts"
-            )
-            .into(),
-            format!("{rate} x {size} / {wire} = {bound}").into(),
-        ];
-        return (bound, derivation);
+        let (wire, statement) = counted(one, element, payload);
+        return (bound, vec![statement, share_of(*rate, payload, wire, bound)]);
     }
     // The protocol above IP is not known, so only the IP header is certain.
-    if one.flow.is_datagrams() || !one.flow.is_tcp() {
-        let bound = tcp::goodput(*rate, *mtu, *frame_overhead, one.ip.header());
-        let derivation = vec![
-            "no packet carries more than the MTU without its IP header".into(),
-            format!(
-                "{rate} x ({} - {}) / ({} + {}) = {bound}",
-                mtu.0,
-                one.ip.header().0,
-                mtu.0,
-                frame_overhead.0
-            )
-            .into(),
-        ];
-        return (bound, derivation);
-    }
-    let header = headers::tcp(one.ip, one.timestamps);
-    let bound = tcp::goodput(*rate, *mtu, *frame_overhead, header);
-    let stamps = if one.timestamps == Timestamps::On { "with" } else { "without" };
-    let derivation = vec![
-        format!(
-            "TCP over {ip} {stamps} timestamps: {} header bytes in each packet of {}",
-            header.0, mtu.0
-        )
-        .into(),
-        format!(
-            "{rate} x ({} - {}) / ({} + {}) = {bound}",
-            mtu.0, header.0, mtu.0, frame_overhead.0
-        )
-        .into(),
-    ];
-    (bound, derivation)
+    let (headers, line) = if one.flow.is_datagrams() || !one.flow.is_tcp() {
+        (one.ip.header(), Statement::IpHeaderOnly.into())
+    } else {
+        (headers::tcp(one.ip, one.timestamps), tcp::headers_line(one.ip, one.timestamps))
+    };
+    let bound = tcp::goodput(*rate, *mtu, *frame_overhead, headers);
+    let payload = Expression::from(*mtu) - headers;
+    (bound, vec![line, share_of(*rate, payload, Expression::from(*mtu) + *frame_overhead, bound)])
+}
+
+/// Returns the equation of the `bound` that `part` of `whole` of `rate` is.
+fn share_of(
+    rate: BitRate,
+    part: impl Into<Expression>,
+    whole: impl Into<Expression>,
+    bound: BitRate,
+) -> Line {
+    let bound = Measure::ScaledBitsPerSecond.figure(bound.0);
+    Line::equation(scaled(rate) * part / whole, bound)
+}
+
+/// Returns the equation of the packets of `size` bytes that `rate` carries.
+fn packets_of(rate: BitRate, size: Bytes, bound: PacketRate) -> Line {
+    let bound = Measure::PacketsPerSecond.figure(bound.0);
+    Line::equation(scaled(rate) / (Expression::from(size) * BITS), bound)
 }
 
 /// Returns the part of a link that the goodput of `one` leaves out if its job also carries data the
@@ -363,11 +366,7 @@ fn goodput(one: &Carried<'_>, element: &Element) -> (BitRate, Vec<Line>) {
 /// least one for every second segment, but receivers that merge segments (GRO) send fewer, and data
 /// of the same connection carries them for free. They have no certain minimum, so the ceiling
 /// without them is the one that nothing exceeds.
-fn acknowledgements(
-    one: &Carried<'_>,
-    element: &Element,
-    carried: &[Carried<'_>],
-) -> Option<String> {
+fn acknowledgements(one: &Carried<'_>, element: &Element, carried: &[Carried<'_>]) -> Option<Line> {
     /// Segments per acknowledgement.
     const SEGMENTS: u64 = 2;
     let back = carried.iter().any(|other| other.id.0 == one.id.0 && other.id.1 != one.id.1);
@@ -376,19 +375,16 @@ fn acknowledgements(
     }
     let own = ethernet::on_wire(headers::tcp(one.ip, one.timestamps), element.frame_overhead);
     let data = ethernet::on_wire(element.mtu, element.frame_overhead);
-    let percent = own.0 as f64 / (SEGMENTS * data.0) as f64 * 100.0;
-    Some(format!(
-        "not subtracted: acknowledgements of the data the other way, {} bytes for every {SEGMENTS} \
-            of its packets of {}, {percent:.1} % of \
-         its rate; merged or carried by data they are fewer, so that this is no certain bound",
-        own.0, data.0
-    ))
+    let share = own.0 as f64 / (SEGMENTS * data.0) as f64;
+    let left_out =
+        Statement::AcknowledgementsLeftOut { each: own, segments: SEGMENTS, data, share };
+    Some(left_out.into())
 }
 
-fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec<Bound> {
+fn single(one: &Carried<'_>, element: &Element, left_out: Option<Line>) -> Vec<Bound> {
     let hard = |metric, value, derivation| hard_bound(one, element, metric, value, derivation);
     let (bound, mut derivation) = goodput(one, element);
-    derivation.extend(left_out.map(Line::from));
+    derivation.extend(left_out);
     let mut bounds = vec![hard(metric::GOODPUT, bound.0, derivation)];
     let payload = one.flow.datagram_payload().filter(|payload| payload.0 > 0);
     if let Some(payload) =
@@ -397,24 +393,16 @@ fn single(one: &Carried<'_>, element: &Element, left_out: Option<String>) -> Vec
     {
         let rate =
             udp::datagram_rate(element.rate, payload, element.mtu, element.frame_overhead, one.ip);
-        let line = format!(
-            "{} / ({} + {} bytes as counted) = {rate}",
-            element.rate,
-            payload.0,
-            element.frame_overhead.0 + one.ip.header().0 + headers::UDP.0
-        );
-        bounds.push(hard(metric::PACKET_RATE, rate.0, vec![line.into()]));
+        let (wire, statement) = counted(one, element, payload);
+        let lines = vec![statement, packets_of(element.rate, wire, rate)];
+        bounds.push(hard(metric::PACKET_RATE, rate.0, lines));
     }
     if element.receives {
         let frame = element.mtu + ethernet::FRAME_OVERHEAD;
         let bits = ethernet::throughput_l2(element.rate, frame);
-        let line = format!(
-            "{} x {} / {} = {bits}",
-            element.rate,
-            frame.0,
-            frame.0 + ethernet::WIRE_OVERHEAD.0
-        );
-        bounds.push(hard(metric::THROUGHPUT_L2, bits.0, vec![line.into()]));
+        let line =
+            share_of(element.rate, frame, Expression::from(frame) + ethernet::WIRE_OVERHEAD, bits);
+        bounds.push(hard(metric::THROUGHPUT_L2, bits.0, vec![line]));
     }
     bounds
 }
@@ -465,7 +453,7 @@ fn together(
             bound.value.0,
             Direction::Sum,
             bound.derivation(),
-            OF_TREE,
+            TREE_SOURCE,
         );
         Bound { ceiling: ceiling.holding_for(scope.clone()), burst }
     })
@@ -499,14 +487,13 @@ fn of_all(
         let mut figures = vec![(metric::GOODPUT, bound.value.0, bound.derivation())];
         figures.extend(payload.map(|payload| {
             let rate = PacketRate(bound.value.0 / BITS / payload.0 as f64);
-            let line =
-                format!("{} / ({BITS} x {} bytes of payload) = {rate}", bound.value, payload.0);
-            (metric::PACKET_RATE, rate.0, [bound.derivation(), vec![line.into()]].concat())
+            let line = packets_of(bound.value, payload, rate);
+            (metric::PACKET_RATE, rate.0, [bound.derivation(), vec![line]].concat())
         }));
         let (subject, burst) = binding(bound, elements);
         bounds.extend(figures.into_iter().map(|(metric, value, derivation)| {
             let ceiling =
-                Ceiling::new(subject.clone(), metric, value, direction, derivation, OF_TREE);
+                Ceiling::new(subject.clone(), metric, value, direction, derivation, TREE_SOURCE);
             Bound { ceiling: ceiling.holding_for(CeilingScope::AllJobs), burst }
         }));
     }
@@ -554,26 +541,20 @@ fn expected_window(one: &Carried<'_>, trials: &[(Vec<Job<'_>>, Span)]) -> Option
     let value = window as f64 * BITS / rtt;
     let (_, receiver) = ends(&trials.first()?.0[number], direction);
     let advertiser = BoundPart::new(BoundClass::Window, &receiver.host, &receiver.name);
+    let seconds = Measure::Seconds.figure(rtt);
+    let by_window = Line::equation(
+        Expression::from(Bytes(window)) * BITS / seconds,
+        Measure::ScaledBitsPerSecond.figure(value),
+    );
+    let seen = Statement::WindowSeen { window: Bytes(window), rtt_seconds: rtt };
     Some(Bound {
         ceiling: Ceiling::new(
             CeilingSubject::Window(advertiser),
             metric::GOODPUT,
             value,
             direction,
-            vec![
-                format!(
-                    "{window} bytes, the largest windows the receivers advertised, all flows added"
-                )
-                .into(),
-                format!("{:.1} us, the smallest round trip TCP saw", rtt * 1e6).into(),
-                format!(
-                    "8 x {window} / {:.1} us = {}; sampled once per interval, hence no hard bound",
-                    rtt * 1e6,
-                    BitRate(value)
-                )
-                .into(),
-            ],
-            "TCP_INFO of the sender: tcpi_snd_wnd and tcpi_min_rtt; RFC 9293 3.8.6",
+            vec![seen.into(), by_window.remark(Remark::Sampled)],
+            WINDOW_SOURCE,
         )
         .holding_for(one.scope.clone())
         // Both values are read once per interval and may have been exceeded in between.

@@ -17,7 +17,7 @@ mod matrix;
 use linerate_model::{Arm, Campaign, Direction, Endpoint, Metric, Point, Role, Use, metric};
 use serde::{Deserialize, Serialize};
 
-pub use causes::{Attribution, Cause};
+pub use causes::{Attribution, Cause, MixEvidence};
 pub use matrix::{DirectionMatrix, MatrixCell, MatrixVerdict};
 
 use super::pairs::{arm_of, without_arm};

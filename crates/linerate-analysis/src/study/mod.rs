@@ -80,7 +80,7 @@ pub use loss::{Imbalance, LossStudy};
 pub use loss_place::{DropCause, LossPlace};
 pub use mixes::{
     Attribution, Cause, DirectionMatrix, Joint, MatrixCell, MatrixVerdict, MemoryDirection, Mix,
-    MixedJob,
+    MixEvidence, MixedJob,
 };
 pub use observer_ports::{Agreement, PortNote, PortStudy};
 pub use obtained::{Given, Obtained};
@@ -97,6 +97,7 @@ pub use searches::{GoalResult, GoalStudy, SearchRun, SearchStudy};
 pub use series::IntervalSeries;
 pub use settling::{RateLevel, Settled, TrialSettling};
 pub use stalls::{Stall, Stopped};
+pub use steady::{Steady, SteadyOf};
 pub use transfer_counts::TransferCounts;
 
 use crate::path::PathFacts;

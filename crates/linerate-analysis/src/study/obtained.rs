@@ -7,6 +7,7 @@ use linerate_model::{Direction, FlowReport, FrameClocks, SocketValue};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::steady::Steady;
 use super::traffic::Job;
 
 /// Values that the flows of a job obtained under one name, each value once.
@@ -26,6 +27,8 @@ pub enum Given {
     Option(SocketValue),
     /// A mode, in the workload's own word.
     Mode(String),
+    /// Steadiness that the load attained.
+    Steady(Steady),
 }
 
 impl Given {
@@ -35,6 +38,7 @@ impl Given {
         match self {
             Self::Option(option) => option.granted.as_ref().or(option.at_end.as_ref())?.as_str(),
             Self::Mode(word) => Some(word),
+            Self::Steady(_) => None,
         }
     }
 
@@ -43,7 +47,7 @@ impl Given {
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Option(option) => option.granted.as_ref().or(option.at_end.as_ref())?.as_f64(),
-            Self::Mode(_) => None,
+            Self::Mode(_) | Self::Steady(_) => None,
         }
     }
 
@@ -53,7 +57,7 @@ impl Given {
     pub(crate) fn number_at_end(&self) -> Option<f64> {
         match self {
             Self::Option(option) => option.at_end.as_ref().or(option.granted.as_ref())?.as_f64(),
-            Self::Mode(_) => None,
+            Self::Mode(_) | Self::Steady(_) => None,
         }
     }
 }
@@ -63,6 +67,12 @@ impl Obtained {
     #[must_use]
     pub fn mode(word: impl Into<String>) -> Self {
         Self { from: vec![Given::Mode(word.into())], to: Vec::new() }
+    }
+
+    /// Returns a steadiness, of all flows.
+    #[must_use]
+    pub fn steady(steady: Steady) -> Self {
+        Self { from: vec![Given::Steady(steady)], to: Vec::new() }
     }
 
     /// Returns an option that all flows were granted.

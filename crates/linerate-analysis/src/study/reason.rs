@@ -87,6 +87,14 @@ pub enum Reason {
         /// Bytes seen to have been received late.
         late_bytes: f64,
     },
+    /// Trials of a search prove nothing: they lost nothing above the line rate of the path.
+    AboveLine {
+        n: usize,
+        line: f64,
+        unit: Unit,
+        /// Name of the ceiling that sets the line rate.
+        ceiling: String,
+    },
     /// No frame of a search's trial was sent.
     NoFrames,
     /// Frames of a burst were not sent.

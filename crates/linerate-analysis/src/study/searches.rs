@@ -7,6 +7,7 @@ use linerate_model::{Campaign, Goal, Method, Point, Purpose, Search, TrialRecord
 use serde::{Deserialize, Serialize};
 
 use super::gate::{Doubt, Line};
+use super::reason::Reason;
 use super::samples::Hosts;
 use super::search_latency::{LatencyAtLoad, SearchLatency, at_loads};
 use super::search_trial::{SearchTrial, searched, settle};
@@ -97,7 +98,7 @@ pub struct GoalResult {
     pub at_least: bool,
     /// Why trials above the line rate do not count, if there are any.
     #[serde(default)]
-    pub withheld: Option<String>,
+    pub withheld: Option<Reason>,
 }
 
 impl SearchStudy {
@@ -225,7 +226,7 @@ fn admitted(
     requirement: &Requirement,
     trials: &[Observation],
     line: Option<&Line>,
-) -> (Bounds, Option<String>) {
+) -> (Bounds, Option<Reason>) {
     let Some(line) = line else { return (bounds(requirement, trials), None) };
     let proofs = line.proofs(trials.to_vec());
     let n_left_out = proofs.n_left_out;

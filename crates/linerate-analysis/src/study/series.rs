@@ -115,7 +115,10 @@ impl TryFrom<String> for IntervalSeries {
             let name = text.strip_suffix(&way.to_string())?.strip_suffix('_')?;
             Some(Self::Directed(Metric::named(name)?, way))
         });
-        directed.ok_or_else(|| format!("`{text}` is not the name of a series of a trial"))
+        match directed {
+            Some(series) => Ok(series),
+            None => Err(format!("`{text}` is not the name of a series of a trial")),
+        }
     }
 }
 

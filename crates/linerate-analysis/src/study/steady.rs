@@ -8,6 +8,8 @@
 //! other (`order` of a plan: interleaved). Not covered: a change slower than the trial, or than the
 //! repeats.
 
+use serde::{Deserialize, Serialize};
+
 /// Rounds of the window.
 pub(super) const ROUNDS: usize = 5;
 /// Criterion (a).
@@ -55,43 +57,64 @@ impl Steadiness {
     }
 }
 
-/// Returns the text of a row for the trials whose range and excursion are `trials`: that of the
-/// worst one.
-pub(super) fn told(trials: &[Steadiness]) -> Option<String> {
-    let worst = |of: fn(&Steadiness) -> f64| trials.iter().map(of).fold(f64::NAN, f64::max) * 100.0;
-    let attained = trials.iter().filter(|trial| trial.is_attained()).count();
-    let word = match attained {
-        _ if trials.is_empty() => return None,
-        0 => "not attained".to_owned(),
-        all if all == trials.len() => "attained".to_owned(),
-        some => format!("attained in {some} of {} trials", trials.len()),
-    };
-    Some(format!(
-        "{word}: range {:.1} %, trend {:.1} %",
-        worst(|trial| trial.range),
-        worst(|trial| trial.excursion)
-    ))
+/// Steadiness of a row: of its trials, or of its repeats as rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Steady {
+    /// Trials or rounds that were judged.
+    pub of: SteadyOf,
+    /// Largest less smallest value, as a fraction of the mean.
+    pub range: f64,
+    /// Change of the trend over the window, as a fraction of the mean.
+    pub excursion: f64,
 }
 
-/// Returns the text of a row for `rounds`, one rate for each repeat of its point in the order they
-/// were run: the first steady window, or the distance of the last one from a steady state. `None`
-/// if there are too few for a window.
-pub(super) fn told_of_rounds(rounds: &[f64]) -> Option<String> {
+/// Trials or rounds that were judged as steady or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SteadyOf {
+    /// Trials, each by its own rounds.
+    Trials {
+        /// Trials that attained a steady state.
+        attained: usize,
+        /// Trials.
+        of: usize,
+    },
+    /// A window of rounds: the first steady one, or the last one.
+    Rounds {
+        /// True if it is steady.
+        attained: bool,
+        /// Number of its first round, from 1.
+        first: usize,
+        /// Number of its last round.
+        last: usize,
+        /// Rounds.
+        of: usize,
+    },
+}
+
+/// Returns the steadiness of `trials`, with the range and excursion of the worst one; `None` if
+/// there are none.
+pub(super) fn of_trials(trials: &[Steadiness]) -> Option<Steady> {
+    let worst = |of: fn(&Steadiness) -> f64| trials.iter().map(of).reduce(f64::max);
+    let attained = trials.iter().filter(|trial| trial.is_attained()).count();
+    Some(Steady {
+        of: SteadyOf::Trials { attained, of: trials.len() },
+        range: worst(|trial| trial.range)?,
+        excursion: worst(|trial| trial.excursion)?,
+    })
+}
+
+/// Returns the steadiness of `rounds`, one rate for each repeat of a point in the order they were
+/// run: the first steady window, or the last one. `None` if there are too few for a window.
+pub(super) fn of_rounds(rounds: &[f64]) -> Option<Steady> {
     let windows: Vec<Steadiness> =
         rounds.windows(ROUNDS).map(Steadiness::of).collect::<Option<_>>()?;
-    let last = *windows.last()?;
-    let (word, window) = match windows.iter().position(|window| window.is_attained()) {
-        Some(first) => (
-            format!("attained in rounds {} to {} of {}", first + 1, first + ROUNDS, rounds.len()),
-            windows[first],
-        ),
-        None => (format!("not attained in {} rounds, the last {ROUNDS} have", rounds.len()), last),
-    };
-    Some(format!(
-        "{word}: range {:.1} %, trend {:.1} %",
-        window.range * 100.0,
-        window.excursion * 100.0
-    ))
+    let steady = windows.iter().position(|window| window.is_attained());
+    let at = steady.or(windows.len().checked_sub(1))?;
+    let Steadiness { range, excursion } = windows[at];
+    let (attained, of) = (steady.is_some(), rounds.len());
+    let of = SteadyOf::Rounds { attained, first: at + 1, last: at + ROUNDS, of };
+    Some(Steady { of, range, excursion })
 }
 
 #[cfg(test)]
@@ -128,35 +151,28 @@ mod tests {
     fn what_did_not_happen_is_neither_steady_nor_not() {
         assert_eq!(Steadiness::of(&[0.0; 5]), None);
         assert_eq!(Steadiness::of(&[1.0]), None);
-        assert_eq!(told(&[]), None);
+        assert_eq!(of_trials(&[]), None);
     }
 
     #[test]
-    fn the_first_steady_window_of_rounds_is_told_and_how_far_off_the_last_is() {
-        let settles = [200.0, 150.0, 110.0, 100.0, 100.0, 101.0, 99.0, 100.0];
-        assert_eq!(
-            told_of_rounds(&settles).as_deref(),
-            Some("attained in rounds 3 to 7 of 8: range 10.8 %, trend 8.2 %")
-        );
+    fn the_first_steady_window_of_rounds_is_found_or_else_the_last() {
+        let window = |rounds: &[f64]| of_rounds(rounds).expect("two windows");
+        let settles = window(&[200.0, 150.0, 110.0, 100.0, 100.0, 101.0, 99.0, 100.0]);
+        assert_eq!(settles.of, SteadyOf::Rounds { attained: true, first: 3, last: 7, of: 8 });
+        assert!((settles.range - 0.108).abs() < 5e-4 && (settles.excursion - 0.082).abs() < 5e-4);
         let falls = [400.0, 340.0, 300.0, 260.0, 200.0, 150.0];
-        let told = told_of_rounds(&falls).expect("two windows");
-        assert!(
-            told.starts_with("not attained in 6 rounds, the last 5 have: range 76.0 %"),
-            "{told}"
-        );
-        assert_eq!(told_of_rounds(&falls[..4]), None);
-        assert_eq!(told_of_rounds(&[0.0; 5]), None);
+        let last = window(&falls);
+        assert_eq!(last.of, SteadyOf::Rounds { attained: false, first: 2, last: 6, of: 6 });
+        assert!((last.range - 0.76).abs() < 5e-4, "{last:?}");
+        assert_eq!(of_rounds(&falls[..4]), None);
+        assert_eq!(of_rounds(&[0.0; 5]), None);
     }
 
     #[test]
-    fn a_row_names_its_worst_trial() {
+    fn a_row_has_the_figures_of_its_worst_trial() {
         let (still, moving) = (of(&[100.0; 5]), of(&[150.0, 125.0, 100.0, 75.0, 50.0]));
-        assert!(told(&[still]).expect("one").starts_with("attained: "));
-        assert!(
-            told(&[still, moving])
-                .expect("two")
-                .starts_with("attained in 1 of 2 trials: range 100.0 %, trend 100.0 %")
-        );
-        assert!(told(&[moving]).expect("one").starts_with("not attained"));
+        let row = of_trials(&[still, moving]).expect("two");
+        let of = SteadyOf::Trials { attained: 1, of: 2 };
+        assert_eq!(row, Steady { of, range: moving.range, excursion: moving.excursion });
     }
 }

@@ -30,7 +30,7 @@ use super::figures::Figures;
 use super::reason::Reason;
 use super::samples::{NANOS, Samples};
 use super::span::{Span, counted, total};
-use super::steady::{self, Steadiness};
+use super::steady::{self, Steadiness, Steady};
 use super::times::put_statistic;
 use super::traffic::Job;
 
@@ -133,27 +133,27 @@ fn steadiness(job: &Job<'_>, span: Span) -> Option<Steadiness> {
     Steadiness::of(&rounds.map(transfers).collect::<Vec<f64>>())
 }
 
-/// Returns the text on the steadiness of `job` over `trials`, one per round.
+/// Returns the steadiness of `job` over `trials`, one per round.
 pub(super) fn steady_rounds<'a>(
     trials: impl Iterator<Item = (&'a Job<'a>, Span)>,
-) -> Option<String> {
+) -> Option<Steady> {
     fn rate((job, span): (&Job<'_>, Span)) -> f64 {
         (counted(job.active, Counter::Reads, span) + counted(job.active, Counter::Writes, span))
             / span.seconds()
     }
     let rounds = trials.filter(|(job, span)| job.is_of_disk() && span.seconds() > 0.0).map(rate);
-    steady::told_of_rounds(&rounds.collect::<Vec<f64>>())
+    steady::of_rounds(&rounds.collect::<Vec<f64>>())
 }
 
-/// Returns the text on the steadiness of `job` in `trials`.
+/// Returns the steadiness of `job` in `trials`.
 pub(super) fn steady_state<'a>(
     trials: impl Iterator<Item = (&'a Job<'a>, Span)>,
-) -> Option<String> {
+) -> Option<Steady> {
     let known: Vec<Steadiness> = trials
         .filter(|(job, _)| job.is_of_disk())
         .filter_map(|(job, span)| steadiness(job, span))
         .collect();
-    steady::told(&known)
+    steady::of_trials(&known)
 }
 
 /// Adds Iometer's figures of the host beside the disk. Iometer excludes steal and disk waits from

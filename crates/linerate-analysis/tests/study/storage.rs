@@ -1,7 +1,7 @@
 //! A disk's figures from counts made by hand: each direction by itself, Iometer's host figures,
 //! Little's law, the device's own counts, and whether the state was steady.
 
-use linerate_analysis::{Reason, study};
+use linerate_analysis::{Given, Reason, Steady, SteadyOf, study};
 use linerate_model::Direction::{Rx, Sum, Tx};
 use linerate_model::{
     Counter, Distribution, FlowReport, Interval, Nanos, TrialRecord, Validity, metric,
@@ -136,10 +136,13 @@ fn a_depth_that_rate_and_time_do_not_make_is_marked() {
 fn every_row_says_whether_the_state_was_steady() {
     let still = study(&two_hosts(vec![disk()]));
     near(value(only(&still), 0, metric::STEADY_TREND, Sum), 0.0);
-    let told = |study: &linerate_analysis::Study| {
-        only(study).jobs[0].obtained["steady_state"].word().expect("a word").to_owned()
+    let attained = |study: &linerate_analysis::Study| {
+        match only(study).jobs[0].obtained["steady_state"].from[..] {
+            [Given::Steady(Steady { of: SteadyOf::Trials { attained, of: 1 }, .. })] => attained,
+            _ => panic!("one trial is judged"),
+        }
     };
-    assert!(told(&still).starts_with("attained: "), "{}", told(&still));
+    assert_eq!(attained(&still), 1);
 
     let mut falling = disk();
     for (second, interval) in falling.jobs[0].0.intervals.iter_mut().enumerate() {
@@ -147,7 +150,7 @@ fn every_row_says_whether_the_state_was_steady() {
     }
     let falling = study(&two_hosts(vec![falling]));
     assert!(value(only(&falling), 0, metric::STEADY_TREND, Sum).expect("a trend") > 0.10);
-    assert!(told(&falling).starts_with("not attained: "), "{}", told(&falling));
+    assert_eq!(attained(&falling), 0);
 }
 
 #[test]

@@ -225,13 +225,16 @@ fn facts(campaign: &Campaign, endpoint: &Endpoint) -> Host {
 
 /// Returns the value of a setting that may be changed.
 fn value_of(read: Result<Vec<SettingState>, ControlError>) -> Result<String, Hindrance> {
-    let not_offered =
-        |why: &str| Hindrance { kind: HindranceKind::NotOffered, why: why.to_owned() };
+    let not_offered = |message: &str| Hindrance::Agent {
+        kind: HindranceKind::NotOffered,
+        message: message.to_owned(),
+    };
     let states = read.map_err(|error| hindrance(HindranceKind::NotOffered, error))?;
     let state =
         states.into_iter().next().ok_or_else(|| not_offered("the agent did not report it"))?;
     if let Some(why) = state.refused {
-        return Err(Hindrance { kind: HindranceKind::NotConsented, why: clause(&why) });
+        let (kind, message) = (HindranceKind::NotConsented, clause(&why));
+        return Err(Hindrance::Agent { kind, message });
     }
     match state.setting {
         Setting::CpuQuota { value } | Setting::Sysctl { value, .. } => Ok(value),
@@ -244,11 +247,11 @@ fn value_of(read: Result<Vec<SettingState>, ControlError>) -> Result<String, Hin
 }
 
 fn hindrance(kind: HindranceKind, error: ControlError) -> Hindrance {
-    let why = match error {
+    let message = match error {
         ControlError::Setting { why, .. } => clause(&why),
         other => other.to_string(),
     };
-    Hindrance { kind, why }
+    Hindrance::Agent { kind, message }
 }
 
 /// Returns an agent's message without its first clause, the setting, which is shown beside it.
@@ -298,7 +301,7 @@ impl Load<'_> {
             placebo: placebo
                 .then(|| arm_with(candidate, at, "written once more", &candidate.before)),
             a: DraftArm::named("as it is"),
-            b: arm_with(candidate, at, &candidate.name, &candidate.after),
+            b: arm_with(candidate, at, &candidate.name(), &candidate.after),
         }
     }
 
@@ -306,7 +309,7 @@ impl Load<'_> {
     fn scouts(&self, name: &str, candidates: &[Candidate]) -> Draft {
         let arms = |candidate| self.arms(candidate, 1, false);
         let sweeps = candidates.iter().map(|candidate| {
-            self.compared(arms(candidate), &candidate.name, self.job("tcp_stream"))
+            self.compared(arms(candidate), &candidate.name(), self.job("tcp_stream"))
         });
         self.draft(name, sweeps.collect())
     }
@@ -365,31 +368,20 @@ fn scout(
     let (_, study) = bench.observe(&stage, &load.scouts(&stage, &candidates))?;
     let yields = |candidate: &Candidate| yield_of(&study, candidate);
     candidates.sort_by(|a, b| yields(a).total_cmp(&yields(b)));
-    let best = candidates.pop();
-    let outdone = candidates
-        .into_iter()
-        .map(|candidate| {
-            let more = best
-                .as_ref()
-                .map_or_else(String::new, |best| format!("; {} x{:.2}", best.name, yields(best)));
-            let why = format!(
-                "{} yields x{:.2} in a run of its own{more}",
-                candidate.name,
-                yields(&candidate)
-            );
-            Untried {
-                end: candidate.end,
-                setting: candidate.setting,
-                hindrance: Hindrance { kind: HindranceKind::Outdone, why },
-            }
-        })
-        .collect();
-    Ok((best, outdone))
+    let Some(best) = candidates.pop() else { return Ok((None, Vec::new())) };
+    let outdone = candidates.into_iter().map(|candidate| {
+        let (yields, best_yields) = (yields(&candidate), yields(&best));
+        let hindrance = Hindrance::Outdone { yields, best: best.name(), best_yields };
+        Untried { end: candidate.end, setting: candidate.setting, hindrance }
+    });
+    let outdone = outdone.collect();
+    Ok((Some(best), outdone))
 }
 
 /// Returns the change of goodput by a candidate, as a ratio; 0 where it was not measured.
 fn yield_of(study: &Study, candidate: &Candidate) -> f64 {
-    let of = study.comparisons.iter().find(|comparison| comparison.sweep == candidate.name);
+    let name = candidate.name();
+    let of = study.comparisons.iter().find(|comparison| comparison.sweep == name);
     of.and_then(linerate_analysis::diagnosis::goodput_of)
         .map_or(0.0, |goodput| goodput.effect.shift)
 }

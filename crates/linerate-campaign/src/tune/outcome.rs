@@ -167,6 +167,14 @@ impl Tried {
         self.verdict == Verdict::Proven && better && !harms
     }
 
+    /// Returns the evidence for the change in one line.
+    #[must_use]
+    pub fn evidence(&self) -> String {
+        let items: Vec<String> =
+            self.candidate.evidence.iter().map(sentences::observation).collect();
+        items.join("; ")
+    }
+
     /// Returns the effect on goodput in one line, as a profile records it.
     #[must_use]
     pub fn proof(&self) -> String {

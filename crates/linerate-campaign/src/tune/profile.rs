@@ -10,7 +10,7 @@
 //! device = ""
 //! before = "4096 32768 32768"
 //! after = "4096 131072 131072"
-//! why = "the sender waited for the peer's window 98 % of the time"
+//! why = "the sender waited for the receiver's window 98 % of the time"
 //! proof = "goodput 28.9 Mbit/s -> 95.6 Mbit/s, x3.307 [3.1 to 3.4 at 95 %], n = 6 pairs; ..."
 //! side_effects = ["CPU time per gigabyte -8.0 % (better)"]
 //! ```
@@ -29,6 +29,7 @@ use std::path::Path;
 
 use linerate_analysis::tune::experiments::By;
 use linerate_model::HOST_SETTINGS;
+use linerate_report::sentences;
 use linerate_sys::{SysError, steering, sysctl};
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +93,7 @@ impl From<&Tried> for Entry {
             device: tried.device.clone(),
             before: tried.candidate.before.clone(),
             after: tried.candidate.after.clone(),
-            why: tried.candidate.why.clone(),
+            why: tried.evidence(),
             proof: match tried.why.filter(|_| tried.goodput.is_some()) {
                 Some(why) => format!("{}; but {why}", tried.proof()),
                 None => tried.proof(),
@@ -114,7 +115,7 @@ impl Profile {
             Hindered {
                 setting: untried.setting.to_owned(),
                 device: untried.device.clone(),
-                why: untried.hindrance.why.clone(),
+                why: sentences::hindrance(&untried.hindrance),
             }
         }
         Self {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use linerate_analysis::compare::Change;
-use linerate_analysis::tune::experiments::HindranceKind;
+use linerate_analysis::tune::experiments::{Hindrance, HindranceKind};
 use linerate_control::conductor::simulated::Leaving;
 use linerate_control::{ControlError, Setting, SettingState};
 use linerate_model::Verdict;
@@ -117,7 +117,7 @@ fn hindrance(found: &Findings, setting: &str) -> Option<HindranceKind> {
         .untried
         .iter()
         .find(|untried| untried.setting == setting)
-        .map(|untried| untried.hindrance.kind)
+        .map(|untried| untried.hindrance.kind())
 }
 
 #[test]
@@ -243,10 +243,11 @@ fn what_cannot_be_set_is_not_tried() {
     let hosts = SimulatedHosts { settable: false, ..SimulatedHosts::default() };
     let (found, _) = findings(path(10.0), &hosts);
     assert_eq!(hindrance(&found, SEND), Some(HindranceKind::Refused));
-    let why =
-        &found.untried.iter().find(|untried| untried.setting == SEND).expect("told").hindrance.why;
+    let untried = found.untried.iter().find(|untried| untried.setting == SEND).expect("told");
+    let (kind, message) = (HindranceKind::Refused, "the kernel does not take it".to_owned());
     assert_eq!(
-        why, "the kernel does not take it",
+        untried.hindrance,
+        Hindrance::Agent { kind, message },
         "without the name of the setting, which is shown beside it"
     );
 }

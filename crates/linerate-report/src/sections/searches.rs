@@ -203,7 +203,10 @@ fn result(run: &SearchRun, found: &GoalResult) -> String {
     let bounds = &found.strict;
     let tainted = run.trials.iter().filter(|trial| trial.validity == Validity::Suspect).count();
     let tainted = if tainted > 0 { format!(", {tainted} trials tainted") } else { String::new() };
-    let withheld = found.withheld.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+    let withheld = found
+        .withheld
+        .as_ref()
+        .map_or_else(String::new, |why| format!("; {}", sentences::reason(why)));
     let told = match (run.tester_limited, found.regular, bounds.lower, bounds.upper) {
         (Some(_), ..) => "IRREGULAR: the tester disturbed the last trial each time",
         _ if found.at_least => "IRREGULAR: the tester is the limit above the lower bound",

@@ -20,6 +20,7 @@ use crate::document::{
 use crate::effects::{scale, shift, verdict};
 use crate::grid::coordinate;
 use crate::number::{Scale, round_half_up};
+use crate::sentences;
 use crate::words::count;
 
 /// Confidence of the intervals.
@@ -167,7 +168,8 @@ fn of_sweep(subject: &Subject<'_>, number: usize, sweep: &str) -> Vec<Block> {
     let evidence: Vec<String> = mixes
         .iter()
         .flat_map(|mix| {
-            mix.attribution.evidence.iter().map(move |told| format!("{}: {told}", place(mix)))
+            let observed = mix.attribution.evidence.iter().map(sentences::mix_evidence);
+            observed.map(move |observed| format!("{}: {observed}", place(mix)))
         })
         .collect();
     blocks.push(Block::List(evidence));

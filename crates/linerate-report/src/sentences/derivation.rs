@@ -7,6 +7,8 @@ use linerate_model::derivation::{
 };
 use linerate_model::{BitRate, Bytes};
 
+use crate::words::count;
+
 /// Returns the derivation of a ceiling, line by line.
 #[must_use]
 pub fn derivation(ceiling: &Ceiling) -> Vec<String> {
@@ -133,6 +135,7 @@ fn remark(remark: Remark) -> String {
         Remark::OfWire => " of the wire is payload".to_owned(),
         Remark::OnAverage => " each way, on average over hashes".to_owned(),
         Remark::PaddedTo(Bytes(size)) => format!(", padded to {size} B"),
+        Remark::Sampled => "; sampled once per interval, so this is no hard bound".to_owned(),
     }
 }
 
@@ -231,9 +234,24 @@ fn quantity(quantity: Quantity) -> &'static str {
 
 fn statement(statement: &Statement) -> String {
     match statement {
+        Statement::AcknowledgementsLeftOut { each, segments, data, share } => format!(
+            "not subtracted: acknowledgements of the data the other way, {} B for every {segments} \
+             of its packets of {} B ({:.1} % of its rate). Merged or carried by data they are \
+             fewer, so their share is not certain",
+            each.0,
+            data.0,
+            share * 100.0
+        ),
         Statement::Crosses { element } => {
             format!("{element} crosses another element and is not used")
         }
+        Statement::Datagram { payload, ip, packets, wire, at } => format!(
+            "a datagram of {} B over {} is {}, {} B where {at} counts",
+            payload.0,
+            quantity(*ip),
+            count(*packets, "packet"),
+            wire.0
+        ),
         Statement::FlowKeepsItsLink => "a flow never leaves its link".to_owned(),
         Statement::Fragments { payload, mtu, packets } => {
             format!("{} B do not fit into {} B: {packets} fragments", payload.0, mtu.0)
@@ -248,6 +266,9 @@ fn statement(statement: &Statement) -> String {
         Statement::HalfDuplex => {
             "shared by all devices on the bus, both directions added: the bus is half duplex"
                 .to_owned()
+        }
+        Statement::IpHeaderOnly => {
+            "no packet carries more than the MTU without its IP header".to_owned()
         }
         Statement::LinkLayer { symbol_times, share, left } => format!(
             "acknowledgements and credit updates every {symbol_times} symbol times, and skip \
@@ -295,6 +316,12 @@ fn statement(statement: &Statement) -> String {
         Statement::WindowFills { window, .. } => {
             format!("the window ({} B) is smaller: the path is not filled", window.0)
         }
+        Statement::WindowSeen { window, rtt_seconds } => format!(
+            "largest windows that the receivers advertised, all flows added: {} B; smallest \
+             round-trip time that TCP saw: {:.1} us",
+            window.0,
+            rtt_seconds * 1e6
+        ),
     }
 }
 

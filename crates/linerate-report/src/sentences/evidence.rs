@@ -174,6 +174,19 @@ pub fn observation(evidence: &Evidence) -> String {
             "{bytes:.0} B of a flow were in flight, {ratio:.1} times its send buffer; nothing else \
              limited the sender"
         ),
+        Evidence::Flood { feed, drain, goodput } => format!(
+            "a flood of {} left the path at {}; the stream used {}",
+            rate(*feed),
+            rate(*drain),
+            rate(*goodput)
+        ),
+        Evidence::QueueDrops { packets } => {
+            format!("queues of the sender dropped {packets} packets of the stream")
+        }
+        Evidence::RingMissed { missed, received } => format!(
+            "the receive ring had no room for {missed} packets, {} of all",
+            share(*missed as f64 / (missed + received).max(1) as f64)
+        ),
         Evidence::RuledOut { claims } => {
             let claims: Vec<String> = claims.iter().map(super::claim).collect();
             format!("ruled out by experiments: {}", claims.join("; "))
@@ -293,6 +306,9 @@ pub fn source(evidence: &Evidence) -> String {
         }
         Evidence::CpuWait { .. } => "run-queue wait and CPU time of the worker's thread",
         Evidence::FillsBuffer { .. } => "TCP_INFO of the sender: tcpi_rtt; SO_SNDBUF",
+        Evidence::Flood { .. } => "datagrams sent and received",
+        Evidence::QueueDrops { .. } => "drops of the queueing disciplines (tc -s qdisc)",
+        Evidence::RingMissed { .. } => "rx_missed_errors and rx_fifo_errors of the interface",
         Evidence::RuledOut { .. } => "the experiments of this diagnosis",
         Evidence::LossModels { .. } => {
             "Padhye et al. 1998 and Mathis et al. 1997, from loss, round trip and segment"

@@ -10,11 +10,15 @@ mod comparison;
 mod derivation;
 mod drops;
 mod evidence;
+mod mixes;
 mod outcome;
 mod reason;
 mod spread;
 mod step;
 mod study;
+#[cfg(test)]
+mod texts;
+mod tuning;
 mod unbounded;
 
 use linerate_analysis::diagnosis::{IOPS, Subject, SubjectLoad};
@@ -30,12 +34,14 @@ pub use comparison::unproven;
 pub use derivation::{derivation, derivation_line};
 pub use drops::drops;
 pub use evidence::{observation, source};
+pub(crate) use mixes::mix_evidence;
 pub use outcome::outcomes;
 pub use reason::{imbalance, reason};
 pub use spread::{spread, spread_test};
 pub(crate) use step::step;
-pub(crate) use study::looks;
+pub(crate) use study::{looks, steady};
 pub use study::{port_note, refusal};
+pub use tuning::hindrance;
 pub use unbounded::unbounded;
 
 /// Most points that a merged subject names.

@@ -7,6 +7,7 @@ use linerate_analysis::{Imbalance, Reason, Stall, Stopped, TrialSettling};
 use linerate_model::{Direction, Incident, Metric, metric};
 
 use super::rate;
+use crate::words::count;
 
 /// Hertz in a gigahertz.
 const GIGA: f64 = 1e9;
@@ -140,6 +141,12 @@ pub fn reason(reason: &Reason) -> String {
                 tolerance = percent(*allowed),
             )
         }
+        Reason::AboveLine { n, line, unit, ceiling } => format!(
+            "{} above {line:.6e} {unit} without loss, which is more than the path carries \
+             ({ceiling}): buffers held the excess. They are no lower bound. Longer trials show the \
+             loss",
+            count(*n, "trial")
+        ),
         Reason::NoFrames => "no frame was sent".to_owned(),
         Reason::BurstCut { unsent, of } => {
             format!("{unsent} of {of} frames of the burst were not sent")

@@ -1,6 +1,6 @@
 //! Sentences on figures that are withheld, on counts of observers, and on numbers of runs.
 
-use linerate_analysis::{Looks, LooksEnded, PortNote, Refusal};
+use linerate_analysis::{Looks, LooksEnded, PortNote, Refusal, Steady, SteadyOf};
 
 use super::{share, time};
 use crate::number::round_half_up;
@@ -84,6 +84,21 @@ pub fn port_note(note: &PortNote) -> String {
     text.to_owned()
 }
 
+/// Returns whether a load was steady: `attained in 1 of 2 trials: range 20.5 %, trend 8.2 %`.
+pub(crate) fn steady(steady: &Steady) -> String {
+    let attained = match steady.of {
+        SteadyOf::Trials { attained: 0, .. } => "not attained".to_owned(),
+        SteadyOf::Trials { attained, of } if attained == of => "attained".to_owned(),
+        SteadyOf::Trials { attained, of } => format!("attained in {attained} of {of} trials"),
+        SteadyOf::Rounds { attained, first, last, of } => {
+            let not = if attained { "" } else { "not " };
+            format!("{not}attained in rounds {first} to {last} of {of}")
+        }
+    };
+    let (range, trend) = (steady.range * 100.0, steady.excursion * 100.0);
+    format!("{attained}: range {range:.1} %, trend {trend:.1} %")
+}
+
 /// Returns why a point is not repeated any more:
 /// `narrow enough at look 1 of 5: ±0.8 % of ±2 % after 6 runs`.
 pub(crate) fn looks(looks: &Looks) -> String {
@@ -126,6 +141,18 @@ mod tests {
     use linerate_model::{Ratio, Until};
 
     use super::*;
+
+    #[test]
+    fn a_steady_state_names_its_trials_or_rounds() {
+        let text = |of| steady(&Steady { of, range: 0.205, excursion: 0.082 });
+        let trials = |attained, of| text(SteadyOf::Trials { attained, of });
+        assert_eq!(trials(0, 2), "not attained: range 20.5 %, trend 8.2 %");
+        assert_eq!(trials(1, 2), "attained in 1 of 2 trials: range 20.5 %, trend 8.2 %");
+        assert_eq!(trials(2, 2), "attained: range 20.5 %, trend 8.2 %");
+        let rounds = |attained| text(SteadyOf::Rounds { attained, first: 2, last: 6, of: 6 });
+        assert!(rounds(false).starts_with("not attained in rounds 2 to 6 of 6: "));
+        assert!(rounds(true).starts_with("attained in rounds 2 to 6 of 6: "));
+    }
 
     #[test]
     fn a_point_whose_runs_scatter_names_their_scatter() {

@@ -55,15 +55,17 @@ impl Rule for BusCeiling {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{BoundClass, CeilingSubject, Verdict};
+    use linerate_model::{BoundClass, CeilingSubject, ModelName, Verdict};
 
     use super::*;
     use crate::diagnosis::rules::cases::point;
 
     fn on_bus(goodput: f64) -> PointStudy {
         let mut point = point(&[("goodput", goodput)]);
-        point.ceilings[0].subject =
-            CeilingSubject::Model { class: BoundClass::Bus, text: "I/O assembly, a to b".into() };
+        point.ceilings[0].subject = CeilingSubject::Model {
+            class: BoundClass::Bus,
+            name: ModelName::Text("I/O assembly, a to b".into()),
+        };
         point.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
         point
     }

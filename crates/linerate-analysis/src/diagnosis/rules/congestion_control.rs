@@ -109,17 +109,14 @@ impl Rule for CongestionControl {
         let ratio = [LEAST_EFFECT, MOST_GAINED];
         // A rate that the plan asked for is no decision of the congestion control, so only removing
         // it can help.
-        let (name, candidates) = if param(job, "pacing_rate").is_some() {
-            ("without pacing", vec![vec![set("pacing_rate", UNBOUNDED)]])
+        vec![if param(job, "pacing_rate").is_some() {
+            Experiment::lift("without pacing", vec![set("pacing_rate", UNBOUNDED)], ratio)
         } else {
-            (
-                "another congestion control",
-                // Which algorithm suits the path is unknown, so two that size their window in
-                // different ways are tried.
-                vec![vec![set("congestion", "bbr")], vec![set("congestion", "reno")]],
-            )
-        };
-        vec![Experiment::lift_by_one(name, candidates, ratio)]
+            // Which algorithm suits the path is unknown, so two that size their window in
+            // different ways are tried.
+            let algorithms = ["bbr", "reno"].map(|name| vec![set("congestion", name)]);
+            Experiment::lift_by_one("another congestion control", algorithms, ratio)
+        }]
     }
 }
 

@@ -218,12 +218,12 @@ fn out_of_cpu(job: &JobStudy, end: FlowEnd, direction: Direction) -> Option<Vec<
 fn more_cpu<const N: usize>(
     point: &PointStudy,
     end: FlowEnd,
-    name: &str,
     (key, ways): (&str, [&str; N]),
 ) -> Vec<Experiment> {
     const MOST_SPARED: f64 = 10.0;
     let copies = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
     let changes = ways.map(|way| vec![set(key, way)]);
+    let name = format!("{key} {}", ways.join(" or "));
     let copied_less =
         // The kernel may spend the time saved on more packets of the same flow, with no gain in
         // goodput.
@@ -286,6 +286,7 @@ fn shrunk(large: f64, small: f64) -> [f64; 2] {
 /// of packets per second, of a CPU or of a window responds differently.
 fn smaller_segments(job: &JobStudy, ratio: impl Fn(f64, f64) -> [f64; 2]) -> Option<Experiment> {
     /// Segment size in bytes: small enough to cost a fifth, large enough for the ends' packet rate.
+    /// The name of the arm contains it.
     const SMALL: f64 = 250.0;
     /// Bytes that the kernel subtracts from a segment for timestamps (RFC 7323 clause 3.2).
     const TIMESTAMPS: f64 = 12.0;
@@ -298,8 +299,7 @@ fn smaller_segments(job: &JobStudy, ratio: impl Fn(f64, f64) -> [f64; 2]) -> Opt
     let ratio = ratio(usual, SMALL - TIMESTAMPS);
     let change = || vec![set("mss", bytes(SMALL))];
     // With segments already small, the change would be too little to measure.
-    (usual > 4.0 * SMALL)
-        .then(|| Experiment::show(format!("segments of {SMALL:.0} B"), change(), ratio))
+    (usual > 4.0 * SMALL).then(|| Experiment::show("segments of 250 B", change(), ratio))
 }
 
 /// Returns the payload of a full segment, as the connections report it.

@@ -51,7 +51,7 @@ impl Rule for ReceiverCpu {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        more_cpu(point, FlowEnd::Receiving, "received without copying", ("receive", ["discard"]))
+        more_cpu(point, FlowEnd::Receiving, ("receive", ["discard"]))
     }
 }
 

@@ -19,11 +19,6 @@ const TO_SPARE: f64 = 0.8;
 /// Idle share that another CPU must have, so that moving work there helps.
 const IDLE: f64 = 0.5;
 
-/// Name of the experiment on several flows: these have several hashes, so every CPU gets some.
-const SPREAD: &str = "received packets spread over all CPUs";
-/// Name of the experiment on one flow. The scheduler moves threads to an idle CPU; softirqs stay on
-/// the CPU of the interrupt.
-const POLLED: &str = "packets polled in a thread of its own";
 /// Upper end of the prediction: the work of one saturated CPU on two, with a margin.
 const MOST_SPREAD: f64 = 2.5;
 
@@ -68,17 +63,24 @@ impl Rule for SoftirqCore {
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let Some((job, direction)) = flows(point).next() else { return Vec::new() };
-        // One flow has one hash, so its packets can be moved but not spread.
-        let (told, name, value) = if n_flows(job) > 1.0 {
-            (SPREAD, "rps_cpus", "all")
-        } else {
-            (POLLED, "threaded", "1")
-        };
         // Receiving costs softirq time. Most of the sender's work runs in the call of the sending
         // thread.
-        let at = FlowEnd::Receiving.endpoint(job, direction).to_owned();
-        let setting = HostSetting { at, name: name.into(), value: value.into() };
-        vec![Experiment::at_host(told, setting, [LEAST_EFFECT, MOST_SPREAD])]
+        let at = FlowEnd::Receiving.endpoint(job, direction);
+        let setting = |name: &str, value: &str| HostSetting {
+            at: at.to_owned(),
+            name: name.to_owned(),
+            value: value.to_owned(),
+        };
+        let ratio = [LEAST_EFFECT, MOST_SPREAD];
+        // One flow has one hash, so its packets can be moved but not spread. The scheduler moves a
+        // thread to an idle CPU; softirqs stay on the CPU of the interrupt.
+        vec![if n_flows(job) > 1.0 {
+            let spread = setting("rps_cpus", "all");
+            Experiment::at_host("received packets spread over all CPUs", spread, ratio)
+        } else {
+            let threaded = setting("threaded", "1");
+            Experiment::at_host("packets polled in a thread of its own", threaded, ratio)
+        }]
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {

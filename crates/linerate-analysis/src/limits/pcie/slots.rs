@@ -14,7 +14,9 @@
 use std::collections::BTreeSet;
 
 use linerate_model::derivation::{Line, SlotLine, SlotLink, Statement};
-use linerate_model::{BitRate, BoundClass, Bytes, Ceiling, Direction, Params, metric};
+use linerate_model::{
+    BitRate, BoundClass, BusAccess, Bytes, Ceiling, Direction, ModelName, Params, metric,
+};
 use serde_json::Value;
 
 use super::link::{Link, PAGE, generation};
@@ -191,8 +193,8 @@ impl Slots {
         };
         let mut ceilings = Vec::new();
         for set in &sets {
-            ceilings.extend(self.ceiling(set, Direction::Rx, "memory writes", assumed));
-            ceilings.extend(self.ceiling(set, Direction::Tx, "memory reads", assumed));
+            ceilings.extend(self.ceiling(set, Direction::Rx, BusAccess::Writes, assumed));
+            ceilings.extend(self.ceiling(set, Direction::Tx, BusAccess::Reads, assumed));
         }
         ceilings
     }
@@ -201,7 +203,7 @@ impl Slots {
         &self,
         devices: &BTreeSet<String>,
         direction: Direction,
-        what: &str,
+        access: BusAccess,
         assumed: (Bytes, Bytes),
     ) -> Option<Ceiling> {
         let bound = self.bound(devices, direction, assumed);
@@ -216,10 +218,9 @@ impl Slots {
             .map(|slot| self.line(slot, assumed, 0, false))
             .collect();
         derivation.extend(bound.derivation());
-        let names = devices.iter().cloned().collect::<Vec<_>>().join(" + ");
-        let binding =
-            bound.binding.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" + ");
-        let name = format!("pcie of {names}, {what}: {binding}");
+        let devices = devices.iter().cloned().collect();
+        let full = bound.binding.into_iter().map(|(name, _)| name).collect();
+        let name = ModelName::PcieTree { devices, access, full };
         Some(
             Ceiling::new(name, metric::BANDWIDTH, bound.value.0, direction, derivation, SOURCE)
                 .of(BoundClass::Bus),

@@ -16,11 +16,14 @@ use serde_json::Value;
 use super::super::leaving;
 use super::super::samples::Hosts;
 use super::super::traffic::Job;
-use super::{Carried, Element, ends};
+use super::{Carried, Element, ends, fact_source};
 use crate::limits::pcie::{self, slots};
 
 /// Ethernet addresses and type, which a device moves with the packet, IEEE 802.3 clause 3.1.
 const FRAME_HEADER: Bytes = Bytes(14);
+/// Standard of the packets of a link.
+const SOURCE: &str = "PCI Express Base";
+
 /// Returns the links that the flows of `carried` cross.
 pub(super) fn links(hosts: &Hosts<'_>, jobs: &[Job<'_>], carried: &[Carried<'_>]) -> Vec<Element> {
     let mut elements: Vec<Element> = Vec::new();
@@ -81,10 +84,10 @@ fn link(function: &Value, host: &str, device: &str, mtu: Bytes, writes: bool) ->
         frame_overhead: FRAME_HEADER,
         mtu,
         crossed_by: BTreeSet::new(),
-        source: format!(
-            "facts of {host}: pcie.{device}, generation {generation} x{lanes}, payload {}; PCI \
-                Express Base, 20 bytes a packet",
-            payload.0
+        source: fact_source(
+            host,
+            &format!("pcie.{device}, gen {generation} x{lanes}, mps {}", payload.0),
+            SOURCE,
         ),
     })
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::super::leaving::{self, Branch, Layer};
 use super::super::samples::Hosts;
 use super::super::traffic::Job;
-use super::{Carried, Element, ends, interfaces, queues};
+use super::{Carried, Element, ends, fact_source, interfaces, queues};
 use crate::limits::ethernet;
 
 /// Ethernet addresses and type, which a discipline counts with the packet, IEEE 802.3 clause 3.1.
@@ -115,7 +115,7 @@ fn shapers<'a>(
             crossed_by: BTreeSet::new(),
             receives: false,
             burst: shaper.burst,
-            source: format!("facts of {host}: interfaces.{device}.qdiscs, {}", shaper.kind),
+            source: fact_source(host, &format!("interfaces.{device}.qdiscs"), shaper.kind),
         };
         let room: Room<'a> = Box::new(move |n_flows| shaper.room(n_flows));
         shapers.push((element, room));
@@ -142,7 +142,7 @@ fn interface<'a>(
         // Packets out of a tunnel are counted without the packets that carried them.
         receives: receives && layer.added.0 == 0,
         burst: 0.0,
-        source: format!("facts of {host}: interfaces.{device}.speed_bps and mtu; IEEE 802.3"),
+        source: fact_source(host, &format!("interfaces.{device}.speed_bps, mtu"), "IEEE 802.3"),
     };
     Some((element, Box::new(move |_| speed)))
 }

@@ -5,12 +5,13 @@
 //! rate. Above that, a trial without loss proves nothing and is left out; the calculated line rate
 //! is then the upper bound. A trial with loss counts at any load.
 
-use linerate_model::{LoadUnit, Nanos, metric};
+use linerate_model::{Ceiling, LoadUnit, Nanos, metric};
 
 use super::super::ceilings::{Bound, Scope};
 use super::Doubt;
 use super::path::{self, Edges};
 use crate::search::{Bounds, Observation};
+use crate::study::reason::Reason;
 use crate::study::span::Span;
 
 /// Line rate of the path of a search in each direction, in the unit of its loads.
@@ -101,21 +102,15 @@ impl Line {
     }
 
     /// Returns the reason why `n` trials prove nothing.
-    pub(in crate::study) fn why(&self, n: usize) -> String {
-        format!(
-            "{n} {} above {:.6e} {} without loss, which is more than the path carries ({}): \
-                buffers held the excess. They are no lower bound; longer trials show the loss",
-            if n == 1 { "trial" } else { "trials" },
-            self.value(),
-            self.bound.ceiling.unit,
-            self.bound.ceiling.name()
-        )
+    pub(in crate::study) fn why(&self, n: usize) -> Reason {
+        let Ceiling { unit, .. } = self.bound.ceiling;
+        Reason::AboveLine { n, line: self.value(), unit, ceiling: self.bound.ceiling.name() }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{Ceiling, CeilingScope, Direction, Metric};
+    use linerate_model::{CeilingScope, Direction, Metric, Unit};
 
     use super::*;
 
@@ -146,8 +141,15 @@ mod tests {
             vec![trial(800.0, 1000, 0.0), trial(844.4, 1000, 0.0), trial(844.4, 1000, 0.01)];
         let proofs = line(false).proofs(trials.clone());
         assert_eq!(proofs, Proofs { kept: vec![trials[0], trials[2]], n_left_out: 1 });
-        let why = line(false).why(1);
-        assert!(why.starts_with("1 trial above 8.127000e2 packet/s"), "{why}");
+        assert_eq!(
+            line(false).why(1),
+            Reason::AboveLine {
+                n: 1,
+                line: 812.7,
+                unit: Unit::PacketPerSecond,
+                ceiling: "link".into()
+            }
+        );
     }
 
     #[test]

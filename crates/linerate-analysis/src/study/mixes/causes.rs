@@ -33,9 +33,6 @@ const MORE: f64 = 1.02;
 const EXPLAINED: f64 = 0.5;
 /// Bits in a byte.
 const BITS: f64 = 8.0;
-/// Advice for proof of a suspected cause.
-const NOT_COUNTED: &str = "memory bandwidth was not counted; a direction matrix, other CPUs \
-    (`from_cpus`), or a job on a target that is not there (`null`) would tell more";
 
 /// Resources that the jobs share and saturate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,8 +55,32 @@ pub struct Attribution {
     pub cause: Cause,
     /// How well it is established: at most suspected where only one kind of evidence is available.
     pub verdict: Verdict,
-    /// The evidence, sentence by sentence.
-    pub evidence: Vec<String>,
+    /// The evidence.
+    pub evidence: Vec<MixEvidence>,
+}
+
+/// Item of the evidence of a cause: rates in bit/s, shares of one; `job` is a workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "fields that are not explained are what they are called")]
+pub enum MixEvidence {
+    /// A job kept this share of its figure alone.
+    Kept { job: String, share: f64 },
+    /// Jobs that alone carry `asked` fill a capacity; `devices` if it is the link above two
+    /// devices.
+    Full { name: String, devices: bool, asked: f64, room: f64, passed: f64 },
+    /// The worker of a job that waited most was ready and without a CPU, together and alone.
+    Waited { job: String, lost: f64, together: f64, alone: f64 },
+    /// The kernel does not account waits of a job's workers.
+    WaitsNotCounted { job: String },
+    /// Some job has no figure alone or together.
+    MissingFigures,
+    /// No job's loss is decided.
+    LossUndecided,
+    /// A capacity is full and a CPU was waited for.
+    TwoCauses,
+    /// Nothing counts memory bandwidth.
+    MemoryNotCounted,
 }
 
 /// Returns the resource that the jobs of `point` share.
@@ -70,53 +91,41 @@ pub(super) fn attribution(
     alone: &[(&PointStudy, &Arm)],
     jobs: &[MixedJob],
 ) -> Attribution {
-    fn unknown(why: &str) -> Attribution {
-        Attribution {
-            cause: Cause::Unknown,
-            verdict: Verdict::Inconclusive,
-            evidence: vec![why.to_owned()],
-        }
+    fn unknown(evidence: Vec<MixEvidence>) -> Attribution {
+        Attribution { cause: Cause::Unknown, verdict: Verdict::Inconclusive, evidence }
+    }
+    fn suspected(cause: Cause, evidence: Vec<MixEvidence>) -> Attribution {
+        Attribution { cause, verdict: Verdict::Suspected, evidence }
     }
     if jobs.len() < 2 {
-        return unknown("not every job has a figure both alone and together");
+        return unknown(vec![MixEvidence::MissingFigures]);
     }
     if jobs.iter().all(MixedJob::kept) {
-        let kept = jobs
-            .iter()
-            .map(|job| format!("{} kept {:.1} %", job.workload, job.main.effect.shift * 100.0));
-        return Attribution {
-            cause: Cause::Nothing,
-            verdict: Verdict::Suspected,
-            evidence: kept.collect(),
-        };
+        fn kept(job: &MixedJob) -> MixEvidence {
+            MixEvidence::Kept { job: job.workload.clone(), share: job.main.effect.shift }
+        }
+        return suspected(Cause::Nothing, jobs.iter().map(kept).collect());
     }
     if !jobs.iter().any(MixedJob::lost) {
-        return unknown("whether a job lost anything is undecided");
+        return unknown(vec![MixEvidence::LossUndecided]);
     }
     let edge =
         known_edge(point, alone, jobs).or_else(|| common_link(campaign, hosts, point, alone, jobs));
     let waits = jobs.iter().filter(|job| job.lost()).map(|job| wait(point, alone, job));
-    let (waited, mut told): (Vec<bool>, Vec<String>) = waits.unzip();
+    let (waited, mut evidence): (Vec<bool>, Vec<MixEvidence>) = waits.unzip();
     let by_cpu = waited.iter().any(|explains| *explains);
-    match (edge, by_cpu) {
-        (Some((name, evidence)), false) => {
-            told.insert(0, evidence);
-            Attribution { cause: Cause::Edge(name), verdict: Verdict::Suspected, evidence: told }
+    let cause = edge.as_ref().map(|(name, _)| Cause::Edge(name.clone()));
+    evidence.splice(0..0, edge.map(|(_, full)| full));
+    match (cause, by_cpu) {
+        (Some(edge), false) => suspected(edge, evidence),
+        (Some(_), true) => {
+            evidence.push(MixEvidence::TwoCauses);
+            unknown(evidence)
         }
-        (Some((_, evidence)), true) => {
-            told.insert(0, evidence);
-            told.push(
-                "an edge is full and a CPU was waited for: these causes cannot be separated here"
-                    .to_owned(),
-            );
-            Attribution { cause: Cause::Unknown, verdict: Verdict::Inconclusive, evidence: told }
-        }
-        (None, true) => {
-            Attribution { cause: Cause::Cpu, verdict: Verdict::Suspected, evidence: told }
-        }
+        (None, true) => suspected(Cause::Cpu, evidence),
         (None, false) => {
-            told.push(NOT_COUNTED.to_owned());
-            Attribution { cause: Cause::Unknown, verdict: Verdict::Inconclusive, evidence: told }
+            evidence.push(MixEvidence::MemoryNotCounted);
+            unknown(evidence)
         }
     }
 }
@@ -147,7 +156,7 @@ fn known_edge(
     point: &PointStudy,
     alone: &[(&PointStudy, &Arm)],
     jobs: &[MixedJob],
-) -> Option<(String, String)> {
+) -> Option<(String, MixEvidence)> {
     let ways = [Direction::Tx, Direction::Rx, Direction::Sum];
     ways.into_iter().find_map(|direction| full_edge(point, alone, jobs, direction))
 }
@@ -159,7 +168,7 @@ fn full_edge(
     alone: &[(&PointStudy, &Arm)],
     jobs: &[MixedJob],
     direction: Direction,
-) -> Option<(String, String)> {
+) -> Option<(String, MixEvidence)> {
     // The job that adds up all measured ones comes last.
     let all = point.jobs.last()?;
     let metric = all.metric(metric::GOODPUT, direction)?;
@@ -168,44 +177,23 @@ fn full_edge(
         jobs.iter().filter_map(|job| typical(base(alone, job)?, metric::GOODPUT, direction)).sum();
     let passed = typical(all, metric::GOODPUT, direction)?;
     (asked > bound.value * MORE && passed > bound.value * FULL).then(|| {
-        let mega = |rate: f64| format!("{:.1} Mbit/s", rate / 1e6);
-        let (asked, room, passed) = (mega(asked), mega(bound.value), mega(passed));
-        let told = format!(
-            "alone they add up to {asked}, {} has room for {room}, together they pass {passed}",
-            bound.name()
-        );
-        (bound.name(), told)
+        let (name, room) = (bound.name(), bound.value);
+        (name.clone(), MixEvidence::Full { name, devices: false, asked, room, passed })
     })
 }
 
 /// Returns how long the workers of `job` waited for a CPU, and whether that explains its loss.
-fn wait(point: &PointStudy, alone: &[(&PointStudy, &Arm)], job: &MixedJob) -> (bool, String) {
+fn wait(point: &PointStudy, alone: &[(&PointStudy, &Arm)], job: &MixedJob) -> (bool, MixEvidence) {
     let waited = |job: Option<&super::super::JobStudy>| {
         typical(job?, metric::RUN_QUEUE_WAIT, Direction::Sum)
     };
-    let lost = 1.0 - job.main.effect.shift;
-    let (together, before) = (waited(point.jobs.get(job.job)), waited(base(alone, job)));
-    match (together, before) {
-        (Some(together), before) => {
-            let before = before.unwrap_or(0.0);
-            let told = format!(
-                "{}, which lost {:.0} %: its worker that waited most was ready and without a CPU \
-                    for {:.0} % of the time, {:.0} % alone",
-                job.workload,
-                lost * 100.0,
-                together * 100.0,
-                before * 100.0
-            );
-            (together - before >= EXPLAINED * lost, told)
-        }
-        (None, _) => (
-            false,
-            format!(
-                "{}: the kernel does not account how long its workers waited for a CPU",
-                job.workload
-            ),
-        ),
-    }
+    let (lost, workload) = (1.0 - job.main.effect.shift, job.workload.clone());
+    let Some(together) = waited(point.jobs.get(job.job)) else {
+        return (false, MixEvidence::WaitsNotCounted { job: workload });
+    };
+    let alone = waited(base(alone, job)).unwrap_or(0.0);
+    let evidence = MixEvidence::Waited { job: workload, lost, together, alone };
+    (together - alone >= EXPLAINED * lost, evidence)
 }
 
 /// Returns a PCI Express link below which a disk and a network device of one host hang, whose
@@ -216,7 +204,7 @@ fn common_link(
     point: &PointStudy,
     alone: &[(&PointStudy, &Arm)],
     jobs: &[MixedJob],
-) -> Option<(String, String)> {
+) -> Option<(String, MixEvidence)> {
     if campaign.header.testbed != TestbedKind::Hosts {
         return None;
     }
@@ -279,7 +267,7 @@ fn full_link(
     alone: &[(&PointStudy, &Arm)],
     jobs: [&MixedJob; 2],
     (host, way, _): &Crossing<'_>,
-) -> Option<(String, String)> {
+) -> Option<(String, MixEvidence)> {
     let (generation, lanes) = slots::link_of(function)?;
     let size = |name| slots::size(function, name).unwrap_or(pcie::link::PAGE);
     let link = pcie::Link::new(generation, lanes, size("mps_bytes"), size("mrrs_bytes"))?;
@@ -289,17 +277,8 @@ fn full_link(
     let asked = sum(&|job| bits(job, base(alone, job)?))?;
     let passed = sum(&|job| bits(job, point.jobs.get(job.job)?))?;
     let name = format!("pcie {} of {host}", function.get("address").and_then(Value::as_str)?);
-    (asked > room * MORE && passed > room * FULL).then(|| {
-        let giga = |rate: f64| format!("{:.2} Gbit/s", rate / 1e9);
-        let told = format!(
-            "both devices hang below {name}: alone they add up to {}, it has room for {}, together \
-                they pass {}",
-            giga(asked),
-            giga(room),
-            giga(passed)
-        );
-        (name, told)
-    })
+    (asked > room * MORE && passed > room * FULL)
+        .then(|| (name.clone(), MixEvidence::Full { name, devices: true, asked, room, passed }))
 }
 
 /// Returns the typical rate in bit/s that `study` has of the main figure of `job`.

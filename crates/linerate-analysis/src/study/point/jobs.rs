@@ -49,13 +49,12 @@ pub(super) fn job_study(judged: &[Judged<'_>], number: usize, bounds: &[Bound]) 
         judged.iter().filter(|one| one.standing.carries_figures()).collect();
     in_order.sort_by_key(|one| one.trial.spec.repeat);
     let runs = || in_order.iter().filter_map(|one| Some((one.jobs.get(number)?, one.measured)));
+    let steady = [
+        (STEADY_STATE, transfers::steady_state(runs())),
+        (STEADY_ROUNDS, transfers::steady_rounds(runs())),
+    ];
     told.extend(
-        transfers::steady_state(runs())
-            .map(|steady| (STEADY_STATE.to_owned(), Obtained::mode(steady))),
-    );
-    told.extend(
-        transfers::steady_rounds(runs())
-            .map(|steady| (STEADY_ROUNDS.to_owned(), Obtained::mode(steady))),
+        steady.into_iter().filter_map(|(name, of)| Some((name.to_owned(), Obtained::steady(of?)))),
     );
     let transfers = carrying(judged)
         .filter_map(|one| {

@@ -31,18 +31,11 @@ fn look(path: &Known<'_>) -> Vec<Looked> {
 fn candidate(path: &Known<'_>, (setting, after): (&'static str, &str)) -> Looked {
     path.at(PathEnd::Receiver, setting, |before| {
         if before != "0" {
-            return Err(Hindrance::already(format!(
-                "the interface waits already ({setting} is {before})"
-            )));
+            return Err(Hindrance::Already(before.to_owned()));
         }
-        let full = path.full_of_softirqs()?;
         Ok(Proposal {
-            name: format!("{setting} {after}"),
             after: after.to_owned(),
-            why: format!(
-                "softirqs take {:.0} % of a CPU, and the interface interrupts at once",
-                full * 100.0
-            ),
+            evidence: vec![path.full_of_softirqs()?],
             ratio: [LEAST_EFFECT, path.room().clamp(LEAST_EFFECT, MOST)],
         })
     })
@@ -50,6 +43,7 @@ fn candidate(path: &Known<'_>, (setting, after): (&'static str, &str)) -> Looked
 
 #[cfg(test)]
 mod tests {
+    use super::super::Candidate;
     use super::super::HindranceKind::{AlreadySo, NotOffered, NothingSpeaksForIt};
     use super::super::cases::{host, known, parted, point};
     #[test]
@@ -57,7 +51,7 @@ mod tests {
         let tried = |full: f64, settings: &[(&'static str, &str)]| {
             let point = point(0.3, &[("softirq_core", full)]);
             let (found, hindered) = parted(super::look(&known(&point, host(&[]), host(settings))));
-            (found.into_iter().map(|found| found.name).collect::<Vec<_>>(), hindered)
+            (found.iter().map(Candidate::name).collect::<Vec<_>>(), hindered)
         };
         let offered = [("adaptive_rx", "0"), ("rx_usecs", "0")];
         assert_eq!(tried(0.95, &offered).0, ["adaptive_rx 1", "rx_usecs 50"]);

@@ -9,6 +9,7 @@ use linerate_model::metric;
 
 use super::{Hindrance, Known, LEAST_EFFECT, LOSSY, Looked, Proposal, TuningExperiment};
 use crate::PathEnd;
+use crate::diagnosis::Evidence;
 
 const SETTING: &str = "net.ipv4.tcp_congestion_control";
 /// Less room than this is not worth a change.
@@ -34,31 +35,16 @@ fn look(path: &Known<'_>) -> Vec<Looked> {
 
 /// Returns the candidate `other`, or why it is not tried; `None` if the kernel has no other.
 fn candidate(path: &Known<'_>, other: Option<&String>) -> Looked {
-    path.at(PathEnd::Sender, SETTING, |before| {
-        let again = path.share(metric::RETRANSMIT_RATIO, LOSSY, "segments retransmitted")?;
+    path.at(PathEnd::Sender, SETTING, |_| {
+        let retransmitted = path.share(metric::RETRANSMIT_RATIO, LOSSY)?;
         let room = path.room();
+        let below = Evidence::BelowCeiling { share: 1.0 / room };
         if room <= LEAST_ROOM {
-            return Err(Hindrance::no_evidence(format!(
-                "the path has room for no more than \
-                x{room:.2}"
-            )));
+            return Err(Hindrance::NoEvidence(Some(below)));
         }
-        let other = other.ok_or_else(|| {
-            Hindrance::already(
-                "the kernel has no other \
-            loaded",
-            )
-        })?;
-        Ok(Proposal {
-            name: format!("{other} instead of {before}"),
-            after: other.clone(),
-            why: format!(
-                "{:.2} % of the segments are retransmitted, and the path has room for \
-                    x{room:.1}",
-                again * 100.0
-            ),
-            ratio: [LEAST_EFFECT, room],
-        })
+        let after = other.ok_or(Hindrance::NoOtherControl)?.clone();
+        let evidence = vec![retransmitted, below];
+        Ok(Proposal { after, evidence, ratio: [LEAST_EFFECT, room] })
     })
 }
 

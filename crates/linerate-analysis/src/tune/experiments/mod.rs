@@ -19,6 +19,7 @@ use linerate_model::{Direction, Metric, metric};
 use serde::Serialize;
 
 use super::Rates;
+use crate::diagnosis::{Evidence, Quantity};
 use crate::{JobStudy, PathEnd, PointStudy};
 
 /// A kind of change.
@@ -62,8 +63,6 @@ pub enum By {
 /// A change at one end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// Name of the setting.
-    pub name: String,
     /// At which end.
     pub end: PathEnd,
     /// The setting.
@@ -74,14 +73,14 @@ pub struct Candidate {
     pub before: String,
     /// Its value after.
     pub after: String,
-    /// The evidence for it, with its figure.
-    pub why: String,
+    /// The evidence for it.
+    pub evidence: Vec<Evidence>,
     /// Predicted factor of goodput: least and most.
     pub ratio: [f64; 2],
 }
 
 /// A setting at one end that is not tried.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Untried {
     /// At which end.
     pub end: PathEnd,
@@ -92,12 +91,37 @@ pub struct Untried {
 }
 
 /// Reason why a setting is not tried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hindrance {
-    /// Its kind.
-    pub kind: HindranceKind,
-    /// One sentence, with its figure.
-    pub why: String,
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hindrance {
+    /// The host's agent gave this message.
+    Agent {
+        /// The kind of reason.
+        kind: HindranceKind,
+        /// The message.
+        message: String,
+    },
+    /// Its present value is not known.
+    NotRead,
+    /// It has this value already, or another that is as good.
+    Already(String),
+    /// The host has one CPU.
+    OneCpu,
+    /// The kernel has no other congestion control.
+    NoOtherControl,
+    /// Its value has not the usual form.
+    Malformed(String),
+    /// The observation, if it was measured, does not support a change.
+    NoEvidence(Option<Evidence>),
+    /// Another one did more in a run each.
+    Outdone {
+        /// Factor of goodput in a run of its own.
+        yields: f64,
+        /// Name of the other one.
+        best: String,
+        /// Factor of goodput in the other's run.
+        best_yields: f64,
+    },
 }
 
 /// Kinds of hindrances.
@@ -119,22 +143,33 @@ pub enum HindranceKind {
 }
 
 impl Hindrance {
-    /// Nothing is left to change.
-    fn already(why: impl Into<String>) -> Self {
-        Self { kind: HindranceKind::AlreadySo, why: why.into() }
+    /// Returns its kind.
+    #[must_use]
+    pub const fn kind(&self) -> HindranceKind {
+        match self {
+            Self::Agent { kind, .. } => *kind,
+            Self::NotRead => HindranceKind::NotOffered,
+            Self::Already(_) | Self::OneCpu | Self::NoOtherControl | Self::Malformed(_) => {
+                HindranceKind::AlreadySo
+            }
+            Self::NoEvidence(_) => HindranceKind::NothingSpeaksForIt,
+            Self::Outdone { .. } => HindranceKind::Outdone,
+        }
     }
+}
 
-    /// Returns the hindrance that no measurement supports a change.
-    fn no_evidence(why: impl Into<String>) -> Self {
-        Self { kind: HindranceKind::NothingSpeaksForIt, why: why.into() }
+impl Candidate {
+    /// Returns its name in plans and ledgers: setting and value.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{} {}", self.setting, self.after)
     }
 }
 
 /// Proposal of an experiment for a setting.
 struct Proposal {
-    name: String,
     after: String,
-    why: String,
+    evidence: Vec<Evidence>,
     ratio: [f64; 2],
 }
 
@@ -189,15 +224,11 @@ impl Known<'_> {
         propose: impl FnOnce(&str) -> Result<Proposal, Hindrance>,
     ) -> Looked {
         let host = if end == PathEnd::Receiver { &self.receiver } else { &self.sender };
-        let unasked =
-            || Hindrance { kind: HindranceKind::NotOffered, why: "nobody asked for it".into() };
-        let proposed =
-            host.settings.get(setting).cloned().unwrap_or_else(|| Err(unasked())).and_then(
-                |before| {
-                    let Proposal { name, after, why, ratio } = propose(&before)?;
-                    Ok(Candidate { name, end, setting, by: By::Agent, before, after, why, ratio })
-                },
-            );
+        let proposed = host.settings.get(setting).cloned().unwrap_or(Err(Hindrance::NotRead));
+        let proposed = proposed.and_then(|before| {
+            let Proposal { after, evidence, ratio } = propose(&before)?;
+            Ok(Candidate { end, setting, by: By::Agent, before, after, evidence, ratio })
+        });
         proposed.map_err(|hindrance| Untried { end, setting, hindrance })
     }
 
@@ -208,22 +239,21 @@ impl Known<'_> {
         of(Direction::Tx).or_else(|| of(Direction::Sum))
     }
 
-    /// Returns a share of the stream, `what` it is, if it is above `least`.
-    fn share(&self, metric: &Metric, least: f64, what: &str) -> Result<f64, Hindrance> {
+    /// Returns the evidence that a share of the stream is above `least`.
+    fn share(&self, metric: &'static Metric, least: f64) -> Result<Evidence, Hindrance> {
         match self.value(metric) {
-            Some(share) if share > least => Ok(share),
-            Some(share) => Err(Hindrance::no_evidence(format!(
-                "{what}: {:.2} % (tried above {:.2} %)",
-                share * 100.0,
-                least * 100.0
-            ))),
-            None => Err(Hindrance::no_evidence(format!("{what}: not known"))),
+            Some(value) if value > least => Ok(Evidence::figure(metric, value)),
+            value => Err(Hindrance::NoEvidence(value.map(|value| Evidence::Near {
+                quantity: Quantity::Metric(metric),
+                value,
+                threshold: least,
+            }))),
         }
     }
 
-    /// Returns the softirq share of the CPU with most of it, if that is nearly the whole CPU.
-    fn full_of_softirqs(&self) -> Result<f64, Hindrance> {
-        self.share(metric::SOFTIRQ_CORE, FULL, "softirqs of one CPU")
+    /// Returns the evidence that softirqs take nearly a whole CPU.
+    fn full_of_softirqs(&self) -> Result<Evidence, Hindrance> {
+        self.share(metric::SOFTIRQ_CORE, FULL)
     }
 
     fn job(&self) -> Option<&JobStudy> {
@@ -302,7 +332,7 @@ pub(super) mod cases {
     /// Returns the candidates to try, and the kinds of reasons against the others.
     pub(in crate::tune) fn parted(looked: Vec<Looked>) -> (Vec<Candidate>, Vec<HindranceKind>) {
         let hindrance =
-            |looked: &Looked| looked.as_ref().err().map(|untried| untried.hindrance.kind);
+            |looked: &Looked| looked.as_ref().err().map(|untried| untried.hindrance.kind());
         let hindrances = looked.iter().filter_map(hindrance).collect();
         (looked.into_iter().flatten().collect(), hindrances)
     }
@@ -311,13 +341,15 @@ pub(super) mod cases {
     fn what_a_host_does_not_offer_or_consent_to_is_told_before_what_was_measured() {
         let (point, mut receiver) =
             (point(0.3, &[(metric::SOFTIRQ_CORE.name, 0.1)]), host(&[("rx_usecs", "0")]));
-        let refused = Hindrance { kind: HindranceKind::NotConsented, why: "not asked".into() };
+        let kind = HindranceKind::NotConsented;
+        let refused = Hindrance::Agent { kind, message: "not asked".into() };
         receiver.settings.insert("adaptive_rx", Err(refused.clone()));
         let looked = (coalescing::EXPERIMENT.look)(&known(&point, host(&[]), receiver));
         let told: Vec<Hindrance> =
             looked.into_iter().filter_map(Result::err).map(|untried| untried.hindrance).collect();
-        assert_eq!((&told[0], told[1].kind), (&refused, HindranceKind::NothingSpeaksForIt));
-        assert_eq!(told[1].why, "softirqs of one CPU: 10.00 % (tried above 80.00 %)");
+        let quantity = Quantity::Metric(metric::SOFTIRQ_CORE);
+        let near = Evidence::Near { quantity, value: 0.1, threshold: 0.8 };
+        assert_eq!(told, [refused, Hindrance::NoEvidence(Some(near))]);
     }
 
     #[test]

@@ -39,21 +39,16 @@ fn candidate(path: &Known<'_>, (setting, end): (&'static str, PathEnd)) -> Looke
     let cpu = if is_sender { metric::SENDER_CPU } else { metric::RECEIVER_CPU };
     path.at(end, setting, |before| {
         if before != "0" {
-            return Err(Hindrance::already(format!("{setting} is on")));
+            return Err(Hindrance::Already(before.to_owned()));
         }
         let busiest = if path.value(cpu) > path.value(metric::SOFTIRQ_CORE) {
             cpu
         } else {
             metric::SOFTIRQ_CORE
         };
-        let used = path.share(busiest, BUSY, "use of the busiest core there")?;
         Ok(Proposal {
-            name: format!("{setting} on"),
             after: "1".into(),
-            why: format!(
-                "{:.0} % of a core is used there, and every segment crosses by itself",
-                used * 100.0
-            ),
+            evidence: vec![path.share(busiest, BUSY)?],
             ratio: [LEAST_EFFECT, MOST.min(path.room().max(LEAST_EFFECT))],
         })
     })

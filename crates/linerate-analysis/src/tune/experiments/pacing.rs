@@ -18,6 +18,7 @@ use super::{
     By, Candidate, Hindrance, Known, LEAST_EFFECT, LOSSY, Looked, TuningExperiment, Untried,
 };
 use crate::PathEnd;
+use crate::diagnosis::Evidence;
 use crate::tune::Rates;
 use crate::tune::observed::WIRE_OVERHEAD;
 
@@ -52,50 +53,31 @@ fn look(path: &Known<'_>) -> Vec<Looked> {
 
 fn paced(path: &Known<'_>) -> Result<Candidate, Hindrance> {
     let lost = lost(path)?;
-    let rates =
-        path.flood.ok_or_else(|| Hindrance::no_evidence("no datagram of a flood arrived"))?;
-    if rates.feed.0 <= rates.drain.0 * FASTER {
-        return Err(Hindrance::no_evidence(format!(
-            "a flood of {} drains at {}",
-            rates.feed, rates.drain
-        )));
-    }
+    let rates = path.flood.ok_or(Hindrance::NoEvidence(None))?;
+    let now =
+        path.value(metric::GOODPUT).filter(|now| *now > 0.0).ok_or(Hindrance::NoEvidence(None))?;
+    let flood = Evidence::Flood { feed: rates.feed.0, drain: rates.drain.0, goodput: now };
     let pace = pace(&rates);
-    let now = path
-        .value(metric::GOODPUT)
-        .filter(|now| *now > 0.0)
-        .ok_or_else(|| Hindrance::no_evidence("no goodput"))?;
-    if pace.0 <= now * LEAST_EFFECT {
-        return Err(Hindrance::no_evidence(format!(
-            "{} is nearly the rate at which the path drains",
-            BitRate(now)
-        )));
+    if rates.feed.0 <= rates.drain.0 * FASTER || pace.0 <= now * LEAST_EFFECT {
+        return Err(Hindrance::NoEvidence(Some(flood)));
     }
     Ok(Candidate {
-        name: format!("paced at {pace}"),
         end: PathEnd::Sender,
         setting: SETTING,
         by: By::Load,
         before: String::new(),
         after: format!("{:.0} bit/s", pace.0),
-        why: format!(
-            "{lost} at {}, and a flood of {} drains at {}",
-            BitRate(now),
-            rates.feed,
-            rates.drain
-        ),
+        evidence: vec![lost, flood],
         ratio: [(REACHED * pace.0 / now).max(LEAST_EFFECT), pace.0 / now],
     })
 }
 
 /// Returns the evidence that a buffer was overrun, if any.
-fn lost(path: &Known<'_>) -> Result<String, Hindrance> {
-    match (path.share(metric::RETRANSMIT_RATIO, LOSSY, "segments retransmitted"), path.dropped) {
-        (Ok(again), _) => Ok(format!("{:.2} % of the segments are retransmitted", again * 100.0)),
-        (Err(_), Some(dropped)) if dropped > 0 => {
-            Ok(format!("queues of the sender dropped {dropped} packets of a stream"))
-        }
-        (Err(hindrance), _) => Err(hindrance),
+fn lost(path: &Known<'_>) -> Result<Evidence, Hindrance> {
+    let retransmitted = path.share(metric::RETRANSMIT_RATIO, LOSSY);
+    match path.dropped.filter(|dropped| *dropped > 0 && retransmitted.is_err()) {
+        Some(packets) => Ok(Evidence::QueueDrops { packets }),
+        None => retransmitted,
     }
 }
 
@@ -134,13 +116,12 @@ mod tests {
         // 1448 of the 1538 bytes that a full frame takes on the wire: 95 % of 94.15 Mbit/s.
         assert_eq!(found[0].after, "89440832 bit/s");
         assert!((found[0].ratio[1] - 89.44 / 33.0).abs() < 1e-3, "{:?}", found[0].ratio);
-        assert_eq!(with(0.033, 0.0, 900e6, 7), {
-            let why = found[0].why.replace(
-                "2.00 % of the segments are retransmitted",
-                "queues of the sender dropped 7 packets of a stream",
-            );
-            [Candidate { why, ..found[0].clone() }]
-        });
+        let flood = Evidence::Flood { feed: 900e6, drain: 100e6, goodput: 33e6 };
+        let lost = Evidence::figure(metric::RETRANSMIT_RATIO, 0.02);
+        assert_eq!(found[0].evidence, [lost, flood.clone()]);
+        let dropped = vec![Evidence::QueueDrops { packets: 7 }, flood];
+        let expected = Candidate { evidence: dropped, ..found[0].clone() };
+        assert_eq!(with(0.033, 0.0, 900e6, 7), [expected]);
         assert!(found[0].ratio[0] < found[0].ratio[1] && found[0].by == By::Load);
     }
 

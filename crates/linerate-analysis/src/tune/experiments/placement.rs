@@ -18,30 +18,24 @@ pub(super) const EXPERIMENT: TuningExperiment = TuningExperiment {
 };
 
 fn look(path: &Known<'_>) -> Vec<Looked> {
-    let all_cpus = &path.receiver.all_cpus;
-    let changes = [
-        ("irq_cpus", all_cpus.as_str(), "interrupts on any CPU"),
-        ("rps_cpus", all_cpus.as_str(), "packets spread over all CPUs"),
-        ("threaded", "1", "polled in threads"),
-    ];
+    let all_cpus = path.receiver.all_cpus.as_str();
+    let changes = [("irq_cpus", all_cpus), ("rps_cpus", all_cpus), ("threaded", "1")];
     changes.into_iter().map(|change| candidate(path, change)).collect()
 }
 
 /// Returns the candidate that sets `setting` to `after` at the receiver.
-fn candidate(path: &Known<'_>, (setting, after, name): (&'static str, &str, &str)) -> Looked {
+fn candidate(path: &Known<'_>, (setting, after): (&'static str, &str)) -> Looked {
     let n_cpus = path.receiver.n_cpus;
     path.at(PathEnd::Receiver, setting, |before| {
         if before == after {
-            return Err(Hindrance::already(format!("{setting} is {before}")));
+            return Err(Hindrance::Already(before.to_owned()));
         }
         if n_cpus < 2 {
-            return Err(Hindrance::already("the host has one CPU"));
+            return Err(Hindrance::OneCpu);
         }
-        let full = path.full_of_softirqs()?;
         Ok(Proposal {
-            name: name.to_owned(),
             after: after.to_owned(),
-            why: format!("softirqs take {:.0} % of one of {n_cpus} CPUs", full * 100.0),
+            evidence: vec![path.full_of_softirqs()?],
             ratio: [LEAST_EFFECT, path.room().max(LEAST_EFFECT).min(n_cpus as f64)],
         })
     })

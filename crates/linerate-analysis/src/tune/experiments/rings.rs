@@ -13,6 +13,7 @@ use linerate_model::metric;
 
 use super::{Hindrance, Known, LEAST_EFFECT, LOSSY, Looked, Missed, Proposal, TuningExperiment};
 use crate::PathEnd;
+use crate::diagnosis::Evidence;
 
 const SETTING: &str = "rx_ring";
 /// A model of loss is as good as this factor (docs/methodology/diagnosis.md#rules, D4).
@@ -32,34 +33,26 @@ fn look(path: &Known<'_>) -> Vec<Looked> {
     vec![path.at(PathEnd::Receiver, SETTING, |before| {
         let largest = path.receiver.largest_ring.map(|largest| largest.to_string());
         let after = largest.filter(|largest| largest != before);
-        let after = after.ok_or_else(|| {
-            Hindrance::already(format!("the ring has {before} descriptors, the maximum"))
-        })?;
-        let missed = overrun(path)?;
+        let after = after.ok_or_else(|| Hindrance::Already(before.to_owned()))?;
+        let (missed, evidence) = overrun(path)?;
         Ok(Proposal {
-            name: format!("receive ring of {after}"),
-            why: format!(
-                "{:.3} % of the packets came when the ring of {before} was full",
-                missed * 100.0
-            ),
+            evidence: vec![evidence],
             after,
             ratio: [LEAST_EFFECT, yields(path, missed).max(LEAST_EFFECT)],
         })
     })]
 }
 
-/// Returns the share of packets for which the ring had no room, where that is enough to matter.
-fn overrun(path: &Known<'_>) -> Result<f64, Hindrance> {
-    let Some(Missed { missed, received }) = path.missed else {
-        return Err(Hindrance::no_evidence("packets dropped by the ring: not counted"));
-    };
+/// Returns the share of packets for which the ring had no room, and the evidence of it, where that
+/// is enough to matter.
+fn overrun(path: &Known<'_>) -> Result<(f64, Evidence), Hindrance> {
+    let Missed { missed, received } = path.missed.ok_or(Hindrance::NoEvidence(None))?;
     let share = missed as f64 / (missed + received).max(1) as f64;
+    let evidence = Evidence::RingMissed { missed, received };
     if share > LOSSY {
-        return Ok(share);
+        return Ok((share, evidence));
     }
-    Err(Hindrance::no_evidence(format!(
-        "the ring dropped {missed} packets and received {received}"
-    )))
+    Err(Hindrance::NoEvidence(Some(evidence)))
 }
 
 /// Returns the largest factor of goodput when a loss of this ratio ends.
@@ -90,7 +83,8 @@ mod tests {
     fn a_ring_that_bursts_overrun_is_made_as_large_as_it_can_be() {
         let found = looked(0.01, &[(SETTING, "256")], Some(100)).0;
         assert_eq!((found[0].after.as_str(), found[0].end), ("1024", PathEnd::Receiver));
-        assert_eq!(found[0].why, "1.000 % of the packets came when the ring of 256 was full");
+        let missed = Evidence::RingMissed { missed: 100, received: 9_900 };
+        assert_eq!(found[0].evidence, [missed]);
         assert!((found[0].ratio[1] - 5.0).abs() < 1e-9, "nothing else is lost: all of the room");
         // A quarter of the loss is left: twice the goodput by the model, four times with its
         // factor.

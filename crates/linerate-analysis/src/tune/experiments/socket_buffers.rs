@@ -35,27 +35,25 @@ pub(super) const EXPERIMENT: TuningExperiment = TuningExperiment {
 
 fn look(path: &Known<'_>) -> Vec<Looked> {
     let waits = [
-        (PathEnd::Receiver, RECEIVE, metric::RWND_LIMITED, "the peer's window"),
-        (PathEnd::Sender, SEND, metric::SNDBUF_LIMITED, "its own buffer"),
+        (PathEnd::Receiver, RECEIVE, metric::RWND_LIMITED),
+        (PathEnd::Sender, SEND, metric::SNDBUF_LIMITED),
     ];
     waits.into_iter().map(|wait| candidate(path, wait)).collect()
 }
 
-/// Returns the candidate of a larger buffer `setting` at `end`, where the sender waited for `what`
-/// by the figure `metric`.
+/// Returns the candidate of a larger buffer `setting` at `end`, where the sender waited for it by
+/// the figure `metric`.
 fn candidate(
     path: &Known<'_>,
-    (end, setting, metric, what): (PathEnd, &'static str, &Metric, &str),
+    (end, setting, metric): (PathEnd, &'static str, &'static Metric),
 ) -> Looked {
     path.at(end, setting, |before| {
-        let waited =
-            path.share(metric, HELD_BACK, &format!("time the sender waited for {what}"))?;
-        let odd = || Hindrance::already(format!("{before:?} is not three numbers"));
-        let (after, factor) = larger(before, path.room()).ok_or_else(odd)?;
+        let waited = path.share(metric, HELD_BACK)?;
+        let malformed = || Hindrance::Malformed(before.to_owned());
+        let (after, factor) = larger(before, path.room()).ok_or_else(malformed)?;
         Ok(Proposal {
-            name: format!("{setting} x{factor}"),
             after,
-            why: format!("the sender waited for {what} {:.0} % of the time", waited * 100.0),
+            evidence: vec![waited],
             ratio: [
                 predicted(factor as f64, path.room()).max(LEAST_EFFECT),
                 factor as f64 * SCATTER,
