@@ -148,11 +148,11 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
             .remark(Remark::EachWay),
     ];
     let source = format!("{} (line rate), {FRAME_SOURCE}", speed.source);
-    let ceiling = |payload: Option<Bytes>, value: BitRate, derivation: Vec<Line>| {
-        let model = ModelName::FibreChannel { speed: name, payload };
-        Ceiling::new(model, metric::BANDWIDTH, value.0, Direction::Tx, derivation, source.as_str())
+    let name = |payload| ModelName::FibreChannel { speed: name, payload };
+    let ceiling = |payload, value, lines| {
+        Ceiling::new(name(payload), metric::BANDWIDTH, value, Direction::Tx, lines, source.as_str())
     };
-    Ok(vec![ceiling(Some(payload), value, derivation), ceiling(None, data, vec![raw])])
+    Ok(vec![ceiling(Some(payload), value.0, derivation), ceiling(None, data.0, vec![raw])])
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 
 use linerate_model::derivation::{Expression, Law, Line, Measure, Quantity, Remark, Statement};
 use linerate_model::{
-    BitRate, Ceiling, Direction, Layer, Metric, ModelName, ParamError, Params, SpreadFigure, metric,
+    BitRate, Ceiling, Direction, Layer, ModelName, ParamError, Params, SpreadFigure, metric,
 };
 use serde::Deserialize;
 
@@ -237,9 +237,9 @@ fn occupancy_ceilings(links: u32, flows: u32, occupancy: &Occupancy) -> Vec<Ceil
         Expression::Law(Law::EveryLinkUsed { links, flows }),
         occupancy.all_used,
     )];
-    let ceiling = |figure, metric: &'static Metric, value: f64, derivation: Vec<Line>| {
-        let name = ModelName::Spread { figure, links, flows, member: None };
-        Ceiling::new(name, metric, value, Direction::Tx, derivation, SOURCE)
+    let name = |figure| ModelName::Spread { figure, links, flows, member: None };
+    let ceiling = |figure, metric, value, lines| {
+        Ceiling::new(name(figure), metric, value, Direction::Tx, lines, SOURCE)
     };
     vec![
         ceiling(SpreadFigure::LinksUsed, metric::LINKS_USED, occupancy.links_used, used),
@@ -271,15 +271,15 @@ fn rate_ceilings(links: u32, flows: u32, member: BitRate, occupancy: &Occupancy)
         )
         .remark(Remark::OnAverage),
     ];
-    let ceiling = |figure, value: f64, derivation: Vec<Line>| {
-        let name = ModelName::Spread { figure, links, flows, member: Some(member) };
-        Ceiling::new(name, metric::THROUGHPUT_L2, value, Direction::Tx, derivation, SOURCE)
-            .at_layer(Layer::L1)
+    let name = |figure| ModelName::Spread { figure, links, flows, member: Some(member) };
+    let ceiling = |figure, value, lines| {
+        Ceiling::new(name(figure), metric::THROUGHPUT_L2, value, Direction::Tx, lines, SOURCE)
     };
     [
         ceiling(SpreadFigure::BestHash, bound, hard),
         ceiling(SpreadFigure::IdealHash, expected, average),
     ]
+    .map(|ceiling| ceiling.at_layer(Layer::L1))
 }
 
 #[cfg(test)]

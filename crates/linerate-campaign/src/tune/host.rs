@@ -225,10 +225,6 @@ fn facts(campaign: &Campaign, endpoint: &Endpoint) -> Host {
 
 /// Returns the value of a setting that may be changed.
 fn value_of(read: Result<Vec<SettingState>, ControlError>) -> Result<String, Hindrance> {
-    let not_offered = |message: &str| Hindrance::Agent {
-        kind: HindranceKind::NotOffered,
-        message: message.to_owned(),
-    };
     let states = read.map_err(|error| hindrance(HindranceKind::NotOffered, error))?;
     let state =
         states.into_iter().next().ok_or_else(|| not_offered("the agent did not report it"))?;
@@ -244,6 +240,10 @@ fn value_of(read: Result<Vec<SettingState>, ControlError>) -> Result<String, Hin
         Setting::Steering { value, .. } => Ok(value),
         Setting::RouteWindow { .. } => Err(not_offered("the agent reported a route")),
     }
+}
+
+fn not_offered(message: &str) -> Hindrance {
+    Hindrance::Agent { kind: HindranceKind::NotOffered, message: message.to_owned() }
 }
 
 fn hindrance(kind: HindranceKind, error: ControlError) -> Hindrance {

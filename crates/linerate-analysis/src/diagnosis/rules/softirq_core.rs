@@ -65,20 +65,15 @@ impl Rule for SoftirqCore {
         let Some((job, direction)) = flows(point).next() else { return Vec::new() };
         // Receiving costs softirq time. Most of the sender's work runs in the call of the sending
         // thread.
-        let at = FlowEnd::Receiving.endpoint(job, direction);
-        let setting = |name: &str, value: &str| HostSetting {
-            at: at.to_owned(),
-            name: name.to_owned(),
-            value: value.to_owned(),
-        };
+        let at = FlowEnd::Receiving.endpoint(job, direction).to_owned();
         let ratio = [LEAST_EFFECT, MOST_SPREAD];
         // One flow has one hash, so its packets can be moved but not spread. The scheduler moves a
         // thread to an idle CPU; softirqs stay on the CPU of the interrupt.
         vec![if n_flows(job) > 1.0 {
-            let spread = setting("rps_cpus", "all");
+            let spread = HostSetting { at, name: "rps_cpus".into(), value: "all".into() };
             Experiment::at_host("received packets spread over all CPUs", spread, ratio)
         } else {
-            let threaded = setting("threaded", "1");
+            let threaded = HostSetting { at, name: "threaded".into(), value: "1".into() };
             Experiment::at_host("packets polled in a thread of its own", threaded, ratio)
         }]
     }
