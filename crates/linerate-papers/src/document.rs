@@ -19,6 +19,8 @@ pub fn of_replays(replays: &[Replay]) -> Document {
             agree.len(),
             disagree.len()
         );
+        let (alike, agree): (Vec<_>, Vec<_>) =
+            agree.iter().partition(|item| n_alike(item, &agree) >= LEAST_ALIKE);
         let tables = [
             // Disagreements come first, because they are what a reader looks for.
             ("disagree", "Figures that disagree", disagree, Tone::Marked),
@@ -31,7 +33,8 @@ pub fn of_replays(replays: &[Replay]) -> Document {
                 Block::Table(figures(format!("replay-{index}-{id}"), caption, &items, tone))
             },
         );
-        std::iter::once(Block::Paragraph(counts)).chain(tables).collect::<Vec<_>>()
+        let alike = like_figures(index, &alike).into_iter().map(Block::Table);
+        std::iter::once(Block::Paragraph(counts)).chain(tables).chain(alike).collect::<Vec<_>>()
     });
     let section =
         Section { id: "answer", title: "Printed figures, recomputed", blocks: blocks.collect() };
@@ -49,9 +52,42 @@ pub fn of_replays(replays: &[Replay]) -> Document {
     )
 }
 
+/// Number of items about the same figure from which they have a table of their own.
+const LEAST_ALIKE: usize = 3;
+
+/// Returns the number of `items` about the same figure as `item`, with the same conclusion.
+fn n_alike(item: &ReplayItem, items: &[&ReplayItem]) -> usize {
+    items.iter().filter(|other| is_like(item, other)).count()
+}
+
+fn is_like(item: &ReplayItem, other: &ReplayItem) -> bool {
+    (&item.what, &item.why_it_matters) == (&other.what, &other.why_it_matters)
+}
+
+/// Returns a table for each group of like items, which share the caption and the note.
+fn like_figures(paper: usize, items: &[&ReplayItem]) -> Vec<Table> {
+    let groups = items.chunk_by(|one, next| is_like(one, next)).enumerate();
+    groups
+        .map(|(group, items)| group_table(format!("replay-{paper}-alike-{group}"), items))
+        .collect()
+}
+
+fn group_table(id: String, items: &[&ReplayItem]) -> Table {
+    let rows: Vec<Vec<String>> = items.iter().map(like_row).collect();
+    let caption = format!("Figures that agree: {}", items[0].what);
+    Table {
+        note: Some(items[0].why_it_matters.clone()),
+        ..Table::of_words(id, caption, &["id", "printed", "recomputed"], &rows)
+    }
+}
+
+fn like_row(item: &&ReplayItem) -> Vec<String> {
+    vec![item.id.clone(), item.printed.clone(), item.recomputed.clone()]
+}
+
 /// Returns a table of items, with the reason why each matters.
 fn figures(id: String, caption: &str, items: &[&ReplayItem], tone: Tone) -> Table {
-    let heads = ["id", "figure", "printed", "recomputed", "why it matters"].map(Column::text);
+    let heads = ["id", "figure", "printed", "recomputed", "conclusion"].map(Column::text);
     let rows = items.iter().map(|item| {
         let cells = [&item.id, &item.what, &item.printed, &item.recomputed, &item.why_it_matters]
             .map(Cell::text);
@@ -66,8 +102,9 @@ pub fn of_reproduction(reproduction: &Reproduction) -> Document {
     // Shapes that were not judged are counted by themselves: they are no evidence either way.
     let count = |wanted| reproduction.shapes.iter().filter(|shape| shape.holds == wanted).count();
     let counts = format!(
-        "Shapes: {} as in the paper, {} missed, {} not judged. Shapes are compared, not absolute \
-            figures: the testbeds are emulated.",
+        "Shapes: {} as in the paper, {} missed, {} not judged. The testbeds are emulated, so \
+            shapes are compared and not absolute figures. A shape marked (hard) follows from \
+            arithmetic.",
         count(Some(true)),
         count(Some(false)),
         count(None)
@@ -139,6 +176,20 @@ mod tests {
         let why = replay.disagreements().next().expect("one disagrees").why_it_matters.as_str();
         assert!(at("9 disagree") < at(why) && at(why) < at("Figures that agree"));
         assert_eq!(of_replays(&[replay]).study["replays"][0]["items"][0]["id"], "E2.b");
+    }
+
+    #[test]
+    fn like_figures_share_one_table_and_its_note() {
+        let replay = crate::replay::intel_ncsi();
+        let document = of_replays(std::slice::from_ref(&replay));
+        let table = document.tables().find(|table| table.id == "replay-0-alike-0");
+        let table = table.expect("32 averages are alike");
+        assert_eq!(table.rows.len(), 32);
+        let text = text_of(&document);
+        let note = table.note.as_deref().and_then(|note| note.split('.').next());
+        assert_eq!(text.matches(note.expect("a note")).count(), 1);
+        let shown: usize = document.tables().map(|table| table.rows.len()).sum();
+        assert_eq!(shown, replay.items.len(), "no figure is left out");
     }
 
     #[test]

@@ -121,11 +121,12 @@ fn single_flow(printed: &Printed) -> ReplayItem {
         "single TCP flow over one 10 Gbit/s port at MTU 9000",
         format!("{value} Mbit/s"),
         format!(
-            "at most {ceiling:.0} Mbit/s of payload fit: {:.1} % of the ceiling",
+            "the link carries at most {ceiling:.0} Mbit/s of payload: {:.1} % of the ceiling",
             value / ceiling * 100.0
         ),
         value <= ceiling,
-        "above what the wire carries: counted with headers, at the sender, or by a wrong clock",
+        "The rate is above what the link carries. It includes headers, was counted at the sender, \
+            or the clock was wrong.",
     )
 }
 
@@ -137,7 +138,7 @@ fn dual_fabric(tcp: &Tcp) -> ReplayItem {
         format!("{} and {} Mbit/s", tcp.single_flow_dual_fabric, tcp.single_flow),
         format!("{} / {} = {factor:.3}", tcp.single_flow_dual_fabric, tcp.single_flow),
         agrees_to(2.0, factor, 2),
-        "a flow never leaves its member link: two fabrics are exactly twice one",
+        "A flow never leaves its member link, so two fabrics carry exactly twice as much as one.",
     )
 }
 
@@ -151,7 +152,7 @@ fn pcie_share(printed: &Printed) -> ReplayItem {
     });
     item(
         "E3.d-mps",
-        "pktgen with expander against what PCIe carries",
+        "pktgen with expander, as a share of the PCIe slot's rate",
         format!(
             "{:.2} % of {} \
             Gbit/s",
@@ -160,8 +161,9 @@ fn pcie_share(printed: &Printed) -> ReplayItem {
         told.join(", "),
         // One matching setting is enough to explain the printed share.
         shares.iter().any(|(_, (share, _))| agrees_to(pktgen.share_of_pcie_percent, *share, 2)),
-        "packets have headers: the slot was all but full where a seventh of it seemed left, and \
-            how full hangs on the maximum payload (MPS), which the paper does not give",
+        "Packets have headers. The slot was almost full where the paper leaves a seventh of it \
+            unused. The share depends on the maximum payload size (MPS), which the paper does not \
+            give.",
     )
 }
 
@@ -182,7 +184,7 @@ fn links_filled(printed: &Printed) -> ReplayItem {
     let (two, four) = (tcp.multi_flow / tcp.single_flow, tcp.multi_flow_expander / tcp.single_flow);
     item(
         "E3.c-links",
-        "links that \"multi flow\" fills, number of flows not given",
+        "links that \"multi flow\" fills (number of flows not given)",
         format!("{} and {} Mbit/s", tcp.multi_flow, tcp.multi_flow_expander),
         format!(
             "{two:.2} of 2 links and {four:.2} of 4; two flows fill {:.2} of 2 on average, four \
@@ -192,7 +194,7 @@ fn links_filled(printed: &Printed) -> ReplayItem {
         ),
         // A ratio up to the number of links is possible for some number of flows.
         two <= 2.0 && four <= 4.0,
-        "possible, and without the number of flows no hash can be judged by it",
+        "Possible. Without the number of flows, the hash cannot be judged by this figure.",
     )
 }
 
@@ -209,13 +211,11 @@ fn second_limit(tcp: &Tcp) -> ReplayItem {
             tcp.multi_flow_dual_fabric, tcp.multi_flow_expander_dual_fabric
         ),
         format!(
-            "{vic:.2} and {expander:.2} of twice {} and \
-            {}",
+            "{vic:.2} and {expander:.2} of 2 x {} and 2 x {}",
             tcp.multi_flow, tcp.multi_flow_expander
         ),
         vic <= 1.0 && expander <= 1.0,
-        "possible; what is missing to 1 is a second limit: one queue, one socket's \
-            memory, or the host",
+        "Possible. A second limit takes the rest: one queue, one socket's memory, or the host.",
     )
 }
 
@@ -242,8 +242,8 @@ fn packets(
         format!("{rate} x {unit:.0} packets/s, {maximum} Gbit/s"),
         format!("{rate} x {unit:.0} x {bytes} B x 8 = {value:.2} Gbit/s"),
         (value - maximum).abs() <= tolerance,
-        "rate times size is bandwidth; where it is not, one of the two figures belongs to \
-                another point",
+        "Packet rate times packet size is bandwidth. If the two differ, one of them belongs to \
+            another point of the sweep.",
     )
 }
 

@@ -69,19 +69,20 @@ fn io_total(printed: &Printed) -> ReplayItem {
             printed.io_single_card_megabits
         ),
         agrees_to(printed.io_total_gigabits, total / 1e3, 0),
-        "the sum is right; its terms are in the wrong unit, see E4.a",
+        "The sum is right. Its terms have the wrong unit: see E4.a.",
     )
 }
 
 fn io_card(printed: &Printed) -> ReplayItem {
     item(
         "E4.a",
-        "what one I/O card carries, against what one NIC in it delivered",
+        "rate of one I/O card, against the rate of one NIC in it",
         format!("{} Mbit/s a card", printed.io_dual_card_megabits),
         format!("{} Mbit/s went through one NIC", printed.sustained),
         // One NIC sits in one card, so it cannot deliver more than its card carries.
         printed.sustained <= printed.io_dual_card_megabits,
-        "bytes were mistaken for bits: the server's I/O is eight times what the text compares with",
+        "The report mistakes bytes for bits. The server's I/O carries eight times the rate that \
+            the text compares with.",
     )
 }
 
@@ -92,7 +93,7 @@ fn share(printed: &Printed) -> ReplayItem {
         tcp::goodput(rate, Bytes(printed.mtu), ethernet::packet_overhead(0), headers).0 / 1e6;
     item(
         "link-share",
-        "sustained rate against the link",
+        "sustained rate against the link's ceiling",
         format!("{} Mbit/s", printed.sustained),
         format!(
             "{} / {ceiling:.1} = {:.1} % of the ceiling",
@@ -100,8 +101,8 @@ fn share(printed: &Printed) -> ReplayItem {
             printed.sustained / ceiling * 100.0
         ),
         printed.sustained <= ceiling,
-        "possible, and a fifth of the link is left: that the server is the limit is not shown, its \
-            CPUs were at 36 %",
+        "Possible. A fifth of the link was unused and the CPUs were at 36 %, so the test does not \
+            show that the server is the limit.",
     )
 }
 
@@ -117,7 +118,8 @@ fn peak(printed: &Printed) -> ReplayItem {
             printed.peak / printed.sustained
         ),
         printed.peak >= printed.sustained && printed.peak <= printed.link_megabits,
-        "seven per cent more for a second: the average is no ceiling of the server",
+        "The best second is seven per cent above the average, so the average is no ceiling of the \
+            server.",
     )
 }
 
@@ -134,8 +136,8 @@ fn server_limit(printed: &Printed) -> ReplayItem {
             printed.sustained / printed.link_megabits * 100.0
         ),
         printed.cpu_percent >= BUSY,
-        "a limit is asserted for which the test has no evidence; the clients, the disks and TCP's \
-            windows were not looked at",
+        "The report claims a limit without evidence. The test did not observe the clients, the \
+            disks, or the TCP windows.",
     )
 }
 
@@ -144,13 +146,18 @@ fn scaling(printed: &Printed) -> ReplayItem {
     let (one, two, four) = (null["1"], null["2"], null["4"]);
     item(
         "E4.d",
-        "clients against the rate they add up to",
+        "throughput against the number of clients",
         format!("{one}, {two} and {four} Mbit/s with 1, 2 and 4 clients"),
-        format!("{:.2} and {:.2} times one; no point for 3 clients", two / one, four / one),
+        format!(
+            "{:.2} and {:.2} times the rate of one client; no run with 3 \
+            clients",
+            two / one,
+            four / one
+        ),
         // The knee lies between two measured points unless there is one for three clients.
         null.contains_key("3"),
-        "two clients add half a client's rate and two more add most of theirs: where the knee is \
-            cannot be told without the third",
+        "The gain of each client does not fall steadily. Without a run with three clients the knee \
+            is unknown.",
     )
 }
 
@@ -173,7 +180,7 @@ fn sinks(printed: &Printed) -> ReplayItem {
     let shown: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.2}")).collect();
     item(
         "E4.ratio",
-        "null sink over disk sink",
+        "rate with a null sink over rate with a disk sink",
         format!("averages to {}:1", printed.null_over_disk),
         format!(
             "{}: mean {mean:.2}, geometric mean {geometric:.2}, ratio of sums {of_sums:.2}",
@@ -181,7 +188,7 @@ fn sinks(printed: &Printed) -> ReplayItem {
         ),
         // The text does not say which mean it used.
         [mean, geometric, of_sums].iter().any(|value| agrees_to(printed.null_over_disk, *value, 1)),
-        "no mean of the two is 4; ratios are averaged geometrically or as ratio of sums",
+        "None of the three means is 4. Average ratios geometrically, or as the ratio of the sums.",
     )
 }
 
@@ -191,7 +198,7 @@ fn clients(printed: &Printed) -> ReplayItem {
     let (by_one, by_two) = (printed.sustained / one, printed.sustained / (two / 2.0));
     item(
         "E4.clients",
-        "clients with disks that saturate one NIC",
+        "number of clients with disks that saturates one NIC",
         format!("about {}", printed.clients_to_saturate),
         format!(
             "{} / {one} = {by_one:.1}, {} / {} = {by_two:.1}; from one to two clients the rate \
@@ -202,8 +209,8 @@ fn clients(printed: &Printed) -> ReplayItem {
             two / one
         ),
         printed.clients_to_saturate <= by_one.max(by_two).ceil(),
-        "a plan for twenty clients buys twice what is needed; growth above two makes the \
-            single-client run suspect",
+        "A plan for twenty clients buys twice as many as needed. Two clients cannot reach more \
+            than twice the rate of one, so the run with one client is suspect.",
     )
 }
 

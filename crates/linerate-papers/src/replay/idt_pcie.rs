@@ -99,7 +99,7 @@ fn encoding(printed: &Printed) -> ReplayItem {
         format!("{} of {} Gbit/s", framing.encoded_gigabits, framing.raw_gigabits),
         format!("2 directions x {} lanes x 5 GT/s x 8/10 = {rate} Gbit/s", framing.lanes),
         agrees_to(framing.encoded_gigabits, rate, 2),
-        "right for both directions added",
+        "Right for the sum of both directions.",
     )
 }
 
@@ -121,7 +121,7 @@ fn bandwidth(printed: &Printed) -> ReplayItem {
             framing.encoded_gigabits
         ),
         agrees_to(framing.both_ways_gigabits, value, 2),
-        "the arithmetic is right, its interpretation is not, see 48.76-gigabits",
+        "The arithmetic is right, but its interpretation is not: see 48.76-gigabits.",
     )
 }
 
@@ -130,15 +130,15 @@ fn both_ways(printed: &Printed) -> ReplayItem {
     let value = one_way(framing);
     item(
         "48.76-gigabits",
-        "what a transfer finds on eight lanes in packets of 64 B",
+        "bandwidth of one transfer on eight lanes in packets of 64 B",
         format!("{} of {} Gbit/s", framing.both_ways_gigabits, framing.encoded_gigabits),
         format!(
             "{value:.2} of {} Gbit/s: a transfer has one direction",
             framing.encoded_gigabits / 2.0
         ),
         agrees_to(framing.both_ways_gigabits, value, 2),
-        "figures 2 and 4 add both directions without saying so: who sizes a card by them buys half \
-            of what it needs (E5.b)",
+        "Figures 2 and 4 add both directions without saying so. A reader who sizes a card by them \
+            buys half of what is needed (E5.b).",
     )
 }
 
@@ -155,17 +155,17 @@ fn efficiency(printed: &Printed) -> ReplayItem {
         - other;
     item(
         "76.2-percent",
-        "share of the link that is payload, packets of 64 B",
+        "payload share of the link in packets of 64 B",
         format!("close to {about} %"),
         format!(
-            "{0} / ({0} + {1}) = {percent:.1} %; with line code and {other} % other {left:.1} % of \
-                the raw rate, and {added:.0} % if the printed shares are added",
+            "{0} / ({0} + {1}) = {percent:.1} %; with line code and {other} % for other packets \
+                {left:.1} % of the raw rate, and {added:.0} % if the printed shares are added",
             framing.payload_bytes,
             link(framing, 128).request_overhead().0
         ),
         agrees_to(about, percent, 0),
-        "shares of three different bases do not add: the budget comes out an eighth of the raw \
-            rate too low (E5.a)",
+        "The report adds shares of three different bases, so its budget is an eighth of the raw \
+            rate too low (E5.a).",
     )
 }
 
@@ -182,7 +182,7 @@ fn link_layer(printed: &Printed) -> ReplayItem {
     let overhead = with.request_overhead().0;
     item(
         "72.7-percent",
-        "what link-layer packets take, packets of 64 B",
+        "share of link-layer packets, with packets of 64 B",
         format!("up to {} %", framing.other_percent_at_most),
         format!(
             "{dllps} x {dllp_bytes} B for {dllps_per_packets} packets: {payload_bytes} / \
@@ -191,8 +191,8 @@ fn link_layer(printed: &Printed) -> ReplayItem {
             2.0 * value / 1e9,
         ),
         (framing.other_percent_at_most - lost).abs() < 1.0,
-        "figure 4 and the budget are two models: at 64 B they differ threefold, and above 1 KB the \
-            first takes almost nothing",
+        "Figure 4 and the budget use two models. They differ threefold at 64 B, and above 1 KB \
+            figure 4 loses almost nothing.",
     )
 }
 
@@ -211,8 +211,8 @@ fn completions(printed: &Printed) -> ReplayItem {
         ),
         // The smaller payload is the default after reset, and the report names none.
         value <= ceiling(128),
-        "larger payloads than assumed, binary megabytes, or both directions added: the report does \
-            not say which",
+        "The report uses larger payloads than the default, binary megabytes, or the sum of both \
+            directions. It does not state which.",
     )
 }
 
@@ -228,12 +228,13 @@ fn sources(printed: &Printed) -> ReplayItem {
         "total of table 2, all writes",
         format!("{} MB/s", totals.table_2_write),
         format!(
-            "{} x {fibre:.1} + {network:.0} = {most:.0} MB/s is all that its sources carry one way",
+            "{} x {fibre:.1} + {network:.0} = {most:.0} MB/s is the most that its sources carry in \
+                one direction",
             totals.fibres_in_table_2
         ),
         totals.table_2_write <= most,
-        "the network is counted in both directions or the unit is binary: totals of the two tables \
-            do not compare",
+        "The report counts the network in both directions, or its unit is binary. The totals of \
+            the two tables cannot be compared.",
     )
 }
 
@@ -247,8 +248,8 @@ fn identical_rows(printed: &Printed) -> ReplayItem {
         format!("all {} sizes, digit for digit", table.sizes),
         // Two measured rows that agree in every digit are a fact of print and need no computation.
         false,
-        "two runs of a host at its limit do not repeat to the digit: one row is a copy, and one \
-            comparison is lost (E5.g)",
+        "Two runs of a host at its limit do not agree in every digit. One row is a copy, so one \
+            comparison is lost (E5.g).",
     )
 }
 
@@ -274,8 +275,8 @@ fn search_step(printed: &Printed) -> ReplayItem {
             steps.join(", ")
         ),
         shown,
-        "what a search cannot resolve it cannot tell, and no run was repeated: neither gain nor \
-            loss is shown",
+        "The search cannot resolve such changes, and no run was repeated. The report shows neither \
+            a gain nor a loss.",
     )
 }
 
@@ -306,7 +307,10 @@ mod tests {
         assert!(text("bandwidth").contains("= 48.76 Gbit/s"));
         assert!(text("48.76-gigabits").contains("24.38 of 32"));
         // docs/methodology/papers.md#printed-figures, S5: E5.a.
-        assert!(text("76.2-percent").contains("= 76.2 %; with line code and 15 % other 51.8 %"));
+        assert!(text("76.2-percent").contains(
+            "= 76.2 %; with line code and 15 % for other packets \
+            51.8 %"
+        ));
         assert!(text("76.2-percent").contains("and 40 % if"));
         assert!(
             text("72.7-percent")

@@ -153,8 +153,8 @@ fn direction(printed: &Printed) -> ReplayItem {
         ),
         // Only a named direction makes the figure comparable.
         ["one way", "both ways"].contains(&printed.text.maximum_direction.as_str()),
-        "the same figure is either nearly all or only half of what the link carries; a number \
-            without direction compares with nothing",
+        "The figure is either nearly all or only half of what the link carries. A figure without a \
+            direction cannot be compared.",
     )
 }
 
@@ -168,7 +168,7 @@ fn system_time(printed: &Printed) -> ReplayItem {
         format!("largest of {:?} is {largest} %", printed.table_1.system_time_percent),
         // The text says "below", so the bound itself does not agree.
         largest < bound,
-        "the bound is one of the values: without intervals 30 and 31 cannot be distinguished",
+        "The bound is one of the values. Without intervals, 30 and 31 cannot be distinguished.",
     )
 }
 
@@ -188,7 +188,7 @@ fn instructions(printed: &Printed) -> ReplayItem {
             (high / around - 1.0) * 100.0
         ),
         values.iter().all(|value| (value / around - 1.0).abs() <= AROUND),
-        "a steady rise of a fifth is an effect of message size, not noise around a constant",
+        "A steady rise by a fifth is an effect of message size, not noise around a constant.",
     )
 }
 
@@ -201,7 +201,7 @@ fn announced(printed: &Printed) -> ReplayItem {
         && text.caption_cpus == text.machine_cpus;
     item(
         "E2.e",
-        "what was announced and what was tested",
+        "announced tests against those reported",
         format!(
             "{} to {} NICs; connections {:?}; a caption with {} CPUs",
             text.nics_announced[0],
@@ -214,7 +214,8 @@ fn announced(printed: &Printed) -> ReplayItem {
             text.nics_tested, text.connections_used, text.machine_cpus
         ),
         agrees,
-        "the report omits combinations without a reason: not run, or not worth showing",
+        "The report omits combinations without a reason. They were not run, or their results were \
+            not shown.",
     )
 }
 
@@ -224,7 +225,7 @@ fn bus_mismatch(printed: &Printed) -> ReplayItem {
     let (said, assembly) = (printed.text.two_schizos_gigabytes, printed.text.assembly_gigabytes);
     item(
         "E2.f",
-        "whether the I/O assembly can be outrun by its two Schizos",
+        "rate of the I/O assembly against that of its two Schizos",
         format!("two Schizos {said} GB/s, assembly {assembly} GB/s, a mismatch is excluded"),
         format!(
             "{} x {:.2} Gbit/s / 8 = {gigabytes:.1} GB/s, above {assembly} GB/s",
@@ -232,8 +233,8 @@ fn bus_mismatch(printed: &Printed) -> ReplayItem {
             schizo_peak(&printed.testbed) / 1e3
         ),
         agrees_to(said, gigabytes, 1) && gigabytes <= assembly,
-        "the assembly is the narrower place: the eight-NIC maximum cannot be blamed on the buses \
-            alone",
+        "The assembly is slower than its buses, so the buses alone cannot explain the maximum with \
+            eight NICs.",
     )
 }
 
@@ -243,7 +244,7 @@ fn message_sizes(printed: &Printed) -> ReplayItem {
     let sums: Vec<u64> = printed.table_1.message_bytes.iter().map(|size| size + headers).collect();
     item(
         "E2.g",
-        "how the message sizes of table 1 were chosen",
+        "message sizes of table 1",
         format!("{:?} B", printed.table_1.message_bytes),
         format!(
             "with {headers} B of headers: {sums:?}; the first is the MTU, the others are whole KiB"
@@ -252,8 +253,8 @@ fn message_sizes(printed: &Printed) -> ReplayItem {
         // them.
         sums.iter().all(|sum| sum % KIBIBYTE == 0)
             || sums.iter().all(|sum| *sum == printed.testbed.mtu),
-        "sizes reduced by headers fit one packet only at the MTU: larger messages are split \
-            anyway, and rows compare two rules",
+        "A message reduced by the headers fits one packet only at the MTU, and larger messages are \
+            split anyway. The rows compare two rules.",
     )
 }
 
@@ -261,15 +262,14 @@ fn draft_remarks(printed: &Printed) -> ReplayItem {
     let remarks = printed.text.draft_remarks;
     item(
         "E2.h",
-        "the text's own state",
+        "state of the text",
         "published".to_owned(),
         format!(
-            "{remarks} remarks of a draft are left in: an open question on a table, a comparison \
-                and a reference pending"
+            "{remarks} remarks of a draft remain: an open question on a table, a pending \
+                comparison, and a pending reference"
         ),
         remarks == 0,
-        "what is pending was never checked; no repetition and no dispersion is given anywhere \
-            either",
+        "The pending points were never checked. The paper gives no repetitions and no dispersion.",
     )
 }
 
@@ -286,8 +286,8 @@ fn single_schizo(printed: &Printed) -> ReplayItem {
         format!("{eight} / {factor} = {implied:.0} Mbit/s from the gain of {gain} %"),
         // All three printed values describe one measurement, so both must follow.
         agrees_to(table, implied, 0) && agrees_to(summary, implied, 0),
-        "three values for one measurement, 3 % apart: more than some of the effects the paper \
-            reports",
+        "The paper gives three values for one measurement, 3 % apart. Some of the effects that it \
+            reports are smaller.",
     )
 }
 
@@ -304,14 +304,14 @@ fn second_schizo(printed: &Printed) -> ReplayItem {
     let gain = printed.text.second_schizo_gain_percent;
     item(
         "second-schizo",
-        "gain of the second Schizo, between what the two figures for one Schizo give",
+        "gain of the second Schizo, against the two figures for one Schizo",
         format!("+{gain} %"),
         format!(
             "table 2: {eight} / {table} = {by_table:.3}; summary: {eight} / {summary} = \
                 {by_summary:.3}"
         ),
         between(times(gain), by_table, by_summary),
-        "the gain is real and sub-linear whichever figure is taken: 1.62 of an ideal 2",
+        "The gain is real and sub-linear with either figure: at least 1.62 of an ideal 2.",
     )
 }
 
@@ -331,8 +331,8 @@ fn slot(printed: &Printed) -> ReplayItem {
         ),
         // Two cards on one bus cannot pass less than one or more than twice one.
         slow <= pair && pair <= 2.0 * slow,
-        "544 Mbit/s is what one 33 MHz slot carries; it is nowhere printed and is needed to repeat \
-            the figure",
+        "One 33 MHz slot carries 544 Mbit/s. The paper does not print this figure, and a \
+            reproduction needs it.",
     )
 }
 
@@ -351,7 +351,7 @@ fn second_bus(printed: &Printed) -> ReplayItem {
             "{one_bus} x {factor} = {two_buses:.0} Mbit/s, below {slow:.0} + {fast} = {sum:.0}"
         ),
         two_buses <= sum,
-        "spreading NICs over buses pays, and leaves 7 % that the Schizo itself takes",
+        "Two buses are faster than one. The Schizo itself takes the remaining 7 %.",
     )
 }
 
@@ -368,7 +368,7 @@ fn schizo_from_buses(printed: &Printed) -> ReplayItem {
             schizo / sum * 100.0
         ),
         schizo <= sum,
-        "the tree of buses explains the figure: no edge is exceeded",
+        "The tree of buses explains the figure: no bus exceeds its limit.",
     )
 }
 
@@ -379,14 +379,14 @@ fn fifth_cpu(printed: &Printed) -> ReplayItem {
     let four = peak / factor;
     item(
         "fifth-cpu",
-        "one connection each way on four CPUs, from the gain of the fifth",
+        "one connection each way on four CPUs, derived from the gain of the fifth",
         format!("+{gain} % with five CPUs"),
         format!(
             "{peak} / {factor:.3} = {four:.0} Mbit/s with four, above the {} of one CPU",
             printed.table_2.single_cpu.megabits
         ),
         four > printed.table_2.single_cpu.megabits && peak <= link_ceiling(&printed.testbed),
-        "four CPUs already reach 91 % of what one Gigabit link carries",
+        "Four CPUs reach 91 % of what one Gigabit link carries.",
     )
 }
 
@@ -405,8 +405,8 @@ fn bus_share(printed: &Printed) -> ReplayItem {
             eight / all * 100.0
         ),
         pair <= bus && eight <= all,
-        "nothing printed is impossible, but a bus that is called saturated at 41 % is limited by \
-            short bursts, drivers or CPUs",
+        "No figure is impossible. A bus that the paper calls saturated at 41 % is limited by short \
+            bursts, drivers or CPUs.",
     )
 }
 
@@ -418,7 +418,7 @@ fn interrupts(printed: &Printed) -> ReplayItem {
         format!("{values:?}"),
         "at least one packet for each interrupt, falling with the message size".to_owned(),
         values.iter().all(|value| *value >= 1.0) && values.is_sorted_by(|a, b| a >= b),
-        "coalescing works harder for small messages, which hides part of their cost",
+        "Coalescing is more effective for small messages, which hides part of their cost.",
     )
 }
 
@@ -431,8 +431,7 @@ fn cache_misses(printed: &Printed) -> ReplayItem {
         "rising at every step, as the instructions do".to_owned(),
         misses.is_sorted_by(|a, b| a < b)
             && printed.table_1.instructions_per_packet.is_sorted_by(|a, b| a < b),
-        "the cost of a packet depends on the message it came from: a cost without its message size \
-            is no cost",
+        "The cost of a packet depends on the message size, so a cost needs its message size.",
     )
 }
 
@@ -464,7 +463,8 @@ fn packet_sizes(printed: &Printed) -> Vec<ReplayItem> {
                     printed.text.deferred_acknowledgements
                 ),
                 bytes <= segment && per_acknowledgement <= printed.text.deferred_acknowledgements,
-                "no packet is larger than a full segment; the deferral that was set is not reached",
+                "No packet is larger than a full segment. Acknowledgements are more frequent than \
+                    the deferral that was set.",
             )
         })
         .collect()

@@ -125,9 +125,10 @@ fn one_and_all(curve: &[Clients<'_>]) -> Option<(Estimate, Estimate)> {
 }
 
 fn scaling(curve: &[Clients<'_>]) -> Vec<Shape> {
-    let claim = "V4.1 (hard): clients add up to a knee at S/c rounded up, give or take one";
-    let flat_claim = "V4.1 (hard): clients past the knee change less than 3 %";
-    let peak_claim = "V4.1 (hard): the best second is no less than the average";
+    let claim = "V4.1 (hard): the total rises with each client up to a knee at S/c (server rate \
+        over client rate) rounded up, plus or minus one client";
+    let flat_claim = "V4.1 (hard): each client after the knee changes the total by less than 3 %";
+    let peak_claim = "V4.1 (hard): the best second is at least the average";
     let Some((one, all)) = one_and_all(curve) else {
         let why = "fewer than three numbers of clients have a figure";
         return [("V4.1a", claim), ("V4.1b", flat_claim), ("V4.1c", peak_claim)]
@@ -146,7 +147,7 @@ fn scaling(curve: &[Clients<'_>]) -> Vec<Shape> {
         .map(|clients| format!("{}: {}", clients.n, mbit(clients.goodput.value)))
         .collect();
     let measured = format!(
-        "{} Mbit/s; S/c = {} / {} = {:.2}, knee at {knee}",
+        "{} Mbit/s; S/c = {} / {} = {:.2}; knee at {knee} clients",
         told.join(", "),
         mbit(all.value),
         mbit(one.value),
@@ -161,14 +162,18 @@ fn scaling(curve: &[Clients<'_>]) -> Vec<Shape> {
         .collect();
     let told_peaks: Vec<String> = peaks
         .iter()
-        .map(|(n, average, peak)| format!("{n}: {} over {}", mbit(*peak), mbit(*average)))
+        .map(|(n, average, peak)| format!("{n}: best {}, average {}", mbit(*peak), mbit(*average)))
         .collect();
     vec![
         // Give or take one, because the quotient lies between two whole numbers of clients.
         shape("V4.1a", claim, measured, Some(knee.abs_diff(expected) <= 1)),
         match worst {
             Some(worst) => {
-                let measured = format!("worst change from one more client {:+.2} %", worst * 100.0);
+                let measured = format!(
+                    "largest change by one more client: {:+.2} \
+                    %",
+                    worst * 100.0
+                );
                 shape("V4.1b", flat_claim, measured, Some(worst.abs() < FLAT))
             }
             None => {
@@ -226,10 +231,10 @@ fn null_runs(study: &Study, clients: usize) -> Option<(f64, Vec<f64>)> {
 
 fn sinks(study: &Study) -> Vec<Shape> {
     let points = sink_points(study);
-    let claim = "V4.2 (hard): throughput is the lesser of what the disk takes and what a null sink \
-        gets, within 5 %";
-    let limited_claim = "V4.2 (hard): where the disk is slower, the sender waits for the \
-        receiver's window more than half the time";
+    let claim = "V4.2 (hard): throughput is the lower of the disk's rate and the rate with a null \
+        sink, within 5 %";
+    let limited_claim = "V4.2 (hard): with a slower disk, the sender waits for the receiver's \
+        window more than half of the time";
     let judged: Vec<(&SinkPoint, f64)> = points
         .iter()
         // The slower of disk and network sets the rate.
@@ -243,7 +248,7 @@ fn sinks(study: &Study) -> Vec<Shape> {
         .iter()
         .map(|(point, bound)| {
             format!(
-                "{} client(s), disk {}: {} of {}",
+                "{} client(s), disk {}: {}, expected {}",
                 point.clients,
                 mbit(point.rate),
                 mbit(point.goodput.value),
@@ -265,7 +270,7 @@ fn sinks(study: &Study) -> Vec<Shape> {
         .collect();
     shapes.push(match slow.iter().copied().reduce(f64::min) {
         Some(least) => {
-            let measured = format!("least of {} points {:.0} %", slow.len(), least * 100.0);
+            let measured = format!("lowest of {} points: {:.0} %", slow.len(), least * 100.0);
             shape("V4.2b", limited_claim, measured, Some(least > 0.5))
         }
         None => not_judged(
@@ -281,8 +286,8 @@ fn sinks(study: &Study) -> Vec<Shape> {
 /// Judges the ratio of totals with its interval, never a mean of ratios, at the rates of the
 /// paper's two disks.
 fn ratio(study: &Study, points: &[SinkPoint]) -> Shape {
-    let claim = "V4.2: null over disk is a ratio of totals, with an interval (paper: \"4:1\"; its \
-        totals give 732 / 247 = 2.96)";
+    let claim = "V4.2: rate with a null sink over rate with a disk, as a ratio of totals \
+        (paper: \"4:1\"; its totals give 732 / 247 = 2.96)";
     match ratio_of_totals(study, points) {
         Some((value, interval, n)) => {
             let interval = interval.map_or("too few runs for an interval".to_owned(), |interval| {
@@ -332,7 +337,7 @@ fn path(point: &PointStudy) -> Option<(String, Estimate, f64)> {
 }
 
 fn data_paths(server: &Study) -> Shape {
-    let claim = "V4.3: each of the server's ways to send is told with throughput and CPU per byte \
+    let claim = "V4.3: each way of the server to send has a throughput and a CPU time per byte \
         (paper: +100 Mbit/s, 36 % CPU)";
     let paths: Vec<_> = sweep(server, "data path").filter_map(path).collect();
     if paths.len() < 2 {
@@ -348,8 +353,8 @@ fn data_paths(server: &Study) -> Shape {
 /// Compares the octets that the server's switch port received with the bytes sent, all trials of
 /// one client added. This is where the paper polled.
 fn observer(curve: &[Clients<'_>]) -> Shape {
-    let claim = "V4.4 (hard): what the switch's port took in from the server is the bytes sent \
-        times frame over payload, within 0.5 %";
+    let claim = "V4.4 (hard): the octets that the switch's port received from the server are the \
+        bytes sent times frame size over payload size, within 0.5 %";
     let one = curve.iter().find(|clients| clients.n == 1);
     let port = one.and_then(|clients| {
         let sending = clients
@@ -366,8 +371,8 @@ fn observer(curve: &[Clients<'_>]) -> Shape {
     let PortStudy { observer, n, octets, payload, expected, agreement, .. } = port;
     let (ratio, algebra) = (octets / payload, FRAME / PAYLOAD);
     let measured = format!(
-        "{observer}, {n} trial(s): {ratio:.4}, {FRAME:.0} / {PAYLOAD:.0} = {algebra:.4}: {:+.2} %; \
-            {:+.2} % of what the segments amount to",
+        "{observer}, {n} trial(s): {ratio:.4}; {FRAME:.0} / {PAYLOAD:.0} = {algebra:.4}, \
+            difference {:+.2} %; difference to the size of the segments {:+.2} %",
         (ratio / algebra - 1.0) * 100.0,
         (octets / expected - 1.0) * 100.0,
     );
@@ -376,7 +381,7 @@ fn observer(curve: &[Clients<'_>]) -> Shape {
 }
 
 fn sources(server: &Study) -> Shape {
-    let claim = "V4.5 (hard): a warm file is read without its disk, a cold one from it";
+    let claim = "V4.5 (hard): the page cache serves a warm file, and the disk serves a cold one";
     match (read_share(server, "warm"), read_share(server, "cold")) {
         (Some(warm), Some(cold)) => {
             let measured = format!(
@@ -402,14 +407,14 @@ fn read_share(server: &Study, source: &str) -> Option<f64> {
 }
 
 fn planner(curve: &[Clients<'_>]) -> Shape {
-    let claim = "V4.7: clients that fill the server, S/c with its interval";
+    let claim = "V4.7: number of clients that saturates the server, S/c with its interval";
     match one_and_all(curve) {
         Some((one, all)) => {
             let value = all.value / one.value;
             // The extremes of both intervals bound the quotient.
             let ends = || Some((all.low? / one.high?, all.high? / one.low?));
             let told = ends().map_or("too few runs for an interval".to_owned(), |(low, high)| {
-                format!("{low:.2} to {high:.2}: buy for {}", high.ceil())
+                format!("95 % interval {low:.2} to {high:.2}; plan for {} clients", high.ceil())
             });
             let holds = ends().map(|(low, high)| low <= value && value <= high);
             shape("V4.7a", claim, format!("{value:.2} clients ({told})"), holds)
@@ -424,7 +429,8 @@ fn papers_plan() -> Shape {
     let [(_, one), (n, two)] = TO_DISK;
     // Two clients shared the disk rate of the table.
     let (by_one, by_two) = (sustained / one, sustained / (two / n as f64));
-    let claim = "V4.7 (hard): the paper's clients with disks are 8 to 12, never its \"about 20\"";
+    let claim = "V4.7 (hard): the paper's figures give 8 to 12 clients with disks, not \"about \
+        20\"";
     let measured = format!(
         "{sustained} / {one} = {by_one:.1}, {sustained} / {} = {by_two:.1}",
         two / n as f64
@@ -441,9 +447,9 @@ fn interval_of(estimate: Estimate) -> String {
 
 fn clients_table(curve: &[Clients<'_>]) -> Comparison {
     Comparison::new(
-        "Downloads to a null device: Mbit/s as printed (a tenth), and ours; the paper's \
-            best second is 812 (81.2), its three \
-                clients are missing",
+        "Downloads to a null device, Mbit/s. In brackets: a tenth of the paper's figure, the scale \
+            of this testbed. The paper's best second is 812 (81.2), and it has no run with three \
+            clients",
         ["clients", "paper", "ours", "95 % interval", "best second"],
         curve.iter().map(clients_row).collect(),
     )
@@ -463,8 +469,8 @@ fn clients_row(clients: &Clients<'_>) -> Vec<String> {
 
 fn sinks_table(study: &Study) -> Comparison {
     Comparison::new(
-        "Downloads to disks of a known rate: what the disk adds, as a ratio of totals",
-        ["clients", "disks take", "paper", "ours", "null sink", "null over disk", "window-limited"],
+        "Downloads to disks of a known rate, Mbit/s",
+        ["clients", "disk rate", "paper", "ours", "null sink", "null over disk", "window-limited"],
         sink_points(study).iter().map(|point| sinks_row(study, point)).collect(),
     )
 }
@@ -506,10 +512,9 @@ fn paths_table(server: &Study) -> Comparison {
         }));
     }
     Comparison::new(
-        "Without a shaped link: ways to send, sources and sinks (the paper: HP-UX 11's copy \
-            avoidance 36 % of four CPUs at 760 \
-                Mbit/s, the older daemon about 100 Mbit/s less)",
-        ["", "Mbit/s", "95 % interval", "server CPU, s/GB"],
+        "Ways to send, sources and sinks, without a shaped link (paper: HP-UX 11's copy avoidance \
+            uses 36 % of four CPUs at 760 Mbit/s; the older daemon is about 100 Mbit/s slower)",
+        ["variant", "Mbit/s", "95 % interval", "server CPU, s/GB"],
         rows,
     )
 }

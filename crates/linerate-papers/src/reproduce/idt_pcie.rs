@@ -133,7 +133,7 @@ fn line(size: u64) -> f64 {
 }
 
 fn efficiencies() -> Shape {
-    let claim = "V5.1 (hard): framing of 20 B, and 24 with link-layer packets, gives the paper's \
+    let claim = "V5.1 (hard): framing of 20 B, or 24 B with link-layer packets, gives the paper's \
         efficiencies (figures 3 and 4)";
     let off = EFFICIENCIES.iter().flat_map(|(size, bare, with)| {
         let [ours, ours_with] = efficiency(*size);
@@ -143,7 +143,7 @@ fn efficiencies() -> Shape {
     shape(
         "V5.1",
         claim,
-        format!("at most {worst:.3} points off, over {} sizes", EFFICIENCIES.len()),
+        format!("largest difference {worst:.3} percentage points, {} sizes", EFFICIENCIES.len()),
         Some(worst < 0.006),
     )
 }
@@ -159,8 +159,8 @@ fn efficiency(size: u64) -> [f64; 2] {
 }
 
 fn packet_bound(found: &[Throughput]) -> Vec<Shape> {
-    let claim = "V5.7 (hard): frames per second do not depend on size while the host's packet rate \
-        binds (one step)";
+    let claim = "V5.7 (hard): frames per second do not depend on the size while the host's packet \
+        rate is the limit (within one step)";
     let by_packets = || found.iter().filter(|f| line(f.frame) > FORWARDED);
     let bound: Vec<f64> = by_packets().filter_map(|f| f.lower).collect();
     let step = by_packets().map(Throughput::step).fold(0.0, f64::max);
@@ -170,8 +170,8 @@ fn packet_bound(found: &[Throughput]) -> Vec<Shape> {
     let mut shapes = vec![match least.zip(most).filter(|_| bound.len() > 2) {
         Some((least, most)) => {
             let measured = format!(
-                "{least:.0} to {most:.0}/s ({:.1} %) over {} sizes and paths, the step {:.1} %; \
-                    the host forwards {FORWARDED}",
+                "{least:.0} to {most:.0} frames/s ({:.1} % apart), {} sizes and paths; step {:.1} \
+                    %; the host forwards {FORWARDED} frames/s",
                 (most / least - 1.0) * 100.0,
                 bound.len(),
                 step * 100.0
@@ -181,8 +181,8 @@ fn packet_bound(found: &[Throughput]) -> Vec<Shape> {
         }
         None => not_judged("V5.7a", claim, "fewer than three sizes have a throughput"),
     }];
-    let claim = "V5.7 (hard): where the line is slower than that, it binds: the bounds hold the \
-        smaller of the two (and what the host's buffer takes in a trial)";
+    let claim = "V5.7 (hard): the bounds of each search contain the lower of the line's rate and \
+        the host's packet rate (plus what the host's buffer takes in a trial)";
     let checked: Vec<(&Throughput, bool)> = found
         .iter()
         .filter_map(|f| {
@@ -201,7 +201,7 @@ fn packet_bound(found: &[Throughput]) -> Vec<Shape> {
         not_judged("V5.7b", claim, "no size has a throughput")
     } else {
         let measured = format!(
-            "{} of {} brackets hold it {}",
+            "{} of {} searches contain it {}",
             checked.len() - wrong.len(),
             checked.len(),
             wrong.join(", ")
@@ -230,8 +230,8 @@ fn same(found: &[Throughput]) -> Shape {
     match pairs.iter().max_by(|a, b| beyond(a).total_cmp(&beyond(b))) {
         Some(worst @ (frame, ratio, step)) => {
             let measured = format!(
-                "with over without {ratio:.4} at {frame} B, the worst of {} sizes; the step there \
-                    is {:.1} %",
+                "ratio with hop over without {ratio:.4} at {frame} B, the largest difference of {} \
+                    sizes; step {:.1} %",
                 pairs.len(),
                 step * 100.0
             );
@@ -266,8 +266,8 @@ fn waiting(latency: &Study) -> Vec<Shape> {
     let mut shapes = Vec::new();
     for path in Path::BOTH {
         let claim = format!(
-            "V5.5 (hard): {} the hop: the slowest frames under load are not faster than those of \
-                an idle path",
+            "V5.5 (hard): {} the hop, the slowest frames under load are not faster than on an idle \
+                path",
             path.word()
         );
         let mut points: Vec<(f64, &Distribution)> = sweep(latency, "load")
@@ -289,8 +289,8 @@ fn waiting(latency: &Study) -> Vec<Shape> {
         shapes.push(match compared {
             Some((slow, fast, (name, [idle, loaded]))) => {
                 let measured = format!(
-                    "{name} percentile {:.0} us at {slow:.0}/s, {:.0} us at {fast:.0}/s, all \
-                        trials together",
+                    "{name} percentile over all trials: {:.0} us at {slow:.0} frames/s, {:.0} us \
+                        at {fast:.0} frames/s",
                     idle * 1e6,
                     loaded * 1e6
                 );
@@ -308,7 +308,7 @@ fn waiting(latency: &Study) -> Vec<Shape> {
         // The last of n frames waits for n - 1 before it.
         let least = (burst - 1.0) / FORWARDED;
         let claim = format!(
-            "V5.5 (hard): the last of {burst} frames at once waits for all before it: at least \
+            "V5.5 (hard): the last frame of a burst of {burst} waits for all others: at least \
                 {:.0} us",
             least * 1e6
         );
@@ -336,9 +336,9 @@ fn framing_table() -> Comparison {
         .to_vec()
     });
     Comparison::new(
-        "Figures 3 and 4: payload over what crosses the link, per cent; 20 B of framing, 24 \
-                with link-layer packets",
-        ["payload", "paper, 20 B", "ours", "paper, 24 B", "ours"],
+        "Figures 3 and 4: payload share of the link, per cent, with framing of 20 B or of 24 B \
+            (link-layer packets included)",
+        ["payload", "paper, 20 B", "ours, 20 B", "paper, 24 B", "ours, 24 B"],
         rows.collect(),
     )
 }
@@ -360,8 +360,9 @@ fn throughput_table(found: &[Throughput]) -> Comparison {
         ]
     });
     Comparison::new(
-        "Table 3, Ethernet: frames per second each way, both at once, through an OS bridge; the \
-            paper's host forwards 137 to 193 thousand a second both ways together, at every size",
+        "Table 3, Ethernet: frames per second in each direction, both at once, through a software \
+            bridge. The paper's host forwards 137,000 to 193,000 frames per second, both \
+            directions added, at every size",
         [
             "frame",
             "hop",
@@ -391,9 +392,9 @@ fn latency_table(latency: &Study) -> Comparison {
         )
     });
     Comparison::new(
-        "Latency, us from a frame's due departure to its arrival, frames of 512 B; the \
-            report defines it (bit in to bit out, of the last packet too) and prints none",
-        ["", "median", "90 %", "99 %", "largest"],
+        "Latency in us, from a frame's due departure to its arrival, frames of 512 B. The paper \
+            defines latency but prints no figure",
+        ["load", "median", "90 %", "99 %", "largest"],
         loads.chain(bursts).collect(),
     )
 }

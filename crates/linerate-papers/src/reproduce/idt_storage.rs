@@ -163,7 +163,8 @@ fn change(effect: &Effect) -> String {
 
 fn equivalent(mixed: &Study, name: &str, read: &str) -> Shape {
     let claim = format!(
-        "V5.6 (hard): {name}, {read} read: a hop with room to spare changes the total by less than \
+        "V5.6 (hard): {name}, {read} read: a hop with spare capacity changes the total by less \
+            than \
             {:.0} %",
         SAME * 100.0
     );
@@ -303,26 +304,26 @@ fn catalogue(mixed: &Study) -> Vec<Shape> {
     let runs = "workers and runs";
     vec![
         judged(
-            "V5.10 (hard): transfers times 1 MiB are the bytes counted, exactly",
+            "V5.10 (hard): transfers times 1 MiB equal the counted bytes exactly",
             by_size,
             runs,
             0.0,
         ),
         judged(
-            "V5.10 (hard): reads and writes add up to all transfers timed, exactly",
+            "V5.10 (hard): reads and writes add up to all timed transfers exactly",
             by_part,
             runs,
             0.0,
         ),
         judged(
-            "V5.10 (hard): the same rate is shown in MB and in MiB",
+            "V5.10 (hard): the rates in MB/s and in MiB/s are the same rate",
             by_unit,
             "points",
             // Both figures come from the same count, so only rounding may differ.
             f64::EPSILON,
         ),
         judged(
-            "V5.10 (hard): transfers under way are rate times time (Little's law), to 5 %",
+            "V5.10 (hard): transfers in flight are rate times time (Little's law), within 5 %",
             by_law,
             "points",
             LITTLE,
@@ -346,8 +347,8 @@ fn totals_table(mixed: &Study, table: &Totals) -> Comparison {
     let row = |(read, printed): &(&str, f64)| totals_row(mixed, name, read, *printed);
     Comparison::new(
         format!(
-            "Table {number}, {name}: MB/s of disks and network at once, and what one more hop \
-                changes; the paper did not repeat (E5.h)"
+            "Table {number}, {name}: disks and network at once, MB/s, without and with one more \
+                hop. The paper made one run (E5.h)"
         ),
         [
             "read",
@@ -355,10 +356,10 @@ fn totals_table(mixed: &Study, table: &Totals) -> Comparison {
             "disks",
             "network",
             "total",
-            "with the hop",
+            "total, with the hop",
             "changed",
             "joint efficiency",
-            "with the hop",
+            "joint efficiency, with the hop",
         ],
         table.run(mixed).map(row).collect(),
     )
@@ -405,17 +406,17 @@ fn sizes_table(sizes: &Study) -> Comparison {
     }
     let row = |(read, least, most), size: &String| frame_size_row(sizes, (read, least, most), size);
     Comparison::new(
-        "Table 3: MB/s of disks while frames of one size go both ways at a fixed rate; \
-            frames a second both ways, and lost",
+        "Table 3: MB/s of disks while frames of one size go in both directions at a fixed rate; \
+            frames per second and lost frames, both directions added",
         [
             "read",
             "frame",
             "paper, disks changed",
             "disks",
-            "with the hop",
+            "disks, with the hop",
             "changed",
             "frames",
-            "with the hop",
+            "frames, with the hop",
             metric::LOST.name,
             "with the hop",
         ],

@@ -155,8 +155,7 @@ fn messages(host: &Study) -> Vec<Shape> {
         points.windows(2).filter(|pair| pair[1].1 < pair[0].1 * (1.0 - 4.0 * NOISE)).count();
     let mut shapes = vec![shape("V2.1d", claim, format!("{curve} Mbit/s"), Some(falls == 0))];
     let small: Vec<_> = points.iter().filter(|(size, ..)| size.0 <= 1024).collect();
-    let claim =
-        "V2.1: up to 1 KiB what a message costs is the limit: slope in log-log 0.85 to 1.05";
+    let claim = "V2.1: up to 1 KiB the cost of a message is the limit: log-log slope 0.85 to 1.05";
     if let [first, .., last] = &small[..] {
         let slope = (last.1 / first.1).ln() / (last.0.0 as f64 / first.0.0 as f64).ln();
         shapes.push(shape(
@@ -191,7 +190,7 @@ fn by_count<'a>(study: &'a Study, name: &'a str, axis: &str) -> Vec<(u64, &'a Po
 }
 
 fn connections(link: &Study) -> Shape {
-    let claim = "V2.2: the sum over connections does not fall on its way to the plateau";
+    let claim = "V2.2: the total of all connections does not fall before the plateau";
     let points = by_count(link, "connections", "streams");
     let sums: Vec<(u64, f64)> =
         points.iter().filter_map(|(n, p)| Some((*n, figure(p, metric::GOODPUT)?.value))).collect();
@@ -253,8 +252,11 @@ fn placement(buses: &Study) -> Vec<Shape> {
     let mut figures: Vec<(String, f64)> = Vec::new();
     for point in sweep(buses, "placement") {
         let Some(pairs) = coordinate(&point.parameters, "pairs") else { continue };
-        let claim =
-            format!("V2.4: interfaces {} reach the bound of their tree, within 5 %", label(&pairs));
+        let claim = format!(
+            "V2.4: interfaces {} reach the bound of their buses, within 5 \
+                %",
+            label(&pairs)
+        );
         let bound = whole(point).and_then(|job| {
             let metric = job.metric(metric::GOODPUT, Direction::Tx)?;
             Some((metric.estimate?, &point.ceilings[metric.ceiling?]))
@@ -321,7 +323,7 @@ fn platforms(link: &Study, slower: &Study) -> Vec<Shape> {
             .next()
             .and_then(|point| Some((one_way(point, metric::GOODPUT)?, values(point))))
     }
-    let claim = "V2.5: a platform configured 30 % slower shows it (0.70 within 5 %)";
+    let claim = "V2.5: a platform configured 30 % slower is 30 % slower (0.70 within 5 %)";
     let (Some((fast, fast_runs)), Some((slow, _))) = (of(link), of(slower)) else {
         return vec![not_judged("V2.5a", claim, "a platform has no valid figure")];
     };
@@ -332,7 +334,7 @@ fn platforms(link: &Study, slower: &Study) -> Vec<Shape> {
         format!("{ratio:.3}"),
         Some((ratio / 0.7 - 1.0).abs() <= NOISE),
     )];
-    let claim = "V2.5: the same platform against itself shows no difference (odd against even \
+    let claim = "V2.5: the same platform compared with itself does not differ (odd against even \
         runs, within 2 %)";
     shapes.push(match (median_of_half(&fast_runs, 0), median_of_half(&fast_runs, 1)) {
         (Some(even), Some(odd)) => shape(
@@ -364,7 +366,7 @@ fn values(point: &PointStudy) -> Vec<f64> {
 fn cost(host: &Study) -> Vec<Shape> {
     const SWEEP: &str = "cost per packet";
     let points = by_size(host, SWEEP, "message_size");
-    let claim = "V2.6: what a packet costs is reported for every message size";
+    let claim = "V2.6: the cost of a packet is reported for every message size";
     let costs: Vec<String> = points
         .iter()
         .filter_map(|(size, _, p)| {
@@ -400,7 +402,7 @@ fn cost(host: &Study) -> Vec<Shape> {
 /// Judges that the same plan has the same rows: every point's key is unique, so two runs can be
 /// compared row by row.
 fn row_keys(studies: [&Study; 4]) -> Shape {
-    let claim = "V2.9: every row has a key of its own, the same in every run of the plan";
+    let claim = "V2.9: every row has a unique key, the same in every run of the plan";
     let mut n_rows = 0;
     let unique = studies.iter().all(|study| {
         let mut keys: Vec<String> =
@@ -492,9 +494,10 @@ fn table_2(link: &Study, buses: &Study, host: &Study) -> Comparison {
         },
     );
     Comparison {
-        title: "Table 2: maxima; the paper does not say whether its figures are one direction or \
-            both added, ours are both where both were run"
-            .into(),
+        title:
+            "Table 2: maxima. The paper does not state whether its figures are of one direction \
+            or of both. Ours add both directions where both were run"
+                .into(),
         head: [
             "",
             "Mbit/s \

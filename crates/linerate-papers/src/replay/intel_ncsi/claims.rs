@@ -177,8 +177,8 @@ fn window_unit(window: &Window) -> ReplayItem {
             kilobits(window.final_bytes)
         ),
         agrees,
-        "read as bits the windows are an eighth, and the device's buffer of 8 KiB \
-            would have sufficed",
+        "Read as bits, the windows are an eighth as large, and the device's buffer of 8 KiB would \
+            have been enough.",
     )
 }
 

@@ -53,11 +53,12 @@ fn average(name: &str, series: &Series) -> ReplayItem {
     let n = series.values.len();
     item(
         name.to_owned(),
-        format!("average of {n} seconds"),
+        format!("average of {n} seconds, rounded half up in decimal"),
         format!("{} Mbit/s", printed.0),
-        format!("{} Mbit/s, rounded half up in decimal", printed.1),
+        format!("{} Mbit/s", printed.1),
         printed.0 == printed.1,
-        "the tables are what they say; what they count is another question",
+        "The printed seconds give the printed averages. The seconds count write calls, not \
+            delivered bytes: see quantum 128 KiB.",
     )
 }
 
@@ -85,8 +86,7 @@ fn all_averages(tables: &Tables) -> ReplayItem {
             binary.count()
         ),
         decimal == all,
-        "ties such as 61.005 have no exact binary form: samples are kept as the \
-            decimals they were",
+        "Ties such as 61.005 have no exact binary form, so linerate keeps the samples as decimals.",
     )
 }
 

@@ -61,7 +61,7 @@ fn steps(who: &str, series: &[&Series]) -> Option<ReplayItem> {
     let kibibytes = bytes / 1024.0;
     Some(item(
         format!("quantum {kibibytes} KiB"),
-        format!("{who}: seconds, to 0.01 Mbit/s"),
+        format!("{who}: resolution of the printed seconds"),
         format!("{} seconds of goodput", values.len()),
         format!(
             "{} of the {} informative seconds are multiples of {bytes} B",
@@ -70,8 +70,8 @@ fn steps(who: &str, series: &[&Series]) -> Option<ReplayItem> {
         // The finding exists only if a step was found, so the item always disagrees.
         false,
         format!(
-            "iperf counted calls of write(), not bytes delivered: a second is known to {:.3} \
-                Mbit/s, and the two consoles wrote in different sizes",
+            "iperf counted calls of write(), not delivered bytes, so a second is known only to \
+                {:.3} Mbit/s. The two consoles wrote blocks of different sizes.",
             found.step
         ),
     ))
@@ -88,7 +88,7 @@ fn drift(name: &str, series: &Series, probability: f64) -> Option<ReplayItem> {
         format!("{name}: one average for {} seconds", series.values.len()),
         format!("{:.2} Mbit/s", series.printed),
         format!(
-            "{} Mbit/s in seconds 1 to {first}, {} to {second}, and after (Mann-Kendall tau {:.2}, \
+            "{} Mbit/s in seconds 1 to {first}, {} to {second}, and later (Mann-Kendall tau {:.2}, \
                 p {:.0e}){}",
             means.join(", "),
             first + 1,
@@ -97,7 +97,7 @@ fn drift(name: &str, series: &Series, probability: f64) -> Option<ReplayItem> {
             settling(&series.values).map_or_else(String::new, |found| told(&found))
         ),
         false,
-        "the series has no steady rate, so its average depends on when the run was stopped",
+        "The rate is not steady, so its average depends on the length of the run.",
     ))
 }
 
@@ -129,8 +129,7 @@ fn stall(name: &str, series: &Series) -> Option<ReplayItem> {
             mean_half_up(&moving, PLACES, PLACES)?
         ),
         false,
-        "a transfer that stands still for seconds is a fault of its own, and the \
-            average hides it",
+        "A transfer that stops for seconds has a fault of its own, which the average hides.",
     ))
 }
 
@@ -145,14 +144,14 @@ fn one_run(tables: &Tables) -> Option<ReplayItem> {
         "RHEL, network to BMC, default against tuned, first controller",
         format!("no change, runs vary by {RUN_TO_RUN} Mbit/s"),
         format!(
-            "shift {:+.2} [{low:+.2}, {high:+.2}] Mbit/s, seconds taken as units (Hodges-Lehmann, \
+            "shift {:+.2} [{low:+.2}, {high:+.2}] Mbit/s, with seconds as samples (Hodges-Lehmann, \
                 95 %)",
             shift.value
         ),
         // An interval that contains zero is consistent with no change, and proves nothing more.
         low <= 0.0 && high >= 0.0,
-        "consistent, not proven: with one run a cell the variation between runs, which is \
-                wider, is unknown",
+        "Consistent, not proven. One run per cell does not show the variation between runs, which \
+            exceeds that between seconds.",
     ))
 }
 

@@ -81,7 +81,7 @@ fn impossible_trials<'a>(points: impl Iterator<Item = &'a PointStudy>) -> (usize
 }
 
 fn single_stream(payload: &Study) -> Shape {
-    let claim = "V3.1 (hard): a TCP stream that no CPU limits reaches 95 % of its port";
+    let claim = "V3.1 (hard): a TCP stream reaches 95 % of its port if no CPU limits it";
     let largest = sweep(payload, "payload, TCP")
         .filter_map(|point| {
             let size: linerate_model::Bytes =
@@ -191,8 +191,8 @@ fn gain(vic: &[Packets], expander: &[Packets]) -> Shape {
 
 fn one_flow_is_one_port(studies: &CiscoStudies<'_>) -> Vec<Shape> {
     let (vic, expander) = (|n| one_flow(studies.vic, n), |n| one_flow(studies.expander, n));
-    let claim = "V3.4 (hard): one flow gets one port, whether there are two or four (2 %; paper: \
-        9966 and 9966)";
+    let claim = "V3.4 (hard): one flow gets one port, with two ports as with four (within 2 %; \
+        paper: 9966 and 9966)";
     vec![
         ratio("V3.4a", claim, (expander(1), vic(1)), 1.0),
         ratio("V3.4b", &doubled("VIC"), (vic(2), vic(1)), 2.0),
@@ -231,7 +231,10 @@ fn several_flows(
         format!("{adapter}, {n_flows} flows on each of {fabrics} fabric(s) of {ports} ports");
     let (mean, deviation) = ideal(ports, *n_flows, *fabrics);
     let error = deviation / (n as f64).sqrt();
-    let claim = format!("V3.4 (hard): {what}: mean links used is that of an ideal hash");
+    let claim = format!(
+        "V3.4 (hard): {what}: the mean number of links in use is that of an ideal \
+        hash"
+    );
     let mut shapes = vec![match point.links() {
         // Fewer draws cannot distinguish an ideal hash from a poor one.
         Some(links) if n >= ENOUGH_DRAWS => {
@@ -254,8 +257,8 @@ fn several_flows(
         ),
     }];
     let claim = format!(
-        "V3.4 (hard): {what}: a draw carries what its links do, as the slot allows (median within \
-            5 %)"
+        "V3.4 (hard): {what}: a draw reaches the rate of its links, or that of the slot (median \
+            within 5 %)"
     );
     let shares = one_flow(studies.expander, 1).map(|port| {
         point

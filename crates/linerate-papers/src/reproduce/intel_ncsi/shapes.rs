@@ -6,7 +6,7 @@ use linerate_model::{BitRate, Bytes, Direction, Nanos, metric};
 use super::{DataDirection, IntelStudies, NOISE, SIDEBAND, causes, cell, only, tables, value};
 use crate::replay;
 use crate::reproduce::{Shape, coordinate, mbit, not_judged, shape, sweep, whole};
-use linerate_analysis::fire_hose::{BufferSearch, Hose, WindowPoint, onset};
+use linerate_analysis::fire_hose::{BufferSearch, Form, Hose, WindowPoint, onset};
 use linerate_analysis::statistics::{coefficient_of_variation, median};
 use linerate_analysis::{IntervalSeries, PointStudy, Study};
 
@@ -35,8 +35,8 @@ pub(super) fn all(studies: &IntelStudies<'_>) -> Vec<Shape> {
 fn management(causes: &Study) -> Vec<Shape> {
     /// The larger of request and response, which go in opposite directions.
     const BITS: f64 = 100.0 * 8.0;
-    let claim =
-        "V1.1 (hard): request and response load takes less than 2 % of either way of the sideband";
+    let claim = "V1.1 (hard): request and response load uses less than 2 % of each direction of the \
+            sideband";
     let Some(point) = only(causes, "management") else {
         return vec![not_judged("V1.1", claim, "it was not run")];
     };
@@ -90,8 +90,8 @@ fn link_speed(slow: &Study, fast: &Study) -> Vec<Shape> {
     let said = |again: f64, dropped: f64| {
         format!("{:.4} % sent again, {dropped:.0} frames dropped by the controller", again * 100.0)
     };
-    let claim = "V1.5 (hard): a port of 100 Mbit/s: nothing is sent again (paper: 0), and the \
-        controller drops nothing";
+    let claim = "V1.5 (hard): with a port of 100 Mbit/s nothing is retransmitted (paper: 0), and \
+        the controller drops nothing";
     shapes.push(match read(slow, metric::RETRANSMIT_RATIO).zip(dropped(slow)) {
         Some((again, dropped)) => {
             // A few tail probes are no loss, so a small floor is allowed beside the controller's
@@ -100,8 +100,8 @@ fn link_speed(slow: &Study, fast: &Study) -> Vec<Shape> {
         }
         None => not_judged("V1.5a", claim, "no figure"),
     });
-    let claim = "V1.5 (hard): a port of 1 Gbit/s: at least ten times that floor is sent again \
-        (paper: up to 5 %), and the controller drops";
+    let claim = "V1.5 (hard): with a port of 1 Gbit/s at least ten times as much is retransmitted \
+        (paper: up to 5 %), and the controller drops frames";
     shapes.push(match read(fast, metric::RETRANSMIT_RATIO).zip(dropped(fast)) {
         Some((again, dropped)) => shape(
             "V1.5b",
@@ -116,8 +116,8 @@ fn link_speed(slow: &Study, fast: &Study) -> Vec<Shape> {
 }
 
 fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
-    let claim = "V1.6 (hard): with the small window a single stream overruns nothing: the \
-        controller drops nothing";
+    let claim = "V1.6 (hard): with the small window a single stream does not overrun the \
+        controller, which drops nothing";
     fn cells() -> impl Iterator<Item = String> {
         CONSOLES
             .iter()
@@ -142,7 +142,7 @@ fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
     }];
     shapes.push(steadier(studies));
     let claim =
-        "V1.6: a sender of today, alone, gains nothing from the small window (paper's Linux: 0.99)";
+        "V1.6: a modern sender alone gains nothing from the small window (paper's Linux: 0.99)";
     shapes.push(match causes::figures(studies.causes, studies.causes_tuned, "stream, cubic") {
         Some((before, after)) => {
             let measured =
@@ -166,7 +166,8 @@ fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
 fn steadier(studies: &IntelStudies<'_>) -> Shape {
     /// Least number of seconds for a spread.
     const SECONDS: usize = 10;
-    let claim = "V1.6: the small window halves how much seconds differ (coefficient of variation)";
+    let claim = "V1.6: the small window halves the variation between seconds (coefficient of \
+        variation)";
     fn spread(study: &Study) -> Option<f64> {
         let spreads: Option<Vec<f64>> = CONSOLES
             .iter()
@@ -184,12 +185,12 @@ fn steadier(studies: &IntelStudies<'_>) -> Shape {
                 format!("median over consoles and controllers: {default:.3} to {tuned:.3}");
             shape("V1.6b", claim, measured, Some(tuned <= default / 2.0))
         }
-        _ => not_judged("V1.6b", claim, "fewer than 10 seconds a series (the quick run)"),
+        _ => not_judged("V1.6b", claim, "fewer than 10 seconds per series (quick run)"),
     }
 }
 
 fn to_network(default: &Study) -> Shape {
-    let claim = "V1.7: what a BMC sends does not depend on who receives it, within 5 %";
+    let claim = "V1.7: the sending rate of a BMC does not depend on the receiver, within 5 %";
     let pairs: Option<Vec<f64>> = BMCS
         .iter()
         .map(|bmc| {
@@ -217,8 +218,8 @@ fn cpu_share(study: &Study) -> Shape {
     const FULL: f64 = 0.9;
     /// Range of "in proportion", both ways.
     const PROPORTION: f64 = 0.25;
-    let claim = "V1.7: what a BMC sends grows in proportion to its share of a CPU, within 25 %, \
-        until the sideband is full";
+    let claim = "V1.7: the sending rate of a BMC is proportional to its share of a CPU, within 25 \
+        %, until the sideband is full";
     // The lab's management controllers are named after their share, in per cent.
     let share = |name: &str| {
         name.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse::<f64>().ok()
@@ -265,14 +266,14 @@ fn both_ways(default: &Study, tuned: &Study) -> Vec<Shape> {
         }
     }
     let percent = |share: f64| format!("{:.0} % at worst", share * 100.0);
-    let claim = "V1.8: data from the BMC keeps 90 % of its rate when data comes the other way \
-        (E1.c: the paper says the opposite)";
+    let claim = "V1.8: data from the BMC keeps 90 % of its rate while data goes in the other \
+        direction (E1.c: the paper states the opposite)";
     let mut shapes = vec![worst(against(default, DataDirection::ToNetwork)).map_or_else(
         || not_judged("V1.8a", claim, "a cell has no figure"),
         |share| shape("V1.8a", claim, percent(share), Some(share >= 0.9)),
     )];
-    let claim = "V1.8: data to the BMC collapses when data goes the other way: to less than half \
-        (paper: 0.14 and 0.54)";
+    let claim = "V1.8: data to the BMC falls to less than half while data goes in the other \
+        direction (paper: 0.14 and 0.54)";
     let collapse = worst(move |console, bmc| {
         // The smallest of the negative shares is the largest share: the best pair must collapse
         // too.
@@ -284,8 +285,8 @@ fn both_ways(default: &Study, tuned: &Study) -> Vec<Shape> {
             shape("V1.8b", claim, format!("{:.1} % at best", -share * 100.0), Some(-share < 0.5))
         },
     ));
-    let claim = "V1.8: the small window helps data to the BMC while data goes the other way \
-        (paper: 5.2 and 7.4 times)";
+    let claim = "V1.8: the small window helps data to the BMC while data goes in the other \
+        direction (paper: 5.2 and 7.4 times)";
     let gain = worst(|console, bmc| {
         let of = |study| cell(study, console, bmc, "bidi", DataDirection::ToBmc);
         Some(of(tuned)? / of(default)?)
@@ -397,10 +398,11 @@ fn loss_onset(study: &Study, lab: &Hose) -> Shape {
     match (found.last_clean, found.first_lossy, found.within(&bracket, lab)) {
         (Some(clean), Some(lossy), Some(within)) => {
             let [low, high] = bracket.onset();
-            let form = found
-                .nearest_form(&bracket)
-                .map(|(form, _)| format!("{form:?}"))
-                .unwrap_or_default();
+            let form = found.nearest_form(&bracket).map_or("none", |(form, _)| match form {
+                Form::FrameGranular => "whole frames without draining",
+                Form::Fluid => "burst that drains while it arrives",
+                Form::AckClocked => "buffer and bandwidth-delay product",
+            });
             let measured = format!(
                 "between {} B and {} B; bracket {} B to {} B at {} us; nearest form: {form}",
                 clean.0,
