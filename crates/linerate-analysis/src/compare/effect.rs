@@ -501,6 +501,10 @@ pub fn prove(effect: Effect, placebo: Option<Effect>) -> Proof {
         (false, _) if effect.doubt == Some(Doubt::Noise) => {
             (Verdict::Inconclusive, Some(Unproven::WithinNoise { moved: size.exp() }))
         }
+        // "The interval includes no change" would be wrong without an interval.
+        (false, _) if effect.interval.is_none() => {
+            (Verdict::Inconclusive, Some(Unproven::TooFewPairs { n: effect.n }))
+        }
         (false, _) => (Verdict::Inconclusive, Some(Unproven::NoChange)),
     };
     Proof { effect, placebo, verdict, why }
@@ -563,6 +567,9 @@ mod tests {
         );
         assert_eq!(prove(figure(&CURED), None).verdict, Verdict::Suspected);
         assert_eq!(prove(figure(&still), Some(figure(&still))).verdict, Verdict::Inconclusive);
+        let same = effect("goodput", &some(&COLLAPSED[..3]), &some(&still[..3]), Better::More);
+        let why = same.and_then(|same| prove(same, Some(figure(&still))).why);
+        assert_eq!(why, Some(Unproven::TooFewPairs { n: 3 }), "no interval includes anything");
         let few = effect("goodput", &some(&COLLAPSED[..3]), &some(&CURED[..3]), Better::More)
             .expect("three pairs");
         assert_eq!((few.interval, few.change), (None, Change::Unclear));
