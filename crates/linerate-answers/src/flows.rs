@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// Returns the answer of `flows judge`.
 #[must_use]
 pub fn judged(spread: &Spread) -> Document {
-    let table = spreads(&[("given", Some(spread.clone()))]);
+    let table = spreads(&[("as given", Some(spread.clone()))]);
     answer(
         "Spread of flows",
         Origin::Computed,
@@ -61,8 +61,15 @@ fn answer(title: &str, origin: Origin, blocks: Vec<Block>, json: Value) -> Docum
 }
 
 fn spreads(spreads: &[(&str, Option<Spread>)]) -> Block {
-    let heads =
-        ["ports", "flows by member", "verdict", "meaning", "p as uneven, p as even by chance"];
+    let heads = [
+        "ports",
+        "flows by member",
+        "verdict",
+        "meaning",
+        "chance of a less even spread",
+        "chance of a more even spread",
+        "test",
+    ];
     let rows: Vec<Vec<String>> = spreads.iter().map(spread_row).collect();
     Block::Table(Table::of_words("spread", "Spread over the members", &heads, &rows))
 }
@@ -71,17 +78,15 @@ fn spread_row((name, spread): &(&str, Option<Spread>)) -> Vec<String> {
     let Some(spread) = spread else {
         // Without a single known port there is no spread to judge.
         let none = "no port was seen to leave by a member".to_owned();
-        return vec![(*name).to_owned(), String::new(), none, String::new(), String::new()];
+        let mut cells = vec![String::new(); 7];
+        (cells[0], cells[2]) = ((*name).to_owned(), none);
+        return cells;
     };
     let counts = spread.counts.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    let probabilities = format!(
-        "{:.4}, {:.4} ({})",
-        spread.uneven,
-        spread.even,
-        sentences::spread_test(spread.test)
-    );
+    let [uneven, even] = [spread.uneven, spread.even].map(|chance| format!("{chance:.4}"));
+    let test = sentences::spread_test(spread.test);
     let verdict = word(spread.verdict).to_owned();
-    vec![(*name).to_owned(), counts, verdict, sentences::spread(spread), probabilities]
+    vec![(*name).to_owned(), counts, verdict, sentences::spread(spread), uneven, even, test]
 }
 
 /// Returns a spread as JSON, with its texts.

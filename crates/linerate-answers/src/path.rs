@@ -7,7 +7,7 @@ use linerate_analysis::statistics::Percentile;
 use linerate_analysis::{IntervalSeries, JobStudy, MetricStudy, PointStudy, Study};
 use linerate_model::{BitRate, Campaign, Direction, Metric, Use, metric};
 use linerate_report::document::{Block, Origin, Section, Table};
-use linerate_report::{Document, obtained_text, sentences};
+use linerate_report::{Document, obtained_text, sentences, uncapitalised};
 
 use crate::figures::{figure, interval_of_percentile, quantity};
 
@@ -62,7 +62,7 @@ fn blocks(campaign: &Campaign, study: &Study, point: &PointStudy, asked: &Asked<
             let withheld = job.withheld.iter().filter(|one| one.name == known.name);
             notes.extend(withheld.map(|one| {
                 let why = sentences::refusal(&one.why);
-                format!("{known} {}: withheld: {why}", one.direction)
+                format!("{}{}: withheld: {why}", uncapitalised(known.title), way(one.direction))
             }));
             let metrics = job.metrics.iter().filter(|figure| figure.metric == known);
             rows.extend(metrics.filter_map(|metric| row(study, job, metric)));
@@ -70,20 +70,12 @@ fn blocks(campaign: &Campaign, study: &Study, point: &PointStudy, asked: &Asked<
         notes.extend(operations(job));
         notes.extend(corrected(job));
     }
-    let heads = [
-        "figure",
-        "direction",
-        "value",
-        "interval at 95 %",
-        "range over intervals",
-        "share of ceiling",
-    ];
+    let heads = ["figure", "value", "range", "share of ceiling"];
+    let has_interval = rows.iter().any(|row: &[String; 4]| row[RANGE].starts_with('['));
     // Empty columns are left out.
-    let is_used = |column: &usize| {
-        *column < 3 || rows.iter().any(|row: &[String; 6]| !row[*column].is_empty())
-    };
+    let is_used =
+        |column: &usize| *column < RANGE || rows.iter().any(|row| !row[*column].is_empty());
     let columns: Vec<usize> = (0..heads.len()).filter(is_used).collect();
-    let has_interval = columns.contains(&3);
     let cells: Vec<Vec<String>> = rows
         .iter()
         .map(|row| columns.iter().map(|column| row[*column].clone()).collect())
@@ -91,12 +83,12 @@ fn blocks(campaign: &Campaign, study: &Study, point: &PointStudy, asked: &Asked<
     let heads: Vec<&str> = columns.iter().map(|column| heads[*column]).collect();
     let mut table = Table::of_words("result", "Result of one run", &heads, &cells);
     let mut note =
-        "One run: no confidence interval. The range is over its intervals. Use `linerate run` with \
-            repeats for an interval."
+        "One run: no confidence interval. The range is that of its intervals. Use `linerate run` \
+            with repeats for a confidence interval."
             .to_owned();
     if has_interval {
-        note += " The interval of a percentile is by the ranks of its operations, which are taken \
-            as independent.";
+        note += " Brackets: interval of a percentile at 95 %, by the ranks of its operations, \
+            which count as independent.";
     }
     table.note = Some(note);
     notes.extend(conditions(campaign, point, asked));
@@ -115,8 +107,20 @@ fn blocks(campaign: &Campaign, study: &Study, point: &PointStudy, asked: &Asked<
     lead.into_iter().chain(table).chain(notes).collect()
 }
 
+/// Column of the ranges.
+const RANGE: usize = 2;
+
+/// Returns the direction behind a name; a figure of both directions needs none.
+const fn way(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Tx => " tx",
+        Direction::Rx => " rx",
+        Direction::Sum => "",
+    }
+}
+
 /// Returns the cells of one figure; `None` if it has no value and no reason for that.
-fn row(study: &Study, job: &JobStudy, metric: &MetricStudy) -> Option<[String; 6]> {
+fn row(study: &Study, job: &JobStudy, metric: &MetricStudy) -> Option<[String; 4]> {
     let layer = metric.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
     let (value, interval) = match &metric.estimate {
         Some(estimate) => (figure(metric, estimate.value), interval_of_percentile(job, metric)),
@@ -128,12 +132,21 @@ fn row(study: &Study, job: &JobStudy, metric: &MetricStudy) -> Option<[String; 6
     };
     // Without a figure there is no share of a ceiling.
     let share = metric.share.filter(|_| metric.estimate.is_some());
+    // Only rates have a range and only percentiles an interval, so both fit in one column.
+    let range = match interval.trim_start() {
+        "" => spread(study, metric.metric, metric.direction),
+        interval => interval.to_owned(),
+    };
+    let each_way =
+        |other: &MetricStudy| other.metric == metric.metric && other.direction != Direction::Sum;
+    let direction = match metric.direction {
+        Direction::Sum if job.metrics.iter().any(each_way) => " sum",
+        direction => way(direction),
+    };
     Some([
-        format!("{}{layer}", metric.metric),
-        metric.direction.to_string(),
+        format!("{}{layer}{direction}", uncapitalised(metric.metric.title)),
         value,
-        interval.trim_start().to_owned(),
-        spread(study, metric.metric, metric.direction),
+        range,
         share.map(|share| format!("{:.1} %", share * 100.0)).unwrap_or_default(),
     ])
 }

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use linerate_analysis::Study;
-use linerate_model::{Campaign, Counter, Interval, Nanos, Use, metric};
+use linerate_model::{Campaign, Counter, Direction, Interval, Nanos, Use, metric};
 use linerate_report::document::{Block, Origin, Section, Table};
-use linerate_report::{Document, sentences};
+use linerate_report::{Document, sentences, uncapitalised};
 use serde_json::Value;
 
 use crate::figures::quantity;
@@ -124,10 +124,13 @@ pub fn document(
             blocks.push(Block::Table(table));
         }
         notes.extend([
-            "goodput_served: bytes that the clients' TCP acknowledged (or sent), over the time in \
-                which a file was in transfer"
+            "Goodput served: bytes that the clients acknowledged or sent, over the time in which a \
+                file was in transfer."
                 .to_owned(),
-            format!("goodput: the same over all {} s, idle time included", duration.as_secs_f64()),
+            format!(
+                "Goodput: the same bytes over all {} s, idle time included.",
+                duration.as_secs_f64()
+            ),
         ]);
         let points = study.points.iter();
         notes.extend(points.flat_map(|point| {
@@ -164,7 +167,17 @@ fn rows(study: &Study) -> Vec<Vec<String>> {
             found.filter_map(move |metric| {
                 let layer = metric.layer.map(|layer| format!(" {layer}")).unwrap_or_default();
                 let value = quantity(wanted, metric.estimate?.value);
-                Some(vec![format!("{wanted}{layer}"), metric.direction.to_string(), value])
+                // The clients are the `from` end of a served file.
+                let direction = match metric.direction {
+                    Direction::Rx => "to clients",
+                    Direction::Tx => "from clients",
+                    Direction::Sum => "both",
+                };
+                Some(vec![
+                    format!("{}{layer}", uncapitalised(wanted.title)),
+                    direction.to_owned(),
+                    value,
+                ])
             })
         })
     })

@@ -1,11 +1,11 @@
 //! Answer of `linerate tune window`: the verdict, the path and its buffer, the windows, the
 //! settings that were tried and their effect, and how to keep the one that helps.
 
-use linerate_analysis::compare::{Change, Effect};
+use linerate_analysis::compare::{Change, Effect, Proof};
 use linerate_analysis::tune::Report;
 use linerate_campaign::tune::window::{BufferLaw, SideEffect, WORTH, WindowFindings, WindowRow};
 use linerate_model::{Metric, TestbedKind, metric};
-use linerate_report::document::{Block, Cell, Column, Origin, Row, Section, Table};
+use linerate_report::document::{Block, Cell, Column, Lead, NextStep, Origin, Row, Section, Table};
 use linerate_report::number::Scale;
 use linerate_report::{Document, sentences};
 use serde_json::json;
@@ -42,14 +42,15 @@ fn bytes(window: Option<u64>, none: &str) -> String {
     window.map_or(none.to_owned(), |bytes| format!("{bytes} B"))
 }
 
-/// Returns the verdict, then the recommendation with its commands.
+/// Returns the verdict with the recommendation as its next step, then the commands.
 fn result(findings: &WindowFindings) -> Vec<Block> {
-    let mut blocks = vec![Block::Paragraph(verdict(findings))];
-    let Some(recommendation) = recommendation(findings) else { return blocks };
-    blocks.push(Block::Paragraph(recommendation));
+    let next = recommendation(findings).map(|text| NextStep { text, command: None });
+    let mut blocks =
+        vec![Block::Lead(Lead { next: next.into_iter().collect(), ..verdict(findings) })];
     let listing = |caption: &str, text: String| Block::Listing { caption: caption.into(), text };
     if !findings.commands.is_empty() {
-        blocks.push(listing("Commands", findings.commands.join("\n")));
+        let caption = format!("Commands for {}", findings.to);
+        blocks.push(listing(&caption, findings.commands.join("\n")));
     }
     // Only a change that stays needs undoing.
     if findings.kept {
@@ -58,39 +59,65 @@ fn result(findings: &WindowFindings) -> Vec<Block> {
     blocks
 }
 
-fn verdict(findings: &WindowFindings) -> String {
-    if let Some(proof) = &findings.proof {
-        let effect = &proof.effect;
-        let meaning = match effect.change {
-            Change::Better => "the setting helps",
-            Change::Worse => "the setting costs more than it gives",
-            Change::None => "the setting changes nothing",
-            Change::Unclear => "the effect of the setting is not clear",
-        };
-        let why =
-            proof.why.map_or_else(String::new, |why| format!(" ({})", sentences::unproven(&why)));
-        return format!(
-            "Goodput: median {} before, {} after; typical change of a pair {} {}, n = {} pairs. \
-                Verdict: {}, {meaning}{why}.",
-            rate(effect.before),
-            rate(effect.after),
-            percent(effect.shift),
-            interval_of_effect(effect),
-            effect.n,
-            verdict_word(proof.verdict),
-        );
+/// Returns the first screen without its next step.
+fn verdict(findings: &WindowFindings) -> Lead {
+    match (&findings.proof, &findings.choice) {
+        (Some(proof), _) => effect_of(findings, proof),
+        (None, Some(choice)) => Lead {
+            surety: "not diagnosed",
+            figure: format!("{} B", choice.window_bytes),
+            context: "window to try".to_owned(),
+            basis: vec![
+                format!("goodput {} in the sweep", percent(choice.gain_in_sweep)),
+                if choice.clean { "no loss" } else { "some loss" }.to_owned(),
+            ],
+            label: "Setting",
+            status: "not tested",
+            ..Lead::default()
+        },
+        // Without an overrun no window was swept, so none can be chosen.
+        (None, None) => Lead {
+            surety: "inconclusive",
+            figure: "No shallow buffer".to_owned(),
+            context: "no train of datagrams overran one".to_owned(),
+            label: "Setting",
+            status: "not tested",
+            claim: Some("no window needs a bound".to_owned()),
+            ..Lead::default()
+        },
     }
-    // Without an overrun no window was swept, so none can be chosen.
-    let Some(choice) = &findings.choice else {
-        return "No shallow buffer: no train of datagrams overran one. No window needs a bound."
-            .to_owned();
+}
+
+/// Returns the first screen of a setting whose effect was measured.
+fn effect_of(findings: &WindowFindings, proof: &Proof) -> Lead {
+    let effect = &proof.effect;
+    let meaning = match effect.change {
+        Change::Better => "the setting helps",
+        Change::Worse => "the setting costs more than it gives",
+        Change::None => "the setting changes nothing",
+        Change::Unclear => "the effect of the setting is not known",
     };
-    let clean = if choice.clean { "without loss" } else { "with some loss" };
-    format!(
-        "Window to try: {} B. In the sweep it changed the goodput of a stream by {}, {clean}.",
-        choice.window_bytes,
-        percent(choice.gain_in_sweep)
-    )
+    let interval = match effect.interval {
+        Some(_) => format!("interval at 95 % {}", interval_of_effect(effect)),
+        None => "no interval".to_owned(),
+    };
+    Lead {
+        surety: verdict_word(proof.verdict),
+        figure: percent(effect.shift),
+        context: format!("goodput, {} to {}, typical change of a pair", findings.from, findings.to),
+        basis: vec![format!("n = {} pairs", effect.n), interval],
+        label: "Setting",
+        status: verdict_word(proof.verdict),
+        claim: Some(meaning.to_owned()),
+        evidence: std::iter::once(format!(
+            "goodput: median {} before, {} after",
+            rate(effect.before),
+            rate(effect.after)
+        ))
+        .chain(proof.why.as_ref().map(sentences::unproven))
+        .collect(),
+        next: Vec::new(),
+    }
 }
 
 /// Returns what to do, or `None` if there is nothing to do.
@@ -98,34 +125,31 @@ fn recommendation(findings: &WindowFindings) -> Option<String> {
     let to = &findings.to;
     if findings.commands.is_empty() {
         return (!findings.tried.is_empty()).then(|| {
-            "No setting gave the window, and none was left changed. An application can bound its \
-                own window (TCP_WINDOW_CLAMP)."
+            "no setting gave the window, and none was left changed; an application can bound its \
+                own window (TCP_WINDOW_CLAMP)"
                 .to_owned()
         });
     }
     let helps = findings.proof.as_ref().is_some_and(|proof| proof.effect.change == Change::Better);
     let gains = findings.choice.as_ref().is_some_and(|choice| choice.gain_in_sweep >= WORTH);
     Some(if findings.kept {
-        format!("The setting stays until the next boot. Add it to an init script of {to}.")
+        format!("add the setting to an init script of {to}; it stays until the next boot")
     } else if findings.dry_run && gains {
         format!(
-            "Dry run: no setting was changed. Add one command to an init script of {to}; the \
-                narrowest comes first. Kernels since 6.6 ignore a route's window."
+            "add one command to an init script of {to}, the narrowest comes first (dry run: no \
+                setting was changed; kernels since 6.6 ignore a route's window)"
         )
     } else if findings.dry_run {
         format!(
-            "Dry run: no setting was changed, and none is recommended. These commands would give \
-                {to} the window."
+            "no setting is recommended (dry run: none was changed); these commands would give \
+                {to} the window"
         )
     } else if helps {
-        format!("The setting was put back. Keep it with --keep, or in an init script of {to}.")
+        format!("keep the setting with --keep, or in an init script of {to} (it was put back)")
     } else if findings.indicates() {
-        format!(
-            "The setting was put back. This is an indication, no proof: repeat without --quick. \
-                Tried on {to}:"
-        )
+        "repeat without --quick: this is an indication, no proof (the setting was put back)".into()
     } else {
-        format!("The setting was put back, and is not recommended. Tried on {to}:")
+        "leave the setting as it is: the change is not recommended (it was put back)".into()
     })
 }
 
@@ -352,7 +376,7 @@ mod tests {
     #[test]
     fn the_verdict_comes_first_and_the_commands_follow() {
         let text = text::whole(&document(&WindowFindings { kept: true, ..ran() }));
-        let [verdict, commands, undo] = ["Goodput: median", "sysctl -w x", "sysctl -w y"]
+        let [verdict, commands, undo] = ["Setting: ", "sysctl -w x", "sysctl -w y"]
             .map(|part| text.find(part).unwrap_or_else(|| panic!("{part}: {text}")));
         assert!(verdict < commands && commands < undo, "{text}");
         assert!(text.contains("[emulated]") && text.contains("+50.0 %"), "{text}");

@@ -81,11 +81,14 @@ pub fn find(kind: &str, presets: &[Preset], name: &str) -> Result<PlanText, Fail
         Ok(text) => Ok(PlanText { origin: name.to_owned(), text }),
         Err(error) => {
             let near = nearest(name, presets.iter().map(|preset| preset.name));
+            // A list of forty names would hide the cause.
+            let list = if kind == "lab" { "linerate list labs" } else { "linerate list plans" };
             let hint =
                 near.map(|near| format!("; did you mean the preset `{near}`?")).unwrap_or_default();
-            let known: Vec<&str> = presets.iter().map(|preset| preset.name).collect();
-            let message =
-                format!("read {kind} {name}: {error}{hint} (presets: {})", known.join(", "));
+            let message = format!(
+                "read {kind} {name}: {error}{hint} (`{list}` prints the \
+                presets)"
+            );
             Err(Failure::wrong(message))
         }
     }

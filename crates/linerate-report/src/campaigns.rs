@@ -203,12 +203,14 @@ fn lead(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Lead {
     // Any worse figure makes the answer "worse": an improvement elsewhere does not repay it.
     let (status, claim) = match (worse, better) {
         (0, 0) if unclear == 0 => ("equivalent", "no figure changed"),
-        (0, 0) => ("inconclusive", "no change is proven"),
+        (0, 0) => ("inconclusive", "no change is proven, and some figures are undecided"),
         (0, _) => ("better", "some figures are better and none is worse"),
         (_, 0) => ("worse", "some figures are worse and none is better"),
         _ => ("worse", "some figures are worse and some are better"),
     };
-    let changed = [Change::Worse, Change::Better].map(|change| changed_figures(result, change));
+    let changed = [Change::Worse, Change::Better].map(|change| figures_with(result, change));
+    // Without a change, a reader wants to know which figures are still open.
+    let open = if worse + better == 0 { figures_with(result, Change::Unclear) } else { Vec::new() };
     let against = format!("{} against {}", after.name, before.name);
     let (figure, context) = match changed.iter().flatten().next() {
         Some((place, figure)) => {
@@ -218,7 +220,8 @@ fn lead(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Lead {
                 format!("{} ({place}), {against}", uncapitalised(&name(figure))),
             )
         }
-        None => ("No change".to_owned(), format!("of any figure, {against}")),
+        None if unclear == 0 => ("No change".to_owned(), format!("of any figure, {against}")),
+        None => ("No proven change".to_owned(), format!("of any figure, {against}")),
     };
     let [margin, n_figures] = [percent(result.margin), count(result.figures().count(), "figure")];
     Lead {
@@ -239,13 +242,15 @@ fn lead(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Lead {
             .iter()
             .zip(&changed)
             .flat_map(|(change, figures)| listed(*change, figures))
+            .chain(listed(Change::Unclear, &open))
             .collect(),
-        next: next_step(result, after, status).into_iter().collect(),
+        next: next_step(&open, after, status).into_iter().collect(),
     }
 }
 
-/// Returns the next step: the bottleneck of a worse campaign, or more runs of an undecided one.
-fn next_step(result: &Campaigns, after: Named<'_>, status: &str) -> Option<NextStep> {
+/// Returns the next step: the bottleneck of a worse campaign, or more runs of an undecided one,
+/// whose `open` figures are in the order of their importance.
+fn next_step(open: &[(String, &Compared)], after: Named<'_>, status: &str) -> Option<NextStep> {
     let words = ["linerate", "diagnose", after.name].map(quoted);
     match status {
         "worse" => Some(NextStep {
@@ -253,10 +258,17 @@ fn next_step(result: &Campaigns, after: Named<'_>, status: &str) -> Option<NextS
             command: Some(words.join(" ")),
         }),
         "inconclusive" => {
-            // The figure that needs most runs decides for all.
-            let needed = result.figures().filter_map(|figure| figure.effect.needed).max()?;
+            // The noisiest of all figures may need a thousand runs, which nobody would make, so the
+            // most important open figure sets the number.
+            let (place, figure, needed) = open.iter().find_map(|(place, figure)| {
+                figure.effect.needed.map(|needed| (place, figure, needed))
+            })?;
             Some(NextStep {
-                text: format!("measure both campaigns again with {needed} runs per point"),
+                text: format!(
+                    "to decide on {} ({place}), measure both campaigns again with {needed} runs \
+                        per point",
+                    uncapitalised(&name(figure))
+                ),
                 command: repeat_command(&after.header.argv, Repeated::Runs, needed as usize),
             })
         }
@@ -265,7 +277,7 @@ fn next_step(result: &Campaigns, after: Named<'_>, status: &str) -> Option<NextS
 }
 
 /// Returns the figures with this `change` and their place, those over all points first.
-fn changed_figures(result: &Campaigns, change: Change) -> Vec<(String, &Compared)> {
+fn figures_with(result: &Campaigns, change: Change) -> Vec<(String, &Compared)> {
     let of_whole = result.overall.iter().map(|overall| {
         (format!("{} over {}", overall.workload, count(overall.points, "point")), &overall.figure)
     });
@@ -299,7 +311,11 @@ fn listed(change: Change, figures: &[(String, &Compared)]) -> Vec<String> {
         lines.push(format!(
             "{} more {}",
             n - MOST_LISTED,
-            if change == Change::Worse { "worse" } else { "better" }
+            match change {
+                Change::Worse => "worse",
+                Change::Better => "better",
+                Change::None | Change::Unclear => "inconclusive",
+            }
         ));
     }
     lines
@@ -627,6 +643,39 @@ mod tests {
             }],
         });
         serde_json::from_value(result).expect("a comparison")
+    }
+
+    #[test]
+    fn the_most_important_open_figure_sets_the_number_of_runs() {
+        let mut result = serde_json::to_value(compared(None)).expect("JSON");
+        let mut goodput = result["points"][0]["figures"][0].clone();
+        goodput["effect"]["needed"] = 12.into();
+        let mut switches = goodput.clone();
+        (switches["metric"], switches["unit"]) = ("context_switches".into(), "1/s".into());
+        switches["layer"] = Value::Null;
+        switches["effect"]["needed"] = 700.into();
+        result["points"][0]["figures"] = json!([switches, goodput]);
+        let result: Campaigns = serde_json::from_value(result).expect("a comparison");
+        let open = figures_with(&result, Change::Unclear);
+        let header = CampaignHeader {
+            id: String::new(),
+            name: "made".into(),
+            started: linerate_model::Nanos(0),
+            plan: String::new(),
+            plan_sha256: String::new(),
+            lab: None,
+            seed: 1,
+            testbed: TestbedKind::Lab,
+            capacities: Vec::new(),
+            path: Vec::new(),
+            observed: Vec::new(),
+            version: String::new(),
+            argv: Vec::new(),
+        };
+        let after = Named { name: "after.ledger", header: &header };
+        let step = next_step(&open, after, "inconclusive").expect("more runs would decide");
+        assert!(step.text.starts_with("to decide on goodput tx (stream), "), "{}", step.text);
+        assert!(step.text.contains(" 12 runs per point"), "{}", step.text);
     }
 
     #[test]

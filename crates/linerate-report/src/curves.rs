@@ -63,7 +63,7 @@ pub(crate) fn curves(
         // An axis with one value distinguishes nothing.
         (0..grid.axes.len()).filter(|&i| i != main && grid.axes[i].values.len() > 1).collect();
     let lines = lines(grid, main, &others);
-    // The first of the other axes is split off until the lines are few enough to be told apart.
+    // The first of the other axes is split off until the lines are few enough to be distinguished.
     let facet = others.first().filter(|_| lines.len() > MOST_LINES);
     let mut groups: Vec<(Option<usize>, Vec<Curve<'_>>)> = Vec::new();
     for line in lines {
@@ -398,7 +398,7 @@ pub(crate) fn capitalised(text: &str) -> String {
 /// Returns a title for use within a sentence: its first letter in lower case, unless it begins an
 /// abbreviation.
 #[must_use]
-pub(crate) fn uncapitalised(text: &str) -> String {
+pub fn uncapitalised(text: &str) -> String {
     // "TCP" stays in capitals within a sentence.
     let is_word = text.chars().nth(1).is_none_or(char::is_lowercase);
     let mut letters = text.chars();

@@ -43,6 +43,7 @@ use linerate_model::Campaign;
 
 pub use campaigns::{Named, compare_campaigns, nothing_compared};
 pub use commands::CommandPlace;
+pub use curves::uncapitalised;
 pub use document::Document;
 pub use json::{ceiling_json, finding_json, study_json};
 pub use links::link_figures;

@@ -28,6 +28,8 @@ const RATES: &[(&str, f64)] = &[("1/s", 1.0), ("k/s", 1e3), ("M/s", 1e6)];
 const SECONDS: &[(&str, f64)] = &[("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)];
 const NANOSECONDS: &[(&str, f64)] = &[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
 const HERTZ: &[(&str, f64)] = &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9)];
+/// Sizes and shares that stand behind a number in running text.
+const PLAIN_UNITS: &[&str] = &["%", "B", "KiB", "MiB", "GiB", "TiB", "us"];
 /// Largest number of nanoseconds shown in ns, so that costs per packet have one unit.
 const LARGEST_PLAIN_NANOSECONDS: f64 = 20_000.0;
 /// Text of a time that never ended.
@@ -40,6 +42,13 @@ const LEAST_DIGITS: i32 = 2;
 const MOST_DECIMALS: i32 = 6;
 /// Ratio of value to interval end from which the end has digits of its own.
 const FAR_BELOW: f64 = 10.0;
+
+/// Returns whether `word` is the symbol of a unit, with or without punctuation after it.
+pub(crate) fn is_symbol(word: &str) -> bool {
+    let word = word.trim_end_matches([',', '.', ';', ':', ')', ']']);
+    let families = [BIT_RATES, BYTE_RATES, BINARY_BYTE_RATES, PACKET_RATES, RATES, SECONDS, HERTZ];
+    PLAIN_UNITS.contains(&word) || families.into_iter().flatten().any(|(symbol, _)| *symbol == word)
+}
 
 impl Scale {
     /// Plain numbers without a unit.

@@ -4,7 +4,7 @@ use linerate_model::{Lines, Validity, printable};
 
 use crate::commands::continued;
 use crate::document::{Block, Claim, ColumnKind, Document, KeyFigure, Lead, NextStep, Table, Tone};
-use crate::number::percent;
+use crate::number::{is_symbol, percent};
 
 /// Tables of searches that are answers by themselves.
 const ANSWERS: [&str; 2] = ["searches-goals", "searches-answers"];
@@ -120,7 +120,7 @@ const MARK_WIDTH: usize = 3;
 
 fn caption(table: &Table) -> String {
     let mark = table.mark.map_or(String::new(), |mark| format!(" [{mark}]"));
-    format!("{}{mark}\n", one_line(&table.caption))
+    wrapped(&format!("{}{mark}", table.caption), "", 0)
 }
 
 /// Returns all of `document`: its title, and every block of every section. A document of one
@@ -330,7 +330,7 @@ fn wrapped(text: &str, first: &str, indent: usize) -> String {
     // A line break before the label takes no columns.
     let mut column = width_of(first.trim_start_matches('\n'));
     let mut is_start = true;
-    for word in text.split(' ') {
+    for word in unbroken(&text) {
         let width = width_of(word);
         if !is_start && column + 1 + width > WIDTH {
             out += &format!("\n{}", " ".repeat(indent));
@@ -347,6 +347,23 @@ fn wrapped(text: &str, first: &str, indent: usize) -> String {
     }
     out.push('\n');
     out
+}
+
+/// Returns the words of `text` between which a line may break: a unit stays beside its number.
+fn unbroken(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for (at, _) in text.match_indices(' ') {
+        let (before, after) = (&text[start..at], &text[at + 1..]);
+        let next = after.split(' ').next().unwrap_or_default();
+        let is_number = before.ends_with(|last: char| last.is_ascii_digit());
+        if !(is_number && is_symbol(next)) {
+            parts.push(before);
+            start = at + 1;
+        }
+    }
+    parts.push(&text[start..]);
+    parts
 }
 
 fn figure_line(figure: &KeyFigure) -> String {
@@ -414,6 +431,18 @@ mod tests {
         assert_eq!(text.matches("word").count(), 30);
         let long = "x".repeat(100);
         assert_eq!(wrapped(&format!("a {long} b"), "", 2), format!("a\n  {long}\n  b\n"));
+    }
+
+    #[test]
+    fn a_line_never_breaks_between_a_number_and_its_unit() {
+        let text = format!("{} ran 9.8 %, and 12 Mbit/s, in 3 ms", "x".repeat(WIDTH - 8));
+        assert_eq!(wrapped(&text, "", 2).lines().nth(1), Some("  9.8 %, and 12 Mbit/s, in 3 ms"));
+        assert_eq!(
+            unbroken("2 flows [0.1, 0.2 Gbit/s] 5 s."),
+            ["2", "flows", "[0.1,", "0.2 Gbit/s]", "5 s."]
+        );
+        let broken = format!("{} 17 flows", "x".repeat(WIDTH - 4));
+        assert!(wrapped(&broken, "", 2).ends_with("17\n  flows\n"), "only units are kept");
     }
 
     #[test]

@@ -300,12 +300,8 @@ fn an_unknown_preset_is_answered_with_the_nearest() {
     let ended = run(folder.path(), &["run", "tcp_steam"]).expect(2);
     let start = "linerate: read plan tcp_steam: No such file or directory (os error 2); did you \
         mean the preset \
-                 `tcp_stream`? (presets: ";
-    assert!(
-        ended.stderr.starts_with(start) && ended.stderr.contains(", demo, "),
-        "{}",
-        ended.stderr
-    );
+                 `tcp_stream`? (`linerate list plans` prints the presets)";
+    assert!(ended.stderr.starts_with(start), "{}", ended.stderr);
     let ended = run(folder.path(), &["run", "null", "--lab", "pear"]).expect(2);
     assert!(ended.stderr.contains("did you mean the preset `pair`?"), "{}", ended.stderr);
 }

@@ -87,7 +87,7 @@ fn flatten(prefix: &str, value: &Value, into: &mut BTreeMap<String, Fact>) {
                 flatten(&format!("{prefix}.{index}"), item, into);
             }
         }
-        // Nothing was asked, so nothing is told.
+        // Nothing was requested, so there is nothing to print.
         Value::Null => {}
         scalar => drop(into.insert(prefix.to_owned(), Ok(words(scalar)))),
     }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use linerate_analysis::compare::{Change, Effect};
 use linerate_analysis::{
     Cause, Compared, DirectionMatrix, Joint, MatrixVerdict, MemoryDirection, Mix, MixedJob, Study,
 };
@@ -115,6 +116,28 @@ pub(super) fn lead(study: &Study) -> Option<Lead> {
     })
 }
 
+/// Returns the verdicts on the points of a group. Undecided points share one text, with the range
+/// of the pairs that would decide.
+fn verdicts(effects: &[&Effect]) -> String {
+    let mut words: BTreeSet<String> = BTreeSet::new();
+    let mut needed: Vec<usize> = Vec::new();
+    for effect in effects {
+        match effect.needed {
+            Some(pairs) if effect.change == Change::Unclear && effect.doubt.is_none() => {
+                needed.push(pairs as usize);
+            }
+            _ => {
+                words.insert(verdict(effect));
+            }
+        }
+    }
+    if let (Some(least), Some(most)) = (needed.iter().min(), needed.iter().max()) {
+        let pairs = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        words.insert(format!("inconclusive: about {pairs} pairs would decide"));
+    }
+    words.into_iter().collect::<Vec<_>>().join("; ")
+}
+
 /// Returns the common line of points at which no job lost throughput.
 fn of_group(first: &Mix, group: &[&Mix]) -> String {
     fn span(values: Vec<f64>, unit: f64, decimals: usize) -> String {
@@ -131,10 +154,9 @@ fn of_group(first: &Mix, group: &[&Mix]) -> String {
         .map(|(at, job)| {
             let effects =
                 || group.iter().filter_map(|mix| mix.jobs.get(at)).map(|job| &job.main.effect);
-            let verdicts: BTreeSet<String> = effects().map(verdict).collect();
-            let verdicts: Vec<String> = verdicts.into_iter().collect();
+            let verdicts = verdicts(&effects().collect::<Vec<_>>());
             let left = span(effects().map(|effect| effect.shift).collect(), PERCENT, 1);
-            format!("{} {left} % of alone ({})", name(job, &first.jobs), verdicts.join("; "))
+            format!("{} {left} % of alone ({verdicts})", name(job, &first.jobs))
         })
         .collect();
     let joint: Vec<f64> =
@@ -427,4 +449,31 @@ fn times_table(mixes: &[&Mix], number: usize) -> Option<Table> {
         }
     }
     (!table.rows.is_empty()).then_some(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn effect(needed: u32) -> Effect {
+        let effect = json!({
+            "figure": "goodput tx", "n": 6, "before": 100.0, "after": 95.0, "scale": "ratio",
+            "shift": 0.95, "interval": [0.8, 1.1], "margin": 1.02, "p": 0.2, "better": "more",
+            "change": "unclear", "needed": needed, "widest": 1.01, "floor": 1.01,
+        });
+        serde_json::from_value(effect).expect("an effect")
+    }
+
+    #[test]
+    fn undecided_points_of_a_group_share_one_verdict() {
+        let worse = Effect { change: Change::Worse, ..effect(5) };
+        let of = |all: &[Effect]| verdicts(&all.iter().collect::<Vec<_>>());
+        assert_eq!(
+            of(&[effect(63), worse, effect(12), effect(125)]),
+            "inconclusive: about 12 to 125 pairs would decide; worse"
+        );
+        assert_eq!(of(&[effect(7)]), "inconclusive: about 7 pairs would decide");
+    }
 }

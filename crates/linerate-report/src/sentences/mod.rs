@@ -55,7 +55,7 @@ pub fn subject(subject: &Subject) -> String {
     let places: Vec<String> = merged.points.iter().map(coordinate).collect();
     let named = if n <= MOST_NAMED { format!(": {}", places.join("; ")) } else { String::new() };
     let judged = merged.judged;
-    format!("{} at {n} of {judged} points{named}; evidence of {}", subject.sweep, point(subject))
+    format!("{} at {n} of {judged} points{named}; evidence from {}", subject.sweep, point(subject))
 }
 
 fn point(subject: &Subject) -> String {
@@ -125,12 +125,12 @@ mod tests {
         assert_eq!(
             subject(&merged(vec![at("64 B"), at("128 B")])),
             format!(
-                "sweep at 2 of 5 points: message size 64 B; message size 128 B; evidence of \
+                "sweep at 2 of 5 points: message size 64 B; message size 128 B; evidence from \
                  {point}"
             )
         );
         let four = merged(["1 B", "2 B", "3 B", "4 B"].map(at).to_vec());
-        assert_eq!(subject(&four), format!("sweep at 4 of 5 points; evidence of {point}"));
+        assert_eq!(subject(&four), format!("sweep at 4 of 5 points; evidence from {point}"));
         assert_eq!(subject(&Subject::of_sweep("sweep")), "sweep");
     }
 

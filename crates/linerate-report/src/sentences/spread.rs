@@ -19,14 +19,16 @@ pub fn spread(spread: &Spread) -> String {
                 String::new()
             };
             format!(
-                "{idle}the hash does not use all that differs between these flows, or two hashes \
-                 in a row are the same"
+                "{idle}the hash ignores a field in which these flows differ, or two devices in a \
+                 row use the same hash"
             )
         }
-        Verdict::TooEven => "these flows are dealt out rather than hashed, or their ports fit the \
-            hash; random ports spread less evenly"
-            .to_owned(),
-        Verdict::Even => "as an even hash spreads independent flows".to_owned(),
+        Verdict::TooEven => {
+            "a hash of independent flows is rarely this even: the flows were dealt \
+            out in turn, or their ports were chosen to fit the hash"
+                .to_owned()
+        }
+        Verdict::Even => "an even hash of independent flows gives such a spread".to_owned(),
     }
 }
 
@@ -34,9 +36,9 @@ pub fn spread(spread: &Spread) -> String {
 #[must_use]
 pub fn spread_test(test: SpreadTest) -> String {
     match test {
-        SpreadTest::Exact => "exact: sums of squares of all spreads, multinomial".to_owned(),
+        SpreadTest::Exact => "exact multinomial test on the sum of squares".to_owned(),
         SpreadTest::ChiSquared { statistic, degrees } => {
-            format!("chi-squared {statistic:.2} with {degrees} degrees of freedom")
+            format!("chi-squared test: {statistic:.2} with {degrees} degrees of freedom")
         }
     }
 }
@@ -50,7 +52,10 @@ mod tests {
     #[test]
     fn a_polarised_spread_names_idle_members_and_its_test() {
         let all = polarisation(&[40, 0, 0, 0]).expect("four members");
-        assert!(spread(&all).starts_with("3 of 4 members carry nothing; the hash"), "{all:?}");
-        assert!(spread_test(all.test).starts_with("chi-squared 120.00 with 3"), "{all:?}");
+        assert!(
+            spread(&all).starts_with("3 of 4 members carry nothing; the hash ignores"),
+            "{all:?}"
+        );
+        assert!(spread_test(all.test).starts_with("chi-squared test: 120.00 with 3"), "{all:?}");
     }
 }

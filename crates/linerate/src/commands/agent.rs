@@ -135,7 +135,7 @@ fn put_back_on_interrupt(agent: &Agent) -> Result<(), Failure> {
         while !linerate_sys::signal::interrupted() {
             std::thread::sleep(POLL);
         }
-        // What could not be put back is told, because nobody else will know it.
+        // A setting that could not be put back is printed, because nobody else will report it.
         agent.put_back().iter().for_each(|left| eprintln!("{left}"));
         std::process::exit(Exit::Interrupted.code().into())
     });

@@ -37,7 +37,7 @@ pub(crate) enum LabAction {
         /// Its name
         lab: String,
     },
-    /// List labs
+    /// List labs that are up (`linerate list labs` prints those that come with linerate)
     List,
     /// Run a command on a host of a lab
     Exec {
@@ -251,6 +251,9 @@ fn list(as_json: bool) -> Outcome {
     labs.retain(|full| parts(full).is_some_and(|(_, node)| !linerate_lab::is_device(node)));
     if as_json {
         println!("{}", json!(labs));
+    } else if labs.is_empty() {
+        // An empty output would look like a list of presets without an entry.
+        eprintln!("no lab is up; `linerate list labs` prints the labs that come with linerate");
     } else {
         labs.iter().filter_map(|full| parts(full)).for_each(|(lab, node)| println!("{lab} {node}"));
     }

@@ -144,7 +144,7 @@ fn interface(facts: &Value) -> Option<String> {
     told.extend(
         at(facts, "mtu").and_then(Value::as_u64).map(|mtu| format!("MTU {}", Bytes(mtu).0)),
     );
-    // Virtual devices have none, which the driver already tells.
+    // Virtual devices have none, which the driver already shows.
     told.extend(text(facts, "firmware").filter(|firmware| !firmware.starts_with("unavailable")));
     Some(told.join(", "))
 }

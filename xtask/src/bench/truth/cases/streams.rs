@@ -360,15 +360,16 @@ fn live_lines(ground: &mut Ground, arguments: &[&str]) -> anyhow::Result<Vec<Cla
 }
 
 /// The rate of the result, both directions added, by us if it has no such row: `goodput L4 tx 2.855
-/// Gbit/s ...`, or `connection_rate sum 6713 1/s ...`.
+/// Gbit/s ...`, or `connection rate 6713 1/s ...`.
 fn result(text: &str) -> Option<f64> {
     fn value(line: &str) -> Option<f64> {
-        let mut words =
-            line.split_whitespace().skip_while(|word| !["tx", "rx", "sum"].contains(word)).skip(1);
-        let (number, unit) = (words.next()?, words.next()?);
-        self::line(&format!("0 - 1 {number} {unit}")).map(|line| line.rate)
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // The name has as many words as its title, so the first number with a unit is the value.
+        let mut pairs = words.windows(2).filter(|pair| pair[0].parse::<f64>().is_ok());
+        let value = pairs.next()?;
+        self::line(&format!("0 - 1 {} {}", value[0], value[1])).map(|line| line.rate)
     }
-    if let Some(line) = text.lines().find(|line| line.starts_with("connection_rate ")) {
+    if let Some(line) = text.lines().find(|line| line.starts_with("connection rate ")) {
         return value(line);
     }
     let rates: Vec<&str> = text.lines().filter(|line| line.starts_with("goodput L4 ")).collect();
@@ -406,19 +407,15 @@ mod tests {
             10_260.0
         );
         assert_eq!(
-            result("goodput L4  tx  2.5 Gbit/s  98 %\ngoodput L4  rx  500 Mbit/s\n"),
+            result("goodput L4 tx  2.5 Gbit/s  98 %\ngoodput L4 rx  500 Mbit/s\n"),
             Some(3e9)
         );
         assert_eq!(
-            result(
-                "goodput L4  tx  2 Gbit/s\ngoodput L4  rx  1 Gbit/s\ngoodput L4  sum  3 Gbit/s\n"
-            ),
+            result("goodput L4 tx  2 Gbit/s\ngoodput L4 rx  1 Gbit/s\ngoodput L4 sum  3 Gbit/s\n"),
             Some(3e9)
         );
         assert_eq!(
-            result(
-                "goodput L4  tx  9 kbit/s\nconnection_rate  sum  6713 1/s  868.1 1/s to 1 k/s\n"
-            ),
+            result("goodput L4 tx  9 kbit/s\nconnection rate  6713 1/s  868.1 1/s to 1 k/s\n"),
             Some(6713.0)
         );
         assert_eq!(result("no result\n"), None);
