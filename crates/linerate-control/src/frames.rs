@@ -75,7 +75,7 @@ impl FrameReader {
 
     fn fill(&mut self) -> Result<(), FrameError> {
         let filled = self.pending.len();
-        // Grows by what arrives, not by what a peer announces.
+        // Grows with the bytes that arrive, not with the size that a peer announces.
         self.pending.resize(filled + READ_BYTES, 0);
         let read = loop {
             match self.source.read(&mut self.pending[filled..]) {

@@ -284,7 +284,7 @@ impl fmt::Display for Nanos {
 
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Four places tell a loss of one in a million from none.
+        // Four places distinguish a loss of one in a million from none.
         let percent = format!("{:.4}", self.0 * 100.0);
         write!(f, "{} %", unsigned_zero(percent.trim_end_matches('0').trim_end_matches('.')))
     }

@@ -134,7 +134,7 @@ struct Options {
     /// Rounds
     #[arg(long, default_value = "100")]
     rounds: usize,
-    /// Change the round-trip time of so many microseconds instead of the rate
+    /// Round-trip time in microseconds, which is changed instead of the rate
     // 0 would make a run that cannot fail, as would no second campaign.
     #[arg(long, value_parser = count::<u32>)]
     delay: Option<u32>,

@@ -364,7 +364,7 @@ fn steering_places(device: &str, name: &str) -> Result<Vec<String>, String> {
     let own = RouteSocket::open()
         .and_then(|mut socket| device_index(&mut socket, device))
         .map_err(text)?;
-    // Interface names repeat between namespaces, indices tell whether it is the same one.
+    // Interface names repeat between namespaces, indices show whether it is the same one.
     if own != Some(shown) {
         return Err(format!(
             "set {name} of {device}: sysfs shows another network namespace (start the agent with \

@@ -197,7 +197,7 @@ metrics! {
          it)").with(Values::ShareOfCounts).used(&[Answer, BySetting, EndLoss, Family, Points]);
     LOST = Loss("lost", "Lost", Unit::Count, L4, DOWN,
         "of what was due in the measured span: datagrams and frames that never came, operations \
-         given up").adds_up().with(Values::Whole);
+         that ended without an answer").adds_up().with(Values::Whole);
     LATE = Loss("late", "Late", Unit::Count, L4, DOWN,
         "datagrams that arrived after the drain ended or after their deadline").adds_up()
         .with(Values::Whole);
@@ -240,8 +240,8 @@ metrics! {
         "of operations_due, those that were answered, completed or (datagrams, frames) received, \
          in the span or in the drain after it").used(&[Account]);
     OPERATIONS_LOST = Loss("operations_lost", "Operations lost", Unit::Count, NO, DOWN,
-        "of operations_due, those given up: timeout, failure or end of the connection; datagrams \
-         and frames that never came").used(&[Account]);
+        "of operations_due, those that ended without an answer: timeout, failure or end of the \
+         connection; datagrams and frames that never came").used(&[Account]);
     OPERATIONS_OPEN = Rate("operations_open", "Operations open", Unit::Count, NO, DOWN,
         "of operations_due, those still waiting at the end of the drain, and those of an open load \
          never started").used(&[Account]);

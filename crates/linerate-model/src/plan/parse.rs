@@ -161,8 +161,8 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
     let mut names = HashSet::new();
     for value in fields.tables("sweep", problems) {
         let Some(sweep) = lower_sweep(value, problems) else { continue };
-        // Results are addressed by the name of the sweep, so two of one name could not be told
-        // apart.
+        // Results are addressed by the name of the sweep, so two of one name could not be
+        // distinguished.
         if !names.insert(sweep.name.clone()) {
             let message = format!("two sweeps are called `{}`", sweep.name);
             problems.push(Problem::new(Some(value.span()), message).expected("names that differ"));

@@ -56,7 +56,7 @@ const NAME_BYTES: usize = 12;
 pub struct Package {
     /// Its number.
     pub number: u8,
-    /// True if a person told the kernel to use this package and no other.
+    /// True if a person restricted the kernel to this package.
     pub forced: bool,
     /// Its channels.
     pub channels: Vec<Channel>,
@@ -75,7 +75,7 @@ pub struct Channel {
     pub link: Option<u32>,
     /// True if the kernel's traffic goes through it.
     pub active: bool,
-    /// True if a person told the kernel to prefer this channel.
+    /// True if a person made this channel the preferred one.
     pub forced: bool,
     /// VLAN identifiers it lets pass.
     pub vlans: Vec<u16>,
