@@ -7,8 +7,9 @@
 //! Where a value is zero (losses, mostly) there is no ratio, and differences are compared. A
 //! difference within the margin counts as none; the margin is never below the resolution of the
 //! figure. A difference that single pairs of a placebo reach is within noise. A change is *proven*
-//! only if it moves the figure by at least 10 % and three times the noise floor, and a placebo does
-//! not.
+//! only if it moves the figure by at least 10 %, a placebo does not, and it is clearly larger than
+//! the noise: either three times the widest pair of the placebo, or every end of its interval lies
+//! beyond that pair.
 //!
 //! Not covered: whether two things changed at once (the conductor interleaves so that drift hits
 //! both alike).
@@ -367,6 +368,16 @@ impl Effect {
         }
     }
 
+    /// Returns true if the effect is relevant and its whole interval is beyond `widest`, a ratio
+    /// above one. With six pairs of each the interval spans all pairs, so every pair with the
+    /// change is then beyond every pair of the placebo: two of the 924 orders of twelve pairs.
+    fn clears(&self, widest: f64) -> bool {
+        let nearest = self.interval.map(|(low, high)| if low >= 1.0 { low } else { 1.0 / high });
+        self.scale == Scale::Ratio
+            && self.size() >= PROOF_RATIO.ln()
+            && nearest.is_some_and(|nearest| nearest > widest)
+    }
+
     /// Returns this effect beside that of a placebo. An effect as large as single runs of the
     /// placebo is within noise: neither better nor worse
     /// (docs/methodology/with-and-without.md#the-placebo).
@@ -481,11 +492,17 @@ fn needed_size(placebo: Option<&Effect>) -> f64 {
 pub fn prove(effect: Effect, placebo: Option<Effect>) -> Proof {
     let needed = needed_size(placebo.as_ref());
     let size = effect.size();
-    let moved = placebo.as_ref().is_none_or(|placebo| placebo.size() >= PROOF_RATIO.ln());
+    // Noise alone shifts the typical pair of a placebo by more than the least effect. It is an
+    // effect of the placebo only if its interval excludes no change.
+    let moved = placebo.as_ref().is_none_or(|placebo| {
+        placebo.size() >= PROOF_RATIO.ln() && !matches!(placebo.change, Change::Unclear)
+    });
     let sure = matches!(effect.change, Change::Better | Change::Worse);
+    let is_large =
+        size >= needed || placebo.as_ref().is_some_and(|placebo| effect.clears(placebo.widest));
     // The order matters: a placebo that moved is a stronger objection than an effect that is too
     // small.
-    let (verdict, why) = match (sure, size >= needed) {
+    let (verdict, why) = match (sure, is_large) {
         (true, true) if !moved => (Verdict::Proven, None),
         (true, true) if placebo.is_none() => (Verdict::Suspected, Some(Unproven::NoPlacebo)),
         (true, true) => (Verdict::Suspected, Some(Unproven::PlaceboMoved)),
@@ -574,6 +591,27 @@ mod tests {
             .expect("three pairs");
         assert_eq!((few.interval, few.change), (None, Change::Unclear));
         assert_eq!(prove(few, Some(figure(&still))).verdict, Verdict::Suspected);
+    }
+
+    #[test]
+    fn an_effect_whose_pairs_are_all_beyond_those_of_a_noisy_placebo_is_proven() {
+        let before = [10.0, 14.0, 6.0, 20.0, 9.0, 12.0];
+        let with = |factors: [f64; 6]| {
+            let after: Vec<Option<f64>> =
+                before.iter().zip(factors).map(|(rate, factor)| Some(rate * factor)).collect();
+            effect("goodput", &some(&before), &after, Better::More).expect("six pairs")
+        };
+        // The typical pair of the placebo is 1.2, and its interval includes no change.
+        let noise = || with([0.4, 3.2, 1.5, 0.8, 2.0, 0.9]);
+        let typical = noise();
+        assert!(typical.shift > 1.1 && typical.change == Change::Unclear, "{typical:?}");
+        let judged = |factors| prove(with(factors), Some(noise())).verdict;
+        assert_eq!(judged([44.0, 9.0, 12.0, 30.0, 50.0, 21.0]), Verdict::Proven);
+        assert_eq!(judged([6.0, 9.0, 3.0, 4.0, 5.0, 7.0]), Verdict::Suspected, "one pair is noise");
+        // A placebo that helps in every pair is no noise.
+        let helps = with([1.5, 3.2, 1.6, 1.8, 2.0, 1.9]);
+        let proof = prove(with([44.0, 39.0, 42.0, 50.0, 50.0, 41.0]), Some(helps));
+        assert_eq!(proof.why, Some(Unproven::PlaceboMoved));
     }
 
     #[test]

@@ -60,6 +60,14 @@ pub enum Step {
     LocateDrops,
     /// Find the hop with the queue.
     FindHop,
+    /// Pace below the token rate of a policer.
+    PaceBelow,
+    /// Measure while others send nothing.
+    WithoutOthers,
+    /// Limit the queue of the hop.
+    ShortenQueue,
+    /// Raise the rate of the reverse path.
+    FasterReversePath,
     /// Let the hash of a group include ports.
     HashPorts,
     /// Use a faster link, or a larger MTU.

@@ -1,5 +1,6 @@
 //! Claims of the rules, and the observations that support them, as data.
 
+use linerate_model::path::Limiter;
 use linerate_model::{Ceiling, CeilingSubject, Metric, Validity};
 use serde::{Deserialize, Serialize};
 
@@ -46,8 +47,14 @@ pub enum Claim {
     OutOfCpu(FlowEnd),
     /// Other programs take the CPU time that an end needs.
     CpuTaken(FlowEnd),
+    /// Other traffic shares a queue of the path.
+    CrossTraffic,
     /// A link without a known ceiling is saturated.
     PathRate { goodput: f64 },
+    /// A policer drops packets above its token rate.
+    Policer { rate: f64 },
+    /// The reverse path carries too few acknowledgements.
+    ReversePath { rate: f64 },
     /// One flow can use one link of a group.
     OneLink,
     /// The receiving application reads slowly.
@@ -135,6 +142,19 @@ pub enum Evidence {
     Queue { ratio: f64 },
     /// The standing queue in bytes.
     QueuedBytes { bytes: u64, goodput: f64, rtt: f64, rtt_min: f64 },
+    /// Goodput beside the rate of the path that the probe measured.
+    OfPath { limiter: Limiter, capacity: f64, goodput: f64 },
+    /// Goodput beside the rates that the probe measured in the direction of the acknowledgements
+    /// and in that of the data, if it is known.
+    ReversePath { reverse: f64, data: Option<f64>, goodput: f64 },
+    /// Shortest round-trip times before the load and with it.
+    QueueBeforeLoad { idle: f64, rtt_min: f64 },
+    /// Bytes of a link's buffer that the probe filled, beside the bandwidth-delay product.
+    Buffer { bytes: u64, product: f64 },
+    /// Share of the datagrams that the probe lost below the rate of the path: value and interval.
+    LossWithoutLoad { share: f64, low: f64, high: f64 },
+    /// Largest packets that passed the probe, and that the sender's interface allows, in bytes.
+    SmallerMtu { found: u64, routed: u64 },
     /// Other programs used this share of the load's CPU time.
     CpuTaken { share: f64 },
     /// Shares of the time in which the busiest worker of an end waited for a CPU, and ran.

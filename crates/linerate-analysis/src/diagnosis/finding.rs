@@ -115,6 +115,9 @@ pub enum Outcome {
     },
     /// The change was not made: a host or the reader of plans refused it for this reason.
     NotRun { arm: String, error: String },
+    /// Runs of this length did not fit into the time budget: seconds that they need, and seconds
+    /// that were left.
+    NotBegun { arm: String, seconds: f64, needed: f64, left: f64 },
     /// Outcomes of runs of these lengths, the second look after an inconclusive first one.
     Repeated { seconds: [f64; 2], first: Vec<Self>, second: Vec<Self> },
 }

@@ -153,7 +153,7 @@ const SUSPECTED: f64 = 0.5;
 /// Resolution of a score.
 const GRAIN: f64 = 0.01;
 
-/// Returns the suspected limits of `point` in the order of the rules; the first is the leading
+/// Returns the suspected limits of `point` in the order of their tests; the first is the leading
 /// hypothesis. Inconclusive claims are left out.
 #[must_use]
 pub fn suspects(point: &PointStudy) -> Vec<(&'static dyn Rule, Finding)> {
@@ -163,7 +163,7 @@ pub fn suspects(point: &PointStudy) -> Vec<(&'static dyn Rule, Finding)> {
         .filter_map(|rule| suspected(*rule))
         .filter(|(_, finding)| finding.verdict == Verdict::Suspected)
         .collect();
-    found.sort_by_key(|(rule, _)| rule.number());
+    found.sort_by_key(|(rule, _)| rule.turn(point));
     found
 }
 

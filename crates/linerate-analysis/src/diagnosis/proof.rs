@@ -120,11 +120,18 @@ fn outcome(
     // The typical shift must be within the prediction. The whole interval need not, because few
     // pairs make it wide.
     let predicted = (lowest..=highest).contains(&proof.effect.shift);
-    let (verdict, doubt) = match (proof.verdict, against(&proof.effect, [lowest, highest])) {
+    let rests_on_size = base.is_some_and(|point| rule.rests_on_prediction(point));
+    let against = against(&proof.effect, [lowest, highest]);
+    let exceeds = exceeds(&proof.effect, [lowest, highest]);
+    let (verdict, doubt) = match (proof.verdict, against) {
         (Verdict::Proven, _) if evident && predicted => (Verdict::Proven, None),
-        (Verdict::Proven, Some(against)) if rule.rests_on_prediction() => {
+        (Verdict::Proven, Some(against)) if rests_on_size => {
             finding.advice.clear();
             (Verdict::Inconclusive, Some(Objection::Refuted(against)))
+        }
+        // A larger effect than predicted does not speak against a limit, however noisy the runs.
+        (_, Some(_)) if exceeds && evident && !rests_on_size => {
+            (Verdict::Suspected, Some(Objection::OutsidePrediction))
         }
         (Verdict::Proven, _) if evident => (Verdict::Suspected, Some(Objection::OutsidePrediction)),
         // Something changed goodput, but not what the rule claims to see.
@@ -171,6 +178,15 @@ fn against(effect: &Effect, predicted: [f64; 2]) -> Option<Contradiction> {
     }
 }
 
+/// Returns true if the whole effect goes beyond the range `predicted`, away from no change.
+fn exceeds(effect: &Effect, predicted: [f64; 2]) -> bool {
+    let [least, most] = predicted;
+    effect.interval.is_some_and(|(low, high)| match least >= 1.0 {
+        true => low > most,
+        false => most <= 1.0 && high < least,
+    })
+}
+
 /// Metric that experiments on a network change.
 pub(crate) const GOODPUT: &Metric = metric::GOODPUT;
 /// Metric that experiments on a disk or file change.
@@ -198,12 +214,13 @@ fn most<'a>(
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::path::Limiter;
     use linerate_model::{Arm, Layer, Point, Ratio, Role, Unit};
 
     use super::*;
     use crate::compare::{Better, effect};
     use crate::diagnosis::findings;
-    use crate::diagnosis::rules::cases::point;
+    use crate::diagnosis::rules::cases::{on_path, point};
 
     const BEFORE: [f64; 6] = [50.0e6, 49.5e6, 50.2e6, 50.1e6, 49.8e6, 50.3e6];
 
@@ -318,10 +335,12 @@ mod tests {
             ("rwnd_limited", 0.0),
             ("sndbuf_limited", 0.0),
         ];
-        let of_path_rate = |factor: f64| {
+        let of_path_rate = |factor: f64, rate: Option<f64>| {
             let mut arms = arms(false);
             let named = arms[0].parameters.clone();
-            arms[0] = PointStudy { parameters: named, ..point(&queue) };
+            let measured = rate.map(|rate| on_path(&queue, Some(Limiter::Link), rate));
+            let base = measured.unwrap_or_else(|| point(&queue));
+            arms[0] = PointStudy { parameters: named, ..base };
             let mut test = test(factor, 1.0);
             for arm in [&mut test.base, &mut test.changed] {
                 arm.tests = arm.tests.take().map(|tests| Hypothesis {
@@ -333,8 +352,9 @@ mod tests {
             let found = findings(&arms, &[test]);
             found.into_iter().find(|finding| finding.rule == "path_rate").expect("tested").verdict
         };
-        assert_eq!(of_path_rate(0.78), Verdict::Proven);
-        assert_eq!(of_path_rate(0.16), Verdict::Inconclusive, "a limit in packets");
+        assert_eq!(of_path_rate(0.78, None), Verdict::Proven);
+        assert_eq!(of_path_rate(0.16, None), Verdict::Inconclusive, "a limit in packets");
+        assert_eq!(of_path_rate(0.16, Some(52e6)), Verdict::Suspected, "at the measured rate");
     }
 
     #[test]
@@ -357,6 +377,7 @@ mod tests {
             Verdict::Inconclusive,
             "1.5 times as much did not"
         );
+        assert_eq!(with([3.0, 7.7, 4.5, 3.1, 6.0, 4.9]), Verdict::Suspected, "it helps even more");
     }
 
     #[test]
@@ -367,6 +388,8 @@ mod tests {
         };
         let scattered = |placebo: f64| {
             let mut test = test(1.95, 1.0);
+            // One of the pairs with the change is within the noise.
+            test.figures[0].effect.interval = Some((1.05, 3.6));
             test.figures[0].placebo.as_mut().expect("measured").widest = placebo;
             test
         };

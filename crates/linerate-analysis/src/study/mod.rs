@@ -191,8 +191,10 @@ impl PointStudy {
     /// Returns the facts of the path that the acknowledgements of these data take.
     #[must_use]
     pub fn reverse_path(&self, job: &JobStudy, direction: Direction) -> Option<&PathFacts> {
-        let data = self.data_path(job, direction)?;
-        self.path_facts(&data.to, &data.from)
+        match direction {
+            Direction::Rx => self.path_facts(&job.from, &job.to),
+            _ => self.path_facts(&job.to, &job.from),
+        }
     }
 }
 

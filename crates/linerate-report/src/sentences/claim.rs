@@ -13,6 +13,13 @@ pub fn claim(claim: &Claim) -> String {
         Claim::PathRate { goodput } => {
             return format!("a link of the path is saturated at {}", measured_rate(*goodput));
         }
+        Claim::Policer { rate } => {
+            return format!("a policer drops packets above {}", measured_rate(*rate));
+        }
+        Claim::ReversePath { rate } => {
+            let rate = measured_rate(*rate);
+            return format!("the reverse path carries {rate}, too little for acknowledgements");
+        }
         Claim::NotConfirmed { rule } => {
             let summary = RULES.iter().find(|known| known.name() == rule);
             return format!("not confirmed: {}", summary.map_or(rule.as_str(), |it| it.summary()));
@@ -59,6 +66,7 @@ pub fn claim(claim: &Claim) -> String {
         Claim::CpuTaken(FlowEnd::Receiving) => {
             "other programs take the CPU time that the receiver needs"
         }
+        Claim::CrossTraffic => "other traffic shares a queue of the path",
         Claim::OneLink => "one flow can use only one link of the group",
         Claim::SlowReader(SlowReader::Storage) => {
             "the receiving application reads slowly: its host waits for storage"

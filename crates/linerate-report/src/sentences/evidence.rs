@@ -1,6 +1,7 @@
 //! Sentences of observations, and the source of each.
 
 use linerate_analysis::diagnosis::{Evidence, Permit, Quantity};
+use linerate_model::path::Limiter;
 use linerate_model::{Metric, Shown, Unit, metric};
 
 use super::claim::permit;
@@ -164,6 +165,45 @@ pub fn observation(evidence: &Evidence) -> String {
                     difference"
             )
         }
+        Evidence::OfPath { limiter, capacity, goodput } => format!(
+            "goodput {} is {} % of the rate of {} that the probe measured, {}",
+            rate(*goodput),
+            percent(*goodput / *capacity),
+            match limiter {
+                Limiter::Link => "a link",
+                Limiter::Shaper => "a shaper",
+                Limiter::Policer => "a policer",
+            },
+            rate(*capacity)
+        ),
+        Evidence::ReversePath { reverse, data, goodput } => format!(
+            "goodput is {}; the probe measured {} in the direction of the acknowledgements and {} \
+             in that of the data",
+            rate(*goodput),
+            rate(*reverse),
+            data.map_or_else(|| "no limit".to_owned(), rate)
+        ),
+        Evidence::QueueBeforeLoad { idle, rtt_min } => format!(
+            "before the load every round trip took {} or more, and with it the shortest took {}",
+            time(*idle),
+            time(*rtt_min)
+        ),
+        Evidence::Buffer { bytes, product } => format!(
+            "the buffer of the link holds {bytes} B, {:.2} times the bandwidth-delay product of \
+             {product:.0} B",
+            *bytes as f64 / product
+        ),
+        Evidence::LossWithoutLoad { share, low, high } => format!(
+            "the probe lost {} % (95 %: {} to {} %) of its datagrams at rates that the path \
+             carries",
+            percent(*share),
+            percent(*low),
+            percent(*high)
+        ),
+        Evidence::SmallerMtu { found, routed } => format!(
+            "the largest packet that passed the probe has {found} B, and the interface of the \
+             sender allows {routed} B"
+        ),
         Evidence::CpuWait { end, waited, ran } => format!(
             "the busiest {} worker waited for a CPU {} % of the time, and ran {} %",
             by_end(*end, "sending", "receiving"),
@@ -304,6 +344,12 @@ pub fn source(evidence: &Evidence) -> String {
         Evidence::CpuTaken { .. } => {
             "steal time of the CPU that lost most, or run-queue wait of the slowest worker"
         }
+        Evidence::OfPath { .. }
+        | Evidence::ReversePath { .. }
+        | Evidence::Buffer { .. }
+        | Evidence::QueueBeforeLoad { .. }
+        | Evidence::LossWithoutLoad { .. }
+        | Evidence::SmallerMtu { .. } => "the probe of the path before the load (`linerate probe`)",
         Evidence::CpuWait { .. } => "run-queue wait and CPU time of the worker's thread",
         Evidence::FillsBuffer { .. } => "TCP_INFO of the sender: tcpi_rtt; SO_SNDBUF",
         Evidence::Flood { .. } => "datagrams sent and received",

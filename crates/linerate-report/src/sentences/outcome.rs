@@ -7,9 +7,9 @@ use linerate_analysis::diagnosis::{Contradiction, Objection, Outcome};
 use super::{amount, rate};
 use crate::words::count;
 
-/// Consequence of an experiment without effect that refutes nothing.
-const UNREFUTED: &str =
-    "this does not refute the claim, because the saved resource may be used elsewhere";
+/// Consequence of an experiment without effect that refutes nothing: a saved resource may be used
+/// elsewhere, or a probe has measured the limit.
+const UNREFUTED: &str = "this alone does not refute the claim";
 
 /// Returns outcomes in one line; `None` if there are none.
 #[must_use]
@@ -53,6 +53,10 @@ fn outcome(outcome: &Outcome) -> String {
             )
         }
         Outcome::NotRun { arm, error } => format!("{arm}: not run: {error}"),
+        Outcome::NotBegun { arm, seconds, needed, left } => format!(
+            "{arm}, runs of {seconds} s: not begun: it needs about {needed:.0} s, and {left:.0} s \
+             of the time budget are left (`--budget`)"
+        ),
         Outcome::Repeated { seconds: [short, long], first, second } => {
             let [first, second] = [first, second].map(|one| outcomes(one).unwrap_or_default());
             format!(

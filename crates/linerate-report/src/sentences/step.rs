@@ -96,6 +96,18 @@ pub(crate) fn step(step: &Step) -> (String, Option<String>) {
              this goodput is saturated",
             "",
         ),
+        Step::PaceBelow => (
+            "pace below the token rate, or shape the traffic in front of the policer",
+            "retransmissions end",
+        ),
+        Step::WithoutOthers => ("measure again while other traffic is absent", RISES),
+        Step::ShortenQueue => (
+            "limit the queue of that hop (`fq_codel` or `cake`), or send with BBR",
+            "the round-trip time under load falls, and goodput stays",
+        ),
+        Step::FasterReversePath => {
+            ("raise the rate of the reverse path, or give acknowledgements priority there", RISES)
+        }
         Step::HashPorts => (
             "hash ports too: `xmit_hash_policy layer3+4`, or the equivalent of the switch",
             "goodput rises to the capacity of the links in use",

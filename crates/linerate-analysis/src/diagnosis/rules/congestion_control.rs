@@ -9,8 +9,8 @@
 use linerate_model::{Direction, metric};
 
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, flows, may_be_judged, only_the_path, param, room, score,
-    standing_queue, suspected, value,
+    LEAST_EFFECT, Rule, TCP_STREAM, facts::is_at_known_limit, flows, may_be_judged, only_the_path,
+    param, room, score, standing_queue, suspected, value,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::diagnosis::{Claim, Evidence, Finding, Permit, Step};
@@ -29,6 +29,14 @@ const BITS_PER_BYTE: f64 = 8.0;
 /// Pacing rate that limits nothing, in a plan's notation.
 const UNBOUNDED: &str = "1 Tbit/s";
 const MOST_GAINED: f64 = 100.0;
+
+/// Returns true if only the path limits the sender, and no known limit of the path is near: goodput
+/// that reaches it needs no further explanation.
+fn has_room(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
+    only_the_path(job, direction)
+        && room(job, direction) > ROOM
+        && !is_at_known_limit(point, job, direction)
+}
 
 /// Rule: the congestion window or pacing is the limit.
 #[derive(Debug)]
@@ -50,8 +58,7 @@ impl Rule for CongestionControl {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let (job, direction) = flows(point)
-            // Goodput that reaches the ceiling needs no further explanation.
-            .find(|(job, direction)| only_the_path(job, *direction) && room(job, *direction) > ROOM)
+            .find(|(job, direction)| has_room(point, job, *direction))
             .filter(|_| may_be_judged(point))?;
         let read = |metric| value(job, metric, direction);
         let (goodput, rtt, rtt_min) =
@@ -89,11 +96,7 @@ impl Rule for CongestionControl {
                 .chain(follows(window))
                 .reduce(f64::max)?;
             let queue = score::below(standing_queue(job, direction)?, NO_QUEUE);
-            let path = if only_the_path(job, direction) && room(job, direction) > ROOM {
-                1.0
-            } else {
-                0.0
-            };
+            let path = if has_room(point, job, direction) { 1.0 } else { 0.0 };
             Some(score::all([
                 followed,
                 queue,

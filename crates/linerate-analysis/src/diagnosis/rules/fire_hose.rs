@@ -3,7 +3,9 @@
 //!
 //! Evidence: the sender retransmits although the standing queue is small, so the overflowing buffer
 //! is shallow. The standing queue is goodput times the excess of the round-trip time over its
-//! minimum. A network controller read over NC-SI reports its drops; other devices report nothing.
+//! minimum. Where the probe filled the buffer of a link, its size is known, and a buffer that one
+//! flow can keep busy is not shallow. A network controller read over NC-SI reports its drops; other
+//! devices report nothing.
 //! Random loss looks the same, and the proposed experiment, a smaller window, separates the two. A
 //! sender that waits for its peer's window overruns nothing: its retransmissions are window probes
 //! and tail probes.
@@ -11,8 +13,11 @@
 use linerate_model::{Bytes, Command, Direction, metric};
 
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, fills_path, flows, may_be_judged, room, score, segment_size,
-    suspected, value, waits_for_window, window_open,
+    LEAST_EFFECT, Rule, TCP_STREAM,
+    cross_traffic::is_shared,
+    facts::{MeasuredLink, is_at_known_limit, loses_at_random},
+    fills_path, flows, may_be_judged, room, score, segment_size, suspected, value,
+    waits_for_window, window_open,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, rate, set};
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
@@ -34,6 +39,17 @@ fn standing(job: &JobStudy, direction: Direction) -> Option<Bytes> {
     Some(Bytes((waited * read(metric::GOODPUT)? / BITS_PER_BYTE) as u64))
 }
 
+/// Returns true if the loss is known to have another cause than a shallow buffer, or to do no harm:
+/// a full link, a policer, a link with a large buffer, loss on a path without a slow link, or
+/// traffic of others.
+fn is_explained(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
+    fills_path(job, direction)
+        || is_at_known_limit(point, job, direction)
+        || MeasuredLink::of(point, job, direction).is_some_and(|link| link.is_deep())
+        || loses_at_random(point, job, direction)
+        || is_shared(point, job, direction)
+}
+
 /// Rule: the sender retransmits although there is no queue.
 #[derive(Debug)]
 pub(super) struct FireHose;
@@ -52,7 +68,7 @@ impl Rule for FireHose {
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let mut lossy = flows(point).filter(|(job, direction)| loses(job, *direction));
+        let mut lossy = flows(point).filter(|(job, direction)| loses(point, job, *direction));
         let (job, direction) = lossy.next().filter(|_| may_be_judged(point))?;
         let read = |metric| value(job, metric, direction);
         let (ratio, goodput) = (read(metric::RETRANSMIT_RATIO)?, read(metric::GOODPUT)?);
@@ -67,6 +83,12 @@ impl Rule for FireHose {
             Evidence::figure(metric::RETRANSMIT_RATIO, ratio),
             Evidence::QueuedBytes { bytes: queue.0, goodput, rtt, rtt_min },
         ];
+        evidence.extend(
+            MeasuredLink::of(point, job, direction)
+                .map(|link| link.evidence())
+                .into_iter()
+                .flatten(),
+        );
         let dropped = value(job, metric::CONTROLLER_DROPPED, Direction::Sum);
         let claim = match dropped {
             // The controller's counter separates its own buffer from every other one on the path.
@@ -91,7 +113,7 @@ impl Rule for FireHose {
                 score::reached(ratio, LOSS, MUCH),
                 shallow,
                 window_open(job, direction),
-                if fills_path(job, direction) { 0.0 } else { 1.0 },
+                if is_explained(point, job, direction) { 0.0 } else { 1.0 },
             ]))
         })
     }
@@ -106,21 +128,26 @@ impl Rule for FireHose {
         // Zero goodput gives no rate to pace at.
         let goodput = value(job, metric::GOODPUT, direction).filter(|goodput| *goodput > 0.0);
         let (Some(segment), Some(goodput)) = (segment, goodput) else { return Vec::new() };
-        let room = room(job, direction);
-        // `room` is infinite without a known ceiling; the rates then follow what was reached.
-        let rates = if room.is_finite() {
-            OF_CEILING.map(|share| share * room * goodput)
-        } else {
-            OF_GOODPUT.map(|m| m * goodput)
+        let link = MeasuredLink::of(point, job, direction);
+        // `room` is infinite without a known ceiling.
+        let declared = Some(room(job, direction) * goodput).filter(|rate| rate.is_finite());
+        let measured = link.map(|link| link.rate * segment / (segment + HEADERS));
+        let ceiling = declared.into_iter().chain(measured).reduce(f64::min);
+        // Without a ceiling the rates follow what was reached.
+        let rates = match ceiling {
+            Some(ceiling) => OF_CEILING.map(|share| share * ceiling),
+            None => OF_GOODPUT.map(|m| m * goodput),
         };
         // On a long path a window of a few segments carries less than the loss leaves. It would end
         // the loss of any buffer and show nothing.
         let in_flight =
             value(job, metric::RTT_MIN, direction).map_or(0.0, |rtt| goodput * rtt / BITS_PER_BYTE);
+        let least = if ceiling.is_some() { in_flight } else { in_flight * SCATTER };
         let windows: Vec<_> = WINDOWS
             .into_iter()
             .map(|segments| segments * segment)
-            .filter(|window| *window >= in_flight)
+            .filter(|window| *window >= least)
+            .chain(link.and_then(|link| link.survivable()))
             .map(|window| vec![set("window_clamp", bytes(window))])
             .collect();
         let rates: Vec<_> = rates
@@ -143,13 +170,18 @@ impl Rule for FireHose {
 }
 
 /// Returns whether the flow loses packets although neither its window nor the path is full.
-fn loses(job: &JobStudy, direction: Direction) -> bool {
+fn loses(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
     value(job, metric::RETRANSMIT_RATIO, direction).is_some_and(|ratio| ratio >= LOSS)
         // A sender without window sends probes, which the kernel counts as retransmissions.
         && !waits_for_window(job, direction)
-        && !fills_path(job, direction)
+        && !is_explained(point, job, direction)
 }
 
+/// Factor by which goodput of single runs under loss differs. Without a known ceiling, a window
+/// within this factor of the data in flight may carry less than another run without it.
+const SCATTER: f64 = 2.0;
+/// Headers of IP and TCP with timestamps, in bytes.
+const HEADERS: f64 = 52.0;
 /// Windows to try, in segments. Nothing reports the depth of the buffer, so each is tried.
 const WINDOWS: [f64; 4] = [2.0, 3.0, 5.0, 10.0];
 /// Pacing rates to try: shares of the ceiling where one is known, else multiples of goodput.
@@ -160,10 +192,11 @@ const MOST_GAINED: f64 = 100.0;
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::Verdict;
+    use linerate_model::path::{Fact, Limiter, Method};
+    use linerate_model::{Nanos, Verdict};
 
     use super::*;
-    use crate::diagnosis::rules::cases::point;
+    use crate::diagnosis::rules::cases::{on_path, point};
 
     #[test]
     fn it_fires_where_bytes_are_sent_again_and_nothing_stands_in_a_queue() {
@@ -201,6 +234,37 @@ mod tests {
         assert_eq!(overrun.claim, Claim::ControllerOverrun);
         assert_eq!(overrun.evidence[2], Evidence::figure(metric::CONTROLLER_DROPPED, 812.0));
         assert_eq!(claim(0.0).claim, Claim::ShallowBuffer { before_controller: true });
+    }
+
+    /// 12 Mbit/s with losses on a link of 20 Mbit/s and 20 ms (50 kB), of which the probe filled
+    /// the buffer of `bytes`.
+    fn overrun(bytes: u64) -> PointStudy {
+        let figures =
+            [("goodput", 12e6), ("retransmit_ratio", 0.02), ("rtt", 0.022), ("rtt_min", 0.02)];
+        let mut point = on_path(&figures, Some(Limiter::Link), 2e7);
+        let facts = &mut point.path[0];
+        facts.base_rtt = Some(Fact::exact(Nanos::from_millis(20), Method::Pings));
+        facts.queue_bytes = Some(Fact::exact(Bytes(bytes), Method::Flood));
+        facts.is_queue_full = true;
+        point.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
+        point
+    }
+
+    #[test]
+    fn a_buffer_that_the_probe_filled_is_judged_by_its_size() {
+        let finding = FireHose.judge(&overrun(12_000)).expect("the buffer is shallow");
+        assert!(finding.evidence.iter().any(|seen| matches!(seen, Evidence::Buffer { .. })));
+        assert_eq!(FireHose.judge(&overrun(60_000)), None, "one flow keeps the link busy");
+        assert_eq!(FireHose.score(&overrun(60_000)), Some(0.0));
+    }
+
+    #[test]
+    fn experiments_follow_the_measured_rate_and_buffer() {
+        let [window, paced] = &FireHose.experiments(&overrun(12_000))[..] else { panic!("two") };
+        // 56,000 B fill the link and half of the buffer; 30,000 B are in flight now.
+        assert_eq!(window.candidates, [vec![set("window_clamp", "56000 B")]]);
+        let rates: Vec<_> = paced.candidates.iter().map(|change| change[0].1.clone()).collect();
+        assert_eq!(rates, ["9.653333 Mbit/s", "13.514667 Mbit/s", "16.410667 Mbit/s"]);
     }
 
     #[test]

@@ -5,9 +5,11 @@ mod bus_ceiling;
 mod command;
 mod congestion_control;
 mod cpu_taken;
+mod cross_traffic;
 mod disk;
 mod disk_depth;
 mod disk_flush;
+mod facts;
 mod fire_hose;
 mod hash_polarised;
 mod link_ceiling;
@@ -17,8 +19,10 @@ mod numa_placement;
 mod path_loss;
 mod path_mtu;
 mod path_rate;
+mod policer;
 mod receive_window;
 mod receiver_cpu;
+mod reverse_path;
 mod score;
 mod send_buffer;
 mod sender_cpu;
@@ -53,9 +57,15 @@ pub trait Rule: Sync {
     /// Condition under which it applies, as one clause.
     fn summary(&self) -> &'static str;
 
-    /// Number in docs/methodology/diagnosis.md#rules (D0 to D23). Rules are evaluated in this
+    /// Number in docs/methodology/diagnosis.md#rules (D0 to D26). Rules are evaluated in this
     /// order.
     fn number(&self) -> u8;
+
+    /// Returns its place in the order in which the suspicions about `point` are tested.
+    fn turn(&self, point: &PointStudy) -> u8 {
+        let _usually_none_of_its_own = point;
+        self.number()
+    }
 
     /// Returns its claim about a point, if its evidence is there.
     fn judge(&self, point: &PointStudy) -> Option<Finding>;
@@ -72,8 +82,9 @@ pub trait Rule: Sync {
     }
 
     /// Returns true if other causes have the same evidence, and only the predicted size of the
-    /// effect excludes them. An effect outside the prediction then refutes the claim.
-    fn rests_on_prediction(&self) -> bool {
+    /// effect excludes them at `point`. An effect outside the prediction then refutes the claim.
+    fn rests_on_prediction(&self, point: &PointStudy) -> bool {
+        let _evidence_of_its_own = point;
         false
     }
 }
@@ -86,6 +97,7 @@ pub static RULES: &[&dyn Rule] = &[
     &bus_ceiling::BusCeiling,
     &congestion_control::CongestionControl,
     &cpu_taken::CpuTaken,
+    &cross_traffic::CrossTraffic,
     &disk_depth::DiskDepth,
     &disk_flush::DiskFlush,
     &fire_hose::FireHose,
@@ -97,8 +109,10 @@ pub static RULES: &[&dyn Rule] = &[
     &path_loss::PathLoss,
     &path_mtu::PathMtu,
     &path_rate::PathRate,
+    &policer::Policer,
     &receive_window::ReceiveWindow,
     &receiver_cpu::ReceiverCpu,
+    &reverse_path::ReversePath,
     &send_buffer::SendBuffer,
     &sender_cpu::SenderCpu,
     &single_flow::SingleFlow,
@@ -487,7 +501,8 @@ fn subject(point: &PointStudy, job: &JobStudy, direction: Direction) -> Subject 
 pub(super) mod cases {
     //! Hand-made point for the rules' tests.
 
-    use linerate_model::{Ceiling, Direction, Estimate, Metric, SocketValue, metric};
+    use linerate_model::path::{Fact, Limiter, Method, PathFacts};
+    use linerate_model::{BitRate, Ceiling, Direction, Estimate, Metric, SocketValue, metric};
 
     use crate::{Given, JobStudy, MetricStudy, Obtained, PointStudy};
 
@@ -547,11 +562,27 @@ pub(super) mod cases {
         }
     }
 
+    /// The same on a path of which a probe measured the capacity; `limiter` is at its rate.
+    pub(in crate::diagnosis) fn on_path(
+        figures: &[(&str, f64)],
+        limiter: Option<Limiter>,
+        capacity: f64,
+    ) -> PointStudy {
+        let facts = PathFacts {
+            from: "a".into(),
+            to: "b".into(),
+            limiter,
+            capacity: Some(Fact::exact(BitRate(capacity), Method::Flood)),
+            ..PathFacts::default()
+        };
+        PointStudy { path: vec![facts], ..point(figures) }
+    }
+
     #[test]
     fn every_number_of_the_methodology_has_one_rule() {
         let mut numbers: Vec<u8> = super::RULES.iter().map(|rule| rule.number()).collect();
         numbers.sort_unstable();
-        assert_eq!(numbers, (0..=23).collect::<Vec<u8>>());
+        assert_eq!(numbers, (0..=26).collect::<Vec<u8>>());
     }
 
     #[test]

@@ -4,14 +4,22 @@
 //! Evidence: the sender retransmits, nothing but the path limits it, and goodput is at least half
 //! and at most four times the models for this loss and round-trip time. The lower model is that of
 //! Padhye, Firoiu, Towsley and Kurose. The upper one is that of Mathis et al., which ignores
-//! timeouts: Linux repairs nearly all loss without them (RACK-TLP, RFC 8985). Not observed: the
-//! place of the loss. The rule for a shallow buffer that overflows comes first.
+//! timeouts: Linux repairs nearly all loss without them (RACK-TLP, RFC 8985). Where the probe lost
+//! datagrams below the rate of the path and goodput is well below that rate, the models need not
+//! fit. Not observed: the place of the loss. The rule for a shallow buffer that overflows comes
+//! first.
 
+use linerate_model::path::Fact;
 use linerate_model::{Bytes, Command, Direction, Nanos, Ratio, metric};
 
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, fills_path, flows, may_be_judged, room, score, segment_size,
-    smaller_segments, suspected, value, waits_for_window, window_open,
+    LEAST_EFFECT, Rule, TCP_STREAM,
+    cross_traffic::is_shared,
+    facts::{MeasuredLink, carries, is_at_known_limit, random_loss},
+    fills_path,
+    fire_hose::FireHose,
+    flows, may_be_judged, room, score, segment_size, smaller_segments, suspected, value,
+    waits_for_window, window_open,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
@@ -73,6 +81,27 @@ impl PathLoss {
         // Between the two models any goodput fits.
         Some(goodput / goodput.clamp(least, most))
     }
+
+    /// Returns true if something that is known limits goodput in spite of the loss: a ceiling, the
+    /// peer's window, a full link, a policer or traffic of others.
+    fn is_elsewhere(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
+        room(job, direction) <= ROOM
+            // Window probes are counted as retransmissions although nothing was lost.
+            || waits_for_window(job, direction)
+            || fills_path(job, direction)
+            || is_at_known_limit(point, job, direction)
+            || is_shared(point, job, direction)
+    }
+
+    /// Returns the loss that the probe saw on a path that carries more than the goodput of a sender
+    /// that retransmits.
+    fn measured(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<Fact<Ratio>> {
+        let loss = random_loss(point, job, direction)?;
+        let carried = carries(point.data_path(job, direction)?)?;
+        let goodput = value(job, metric::GOODPUT, direction)?;
+        let repeated = value(job, metric::RETRANSMIT_RATIO, direction)?;
+        (goodput < carried * MeasuredLink::NEAR && repeated >= LOSS).then_some(loss)
+    }
 }
 
 impl Rule for PathLoss {
@@ -89,16 +118,30 @@ impl Rule for PathLoss {
         4
     }
 
+    /// Comes before the rule for a shallow buffer if the probe lost datagrams. Both see the same
+    /// retransmissions. The prediction for small segments refutes random loss within seconds, and
+    /// that for a smaller window refutes a shallow buffer only after many noisy pairs.
+    fn turn(&self, point: &PointStudy) -> u8 {
+        let is_measured =
+            flows(point).any(|(job, direction)| Self::measured(point, job, direction).is_some());
+        if is_measured { FireHose.number() - 1 } else { self.number() }
+    }
+
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let mut explained = flows(point).filter(|(job, direction)| is_explained(job, *direction));
+        let mut explained =
+            flows(point).filter(|(job, direction)| is_explained(point, job, *direction));
         let (job, direction) = explained.next().filter(|_| may_be_judged(point))?;
         let [with_timeouts, without_timeouts] = Self::models(job, direction)?;
         let goodput = value(job, metric::GOODPUT, direction)?;
         let loss = value(job, metric::RETRANSMIT_RATIO, direction)?;
-        let evidence = vec![
+        let mut evidence = vec![
             Evidence::figure(metric::RETRANSMIT_RATIO, loss),
             Evidence::LossModels { goodput, with_timeouts, without_timeouts },
         ];
+        evidence.extend(random_loss(point, job, direction).map(|loss| {
+            let [share, low, high] = [loss.value, loss.low, loss.high].map(|share| share.0);
+            Evidence::LossWithoutLoad { share, low, high }
+        }));
         let finding = suspected(self.name(), (point, job, direction), Claim::Loss, evidence);
         let flood = Command::local("run", &["udp_stream"]).between(&job.from, &job.to);
         Some(finding.advise(Step::LocateDrops.by(flood)))
@@ -109,13 +152,14 @@ impl Rule for PathLoss {
             let loss = score::reached(value(job, metric::RETRANSMIT_RATIO, direction)?, LOSS, MUCH);
             // The lower of the two counts: retransmissions of a sender without window are probes.
             let loss = loss.min(window_open(job, direction));
-            let Some(ratio) = Self::ratio(job, direction)
-                .filter(|_| room(job, direction) > ROOM && !fills_path(job, direction))
-            else {
+            let is_elsewhere = Self::is_elsewhere(point, job, direction);
+            let Some(ratio) = Self::ratio(job, direction).filter(|_| !is_elsewhere) else {
                 // Loss that goodput does not follow is a fact about the path, but not its limit.
                 return Some(loss.min(BELOW));
             };
-            Some(score::all([loss, score::within(ratio, *WITHIN.end())]))
+            let is_measured = Self::measured(point, job, direction).is_some();
+            let fits = if is_measured { 1.0 } else { score::within(ratio, *WITHIN.end()) };
+            Some(score::all([loss, fits]))
         })
     }
 
@@ -141,12 +185,10 @@ impl Rule for PathLoss {
 }
 
 /// Returns whether loss explains the goodput of the flow.
-fn is_explained(job: &JobStudy, direction: Direction) -> bool {
+fn is_explained(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
     let near = PathLoss::ratio(job, direction).is_some_and(|ratio| WITHIN.contains(&ratio));
-    // Window probes are counted as retransmissions although nothing was lost.
-    near && room(job, direction) > ROOM
-        && !waits_for_window(job, direction)
-        && !fills_path(job, direction)
+    (near || PathLoss::measured(point, job, direction).is_some())
+        && !PathLoss::is_elsewhere(point, job, direction)
 }
 
 /// Accepted deviation of goodput from proportionality to the segment.
@@ -155,9 +197,10 @@ const BY_MODEL: f64 = 1.25;
 #[cfg(test)]
 mod tests {
     use linerate_model::Verdict;
+    use linerate_model::path::Method;
 
     use super::*;
-    use crate::diagnosis::rules::cases::point;
+    use crate::diagnosis::rules::cases::{on_path, point};
 
     fn lossy(goodput: f64, loss: f64) -> PointStudy {
         point(&[("goodput", goodput), ("retransmit_ratio", loss), ("rtt", 0.02), ("rtt_min", 0.02)])
@@ -188,6 +231,32 @@ mod tests {
         assert_eq!(PathLoss.judge(&lossy(5e6, 0.0001)), None);
         assert_eq!(PathLoss.judge(&lossy(0.5e6, 0.01)), None);
         assert_eq!(PathLoss.judge(&lossy(50e6, 0.01)), None);
+    }
+
+    #[test]
+    fn loss_of_the_probe_is_evidence_where_the_models_do_not_fit() {
+        let judge = |carried: f64, low: f64| {
+            let mut point = lossy(40e6, 0.008);
+            point.path = on_path(&[], None, carried).path;
+            let [value, low, high] = [0.008, low, 0.02].map(Ratio);
+            point.path[0].idle_loss = Some(Fact { value, low, high, n: 900, method: Method::Ramp });
+            PathLoss.judge(&point)
+        };
+        let finding = judge(9e7, 0.003).expect("the path carries 90 Mbit/s and loses");
+        assert!(matches!(finding.evidence[2], Evidence::LossWithoutLoad { .. }), "{finding:?}");
+        assert_eq!(judge(4.4e7, 0.003), None, "goodput is what the path carries");
+        assert_eq!(judge(9e7, 0.0001), None, "an accident");
+    }
+
+    #[test]
+    fn it_is_tested_before_a_shallow_buffer_if_the_probe_lost_datagrams() {
+        let mut point = lossy(5e6, 0.01);
+        let first = |point: &PointStudy| crate::diagnosis::suspects(point)[0].0.name();
+        assert_eq!(first(&point), "fire_hose");
+        point.path = on_path(&[], None, 2e7).path;
+        let [value, low, high] = [0.01, 0.003, 0.02].map(Ratio);
+        point.path[0].idle_loss = Some(Fact { value, low, high, n: 900, method: Method::Ramp });
+        assert_eq!(first(&point), "path_loss");
     }
 
     #[test]

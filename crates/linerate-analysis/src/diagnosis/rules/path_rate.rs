@@ -1,20 +1,23 @@
 //! A link whose rate nobody declared is saturated (docs/methodology/diagnosis.md#rules, D22). TCP
 //! only.
 //!
-//! Evidence: nothing at the ends limits the sender, no known ceiling is near, and a queue stands in
-//! the path: the round-trip time exceeds its minimum by at least [`STANDS`] of it. A queue that
-//! stands keeps its link busy, so goodput is the link's rate without its headers. Packets that wait
-//! for a CPU of the ends look the same, so the rule is silent where a worker waited for one. The
+//! Evidence: nothing at the ends limits the sender, no known ceiling is near, and one of two: the
+//! probe measured the rate of the path and goodput is at least 0.8 of it, or a queue stands in the
+//! path: the round-trip time exceeds its minimum by at least [`STANDS`] of it. If the probe found a
+//! path that carries clearly more than goodput, the queue is elsewhere. A queue that stands keeps
+//! its link busy, so goodput is the link's rate without its headers. Packets that wait for a CPU of
+//! the ends look the same as a queue, so a queue is no evidence where a worker waited for one. The
 //! experiment separates it from a limit in packets, from acknowledgements that wait on the way back
 //! and from traffic of others: with small segments, goodput of a link that counts bytes falls by
-//! the cost of the headers and no more. Not observed: the hop, and a limit that counts bytes and is
-//! no link, such as a shaper.
+//! the cost of the headers and no more. Not observed: the hop.
 
 use linerate_model::{Direction, metric};
 
 use super::{
-    Rule, changed, fills_path, flows, may_be_judged, only_the_path, room, score, shrunk,
-    smaller_segments, standing_queue, suspected, value, waits_for_cpu,
+    Rule, changed, cross_traffic,
+    facts::{MeasuredLink, carries},
+    flows, may_be_judged, only_the_path, room, score, shrunk, smaller_segments, standing_queue,
+    suspected, value, waits_for_cpu,
 };
 use crate::diagnosis::experiment::Experiment;
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
@@ -28,7 +31,37 @@ pub(super) const STANDS: f64 = 0.3;
 const DEEP: f64 = 3.0;
 /// Ratio of ceiling to goodput below which the known ceiling explains goodput.
 const ROOM: f64 = 1.1;
+/// Ratio of goodput to the measured rate of a link at which the evidence is complete. Headers take
+/// 0.04 of the rate.
+const FULL: f64 = 0.96;
+/// Ratio of the rate that the path carries to goodput from which a link of the path is not full.
+const FASTER: f64 = 1.3;
 const BITS_PER_BYTE: f64 = 8.0;
+
+/// Returns the link that the probe measured, if goodput is its rate.
+fn full_link(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<MeasuredLink> {
+    MeasuredLink::of(point, job, direction).filter(MeasuredLink::is_full)
+}
+
+/// Returns the score of a saturated link: of its measured rate, or of a queue on a path that is not
+/// known to carry more.
+fn saturation(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<f64> {
+    let is_shared = cross_traffic::is_shared(point, job, direction);
+    if !only_the_path(job, direction) || room(job, direction) <= ROOM || is_shared {
+        return Some(0.0);
+    }
+    let near = MeasuredLink::of(point, job, direction)
+        .map_or(0.0, |link| score::reached(link.share(), MeasuredLink::NEAR, FULL));
+    let goodput = value(job, metric::GOODPUT, direction)?;
+    let is_faster = point
+        .data_path(job, direction)
+        .and_then(carries)
+        .is_some_and(|rate| rate > goodput * FASTER);
+    let queue = standing_queue(job, direction)
+        .filter(|_| !is_faster && !waits_for_cpu(job))
+        .map(|queue| score::reached(queue, STANDS, DEEP));
+    Some(near.max(queue.unwrap_or_default()))
+}
 
 /// Rule: a queue stands in the path, and nothing at the ends explains goodput.
 #[derive(Debug)]
@@ -40,8 +73,8 @@ impl Rule for PathRate {
     }
 
     fn summary(&self) -> &'static str {
-        "a queue stands in the path and nothing at the ends limits the sender: a link of unknown \
-            rate is saturated"
+        "goodput is the rate of the path that the probe measured, or a queue stands in the path, \
+            and nothing at the ends limits the sender: a link of unknown rate is saturated"
     }
 
     fn number(&self) -> u8 {
@@ -50,46 +83,50 @@ impl Rule for PathRate {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let full = |(job, direction): &(&JobStudy, Direction)| {
-            fills_path(job, *direction) && room(job, *direction) > ROOM && !waits_for_cpu(job)
+            saturation(point, job, *direction).is_some_and(score::is_suspected)
         };
         let (job, direction) = flows(point).find(full).filter(|_| may_be_judged(point))?;
         let read = |metric| value(job, metric, direction);
         let (goodput, rtt, rtt_min) =
             (read(metric::GOODPUT)?, read(metric::RTT)?, read(metric::RTT_MIN)?);
         let bytes = ((rtt - rtt_min) * goodput / BITS_PER_BYTE).round() as u64;
-        let evidence = vec![Evidence::QueuedBytes { bytes, goodput, rtt, rtt_min }];
+        let link = full_link(point, job, direction);
+        let mut evidence = link.map_or_else(Vec::new, |link| link.evidence());
+        evidence.push(Evidence::QueuedBytes { bytes, goodput, rtt, rtt_min });
         let claim = Claim::PathRate { goodput };
         let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        Some(finding.advise(Step::FindHop.by(changed(point, &[]))))
+        let finding = finding.advise(Step::FindHop.by(changed(point, &[])));
+        let is_bloated = link.is_some_and(|link| link.is_bloated());
+        Some(if is_bloated { finding.advise(Step::ShortenQueue) } else { finding })
     }
 
-    fn rests_on_prediction(&self) -> bool {
+    fn rests_on_prediction(&self, point: &PointStudy) -> bool {
         // Any element with a queue has the same evidence. Only an effect of the size of the headers
-        // shows that the element counts bytes and not packets.
-        true
+        // shows that the element counts bytes and not packets. A probe has measured the element.
+        flows(point).all(|(job, direction)| full_link(point, job, direction).is_none())
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| {
-            let queue = standing_queue(job, direction)?;
-            let is_free =
-                only_the_path(job, direction) && room(job, direction) > ROOM && !waits_for_cpu(job);
-            Some(if is_free { score::reached(queue, STANDS, DEEP) } else { 0.0 })
-        })
+        score::best(point, |job, direction| saturation(point, job, direction))
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let tested = |(job, _)| smaller_segments(job, shrunk);
-        flows(point).find_map(tested).into_iter().collect()
+        let found = flows(point).find_map(tested).into_iter();
+        match self.rests_on_prediction(point) {
+            true => found.collect(),
+            false => found.map(Experiment::refuting_nothing).collect(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use linerate_model::Verdict;
+    use linerate_model::path::Limiter;
 
     use super::*;
-    use crate::diagnosis::rules::cases::point;
+    use crate::diagnosis::rules::cases::{on_path, point};
 
     fn queued(rtt: f64, more: &[(&str, f64)]) -> PointStudy {
         let usual = [
@@ -130,6 +167,27 @@ mod tests {
         }
         assert_eq!(PathRate.judge(&waits), None, "a worker waits for a CPU");
         assert_eq!(PathRate.judge(&point(&[("goodput", 0.97e9), ("rtt", 0.01)])), None);
+    }
+
+    #[test]
+    fn the_measured_rate_of_a_link_names_it_without_a_queue_and_a_faster_path_does_not() {
+        let on = |limiter, rate: f64, rtt| {
+            let mut point = queued(rtt, &[]);
+            point.path = on_path(&[], limiter, rate).path;
+            PathRate.judge(&point)
+        };
+        let link = Some(Limiter::Link);
+        let finding = on(link, 1.8e7, 0.0275).expect("goodput is 0.956 of the rate");
+        assert!(matches!(finding.evidence[0], Evidence::OfPath { .. }), "{finding:?}");
+        assert_eq!(on(link, 2.5e7, 0.0275), None, "goodput is 0.69 of the rate, and no queue");
+        assert_eq!(on(Some(Limiter::Policer), 1.8e7, 0.0275), None, "drops, and no link");
+        assert!(on(None, 1.8e7, 0.044).is_some(), "a queue stands");
+        let mut busy = queued(0.0275, &[("run_queue_wait", 0.6)]);
+        busy.jobs[0].metrics[0].direction = Direction::Sum;
+        assert_eq!(PathRate.judge(&busy), None);
+        busy.path = on_path(&[], link, 1.8e7).path;
+        assert!(PathRate.judge(&busy).is_some(), "the rate is measured, whoever waits for a CPU");
+        assert_eq!(on(None, 9e7, 0.044), None, "the path carries more, so the queue is elsewhere");
     }
 
     #[test]

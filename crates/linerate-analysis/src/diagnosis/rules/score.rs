@@ -12,6 +12,11 @@ use crate::{JobStudy, PointStudy};
 /// Score at the threshold of a rule.
 const SPEAKS: f64 = 0.5;
 
+/// Returns true if a score supports a claim.
+pub(super) fn is_suspected(score: f64) -> bool {
+    score >= SPEAKS
+}
+
 /// Scores a value that must exceed `threshold`: 0 at zero, 0.5 at `threshold`, 1 from `full` on.
 pub(super) fn reached(value: f64, threshold: f64, full: f64) -> f64 {
     // Two straight lines meet at the threshold, so a score orders rules below their threshold too.

@@ -120,8 +120,11 @@ fn larger_buffer(job: &JobStudy, direction: Direction) -> Option<Experiment> {
     // The kernel grants twice the requested size, so requesting the present size doubles it.
     let change = vec![set("send_buffer", bytes(under_way))];
     // A larger buffer helps only up to the ceiling of the path.
-    let prediction = grown(LARGER, room(job, direction));
-    Some(Experiment::lift("twice the send buffer", change, prediction))
+    let [least, _] = grown(LARGER, room(job, direction));
+    // The data in flight at least double. They grow with the buffer if runs without the change have
+    // less in flight than the one that was seen.
+    let [_, most] = grown(LARGER * under_way / granted, f64::INFINITY);
+    Some(Experiment::lift("twice the send buffer", change, [least, most]))
 }
 
 const BITS_PER_BYTE: f64 = 8.0;
@@ -179,5 +182,15 @@ mod tests {
         assert!(silent(32_768, &[("source_wait", 0.8)]), "nothing to send");
         assert!(silent(32_768, &[("retransmit_ratio", 0.01)]), "loss");
         assert!(silent(32_768, &[("rwnd_limited", 0.6)]), "the peer's window");
+    }
+
+    #[test]
+    fn goodput_may_grow_with_the_buffer_where_more_than_the_buffer_is_in_flight() {
+        let ratio = |granted: u64| {
+            SendBuffer.experiments(&limited_by_sysctl(granted, &[]))[0].ratio.map(|it| it.round())
+        };
+        // 77 kB are in flight: the buffer becomes 154 kB, 4.7 times 32 KiB.
+        assert_eq!(ratio(32_768), [2.0, 6.0]);
+        assert_eq!(ratio(100_000), [2.0, 3.0], "1.5 to 2.5 times");
     }
 }

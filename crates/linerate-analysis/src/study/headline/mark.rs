@@ -43,10 +43,11 @@ const JUDGED: [(PathEnd, StageKind, &Metric, ReadingKind, bool); 15] = [
 
 /// Stage at which each rule locates the limit. Rules that name a capacity find the stage by its
 /// name.
-const PLACES: [(&str, &[(PathEnd, StageKind)]); 24] = [
+const PLACES: [(&str, &[(PathEnd, StageKind)]); 27] = [
     ("bus_ceiling", &[]),
     ("congestion_control", &[(Sender, Socket)]),
     ("cpu_taken", &[]),
+    ("cross_traffic", &[]),
     ("disk_depth", &[]),
     ("disk_flush", &[]),
     ("fire_hose", &[]),
@@ -58,8 +59,10 @@ const PLACES: [(&str, &[(PathEnd, StageKind)]); 24] = [
     ("path_loss", &[]),
     ("path_mtu", &[]),
     ("path_rate", &[]),
+    ("policer", &[]),
     ("receive_window", &[(Receiver, Socket)]),
     (rules::RECEIVER_CPU, &[(Receiver, Application)]),
+    ("reverse_path", &[]),
     ("send_buffer", &[(Sender, Socket)]),
     (rules::SENDER_CPU, &[(Sender, Application)]),
     ("single_flow", &[]),

@@ -1,0 +1,131 @@
+//! Other traffic shares a queue of the path (docs/methodology/diagnosis.md#rules, D26). TCP only.
+//!
+//! Evidence: nothing at the ends limits the sender, and before the load all round trips of the
+//! probe were longer than the shortest one of the runs. A queue that nobody of us filled stood in
+//! the path. Such a queue overflows and drops segments of everybody, so the rules for a shallow
+//! buffer, random loss and a full link are silent. A slow reverse path delays long datagrams and
+//! their answers more than segments, so the rule is silent there. No experiment: the traffic of
+//! others cannot be stopped from here. Not observed: traffic that leaves the queue empty now and
+//! then, the hop, and the rate of the other traffic.
+
+use linerate_model::{Direction, metric};
+
+use super::{Rule, changed, facts, flows, may_be_judged, only_the_path, score, suspected, value};
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
+use crate::{JobStudy, PointStudy};
+
+/// Relative excess of the round-trip times without load over the shortest with load from which a
+/// queue explains it, and at which the evidence is complete. Without other traffic they differ by
+/// less than 0.02.
+const EXCESS: f64 = 0.04;
+const FULL: f64 = 0.3;
+/// Least excess in s: wake-ups of a busy host delay every answer by less.
+const LEAST: f64 = 0.001;
+
+/// Rule: a queue stands in the path before the load.
+#[derive(Debug)]
+pub(super) struct CrossTraffic;
+
+/// Returns the shortest round-trip times of the probe, before the load, and of the runs, in s.
+fn shortest(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<[f64; 2]> {
+    let idle = point.data_path(job, direction)?.base_rtt?.low.as_secs_f64();
+    let is_slow_back =
+        point.reverse_path(job, direction).is_some_and(|facts| facts.limiter.is_some());
+    let least = value(job, metric::RTT_MIN, direction).filter(|least| *least > 0.0)?;
+    (!is_slow_back && !facts::is_policed(point, job, direction)).then_some([idle, least])
+}
+
+/// Returns the relative excess of the round-trip times before the load.
+fn excess(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<f64> {
+    let [idle, least] = shortest(point, job, direction)?;
+    Some(if idle - least > LEAST { idle / least - 1.0 } else { 0.0 })
+}
+
+/// Returns true if a queue that others fill stands in the path.
+pub(super) fn is_shared(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
+    excess(point, job, direction).is_some_and(|excess| excess >= EXCESS)
+        && only_the_path(job, direction)
+}
+
+impl Rule for CrossTraffic {
+    fn name(&self) -> &'static str {
+        "cross_traffic"
+    }
+
+    fn summary(&self) -> &'static str {
+        "before the load every round trip took at least 4 % longer than the shortest one with \
+            load: other traffic fills a queue of the path"
+    }
+
+    fn number(&self) -> u8 {
+        26
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let shared = |(job, direction): &(&JobStudy, Direction)| is_shared(point, job, *direction);
+        let (job, direction) = flows(point).find(shared).filter(|_| may_be_judged(point))?;
+        let [idle, rtt_min] = shortest(point, job, direction)?;
+        let evidence = vec![Evidence::QueueBeforeLoad { idle, rtt_min }];
+        let claim = Claim::CrossTraffic;
+        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
+        Some(finding.advise(Step::WithoutOthers.by(changed(point, &[]))))
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        score::best(point, |job, direction| {
+            let reached = score::reached(excess(point, job, direction)?, EXCESS, FULL);
+            Some(if only_the_path(job, direction) { reached } else { 0.0 })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::Nanos;
+    use linerate_model::path::{Fact, Limiter, Method, PathFacts};
+
+    use super::super::cases::on_path;
+    use super::*;
+
+    /// A path whose round trips take `idle` milliseconds before the load, and 35 ms at least with
+    /// it.
+    fn shared(idle: u64, more: &[(&str, f64)]) -> PointStudy {
+        let usual = [
+            ("goodput", 0.5e6),
+            ("rtt", 0.082),
+            ("rtt_min", 0.035),
+            ("sender_busy", 1.0),
+            ("retransmit_ratio", 0.27),
+        ];
+        let figures: Vec<_> = more.iter().copied().chain(usual).collect();
+        let mut point = on_path(&figures, None, 4e6);
+        let rtt = Fact::exact(Nanos::from_millis(idle), Method::Pings);
+        point.path[0].base_rtt = Some(rtt);
+        point
+    }
+
+    #[test]
+    fn a_queue_before_the_load_is_of_others_and_no_other_rule_explains_its_drops() {
+        let point = shared(60, &[]);
+        let suspects = crate::diagnosis::suspects(&point);
+        let names: Vec<&str> = suspects.iter().map(|(rule, _)| rule.name()).collect();
+        assert_eq!(names, ["cross_traffic"]);
+        let seen = Evidence::QueueBeforeLoad { idle: 0.06, rtt_min: 0.035 };
+        assert_eq!(suspects[0].1.evidence, [seen]);
+        assert!(CrossTraffic.score(&point).is_some_and(|score| score > 0.5));
+    }
+
+    #[test]
+    fn it_is_silent_on_a_still_path_behind_a_slow_reverse_path_and_where_an_end_is_the_limit() {
+        assert_eq!(CrossTraffic.judge(&shared(36, &[])), None);
+        assert_eq!(CrossTraffic.judge(&shared(60, &[("rwnd_limited", 0.8)])), None);
+        let mut slow_back = shared(60, &[]);
+        slow_back.path.push(PathFacts {
+            from: "b".into(),
+            to: "a".into(),
+            limiter: Some(Limiter::Link),
+            ..PathFacts::default()
+        });
+        assert_eq!(CrossTraffic.judge(&slow_back), None);
+    }
+}

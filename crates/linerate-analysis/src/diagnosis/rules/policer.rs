@@ -1,0 +1,171 @@
+//! A policer drops what exceeds its token rate (docs/methodology/diagnosis.md#rules, D24). TCP
+//! only.
+//!
+//! Evidence: the probe of the path found a burst that passed at full rate, then loss without a
+//! queue, and nothing at the ends limits the sender. Either the sender retransmits, and goodput may
+//! be far below the token rate, because TCP shrinks its window for each burst of drops. Or goodput
+//! is near the token rate: a run of seconds may lie between two bursts of drops. The rules for
+//! shallow buffers, random loss and congestion control see the same figures and are silent on such
+//! a path. Not observed: the hop.
+
+use linerate_model::path::Limiter;
+use linerate_model::{Direction, metric};
+
+use super::{
+    LEAST_EFFECT, Rule, TCP_STREAM, changed, facts::is_policed, flows, may_be_judged,
+    only_the_path, score, suspected, value,
+};
+use crate::diagnosis::experiment::{Experiment, rate, set};
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
+use crate::{JobStudy, PointStudy};
+
+/// Share of retransmitted bytes that counts as loss, and at which the evidence is complete.
+const LOSS: f64 = 1e-3;
+const MUCH: f64 = 1e-2;
+/// Ratio of goodput to the token rate from which the policer is the limit without retransmissions:
+/// CUBIC (RFC 9438) continues with 0.7 of its window after a drop. At `FULL` the evidence is
+/// complete.
+const NEAR: f64 = 0.6;
+const FULL: f64 = 0.96;
+/// Largest ratio of goodput to the token rate. A full bucket adds little to a run of seconds, so a
+/// higher goodput shows that the data took another path than the probe.
+const ABOVE: f64 = 1.2;
+/// Pacing of the experiment, as a share of the token rate: headers take 0.04 of it.
+const BELOW: f64 = 0.9;
+const MOST_GAINED: f64 = 1000.0;
+
+/// Rule: the probe found a policer, and the sender retransmits or is near its rate.
+#[derive(Debug)]
+pub(super) struct Policer;
+
+/// Returns the token rate in bit/s of the policer that drops segments of `job`.
+fn tokens(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<f64> {
+    let rate = point.data_path(job, direction)?.capacity?.value.0;
+    let goodput = value(job, metric::GOODPUT, direction)?;
+    let is_limit = is_policed(point, job, direction)
+        && only_the_path(job, direction)
+        && goodput < rate * ABOVE;
+    is_limit.then_some(rate)
+}
+
+/// Returns the score of the policer, and its token rate in bit/s.
+fn policing(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<(f64, f64)> {
+    let rate = tokens(point, job, direction)?;
+    let share = value(job, metric::GOODPUT, direction)? / rate;
+    let loss = value(job, metric::RETRANSMIT_RATIO, direction)?;
+    Some((score::reached(loss, LOSS, MUCH).max(score::reached(share, NEAR, FULL)), rate))
+}
+
+impl Rule for Policer {
+    fn name(&self) -> &'static str {
+        "policer"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the probe found loss without a queue above a token rate, and the sender retransmits or \
+            is near that rate"
+    }
+
+    fn number(&self) -> u8 {
+        24
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let dropped = |(job, direction): &(&JobStudy, Direction)| {
+            policing(point, job, *direction).is_some_and(|(score, _)| score::is_suspected(score))
+        };
+        let (job, direction) = flows(point).find(dropped).filter(|_| may_be_judged(point))?;
+        let (_, rate) = policing(point, job, direction)?;
+        let evidence = vec![
+            Evidence::OfPath {
+                limiter: Limiter::Policer,
+                capacity: rate,
+                goodput: value(job, metric::GOODPUT, direction)?,
+            },
+            Evidence::figure(
+                metric::RETRANSMIT_RATIO,
+                value(job, metric::RETRANSMIT_RATIO, direction)?,
+            ),
+        ];
+        let claim = Claim::Policer { rate };
+        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
+        Some(finding.advise(Step::PaceBelow.by(changed(point, &paced(rate)))))
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        score::best(point, |job, direction| policing(point, job, direction).map(|(score, _)| score))
+    }
+
+    /// Returns pacing below the token rate, where that raises goodput. Elsewhere TCP already uses
+    /// the tokens, and only the drops would end.
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let below = |(job, direction): (&JobStudy, Direction)| {
+            let rate = tokens(point, job, direction).filter(|_| job.workload == TCP_STREAM)?;
+            let gain = rate * BELOW / value(job, metric::GOODPUT, direction)?;
+            let paced = Experiment::show(
+                "paced below the token rate",
+                paced(rate),
+                [LEAST_EFFECT, MOST_GAINED],
+            );
+            let paced = paced.ending(metric::RETRANSMIT_RATIO).refuting_nothing();
+            (gain > LEAST_EFFECT * LEAST_EFFECT).then_some(paced)
+        };
+        flows(point).find_map(below).into_iter().collect()
+    }
+}
+
+/// Returns the parameter that paces a sender below the token rate.
+fn paced(tokens: f64) -> Vec<(String, serde_json::Value)> {
+    rate(tokens * BELOW).map(|paced| set("pacing_rate", paced)).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::Verdict;
+
+    use super::super::cases::on_path;
+    use super::*;
+
+    fn policed(more: &[(&str, f64)]) -> PointStudy {
+        let usual = [
+            ("goodput", 12e6),
+            ("rtt", 0.0212),
+            ("rtt_min", 0.0208),
+            ("sender_busy", 1.0),
+            ("retransmit_ratio", 0.02),
+        ];
+        let figures: Vec<_> = more.iter().copied().chain(usual).collect();
+        on_path(&figures, Some(Limiter::Policer), 2e7)
+    }
+
+    #[test]
+    fn drops_of_a_policer_are_neither_a_shallow_buffer_nor_random_loss() {
+        let point = policed(&[]);
+        let suspects = crate::diagnosis::suspects(&point);
+        let names: Vec<&str> = suspects.iter().map(|(rule, _)| rule.name()).collect();
+        assert_eq!(names, ["policer"]);
+        let (_, finding) = &suspects[0];
+        assert_eq!(finding.verdict, Verdict::Suspected);
+        assert_eq!(finding.claim, Claim::Policer { rate: 2e7 });
+        assert!(Policer.score(&point).is_some_and(|score| score > 0.5));
+    }
+
+    #[test]
+    fn pacing_is_tried_only_where_it_raises_goodput() {
+        let tried = Policer.experiments(&policed(&[]));
+        assert_eq!(tried[0].candidates, [vec![set("pacing_rate", "18 Mbit/s")]]);
+        assert_eq!(Policer.experiments(&policed(&[("goodput", 1.7e7)])), []);
+    }
+
+    #[test]
+    fn it_is_silent_without_loss_without_a_policer_and_where_an_end_is_the_limit() {
+        let clean = |goodput| policed(&[("retransmit_ratio", 0.0), ("goodput", goodput)]);
+        assert_eq!(Policer.judge(&clean(8e6)), None);
+        assert!(Policer.judge(&clean(15e6)).is_some(), "between two bursts of drops");
+        assert_eq!(Policer.judge(&policed(&[("sender_busy", 0.3)])), None);
+        assert_eq!(Policer.judge(&policed(&[("goodput", 9e7)])), None);
+        let mut link = policed(&[]);
+        link.path[0].limiter = Some(Limiter::Link);
+        assert_eq!(Policer.judge(&link), None);
+    }
+}
