@@ -122,6 +122,9 @@ pub(crate) struct SimulatedBench {
     pub(crate) drafts: RefCell<Vec<Draft>>,
     /// Pauses so far.
     pub(crate) n_pauses: Cell<usize>,
+    /// The virtual time, and its factor beside the length of the runs.
+    now: Cell<Nanos>,
+    slower: f64,
 }
 
 impl SimulatedBench {
@@ -132,7 +135,14 @@ impl SimulatedBench {
             stages: RefCell::default(),
             drafts: RefCell::default(),
             n_pauses: Cell::default(),
+            now: Cell::default(),
+            slower: 1.0,
         }
+    }
+
+    /// Returns the bench with stages that take `slower` times as long.
+    pub(crate) fn slowed(self, slower: f64) -> Self {
+        Self { slower, ..self }
     }
 
     /// Returns the bench with `trouble` in the stage called `stage`.
@@ -189,12 +199,22 @@ impl Bench for SimulatedBench {
         self.n_pauses.set(self.n_pauses.get() + 1);
     }
 
+    fn now(&self) -> Nanos {
+        self.now.get()
+    }
+
     fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<Campaign, Ended> {
         let text = draft.text();
         let plan = read(&text).map_err(|problems| Failure::in_text(name, &text, &problems))?;
         let trials = expand(&plan, &testbed()).expect("endpoints a and b");
         let by_number: BTreeMap<u32, TrialSpec> =
             trials.iter().map(|trial| (trial.id.0, trial.clone())).collect();
+        let length = |trial: &TrialSpec| {
+            let Phases { measure, drain, rest, .. } = trial.phases;
+            trial.phases.warmup_span().0 + measure.0 + drain.0 + rest.0
+        };
+        let seconds = trials.iter().map(length).sum::<u64>() as f64 / 1e9 * self.slower;
+        self.now.set(self.now.get() + Nanos::from_secs_f64(seconds));
         let trouble = self.trouble(name);
         if matches!(trouble, Some(Trouble::RefusedPlan)) {
             return Err(Failure::wrong("sweep 1: pacing_rate: a rate is above 0").into());

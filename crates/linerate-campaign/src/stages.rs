@@ -7,21 +7,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use linerate_analysis::path::PathFacts;
-use linerate_analysis::{PointStudy, Study, study};
+use linerate_analysis::{Study, study};
 use linerate_control::Progress;
 use linerate_model::plan::Draft;
-use linerate_model::{Campaign, TrialSpec};
+use linerate_model::{Campaign, Nanos, TrialSpec};
 
 use crate::catalog::PlanText;
 use crate::conduct::{self, Request};
 use crate::testbeds::Ground;
 use crate::{Ended, Exit, Failure};
 
-/// Largest share of the CPU time that other programs may take from a measurement. Above it the
-/// measurement is no evidence of anything else.
-const MOST_TAKEN: f64 = 0.05;
-/// Most measurements of a stage that other programs disturb.
-const MOST_LOOKS: usize = 3;
 /// Pause before a busy agent is asked again, and most such pauses of a stage: 10 s. An agent leaves
 /// the campaign of an earlier stage or command within about a second, on a busy host within a few.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -41,6 +36,9 @@ pub trait Bench {
 
     /// Waits before a busy agent is asked again.
     fn pause(&self, pause: Duration);
+
+    /// Returns the time on a clock that only goes forward.
+    fn now(&self) -> Nanos;
 }
 
 impl dyn Bench + '_ {
@@ -67,55 +65,6 @@ impl dyn Bench + '_ {
         }
         self.run(name, draft, before)
     }
-
-    /// Does the same, and repeats a stage that other programs disturb, at most [`MOST_LOOKS`] times
-    /// in all; a note is added to `notes`. The last measurement counts whatever its result: the
-    /// choice must not depend on the result.
-    pub(crate) fn look(
-        &self,
-        name: &str,
-        draft: &Draft,
-        notes: &mut Vec<String>,
-    ) -> Result<(Campaign, Study), Ended> {
-        let mut seen = Vec::new();
-        loop {
-            let (campaign, study) = self.observe(name, draft)?;
-            let taken = study.points.iter().filter_map(PointStudy::taken).fold(0.0, f64::max);
-            seen.push(format!("{:.0} %", taken * 100.0));
-            let disturbed = taken > MOST_TAKEN;
-            // On a machine that is always busy, more repetitions would not help.
-            if disturbed && seen.len() < MOST_LOOKS {
-                continue;
-            }
-            if disturbed || seen.len() > 1 {
-                notes.push(format!(
-                    "Stage `{name}`: other programs took {} of its CPU time (limit {:.0} %). It \
-                        was \
-                        measured {} times, and the last time counts.",
-                    seen.join(", then "),
-                    MOST_TAKEN * 100.0,
-                    seen.len()
-                ));
-            }
-            return Ok((campaign, study));
-        }
-    }
-}
-
-/// Returns how many trials of `study` other programs disturbed; `None` if none. Disturbance hides
-/// the effect of a change, so it can only weaken a verdict.
-pub(crate) fn disturbed(name: &str, study: &Study) -> Option<String> {
-    let taken = study.points.iter().flat_map(|point| &point.trials).filter_map(|trial| trial.taken);
-    let n_trials: usize = study.points.iter().map(|point| point.trials.len()).sum();
-    let disturbed: Vec<f64> = taken.filter(|taken| *taken > MOST_TAKEN).collect();
-    let most = disturbed.iter().copied().max_by(f64::total_cmp)?;
-    Some(format!(
-        "Stage `{name}`: other programs took more than {:.0} % of the CPU time from {} of \
-            {n_trials} runs (at most {:.0} %). Such noise can hide the effect of a change.",
-        MOST_TAKEN * 100.0,
-        disturbed.len(),
-        most * 100.0
-    ))
 }
 
 /// Observer of the progress of one stage.
@@ -138,6 +87,10 @@ pub struct Ledgers<'a> {
 impl Bench for Ledgers<'_> {
     fn pause(&self, pause: Duration) {
         std::thread::sleep(pause);
+    }
+
+    fn now(&self) -> Nanos {
+        Nanos(linerate_sys::clock::monotonic())
     }
 
     fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<Campaign, Ended> {

@@ -2,14 +2,16 @@
 //! limit is looked for.
 
 use linerate_analysis::PointStudy;
+use linerate_analysis::compare::Change;
 use linerate_analysis::diagnosis::{
     Claim, Evidence, Finding, Objection, Outcome, moved, scores, suspects, unknown,
 };
-use linerate_model::{Metric, Verdict};
+use linerate_model::{Metric, Nanos, Verdict};
 
 use super::pairs::{Next, put_to_test};
 use super::plans::Load;
 use super::scouts::goodput;
+use super::stages::Stages;
 use crate::stages::Bench;
 use crate::{Ended, Exit, Failure};
 
@@ -44,13 +46,18 @@ impl Rung {
 }
 
 /// Looks for the limits of `load`, up to `limits` different ones, beginning with the one that binds
-/// now.
+/// now. An experiment that does not fit into the time `budget` is not begun, and the claim says so.
 ///
 /// # Errors
 /// If a stage could not be run to its end, or the load could not be measured.
-pub fn climb(bench: &dyn Bench, mut load: Load, limits: usize) -> Result<Vec<Rung>, Ended> {
-    let mut notes = Vec::new();
-    let (campaign, study) = bench.look("baseline", &load.baseline(), &mut notes)?;
+pub fn climb(
+    bench: &dyn Bench,
+    mut load: Load,
+    limits: usize,
+    budget: Nanos,
+) -> Result<Vec<Rung>, Ended> {
+    let mut stages = Stages::new(bench, budget);
+    let (campaign, study) = stages.look("baseline", &load.baseline())?;
     let why = campaign
         .trials
         .iter()
@@ -69,7 +76,7 @@ pub fn climb(bench: &dyn Bench, mut load: Load, limits: usize) -> Result<Vec<Run
     // Each rung may take minutes, and limits that are lifted in part can follow each other for a
     // long time.
     for number in 1..=MOST_RUNGS {
-        let (mut rung, next) = test(bench, number, &load, &point, std::mem::take(&mut notes))?;
+        let (mut rung, next) = test(&mut stages, number, &load, &point)?;
         let Some(next) = next else {
             rungs.push(rung);
             break;
@@ -108,14 +115,24 @@ fn refutes(outcome: &Outcome) -> bool {
     }
 }
 
-/// Tests the hypotheses on `point`, the leading one first, until one is proven. Disturbances of the
-/// runs are added to `notes`.
+/// Returns true if pairs changed goodput as the claim predicts, although that may be no proof.
+fn supports(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Pairs { effect, ratio: [least, most], .. } => {
+            matches!(effect.change, Change::Better | Change::Worse)
+                && (*least..=*most).contains(&effect.shift)
+        }
+        Outcome::Repeated { second, .. } => second.iter().any(supports),
+        _ => false,
+    }
+}
+
+/// Tests the hypotheses on `point`, the leading one first, until one is proven.
 fn test(
-    bench: &dyn Bench,
+    stages: &mut Stages<'_>,
     number: usize,
     load: &Load,
     point: &PointStudy,
-    mut notes: Vec<String>,
 ) -> Result<(Rung, Option<Next>), Ended> {
     let mut findings = Vec::new();
     let mut next = None;
@@ -130,7 +147,7 @@ fn test(
         }
         n_tested += 1;
         let (outcome, reached) =
-            put_to_test(bench, number, (load, point), (rule, suspicion), experiments, &mut notes)?;
+            put_to_test(stages, number, (load, point), (rule, suspicion), experiments)?;
         let proven = outcome.verdict == Verdict::Proven;
         findings.push(outcome);
         // A proven limit hides all others until it is lifted.
@@ -139,8 +156,9 @@ fn test(
             break;
         }
     }
-    // The sort is stable: of equal verdicts the rule that was asked first leads.
-    findings.sort_by_key(|finding| finding.verdict);
+    // The sort is stable: of equal verdicts a claim whose change had the predicted effect leads,
+    // and then the rule that was asked first.
+    findings.sort_by_key(|finding| (finding.verdict, !finding.experiments.iter().any(supports)));
     // If no claim survived, the report must say so first.
     if findings.first().is_none_or(|leading| leading.verdict == Verdict::Inconclusive) {
         let mut nothing_known = unknown(point);
@@ -158,7 +176,7 @@ fn test(
             scores: scores(point),
             findings,
             lifted: None,
-            notes,
+            notes: std::mem::take(&mut stages.notes),
         },
         next,
     ))
@@ -166,6 +184,8 @@ fn test(
 
 #[cfg(test)]
 mod tests {
+    use linerate_analysis::compare::{Better, effect};
+
     use super::*;
 
     #[test]
@@ -190,5 +210,24 @@ mod tests {
             [true, false, false]
         );
         assert_eq!([again(single(true)), again(open)].map(|it| refutes(&it)), [true, false]);
+    }
+
+    #[test]
+    fn a_claim_is_supported_by_pairs_that_changed_goodput_as_predicted() {
+        let some = |values: [f64; 6]| values.map(Some);
+        let before = [50.0, 49.5, 50.2, 50.1, 49.8, 50.3];
+        let pairs = |after: [f64; 6], ratio| Outcome::Pairs {
+            arm: "a".into(),
+            figure: linerate_model::metric::GOODPUT.into(),
+            effect: effect("goodput", &some(before), &some(after), Better::More).expect("pairs"),
+            ratio,
+            doubt: None,
+        };
+        let doubled = before.map(|rate| rate * 2.0);
+        assert!(supports(&pairs(doubled, [1.1, 100.0])));
+        assert!(!supports(&pairs(doubled, [0.1, 0.2])), "not as predicted");
+        assert!(!supports(&pairs(before, [0.9, 1.1])), "nothing changed");
+        let noise = [100.0, 20.0, 90.0, 30.0, 110.0, 40.0];
+        assert!(!supports(&pairs(noise, [1.1, 100.0])), "noise");
     }
 }

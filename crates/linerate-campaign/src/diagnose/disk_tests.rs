@@ -2,7 +2,7 @@
 //! do not, noise, interruptions, and hosts that go away.
 
 use linerate_control::conductor::simulated::Leaving;
-use linerate_model::Verdict;
+use linerate_model::{Nanos, Verdict};
 
 use super::*;
 use crate::simulated::{SimulatedBench, SimulatedDisk, Trouble};
@@ -23,7 +23,7 @@ fn question(depth: u32) -> Question {
 }
 
 fn climbed(bench: &SimulatedBench, depth: u32) -> Result<Vec<Rung>, Ended> {
-    climb(bench, Load::new(&question(depth), "a".into(), "b".into())?, 4)
+    climb(bench, Load::new(&question(depth), "a".into(), "b".into())?, 4, Nanos::from_secs(3600))
 }
 
 fn rungs(disk: SimulatedDisk, depth: u32) -> Vec<Rung> {

@@ -11,6 +11,7 @@ mod disk_tests;
 mod pairs;
 mod plans;
 mod scouts;
+mod stages;
 #[cfg(test)]
 mod tests;
 

@@ -7,11 +7,11 @@ use linerate_analysis::diagnosis::rules::Rule;
 use linerate_analysis::diagnosis::{Finding, Outcome, moved};
 use linerate_analysis::{PointStudy, Study};
 use linerate_model::plan::Draft;
-use linerate_model::{ARM_AXIS, Failing};
+use linerate_model::{ARM_AXIS, Failing, Nanos};
 
-use super::plans::Load;
+use super::plans::{Beside, Load};
 use super::scouts::{Scouted, goodput, scout};
-use crate::stages::{Bench, disturbed};
+use super::stages::{Shortage, Stages, cost};
 use crate::{Ended, Exit, Failure};
 
 /// Where the ladder continues.
@@ -25,18 +25,21 @@ pub(super) struct Next {
 /// the change lifts the limit. Single runs come first: they choose among candidates, and a claim
 /// that they contradict clearly is dropped without pairs.
 pub(super) fn put_to_test(
-    bench: &dyn Bench,
+    stages: &mut Stages<'_>,
     number: usize,
     (load, point): (&Load, &PointStudy),
     (rule, mut suspicion): (&dyn Rule, Finding),
     experiments: Vec<Experiment>,
-    notes: &mut Vec<String>,
 ) -> Result<(Finding, Option<Next>), Ended> {
     let stage = format!("limit-{number}-{}", rule.name());
+    if let Some(shortage) = stages.shortage(needed(load, rule, &experiments)) {
+        let names = experiments.iter().map(|experiment| experiment.name.as_str());
+        return Ok((not_begun(suspicion, names, load, shortage), None));
+    }
     let mut tested = Vec::new();
     for (at, experiment) in experiments.into_iter().enumerate() {
         let scouted =
-            scout(bench, &format!("{stage}-scout-{}", at + 1), (load, point), &experiment, notes);
+            scout(stages, &format!("{stage}-scout-{}", at + 1), (load, point), &experiment);
         match scouted {
             Ok(Scouted::Chosen(change)) => tested.push((experiment, change)),
             // One experiment that cannot be run leaves the others.
@@ -56,8 +59,13 @@ pub(super) fn put_to_test(
     if tested.is_empty() {
         return Ok((suspicion, None));
     }
+    let pairs = load.pairs(&stage, rule.name(), &tested, attempts(load.n_pairs())[0]);
+    if let Some(shortage) = stages.shortage(cost(&pairs)) {
+        let names = tested.iter().map(|(experiment, _)| experiment.name.as_str());
+        return Ok((not_begun(suspicion, names, load, shortage), None));
+    }
     let (mut outcome, study) = loop {
-        match look_twice(bench, &stage, load, rule.name(), &tested, notes) {
+        match look_twice(stages, &stage, load, rule.name(), &tested) {
             Ok(both) => break both,
             // Repeated without the experiments that need a setting which the host refuses.
             // Consent is known only when the host is asked.
@@ -103,6 +111,34 @@ pub(super) fn put_to_test(
     Ok((outcome, reached))
 }
 
+/// Returns the expected time of the single runs and pairs of `experiments`.
+fn needed(load: &Load, rule: &dyn Rule, experiments: &[Experiment]) -> Nanos {
+    let first = |experiment: &Experiment| {
+        let change = experiment.candidates.first().cloned().unwrap_or_default();
+        (experiment.clone(), change)
+    };
+    let tested: Vec<(Experiment, Change)> = experiments.iter().map(first).collect();
+    let scouts = |experiment: &Experiment| {
+        cost(&load.scouts("scout", &experiment.candidates, Beside::Nothing)).0
+    };
+    let single: u64 = experiments.iter().map(scouts).sum();
+    let attempt = attempts(load.n_pairs())[0];
+    Nanos(single) + cost(&load.pairs("pairs", rule.name(), &tested, attempt))
+}
+
+/// Adds to a claim that experiments did not fit into the time budget. The claim keeps its status.
+fn not_begun<'a>(
+    finding: Finding,
+    names: impl Iterator<Item = &'a str>,
+    load: &Load,
+    shortage: Shortage,
+) -> Finding {
+    let [needed, left] = [shortage.needed, shortage.left].map(Nanos::as_secs_f64);
+    let seconds = load.seconds();
+    let outcome = |arm: &str| Outcome::NotBegun { arm: arm.to_owned(), seconds, needed, left };
+    names.map(outcome).fold(finding, Finding::experimented)
+}
+
 /// Adds to a claim that `experiment` could not be run. The claim keeps its status.
 fn not_run(finding: Finding, experiment: &Experiment, failure: &Failure) -> Finding {
     let (arm, error) = (experiment.name.clone(), failure.message());
@@ -114,18 +150,18 @@ fn asks_hosts((experiment, _): &(Experiment, Change)) -> bool {
     !experiment.settings.is_empty()
 }
 
-/// Returns the outcome of the pairs, or of longer ones where noise leaves it open.
+/// Returns the outcome of the pairs, or of longer ones where noise leaves it open and the time
+/// budget has room for them.
 fn look_twice(
-    bench: &dyn Bench,
+    stages: &mut Stages<'_>,
     stage: &str,
     load: &Load,
     rule: &str,
     tested: &[(Experiment, Change)],
-    notes: &mut Vec<String>,
 ) -> Result<(Finding, Study), Ended> {
     let attempts = attempts(load.n_pairs());
-    let pairs = load.pairs(stage, rule, tested, attempts[0]);
-    let (first, study) = look(bench, stage, &pairs, rule, notes)?;
+    let (first, study) =
+        look(stages, (stage, rule), &load.pairs(stage, rule, tested, attempts[0]))?;
     let (Some(again), Some(times)) =
         // Longer runs are made only where noise left the claim open and where they can help.
         (attempts.get(1), longer::times(&study.findings, &study.comparisons, rule))
@@ -135,20 +171,21 @@ fn look_twice(
     let long = load.longer(times);
     let stage = format!("{stage}-longer");
     let pairs = long.pairs(&stage, rule, tested, *again);
-    let (second, study) = look(bench, &stage, &pairs, rule, notes)?;
+    if let Some(shortage) = stages.shortage(cost(&pairs)) {
+        let names = tested.iter().map(|(experiment, _)| experiment.name.as_str());
+        return Ok((not_begun(first, names, &long, shortage), study));
+    }
+    let (second, study) = look(stages, (&stage, rule), &pairs)?;
     Ok((longer::told(&first, second, [load, &long].map(Load::seconds)), study))
 }
 
-/// Runs the pairs of a stage and returns what they say of the claim of `rule`.
+/// Runs the pairs `draft` as `stage`, and returns their outcome for the claim of `rule`.
 fn look(
-    bench: &dyn Bench,
-    stage: &str,
-    pairs: &Draft,
-    rule: &str,
-    notes: &mut Vec<String>,
+    stages: &mut Stages<'_>,
+    (stage, rule): (&str, &str),
+    draft: &Draft,
 ) -> Result<(Finding, Study), Ended> {
-    let (_, study) = bench.observe(stage, pairs)?;
-    notes.extend(disturbed(stage, &study));
+    let study = stages.pairs(stage, draft)?;
     let outcome = study.findings.iter().find(|finding| finding.rule == rule).cloned();
     let outcome = outcome.ok_or_else(|| {
         let message = format!("diagnose: the pairs of {stage} gave no outcome: see their report");

@@ -8,6 +8,7 @@ use linerate_model::{Hypothesis, Nanos, Params, Ratio};
 use serde_json::Value;
 
 use super::Question;
+use super::stages::cost;
 use crate::Failure;
 
 /// Name of the arm without a change.
@@ -16,8 +17,6 @@ pub(super) const BASE: &str = "unchanged";
 const BASELINE_RUNS: u32 = 2;
 /// Time that a run waits for data in flight.
 const LONGEST_DRAIN: Nanos = Nanos::from_millis(200);
-/// Time to open a run: sockets, connections and the start barrier, on a path of 20 ms.
-const OPENING: Nanos = Nanos::from_millis(300);
 /// Length of an interval of a run.
 const INTERVAL: Nanos = Nanos::from_millis(100);
 /// The workload of disks and files.
@@ -118,10 +117,9 @@ impl Load {
     pub fn expected(&self) -> [Nanos; 2] {
         /// Arms of a comparison: unchanged, changed, control.
         const ARMS: u32 = 3;
-        let drain = self.drain();
-        let run = self.omitted.0 + self.measured.0 + drain.0 + drain.0 / 2 + OPENING.0;
-        let of = |runs: u32| Nanos(run * u64::from(runs));
-        [of(BASELINE_RUNS), of(BASELINE_RUNS + 1 + ARMS * self.pairs)]
+        let baseline = cost(&self.baseline());
+        let runs = u64::from(1 + ARMS * self.pairs);
+        [baseline, baseline + Nanos(baseline.0 / u64::from(BASELINE_RUNS) * runs)]
     }
 
     /// Returns the length of each run, s.

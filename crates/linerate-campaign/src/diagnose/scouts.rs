@@ -7,8 +7,8 @@ use linerate_analysis::{PointStudy, Study};
 use linerate_model::Metric;
 
 use super::plans::{self, Beside, Load};
+use super::stages::Stages;
 use crate::Ended;
-use crate::stages::Bench;
 
 /// Outcome of the single runs of candidates.
 pub(super) enum Scouted {
@@ -23,11 +23,10 @@ pub(super) enum Scouted {
 /// near the prediction, the best is run once more beside the unchanged load: an accident must not
 /// drop a claim.
 pub(super) fn scout(
-    bench: &dyn Bench,
+    stages: &mut Stages<'_>,
     stage: &str,
     (load, load_point): (&Load, &PointStudy),
     experiment: &Experiment,
-    notes: &mut Vec<String>,
 ) -> Result<Scouted, Ended> {
     let before = goodput(load_point);
     let first = experiment.candidates.first().cloned().unwrap_or_default();
@@ -36,7 +35,7 @@ pub(super) fn scout(
         return Ok(Scouted::Chosen(first));
     }
     let (_, study) =
-        bench.look(stage, &load.scouts(stage, &experiment.candidates, Beside::Nothing), notes)?;
+        stages.look(stage, &load.scouts(stage, &experiment.candidates, Beside::Nothing))?;
     fn at(study: &Study, sweep: &str) -> f64 {
         // A candidate that could not be measured yields nothing, so it is never chosen over one
         // that was.
@@ -64,7 +63,7 @@ pub(super) fn scout(
     }
     let again = format!("{stage}-again");
     let both = load.scouts(&again, std::slice::from_ref(&change), Beside::Base);
-    let (_, study) = bench.look(&again, &both, notes)?;
+    let (_, study) = stages.look(&again, &both)?;
     let (base, once_more) = (at(&study, plans::BASE), at(&study, &plans::scout(0)));
     let survived = survived && goes_on(experiment, load_point, &study, &plans::scout(0));
     // Without a base the drop may be an accident, and pairs decide.

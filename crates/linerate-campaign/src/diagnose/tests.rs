@@ -4,9 +4,10 @@
 use linerate_analysis::diagnosis::experiment::Experiment;
 use linerate_analysis::diagnosis::{Claim, Evidence, Finding, Outcome, suspects};
 use linerate_control::conductor::simulated::Leaving;
-use linerate_model::{HostSetting, Verdict};
+use linerate_model::{HostSetting, Nanos, Verdict};
 
 use super::pairs::{Next, put_to_test};
+use super::stages::Stages;
 use super::*;
 use crate::simulated::{SimulatedBench, SimulatedPath, Trouble};
 use crate::stages::Bench;
@@ -16,6 +17,9 @@ use Ended::{Failed, With};
 const PROVEN: (&str, Verdict) = ("send_buffer", Verdict::Proven);
 const SUSPECTED: (&str, Verdict) = ("send_buffer", Verdict::Suspected);
 const UNKNOWN: (&str, Verdict) = ("unknown", Verdict::Inconclusive);
+
+/// Time budget that no ladder of these tests exceeds.
+const PLENTY: Nanos = Nanos::from_secs(3600);
 
 /// Stages of the first limit.
 const SCOUT: &str = "limit-1-send_buffer-scout-1";
@@ -39,13 +43,19 @@ fn wrong() -> SimulatedPath {
     SimulatedPath { follows: false, held: 5e7, ..SimulatedPath::default() }
 }
 
+/// A path on which one of the first pairs is within the noise of the placebo, and none of the
+/// longer ones.
+fn noisy() -> SimulatedPath {
+    SimulatedPath { noise: 0.2, seed: 3, ..SimulatedPath::default() }
+}
+
 /// A path on which the buffer may be doubled four times.
 fn gigabit() -> SimulatedPath {
     SimulatedPath { link: 1e9, ..SimulatedPath::default() }
 }
 
 fn climbed(bench: &SimulatedBench, question: &Question, limits: usize) -> Result<Vec<Rung>, Ended> {
-    climb(bench, Load::new(question, "a".into(), "b".into())?, limits)
+    climb(bench, Load::new(question, "a".into(), "b".into())?, limits, PLENTY)
 }
 
 fn rungs(path: SimulatedPath) -> (Vec<Rung>, SimulatedBench) {
@@ -115,7 +125,7 @@ fn tested_by(
         .into_iter()
         .find(|(rule, _)| rule.name() == "send_buffer")
         .expect("it is suspected");
-    put_to_test(dynamic, 1, (&load, point), claim, experiments, &mut Vec::new())
+    put_to_test(&mut Stages::new(dynamic, PLENTY), 1, (&load, point), claim, experiments)
 }
 
 #[test]
@@ -181,7 +191,7 @@ fn a_proof_says_what_it_changed_and_what_was_predicted() {
     let [Outcome::Pairs { effect, ratio, .. }] = &rungs[0].findings[0].experiments[..] else {
         panic!("{:?}", rungs[0])
     };
-    assert_eq!((effect.n, *ratio), (6, [1.5, 2.5]));
+    assert_eq!((effect.n, ratio.map(|it| (it * 10.0).round())), (6, [15.0, 25.0]));
 }
 
 #[test]
@@ -319,7 +329,7 @@ fn some_noise_leaves_the_proof() {
 
 #[test]
 fn what_noise_leaves_undecided_is_looked_at_once_more_for_longer() {
-    let (rungs, bench) = rungs(SimulatedPath { noise: 0.2, ..SimulatedPath::default() });
+    let (rungs, bench) = rungs(noisy());
     assert_eq!(leading(&rungs[0]), PROVEN);
     assert_eq!(
         bench.n_completed(LONGER),
@@ -327,12 +337,13 @@ fn what_noise_leaves_undecided_is_looked_at_once_more_for_longer() {
         "seven pairs, for what the first look has used up of the error"
     );
     let told = &rungs[0].findings[0].experiments;
-    assert!(matches!(told[..], [Outcome::Repeated { seconds: [1.0, 4.0], .. }]), "{told:?}");
+    let [Outcome::Repeated { seconds: [1.0, longer], .. }] = told[..] else { panic!("{told:?}") };
+    assert!((4.0..5.0).contains(&longer), "{longer}");
 }
 
 #[test]
 fn the_longer_runs_are_longer() {
-    let (_, bench) = rungs(SimulatedPath { noise: 0.2, ..SimulatedPath::default() });
+    let (_, bench) = rungs(noisy());
     let drafts = bench.drafts.borrow();
     let duration = |name: &str| {
         drafts
@@ -342,12 +353,13 @@ fn the_longer_runs_are_longer() {
             .sweeps[0]
             .duration
     };
-    assert_eq!(duration(LONGER).0, 4 * duration(PAIRS).0);
+    let times = duration(LONGER).as_secs_f64() / duration(PAIRS).as_secs_f64();
+    assert!((4.0..5.0).contains(&times), "{times}");
 }
 
 #[test]
 fn what_stays_undecided_is_suspected_and_leads_nowhere() {
-    let (rungs, bench) = rungs(SimulatedPath { noise: 0.3, ..SimulatedPath::default() });
+    let (rungs, bench) = rungs(SimulatedPath { noise: 0.25, seed: 2, ..SimulatedPath::default() });
     assert_eq!((rungs.len(), leading(&rungs[0])), (1, SUSPECTED));
     assert!(bench.n_completed(LONGER).is_some() && rungs[0].lifted.is_none());
 }
@@ -421,10 +433,7 @@ fn pairs_interrupted_in_the_last_run_end_it() {
 
 #[test]
 fn longer_pairs_that_are_interrupted_end_it() {
-    assert_eq!(
-        interrupted(SimulatedPath { noise: 0.2, ..SimulatedPath::default() }, LONGER, 3),
-        Some(With(Exit::Interrupted))
-    );
+    assert_eq!(interrupted(noisy(), LONGER, 3), Some(With(Exit::Interrupted)));
 }
 
 #[test]
@@ -575,4 +584,46 @@ fn pairs_that_are_interrupted_are_no_refusal() {
     let ended =
         tested(SimulatedPath::default(), Some(Trouble::Interrupted(3)), vec![polled()]).err();
     assert_eq!(ended, Some(With(Exit::Interrupted)));
+}
+
+/// Runs the ladder on a noisy path within a time of `budget` seconds, at most one limit.
+fn within(budget: u64, path: SimulatedPath, slower: f64) -> (Rung, SimulatedBench) {
+    let bench = SimulatedBench::new(path).slowed(slower);
+    let load = Load::new(&question(), "a".into(), "b".into()).expect("a load");
+    let mut rungs = climb(&bench, load, 1, Nanos::from_secs(budget)).expect("every stage ends");
+    (rungs.remove(0), bench)
+}
+
+#[test]
+fn longer_pairs_that_do_not_fit_into_the_budget_are_not_begun_and_are_named() {
+    let (rung, bench) = within(300, noisy(), 1.0);
+    assert_eq!((leading(&rung), bench.n_completed(LONGER)), (PROVEN, Some(21)));
+    // The pairs end after about 40 s, and the longer ones would take 115 s.
+    let (rung, bench) = within(110, noisy(), 1.0);
+    assert_eq!((leading(&rung), bench.n_completed(LONGER)), (SUSPECTED, None));
+    let [Outcome::Pairs { .. }, Outcome::NotBegun { arm, seconds, needed, left }] =
+        &rung.findings[0].experiments[..]
+    else {
+        panic!("{:?}", rung.findings)
+    };
+    assert!(arm == "twice the send buffer" && (4.0..5.0).contains(seconds), "{arm} {seconds}");
+    assert!(needed > left && (60.0..80.0).contains(left), "{needed} {left}");
+}
+
+#[test]
+fn an_experiment_that_does_not_fit_is_not_begun_and_its_claim_stays_suspected() {
+    let (rung, bench) = within(30, SimulatedPath::default(), 1.0);
+    assert_eq!((leading(&rung), bench.names()), (SUSPECTED, vec!["baseline".to_owned()]));
+    let [Outcome::NotBegun { arm, .. }] = &rung.findings[0].experiments[..] else {
+        panic!("{:?}", rung.findings)
+    };
+    assert_eq!(arm, "twice the send buffer");
+    assert_eq!(leading(&within(60, SimulatedPath::default(), 1.0).0), PROVEN);
+}
+
+#[test]
+fn stages_that_took_longer_than_expected_are_expected_to_do_so_again() {
+    let (rung, bench) = within(90, SimulatedPath::default(), 3.0);
+    assert_eq!((leading(&rung), bench.names()), (SUSPECTED, vec!["baseline".to_owned()]));
+    assert!(bench.now() < Nanos::from_secs(90));
 }

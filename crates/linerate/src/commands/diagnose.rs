@@ -13,10 +13,10 @@ use linerate_answers::plan::span;
 use linerate_answers::{diagnosis, probe as facts_of_path};
 use linerate_campaign::diagnose::{Load, Question, STORAGE, climb, exit_of};
 use linerate_campaign::probe::{self, ProbeBudget};
-use linerate_campaign::stages::Ledgers;
+use linerate_campaign::stages::{Bench, Ledgers};
 use linerate_campaign::testbeds::Ground;
 use linerate_campaign::{Ended, conclusion};
-use linerate_model::TestbedKind;
+use linerate_model::{Nanos, TestbedKind};
 use linerate_report::CommandPlace;
 
 use crate::args::{Formats, Global};
@@ -54,6 +54,10 @@ pub(crate) struct DiagnoseArgs {
     /// Warm-up before each run, in seconds
     #[arg(long, default_value_t = 0.5)]
     pub(crate) omit: f64,
+    /// Time for the whole diagnosis, in seconds; an experiment that does not fit is not begun, and
+    /// the answer names it
+    #[arg(long, value_name = "SECONDS", default_value_t = 110.0)]
+    pub(crate) budget: f64,
     /// Skip the probe of the path (linerate probe), which --to runs first
     #[arg(long)]
     pub(crate) no_probe: bool,
@@ -78,6 +82,9 @@ pub(crate) fn run(args: &DiagnoseArgs, global: Global) -> Outcome {
         return Ok(conclusion::exit_of(&study));
     }
     check_lengths("diagnose", Some(args.seconds), args.omit)?;
+    if args.budget.is_nan() || args.budget <= 0.0 {
+        return Err(Failure::wrong("diagnose: --budget must be above zero"));
+    }
     // A disk of this host has no path, so it needs no place.
     let has_place =
         args.path.to.is_some() || args.path.lab.is_some() || args.path.testbed.is_some();
@@ -91,13 +98,15 @@ pub(crate) fn run(args: &DiagnoseArgs, global: Global) -> Outcome {
 }
 
 /// Returns the plan of a diagnosis and its expected time.
-fn agenda(load: &Load, limits: u32) -> String {
+fn agenda(load: &Load, limits: u32, budget: Nanos) -> String {
     let [baseline, proof] = load.expected().map(|time| span(time.as_secs_f64()));
     format!(
         "Plan: measure the unchanged load, suspect a limit, then prove it or rule it out with {} \
             pairs of runs. At most {limits} limits, one behind the other.\n\
-         Expected time: {baseline} if nothing is suspected, {proof} for each proven limit.",
-        load.n_pairs()
+         Expected time: {baseline} if nothing is suspected, {proof} for each proven limit. \
+         Budget: {}; an experiment that does not fit is not begun.",
+        load.n_pairs(),
+        span(budget.as_secs_f64())
     )
 }
 
@@ -111,13 +120,15 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
         omit: args.omit,
         seed: args.seed,
     };
+    let budget = Nanos::from_secs_f64(args.budget);
     let load = Load::new(&question, from.name.clone(), to.name.clone())?;
     if !global.quiet {
-        eprintln!("{}", agenda(&load, args.limits));
+        eprintln!("{}", agenda(&load, args.limits, budget));
     }
     let watch = || progress::watcher(global);
     let ledgers =
         Ledgers { what: "diagnose", ground, path: Vec::new(), out: &args.out, watch: &watch };
+    let begun = ledgers.now();
     // Capacities of labs and testbeds are declared; nothing is known about a host's path.
     let is_unknown = ground.kind == TestbedKind::Hosts && args.path.testbed.is_none();
     let mut facts = Vec::new();
@@ -131,7 +142,8 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
     }
     let ledgers = Ledgers { path: facts.clone(), ..ledgers };
     // The ledgers hold each experiment, so the answer can be judged again.
-    let rungs = climb(&ledgers, load, args.limits as usize)?;
+    let left = Nanos(budget.0.saturating_sub(ledgers.now().since(begun).0));
+    let rungs = climb(&ledgers, load, args.limits as usize, left)?;
     let argv: Vec<String> = std::env::args().collect();
     // Commands in the answer repeat the place that this one was given.
     let place = CommandPlace::of_arguments(&argv).unwrap_or_default();

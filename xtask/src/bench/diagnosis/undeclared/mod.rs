@@ -34,7 +34,7 @@ pub(super) const RELAY: &str = "undeclared-relay";
 /// MTU of the interfaces below a tunnel: packets of 1,500 B fit into it.
 const UNDERLAY_MTU: u32 = 1550;
 /// Longest diagnosis, s. A longer one counts as failed.
-const LONGEST: u64 = 280;
+const LONGEST: u64 = 150;
 /// Time that linerate serves a foreign program, s. The program would read for longer, so that the
 /// record has no idle end.
 const SERVING: &str = "8";
@@ -259,10 +259,16 @@ fn start(mut command: Command, what: &str) -> anyhow::Result<Child> {
     command.spawn().with_context(|| format!("start {what}"))
 }
 
+/// Returns the words before a command that end it after `limit` seconds, whatever it does: the
+/// matrix goes on with the next cause.
+const fn limited(limit: &str) -> [&str; 4] {
+    ["timeout", "-k", "10", limit]
+}
+
 /// Runs `linerate diagnose --to` and returns its answer.
 fn own(ground: &Ground, family: Family, setup: &Setup, seed: u32) -> anyhow::Result<Value> {
     let limit = LONGEST.to_string();
-    let mut before = vec!["timeout", &limit];
+    let mut before = limited(&limit).to_vec();
     if setup.company == Company::BusyCpu(End::A) {
         before.extend(["taskset", "-c", "0"]);
     }
@@ -280,7 +286,8 @@ fn own(ground: &Ground, family: Family, setup: &Setup, seed: u32) -> anyhow::Res
 /// Lets curl read from `linerate serve`, and returns the diagnosis of the ledger.
 fn foreign(ground: &Ground, family: Family, rate: u32) -> anyhow::Result<Value> {
     let ledger = ground.folder.join("served.ledger");
-    let mut serving = ground.linerate(End::A);
+    let limit = LONGEST.to_string();
+    let mut serving = ground.linerate_by(End::A, &limited(&limit));
     serving.args(["serve", "http", "--quiet", "--time", SERVING, "--size", "256M", "--ledger"]);
     serving.arg(&ledger).args(["--port", &SERVED.to_string()]).stdout(Stdio::null());
     let mut serving = serving.spawn().context("start linerate serve")?;
@@ -291,7 +298,7 @@ fn foreign(ground: &Ground, family: Family, rate: u32) -> anyhow::Result<Value> 
     let mut curl = curl.stderr(Stdio::null()).spawn().context("start curl")?;
     serving.wait().context("wait for linerate serve")?;
     curl.kill().and_then(|()| curl.wait()).context("end curl")?;
-    let mut judging = ground.linerate(End::A);
+    let mut judging = ground.linerate_by(End::A, &limited(&limit));
     judging.args(["--json", "--quiet", "diagnose"]).arg(&ledger);
     parsed(judging)
 }

@@ -1,0 +1,143 @@
+//! Stages of one diagnosis: their cost, the time that is left for them, and the other programs that
+//! disturbed them.
+
+use linerate_analysis::{PointStudy, Study};
+use linerate_model::plan::{Draft, DraftSweep};
+use linerate_model::{Campaign, Nanos};
+
+use crate::Ended;
+use crate::stages::Bench;
+
+/// Largest share of the CPU time that other programs may take from a measurement. Above it the
+/// measurement is no evidence of anything else.
+const MOST_TAKEN: f64 = 0.05;
+/// Most measurements of a stage that other programs disturb.
+const MOST_LOOKS: usize = 3;
+/// Time to open a run: sockets, connections and the start barrier, on a path of 20 ms.
+pub(super) const OPENING: Nanos = Nanos::from_millis(300);
+
+/// Returns the expected time of the stage `draft`.
+pub(super) fn cost(draft: &Draft) -> Nanos {
+    let repeats = u64::from(draft.campaign.repeats.unwrap_or(1));
+    let of_sweep = |sweep: &DraftSweep| {
+        let pauses = [sweep.drain, sweep.rest].into_iter().flatten().map(|pause| pause.0);
+        let run = sweep.warmup.0 + sweep.duration.0 + pauses.sum::<u64>() + OPENING.0;
+        let n_runs = sweep.compare.as_ref().map_or(repeats, |compare| {
+            u64::from(compare.pairs) * if compare.placebo.is_some() { 3 } else { 2 }
+        });
+        n_runs * run
+    };
+    Nanos(draft.sweeps.iter().map(of_sweep).sum())
+}
+
+/// Time that a stage needs, and the time of the budget that is left, which is less.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Shortage {
+    pub(super) needed: Nanos,
+    pub(super) left: Nanos,
+}
+
+/// The stages of one diagnosis.
+pub(super) struct Stages<'a> {
+    bench: &'a dyn Bench,
+    /// End of the time budget, on the clock of the bench.
+    ends: Nanos,
+    /// Expected time of the stages so far, and the time that they took.
+    expected: Nanos,
+    spent: Nanos,
+    /// True if other programs disturbed every measurement of a stage.
+    is_always_busy: bool,
+    /// Disturbances of the stages of this limit.
+    pub(super) notes: Vec<String>,
+}
+
+impl<'a> Stages<'a> {
+    /// Returns no stages yet, on `bench`, with a time of `budget` for all of them.
+    pub(super) fn new(bench: &'a dyn Bench, budget: Nanos) -> Self {
+        Self {
+            bench,
+            ends: bench.now() + budget,
+            expected: Nanos(0),
+            spent: Nanos(0),
+            is_always_busy: false,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Returns the shortage if stages with an expected time of `cost` do not fit into the time that
+    /// is left; `None` if they fit.
+    pub(super) fn shortage(&self, cost: Nanos) -> Option<Shortage> {
+        // A busy host or a slow path takes longer than expected, and will do so again.
+        let slower = (self.spent.as_secs_f64() / self.expected.as_secs_f64().max(1e-9)).max(1.0);
+        let needed = Nanos::from_secs_f64(cost.as_secs_f64() * slower);
+        let left = self.ends.since(self.bench.now());
+        (needed > left).then_some(Shortage { needed, left })
+    }
+
+    fn observe(&mut self, name: &str, draft: &Draft) -> Result<(Campaign, Study), Ended> {
+        let begun = self.bench.now();
+        let observed = self.bench.observe(name, draft)?;
+        self.spent = self.spent + self.bench.now().since(begun);
+        self.expected = self.expected + cost(draft);
+        Ok(observed)
+    }
+
+    /// Runs the pairs `draft` as stage `name` and studies them.
+    pub(super) fn pairs(&mut self, name: &str, draft: &Draft) -> Result<Study, Ended> {
+        let (_, study) = self.observe(name, draft)?;
+        self.notes.extend(disturbed(name, &study));
+        Ok(study)
+    }
+
+    /// Runs the plan `draft` as stage `name` and studies it. Repeats a stage that other programs
+    /// disturb, at most [`MOST_LOOKS`] times in all. The last measurement counts whatever its
+    /// result: the choice must not depend on the result.
+    pub(super) fn look(&mut self, name: &str, draft: &Draft) -> Result<(Campaign, Study), Ended> {
+        // On a machine that is always busy, more repetitions would not help.
+        let most = if self.is_always_busy { 1 } else { MOST_LOOKS };
+        let mut seen = Vec::new();
+        loop {
+            let (campaign, study) = self.observe(name, draft)?;
+            let taken = study.points.iter().filter_map(PointStudy::taken).fold(0.0, f64::max);
+            seen.push(format!("{:.0} %", taken * 100.0));
+            let is_disturbed = taken > MOST_TAKEN;
+            if is_disturbed && seen.len() < most && self.shortage(cost(draft)).is_none() {
+                continue;
+            }
+            self.is_always_busy |= is_disturbed && seen.len() == MOST_LOOKS;
+            if is_disturbed || seen.len() > 1 {
+                self.notes.push(note(name, &seen));
+            }
+            return Ok((campaign, study));
+        }
+    }
+}
+
+/// Returns the note about a stage of which other programs took the shares `seen` of the CPU time.
+fn note(name: &str, seen: &[String]) -> String {
+    let again = match seen.len() {
+        1 => String::new(),
+        n => format!(" It was measured {n} times, and the last time counts."),
+    };
+    format!(
+        "Stage `{name}`: other programs took {} of its CPU time (limit {:.0} %).{again}",
+        seen.join(", then "),
+        MOST_TAKEN * 100.0,
+    )
+}
+
+/// Returns how many trials of `study` other programs disturbed; `None` if none. Disturbance hides
+/// the effect of a change, so it can only weaken a verdict.
+fn disturbed(name: &str, study: &Study) -> Option<String> {
+    let taken = study.points.iter().flat_map(|point| &point.trials).filter_map(|trial| trial.taken);
+    let n_trials: usize = study.points.iter().map(|point| point.trials.len()).sum();
+    let disturbed: Vec<f64> = taken.filter(|taken| *taken > MOST_TAKEN).collect();
+    let most = disturbed.iter().copied().max_by(f64::total_cmp)?;
+    Some(format!(
+        "Stage `{name}`: other programs took more than {:.0} % of the CPU time from {} of \
+         {n_trials} runs (at most {:.0} %). Such noise can hide the effect of a change.",
+        MOST_TAKEN * 100.0,
+        disturbed.len(),
+        most * 100.0
+    ))
+}
