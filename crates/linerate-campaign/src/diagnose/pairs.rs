@@ -113,11 +113,8 @@ pub(super) fn put_to_test(
 
 /// Returns the expected time of the single runs and pairs of `experiments`.
 fn needed(load: &Load, rule: &dyn Rule, experiments: &[Experiment]) -> Nanos {
-    let first = |experiment: &Experiment| {
-        let change = experiment.candidates.first().cloned().unwrap_or_default();
-        (experiment.clone(), change)
-    };
-    let tested: Vec<(Experiment, Change)> = experiments.iter().map(first).collect();
+    let first = |one: &Experiment| one.candidates.first().cloned().unwrap_or_default();
+    let tested: Vec<_> = experiments.iter().map(|one| (one.clone(), first(one))).collect();
     let scouts = |experiment: &Experiment| {
         cost(&load.scouts("scout", &experiment.candidates, Beside::Nothing)).0
     };

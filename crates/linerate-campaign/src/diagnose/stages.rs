@@ -19,15 +19,17 @@ pub(super) const OPENING: Nanos = Nanos::from_millis(300);
 /// Returns the expected time of the stage `draft`.
 pub(super) fn cost(draft: &Draft) -> Nanos {
     let repeats = u64::from(draft.campaign.repeats.unwrap_or(1));
-    let of_sweep = |sweep: &DraftSweep| {
-        let pauses = [sweep.drain, sweep.rest].into_iter().flatten().map(|pause| pause.0);
-        let run = sweep.warmup.0 + sweep.duration.0 + pauses.sum::<u64>() + OPENING.0;
-        let n_runs = sweep.compare.as_ref().map_or(repeats, |compare| {
-            u64::from(compare.pairs) * if compare.placebo.is_some() { 3 } else { 2 }
-        });
-        n_runs * run
-    };
-    Nanos(draft.sweeps.iter().map(of_sweep).sum())
+    Nanos(draft.sweeps.iter().map(|sweep| cost_of(sweep, repeats)).sum())
+}
+
+/// Returns the expected time of `sweep` in ns.
+fn cost_of(sweep: &DraftSweep, repeats: u64) -> u64 {
+    let pauses = [sweep.drain, sweep.rest].into_iter().flatten().map(|pause| pause.0);
+    let run = sweep.warmup.0 + sweep.duration.0 + pauses.sum::<u64>() + OPENING.0;
+    let n_runs = sweep.compare.as_ref().map_or(repeats, |compare| {
+        u64::from(compare.pairs) * if compare.placebo.is_some() { 3 } else { 2 }
+    });
+    n_runs * run
 }
 
 /// Time that a stage needs, and the time of the budget that is left, which is less.

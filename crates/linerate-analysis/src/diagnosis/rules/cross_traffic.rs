@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_before_the_load_is_of_others_and_no_other_rule_explains_its_drops() {
+    fn it_fires_on_a_queue_before_the_load_and_no_other_rule_explains_its_drops() {
         let point = shared(60, &[]);
         let suspects = crate::diagnosis::suspects(&point);
         let names: Vec<&str> = suspects.iter().map(|(rule, _)| rule.name()).collect();

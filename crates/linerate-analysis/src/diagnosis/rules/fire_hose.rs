@@ -150,10 +150,7 @@ impl Rule for FireHose {
             .chain(link.and_then(|link| link.survivable()))
             .map(|window| vec![set("window_clamp", bytes(window))])
             .collect();
-        let rates: Vec<_> = rates
-            .into_iter()
-            .filter_map(|one| Some(vec![set("pacing_rate", rate(one)?)]))
-            .collect();
+        let rates: Vec<_> = rates.into_iter().filter_map(|one| Some(vec![paced(one)?])).collect();
         if rates.is_empty() {
             return Vec::new();
         }
@@ -175,6 +172,12 @@ fn loses(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
         // A sender without window sends probes, which the kernel counts as retransmissions.
         && !waits_for_window(job, direction)
         && !is_explained(point, job, direction)
+}
+
+/// Returns the parameter that paces a sender at `bits` per second; `None` for a rate that cannot be
+/// paced.
+pub(super) fn paced(bits: f64) -> Option<(String, serde_json::Value)> {
+    Some(set("pacing_rate", rate(bits)?))
 }
 
 /// Factor by which goodput of single runs under loss differs. Without a known ceiling, a window

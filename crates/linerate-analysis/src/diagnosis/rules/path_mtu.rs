@@ -44,6 +44,10 @@ fn repeated(job: &JobStudy, direction: Direction) -> Option<f64> {
     value(job, metric::RETRANSMIT_RATIO, direction)
 }
 
+fn is_repeated(job: &JobStudy, direction: Direction) -> bool {
+    repeated(job, direction).is_some_and(|share| share >= REPEATED)
+}
+
 impl Rule for PathMtu {
     fn name(&self) -> &'static str {
         "path_mtu"
@@ -59,13 +63,12 @@ impl Rule for PathMtu {
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let repeats = |(job, direction): &(&JobStudy, Direction)| {
-            repeated(job, *direction).is_some_and(|share| share >= REPEATED)
-                || probed(point, job, *direction).is_some()
+        let drops = |(job, direction): &(&JobStudy, Direction)| {
+            is_repeated(job, *direction) || probed(point, job, *direction).is_some()
         };
         let (job, direction) =
             // A flow with any goodput passed full segments, so the MTU is not the cause.
-            silent_flows(point).find(repeats).filter(|_| may_be_judged(point))?;
+            silent_flows(point).find(drops).filter(|_| may_be_judged(point))?;
         let share = repeated(job, direction)?;
         let found = probed(point, job, direction);
         let segments = segment_size(job).map(|bytes| Evidence::Segments { bytes });

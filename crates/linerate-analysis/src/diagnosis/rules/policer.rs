@@ -12,10 +12,10 @@ use linerate_model::path::Limiter;
 use linerate_model::{Direction, metric};
 
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, changed, facts::is_policed, flows, may_be_judged,
-    only_the_path, score, suspected, value,
+    LEAST_EFFECT, Rule, TCP_STREAM, changed, facts::is_policed, fire_hose::paced, flows,
+    may_be_judged, only_the_path, score, seen, suspected, value,
 };
-use crate::diagnosis::experiment::{Experiment, rate, set};
+use crate::diagnosis::experiment::Experiment;
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
 use crate::{JobStudy, PointStudy};
 
@@ -76,20 +76,13 @@ impl Rule for Policer {
         };
         let (job, direction) = flows(point).find(dropped).filter(|_| may_be_judged(point))?;
         let (_, rate) = policing(point, job, direction)?;
-        let evidence = vec![
-            Evidence::OfPath {
-                limiter: Limiter::Policer,
-                capacity: rate,
-                goodput: value(job, metric::GOODPUT, direction)?,
-            },
-            Evidence::figure(
-                metric::RETRANSMIT_RATIO,
-                value(job, metric::RETRANSMIT_RATIO, direction)?,
-            ),
-        ];
+        let goodput = value(job, metric::GOODPUT, direction)?;
+        let of_path = Evidence::OfPath { limiter: Limiter::Policer, capacity: rate, goodput };
+        let evidence = vec![of_path, seen(job, metric::RETRANSMIT_RATIO, direction)?];
         let claim = Claim::Policer { rate };
         let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        Some(finding.advise(Step::PaceBelow.by(changed(point, &paced(rate)))))
+        let change: Vec<_> = paced(rate * BELOW).into_iter().collect();
+        Some(finding.advise(Step::PaceBelow.by(changed(point, &change))))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -99,24 +92,22 @@ impl Rule for Policer {
     /// Returns pacing below the token rate, where that raises goodput. Elsewhere TCP already uses
     /// the tokens, and only the drops would end.
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let below = |(job, direction): (&JobStudy, Direction)| {
-            let rate = tokens(point, job, direction).filter(|_| job.workload == TCP_STREAM)?;
-            let gain = rate * BELOW / value(job, metric::GOODPUT, direction)?;
-            let paced = Experiment::show(
-                "paced below the token rate",
-                paced(rate),
-                [LEAST_EFFECT, MOST_GAINED],
-            );
-            let paced = paced.ending(metric::RETRANSMIT_RATIO).refuting_nothing();
-            (gain > LEAST_EFFECT * LEAST_EFFECT).then_some(paced)
-        };
-        flows(point).find_map(below).into_iter().collect()
+        flows(point)
+            .find_map(|(job, direction)| below_tokens(point, job, direction))
+            .into_iter()
+            .collect()
     }
 }
 
-/// Returns the parameter that paces a sender below the token rate.
-fn paced(tokens: f64) -> Vec<(String, serde_json::Value)> {
-    rate(tokens * BELOW).map(|paced| set("pacing_rate", paced)).into_iter().collect()
+fn below_tokens(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<Experiment> {
+    let rate = tokens(point, job, direction).filter(|_| job.workload == TCP_STREAM)?;
+    let gain = rate * BELOW / value(job, metric::GOODPUT, direction)?;
+    let ratio = [LEAST_EFFECT, MOST_GAINED];
+    let change = paced(rate * BELOW).into_iter().collect();
+    let paced = Experiment::show("paced below the token rate", change, ratio)
+        .ending(metric::RETRANSMIT_RATIO)
+        .refuting_nothing();
+    (gain > LEAST_EFFECT * LEAST_EFFECT).then_some(paced)
 }
 
 #[cfg(test)]
@@ -139,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_of_a_policer_are_neither_a_shallow_buffer_nor_random_loss() {
+    fn it_fires_on_drops_that_are_neither_a_shallow_buffer_nor_random_loss() {
         let point = policed(&[]);
         let suspects = crate::diagnosis::suspects(&point);
         let names: Vec<&str> = suspects.iter().map(|(rule, _)| rule.name()).collect();
@@ -153,7 +144,7 @@ mod tests {
     #[test]
     fn pacing_is_tried_only_where_it_raises_goodput() {
         let tried = Policer.experiments(&policed(&[]));
-        assert_eq!(tried[0].candidates, [vec![set("pacing_rate", "18 Mbit/s")]]);
+        assert_eq!(tried[0].candidates, [vec![paced(18e6).expect("a rate")]]);
         assert_eq!(Policer.experiments(&policed(&[("goodput", 1.7e7)])), []);
     }
 
