@@ -2,10 +2,9 @@
 
 use linerate_analysis::{IntervalSeries, NoRate, Rateless, Reason, Unbounded, study};
 use linerate_model::Direction::{Rx, Tx};
-use linerate_model::derivation::{Line, Statement};
 use linerate_model::{
-    BitRate, Bytes, Capacity, Ceiling, CeilingScope, Counter, Counters, Direction, FlowReport,
-    TcpState, TestbedKind, TrialRecord, Validity, metric,
+    BitRate, Capacity, CeilingScope, Counter, Counters, Direction, FlowReport, TcpState,
+    TestbedKind, Validity, metric,
 };
 use serde_json::{Value, json};
 
@@ -258,41 +257,6 @@ fn a_narrow_slot_bounds_a_fast_device() {
     assert!(ceiling.name().starts_with("pcie 0000:01:00.0"), "{}", ceiling.name());
     near(Some(ceiling.value), 2e9 * 128.0 / 148.0 * 1460.0 / 1514.0);
     assert_eq!(point.validity, Valid, "{:?}", point.why);
-}
-
-#[test]
-fn acknowledgements_of_the_other_direction_are_named_and_not_subtracted() {
-    let ceilings = |trial: TrialRecord| {
-        let mut campaign = two_hosts(vec![trial]);
-        campaign.header.capacities = vec![gigabit(&[("a", "b"), ("b", "a")])];
-        let study = study(&campaign);
-        let of = |direction| {
-            let metric = only(&study).jobs[0].metric(metric::GOODPUT, direction)?;
-            Some(only(&study).ceilings[metric.ceiling?].clone())
-        };
-        [of(Tx), of(Rx)]
-    };
-    let mut both = trial(0, vec![job("tcp_stream", "a", "b")]);
-    let counts = || steady(&[(PayloadSent, 1_000_000), (PayloadReceived, 1_000_000)]);
-    both.jobs[0] = (counts(), counts());
-    let left_out = |ceiling: &Ceiling| {
-        let mut lines = ceiling.derivation.iter();
-        lines.find_map(|line| match line {
-            Line::Statement(Statement::AcknowledgementsLeftOut {
-                each, segments, share, ..
-            }) => Some((*each, *segments, (share * 1e3).round() / 1e3)),
-            _ => None,
-        })
-    };
-    let [one_way, _] = ceilings(stream(0, 1_000_000));
-    let one_way = one_way.expect("a link is one");
-    assert_eq!(left_out(&one_way), None);
-    for two_ways in ceilings(both) {
-        let two_ways = two_ways.expect("a link is one");
-        // 84 of 2 x 1538 bytes without timestamps: 40 bytes are padded to a frame of 64.
-        assert_eq!(left_out(&two_ways), Some((Bytes(84), 2, 0.027)));
-        assert_eq!(two_ways.value, one_way.value);
-    }
 }
 
 /// Intervals of 100 ms of a lab's link of 1 Gbit/s, of which the shaper lets `extra` bytes more

@@ -3,6 +3,7 @@
 mod ceilings;
 mod clocks;
 mod comparisons;
+mod derivations;
 mod figures;
 mod fixture;
 mod headline;
