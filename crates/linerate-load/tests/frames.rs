@@ -204,7 +204,11 @@ fn without_privilege_only_udp_works_and_other_modes_name_the_missing_privilege()
     // An unprivileged user may not be able to read the folder of this program.
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("frames");
-    std::fs::copy(std::env::current_exe().expect("it has a path"), &program).expect("copy");
+    // Another program copies: a child that another test starts meanwhile would inherit a file open
+    // for writing, and the kernel executes no such file (ETXTBSY).
+    let this = std::env::current_exe().expect("it has a path");
+    let copied = std::process::Command::new("cp").arg(this).arg(&program).status();
+    assert!(copied.expect("cp starts").success());
     let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open_to_all).expect("the folder is ours");
     let (_, module) = module_path!().split_once("::").expect("a module of the test program");

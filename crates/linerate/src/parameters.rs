@@ -117,7 +117,7 @@ fn setting_option(setting: &'static Setting) -> Arg {
     let mut helps: Vec<(String, Vec<&str>)> = Vec::new();
     for (workload, parameter) in setting.parameters() {
         let text = match setting.fixed {
-            Some(word) => format!("Set {} = \"{word}\". {}", parameter.name, help(&parameter)),
+            Some(word) => format!("Set {} = \"{word}\": {}", parameter.name, parameter.meaning),
             None => help(&parameter),
         };
         match helps.iter_mut().find(|(known, _)| *known == text) {
@@ -328,7 +328,8 @@ mod tests {
         assert!(error.contains("from 1 to 16384"), "{error}");
         let command = SettingOptions::<ToSettings>::augment_args(Command::new("to"));
         let help = command.clone().render_long_help().to_string();
-        for part in ["udp: UDP payload", "TCP_MAXSEG", "0 is no limit", "Set send = \"sendfile\". "]
+        for part in
+            ["udp: UDP payload", "TCP_MAXSEG", "0 is no limit", "Set send = \"sendfile\": how "]
         {
             assert!(help.contains(part), "{part}: {help}");
         }

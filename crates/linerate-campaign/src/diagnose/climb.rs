@@ -127,6 +127,12 @@ fn supports(outcome: &Outcome) -> bool {
     }
 }
 
+/// Sorts findings by verdict. Of equal verdicts a claim whose change had the predicted effect
+/// leads, and then the rule that was asked first, because the sort is stable.
+fn strongest_first(findings: &mut [Finding]) {
+    findings.sort_by_key(|finding| (finding.verdict, !finding.experiments.iter().any(supports)));
+}
+
 /// Tests the hypotheses on `point`, the leading one first, until one is proven.
 fn test(
     stages: &mut Stages<'_>,
@@ -156,9 +162,7 @@ fn test(
             break;
         }
     }
-    // The sort is stable: of equal verdicts a claim whose change had the predicted effect leads,
-    // and then the rule that was asked first.
-    findings.sort_by_key(|finding| (finding.verdict, !finding.experiments.iter().any(supports)));
+    strongest_first(&mut findings);
     // If no claim survived, the report must say so first.
     if findings.first().is_none_or(|leading| leading.verdict == Verdict::Inconclusive) {
         let mut nothing_known = unknown(point);
@@ -185,6 +189,7 @@ fn test(
 #[cfg(test)]
 mod tests {
     use linerate_analysis::compare::{Better, effect};
+    use linerate_analysis::diagnosis::Subject;
 
     use super::*;
 
@@ -212,21 +217,51 @@ mod tests {
         assert_eq!([again(single(true)), again(open)].map(|it| refutes(&it)), [true, false]);
     }
 
-    #[test]
-    fn a_claim_is_supported_by_pairs_that_changed_goodput_as_predicted() {
-        let some = |values: [f64; 6]| values.map(Some);
-        let before = [50.0, 49.5, 50.2, 50.1, 49.8, 50.3];
-        let pairs = |after: [f64; 6], ratio| Outcome::Pairs {
+    const BEFORE: [f64; 6] = [50.0, 49.5, 50.2, 50.1, 49.8, 50.3];
+
+    /// Returns the outcome of pairs whose changed runs had the figures `after`.
+    fn pairs(after: [f64; 6], ratio: [f64; 2]) -> Outcome {
+        let [before, after] = [BEFORE, after].map(|values| values.map(Some));
+        Outcome::Pairs {
             arm: "a".into(),
             figure: linerate_model::metric::GOODPUT.into(),
-            effect: effect("goodput", &some(before), &some(after), Better::More).expect("pairs"),
+            effect: effect("goodput", &before, &after, Better::More).expect("pairs"),
             ratio,
             doubt: None,
+        }
+    }
+
+    #[test]
+    fn the_strongest_finding_leads_and_then_the_one_whose_change_worked() {
+        let finding = |rule: &str, verdict, experiments| Finding {
+            rule: rule.to_owned(),
+            verdict,
+            subject: Subject::default(),
+            claim: Claim::QueueDepth,
+            evidence: Vec::new(),
+            experiments,
+            controls: Vec::new(),
+            advice: Vec::new(),
         };
-        let doubled = before.map(|rate| rate * 2.0);
+        let doubled = pairs(BEFORE.map(|rate| rate * 2.0), [1.1, 100.0]);
+        let mut findings = [
+            finding("ruled out", Verdict::Inconclusive, vec![doubled.clone()]),
+            finding("first", Verdict::Suspected, Vec::new()),
+            finding("second", Verdict::Suspected, vec![pairs(BEFORE, [1.1, 100.0])]),
+            finding("worked", Verdict::Suspected, vec![doubled]),
+            finding("proven", Verdict::Proven, Vec::new()),
+        ];
+        strongest_first(&mut findings);
+        let order: Vec<_> = findings.iter().map(|finding| &*finding.rule).collect();
+        assert_eq!(order, ["proven", "worked", "first", "second", "ruled out"]);
+    }
+
+    #[test]
+    fn a_claim_is_supported_by_pairs_that_changed_goodput_as_predicted() {
+        let doubled = BEFORE.map(|rate| rate * 2.0);
         assert!(supports(&pairs(doubled, [1.1, 100.0])));
         assert!(!supports(&pairs(doubled, [0.1, 0.2])), "not as predicted");
-        assert!(!supports(&pairs(before, [0.9, 1.1])), "nothing changed");
+        assert!(!supports(&pairs(BEFORE, [0.9, 1.1])), "nothing changed");
         let noise = [100.0, 20.0, 90.0, 30.0, 110.0, 40.0];
         assert!(!supports(&pairs(noise, [1.1, 100.0])), "noise");
     }

@@ -489,6 +489,14 @@ mod tests {
     }
 
     #[test]
+    fn data_moved_is_a_rate_and_neither_a_time_nor_operations_of_a_disk() {
+        let moved: Vec<_> = Metric::moved().collect();
+        assert!(moved.iter().all(|metric| metric.unit != Unit::Nanosecond), "{moved:?}");
+        let left = Metric::chiefs().len() - moved.len();
+        assert!(moved.contains(&&GOODPUT) && !moved.contains(&&IOPS) && left >= 2, "{moved:?}");
+    }
+
+    #[test]
     fn no_time_has_a_layer_and_every_bit_rate_has_one() {
         for metric in METRICS {
             assert!(metric.unit != Unit::Second || metric.layer.is_none(), "{}", metric.name);

@@ -100,9 +100,10 @@ pub(crate) fn run(args: &DiagnoseArgs, global: Global) -> Outcome {
 /// Returns the plan of a diagnosis and its expected time.
 fn agenda(load: &Load, limits: u32, budget: Nanos) -> String {
     let [baseline, proof] = load.expected().map(|time| span(time.as_secs_f64()));
+    let s = if limits == 1 { "" } else { "s" };
     format!(
         "Plan: measure the unchanged load, suspect a limit, then prove it or rule it out with {} \
-            pairs of runs. At most {limits} limits, one behind the other.\n\
+            pairs of runs. At most {limits} limit{s}, one behind the other.\n\
          Expected time: {baseline} if nothing is suspected, {proof} for each proven limit. \
          Budget: {}; an experiment that does not fit is not begun.",
         load.n_pairs(),

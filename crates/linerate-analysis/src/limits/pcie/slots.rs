@@ -462,6 +462,8 @@ mod tests {
     #[test]
     fn settings_that_may_not_be_read_show_the_usual_ones() {
         let mut facts = behind_a_switch();
+        let known = lines(&slots(&["eth0"]))[3].link.as_ref().map(|link| link.max_payload);
+        assert_eq!(known, Some(Some(Bytes(256))));
         facts["eth0"][3]["mps_bytes"] =
             json!({ "unavailable": "configuration space beyond 64 bytes needs CAP_SYS_ADMIN" });
         let slots = Slots::of(&facts, &["eth0".to_owned()]).expect("known");
