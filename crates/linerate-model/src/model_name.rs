@@ -52,6 +52,7 @@ pub enum ModelName {
     /// Window over round-trip time.
     Window { window: Bytes, rtt: Nanos },
     /// Name that is not typed, as in data before typed names.
+    // It takes any text, so it must be the last one that is tried.
     #[serde(untagged)]
     Text(String),
 }
@@ -138,6 +139,8 @@ impl fmt::Display for PcieLoad {
     }
 }
 
+// Tables and JSON had these texts before the names were typed. Readers of older files match them,
+// so they stay as they are, to the letter.
 impl fmt::Display for ModelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -45,6 +45,7 @@ const FAR_BELOW: f64 = 10.0;
 
 /// Returns whether `word` is the symbol of a unit, with or without punctuation after it.
 pub(crate) fn is_symbol(word: &str) -> bool {
+    // In a sentence a unit carries its punctuation.
     let word = word.trim_end_matches([',', '.', ';', ':', ')', ']']);
     let families = [BIT_RATES, BYTE_RATES, BINARY_BYTE_RATES, PACKET_RATES, RATES, SECONDS, HERTZ];
     PLAIN_UNITS.contains(&word) || families.into_iter().flatten().any(|(symbol, _)| *symbol == word)

@@ -356,6 +356,7 @@ fn unbroken(text: &str) -> Vec<&str> {
     for (at, _) in text.match_indices(' ') {
         let (before, after) = (&text[start..at], &text[at + 1..]);
         let next = after.split(' ').next().unwrap_or_default();
+        // "17 flows" may break: only a symbol is unreadable on a line of its own.
         let is_number = before.ends_with(|last: char| last.is_ascii_digit());
         if !(is_number && is_symbol(next)) {
             parts.push(before);

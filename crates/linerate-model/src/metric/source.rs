@@ -19,6 +19,7 @@ pub enum Source {
     /// Count per second of a load on a disk or file.
     DiskSum(Counter),
     /// Counts per second of a load on a disk or file, one in each direction.
+    // Seen from the host, as with a network: what it writes is sent.
     DiskWays {
         /// Writes.
         tx: Counter,
@@ -26,6 +27,7 @@ pub enum Source {
         rx: Counter,
     },
     /// Share of the time in which a connection sends: the kernel's count of it, us.
+    // The kernel's times are fields of one struct, which share no type that could name them.
     SendingTime(fn(&TcpState) -> u64),
 }
 

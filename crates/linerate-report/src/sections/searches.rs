@@ -77,6 +77,7 @@ fn answer_lines(search: &SearchStudy) -> Vec<String> {
     });
     let others = search.runs.iter().flat_map(|run| answers(search, run));
     let others = others.map(|(what, answer)| format!("{}, {what}: {answer}", place(search)));
+    // Goals are what was asked for, so other answers follow them and are cut first.
     goals.chain(others.take(MOST_ANSWERS)).collect()
 }
 

@@ -122,6 +122,7 @@ fn verdicts(effects: &[&Effect]) -> String {
     let mut words: BTreeSet<String> = BTreeSet::new();
     let mut needed: Vec<usize> = Vec::new();
     for effect in effects {
+        // A doubt is a reason of its own, which more pairs would not remove.
         match effect.needed {
             Some(pairs) if effect.change == Change::Unclear && effect.doubt.is_none() => {
                 needed.push(pairs as usize);
@@ -338,6 +339,7 @@ fn matrix_chart(matrix: &DirectionMatrix, (number, at): (usize, usize)) -> Chart
 /// Returns the directions that a job had in the cells of `matrix`, in order.
 fn directions(matrix: &DirectionMatrix, job: usize) -> Vec<MemoryDirection> {
     let mut ways: Vec<MemoryDirection> = matrix.cells.iter().map(|cell| cell.ways[job]).collect();
+    // A row and a column of the table for each direction, once.
     ways.sort_unstable();
     ways.dedup();
     ways

@@ -9,6 +9,7 @@ pub fn hindrance(hindrance: &Hindrance) -> String {
         Hindrance::Agent { message, .. } => message,
         Hindrance::Already(value) => return format!("its value is already {value}"),
         Hindrance::Malformed(value) => return format!("its value has not the usual form: {value}"),
+        // What was measured instead of a sign of trouble is the reason.
         Hindrance::NoEvidence(Some(evidence)) => return super::observation(evidence),
         Hindrance::Outdone { yields, best, best_yields } => {
             return format!("x{yields:.2} in a run of its own; {best} x{best_yields:.2}");
