@@ -177,38 +177,39 @@ fn each_queue_has_its_socket() {
     assert_eq!(receive(&mut receivers[1], 20), numbered(20, 60));
 }
 
-#[test]
-fn a_match_compares_any_bytes_and_bits() {
-    let Some(pair) = Pair::new(1, 1500) else { return };
-    pair.at(1, || {
-        let masked = Match::masked(20, &[0x00, 0xa0], &[0x00, 0xf0]);
-        let all =
-            [Match::exactly(12, &OURS.to_be_bytes()), Match::exactly(14, &[0, 0, 0, 9]), masked];
-        let filter = Filter::attach(DEVICE, &[&all], None, false).expect("veth has native XDP");
+/// Returns for each of `frames` whether a filter with these alternatives takes it, on a pair of its
+/// own: a filter is detached when its last descriptor is closed, and a child that another test
+/// starts meanwhile has a copy until it executes its program.
+fn taken(alternatives: &[&[Match]], frames: &[&[u8]]) -> Option<Vec<bool>> {
+    let pair = Pair::new(1, 1500)?;
+    Some(pair.at(1, || {
+        let filter =
+            Filter::attach(DEVICE, alternatives, None, false).expect("veth has native XDP");
         let socket = XdpSocket::open(DEVICE, options(0, 1514)).expect("queue 0 is free");
         filter.direct(&socket).expect("the same device");
-        let mut ours = frame(60, OURS, 9);
-        ours[20..22].copy_from_slice(&[0x77, 0xab]);
-        let takes = |frame: &[u8]| filter.takes(frame).expect("long enough");
-        assert!(takes(&ours) && takes(&ours[..22]));
-        assert!(!takes(&ours[..21]), "too short for the match");
-        drop(filter);
-        let other = [Match::exactly(40, &[1, 2, 3, 4])];
-        let filter =
-            Filter::attach(DEVICE, &[&other, &all], None, false).expect("the other is gone");
-        filter.direct(&socket).expect("the same device");
-        let takes = |frame: &[u8]| filter.takes(frame).expect("long enough");
-        assert!(takes(&ours) && takes(&ours[..22]), "too short for the first alternative only");
-        for (at, other) in [(12, 0x89), (17, 8), (21, 0x1b)] {
-            let mut theirs = ours.clone();
-            theirs[at] = other;
-            assert!(!takes(&theirs), "byte {at}");
-        }
-        let long = Match::exactly(12, &[0x88, 0xb5, 0, 0, 0, 9, 0, 0]);
-        drop(filter);
-        let filter = Filter::attach(DEVICE, &[&[long]], None, false).expect("the other is gone");
-        filter.direct(&socket).expect("the same device");
-        assert!(filter.takes(&ours).expect("long enough"));
-        assert!(!filter.takes(&frame(60, OURS, 10)).expect("long enough"));
+        frames.iter().map(|frame| filter.takes(frame).expect("long enough")).collect()
+    }))
+}
+
+#[test]
+fn a_match_compares_any_bytes_and_bits() {
+    let masked = Match::masked(20, &[0x00, 0xa0], &[0x00, 0xf0]);
+    let all = [Match::exactly(12, &OURS.to_be_bytes()), Match::exactly(14, &[0, 0, 0, 9]), masked];
+    let mut ours = frame(60, OURS, 9);
+    ours[20..22].copy_from_slice(&[0x77, 0xab]);
+    let Some(found) = taken(&[&all], &[&ours, &ours[..22], &ours[..21]]) else { return };
+    assert_eq!(found, [true, true, false], "21 bytes are too short for the match");
+    let other = [Match::exactly(40, &[1, 2, 3, 4])];
+    let theirs = [(12, 0x89), (17, 8), (21, 0x1b)].map(|(at, other)| {
+        let mut theirs = ours.clone();
+        theirs[at] = other;
+        theirs
     });
+    let [first, second, third] = &theirs;
+    let frames: [&[u8]; 5] = [&ours, &ours[..22], first, second, third];
+    // 22 bytes are too short for the first alternative only.
+    assert_eq!(taken(&[&other, &all], &frames), Some(vec![true, true, false, false, false]));
+    let long = Match::exactly(12, &[0x88, 0xb5, 0, 0, 0, 9, 0, 0]);
+    let found = taken(&[&[long]], &[&ours, &frame(60, OURS, 10)]);
+    assert_eq!(found, Some(vec![true, false]));
 }

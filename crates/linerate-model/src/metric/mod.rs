@@ -493,7 +493,7 @@ mod tests {
         let moved: Vec<_> = Metric::moved().collect();
         assert!(moved.iter().all(|metric| metric.unit != Unit::Nanosecond), "{moved:?}");
         let left = Metric::chiefs().len() - moved.len();
-        assert!(moved.contains(&&GOODPUT) && !moved.contains(&&IOPS) && left >= 2, "{moved:?}");
+        assert!(moved.contains(&GOODPUT) && !moved.contains(&IOPS) && left >= 2, "{moved:?}");
     }
 
     #[test]
