@@ -83,7 +83,8 @@ pub struct PathFacts {
     pub limiter: Option<Limiter>,
     /// Rate of the bottleneck.
     pub capacity: Option<Fact<BitRate>>,
-    /// Highest rate that passed without loss and without a queue: a lower bound of the capacity.
+    /// Highest rate at which the path delivered a step of the ramp or a flood, the wait in queues
+    /// included: a lower bound of the capacity.
     pub carried: Option<BitRate>,
     /// Rate at which trains of datagrams arrived. Above the capacity, there is a token bucket.
     pub burst_rate: Option<Fact<BitRate>>,

@@ -4,6 +4,12 @@ use std::collections::HashSet;
 
 use linerate_model::{ProbeKind, ProbePhase, ProbeRecord};
 
+/// Wait of the last datagram of a step, in parts of the time in which the step was sent and in s,
+/// above which the path delivered the step later than it was sent. A busy host holds datagrams up
+/// for less.
+const LATE: f64 = 0.25;
+const LATE_S: f64 = 0.025;
+
 /// Datagram that arrived for the first time. Times are seconds from the earliest one of each clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Datagram {
@@ -37,14 +43,41 @@ impl Phase {
         if self.n == 0 { 0.0 } else { 1.0 - self.arrived.len() as f64 / self.n as f64 }
     }
 
+    /// Returns the rate at which the path delivered its datagrams, bit/s, from the first one sent to
+    /// the last one delivered. A deep buffer takes more than the path carries, and delivers it
+    /// later: the wait in it counts.
+    pub(super) fn delivered(&self) -> Option<f64> {
+        let (first, last) = (self.arrived.first()?, self.arrived.last()?);
+        let arriving = last.received - first.received + first.delay;
+        let rate = self.bits(self.arrived.len()) / self.sending().max(arriving);
+        // A step of one batch has a rate of bursts, and a token bucket lets bursts pass.
+        (self.offered.is_finite() && rate.is_finite() && rate > 0.0).then_some(rate)
+    }
+
+    /// Returns true if the last datagram was delivered clearly later than it was sent.
+    pub(super) fn is_late(&self) -> bool {
+        let wait = self.arrived.last().map_or(0.0, |last| last.delay);
+        wait > LATE_S.max(LATE * self.sending())
+    }
+
+    /// Returns the time between the first and the last datagram sent, s.
+    fn sending(&self) -> f64 {
+        self.bits(self.n as usize) / self.offered
+    }
+
+    /// Returns the bits from the first of `n` datagrams to the last one.
+    fn bits(&self, n: usize) -> f64 {
+        n.saturating_sub(1) as f64 * self.bytes * 8.0
+    }
+
     /// Returns the rate at which the second half of its datagrams arrived, bit/s; `None` below
     /// `least` datagrams. The first half may pass at once through a small token bucket.
     pub(super) fn dispersion(&self, least: usize) -> Option<f64> {
         let half = &self.arrived[self.arrived.len() / 2..];
         let (first, last) = (half.first()?, half.last()?);
         let seconds = last.received - first.received;
-        let bits = (half.len() - 1) as f64 * self.bytes * 8.0;
-        (self.arrived.len() >= least && seconds > 0.0).then_some(bits / seconds)
+        let is_enough = self.arrived.len() >= least && seconds > 0.0;
+        is_enough.then(|| self.bits(half.len()) / seconds)
     }
 }
 

@@ -88,7 +88,10 @@ pub fn facts(sender: &ProbeRecord, receiver: &ProbeRecord) -> PathFacts {
     round_trips(sender, &mut facts);
     let pings = all.of_kind(ProbeKind::Idle).map(Phase::loss).fold(0.0, f64::max);
     let flood = all.of_kind(ProbeKind::Flood).next();
-    let found = flood.and_then(|flood| Some((flood, flood::overload(flood, pings)?)));
+    let found = flood.and_then(|flood| {
+        let slow = || flood::overload_of_slow(all.of_kind(ProbeKind::Ramp), flood);
+        Some((flood, flood::overload(flood, pings).or_else(slow)?))
+    });
     match found {
         Some((flood, overload)) => overloaded(&all, flood, &overload, &mut facts),
         None => carried(&all, flood, &mut facts),
@@ -141,9 +144,7 @@ fn overloaded(all: &Datagrams, flood: &Phase, overload: &Overload, facts: &mut P
 /// Fills in the facts of a probe whose rates the path carried.
 fn carried(all: &Datagrams, flood: Option<&Phase>, facts: &mut PathFacts) {
     let steps = all.of_kind(ProbeKind::Ramp).chain(flood);
-    let rates =
-        steps.filter(|step| step.n > 1 && !step.arrived.is_empty()).map(|step| step.offered);
-    facts.carried = rates.filter(|rate| rate.is_finite()).reduce(f64::max).map(BitRate);
+    facts.carried = steps.filter_map(Phase::delivered).reduce(f64::max).map(BitRate);
     if let Some(flood) = flood {
         let wanted = flood.wanted.unwrap_or(0.0);
         facts.sender_limit = (flood.offered < REACHED * wanted).then_some(BitRate(flood.offered));

@@ -11,6 +11,9 @@ use crate::statistics::{MeanInterval, estimate, quantile};
 const BLOCKS: usize = 20;
 /// Fewest datagrams that make a flood, and fewest steps that have a rate.
 const FEWEST: usize = 30;
+/// The same of a path so slow that a flood has fewer arrivals. Each takes tens of milliseconds there,
+/// more than a busy host adds.
+const FEWEST_OF_SLOW: usize = 8;
 /// Delay that may be a queue, s. Forwarding on a busy host delays most datagrams by less.
 const QUEUE_DELAY_S: f64 = 0.000_5;
 /// Packets that a queue holds at least.
@@ -55,26 +58,64 @@ pub(super) fn overload(flood: &Phase, idle_loss: f64) -> Option<Overload> {
     }
     let is_lossy = flood.loss() > LOSSY && flood.loss() > 1.5 * idle_loss + 0.01;
     let pairs = || arrived.windows(2).map(|pair| (&pair[0], &pair[1]));
-    let behind_drops: Vec<f64> =
-        pairs().filter(|(a, b)| b.number > a.number + 1).map(|(_, b)| b.delay).collect();
+    let behind_drops = behind_drops(pairs());
     let is_full = is_lossy && behind_drops.len() >= FEWEST_DROPS;
     let queue_s = if is_full { interval(&behind_drops)? } else { growing(arrived)? };
     let waits = queue_s.value > QUEUE_DELAY_S;
     let least = WAITED * queue_s.value;
     let steps: Vec<Step> = match waits {
-        true => pairs()
-            .filter(|(a, b)| a.delay > least && b.delay > least)
-            .map(|(a, b)| Step::between(a, b))
-            .collect(),
+        true => busy(pairs(), least),
         false => dropping(arrived, flood.loss()),
     };
-    let (rate, n_blocks) = rate_of(&steps)?;
+    let (rate, n_blocks) = rate_of(&steps, FEWEST)?;
     let is_delayed = waits && queue_s.value * rate.value / 8.0 > QUEUE_PACKETS * flood.bytes;
     // Arrivals at the wanted rate did not exceed the path, whatever delayed or dropped them.
     let is_slower = rate.value < CARRIED * flood.wanted.unwrap_or(f64::INFINITY);
     let longest_gap_s = steps.iter().map(|step| step.seconds).fold(0.0, f64::max);
     let found = Overload { rate, queue_s, n_blocks, is_full, is_delayed, longest_gap_s };
     (is_slower && (is_lossy || is_delayed)).then_some(found)
+}
+
+/// Returns the overload of a path on which `flood` has too few arrivals to judge by: the fastest of
+/// the steps of the ramp and the flood was delivered later than it was sent, and so were others.
+pub(super) fn overload_of_slow<'a>(
+    steps: impl Iterator<Item = &'a Phase>,
+    flood: &'a Phase,
+) -> Option<Overload> {
+    let steps: Vec<&Phase> = steps.chain([flood]).filter(|step| step.offered.is_finite()).collect();
+    let fastest = steps.iter().max_by(|a, b| a.offered.total_cmp(&b.offered))?;
+    if flood.arrived.len() >= 2 * FEWEST || !fastest.is_late() {
+        return None;
+    }
+    let late: Vec<&Phase> = steps.into_iter().filter(|step| step.is_late()).collect();
+    let pairs = || {
+        let all = late.iter().flat_map(|step| step.arrived.windows(2));
+        all.map(|pair| (&pair[0], &pair[1]))
+    };
+    let behind_drops = behind_drops(pairs());
+    let is_full = behind_drops.len() >= FEWEST_DROPS;
+    let longest = pairs().map(|(_, b)| b.delay).fold(0.0, f64::max);
+    let queue_s = match is_full {
+        true => interval(&behind_drops)?,
+        false => MeanInterval { value: longest, low: longest, high: longest },
+    };
+    let steps = busy(pairs(), WAITED * queue_s.value);
+    let (rate, n_blocks) = rate_of(&steps, FEWEST_OF_SLOW)?;
+    let longest_gap_s = steps.iter().map(|step| step.seconds).fold(0.0, f64::max);
+    Some(Overload { rate, queue_s, n_blocks, is_full, is_delayed: true, longest_gap_s })
+}
+
+/// Returns the delays of the datagrams that arrived behind a dropped one.
+fn behind_drops<'a>(pairs: impl Iterator<Item = (&'a Datagram, &'a Datagram)>) -> Vec<f64> {
+    pairs.filter(|(a, b)| b.number > a.number + 1).map(|(_, b)| b.delay).collect()
+}
+
+/// Returns the steps between datagrams that both waited more than `least` seconds.
+fn busy<'a>(pairs: impl Iterator<Item = (&'a Datagram, &'a Datagram)>, least: f64) -> Vec<Step> {
+    pairs
+        .filter(|(a, b)| a.delay > least && b.delay > least)
+        .map(|(a, b)| Step::between(a, b))
+        .collect()
 }
 
 /// Arrival after another one, while the path was busy.
@@ -122,9 +163,10 @@ fn interval(values: &[f64]) -> Option<MeanInterval> {
     Some(MeanInterval { value: found.value, low, high })
 }
 
-/// Returns the rate of `steps`, bit/s: the median of the rates of blocks, and their number.
-fn rate_of(steps: &[Step]) -> Option<(MeanInterval, usize)> {
-    if steps.len() < FEWEST {
+/// Returns the rate of at least `fewest` steps, bit/s: the median of the rates of blocks, and their
+/// number.
+fn rate_of(steps: &[Step], fewest: usize) -> Option<(MeanInterval, usize)> {
+    if steps.len() < fewest {
         return None;
     }
     let blocks = steps.chunks_exact((steps.len() / BLOCKS).max(2));

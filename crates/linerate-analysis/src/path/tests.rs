@@ -252,7 +252,50 @@ fn random_loss_is_no_limit() {
     assert_eq!((found.limiter, found.capacity), (None, None), "{found:?}");
     let loss = found.idle_loss.expect("datagrams were sent");
     assert!(loss.low.0 <= 0.05 && 0.05 <= loss.high.0, "{loss:?}");
-    assert!(near(found.carried.expect("some rate").0, 100e6, 0.02), "{found:?}");
+    assert!(near(found.carried.expect("some rate").0, 95e6, 0.02), "{found:?}");
+}
+
+/// Probe of a path with a link of `rate` and a buffer of `limit` bytes, with a ramp of two steps
+/// and a flood, of `n` datagrams each and into an empty buffer.
+fn of_slow_link(rate: f64, limit: f64, n: [u64; 3]) -> PathFacts {
+    let mut probe = Probe::of(queue(rate, PACKET, limit));
+    let steps = [(ProbeKind::Ramp, 2e6), (ProbeKind::Ramp, 4e6), (ProbeKind::Flood, 0.5e6)];
+    for ((kind, offered), n) in steps.into_iter().zip(n) {
+        probe.now += 10.0;
+        probe.send(kind, n, PAYLOAD, Some(offered), 4);
+    }
+    facts(&probe.sender, &probe.receiver)
+}
+
+#[test]
+fn a_buffer_that_takes_whole_steps_does_not_raise_the_rate_carried() {
+    // All datagrams fit into the buffer. Too few of them wait long enough to show a limit.
+    for rate in [0.1e6, 0.3e6] {
+        let found = of_slow_link(rate, 31_000.0, [4, 5, 1]);
+        assert_eq!(found.limiter, None, "{found:?}");
+        assert!(near(found.carried.expect("steps").0, rate, 0.02), "{rate}: {found:?}");
+    }
+}
+
+#[test]
+fn a_link_too_slow_for_a_flood_is_a_link() {
+    for (rate, limit) in [(0.1e6, 9_000.0), (0.1e6, 31_000.0), (0.15e6, 15_000.0)] {
+        let found = of_slow_link(rate, limit, [16, 18, 60]);
+        assert_eq!(found.limiter, Some(Limiter::Link), "{rate}: {found:?}");
+        assert!(near(found.capacity.expect("a link").value.0, rate, 0.02), "{rate}: {found:?}");
+        let bytes = found.queue_bytes.expect("a queue").value.0 as f64;
+        assert!((bytes - limit).abs() < 2.0 * PACKET && found.is_queue_full, "{limit}: {found:?}");
+    }
+}
+
+#[test]
+fn a_step_of_which_most_is_dropped_does_not_raise_the_rate_carried() {
+    // Six datagrams fit into the buffer, and the first ones arrive at the rate offered.
+    let mut probe = Probe::of(Path::new(Element::Policer { rate: 0.1e6, bucket: 6.0 * PACKET }));
+    probe.now += 10.0;
+    probe.send(ProbeKind::Ramp, 17, PAYLOAD, Some(2e6), 4);
+    let found = facts(&probe.sender, &probe.receiver);
+    assert!(found.carried.expect("six arrived").0 < 0.7e6, "{found:?}");
 }
 
 #[test]

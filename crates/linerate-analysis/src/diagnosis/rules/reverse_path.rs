@@ -36,11 +36,13 @@ impl Rates {
     fn of(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<Self> {
         // Only an overloaded direction has a known upper end.
         let back = point.reverse_path(job, direction).filter(|back| back.limiter.is_some())?;
-        Some(Self {
-            data: point.data_path(job, direction).and_then(carries),
-            reverse: back.capacity?.high.0,
-            goodput: value(job, metric::GOODPUT, direction)?,
-        })
+        let goodput = value(job, metric::GOODPUT, direction)?;
+        let there = point.data_path(job, direction);
+        // Answers that wait on the way back end the ramp of the data path early. A lower bound below
+        // goodput shows nothing.
+        let is_measured = there.is_some_and(|facts| facts.capacity.is_some());
+        let data = there.and_then(carries).filter(|rate| is_measured || *rate >= goodput);
+        Some(Self { data, reverse: back.capacity?.high.0, goodput })
     }
 
     /// Returns the rate of the acknowledgements that the data path could cause, over the rate of
@@ -160,6 +162,9 @@ mod tests {
             point.path.remove(0);
             ReversePath.judge(&point)
         };
+        let mut short = slow_back(2e5, &[]);
+        short.path[0].carried = Some(BitRate(4e6));
+        assert!(ReversePath.judge(&short).is_some(), "the ramp of the data path ended early");
         // 21 Mbit/s of data need 0.36 Mbit/s of acknowledgements.
         let finding = judge(2e5).expect("they exceed 0.2 Mbit/s");
         assert!(matches!(finding.evidence[0], Evidence::ReversePath { data: None, .. }));
