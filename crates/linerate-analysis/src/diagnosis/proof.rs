@@ -29,13 +29,16 @@ pub(super) fn outcomes(
         tests.iter().filter_map(|test| Some((test.base.tests.as_ref()?, *test))).collect();
     // The sort is stable: experiments of one kind keep the order of the plan.
     ordered.sort_by_key(|(hypothesis, _)| hypothesis.failing == Failing::SaysNothing);
-    for (hypothesis, test) in ordered {
+    let refuted = ordered.iter().filter(|(hypothesis, _)| hypothesis.failing == Failing::Refutes);
+    let refutable: Vec<&str> = refuted.map(|(hypothesis, _)| hypothesis.rule.as_str()).collect();
+    for (hypothesis, test) in &ordered {
         let Some(rule) = RULES.iter().copied().find(|rule| rule.name() == hypothesis.rule) else {
             continue;
         };
         let outcome = outcome(points, tests, test, (rule, hypothesis));
+        let decides = hypothesis.failing == Failing::Refutes || !refutable.contains(&rule.name());
         match found.iter_mut().find(|(known, _)| known.name() == rule.name()) {
-            Some((_, before)) => agree(before, outcome, hypothesis.failing),
+            Some((_, before)) => agree(before, outcome, decides),
             None => found.push((rule, outcome)),
         }
     }
@@ -43,9 +46,9 @@ pub(super) fn outcomes(
 }
 
 /// Merges `more` into `finding`, which has the same claim. The weaker status counts, among
-/// experiments that could have refuted it.
-fn agree(finding: &mut Finding, more: Finding, failing: Failing) {
-    if failing == Failing::Refutes {
+/// experiments that decide: those that can refute the claim, or all if none can.
+fn agree(finding: &mut Finding, more: Finding, decides: bool) {
+    if decides {
         // Verdicts are ordered from the strongest, so the larger of two is the weaker.
         finding.verdict = finding.verdict.max(more.verdict);
     }
@@ -488,6 +491,11 @@ mod tests {
             let doubt = Some(Objection::Unmoved(Contradiction::NoEffect));
             matches!(told, Outcome::Pairs { doubt: known, .. } if *known == doubt)
         }));
+        // Of two that refute nothing, both must agree.
+        for second in [1.0, 1.95] {
+            let both = judged(&[sparing(1.95), sparing(second)]).verdict;
+            assert_eq!(both == Verdict::Proven, second > 1.5, "{both:?}");
+        }
         // Beside one that can refute, in whatever order, that one decides.
         for (deciding, verdict) in [(1.95, Verdict::Proven), (1.0, Verdict::Inconclusive)] {
             assert_eq!(judged(&[sparing(1.0), test(deciding, 1.0)]).verdict, verdict);

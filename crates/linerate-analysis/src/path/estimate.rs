@@ -86,18 +86,23 @@ pub fn facts(sender: &ProbeRecord, receiver: &ProbeRecord) -> PathFacts {
         ..PathFacts::default()
     };
     round_trips(sender, &mut facts);
-    let pings = all.of_kind(ProbeKind::Idle).map(Phase::loss).fold(0.0, f64::max);
     let flood = all.of_kind(ProbeKind::Flood).next();
     let found = flood.and_then(|flood| {
         let slow = || flood::overload_of_slow(all.of_kind(ProbeKind::Ramp), flood);
-        Some((flood, flood::overload(flood, pings).or_else(slow)?))
+        // A flood has twice the rate that arrived before it, so these steps are far below the
+        // capacity.
+        let idle = idle_loss(&all, flood.wanted.unwrap_or_default() / 4.0);
+        let idle = idle.map_or(0.0, |loss| loss.value.0);
+        Some((flood, flood::overload(flood, idle).or_else(slow)?))
     });
     match found {
         Some((flood, overload)) => overloaded(&all, flood, &overload, &mut facts),
         None => carried(&all, flood, &mut facts),
     }
-    let limit = facts.capacity.map_or(f64::INFINITY, |capacity| capacity.low.0);
-    facts.idle_loss = idle_loss(&all, limit);
+    facts.idle_loss = match facts.carried {
+        Some(carried) => consistent_loss(&all, 0.9 * carried.0),
+        None => idle_loss(&all, 0.9 * facts.capacity.map_or(f64::INFINITY, |fact| fact.low.0)),
+    };
     facts
 }
 
@@ -176,10 +181,17 @@ fn burst_rate(all: &Datagrams) -> Option<Fact<BitRate>> {
     })
 }
 
+/// Returns the loss of pings and all steps; only that of steps below `limit`, bit/s, if the others
+/// lost more: they filled a buffer.
+fn consistent_loss(all: &Datagrams, limit: f64) -> Option<Fact<Ratio>> {
+    let (below, whole) = (idle_loss(all, limit)?, idle_loss(all, f64::INFINITY)?);
+    Some(if whole.value <= below.high { whole } else { below })
+}
+
 /// Returns the loss of pings and of steps below `limit`, bit/s.
 fn idle_loss(all: &Datagrams, limit: f64) -> Option<Fact<Ratio>> {
     let pings = all.of_kind(ProbeKind::Idle);
-    let steps = all.of_kind(ProbeKind::Ramp).filter(|step| step.offered < 0.9 * limit);
+    let steps = all.of_kind(ProbeKind::Ramp).filter(|step| step.offered < limit);
     let (mut sent, mut arrived) = (0, 0);
     for phase in pings.chain(steps) {
         sent += phase.n as usize;

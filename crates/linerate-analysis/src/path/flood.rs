@@ -57,7 +57,7 @@ pub(super) fn overload(flood: &Phase, idle_loss: f64) -> Option<Overload> {
         return None;
     }
     let is_lossy = flood.loss() > LOSSY && flood.loss() > 1.5 * idle_loss + 0.01;
-    let pairs = || arrived.windows(2).map(|pair| (&pair[0], &pair[1]));
+    let pairs = || pairs_of(arrived);
     let behind_drops = behind_drops(pairs());
     let is_full = is_lossy && behind_drops.len() >= FEWEST_DROPS;
     let queue_s = if is_full { interval(&behind_drops)? } else { growing(arrived)? };
@@ -69,8 +69,13 @@ pub(super) fn overload(flood: &Phase, idle_loss: f64) -> Option<Overload> {
     };
     let (rate, n_blocks) = rate_of(&steps, FEWEST)?;
     let is_delayed = waits && queue_s.value * rate.value / 8.0 > QUEUE_PACKETS * flood.bytes;
-    // Arrivals at the wanted rate did not exceed the path, whatever delayed or dropped them.
-    let is_slower = rate.value < CARRIED * flood.wanted.unwrap_or(f64::INFINITY);
+    // Arrivals at the wanted rate did not exceed the path, whatever delayed or dropped them. Nor did
+    // those of a slow sender that all arrived as fast as they were sent, except those that the path
+    // loses at any rate.
+    let is_carried = flood
+        .delivered()
+        .is_some_and(|rate| !is_lossy && rate >= CARRIED * (1.0 - idle_loss) * flood.offered);
+    let is_slower = !is_carried && rate.value < CARRIED * flood.wanted.unwrap_or(f64::INFINITY);
     let longest_gap_s = steps.iter().map(|step| step.seconds).fold(0.0, f64::max);
     let found = Overload { rate, queue_s, n_blocks, is_full, is_delayed, longest_gap_s };
     (is_slower && (is_lossy || is_delayed)).then_some(found)
@@ -88,10 +93,7 @@ pub(super) fn overload_of_slow<'a>(
         return None;
     }
     let late: Vec<&Phase> = steps.into_iter().filter(|step| step.is_late()).collect();
-    let pairs = || {
-        let all = late.iter().flat_map(|step| step.arrived.windows(2));
-        all.map(|pair| (&pair[0], &pair[1]))
-    };
+    let pairs = || late.iter().flat_map(|step| pairs_of(&step.arrived));
     let behind_drops = behind_drops(pairs());
     let is_full = behind_drops.len() >= FEWEST_DROPS;
     let longest = pairs().map(|(_, b)| b.delay).fold(0.0, f64::max);
@@ -103,6 +105,11 @@ pub(super) fn overload_of_slow<'a>(
     let (rate, n_blocks) = rate_of(&steps, FEWEST_OF_SLOW)?;
     let longest_gap_s = steps.iter().map(|step| step.seconds).fold(0.0, f64::max);
     Some(Overload { rate, queue_s, n_blocks, is_full, is_delayed: true, longest_gap_s })
+}
+
+/// Returns every datagram with the next one.
+fn pairs_of(arrived: &[Datagram]) -> impl Iterator<Item = (&Datagram, &Datagram)> {
+    arrived.windows(2).map(|pair| (&pair[0], &pair[1]))
 }
 
 /// Returns the delays of the datagrams that arrived behind a dropped one.

@@ -299,6 +299,40 @@ fn a_step_of_which_most_is_dropped_does_not_raise_the_rate_carried() {
 }
 
 #[test]
+fn random_loss_and_delays_of_a_busy_host_are_no_shaper_where_the_sender_is_slow() {
+    let mut probe = Probe::of(Path { loses: Some(20), ..Path::new(Element::Open) });
+    for (kind, n, rate) in [(ProbeKind::Ramp, 800, 48e6), (ProbeKind::Flood, 9_000, 120e6)] {
+        probe.now += 1.0;
+        probe.send(kind, n, PAYLOAD, Some(rate), 20);
+    }
+    let flood = probe.sender.phases.last_mut().expect("the flood");
+    flood.rate = Some(BitRate(200e6));
+    let rows = &mut probe.receiver.series;
+    let late = rows.number.iter().zip(&mut rows.received_ns);
+    late.filter(|(number, _)| **number >= flood.first).for_each(|(_, at)| *at += 700_000);
+    let found = facts(&probe.sender, &probe.receiver);
+    assert_eq!((found.limiter, found.token_bucket), (None, None), "{found:?}");
+    assert!(near(found.carried.expect("the flood").0, 114e6, 0.02), "{found:?}");
+}
+
+#[test]
+fn steps_that_overflow_a_buffer_are_no_loss_below_the_capacity() {
+    let mut probe = Probe::of(queue(97e6, PACKET, 5.0 * PACKET));
+    for (kind, n, rate) in [
+        (ProbeKind::Ramp, 500, 50e6),
+        (ProbeKind::Ramp, 1_000, 100e6),
+        (ProbeKind::Flood, 9_000, 100e6),
+    ] {
+        probe.now += 1.0;
+        probe.send(kind, n, PAYLOAD, Some(rate), 20);
+    }
+    let found = facts(&probe.sender, &probe.receiver);
+    assert_eq!(found.limiter, None, "3 % above the capacity: {found:?}");
+    let loss = found.idle_loss.expect("pings and a step");
+    assert_eq!((loss.value.0, loss.n), (0.0, 550), "{found:?}");
+}
+
+#[test]
 fn interrupt_moderation_widens_nothing_but_the_resolution() {
     for comb in [0.000_1, 0.001] {
         let path = Path { comb, ..queue(20e6, PACKET, 60_000.0) };

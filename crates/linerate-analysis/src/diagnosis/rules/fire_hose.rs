@@ -162,7 +162,12 @@ impl Rule for FireHose {
         // A higher rate alone could come from anywhere. Only an end of the loss shows that the
         // buffer was the cause.
         let both = survived.into_iter().chain([paced]);
-        both.map(|experiment| experiment.ending(metric::RETRANSMIT_RATIO)).collect()
+        let both = both.map(|experiment| experiment.ending(metric::RETRANSMIT_RATIO));
+        // The probe has filled the buffer: a run of little more goodput says nothing against it.
+        match link.is_some_and(|link| link.survivable().is_some()) {
+            true => both.map(Experiment::refuting_nothing).collect(),
+            false => both.collect(),
+        }
     }
 }
 
@@ -259,6 +264,21 @@ mod tests {
         assert!(finding.evidence.iter().any(|seen| matches!(seen, Evidence::Buffer { .. })));
         assert_eq!(FireHose.judge(&overrun(60_000)), None, "one flow keeps the link busy");
         assert_eq!(FireHose.score(&overrun(60_000)), Some(0.0));
+    }
+
+    #[test]
+    fn only_a_buffer_that_the_probe_did_not_fill_can_be_refuted() {
+        use linerate_model::Failing;
+
+        for (is_full, failing) in [(true, Failing::SaysNothing), (false, Failing::Refutes)] {
+            let mut point = overrun(12_000);
+            point.path[0].is_queue_full = is_full;
+            let found = FireHose.experiments(&point);
+            assert!(
+                !found.is_empty() && found.iter().all(|one| one.failing == failing),
+                "{found:?}"
+            );
+        }
     }
 
     #[test]
