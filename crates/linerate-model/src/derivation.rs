@@ -117,101 +117,117 @@ pub enum Law {
     },
 }
 
-/// Unit of a figure, or the objects it counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names are those of the units")]
-pub enum Measure {
-    One,
-    BitsPerSecond,
-    /// Bit/s with the decimal prefix that fits.
-    ScaledBitsPerSecond,
-    Bytes,
-    Clocks,
-    ClocksPerSecond,
-    DataPhases,
-    DatagramsPerSecond,
-    Flows,
-    FramesPerSecond,
-    GigatransfersPerSecond,
-    Lanes,
-    Links,
-    MegabytesPerSecond,
-    Nanoseconds,
-    Packets,
-    PacketsPerSecond,
-    Reads,
-    Requests,
-    Completions,
-    Seconds,
-    Tags,
-    WritesPerSecond,
+/// Declares an enumeration of names: each variant with its text in a derivation.
+macro_rules! names {
+    ($(#[$about:meta])* $enumeration:ident { $($variant:ident $name:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $enumeration { $(#[doc = concat!("Written `", $name, "`.")] $variant,)* }
+
+        impl $enumeration {
+            /// Returns its text in a derivation.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
 }
 
-/// Quantity that a figure or equation is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names are those of the field; the report has their words")]
-pub enum Quantity {
-    BandwidthDelayProduct,
-    BothWays,
-    BusiestLink,
-    BusiestLinkMean,
-    Check,
-    Completion,
-    Crc,
-    Descriptor,
-    DescriptorWrittenBack,
-    Descriptors,
-    DescriptorsWrittenBack,
-    Doorbell,
-    Down,
-    EndDelimiter,
-    EthernetHeader,
-    EveryLinkUsed,
-    FrameCheck,
-    FilledLinks,
-    FixedRateFlows,
-    Frame,
-    FrameWithCheck,
-    Framing,
-    FreeBuffers,
-    Gap,
-    HeadPointer,
-    Header,
-    Headers,
-    IdleWords,
-    Interrupt,
-    Ipv4,
-    Ipv6,
-    LineCode,
-    LinkLayer,
-    LinkMissed,
-    LinksUsed,
-    LossRoot,
-    MathisConstant,
-    OnWire,
-    Packet,
-    Peak,
-    Preamble,
-    ReadDown,
-    ReadUp,
-    ReadsAndWrites,
-    Recovery,
-    Request,
-    SegmentPayload,
-    ShareOfPeak,
-    StartDelimiter,
-    Tcp,
-    Timeouts,
-    Timestamps,
-    Udp,
-    Up,
-    UsedLinks,
-    WholeFrames,
-    Window,
-    WindowPerRoundTrip,
-    WriteUp,
+names! {
+    /// Unit of a figure, or the objects it counts. Bit/s that are scaled have the decimal prefix
+    /// that fits.
+    Measure {
+        One "",
+        BitsPerSecond "bit/s",
+        ScaledBitsPerSecond "bit/s",
+        Bytes "B",
+        Clocks "clocks",
+        ClocksPerSecond "clocks/s",
+        DataPhases "data phases",
+        DatagramsPerSecond "datagrams/s",
+        Flows "flows",
+        FramesPerSecond "frames/s",
+        GigatransfersPerSecond "GT/s",
+        Lanes "lanes",
+        Links "links",
+        MegabytesPerSecond "MB/s",
+        Nanoseconds "ns",
+        Packets "packets",
+        PacketsPerSecond "packets/s",
+        Reads "reads",
+        Requests "requests",
+        Completions "completions",
+        Seconds "s",
+        Tags "tags",
+        WritesPerSecond "writes/s",
+    }
+}
+
+names! {
+    /// Quantity that a figure or equation is about.
+    Quantity {
+        BandwidthDelayProduct "bandwidth-delay product",
+        BothWays "both ways added",
+        BusiestLink "flows on the fullest link",
+        BusiestLinkMean "expected flows on the fullest link",
+        Check "check",
+        Completion "overhead of a completion",
+        Crc "CRC",
+        Descriptor "descriptor",
+        DescriptorWrittenBack "descriptor written back",
+        Descriptors "descriptors",
+        DescriptorsWrittenBack "descriptors written back",
+        Doorbell "doorbell",
+        Down "down",
+        EndDelimiter "EOF",
+        EthernetHeader "Ethernet",
+        EveryLinkUsed "probability that every link is used",
+        FrameCheck "FCS",
+        FilledLinks "flows that fill their link",
+        FixedRateFlows "fixed-rate flows",
+        Frame "frame",
+        FrameWithCheck "frame with FCS",
+        Framing "framing",
+        FreeBuffers "doorbell of free buffers",
+        Gap "gap",
+        HeadPointer "head pointer",
+        Header "header",
+        Headers "headers",
+        IdleWords "six idle words",
+        Interrupt "interrupt",
+        Ipv4 "IPv4",
+        Ipv6 "IPv6",
+        LineCode "line code",
+        LinkLayer "link layer",
+        LinkMissed "probability that all flows miss one link",
+        LinksUsed "expected links used",
+        LossRoot "root of the loss",
+        MathisConstant "constant",
+        OnWire "on the wire",
+        Packet "packet",
+        Peak "peak",
+        Preamble "preamble",
+        ReadDown "a read down",
+        ReadUp "a read up",
+        ReadsAndWrites "reads and writes added",
+        Recovery "recovery",
+        Request "overhead of a request",
+        SegmentPayload "payload of a full segment",
+        ShareOfPeak "share of the peak",
+        StartDelimiter "SOF",
+        Tcp "TCP",
+        Timeouts "timeouts",
+        Timestamps "timestamps",
+        Udp "UDP",
+        Up "up",
+        UsedLinks "links used",
+        WholeFrames "whole frames that fit",
+        Window "window",
+        WindowPerRoundTrip "one window each round trip",
+        WriteUp "a write up",
+    }
 }
 
 /// Scope of the value of an equation.

@@ -1,9 +1,9 @@
-//! Text of derivations: the one table of words for their quantities, units, laws and statements.
+//! Text of derivations: expressions, laws and statements in words.
 
 use linerate_model::Ceiling;
 use linerate_model::derivation::{
-    Equation, Expression, Figure, Function, Law, Line, Measure, Operator, Quantity, Remark,
-    SlotLine, SlotLink, Statement,
+    Equation, Expression, Figure, Function, Law, Line, Measure, Operator, Remark, SlotLine,
+    SlotLink, Statement,
 };
 use linerate_model::{BitRate, Bytes};
 
@@ -23,7 +23,7 @@ pub fn derivation_line(line: &Line) -> String {
         Line::Distribution { of, outcomes } => {
             let outcomes: Vec<String> =
                 outcomes.iter().map(|(outcome, chance)| format!("{outcome} {chance:.4}")).collect();
-            format!("probability of each number of {}: {}", quantity(*of), outcomes.join(", "))
+            format!("probability of each number of {}: {}", of.name(), outcomes.join(", "))
         }
         Line::Law(of) => law(of),
         Line::Statement(of) => statement(of),
@@ -32,7 +32,7 @@ pub fn derivation_line(line: &Line) -> String {
 }
 
 fn equation(line: &Equation) -> String {
-    let of = line.of.map_or_else(String::new, |of| format!("{}: ", quantity(of)));
+    let of = line.of.map_or_else(String::new, |of| format!("{}: ", of.name()));
     let results: Vec<String> = line.results.iter().map(figure).collect();
     let remark = line.remark.map_or_else(String::new, remark);
     format!("{of}{} = {}{remark}", expression(&line.expression), results.join(" = "))
@@ -53,8 +53,8 @@ fn plain(value: f64) -> String {
 
 fn figure(figure: &Figure) -> String {
     let Figure { name, value, measure } = figure;
-    let name = name.map_or_else(String::new, |name| format!("{} ", quantity(name)));
-    match unit(*measure) {
+    let name = name.map_or_else(String::new, |name| format!("{} ", name.name()));
+    match measure.name() {
         _ if *measure == Measure::ScaledBitsPerSecond => format!("{name}{}", BitRate(*value)),
         "" => format!("{name}{}", plain(*value)),
         unit if *value == 1.0 => format!("{name}1 {}", singular(unit)),
@@ -139,99 +139,6 @@ fn remark(remark: Remark) -> String {
     }
 }
 
-/// Returns the unit as it is written behind a value.
-fn unit(measure: Measure) -> &'static str {
-    match measure {
-        Measure::One => "",
-        Measure::BitsPerSecond | Measure::ScaledBitsPerSecond => "bit/s",
-        Measure::Bytes => "B",
-        Measure::Clocks => "clocks",
-        Measure::ClocksPerSecond => "clocks/s",
-        Measure::Completions => "completions",
-        Measure::DataPhases => "data phases",
-        Measure::DatagramsPerSecond => "datagrams/s",
-        Measure::Flows => "flows",
-        Measure::FramesPerSecond => "frames/s",
-        Measure::GigatransfersPerSecond => "GT/s",
-        Measure::Lanes => "lanes",
-        Measure::Links => "links",
-        Measure::MegabytesPerSecond => "MB/s",
-        Measure::Nanoseconds => "ns",
-        Measure::Packets => "packets",
-        Measure::PacketsPerSecond => "packets/s",
-        Measure::Reads => "reads",
-        Measure::Requests => "requests",
-        Measure::Seconds => "s",
-        Measure::Tags => "tags",
-        Measure::WritesPerSecond => "writes/s",
-    }
-}
-
-/// Returns the words for a quantity.
-fn quantity(quantity: Quantity) -> &'static str {
-    match quantity {
-        Quantity::BandwidthDelayProduct => "bandwidth-delay product",
-        Quantity::BothWays => "both ways added",
-        Quantity::BusiestLink => "flows on the fullest link",
-        Quantity::BusiestLinkMean => "expected flows on the fullest link",
-        Quantity::Check => "check",
-        Quantity::Completion => "overhead of a completion",
-        Quantity::Crc => "CRC",
-        Quantity::Descriptor => "descriptor",
-        Quantity::DescriptorWrittenBack => "descriptor written back",
-        Quantity::Descriptors => "descriptors",
-        Quantity::DescriptorsWrittenBack => "descriptors written back",
-        Quantity::Doorbell => "doorbell",
-        Quantity::Down => "down",
-        Quantity::EndDelimiter => "EOF",
-        Quantity::EthernetHeader => "Ethernet",
-        Quantity::EveryLinkUsed => "probability that every link is used",
-        Quantity::FilledLinks => "flows that fill their link",
-        Quantity::FixedRateFlows => "fixed-rate flows",
-        Quantity::Frame => "frame",
-        Quantity::FrameCheck => "FCS",
-        Quantity::FrameWithCheck => "frame with FCS",
-        Quantity::Framing => "framing",
-        Quantity::FreeBuffers => "doorbell of free buffers",
-        Quantity::Gap => "gap",
-        Quantity::HeadPointer => "head pointer",
-        Quantity::Header => "header",
-        Quantity::Headers => "headers",
-        Quantity::IdleWords => "six idle words",
-        Quantity::Interrupt => "interrupt",
-        Quantity::Ipv4 => "IPv4",
-        Quantity::Ipv6 => "IPv6",
-        Quantity::LineCode => "line code",
-        Quantity::LinkLayer => "link layer",
-        Quantity::LinkMissed => "probability that all flows miss one link",
-        Quantity::LinksUsed => "expected links used",
-        Quantity::LossRoot => "root of the loss",
-        Quantity::MathisConstant => "constant",
-        Quantity::OnWire => "on the wire",
-        Quantity::Packet => "packet",
-        Quantity::Peak => "peak",
-        Quantity::Preamble => "preamble",
-        Quantity::ReadDown => "a read down",
-        Quantity::ReadUp => "a read up",
-        Quantity::ReadsAndWrites => "reads and writes added",
-        Quantity::Recovery => "recovery",
-        Quantity::Request => "overhead of a request",
-        Quantity::SegmentPayload => "payload of a full segment",
-        Quantity::ShareOfPeak => "share of the peak",
-        Quantity::StartDelimiter => "SOF",
-        Quantity::Tcp => "TCP",
-        Quantity::Timeouts => "timeouts",
-        Quantity::Timestamps => "timestamps",
-        Quantity::Udp => "UDP",
-        Quantity::Up => "up",
-        Quantity::UsedLinks => "links used",
-        Quantity::WholeFrames => "whole frames that fit",
-        Quantity::Window => "window",
-        Quantity::WindowPerRoundTrip => "one window each round trip",
-        Quantity::WriteUp => "a write up",
-    }
-}
-
 fn statement(statement: &Statement) -> String {
     match statement {
         Statement::AcknowledgementsLeftOut { each, segments, data, share } => format!(
@@ -248,7 +155,7 @@ fn statement(statement: &Statement) -> String {
         Statement::Datagram { payload, ip, packets, wire, at } => format!(
             "a datagram of {} B over {} is {}, {} B where {at} counts",
             payload.0,
-            quantity(*ip),
+            ip.name(),
             count(*packets, "packet"),
             wire.0
         ),
@@ -301,7 +208,7 @@ fn statement(statement: &Statement) -> String {
             let shared = if *frames > 1 { format!(" for {frames} frames") } else { String::new() };
             format!(
                 "{}, {} B{shared}: {} B up, {} B down a frame",
-                quantity(*what),
+                what.name(),
                 size.0,
                 plain(*up),
                 plain(*down)
