@@ -10,12 +10,11 @@
 use linerate_model::{
     BitRate, Bytes, Ceiling, Direction, Layer, ModelName, PacketRate, ParamError, Params, metric,
 };
-use serde::Deserialize;
 
 use linerate_model::derivation::{Expression, Line, Measure, Quantity, Remark};
 
-use super::options::{BITS, checked, positive, read, refusal};
-use super::{Limit, OptionDoc, defaults, required};
+use super::options::{BITS, checked, options, positive, read, refusal};
+use super::{Limit, defaults, required};
 
 /// Preamble and start delimiter (8) plus the smallest gap between frames (12), IEEE 802.3 clauses
 /// 3.1 and 4.4.2.
@@ -107,20 +106,12 @@ pub fn throughput_l2(rate: BitRate, frame: Bytes) -> BitRate {
     BitRate(packet_rate(rate, frame).0 * frame.bits())
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    rate: BitRate,
-    frame_size: Bytes,
-    /// VLAN tags. Hosts send untagged frames by default.
-    vlan: u32,
+options! {
+    rate: BitRate = required("rate of the link, such as \"1 Gbit/s\"");
+    frame_size: Bytes = required("untagged frame with its check sequence, such as \"64 B\"");
+    // VLAN tags. Hosts send untagged frames by default.
+    vlan: u32 = defaults("0", "VLAN tags on each frame, 4 bytes each");
 }
-
-const OPTIONS: &[OptionDoc] = &[
-    required("rate", "rate of the link, such as \"1 Gbit/s\""),
-    required("frame_size", "untagged frame with its check sequence, such as \"64 B\""),
-    defaults("vlan", "0", "VLAN tags on each frame, 4 bytes each"),
-];
 
 /// The calculator `ethernet`.
 pub(super) const LIMIT: Limit = Limit {
@@ -191,6 +182,7 @@ pub(super) fn link_problems(rate: BitRate, vlan: u32) -> Vec<ParamError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::options::given;
 
     const GIGABIT: BitRate = BitRate(1e9);
 
@@ -226,9 +218,7 @@ mod tests {
 
     #[test]
     fn the_calculator_prints_rate_and_both_layers() {
-        let mut params = Params::default();
-        params.set("rate", "1 Gbit/s");
-        params.set("frame_size", "64 B");
+        let mut params = given([("rate", "1 Gbit/s"), ("frame_size", "64 B")]);
         let ceilings = super::ceilings(&params).expect("good options");
         assert_eq!(ceilings[0].value.floor(), 1_488_095.0);
         assert_eq!(ceilings[0].layer, Some(Layer::L2));
@@ -248,10 +238,7 @@ mod tests {
         let keys: Vec<String> =
             super::ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
         assert_eq!(keys.len(), 3, "{keys:?}");
-        let mut short = Params::default();
-        short.set("rate", "0 bit/s");
-        short.set("frame_size", "60 B");
-        short.set("vlan", 9);
+        let short = given([("rate", "0 bit/s"), ("frame_size", "60 B"), ("vlan", "9")]);
         assert_eq!(super::ceilings(&short).expect_err("bad").len(), 3);
     }
 }

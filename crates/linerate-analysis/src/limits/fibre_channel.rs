@@ -10,10 +10,9 @@
 
 use linerate_model::derivation::{Expression, Line, Measure, Quantity, Remark};
 use linerate_model::{BitRate, Bytes, Ceiling, Direction, ModelName, ParamError, Params, metric};
-use serde::Deserialize;
 
-use super::options::{read, refusal};
-use super::{Limit, OptionDoc, defaults, required};
+use super::options::{options, read, refusal};
+use super::{Limit, defaults, required};
 
 /// The largest payload of a frame, FC-FS-4 clause 9.
 pub const LARGEST_PAYLOAD: Bytes = Bytes(2112);
@@ -81,20 +80,13 @@ pub fn speed(name: u32) -> Option<&'static Speed> {
     SPEEDS.iter().find(|speed| speed.name == name)
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    speed: u32,
-    /// Default: full frames, which give the highest bound.
-    payload: Bytes,
-}
-
 const FRAME_SOURCE: &str = "FC-FS-4 clauses 6 and 9 (frame)";
 
-const OPTIONS: &[OptionDoc] = &[
-    required("speed", "1, 2, 4, 8, 16 or 32, as in 8GFC"),
-    defaults("payload", "2112 B", "payload of a frame"),
-];
+options! {
+    speed: u32 = required("1, 2, 4, 8, 16 or 32, as in 8GFC");
+    // Default: full frames, which give the highest bound.
+    payload: Bytes = defaults("2112 B", "payload of a frame");
+}
 
 /// The calculator `fibre-channel`.
 pub(super) const LIMIT: Limit = Limit {
@@ -158,6 +150,7 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::options::given;
 
     #[test]
     fn speeds_carry_their_known_megabytes() {
@@ -175,8 +168,7 @@ mod tests {
 
     #[test]
     fn the_calculator_derives_8gfc() {
-        let mut params = Params::default();
-        params.set("speed", 8);
+        let mut params = given([("speed", "8")]);
         let ceilings = super::ceilings(&params).expect("good options");
         assert!((ceilings[0].value / 8e6 - 826.5).abs() < 0.05);
         assert_eq!(ceilings[1].value, 6.8e9);

@@ -12,10 +12,9 @@ use linerate_model::derivation::{Expression, Law, Line, Measure, Quantity, Remar
 use linerate_model::{
     BitRate, Ceiling, Direction, Layer, ModelName, ParamError, Params, SpreadFigure, metric,
 };
-use serde::Deserialize;
 
-use super::options::{checked, positive, read, refusal};
-use super::{Limit, OptionDoc, optional, required};
+use super::options::{checked, options, positive, read, refusal};
+use super::{Limit, optional, required};
 
 /// Distribution of `flows` flows over `links` equal links under an ideal hash.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -171,21 +170,13 @@ fn probability_at_most(links: u32, flows: u32, most: u32) -> f64 {
 const MOST_LINKS: u32 = 64;
 const MOST_FLOWS: u32 = 512;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    links: u32,
-    flows: u32,
-    member: Option<BitRate>,
-}
-
 const SOURCE: &str = "IEEE 802.1AX clause 6.2.4; occupancy of n balls in k boxes";
 
-const OPTIONS: &[OptionDoc] = &[
-    required("links", "member links"),
-    required("flows", "flows that are hashed"),
-    optional("member", "rate of one member, such as \"10 Gbit/s\""),
-];
+options! {
+    links: u32 = required("member links");
+    flows: u32 = required("flows that are hashed");
+    member: Option<BitRate> = optional("rate of one member, such as \"10 Gbit/s\"");
+}
 
 /// The calculator `lag`.
 pub(super) const LIMIT: Limit = Limit {
@@ -285,6 +276,7 @@ fn rate_ceilings(links: u32, flows: u32, member: BitRate, occupancy: &Occupancy)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::options::given;
 
     #[test]
     #[expect(clippy::approx_constant, reason = "a balance of 0.7853 is no quarter of pi")]
@@ -325,9 +317,7 @@ mod tests {
         for (found, expected) in busiest_distribution(2, 4).iter().zip(counted) {
             assert!((found - expected).abs() < 1e-12, "{found}");
         }
-        let mut params = Params::default();
-        params.set("links", 2);
-        params.set("flows", 4);
+        let params = given([("links", "2"), ("flows", "4")]);
         let ceilings = super::ceilings(&params).expect("good options");
         let said = |of, outcomes: &[(usize, f64)]| {
             let rounded = |line: &Line| match line {
@@ -361,10 +351,7 @@ mod tests {
 
     #[test]
     fn a_members_rate_bounds_the_group() {
-        let mut params = Params::default();
-        params.set("links", 4);
-        params.set("flows", 8);
-        params.set("member", "10 Gbit/s");
+        let mut params = given([("links", "4"), ("flows", "8"), ("member", "10 Gbit/s")]);
         let ceilings = super::ceilings(&params).expect("good options");
         assert_eq!(ceilings.len(), 6);
         assert_eq!(ceilings[4].value, 40e9);

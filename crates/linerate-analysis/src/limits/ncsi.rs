@@ -9,11 +9,10 @@ use linerate_model::derivation::{Expression, Line, Quantity, Statement};
 use linerate_model::{
     BitRate, Bytes, Ceiling, Direction, ModelName, Nanos, ParamError, Params, metric,
 };
-use serde::Deserialize;
 
-use super::options::{BITS, checked, mtu, positive, read, refusal};
+use super::options::{BITS, checked, mtu, options, positive, read, refusal};
 use super::window::product_line;
-use super::{Limit, OptionDoc, defaults, ethernet, required};
+use super::{Limit, defaults, ethernet, required};
 use crate::fire_hose::{Bracket, Hose};
 
 /// Bytes of an Ethernet header: a frame as buffers hold it, without FCS.
@@ -22,28 +21,16 @@ const ETHERNET_HEADER: Bytes = Bytes(14);
 const HEADERS: Bytes = Bytes(40);
 const SOURCE: &str = "tail drop of whole frames; RFC 6349 3.3.1 for the bandwidth-delay product";
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    buffer: Bytes,
-    feed: BitRate,
-    drain: BitRate,
-    rtt: Nanos,
+options! {
+    buffer: Bytes = required("what the device holds, such as \"8 KiB\"");
+    feed: BitRate = required("rate of the fast link, such as \"1 Gbit/s\"");
+    drain: BitRate = defaults("100 Mbit/s", "rate of the slow link");
+    rtt: Nanos = required("round-trip time while nothing waits, such as \"0.5 ms\"");
     #[serde(deserialize_with = "mtu")]
-    mtu: Bytes,
-    burst: Bytes,
-    flows: u32,
+    mtu: Bytes = defaults("1500", "IP MTU");
+    burst: Bytes = defaults("0 B", "token bucket in front of the buffer, if it is a shaper's");
+    flows: u32 = defaults("1", "senders at once");
 }
-
-const OPTIONS: &[OptionDoc] = &[
-    required("buffer", "what the device holds, such as \"8 KiB\""),
-    required("feed", "rate of the fast link, such as \"1 Gbit/s\""),
-    defaults("drain", "100 Mbit/s", "rate of the slow link"),
-    required("rtt", "round-trip time while nothing waits, such as \"0.5 ms\""),
-    defaults("mtu", "1500", "IP MTU"),
-    defaults("burst", "0 B", "token bucket in front of the buffer, if it is a shaper's"),
-    defaults("flows", "1", "senders at once"),
-];
 
 /// The calculator `ncsi`.
 pub(super) const LIMIT: Limit = Limit {

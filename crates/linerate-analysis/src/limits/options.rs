@@ -7,6 +7,28 @@ use serde_json::{Map, Value};
 
 use super::OptionDoc;
 
+/// Declares the options of a calculator: the fields of its `Parameters`, and their help.
+macro_rules! options {
+    ($($(#[$attribute:meta])* $name:ident: $kind:ty = $doc:ident($($text:expr),+);)+) => {
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Parameters { $($(#[$attribute])* $name: $kind,)+ }
+
+        const OPTIONS: &[$crate::limits::OptionDoc] = &[$(
+            $doc($crate::limits::options::plain(stringify!($name)), $($text),+)
+        ),+];
+    };
+}
+pub(super) use options;
+
+/// Returns the name of a field without the mark of a name that is a keyword.
+pub(super) const fn plain(name: &str) -> &str {
+    match name.as_bytes() {
+        [b'r', b'#', ..] => name.split_at(2).1,
+        _ => name,
+    }
+}
+
 /// Reads `params` as `P`.
 ///
 /// # Errors
@@ -71,6 +93,12 @@ pub fn option_value(text: &str) -> Value {
         Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
         _ => Value::String(text.to_owned()),
     }
+}
+
+/// Returns options as they are typed, for tests.
+#[cfg(test)]
+pub(super) fn given<const N: usize>(options: [(&str, &str); N]) -> Params {
+    Params(options.map(|(name, text)| (name.to_owned(), option_value(text))).into_iter().collect())
 }
 
 /// Returns an option whose value was read but cannot be.

@@ -14,8 +14,8 @@ use linerate_model::{
 };
 use serde::Deserialize;
 
-use super::options::{BITS, checked, read, refusal};
-use super::{Limit, OptionDoc, defaults, required};
+use super::options::{BITS, checked, options, read, refusal};
+use super::{Limit, defaults, required};
 
 /// Width of the data path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,26 +100,16 @@ const LARGEST_BURST: Bytes = Bytes(4096);
 /// 32.
 const LONGEST_LATENCY: u64 = 32;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    width: u32,
-    clock: Clock,
-    burst: Bytes,
-    latency: u64,
-    /// Single address cycles are shorter: the higher bound.
-    address: u32,
-}
-
-const OPTIONS: &[OptionDoc] = &[
-    required("width", "data path in bits: 32 or 64"),
-    required("clock", "\"33 MHz\" or \"66 MHz\" (33 1/3 and 66 2/3)"),
+options! {
+    width: u32 = required("data path in bits: 32 or 64");
+    clock: Clock = required("\"33 MHz\" or \"66 MHz\" (33 1/3 and 66 2/3)");
     // A burst of a few cache lines, as network cards of the time asked for.
-    defaults("burst", "256 B", "bytes moved in one transaction"),
+    burst: Bytes = defaults("256 B", "bytes moved in one transaction");
     // The least a host's memory takes to answer a read: the upper end of what is common is 16.
-    defaults("latency", "8", "clocks the target takes to answer a read"),
-    defaults("address", "32", "address bits: 64 takes a dual address cycle"),
-];
+    latency: u64 = defaults("8", "clocks the target takes to answer a read");
+    // Single address cycles are shorter: the higher bound.
+    address: u32 = defaults("32", "address bits: 64 takes a dual address cycle");
+}
 
 /// The calculator `pci`.
 pub(super) const LIMIT: Limit = Limit {
@@ -213,6 +203,7 @@ fn burst_ceiling(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::options::given;
 
     #[test]
     fn peaks_are_those_of_the_four_kinds_of_slot() {
@@ -252,10 +243,7 @@ mod tests {
 
     #[test]
     fn the_calculator_prints_peak_writes_and_reads() {
-        let mut params = Params::default();
-        params.set("width", 64);
-        params.set("clock", "33 MHz");
-        params.set("burst", "64 B");
+        let mut params = given([("width", "64"), ("clock", "33 MHz"), ("burst", "64 B")]);
         let ceilings = super::ceilings(&params).expect("good options");
         let shares: Vec<f64> =
             ceilings.iter().map(|c| (c.value / ceilings[0].value * 1e3).round()).collect();
@@ -268,9 +256,7 @@ mod tests {
 
     #[test]
     fn what_is_not_conventional_pci_is_refused() {
-        let mut params = Params::default();
-        params.set("width", 16);
-        params.set("clock", "133 MHz");
+        let mut params = given([("width", "16"), ("clock", "133 MHz")]);
         let errors = super::ceilings(&params).expect_err("PCI-X");
         assert_eq!(errors[0].key, "clock");
         params.set("clock", "66 MHz");

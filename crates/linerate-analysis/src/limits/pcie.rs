@@ -21,10 +21,9 @@ use linerate_model::{
     BitRate, BoundClass, BusAccess, Bytes, Ceiling, Direction, ModelName, Nanos, PacketRate,
     ParamError, Params, PcieLoad, metric,
 };
-use serde::Deserialize;
 
-use super::options::{BITS, checked, positive, read, refusal};
-use super::{Limit, OptionDoc, defaults, ethernet, optional, required};
+use super::options::{BITS, checked, options, positive, read, refusal};
+use super::{Limit, defaults, ethernet, optional, required};
 use Direction::{Rx, Sum, Tx};
 pub(crate) use link::HEADER_3DW;
 pub use link::{Addressing, EndToEndCheck, LANES, Link, LinkBytes, LinkLayerPackets};
@@ -41,72 +40,48 @@ const USUAL_MAX_PAYLOADS: [Bytes; 3] = [Bytes(128), Bytes(256), Bytes(512)];
 /// Maximum read request after reset, PCI Express 7.5.3.4.
 const READ_REQUEST: Bytes = Bytes(512);
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    r#gen: u32,
-    lanes: u32,
-    /// If omitted, transactions are as large as the maximum payload: the most efficient single
-    /// packet.
-    payload: Option<Bytes>,
-    /// If omitted, each of the usual ones is shown.
-    mps: Option<Bytes>,
-    /// The value after reset, PCI Express 7.5.3.4.
-    mrrs: Bytes,
-    /// If omitted, completions are as large as the maximum payload.
-    completion: Option<Bytes>,
-    /// Shorter headers: the higher bound.
-    address: u32,
-    /// Off by default, as on nearly all hosts.
-    ecrc: bool,
-    /// None: a hard upper bound.
-    dllp: LinkLayerPackets,
-    /// At a page's begin, where the fewest packets are needed.
-    offset: Bytes,
-    /// If omitted, as many as it takes.
-    tags: Option<u32>,
-    /// If omitted, no time at all.
-    latency: Option<Nanos>,
-    /// If omitted, transactions are bare.
-    nic: Option<Nic>,
-    /// Ethernet's smallest, where descriptors weigh most.
-    frame_size: Bytes,
-    /// If omitted, there is no port in the way.
-    port: Option<BitRate>,
-}
-
 const NIC_SOURCE: &str = "Neugebauer et al., SIGCOMM 2018, and its model, corrected; Intel 82599 \
     data sheet 1.9 and 7.1 to 7.2";
 const TAGS_SOURCE: &str = "Little's law; PCI Express 2.2.6.2";
 const SOURCE: &str =
     "PCI Express Base Specification 6.0, 2.2, 3.4 and 4.2; Neugebauer et al., SIGCOMM 2018";
 
-const OPTIONS: &[OptionDoc] = &[
-    required("gen", "generation, 1 to 6"),
-    required("lanes", "lanes: 1, 2, 4, 8, 12, 16 or 32"),
-    optional("payload", "size of a transaction; left out, the maximum payload"),
-    optional("mps", "maximum payload of a packet; left out, the usual ones"),
-    defaults("mrrs", "512 B", "maximum read request"),
-    optional("completion", "payload of a completion; left out, the maximum"),
-    defaults("address", "32", "address bits of requests: 32 or 64"),
-    defaults("ecrc", "false", "packets carry an end-to-end check (4 B)"),
-    defaults(
-        "dllp",
-        "none",
-        "link-layer packets: none (a bound), idt (4 B for each packet), realistic (by the \
-            standard's limits) or pcie-model (as pcie-bench counts)",
-    ),
-    defaults("offset", "0 B", "how far behind a page's begin transactions start"),
-    optional("tags", "reads under way at once, with latency"),
-    optional("latency", "from a read's request to its data, such as \"600 ns\""),
-    optional(
-        "nic",
-        "frames of a network card: simple, kernel (82599 and Linux) or poll-mode \
-            (82599 and DPDK)",
-    ),
-    defaults("frame_size", "64 B", "with nic: frame with its check sequence"),
-    optional("port", "with nic or figures: rate of the card's port, such as \"40 Gbit/s\""),
-];
+options! {
+    r#gen: u32 = required("generation, 1 to 6");
+    lanes: u32 = required("lanes: 1, 2, 4, 8, 12, 16 or 32");
+    // If omitted, transactions are as large as the maximum payload: the most efficient single
+    // packet.
+    payload: Option<Bytes> = optional("size of a transaction; left out, the maximum payload");
+    // If omitted, each of the usual ones is shown.
+    mps: Option<Bytes> = optional("maximum payload of a packet; left out, the usual ones");
+    // The value after reset, PCI Express 7.5.3.4.
+    mrrs: Bytes = defaults("512 B", "maximum read request");
+    // If omitted, completions are as large as the maximum payload.
+    completion: Option<Bytes> = optional("payload of a completion; left out, the maximum");
+    // Shorter headers: the higher bound.
+    address: u32 = defaults("32", "address bits of requests: 32 or 64");
+    // Off by default, as on nearly all hosts.
+    ecrc: bool = defaults("false", "packets carry an end-to-end check (4 B)");
+    // None: a hard upper bound.
+    dllp: LinkLayerPackets =
+        defaults("none", "link-layer packets: none (a bound), idt (4 B for each packet), \
+            realistic (by the standard's limits) or pcie-model (as pcie-bench counts)");
+    // At a page's begin, where the fewest packets are needed.
+    offset: Bytes = defaults("0 B", "how far behind a page's begin transactions start");
+    // If omitted, as many as it takes.
+    tags: Option<u32> = optional("reads under way at once, with latency");
+    // If omitted, no time at all.
+    latency: Option<Nanos> = optional("from a read's request to its data, such as \"600 ns\"");
+    // If omitted, transactions are bare.
+    nic: Option<Nic> =
+        optional("frames of a network card: simple, kernel (82599 and Linux) or poll-mode (82599 \
+            and DPDK)");
+    // Ethernet's smallest, where descriptors weigh most.
+    frame_size: Bytes = defaults("64 B", "with nic: frame with its check sequence");
+    // If omitted, there is no port in the way.
+    port: Option<BitRate> =
+        optional("with nic or figures: rate of the card's port, such as \"40 Gbit/s\"");
+}
 
 /// The calculator `pcie`.
 pub(super) const LIMIT: Limit = Limit {
@@ -456,14 +431,12 @@ mod tests {
     use linerate_model::Metric;
 
     use super::*;
+    use crate::limits::options::given;
 
     #[test]
     fn the_calculator_prints_idts_64_byte_figure() {
-        let mut params = Params::default();
-        params.set("gen", 2);
-        params.set("lanes", 8);
-        params.set("payload", "64 B");
-        params.set("mps", "128 B");
+        let mut params =
+            given([("gen", "2"), ("lanes", "8"), ("payload", "64 B"), ("mps", "128 B")]);
         let ceilings = super::ceilings(&params).expect("good options");
         let of = |metric: &'static Metric, what: &str| {
             let found = ceilings.iter().find(|c| c.metric == metric && c.name().contains(what));
@@ -504,9 +477,7 @@ mod tests {
 
     #[test]
     fn an_unknown_maximum_payload_shows_the_usual_three() {
-        let mut params = Params::default();
-        params.set("gen", 3);
-        params.set("lanes", 8);
+        let params = given([("gen", "3"), ("lanes", "8")]);
         let ceilings = super::ceilings(&params).expect("good options");
         let writes =
             ceilings.iter().filter(|c| c.direction == Rx && c.metric == metric::BANDWIDTH).count();
@@ -515,11 +486,7 @@ mod tests {
 
     #[test]
     fn links_that_do_not_exist_are_refused_all_at_once() {
-        let mut params = Params::default();
-        params.set("gen", 9);
-        params.set("lanes", 3);
-        params.set("mps", "100 B");
-        params.set("address", 48);
+        let params = given([("gen", "9"), ("lanes", "3"), ("mps", "100 B"), ("address", "48")]);
         let keys: Vec<String> =
             super::ceilings(&params).expect_err("bad").into_iter().map(|e| e.key).collect();
         assert_eq!(keys, ["gen", "lanes", "mps", "address"]);
@@ -562,11 +529,8 @@ mod tests {
 
     #[test]
     fn what_is_counted_for_the_link_layer_makes_an_expectation_of_a_bound() {
-        let mut params = Params::default();
-        params.set("gen", 3);
-        params.set("lanes", 8);
-        params.set("mps", "256 B");
-        params.set("dllp", "realistic");
+        let mut params =
+            given([("gen", "3"), ("lanes", "8"), ("mps", "256 B"), ("dllp", "realistic")]);
         let ceilings = super::ceilings(&params).expect("good options");
         assert!(ceilings.iter().all(|c| !c.is_hard()));
         let Line::Statement(Statement::LinkLayer { symbol_times, .. }) = ceilings[0].derivation[1]
@@ -580,11 +544,7 @@ mod tests {
 
     #[test]
     fn tags_and_latency_bound_reads_together_or_not_at_all() {
-        let mut params = Params::default();
-        params.set("gen", 3);
-        params.set("lanes", 8);
-        params.set("mps", "256 B");
-        params.set("tags", 32);
+        let mut params = given([("gen", "3"), ("lanes", "8"), ("mps", "256 B"), ("tags", "32")]);
         assert_eq!(super::ceilings(&params).expect_err("no latency")[0].key, "tags");
         params.set("latency", "1 us");
         let ceilings = super::ceilings(&params).expect("good options");

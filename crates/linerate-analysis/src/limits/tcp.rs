@@ -9,11 +9,10 @@
 
 use linerate_model::derivation::{Expression, Figure, Line, Measure, Quantity, Remark};
 use linerate_model::{BitRate, Bytes, Ceiling, Direction, ModelName, ParamError, Params, metric};
-use serde::Deserialize;
 
 use super::headers::{self, IpVersion, Timestamps};
-use super::options::{checked, mtu, read, refusal};
-use super::{Limit, OptionDoc, defaults, ethernet, required};
+use super::options::{checked, mtu, options, read, refusal};
+use super::{Limit, defaults, ethernet, required};
 
 const SOURCE: &str = "RFC 9293 3.1, RFC 7323 3.2, IEEE 802.3 clauses 3.1 and 4.4.2; RFC 6349 3";
 
@@ -49,27 +48,17 @@ pub fn goodput(rate: BitRate, mtu: Bytes, frame_overhead: Bytes, headers: Bytes)
     BitRate(rate.0 * payload / wire)
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    rate: BitRate,
+options! {
+    rate: BitRate = required("rate of the link, such as \"10 Gbit/s\"");
     #[serde(deserialize_with = "mtu")]
-    mtu: Bytes,
-    /// Without them the bound is higher, so leaving the flag out never understates it.
-    timestamps: bool,
-    /// VLAN tags. Hosts send untagged frames by default.
-    vlan: u32,
-    /// IPv4 headers are smaller: the higher bound.
-    ipv6: bool,
+    mtu: Bytes = required("IP MTU, such as 1500 or \"9000 B\"");
+    // Without them the bound is higher, so leaving the flag out never understates it.
+    timestamps: bool = defaults("false", "segments carry the timestamps option (12 B)");
+    // VLAN tags. Hosts send untagged frames by default.
+    vlan: u32 = defaults("0", "VLAN tags on each frame, 4 bytes each");
+    // IPv4 headers are smaller: the higher bound.
+    ipv6: bool = defaults("false", "IPv6 instead of IPv4");
 }
-
-const OPTIONS: &[OptionDoc] = &[
-    required("rate", "rate of the link, such as \"10 Gbit/s\""),
-    required("mtu", "IP MTU, such as 1500 or \"9000 B\""),
-    defaults("timestamps", "false", "segments carry the timestamps option (12 B)"),
-    defaults("vlan", "0", "VLAN tags on each frame, 4 bytes each"),
-    defaults("ipv6", "false", "IPv6 instead of IPv4"),
-];
 
 /// The calculator `tcp`.
 pub(super) const LIMIT: Limit = Limit {
@@ -151,6 +140,7 @@ pub(super) fn problems(rate: BitRate, mtu: Bytes, vlan: u32, ip: IpVersion) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::options::given;
 
     fn fraction(mtu: u64, vlan: u32, ip: IpVersion, timestamps: Timestamps) -> f64 {
         goodput(
@@ -198,10 +188,7 @@ mod tests {
 
     #[test]
     fn the_calculator_derives_ciscos_ceiling_that_the_paper_exceeds() {
-        let mut params = Params::default();
-        params.set("rate", "10 Gbit/s");
-        params.set("mtu", "9000 B");
-        params.set("timestamps", true);
+        let params = given([("rate", "10 Gbit/s"), ("mtu", "9000 B"), ("timestamps", "true")]);
         let ceilings = super::ceilings(&params).expect("good options");
         assert_eq!((ceilings[0].value / 1e6).floor(), 9900.0);
         assert!(ceilings[0].value < 9966e6, "Cisco's single flow is above it");
@@ -209,10 +196,7 @@ mod tests {
 
     #[test]
     fn an_mtu_too_small_for_its_protocol_is_refused() {
-        let mut params = Params::default();
-        params.set("rate", "1 Gbit/s");
-        params.set("mtu", "1000 B");
-        params.set("ipv6", true);
+        let params = given([("rate", "1 Gbit/s"), ("mtu", "1000 B"), ("ipv6", "true")]);
         let errors = super::ceilings(&params).expect_err("IPv6 needs 1280");
         assert_eq!(errors[0].key, "mtu");
     }

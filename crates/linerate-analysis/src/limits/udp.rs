@@ -10,12 +10,11 @@ use linerate_model::derivation::{Expression, Line, Measure, Quantity, Remark, St
 use linerate_model::{
     BitRate, Bytes, Ceiling, Direction, ModelName, PacketRate, ParamError, Params, metric,
 };
-use serde::Deserialize;
 
 use super::headers::{self, IpVersion};
-use super::options::{BITS, checked, mtu, read, refusal};
+use super::options::{BITS, checked, mtu, options, read, refusal};
 use super::tcp::{ip_header, problems, wire_line};
-use super::{Limit, OptionDoc, defaults, ethernet, optional, required};
+use super::{Limit, defaults, ethernet, optional, required};
 
 const SOURCE: &str = "RFC 768, RFC 791 3.2, RFC 8200 4.5, IEEE 802.3 clauses 3.1 and 4.4.2";
 
@@ -109,27 +108,17 @@ pub(crate) fn largest_payload(mtu: Bytes, ip: IpVersion) -> Bytes {
     Bytes(mtu.0.saturating_sub(headers::udp(ip).0))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    rate: BitRate,
+options! {
+    rate: BitRate = required("rate of the link, such as \"1 Gbit/s\"");
     #[serde(deserialize_with = "mtu")]
-    mtu: Bytes,
-    /// If omitted, the datagram fills one packet: the highest goodput there is.
-    payload: Option<Bytes>,
-    /// VLAN tags. Hosts send untagged frames by default.
-    vlan: u32,
-    /// IPv4 headers are smaller: the higher bound.
-    ipv6: bool,
+    mtu: Bytes = required("IP MTU, such as 1500 or \"9000 B\"");
+    // If omitted, the datagram fills one packet: the highest goodput there is.
+    payload: Option<Bytes> = optional("payload of a datagram; left out, it fills one packet");
+    // VLAN tags. Hosts send untagged frames by default.
+    vlan: u32 = defaults("0", "VLAN tags on each frame, 4 bytes each");
+    // IPv4 headers are smaller: the higher bound.
+    ipv6: bool = defaults("false", "IPv6 instead of IPv4");
 }
-
-const OPTIONS: &[OptionDoc] = &[
-    required("rate", "rate of the link, such as \"1 Gbit/s\""),
-    required("mtu", "IP MTU, such as 1500 or \"9000 B\""),
-    optional("payload", "payload of a datagram; left out, it fills one packet"),
-    defaults("vlan", "0", "VLAN tags on each frame, 4 bytes each"),
-    defaults("ipv6", "false", "IPv6 instead of IPv4"),
-];
 
 /// The calculator `udp`.
 pub(super) const LIMIT: Limit = Limit {
@@ -193,6 +182,7 @@ fn ceilings(params: &Params) -> Result<Vec<Ceiling>, Vec<ParamError>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::options::given;
 
     fn fraction(mtu: u64, payload: u64, ip: IpVersion) -> f64 {
         goodput(BitRate(1.0), Bytes(payload), Bytes(mtu), ethernet::packet_overhead(0), ip).0
@@ -234,9 +224,7 @@ mod tests {
 
     #[test]
     fn the_calculator_prints_goodput_datagrams_and_packets() {
-        let mut params = Params::default();
-        params.set("rate", "1 Gbit/s");
-        params.set("mtu", 1500);
+        let mut params = given([("rate", "1 Gbit/s"), ("mtu", "1500")]);
         let ceilings = super::ceilings(&params).expect("good options");
         assert!((ceilings[0].value - 957_087_126.1).abs() < 0.1);
         assert_eq!(ceilings[1].value.floor(), 81_274.0);

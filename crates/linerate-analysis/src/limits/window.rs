@@ -15,8 +15,8 @@ use linerate_model::{
 };
 use serde::Deserialize;
 
-use super::options::{BITS, checked, positive, read, refusal};
-use super::{Limit, OptionDoc, defaults, optional, required};
+use super::options::{BITS, checked, options, positive, read, refusal};
+use super::{Limit, defaults, optional, required};
 
 /// Segments one acknowledgement covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,17 +115,6 @@ impl PftkTerms {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    window: Bytes,
-    rtt: Nanos,
-    rate: Option<BitRate>,
-    loss: Option<Loss>,
-    mss: Bytes,
-    rto: Nanos,
-}
-
 /// A loss ratio as people write it: `0.01` or `"1 %"`.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(untagged, expecting = "a loss ratio such as 0.01 or \"1 %\"")]
@@ -146,16 +135,16 @@ impl Loss {
 const MATHIS_SOURCE: &str = "Mathis et al., CCR 27(3) 1997, equation 3";
 const PADHYE_SOURCE: &str = "Padhye et al., SIGCOMM 1998, equation 30; RFC 5348 3.1";
 
-const OPTIONS: &[OptionDoc] = &[
-    required("window", "smallest of the windows and buffers, such as \"64 KiB\""),
-    required("rtt", "round-trip time, such as \"5 ms\""),
-    optional("rate", "rate of the bottleneck, for the window that fills it"),
-    optional("loss", "segments lost, such as 0.01 or \"1 %\""),
+options! {
+    window: Bytes = required("smallest of the windows and buffers, such as \"64 KiB\"");
+    rtt: Nanos = required("round-trip time, such as \"5 ms\"");
+    rate: Option<BitRate> = optional("rate of the bottleneck, for the window that fills it");
+    loss: Option<Loss> = optional("segments lost, such as 0.01 or \"1 %\"");
     // A full segment of IPv4 without options on an MTU of 1500.
-    defaults("mss", "1460 B", "payload of a full segment"),
+    mss: Bytes = defaults("1460 B", "payload of a full segment");
     // The smallest of Linux (TCP_RTO_MIN, include/net/tcp.h).
-    defaults("rto", "200 ms", "retransmission timeout"),
-];
+    rto: Nanos = defaults("200 ms", "retransmission timeout");
+}
 
 /// The calculator `window`.
 pub(super) const LIMIT: Limit = Limit {
@@ -322,6 +311,7 @@ fn pftk_ceiling(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::options::given;
 
     const TEN_MS: Nanos = Nanos::from_millis(10);
     const MSS: Bytes = Bytes(1460);
@@ -382,9 +372,7 @@ mod tests {
 
     #[test]
     fn the_calculator_shows_every_model_it_was_given_figures_for() {
-        let mut params = Params::default();
-        params.set("window", "64 KiB");
-        params.set("rtt", "5 ms");
+        let mut params = given([("window", "64 KiB"), ("rtt", "5 ms")]);
         let alone = super::ceilings(&params).expect("good options");
         assert_eq!((alone.len(), alone[0].value), (1, 104_857_600.0));
         params.set("rate", "1 Gbit/s");

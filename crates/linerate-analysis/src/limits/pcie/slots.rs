@@ -347,6 +347,7 @@ pub fn assumptions(slots: &Slots, params: &Params) -> Vec<(Bytes, Bytes)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::options::given;
     use serde_json::json;
 
     fn function(
@@ -445,8 +446,7 @@ mod tests {
 
     #[test]
     fn the_calculator_is_filled_in_for_one_device() {
-        let mut asked = Params::default();
-        asked.set("payload", "64 B");
+        let asked = given([("payload", "64 B")]);
         let filled = slots(&["nvme0n1"]).options(&asked).expect("one device");
         for (key, value) in [
             ("gen", json!(4)),
@@ -473,8 +473,7 @@ mod tests {
             assumed.iter().map(|assumed| slots.ceilings(*assumed)[0].value).collect();
         assert!(ceilings.is_sorted(), "{ceilings:?}");
         assert_eq!(lines(&slots)[3].link.as_ref().map(|link| link.max_payload), Some(None));
-        let mut params = Params::default();
-        params.set("mps", "256 B");
+        let params = given([("mps", "256 B")]);
         assert_eq!(assumptions(&slots, &params), [(Bytes(256), Bytes(512))]);
     }
 
