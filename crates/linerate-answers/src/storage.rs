@@ -248,37 +248,13 @@ mod tests {
 
     use linerate_report::text;
 
-    use linerate_model::Unit;
-
     use super::*;
-
-    fn metric_study(
-        metric: &'static Metric,
-        unit: Unit,
-        direction: Direction,
-        value: f64,
-    ) -> MetricStudy {
-        let estimate = Estimate { value, low: None, high: None, confidence: None, n: 1 };
-        MetricStudy {
-            metric,
-            unit,
-            layer: None,
-            direction,
-            estimate: Some(estimate),
-            at_least: None,
-            mean: None,
-            values: vec![Some(value)],
-            ceiling: None,
-            share: None,
-            settled: None,
-        }
-    }
 
     fn point(depth: u32, ways: &[Direction]) -> PointStudy {
         let metrics = ways.iter().flat_map(|way| {
             [
-                metric_study(metric::IOPS, Unit::PerSecond, *way, 17_000.0),
-                metric_study(metric::SERVICE_TIME_P99, Unit::Second, *way, 0.002),
+                MetricStudy::single(metric::IOPS, *way, 17_000.0),
+                MetricStudy::single(metric::SERVICE_TIME_P99, *way, 0.002),
             ]
         });
         let job = JobStudy {

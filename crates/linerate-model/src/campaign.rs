@@ -147,7 +147,7 @@ impl TrialRecord {
 }
 
 /// One execution of a plan on a testbed, as far as it was recorded.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Campaign {
     /// Its identity.
     pub header: CampaignHeader,

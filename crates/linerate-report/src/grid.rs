@@ -562,20 +562,8 @@ mod tests {
     #[test]
     fn sweeps_of_a_single_point_stand_beside_one_another() {
         let point = |sweep: &str, metric: &'static Metric, streams: u32| {
-            let metric = MetricStudy {
-                at_least: None,
-                metric,
-                unit: linerate_model::Unit::Count,
-                layer: None,
-                direction: Direction::Sum,
-                estimate: None,
-                values: Vec::new(),
-                ceiling: None,
-                share: None,
-                mean: None,
-                settled: None,
-            };
-            let jobs = vec![JobStudy { metrics: vec![metric], ..JobStudy::default() }];
+            let metrics = vec![MetricStudy::new(metric, Direction::Sum)];
+            let jobs = vec![JobStudy { metrics, ..JobStudy::default() }];
             let mut point = PointStudy { sweep: sweep.into(), jobs, ..PointStudy::default() };
             point.parameters.insert("params.streams".into(), streams.into());
             point

@@ -350,19 +350,9 @@ fn compared(
             floor.map_or(effect.clone(), |floor| effect.above_floor(floor))
         }
     };
-    Some(Compared {
-        // The caller, which knows the job and the p-values of the whole family, fills in the rest.
-        job: 0,
-        metric: ComparedFigure::Metric(shape.metric),
-        unit: shape.unit,
-        layer: shape.layer,
-        direction: shape.direction,
-        effect,
-        placebo,
-        p_adjusted: None,
-        pairs: values.was.len().min(values.is.len()),
-        found: Vec::new(),
-    })
+    let pairs = values.was.len().min(values.is.len());
+    // The caller, which knows the job and the p-values of the whole family, fills in the rest.
+    Some(Compared { placebo, pairs, ..Compared::of(shape.metric, shape.direction, effect) })
 }
 
 /// Returns every figure that is positive at two points or more of a workload, over all of them.
@@ -520,25 +510,12 @@ impl Compared {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{Point, TestbedKind};
+    use linerate_model::Point;
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    use super::super::cases::header;
     use super::*;
     use crate::study::TrialStudy;
-
-    /// Returns a campaign without trials. Its study is passed beside it, so nothing is known of
-    /// when they ran.
-    fn campaign() -> Campaign {
-        Campaign {
-            header: header(TestbedKind::Lab),
-            hosts: Vec::new(),
-            trials: Vec::new(),
-            incidents: Vec::new(),
-            ended: None,
-        }
-    }
 
     /// `n_points` points of six runs: a figure `factor` times 100, 1 % apart from run to run, and
     /// its cost.
@@ -577,10 +554,16 @@ mod tests {
         compared_studies(&a, &b)
     }
 
+    /// Compares studies of campaigns without trials: nothing is known of when they ran.
     fn compared_studies(a: &Study, b: &Study) -> Campaigns {
-        let campaign = campaign();
+        compared_again(a, b, None)
+    }
+
+    /// Compares studies, and a repetition of the first.
+    fn compared_again(a: &Study, b: &Study, again: Option<&Study>) -> Campaigns {
+        let campaign = Campaign::default();
         let side = |study| Side { campaign: &campaign, study };
-        campaigns(side(a), side(b), None, 0.02)
+        campaigns(side(a), side(b), again.map(side), 0.02)
     }
 
     /// Returns the runs of the only point's goodput.
@@ -677,12 +660,8 @@ mod tests {
     fn runs_that_could_have_ended_at_other_looks_spend_a_part_of_the_error_only() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
         let (a, b) = (made(&mut random, 1, 1.0), made(&mut random, 1, 0.95));
-        let campaign = campaign();
-        let goodput = |a: &Study, b: &Study| {
-            let side = |study| Side { campaign: &campaign, study };
-            let result = campaigns(side(a), side(b), None, 0.02);
-            result.points[0].figures[0].effect.clone()
-        };
+        let goodput =
+            |a: &Study, b: &Study| compared_studies(a, b).points[0].figures[0].effect.clone();
         let once = goodput(&a, &b);
         let looked = goodput(&looked_at(a.clone()), &looked_at(b.clone()));
         let (plain, spent) =
@@ -796,23 +775,15 @@ mod tests {
                     *value *= cost;
                 }
                 let values = vec![Some(others); 6];
-                let share = MetricStudy {
-                    at_least: None,
-                    metric: metric::CPU_OF_OTHERS,
-                    direction: Direction::Sum,
-                    values,
-                    ..job.metrics[1].clone()
-                };
-                job.metrics.push(share);
+                let of_others = MetricStudy::new(metric::CPU_OF_OTHERS, Direction::Sum);
+                job.metrics.push(MetricStudy { values, ..of_others });
             }
             study
         };
         let (alone, shared, dearer) = (made(1.0, 0.0), made(1.2, 0.15), made(1.2, 0.01));
         let (crowded, dearer_crowded) = (made(1.0, 0.5), made(1.2, 0.5));
-        let campaign = campaign();
-        let side = |study| Side { campaign: &campaign, study };
         let costs = |before, after| {
-            let result = campaigns(side(before), side(after), None, 0.02);
+            let result = compared_studies(before, after);
             let of_costs = |figure: &&Compared| figure.metric == metric::CPU_SECONDS_PER_GIGABYTE;
             result
                 .figures()
@@ -829,9 +800,7 @@ mod tests {
     fn what_only_one_campaign_has_is_named() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
         let (a, b) = (made(&mut random, 2, 1.0), made(&mut random, 3, 1.0));
-        let campaign = campaign();
-        let side = |study| Side { campaign: &campaign, study };
-        let result = campaigns(side(&a), side(&b), None, 0.02);
+        let result = compared_studies(&a, &b);
         assert_eq!(
             (result.points.len(), result.unmatched.len(), result.unmatched[0].side),
             (2, 1, 1)
@@ -844,9 +813,7 @@ mod tests {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
         let (a, b) = (made(&mut random, 1, 1.0), made(&mut random, 1, 0.95));
         let again = made(&mut random, 1, 0.92);
-        let campaign = campaign();
-        let side = |study| Side { campaign: &campaign, study };
-        let result = campaigns(side(&a), side(&b), Some(side(&again)), 0.02);
+        let result = compared_again(&a, &b, Some(&again));
         let goodput =
             result.figures().find(|figure| figure.metric == metric::GOODPUT).expect("compared");
         assert!(result.again);

@@ -243,8 +243,6 @@ impl Effect {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::Unit;
-
     use super::super::{Better, Margin, effect_of_runs};
     use super::*;
     use crate::study::{MetricStudy, TrialStudy};
@@ -267,18 +265,7 @@ mod tests {
         let effect =
             effect_of_runs(metric.name, &values(1.0), &values(1.2), better, Margin::default())
                 .expect("runs");
-        let figure = Compared {
-            metric: metric.into(),
-            direction: Direction::Sum,
-            job: 0,
-            unit: Unit::Second,
-            layer: None,
-            effect,
-            placebo: None,
-            p_adjusted: None,
-            pairs: 6,
-            found: Vec::new(),
-        };
+        let figure = Compared::of(metric, Direction::Sum, effect);
         let job = JobStudy {
             metrics: vec![self::metric(metric.name, Direction::Sum, 1.0)],
             ..JobStudy::default()

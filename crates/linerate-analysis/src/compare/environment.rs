@@ -365,23 +365,16 @@ fn fits(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{CampaignHeader, TestbedKind};
+    use linerate_model::CampaignHeader;
     use serde_json::json;
 
-    use super::super::cases::header;
     use super::*;
 
     fn campaign(facts: Value, version: &str) -> Campaign {
-        let header = CampaignHeader { version: version.into(), ..header(TestbedKind::Hosts) };
+        let header = CampaignHeader { version: version.into(), ..CampaignHeader::default() };
         let host =
             HostRecord { host: "a".into(), facts, clock_offset_ns: 0, clock_uncertainty_ns: 0 };
-        Campaign {
-            header,
-            hosts: vec![host],
-            trials: Vec::new(),
-            incidents: Vec::new(),
-            ended: None,
-        }
+        Campaign { header, hosts: vec![host], ..Campaign::default() }
     }
 
     #[test]

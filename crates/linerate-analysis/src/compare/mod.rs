@@ -2,8 +2,6 @@
 //! beside them (`company`), and differences between the hosts (`environment`).
 
 mod campaigns;
-#[cfg(test)]
-mod cases;
 mod company;
 mod effect;
 mod environment;

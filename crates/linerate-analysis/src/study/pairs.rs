@@ -155,6 +155,26 @@ pub struct Compared {
     pub found: Vec<(String, Vec<Option<f64>>)>,
 }
 
+impl Compared {
+    /// Returns the effect on `metric` of the first job, for all pairs that carry figures, without a
+    /// placebo.
+    #[must_use]
+    pub fn of(metric: &'static Metric, direction: Direction, effect: Effect) -> Self {
+        Self {
+            job: 0,
+            metric: metric.into(),
+            unit: metric.unit,
+            layer: metric.layer,
+            direction,
+            pairs: effect.n,
+            effect,
+            placebo: None,
+            p_adjusted: None,
+            found: Vec::new(),
+        }
+    }
+}
+
 /// Returns the comparisons of `campaign`, whose points are judged.
 pub(super) fn comparisons(campaign: &Campaign, points: &[PointStudy]) -> Vec<Comparison> {
     let arms: Vec<Option<&Arm>> = points.iter().map(|point| arm_of(campaign, point)).collect();
@@ -268,18 +288,8 @@ fn compare(
         Some(placebo) => effect.above_noise(placebo),
         None => effect,
     };
-    Some(Compared {
-        job: 0,
-        metric: ComparedFigure::Metric(after.metric),
-        unit: after.unit,
-        layer: after.layer,
-        direction: after.direction,
-        effect,
-        placebo,
-        p_adjusted: None,
-        pairs: before.values.len().min(after.values.len()),
-        found: Vec::new(),
-    })
+    let pairs = before.values.len().min(after.values.len());
+    Some(Compared { placebo, pairs, ..Compared::of(after.metric, after.direction, effect) })
 }
 
 /// Holm's step-down adjustment (Scandinavian Journal of Statistics 6, 1979).
@@ -312,17 +322,9 @@ mod tests {
             effect("goodput", &[Some(1.0), Some(2.0)], &[Some(2.0), Some(3.0)], Better::More)
                 .expect("two pairs");
         for case in oracle::cases(include_str!("../../fixtures/oracles/holm.json")) {
-            let figure = |p: f64| Compared {
-                job: 0,
-                metric: metric::GOODPUT.into(),
-                unit: Unit::BitPerSecond,
-                layer: None,
-                direction: Direction::Tx,
-                effect: Effect { p: Some(p), ..made.clone() },
-                placebo: None,
-                p_adjusted: None,
-                pairs: 2,
-                found: Vec::new(),
+            let figure = |p: f64| {
+                let effect = Effect { p: Some(p), ..made.clone() };
+                Compared::of(metric::GOODPUT, Direction::Tx, effect)
             };
             let mut figures: Vec<Compared> =
                 oracle::numbers(&case["p"]).into_iter().map(figure).collect();

@@ -80,21 +80,7 @@ pub(crate) fn campaign(
         clock_uncertainty_ns: 1000,
     };
     Campaign {
-        header: CampaignHeader {
-            id: "id".into(),
-            name: "name".into(),
-            started: Nanos(0),
-            plan: String::new(),
-            plan_sha256: String::new(),
-            lab: None,
-            seed: 1,
-            testbed,
-            capacities: Vec::new(),
-            path: Vec::new(),
-            observed: Vec::new(),
-            version: "0".into(),
-            argv: Vec::new(),
-        },
+        header: CampaignHeader { testbed, ..CampaignHeader::default() },
         hosts: vec![host("left", left), host("right", right)],
         trials,
         incidents: Vec::new(),

@@ -151,23 +151,16 @@ fn over_time(point: &PointStudy) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use linerate_analysis::{JobStudy, Settled};
-    use linerate_model::{Unit, metric};
+    use linerate_model::metric;
 
     use super::*;
 
     fn rate(direction: Direction, word: &str, has_single_number: bool) -> MetricStudy {
+        let settled = Some(Settled { word: word.into(), has_single_number, trials: Vec::new() });
         MetricStudy {
-            at_least: None,
-            metric: metric::GOODPUT,
-            unit: Unit::BitPerSecond,
-            layer: None,
-            direction,
-            estimate: None,
             values: vec![Some(1e6)],
-            ceiling: None,
-            share: None,
-            mean: None,
-            settled: Some(Settled { word: word.into(), has_single_number, trials: Vec::new() }),
+            settled,
+            ..MetricStudy::new(metric::GOODPUT, direction)
         }
     }
 

@@ -2,7 +2,7 @@
 //! counts, which add up.
 
 use linerate_analysis::{JobStudy, MetricStudy, PointStudy};
-use linerate_model::{Direction, Estimate, Point};
+use linerate_model::{Direction, Point};
 use linerate_report::{Document, Format, compose, render, text};
 use serde_json::{Value, json};
 
@@ -35,27 +35,11 @@ fn runs(number: usize) -> [[u32; 4]; 3] {
 }
 
 fn metric(name: &str, direction: Direction, values: [u32; 3]) -> MetricStudy {
-    let known = linerate_model::Metric::named(name).expect("a metric");
-    let mut sorted = values;
-    sorted.sort_unstable();
+    let known = linerate_model::Metric::named(name).expect(name);
     MetricStudy {
-        at_least: None,
-        metric: linerate_model::Metric::named(name).expect(name),
-        unit: known.unit,
-        layer: known.layer,
-        direction,
-        estimate: Some(Estimate {
-            value: f64::from(sorted[1]),
-            low: None,
-            high: None,
-            confidence: None,
-            n: 3,
-        }),
+        estimate: linerate_analysis::statistics::estimate(&values.map(f64::from)),
         values: values.map(|value| Some(f64::from(value))).into(),
-        ceiling: None,
-        share: None,
-        mean: None,
-        settled: None,
+        ..MetricStudy::new(known, direction)
     }
 }
 

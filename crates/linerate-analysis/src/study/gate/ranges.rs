@@ -120,10 +120,9 @@ mod tests {
 
     #[test]
     fn a_median_of_frames_below_that_of_their_payload_is_withheld() {
-        let study = |name: &str, value: f64| MetricStudy {
-            estimate: crate::statistics::estimate(&[value]),
-            values: vec![Some(value)],
-            ..MetricStudy::new(linerate_model::Metric::named(name).expect(name), Direction::Tx)
+        let study = |name: &str, value: f64| {
+            let known = linerate_model::Metric::named(name).expect(name);
+            MetricStudy::single(known, Direction::Tx, value)
         };
         let mut metrics = [study("goodput", 57.9e9), study("throughput_l2", 56.4e9)];
         let withheld = withhold_estimates_below_payload(&mut metrics);

@@ -547,12 +547,7 @@ mod tests {
 
     fn job(names: &[(&str, Direction)]) -> JobStudy {
         let figure = |(name, direction): &(&str, Direction)| {
-            let known = Metric::named(name).expect("a metric");
-            MetricStudy {
-                estimate: crate::statistics::estimate(&[7.0]),
-                values: vec![Some(7.0)],
-                ..MetricStudy::new(known, *direction)
-            }
+            MetricStudy::single(Metric::named(name).expect(name), *direction, 7.0)
         };
         JobStudy { metrics: names.iter().map(figure).collect(), ..JobStudy::default() }
     }

@@ -281,29 +281,18 @@ const LOSSY: f64 = 1e-4;
 
 #[cfg(test)]
 pub(super) mod cases {
-    use linerate_model::{Estimate, Unit};
-
     use super::*;
     use crate::MetricStudy;
 
     /// Returns a stream with these figures that reaches `share` of its ceiling.
     pub(in crate::tune) fn point(share: f64, figures: &[(&str, f64)]) -> PointStudy {
-        let metric = |name: &str, value: f64, share: Option<f64>| MetricStudy {
-            at_least: None,
-            metric: linerate_model::Metric::named(name).expect(name),
-            unit: Unit::Ratio,
-            layer: None,
-            direction: Direction::Tx,
-            estimate: Some(Estimate { value, low: None, high: None, confidence: None, n: 1 }),
-            values: vec![Some(value)],
-            ceiling: None,
-            share,
-            mean: None,
-            settled: None,
+        let single = |name: &str, value: f64| {
+            MetricStudy::single(Metric::named(name).expect(name), Direction::Tx, value)
         };
-        let mut metrics: Vec<MetricStudy> =
-            figures.iter().map(|(name, value)| metric(name, *value, None)).collect();
-        metrics.push(metric(metric::GOODPUT.name, share * 1e9, Some(share)));
+        let goodput =
+            MetricStudy { share: Some(share), ..single(metric::GOODPUT.name, share * 1e9) };
+        let others = figures.iter().map(|(name, value)| single(name, *value));
+        let metrics = others.chain([goodput]).collect();
         PointStudy {
             jobs: vec![JobStudy { metrics, ..JobStudy::default() }],
             ..PointStudy::default()

@@ -150,7 +150,7 @@ fn clause(comparison: &Comparison, first: &Comparison) -> String {
 mod tests {
     use linerate_analysis::compare::{Better, effect};
     use linerate_analysis::{Compared, PointStudy};
-    use linerate_model::{Arm, Direction, Layer, Point, Ratio, Role, Unit, metric};
+    use linerate_model::{Arm, Direction, Point, Ratio, Role, metric};
 
     use super::*;
 
@@ -166,18 +166,8 @@ mod tests {
             .enumerate()
             .map(|(pair, value)| value.map(|value| value * ratio * wobble(pair)))
             .collect();
-        let figure = Compared {
-            job: 0,
-            metric: metric::GOODPUT.into(),
-            unit: Unit::BitPerSecond,
-            layer: Some(Layer::L4),
-            direction: Direction::Tx,
-            effect: effect("goodput tx", &before, &after, Better::More).expect("ten pairs"),
-            placebo: None,
-            p_adjusted: None,
-            pairs: 10,
-            found: Vec::new(),
-        };
+        let effect = effect("goodput tx", &before, &after, Better::More).expect("ten pairs");
+        let figure = Compared::of(metric::GOODPUT, Direction::Tx, effect);
         Comparison {
             sweep: sweep.into(),
             parameters: Point::new(),
