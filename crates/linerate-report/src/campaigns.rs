@@ -17,8 +17,8 @@ use changes::{figures_with, listed, next_step};
 
 use crate::curves::uncapitalised;
 use crate::document::{
-    AxisScale, Block, Cell, Chart, Column, ColumnKind, Document, EMULATED, Lead, Mark, Origin,
-    Plot, Role, Row, Section, Table, Tone,
+    Block, Cell, Chart, Column, ColumnKind, Document, EMULATED, Lead, Mark, Origin, Plot, Role,
+    Row, Section, Table, Tone,
 };
 use crate::document_json;
 use crate::effects::{change, change_parts, name, rank, scale, shift, verdict};
@@ -456,7 +456,7 @@ fn chart(
         Column::text("point"),
         Column { kind: ColumnKind::Estimate, ..Column::number("change", Scale::PERCENT) },
     ];
-    let mut table = Table::new(format!("change-{number}"), title.clone(), columns);
+    let mut table = Table::new(format!("change-{number}"), title, columns);
     for (place, (label, figure)) in cells.iter().enumerate() {
         let coordinate = Cell::Coordinate { value: place as f64, label: label.clone() };
         table.rows.push(Row::plain(vec![coordinate, change(&figure.effect)]));
@@ -465,7 +465,6 @@ fn chart(
     let count_of =
         |change| cells.iter().filter(|(_, figure)| figure.effect.change == change).count();
     Some(Chart {
-        title,
         summary: format!(
             "{} at {}: worse at {}, better at {}.",
             name(first),
@@ -473,13 +472,12 @@ fn chart(
             count_of(Change::Worse),
             count_of(Change::Better)
         ),
-        plot: Plot::Points,
-        x_scale: AxisScale::Category,
-        y_scale: AxisScale::Linear,
-        y_name: format!("change of {}", uncapitalised(&first.metric.title())),
-        marks: vec![Mark { column: 1, name: "after less before".into(), role: Role::Line }],
-        measured_from: None,
-        table,
+        ..Chart::of(
+            Plot::Points,
+            format!("change of {}", uncapitalised(&first.metric.title())),
+            vec![Mark { column: 1, name: "after less before".into(), role: Role::Line }],
+            table,
+        )
     })
 }
 
@@ -585,21 +583,7 @@ mod tests {
         result["points"][0]["figures"] = json!([switches, goodput]);
         let result: Campaigns = serde_json::from_value(result).expect("a comparison");
         let open = figures_with(&result, Change::Unclear);
-        let header = CampaignHeader {
-            id: String::new(),
-            name: "made".into(),
-            started: linerate_model::Nanos(0),
-            plan: String::new(),
-            plan_sha256: String::new(),
-            lab: None,
-            seed: 1,
-            testbed: TestbedKind::Lab,
-            capacities: Vec::new(),
-            path: Vec::new(),
-            observed: Vec::new(),
-            version: String::new(),
-            argv: Vec::new(),
-        };
+        let header = CampaignHeader { testbed: TestbedKind::Lab, ..CampaignHeader::default() };
         let after = Named { name: "after.ledger", header: &header };
         let step = next_step(&open, after, "inconclusive").expect("more runs would decide");
         assert!(step.text.starts_with("to decide on goodput tx (stream), "), "{}", step.text);

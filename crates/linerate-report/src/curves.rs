@@ -179,7 +179,7 @@ fn chart(
     let id = format!("{section}-{}-{}{suffix}", grid.number, metric.name.replace('_', "-"));
     let layer = metric.layer.map_or(String::new(), |layer| format!(" at {layer}"));
     let caption = format!("{title} by {}{place}: {}", axis.name, grid.sweep);
-    let mut table = Table::new(id, caption.clone(), columns);
+    let mut table = Table::new(id, caption, columns);
     for (x, _) in axis.values.iter().enumerate() {
         let mut cells = vec![axis.cell(x)];
         let mut tone = Tone::Plain;
@@ -211,7 +211,6 @@ fn chart(
         String::new()
     };
     Some(Chart {
-        title: caption,
         summary: format!(
             "{title}{layer} over {} from {} to {}{several}. It lies between {} and {} {}.",
             axis.name,
@@ -221,22 +220,23 @@ fn chart(
             scale.plain(most),
             scale.symbol
         ),
-        plot: if axis.is_categorical() { Plot::GroupedBars } else { Plot::Lines },
         x_scale: x_scale(axis),
         y_scale: if most / least > spread { AxisScale::Log10 } else { AxisScale::Linear },
-        y_name: format!(
-            "{}{layer}{}",
-            uncapitalised(title),
-            // Costs and latencies have one direction, and lines that differ name their own.
-            if one_way && metric.higher_is_better == Some(true) {
-                format!(", {direction}")
-            } else {
-                String::new()
-            }
-        ),
-        marks,
-        measured_from: None,
-        table,
+        ..Chart::of(
+            if axis.is_categorical() { Plot::GroupedBars } else { Plot::Lines },
+            format!(
+                "{}{layer}{}",
+                uncapitalised(title),
+                // Costs and latencies have one direction, and lines that differ name their own.
+                if one_way && metric.higher_is_better == Some(true) {
+                    format!(", {direction}")
+                } else {
+                    String::new()
+                }
+            ),
+            marks,
+            table,
+        )
     })
 }
 
@@ -454,7 +454,7 @@ pub(crate) fn heat(
     let caption =
         format!("{title} by {} and {}{at}: {}", row_axis.name, column_axis.name, grid.sweep);
     let id = format!("heat-{}-{}", grid.number, metric.name.replace('_', "-"));
-    let mut table = Table::new(id, caption.clone(), columns);
+    let mut table = Table::new(id, caption, columns);
     for (y, _) in row_axis.values.iter().enumerate() {
         let mut cells = vec![row_axis.cell(y)];
         for (x, _) in column_axis.values.iter().enumerate() {
@@ -469,17 +469,10 @@ pub(crate) fn heat(
     }
     table.note = Some(format!("{}. Stronger colour is more.", capitalised(metric.meaning)));
     Some(Chart {
-        title: caption,
         summary: format!(
             "{title}, direction {direction}, as a matrix; stronger colour is more. {}",
             grid.place_of(best)
         ),
-        plot: Plot::Heat,
-        x_scale: AxisScale::Category,
-        y_scale: AxisScale::Linear,
-        y_name: title.to_owned(),
-        marks,
-        measured_from: None,
-        table,
+        ..Chart::of(Plot::Heat, title.to_owned(), marks, table)
     })
 }

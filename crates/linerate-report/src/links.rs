@@ -119,7 +119,7 @@ fn chart(frame: Frame<'_>, curves: &[Curve]) -> Block {
         let column = Column::number(curve.name.clone(), frame.scale);
         columns.push(Column { layer: frame.layer, direction: frame.direction, ..column });
     }
-    let mut table = Table::new(frame.id, frame.title.clone(), columns);
+    let mut table = Table::new(frame.id, frame.title, columns);
     for (place, size) in frame.sizes.iter().enumerate() {
         let coordinate = Cell::Coordinate { value: *size as f64, label: format!("{size} B") };
         let values = curves.iter().map(|curve| Cell::Number(curve.values[place]));
@@ -130,15 +130,10 @@ fn chart(frame: Frame<'_>, curves: &[Curve]) -> Block {
     // The values are in the JSON under this pointer, in base units.
     table.figures_at = Some(FIGURES.to_owned());
     Block::Chart(Chart {
-        title: frame.title,
         summary: frame.summary,
-        plot: Plot::Lines,
         x_scale: AxisScale::Log2,
         y_scale: frame.y_scale,
-        y_name: frame.y_name.to_owned(),
-        marks,
-        measured_from: None,
-        table,
+        ..Chart::of(Plot::Lines, frame.y_name, marks, table)
     })
 }
 

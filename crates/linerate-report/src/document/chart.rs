@@ -25,6 +25,24 @@ pub struct Chart {
     pub table: Table,
 }
 
+impl Chart {
+    /// Returns the chart of `table` over categories, with the caption as its title.
+    #[must_use]
+    pub fn of(plot: Plot, y_name: impl Into<String>, marks: Vec<Mark>, table: Table) -> Self {
+        Self {
+            title: table.caption.clone(),
+            summary: String::new(),
+            plot,
+            x_scale: AxisScale::Category,
+            y_scale: AxisScale::Linear,
+            y_name: y_name.into(),
+            marks,
+            measured_from: None,
+            table,
+        }
+    }
+}
+
 /// Form of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plot {

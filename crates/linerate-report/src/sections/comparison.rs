@@ -325,7 +325,7 @@ fn chart(
     }
     let title = format!("{} by pair: {}", name(figure), place(comparison));
     let mut table =
-        Table::new(format!("comparison-{}-pairs-{}", number.0, number.1), title.clone(), columns);
+        Table::new(format!("comparison-{}-pairs-{}", number.0, number.1), title, columns);
     for pair in 0..n_pairs {
         let mut cells =
             // People count pairs from one.
@@ -344,20 +344,13 @@ fn chart(
         Some("Trials of one pair stand above one another; the arms are measured in turn.".into());
     // A chart without a point is not drawn.
     (values().next().is_some()).then(|| Chart {
-        title,
         summary: format!(
             "{} of both arms, pair by pair: {}, {}.",
             name(figure),
             shift(figure),
             verdict(&figure.effect)
-        ),
-        plot: Plot::Lines,
-        // Pairs of one figure lie close together.
+        ), // Pairs of one figure lie close together.
         x_scale: AxisScale::Linear,
-        y_scale: AxisScale::Linear,
-        y_name: figure.metric.title(),
-        marks,
-        measured_from: None,
-        table,
+        ..Chart::of(Plot::Lines, figure.metric.title(), marks, table)
     })
 }

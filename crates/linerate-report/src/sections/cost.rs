@@ -11,7 +11,7 @@ use linerate_model::{Direction, Metric, Use, metric};
 
 use super::{Section, Subject};
 use crate::curves::{curves, uncapitalised};
-use crate::document::{AxisScale, Block, Chart, Column, Mark, Plot, Role, Row, Table};
+use crate::document::{Block, Chart, Column, Mark, Plot, Role, Row, Table};
 use crate::grid::{Family, Grid, estimate_cell, families, headline};
 use crate::number::Scale;
 
@@ -132,7 +132,7 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
         columns
             .push(Column { direction: None, ..Column::estimate(*told, scale, None, *direction) });
     }
-    let mut table = Table::new(format!("cost-{}-split", grid.number), caption.clone(), columns);
+    let mut table = Table::new(format!("cost-{}-split", grid.number), caption, columns);
     let mut along: Vec<_> = grid.points.iter().filter(|point| setting(point) == chosen).collect();
     // Bars stand in the order of the axis and not of the trials.
     along.sort_by_key(|point| axis.place(point));
@@ -150,17 +150,10 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
     table.note = Some("CPU seconds per second, sum of both ends.".into());
     table.folded = true;
     Some(Chart {
-        title: caption,
         summary: "Cores kept busy by the application, by system calls and by soft and hard \
             interrupts, stacked."
             .into(),
-        plot: Plot::StackedBars,
-        x_scale: AxisScale::Category,
-        y_scale: AxisScale::Linear,
-        y_name: "CPU cores busy, both ends".into(),
-        marks,
-        measured_from: None,
-        table,
+        ..Chart::of(Plot::StackedBars, "CPU cores busy, both ends", marks, table)
     })
 }
 

@@ -247,7 +247,7 @@ fn curves(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Chart> {
         columns.push(Column { layer: Some(Layer::L4), ..Column::number(name, scale) });
     }
     let caption = format!("Response time by percentile{of}");
-    let mut table = Table::new(format!("{id}-curves"), caption.clone(), columns);
+    let mut table = Table::new(format!("{id}-curves"), caption, columns);
     let mut values: Vec<f64> = Vec::new();
     for percent in LADDER {
         let mut cells = vec![Cell::Coordinate { value: percent, label: percent.to_string() }];
@@ -280,19 +280,14 @@ fn curves(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Chart> {
     };
     let has_curve = marks.iter().any(|mark| is_curve(mark.column));
     (most > 0.0 && has_curve).then(|| Chart {
-        title: caption,
         summary: format!(
             "Response time by percentile, on a scale of nines; from {} to {} {}.",
             scale.plain(least),
             scale.plain(most),
             scale.symbol
         ),
-        plot: Plot::Percentiles,
         x_scale: AxisScale::Percentile,
         y_scale: if most / least > 5.0 { AxisScale::Log10 } else { AxisScale::Linear },
-        y_name: "response time".into(),
-        marks,
-        measured_from: None,
-        table,
+        ..Chart::of(Plot::Percentiles, "response time", marks, table)
     })
 }

@@ -14,7 +14,7 @@ use linerate_analysis::{JobStudy, LossPlace, LossStudy, PointStudy};
 use linerate_model::metric;
 
 use super::{Section, Subject};
-use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
+use crate::document::{Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
 use crate::grid::Grid;
 use crate::number::Scale;
 use crate::sentences;
@@ -137,7 +137,7 @@ fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[FoundAt]) -> Optio
         marks.push(Mark { column: columns.len(), name: name(place), role: Role::Bar });
         columns.push(Column::number(name(place), Scale::PERCENT));
     }
-    let mut table = Table::new(format!("loss-{}-places", grid.number), caption.clone(), columns);
+    let mut table = Table::new(format!("loss-{}-places", grid.number), caption, columns);
     for account in accounts {
         let sent = account.loss.ledger.sent.max(1) as f64;
         let mut cells = vec![Cell::Text(name_of(grid, accounts, account))];
@@ -148,18 +148,11 @@ fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[FoundAt]) -> Optio
     table.note = Some("Share of the sent datagrams, summed over the trials of a point.".into());
     table.folded = true;
     Some(Chart {
-        title: caption,
         summary: format!(
             "Share of the datagrams sent that were lost, stacked by place: {}.",
             places.iter().map(name).collect::<Vec<_>>().join(", ")
         ),
-        plot: Plot::StackedBars,
-        x_scale: AxisScale::Category,
-        y_scale: AxisScale::Linear,
-        y_name: "lost, of the datagrams sent".into(),
-        marks,
-        measured_from: None,
-        table,
+        ..Chart::of(Plot::StackedBars, "lost, of the datagrams sent", marks, table)
     })
 }
 

@@ -255,7 +255,7 @@ fn graph(number: usize, sweep: &str, searches: &[SearchStudy]) -> Option<Chart> 
     });
     columns.push(Column::number("highest load", scale));
     let title = format!("{sweep}: rate found over {axis}, and the highest load");
-    let mut table = Table::new(format!("searches-graph-{number}"), title.clone(), columns);
+    let mut table = Table::new(format!("searches-graph-{number}"), title, columns);
     for search in &own {
         let value = &search.parameters[&axis];
         let label = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -275,14 +275,7 @@ fn graph(number: usize, sweep: &str, searches: &[SearchStudy]) -> Option<Chart> 
     ));
     Some(Chart {
         summary: format!("The rate found at each {axis}, below the highest load tried there."),
-        title,
-        plot: Plot::Lines,
-        x_scale: AxisScale::Category,
-        y_scale: AxisScale::Linear,
-        y_name: "rate".into(),
-        marks,
-        measured_from: None,
-        table,
+        ..Chart::of(Plot::Lines, "rate", marks, table)
     })
 }
 
@@ -313,7 +306,7 @@ fn loss_curve(number: usize, search: &SearchStudy) -> Option<Chart> {
     loads.sort_by(f64::total_cmp);
     loads.dedup();
     let title = format!("{}: frames lost over the load", place(search));
-    let mut table = Table::new(format!("searches-loss-{number}"), title.clone(), columns);
+    let mut table = Table::new(format!("searches-loss-{number}"), title, columns);
     for at in &loads {
         let mut cells = vec![Cell::Number(at / search.search.max)];
         cells.extend(
@@ -331,14 +324,8 @@ fn loss_curve(number: usize, search: &SearchStudy) -> Option<Chart> {
     (!loads.is_empty()).then(|| Chart {
         summary: "Share of frames lost at each load; the steps are finer around the first loss."
             .into(),
-        title,
-        plot: Plot::Lines,
         x_scale: AxisScale::Linear,
-        y_scale: AxisScale::Linear,
-        y_name: "loss".into(),
-        marks,
-        measured_from: None,
-        table,
+        ..Chart::of(Plot::Lines, "loss", marks, table)
     })
 }
 
@@ -500,7 +487,7 @@ fn log(number: usize, search: &SearchStudy, run: &SearchRun) -> Chart {
         Column::number("loss", Scale::PERCENT),
     ];
     let title = format!("{}, run {}: load and loss of each trial", place(search), run.repeat + 1);
-    let mut table = Table::new(format!("searches-log-{number}"), title.clone(), columns);
+    let mut table = Table::new(format!("searches-log-{number}"), title, columns);
     for trial in run.trials.iter().filter(|trial| trial.purpose != Purpose::SelfTest) {
         let number = trial.number + 1;
         let at = Cell::Coordinate { value: f64::from(number), label: number.to_string() };
@@ -512,17 +499,15 @@ fn log(number: usize, search: &SearchStudy, run: &SearchRun) -> Chart {
         summary: "Load of each trial as a line, and its loss as bars. The search narrows down the \
             load at which loss begins."
             .into(),
-        title,
-        plot: Plot::Lines,
-        x_scale: AxisScale::Category,
-        y_scale: AxisScale::Linear,
-        y_name: "load".into(),
-        marks: vec![
-            Mark { column: 1, name: "load".into(), role: Role::Line },
-            Mark { column: 2, name: "loss".into(), role: Role::Second },
-        ],
-        measured_from: None,
-        table,
+        ..Chart::of(
+            Plot::Lines,
+            "load",
+            vec![
+                Mark { column: 1, name: "load".into(), role: Role::Line },
+                Mark { column: 2, name: "loss".into(), role: Role::Second },
+            ],
+            table,
+        )
     }
 }
 

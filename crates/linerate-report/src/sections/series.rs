@@ -125,7 +125,7 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
     let went = went(point, trial, rate).map_or_else(String::new, |word| format!(", {word}"));
     let caption = format!("{}, {standing}{went}, trial {}", grid.full_place_of(point), trial.id.0);
     let id = format!("series-{}-{}", grid.number, trial.id.0);
-    let mut table = Table::new(id, caption.clone(), columns);
+    let mut table = Table::new(id, caption, columns);
     let point_idx = all.iter().position(|one| std::ptr::eq(one, point));
     table.figures_at =
         point_idx.map(|point_idx| format!("/points/{point_idx}/trials/{trial_idx}/intervals"));
@@ -141,23 +141,23 @@ fn chart(grid: &Grid<'_>, point: &PointStudy, all: &[PointStudy]) -> Option<Char
     );
     table.folded = true;
     Some(Chart {
-        title: caption,
         summary: format!(
             "{} over time, with {}.",
             rate.title,
             counts.map_or("no counts", |(metric, _)| metric.name)
         ),
-        plot: Plot::Series,
         x_scale: AxisScale::Linear,
-        y_scale: AxisScale::Linear,
-        y_name: format!(
-            "{}{}",
-            uncapitalised(rate.title),
-            rate.layer.map_or(String::new(), |l| format!(" at {l}"))
-        ),
-        marks,
         measured_from: (trial.measured_from > 0.0).then_some(trial.measured_from),
-        table,
+        ..Chart::of(
+            Plot::Series,
+            format!(
+                "{}{}",
+                uncapitalised(rate.title),
+                rate.layer.map_or(String::new(), |l| format!(" at {l}"))
+            ),
+            marks,
+            table,
+        )
     })
 }
 

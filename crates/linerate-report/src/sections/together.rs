@@ -16,7 +16,7 @@ use super::comparison::table;
 use super::{Section, Subject};
 use crate::curves::{capitalised, uncapitalised};
 use crate::document::{
-    AxisScale, Block, Cell, Chart, Column, ColumnKind, Lead, Mark, Plot, Role, Row, Table, Tone,
+    Block, Cell, Chart, Column, ColumnKind, Lead, Mark, Plot, Role, Row, Table, Tone,
 };
 use crate::effects::{scale, shift, verdict};
 use crate::grid::coordinate;
@@ -309,7 +309,7 @@ fn matrix_chart(matrix: &DirectionMatrix, (number, at): (usize, usize)) -> Chart
     }
     let at_sweep = &matrix.sweep;
     let title = format!("Combined efficiency by direction: {at_sweep}, host {}", matrix.host);
-    let mut table = Table::new(format!("together-{number}-matrix-{at}"), title.clone(), columns);
+    let mut table = Table::new(format!("together-{number}-matrix-{at}"), title, columns);
     for down in directions(matrix, 0) {
         let mut cells = vec![Cell::Text(way(down).to_owned())];
         cells.extend(directions(matrix, 1).into_iter().map(|across| {
@@ -320,19 +320,12 @@ fn matrix_chart(matrix: &DirectionMatrix, (number, at): (usize, usize)) -> Chart
     }
     table.note = Some("2: no interference. 1: both take turns at one saturated resource.".into());
     Chart {
-        title,
         summary: format!(
             "Combined efficiency of {} pairs of directions as a matrix. {}",
             matrix.cells.len(),
             matrix_sentence(matrix)
         ),
-        plot: Plot::Heat,
-        x_scale: AxisScale::Category,
-        y_scale: AxisScale::Linear,
-        y_name: "combined efficiency".into(),
-        marks,
-        measured_from: None,
-        table,
+        ..Chart::of(Plot::Heat, "combined efficiency", marks, table)
     }
 }
 
@@ -380,7 +373,7 @@ fn kept_chart(mixes: &[&Mix], number: usize) -> Option<Chart> {
     columns.push(ratio_column("combined efficiency", Scale::COUNT));
     columns.push(Column::text("shared resource"));
     let title = format!("Share of each job's figure alone: {}", most.sweep);
-    let mut table = Table::new(format!("together-{number}"), title.clone(), columns);
+    let mut table = Table::new(format!("together-{number}"), title, columns);
     for mix in mixes {
         let at = coordinate(&mix.parameters);
         let mut cells = vec![Cell::Text(if at.is_empty() { mix.sweep.clone() } else { at })];
@@ -409,19 +402,12 @@ fn kept_chart(mixes: &[&Mix], number: usize) -> Option<Chart> {
         metrics.join(", ")
     ));
     Some(Chart {
-        title,
         summary: format!(
             "Share of their figures alone that {} keep together, {}.",
             count(most.jobs.len(), "job"),
             count(mixes.len(), "point")
         ),
-        plot: Plot::GroupedBars,
-        x_scale: AxisScale::Category,
-        y_scale: AxisScale::Linear,
-        y_name: "share of alone".into(),
-        marks,
-        measured_from: None,
-        table,
+        ..Chart::of(Plot::GroupedBars, "share of alone", marks, table)
     })
 }
 

@@ -9,7 +9,7 @@ use linerate_analysis::{JobStudy, MetricStudy, Obtained, PointStudy};
 use linerate_model::{Direction, Metric, Statistic, Times, metric};
 
 use super::{Section, Subject};
-use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
+use crate::document::{Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
 use crate::grid::{Grid, estimate_cell};
 use crate::number::Scale;
 use crate::words::obtained_text;
@@ -105,7 +105,7 @@ fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
             ..Column::estimate(*told, MILLISECONDS, None, Direction::Sum)
         });
     }
-    let mut table = Table::new(format!("{NAME}-{}-parts", grid.number), caption.clone(), columns);
+    let mut table = Table::new(format!("{NAME}-{}-parts", grid.number), caption, columns);
     let mut along: Vec<_> =
         moved.iter().filter_map(|(point, job)| Some((axis.place(point)?, *point, *job))).collect();
     along.sort_by_key(|(place, ..)| *place);
@@ -116,17 +116,10 @@ fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
     }
     table.folded = true;
     Some(Chart {
-        title: caption,
         summary: "Median times to connect, to the first byte, of the transfer and until it is \
             confirmed, stacked."
             .into(),
-        plot: Plot::StackedBars,
-        x_scale: AxisScale::Category,
-        y_scale: AxisScale::Linear,
-        y_name: "median time".into(),
-        marks,
-        measured_from: None,
-        table,
+        ..Chart::of(Plot::StackedBars, "median time", marks, table)
     })
 }
 

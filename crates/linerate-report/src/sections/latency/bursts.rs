@@ -206,7 +206,7 @@ fn snapshot(id: String, place: &str, burst: &Burst, kept: &BurstStudy, scale: Sc
         Column::number("last frame", scale),
         Column::number("expected", scale),
     ];
-    let mut table = Table::new(id, title.clone(), columns);
+    let mut table = Table::new(id, title, columns);
     let expected = waits(burst, burst.frames());
     for (number, last) in (1_u32..).zip(&kept.snapshot) {
         let number = Cell::Number(f64::from(number));
@@ -229,13 +229,7 @@ fn snapshot(id: String, place: &str, burst: &Burst, kept: &BurstStudy, scale: Sc
     Chart {
         summary: "Latency of each burst's last frame, burst by burst, beside the expected latency."
             .into(),
-        title,
-        plot: Plot::Lines,
         x_scale: AxisScale::Linear,
-        y_scale: AxisScale::Linear,
-        y_name: "latency of the last frame".into(),
-        marks,
-        measured_from: None,
-        table,
+        ..Chart::of(Plot::Lines, "latency of the last frame", marks, table)
     }
 }
