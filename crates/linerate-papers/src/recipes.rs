@@ -24,6 +24,15 @@ pub struct Step {
     pub quick: &'static [&'static str],
 }
 
+const fn step(
+    name: &'static str,
+    plan: &'static str,
+    lab: &'static str,
+    quick: &'static [&'static str],
+) -> Step {
+    Step { name, plan, lab, quick }
+}
+
 /// The campaigns that reproduce a paper, and the judgement of their studies.
 #[derive(Debug)]
 pub struct Recipe {
@@ -46,10 +55,10 @@ static SUN: Recipe = Recipe {
     name: "sun-netframe",
     summary: "Sun, NetFrame (2001)",
     steps: &[
-        Step { name: "sun-link", plan: "sun-link", lab: "sun-link", quick: SHORT },
-        Step { name: "sun-platform", plan: "sun-platform", lab: "sun-slower", quick: SHORT },
-        Step { name: "sun-buses", plan: "sun-buses", lab: "sun-buses", quick: SHORT },
-        Step { name: "sun-host", plan: "sun-host", lab: "pair", quick: SHORT },
+        step("sun-link", "sun-link", "sun-link", SHORT),
+        step("sun-platform", "sun-platform", "sun-slower", SHORT),
+        step("sun-buses", "sun-buses", "sun-buses", SHORT),
+        step("sun-host", "sun-host", "pair", SHORT),
     ],
     // The number of studies is fixed by the steps. A partial run judges nothing rather than
     // something else.
@@ -81,28 +90,13 @@ static CISCO: Recipe = Recipe {
     name: "cisco-vic",
     summary: "Cisco, UCS VIC 1240/1280 on RHEL 6.2 (2012)",
     steps: &[
-        Step { name: "payload", plan: "cisco-payload", lab: "cisco-vic", quick: FEW_PAYLOADS },
-        Step { name: "ports-vic", plan: "cisco-ports", lab: "cisco-vic", quick: FEW_SIZES },
-        Step {
-            name: "ports-expander",
-            plan: "cisco-ports",
-            lab: "cisco-expander",
-            quick: FEW_SIZES,
-        },
-        Step { name: "draws-vic", plan: "cisco-draws", lab: "cisco-vic", quick: FOUR_FLOWS },
-        Step {
-            name: "draws-expander",
-            plan: "cisco-draws",
-            lab: "cisco-expander",
-            quick: FOUR_FLOWS,
-        },
-        Step {
-            name: "draws-polarised",
-            plan: "cisco-draws",
-            lab: "cisco-polarised",
-            quick: FOUR_FLOWS,
-        },
-        Step { name: "placement", plan: "placement", lab: "cisco-vic", quick: HALF_SECONDS },
+        step("payload", "cisco-payload", "cisco-vic", FEW_PAYLOADS),
+        step("ports-vic", "cisco-ports", "cisco-vic", FEW_SIZES),
+        step("ports-expander", "cisco-ports", "cisco-expander", FEW_SIZES),
+        step("draws-vic", "cisco-draws", "cisco-vic", FOUR_FLOWS),
+        step("draws-expander", "cisco-draws", "cisco-expander", FOUR_FLOWS),
+        step("draws-polarised", "cisco-draws", "cisco-polarised", FOUR_FLOWS),
+        step("placement", "placement", "cisco-vic", HALF_SECONDS),
     ],
     judge: |studies| match studies {
         [payload, vic, expander, vic_draws, expander_draws, polarised, placement] => {
@@ -126,13 +120,8 @@ static HP: Recipe = Recipe {
     name: "hp-ftp",
     summary: "HP 9000 N4000, FTP over Gigabit Ethernet (1999)",
     steps: &[
-        Step {
-            name: "clients",
-            plan: "hp-clients",
-            lab: "hp-ftp",
-            quick: &["campaign.repeats=3", "duration=\"2500 ms\""],
-        },
-        Step { name: "server", plan: "hp-server", lab: "pair", quick: SHORT },
+        step("clients", "hp-clients", "hp-ftp", &["campaign.repeats=3", "duration=\"2500 ms\""]),
+        step("server", "hp-server", "pair", SHORT),
     ],
     judge: |studies| match studies {
         [clients, server] => Some(hp_ftp(clients, server)),
@@ -145,35 +134,35 @@ static IDT: Recipe = Recipe {
     name: "idt-pcie",
     summary: "IDT, 89PES24T6G2 PCI Express switch: Ethernet and storage",
     steps: &[
-        Step {
-            name: "throughput",
-            plan: "idt-throughput",
-            lab: "idt-pcie",
-            quick: &["compare.pairs=1", "axis.params.frame_size=[\"64 B\", \"512 B\", \"1518 B\"]"],
-        },
-        Step { name: "latency", plan: "idt-latency", lab: "idt-pcie", quick: SHORT },
-        Step {
-            name: "mixed",
-            plan: "idt-mixed",
-            lab: "idt-mixed",
-            // Six pairs are the fewest with an interval.
-            quick: &["duration=\"500 ms\"", "axis.job.0.params.read=[\"50 %\"]"],
-        },
-        Step {
-            name: "sizes",
-            plan: "idt-sizes",
-            lab: "idt-mixed",
-            quick: &[
+        step(
+            "throughput",
+            "idt-throughput",
+            "idt-pcie",
+            &["compare.pairs=1", "axis.params.frame_size=[\"64 B\", \"512 B\", \"1518 B\"]"],
+        ),
+        step("latency", "idt-latency", "idt-pcie", SHORT),
+        // Six pairs are the fewest with an interval.
+        step(
+            "mixed",
+            "idt-mixed",
+            "idt-mixed",
+            &["duration=\"500 ms\"", "axis.job.0.params.read=[\"50 %\"]"],
+        ),
+        step(
+            "sizes",
+            "idt-sizes",
+            "idt-mixed",
+            &[
                 "campaign.repeats=2",
                 "axis.job.1.params.frame_size=[\"64 B\", \"512 B\", \"1518 B\"]",
             ],
-        },
-        Step {
-            name: "shared-edge",
-            plan: "shared-edge",
-            lab: "shared-edge",
-            quick: &["duration=\"500 ms\"", "shared edge.axis.job.0.params.direction=[\"rx\"]"],
-        },
+        ),
+        step(
+            "shared-edge",
+            "shared-edge",
+            "shared-edge",
+            &["duration=\"500 ms\"", "shared edge.axis.job.0.params.direction=[\"rx\"]"],
+        ),
     ],
     judge: |studies| match studies {
         [throughput, latency, mixed, sizes, edge] => {
@@ -191,19 +180,14 @@ static INTEL: Recipe = Recipe {
     name: "intel-ncsi",
     summary: "Intel, NC-SI overview and performance (2013)",
     steps: &[
-        Step { name: "tables-default", plan: "intel-tables", lab: "ncsi-paper", quick: TABLES },
-        Step { name: "tables-tuned", plan: "intel-tables", lab: "ncsi-tuned", quick: TABLES },
-        Step { name: "causes-default", plan: "intel-causes", lab: "ncsi-paper", quick: SHORT },
-        Step { name: "causes-tuned", plan: "intel-causes", lab: "ncsi-tuned", quick: SHORT },
-        Step { name: "port-100m", plan: "intel-link-speed", lab: "ncsi-100m", quick: SHORT },
-        Step { name: "port-1g", plan: "intel-link-speed", lab: "ncsi", quick: SHORT },
-        Step {
-            name: "cpu",
-            plan: "intel-cpu",
-            lab: "ncsi-cpu",
-            quick: &["campaign.repeats=2", "duration=\"1 s\""],
-        },
-        Step { name: "fire-hose", plan: "fire-hose", lab: "ncsi", quick: &["campaign.repeats=1"] },
+        step("tables-default", "intel-tables", "ncsi-paper", TABLES),
+        step("tables-tuned", "intel-tables", "ncsi-tuned", TABLES),
+        step("causes-default", "intel-causes", "ncsi-paper", SHORT),
+        step("causes-tuned", "intel-causes", "ncsi-tuned", SHORT),
+        step("port-100m", "intel-link-speed", "ncsi-100m", SHORT),
+        step("port-1g", "intel-link-speed", "ncsi", SHORT),
+        step("cpu", "intel-cpu", "ncsi-cpu", &["campaign.repeats=2", "duration=\"1 s\""]),
+        step("fire-hose", "fire-hose", "ncsi", &["campaign.repeats=1"]),
     ],
     judge: |studies| match studies {
         [default, tuned, causes, causes_tuned, slow_port, fast_port, cpu, hose] => {

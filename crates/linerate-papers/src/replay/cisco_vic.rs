@@ -4,13 +4,13 @@
 //! Units as printed. Values that the paper leaves open (number of flows, payload size of PCIe) are
 //! bounded, not guessed.
 
-use linerate_model::{BitRate, Bytes};
+use linerate_model::Bytes;
 use serde::Deserialize;
 
 use super::follows::replay;
-use super::{Replay, ReplayItem, agrees_to, item};
+use super::{Replay, ReplayItem, agrees_to, item, link_ceiling};
+use linerate_analysis::limits::lag;
 use linerate_analysis::limits::pcie::Link;
-use linerate_analysis::limits::{ethernet, headers, lag, tcp};
 
 /// The paper's title.
 pub(super) const TITLE: &str =
@@ -67,54 +67,25 @@ pub fn cisco_vic() -> Replay {
 
 fn items(printed: &Printed) -> Vec<ReplayItem> {
     let (pktgen, tcp) = (&printed.pktgen, &printed.tcp);
+    let (vic, expander) = (pktgen.vic_gigabits, pktgen.expander_gigabits);
+    // Each size with the unit of its rates, and half of their last printed digit.
+    let large = (pktgen.large_packet_bytes, 1e3, 0.5);
+    let small = (pktgen.small_packet_bytes, 1e6, 0.05);
     vec![
         single_flow(printed),
         dual_fabric(tcp),
         pcie_share(printed),
         links_filled(printed),
         second_limit(tcp),
-        packets(
-            "expander-large",
-            pktgen.expander_large_kilopackets,
-            1e3,
-            0.5,
-            pktgen.large_packet_bytes,
-            pktgen.expander_gigabits,
-        ),
-        packets(
-            "expander-small",
-            pktgen.expander_small_megapackets,
-            1e6,
-            0.05,
-            pktgen.small_packet_bytes,
-            pktgen.expander_gigabits,
-        ),
-        packets(
-            "vic-small",
-            pktgen.vic_small_megapackets,
-            1e6,
-            0.05,
-            pktgen.small_packet_bytes,
-            pktgen.vic_gigabits,
-        ),
-        packets(
-            "477-kpps",
-            pktgen.vic_large_kilopackets,
-            1e3,
-            0.5,
-            pktgen.large_packet_bytes,
-            pktgen.vic_gigabits,
-        ),
+        packets("expander-large", pktgen.expander_large_kilopackets, large, expander),
+        packets("expander-small", pktgen.expander_small_megapackets, small, expander),
+        packets("vic-small", pktgen.vic_small_megapackets, small, vic),
+        packets("477-kpps", pktgen.vic_large_kilopackets, large, vic),
     ]
 }
 
 fn single_flow(printed: &Printed) -> ReplayItem {
-    let rate = BitRate(printed.testbed.port_gigabits * 1e9);
-    // Without timestamps the ceiling is higher, so the paper gets the benefit of the doubt.
-    let headers = headers::tcp(headers::IpVersion::V4, headers::Timestamps::Off);
-    let ceiling =
-        tcp::goodput(rate, Bytes(printed.testbed.mtu), ethernet::packet_overhead(0), headers).0
-            / 1e6;
+    let ceiling = link_ceiling(printed.testbed.port_gigabits * 1e3, printed.testbed.mtu);
     let value = printed.tcp.single_flow;
     item(
         "E3.a",
@@ -225,9 +196,7 @@ fn second_limit(tcp: &Tcp) -> ReplayItem {
 fn packets(
     id: &str,
     rate: f64,
-    unit: f64,
-    half_digit: f64,
-    bytes: f64,
+    (bytes, unit, half_digit): (f64, f64, f64),
     maximum: f64,
 ) -> ReplayItem {
     /// Within this fraction of the maximum, a rate was measured at the maximum or next to it.
@@ -256,10 +225,7 @@ mod tests {
         let replay = cisco_vic();
         let found: Vec<&str> = replay.disagreements().map(|item| item.id.as_str()).collect();
         assert_eq!(found, ["70.8-percent", "E3.a", "E3.d-mps", "477-kpps"]);
-        let text = |id: &str| {
-            let found = replay.items.iter().find(|item| item.id == id);
-            found.expect(id).recomputed.clone()
-        };
+        let text = |id: &str| replay.recomputed(id);
         assert!(text("E3.a").contains("9914 Mbit/s"));
         assert!(text("477-kpps").contains("34.34 Gbit/s"));
         assert!(text("pcie-division").ends_with("= 84.609 %"));

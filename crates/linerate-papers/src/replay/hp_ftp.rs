@@ -5,12 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{BitRate, Bytes};
 use serde::Deserialize;
 
 use super::follows::replay;
-use super::{Replay, ReplayItem, agrees_to, item};
-use linerate_analysis::limits::{ethernet, headers, tcp};
+use super::{Replay, ReplayItem, agrees_to, item, link_ceiling};
 
 /// The paper's title.
 pub(super) const TITLE: &str = "HP 9000 N4000 FTP over Gigabit Ethernet, Mier Communications 1999";
@@ -87,10 +85,7 @@ fn io_card(printed: &Printed) -> ReplayItem {
 }
 
 fn share(printed: &Printed) -> ReplayItem {
-    let headers = headers::tcp(headers::IpVersion::V4, headers::Timestamps::Off);
-    let rate = BitRate(printed.link_megabits * 1e6);
-    let ceiling =
-        tcp::goodput(rate, Bytes(printed.mtu), ethernet::packet_overhead(0), headers).0 / 1e6;
+    let ceiling = link_ceiling(printed.link_megabits, printed.mtu);
     item(
         "link-share",
         "sustained rate against the link's ceiling",
@@ -223,10 +218,7 @@ mod tests {
         let replay = hp_ftp();
         let found: Vec<&str> = replay.disagreements().map(|item| item.id.as_str()).collect();
         assert_eq!(found, ["E4.a", "E4.b", "E4.d", "E4.ratio", "E4.clients"]);
-        let text = |id: &str| {
-            let found = replay.items.iter().find(|item| item.id == id);
-            found.expect(id).recomputed.clone()
-        };
+        let text = |id: &str| replay.recomputed(id);
         assert!(
             text("E4.ratio").contains("mean 3.51, geometric mean 3.33, ratio of sums 2.96"),
             "{}",

@@ -300,10 +300,7 @@ mod tests {
                 "search-step"
             ]
         );
-        let text = |id: &str| {
-            let found = replay.items.iter().find(|item| item.id == id);
-            found.expect(id).recomputed.clone()
-        };
+        let text = |id: &str| replay.recomputed(id);
         assert!(text("bandwidth").contains("= 48.76 Gbit/s"));
         assert!(text("48.76-gigabits").contains("24.38 of 32"));
         // docs/methodology/papers.md#printed-figures, S5: E5.a.

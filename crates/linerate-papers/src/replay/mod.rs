@@ -11,6 +11,8 @@ mod idt_pcie;
 mod intel_ncsi;
 mod sun_netframe;
 
+use linerate_analysis::limits::{ethernet, headers, tcp};
+use linerate_model::{BitRate, Bytes};
 use serde::{Deserialize, Serialize};
 
 pub use cisco_vic::cisco_vic;
@@ -96,10 +98,24 @@ pub fn paper(name: &str) -> Option<&'static Paper> {
 }
 
 impl Replay {
+    /// Returns the arithmetic of an item, for tests.
+    #[cfg(test)]
+    fn recomputed(&self, id: &str) -> &str {
+        &self.items.iter().find(|item| item.id == id).expect(id).recomputed
+    }
+
     /// Returns the items that do not agree.
     pub(crate) fn disagreements(&self) -> impl Iterator<Item = &ReplayItem> {
         self.items.iter().filter(|item| !item.agrees)
     }
+}
+
+/// Returns the payload that a TCP stream carries over a link, both in Mbit/s. Without timestamps
+/// the ceiling is higher, so the paper gets the benefit of the doubt.
+fn link_ceiling(megabits: f64, mtu: u64) -> f64 {
+    let headers = headers::tcp(headers::IpVersion::V4, headers::Timestamps::Off);
+    let overhead = ethernet::packet_overhead(0);
+    tcp::goodput(BitRate(megabits * 1e6), Bytes(mtu), overhead, headers).0 / 1e6
 }
 
 /// Returns whether `printed` is `value` to the printed number of decimals, rounded half up or cut

@@ -5,13 +5,13 @@
 //! E2.a to E2.h and the three single-Schizo figures are those of
 //! docs/methodology/papers.md#printed-figures, S2.
 
-use linerate_model::{BitRate, Bytes};
+use linerate_model::Bytes;
 use serde::Deserialize;
 
 use super::follows::replay;
-use super::{Replay, ReplayItem, agrees_to, item};
+use super::{Replay, ReplayItem, agrees_to, item, link_ceiling};
 use linerate_analysis::limits::pci::{self, Clock, Width};
-use linerate_analysis::limits::{ethernet, headers, tcp};
+use linerate_analysis::limits::{headers, tcp};
 
 /// The paper's title.
 pub(super) const TITLE: &str =
@@ -124,14 +124,6 @@ fn times(gain_percent: f64) -> f64 {
     1.0 + gain_percent / 100.0
 }
 
-/// Returns the rate of one Gigabit link in each direction, in Mbit/s.
-fn link_ceiling(testbed: &Testbed) -> f64 {
-    // Without timestamps the ceiling is higher, so the paper gets the benefit of the doubt.
-    let headers = headers::tcp(headers::IpVersion::V4, headers::Timestamps::Off);
-    let rate = BitRate(testbed.link_megabits * MEGA);
-    tcp::goodput(rate, Bytes(testbed.mtu), ethernet::packet_overhead(0), headers).0 / MEGA
-}
-
 /// Returns the peak of all buses of one Schizo, in Mbit/s.
 fn schizo_peak(testbed: &Testbed) -> f64 {
     testbed.buses_per_schizo.iter().map(|clock| pci::peak(Width::Bits64, *clock).0 / MEGA).sum()
@@ -139,7 +131,7 @@ fn schizo_peak(testbed: &Testbed) -> f64 {
 
 fn direction(printed: &Printed) -> ReplayItem {
     let value = printed.table_2.single_connection.megabits;
-    let ceiling = link_ceiling(&printed.testbed);
+    let ceiling = link_ceiling(printed.testbed.link_megabits, printed.testbed.mtu);
     item(
         "E2.a",
         "direction of the single connection's maximum, one connection each way",
@@ -385,7 +377,8 @@ fn fifth_cpu(printed: &Printed) -> ReplayItem {
             "{peak} / {factor:.3} = {four:.0} Mbit/s with four, above the {} of one CPU",
             printed.table_2.single_cpu.megabits
         ),
-        four > printed.table_2.single_cpu.megabits && peak <= link_ceiling(&printed.testbed),
+        four > printed.table_2.single_cpu.megabits
+            && peak <= link_ceiling(printed.testbed.link_megabits, printed.testbed.mtu),
         "Four CPUs reach 91 % of what one Gigabit link carries.",
     )
 }
@@ -487,10 +480,7 @@ mod tests {
     #[test]
     fn recomputed_figures_are_those_of_the_methodology() {
         let replay = sun_netframe();
-        let text = |id: &str| {
-            let found = replay.items.iter().find(|item| item.id == id);
-            found.expect(id).recomputed.clone()
-        };
+        let text = |id: &str| replay.recomputed(id);
         assert!(text("E2.a").contains("936 / 949.3 = 98.6 %"), "{}", text("E2.a"));
         assert!(text("E2.b").ends_with("= 718.2 times"));
         assert!(text("E2.f").contains("1.6 GB/s"));

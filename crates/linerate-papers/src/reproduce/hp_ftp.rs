@@ -9,7 +9,8 @@
 use linerate_model::{Direction, Estimate, metric};
 
 use super::{
-    Comparison, Reproduction, Shape, coordinate, figure, mbit, not_judged, shape, sweep, whole,
+    Comparison, Reproduction, Shape, coordinate, figure, judged, mbit, not_judged, shape, sweep,
+    whole,
 };
 use linerate_analysis::statistics::{MeanInterval, mean_interval};
 use linerate_analysis::{Agreement, IntervalSeries, PointStudy, PortStudy, Study};
@@ -164,28 +165,20 @@ fn scaling(curve: &[Clients<'_>]) -> Vec<Shape> {
         .iter()
         .map(|(n, average, peak)| format!("{n}: best {}, average {}", mbit(*peak), mbit(*average)))
         .collect();
+    let holds = peaks.iter().all(|(_, average, peak)| *peak >= average * (1.0 - ROUNDING));
+    let best = (!peaks.is_empty()).then(|| (told_peaks.join(", "), holds));
+    let told_change =
+        |worst: f64| format!("largest change by one more client: {:+.2} %", worst * 100.0);
     vec![
         // Give or take one, because the quotient lies between two whole numbers of clients.
         shape("V4.1a", claim, measured, Some(knee.abs_diff(expected) <= 1)),
-        match worst {
-            Some(worst) => {
-                let measured = format!(
-                    "largest change by one more client: {:+.2} \
-                    %",
-                    worst * 100.0
-                );
-                shape("V4.1b", flat_claim, measured, Some(worst.abs() < FLAT))
-            }
-            None => {
-                not_judged("V4.1b", flat_claim, "no number of clients past the knee has a figure")
-            }
-        },
-        if peaks.is_empty() {
-            not_judged("V4.1c", peak_claim, "no trial has a whole second")
-        } else {
-            let holds = peaks.iter().all(|(_, average, peak)| *peak >= average * (1.0 - ROUNDING));
-            shape("V4.1c", peak_claim, told_peaks.join(", "), Some(holds))
-        },
+        judged(
+            "V4.1b",
+            flat_claim,
+            worst.map(|worst| (told_change(worst), worst.abs() < FLAT)),
+            "no number of clients past the knee has a figure",
+        ),
+        judged("V4.1c", peak_claim, best, "no trial has a whole second"),
     ]
 }
 
@@ -235,31 +228,26 @@ fn sinks(study: &Study) -> Vec<Shape> {
         sink, within 5 %";
     let limited_claim = "V4.2 (hard): with a slower disk, the sender waits for the receiver's \
         window more than half of the time";
-    let judged: Vec<(&SinkPoint, f64)> = points
+    let bounded: Vec<(&SinkPoint, f64)> = points
         .iter()
         // The slower of disk and network sets the rate.
         .filter_map(|point| Some((point, point.rate.min(null_runs(study, point.clients)?.0))))
         .collect();
     let mut shapes = Vec::new();
-    if judged.is_empty() {
+    if bounded.is_empty() {
         return vec![not_judged("V4.2a", claim, "no sink has a figure"), ratio(study, &points)];
     }
-    let told: Vec<String> = judged
+    let told: Vec<String> = bounded
         .iter()
-        .map(|(point, bound)| {
-            format!(
-                "{} client(s), disk {}: {}, expected {}",
-                point.clients,
-                mbit(point.rate),
-                mbit(point.goodput.value),
-                mbit(*bound)
-            )
+        .map(|(SinkPoint { clients, rate, goodput, .. }, bound)| {
+            let [rate, goodput, bound] = [*rate, goodput.value, *bound].map(mbit);
+            format!("{clients} client(s), disk {rate}: {goodput}, expected {bound}")
         })
         .collect();
     let holds =
-        judged.iter().all(|(point, bound)| (point.goodput.value / bound - 1.0).abs() <= EQUAL);
+        bounded.iter().all(|(point, bound)| (point.goodput.value / bound - 1.0).abs() <= EQUAL);
     shapes.push(shape("V4.2a", claim, told.join("; "), Some(holds)));
-    let slow: Vec<f64> = judged
+    let slow: Vec<f64> = bounded
         .iter()
         .filter(|(point, _)| {
             null_runs(study, point.clients)
@@ -268,17 +256,11 @@ fn sinks(study: &Study) -> Vec<Shape> {
         })
         .filter_map(|(point, _)| point.limited)
         .collect();
-    shapes.push(match slow.iter().copied().reduce(f64::min) {
-        Some(least) => {
-            let measured = format!("lowest of {} points: {:.0} %", slow.len(), least * 100.0);
-            shape("V4.2b", limited_claim, measured, Some(least > 0.5))
-        }
-        None => not_judged(
-            "V4.2b",
-            limited_claim,
-            "the kernel does not report it, or no disk was slower",
-        ),
+    let least = slow.iter().copied().reduce(f64::min).map(|least| {
+        (format!("lowest of {} points: {:.0} %", slow.len(), least * 100.0), least > 0.5)
     });
+    let why = "the kernel does not report it, or no disk was slower";
+    shapes.push(judged("V4.2b", limited_claim, least, why));
     shapes.push(ratio(study, &points));
     shapes
 }
@@ -382,21 +364,16 @@ fn observer(curve: &[Clients<'_>]) -> Shape {
 
 fn sources(server: &Study) -> Shape {
     let claim = "V4.5 (hard): the page cache serves a warm file, and the disk serves a cold one";
-    match (read_share(server, "warm"), read_share(server, "cold")) {
-        (Some(warm), Some(cold)) => {
-            let measured = format!(
-                "the disk read {:.2} % of the warm file's bytes, {:.1} % of the cold one's",
-                warm * 100.0,
-                cold * 100.0
-            );
-            shape("V4.5", claim, measured, Some(warm <= WARM && cold >= COLD))
-        }
-        _ => not_judged(
-            "V4.5",
-            claim,
-            "the kernel counts no sectors of the disk under the file (is it in memory?)",
-        ),
-    }
+    let found = read_share(server, "warm").zip(read_share(server, "cold")).map(|(warm, cold)| {
+        let measured = format!(
+            "the disk read {:.2} % of the warm file's bytes, {:.1} % of the cold one's",
+            warm * 100.0,
+            cold * 100.0
+        );
+        (measured, warm <= WARM && cold >= COLD)
+    });
+    let why = "the kernel counts no sectors of the disk under the file (is it in memory?)";
+    judged("V4.5", claim, found, why)
 }
 
 /// Returns the share of the file's bytes that its disk read, for a warm or a cold file.

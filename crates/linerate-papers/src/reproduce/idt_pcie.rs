@@ -9,7 +9,9 @@
 
 use linerate_model::{Bytes, Distribution, Metric, metric};
 
-use super::{Comparison, Reproduction, Shape, coordinate, figure, not_judged, shape, sweep, whole};
+use super::{
+    Comparison, Reproduction, Shape, coordinate, figure, judged, not_judged, shape, sweep, whole,
+};
 use linerate_analysis::limits::ethernet;
 use linerate_analysis::limits::pcie::{Link, LinkLayerPackets};
 use linerate_analysis::{PointStudy, Study};
@@ -167,20 +169,19 @@ fn packet_bound(found: &[Throughput]) -> Vec<Shape> {
     let (least, most) =
         (bound.iter().copied().reduce(f64::min), bound.iter().copied().reduce(f64::max));
     // Two sizes always lie on a line, so constancy needs a third.
-    let mut shapes = vec![match least.zip(most).filter(|_| bound.len() > 2) {
-        Some((least, most)) => {
-            let measured = format!(
-                "{least:.0} to {most:.0} frames/s ({:.1} % apart), {} sizes and paths; step {:.1} \
-                    %; the host forwards {FORWARDED} frames/s",
-                (most / least - 1.0) * 100.0,
-                bound.len(),
-                step * 100.0
-            );
-            // Rates within the resolution of the search are equal.
-            shape("V5.7a", claim, measured, Some(most / least - 1.0 <= step))
-        }
-        None => not_judged("V5.7a", claim, "fewer than three sizes have a throughput"),
-    }];
+    let constant = least.zip(most).filter(|_| bound.len() > 2).map(|(least, most)| {
+        let measured = format!(
+            "{least:.0} to {most:.0} frames/s ({:.1} % apart), {} sizes and paths; step {:.1} %; \
+                the host forwards {FORWARDED} frames/s",
+            (most / least - 1.0) * 100.0,
+            bound.len(),
+            step * 100.0
+        );
+        // Rates within the resolution of the search are equal.
+        (measured, most / least - 1.0 <= step)
+    });
+    let why = "fewer than three sizes have a throughput";
+    let mut shapes = vec![judged("V5.7a", claim, constant, why)];
     let claim = "V5.7 (hard): the bounds of each search contain the lower of the line's rate and \
         the host's packet rate (plus what the host's buffer takes in a trial)";
     let checked: Vec<(&Throughput, bool)> = found
@@ -197,17 +198,10 @@ fn packet_bound(found: &[Throughput]) -> Vec<Shape> {
         .filter(|(_, right)| !right)
         .map(|(f, _)| format!("{} B {}", f.frame, f.path.word()))
         .collect();
-    shapes.push(if checked.is_empty() {
-        not_judged("V5.7b", claim, "no size has a throughput")
-    } else {
-        let measured = format!(
-            "{} of {} searches contain it {}",
-            checked.len() - wrong.len(),
-            checked.len(),
-            wrong.join(", ")
-        );
-        shape("V5.7b", claim, measured.trim_end().to_owned(), Some(wrong.is_empty()))
-    });
+    let (n, right) = (checked.len(), checked.len() - wrong.len());
+    let measured = format!("{right} of {n} searches contain it {}", wrong.join(", "));
+    let found = (n > 0).then(|| (measured.trim_end().to_owned(), wrong.is_empty()));
+    shapes.push(judged("V5.7b", claim, found, "no size has a throughput"));
     shapes
 }
 
@@ -227,18 +221,17 @@ fn same(found: &[Throughput]) -> Shape {
         })
         .collect();
     let beyond = |(_, ratio, step): &(u64, f64, f64)| (ratio - 1.0).abs() - step;
-    match pairs.iter().max_by(|a, b| beyond(a).total_cmp(&beyond(b))) {
-        Some(worst @ (frame, ratio, step)) => {
-            let measured = format!(
-                "ratio with hop over without {ratio:.4} at {frame} B, the largest difference of {} \
-                    sizes; step {:.1} %",
-                pairs.len(),
-                step * 100.0
-            );
-            shape("S5.8", claim, measured, Some(beyond(worst) <= 0.0))
-        }
-        None => not_judged("S5.8", claim, "no size has a throughput on both paths"),
-    }
+    let worst = pairs.iter().max_by(|a, b| beyond(a).total_cmp(&beyond(b)));
+    let found = worst.map(|worst @ (frame, ratio, step)| {
+        let measured = format!(
+            "ratio with hop over without {ratio:.4} at {frame} B, the largest difference of {} \
+                sizes; step {:.1} %",
+            pairs.len(),
+            step * 100.0
+        );
+        (measured, beyond(worst) <= 0.0)
+    });
+    judged("S5.8", claim, found, "no size has a throughput on both paths")
 }
 
 /// Percentiles of an idle path and of a loaded one are compared at the highest of these for which
@@ -286,18 +279,16 @@ fn waiting(latency: &Study) -> Vec<Shape> {
             }
             _ => None,
         };
-        shapes.push(match compared {
-            Some((slow, fast, (name, [idle, loaded]))) => {
-                let measured = format!(
-                    "{name} percentile over all trials: {:.0} us at {slow:.0} frames/s, {:.0} us \
-                        at {fast:.0} frames/s",
-                    idle * 1e6,
-                    loaded * 1e6
-                );
-                shape("V5.5a", claim, measured, Some(loaded >= idle))
-            }
-            None => not_judged("V5.5a", &claim, "a load has too few frames"),
+        let found = compared.map(|(slow, fast, (name, [idle, loaded]))| {
+            let measured = format!(
+                "{name} percentile over all trials: {:.0} us at {slow:.0} frames/s, {:.0} us at \
+                    {fast:.0} frames/s",
+                idle * 1e6,
+                loaded * 1e6
+            );
+            (measured, loaded >= idle)
         });
+        shapes.push(judged("V5.5a", claim, found, "a load has too few frames"));
     }
     for point in sweep(latency, "bursts") {
         let Some(burst) =
@@ -312,13 +303,9 @@ fn waiting(latency: &Study) -> Vec<Shape> {
                 {:.0} us",
             least * 1e6
         );
-        shapes.push(match figure(point, metric::RESPONSE_TIME_MAX) {
-            Some(most) => {
-                let measured = format!("{:.0} us", most.value * 1e6);
-                shape("V5.5b", claim, measured, Some(most.value >= least))
-            }
-            None => not_judged("V5.5b", &claim, "no response time"),
-        });
+        let found = figure(point, metric::RESPONSE_TIME_MAX)
+            .map(|most| (format!("{:.0} us", most.value * 1e6), most.value >= least));
+        shapes.push(judged("V5.5b", claim, found, "no response time"));
     }
     shapes
 }
@@ -326,14 +313,8 @@ fn waiting(latency: &Study) -> Vec<Shape> {
 fn framing_table() -> Comparison {
     let rows = EFFICIENCIES.iter().map(|(size, bare, with)| {
         let [ours, ours_with] = efficiency(*size);
-        [
-            format!("{size} B"),
-            format!("{bare}"),
-            format!("{ours:.2}"),
-            format!("{with}"),
-            format!("{ours_with:.2}"),
-        ]
-        .to_vec()
+        let [ours, ours_with] = [ours, ours_with].map(|share| format!("{share:.2}"));
+        vec![format!("{size} B"), bare.to_string(), ours, with.to_string(), ours_with]
     });
     Comparison::new(
         "Figures 3 and 4: payload share of the link, per cent, with framing of 20 B or of 24 B \
@@ -363,16 +344,7 @@ fn throughput_table(found: &[Throughput]) -> Comparison {
         "Table 3, Ethernet: frames per second in each direction, both at once, through a software \
             bridge. The paper's host forwards 137,000 to 193,000 frames per second, both \
             directions added, at every size",
-        [
-            "frame",
-            "hop",
-            "none \
-            lost",
-            "some lost",
-            "known",
-            "of the line",
-            "searches (trials)",
-        ],
+        ["frame", "hop", "none lost", "some lost", "known", "of the line", "searches (trials)"],
         rows.collect(),
     )
 }

@@ -9,7 +9,7 @@
 
 use linerate_model::{Direction, Metric, Point, Validity, metric};
 
-use super::{Comparison, Reproduction, Shape, coordinate, not_judged, shape, sweep};
+use super::{Comparison, Reproduction, Shape, coordinate, judged, not_judged, shape, sweep};
 use linerate_analysis::compare::{Better, Change, Effect, Margin, effect_beyond};
 use linerate_analysis::statistics::median;
 use linerate_analysis::{
@@ -164,8 +164,7 @@ fn change(effect: &Effect) -> String {
 fn equivalent(mixed: &Study, name: &str, read: &str) -> Shape {
     let claim = format!(
         "V5.6 (hard): {name}, {read} read: a hop with spare capacity changes the total by less \
-            than \
-            {:.0} %",
+            than {:.0} %",
         SAME * 100.0
     );
     let wanted = [(READ, read)];
@@ -282,14 +281,11 @@ fn catalogue(mixed: &Study) -> Vec<Shape> {
     let timed = || jobs.iter().flat_map(|job| &job.transfers).filter(|run| run.timed > 0);
     // Computed from the counts of each worker in each run: a median of sums is no sum of medians.
     let exact = |off: &dyn Fn(&TransferCounts) -> f64| largest(timed().map(off));
-    fn judged(claim: &str, found: Option<(usize, f64)>, of: &str, most: f64) -> Shape {
-        match found {
-            Some((n, off)) => {
-                let measured = format!("at most {:.3} % off, over {n} {of}", off * 100.0);
-                shape("V5.10", claim, measured, Some(off <= most))
-            }
-            None => not_judged("V5.10", claim, "no storage figure"),
-        }
+    fn of_law(claim: &str, found: Option<(usize, f64)>, of: &str, most: f64) -> Shape {
+        let found = found.map(|(n, off)| {
+            (format!("at most {:.3} % off, over {n} {of}", off * 100.0), off <= most)
+        });
+        judged("V5.10", claim, found, "no storage figure")
     }
     let by_size = exact(&|run| {
         off_by((run.reads + run.writes) * TRANSFER, run.bytes_read + run.bytes_written)
@@ -302,32 +298,16 @@ fn catalogue(mixed: &Study) -> Vec<Shape> {
     });
     let by_law = worst(&|job| typical(&job.metric(metric::DEPTH_ERROR, Direction::Sum)?.values));
     let runs = "workers and runs";
+    let sizes = "V5.10 (hard): transfers times 1 MiB equal the counted bytes exactly";
+    let parts = "V5.10 (hard): reads and writes add up to all timed transfers exactly";
+    let units = "V5.10 (hard): the rates in MB/s and in MiB/s are the same rate";
+    let law = "V5.10 (hard): transfers in flight are rate times time (Little's law), within 5 %";
     vec![
-        judged(
-            "V5.10 (hard): transfers times 1 MiB equal the counted bytes exactly",
-            by_size,
-            runs,
-            0.0,
-        ),
-        judged(
-            "V5.10 (hard): reads and writes add up to all timed transfers exactly",
-            by_part,
-            runs,
-            0.0,
-        ),
-        judged(
-            "V5.10 (hard): the rates in MB/s and in MiB/s are the same rate",
-            by_unit,
-            "points",
-            // Both figures come from the same count, so only rounding may differ.
-            f64::EPSILON,
-        ),
-        judged(
-            "V5.10 (hard): transfers in flight are rate times time (Little's law), within 5 %",
-            by_law,
-            "points",
-            LITTLE,
-        ),
+        of_law(sizes, by_size, runs, 0.0),
+        of_law(parts, by_part, runs, 0.0),
+        // Both figures come from the same count, so only rounding may differ.
+        of_law(units, by_unit, "points", f64::EPSILON),
+        of_law(law, by_law, "points", LITTLE),
     ]
 }
 
@@ -458,32 +438,15 @@ fn values_of(
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{Estimate, Unit};
     use serde_json::json;
 
     use super::*;
     use linerate_analysis::TrialStudy;
 
     fn metric(name: &str, direction: Direction, values: &[f64]) -> MetricStudy {
-        MetricStudy {
-            at_least: None,
-            metric: linerate_model::Metric::named(name).expect(name),
-            unit: Unit::BytePerSecond,
-            layer: None,
-            direction,
-            estimate: Some(Estimate {
-                value: values[0],
-                low: None,
-                high: None,
-                confidence: None,
-                n: values.len() as u32,
-            }),
-            values: values.iter().copied().map(Some).collect(),
-            ceiling: None,
-            share: None,
-            mean: None,
-            settled: None,
-        }
+        let known = Metric::named(name).expect(name);
+        let first = MetricStudy::single(known, direction, values[0]);
+        MetricStudy { values: values.iter().copied().map(Some).collect(), ..first }
     }
 
     /// One point at which disks of `disk` MB/s and a network of `network` Mbit/s run together.

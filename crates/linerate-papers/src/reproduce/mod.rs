@@ -86,6 +86,13 @@ fn shape(
     Shape { id: id.into(), claim: claim.into(), measured: measured.into(), holds }
 }
 
+/// Returns the shape of what was `found`: the measurement and whether the claim holds. Without it,
+/// the shape is not judged, for the reason `why`.
+fn judged(id: &str, claim: impl Into<String>, found: Option<(String, bool)>, why: &str) -> Shape {
+    let (measured, holds) = found.unzip();
+    shape(id, claim, measured.unwrap_or_else(|| format!("not judged: {why}")), holds)
+}
+
 fn not_judged(id: &str, claim: &str, why: &str) -> Shape {
     shape(id, claim, format!("not judged: {why}"), None)
 }

@@ -8,8 +8,8 @@
 use linerate_model::{BoundClass, Bytes, Direction, Estimate, Metric, Validity, metric};
 
 use super::{
-    Comparison, Reproduction, Shape, coordinate, figure, mbit, not_judged, one_way, shape, sweep,
-    whole,
+    Comparison, Reproduction, Shape, coordinate, figure, judged, mbit, not_judged, one_way, shape,
+    sweep, whole,
 };
 use linerate_analysis::{PointStudy, Study};
 
@@ -104,14 +104,12 @@ fn buffers(link: &Study) -> Vec<Shape> {
     let gain = large / middle - 1.0;
     let claim =
         "V2.1: 1 MiB gains at most what the ceiling leaves above 64 KiB (paper: up to 25 %)";
-    shapes.push(match ceiling {
-        Some(ceiling) => {
-            let room = ceiling / middle - 1.0;
-            let measured = format!("+{:.1} %, ceiling leaves +{:.1} %", gain * 100.0, room * 100.0);
-            shape("V2.1c", claim, measured, Some(gain <= room + NOISE))
-        }
-        None => not_judged("V2.1c", claim, "no ceiling is known"),
+    let found = ceiling.map(|ceiling| {
+        let room = ceiling / middle - 1.0;
+        let measured = format!("+{:.1} %, ceiling leaves +{:.1} %", gain * 100.0, room * 100.0);
+        (measured, gain <= room + NOISE)
     });
+    shapes.push(judged("V2.1c", claim, found, "no ceiling is known"));
     shapes
 }
 
@@ -214,12 +212,8 @@ fn fairness(link: &Study) -> Shape {
         .filter(|(n, _)| *n > 1)
         .filter_map(|(n, point)| Some((n, figure(point, metric::FAIRNESS)?.value)))
         .min_by(|a, b| a.1.total_cmp(&b.1));
-    match worst {
-        Some((n, jain)) => {
-            shape("V2.2b", claim, format!("worst {jain:.3} at {n} connections"), Some(jain >= 0.8))
-        }
-        None => not_judged("V2.2b", claim, "no fairness was computed"),
-    }
+    let found = worst.map(|(n, jain)| (format!("worst {jain:.3} at {n} connections"), jain >= 0.8));
+    judged("V2.2b", claim, found, "no fairness was computed")
 }
 
 fn cpus(host: &Study) -> Shape {
@@ -253,34 +247,26 @@ fn placement(buses: &Study) -> Vec<Shape> {
     for point in sweep(buses, "placement") {
         let Some(pairs) = coordinate(&point.parameters, "pairs") else { continue };
         let claim = format!(
-            "V2.4: interfaces {} reach the bound of their buses, within 5 \
-                %",
+            "V2.4: interfaces {} reach the bound of their buses, within 5 %",
             label(&pairs)
         );
         let bound = whole(point).and_then(|job| {
             let metric = job.metric(metric::GOODPUT, Direction::Tx)?;
             Some((metric.estimate?, &point.ceilings[metric.ceiling?]))
         });
-        shapes.push(match bound {
-            Some((estimate, ceiling)) => {
-                let share = estimate.value / ceiling.value;
-                let measured = format!(
-                    "{} of {} Mbit/s ({:.1} %), bound by {}",
-                    mbit(estimate.value),
-                    mbit(ceiling.value),
-                    share * 100.0,
-                    ceiling.name()
-                );
-                figures.push((label(&pairs), estimate.value));
-                shape(
-                    "V2.4",
-                    claim,
-                    measured,
-                    Some(share >= 1.0 - NOISE && point.validity != Validity::Impossible),
-                )
-            }
-            None => not_judged("V2.4", &claim, "no valid figure or no bound"),
+        let found = bound.map(|(estimate, ceiling)| {
+            let share = estimate.value / ceiling.value;
+            let measured = format!(
+                "{} of {} Mbit/s ({:.1} %), bound by {}",
+                mbit(estimate.value),
+                mbit(ceiling.value),
+                share * 100.0,
+                ceiling.name()
+            );
+            figures.push((label(&pairs), estimate.value));
+            (measured, share >= 1.0 - NOISE && point.validity != Validity::Impossible)
         });
+        shapes.push(judged("V2.4", claim, found, "no valid figure or no bound"));
     }
     let of = |name: &str| figures.iter().find(|(pairs, _)| pairs == name).map(|(_, value)| *value);
     let ratios = [
@@ -296,15 +282,10 @@ fn placement(buses: &Study) -> Vec<Shape> {
     ];
     for (what, over, under, expected, paper) in ratios {
         let claim = format!("V2.4: {what}: ratio {expected:.2} within 5 % (paper: {paper})");
-        shapes.push(match (of(over), of(under)) {
-            (Some(a), Some(b)) => shape(
-                "V2.4",
-                claim,
-                format!("{:.2}", a / b),
-                Some((a / b / expected - 1.0).abs() <= NOISE),
-            ),
-            _ => not_judged("V2.4", &claim, "one of the two has no valid figure"),
-        });
+        let ratio = of(over).zip(of(under)).map(|(a, b)| a / b);
+        let found =
+            ratio.map(|ratio| (format!("{ratio:.2}"), (ratio / expected - 1.0).abs() <= NOISE));
+        shapes.push(judged("V2.4", claim, found, "one of the two has no valid figure"));
     }
     shapes
 }
@@ -336,22 +317,16 @@ fn platforms(link: &Study, slower: &Study) -> Vec<Shape> {
     )];
     let claim = "V2.5: the same platform compared with itself does not differ (odd against even \
         runs, within 2 %)";
-    shapes.push(match (median_of_half(&fast_runs, 0), median_of_half(&fast_runs, 1)) {
-        (Some(even), Some(odd)) => shape(
-            "V2.5b",
-            claim,
-            format!("{:.4}", odd / even),
-            Some((odd / even - 1.0).abs() <= 0.02),
-        ),
-        _ => not_judged("V2.5b", claim, "fewer than two runs"),
-    });
+    let halves = median_of_half(&fast_runs, 0).zip(median_of_half(&fast_runs, 1));
+    let found =
+        halves.map(|(even, odd)| (format!("{:.4}", odd / even), (odd / even - 1.0).abs() <= 0.02));
+    shapes.push(judged("V2.5b", claim, found, "fewer than two runs"));
     shapes
 }
 
 /// Returns the median of the even (`parity` 0) or odd runs.
 fn median_of_half(runs: &[f64], parity: usize) -> Option<f64> {
-    let mut half: Vec<f64> =
-        runs.iter().copied().enumerate().filter(|(i, _)| i % 2 == parity).map(|(_, v)| v).collect();
+    let mut half: Vec<f64> = runs.iter().copied().skip(parity).step_by(2).collect();
     half.sort_by(f64::total_cmp);
     half.get(half.len() / 2).copied()
 }
@@ -436,9 +411,9 @@ fn table_1(host: &Study) -> Comparison {
             decimal_cell(point, metric::PACKETS_PER_INTERRUPT, 2),
         ]
     });
-    Comparison {
-        title: "Table 1: cost per packet, 10 connections each way, 64 KiB buffers".into(),
-        head: [
+    Comparison::new(
+        "Table 1: cost per packet, 10 connections each way, 64 KiB buffers",
+        [
             "message",
             "instructions/packet (paper)",
             "instructions/packet",
@@ -446,11 +421,9 @@ fn table_1(host: &Study) -> Comparison {
             "CPU s/GB",
             "packets/interrupt (paper)",
             "packets/interrupt",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        rows: rows.collect(),
-    }
+        ],
+        rows.collect(),
+    )
 }
 
 fn decimal_cell(point: Option<&PointStudy>, metric: &'static Metric, decimals: usize) -> String {
@@ -493,27 +466,20 @@ fn table_2(link: &Study, buses: &Study, host: &Study) -> Comparison {
             ]
         },
     );
-    Comparison {
-        title:
-            "Table 2: maxima. The paper does not state whether its figures are of one direction \
-            or of both. Ours add both directions where both were run"
-                .into(),
-        head: [
+    Comparison::new(
+        "Table 2: maxima. The paper does not state whether its figures are of one direction or of \
+            both. Ours add both directions where both were run",
+        [
             "",
-            "Mbit/s \
-            (paper)",
-            "a tenth of \
-                it",
+            "Mbit/s (paper)",
+            "a tenth of it",
             "Mbit/s",
-            "packets/s \
-                    (paper)",
+            "packets/s (paper)",
             "packets/s",
             "testbed",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        rows: rows.collect(),
-    }
+        ],
+        rows.collect(),
+    )
 }
 
 /// Returns the largest figure of `metric` among `points`.

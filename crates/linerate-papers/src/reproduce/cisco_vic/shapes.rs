@@ -7,7 +7,7 @@ use super::{
     CiscoStudies, Draws, EXPANDER_PORTS, FABRICS, PORT, Packets, SLOT, VIC_PORTS, bound,
     busiest_worker, coordinate, draws, ideal, most, one_flow, packets, sweep, whole,
 };
-use crate::reproduce::{Shape, mbit, not_judged, shape};
+use crate::reproduce::{Shape, judged, mbit, not_judged, shape};
 use linerate_analysis::compare::Effect;
 use linerate_analysis::statistics::median;
 use linerate_analysis::{PointStudy, Study};
@@ -31,18 +31,10 @@ pub(super) fn all(studies: &CiscoStudies<'_>) -> Vec<Shape> {
         shapes.push(rate_times_size(letter, adapter, sizes));
         shapes.push(falls(letter, adapter, sizes));
     }
-    shapes.push(binding(
-        "e",
-        "without the expander the ports bind (paper: 37.8 of 40)",
-        &vic,
-        VIC_PORTS,
-    ));
-    shapes.push(binding(
-        "f",
-        "with it the slot does (paper: 54.15 of 55.35)",
-        &expander,
-        EXPANDER_PORTS,
-    ));
+    let ports = "without the expander the ports bind (paper: 37.8 of 40)";
+    shapes.push(binding("e", ports, &vic, VIC_PORTS));
+    let slot = "with it the slot does (paper: 54.15 of 55.35)";
+    shapes.push(binding("f", slot, &expander, EXPANDER_PORTS));
     shapes.push(gain(&vic, &expander));
     shapes.extend(one_flow_is_one_port(studies));
     for (adapter, ports, study) in [
@@ -126,18 +118,16 @@ fn rate_times_size(letter: &str, adapter: &str, sizes: &[Packets]) -> Shape {
     let own = largest(sizes.iter().map(|size| off(size, size.bandwidth)).collect());
     let other =
         largest(sizes.iter().filter_map(|size| Some(off(size, size.at_interface?))).collect());
-    match own.zip(other) {
-        Some((own, other)) => {
-            let measured = format!(
-                "worst of {} sizes {:+.2} %, interface {:+.2} %",
-                sizes.len(),
-                own * 100.0,
-                other * 100.0
-            );
-            shape(&id, claim, measured, Some(own.abs() <= CLOSE && other.abs() <= OTHER_MOMENTS))
-        }
-        None => not_judged(&id, &claim, "no packet size has a figure"),
-    }
+    let found = own.zip(other).map(|(own, other)| {
+        let measured = format!(
+            "worst of {} sizes {:+.2} %, interface {:+.2} %",
+            sizes.len(),
+            own * 100.0,
+            other * 100.0
+        );
+        (measured, own.abs() <= CLOSE && other.abs() <= OTHER_MOMENTS)
+    });
+    judged(&id, claim, found, "no packet size has a figure")
 }
 
 fn falls(letter: &str, adapter: &str, sizes: &[Packets]) -> Shape {
@@ -160,20 +150,18 @@ fn binding(letter: &str, claim: &str, sizes: &[Packets], ports: u32) -> Shape {
     let all_ports = f64::from(ports * FABRICS) * PORT;
     // The narrower of the two binds.
     let limit = all_ports.min(SLOT);
-    match most(sizes) {
-        Some(value) => {
-            let measured = format!(
-                "{} Mbit/s: {:.1} % of the ports' {}, {:.1} % of the slot's {}",
-                mbit(value),
-                value / all_ports * 100.0,
-                mbit(all_ports),
-                value / SLOT * 100.0,
-                mbit(SLOT)
-            );
-            shape(&id, claim, measured, Some((1.0 - NEAR..=1.0 + NEAR).contains(&(value / limit))))
-        }
-        None => not_judged(&id, &claim, "no packet size has a figure"),
-    }
+    let found = most(sizes).map(|value| {
+        let measured = format!(
+            "{} Mbit/s: {:.1} % of the ports' {}, {:.1} % of the slot's {}",
+            mbit(value),
+            value / all_ports * 100.0,
+            mbit(all_ports),
+            value / SLOT * 100.0,
+            mbit(SLOT)
+        );
+        (measured, (1.0 - NEAR..=1.0 + NEAR).contains(&(value / limit)))
+    });
+    judged(&id, claim, found, "no packet size has a figure")
 }
 
 fn gain(vic: &[Packets], expander: &[Packets]) -> Shape {
@@ -235,47 +223,31 @@ fn several_flows(
         "V3.4 (hard): {what}: the mean number of links in use is that of an ideal \
         hash"
     );
-    let mut shapes = vec![match point.links() {
-        // Fewer draws cannot distinguish an ideal hash from a poor one.
-        Some(links) if n >= ENOUGH_DRAWS => {
-            let off = (links - mean).abs();
-            let measured = format!(
-                "{links:.2} over {n} draws, expected {mean:.2}; 95 of 100 such means are within \
-                    {:.2}, 999 of 1000 within {:.2}",
-                USUAL * error,
-                // The claim is judged at every run and for several figures, so the wider range
-                // applies.
-                RARE * error
-            );
-            // Where every draw must use every link, only rounding errors are allowed.
-            shape("V3.4c", claim, measured, Some(off <= RARE * error + 1e-9))
-        }
-        _ => not_judged(
-            "V3.4c",
-            &claim,
-            &format!("{n} draws have figures, {ENOUGH_DRAWS} are needed"),
-        ),
-    }];
+    // Fewer draws cannot distinguish an ideal hash from a poor one.
+    let links = point.links().filter(|_| n >= ENOUGH_DRAWS).map(|links| {
+        let measured = format!(
+            "{links:.2} over {n} draws, expected {mean:.2}; 95 of 100 such means are within {:.2}, \
+                999 of 1000 within {:.2}",
+            USUAL * error,
+            // The claim is judged at every run and for several figures, so the wider range applies.
+            RARE * error
+        );
+        // Where every draw must use every link, only rounding errors are allowed.
+        (measured, (links - mean).abs() <= RARE * error + 1e-9)
+    });
+    let why = format!("{n} draws have figures, {ENOUGH_DRAWS} are needed");
+    let mut shapes = vec![judged("V3.4c", claim, links, &why)];
     let claim = format!(
         "V3.4 (hard): {what}: a draw reaches the rate of its links, or that of the slot (median \
             within 5 %)"
     );
-    let shares = one_flow(studies.expander, 1).map(|port| {
-        point
-            .draws
-            .iter()
-            .map(|(links, goodput)| goodput / bound(*links, port))
-            .collect::<Vec<f64>>()
+    let share = one_flow(studies.expander, 1).and_then(|port| {
+        let shares = point.draws.iter().map(|(links, goodput)| goodput / bound(*links, port));
+        median(&shares.collect::<Vec<f64>>())
     });
-    shapes.push(match shares.as_deref().and_then(median) {
-        Some(share) => shape(
-            "V3.4d",
-            claim,
-            format!("{:.1} % of it", share * 100.0),
-            Some((share - 1.0).abs() <= NEAR),
-        ),
-        None => not_judged("V3.4d", &claim, "no draw, or not one flow alone, has a figure"),
-    });
+    let found =
+        share.map(|share| (format!("{:.1} % of it", share * 100.0), (share - 1.0).abs() <= NEAR));
+    shapes.push(judged("V3.4d", claim, found, "no draw, or not one flow alone, has a figure"));
     shapes
 }
 

@@ -30,7 +30,7 @@ fn goodput(study: &Study, row: &str) -> Option<f64> {
 }
 
 /// Returns default and tuned goodput of a row.
-fn pair(default: &Study, tuned: &Study, row: &str) -> Option<(f64, f64)> {
+pub(super) fn pair(default: &Study, tuned: &Study, row: &str) -> Option<(f64, f64)> {
     Some((goodput(default, row)?, goodput(tuned, row)?))
 }
 
@@ -50,11 +50,6 @@ pub(super) fn best_gain(default: &Study, tuned: &Study) -> Option<(&'static str,
     gains.max_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
-/// Returns the goodput before and after of one row.
-pub(super) fn figures(default: &Study, tuned: &Study, row: &str) -> Option<(f64, f64)> {
-    pair(default, tuned, row)
-}
-
 /// Returns the rows, with the console of the paper that each resembles.
 pub(super) fn rows(default: &Study, tuned: &Study) -> Comparison {
     let nearest: Vec<_> = PAPER
@@ -62,26 +57,12 @@ pub(super) fn rows(default: &Study, tuned: &Study) -> Comparison {
         .map(|(name, before, after)| (*name, nearest(default, tuned, (*before, *after))))
         .collect();
     let row = |row: &'static str| row_of(default, tuned, row, &nearest);
-    Comparison {
-        title: "Causes: to the BMC, Mbit/s, bytes sent again and frames the controller says it \
-                dropped, default and tuned, and the paper's console each resembles"
-            .into(),
-        head: [
-            "row",
-            "default",
-            "again",
-            "dropped",
-            "tuned",
-            "again",
-            "dropped",
-            "ratio",
-            "most \
-            like",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        rows: STREAMS.into_iter().chain(MEDIA).map(row).collect(),
-    }
+    Comparison::new(
+        "Causes: to the BMC, Mbit/s, bytes sent again and frames the controller says it dropped, \
+            default and tuned, and the paper's console each resembles",
+        ["row", "default", "again", "dropped", "tuned", "again", "dropped", "ratio", "most like"],
+        STREAMS.into_iter().chain(MEDIA).map(row).collect(),
+    )
 }
 
 /// Returns the row whose figures are nearest to those of the `paper`, default and tuned.
@@ -168,15 +149,12 @@ pub(super) fn both_ways(default: &Study, tuned: &Study) -> Comparison {
             }
         }
     }
-    let head =
-        ["what", "alone", "both ways", "round trip alone", "both ways", "a buffer each round trip"];
-    Comparison {
-        title: "Both ways: data to the BMC waits for acknowledgements that queue behind the BMC's \
-            own data, Mbit/s"
-            .into(),
-        head: head.map(str::to_owned).to_vec(),
+    Comparison::new(
+        "Both ways: data to the BMC waits for acknowledgements that queue behind the BMC's own \
+            data, Mbit/s",
+        ["what", "alone", "both ways", "round trip alone", "both ways", "a buffer each round trip"],
         rows,
-    }
+    )
 }
 
 /// Returns the rows of figures that became worse.

@@ -115,14 +115,9 @@ impl DataDirection {
 fn worse(studies: &IntelStudies<'_>) -> Option<Comparison> {
     let mut rows = tables::worse(studies.default, studies.tuned);
     rows.extend(causes::worse(studies.causes, studies.causes_tuned));
-    (!rows.is_empty()).then(|| Comparison {
-        title:
-            "What the small windows made worse (the paper does not say that its cure cost up to 50 \
-                % of BMC to network)"
-                .into(),
-        head: ["what", "default", "tuned", "change"].map(str::to_owned).to_vec(),
-        rows,
-    })
+    let title = "What the small windows made worse (the paper does not say that its cure cost up \
+        to 50 % of BMC to network)";
+    (!rows.is_empty()).then(|| Comparison::new(title, ["what", "default", "tuned", "change"], rows))
 }
 
 /// Returns a row of a table of changes.

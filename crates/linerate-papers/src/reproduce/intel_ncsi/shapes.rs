@@ -5,7 +5,7 @@ use linerate_model::{BitRate, Bytes, Direction, Nanos, metric};
 
 use super::{DataDirection, IntelStudies, NOISE, SIDEBAND, causes, cell, only, tables, value};
 use crate::replay;
-use crate::reproduce::{Shape, coordinate, mbit, not_judged, shape, sweep, whole};
+use crate::reproduce::{Shape, coordinate, judged, mbit, not_judged, shape, sweep, whole};
 use linerate_analysis::fire_hose::{BufferSearch, Form, Hose, WindowPoint, onset};
 use linerate_analysis::statistics::{coefficient_of_variation, median};
 use linerate_analysis::{IntervalSeries, PointStudy, Study};
@@ -17,6 +17,11 @@ const NONE: f64 = 1e-5;
 const PROBES: f64 = 1e-3;
 const CONSOLES: [&str; 2] = ["a", "b"];
 const BMCS: [&str; 2] = ["bmc1", "bmc2"];
+
+/// Returns each console with each controller.
+fn pairs() -> impl Iterator<Item = [&'static str; 2]> {
+    CONSOLES.iter().flat_map(|console| BMCS.map(|bmc| [*console, bmc]))
+}
 
 /// Returns all shapes.
 pub(super) fn all(studies: &IntelStudies<'_>) -> Vec<Shape> {
@@ -52,13 +57,9 @@ fn management(causes: &Study) -> Vec<Shape> {
         Some(share <= 0.02),
     )];
     let claim = "V1.1 (hard): one outstanding request: rate x mean response time = 1, within 2 %";
-    shapes.push(match mean_response(point) {
-        Some(mean) => {
-            let product = rate * mean;
-            shape("V1.1b", claim, format!("{product:.4}"), Some((product - 1.0).abs() <= 0.02))
-        }
-        None => not_judged("V1.1b", claim, "no response times"),
-    });
+    let product = mean_response(point).map(|mean| rate * mean);
+    let found = product.map(|product| (format!("{product:.4}"), (product - 1.0).abs() <= 0.02));
+    shapes.push(judged("V1.1b", claim, found, "no response times"));
     shapes
 }
 
@@ -75,43 +76,28 @@ fn link_speed(slow: &Study, fast: &Study) -> Vec<Shape> {
     let read = |study, metric| value(study, "stream", metric, Direction::Tx);
     let claim = "V1.4 (hard): at a port as fast as the sideband a stream reaches 97 % of it, and \
         never more than all";
-    let metric = only(slow, "stream")
-        .and_then(|point| whole(point)?.metric(metric::GOODPUT, Direction::Tx)?.share);
-    let mut shapes = vec![match metric {
-        Some(share) => shape(
-            "V1.4",
-            claim,
-            format!("{:.1} %", share * 100.0),
-            Some((0.97..=1.0025).contains(&share)),
-        ),
-        None => not_judged("V1.4", claim, "no figure or no ceiling"),
-    }];
+    let found = only(slow, "stream")
+        .and_then(|point| whole(point)?.metric(metric::GOODPUT, Direction::Tx)?.share)
+        .map(|share| (format!("{:.1} %", share * 100.0), (0.97..=1.0025).contains(&share)));
+    let mut shapes = vec![judged("V1.4", claim, found, "no figure or no ceiling")];
     let dropped = |study| value(study, "stream", metric::CONTROLLER_DROPPED, Direction::Sum);
     let said = |again: f64, dropped: f64| {
         format!("{:.4} % sent again, {dropped:.0} frames dropped by the controller", again * 100.0)
     };
     let claim = "V1.5 (hard): with a port of 100 Mbit/s nothing is retransmitted (paper: 0), and \
         the controller drops nothing";
-    shapes.push(match read(slow, metric::RETRANSMIT_RATIO).zip(dropped(slow)) {
-        Some((again, dropped)) => {
-            // A few tail probes are no loss, so a small floor is allowed beside the controller's
-            // own count.
-            shape("V1.5a", claim, said(again, dropped), Some(again <= NONE && dropped < 1.0))
-        }
-        None => not_judged("V1.5a", claim, "no figure"),
-    });
+    let found = read(slow, metric::RETRANSMIT_RATIO).zip(dropped(slow));
+    // A few tail probes are no loss, so a small floor is allowed beside the controller's own count.
+    let found =
+        found.map(|(again, dropped)| (said(again, dropped), again <= NONE && dropped < 1.0));
+    shapes.push(judged("V1.5a", claim, found, "no figure"));
     let claim = "V1.5 (hard): with a port of 1 Gbit/s at least ten times as much is retransmitted \
         (paper: up to 5 %), and the controller drops frames";
-    shapes.push(match read(fast, metric::RETRANSMIT_RATIO).zip(dropped(fast)) {
-        Some((again, dropped)) => shape(
-            "V1.5b",
-            claim,
-            said(again, dropped),
-            // Ten times the floor separates overruns from probes.
-            Some(again >= NONE * 10.0 && dropped >= 1.0),
-        ),
-        None => not_judged("V1.5b", claim, "no figure"),
-    });
+    let found = read(fast, metric::RETRANSMIT_RATIO).zip(dropped(fast));
+    // Ten times the floor separates overruns from probes.
+    let found = found
+        .map(|(again, dropped)| (said(again, dropped), again >= NONE * 10.0 && dropped >= 1.0));
+    shapes.push(judged("V1.5b", claim, found, "no figure"));
     shapes
 }
 
@@ -119,9 +105,7 @@ fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
     let claim = "V1.6 (hard): with the small window a single stream does not overrun the \
         controller, which drops nothing";
     fn cells() -> impl Iterator<Item = String> {
-        CONSOLES
-            .iter()
-            .flat_map(|console| BMCS.iter().map(move |bmc| format!("{console} {bmc} uni net2bmc")))
+        pairs().map(|[console, bmc]| format!("{console} {bmc} uni net2bmc"))
     }
     let all = |metric, direction| -> Option<Vec<f64>> {
         cells().map(|name| value(studies.tuned, &name, metric, direction)).collect()
@@ -129,36 +113,28 @@ fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
     let most = |metric, direction| Some(all(metric, direction)?.into_iter().fold(0.0, f64::max));
     let worst = most(metric::RETRANSMIT_RATIO, Direction::Tx)
         .zip(most(metric::CONTROLLER_DROPPED, Direction::Sum));
-    let mut shapes = vec![match worst {
-        Some((again, dropped)) => {
-            let measured = format!(
-                "at most {:.4} % sent again and {dropped:.0} frames dropped",
-                again * 100.0
-            );
-            // Short trials end with a probe or two, which are a larger share than in long ones.
-            shape("V1.6a", claim, measured, Some(again <= PROBES && dropped < 1.0))
-        }
-        None => not_judged("V1.6a", claim, "a cell has no figure"),
-    }];
+    let found = worst.map(|(again, dropped)| {
+        let measured =
+            format!("at most {:.4} % sent again and {dropped:.0} frames dropped", again * 100.0);
+        // Short trials end with a probe or two, which are a larger share than in long ones.
+        (measured, again <= PROBES && dropped < 1.0)
+    });
+    let mut shapes = vec![judged("V1.6a", claim, found, "a cell has no figure")];
     shapes.push(steadier(studies));
     let claim =
         "V1.6: a modern sender alone gains nothing from the small window (paper's Linux: 0.99)";
-    shapes.push(match causes::figures(studies.causes, studies.causes_tuned, "stream, cubic") {
-        Some((before, after)) => {
-            let measured =
-                format!("{} to {} Mbit/s, {:.2}", mbit(before), mbit(after), after / before);
-            shape("V1.6c", claim, measured, Some(after / before <= 1.0 + NOISE))
-        }
-        None => not_judged("V1.6c", claim, "a row has no figure"),
+    let found = causes::pair(studies.causes, studies.causes_tuned, "stream, cubic");
+    let found = found.map(|(before, after)| {
+        let measured = format!("{} to {} Mbit/s, {:.2}", mbit(before), mbit(after), after / before);
+        (measured, after / before <= 1.0 + NOISE)
     });
+    shapes.push(judged("V1.6c", claim, found, "a row has no figure"));
     let claim = "V1.6: the collapse that the small window cures: at least three times as fast \
         (paper's Windows: 8.2)";
-    shapes.push(match causes::best_gain(studies.causes, studies.causes_tuned) {
-        // The paper's factor is 8.2. A lower one is required, as the lab's senders are not its
-        // Windows.
-        Some((row, gain)) => shape("V1.6d", claim, format!("{row}: {gain:.2}"), Some(gain >= 3.0)),
-        None => not_judged("V1.6d", claim, "no row has figures"),
-    });
+    let found = causes::best_gain(studies.causes, studies.causes_tuned);
+    // The paper's factor is 8.2. A lower one is required, as the lab's senders are not its Windows.
+    let found = found.map(|(row, gain)| (format!("{row}: {gain:.2}"), gain >= 3.0));
+    shapes.push(judged("V1.6d", claim, found, "no row has figures"));
     shapes
 }
 
@@ -169,24 +145,20 @@ fn steadier(studies: &IntelStudies<'_>) -> Shape {
     let claim = "V1.6: the small window halves the variation between seconds (coefficient of \
         variation)";
     fn spread(study: &Study) -> Option<f64> {
-        let spreads: Option<Vec<f64>> = CONSOLES
-            .iter()
-            .flat_map(|console| BMCS.iter().map(move |bmc| format!("{console} {bmc} uni net2bmc")))
-            .map(|name| {
+        let spreads: Option<Vec<f64>> = pairs()
+            .map(|[console, bmc]| {
+                let name = format!("{console} {bmc} uni net2bmc");
                 let seconds = tables::seconds(only(study, &name)?, DataDirection::ToBmc);
                 if seconds.len() < SECONDS { None } else { coefficient_of_variation(&seconds) }
             })
             .collect();
         spreads.and_then(|spreads| median(&spreads))
     }
-    match (spread(studies.default), spread(studies.tuned)) {
-        (Some(default), Some(tuned)) => {
-            let measured =
-                format!("median over consoles and controllers: {default:.3} to {tuned:.3}");
-            shape("V1.6b", claim, measured, Some(tuned <= default / 2.0))
-        }
-        _ => not_judged("V1.6b", claim, "fewer than 10 seconds per series (quick run)"),
-    }
+    let found = spread(studies.default).zip(spread(studies.tuned)).map(|(default, tuned)| {
+        let measured = format!("median over consoles and controllers: {default:.3} to {tuned:.3}");
+        (measured, tuned <= default / 2.0)
+    });
+    judged("V1.6b", claim, found, "fewer than 10 seconds per series (quick run)")
 }
 
 fn to_network(default: &Study) -> Shape {
@@ -198,18 +170,9 @@ fn to_network(default: &Study) -> Shape {
             Some(of("a")? / of("b")? - 1.0)
         })
         .collect();
-    match pairs {
-        Some(pairs) => {
-            let worst = pairs.into_iter().map(f64::abs).fold(0.0, f64::max);
-            shape(
-                "V1.7a",
-                claim,
-                format!("at most {:.2} % apart", worst * 100.0),
-                Some(worst <= 0.05),
-            )
-        }
-        None => not_judged("V1.7a", claim, "a cell has no figure"),
-    }
+    let worst = pairs.map(|pairs| pairs.into_iter().map(f64::abs).fold(0.0, f64::max));
+    let found = worst.map(|worst| (format!("at most {:.2} % apart", worst * 100.0), worst <= 0.05));
+    judged("V1.7a", claim, found, "a cell has no figure")
 }
 
 /// Judges the rate of a management controller against its share of a CPU.
@@ -254,8 +217,7 @@ fn cpu_share(study: &Study) -> Shape {
 
 /// Returns the worst of a ratio over consoles and controllers.
 fn worst(of: impl Fn(&str, &str) -> Option<f64>) -> Option<f64> {
-    let all: Option<Vec<f64>> =
-        CONSOLES.iter().flat_map(|c| BMCS.iter().map(|b| of(c, b)).collect::<Vec<_>>()).collect();
+    let all: Option<Vec<f64>> = pairs().map(|[console, bmc]| of(console, bmc)).collect();
     Some(all?.into_iter().fold(f64::INFINITY, f64::min))
 }
 
@@ -268,10 +230,9 @@ fn both_ways(default: &Study, tuned: &Study) -> Vec<Shape> {
     let percent = |share: f64| format!("{:.0} % at worst", share * 100.0);
     let claim = "V1.8: data from the BMC keeps 90 % of its rate while data goes in the other \
         direction (E1.c: the paper states the opposite)";
-    let mut shapes = vec![worst(against(default, DataDirection::ToNetwork)).map_or_else(
-        || not_judged("V1.8a", claim, "a cell has no figure"),
-        |share| shape("V1.8a", claim, percent(share), Some(share >= 0.9)),
-    )];
+    let share = worst(against(default, DataDirection::ToNetwork));
+    let found = share.map(|share| (percent(share), share >= 0.9));
+    let mut shapes = vec![judged("V1.8a", claim, found, "a cell has no figure")];
     let claim = "V1.8: data to the BMC falls to less than half while data goes in the other \
         direction (paper: 0.14 and 0.54)";
     let collapse = worst(move |console, bmc| {
@@ -279,22 +240,16 @@ fn both_ways(default: &Study, tuned: &Study) -> Vec<Shape> {
         // too.
         against(default, DataDirection::ToBmc)(console, bmc).map(|share| -share)
     });
-    shapes.push(collapse.map_or_else(
-        || not_judged("V1.8b", claim, "a cell has no figure"),
-        |share| {
-            shape("V1.8b", claim, format!("{:.1} % at best", -share * 100.0), Some(-share < 0.5))
-        },
-    ));
+    let found = collapse.map(|share| (format!("{:.1} % at best", -share * 100.0), -share < 0.5));
+    shapes.push(judged("V1.8b", claim, found, "a cell has no figure"));
     let claim = "V1.8: the small window helps data to the BMC while data goes in the other \
         direction (paper: 5.2 and 7.4 times)";
     let gain = worst(|console, bmc| {
         let of = |study| cell(study, console, bmc, "bidi", DataDirection::ToBmc);
         Some(of(tuned)? / of(default)?)
     });
-    shapes.push(gain.map_or_else(
-        || not_judged("V1.8c", claim, "a cell has no figure"),
-        |gain| shape("V1.8c", claim, format!("{gain:.2} times at worst"), Some(gain > 1.0 + NOISE)),
-    ));
+    let found = gain.map(|gain| (format!("{gain:.2} times at worst"), gain > 1.0 + NOISE));
+    shapes.push(judged("V1.8c", claim, found, "a cell has no figure"));
     shapes
 }
 
@@ -317,14 +272,12 @@ fn windows(default: &Study, tuned: &Study) -> Shape {
             .collect();
         Some((*windows.first()?, windows.into_iter().fold(0.0, f64::max)))
     }
-    match (seen(default), seen(tuned)) {
-        (Some((first, largest)), Some((_, bound))) => {
-            let measured =
-                format!("default {first:.0} B, later {largest:.0} B; tuned at most {bound:.0} B");
-            shape("V1.10", claim, measured, Some(largest >= first && bound <= RECEIVE_MEMORY))
-        }
-        _ => not_judged("V1.10", claim, "the kernel does not report the peer's window"),
-    }
+    let found = seen(default).zip(seen(tuned)).map(|((first, largest), (_, bound))| {
+        let measured =
+            format!("default {first:.0} B, later {largest:.0} B; tuned at most {bound:.0} B");
+        (measured, largest >= first && bound <= RECEIVE_MEMORY)
+    });
+    judged("V1.10", claim, found, "the kernel does not report the peer's window")
 }
 
 /// Returns the sideband of the lab; its round trip is measured.
@@ -365,16 +318,14 @@ fn inferred(study: &Study, lab: &Hose) -> Shape {
         let trains = u32::try_from(loss.ledger.sent / u64::from(length)).unwrap_or(u32::MAX);
         search.observe(length, trains, loss.ledger.lost());
     }
-    match search.inferred(lab) {
-        Some(found) => {
-            let measured = format!(
-                "{} frames pass: {} B to {} B, in truth {} B",
-                found.longest_train, found.buffer.start.0, found.buffer.end.0, lab.buffer.0
-            );
-            shape("V1.11", claim, measured, Some(found.buffer.contains(&lab.buffer)))
-        }
-        None => not_judged("V1.11", claim, "no burst was lost, or lengths are missing"),
-    }
+    let found = search.inferred(lab).map(|found| {
+        let measured = format!(
+            "{} frames pass: {} B to {} B, in truth {} B",
+            found.longest_train, found.buffer.start.0, found.buffer.end.0, lab.buffer.0
+        );
+        (measured, found.buffer.contains(&lab.buffer))
+    });
+    judged("V1.11", claim, found, "no burst was lost, or lengths are missing")
 }
 
 fn loss_onset(study: &Study, lab: &Hose) -> Shape {
