@@ -21,33 +21,21 @@ struct Task {
     run: fn(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>,
 }
 
+const fn task(
+    name: &'static str,
+    summary: &'static str,
+    run: fn(&Path, &[String]) -> anyhow::Result<ExitCode>,
+) -> Task {
+    Task { name, summary, run }
+}
+
 /// Every task, alphabetically.
 static TASKS: &[Task] = &[
-    Task {
-        name: "bench",
-        summary: "linerate against the generators Debian ships: bench peers",
-        run: bench::run,
-    },
-    Task {
-        name: "docs",
-        summary: "write docs/reference anew, from the registries and the command line",
-        run: docs::run,
-    },
-    Task {
-        name: "test",
-        summary: "everything that must pass: format, clippy, tidy and all tests",
-        run: test::run,
-    },
-    Task {
-        name: "tidy",
-        summary: "the promises of ARCHITECTURE.md that a compiler does not check",
-        run: tidy::run,
-    },
-    Task {
-        name: "torture",
-        summary: "kills, damage and hostile input: torture SUBJECT (see --help)",
-        run: torture::run,
-    },
+    task("bench", "linerate against the generators Debian ships: bench peers", bench::run),
+    task("docs", "write docs/reference anew, from the registries and the command line", docs::run),
+    task("test", "everything that must pass: format, clippy, tidy and all tests", test::run),
+    task("tidy", "the promises of ARCHITECTURE.md that a compiler does not check", tidy::run),
+    task("torture", "kills, damage and hostile input: torture SUBJECT (see --help)", torture::run),
 ];
 
 fn main() -> ExitCode {

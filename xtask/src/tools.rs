@@ -152,7 +152,7 @@ fn find(command: &str) -> Option<std::path::PathBuf> {
 }
 
 /// Returns true if this process is root: its own folder in /proc belongs to root then.
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     Path::new("/proc/self").metadata().is_ok_and(|own| own.uid() == 0)
 }

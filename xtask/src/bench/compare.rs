@@ -19,12 +19,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::markdown;
-use super::options::{count, keep, kept, parsed, program};
+use super::options::{count, keep, kept, parsed, program, ran};
 use super::scan::Referee;
 use super::scratch::{Scratch, afterwards};
 
@@ -360,13 +360,7 @@ impl Bench<'_> {
             "report",
             "-q",
         ];
-        let output = Command::new(self.program).args(arguments).current_dir(self.folder).output();
-        let output = output.context("start linerate run")?;
-        /// Some trial carries no figure: the comparison goes on with the others.
-        const SPOILT: i32 = 3;
-        // A trial without figures is a normal outcome on a busy machine.
-        let ended = output.status.success() || output.status.code() == Some(SPOILT);
-        ensure!(ended, "linerate run: {}", String::from_utf8_lossy(&output.stderr));
+        ran(Command::new(self.program).args(arguments).current_dir(self.folder))?;
         self.referee.borrow_mut().read(&self.folder.join(&ledger)).map(drop)
     }
 

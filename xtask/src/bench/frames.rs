@@ -16,12 +16,14 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use super::generators::{Bench, Generator, RunPlace, Running, Work};
+use super::options::{RunOptions, keep, parsed, provide};
 use super::processor::Usage;
 use super::sandbox::{Medium, Sandbox};
 use super::scratch::Scratch;
 use super::statistics::Median;
 use super::table::verdict;
 use super::{markdown, own};
+use crate::tools;
 
 /// RFC 2544's frame sizes, check sequence included.
 const SIZES: [u32; 3] = [64, 512, 1518];
@@ -82,13 +84,17 @@ struct Frames {
     seconds: u32,
 }
 
-/// Runs `rounds` rounds of `seconds` and prints the table; writes it to `out` after each.
-pub(super) fn run(
-    root: &Path,
-    rounds: usize,
-    seconds: u32,
-    out: Option<&Path>,
-) -> anyhow::Result<()> {
+/// Options of `bench frames`.
+#[derive(clap::Parser)]
+struct Options {
+    #[command(flatten)]
+    runs: RunOptions,
+}
+
+/// Runs the rounds and prints the table; writes it to a file after each.
+pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
+    let Options { runs: RunOptions { rounds, seconds, out } } = parsed("frames", arguments)?;
+    provide(tools::FOR_BENCH)?;
     let end = own::build(root, "linerate-load", &["--example", "end"])?;
     let frame_rate = own::build(root, "linerate-sys", &["--example", "frame_rate"])?;
     let scratch = Scratch::new("frames")?;
@@ -115,10 +121,10 @@ pub(super) fn run(
         // Written after each round, so that a run that is cut off keeps what it has.
         eprintln!("round {} of {rounds}, {} s", round + 1, began.elapsed().as_secs());
         let text = document(&super::described(rounds, seconds, began.elapsed()), &rows, &notes);
-        super::options::keep(out, text)?;
+        keep(out.as_deref(), text)?;
     }
     println!("{}", document(&super::described(rounds, seconds, began.elapsed()), &rows, &notes));
-    Ok(())
+    Ok(true)
 }
 
 impl Contestant {
@@ -293,15 +299,10 @@ fn document(machine: &str, rows: &[Row], notes: &[String]) -> String {
     let median = |outcomes: &[Option<Outcome>], value: fn(&Outcome) -> f64| {
         Median::of(&outcomes.iter().flatten().map(value).collect::<Vec<_>>())
     };
-    fn shown(median: Option<Median>) -> String {
-        median.map_or("failed".to_owned(), |m| {
-            format!("{:.3} [{:.3}, {:.3}] ({})", m.value, m.low, m.high, m.n)
-        })
-    }
     for row in rows {
         for (contestant, outcomes) in CONTESTANTS.iter().zip(&row.outcomes) {
-            let sent = shown(median(outcomes, |outcome| outcome.sent / MEGA));
-            let accounted = shown(median(outcomes, |outcome| outcome.accounted / MEGA));
+            let sent = Median::shown(median(outcomes, |outcome| outcome.sent / MEGA));
+            let accounted = Median::shown(median(outcomes, |outcome| outcome.accounted / MEGA));
             let cpu = median(outcomes, |outcome| outcome.cpu)
                 .map_or("-".to_owned(), |cpu| format!("{:.2}", cpu.value));
             let name = contestant.name().to_string();

@@ -47,6 +47,7 @@ use generators::{Bench, Generator, RunPlace, Work};
 use options::count;
 use rows::{Row, Scope};
 use sandbox::Sandbox;
+pub(crate) use sandbox::ip;
 use scratch::Scratch;
 use statistics::Median;
 use table::Result;
@@ -88,20 +89,6 @@ impl Options {
     }
 }
 
-/// Options of `bench frames`.
-#[derive(Debug, clap::Parser)]
-struct FramesOptions {
-    /// Rounds
-    #[arg(long, value_parser = count::<usize>, default_value = "6")]
-    rounds: usize,
-    /// Length of a run, s
-    #[arg(long, value_parser = count::<u32>, default_value = "1")]
-    seconds: u32,
-    /// File of the table
-    #[arg(long)]
-    out: Option<PathBuf>,
-}
-
 /// Benchmark: its name on the command line, and its function, which returns true if its promise
 /// held.
 pub(crate) struct Benchmark {
@@ -114,7 +101,7 @@ pub(crate) static BENCHMARKS: &[Benchmark] = &[
     Benchmark { name: "compare", run: compare::run },
     Benchmark { name: "diagnosis", run: diagnosis::run },
     Benchmark { name: "fire-hose", run: fire_hose::run },
-    Benchmark { name: "frames", run: run_frames },
+    Benchmark { name: "frames", run: frames::run },
     Benchmark { name: "path", run: path::run },
     Benchmark { name: "peers", run: run_peers },
     Benchmark { name: "scan", run: scan::run },
@@ -131,13 +118,6 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     let Some(benchmark) = named else { bail!("name a benchmark: {}", names.join(", ")) };
     let held = (benchmark.run)(root, &arguments[1..])?;
     Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn run_frames(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
-    let options: FramesOptions = options::parsed("frames", arguments)?;
-    options::provide(tools::FOR_BENCH)?;
-    frames::run(root, options.rounds, options.seconds, options.out.as_deref())?;
-    Ok(true)
 }
 
 fn run_peers(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {

@@ -1,6 +1,7 @@
 //! Options of benchmarks, and steps that benchmarks share.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::str::FromStr;
 
 use anyhow::{Context, anyhow, ensure};
@@ -12,6 +13,21 @@ use crate::tools::{self, Tool};
 /// Parses the options of `cargo xtask bench NAME`.
 pub(super) fn parsed<T: clap::Parser>(name: &str, arguments: &[String]) -> anyhow::Result<T> {
     crate::parsed(&format!("bench {name}"), arguments)
+}
+
+/// Options of benchmarks that run several contestants in rounds.
+#[derive(Debug, clap::Args)]
+pub(super) struct RunOptions {
+    /// Rounds
+    // An interval of 95 % needs six.
+    #[arg(long, value_parser = count::<usize>, default_value = "6")]
+    pub(super) rounds: usize,
+    /// Length of a run, s
+    #[arg(long, value_parser = count::<u32>, default_value = "1")]
+    pub(super) seconds: u32,
+    /// File of the table
+    #[arg(long)]
+    pub(super) out: Option<PathBuf>,
 }
 
 /// Parses a number of at least one.
@@ -62,6 +78,17 @@ pub(super) fn kept<T: DeserializeOwned + Default>(file: Option<&Path>) -> anyhow
     let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
     serde_json::from_str(&text)
         .with_context(|| format!("read {}: not kept by this bench", file.display()))
+}
+
+/// Runs linerate by `command` and returns what it printed. A trial without a figure is a normal
+/// outcome on a busy machine: the campaign has a ledger and a report all the same.
+pub(super) fn ran(command: &mut Command) -> anyhow::Result<Vec<u8>> {
+    /// Exit code of `linerate` where a trial carries no figure.
+    const SPOILT: i32 = 3;
+    let output = command.output().with_context(|| format!("start {command:?}"))?;
+    let ended = output.status.success() || output.status.code() == Some(SPOILT);
+    ensure!(ended, "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(output.stdout)
 }
 
 /// Writes `text` to `file` if there is one.

@@ -133,7 +133,7 @@ pub(super) fn inside(namespace: &str, program: &Path, core: Option<usize>) -> Co
     command
 }
 
-pub(super) fn ip(arguments: &str) -> anyhow::Result<()> {
+pub(crate) fn ip(arguments: &str) -> anyhow::Result<()> {
     let output =
         Command::new("ip").args(arguments.split_whitespace()).output().context("start ip")?;
     let message = String::from_utf8_lossy(&output.stderr);

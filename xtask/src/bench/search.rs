@@ -13,11 +13,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use serde_json::Value;
 
 use super::markdown;
-use super::options::{count, parsed, program};
+use super::options::{count, parsed, program, ran};
 use super::scan::Referee;
 use super::scratch::Scratch;
 
@@ -182,16 +182,8 @@ fn measure(
         "--json",
         "-q",
     ];
-    let output = Command::new(program)
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .context("start linerate")?;
-    /// Some trial carries no figure: see the searches.
-    const SPOILT: i32 = 3;
-    let ended = output.status.success() || output.status.code() == Some(SPOILT);
-    ensure!(ended, "linerate: {}", String::from_utf8_lossy(&output.stderr));
-    let study: Value = serde_json::from_slice(&output.stdout).context("read the study")?;
+    let study = ran(Command::new(program).args(arguments).current_dir(folder))?;
+    let study: Value = serde_json::from_slice(&study).context("read the study")?;
     let of_runs = study["searches"][0]["runs"].as_array().context("the study has no search")?;
     Ok(of_runs
         .iter()

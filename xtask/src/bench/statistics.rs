@@ -27,6 +27,17 @@ impl Median {
             n: finite.len(),
         })
     }
+
+    /// Returns it with its interval and the number of rounds, each value written by `number`.
+    pub(super) fn cell(self, number: impl Fn(f64) -> String) -> String {
+        let [value, low, high] = [self.value, self.low, self.high].map(number);
+        format!("{value} [{low}, {high}] ({})", self.n)
+    }
+
+    /// The same with three decimals; a dash without a median.
+    pub(super) fn shown(median: Option<Self>) -> String {
+        median.map_or("-".to_owned(), |median| median.cell(|value| format!("{value:.3}")))
+    }
 }
 
 #[cfg(test)]

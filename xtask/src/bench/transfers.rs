@@ -21,7 +21,7 @@ mod ground;
 
 use ground::{FILE_BYTES, Ground, SERVER_CORE, Server, await_port};
 
-use super::options::{chosen, count, keep, parsed, provide};
+use super::options::{RunOptions, chosen, keep, parsed, provide};
 use super::processor::{Usage, of_tree};
 use super::statistics::Median;
 use super::{markdown, outputs, own};
@@ -97,19 +97,11 @@ type Readings = Vec<Vec<Vec<Option<Reading>>>>;
 /// Options of `bench transfers`.
 #[derive(clap::Parser)]
 struct Options {
-    /// Rounds
-    // An interval of 95 % needs six.
-    #[arg(long, value_parser = count::<usize>, default_value = "6")]
-    rounds: usize,
-    /// Length of a run, s
-    #[arg(long, value_parser = count::<u32>, default_value = "1")]
-    seconds: u32,
+    #[command(flatten)]
+    runs: RunOptions,
     /// Part of a row's name; all rows if there is none
     #[arg(long)]
     only: Vec<String>,
-    /// File of the table
-    #[arg(long)]
-    out: Option<PathBuf>,
 }
 
 /// Measures and prints the table.
@@ -123,9 +115,10 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
         end,
         ground: Ground::make()?,
         congestion: congestion.trim().into(),
-        seconds: options.seconds,
+        seconds: options.runs.seconds,
     };
     let groups = groups(&options.only)?;
+    let options = options.runs;
     let mut readings: Readings = groups.iter().map(|group| vec![Vec::new(); group.len()]).collect();
     let mut notes = Vec::new();
     for round in 0..options.rounds {
@@ -298,7 +291,12 @@ fn ours(text: &str, way: TransferDirection) -> anyhow::Result<(f64, f64)> {
     Ok((outputs::number(&line, bytes)?, outputs::number(&line, "span_ns")? / 1e9))
 }
 
-fn document(groups: &[&[Row]], readings: &Readings, options: &Options, notes: &[String]) -> String {
+fn document(
+    groups: &[&[Row]],
+    readings: &Readings,
+    options: &RunOptions,
+    notes: &[String],
+) -> String {
     const MEASURES: [fn(&Reading) -> f64; 3] = [
         |reading| reading.gigabits,
         |reading| reading.client_per_gigabyte,
@@ -353,10 +351,7 @@ fn ratio_cell(
     // Slow changes of the machine cancel in a ratio within a round.
     let pairs = first.iter().zip(own);
     let pairs = pairs.filter_map(|(first, own)| first.as_ref().zip(own.as_ref()));
-    let ratios: Vec<f64> = pairs.map(|(first, own)| of(own) / of(first)).collect();
-    Median::of(&ratios).map_or("-".to_owned(), |ratio| {
-        format!("{:.3} [{:.3}, {:.3}] ({})", ratio.value, ratio.low, ratio.high, ratio.n)
-    })
+    Median::shown(Median::of(&pairs.map(|(first, own)| of(own) / of(first)).collect::<Vec<_>>()))
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ fn unknown(repository: &Repository, command: &str) -> Option<String> {
 /// Returns true if the source of the task or of its subject declares `option` to clap.
 fn is_read(repository: &Repository, task: &str, subject: Option<&str>, option: &str) -> bool {
     let folder = format!("xtask/src/{task}");
-    let of_task = [format!("{folder}.rs"), format!("{folder}/mod.rs")];
+    let of_task = ["", "/mod", "/options"].map(|file| format!("{folder}{file}.rs"));
     let of_subject = subject.map(|name| format!("{folder}/{}", name.replace('-', "_")));
     let rest = |path: &str| Some(path.strip_prefix(of_subject.as_deref()?)?.to_owned());
     let is_its_own = |path: &str| rest(path).is_some_and(|r| r == ".rs" || r.starts_with('/'));

@@ -17,7 +17,8 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use super::{Bench, built};
-use crate::tools::printed;
+use crate::bench::ip;
+use crate::tools::{is_root, printed};
 
 const HONEST: &str = "198.18.60.1";
 const ATTACKER: &str = "198.18.60.2";
@@ -43,8 +44,7 @@ const QUICK: [&str; 2] = ["split", "texts"];
 
 /// Runs every attack; true if nothing reached the victim and no text was obeyed.
 pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
-    let user = Command::new("id").arg("-u").output().context("run id")?;
-    if user.stdout != b"0\n" {
+    if !is_root() {
         println!("skipped: torture peers: needs root to make network namespaces");
         return Ok(true);
     }
@@ -95,19 +95,11 @@ fn by_conductor(bench: &Bench, ground: &Ground) -> anyhow::Result<bool> {
         let address = format!("{HONEST}:4777");
         let arguments =
             ["conductor", keys.to_str().context("text")?, &address, ATTACKER, VICTIM, attack, few];
-        let output = ground
-            .within("a", &ground.peers.to_string_lossy(), &arguments)
-            .output()
-            .context("run peers")?;
+        let said = printed(&mut ground.within("a", &ground.peers.to_string_lossy(), &arguments));
         if attack == "spoof" {
             ground.nft("a", "delete table ip spoof")?;
         }
-        ensure!(
-            output.status.success(),
-            "peers conductor {attack}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let said = said?;
         let (seen, at_attacker) = (ground.counted("v")?, ground.counted("a")?);
         let (connections, most) = victim.ends()?;
         let carried_out =
@@ -157,19 +149,9 @@ fn by_agent(bench: &Bench, ground: &Ground) -> anyhow::Result<bool> {
         let (plan, ledger) =
             (plan.to_string_lossy().into_owned(), ledger.to_string_lossy().into_owned());
         let report = ground.folder.join(attack).to_string_lossy().into_owned();
-        let run = [
-            "run",
-            &plan,
-            "--to",
-            ATTACKER,
-            "--ledger",
-            &ledger,
-            "--out",
-            &report,
-            "--format",
-            "md,html,json,csv",
-        ];
-        let ran = ground.linerate("h", &run).output().context("run linerate")?;
+        let mut run = ground.linerate("h", &["run", &plan, "--to", ATTACKER, "--ledger", &ledger]);
+        run.args(["--out", &report, "--format", "md,html,json,csv"]);
+        let ran = run.output().context("run linerate")?;
         let reported = ground
             .linerate("h", &["report", &ledger, "--out", &report, "--format", "md"])
             .output()?;
@@ -341,39 +323,19 @@ impl Ground {
         let ground = Self { prefix, folder, linerate: bench.linerate.clone(), peers };
         let name = |host: &str| ground.name(host);
         for host in ["s", "h", "a", "v"] {
-            ip(&["netns", "add", &name(host)])?;
-            ip(&["-n", &name(host), "link", "set", "lo", "up"])?;
+            ip(&format!("netns add {}", name(host)))?;
+            ip(&format!("-n {} link set lo up", name(host)))?;
         }
-        ip(&["-n", &name("s"), "link", "add", "br0", "up", "type", "bridge"])?;
+        ip(&format!("-n {} link add br0 up type bridge", name("s")))?;
         for (host, address) in [("h", HONEST), ("a", ATTACKER), ("v", VICTIM)] {
             let (host, port) = (name(host), format!("to-{host}"));
-            ip(&[
-                "link",
-                "add",
-                "v0",
-                "netns",
-                &host,
-                "type",
-                "veth",
-                "peer",
-                "name",
-                &port,
-                "netns",
-                &name("s"),
-            ])?;
-            ip(&["-n", &name("s"), "link", "set", &port, "master", "br0", "up"])?;
-            ip(&["-n", &host, "address", "add", &format!("{address}/24"), "dev", "v0"])?;
-            ip(&["-n", &host, "link", "set", "v0", "up"])?;
+            let switch = name("s");
+            ip(&format!("link add v0 netns {host} type veth peer name {port} netns {switch}"))?;
+            ip(&format!("-n {switch} link set {port} master br0 up"))?;
+            ip(&format!("-n {host} address add {address}/24 dev v0"))?;
+            ip(&format!("-n {host} link set v0 up"))?;
             // A veth takes frames that the kernel makes if its peer coalesces.
-            let coalesce = ground
-                .within("s", "ethtool", &["-K", &port, "gro", "on"])
-                .output()
-                .context("run ethtool")?;
-            ensure!(
-                coalesce.status.success(),
-                "ethtool -K {port} gro on: {}",
-                String::from_utf8_lossy(&coalesce.stderr)
-            );
+            printed(&mut ground.within("s", "ethtool", &["-K", &port, "gro", "on"]))?;
         }
         for (host, address) in [("a", ATTACKER), ("v", VICTIM)] {
             // The address is read, because the kernel chooses it at random.
@@ -513,7 +475,7 @@ impl Drop for Ground {
         // Deleting the namespaces also removes their interfaces and the bridge.
         for host in ["h", "a", "v", "s"] {
             // If it was never made, there is nothing to remove.
-            let _ = ip(&["netns", "delete", &self.name(host)]);
+            let _ = ip(&format!("netns delete {}", self.name(host)));
         }
         let _ = fs::remove_dir_all(&self.folder);
     }
@@ -521,14 +483,7 @@ impl Drop for Ground {
 
 /// The Ethernet address of `v0` in namespace `name`.
 fn hardware_address(name: &str) -> anyhow::Result<String> {
-    let output = Command::new("ip")
-        .args(["-n", name, "-j", "link", "show", "v0"])
-        .output()
-        .context("run ip")?;
-    let listed: Value = serde_json::from_slice(&output.stdout).context("ip prints JSON")?;
+    let listed = printed(Command::new("ip").args(["-n", name, "-j", "link", "show", "v0"]))?;
+    let listed: Value = serde_json::from_str(&listed).context("ip prints JSON")?;
     Ok(listed[0]["address"].as_str().context("v0 has an address")?.to_owned())
-}
-
-fn ip(arguments: &[&str]) -> anyhow::Result<()> {
-    printed(Command::new("ip").args(arguments)).map(drop)
 }

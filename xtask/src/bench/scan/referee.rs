@@ -8,15 +8,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use serde_json::Value;
 
+use crate::bench::options::ran;
 use crate::bench::own;
 
 /// Formats that are read.
 const FORMATS: &str = "json,html,csv,md";
-/// Exit code of `linerate` where a trial carries no figure: there is a report all the same.
-const SPOILT: i32 = 3;
 
 /// Scanner, and what it found so far.
 pub(in crate::bench) struct Referee {
@@ -46,15 +45,7 @@ impl Referee {
             .arg(ledger)
             .args(["--quiet", "--format", FORMATS, "--out"])
             .arg(&folder);
-        let output = command.output().context("start linerate report")?;
-        // A campaign with spoilt trials has a report too.
-        let written = output.status.success() || output.status.code() == Some(SPOILT);
-        ensure!(
-            written,
-            "report {}: {}",
-            ledger.display(),
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        ran(&mut command)?;
         let files =
             std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;
         let files: Vec<PathBuf> = files.flatten().map(|entry| entry.path()).collect();

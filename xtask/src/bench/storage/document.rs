@@ -124,13 +124,13 @@ fn aims(runs: &Runs) -> Vec<Vec<String>> {
             .map(|(index, _)| (pair.0, index));
         let itself =
             again.and_then(|again| runs.ratio(again, aim.of)).map_or_else(String::new, |ratio| {
-                format!("; linerate over itself {}", shown(Some(ratio)))
+                format!("; linerate over itself {}", Median::shown(Some(ratio)))
             });
         let against = runs.row.contestants[pair.1].name();
         rows.push(vec![
             runs.row.name(),
             format!("{} {} (against {against})", aim.what, aim.bound.told()),
-            shown(Some(ratio)),
+            Median::shown(Some(ratio)),
             format!("{}{itself}", aim.bound.judged(&ratio)),
         ]);
     }
@@ -154,10 +154,8 @@ fn contestants(runs: &Runs) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (index, contestant) in runs.row.contestants.iter().enumerate() {
         let median =
-            |of: Figure| runs.median(index, of).map_or("-".to_owned(), |median| whole(&median));
-        let ratio = |of: Figure| {
-            if index == 0 { "-".to_owned() } else { shown(runs.ratio((0, index), of)) }
-        };
+            |of: Figure| runs.median(index, of).map_or("-".to_owned(), |median| median.cell(plain));
+        let ratio = |of: Figure| Median::shown(runs.ratio((0, index), of).filter(|_| index > 0));
         let engine =
             runs.readings[index].iter().flatten().find_map(|reading| reading.engine.clone());
         let engine = engine.map_or_else(String::new, |engine| {
@@ -175,23 +173,6 @@ fn contestants(runs: &Runs) -> Vec<Vec<String>> {
         ]);
     }
     rows
-}
-
-fn shown(ratio: Option<Median>) -> String {
-    ratio.map_or("-".to_owned(), |ratio| {
-        format!("{:.3} [{:.3}, {:.3}] ({})", ratio.value, ratio.low, ratio.high, ratio.n)
-    })
-}
-
-/// With its interval and the number of rounds.
-fn whole(median: &Median) -> String {
-    format!(
-        "{} [{}, {}] ({})",
-        plain(median.value),
-        plain(median.low),
-        plain(median.high),
-        median.n
-    )
 }
 
 /// Whole, with thin groups of digits; small ones with one place.

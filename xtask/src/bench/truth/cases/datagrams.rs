@@ -5,6 +5,8 @@ use super::super::claim::{Claim, EXACT, Relation, Tolerance, Unit};
 use super::super::ground::{Between, End, Family, PLAIN};
 use super::super::relay::Delays;
 use super::{Clock, Fault, Load, Network, Packets, Seen, Watch};
+use Relation::Equal;
+use Unit::{BitRate, Ratio};
 
 type Check = fn(&Seen<'_>) -> anyhow::Result<Claim>;
 
@@ -196,12 +198,7 @@ fn is_loss(fault: Fault) -> bool {
 
 fn loss_ratio(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let tolerance = Tolerance::absolute(1e-6, "a quotient of exact counts");
-    let claim = Claim::new(
-        "loss ratio",
-        Unit::Ratio,
-        seen.study.metric("loss_ratio"),
-        Relation::Equal(tolerance),
-    );
+    let claim = Claim::new("loss ratio", Ratio, seen.study.metric("loss_ratio"), Equal(tolerance));
     let apart = if matches!(seen.case.fault, Fault::DropFrom { .. }) {
         seen.packets("there_hit")
     } else {
@@ -216,12 +213,7 @@ fn loss_ratio(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 /// Payload a second.
 fn goodput(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let tolerance = Tolerance::relative(0.01, "intervals end between two datagrams");
-    let claim = Claim::new(
-        "goodput",
-        Unit::BitRate,
-        seen.study.metric("goodput"),
-        Relation::Equal(tolerance),
-    );
+    let claim = Claim::new("goodput", BitRate, seen.study.metric("goodput"), Equal(tolerance));
     let bits = (PAYLOAD * 8) as f64;
     let seconds = seen.case.load.duration_ms as f64 / 1e3;
     let claim =
@@ -232,12 +224,7 @@ fn goodput(seen: &Seen<'_>) -> anyhow::Result<Claim> {
 /// No interval shows a loss where there was none.
 fn first_interval(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let worst = seen.study.series("loss_ratio").into_iter().fold(0.0, f64::max);
-    let claim = Claim::new(
-        "largest loss ratio of an interval",
-        Unit::Ratio,
-        Some(worst),
-        Relation::Equal(EXACT),
-    );
+    let claim = Claim::new("largest loss ratio of an interval", Ratio, Some(worst), Equal(EXACT));
     Ok(claim.expect(0.0, "nothing is dropped"))
 }
 
@@ -286,12 +273,7 @@ fn shaped_goodput(seen: &Seen<'_>) -> anyhow::Result<Claim> {
         0.06,
         "the shaper's burst of 4 kB and its queue of 40 ms come on top of 1 s",
     );
-    let claim = Claim::new(
-        "goodput",
-        Unit::BitRate,
-        seen.study.metric("goodput"),
-        Relation::Equal(tolerance),
-    );
+    let claim = Claim::new("goodput", BitRate, seen.study.metric("goodput"), Equal(tolerance));
     let frame = PAYLOAD + 8 + 20 + 14;
     Ok(claim.expect(
         seen.case.between.bits_per_second as f64 * PAYLOAD as f64 / frame as f64,

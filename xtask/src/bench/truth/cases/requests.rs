@@ -5,12 +5,21 @@ use super::super::claim::{Claim, Relation, Tolerance, Unit};
 use super::super::ground::PLAIN;
 use super::super::judge::Skipped;
 use super::{Clock, Fault, Load, Network, Packets, Seen, Watch};
+use Relation::{Equal, Withheld};
+use Unit::{PerSecond, Seconds};
 
 type Check = fn(&Seen<'_>) -> anyhow::Result<Claim>;
 
 /// Bytes of payload of requests and responses: no other datagram on the path is as long.
 const PAYLOAD: u64 = 200;
 const EVERY: u64 = 37;
+
+/// Returns parameters with the sizes of requests and responses before them.
+macro_rules! sized {
+    ($params:literal) => {
+        concat!("request_size = \"200 B\", response_size = \"200 B\", ", $params)
+    };
+}
 
 const fn open_loop(
     workload: &'static str,
@@ -33,107 +42,57 @@ const BOTH_WAYS: Fault = Fault::Drop { every: EVERY, back: true };
 const EXACT_LOSS: &[Check] = &[due, lost_by_drops];
 const TAIL: &[Check] = &[due, lost_by_silence, p90_is_withheld];
 
+const fn dropped(name: &'static str, params: &'static str) -> Network {
+    case(name, BOTH_WAYS, open_loop("udp_rr", params, 750, 1500), EXACT_LOSS)
+}
+
 pub(super) static CASES: &[Network] = &[
     case(
         "udp_rr, nothing lost",
         Fault::None,
-        open_loop(
-            "udp_rr",
-            "request_size = \"200 B\", response_size = \"200 B\", depth = 1024, rate = \"400 pps\"",
-            400,
-            1000,
-        ),
+        open_loop("udp_rr", sized!("depth = 1024, rate = \"400 pps\""), 400, 1000),
         &[due, lost_by_drops, rate],
     ),
-    case(
+    dropped(
         "udp_rr, every 37th dropped both ways, timeout 0.1 of the duration",
-        BOTH_WAYS,
-        open_loop(
-            "udp_rr",
-            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 \
-                pps\", timeout = \"150 ms\"",
-            750,
-            1500,
-        ),
-        EXACT_LOSS,
+        sized!("depth = 4096, rate = \"500 pps\", timeout = \"150 ms\""),
     ),
-    case(
+    dropped(
         "udp_rr, every 37th dropped both ways, timeout 0.5 of the duration",
-        BOTH_WAYS,
-        open_loop(
-            "udp_rr",
-            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 \
-                pps\", timeout = \"750 ms\"",
-            750,
-            1500,
-        ),
-        EXACT_LOSS,
+        sized!("depth = 4096, rate = \"500 pps\", timeout = \"750 ms\""),
     ),
-    case(
+    dropped(
         "udp_rr, every 37th dropped both ways, timeout 2 times the duration",
-        BOTH_WAYS,
-        open_loop(
-            "udp_rr",
-            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 \
-                pps\", timeout = \"3 s\"",
-            750,
-            1500,
-        ),
-        EXACT_LOSS,
+        sized!("depth = 4096, rate = \"500 pps\", timeout = \"3 s\""),
     ),
     case(
         "udp_rr closed loop of 8, every 37th dropped both ways, timeout 0.3 s",
         BOTH_WAYS,
-        open_loop(
-            "udp_rr",
-            "request_size = \"200 B\", response_size = \"200 B\", depth = 8, timeout = \"300 ms\"",
-            0,
-            2000,
-        ),
+        open_loop("udp_rr", sized!("depth = 8, timeout = \"300 ms\""), 0, 2000),
         &[lost_by_drops],
     ),
     case(
         "udp_rr, everything dropped after 0.6 s of 1 s",
         Fault::DropFrom { after_ms: 600 },
-        open_loop(
-            "udp_rr",
-            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 pps\"",
-            500,
-            1000,
-        ),
+        open_loop("udp_rr", sized!("depth = 4096, rate = \"500 pps\""), 500, 1000),
         TAIL,
     ),
     case(
         "udp_rr, everything dropped",
         Fault::DropFrom { after_ms: 0 },
-        open_loop(
-            "udp_rr",
-            "request_size = \"200 B\", response_size = \"200 B\", depth = 4096, rate = \"500 pps\"",
-            500,
-            1000,
-        ),
+        open_loop("udp_rr", sized!("depth = 4096, rate = \"500 pps\""), 500, 1000),
         &[due, lost_by_silence],
     ),
     case(
         "tcp_rr, nothing lost",
         Fault::None,
-        open_loop(
-            "tcp_rr",
-            "request_size = \"200 B\", response_size = \"200 B\", depth = 1024, rate = \"400 pps\"",
-            400,
-            1000,
-        ),
+        open_loop("tcp_rr", sized!("depth = 1024, rate = \"400 pps\""), 400, 1000),
         &[rate],
     ),
     case(
         "tcp_rr, everything dropped after 0.6 s of 1 s",
         Fault::DropFrom { after_ms: 600 },
-        open_loop(
-            "tcp_rr",
-            "request_size = \"200 B\", response_size = \"200 B\", depth = 1024, rate = \"500 pps\"",
-            500,
-            1000,
-        ),
+        open_loop("tcp_rr", sized!("depth = 1024, rate = \"500 pps\""), 500, 1000),
         &[lost_by_silence, p90_is_withheld],
     ),
     case(
@@ -141,8 +100,7 @@ pub(super) static CASES: &[Network] = &[
         Fault::DropFrom { after_ms: 600 },
         open_loop(
             "tcp_crr",
-            "request_size = \"200 B\", response_size = \"200 B\", streams = 256, close \
-                = \"reset\", rate = \"200 pps\"",
+            sized!("streams = 256, close = \"reset\", rate = \"200 pps\""),
             200,
             1000,
         ),
@@ -245,7 +203,7 @@ fn p90_is_withheld(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let why = "more than a tenth of the requests has no response";
     let printed =
         seen.study.percentile_s("response", 0.9).or_else(|| seen.study.metric("response_time_p90"));
-    Ok(Claim::new("p90 of response times", Unit::Seconds, printed, Relation::Withheld(why)))
+    Ok(Claim::new("p90 of response times", Seconds, printed, Withheld(why)))
 }
 
 /// Answered requests a second.
@@ -254,12 +212,8 @@ fn rate(seen: &Seen<'_>) -> anyhow::Result<Claim> {
     let tolerance = Tolerance::relative(0.01, "a response on the way at the end is not counted");
     let metric =
         if seen.case.load.workload == "tcp_crr" { "connection_rate" } else { "transaction_rate" };
-    let claim = Claim::new(
-        "answered a second",
-        Unit::PerSecond,
-        seen.study.metric(metric),
-        Relation::Equal(tolerance),
-    );
+    let claim =
+        Claim::new("answered a second", PerSecond, seen.study.metric(metric), Equal(tolerance));
     // Over TCP several requests may share a segment: only their answers are counted.
     let is_counted = matches!(seen.case.load.packets, Packets::Udp(_));
     let expected = (seen.case.load.due as f64 - unsent(seen)) / seconds;

@@ -10,6 +10,8 @@ use super::super::judge::run_plan;
 use super::super::plan::{Trial, quoted};
 use super::super::study::Study;
 use super::{Special, special};
+use Relation::{AtLeast, Equal};
+use Unit::{Bytes, Count, PerSecond};
 use disk::Disk;
 
 mod disk;
@@ -83,23 +85,22 @@ fn open_rate(ground: &mut Ground, engine: &str, rate: u32) -> anyhow::Result<Vec
     let (reads, bytes) = (counted.reads as f64, counted.read_bytes as f64);
     let why = "transfers under way at the end, and a busy machine's late starts";
     let tolerance = Tolerance::relative(0.03, why);
-    let iops_claim =
-        Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(tolerance));
+    let iops_claim = Claim::new("reads a second", PerSecond, iops(&study), Equal(tolerance));
     let due = f64::from(rate) * SECONDS;
     let why = "reads of the partition table and of set-up, by linerate and udev";
     let probing = Tolerance { absolute: 64.0, relative: 0.03, why };
     let total = Claim::new(
         "reads, rate times duration",
-        Unit::Count,
+        Count,
         iops(&study).map(|iops| iops * SECONDS),
-        Relation::Equal(probing),
+        Equal(probing),
     );
     let probed = Tolerance { absolute: 64.0 * BLOCK_BYTES, relative: 0.03, why };
     let moved = study
         .metric("transfer_rate")
         .or_else(|| study.metric("transfer_rate_rx"))
         .map(|rate| rate * SECONDS);
-    let moved = Claim::new("bytes read", Unit::Bytes, moved, Relation::Equal(probed));
+    let moved = Claim::new("bytes read", Bytes, moved, Equal(probed));
     let [asked, answered, open] =
         ["due", "answered", "open"].map(|of| study.metric(&format!("operations_{of}")));
     let asked = Claim::count("reads due", asked).expect(due, "rate times duration");
@@ -131,8 +132,7 @@ fn overload(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
     let (study, counted) = disk.counted(|| run_plan(ground, &plan, None))?;
     let why = "two runs one after the other on a busy machine";
     let tolerance = Tolerance::relative(0.3, why);
-    let claim =
-        Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::AtLeast(tolerance));
+    let claim = Claim::new("reads a second", PerSecond, iops(&study), AtLeast(tolerance));
     Ok(vec![
         claim
             .expect(closed, "the closed loop before")
@@ -151,12 +151,10 @@ fn beside_fio(ground: &mut Ground) -> anyhow::Result<Vec<Claim>> {
         relative: 0.02,
         why: "reads of set-up, and those under way at the end",
     };
-    let claim =
-        Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(counted));
+    let claim = Claim::new("reads a second", PerSecond, iops(&study), Equal(counted));
     let why = "fio runs after linerate on a busy machine: the order of magnitude is judged";
     let similar = Tolerance::relative(0.6, why);
-    let same_work =
-        Claim::new("reads a second", Unit::PerSecond, iops(&study), Relation::Equal(similar));
+    let same_work = Claim::new("reads a second", PerSecond, iops(&study), Equal(similar));
     Ok(vec![
         claim.beside(stat.reads as f64 / SECONDS, "stat of the device, over 1.5 s"),
         same_work.beside(beside, "fio, randread of 4 KiB"),
