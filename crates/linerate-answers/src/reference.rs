@@ -50,65 +50,74 @@ struct Chapter {
     introduction: &'static str,
 }
 
+const fn chapter(
+    registry: Registry,
+    file: &'static str,
+    title: &'static str,
+    introduction: &'static str,
+) -> Chapter {
+    Chapter { registry, file, title, introduction }
+}
+
 /// Every chapter but that of the commands, in the order of a campaign.
 const CHAPTERS: &[Chapter] = &[
-    Chapter {
-        registry: Registry::Plans,
-        file: "plans.md",
-        title: "Plans that come with linerate",
-        introduction: "`linerate run NAME` runs one; `linerate plan NAME --show` prints its text, \
+    chapter(
+        Registry::Plans,
+        "plans.md",
+        "Plans that come with linerate",
+        "`linerate run NAME` runs one; `linerate plan NAME --show` prints its text, \
             to begin a plan of your own with.",
-    },
-    Chapter {
-        registry: Registry::Labs,
-        file: "labs.md",
-        title: "Labs that come with linerate",
-        introduction: "`linerate run PLAN --lab NAME` builds one from network namespaces, and \
+    ),
+    chapter(
+        Registry::Labs,
+        "labs.md",
+        "Labs that come with linerate",
+        "`linerate run PLAN --lab NAME` builds one from network namespaces, and \
             takes it down again. What is measured there is marked as emulated.",
-    },
-    Chapter {
-        registry: Registry::Workloads,
-        file: "workloads.md",
-        title: "Workloads",
-        introduction: "What a `[[sweep.job]]` names as its `workload`. Its parameters go into \
+    ),
+    chapter(
+        Registry::Workloads,
+        "workloads.md",
+        "Workloads",
+        "What a `[[sweep.job]]` names as its `workload`. Its parameters go into \
             `params`, or into `[sweep.axis]` as `\"params.NAME\"` to vary. A quantity is a text \
             with its unit (`\"25 Gbit/s\"`, `\"64 KiB\"`, `\"5 ms\"`; k, M, G are decimal, Ki, Mi, \
             Gi binary), a bare number is a count.",
-    },
-    Chapter {
-        registry: Registry::Samplers,
-        file: "samplers.md",
-        title: "Samplers",
-        introduction: "What is read on every host once an interval while a trial runs. One that a \
+    ),
+    chapter(
+        Registry::Samplers,
+        "samplers.md",
+        "Samplers",
+        "What is read on every host once an interval while a trial runs. One that a \
             host cannot open is named in the report, and in `linerate doctor`.",
-    },
-    Chapter {
-        registry: Registry::Metrics,
-        file: "metrics.md",
-        title: "Metrics",
-        introduction: "What is computed of a trial. Bits have a layer, rates a direction; JSON and \
+    ),
+    chapter(
+        Registry::Metrics,
+        "metrics.md",
+        "Metrics",
+        "What is computed of a trial. Bits have a layer, rates a direction; JSON and \
             tables carry base units (bit/s, s, B, or a plain number).",
-    },
-    Chapter {
-        registry: Registry::Limits,
-        file: "limits.md",
-        title: "Limits",
-        introduction: "Upper bounds with their derivation and source, by `linerate limit NAME`. \
+    ),
+    chapter(
+        Registry::Limits,
+        "limits.md",
+        "Limits",
+        "Upper bounds with their derivation and source, by `linerate limit NAME`. \
             The same models give the ceilings of a report.",
-    },
-    Chapter {
-        registry: Registry::Rules,
-        file: "rules.md",
-        title: "Diagnosis rules",
-        introduction: "What may be said to be in the way, and when. A rule that fires says what \
+    ),
+    chapter(
+        Registry::Rules,
+        "rules.md",
+        "Diagnosis rules",
+        "What may be said to be in the way, and when. A rule that fires says what \
             was seen, why it matters and what to try; several may.",
-    },
-    Chapter {
-        registry: Registry::Sections,
-        file: "sections.md",
-        title: "Sections of a report",
-        introduction: "The same in every format; one that has nothing to say is left out.",
-    },
+    ),
+    chapter(
+        Registry::Sections,
+        "sections.md",
+        "Sections of a report",
+        "The same in every format; one that has nothing to say is left out.",
+    ),
 ];
 
 /// The file of the commands.

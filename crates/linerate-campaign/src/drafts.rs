@@ -92,17 +92,7 @@ impl Preset {
 
 /// Options of `linerate to`, with the letters of iperf3.
 pub const OF_TO: [Setting; 9] = [
-    setting(
-        "parallel",
-        Some('P'),
-        &[
-            target(TCP, STREAMS),
-            target(UDP, STREAMS),
-            target(TCP_RR, STREAMS),
-            target(TCP_CRR, STREAMS),
-            target(UDP_RR, STREAMS),
-        ],
-    ),
+    setting("parallel", Some('P'), &of_each([STREAMS; 5])),
     Setting {
         note: Some("All streams together; K, M, G are powers of 1000, 0 is no limit"),
         ..setting(
@@ -114,32 +104,12 @@ pub const OF_TO: [Setting; 9] = [
             ],
         )
     },
-    setting(
-        "length",
-        Some('l'),
-        &[
-            target(TCP, "message_size"),
-            target(UDP, "datagram_size"),
-            target(TCP_RR, "request_size"),
-            target(TCP_CRR, "request_size"),
-            target(UDP_RR, "request_size"),
-        ],
-    ),
+    setting("length", Some('l'), &of_each(SIZES)),
     setting("window", Some('w'), &[target(TCP, "socket_buffer"), target(UDP, "socket_buffer")]),
     setting("congestion", Some('C'), &[congestion(TCP), congestion(TCP_RR), congestion(TCP_CRR)]),
     setting("no-delay", Some('N'), &[target(TCP, "no_delay")]),
     setting("set-mss", Some('M'), &[target(TCP, "mss")]),
-    setting(
-        "dscp",
-        None,
-        &[
-            target(TCP, "dscp"),
-            target(UDP, "dscp"),
-            target(TCP_RR, "dscp"),
-            target(TCP_CRR, "dscp"),
-            target(UDP_RR, "dscp"),
-        ],
-    ),
+    setting("dscp", None, &of_each(["dscp"; 5])),
     Setting { fixed: Some("sendfile"), ..setting("zerocopy", Some('Z'), &[target(TCP, "send")]) },
 ];
 /// Options of `linerate serve`.
@@ -166,6 +136,8 @@ pub const OF_PROBE: [Setting; 3] = [
     setting("may-lose", None, &[target("path_probe", "may_lose")]),
 ];
 const STREAMS: &str = "streams";
+const SIZES: [&str; 5] =
+    ["message_size", "datagram_size", "request_size", "request_size", "request_size"];
 const PACING_RATE: &str = "pacing_rate";
 const RATE: &str = "rate";
 const PORT: &str = "port";
@@ -178,6 +150,17 @@ const fn setting(option: &'static str, letter: Option<char>, sets: &'static [Tar
 
 const fn target(workload: &'static str, parameter: &'static str) -> Target {
     Target { workload, parameter, preset: None }
+}
+
+/// Returns a parameter of each mode, in the order of [`MODES`].
+const fn of_each([tcp, udp, rr, crr, udp_rr]: [&'static str; 5]) -> [Target; 5] {
+    [
+        target(TCP, tcp),
+        target(UDP, udp),
+        target(TCP_RR, rr),
+        target(TCP_CRR, crr),
+        target(UDP_RR, udp_rr),
+    ]
 }
 
 /// Returns the congestion control of `workload`. As with iperf3, the hosts choose it by default.

@@ -50,6 +50,12 @@ pub struct Ground {
 }
 
 impl Ground {
+    /// Returns a ground without a lab, of which nothing is declared.
+    fn of(testbed: Testbed, kind: TestbedKind) -> Self {
+        let (capacities, observers) = (Vec::new(), Vec::new());
+        Self { testbed, capacities, kind, lab_text: None, lab: None, observers }
+    }
+
     /// Returns the number of frames that the emulation lost by itself: if any, the emulation was
     /// the limit, not the path.
     #[must_use]
@@ -118,14 +124,8 @@ pub fn outline(place: &Place) -> Result<Ground, Failure> {
     let layout = linerate_lab::layout(&description, "plan");
     let mut testbed = layout.testbed;
     list_own_cpus(&mut testbed);
-    Ok(Ground {
-        testbed,
-        capacities: layout.capacities,
-        kind: TestbedKind::Lab,
-        lab_text: Some(text),
-        lab: None,
-        observers: Vec::new(),
-    })
+    let capacities = layout.capacities;
+    Ok(Ground { capacities, lab_text: Some(text), ..Ground::of(testbed, TestbedKind::Lab) })
 }
 
 /// Returns the labs of the program that have all `endpoints` of the plan `name`: the lab of its
@@ -167,14 +167,7 @@ pub fn loopback(ipv6: bool) -> Ground {
         emulated: false,
     };
     list_own_cpus(&mut testbed);
-    Ground {
-        testbed,
-        capacities: Vec::new(),
-        kind: TestbedKind::Loopback,
-        lab_text: None,
-        lab: None,
-        observers: Vec::new(),
-    }
+    Ground::of(testbed, TestbedKind::Loopback)
 }
 
 /// Returns endpoint `b`, which serves any client at `address` of this host, and `a`, which does
@@ -306,14 +299,7 @@ fn towards(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Fail
         endpoints: vec![endpoint_at("a", "here", here), endpoint_at("b", &name, there)],
         emulated: false,
     };
-    Ok(Ground {
-        testbed,
-        capacities: Vec::new(),
-        kind: TestbedKind::Hosts,
-        lab_text: None,
-        lab: None,
-        observers: Vec::new(),
-    })
+    Ok(Ground::of(testbed, TestbedKind::Hosts))
 }
 
 fn endpoint_at(name: &str, host: &str, address: IpAddr) -> Endpoint {
@@ -529,14 +515,8 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
             .collect(),
         emulated: false,
     };
-    Ok(Ground {
-        testbed,
-        capacities: file.capacity,
-        kind: TestbedKind::Hosts,
-        lab_text: None,
-        lab: None,
-        observers,
-    })
+    let capacities = file.capacity;
+    Ok(Ground { capacities, observers, ..Ground::of(testbed, TestbedKind::Hosts) })
 }
 
 /// Returns the observers of `file`, and their problems.
@@ -609,6 +589,10 @@ mod tests {
             destination: destination.parse().expect("an address"),
             device: device.into(),
         };
+        let branches = |destination: [u8; 4]| Branches {
+            destination: destination.into(),
+            devices: vec!["eth0".into(), "eth1".into()],
+        };
         HostFacts {
             facts: json!({ "cpu": { "allowed": [0, 1, 2, 3, 4, 5, 6, 7] } }),
             routes: vec![
@@ -616,16 +600,7 @@ mod tests {
                 way("198.18.0.2", "eth0"),
                 way("198.18.1.1", "eth1"),
             ],
-            branches: vec![
-                Branches {
-                    destination: [198, 18, 2, 1].into(),
-                    devices: vec!["eth0".into(), "eth1".into()],
-                },
-                Branches {
-                    destination: [198, 18, 2, 2].into(),
-                    devices: vec!["eth0".into(), "eth1".into()],
-                },
-            ],
+            branches: vec![branches([198, 18, 2, 1]), branches([198, 18, 2, 2])],
         }
     }
 

@@ -176,23 +176,19 @@ impl Reader {
 
     /// Reads a size, which is above 0.
     fn bytes(&self, setting: &Setting, text: &str) -> Result<u64, Malformed> {
-        let what = || Malformed::new(setting.line, format!("{}={text}: not a size", setting.key));
-        size(text).filter(|bytes| *bytes > 0).ok_or_else(what)
+        let size = size(text).filter(|bytes| *bytes > 0);
+        size.ok_or_else(|| setting.is_no("size", text))
     }
 
     fn number<T: std::str::FromStr>(&self, setting: &Setting) -> Result<T, Malformed> {
-        let what = || {
-            Malformed::new(setting.line, format!("{}={}: not a number", setting.key, setting.value))
-        };
-        setting.value.trim().parse().map_err(|_| what())
+        let text = &setting.value;
+        text.trim().parse().map_err(|_| setting.is_no("number", text))
     }
 
     fn time(&mut self, key: &str, note: &str) -> Result<Option<f64>, Malformed> {
         let Some(setting) = self.exact(key, note) else { return Ok(None) };
-        let what = || {
-            Malformed::new(setting.line, format!("{}={}: not a time", setting.key, setting.value))
-        };
-        seconds(&setting.value, 1.0).map(Some).ok_or_else(what)
+        let text = &setting.value;
+        seconds(text, 1.0).map(Some).ok_or_else(|| setting.is_no("time", text))
     }
 
     /// Makes the sweep of one job.

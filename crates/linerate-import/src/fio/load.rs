@@ -103,9 +103,8 @@ impl Reader {
         self.job.text("regions", "same");
         self.rates(workers)?;
         if let Some(setting) = self.take("thinktime") {
-            let what =
-                || Malformed::new(setting.line, format!("thinktime={}: not a time", setting.value));
-            let pause = seconds(&setting.value, MICROS).ok_or_else(what)?;
+            let pause = seconds(&setting.value, MICROS);
+            let pause = pause.ok_or_else(|| setting.is_no("time", &setting.value))?;
             // `thinktime` has no unit: microseconds.
             self.job.text("delay", &format!("{} us", (pause * MICROS).round()));
             self.class(

@@ -191,6 +191,5 @@ impl Reader {
 
 /// Reads a time, in seconds. A number without a unit is in microseconds.
 fn time(setting: &Setting) -> Result<f64, Malformed> {
-    let what = format!("{}={}: not a time", setting.key, setting.value);
-    seconds(&setting.value, MICROS).ok_or(Malformed::new(setting.line, what))
+    seconds(&setting.value, MICROS).ok_or_else(|| setting.is_no("time", &setting.value))
 }

@@ -17,6 +17,13 @@ pub(super) struct Setting {
     pub(super) value: String,
 }
 
+impl Setting {
+    /// Returns the error that `text`, the value or a part of it, is no `kind`.
+    pub(super) fn is_no(&self, kind: &str, text: &str) -> Malformed {
+        Malformed::new(self.line, format!("{}={text}: not a {kind}", self.key))
+    }
+}
+
 /// A section and its own keys.
 pub(super) struct Section {
     pub(super) line: usize,
