@@ -13,8 +13,8 @@ use linerate_control::conductor::simulated::{Leaving, Simulation, simulate};
 use linerate_model::plan::{Draft, expand, read};
 use linerate_model::{
     Bytes, Campaign, CampaignHeader, Counter, Endpoint, FlowReport, FlowTcp, HostAddress, Interval,
-    JobRecord, JobSpec, Nanos, Phases, Role, Side, SocketValue, TcpState, Testbed, TestbedKind,
-    TrialSpec, Warmup,
+    JobRecord, JobSpec, Nanos, Phases, Role, SampleBlock, Side, SocketValue, TcpState, Testbed,
+    TestbedKind, TrialSpec, Warmup,
 };
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ use crate::conduct::exit_of;
 use crate::stages::{BeforeTrial, Bench};
 use crate::{Ended, Exit, Failure};
 
-pub(crate) use disk::SimulatedDisk;
+pub(crate) use disk::{FREE, SeenDisk, SimulatedDisk};
 pub(crate) use hose::{HoseSettings, SimulatedHose};
 
 /// Payload of a segment, bytes.
@@ -32,6 +32,11 @@ const MSS: u64 = 1448;
 pub(crate) trait SimulatedLoad {
     /// Returns the record of one end of `job`.
     fn carry(&self, trial: &TrialSpec, job: &JobSpec, side: Side) -> JobRecord;
+
+    /// Returns what the samplers of host `here` read during `trial`.
+    fn sampled(&self, _trial: &TrialSpec) -> Option<SampleBlock> {
+        None
+    }
 }
 
 /// Returns the ends of the intervals of a trial, with a warm-up that its plan fixes.
@@ -254,7 +259,11 @@ impl Bench for SimulatedBench {
         let ran = simulate(simulation, trials);
         let completed = ran.as_ref().map_or(0, |(_, summary)| summary.completed);
         self.stages.borrow_mut().push((name.to_owned(), completed));
-        let (campaign, summary) = ran?;
+        let (mut campaign, summary) = ran?;
+        for trial in &mut campaign.trials {
+            let sampled = self.load.sampled(&trial.spec);
+            trial.samples.extend(sampled.map(|block| ("here".to_owned(), block)));
+        }
         if let Some(failure) = broken {
             return Err(failure.into());
         }

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Ratio;
+use crate::{Metric, Ratio};
 
 /// Coordinate that names the arm of a comparison.
 pub const ARM_AXIS: &str = "arm";
@@ -56,9 +56,12 @@ impl Arm {
 pub struct Hypothesis {
     /// The diagnosis rule whose claim it is.
     pub rule: String,
-    /// Factor by which the change should multiply goodput if the claim is true: smallest and
+    /// Factor by which the change should multiply the metric if the claim is true: smallest and
     /// largest.
     pub ratio: [Ratio; 2],
+    /// The metric; goodput, or the transfer rate of a disk or file, where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<&'static Metric>,
     /// Verdict on the claim if goodput does not change by that factor.
     #[serde(default, skip_serializing_if = "Failing::is_usual")]
     pub failing: Failing,

@@ -234,6 +234,12 @@ samplers! {
         gauge Count: IN_FLIGHT "in_flight";
         counter Second: BUSY "busy" QUEUED "queued";
     }
+    // Limits of a disk's queue, and of this process's control group on that disk.
+    disk_limits {
+        gauge Count: REQUESTS "requests";
+        gauge BytePerSecond: READ_BYTES "read_bytes" WRITE_BYTES "write_bytes";
+        gauge PerSecond: READS "reads" WRITES "writes";
+    }
     frequency {
         gauge Hertz: FREQUENCY "frequency";
     }

@@ -56,6 +56,40 @@ pub fn candidates(file: &str) -> Vec<String> {
         .collect()
 }
 
+/// Returns the paths at which `file` of the disk controller may be: of this process's group and of
+/// every group above, whose limits apply too.
+#[must_use]
+pub fn io_files(file: &str) -> Vec<String> {
+    let membership = std::fs::read_to_string(MEMBERSHIP).unwrap_or_default();
+    io_folders(&membership).iter().map(|folder| format!("{MOUNT}/{folder}{file}")).collect()
+}
+
+/// Returns the folders below the mount of the group in `membership` and of all groups above, for
+/// the disk controller of both versions. Each folder but the root ends in a slash.
+fn io_folders(membership: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in membership.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else { continue };
+        // Version 2 is mounted at the root, or beside the controllers of version 1.
+        let roots: &[&str] = match controllers {
+            "" => &["", "unified/"],
+            list if list.split(',').any(|one| one == "blkio") => &["blkio/"],
+            _ => continue,
+        };
+        let mut group = group.trim_matches('/');
+        loop {
+            let below = if group.is_empty() { String::new() } else { format!("{group}/") };
+            found.extend(roots.iter().map(|root| format!("{root}{below}")));
+            if group.is_empty() {
+                break;
+            }
+            group = group.rsplit_once('/').map_or("", |(above, _)| above);
+        }
+    }
+    found
+}
+
 /// Mount points of this process and of its parent. `ip netns exec` gives a process its own `/sys`,
 /// which has no control groups.
 fn mounts() -> [String; 2] {
@@ -152,6 +186,15 @@ fn path(place: &str) -> std::io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_of_a_disk_are_those_of_all_groups_above() {
+        assert_eq!(
+            io_folders("7:blkio:/jobs/fast\n1:cpu:/jobs\n0::/jobs\n"),
+            ["blkio/jobs/fast/", "blkio/jobs/", "blkio/", "jobs/", "unified/jobs/", "", "unified/"]
+        );
+        assert_eq!(io_folders("1:cpu:/\n"), [""; 0]);
+    }
 
     #[test]
     fn folders_are_found_by_membership_version_2_first() {

@@ -84,6 +84,14 @@ pub enum Step {
     Double { parameter: String, value: Option<u64> },
     /// Flush less often.
     FlushLess,
+    /// Ask less of a full disk: transfers and bytes per second that it does.
+    FasterDisk { rate: f64, bytes: Option<f64> },
+    /// Raise the limit of the control group on a disk: per second, in bytes or transfers.
+    RaiseGroupLimit { in_bytes: bool, rate: f64 },
+    /// Raise the number of requests that the queue of a disk admits.
+    RaiseDiskQueue { admitted: f64, wanted: f64 },
+    /// Stop the other programs at a disk, which move so many bytes per second.
+    StopOthersAtDisk { bytes: Option<f64> },
     /// Measure the rate at each queue depth.
     SweepDepth,
     /// Repeat without the plan's rate.

@@ -19,6 +19,18 @@ pub enum Claim {
     QueueDepth,
     /// Flushes limit writes.
     Flushes,
+    /// The page cache serves a load, and its disk is not measured.
+    Cached,
+    /// The workers of a load on a disk use all of their CPU time.
+    DiskWorkers,
+    /// A disk does all that it can: transfers and bytes per second.
+    DiskFull { rate: f64, bytes: Option<f64> },
+    /// A limit of the control group holds a load on a disk back: per second, in bytes or transfers.
+    DiskGroupLimit { in_bytes: bool, rate: f64 },
+    /// The kernel's queue of a disk admits too few requests.
+    DiskQueue { admitted: f64 },
+    /// Other programs move this share of a disk's bytes.
+    DiskShared { share: f64 },
     /// The window overruns the buffer of the network controller.
     ControllerOverrun,
     /// The window overruns a shallow buffer, or loss is random. `before_controller` is true if the
@@ -199,6 +211,8 @@ pub enum Evidence {
     ThreadCpus { threads: f64, cpus: f64, all: bool },
     /// Share of the time of the transfers in flight that flushes took, and the flushes.
     Flushing { share: f64, transfers: f64, rate: f64, seconds: f64 },
+    /// Writes end when they are durable (`sync` of the load), after this mean time.
+    DurableWrites { mode: String, seconds: f64 },
     /// The plan's rate was reached.
     RateReached { rate: f64 },
     /// A transfer never ended; the mean rate until then.

@@ -22,8 +22,10 @@ pub struct Experiment {
     /// Candidate changes. Single trials select the candidate with the largest effect, among those
     /// that end the metric in `ends`; fresh trials then test it.
     pub candidates: Vec<Change>,
-    /// Predicted ratio of goodput if the claim is true: least and largest.
+    /// Predicted ratio of the metric if the claim is true: least and largest.
     pub ratio: [f64; 2],
+    /// The metric; goodput, or the transfer rate of a disk or file, where it is absent.
+    pub metric: Option<&'static Metric>,
     /// True if the change removes the limit, so that diagnosis can continue with the next limit.
     pub lifts: bool,
     /// Metric that the change must end if the claim is true, such as `retransmit_ratio`.
@@ -52,6 +54,7 @@ impl Experiment {
             name: name.into(),
             candidates: of.into_iter().collect(),
             ratio,
+            metric: None,
             lifts: true,
             ends: None,
             settings: Vec::new(),
@@ -70,6 +73,12 @@ impl Experiment {
     #[must_use]
     pub fn at_host(name: impl Into<String>, setting: HostSetting, ratio: [f64; 2]) -> Self {
         Self { settings: vec![setting], ..Self::show(name, Change::new(), ratio) }
+    }
+
+    /// Predicts the ratio of `metric` instead of goodput.
+    #[must_use]
+    pub fn of(self, metric: &'static Metric) -> Self {
+        Self { metric: Some(metric), ..self }
     }
 
     /// Requires that the change also ends `metric`.

@@ -99,8 +99,9 @@ fn judged(rule: &dyn Rule, point: &PointStudy) -> Option<Finding> {
     let steps = rule.experiments(point).into_iter().filter_map(|experiment| {
         let command = rules::command(point, &experiment)?;
         let consent = rules::consent(&experiment);
-        let Experiment { name, ratio, .. } = experiment;
-        Some(Step::Experiment { name, metric: moved(point), ratio, consent }.by(command))
+        let Experiment { name, ratio, metric, .. } = experiment;
+        let metric = metric.unwrap_or_else(|| moved(point));
+        Some(Step::Experiment { name, metric, ratio, consent }.by(command))
     });
     Some(steps.fold(finding, Finding::advise))
 }

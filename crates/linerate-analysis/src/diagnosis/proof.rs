@@ -195,10 +195,13 @@ pub(crate) const GOODPUT: &Metric = metric::GOODPUT;
 /// Metric that experiments on a disk or file change.
 pub const IOPS: &Metric = metric::IOPS;
 
-/// Returns the figure that decides the test: goodput of the direction that carries most, or else
-/// the transfer rate of a disk or file.
+/// Returns the figure that decides the test: that of its metric; else goodput of the direction that
+/// carries most, or the transfer rate of a disk or file.
 #[must_use]
 pub fn goodput_of(test: &Comparison) -> Option<&Compared> {
+    if let Some(metric) = test.base.tests.as_ref().and_then(|claim| claim.metric) {
+        return most(test, metric, |_| true);
+    }
     // The sum of both directions mixes the tested flow with its reverse traffic.
     most(test, GOODPUT, |direction| direction != Direction::Sum)
         .or_else(|| most(test, IOPS, |_| true))
@@ -238,6 +241,7 @@ mod tests {
         let hypothesis = Hypothesis {
             rule: "receive_window".into(),
             ratio,
+            metric: None,
             failing: Failing::Refutes,
             error: None,
         };

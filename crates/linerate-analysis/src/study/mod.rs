@@ -13,6 +13,7 @@ mod bursts;
 pub(crate) mod ceilings;
 mod clocks;
 mod connections;
+mod device;
 mod drift;
 mod evidence;
 mod figures;

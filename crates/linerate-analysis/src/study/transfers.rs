@@ -94,6 +94,7 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
         figures.put(metric::STEADY_TREND, Direction::Sum, steadiness.excursion);
     }
     of_host(figures, &Samples::of(trial, &job.spec.from.host), span, transfers / span.seconds());
+    super::device::figures(figures, trial, job, span);
     let (tx, rx) = device_shares(trial, job, span);
     figures.put_some(metric::DEVICE_SHARE, Direction::Tx, tx);
     figures.put_some(metric::DEVICE_SHARE, Direction::Rx, rx);

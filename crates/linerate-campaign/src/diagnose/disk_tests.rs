@@ -5,7 +5,7 @@ use linerate_control::conductor::simulated::Leaving;
 use linerate_model::{Nanos, Verdict};
 
 use super::*;
-use crate::simulated::{SimulatedBench, SimulatedDisk, Trouble};
+use crate::simulated::{FREE, SeenDisk, SimulatedBench, SimulatedDisk, Trouble};
 use crate::{Ended, Exit};
 
 const SCOUT: &str = "limit-1-disk_depth-scout-1";
@@ -118,4 +118,50 @@ fn a_host_that_comes_back_costs_a_pair_and_one_that_stays_away_the_rest() {
     let gone = SimulatedBench::new(SimulatedDisk::default()).with(PAIRS, leaves(u32::MAX));
     let Err(Ended::Failed(failure)) = climbed(&gone, 4) else { panic!("it stays away") };
     assert_eq!(failure.exit(), Exit::Missing);
+}
+
+/// A disk of 1 ms and 20,000 transfers a second, as the samplers see it.
+fn seen(seen: SeenDisk) -> SimulatedDisk {
+    SimulatedDisk { latency: 1e-3, most: 20_000.0, seen: Some(seen), ..SimulatedDisk::default() }
+}
+
+#[test]
+fn a_full_disk_is_proven_by_transfers_that_take_twice_as_long() {
+    let rungs = rungs(seen(FREE), 64);
+    assert_eq!(leading(&rungs[0]), ("disk_full", Verdict::Proven), "{rungs:?}");
+    let noisy = SimulatedDisk { placebo: 2.0, ..seen(FREE) };
+    let rungs = self::rungs(noisy, 64);
+    assert_eq!(leading(&rungs[0]), ("disk_full", Verdict::Suspected), "a placebo that works");
+}
+
+#[test]
+fn a_disk_with_room_is_not_full() {
+    let rungs = rungs(seen(FREE), 4);
+    assert_eq!(leading(&rungs[0]), ("disk_depth", Verdict::Proven), "{rungs:?}");
+}
+
+#[test]
+fn a_short_queue_is_proven_and_a_full_disk_with_one_is_not_taken_for_it() {
+    let short = SeenDisk { queue: 8.0, ..FREE };
+    let rungs = rungs(seen(short), 32);
+    assert_eq!(leading(&rungs[0]), ("disk_queue", Verdict::Proven), "{rungs:?}");
+    // Three requests fill this disk, so half of its queue does as much as all of it.
+    let full = SimulatedDisk { most: 3_000.0, ..seen(short) };
+    let rungs = self::rungs(full, 32);
+    assert_eq!(leading(&rungs[0]), ("unknown", Verdict::Inconclusive), "{rungs:?}");
+    assert!(rungs[0].findings.iter().any(|finding| finding.rule == "disk_queue"), "{rungs:?}");
+}
+
+#[test]
+fn a_limit_of_the_control_group_is_proven_by_another_block_size() {
+    let rungs = rungs(seen(SeenDisk { group: Some(500.0), ..FREE }), 16);
+    assert_eq!(leading(&rungs[0]), ("disk_group_limit", Verdict::Proven), "{rungs:?}");
+}
+
+#[test]
+fn other_programs_at_a_disk_are_suspected_before_its_depth() {
+    let bench = SimulatedBench::new(seen(SeenDisk { others: 50e6, ..FREE }));
+    let rungs = climbed(&bench, 4).expect("every stage ends");
+    assert_eq!(leading(&rungs[0]), ("disk_shared", Verdict::Suspected), "{rungs:?}");
+    assert_eq!(bench.names(), ["baseline"], "nothing is proven by stopping others");
 }

@@ -4,13 +4,13 @@
 use linerate_analysis::diagnosis::experiment::{Change, Experiment, set_aside};
 use linerate_analysis::diagnosis::longer::{self, attempts};
 use linerate_analysis::diagnosis::rules::Rule;
-use linerate_analysis::diagnosis::{Finding, Outcome, moved};
+use linerate_analysis::diagnosis::{Finding, Outcome};
 use linerate_analysis::{PointStudy, Study};
 use linerate_model::plan::Draft;
 use linerate_model::{ARM_AXIS, Failing, Nanos};
 
 use super::plans::{Beside, Load};
-use super::scouts::{Scouted, goodput, scout};
+use super::scouts::{Scouted, figure, goodput, judged, scout};
 use super::stages::{Shortage, Stages, cost};
 use crate::{Ended, Exit, Failure};
 
@@ -48,7 +48,8 @@ pub(super) fn put_to_test(
             }
             Err(ended) => return Err(ended),
             Ok(Scouted::Hopeless(after)) => {
-                suspicion = set_aside(suspicion, &experiment, moved(point), goodput(point), &after);
+                let (metric, before) = (judged(&experiment, point), figure(&experiment, point));
+                suspicion = set_aside(suspicion, &experiment, metric, before, &after);
                 // A refuted claim needs no pairs, and other experiments cannot revive it.
                 if experiment.failing == Failing::Refutes {
                     return Ok((suspicion, None));

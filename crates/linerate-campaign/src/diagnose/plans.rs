@@ -181,6 +181,7 @@ impl Load {
             let tests = Hypothesis {
                 rule: rule.to_owned(),
                 ratio: experiment.ratio.map(Ratio),
+                metric: experiment.metric,
                 failing: experiment.failing,
                 error: Some(attempt.error),
             };

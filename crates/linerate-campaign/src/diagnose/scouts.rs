@@ -15,11 +15,11 @@ pub(super) enum Scouted {
     /// The candidate that yields most among those that end their suspected cause. Pairs of fresh
     /// runs judge it.
     Chosen(Change),
-    /// No candidate makes the predicted difference: goodput of the best one in both looks.
+    /// No candidate makes the predicted difference: the figure of the best one in both looks.
     Hopeless(Vec<f64>),
 }
 
-/// Runs each candidate once and compares it with the goodput of the load's point. If none comes
+/// Runs each candidate once and compares it with the figure of the load's point. If none comes
 /// near the prediction, the best is run once more beside the unchanged load: an accident must not
 /// drop a claim.
 pub(super) fn scout(
@@ -28,7 +28,7 @@ pub(super) fn scout(
     (load, load_point): (&Load, &PointStudy),
     experiment: &Experiment,
 ) -> Result<Scouted, Ended> {
-    let before = goodput(load_point);
+    let before = figure(experiment, load_point);
     let first = experiment.candidates.first().cloned().unwrap_or_default();
     // Settings of hosts are changed in pairs only, which put them back.
     if !experiment.settings.is_empty() {
@@ -36,11 +36,12 @@ pub(super) fn scout(
     }
     let (_, study) =
         stages.look(stage, &load.scouts(stage, &experiment.candidates, Beside::Nothing))?;
-    fn at(study: &Study, sweep: &str) -> f64 {
+    let at = |study: &Study, sweep: &str| {
         // A candidate that could not be measured yields nothing, so it is never chosen over one
         // that was.
-        study.points.iter().find(|point| point.sweep == sweep).map_or(0.0, goodput)
-    }
+        let point = study.points.iter().find(|point| point.sweep == sweep);
+        point.map_or(0.0, |point| figure(experiment, point))
+    };
     let yields = |number: usize| at(&study, &plans::scout(number));
     let gain = |number: usize| yields(number) / before;
     let keeps = |number| goes_on(experiment, load_point, &study, &plans::scout(number));
@@ -86,6 +87,16 @@ fn goes_on(experiment: &Experiment, load_point: &PointStudy, study: &Study, swee
 /// that carries most: goodput in bit/s, or IOPS of disks and files; zero if unknown.
 pub(super) fn goodput(point: &PointStudy) -> f64 {
     highest(point, moved(point))
+}
+
+/// Returns the metric of which `experiment` predicts the ratio at `point`.
+pub(super) fn judged(experiment: &Experiment, point: &PointStudy) -> &'static Metric {
+    experiment.metric.unwrap_or_else(|| moved(point))
+}
+
+/// Returns the figure of which `experiment` predicts the ratio.
+pub(super) fn figure(experiment: &Experiment, point: &PointStudy) -> f64 {
+    highest(point, judged(experiment, point))
 }
 
 /// Returns the highest figure of `metric` among the measured jobs; zero if there is none.

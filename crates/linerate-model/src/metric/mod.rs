@@ -171,6 +171,8 @@ pub enum Use {
     DiskCost,
     /// Load on a disk or file: flushes and discards.
     DiskFlush,
+    /// Diagnosis of a load on a disk or file: values shown where no rule explains it.
+    DiskLookedAt,
     /// Load on a disk or file: transfers and bytes per second.
     DiskRate,
     /// Load on a disk or file: times of a transfer.

@@ -5,9 +5,9 @@
 
 use super::Use::{
     Account, Answer, AsGoodput, Asked, ByCount, BySetting, BySize, Cost, Counted, CpuPart,
-    DiskCost, DiskFlush, DiskRate, DiskTime, EndLoss, Family, FileOnly, LookedAt, Mean, Mixed,
-    OneWay, OverTime, Points, Request, ResponseBesideRate, Served, StorageTime, StreamOnly,
-    StreamRate, Sweep, TableOverTime, WorkerCpu,
+    DiskCost, DiskFlush, DiskLookedAt, DiskRate, DiskTime, EndLoss, Family, FileOnly, LookedAt,
+    Mean, Mixed, OneWay, OverTime, Points, Request, ResponseBesideRate, Served, StorageTime,
+    StreamOnly, StreamRate, Sweep, TableOverTime, WorkerCpu,
 };
 use super::source::Source::{
     ControllerCount, DiskSum, DiskWays, HostCount, HostRate, OperationRate, PerPacket, SendingTime,
@@ -411,6 +411,28 @@ metrics! {
         "bytes the kernel counted at the disk over bytes the load read (rx) or wrote (tx): below 1 \
          something was served by a cache, above 1 others used the disk").with(Values::FreeRatio)
         .used(&[Points]);
+    DEVICE_BUSY = Rate("device_busy", "Device busy", Unit::Ratio, NO, NEITHER,
+        "share of time in which the disk of the load had requests in flight").used(&[DiskLookedAt]);
+    DEVICE_DEPTH = Rate("device_depth", "Device depth", Unit::Count, NO, NEITHER,
+        "requests of all programs at the disk of the load, averaged over time");
+    DEVICE_QUEUE = Rate("device_queue", "Device queue", Unit::Count, NO, NEITHER,
+        "requests that the kernel's queue of the load's disk admits (nr_requests)");
+    DEVICE_OTHERS = Rate("device_others", "Device others", Unit::Ratio, NO, DOWN,
+        "share of the bytes at the disk of a direct load that other programs moved")
+        .with(Values::ShareOfCounts).used(&[DiskLookedAt]);
+    CACHE_SERVED = Rate("cache_served", "Cache served", Unit::Ratio, NO, NEITHER,
+        "share of the bytes of a buffered load that did not reach the disk: the page cache served \
+         them").with(Values::ShareOfCounts).used(&[DiskLookedAt]);
+    STORAGE_STALLED = Rate("storage_stalled", "Storage stalled", Unit::Ratio, NO, DOWN,
+        "share of time in which some task of the load's host stalled for storage (PSI)")
+        .used(&[DiskLookedAt]);
+    GROUP_BYTES_USED = Rate("group_bytes_used", "Group bytes used", Unit::Ratio, NO, NEITHER,
+        "rate of bytes over the limit of the load's control group on that disk (io.max)")
+        .with(Values::FreeRatio).used(&[DiskLookedAt]);
+    GROUP_TRANSFERS_USED = Rate("group_transfers_used", "Group transfers used", Unit::Ratio, NO,
+        NEITHER,
+        "rate of transfers over the limit of the load's control group on that disk (io.max)")
+        .with(Values::FreeRatio).used(&[DiskLookedAt]);
     STEADY_RANGE = Rate("steady_range", "Steady range", Unit::Ratio, NO, DOWN,
         "largest less smallest rate of transfers in fifths of a trial, over their mean: at most 20 \
          % in a steady state").with(Values::FreeRatio);

@@ -30,7 +30,7 @@ use super::fields::{Fields, wrong_type, wrong_value};
 use super::value::{json, whole};
 use super::{JobPlan, Sweep};
 use crate::{
-    Failing, HOST_SETTINGS, HostSetting, Hypothesis, Params, Problem, Ratio, Role, nearest,
+    Failing, HOST_SETTINGS, HostSetting, Hypothesis, Metric, Params, Problem, Ratio, Role, nearest,
 };
 
 /// Pairs, unless it is said: the fewest from which a noise floor is taken
@@ -46,7 +46,7 @@ const MOST_ERROR: Ratio = Ratio(0.05);
 const COMPARE_KEYS: &[&str] = &["pairs", "placebo", "margin", "tests", "a", "b"];
 const ARM_KEYS: &[&str] = &["name", "from", "to", "params", "from_cpus", "to_cpus", "settings"];
 const SETTING_KEYS: &[&str] = &["at", "name", "value"];
-const TESTS_KEYS: &[&str] = &["rule", "ratio", "failing", "error"];
+const TESTS_KEYS: &[&str] = &["rule", "ratio", "metric", "failing", "error"];
 
 /// A comparison as read.
 #[derive(Clone, Debug, PartialEq)]
@@ -243,13 +243,20 @@ fn read_tests(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opti
         }
         error
     });
+    let metric = fields.get("metric").and_then(|value| {
+        let metric = value.get_ref().as_str().and_then(Metric::named);
+        if metric.is_none() {
+            problems.push(wrong_value(value, "`metric`", "a metric of linerate list metrics"));
+        }
+        metric
+    });
     let ends = value
         .get_ref()
         .as_array()
         .and_then(|list| list.iter().map(read).collect::<Option<Vec<Ratio>>>());
     match ends.as_deref() {
         Some([least, most]) if least.0 >= 0.0 && least.0 < most.0 => {
-            Some(Hypothesis { rule, ratio: [*least, *most], failing, error })
+            Some(Hypothesis { rule, ratio: [*least, *most], metric, failing, error })
         }
         _ => {
             problems.push(wrong_type(
@@ -447,31 +454,37 @@ mod tests {
     fn a_placebo_may_be_a_change_of_its_own_and_a_claim_travels_with_every_trial() {
         let trials = trials(
             "[sweep.compare]\npairs=2\nplacebo={name='marked',params={dscp=4}}\n\
-                tests={rule='receive_window',ratio=['150 %','220 %'],failing='says_nothing',\
-                error='1.9 %'}\n\
+                tests={rule='receive_window',ratio=['150 %','220 %'],metric='service_time_mean',\
+                failing='says_nothing',error='1.9 %'}\n\
              a={name='A'}\nb={name='B',params={streams=2}}\n",
         );
         let marked = trials.iter().find(|trial| trial.point["arm"] == "marked").expect("measured");
         assert_eq!(marked.jobs[0].params.0["dscp"], Value::from(4));
         assert!(trials.iter().all(|trial| {
             let tests = trial.arm.as_ref().and_then(|arm| arm.tests.as_ref()).expect("a claim");
-            (tests.rule.as_str(), tests.ratio, tests.failing, tests.error)
+            (tests.rule.as_str(), tests.ratio, tests.metric, tests.failing, tests.error)
                 == (
                     "receive_window",
                     [Ratio(1.5), Ratio(2.2)],
+                    Some(crate::metric::SERVICE_TIME_MEAN),
                     Failing::SaysNothing,
                     Some(Ratio(0.019)),
                 )
         }));
         let (_, problems) = parse(&format!(
             "{HEAD}[sweep.compare]\nplacebo={{name='A'}}\n\
-                tests={{rule='x',ratio=['2','1'],error='6 %'}}\na={{name='A'}}\n\
+                tests={{rule='x',ratio=['2','1'],metric='speed',error='6 %'}}\na={{name='A'}}\n\
                 b={{name='B',to='c'}}\n"
         ));
         let told: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
         assert_eq!(
             told,
-            ["the placebo is called `A`, as an arm is", "`ratio` is a list", "`error` is \"6 %\""]
+            [
+                "the placebo is called `A`, as an arm is",
+                "`ratio` is a list",
+                "`metric` is \"speed\"",
+                "`error` is \"6 %\""
+            ]
         );
         let unknown = "[sweep.compare]\ntests={rule='x',ratio=['1','2'],failing='maybe'}\n\
             a={name='A'}\nb={name='B',to='c'}\n";

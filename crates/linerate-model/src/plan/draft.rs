@@ -202,6 +202,7 @@ mod tests {
         let tests = Hypothesis {
             rule: "receive_window".into(),
             ratio: [Ratio(1.5), Ratio(2.2)],
+            metric: Some(crate::metric::TRANSFER_RATE),
             failing: Failing::SaysNothing,
             error: Some(Ratio(0.019)),
         };

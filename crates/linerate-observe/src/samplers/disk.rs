@@ -11,7 +11,8 @@ use linerate_model::{Series, SeriesSpec};
 use crate::kernel_text::{KernelText, decimal, words};
 use crate::{Probe, Sampler, Scope, Unavailable};
 
-const FOLDER: &str = "/sys/block";
+/// Folder of all disks.
+pub(super) const FOLDER: &str = "/sys/block";
 /// The kernel counts in sectors of this size whatever the disk's block is.
 const SECTOR_BYTES: f64 = 512.0;
 /// The file has times in milliseconds.
@@ -39,23 +40,28 @@ pub(super) const SAMPLER: Sampler = Sampler {
 };
 
 fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
+    let open = |name: String| {
+        KernelText::open(&format!("{FOLDER}/{name}/stat")).ok().map(|text| (name, text))
+    };
+    let disks: Vec<(String, KernelText)> = names()?.into_iter().filter_map(open).collect();
+    if disks.is_empty() {
+        return Err(Unavailable(format!("no disk under {FOLDER} has any bytes")));
+    }
+    Ok(Box::new(Reader { disks }))
+}
+
+/// Returns the names of the disks that have any bytes, in alphabetical order.
+pub(super) fn names() -> Result<Vec<String>, Unavailable> {
     let entries = std::fs::read_dir(FOLDER)
         .map_err(|cause| Unavailable(format!("list {FOLDER}: {cause}")))?;
-    // Opened in the order of names, so that columns have the same order in every trial.
+    // The order of names gives columns the same order in every trial.
     let mut names: Vec<String> = entries
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| has_bytes(name))
         .collect();
     names.sort_unstable();
-    let open = |name: String| {
-        KernelText::open(&format!("{FOLDER}/{name}/stat")).ok().map(|text| (name, text))
-    };
-    let disks: Vec<(String, KernelText)> = names.into_iter().filter_map(open).collect();
-    if disks.is_empty() {
-        return Err(Unavailable(format!("no disk under {FOLDER} has any bytes")));
-    }
-    Ok(Box::new(Reader { disks }))
+    Ok(names)
 }
 
 /// Unbound loop devices and the like have none.

@@ -8,6 +8,7 @@ mod cgroup;
 mod context_switches;
 mod cpu;
 mod disk;
+mod disk_limits;
 mod ethtool;
 mod frequency;
 mod interface;
@@ -29,6 +30,7 @@ pub static SAMPLERS: &[Sampler] = &[
     context_switches::SAMPLER,
     cpu::SAMPLER,
     disk::SAMPLER,
+    disk_limits::SAMPLER,
     ethtool::SAMPLER,
     frequency::SAMPLER,
     interface::SAMPLER,
@@ -61,6 +63,7 @@ pub fn read_any(text: &[u8]) -> Vec<(&'static str, Vec<Option<f64>>)> {
         (series::context_switches::SAMPLER, context_switches::read_any(text)),
         (series::cpu::SAMPLER, cpu::read_any(text)),
         (series::disk::SAMPLER, disk::read_any(text)),
+        (series::disk_limits::SAMPLER, disk_limits::read_any(text)),
         (series::frequency::SAMPLER, frequency::read_any(text)),
         (series::interrupts::SAMPLER, interrupts::read_any(text)),
         (series::memory::SAMPLER, memory::AMOUNTS.read_any(text)),

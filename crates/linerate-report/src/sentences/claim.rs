@@ -3,6 +3,10 @@
 use linerate_analysis::diagnosis::rules::RULES;
 use linerate_analysis::diagnosis::{Claim, FlowEnd, Permit, SlowReader};
 use linerate_analysis::statistics::measured_rate;
+use linerate_model::metric;
+
+use super::share;
+use crate::number::Scale;
 
 /// Returns a claim as a short clause.
 #[must_use]
@@ -20,6 +24,23 @@ pub fn claim(claim: &Claim) -> String {
             let rate = measured_rate(*rate);
             return format!("the reverse path carries {rate}, too little for acknowledgements");
         }
+        Claim::DiskFull { rate, bytes } => {
+            return format!("the disk is full at {}", per_second(*rate, *bytes));
+        }
+        Claim::DiskGroupLimit { in_bytes, rate } => {
+            let rate = limit(*in_bytes, *rate);
+            return format!("the control group permits {rate} on this disk (io.max)");
+        }
+        Claim::DiskQueue { admitted } => {
+            return format!(
+                "the kernel's queue admits {admitted:.0} requests to the disk, which could serve \
+                 more at once"
+            );
+        }
+        Claim::DiskShared { share: of_bytes } => {
+            let of_bytes = share(*of_bytes);
+            return format!("other programs use the disk: they move {of_bytes} of its bytes");
+        }
         Claim::NotConfirmed { rule } => {
             let summary = RULES.iter().find(|known| known.name() == rule);
             return format!("not confirmed: {}", summary.map_or(rule.as_str(), |it| it.summary()));
@@ -29,6 +50,8 @@ pub fn claim(claim: &Claim) -> String {
             return format!("{what} keeps less data in flight than the path could carry");
         }
         Claim::QueueDepth => "the queue depth limits the rate: the disk could serve more at once",
+        Claim::Cached => "the page cache serves the load, so the rate is that of memory",
+        Claim::DiskWorkers => "the workers of the load use all of their CPU time",
         Claim::Flushes => {
             "flushes limit the writes: data becomes durable more slowly than it is written"
         }
@@ -86,6 +109,21 @@ pub fn claim(claim: &Claim) -> String {
         Claim::Tester => "the tester was the limit; the device's own limit is higher",
     };
     text.to_owned()
+}
+
+/// Returns transfers per second, with bytes per second where they are known.
+pub(super) fn per_second(rate: f64, bytes: Option<f64>) -> String {
+    let bytes = bytes.map_or_else(String::new, |bytes| format!(" ({})", limit(true, bytes)));
+    format!("{}{bytes}", limit(false, rate))
+}
+
+/// Returns a rate of bytes or transfers.
+pub(super) fn limit(in_bytes: bool, rate: f64) -> String {
+    if in_bytes {
+        Scale::of(metric::TRANSFER_RATE, [rate]).shown(rate)
+    } else {
+        format!("{rate:.0} transfers/s")
+    }
 }
 
 pub(super) const fn permit(by: Permit) -> &'static str {

@@ -13,14 +13,22 @@ use crate::words::count;
 /// Texts around the value of a metric: before it, after it, and the source.
 type Words = (&'static Metric, &'static str, &'static str, &'static str);
 
+const BLOCK_STAT: &str = "/sys/block/*/stat";
 const BUSIEST: &str = "getrusage of the thread (RUSAGE_THREAD)";
 const CONTROL_GROUP: &str = "cpu.stat of its control group: nr_throttled of nr_periods";
 const CPUS: &str = "/proc/stat, CPU by CPU";
+const IO_MAX: &str = "io.max or blkio.throttle.* of its control group, and the groups above";
 const SOFTNET: &str = "/proc/net/softnet_stat";
 
 /// Every metric that a rule shows, alphabetically. A metric without a row is shown with its title
 /// and meaning.
-static FIGURES: [Words; 23] = [
+static FIGURES: [Words; 31] = [
+    (
+        metric::CACHE_SERVED,
+        "the page cache served",
+        "of the bytes of the load",
+        "/sys/block/*/stat beside the load's own counters",
+    ),
     (metric::CALLS_PER_SECOND, "", "calls per second, sum of both ends", "the workers' counters"),
     (
         metric::CONTROLLER_DROPPED,
@@ -33,6 +41,32 @@ static FIGURES: [Words; 23] = [
         "",
         "cycles per instruction",
         "perf events of both hosts: cycles, instructions",
+    ),
+    (metric::DEVICE_BUSY, "the disk had requests in flight", "of the time", BLOCK_STAT),
+    (metric::DEVICE_DEPTH, "the disk held", "requests of all programs on average", BLOCK_STAT),
+    (
+        metric::DEVICE_OTHERS,
+        "other programs moved",
+        "of the bytes at the disk",
+        "/sys/block/*/stat beside the load's own counters",
+    ),
+    (
+        metric::DEVICE_QUEUE,
+        "the kernel's queue of the disk admits",
+        "requests",
+        "/sys/block/*/queue/nr_requests",
+    ),
+    (
+        metric::GROUP_BYTES_USED,
+        "the load used",
+        "of the bytes per second that its control group permits on this disk",
+        IO_MAX,
+    ),
+    (
+        metric::GROUP_TRANSFERS_USED,
+        "the load used",
+        "of the transfers per second that its control group permits on this disk",
+        IO_MAX,
     ),
     (metric::IDLE_CORE, "the idlest CPU was idle", "of the time", CPUS),
     (
@@ -112,6 +146,12 @@ static FIGURES: [Words; 23] = [
         "the sending workers had nothing to send",
         "of the time",
         "the sending workers' counters: waits for the source",
+    ),
+    (
+        metric::STORAGE_STALLED,
+        "some task of the host stalled for storage",
+        "of the time",
+        "/proc/pressure/io",
     ),
     (
         metric::WINDOW_SWING,
@@ -283,6 +323,10 @@ pub fn observation(evidence: &Evidence) -> String {
             share(*taken),
             time(*seconds)
         ),
+        Evidence::DurableWrites { mode, seconds } => format!(
+            "each write waits until its data is durable (sync = \"{mode}\"): {} on average",
+            time(*seconds)
+        ),
         Evidence::RateReached { rate } => format!(
             "the plan's rate of {rate:.0} transfers per second was reached, so the disk was not \
              the limit"
@@ -371,6 +415,7 @@ pub fn source(evidence: &Evidence) -> String {
         Evidence::InFlight { .. } => "the load's own counters: outstanding time and service times",
         Evidence::ThreadCpus { .. } => BUSIEST,
         Evidence::Flushing { .. } => "the load's own counters: flushes and their times",
+        Evidence::DurableWrites { .. } => "the parameters and service times of the load",
         Evidence::RateReached { .. } | Evidence::NeverEnded { .. } => "the load's own counters",
         Evidence::NoClosedLoad => "the parameters of the load",
         Evidence::NoFigure | Evidence::Against(_) | Evidence::Validity(_) => {

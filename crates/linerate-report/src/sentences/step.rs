@@ -3,6 +3,8 @@
 use linerate_analysis::diagnosis::{Consent, FlowEnd, Step};
 use linerate_model::Metric;
 
+use super::claim::{limit, per_second};
+
 /// Upper end from which a prediction counts as open.
 const OPEN: f64 = 10.0;
 
@@ -40,6 +42,42 @@ pub(crate) fn step(step: &Step) -> (String, Option<String>) {
             let text = format!("repeat with twice the `{parameter}`");
             let effect = "if the rate does not rise, the disk is saturated".to_owned();
             return (text, Some(effect).filter(|_| parameter == "depth"));
+        }
+        Step::FasterDisk { rate, bytes } => {
+            let text = format!(
+                "the disk does {}: use a faster disk, larger blocks if transfers fill it, or a \
+                 lower `depth` at the same rate",
+                per_second(*rate, *bytes)
+            );
+            return (
+                text,
+                Some("a lower depth shortens the service time in proportion".to_owned()),
+            );
+        }
+        Step::RaiseGroupLimit { in_bytes, rate } => {
+            let permits = limit(*in_bytes, *rate);
+            let text = format!(
+                "raise the control group's limit of {permits} on this disk (`io.max`), or run the \
+                 load outside the group"
+            );
+            return (text, Some("the rate rises with the limit".to_owned()));
+        }
+        Step::RaiseDiskQueue { admitted, wanted } => {
+            let text = format!(
+                "raise the {admitted:.0} requests of the disk's queue to {wanted:.0} \
+                 (`/sys/block/DISK/queue/nr_requests`), or lower `depth` to {admitted:.0}"
+            );
+            let effect = "more requests raise the rate; a lower depth shortens the service time";
+            return (text, Some(effect.to_owned()));
+        }
+        Step::StopOthersAtDisk { bytes } => {
+            let much = bytes
+                .map_or_else(String::new, |bytes| format!(", which move {}", limit(true, bytes)));
+            let text = format!(
+                "find the other programs at this disk{much} (`pidstat -d 1`, `iotop`), stop them, \
+                 and repeat"
+            );
+            return (text, Some("the rate rises by what the others leave".to_owned()));
         }
         Step::CpuQuota(end) => (
             by_end(*end, "raise the sender's CPU quota", "raise the receiver's CPU quota"),

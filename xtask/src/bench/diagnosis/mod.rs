@@ -8,7 +8,9 @@
 //! see: causes that a machine cannot be given (a second NUMA node, slow memory, an interrupt of a
 //! real device), which have rules and no row.
 
+mod answers;
 mod scenarios;
+mod storage;
 mod undeclared;
 
 use std::collections::BTreeMap;
@@ -32,12 +34,15 @@ const RULES: &str = "docs/reference/rules.md";
 /// Goal for the diagonal.
 const DIAGONAL: f64 = 0.9;
 
-/// Options of `bench diagnosis`, also with `--undeclared`.
+/// Options of `bench diagnosis`, also with `--undeclared` and `--storage`.
 #[derive(Debug, clap::Parser)]
 struct Options {
     /// Diagnose paths whose capacity nobody declared
     #[arg(long)]
     undeclared: bool,
+    /// Diagnose loads on disks
+    #[arg(long, conflicts_with = "undeclared")]
+    storage: bool,
     /// Number of seeds
     #[arg(long, value_parser = count::<u32>, default_value = "10")]
     seeds: u32,
@@ -85,6 +90,9 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     let program = program(root, options.program.as_deref())?;
     if options.undeclared {
         return undeclared::run(&program, &options);
+    }
+    if options.storage {
+        return storage::run(&program, &options);
     }
     let mut outcomes: BTreeMap<String, Vec<Said>> = kept(options.keep.as_deref())?;
     let referee = Mutex::new(Referee::new(root, &program)?);
@@ -369,6 +377,8 @@ impl Options {
         let Some(only) = self.only.as_deref() else { return Ok(()) };
         let is_known = if self.undeclared {
             undeclared::is_cause(only)
+        } else if self.storage {
+            storage::is_cause(only)
         } else {
             SCENARIOS.iter().any(|scenario| scenario.name.contains(only))
         };

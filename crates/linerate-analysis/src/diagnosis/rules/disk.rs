@@ -1,8 +1,9 @@
 //! Figures of a load on a disk or file, as the disk rules read them.
 
-use linerate_model::{Command, Direction, Metric, Verdict, metric};
+use linerate_model::{Bytes, Command, Direction, Metric, Use, Verdict, metric};
 
 use super::{BUSY, param};
+use crate::diagnosis::experiment::{Change, bytes, set};
 use crate::diagnosis::{Claim, Evidence, Finding, Step, Subject, SubjectLoad};
 use crate::{JobStudy, PointStudy};
 
@@ -29,7 +30,43 @@ pub(super) struct Load<'a> {
     pub(super) cores: Option<f64>,
     /// Flushes per second, and the mean duration of a flush in seconds.
     pub(super) flushes: (f64, f64),
+    /// Share of the time in which the worker that waited longest for a CPU was ready.
+    waited: f64,
 }
+
+/// Order in which claims about a disk are tested. A claim about a part above the disk comes first,
+/// because that part hides the disk behind it.
+pub(super) mod turn {
+    pub(in super::super) const CACHE: u8 = 1;
+    pub(in super::super) const GROUP: u8 = 2;
+    pub(in super::super) const OTHERS: u8 = 3;
+    pub(in super::super) const FLUSH: u8 = 4;
+    pub(in super::super) const CPU: u8 = 5;
+    pub(in super::super) const QUEUE: u8 = 6;
+}
+
+/// Share of a limit of the control group from which on it is reached, and from which on it may be
+/// where most transfers wait above the disk. The kernel dispatches a few transfers per tick, so a
+/// short queue does not reach its limit.
+const LIMIT_REACHED: f64 = 0.85;
+const LIMIT_IN_FORCE: f64 = 0.4;
+/// Share of the transfers in flight that the disk has, below which most wait above it.
+const MOSTLY_ABOVE: f64 = 0.5;
+/// Share of the disk's bytes that others move from which on the disk is shared.
+const SHARED: f64 = 0.2;
+/// Share of a buffered load's bytes that the page cache serves from which on the cache is measured.
+const CACHED: f64 = 0.5;
+/// Share of the queue's requests in use from which on it is full.
+const QUEUE_FULL: f64 = 0.8;
+/// Share of its time for which a worker runs, from which on waiting for a CPU shows that it has
+/// none.
+const RUNS: f64 = 0.5;
+/// Factor of the block size in an experiment.
+const BLOCK_FACTOR: f64 = 2.0;
+/// Blocks above this one are halved instead of doubled: the kernel splits large transfers.
+const LARGE_BLOCK: u64 = 64 << 10;
+/// Default block of the workload, bytes.
+const BLOCK: Bytes = Bytes(4096);
 
 /// Returns the finding that no rule explains a load on a disk or file; `None` for other loads.
 pub(super) fn unexplained(point: &PointStudy, rule: &str) -> Option<Finding> {
@@ -41,7 +78,10 @@ pub(super) fn unexplained(point: &PointStudy, rule: &str) -> Option<Finding> {
         return Some(inconclusive(vec![Evidence::NoClosedLoad]));
     };
     let flushed = (load.flushes.0 > 0.0).then(|| load.flushed());
-    let evidence = std::iter::once(load.under_way()).chain(load.cpu()).chain(flushed).collect();
+    let looked_at: Vec<&'static Metric> = Use::DiskLookedAt.metrics().collect();
+    let device = load.seen(&looked_at);
+    let evidence =
+        std::iter::once(load.under_way()).chain(load.cpu()).chain(flushed).chain(device).collect();
     let target = target(job).unwrap_or("TARGET");
     let sweep = Command::local("disk sweep", &[target, "--qd", "1..256x2"]);
     Some(inconclusive(evidence).advise(Step::SweepDepth.by(sweep)))
@@ -83,7 +123,19 @@ pub(super) fn closed(point: &PointStudy) -> Option<Load<'_>> {
             .zip(figure(job, metric::FLUSH_TIME_MEAN))
             // Reads and plain writes never flush, so the figure is absent and not unknown.
             .unwrap_or((0.0, 0.0)),
+        waited: figure(job, metric::RUN_QUEUE_WAIT).unwrap_or_default(),
     })
+}
+
+/// Limit of a control group that a load reaches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct GroupLimit {
+    /// True for bytes per second, false for transfers.
+    pub(super) in_bytes: bool,
+    /// The limit, per second.
+    pub(super) rate: f64,
+    /// Share in use.
+    pub(super) used: f64,
 }
 
 impl Load<'_> {
@@ -105,9 +157,105 @@ impl Load<'_> {
         if self.achieved > 0.0 { (rate * seconds / self.achieved).min(1.0) } else { 0.0 }
     }
 
+    /// CPU time of a thread as a share of the time for which it ran or was ready to; `None` where
+    /// it mostly slept or is not known.
+    pub(super) fn wanted_cpu(&self) -> Option<f64> {
+        let ran = self.cores? / self.workers;
+        // A thread that waited for a CPU would have used it.
+        Some(if ran >= RUNS { ran + self.waited } else { ran })
+    }
+
     /// True if its threads had no time for more.
     pub(super) fn is_out_of_cpu(&self) -> bool {
-        self.cores.is_some_and(|cores| cores >= BUSY * self.workers)
+        self.wanted_cpu().is_some_and(|share| share >= BUSY)
+    }
+
+    /// Bytes per second, if known.
+    pub(super) fn bytes_per_second(&self) -> Option<f64> {
+        figure(self.job, metric::TRANSFER_RATE)
+    }
+
+    /// Returns the figure of `metric` of its disk.
+    pub(super) fn of_disk(&self, metric: &'static Metric) -> Option<f64> {
+        figure(self.job, metric)
+    }
+
+    /// Returns the figures of `metrics` that were recorded as evidence.
+    pub(super) fn seen(&self, metrics: &[&'static Metric]) -> Vec<Evidence> {
+        let read = |metric: &&'static Metric| Some(Evidence::figure(metric, self.of_disk(metric)?));
+        metrics.iter().filter_map(read).collect()
+    }
+
+    /// True if writes are durable when they end, or flushes follow them.
+    pub(super) fn is_durable(&self) -> bool {
+        self.flushes.0 > 0.0 || self.synchrony().is_some()
+    }
+
+    /// Returns the mode in which writes are durable when they end; `None` if they are not.
+    pub(super) fn synchrony(&self) -> Option<&str> {
+        let writes = super::value(self.job, metric::IOPS, Direction::Tx).is_some_and(|w| w > 0.0);
+        let sync = param(self.job, "sync").and_then(serde_json::Value::as_str);
+        sync.filter(|sync| writes && *sync != "none")
+    }
+
+    /// Returns the share of its bytes that the page cache served, if most came from there.
+    pub(super) fn cached(&self) -> Option<f64> {
+        self.of_disk(metric::CACHE_SERVED).filter(|share| *share >= CACHED)
+    }
+
+    /// Returns the share of the disk's bytes that others moved, if it is large. A file system's own
+    /// bytes, such as a journal's, count as those of others, so a durable load has none.
+    pub(super) fn others(&self) -> Option<f64> {
+        let others = self.of_disk(metric::DEVICE_OTHERS)?;
+        (others >= SHARED && !self.is_durable()).then_some(others)
+    }
+
+    /// Returns the limit of its control group that it reaches while most transfers wait above the
+    /// disk.
+    pub(super) fn group_limit(&self) -> Option<GroupLimit> {
+        let least = match self.of_disk(metric::DEVICE_DEPTH) {
+            Some(depth) if depth < MOSTLY_ABOVE * self.achieved => LIMIT_IN_FORCE,
+            Some(_) => return None,
+            None => LIMIT_REACHED,
+        };
+        let of = |in_bytes, metric, rate: Option<f64>| {
+            let used = self.of_disk(metric).filter(|used| *used >= least)?;
+            Some(GroupLimit { in_bytes, rate: rate? / used, used })
+        };
+        let bytes = of(true, metric::GROUP_BYTES_USED, self.bytes_per_second());
+        let transfers = of(false, metric::GROUP_TRANSFERS_USED, Some(self.rate));
+        let nearer = |a: &GroupLimit, b: &GroupLimit| a.used.total_cmp(&b.used);
+        bytes.into_iter().chain(transfers).max_by(nearer)
+    }
+
+    /// Returns the requests that the queue of the disk admits, if it is full and others wait above.
+    pub(super) fn full_queue(&self) -> Option<f64> {
+        let queue = self.of_disk(metric::DEVICE_QUEUE)?;
+        let depth = self.of_disk(metric::DEVICE_DEPTH)?;
+        // The kernel merges nothing at random places, so a request is a transfer.
+        let is_full = depth >= QUEUE_FULL * queue && self.achieved > queue / QUEUE_FULL;
+        is_full.then_some(queue)
+    }
+
+    /// True if something above the disk, or another program, explains the rate.
+    pub(super) fn is_held_above(&self) -> bool {
+        self.cached().is_some()
+            || self.others().is_some()
+            || self.group_limit().is_some()
+            || self.full_queue().is_some()
+    }
+
+    /// Returns the change to another block size, and the factor of the size; `None` where lines of
+    /// an access specification have sizes of their own.
+    pub(super) fn other_block(&self) -> Option<(Change, f64)> {
+        if ["access", "align", "stride", "reply"].iter().any(|key| param(self.job, key).is_some()) {
+            return None;
+        }
+        let text = param(self.job, "block_size").and_then(serde_json::Value::as_str);
+        let block = text.map_or(Some(BLOCK), |text| text.parse::<Bytes>().ok())?.0;
+        let factor = if block > LARGE_BLOCK { 1.0 / BLOCK_FACTOR } else { BLOCK_FACTOR };
+        let other = block as f64 * factor;
+        Some((vec![set("block_size", bytes(other))], factor))
     }
 
     /// Subject of a finding on it.

@@ -45,6 +45,7 @@ impl Rule for DiskDepth {
         if load.used() < USED
             || load.slots() > DEEP
             || load.is_out_of_cpu()
+            || load.is_held_above()
             // A deeper queue waits for the same flush, so the rule for flushes applies.
             || load.flushing() > disk::MOSTLY_FLUSHING
         {
@@ -59,7 +60,8 @@ impl Rule for DiskDepth {
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        Some(super::score::reached(load.used(), USED, 1.0)).filter(|_| !load.is_out_of_cpu())
+        Some(super::score::reached(load.used(), USED, 1.0))
+            .filter(|_| !load.is_out_of_cpu() && !load.is_held_above())
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
@@ -70,14 +72,19 @@ impl Rule for DiskDepth {
 }
 
 /// Returns the parameter that doubles the transfers in flight, and its new value.
-fn deeper(load: &disk::Load<'_>) -> (&'static str, u64) {
+pub(super) fn deeper(load: &disk::Load<'_>) -> (&'static str, u64) {
+    let (key, value) = slots(load);
+    (key, (value * DEEPER) as u64)
+}
+
+/// Returns the parameter of the transfers in flight, and its value.
+pub(super) fn slots(load: &disk::Load<'_>) -> (&'static str, f64) {
     let engine = param(load.job, "engine").and_then(serde_json::Value::as_str).unwrap_or("auto");
     // The pread engine keeps one transfer in flight per worker whatever `depth` is.
-    let (key, value) = match engine {
+    match engine {
         "pread" => ("workers", load.workers),
         _ => ("depth", load.depth),
-    };
-    (key, (value * DEEPER) as u64)
+    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,19 @@
 //! A load waits for its own flushes (docs/methodology/diagnosis.md#rules, D21). Loads on disks and
 //! files that flush after writes.
 //!
-//! Evidence: flushes occupied the slots for more than [`disk::MOSTLY_FLUSHING`] of their time. Not
-//! observed: the cost of durable writes (`O_DSYNC`), which contain their flush.
+//! Evidence: flushes occupied the slots for more than [`disk::MOSTLY_FLUSHING`] of their time, or
+//! each write ends only when it is durable (`O_DSYNC`, `O_SYNC`). The flush within a durable write
+//! has no time of its own, so only the experiment shows its cost.
 
 use linerate_model::Verdict;
 
 use super::{LEAST_EFFECT, Rule, disk, may_be_judged};
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
-use crate::diagnosis::{Claim, Finding, Step};
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
+
+/// Score of a load whose writes are durable: the cost of that is not known before the experiment.
+const DURABLE: f64 = 0.6;
 
 /// Rule: flushes occupy the load's slots.
 #[derive(Debug)]
@@ -21,7 +25,8 @@ impl Rule for DiskFlush {
     }
 
     fn summary(&self) -> &'static str {
-        "flushes occupied the slots of the load for more than 30 % of their time"
+        "flushes occupied the slots of the load for more than 30 % of their time, or its writes end \
+            when they are durable"
     }
 
     fn number(&self) -> u8 {
@@ -30,10 +35,15 @@ impl Rule for DiskFlush {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        if load.flushing() <= disk::MOSTLY_FLUSHING {
-            return None;
-        }
-        let (subject, evidence) = (load.subject(point), vec![load.flushed()]);
+        let subject = load.subject(point);
+        let evidence = match load.synchrony() {
+            _ if load.flushing() > disk::MOSTLY_FLUSHING => vec![load.flushed()],
+            Some(mode) => {
+                let (mode, seconds) = (mode.to_owned(), load.service_seconds);
+                vec![Evidence::DurableWrites { mode, seconds }]
+            }
+            None => return None,
+        };
         let finding =
             Finding::new(self.name(), Verdict::Suspected, subject, Claim::Flushes, evidence);
         Some(finding.advise(Step::FlushLess))
@@ -41,11 +51,16 @@ impl Rule for DiskFlush {
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        Some(super::score::reached(load.flushing(), disk::MOSTLY_FLUSHING, 1.0))
+        let flushing = super::score::reached(load.flushing(), disk::MOSTLY_FLUSHING, 1.0);
+        Some(if load.synchrony().is_some() { flushing.max(DURABLE) } else { flushing })
+    }
+
+    fn turn(&self, _point: &PointStudy) -> u8 {
+        disk::turn::FLUSH
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let Some(load) = disk::closed(point).filter(|load| load.flushing() > 0.0) else {
+        let Some(load) = disk::closed(point).filter(disk::Load::is_durable) else {
             return Vec::new();
         };
         /// Without flushes, caches accept writes far faster than the disk.
@@ -53,7 +68,11 @@ impl Rule for DiskFlush {
         // At least half of the time that flushes took becomes available to writes.
         let least = LEAST_EFFECT.max(1.0 / (1.0 - load.flushing() / 2.0));
         // With no flush, the parser accepts only the default interval.
-        let change = vec![set("flush", "none"), set("flush_every", 1)];
+        let unflushed = (load.flushes.0 > 0.0)
+            .then(|| [set("flush", "none"), set("flush_every", 1)])
+            .into_iter()
+            .flatten();
+        let change = unflushed.chain(load.synchrony().map(|_| set("sync", "none"))).collect();
         vec![Experiment::lift("no flushes", change, [least, MOST])]
     }
 }
@@ -61,7 +80,6 @@ impl Rule for DiskFlush {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::Evidence;
     use crate::diagnosis::rules::disk::cases::load;
     use crate::diagnosis::rules::disk_depth::DiskDepth;
 
@@ -96,5 +114,19 @@ mod tests {
         let none =
             load(2, &[("iops", 1_000.0), ("achieved_depth", 2.0), ("service_time_mean", 2e-3)]);
         assert_eq!(DiskFlush.judge(&none), None);
+    }
+
+    #[test]
+    fn durable_writes_are_compared_with_writes_that_are_not() {
+        let mut point =
+            load(2, &[("iops", 300.0), ("achieved_depth", 2.0), ("service_time_mean", 6e-3)]);
+        assert_eq!(DiskFlush.judge(&point), None);
+        point.jobs[0].params.set("sync", "dsync");
+        let finding = DiskFlush.judge(&point).expect("writes");
+        let expected = Evidence::DurableWrites { mode: "dsync".into(), seconds: 6e-3 };
+        assert_eq!(finding.evidence, [expected]);
+        assert_eq!(DiskFlush.experiments(&point)[0].candidates, [vec![set("sync", "none")]]);
+        point.jobs[0].metrics[0].direction = linerate_model::Direction::Rx;
+        assert_eq!(DiskFlush.judge(&point), None, "reads are never durable");
     }
 }

@@ -7,8 +7,14 @@ mod congestion_control;
 mod cpu_taken;
 mod cross_traffic;
 mod disk;
+mod disk_cache;
+mod disk_cpu;
 mod disk_depth;
 mod disk_flush;
+mod disk_full;
+mod disk_group_limit;
+mod disk_queue;
+mod disk_shared;
 mod facts;
 mod fire_hose;
 mod hash_polarised;
@@ -57,7 +63,7 @@ pub trait Rule: Sync {
     /// Condition under which it applies, as one clause.
     fn summary(&self) -> &'static str;
 
-    /// Number in docs/methodology/diagnosis.md#rules (D0 to D26). Rules are evaluated in this
+    /// Number in docs/methodology/diagnosis.md#rules (D0 to D32). Rules are evaluated in this
     /// order.
     fn number(&self) -> u8;
 
@@ -98,8 +104,14 @@ pub static RULES: &[&dyn Rule] = &[
     &congestion_control::CongestionControl,
     &cpu_taken::CpuTaken,
     &cross_traffic::CrossTraffic,
+    &disk_cache::DiskCache,
+    &disk_cpu::DiskCpu,
     &disk_depth::DiskDepth,
     &disk_flush::DiskFlush,
+    &disk_full::DiskFull,
+    &disk_group_limit::DiskGroupLimit,
+    &disk_queue::DiskQueue,
+    &disk_shared::DiskShared,
     &fire_hose::FireHose,
     &hash_polarised::HashPolarised,
     &link_ceiling::LinkCeiling,
@@ -582,7 +594,7 @@ pub(super) mod cases {
     fn every_number_of_the_methodology_has_one_rule() {
         let mut numbers: Vec<u8> = super::RULES.iter().map(|rule| rule.number()).collect();
         numbers.sort_unstable();
-        assert_eq!(numbers, (0..=26).collect::<Vec<u8>>());
+        assert_eq!(numbers, (0..=32).collect::<Vec<u8>>());
     }
 
     #[test]

@@ -43,13 +43,19 @@ const JUDGED: [(PathEnd, StageKind, &Metric, ReadingKind, bool); 15] = [
 
 /// Stage at which each rule locates the limit. Rules that name a capacity find the stage by its
 /// name.
-const PLACES: [(&str, &[(PathEnd, StageKind)]); 27] = [
+const PLACES: [(&str, &[(PathEnd, StageKind)]); 33] = [
     ("bus_ceiling", &[]),
     ("congestion_control", &[(Sender, Socket)]),
     ("cpu_taken", &[]),
     ("cross_traffic", &[]),
+    ("disk_cache", &[]),
+    ("disk_cpu", &[]),
     ("disk_depth", &[]),
     ("disk_flush", &[]),
+    ("disk_full", &[]),
+    ("disk_group_limit", &[]),
+    ("disk_queue", &[]),
+    ("disk_shared", &[]),
     ("fire_hose", &[]),
     ("hash_polarised", &[]),
     ("link_ceiling", &[]),

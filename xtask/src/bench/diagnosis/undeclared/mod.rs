@@ -8,24 +8,21 @@
 //! wireless links, and causes that two namespaces on one machine cannot have.
 
 mod causes;
-mod draw;
+pub(super) mod draw;
 mod relay;
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::super::options::{keep, kept};
 use super::super::truth::ground::{Between, End, Family, Ground, PLAIN};
-use super::super::{markdown, statistics::Median};
-use super::{FAILED, Options, side_by_side};
+use super::answers::{Answer, Answers, Goals, Grade, Injected, document};
+use super::{Options, side_by_side};
 use causes::{CAUSES, Cause, Company, Setup};
 use draw::Draw;
 
@@ -44,55 +41,13 @@ const SERVED: u16 = 8080;
 const IPERF: u16 = 5201;
 /// Loops on a busy CPU.
 const N_LOOPS: usize = 3;
-/// Rule of an answer without a cause.
-const UNKNOWN: &str = "unknown";
-/// Goals: share of the causes that are named, and of those that are suspected wrongly.
-const NAMED: f64 = 0.85;
-const MISLED: f64 = 0.03;
+/// Goals of the matrix.
+const GOALS: Goals = Goals { named: 0.85, misled: 0.03 };
 
-/// Answer of one diagnosis.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Answer {
-    seed: u32,
-    rule: String,
-    verdict: String,
-    /// Duration, s.
-    seconds: f64,
+/// Returns every cause with the rules that name it.
+fn injected() -> Vec<Injected<'static>> {
+    CAUSES.iter().map(|cause| (cause.name, cause.accepted)).collect()
 }
-
-/// Judgement of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Grade {
-    Named,
-    Unknown,
-    SuspectedWrongly,
-    ProvenWrongly,
-    Failed,
-}
-
-const GRADES: [(Grade, &str); 5] = [
-    (Grade::Named, "named"),
-    (Grade::Unknown, "unknown"),
-    (Grade::SuspectedWrongly, "suspected wrong"),
-    (Grade::ProvenWrongly, "proven wrong"),
-    (Grade::Failed, "failed"),
-];
-
-impl Answer {
-    fn grade(&self, cause: &Cause) -> Grade {
-        let is_accepted = cause.accepted.contains(&self.rule.as_str());
-        match (self.rule.as_str(), self.verdict.as_str()) {
-            (FAILED, _) => Grade::Failed,
-            (UNKNOWN, _) if is_accepted => Grade::Named,
-            (UNKNOWN, _) | (_, "inconclusive") => Grade::Unknown,
-            _ if is_accepted => Grade::Named,
-            (_, "proven") => Grade::ProvenWrongly,
-            _ => Grade::SuspectedWrongly,
-        }
-    }
-}
-
-type Answers = BTreeMap<String, Vec<Answer>>;
 
 /// Returns true if `part` is in the name of a cause.
 pub(super) fn is_cause(part: &str) -> bool {
@@ -127,7 +82,7 @@ pub(super) fn run(program: &Path, options: &Options) -> anyhow::Result<bool> {
         }
     }
     let answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let (text, is_good) = document(&answers);
+    let (text, is_good) = document(&injected(), &answers, GOALS);
     print!("{text}");
     keep(options.out.as_deref(), &text)?;
     Ok(is_good)
@@ -145,10 +100,9 @@ fn answer(program: &Path, cause: &Cause, seed: u32) -> Answer {
     let diagnosed = diagnose(program, cause, seed);
     let (answer, whole) = diagnosed.unwrap_or_else(|error| {
         eprintln!("{}, seed {seed}: {error:#}", cause.name);
-        let (rule, verdict) = (FAILED.to_owned(), "inconclusive".to_owned());
-        (Answer { seed, rule, verdict, seconds: 0.0 }, Value::Null)
+        (Answer::failed(seed), Value::Null)
     });
-    let grade = answer.grade(cause);
+    let grade = answer.grade(cause.accepted);
     eprintln!(
         "seed {seed}, {}: {grade:?}: {} ({}), {:.0} s",
         cause.name, answer.rule, answer.verdict, answer.seconds
@@ -196,15 +150,7 @@ fn diagnose(program: &Path, cause: &Cause, seed: u32) -> anyhow::Result<(Answer,
         other.kill().and_then(|()| other.wait()).context("end another program")?;
     }
     let found = found?;
-    let finding = &found[if found["ladder"].is_array() { "ladder" } else { "findings" }][0];
-    let finding = if finding["findings"].is_array() { &finding["findings"][0] } else { finding };
-    let word = |name: &str| finding[name].as_str().map(str::to_owned);
-    let answer = Answer {
-        seed,
-        rule: word("rule").unwrap_or_else(|| UNKNOWN.to_owned()),
-        verdict: word("verdict").unwrap_or_else(|| "inconclusive".to_owned()),
-        seconds,
-    };
+    let answer = Answer::of(&found, seed, seconds);
     let counts = relay.map(|relay| relay.counts()).transpose()?;
     Ok((answer, json!({ "path": setup.hops, "frames": counts, "answer": found })))
 }
@@ -261,7 +207,7 @@ fn start(mut command: Command, what: &str) -> anyhow::Result<Child> {
 
 /// Returns the words before a command that end it after `limit` seconds, whatever it does: the
 /// matrix goes on with the next cause.
-const fn limited(limit: &str) -> [&str; 4] {
+pub(super) const fn limited(limit: &str) -> [&str; 4] {
     ["timeout", "-k", "10", limit]
 }
 
@@ -303,7 +249,7 @@ fn foreign(ground: &Ground, family: Family, rate: u32) -> anyhow::Result<Value> 
     parsed(judging)
 }
 
-fn parsed(mut command: Command) -> anyhow::Result<Value> {
+pub(super) fn parsed(mut command: Command) -> anyhow::Result<Value> {
     let output = command.stdin(Stdio::null()).output().context("start linerate diagnose")?;
     serde_json::from_slice(&output.stdout).with_context(|| {
         format!(
@@ -314,53 +260,9 @@ fn parsed(mut command: Command) -> anyhow::Result<Value> {
     })
 }
 
-/// Returns the matrix, and whether it meets the goals.
-fn document(answers: &Answers) -> (String, bool) {
-    let mut rows = Vec::new();
-    let mut totals = [0_usize; GRADES.len()];
-    let mut durations = Vec::new();
-    for cause in CAUSES {
-        let Some(of_cause) = answers.get(cause.name) else { continue };
-        let seconds: Vec<f64> = of_cause.iter().map(|answer| answer.seconds).collect();
-        let mut row = vec![cause.name.to_owned(), of_cause.len().to_string()];
-        for ((grade, _), total) in GRADES.iter().zip(&mut totals) {
-            let n = of_cause.iter().filter(|answer| answer.grade(cause) == *grade).count();
-            *total += n;
-            row.push(if n == 0 { String::new() } else { n.to_string() });
-        }
-        row.push(
-            Median::of(&seconds).map_or(String::new(), |median| format!("{:.0}", median.value)),
-        );
-        let said: Vec<String> =
-            of_cause.iter().map(|answer| format!("{} ({})", answer.rule, answer.verdict)).collect();
-        row.push(said.join(", "));
-        durations.extend(seconds);
-        rows.push(row);
-    }
-    let heads: Vec<&str> = ["cause", "n"]
-        .into_iter()
-        .chain(GRADES.map(|(_, head)| head))
-        .chain(["median s", "answers by seed"])
-        .collect();
-    let mut text = markdown::table(&heads, &rows);
-    let n: usize = totals.iter().sum();
-    let [named, _, suspected, proven, failed] = totals;
-    let share = |count: usize| if n == 0 { 0.0 } else { count as f64 / n as f64 };
-    let _infallible = writeln!(
-        text,
-        "\n{named} of {n} causes were named: {:.3} (goal: {NAMED}). Suspected wrongly: {suspected} \
-            (goal: at most {:.0} %). Proven wrongly: {proven} (goal: 0). Failed: {failed} (goal: \
-            0). Median duration: {:.0} s (goal: below 60).",
-        share(named),
-        MISLED * 100.0,
-        Median::of(&durations).map_or(0.0, |median| median.value)
-    );
-    let is_good = share(named) >= NAMED && share(suspected) <= MISLED && proven == 0 && failed == 0;
-    (text, is_good)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::FAILED;
     use super::*;
 
     fn answered(rule: &str, verdict: &str) -> Answer {
@@ -370,7 +272,7 @@ mod tests {
     #[test]
     fn an_answer_is_named_unknown_wrong_or_failed() {
         let of = |name: &str| CAUSES.iter().find(|cause| cause.name == name).expect("a cause");
-        let grade = |name, rule, verdict| answered(rule, verdict).grade(of(name));
+        let grade = |name, rule, verdict| answered(rule, verdict).grade(of(name).accepted);
         assert_eq!(grade("policer", "policer", "suspected"), Grade::Named);
         assert_eq!(grade("policer", "policer", "inconclusive"), Grade::Unknown);
         assert_eq!(grade("policer", "unknown", "inconclusive"), Grade::Unknown);
@@ -385,7 +287,7 @@ mod tests {
         let judged = |worst: Answer| {
             let mut of = vec![answered("policer", "suspected"); 39];
             of.push(worst);
-            document(&Answers::from([("policer".to_owned(), of)]))
+            document(&injected(), &Answers::from([("policer".to_owned(), of)]), GOALS)
         };
         let (text, is_good) = judged(answered("path_loss", "suspected"));
         assert!(is_good && text.contains("39 of 40 causes were named: 0.975"), "{text}");

@@ -1,0 +1,108 @@
+//! The workers of a load on a disk or file have no CPU time left
+//! (docs/methodology/diagnosis.md#rules, D28). Closed loads past the page cache.
+//!
+//! Evidence: a worker ran 90 % of the time, or ran half of the time and waited for a CPU in the rest.
+//! Not observed: kernel threads that work for the load or the disk (`io_uring` uses them where a
+//! transfer would block), and interrupts.
+
+use linerate_model::{Verdict, metric};
+
+use super::{BUSY, Rule, disk, may_be_judged};
+use crate::PointStudy;
+use crate::diagnosis::experiment::{Experiment, set};
+use crate::diagnosis::{Claim, Finding, Step};
+
+/// Factor of the workers in the experiment.
+const MORE: f64 = 2.0;
+/// Predicted ratio of the rate: twice the workers do twice the work on CPUs of their own. Locks and
+/// shared caches leave less.
+const FOLLOWS: [f64; 2] = [1.2, 2.5];
+
+/// Rule: the workers use all of their CPU time.
+#[derive(Debug)]
+pub(super) struct DiskCpu;
+
+impl Rule for DiskCpu {
+    fn name(&self) -> &'static str {
+        "disk_cpu"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the workers of a load on a disk ran, or waited for a CPU, for 90 % of their time"
+    }
+
+    fn number(&self) -> u8 {
+        28
+    }
+
+    fn turn(&self, _point: &PointStudy) -> u8 {
+        disk::turn::CPU
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+        if !load.is_out_of_cpu() || load.cached().is_some() {
+            return None;
+        }
+        let mut evidence: Vec<_> = load.cpu().into_iter().collect();
+        evidence.extend(load.seen(&[metric::RUN_QUEUE_WAIT, metric::DEVICE_DEPTH]));
+        let (claim, subject) = (Claim::DiskWorkers, load.subject(point));
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
+        let step = Step::Double { parameter: "workers".to_owned(), value: Some(workers(&load)) };
+        Some(finding.advise(step))
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+        Some(super::score::reached(load.wanted_cpu()?, BUSY, 1.0))
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let Some(load) = disk::closed(point) else { return Vec::new() };
+        let workers = workers(&load);
+        let change = vec![set("workers", workers)];
+        // Other programs may use the CPUs that more workers need.
+        vec![Experiment::lift(format!("{workers} workers"), change, FOLLOWS).refuting_nothing()]
+    }
+}
+
+fn workers(load: &disk::Load<'_>) -> u64 {
+    (load.workers * MORE) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::rules::disk::cases::load;
+
+    /// 100,000 transfers a second by a worker that ran and waited for these shares of the time.
+    fn busy(ran: f64, waited: f64) -> PointStudy {
+        load(
+            4,
+            &[
+                ("iops", 1e5),
+                ("achieved_depth", 3.9),
+                ("service_time_mean", 39e-6),
+                ("iops_per_core", 1e5 / ran),
+                ("run_queue_wait", waited),
+            ],
+        )
+    }
+
+    #[test]
+    fn it_fires_where_workers_have_no_time_and_asks_for_more_of_them() {
+        for point in [busy(0.97, 0.01), busy(0.6, 0.35)] {
+            let finding = DiskCpu.judge(&point).expect("it fires");
+            assert_eq!(finding.verdict, Verdict::Suspected);
+            let twice = Step::Double { parameter: "workers".into(), value: Some(2) };
+            assert_eq!(finding.advice[0].step, twice);
+            assert_eq!(DiskCpu.experiments(&point)[0].candidates, [vec![set("workers", 2)]]);
+        }
+    }
+
+    #[test]
+    fn it_is_silent_where_workers_sleep() {
+        assert_eq!(DiskCpu.judge(&busy(0.3, 0.65)), None, "a thread that mostly waits for a disk");
+        assert_eq!(DiskCpu.judge(&busy(0.7, 0.05)), None);
+    }
+}

@@ -1,0 +1,157 @@
+//! A disk does all that it can (docs/methodology/diagnosis.md#rules, D29). Closed loads past the
+//! page cache.
+//!
+//! Evidence: the disk was busy, its queue held most of the transfers in flight, and neither the
+//! workers, nor the control group, nor the queue's limit, nor another program explains the rate. A
+//! disk that a deeper queue would speed up shows the same; the experiment separates them. Not
+//! observed: a limit of a volume or device below this disk, which is the same to this host.
+
+use linerate_model::{Verdict, metric};
+
+use super::{Rule, disk, disk_depth, may_be_judged};
+use crate::PointStudy;
+use crate::diagnosis::experiment::{Experiment, set};
+use crate::diagnosis::{Claim, Evidence, Finding, Step};
+
+/// Share of the time for which the disk has requests, from which on it may be full.
+const BUSY: f64 = 0.7;
+/// Share of the transfers in flight that the disk's queue holds.
+const AT_DISK: f64 = 0.5;
+/// Predicted ratio of the mean service time at twice the depth: a full disk makes each transfer
+/// wait twice as long (Little's law). A disk with room serves them in the same time.
+const TWICE_AS_LONG: [f64; 2] = [1.6, 2.5];
+/// Predicted range of a rate around the one that a limit of bytes gives.
+const AROUND: [f64; 2] = [0.8, 1.25];
+
+/// Rule: the disk is full.
+#[derive(Debug)]
+pub(super) struct DiskFull;
+
+impl Rule for DiskFull {
+    fn name(&self) -> &'static str {
+        "disk_full"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the disk was busy 70 % of the time and held half of the transfers in flight, and nothing \
+            above it explains the rate"
+    }
+
+    fn number(&self) -> u8 {
+        29
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+        let depth = load.of_disk(metric::DEVICE_DEPTH)?;
+        let busy = load.of_disk(metric::DEVICE_BUSY)?;
+        if busy < BUSY
+            || depth < AT_DISK * load.achieved
+            || load.is_out_of_cpu()
+            || load.is_held_above()
+            || load.flushing() > disk::MOSTLY_FLUSHING
+        {
+            return None;
+        }
+        let evidence: Vec<Evidence> = std::iter::once(load.under_way())
+            .chain(load.seen(&[metric::DEVICE_BUSY, metric::DEVICE_DEPTH]))
+            .collect();
+        let bytes = load.bytes_per_second();
+        let claim = Claim::DiskFull { rate: load.rate, bytes };
+        let subject = load.subject(point);
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
+        Some(finding.advise(Step::FasterDisk { rate: load.rate, bytes }))
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+        let busy = load.of_disk(metric::DEVICE_BUSY)?;
+        Some(super::score::reached(busy, BUSY, 1.0)).filter(|_| !load.is_held_above())
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let Some(load) = disk::closed(point) else { return Vec::new() };
+        let (key, value) = disk_depth::deeper(&load);
+        let deeper =
+            Experiment::show(format!("twice the {key}"), vec![set(key, value)], TWICE_AS_LONG)
+                .of(metric::SERVICE_TIME_MEAN);
+        // Shows whether bytes or transfers fill the disk; either way it is full.
+        let block = load.other_block().map(|(change, factor)| {
+            let name =
+                if factor > 1.0 { "blocks of twice the size" } else { "blocks of half the size" };
+            let ratio = AROUND.map(|around| around / factor);
+            Experiment::show(name, change, ratio).refuting_nothing()
+        });
+        std::iter::once(deeper).chain(block).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::rules::disk::cases::load;
+
+    const FULL: [(&str, f64); 5] = [
+        ("iops", 800.0),
+        ("achieved_depth", 16.0),
+        ("service_time_mean", 20e-3),
+        ("device_busy", 0.99),
+        ("device_depth", 15.8),
+    ];
+
+    fn with(figures: &[(&str, f64)]) -> PointStudy {
+        let kept =
+            FULL.into_iter().filter(|(name, _)| figures.iter().all(|(other, _)| other != name));
+        load(16, &kept.chain(figures.iter().copied()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn it_fires_on_a_busy_disk_and_predicts_that_more_transfers_wait_longer() {
+        let point = with(&[("transfer_rate", 800.0 * 4096.0)]);
+        let finding = DiskFull.judge(&point).expect("it fires");
+        let bytes = Some(800.0 * 4096.0);
+        assert_eq!(finding.claim, Claim::DiskFull { rate: 800.0, bytes });
+        assert_eq!(finding.advice[0].step, Step::FasterDisk { rate: 800.0, bytes });
+        let [deeper, block] = &DiskFull.experiments(&point)[..] else { panic!("two") };
+        assert_eq!(deeper.candidates, [vec![set("depth", 32)]]);
+        assert_eq!(deeper.metric, Some(metric::SERVICE_TIME_MEAN));
+        assert!(deeper.is_hopeless(&[1.0]), "a disk with room serves more in the same time");
+        assert_eq!(block.candidates, [vec![set("block_size", "8192 B")]]);
+        assert!((block.ratio[0] - 0.4).abs() < 1e-9 && (block.ratio[1] - 0.625).abs() < 1e-9);
+    }
+
+    #[test]
+    fn large_blocks_are_halved_and_lists_of_sizes_are_left_alone() {
+        let mut point = with(&[]);
+        point.jobs[0].params.set("block_size", "256 KiB");
+        let block = &DiskFull.experiments(&point)[1];
+        assert_eq!(block.candidates, [vec![set("block_size", "131072 B")]]);
+        assert!((block.ratio[0] - 1.6).abs() < 1e-9, "{:?}", block.ratio);
+        point.jobs[0].params.set("access", "4 KiB, weight 60 %; 64 KiB, weight 40 %");
+        assert_eq!(DiskFull.experiments(&point).len(), 1);
+    }
+
+    #[test]
+    fn it_is_silent_where_something_above_the_disk_or_beside_it_is_the_limit() {
+        for other in [
+            ("device_busy", 0.2),
+            ("device_depth", 3.0),
+            ("device_others", 0.4),
+            ("cache_served", 0.9),
+            ("device_queue", 16.0),
+            ("iops_per_core", 800.0),
+        ] {
+            let mut point = with(&[other]);
+            point.jobs[0].params.set("depth", 32);
+            for figure in &mut point.jobs[0].metrics {
+                // More transfers than a queue of 16 admits.
+                if figure.metric == metric::ACHIEVED_DEPTH && other.0 == "device_queue" {
+                    let mut estimate = figure.estimate.expect("a value");
+                    estimate.value = 31.0;
+                    figure.estimate = Some(estimate);
+                }
+            }
+            assert_eq!(DiskFull.judge(&point), None, "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! A limit of the control group holds a load on a disk back (docs/methodology/diagnosis.md#rules,
+//! D30). Closed loads past the page cache.
+//!
+//! Evidence: the load uses 40 % or more of a limit of its control group on that disk (`io.max`, or
+//! `blkio.throttle` of version 1), and most of its transfers in flight wait above the disk. Where
+//! the disk's queue is not known, it must reach 85 %. Not observed: other programs of the group, whose transfers count towards the same limit.
+
+use linerate_model::{Verdict, metric};
+
+use super::{Rule, disk, may_be_judged};
+use crate::PointStudy;
+use crate::diagnosis::experiment::Experiment;
+use crate::diagnosis::{Claim, Finding, Step};
+
+/// Predicted range around the exact effect of a limit.
+const AROUND: [f64; 2] = [0.8, 1.25];
+
+/// Rule: the control group's limit is reached.
+#[derive(Debug)]
+pub(super) struct DiskGroupLimit;
+
+impl Rule for DiskGroupLimit {
+    fn name(&self) -> &'static str {
+        "disk_group_limit"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a load on a disk uses 40 % or more of its control group's limit (io.max), and most of \
+            its transfers wait above the disk"
+    }
+
+    fn number(&self) -> u8 {
+        30
+    }
+
+    fn turn(&self, _point: &PointStudy) -> u8 {
+        disk::turn::GROUP
+    }
+
+    fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+        let limit = load.group_limit()?;
+        let used =
+            if limit.in_bytes { metric::GROUP_BYTES_USED } else { metric::GROUP_TRANSFERS_USED };
+        let mut evidence = load.seen(&[used, metric::DEVICE_DEPTH, metric::DEVICE_BUSY]);
+        evidence.push(load.under_way());
+        let claim = Claim::DiskGroupLimit { in_bytes: limit.in_bytes, rate: limit.rate };
+        let subject = load.subject(point);
+        let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
+        Some(finding.advise(Step::RaiseGroupLimit { in_bytes: limit.in_bytes, rate: limit.rate }))
+    }
+
+    fn score(&self, point: &PointStudy) -> Option<f64> {
+        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+        let used = [metric::GROUP_BYTES_USED, metric::GROUP_TRANSFERS_USED];
+        let used = used.into_iter().filter_map(|metric| load.of_disk(metric)).reduce(f64::max);
+        Some(used?.min(1.0))
+    }
+
+    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        let limited = disk::closed(point).and_then(|load| Some((load.group_limit()?, load)));
+        let Some((limit, load)) = limited else { return Vec::new() };
+        let Some((change, factor)) = load.other_block() else { return Vec::new() };
+        let size = if factor > 1.0 { "twice" } else { "half" };
+        let name = format!("blocks of {size} the size");
+        // A limit of bytes leaves their rate, and one of transfers leaves theirs.
+        vec![if limit.in_bytes {
+            Experiment::show(name, change, AROUND.map(|around| around / factor))
+        } else {
+            let ratio = AROUND.map(|around| around * factor);
+            Experiment::show(name, change, ratio).of(metric::TRANSFER_RATE)
+        }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::rules::disk::cases::load;
+    use crate::diagnosis::rules::disk_depth::DiskDepth;
+    use crate::diagnosis::rules::disk_full::DiskFull;
+
+    /// 500 transfers a second of 4 KiB, with this share of each limit.
+    fn limited(bytes: f64, transfers: f64, at_disk: f64) -> PointStudy {
+        load(
+            8,
+            &[
+                ("iops", 500.0),
+                ("transfer_rate", 500.0 * 4096.0),
+                ("achieved_depth", 8.0),
+                ("service_time_mean", 16e-3),
+                ("device_busy", 0.9),
+                ("device_depth", at_disk),
+                ("group_bytes_used", bytes),
+                ("group_transfers_used", transfers),
+            ],
+        )
+    }
+
+    #[test]
+    fn it_names_the_limit_that_is_reached_and_predicts_what_another_block_size_does() {
+        let point = limited(0.2, 0.98, 0.1);
+        let finding = DiskGroupLimit.judge(&point).expect("it fires");
+        let Claim::DiskGroupLimit { in_bytes: false, rate } = finding.claim else {
+            panic!("{finding:?}")
+        };
+        assert!((rate - 510.2).abs() < 0.1, "{rate}");
+        let transfers = &DiskGroupLimit.experiments(&point)[0];
+        assert_eq!(transfers.metric, Some(metric::TRANSFER_RATE));
+        assert!((transfers.ratio[0] - 1.6).abs() < 1e-9, "{:?}", transfers.ratio);
+        let bytes = &DiskGroupLimit.experiments(&limited(1.0, 0.3, 0.1))[0];
+        assert_eq!(bytes.metric, None);
+        assert!((bytes.ratio[1] - 0.625).abs() < 1e-9, "{:?}", bytes.ratio);
+        assert!(DiskDepth.judge(&point).is_none() && DiskFull.judge(&point).is_none());
+    }
+
+    #[test]
+    fn it_is_silent_below_the_limit_and_where_the_disk_has_the_transfers() {
+        assert_eq!(DiskGroupLimit.judge(&limited(0.3, 0.35, 0.1)), None);
+        assert_eq!(DiskGroupLimit.judge(&limited(0.2, 0.98, 7.9)), None, "a full disk, by chance");
+        assert_eq!(DiskGroupLimit.experiments(&limited(0.3, 0.35, 0.1)), []);
+        let mut unknown = limited(0.5, 0.6, 0.1);
+        unknown.jobs[0].metrics.retain(|figure| figure.metric != metric::DEVICE_DEPTH);
+        assert_eq!(DiskGroupLimit.judge(&unknown), None, "nothing shows where transfers wait");
+    }
+}

@@ -1,0 +1,185 @@
+//! Limits of a load on a disk, one each, made with tools that are not linerate's.
+//!
+//! A seed draws the speed of the disk, the block size and the depth.
+
+use super::super::undeclared::draw::Draw;
+use super::slow_disk::Speed;
+
+/// One cause.
+pub(super) struct Cause {
+    pub(super) name: &'static str,
+    /// Rules that name it.
+    pub(super) accepted: &'static [&'static str],
+    /// Draws a load with this limit.
+    pub(super) setup: fn(&mut Draw) -> Setup,
+}
+
+/// A load, its disk, and what is beside it.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    pub(super) target: Target,
+    /// Parameters of the load beside its target.
+    pub(super) params: Vec<String>,
+    pub(super) beside: Beside,
+}
+
+/// Target of a load.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Target {
+    /// A disk of known speed.
+    Disk(Speed),
+    /// A folder of an ext4 filesystem on such a disk.
+    Folder(Speed),
+    /// A file whose bytes are in the page cache.
+    CachedFile,
+    /// A compressed disk in memory (zram).
+    Memory,
+}
+
+/// What holds the load back from outside, or beside it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Beside {
+    Nothing,
+    /// Requests that the disk's queue admits.
+    Queue(u32),
+    /// Limit of the control group on the disk: key of `io.max`, and its value.
+    Group(&'static str, u64),
+    /// fio reads from the same disk with this depth.
+    Fio(u32),
+}
+
+/// Rates and latencies that no experiment reaches.
+const FREE: f64 = 1e9;
+const MILLI: f64 = 1e-3;
+
+const QUICK: Speed = Speed { latency: 0.3 * MILLI, transfers: 4e3, bytes: FREE, flush: MILLI };
+
+/// Returns one of `of`.
+fn one<T: Copy>(draw: &mut Draw, of: &[T]) -> T {
+    of[(draw.share() * of.len() as f64) as usize]
+}
+
+fn load(target: Target, params: &[String], beside: Beside) -> Setup {
+    Setup { target, params: params.to_vec(), beside }
+}
+
+fn depth(depth: u32) -> String {
+    format!("depth={depth}")
+}
+
+fn block(kib: u32) -> String {
+    format!("block_size={kib} KiB")
+}
+
+/// Every cause; the control first.
+pub(super) const CAUSES: &[Cause] = &[
+    Cause {
+        name: "own rate (control)",
+        accepted: &["unknown"],
+        setup: |draw| {
+            let rate = draw.between(50.0, 200.0);
+            let params = [depth(8), format!("rate={rate:.0} pps")];
+            load(Target::Disk(QUICK), &params, Beside::Nothing)
+        },
+    },
+    Cause {
+        name: "disk full, transfers",
+        accepted: &["disk_full"],
+        setup: |draw| {
+            let transfers = draw.between(300.0, 1500.0);
+            let speed = Speed { transfers, ..QUICK };
+            let params = [depth(one(draw, &[8, 16, 32])), block(one(draw, &[4, 8, 16]))];
+            load(Target::Disk(speed), &params, Beside::Nothing)
+        },
+    },
+    Cause {
+        name: "disk full, bytes",
+        accepted: &["disk_full"],
+        setup: |draw| {
+            let bytes = draw.between(10e6, 60e6);
+            let speed = Speed { bytes, ..QUICK };
+            let params = [depth(one(draw, &[8, 16, 32])), block(one(draw, &[32, 64, 128]))];
+            load(Target::Disk(speed), &params, Beside::Nothing)
+        },
+    },
+    Cause {
+        name: "small depth",
+        accepted: &["disk_depth"],
+        setup: |draw| {
+            let latency = draw.between(2.0, 8.0) * MILLI;
+            let speed = Speed { latency, ..QUICK };
+            let params = [depth(one(draw, &[1, 2, 3])), block(one(draw, &[4, 16]))];
+            load(Target::Disk(speed), &params, Beside::Nothing)
+        },
+    },
+    Cause {
+        name: "worker without CPU",
+        accepted: &["disk_cpu"],
+        setup: |draw| {
+            // Engines that work in the thread of the load. io_uring would use kernel threads here.
+            let (engine, of) = one(draw, &[("pread", 1), ("aio", 4), ("aio", 16)]);
+            let params = [depth(of), block(one(draw, &[4, 8, 16])), format!("engine={engine}")];
+            load(Target::Memory, &params, Beside::Nothing)
+        },
+    },
+    Cause {
+        name: "queue of the disk",
+        accepted: &["disk_queue"],
+        setup: |draw| {
+            let latency = draw.between(4.0, 10.0) * MILLI;
+            let queue = one(draw, &[4, 6, 8]);
+            let params = [depth(queue * one(draw, &[3, 4])), block(one(draw, &[4, 16]))];
+            load(Target::Disk(Speed { latency, ..QUICK }), &params, Beside::Queue(queue))
+        },
+    },
+    Cause {
+        name: "page cache",
+        accepted: &["disk_cache"],
+        setup: |draw| {
+            let params = [
+                "cache=buffered".to_owned(),
+                depth(one(draw, &[1, 2, 4])),
+                block(one(draw, &[4, 16, 64])),
+            ];
+            load(Target::CachedFile, &params, Beside::Nothing)
+        },
+    },
+    Cause {
+        name: "limit of the control group",
+        accepted: &["disk_group_limit"],
+        setup: |draw| {
+            let kib = one(draw, &[4, 8, 16]);
+            let transfers = draw.between(100.0, 600.0);
+            let limit = match one(draw, &[true, false]) {
+                true => Beside::Group("rbps", (transfers * f64::from(kib) * 1024.0) as u64),
+                false => Beside::Group("riops", transfers as u64),
+            };
+            load(Target::Disk(QUICK), &[depth(one(draw, &[4, 8, 16])), block(kib)], limit)
+        },
+    },
+    Cause {
+        name: "journal",
+        accepted: &["disk_flush"],
+        setup: |draw| {
+            let flush = draw.between(5.0, 20.0) * MILLI;
+            let durable = one(draw, &["flush=fdatasync", "flush=fsync", "sync=dsync"]);
+            let params = [
+                "read=0 %".to_owned(),
+                "size=8 MiB".to_owned(),
+                durable.to_owned(),
+                depth(one(draw, &[1, 2])),
+            ];
+            load(Target::Folder(Speed { flush, ..QUICK }), &params, Beside::Nothing)
+        },
+    },
+    Cause {
+        name: "neighbour",
+        accepted: &["disk_shared"],
+        setup: |draw| {
+            let transfers = draw.between(500.0, 1500.0);
+            let beside = Beside::Fio(one(draw, &[8, 16, 32]));
+            let params = [depth(one(draw, &[4, 8])), block(one(draw, &[4, 8]))];
+            load(Target::Disk(Speed { transfers, ..QUICK }), &params, beside)
+        },
+    },
+];

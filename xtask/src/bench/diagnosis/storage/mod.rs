@@ -1,0 +1,330 @@
+//! `cargo xtask bench diagnosis --storage`: the confusion matrix of `linerate diagnose` on disks.
+//!
+//! Disks are files of a FUSE filesystem of this bench behind `losetup`, a compressed disk in memory,
+//! or a file. Limits are made by that filesystem, sysfs, control groups and fio; `linerate diagnose
+//! --workload storage` runs unmodified. Not covered: heat and other limits of real devices, and
+//! device-mapper, which many kernels lack.
+
+mod causes;
+mod slow_disk;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use super::super::options::{keep, kept};
+use super::super::scratch::{Scratch, afterwards};
+use super::answers::{Answer, Answers, Goals, Grade, Injected, document};
+use super::undeclared::draw::Draw;
+use super::undeclared::{limited, parsed};
+use super::{Options, side_by_side};
+use causes::{Beside, CAUSES, Cause, Setup, Target};
+use slow_disk::SlowDisk;
+
+/// Goals of the matrix.
+const GOALS: Goals = Goals { named: 0.9, misled: 0.03 };
+/// Longest diagnosis, s. A longer one counts as failed.
+const LONGEST: &str = "180";
+/// Length of a run and of its warm-up, s.
+const SECONDS: &str = "0.5";
+const OMITTED: &str = "0.3";
+/// Size of the file in the page cache and of the disk in memory.
+const FILE_BYTES: u64 = 64 << 20;
+/// Limits of control groups: key of version 2, and file of version 1.
+const LIMITS: [(&str, &str); 2] =
+    [("rbps", "blkio.throttle.read_bps_device"), ("riops", "blkio.throttle.read_iops_device")];
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// Returns true if `part` is in the name of a cause.
+pub(super) fn is_cause(part: &str) -> bool {
+    CAUSES.iter().any(|cause| cause.name.contains(part))
+}
+
+/// Diagnoses every cause with every seed, prints the matrix, and returns whether it meets the
+/// goals.
+pub(super) fn run(program: &Path, options: &Options) -> anyhow::Result<bool> {
+    let answers: Mutex<Answers> = Mutex::new(kept(options.keep.as_deref())?);
+    for seed in options.first..options.first + options.seeds {
+        let wanted: Vec<&Cause> = {
+            let known = answers.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_kept = |cause: &Cause| {
+                known.get(cause.name).is_some_and(|of| of.iter().any(|one| one.seed == seed))
+            };
+            let is_wanted = |cause: &&Cause| {
+                options.only.as_deref().is_none_or(|only| cause.name.contains(only))
+            };
+            CAUSES.iter().filter(is_wanted).filter(|cause| !is_kept(cause)).collect()
+        };
+        side_by_side(&wanted, options.jobs, &|cause| {
+            let answer = answer(program, cause, seed);
+            let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+            answers.entry(cause.name.to_owned()).or_default().push(answer);
+            keep(options.keep.as_deref(), serde_json::to_string(&*answers)?)
+        })?;
+    }
+    let answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let injected: Vec<Injected<'_>> =
+        CAUSES.iter().map(|cause| (cause.name, cause.accepted)).collect();
+    let (text, is_good) = document(&injected, &answers, GOALS);
+    print!("{text}");
+    keep(options.out.as_deref(), &text)?;
+    Ok(is_good)
+}
+
+/// Diagnoses `cause` and prints the answer, in full if it does not name the cause.
+fn answer(program: &Path, cause: &Cause, seed: u32) -> Answer {
+    let setup = (cause.setup)(&mut Draw::of(cause.name, u64::from(seed)));
+    let (answer, whole) = diagnose(program, cause, &setup, seed).unwrap_or_else(|error| {
+        eprintln!("{}, seed {seed}: {error:#}", cause.name);
+        (Answer::failed(seed), Value::Null)
+    });
+    let grade = answer.grade(cause.accepted);
+    eprintln!(
+        "seed {seed}, {}: {grade:?}: {} ({}), {:.0} s: {} {:?}",
+        cause.name,
+        answer.rule,
+        answer.verdict,
+        answer.seconds,
+        setup.params.join(" "),
+        setup.beside
+    );
+    if grade != Grade::Named {
+        eprintln!("{:#}", json!({ "setup": format!("{setup:?}"), "answer": whole }));
+    }
+    answer
+}
+
+/// Makes the disk of `setup` and what is beside it, and diagnoses the load; returns the leading
+/// finding and the whole answer.
+fn diagnose(
+    program: &Path,
+    cause: &Cause,
+    setup: &Setup,
+    seed: u32,
+) -> anyhow::Result<(Answer, Value)> {
+    let name = cause.name.replace([' ', ',', '(', ')'], "-");
+    let scratch = Scratch::new(&format!("disk-{name}"))?;
+    let folder = scratch.path();
+    let ground = Ground::make(folder, setup.target)?;
+    let disk = ground.disk.as_ref();
+    let mut before = limited(LONGEST).map(str::to_owned).to_vec();
+    let mut guests = Vec::new();
+    match (setup.beside, disk) {
+        (Beside::Queue(requests), Some(disk)) => {
+            let path = format!("/sys/block/{}/queue/nr_requests", disk.name());
+            write(Path::new(&path), &requests.to_string())?;
+        }
+        (Beside::Group(key, limit), Some(disk)) => {
+            let group = Group::make(&disk.name(), key, limit)?;
+            let enter = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
+            let words = ["sh", "-c", enter].map(str::to_owned);
+            before.splice(..0, words.into_iter().chain([group.path.display().to_string()]));
+            guests.push(Guest::Group(group));
+        }
+        (Beside::Fio(depth), Some(disk)) => guests.push(Guest::Program(fio(disk, depth)?)),
+        (Beside::Nothing, _) => {}
+        (beside, None) => anyhow::bail!("{beside:?} needs a disk"),
+    }
+    let begun = Instant::now();
+    let mut command = Command::new(&before[0]);
+    command.args(&before[1..]).arg(program);
+    command.args(["--json", "--quiet", "diagnose", "--workload", "storage", "--limits", "1"]);
+    command.args(["--seconds", SECONDS, "--omit", OMITTED, "--seed", &seed.to_string()]);
+    command.arg("--out").arg(folder.join("ledgers"));
+    command.args(["--param", &format!("target={}", ground.target.display())]);
+    for param in &setup.params {
+        command.args(["--param", param]);
+    }
+    let found = parsed(command);
+    let seconds = begun.elapsed().as_secs_f64();
+    drop(guests);
+    let found = found?;
+    Ok((Answer::of(&found, seed, seconds), found))
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("write {text} to {}", path.display()))
+}
+
+/// What is beside a load; it ends when this is dropped.
+#[expect(dead_code, reason = "what it holds is dropped with it")]
+enum Guest {
+    Group(Group),
+    Program(Program),
+}
+
+/// Another program.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+/// Starts fio, which reads from `disk` and never writes, for as long as a diagnosis may take.
+fn fio(disk: &SlowDisk, depth: u32) -> anyhow::Result<Program> {
+    let fio = Command::new("fio")
+        .args(["--name=other", "--readonly", "--rw=randread", "--bs=4k", "--direct=1"])
+        .args(["--ioengine=libaio", "--time_based", &format!("--runtime={LONGEST}")])
+        .args([format!("--iodepth={depth}"), format!("--filename={}", disk.device.display())])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let fio = Program(fio.context("start fio")?);
+    // It opens the disk and lays out its load.
+    std::thread::sleep(Duration::from_secs(1));
+    Ok(fio)
+}
+
+/// A control group with a limit on a disk.
+struct Group {
+    path: PathBuf,
+}
+
+impl Group {
+    /// Makes a group that permits `limit` of `key` on the disk called `name`, of the version of the
+    /// disk controller that this host has.
+    fn make(name: &str, key: &str, limit: u64) -> anyhow::Result<Self> {
+        let number = std::fs::read_to_string(format!("/sys/block/{name}/dev"))
+            .with_context(|| format!("read the number of {name}"))?;
+        let number = number.trim();
+        let (_, file) = LIMITS.iter().find(|(known, _)| *known == key).context("a known limit")?;
+        let own = format!("linerate-bench-{}-{name}", std::process::id());
+        let version_1 = Path::new(GROUPS).join("blkio");
+        let (path, file, text) = if version_1.is_dir() {
+            (version_1.join(own), *file, format!("{number} {limit}"))
+        } else {
+            (Path::new(GROUPS).join(own), "io.max", format!("{number} {key}={limit}"))
+        };
+        std::fs::create_dir(&path).with_context(|| format!("make {}", path.display()))?;
+        let group = Self { path };
+        write(&group.path.join(file), &text)?;
+        Ok(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The kernel removes a group once its last process has ended, which may take a moment.
+        for _ in 0..50 {
+            if std::fs::remove_dir(&self.path).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        eprintln!("left behind: {}", self.path.display());
+    }
+}
+
+/// Target of a load, and what must be removed after it. Fields are dropped in their order.
+struct Ground {
+    target: PathBuf,
+    _removers: Vec<Remover>,
+    disk: Option<SlowDisk>,
+}
+
+/// A command that runs when this is dropped, or this process ends.
+struct Remover(Child);
+
+impl Remover {
+    fn new(script: &str, argument: &Path) -> anyhow::Result<Self> {
+        Ok(Self(afterwards(script, [argument])?))
+    }
+}
+
+impl Drop for Remover {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        // It has nothing else to do than to run its script.
+        let _ = self.0.wait();
+    }
+}
+
+impl Ground {
+    fn make(folder: &Path, target: Target) -> anyhow::Result<Self> {
+        match target {
+            Target::Disk(speed) => {
+                let disk = SlowDisk::new(folder, speed)?;
+                Ok(Self { target: disk.device.clone(), _removers: Vec::new(), disk: Some(disk) })
+            }
+            Target::Folder(speed) => {
+                let disk = SlowDisk::new(folder, speed)?;
+                let mount = folder.join("mounted");
+                std::fs::create_dir(&mount).with_context(|| format!("make {}", mount.display()))?;
+                let device = disk.device.display().to_string();
+                // Nothing may initialise the filesystem later, beside the load.
+                let at_once = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+                let small = ["-q", "-F", "-N", "64", "-J", "size=4", "-E", at_once, &device];
+                ran("mkfs.ext4", &small)?;
+                ran("mount", &["-t", "ext4", &device, &mount.display().to_string()])?;
+                let remover = Remover::new("umount \"$1\"", &mount)?;
+                Ok(Self { target: mount, _removers: vec![remover], disk: Some(disk) })
+            }
+            Target::CachedFile => {
+                // Temporary files may be in memory, which has no disk.
+                let file = Path::new("/var/tmp").join(folder.file_name().unwrap_or_default());
+                let remover = Remover::new("rm -f -- \"$1\"", &file)?;
+                let write = format!("of={}", file.display());
+                let count = format!("count={}", FILE_BYTES >> 20);
+                ran("dd", &["if=/dev/urandom", &write, "bs=1M", &count, "conv=fsync"])?;
+                std::fs::read(&file).with_context(|| format!("read {}", file.display()))?;
+                Ok(Self { target: file, _removers: vec![remover], disk: None })
+            }
+            Target::Memory => {
+                let control = Path::new("/sys/class/zram-control");
+                let number = std::fs::read_to_string(control.join("hot_add"));
+                let number = number.context("add a zram disk")?.trim().to_owned();
+                let target = PathBuf::from(format!("/dev/zram{number}"));
+                let script = "echo 1 > /sys/block/zram${1#/dev/zram}/reset; \
+                    echo ${1#/dev/zram} > /sys/class/zram-control/hot_remove";
+                let remover = Remover::new(script, &target)?;
+                let size = format!("/sys/block/zram{number}/disksize");
+                write(Path::new(&size), &FILE_BYTES.to_string())?;
+                let fill = format!("of={}", target.display());
+                let count = format!("count={}", FILE_BYTES >> 20);
+                ran("dd", &["if=/dev/urandom", &fill, "bs=1M", &count, "oflag=direct"])?;
+                Ok(Self { target, _removers: vec![remover], disk: None })
+            }
+        }
+    }
+}
+
+/// Runs a command to its end.
+fn ran(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("start {program}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{program} {}: {}", arguments.join(" "), said.trim());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_have_names_of_their_own_and_setups_that_fit_them() {
+        let mut names: Vec<&str> = CAUSES.iter().map(|cause| cause.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), CAUSES.len());
+        assert!(is_cause("journal") && !is_cause("policer"));
+        for cause in CAUSES {
+            for seed in 1..=20 {
+                let setup = (cause.setup)(&mut Draw::of(cause.name, seed));
+                let is_on_disk = matches!(setup.target, Target::Disk(_));
+                assert!(setup.beside == Beside::Nothing || is_on_disk, "{}", cause.name);
+                if let Beside::Group(key, _) = setup.beside {
+                    assert!(LIMITS.iter().any(|(known, _)| *known == key), "{key}");
+                }
+            }
+        }
+    }
+}
