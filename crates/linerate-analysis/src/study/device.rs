@@ -44,15 +44,10 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
         Some(DIRECT) => put(metric::DEVICE_OTHERS, seen.and_then(|seen| rest(seen, moved))),
         _ => put(metric::CACHE_SERVED, seen.and_then(|seen| rest(moved, seen))),
     }
-    let used = |limits: [(Series, Counter); 2]| {
-        let shares = limits.into_iter().filter_map(|(column, counter)| {
-            let limit = gauge(column).filter(|limit| *limit > 0.0)?;
-            Some(own(counter) / limit)
-        });
-        shares.max_by(f64::total_cmp)
-    };
-    put(metric::GROUP_BYTES_USED, used(BYTES));
-    put(metric::GROUP_TRANSFERS_USED, used(TRANSFERS));
+    let used = |(column, counter)| Some(own(counter) / gauge(column).filter(|l| *l > 0.0)?);
+    let most = |limits: [_; 2]| limits.into_iter().filter_map(used).max_by(f64::total_cmp);
+    put(metric::GROUP_BYTES_USED, most(BYTES));
+    put(metric::GROUP_TRANSFERS_USED, most(TRANSFERS));
     // The sampler has one series for each resource.
     let waited = samples.rate(span, |s| pressure::SOME.is(s) && s.instance == "io");
     put(metric::STORAGE_STALLED, waited.map(|ns| ns / NANOS));

@@ -148,7 +148,7 @@ fn a_short_queue_is_proven_and_a_full_disk_with_one_is_not_taken_for_it() {
     // Three requests fill this disk, so half of its queue does as much as all of it.
     let full = SimulatedDisk { most: 3_000.0, ..seen(short) };
     let rungs = self::rungs(full, 32);
-    assert_eq!(leading(&rungs[0]), ("unknown", Verdict::Inconclusive), "{rungs:?}");
+    assert_eq!(leading(&rungs[0]), ("disk_full", Verdict::Proven), "{rungs:?}");
     assert!(rungs[0].findings.iter().any(|finding| finding.rule == "disk_queue"), "{rungs:?}");
 }
 

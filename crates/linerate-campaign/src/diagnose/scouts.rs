@@ -36,12 +36,7 @@ pub(super) fn scout(
     }
     let (_, study) =
         stages.look(stage, &load.scouts(stage, &experiment.candidates, Beside::Nothing))?;
-    let at = |study: &Study, sweep: &str| {
-        // A candidate that could not be measured yields nothing, so it is never chosen over one
-        // that was.
-        let point = study.points.iter().find(|point| point.sweep == sweep);
-        point.map_or(0.0, |point| figure(experiment, point))
-    };
+    let at = |study: &Study, sweep: &str| figure_at(experiment, study, sweep);
     let yields = |number: usize| at(&study, &plans::scout(number));
     let gain = |number: usize| yields(number) / before;
     let keeps = |number| goes_on(experiment, load_point, &study, &plans::scout(number));
@@ -87,6 +82,13 @@ fn goes_on(experiment: &Experiment, load_point: &PointStudy, study: &Study, swee
 /// that carries most: goodput in bit/s, or IOPS of disks and files; zero if unknown.
 pub(super) fn goodput(point: &PointStudy) -> f64 {
     highest(point, moved(point))
+}
+
+/// Returns the figure of `experiment` at the point of `sweep`; zero for one that could not be
+/// measured, so that it is never chosen over one that was.
+fn figure_at(experiment: &Experiment, study: &Study, sweep: &str) -> f64 {
+    let point = study.points.iter().find(|point| point.sweep == sweep);
+    point.map_or(0.0, |point| figure(experiment, point))
 }
 
 /// Returns the metric of which `experiment` predicts the ratio at `point`.

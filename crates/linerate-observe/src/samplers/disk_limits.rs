@@ -2,8 +2,8 @@
 //! and the rates that the control group of this process and the groups above permit on it: `io.max`
 //! of version 2, `blkio.throttle.*_device` of version 1. Counts, bytes and transfers per second.
 //!
-//! Whole disks that have any bytes. Without a limit the reading is absent. Not seen: limits of other
-//! groups, limits on a disk below this one, and whether a limit was reached.
+//! Whole disks that have any bytes. Without a limit the reading is absent. Not seen: limits of
+//! other groups, limits on a disk below this one, and whether a limit was reached.
 
 use std::collections::BTreeMap;
 
@@ -36,13 +36,7 @@ pub(super) const SAMPLER: Sampler = Sampler {
 };
 
 fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-    let opened = |name: String| {
-        let folder = format!("{}/{name}", disk::FOLDER);
-        let number = std::fs::read_to_string(format!("{folder}/dev")).ok()?.trim().to_owned();
-        let queue = KernelText::open(&format!("{folder}/queue/nr_requests")).ok();
-        Some(Disk { name, number, queue })
-    };
-    let disks: Vec<Disk> = disk::names()?.into_iter().filter_map(opened).collect();
+    let disks = disk::names()?.into_iter().filter_map(Disk::open).collect();
     // Groups without the controller have no such file.
     let files = |file: &'static str| {
         io_files(file).into_iter().filter_map(|path| KernelText::open(&path).ok())
@@ -63,6 +57,20 @@ struct Disk {
     queue: Option<KernelText>,
 }
 
+impl Disk {
+    fn open(name: String) -> Option<Self> {
+        let folder = format!("{}/{name}", disk::FOLDER);
+        let number = std::fs::read_to_string(format!("{folder}/dev")).ok()?.trim().to_owned();
+        let queue = KernelText::open(&format!("{folder}/queue/nr_requests")).ok();
+        Some(Self { name, number, queue })
+    }
+
+    fn columns(&self) -> impl Iterator<Item = SeriesSpec> {
+        let limits = LIMITS.map(|(column, ..)| column);
+        [disk_limits::REQUESTS].into_iter().chain(limits).map(|column| column.of(&self.name))
+    }
+}
+
 struct Reader {
     disks: Vec<Disk>,
     /// Files of limits; those of version 1 have one column each.
@@ -76,11 +84,7 @@ type Limits = [Option<f64>; LIMITS.len()];
 
 impl Probe for Reader {
     fn series(&self) -> Vec<SeriesSpec> {
-        let of = |disk: &Disk| {
-            let limits = LIMITS.map(|(column, ..)| column);
-            [disk_limits::REQUESTS].into_iter().chain(limits).map(|c| c.of(&disk.name)).collect()
-        };
-        self.disks.iter().flat_map(|disk: &Disk| -> Vec<SeriesSpec> { of(disk) }).collect()
+        self.disks.iter().flat_map(Disk::columns).collect()
     }
 
     fn read(&mut self, row: &mut [Option<f64>]) {
@@ -106,27 +110,27 @@ fn lowest(text: &[u8], at: Option<usize>, known: &mut BTreeMap<String, Limits>) 
         let Some(number) = words.next().and_then(|word| std::str::from_utf8(word).ok()) else {
             continue;
         };
-        let mut lower = |at: usize, limit: f64| {
-            // An allocation happens only where a limit appears for the first time.
-            if !known.contains_key(number) {
-                known.insert(number.to_owned(), Limits::default());
-            }
-            if let Some(limits) = known.get_mut(number) {
-                limits[at] = Some(limits[at].map_or(limit, |lowest: f64| lowest.min(limit)));
-            }
-        };
-        for word in words {
-            match at {
-                Some(at) => decimal(word).into_iter().for_each(|limit| lower(at, limit as f64)),
-                None => LIMITS.iter().enumerate().for_each(|(at, (_, key, _))| {
-                    let value = word.strip_prefix(key.as_bytes());
-                    // `max` is no limit and no number.
-                    let limit = value.and_then(|value| value.strip_prefix(b"=")).and_then(decimal);
-                    limit.into_iter().for_each(|limit| lower(at, limit as f64));
-                }),
-            }
+        // An allocation happens only where a limit appears for the first time.
+        if !known.contains_key(number) {
+            known.insert(number.to_owned(), Limits::default());
+        }
+        let Some(limits) = known.get_mut(number) else { continue };
+        for (at, limit) in words.flat_map(|word| limit_in(word, at)) {
+            limits[at] = Some(limits[at].map_or(limit, |lowest: f64| lowest.min(limit)));
         }
     }
+}
+
+/// Returns the column and the limit of `word`: of version 2, or the column `at` of version 1. `max`
+/// is no limit and no number.
+fn limit_in(word: &[u8], at: Option<usize>) -> Option<(usize, f64)> {
+    if let Some(at) = at {
+        return Some((at, decimal(word)? as f64));
+    }
+    LIMITS.iter().enumerate().find_map(|(at, (_, key, _))| {
+        let value = word.strip_prefix(key.as_bytes())?.strip_prefix(b"=")?;
+        Some((at, decimal(value)? as f64))
+    })
 }
 
 /// Reads `text`, which may be anything, as both versions.

@@ -110,10 +110,35 @@ pub(super) fn lead(study: &Study) -> Option<Lead> {
         basis,
         label: "Interference",
         status,
-        claim: Some(cause_words(&mix.attribution.cause)),
+        claim: Some(match harm(&mix.jobs) {
+            Some(harm) => format!("{harm}; {}", cause_words(&mix.attribution.cause)),
+            None => cause_words(&mix.attribution.cause),
+        }),
         evidence: mix.jobs.iter().map(left_of).collect(),
         next: Vec::new(),
     })
+}
+
+/// Returns which jobs slow which others, and by how much; `None` if none is shown to lose.
+fn harm(jobs: &[MixedJob]) -> Option<String> {
+    let spared = |job: &MixedJob| format!("{} keeps its rate", name(job, jobs));
+    let lost: Vec<String> =
+        jobs.iter().filter(|job| job.lost()).map(|job| slowed(job, jobs)).collect();
+    let kept = jobs.iter().filter(|job| job.kept()).map(spared);
+    (!lost.is_empty()).then(|| lost.iter().cloned().chain(kept).collect::<Vec<_>>().join("; "))
+}
+
+/// Returns which of `jobs` slow `job`, and by how much.
+fn slowed(job: &MixedJob, jobs: &[MixedJob]) -> String {
+    let others = jobs.iter().filter(|other| other.job != job.job).map(|other| name(other, jobs));
+    let others = others.collect::<Vec<_>>().join(" and ");
+    let lost = |ratio: f64| round_half_up((1.0 - ratio) * 100.0, 1);
+    let effect = &job.main.effect;
+    let interval = effect.interval.map_or(String::new(), |(low, high)| {
+        format!(" (95 % interval {} to {} %)", lost(high), lost(low))
+    });
+    let verb = if jobs.len() == 2 { "slows" } else { "together slow" };
+    format!("{others} {verb} {} by {} %{interval}", name(job, jobs), lost(effect.shift))
 }
 
 /// Returns the verdicts on the points of a group. Undecided points share one text, with the range
@@ -463,5 +488,47 @@ mod tests {
             "inconclusive: about 12 to 125 pairs would decide; worse"
         );
         assert_eq!(of(&[effect(7)]), "inconclusive: about 7 pairs would decide");
+    }
+
+    /// A job with this effect on its rate.
+    fn mixed(number: u32, workload: &str, effect: Effect) -> MixedJob {
+        let main = json!({
+            "job": number, "metric": "goodput", "unit": "bit/s", "layer": null,
+            "direction": "tx", "effect": effect, "placebo": null, "p_adjusted": null, "pairs": 6,
+        });
+        let job = json!({
+            "job": number, "workload": workload, "from": "a", "to": "b", "main": main,
+            "times": [], "ways": [],
+        });
+        serde_json::from_value(job).expect("a job")
+    }
+
+    #[test]
+    fn the_headline_says_which_job_slows_which_and_by_how_much() {
+        let slowed = |shift: f64| Effect {
+            change: Change::Worse,
+            shift,
+            interval: Some((shift - 0.05, shift + 0.05)),
+            ..effect(5)
+        };
+        let kept = || Effect { change: Change::None, ..effect(5) };
+        let [disk, net] = ["storage", "tcp_stream"];
+        assert_eq!(
+            harm(&[mixed(0, disk, kept()), mixed(1, net, slowed(0.6))]).as_deref(),
+            Some(
+                "storage slows tcp_stream by 40.0 % (95 % interval 35.0 to 45.0 %); storage keeps \
+                 its rate"
+            )
+        );
+        let both = harm(&[mixed(0, disk, slowed(0.3)), mixed(1, net, slowed(0.6))]);
+        assert_eq!(both.map(|text| text.matches(" slows ").count()), Some(2));
+        let three =
+            [mixed(0, disk, slowed(0.3)), mixed(1, net, kept()), mixed(2, "udp_stream", kept())];
+        let three = harm(&three).expect("one loses");
+        assert!(
+            three.starts_with("tcp_stream and udp_stream together slow storage by 70"),
+            "{three}"
+        );
+        assert_eq!(harm(&[mixed(0, disk, kept()), mixed(1, net, effect(5))]), None);
     }
 }

@@ -58,9 +58,6 @@ const SHARED: f64 = 0.2;
 const CACHED: f64 = 0.5;
 /// Share of the queue's requests in use from which on it is full.
 const QUEUE_FULL: f64 = 0.8;
-/// Share of its time for which a worker runs, from which on waiting for a CPU shows that it has
-/// none.
-const RUNS: f64 = 0.5;
 /// Factor of the block size in an experiment.
 const BLOCK_FACTOR: f64 = 2.0;
 /// Blocks above this one are halved instead of doubled: the kernel splits large transfers.
@@ -78,10 +75,13 @@ pub(super) fn unexplained(point: &PointStudy, rule: &str) -> Option<Finding> {
         return Some(inconclusive(vec![Evidence::NoClosedLoad]));
     };
     let flushed = (load.flushes.0 > 0.0).then(|| load.flushed());
-    let looked_at: Vec<&'static Metric> = Use::DiskLookedAt.metrics().collect();
-    let device = load.seen(&looked_at);
-    let evidence =
-        std::iter::once(load.under_way()).chain(load.cpu()).chain(flushed).chain(device).collect();
+    let device = Use::DiskLookedAt.metrics().filter_map(|metric| load.seen(metric));
+    let evidence = std::iter::once(load.under_way())
+        .chain(load.cpu())
+        .chain(load.seen(metric::RUN_QUEUE_WAIT))
+        .chain(flushed)
+        .chain(device)
+        .collect();
     let target = target(job).unwrap_or("TARGET");
     let sweep = Command::local("disk sweep", &[target, "--qd", "1..256x2"]);
     Some(inconclusive(evidence).advise(Step::SweepDepth.by(sweep)))
@@ -157,12 +157,10 @@ impl Load<'_> {
         if self.achieved > 0.0 { (rate * seconds / self.achieved).min(1.0) } else { 0.0 }
     }
 
-    /// CPU time of a thread as a share of the time for which it ran or was ready to; `None` where
-    /// it mostly slept or is not known.
+    /// Share of the time for which a thread ran or was ready to run; `None` if it is not known. It
+    /// waited for the disk in the rest.
     pub(super) fn wanted_cpu(&self) -> Option<f64> {
-        let ran = self.cores? / self.workers;
-        // A thread that waited for a CPU would have used it.
-        Some(if ran >= RUNS { ran + self.waited } else { ran })
+        Some(self.cores? / self.workers + self.waited)
     }
 
     /// True if its threads had no time for more.
@@ -180,10 +178,14 @@ impl Load<'_> {
         figure(self.job, metric)
     }
 
-    /// Returns the figures of `metrics` that were recorded as evidence.
-    pub(super) fn seen(&self, metrics: &[&'static Metric]) -> Vec<Evidence> {
-        let read = |metric: &&'static Metric| Some(Evidence::figure(metric, self.of_disk(metric)?));
-        metrics.iter().filter_map(read).collect()
+    /// Returns the figure of `metric` as evidence, if it was recorded.
+    pub(super) fn seen(&self, metric: &'static Metric) -> Option<Evidence> {
+        Some(Evidence::figure(metric, self.of_disk(metric)?))
+    }
+
+    /// Returns how the disk was used as evidence.
+    pub(super) fn device(&self) -> impl Iterator<Item = Evidence> {
+        self.seen(metric::DEVICE_BUSY).into_iter().chain(self.seen(metric::DEVICE_DEPTH))
     }
 
     /// True if writes are durable when they end, or flushes follow them.
@@ -218,12 +220,13 @@ impl Load<'_> {
             Some(_) => return None,
             None => LIMIT_REACHED,
         };
-        let of = |in_bytes, metric, rate: Option<f64>| {
-            let used = self.of_disk(metric).filter(|used| *used >= least)?;
-            Some(GroupLimit { in_bytes, rate: rate? / used, used })
-        };
-        let bytes = of(true, metric::GROUP_BYTES_USED, self.bytes_per_second());
-        let transfers = of(false, metric::GROUP_TRANSFERS_USED, Some(self.rate));
+        let used = |metric| self.of_disk(metric).filter(|used| *used >= least);
+        let limit =
+            |in_bytes, rate: f64, used: f64| GroupLimit { in_bytes, rate: rate / used, used };
+        let bytes = self.bytes_per_second().zip(used(metric::GROUP_BYTES_USED));
+        let bytes = bytes.map(|(rate, used)| limit(true, rate, used));
+        let transfers =
+            used(metric::GROUP_TRANSFERS_USED).map(|used| limit(false, self.rate, used));
         let nearer = |a: &GroupLimit, b: &GroupLimit| a.used.total_cmp(&b.used);
         bytes.into_iter().chain(transfers).max_by(nearer)
     }
@@ -237,12 +240,9 @@ impl Load<'_> {
         is_full.then_some(queue)
     }
 
-    /// True if something above the disk, or another program, explains the rate.
+    /// True if the page cache, another program or the control group explains the rate.
     pub(super) fn is_held_above(&self) -> bool {
-        self.cached().is_some()
-            || self.others().is_some()
-            || self.group_limit().is_some()
-            || self.full_queue().is_some()
+        self.cached().is_some() || self.others().is_some() || self.group_limit().is_some()
     }
 
     /// Returns the change to another block size, and the factor of the size; `None` where lines of
@@ -286,6 +286,11 @@ impl Load<'_> {
     }
 }
 
+/// Returns the name of a load with blocks of `factor` times the size.
+pub(super) const fn block_name(factor: f64) -> &'static str {
+    if factor > 1.0 { "block_size x2" } else { "block_size x0.5" }
+}
+
 /// Returns the subject of a finding on `job`.
 fn subject(point: &PointStudy, job: &JobStudy) -> Subject {
     let load = SubjectLoad::Disk { target: target(job).map(str::to_owned), host: job.from.clone() };
@@ -313,5 +318,53 @@ pub(super) mod cases {
         point.jobs[0].workload = super::STORAGE.into();
         point.jobs[0].params.set("depth", depth);
         point
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cases::load;
+    use crate::diagnosis::rules::RULES;
+
+    /// Parameters that say neither where a load reads and writes nor how much.
+    const HARMLESS: [&str; 7] =
+        ["block_size", "cache", "depth", "flush", "flush_every", "sync", "workers"];
+
+    #[test]
+    fn no_experiment_changes_the_target_of_a_load_or_makes_it_write() {
+        let common = [
+            ("iops", 500.0),
+            ("transfer_rate", 2e6),
+            ("achieved_depth", 16.0),
+            ("service_time_mean", 32e-3),
+            ("device_busy", 1.0),
+        ];
+        let points = [
+            vec![("device_depth", 16.0)],
+            vec![("device_depth", 0.1), ("group_bytes_used", 0.9)],
+            vec![("device_depth", 0.1), ("group_transfers_used", 0.9)],
+            vec![("device_depth", 4.0), ("device_queue", 4.0)],
+            vec![("cache_served", 0.9)],
+            vec![("iops_per_core", 500.0)],
+            vec![("flush_rate", 500.0), ("flush_time_mean", 20e-3)],
+        ];
+        let mut tested = Vec::new();
+        for figures in points {
+            let mut point = load(16, &[&common[..], &figures].concat());
+            point.jobs[0].params.set("sync", "dsync");
+            for rule in RULES.iter().filter(|rule| rule.judge(&point).is_some()) {
+                for (key, _) in
+                    rule.experiments(&point).iter().flat_map(|one| &one.candidates).flatten()
+                {
+                    assert!(HARMLESS.contains(&key.as_str()), "{}: {key}", rule.name());
+                    tested.push(rule.name());
+                }
+            }
+        }
+        for rule in
+            ["disk_cache", "disk_cpu", "disk_flush", "disk_full", "disk_group_limit", "disk_queue"]
+        {
+            assert!(tested.contains(&rule), "{rule}: {tested:?}");
+        }
     }
 }

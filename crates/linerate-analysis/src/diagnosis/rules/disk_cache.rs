@@ -1,8 +1,8 @@
 //! The page cache serves a load on a disk or file (docs/methodology/diagnosis.md#rules, D27).
 //! Closed loads through the page cache.
 //!
-//! Evidence: at least half of the bytes that the load moved did not reach its disk. The rate is then
-//! that of memory. Not observed: caches within the disk.
+//! Evidence: at least half of the bytes that the load moved did not reach its disk. The rate is
+//! then that of memory. Not observed: caches within the disk.
 
 use linerate_model::{Verdict, metric};
 
@@ -39,7 +39,7 @@ impl Rule for DiskCache {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let load = disk::closed(point).filter(|_| may_be_judged(point))?;
         load.cached()?;
-        let evidence = load.seen(&[metric::CACHE_SERVED, metric::DEVICE_BUSY]);
+        let evidence = load.seen(metric::CACHE_SERVED).into_iter().chain(load.device()).collect();
         let (claim, subject) = (Claim::Cached, load.subject(point));
         Some(Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence))
     }

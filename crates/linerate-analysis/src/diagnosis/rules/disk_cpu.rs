@@ -1,7 +1,8 @@
 //! The workers of a load on a disk or file have no CPU time left
 //! (docs/methodology/diagnosis.md#rules, D28). Closed loads past the page cache.
 //!
-//! Evidence: a worker ran 90 % of the time, or ran half of the time and waited for a CPU in the rest.
+//! Evidence: a worker ran or was ready to run for 90 % of the time, so it hardly waited for the
+//! disk.
 //! Not observed: kernel threads that work for the load or the disk (`io_uring` uses them where a
 //! transfer would block), and interrupts.
 
@@ -28,7 +29,7 @@ impl Rule for DiskCpu {
     }
 
     fn summary(&self) -> &'static str {
-        "the workers of a load on a disk ran, or waited for a CPU, for 90 % of their time"
+        "the workers of a load on a disk ran, or were ready to run, for 90 % of their time"
     }
 
     fn number(&self) -> u8 {
@@ -45,7 +46,7 @@ impl Rule for DiskCpu {
             return None;
         }
         let mut evidence: Vec<_> = load.cpu().into_iter().collect();
-        evidence.extend(load.seen(&[metric::RUN_QUEUE_WAIT, metric::DEVICE_DEPTH]));
+        evidence.extend(load.seen(metric::RUN_QUEUE_WAIT).into_iter().chain(load.device()));
         let (claim, subject) = (Claim::DiskWorkers, load.subject(point));
         let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
         let step = Step::Double { parameter: "workers".to_owned(), value: Some(workers(&load)) };
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn it_fires_where_workers_have_no_time_and_asks_for_more_of_them() {
-        for point in [busy(0.97, 0.01), busy(0.6, 0.35)] {
+        for point in [busy(0.97, 0.01), busy(0.3, 0.65)] {
             let finding = DiskCpu.judge(&point).expect("it fires");
             assert_eq!(finding.verdict, Verdict::Suspected);
             let twice = Step::Double { parameter: "workers".into(), value: Some(2) };
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn it_is_silent_where_workers_sleep() {
-        assert_eq!(DiskCpu.judge(&busy(0.3, 0.65)), None, "a thread that mostly waits for a disk");
+        assert_eq!(DiskCpu.judge(&busy(0.3, 0.2)), None, "half of the time the disk had the work");
         assert_eq!(DiskCpu.judge(&busy(0.7, 0.05)), None);
     }
 }

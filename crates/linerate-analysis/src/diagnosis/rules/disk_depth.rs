@@ -46,6 +46,8 @@ impl Rule for DiskDepth {
             || load.slots() > DEEP
             || load.is_out_of_cpu()
             || load.is_held_above()
+            // More transfers would wait above a full queue.
+            || load.full_queue().is_some()
             // A deeper queue waits for the same flush, so the rule for flushes applies.
             || load.flushing() > disk::MOSTLY_FLUSHING
         {
@@ -77,8 +79,22 @@ pub(super) fn deeper(load: &disk::Load<'_>) -> (&'static str, u64) {
     (key, (value * DEEPER) as u64)
 }
 
+/// Name of a load with half of the transfers that a queue admits.
+pub(super) const FEWER: &str = "half of nr_requests";
+
+/// Returns the parameter of the transfers in flight, its value for half of the `admitted` ones, and
+/// the transfers in flight that it gives.
+pub(super) fn below(load: &disk::Load<'_>, admitted: f64) -> (&'static str, (u64, f64)) {
+    const HALF: f64 = 0.5;
+    let (key, value) = slots(load);
+    // The other of the two parameters keeps its value.
+    let each = load.slots() / value;
+    let fewer = (HALF * admitted / each).floor().max(1.0);
+    (key, (fewer as u64, fewer * each))
+}
+
 /// Returns the parameter of the transfers in flight, and its value.
-pub(super) fn slots(load: &disk::Load<'_>) -> (&'static str, f64) {
+fn slots(load: &disk::Load<'_>) -> (&'static str, f64) {
     let engine = param(load.job, "engine").and_then(serde_json::Value::as_str).unwrap_or("auto");
     // The pread engine keeps one transfer in flight per worker whatever `depth` is.
     match engine {

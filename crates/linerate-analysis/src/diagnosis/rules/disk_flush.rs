@@ -25,8 +25,8 @@ impl Rule for DiskFlush {
     }
 
     fn summary(&self) -> &'static str {
-        "flushes occupied the slots of the load for more than 30 % of their time, or its writes end \
-            when they are durable"
+        "flushes occupied the slots of the load for more than 30 % of their time, or its writes \
+            end when they are durable"
     }
 
     fn number(&self) -> u8 {

@@ -2,12 +2,13 @@
 //! page cache.
 //!
 //! Evidence: the disk was busy, its queue held most of the transfers in flight, and neither the
-//! workers, nor the control group, nor the queue's limit, nor another program explains the rate. A
+//! workers, nor the control group, nor another program explains the rate. A
 //! disk that a deeper queue would speed up shows the same; the experiment separates them. Not
 //! observed: a limit of a volume or device below this disk, which is the same to this host.
 
 use linerate_model::{Verdict, metric};
 
+use super::disk_depth::FEWER;
 use super::{Rule, disk, disk_depth, may_be_judged};
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
@@ -20,7 +21,9 @@ const AT_DISK: f64 = 0.5;
 /// Predicted ratio of the mean service time at twice the depth: a full disk makes each transfer
 /// wait twice as long (Little's law). A disk with room serves them in the same time.
 const TWICE_AS_LONG: [f64; 2] = [1.6, 2.5];
-/// Predicted range of a rate around the one that a limit of bytes gives.
+/// Mean service time in seconds from which on the experiment halves the depth.
+const LONG: f64 = 0.03;
+/// Predicted range of a figure around the exact one.
 const AROUND: [f64; 2] = [0.8, 1.25];
 
 /// Rule: the disk is full.
@@ -53,9 +56,8 @@ impl Rule for DiskFull {
         {
             return None;
         }
-        let evidence: Vec<Evidence> = std::iter::once(load.under_way())
-            .chain(load.seen(&[metric::DEVICE_BUSY, metric::DEVICE_DEPTH]))
-            .collect();
+        let evidence: Vec<Evidence> =
+            std::iter::once(load.under_way()).chain(load.device()).collect();
         let bytes = load.bytes_per_second();
         let claim = Claim::DiskFull { rate: load.rate, bytes };
         let subject = load.subject(point);
@@ -71,18 +73,32 @@ impl Rule for DiskFull {
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let Some(load) = disk::closed(point) else { return Vec::new() };
-        let (key, value) = disk_depth::deeper(&load);
-        let deeper =
-            Experiment::show(format!("twice the {key}"), vec![set(key, value)], TWICE_AS_LONG)
-                .of(metric::SERVICE_TIME_MEAN);
+        // Above a full queue more transfers always wait longer. With fewer than it admits, the
+        // service time of a full disk falls with them, and that of a disk with room falls less.
+        let (name, change, ratio) = match load.full_queue() {
+            Some(admitted) => {
+                let (key, (fewer, in_flight)) = disk_depth::below(&load, admitted);
+                let ratio = AROUND.map(|around| around * in_flight / load.achieved);
+                (FEWER.to_owned(), set(key, fewer), ratio)
+            }
+            // Twice as long would be longer than an interval of a run, which is then not valid.
+            None if load.service_seconds > LONG => {
+                let (key, (fewer, in_flight)) = disk_depth::below(&load, load.slots());
+                let ratio = AROUND.map(|around| around * in_flight / load.achieved);
+                (format!("half the {key}"), set(key, fewer), ratio)
+            }
+            None => {
+                let (key, value) = disk_depth::deeper(&load);
+                (format!("twice the {key}"), set(key, value), TWICE_AS_LONG)
+            }
+        };
+        let other = Experiment::show(name, vec![change], ratio).of(metric::SERVICE_TIME_MEAN);
         // Shows whether bytes or transfers fill the disk; either way it is full.
         let block = load.other_block().map(|(change, factor)| {
-            let name =
-                if factor > 1.0 { "blocks of twice the size" } else { "blocks of half the size" };
             let ratio = AROUND.map(|around| around / factor);
-            Experiment::show(name, change, ratio).refuting_nothing()
+            Experiment::show(disk::block_name(factor), change, ratio).refuting_nothing()
         });
-        std::iter::once(deeper).chain(block).collect()
+        std::iter::once(other).chain(block).collect()
     }
 }
 
@@ -138,20 +154,29 @@ mod tests {
             ("device_depth", 3.0),
             ("device_others", 0.4),
             ("cache_served", 0.9),
-            ("device_queue", 16.0),
             ("iops_per_core", 800.0),
         ] {
-            let mut point = with(&[other]);
-            point.jobs[0].params.set("depth", 32);
-            for figure in &mut point.jobs[0].metrics {
-                // More transfers than a queue of 16 admits.
-                if figure.metric == metric::ACHIEVED_DEPTH && other.0 == "device_queue" {
-                    let mut estimate = figure.estimate.expect("a value");
-                    estimate.value = 31.0;
-                    figure.estimate = Some(estimate);
-                }
-            }
+            let point = with(&[other]);
             assert_eq!(DiskFull.judge(&point), None, "{other:?}");
         }
+    }
+
+    #[test]
+    fn behind_a_full_queue_fewer_transfers_must_take_as_much_less_time() {
+        let mut point = with(&[("device_queue", 8.0), ("device_depth", 7.9)]);
+        let [fewer, ..] = &DiskFull.experiments(&point)[..] else { panic!("one") };
+        assert_eq!(fewer.candidates, [vec![set("depth", 4)]]);
+        // A disk with room would do half as much, so that each transfer takes half as long.
+        assert!(fewer.ratio[0] > 0.19 && fewer.ratio[1] < 0.32, "{:?}", fewer.ratio);
+        point.jobs[0].params.set("workers", 2);
+        assert_eq!(DiskFull.experiments(&point)[0].candidates, [vec![set("depth", 2)]]);
+    }
+
+    #[test]
+    fn transfers_that_take_long_are_halved_in_number() {
+        let point = with(&[("service_time_mean", 0.08)]);
+        let [fewer, ..] = &DiskFull.experiments(&point)[..] else { panic!("one") };
+        assert_eq!(fewer.candidates, [vec![set("depth", 8)]]);
+        assert!((fewer.ratio[0] - 0.4).abs() < 1e-9 && fewer.ratio[1] < 0.63, "{:?}", fewer.ratio);
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! Evidence: the load uses 40 % or more of a limit of its control group on that disk (`io.max`, or
 //! `blkio.throttle` of version 1), and most of its transfers in flight wait above the disk. Where
-//! the disk's queue is not known, it must reach 85 %. Not observed: other programs of the group, whose transfers count towards the same limit.
+//! the disk's queue is not known, it must reach 85 %. Not observed: other programs of the group,
+//! whose transfers count towards the same limit.
 
 use linerate_model::{Verdict, metric};
 
@@ -42,8 +43,8 @@ impl Rule for DiskGroupLimit {
         let limit = load.group_limit()?;
         let used =
             if limit.in_bytes { metric::GROUP_BYTES_USED } else { metric::GROUP_TRANSFERS_USED };
-        let mut evidence = load.seen(&[used, metric::DEVICE_DEPTH, metric::DEVICE_BUSY]);
-        evidence.push(load.under_way());
+        let evidence =
+            load.seen(used).into_iter().chain(load.device()).chain([load.under_way()]).collect();
         let claim = Claim::DiskGroupLimit { in_bytes: limit.in_bytes, rate: limit.rate };
         let subject = load.subject(point);
         let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
@@ -52,8 +53,9 @@ impl Rule for DiskGroupLimit {
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        let used = [metric::GROUP_BYTES_USED, metric::GROUP_TRANSFERS_USED];
-        let used = used.into_iter().filter_map(|metric| load.of_disk(metric)).reduce(f64::max);
+        let bytes = load.of_disk(metric::GROUP_BYTES_USED);
+        let transfers = load.of_disk(metric::GROUP_TRANSFERS_USED);
+        let used = bytes.into_iter().chain(transfers).reduce(f64::max);
         Some(used?.min(1.0))
     }
 
@@ -61,8 +63,7 @@ impl Rule for DiskGroupLimit {
         let limited = disk::closed(point).and_then(|load| Some((load.group_limit()?, load)));
         let Some((limit, load)) = limited else { return Vec::new() };
         let Some((change, factor)) = load.other_block() else { return Vec::new() };
-        let size = if factor > 1.0 { "twice" } else { "half" };
-        let name = format!("blocks of {size} the size");
+        let name = disk::block_name(factor);
         // A limit of bytes leaves their rate, and one of transfers leaves theirs.
         vec![if limit.in_bytes {
             Experiment::show(name, change, AROUND.map(|around| around / factor))
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn it_names_the_limit_that_is_reached_and_predicts_what_another_block_size_does() {
+    fn it_fires_at_a_limit_and_predicts_what_another_block_size_does() {
         let point = limited(0.2, 0.98, 0.1);
         let finding = DiskGroupLimit.judge(&point).expect("it fires");
         let Claim::DiskGroupLimit { in_bytes: false, rate } = finding.claim else {

@@ -44,8 +44,8 @@ impl Rule for DiskQueue {
             return None;
         }
         let admitted = load.full_queue()?;
-        let mut evidence = load.seen(&[metric::DEVICE_QUEUE, metric::DEVICE_DEPTH]);
-        evidence.push(load.under_way());
+        let queue = load.seen(metric::DEVICE_QUEUE).into_iter();
+        let evidence = queue.chain(load.device()).chain([load.under_way()]).collect();
         let (claim, subject) = (Claim::DiskQueue { admitted }, load.subject(point));
         let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
         Some(finding.advise(Step::RaiseDiskQueue { admitted, wanted: load.slots() }))
@@ -59,17 +59,12 @@ impl Rule for DiskQueue {
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        const HALF: f64 = 0.5;
         let load = disk::closed(point);
         let Some((admitted, load)) = load.and_then(|load| Some((load.full_queue()?, load))) else {
             return Vec::new();
         };
-        let (key, value) = disk_depth::slots(&load);
-        // The other of the two parameters keeps its value.
-        let each = load.slots() / value;
-        let fewer = (HALF * admitted / each).floor().max(1.0) as u64;
-        let change = vec![set(key, fewer)];
-        vec![Experiment::show("half of the requests that the queue admits", change, FOLLOWS)]
+        let (key, (fewer, _)) = disk_depth::below(&load, admitted);
+        vec![Experiment::show(disk_depth::FEWER, vec![set(key, fewer)], FOLLOWS)]
     }
 }
 
@@ -78,7 +73,6 @@ mod tests {
     use super::*;
     use crate::diagnosis::rules::disk::cases::load;
     use crate::diagnosis::rules::disk_depth::DiskDepth;
-    use crate::diagnosis::rules::disk_full::DiskFull;
 
     fn queued(depth: u32, at_disk: f64) -> PointStudy {
         load(
@@ -102,7 +96,7 @@ mod tests {
         let step = Step::RaiseDiskQueue { admitted: 8.0, wanted: 32.0 };
         assert_eq!(finding.advice[0].step, step);
         assert_eq!(DiskQueue.experiments(&point)[0].candidates, [vec![set("depth", 4)]]);
-        assert!(DiskDepth.judge(&point).is_none() && DiskFull.judge(&point).is_none());
+        assert_eq!(DiskDepth.judge(&point), None);
         let mut two = point;
         two.jobs[0].params.set("depth", 16);
         two.jobs[0].params.set("workers", 2);

@@ -39,9 +39,8 @@ impl Rule for DiskShared {
         let load = disk::closed(point).filter(|_| may_be_judged(point))?;
         let share = load.others()?;
         load.of_disk(metric::DEVICE_BUSY).filter(|busy| *busy >= BUSY)?;
-        let mut evidence =
-            load.seen(&[metric::DEVICE_OTHERS, metric::DEVICE_BUSY, metric::DEVICE_DEPTH]);
-        evidence.push(load.under_way());
+        let others = load.seen(metric::DEVICE_OTHERS).into_iter();
+        let evidence = others.chain(load.device()).chain([load.under_way()]).collect();
         let (claim, subject) = (Claim::DiskShared { share }, load.subject(point));
         let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
         let own = load.bytes_per_second();

@@ -1,9 +1,9 @@
 //! `cargo xtask bench diagnosis --storage`: the confusion matrix of `linerate diagnose` on disks.
 //!
-//! Disks are files of a FUSE filesystem of this bench behind `losetup`, a compressed disk in memory,
-//! or a file. Limits are made by that filesystem, sysfs, control groups and fio; `linerate diagnose
-//! --workload storage` runs unmodified. Not covered: heat and other limits of real devices, and
-//! device-mapper, which many kernels lack.
+//! Disks are files of a FUSE filesystem of this bench behind `losetup`, a compressed disk in
+//! memory, or a file. Limits are made by that filesystem, sysfs, control groups and fio. `linerate
+//! diagnose --workload storage` runs unmodified. Not covered: heat and other limits of real devices,
+//! and device-mapper, which many kernels lack.
 
 mod causes;
 mod slow_disk;
@@ -114,10 +114,7 @@ fn diagnose(
     let mut before = limited(LONGEST).map(str::to_owned).to_vec();
     let mut guests = Vec::new();
     match (setup.beside, disk) {
-        (Beside::Queue(requests), Some(disk)) => {
-            let path = format!("/sys/block/{}/queue/nr_requests", disk.name());
-            write(Path::new(&path), &requests.to_string())?;
-        }
+        (Beside::Queue(requests), Some(disk)) => disk.admit(requests)?,
         (Beside::Group(key, limit), Some(disk)) => {
             let group = Group::make(&disk.name(), key, limit)?;
             let enter = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";

@@ -29,6 +29,15 @@ pub(super) struct Speed {
     pub(super) flush: f64,
 }
 
+impl Speed {
+    /// Returns the end of a transfer of `bytes` that begins `now`, on a disk that is `free` then.
+    fn done(&self, free: &mut Instant, now: Instant, bytes: usize) -> Instant {
+        let takes = (1.0 / self.transfers).max(bytes as f64 / self.bytes);
+        *free = (*free).max(now) + Duration::from_secs_f64(takes);
+        (*free).max(now + Duration::from_secs_f64(self.latency))
+    }
+}
+
 /// Size of the disk, bytes.
 const SIZE: u64 = 4 << 30;
 const BLOCK: u64 = 4096;
@@ -42,6 +51,8 @@ const NAME: &str = "disk";
 const VALID: u64 = 3600;
 /// Requests that the kernel keeps in flight.
 const MOST_REQUESTS: u16 = 1024;
+/// Requests that the queue of a loop device usually admits. An earlier user's number stays.
+const USUAL_QUEUE: u32 = 128;
 /// Errors that a reply names (errno).
 const NOT_FOUND: i32 = -2;
 const NOT_IMPLEMENTED: i32 = -38;
@@ -138,7 +149,14 @@ impl SlowDisk {
         let output = output.context("start losetup")?;
         ensure!(output.status.success(), "losetup ended with {}", output.status);
         made.device = String::from_utf8_lossy(&output.stdout).trim().into();
+        made.admit(USUAL_QUEUE)?;
         Ok(made)
+    }
+
+    /// Lets the queue of the disk admit so many requests.
+    pub(super) fn admit(&self, requests: u32) -> anyhow::Result<()> {
+        let path = format!("/sys/block/{}/queue/nr_requests", self.name());
+        std::fs::write(&path, requests.to_string()).with_context(|| format!("write {path}"))
     }
 
     /// Name in `/sys/block`.
@@ -199,36 +217,35 @@ fn serve(mut fuse: &File, speed: Speed, waiting: &Waiting) {
     while let Ok(length) = fuse.read(&mut buffer) {
         let Some(request) = Request::of(&buffer[..length]) else { break };
         let now = Instant::now();
-        let later = |at: Instant, body: Vec<u8>| {
-            if let Some(replies) = lock(waiting).as_mut() {
-                replies.push(Due { at, unique: request.unique, body });
-            }
-            waiting.1.notify_one();
-        };
-        let mut transferred = |bytes: usize| {
-            let takes = (1.0 / speed.transfers).max(bytes as f64 / speed.bytes);
-            free = free.max(now) + Duration::from_secs_f64(takes);
-            free.max(now + Duration::from_secs_f64(speed.latency))
-        };
+        let later = |at: Instant, body| put(waiting, Due { at, unique: request.unique, body });
+        let mut done = |bytes: usize| speed.done(&mut free, now, bytes);
         match request.number {
             request::READ => {
                 let (from, size) = (request.u64(8) as usize, request.u32(16) as usize);
                 let to = (from + size).min(content.len());
                 let body = content[from.min(to)..to].to_vec();
-                later(transferred(size), body);
+                later(done(size), body);
             }
             request::WRITE => {
                 let (from, size) = (request.u64(8) as usize, request.u32(16));
                 let data = &request.body[HEADER..];
                 let to = (from + data.len()).min(content.len());
                 content[from.min(to)..to].copy_from_slice(&data[..to - from.min(to)]);
-                later(transferred(data.len()), [size, 0].map(u32::to_ne_bytes).concat());
+                later(done(data.len()), [size, 0].map(u32::to_ne_bytes).concat());
             }
             request::FSYNC => later(now + Duration::from_secs_f64(speed.flush), Vec::new()),
             _ => at_once(fuse, &request),
         }
     }
     *lock(waiting) = None;
+    waiting.1.notify_one();
+}
+
+/// Lets a reply wait for its time.
+fn put(waiting: &Waiting, due: Due) {
+    if let Some(replies) = lock(waiting).as_mut() {
+        replies.push(due);
+    }
     waiting.1.notify_one();
 }
 
