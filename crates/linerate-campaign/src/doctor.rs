@@ -14,7 +14,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::policy::{Policy, Separation, USUAL};
-use crate::{sandbox, separation};
+use crate::separation::{self, Tried};
+use crate::{Failure, sandbox};
 
 /// Length of the self-test.
 const SELF_TEST: Nanos = Nanos::from_millis(300);
@@ -86,7 +87,11 @@ fn agent() -> Check {
             format!("remove `separate = false` from {USUAL}"),
         );
     };
-    match separation::tried(user.as_deref()) {
+    separated(subject, separation::tried(user.as_deref()))
+}
+
+fn separated(subject: &str, tried: Result<Tried, Failure>) -> Check {
+    match tried {
         Ok(tried) if tried.remedies.is_empty() => Check::good(subject, tried.seen),
         Ok(tried) => Check::lacking(subject, tried.seen, tried.remedies.join("; ")),
         Err(why) => Check::lacking(subject, "an agent would not start", why.message()),
@@ -283,4 +288,21 @@ fn samplers() -> Vec<Check> {
     }
     checks.insert(0, Check::good("samplers", open.join(", ")));
     checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weaker_separation_is_lacking_with_every_remedy() {
+        let of = |remedies: &[&str]| {
+            let remedies = remedies.iter().map(|&remedy| remedy.to_owned()).collect();
+            separated("agent", Ok(Tried { seen: "serving".to_owned(), remedies }))
+        };
+        assert_eq!(of(&[]), Check::good("agent", "serving"));
+        assert_eq!(of(&["a", "b"]), Check::lacking("agent", "serving", "a; b"));
+        let no_user = separated("agent", Err(Failure::missing("no user")));
+        assert_eq!(no_user, Check::lacking("agent", "an agent would not start", "no user"));
+    }
 }

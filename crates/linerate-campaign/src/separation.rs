@@ -230,3 +230,28 @@ fn keep(channel: OwnedFd, duties: Duties, report: fn(&str)) -> i32 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_that_the_kernel_lacks_is_in_the_line_and_has_a_remedy() {
+        let account = Account { name: "load".to_owned(), user: 7, group: 7 };
+        let missing = || "an old kernel".to_owned();
+        for (landlock, filter) in [(true, true), (true, false), (false, true), (false, false)] {
+            let confined = Confined {
+                landlock: landlock.then_some(4).ok_or_else(missing),
+                filter: filter.then_some(()).ok_or_else(missing),
+                locking: Locking::Limit,
+            };
+            let (line, remedies) = (rights_line(Some(&account), &confined), remedies(&confined));
+            assert!(line.starts_with("serving as load (user 7): no capabilities, "), "{line}");
+            assert_eq!(line.contains("Landlock 4"), landlock, "{line}");
+            assert_eq!(line.contains("no filter of system calls (an old kernel)"), !filter);
+            let named = |part: &str| remedies.iter().any(|remedy| remedy.contains(part));
+            assert_eq!([named("LANDLOCK"), named("SECCOMP")], [!landlock, !filter]);
+            assert_eq!(remedies.len(), 2 - usize::from(landlock) - usize::from(filter));
+        }
+    }
+}

@@ -417,6 +417,16 @@ fn where_nothing_bounds_a_flow_each_end_says_why() {
         assert_eq!(why(Some(device))[0], of_left(device, cause));
     }
     assert!(matches!(why(None)[0], Unbounded::NoSingleDevice { .. }), "{:?}", why(None));
+    // The last device of a stack is the reason, and the first one is where a reader begins.
+    assert_eq!(
+        why(Some("veth0.7"))[0],
+        Unbounded::Devices(vec![Rateless {
+            host: "left".to_owned(),
+            device: "veth0.7".to_owned(),
+            below: Some("veth0".to_owned()),
+            cause: NoRate::VirtualDriver("veth".to_owned()),
+        }])
+    );
 }
 
 /// Payload rate of a stream of `n_flows` flows that the sending host's facts allow, bit/s, by the
@@ -512,6 +522,7 @@ fn facts() -> Value {
         "eth1": { "kind": "device", "driver": "ixgbe", "virtual": false, "speed_bps": 10e9,
             "mtu": 1500, "lower": [] },
         "eth0.7": { "kind": "vlan", "virtual": true, "mtu": 1500, "lower": ["eth0"] },
+        "veth0.7": { "kind": "vlan", "virtual": true, "mtu": 1500, "lower": ["veth0"] },
         "bond0": { "kind": "bond", "driver": "bonding", "virtual": true, "speed_bps": 20e9,
             "mtu": 1500, "lower": ["eth0", "eth1"] },
         "br0": { "kind": "bridge", "driver": "bridge", "virtual": true, "speed_bps": 10e9,

@@ -10,6 +10,8 @@ use linerate_analysis::{Compared, Comparison, Study};
 use linerate_model::{Direction, Endpoint, Metric, Verdict, metric};
 use linerate_report::sentences;
 
+use crate::Exit;
+
 /// The sweeps of an experiment.
 pub(super) const FORWARD: &str = "stream";
 pub(super) const BACKWARD: &str = "the other way";
@@ -248,5 +250,11 @@ impl Findings {
     /// Returns the settings that are proven to help.
     pub fn kept(&self) -> impl Iterator<Item = &Tried> {
         self.tried.iter().filter(|tried| tried.is_kept())
+    }
+
+    /// Returns the exit of the command: scripts read from it that no setting helped.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        if self.kept().next().is_some() { Exit::Done } else { Exit::Missed }
     }
 }

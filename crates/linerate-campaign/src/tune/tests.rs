@@ -128,6 +128,7 @@ fn a_change_that_helps_as_predicted_is_proven_and_kept() {
     let tried = &found.tried[0];
     assert_eq!((tried.candidate.setting, tried.verdict, tried.why), (SEND, Verdict::Proven, None));
     assert!(tried.is_kept() && found.kept().count() == 1);
+    assert_eq!(found.exit(), Exit::Done);
     assert_eq!(
         (tried.host.as_str(), tried.device.as_str()),
         ("here", ""),
@@ -184,7 +185,7 @@ fn what_is_tried_was_set_once_and_put_back_before() {
 fn a_change_that_does_nothing_is_not_kept() {
     let (found, _) = findings(path(1.0), &SimulatedHosts::default());
     assert_ne!(found.tried[0].verdict, Verdict::Proven);
-    assert_eq!(found.kept().count(), 0);
+    assert_eq!((found.kept().count(), found.exit()), (0, Exit::Missed));
 }
 
 #[test]

@@ -78,6 +78,5 @@ fn try_all(
         Failure::missing(format!("write report {}: {}", path.display(), error.cause))
     })?;
     reports::answer(&answer, &args.formats.saved(&args.out), global)?;
-    // Scripts read from the exit code that no setting helped.
-    Ok(if findings.kept().next().is_none() { Exit::Missed } else { Exit::Done })
+    Ok(findings.exit())
 }
