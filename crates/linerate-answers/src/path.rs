@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use linerate_analysis::live::LiveLine;
 use linerate_analysis::statistics::Percentile;
 use linerate_analysis::{IntervalSeries, JobStudy, MetricStudy, PointStudy, Study};
 use linerate_model::{BitRate, Campaign, Direction, Metric, Use, metric};
 use linerate_report::document::{Block, Origin, Section, Table};
 use linerate_report::{Document, obtained_text, sentences, uncapitalised};
+use serde_json::{Value, json};
 
 use crate::figures::{figure, interval_of_percentile, quantity};
 
@@ -20,6 +22,8 @@ pub struct Asked<'a> {
     pub congestion: Option<&'a str>,
     /// The offered load of datagrams.
     pub offered: Offered,
+    /// The lines of the run.
+    pub lines: &'a [LiveLine],
 }
 
 /// Offered load of datagrams.
@@ -47,8 +51,22 @@ pub fn document(campaign: &Campaign, study: &Study, asked: &Asked<'_>) -> Docume
         "one run",
         origin,
         vec![section],
-        serde_json::Value::Null,
+        json!({ "lines": asked.lines.iter().map(line).collect::<Vec<_>>() }),
     )
+}
+
+fn line(line: &LiveLine) -> Value {
+    json!({
+        "from_s": line.from.as_secs_f64(),
+        "until_s": line.until.as_secs_f64(),
+        "is_drain": line.is_drain,
+        "payload_bytes_tx": line.forward_bytes,
+        "payload_bytes_rx": line.backward_bytes,
+        "transactions": line.transactions,
+        "connections": line.connections,
+        (metric::RETRANSMITS.name): line.retransmits,
+        "rtt_s": line.rtt,
+    })
 }
 
 fn blocks(campaign: &Campaign, study: &Study, point: &PointStudy, asked: &Asked<'_>) -> Vec<Block> {

@@ -7,6 +7,7 @@ use linerate_campaign::{conclusion, conduct};
 use linerate_control::RunSummary;
 use linerate_model::Campaign;
 use linerate_report::{Document, Format, compose, render, study_json};
+use serde_json::Value;
 
 use crate::args::{Global, Output, Saved};
 use crate::exit::{Exit, Failure, Outcome};
@@ -65,7 +66,11 @@ pub(crate) fn measured(
         formats => save(&compose(campaign, study), formats, &saved.out)?,
     };
     if global.json {
-        println!("{}", study_json(campaign, study));
+        let mut json = study_json(campaign, study);
+        if let (Value::Object(study), Value::Object(own)) = (&mut json, &document.study) {
+            study.extend(own.clone());
+        }
+        println!("{json}");
     } else {
         print!("\n{}", linerate_report::text::whole(document));
         files.iter().for_each(|file| println!("report {}", file.display()));

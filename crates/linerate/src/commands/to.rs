@@ -78,23 +78,20 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     // Workers report every 100 ms, so shorter lines would be empty.
     let span = Nanos::from_secs_f64(args.interval).max(SHORTEST_LINE);
     let mut lines = LiveLines::new(span, omit + Nanos::from_secs_f64(args.seconds));
-    let mut printer = Printer { omit, headed: false };
-    let show = !global.quiet && !global.json;
+    let shows = !global.quiet && !global.json;
+    let mut printer = Printer { omit, shows, headed: false, printed: Vec::new() };
     let watch = &mut |event: Progress<'_>| match event {
-        Progress::Intervals { side, intervals, .. } if show => {
-            printer.print(&lines.take(side, intervals))
-        }
+        Progress::Intervals { side, intervals, .. } => printer.print(lines.take(side, intervals)),
         event => progress::incident(&event, global),
     };
     let (campaign, summary) =
         measure::drafted("to", &draft, &ground, (args.ledger.as_deref(), &[]), watch)?;
-    if show {
-        printer.print(&lines.rest());
-    }
+    printer.print(lines.rest());
     let study = study(&campaign);
     let congestion = drafts::given_value(&args.settings.given, "congestion");
     let congestion = congestion.and_then(|name| name.as_str());
-    let asked = Asked { host: &args.host, congestion, offered: args.offered(&draft) };
+    let offered = args.offered(&draft);
+    let asked = Asked { host: &args.host, congestion, offered, lines: &printer.printed };
     let answer = path::document(&campaign, &study, &asked);
     reports::measured(&answer, &campaign, &study, &args.saved, global)?;
     reports::end(&campaign, &study, &summary, global)
@@ -116,12 +113,18 @@ impl ToArgs {
 /// Printer of complete lines, with a heading before the first.
 struct Printer {
     omit: Nanos,
+    /// False if nobody reads lines.
+    shows: bool,
     headed: bool,
+    printed: Vec<LiveLine>,
 }
 
 impl Printer {
-    fn print(&mut self, lines: &[LiveLine]) {
-        lines.iter().for_each(|line| self.line(line));
+    fn print(&mut self, lines: Vec<LiveLine>) {
+        if self.shows {
+            lines.iter().for_each(|line| self.line(line));
+        }
+        self.printed.extend(lines);
     }
 
     fn line(&mut self, line: &LiveLine) {

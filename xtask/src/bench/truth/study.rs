@@ -23,6 +23,11 @@ impl Study {
         &self.document["points"][0]["trials"][0]
     }
 
+    /// The lines that `linerate to` printed while it measured.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &Value> {
+        self.document["lines"].as_array().into_iter().flatten()
+    }
+
     /// The estimate of a metric, in its base unit.
     pub(super) fn metric(&self, name: &str) -> Option<f64> {
         self.job()["metrics"][name]["estimate"].as_f64()

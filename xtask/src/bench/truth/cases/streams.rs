@@ -5,9 +5,11 @@ use super::super::claim::{Claim, EXACT, Relation, Tolerance, Unit};
 use super::super::ground::{Between, End, Family, Ground, PLAIN};
 use super::super::instruments::{self, Shaper, Socket};
 use super::super::judge::of_load;
+use super::super::study::Study;
 use super::{Clock, Fault, Load, Network, Packets, Seen, Special, Watch, special};
 use Relation::{AtLeast, AtMost, Equal};
 use Unit::{BitRate, Bytes, Count, PerSecond, Seconds};
+use serde_json::Value;
 
 type Check = fn(&Seen<'_>) -> anyhow::Result<Claim>;
 
@@ -242,64 +244,6 @@ pub(super) static SPECIAL: &[Special] = &[
     special("live lines of `to crr`", |ground| live_lines(ground, &["crr"])),
 ];
 
-/// A line of `linerate to`: its rates, and segments sent again.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Line {
-    rate: f64,
-    retransmits: f64,
-    is_drain: bool,
-}
-
-/// The lines of seconds: `0.0 - 1.0  2.952 Gbit/s  -  556  3205 us`.
-fn lines(text: &str) -> Vec<Line> {
-    text.lines().filter_map(line).collect()
-}
-
-fn line(text: &str) -> Option<Line> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let [from, dash, to, rest @ ..] = words.as_slice() else { return None };
-    from.parse::<f64>().ok()?;
-    to.parse::<f64>().ok()?;
-    if *dash != "-" {
-        return None;
-    }
-    let mut found = Line { is_drain: text.contains("not in the result"), ..Line::default() };
-    let mut rest = rest.iter().copied().map(split_unit).peekable();
-    while let Some((number, attached)) = rest.next() {
-        let Some(number) = number else { continue };
-        let scale = scale(attached)
-            .or_else(|| rest.peek().filter(|next| next.0.is_none()).and_then(|next| scale(next.1)));
-        match scale {
-            Some(scale) => found.rate += number * scale,
-            // The first number without a unit counts segments.
-            None => {
-                found.retransmits = number;
-                break;
-            }
-        }
-    }
-    Some(found)
-}
-
-/// `10260/s` as a number and its unit; a word without a number is all unit.
-fn split_unit(word: &str) -> (Option<f64>, &str) {
-    if word == "1/s" {
-        return (None, word);
-    }
-    let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
-    (word[..end].parse().ok(), &word[end..])
-}
-
-fn scale(unit: &str) -> Option<f64> {
-    match unit {
-        "bit/s" | "1/s" | "/s" => Some(1.0),
-        "kbit/s" | "k/s" => Some(1e3),
-        "Mbit/s" | "M/s" => Some(1e6),
-        "Gbit/s" => Some(1e9),
-        _ => None,
-    }
-}
-
 /// Lines add up to the result, and their segments sent again to the kernel's count.
 fn live_lines(ground: &mut Ground, arguments: &[&str]) -> anyhow::Result<Vec<Claim>> {
     use anyhow::Context as _;
@@ -319,35 +263,35 @@ fn live_lines(ground: &mut Ground, arguments: &[&str]) -> anyhow::Result<Vec<Cla
     let output = command
         .args(["to", Ground::address(Family::V4, End::B)])
         .args(arguments)
-        .args(["-t", "3"])
+        .args(["-t", "3", "--json"])
         .output();
     let output = output.context("start linerate to")?;
     let after = [instruments::snmp(ground, End::A)?, instruments::snmp(ground, End::B)?];
-    let text = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let lines = lines(&text);
-    anyhow::ensure!(
-        !lines.is_empty(),
-        "linerate to {} printed no lines: {text}",
-        arguments.join(" ")
-    );
-    // The drain has a line of its own, which says that the result is without it.
-    let measured: Vec<f64> =
-        lines.iter().filter(|line| !line.is_drain).map(|line| line.rate).collect();
-    let mean = measured.iter().sum::<f64>() / measured.len() as f64;
+    let study = Study::parse(&String::from_utf8_lossy(&output.stdout)).with_context(|| {
+        format!("linerate to {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr))
+    })?;
+    let figures: &[&str] =
+        if is_crr { &["connections"] } else { &["payload_bytes_tx", "payload_bytes_rx"] };
+    // The drain has a line of its own: the result is without it.
+    let measured = || study.lines().filter(|line| line["is_drain"] == false);
+    let count: f64 = figures.iter().map(|figure| total(measured(), figure)).sum();
+    let seconds = total(measured(), "until_s") - total(measured(), "from_s");
+    let mean = if is_crr { count } else { count * 8.0 } / seconds;
+    let names: &[&str] = match (is_crr, arguments.contains(&"--bidir")) {
+        (true, _) => &["connection_rate"],
+        (false, true) => &["goodput_tx", "goodput_rx"],
+        (false, false) => &["goodput"],
+    };
+    let result = names.iter().map(|name| study.metric(name)).sum::<Option<f64>>();
     let unit = if is_crr { PerSecond } else { BitRate };
     let why = "the aim: lines add up to the result";
     let tolerance = Tolerance::relative(0.002, why);
     let claim = Claim::new("mean of the lines", unit, Some(mean), Equal(tolerance));
-    let mut claims =
-        vec![claim.expect(result(&text).context("no result")?, "the result printed below them")];
+    let mut claims = vec![claim.expect(result.context("no result")?, "the result of the same run")];
     if !is_crr {
         let risen = |end: usize| after[end]["Tcp.RetransSegs"] - before[end]["Tcp.RetransSegs"];
         let tolerance = Tolerance::absolute(1.0, "one may leave after the last line");
-        let printed = lines.iter().map(|line| line.retransmits).sum();
+        let printed = total(study.lines(), "retransmits");
         let claim = Claim::new(
             "segments sent again, sum of the lines",
             Count,
@@ -359,25 +303,9 @@ fn live_lines(ground: &mut Ground, arguments: &[&str]) -> anyhow::Result<Vec<Cla
     Ok(claims)
 }
 
-/// The rate of the result, both directions added, by us if it has no such row: `goodput L4 tx 2.855
-/// Gbit/s ...`, or `connection rate 6713 1/s ...`.
-fn result(text: &str) -> Option<f64> {
-    fn value(line: &str) -> Option<f64> {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        // The name has as many words as its title, so the first number with a unit is the value.
-        let mut pairs = words.windows(2).filter(|pair| pair[0].parse::<f64>().is_ok());
-        let value = pairs.next()?;
-        self::line(&format!("0 - 1 {} {}", value[0], value[1])).map(|line| line.rate)
-    }
-    if let Some(line) = text.lines().find(|line| line.starts_with("connection rate ")) {
-        return value(line);
-    }
-    let rates: Vec<&str> = text.lines().filter(|line| line.starts_with("goodput L4 ")).collect();
-    match rates.iter().find(|line| line.split_whitespace().nth(2) == Some("sum")) {
-        Some(both) => value(both),
-        None if rates.is_empty() => None,
-        None => rates.into_iter().map(value).sum(),
-    }
+/// The sum of a number of each line.
+fn total<'a>(lines: impl Iterator<Item = &'a Value>, name: &str) -> f64 {
+    lines.filter_map(|line| line[name].as_f64()).sum()
 }
 
 #[cfg(test)]
@@ -390,34 +318,5 @@ mod tests {
         assert!((possible(&path(Family::V4, 1500)) - 95_640_687.0).abs() < 1.0);
         assert!((possible(&path(Family::V6, 1280)) - 93_353_941.0).abs() < 1.0);
         assert!((possible(&path(Family::Vxlan, 1500)) - 92_338_177.0).abs() < 1.0);
-    }
-
-    #[test]
-    fn lines_of_seconds_are_read() {
-        let text = "      seconds              tx              rx   retrans        rtt\n  0.0 - \
-            1.0      2.5 Gbit/s               -       556    3205 us\n  1.0 - 2.0      2 \
-            Mbit/s      3 Mbit/s         7    4279 us\n  2.0 - 2.1      1 Mbit/s             \
-            -         1    4279 us  (drain: not in the result)\n";
-        let line = |rate, retransmits, is_drain| Line { rate, retransmits, is_drain };
-        let expected = [line(2.5e9, 556.0, false), line(5e6, 7.0, false), line(1e6, 1.0, true)];
-        assert_eq!(lines(text), expected);
-        assert_eq!(
-            super::lines("  0.0 - 1.0           10260/s                         0          -")[0]
-                .rate,
-            10_260.0
-        );
-        assert_eq!(
-            result("goodput L4 tx  2.5 Gbit/s  98 %\ngoodput L4 rx  500 Mbit/s\n"),
-            Some(3e9)
-        );
-        assert_eq!(
-            result("goodput L4 tx  2 Gbit/s\ngoodput L4 rx  1 Gbit/s\ngoodput L4 sum  3 Gbit/s\n"),
-            Some(3e9)
-        );
-        assert_eq!(
-            result("goodput L4 tx  9 kbit/s\nconnection rate  6713 1/s  868.1 1/s to 1 k/s\n"),
-            Some(6713.0)
-        );
-        assert_eq!(result("no result\n"), None);
     }
 }
