@@ -351,7 +351,7 @@ mod tests {
         let (outcome, reason, told) = answer(asked, 0x1a, packet).expect("the answer");
         assert_eq!((outcome, reason), (Outcome::Completed, Reason::NONE));
         let Answer::PassThroughStatistics(statistics) = told else { panic!("{told:?}") };
-        assert_eq!(statistics.received_and_dropped(), (Some(50_000), Some(4321)));
+        assert_eq!(statistics.counters[5..7], [Some(50_000), Some(4321)]);
         assert_eq!(answer(CHANNEL, 0x1a, packet), None, "of another channel");
         assert_eq!(answer(asked, 0x19, packet), None, "to another command");
         assert_eq!(answer(asked, 0x1a, &packet[..40]), None, "cut off");

@@ -55,12 +55,6 @@ impl LinkStatus {
         Some(Speed { megabits, full_duplex })
     }
 
-    /// Returns true if it negotiates, and has finished.
-    #[must_use]
-    pub const fn negotiated(&self) -> (bool, bool) {
-        (self.bits & 1 << 5 != 0, self.bits & 1 << 6 != 0)
-    }
-
     /// Flow control towards the network, and from it.
     #[must_use]
     pub const fn flow_control(&self) -> (bool, bool) {

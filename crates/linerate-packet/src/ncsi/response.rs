@@ -66,8 +66,6 @@ impl Reason {
     pub const NONE: Self = Self(0);
     /// The channel is in its initial state.
     pub const INITIALIZATION_REQUIRED: Self = Self(1);
-    /// The payload has another length than the command.
-    pub const PAYLOAD_LENGTH: Self = Self(5);
     /// The type is unknown.
     pub const UNKNOWN_COMMAND: Self = Self(0x7fff);
 

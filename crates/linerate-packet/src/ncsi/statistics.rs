@@ -51,12 +51,6 @@ impl PassThroughStatistics {
     const BODY_BYTES: usize = 44;
     const LEGACY_BODY_BYTES: usize = 40;
 
-    /// Frames received from the network, and those of them dropped.
-    #[must_use]
-    pub const fn received_and_dropped(&self) -> (Option<u64>, Option<u64>) {
-        (self.counters[5], self.counters[6])
-    }
-
     /// Bits of counter `index`, from 0.
     #[must_use]
     pub const fn width(&self, index: usize) -> u32 {
