@@ -91,7 +91,7 @@ impl Parameters for PathProbeParams {
             may_lose: reader.flag(
                 "may_lose",
                 false,
-                "go on although more than 5 % was lost for 200 ms, which can disturb other traffic",
+                "go on after the loss that ends a flood, which can disturb other traffic",
             ),
             options: SocketOptions::declare_with_receive_buffer(
                 reader,
