@@ -9,16 +9,15 @@
 //! and files are encrypted in user space, see `protection`. Not supported: implicit TLS
 //! (`ftps://`), active mode, text (TYPE A) conversion.
 
-use linerate_model::{ParamError, ServerAddress};
+use std::marker::PhantomData;
 
-use super::parameters::{Parameters, Typed};
-use super::placement::Placement;
+use linerate_model::ParamError;
+
+use super::parameters::Parameters;
 use super::tcp_options::TcpOptions;
-use super::transfer::{
-    self, Dial, Files, Protocol, Security, Side, Store, TlsParams, Url, spelled,
-};
+use super::transfer::{Common, Dial, Protocol, Store, Transfers, spelled};
 use crate::parameter::{Reader, Words, wrong};
-use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
+use crate::{LoadError, Secret};
 
 mod client;
 mod commands;
@@ -56,12 +55,9 @@ impl Passive {
 #[derive(Clone, Debug)]
 pub(super) struct FtpParams {
     passive: Passive,
-    tls: TlsParams,
-    files: Files,
-    placement: Placement,
-    options: TcpOptions,
-    /// The foreign server, and its file's path as FTP has it.
-    url: Option<(Url, String)>,
+    common: Common,
+    /// Path of the foreign server's file as FTP has it; empty without a foreign server.
+    path: String,
 }
 
 impl Parameters for FtpParams {
@@ -74,41 +70,34 @@ impl Parameters for FtpParams {
                 "command that requests a data connection: epsv (RFC 2428; pasv where the server \
                     refuses it), pasv (RFC 959, IPv4 only; only the port of its answer is used)",
             ),
-            files: {
-                let server = reader.optional_text(
-                    "server",
+            common: Common::declare(
+                reader,
+                (
                     "ftp://198.18.0.2/pub/file",
-                    "the passive end",
                     "a foreign server's file, with user:password@ before the host unless the \
                         server is anonymous; the passive end then does nothing",
-                );
-                Files::declare(reader, server.map(Into::into))
-            },
-            tls: TlsParams::declare(reader),
-            placement: Placement::declare(reader),
-            options: TcpOptions::declare(reader),
-            url: None,
+                ),
+                TcpOptions::declare,
+            ),
+            path: String::new(),
         }
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
-        if let Some(server) = self.files.server.as_ref().map(ServerAddress::reveal) {
-            if server.starts_with("ftps:") {
-                return Err(wrong(
-                    "server",
-                    "implicit TLS is not supported: write ftp:// and set tls = true (RFC 4217)",
-                ));
-            }
-            let url = Url::parse(server, "ftp", PORT).map_err(|cause| wrong("server", cause))?;
-            let path = url.ftp_path().map_err(|cause| wrong("server", cause))?;
-            if path.is_empty() {
+        if self.common.server().is_some_and(|server| server.starts_with("ftps:")) {
+            return Err(wrong(
+                "server",
+                "implicit TLS is not supported: write ftp:// and set tls = true (RFC 4217)",
+            ));
+        }
+        self.common.set_server("ftp", PORT)?;
+        if let Some(url) = &self.common.url {
+            self.path = url.ftp_path().map_err(|cause| wrong("server", cause))?;
+            if self.path.is_empty() {
                 return Err(wrong("server", "the URL has no path of a file"));
             }
-            self.url = Some((url, path));
         }
-        self.tls.check(&self.files)?;
-        self.files.check()?;
-        self.placement.check(self.placement.streams())
+        self.common.check()
     }
 }
 
@@ -117,24 +106,12 @@ impl Protocol for FtpParams {
     type Guest = FtpGuest;
     const WORKLOAD: u32 = u32::from_be_bytes(*b"ftpx");
 
-    fn files(&self) -> &Files {
-        &self.files
-    }
+    const NAME: &'static str = "ftp";
+    const SUMMARY: &'static str = "files by FTP, from our server or a foreign one: goodput, the \
+        times of a transfer's parts, the cost of sinks";
 
-    fn placement(&self) -> &Placement {
-        &self.placement
-    }
-
-    fn options(&self) -> &TcpOptions {
-        &self.options
-    }
-
-    fn url(&self) -> Option<Url> {
-        self.url.as_ref().map(|(url, _)| url.clone())
-    }
-
-    fn security(&self, side: Side, secret: Secret) -> Result<Option<Security>, LoadError> {
-        self.tls.security(self.url.as_ref().map(|(url, _)| url), side, secret)
+    fn common(&self) -> &Common {
+        &self.common
     }
 
     fn session(
@@ -145,11 +122,11 @@ impl Protocol for FtpParams {
         secret: Secret,
     ) -> Result<FtpSession, LoadError> {
         let anybody = || (ANYBODY.0.to_owned(), ANYBODY.1.to_owned());
-        let (user, path) = match &self.url {
-            Some((url, path)) => (url.user.clone().unwrap_or_else(anybody), path.clone()),
-            None => (("linerate".to_owned(), spelled(secret)), "file".to_owned()),
+        let (user, path) = match &self.common.url {
+            Some(url) => (url.user.clone().unwrap_or_else(anybody), &*self.path),
+            None => (("linerate".to_owned(), spelled(secret)), "file"),
         };
-        FtpSession::new(self, number, dial, store, &user, &path)
+        FtpSession::new(self, number, dial, store, user, path)
     }
 
     fn guest(
@@ -164,31 +141,7 @@ impl Protocol for FtpParams {
 }
 
 /// The `ftp` workload.
-#[derive(Debug)]
-pub(super) struct Ftp;
-
-impl Typed for Ftp {
-    type Params = FtpParams;
-    const NAME: &'static str = "ftp";
-    const SUMMARY: &'static str = "files by FTP, from our server or a foreign one: goodput, the \
-        times of a transfer's parts, the cost of sinks";
-
-    fn memory_of(params: &FtpParams) -> u64 {
-        params.files.memory(&params.placement)
-    }
-
-    fn start_passive(params: FtpParams, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
-        transfer::passive(params, setup)
-    }
-
-    fn start_active(
-        params: FtpParams,
-        setup: &Setup<'_>,
-        offer: &Offer,
-    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        transfer::active(&params, setup, offer)
-    }
-}
+pub(super) const FTP: Transfers<FtpParams> = Transfers(PhantomData);
 
 #[cfg(test)]
 mod tests {

@@ -10,16 +10,15 @@
 //! copied and encrypted in user space (see `transfer/tls`). HTTP/2 and the kernel's TLS are not
 //! supported.
 
-use linerate_model::{ParamError, ServerAddress};
+use std::marker::PhantomData;
 
-use super::parameters::{Parameters, Typed};
-use super::placement::Placement;
+use linerate_model::ParamError;
+
+use super::parameters::Parameters;
 use super::tcp_options::TcpOptions;
-use super::transfer::{
-    self, Dial, Files, Protocol, Security, Side, Store, TlsParams, Url, spelled,
-};
+use super::transfer::{Common, Dial, Protocol, Store, Transfers, spelled};
 use crate::parameter::{Reader, wrong};
-use crate::{Listener, LoadError, Offer, Secret, Setup, Worker};
+use crate::{LoadError, Secret};
 
 mod chunks;
 mod client;
@@ -41,12 +40,7 @@ const SECURE_PORT: u16 = 443;
 pub(super) struct HttpParams {
     reuse: bool,
     chunked: bool,
-    tls: TlsParams,
-    files: Files,
-    placement: Placement,
-    options: TcpOptions,
-    /// The foreign server's.
-    url: Option<Url>,
+    common: Common,
 }
 
 impl Parameters for HttpParams {
@@ -64,45 +58,37 @@ impl Parameters for HttpParams {
                 true,
                 "one connection of a stream carries one file after the other",
             ),
-            files: {
-                let server = reader.optional_text(
-                    "server",
+            common: Common::declare(
+                reader,
+                (
                     "http://198.18.0.2:8080/file",
-                    "the passive end",
                     "a foreign server's file, to be fetched or written, by http or https; the \
                         passive end then does nothing",
-                );
-                Files::declare(reader, server.map(Into::into))
-            },
-            tls: TlsParams::declare(reader),
-            placement: Placement::declare(reader),
-            // A head and a small file are two writes: the second must not wait for the first to be
-            // acknowledged.
-            options: TcpOptions::declare_without_delay(reader),
-            url: None,
+                ),
+                // A head and a small file are two writes: the second must not wait for the first to
+                // be acknowledged.
+                TcpOptions::declare_without_delay,
+            ),
         }
     }
 
     fn settle(&mut self) -> Result<(), ParamError> {
-        if let Some(server) = self.files.server.as_ref().map(ServerAddress::reveal) {
-            let is_secure = server.starts_with("https:");
-            let (scheme, port) = if is_secure { ("https", SECURE_PORT) } else { ("http", PORT) };
-            let url = Url::parse(server, scheme, port).map_err(|cause| wrong("server", cause))?;
+        let is_secure = self.common.server().is_some_and(|server| server.starts_with("https:"));
+        let (scheme, port) = if is_secure { ("https", SECURE_PORT) } else { ("http", PORT) };
+        self.common.set_server(scheme, port)?;
+        if let Some(url) = &self.common.url {
             if url.user.is_some() {
                 return Err(wrong(
                     "server",
                     "a user before the host: HTTP passwords are not supported",
                 ));
             }
-            self.url = Some(url);
-            if self.tls.tls && !is_secure {
+            if self.common.tls.tls && !is_secure {
                 return Err(wrong("tls", "a server at http:// has none: write https://"));
             }
-            self.tls.tls = is_secure;
+            self.common.tls.tls = is_secure;
         }
-        self.tls.check(&self.files)?;
-        self.files.check()?;
-        self.placement.check(self.placement.streams())
+        self.common.check()
     }
 }
 
@@ -111,24 +97,12 @@ impl Protocol for HttpParams {
     type Guest = HttpGuest;
     const WORKLOAD: u32 = u32::from_be_bytes(*b"http");
 
-    fn files(&self) -> &Files {
-        &self.files
-    }
+    const NAME: &'static str = "http";
+    const SUMMARY: &'static str = "files by HTTP/1.1, from our server or a foreign one: goodput, \
+        the times of a transfer's parts, the cost of sinks";
 
-    fn placement(&self) -> &Placement {
-        &self.placement
-    }
-
-    fn options(&self) -> &TcpOptions {
-        &self.options
-    }
-
-    fn url(&self) -> Option<Url> {
-        self.url.clone()
-    }
-
-    fn security(&self, side: Side, secret: Secret) -> Result<Option<Security>, LoadError> {
-        self.tls.security(self.url.as_ref(), side, secret)
+    fn common(&self) -> &Common {
+        &self.common
     }
 
     fn session(
@@ -138,7 +112,7 @@ impl Protocol for HttpParams {
         store: &Store,
         secret: Secret,
     ) -> Result<HttpSession, LoadError> {
-        let (authority, path) = match &self.url {
+        let (authority, path) = match &self.common.url {
             Some(url) => (url.authority.clone(), url.path.clone()),
             None => (dial.remote.to_string(), format!("/{}", spelled(secret))),
         };
@@ -157,34 +131,7 @@ impl Protocol for HttpParams {
 }
 
 /// The `http` workload.
-#[derive(Debug)]
-pub(super) struct Http;
-
-impl Typed for Http {
-    type Params = HttpParams;
-    const NAME: &'static str = "http";
-    const SUMMARY: &'static str = "files by HTTP/1.1, from our server or a foreign one: goodput, \
-        the times of a transfer's parts, the cost of sinks";
-
-    fn memory_of(params: &HttpParams) -> u64 {
-        params.files.memory(&params.placement)
-    }
-
-    fn start_passive(
-        params: HttpParams,
-        setup: &Setup<'_>,
-    ) -> Result<Box<dyn Listener>, LoadError> {
-        transfer::passive(params, setup)
-    }
-
-    fn start_active(
-        params: HttpParams,
-        setup: &Setup<'_>,
-        offer: &Offer,
-    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        transfer::active(&params, setup, offer)
-    }
-}
+pub(super) const HTTP: Transfers<HttpParams> = Transfers(PhantomData);
 
 #[cfg(test)]
 mod tests {

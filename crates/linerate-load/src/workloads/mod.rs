@@ -53,8 +53,8 @@ pub fn may_send_raw_frames(permits: &Permits, interface: &str) -> Result<(), Loa
 /// Every workload.
 pub static WORKLOADS: &[&dyn Workload] = &[
     &frames::Frames,
-    &ftp::Ftp,
-    &http::Http,
+    &ftp::FTP,
+    &http::HTTP,
     &null::Null,
     &path_probe::PathProbe,
     &storage::Storage,

@@ -15,8 +15,8 @@ use super::protection::Protection;
 use super::{FtpParams, Passive};
 use crate::LoadError;
 use crate::workloads::transfer::{
-    Account, Bench, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Protocol, Sent,
-    Session, Shaken, Store, TransferStage, Turn, Watched, connected,
+    Account, Bench, Common, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Sent, Session,
+    Shaken, Store, TransferStage, Turn, Watched, connected,
 };
 
 const STORE_REST: Nanos = Nanos(200_000);
@@ -103,16 +103,16 @@ impl FtpSession {
         number: u32,
         dial: Dial,
         store: &Store,
-        user: &(String, String),
+        user: (String, String),
         path: &str,
     ) -> Result<Self, LoadError> {
-        let files = params.files();
+        let Common { files, placement, .. } = &params.common;
         Ok(Self {
             remote: dial.remote.into(),
             protection: dial.security.as_ref().map(Protection::new),
             dial,
-            user: user.clone(),
-            names: Names::new(path, files.files, number, params.placement.streams()),
+            user,
+            names: Names::new(path, files.files, number, placement.streams()),
             passive: params.passive,
             incoming: (!files.is_upload()).then(|| Incoming::new(store, number)).transpose()?,
             outgoing: files.is_upload().then(|| Outgoing::new(store, number)).transpose()?,

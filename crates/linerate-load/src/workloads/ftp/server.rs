@@ -19,7 +19,7 @@ use super::lines::{Lines, Words};
 use super::protection::Protection;
 use crate::workloads::transfer::{
     Account, Bench, Clients, Course, Dial, Failure, Form, FoundPath, Guest, Incoming, Outgoing,
-    Protocol, Shaken, Store, TransferStage, Tree, Turn, Watched, resolve, spelled,
+    Shaken, Store, TransferStage, Tree, Turn, Watched, resolve, spelled,
 };
 use crate::{LoadError, Secret};
 
@@ -95,7 +95,7 @@ impl FtpGuest {
         store: &Store,
         secret: Secret,
     ) -> Result<Self, LoadError> {
-        let files = params.files();
+        let files = &params.common.files;
         Ok(Self {
             password: (files.clients == Clients::Own).then(|| spelled(secret)),
             tree: store.tree(),

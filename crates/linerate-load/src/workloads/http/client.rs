@@ -13,8 +13,8 @@ use super::head::{Answer, Coding, HeadBuffer, Looked};
 use crate::LoadError;
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
-    Account, Bench, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Protocol, Sent,
-    Session, Shaken, Store, TransferStage, Turn, Watched, connected,
+    Account, Bench, Common, Course, Dial, Failure, Incoming, Names, Outgoing, Part, Sent, Session,
+    Shaken, Store, TransferStage, Turn, Watched, connected,
 };
 
 /// Rest before an incomplete head is parsed again: the kernel reports the socket as readable all
@@ -96,7 +96,7 @@ impl HttpSession {
         authority: &str,
         path: &str,
     ) -> Result<Self, LoadError> {
-        let files = params.files();
+        let Common { files, placement, .. } = &params.common;
         let connection = if params.reuse { "keep-alive" } else { "close" };
         let size = files.file_size.0;
         // A chunked upload has no length; both together are forbidden (RFC 9112 clause 6.2).
@@ -118,7 +118,7 @@ impl HttpSession {
             request: String::with_capacity(REQUEST_BYTES),
             method,
             fields,
-            names: Names::new(path, files.files, number, params.placement.streams()),
+            names: Names::new(path, files.files, number, placement.streams()),
             reuse: params.reuse,
             incoming: (!files.is_upload()).then(|| Incoming::new(store, number)).transpose()?,
             outgoing: files.is_upload().then(|| Outgoing::new(store, number)).transpose()?,

@@ -17,8 +17,8 @@ use super::chunks::{self, Before, Frame};
 use super::head::{HeadBuffer, Looked};
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::transfer::{
-    Account, Bench, Clients, Course, Dial, Failure, Form, Guest, Incoming, Outgoing, Protocol,
-    Sent, Shaken, Store, TransferStage, Tree, Turn, Watched, spelled,
+    Account, Bench, Clients, Course, Dial, Failure, Form, Guest, Incoming, Outgoing, Sent, Shaken,
+    Store, TransferStage, Tree, Turn, Watched, spelled,
 };
 use crate::{LoadError, Secret};
 use answers::target;
@@ -107,7 +107,7 @@ impl HttpGuest {
         store: &Store,
         secret: Secret,
     ) -> Result<Self, LoadError> {
-        let files = params.files();
+        let files = &params.common.files;
         let is_foreign = files.clients == Clients::Foreign;
         Ok(Self {
             path: (!is_foreign).then(|| format!("/{}", spelled(secret))),

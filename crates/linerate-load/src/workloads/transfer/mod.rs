@@ -7,6 +7,7 @@
 //! wait.
 
 mod client;
+mod common;
 mod course;
 mod dates;
 mod digest;
@@ -33,18 +34,19 @@ use linerate_sys::readiness::Readiness;
 use socket2::Socket;
 
 pub(crate) use client::Session;
+pub(crate) use common::Common;
 pub(crate) use course::{Account, Course};
 pub(crate) use failure::{Failure, TransferStage};
 pub(crate) use incoming::Incoming;
 pub(crate) use names::Names;
 pub(crate) use outgoing::{Outgoing, Part, Sent};
-pub(crate) use params::{Clients, Files};
+pub(crate) use params::Clients;
 pub(crate) use server::Guest;
-pub(crate) use start::{Dial, Protocol, Side, active, passive};
+pub(crate) use start::{Dial, Protocol, Transfers};
 pub(crate) use store::Store;
 pub(crate) use tls::{Security, Shaken};
-pub(crate) use tls_params::TlsParams;
 pub(crate) use tree::{Form, FoundPath, Tree, resolve};
+#[cfg(test)]
 pub(crate) use url::Url;
 pub(crate) use watched::Watched;
 

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::marker::PhantomData;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -14,16 +15,17 @@ use linerate_sys::{SysError, socket as socket_options};
 use socket2::{Domain, Protocol as Ip, Socket, Type};
 
 use super::client::{ClientWorker, Session};
+use super::common::Common;
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
-use super::params::{Clients, Files};
+use super::params::Clients;
 use super::server::{Guest, ServerWorker, Service};
 use super::store::Store;
 use super::tls::Security;
-use super::url::Url;
 use crate::workloads::companion::Companion;
 use crate::workloads::null::NullListener;
-use crate::workloads::placement::{Placement, deal};
+use crate::workloads::parameters::{Parameters, Typed};
+use crate::workloads::placement::deal;
 use crate::workloads::ports::PlannedPorts;
 use crate::workloads::rendezvous::{self, Hello};
 use crate::workloads::tcp_options::TcpOptions;
@@ -35,19 +37,20 @@ const SPARE_PLACES: u32 = 4;
 const BACKLOG: i32 = 4096;
 
 /// Protocol of file transfers, implemented by its parameters.
-pub(crate) trait Protocol: Clone + Send + 'static {
+pub(crate) trait Protocol: Parameters + Clone + Send + 'static {
     /// A stream at the active end.
     type Session: Session + 'static;
     /// A connection at the passive one.
     type Guest: Guest + 'static;
     /// This workload in a hello.
     const WORKLOAD: u32;
+    /// See [`Typed::NAME`].
+    const NAME: &'static str;
+    /// See [`Typed::SUMMARY`].
+    const SUMMARY: &'static str;
 
-    fn files(&self) -> &Files;
-    fn placement(&self) -> &Placement;
-    fn options(&self) -> &TcpOptions;
-    /// Returns the foreign server, if there is one.
-    fn url(&self) -> Option<Url>;
+    /// Returns the parameters of every protocol.
+    fn common(&self) -> &Common;
     /// Creates stream `number`.
     fn session(
         &self,
@@ -56,10 +59,6 @@ pub(crate) trait Protocol: Clone + Send + 'static {
         store: &Store,
         secret: Secret,
     ) -> Result<Self::Session, LoadError>;
-    /// Returns TLS of either end's connections, if they have it.
-    fn security(&self, _side: Side, _secret: Secret) -> Result<Option<Security>, LoadError> {
-        Ok(None)
-    }
     /// Creates place `number`.
     fn guest(
         &self,
@@ -68,6 +67,33 @@ pub(crate) trait Protocol: Clone + Send + 'static {
         store: &Store,
         secret: Secret,
     ) -> Result<Self::Guest, LoadError>;
+}
+
+/// The workload of a protocol.
+#[derive(Debug)]
+pub(crate) struct Transfers<P>(pub(crate) PhantomData<fn() -> P>);
+
+impl<P: Protocol> Typed for Transfers<P> {
+    type Params = P;
+    const NAME: &'static str = P::NAME;
+    const SUMMARY: &'static str = P::SUMMARY;
+
+    fn memory_of(params: &P) -> u64 {
+        let Common { files, placement, .. } = params.common();
+        files.memory(placement)
+    }
+
+    fn start_passive(params: P, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+        passive(params, setup)
+    }
+
+    fn start_active(
+        params: P,
+        setup: &Setup<'_>,
+        offer: &Offer,
+    ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+        active(&params, setup, offer)
+    }
 }
 
 /// End of a job.
@@ -156,15 +182,13 @@ impl Dial {
 }
 
 /// Starts the passive end of `protocol`.
-pub(crate) fn passive<P: Protocol>(
-    protocol: P,
-    setup: &Setup<'_>,
-) -> Result<Box<dyn Listener>, LoadError> {
-    if protocol.files().server.is_some() {
+fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box<dyn Listener>, LoadError> {
+    let common = protocol.common();
+    if common.url.is_some() {
         return Ok(Box::new(NullListener));
     }
-    let (files, placement) = (protocol.files(), protocol.placement());
-    let device = protocol.options().socket.device(setup.local)?;
+    let Common { files, placement, options, .. } = common;
+    let device = options.socket.device(setup.local)?;
     let ip = rendezvous::local_ip(setup.local);
     let own = files.clients == Clients::Own;
     setup.permits.port(files.port.unwrap_or(0))?;
@@ -173,14 +197,14 @@ pub(crate) fn passive<P: Protocol>(
     }
     let companions =
         own.then(|| rendezvous::listen(SocketAddr::new(ip, 0), device, |_| Ok(()))).transpose()?;
-    let listener = serve_at(&protocol, SocketAddr::new(ip, files.port.unwrap_or(0)), device)?;
+    let listener = serve_at(common, SocketAddr::new(ip, files.port.unwrap_or(0)), device)?;
     let error = |cause| SysError::new("look at", "a listener", cause);
     let address = listener.local_addr().map_err(error)?;
     let workers = placement.workers();
     let places = placement.streams().div_ceil(workers) + SPARE_PLACES;
     let mut store = Store::new(files, setup, places * workers, !files.is_upload())?;
-    let mut dial = Dial::new(protocol.options(), setup, SocketAddr::new(address.ip(), 0))?;
-    dial.security = protocol.security(Side::Passive, setup.secret)?;
+    let mut dial = Dial::new(options, setup, SocketAddr::new(address.ip(), 0))?;
+    dial.security = common.security(Side::Passive, setup.secret)?;
     store.is_secured = dial.security.is_some();
     let guest = |number| protocol.guest(number, dial.clone(), &store, setup.secret);
     let guests = (0..places * workers).map(guest).collect::<Result<Vec<_>, _>>()?;
@@ -200,8 +224,8 @@ pub(crate) fn passive<P: Protocol>(
     }))
 }
 
-fn serve_at<P: Protocol>(
-    protocol: &P,
+fn serve_at(
+    common: &Common,
     address: SocketAddr,
     device: Option<&str>,
 ) -> Result<TcpListener, LoadError> {
@@ -212,9 +236,9 @@ fn serve_at<P: Protocol>(
         socket_options::bind_device(&socket, device)?;
     }
     // A requested port may still have connections of the last trial in TIME_WAIT.
-    socket.set_reuse_address(protocol.files().port.is_some()).map_err(error)?;
+    socket.set_reuse_address(common.files.port.is_some()).map_err(error)?;
     socket_options::bind(&socket, address).map_err(error)?;
-    protocol.options().prepare(&socket)?;
+    common.options.prepare(&socket)?;
     socket.listen(BACKLOG).map_err(error)?;
     socket.set_nonblocking(true).map_err(error)?;
     Ok(socket.into())
@@ -236,7 +260,7 @@ impl<P: Protocol> Listener for FileListener<P> {
     }
 
     fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let placement = *self.protocol.placement();
+        let Common { files, placement, .. } = self.protocol.common();
         let count = placement.workers();
         let (mut companions, mut foreign) = (Vec::new(), 0);
         if let Some(listener) = &self.companions {
@@ -252,8 +276,8 @@ impl<P: Protocol> Listener for FileListener<P> {
             let service = Service {
                 listener: self.listener.try_clone().map_err(error)?,
                 wait: placement.wait,
-                timeout: self.protocol.files().timeout,
-                is_foreign: self.protocol.files().clients == Clients::Foreign,
+                timeout: files.timeout,
+                is_foreign: files.clients == Clients::Foreign,
             };
             let guests = share.into_iter().map(|(_, guest)| guest).collect();
             let companion = companions.next().map(Companion::new).transpose()?;
@@ -266,17 +290,18 @@ impl<P: Protocol> Listener for FileListener<P> {
 }
 
 /// Starts the active end of `protocol`.
-pub(crate) fn active<P: Protocol>(
+fn active<P: Protocol>(
     protocol: &P,
     setup: &Setup<'_>,
     offer: &Offer,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-    let (files, placement) = (protocol.files(), protocol.placement());
+    let common = protocol.common();
+    let Common { files, placement, options, url, .. } = common;
     // Other programs fetch the files, so this end has no workers.
     if files.clients == Clients::Foreign {
         return Ok(Vec::new());
     }
-    let (remote, companions) = match protocol.url() {
+    let (remote, companions) = match url {
         Some(url) => {
             let server = url.resolve()?;
             setup.permits.foreign_server(server)?;
@@ -284,7 +309,7 @@ pub(crate) fn active<P: Protocol>(
         }
         None => {
             offer.addresses.iter().try_for_each(|address| setup.permits.connection(*address))?;
-            let device = protocol.options().socket.device(setup.local)?;
+            let device = options.socket.device(setup.local)?;
             let count = placement.workers();
             let hello = Hello::first(setup.secret, P::WORKLOAD, count);
             let companions =
@@ -301,8 +326,8 @@ pub(crate) fn active<P: Protocol>(
     };
     let streams = placement.streams();
     let mut store = Store::new(files, setup, streams, files.is_upload())?;
-    let mut dial = Dial::new(protocol.options(), setup, remote)?;
-    dial.security = protocol.security(Side::Active, setup.secret)?;
+    let mut dial = Dial::new(options, setup, remote)?;
+    dial.security = common.security(Side::Active, setup.secret)?;
     store.is_secured = dial.security.is_some();
     let session = |number| protocol.session(number, dial.clone(), &store, setup.secret);
     let sessions = (0..streams).map(session).collect::<Result<Vec<_>, _>>()?;
