@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,9 +22,7 @@ use linerate_model::{
 };
 use serde_json::json;
 
-use crate::common::{Recorded, campaign, endpoint, job, trial};
-
-const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+use crate::common::{ANY_PORT, Listening, Recorded, campaign, endpoint, job, trial};
 
 fn campaign_at(address: SocketAddr, n_trials: u32) -> CampaignRun {
     let null = || vec![job("null", endpoint("a", None), endpoint("b", None), json!({}))];
@@ -33,22 +31,8 @@ fn campaign_at(address: SocketAddr, n_trials: u32) -> CampaignRun {
     campaign
 }
 
-struct Running {
-    agent: Agent,
-    address: SocketAddr,
-    stop: Box<dyn FnOnce()>,
-}
-
-fn serve(options: AgentOptions) -> Running {
-    let agent = Agent::new(options);
-    let serving = agent.listen(ANY_PORT, Access::Loopback).unwrap();
-    let (address, stopper) = (serving.address(), serving.stopper());
-    let thread = thread::spawn(move || serving.run());
-    let stop = Box::new(move || {
-        stopper.stop();
-        thread.join().unwrap();
-    });
-    Running { agent, address, stop }
+fn serve(options: AgentOptions) -> Listening {
+    Listening::start(options, Access::Loopback)
 }
 
 /// Longest wait for an expected event.
@@ -126,7 +110,6 @@ fn strangers_that_send_rubbish_or_little_do_not_disturb_a_campaign() {
     assert_eq!(summary.completed, 3, "{:?}", recorded.incidents());
     assert!(running.agent.rejected() > 10, "{}", running.agent.rejected());
     assert!(recorded.incidents().iter().any(|incident| incident.kind == IncidentKind::Rejected));
-    (running.stop)();
 }
 
 #[test]
@@ -137,7 +120,6 @@ fn a_silent_stranger_is_disconnected_after_the_time_of_a_handshake() {
     socket.write_all(&[0, 0]).unwrap();
     assert!(last_words(socket).is_empty());
     assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
-    (running.stop)();
 }
 
 #[test]
@@ -154,7 +136,6 @@ fn another_version_is_refused_with_both_versions_and_the_remedy() {
         why.contains("protocol 99") && why.contains("uses 3") && why.contains("install"),
         "{why}"
     );
-    (running.stop)();
 }
 
 #[test]
@@ -179,7 +160,6 @@ fn a_second_conductor_learns_who_is_being_served_and_is_served_afterwards() {
         }
     };
     assert_eq!(summary.completed, 1);
-    (running.stop)();
 }
 
 #[test]
@@ -230,7 +210,6 @@ fn a_conductor_that_vanishes_while_its_trial_waits_leaves_the_agent_to_the_next(
         }
     };
     assert_eq!(summary.completed, 1);
-    (running.stop)();
 }
 
 /// Network namespace whose loopback can drop all packets of a port.
@@ -312,7 +291,6 @@ fn a_conductor_whose_host_is_gone_leaves_its_place_and_one_that_is_silent_does_n
         let tuning = silent_conductor(address, true);
         let at = HostAddress::Tcp(address.to_string());
         frees_its_place(&space, &tuning, || Tuner::open("here", &at, None, "test"));
-        (running.stop)();
     })
     .unwrap();
 }

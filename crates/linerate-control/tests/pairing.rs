@@ -1,21 +1,19 @@
 //! Pairing and TLS between two key stores on loopback.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use linerate_control::pairing::{self, Token};
 use linerate_control::{
-    Access, Agent, AgentOptions, CampaignRun, ControlError, Exit, KeyStore, ReachedAt, Right, run,
+    Access, Agent, AgentOptions, CampaignRun, ControlError, Exit, KeyStore, KnownPeer, ReachedAt,
+    Right, run,
 };
-use linerate_model::HostAddress;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::common::{Recorded, campaign, endpoint, job, trial};
+use crate::common::{ANY_PORT, Listening, Recorded, endpoint, job, trial};
 
-const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const VALIDITY: Duration = Duration::from_secs(20);
 
 fn store(directory: &TempDir) -> KeyStore {
@@ -26,19 +24,27 @@ fn directories() -> (TempDir, TempDir) {
     (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap())
 }
 
-fn pair(offering: &TempDir, accepting: &TempDir) {
-    let offer = pairing::offer(store(offering), "there", ANY_PORT, VALIDITY).unwrap();
+/// Offers a pairing. Returns its address and token, and what will wait for it.
+fn offered(directory: &TempDir) -> (String, Token, JoinHandle<Result<KnownPeer, ControlError>>) {
+    let offer = pairing::offer(store(directory), "there", ANY_PORT, VALIDITY).unwrap();
     let (address, token) = (offer.address().to_string(), offer.token().clone());
-    let waiting = thread::spawn(move || offer.wait());
+    (address, token, thread::spawn(move || offer.wait()))
+}
+
+fn pair(offering: &TempDir, accepting: &TempDir) {
+    let (address, token, waiting) = offered(offering);
     pairing::accept(&store(accepting), "here", &address, &token).unwrap();
     waiting.join().unwrap().unwrap();
 }
 
-/// Returns a campaign of one trial on an agent at `address`.
-fn campaign_at(address: SocketAddr, keys: Option<KeyStore>) -> CampaignRun {
+fn serve(access: Access) -> Listening {
+    Listening::start(AgentOptions::default(), access)
+}
+
+/// Returns a campaign of one trial on `agent`.
+fn campaign_at(agent: &Listening, keys: Option<KeyStore>) -> CampaignRun {
     let (a, b) = (endpoint("a", None), endpoint("b", None));
-    let mut campaign = campaign(vec![trial(0, vec![job("null", a, b, json!({}))])]);
-    campaign.testbed.hosts = vec![("here".into(), HostAddress::Tcp(address.to_string()))];
+    let mut campaign = agent.campaign(vec![trial(0, vec![job("null", a, b, json!({}))])]);
     campaign.keys = keys;
     campaign
 }
@@ -55,45 +61,33 @@ fn the_right_token_pairs_both_ends_and_they_work_together_over_tls() {
     assert_eq!(store(&here).peers().unwrap()[0].key, store(&there).fingerprint());
     assert_eq!(store(&here).peers().unwrap()[0].name, "there");
 
-    let serving = Agent::new(AgentOptions::default())
-        .listen(ANY_PORT, Access::Paired(store(&there)))
-        .unwrap();
-    let (address, stopper) = (serving.address(), serving.stopper());
-    let agent = thread::spawn(move || serving.run());
-    let summary = run_quietly(campaign_at(address, Some(store(&here)))).unwrap();
+    let agent = serve(Access::Paired(store(&there)));
+    let summary = run_quietly(campaign_at(&agent, Some(store(&here)))).unwrap();
     assert!(matches!(summary.exit, Exit::Completed));
     assert_eq!(summary.completed, 1);
-    stopper.stop();
-    agent.join().unwrap();
 }
 
 #[test]
 fn an_agent_refuses_a_key_it_does_not_know_and_a_conductor_likewise() {
     let ((there, here), (stranger, _unused)) = (directories(), directories());
     pair(&there, &here);
-    let serving = Agent::new(AgentOptions::default())
-        .listen(ANY_PORT, Access::Paired(store(&there)))
-        .unwrap();
-    let (address, stopper) = (serving.address(), serving.stopper());
-    let agent = thread::spawn(move || serving.run());
+    let agent = serve(Access::Paired(store(&there)));
 
     // The stranger knows the agent's key, but the agent does not know the stranger's.
     let at = ReachedAt::new("127.0.0.1", ANY_PORT.ip());
     store(&stranger).trust("there", store(&there).fingerprint(), Right::BeMeasured, &at).unwrap();
-    let error = run_quietly(campaign_at(address, Some(store(&stranger)))).unwrap_err();
+    let error = run_quietly(campaign_at(&agent, Some(store(&stranger)))).unwrap_err();
     assert!(matches!(error, ControlError::KeyRefused { .. }), "{error}");
     assert!(error.to_string().contains("linerate pair"), "{error}");
 
     // The conductor has forgotten the agent's key, and knows another.
     store(&here).trust("there", store(&stranger).fingerprint(), Right::BeMeasured, &at).unwrap();
-    let error = run_quietly(campaign_at(address, Some(store(&here)))).unwrap_err();
+    let error = run_quietly(campaign_at(&agent, Some(store(&here)))).unwrap_err();
     assert!(matches!(error, ControlError::KeyRefused { .. }), "{error}");
 
     // Without any key there is no TLS, and the agent refuses with that reason.
-    let error = run_quietly(campaign_at(address, None)).unwrap_err();
+    let error = run_quietly(campaign_at(&agent, None)).unwrap_err();
     assert!(error.to_string().contains("paired hosts over TLS only"), "{error}");
-    stopper.stop();
-    agent.join().unwrap();
 }
 
 #[test]
@@ -106,30 +100,19 @@ fn another_paired_host_at_an_address_is_refused_and_so_is_measuring_the_other_wa
         .trust("other", store(&other).fingerprint(), Right::BeMeasured, &elsewhere)
         .unwrap();
     store(&other).trust("here", store(&here).fingerprint(), Right::Conduct, &elsewhere).unwrap();
-    let serving = Agent::new(AgentOptions::default())
-        .listen(ANY_PORT, Access::Paired(store(&other)))
-        .unwrap();
-    let (address, stopper) = (serving.address(), serving.stopper());
-    let agent = thread::spawn(move || serving.run());
-    let error = run_quietly(campaign_at(address, Some(store(&here)))).unwrap_err().to_string();
+    let agent = serve(Access::Paired(store(&other)));
+    let error = run_quietly(campaign_at(&agent, Some(store(&here)))).unwrap_err().to_string();
     assert!(
         error.contains("answers with the key of other") && error.contains("there ("),
         "{error}"
     );
-    stopper.stop();
-    agent.join().unwrap();
 
     // The host that was paired to be measured may not conduct here.
-    let serving =
-        Agent::new(AgentOptions::default()).listen(ANY_PORT, Access::Paired(store(&here))).unwrap();
-    let (address, stopper) = (serving.address(), serving.stopper());
-    let agent = thread::spawn(move || serving.run());
+    let agent = serve(Access::Paired(store(&here)));
     let at = ReachedAt::new("127.0.0.1", ANY_PORT.ip());
     store(&one).trust("here", store(&here).fingerprint(), Right::BeMeasured, &at).unwrap();
-    let error = run_quietly(campaign_at(address, Some(store(&one)))).unwrap_err();
+    let error = run_quietly(campaign_at(&agent, Some(store(&one)))).unwrap_err();
     assert!(matches!(error, ControlError::KeyRefused { .. }), "{error}");
-    stopper.stop();
-    agent.join().unwrap();
 }
 
 #[test]
@@ -140,10 +123,8 @@ fn a_host_paired_on_loopback_is_not_contacted_without_tls() {
     let other = store(&tempfile::tempdir().unwrap()).fingerprint();
     store(&here).trust("other", other, Right::BeMeasured, &elsewhere).unwrap();
     // Another program listens at its address now, without keys.
-    let serving = Agent::new(AgentOptions::default()).listen(ANY_PORT, Access::Loopback).unwrap();
-    let (address, stopper) = (serving.address(), serving.stopper());
-    let agent = thread::spawn(move || serving.run());
-    let error = run_quietly(campaign_at(address, Some(store(&here)))).unwrap_err();
+    let agent = serve(Access::Loopback);
+    let error = run_quietly(campaign_at(&agent, Some(store(&here)))).unwrap_err();
     assert!(matches!(error, ControlError::KeyRefused { .. }), "{error}");
     assert!(
         error.to_string().contains("there (") && error.to_string().contains("pair forget"),
@@ -151,24 +132,18 @@ fn a_host_paired_on_loopback_is_not_contacted_without_tls() {
     );
     assert_eq!(store(&here).forget("there").unwrap(), 1);
     assert_eq!(
-        run_quietly(campaign_at(address, Some(store(&here)))).unwrap().completed,
+        run_quietly(campaign_at(&agent, Some(store(&here)))).unwrap().completed,
         1,
         "nobody was paired there"
     );
-    stopper.stop();
-    agent.join().unwrap();
 }
 
 #[test]
 fn forgetting_a_conductor_ends_its_session() {
     let (there, here) = directories();
     pair(&there, &here);
-    let serving = Agent::new(AgentOptions::default())
-        .listen(ANY_PORT, Access::Paired(store(&there)))
-        .unwrap();
-    let (address, stopper) = (serving.address(), serving.stopper());
-    let agent = thread::spawn(move || serving.run());
-    let mut campaign = campaign_at(address, Some(store(&here)));
+    let agent = serve(Access::Paired(store(&there)));
+    let mut campaign = campaign_at(&agent, Some(store(&here)));
     // Long enough that only the end of the session ends it.
     campaign.trials[0].phases.measure = linerate_model::Nanos::from_secs(300);
     campaign.options.away = Duration::ZERO;
@@ -184,37 +159,21 @@ fn forgetting_a_conductor_ends_its_session() {
     let summary = summary.unwrap();
     assert_eq!((summary.completed, summary.failed), (0, 1), "{summary:?}");
     assert!(forgotten.get());
-    stopper.stop();
-    agent.join().unwrap();
-}
-
-#[test]
-fn a_wrong_token_is_refused_and_the_right_one_still_works() {
-    let (there, here) = directories();
-    let offer = pairing::offer(store(&there), "there", ANY_PORT, VALIDITY).unwrap();
-    let (address, token) = (offer.address().to_string(), offer.token().clone());
-    let waiting = thread::spawn(move || offer.wait());
-    let wrong: Token = "00000-00000-00000-00000-00000-0".parse().unwrap();
-    let error = pairing::accept(&store(&here), "here", &address, &wrong).unwrap_err().to_string();
-    assert!(error.contains("the token is wrong"), "{error}");
-    assert!(store(&here).peers().unwrap().is_empty());
-    pairing::accept(&store(&here), "here", &address, &token).unwrap();
-    assert_eq!(waiting.join().unwrap().unwrap().name, "here");
 }
 
 #[test]
 fn wrong_tokens_do_not_end_an_offer_and_do_not_open_it() {
     let (there, here) = directories();
-    let offer = pairing::offer(store(&there), "there", ANY_PORT, VALIDITY).unwrap();
-    let (address, token) = (offer.address().to_string(), offer.token().clone());
-    let waiting = thread::spawn(move || offer.wait());
+    let (address, token, waiting) = offered(&there);
     let wrong: Token = "00000-00000-00000-00000-00000-0".parse().unwrap();
     for _ in 0..8 {
-        pairing::accept(&store(&here), "here", &address, &wrong).unwrap_err();
+        let error = pairing::accept(&store(&here), "here", &address, &wrong).unwrap_err();
+        assert!(error.to_string().contains("the token is wrong"), "{error}");
     }
-    assert!(store(&there).peers().unwrap().is_empty());
+    assert!(store(&there).peers().unwrap().is_empty() && store(&here).peers().unwrap().is_empty());
     pairing::accept(&store(&here), "here", &address, &token).unwrap();
-    assert_eq!(waiting.join().unwrap().unwrap().key, store(&here).fingerprint());
+    let peer = waiting.join().unwrap().unwrap();
+    assert_eq!((&*peer.name, peer.key), ("here", store(&here).fingerprint()));
 }
 
 #[test]
@@ -226,9 +185,7 @@ fn nothing_answers_to_an_expired_offer_or_a_used_token() {
     assert!(error.contains("the offer has expired"), "{error}");
     pairing::accept(&store(&here), "here", &address, &token).unwrap_err();
 
-    let offer = pairing::offer(store(&there), "there", ANY_PORT, VALIDITY).unwrap();
-    let (address, token) = (offer.address().to_string(), offer.token().clone());
-    let waiting = thread::spawn(move || offer.wait());
+    let (address, token, waiting) = offered(&there);
     pairing::accept(&store(&here), "here", &address, &token).unwrap();
     waiting.join().unwrap().unwrap();
     let error = pairing::accept(&store(&here), "again", &address, &token).unwrap_err();

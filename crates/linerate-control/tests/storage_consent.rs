@@ -7,10 +7,10 @@ use std::process::Command;
 
 use linerate_control::{Access, Agent, AgentOptions, run};
 use linerate_disk::{Writable, claim, inspect};
-use linerate_model::{Counter, HostAddress, Side};
+use linerate_model::{Counter, Side};
 use serde_json::{Value, json};
 
-use crate::common::{Recorded, campaign, endpoint, job, trial};
+use crate::common::{Listening, Recorded, endpoint, job, trial};
 
 const SIZE: u64 = 16 << 20;
 /// Bytes that a claim reserves at both ends of a disk.
@@ -62,20 +62,15 @@ impl Drop for Disk {
 /// Runs a trial of `params` over TCP, at an agent that may write to `writable`.
 fn over_the_wire(writable: Writable, mut params: Value) -> Recorded {
     params.as_object_mut().unwrap().retain(|_, value| !value.is_null());
-    let agent = Agent::new(AgentOptions { writable, ..AgentOptions::default() });
-    let serving = agent.listen("127.0.0.1:0".parse().unwrap(), Access::Loopback).unwrap();
-    let (stopper, address) = (serving.stopper(), serving.address());
-    let serves = std::thread::spawn(move || serving.run());
+    let options = AgentOptions { writable, ..AgentOptions::default() };
+    let agent = Listening::start(options, Access::Loopback);
     let (a, b) = (endpoint("a", None), endpoint("b", None));
-    let mut campaign = campaign(vec![trial(0, vec![job("storage", a, b, params)])]);
-    campaign.testbed.hosts = vec![("here".into(), HostAddress::Tcp(address.to_string()))];
+    let mut campaign = agent.campaign(vec![trial(0, vec![job("storage", a, b, params)])]);
     // The conductor's own agent plays no part.
     campaign.agent =
         Agent::new(AgentOptions { writable: Writable::Claimed, ..AgentOptions::default() });
     let mut recorded = Recorded::default();
     let _summary = run(campaign, &mut recorded, &mut |_| {});
-    stopper.stop();
-    serves.join().unwrap();
     recorded
 }
 

@@ -1,16 +1,19 @@
 //! Campaigns of one or two trials, and a recorder that keeps everything.
 
 use std::collections::HashSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use linerate_control::conductor::RunOptions;
-use linerate_control::{Agent, AgentOptions, CampaignRun, RunSummary};
+use linerate_control::{Access, Agent, AgentOptions, CampaignRun, RunSummary, Stopper};
 use linerate_model::{
     CampaignHeader, Counter, Endpoint, Event, HostAddress, Incident, JobSpec, Nanos, Params,
     Phases, Point, Recorder, RecorderError, Side, Testbed, TestbedKind, TrialId, TrialSpec, Warmup,
 };
 use serde_json::{Value, json};
+
+pub(crate) const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 pub(crate) fn header() -> CampaignHeader {
     CampaignHeader {
@@ -55,6 +58,40 @@ pub(crate) fn trial(id: u32, jobs: Vec<JobSpec>) -> TrialSpec {
         arm: None,
         until: None,
         search: None,
+    }
+}
+
+/// An agent that listens on loopback until this value goes.
+pub(crate) struct Listening {
+    pub(crate) agent: Agent,
+    pub(crate) address: SocketAddr,
+    stopper: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Listening {
+    pub(crate) fn start(options: AgentOptions, access: Access) -> Self {
+        let agent = Agent::new(options);
+        let serving = agent.listen(ANY_PORT, access).expect("loopback has ports");
+        let (address, stopper) = (serving.address(), serving.stopper());
+        let thread = Some(std::thread::spawn(move || serving.run()));
+        Self { agent, address, stopper, thread }
+    }
+
+    /// Returns a campaign of `trials` at it.
+    pub(crate) fn campaign(&self, trials: Vec<TrialSpec>) -> CampaignRun {
+        let mut campaign = campaign(trials);
+        campaign.testbed.hosts = vec![("here".into(), HostAddress::Tcp(self.address.to_string()))];
+        campaign
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        // A panic of the agent fails the test, unless the test has failed already.
+        let ended = self.thread.take().expect("it goes once").join();
+        assert!(ended.is_ok() || std::thread::panicking(), "the agent panicked");
     }
 }
 
