@@ -12,6 +12,7 @@ use linerate_load::{Offer, Setup, workload};
 use linerate_model::{Counter, Nanos};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
 
 use crate::peers::{Peer, contents, is_there};
 use crate::shared::{PATIENCE, V4, endpoint, flows_sum, join, params, setup, start, sum};
@@ -112,6 +113,21 @@ pub(crate) fn call(command: &str, arguments: &[&str]) -> Output {
     output
 }
 
+/// Returns a file to send, and its path.
+pub(crate) fn file_to_send() -> (NamedTempFile, String) {
+    let file = NamedTempFile::new().expect("a file");
+    std::fs::write(&file, contents(FILE)).expect("it is writable");
+    let path = file.path().display().to_string();
+    (file, path)
+}
+
+/// Checks that an incident names `word`, and that no file was complete.
+pub(crate) fn assert_refused(report: &EngineReport, word: &str, context: &str) {
+    let incidents: Vec<_> = report.incidents.iter().map(|incident| &*incident.message).collect();
+    assert!(incidents.iter().any(|text| text.contains(word)), "{context}: {incidents:?}");
+    assert_eq!(sum(report, Transactions), 0, "{context}");
+}
+
 /// Checks that curl fetched what our server offers; twice, over one connection if the protocol
 /// allows it.
 pub(crate) fn assert_fetched(output: &Output, context: &str) {
@@ -210,15 +226,7 @@ fn refusals_of_foreign_servers_are_reported() {
         let user = if word.ends_with("530") { "nobody:wrong@" } else { "" };
         let url = format!("{name}://{user}{}/{path}", server.at);
         let report = drive(name, &url, json!({ "direction": direction }));
-        let context: Vec<_> =
-            report.incidents.iter().map(|incident| incident.message.as_str()).collect();
-        let modes: Vec<_> = report.flows.iter().map(|flow| &flow.modes).collect();
-        assert!(
-            context.iter().any(|context| context.contains(word)),
-            "{url}: {context:?} {modes:?} {}",
-            server.text("error")
-        );
-        assert_eq!(sum(&report, Transactions), 0, "{url}");
+        assert_refused(&report, word, &format!("{url}: {}", server.text("error")));
     }
 }
 
@@ -229,13 +237,8 @@ fn curl_fetches_from_our_servers() {
         return;
     }
     for (name, user) in [("http", ""), ("ftp", "anybody:anything@")] {
-        for (send, source) in [
-            ("copy", "memory"),
-            ("sendfile", "memory"),
-            ("splice", "memory"),
-            ("zerocopy", "memory"),
-        ] {
-            let own = Own::start(name, json!({ "send": send, "source": source }));
+        for send in ["copy", "sendfile", "splice", "zerocopy"] {
+            let own = Own::start(name, json!({ "send": send }));
             let url = format!("{name}://{user}{}/file", own.address);
             let context = format!("{url} by {send}");
             assert_fetched(&call("curl", &["-s", "-S", &url, &url]), &context);
@@ -297,10 +300,7 @@ fn curl_sends_to_our_servers() {
     if !is_there("curl", test) {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("file");
-    std::fs::write(&file, contents(FILE)).expect("it is writable");
-    let file = file.display().to_string();
+    let (_kept, file) = file_to_send();
     for (name, user) in [("http", ""), ("ftp", "anybody:anything@")] {
         for sink in ["discard", "memory"] {
             let own = Own::start(name, json!({ "direction": "tx", "sink": sink }));
@@ -452,35 +452,25 @@ fn curl_sends_chunks_to_our_server_and_the_checksum_is_that_of_the_file() {
     if !is_there("curl", test) {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("file");
-    std::fs::write(&file, contents(FILE)).expect("it is writable");
+    let (_kept, file) = file_to_send();
     let own = Own::start("http", json!({ "direction": "tx", "sink": "memory", "checksum": true }));
-    let (url, file) = (format!("http://{}/file", own.address), file.display().to_string());
+    let url = format!("http://{}/file", own.address);
     for expect in ["Expect: 100-continue", "Expect:"] {
-        call(
-            "curl",
-            &[
-                "-s",
-                "-S",
-                "-f",
-                "-H",
-                "Transfer-Encoding: chunked",
-                "-H",
-                expect,
-                "-T",
-                &file,
-                &url,
-            ],
-        );
+        let chunked = ["-H", "Transfer-Encoding: chunked", "-H", expect, "-T", &file, &url];
+        call("curl", &[&["-s", "-S", "-f"][..], &chunked].concat());
     }
     let report = own.stop();
     assert_eq!(sum(&report, PayloadReceived), 2 * FILE as u64, "{:?}", report.flows);
-    let context: Vec<_> =
+    assert_checksum(&report, &contents(FILE), &url);
+}
+
+/// Checks the checksum of the last file of each flow.
+fn assert_checksum(report: &EngineReport, file: &[u8], context: &str) {
+    let sums: Vec<_> =
         report.flows.iter().filter_map(|flow| flow.modes.get("sha256_last")).collect();
     assert!(
-        !context.is_empty() && context.iter().all(|context| **context == sha256(&contents(FILE))),
-        "{context:?}"
+        !sums.is_empty() && sums.iter().all(|sum| **sum == sha256(file)),
+        "{context}: {sums:?}"
     );
 }
 
@@ -500,22 +490,17 @@ fn our_clients_resume_decode_take_chunks_and_many_files() {
         });
         let url = |path: &str| format!("{name}://{}/{path}", peer.at);
         let mut cases = vec![
-            (url(ENCODED), json!({}), sha256(&contents(FILE))),
-            (url("file"), json!({ "offset": "1000000 B" }), sha256(&contents(FILE)[1_000_000..])),
+            (url(ENCODED), json!({}), contents(FILE)),
+            (url("file"), json!({ "offset": "1000000 B" }), contents(FILE)[1_000_000..].to_vec()),
         ];
         if name == "http" {
-            cases.push((url("chunked/file"), json!({}), sha256(&contents(FILE))));
+            cases.push((url("chunked/file"), json!({}), contents(FILE)));
         }
         for (url, mut table, expected) in cases {
             (table["sink"], table["checksum"]) = (json!("memory"), json!(true));
             let report = drive(name, &url, table);
             files(&report, &url);
-            let context: Vec<_> =
-                report.flows.iter().filter_map(|flow| flow.modes.get("sha256_last")).collect();
-            assert!(
-                !context.is_empty() && context.iter().all(|context| **context == expected),
-                "{url}: {context:?}"
-            );
+            assert_checksum(&report, &expected, &url);
         }
         let table = json!({ "sink": "memory", "checksum": true, "files": 7, "streams": 1 });
         let report = drive(name, &url("n{n}"), table);

@@ -7,7 +7,10 @@ use serde_json::json;
 
 use crate::peers::{Peer, contents, is_there};
 use crate::shared::sum;
-use crate::transfers_peers::{FILE, Own, assert_acknowledged, assert_fetched, call, drive, files};
+use crate::transfers_peers::{
+    FILE, Own, assert_acknowledged, assert_fetched, assert_refused, call, drive, file_to_send,
+    files,
+};
 
 #[test]
 fn our_client_and_nginx_speak_tls_and_the_row_says_how() {
@@ -55,10 +58,7 @@ fn our_client_and_nginx_speak_tls_and_the_row_says_how() {
         (&plain, roots.clone(), "does not use TLS"),
     ] {
         let report = drive("http", url, json!({ "roots": roots }));
-        let context: Vec<_> =
-            report.incidents.iter().map(|incident| incident.message.as_str()).collect();
-        assert!(context.iter().any(|context| context.contains(word)), "{url}: {context:?}");
-        assert_eq!(sum(&report, Counter::Transactions), 0, "{url}");
+        assert_refused(&report, word, url);
     }
 }
 
@@ -123,81 +123,39 @@ fn ftp_servers_without_tls_are_reported_and_nothing_is_sent_in_the_clear() {
     ] {
         let url = format!("ftp://{}/file", peer.at);
         let report = drive("ftp", &url, json!({ "tls": tls, "roots": roots, "timeout": "2 s" }));
-        let context: Vec<_> =
-            report.incidents.iter().map(|incident| incident.message.as_str()).collect();
-        assert!(context.iter().any(|context| context.contains(word)), "{word}: {context:?}");
-        assert_eq!(sum(&report, Counter::Transactions), 0, "{word}");
+        assert_refused(&report, word, &url);
     }
 }
 
 #[test]
-fn curl_speaks_tls_to_our_ftp_server() {
-    let test = "curl_speaks_tls_to_our_ftp_server";
+fn curl_speaks_tls_to_our_servers() {
+    let test = "curl_speaks_tls_to_our_servers";
     if !is_there("curl", test) {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("file");
-    std::fs::write(&file, contents(FILE)).expect("it is writable");
-    for (version, name) in [(&["--tlsv1.3"][..], "TLS 1.3"), (&["--tls-max", "1.2"], "TLS 1.2")] {
-        let fixed = [&["-s", "-S", "-k", "--ssl-reqd"], version].concat();
-        let own = Own::start("ftp", json!({ "tls": true }));
-        let url = format!("ftp://anybody:anything@{}/file", own.address);
-        assert_fetched(
-            &call("curl", &[&fixed[..], &[&url, &url]].concat()),
-            &format!("{url} {name}"),
-        );
-        let clear =
-            Command::new("curl").args(["-s", "-S", &url]).output().expect("it is installed");
-        assert!(!clear.status.success(), "a trial over TLS serves in the clear");
-        let report = own.stop();
-        assert_eq!(sum(&report, Counter::PayloadSent), 2 * FILE as u64, "{:?}", report.flows);
-        let modes =
-            &report.flows.iter().find(|flow| flow.modes.contains_key("tls")).expect("a flow").modes;
-        assert!(modes["tls"].contains(name), "{modes:?}");
-        let own = Own::start("ftp", json!({ "tls": true, "direction": "tx" }));
-        let url = format!("ftp://anybody:anything@{}/file", own.address);
-        call("curl", &[&fixed[..], &["-T", &file.display().to_string(), &url]].concat());
-        let report = own.stop();
-        assert_eq!(sum(&report, Counter::PayloadReceived), FILE as u64, "{:?}", report.flows);
-    }
-}
-
-#[test]
-fn curl_speaks_tls_to_our_server() {
-    let test = "curl_speaks_tls_to_our_server";
-    if !is_there("curl", test) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("file");
-    std::fs::write(&file, contents(FILE)).expect("it is writable");
-    for version in ["--tlsv1.3", "--tls-max"] {
-        let mut fixed = vec!["-s", "-S", "-k", version];
-        if version == "--tls-max" {
-            fixed.push("1.2");
+    let (_kept, file) = file_to_send();
+    let versions = [(&["--tlsv1.3"][..], "TLS 1.3"), (&["--tls-max", "1.2"], "TLS 1.2")];
+    for (protocol, scheme, user, more) in
+        [("ftp", "ftp", "anybody:anything@", &["--ssl-reqd"]), ("http", "https", "", &["-f"])]
+    {
+        for (version, name) in versions {
+            let fixed = [&["-s", "-S", "-k"][..], more, version].concat();
+            let own = Own::start(protocol, json!({ "tls": true }));
+            let url = format!("{scheme}://{user}{}/file", own.address);
+            let fetched = call("curl", &[&fixed[..], &[&url, &url]].concat());
+            assert_fetched(&fetched, &format!("{url} {name}"));
+            // FTP in the clear is refused, and curl refuses a certificate that it does not know.
+            let refused = Command::new("curl").args(["-s", "-S", &url]).output();
+            assert!(!refused.expect("it is installed").status.success(), "{url} {name}");
+            let report = own.stop();
+            assert_eq!(sum(&report, Counter::PayloadSent), 2 * FILE as u64, "{:?}", report.flows);
+            let mut modes = report.flows.iter().filter_map(|flow| flow.modes.get("tls"));
+            assert!(modes.next().expect("a flow").contains(name), "{:?}", report.flows);
+            let own = Own::start(protocol, json!({ "tls": true, "direction": "tx" }));
+            let url = format!("{scheme}://{user}{}/file", own.address);
+            call("curl", &[&fixed[..], &["-T", &file, &url]].concat());
+            let report = own.stop();
+            assert_eq!(sum(&report, Counter::PayloadReceived), FILE as u64, "{:?}", report.flows);
         }
-        let own = Own::start("http", json!({ "tls": true }));
-        let url = format!("https://{}/file", own.address);
-        assert_fetched(
-            &call("curl", &[&fixed[..], &[&url, &url]].concat()),
-            &format!("{url} {version}"),
-        );
-        let strict =
-            Command::new("curl").args(["-s", "-S", &url]).output().expect("it is installed");
-        assert!(!strict.status.success(), "curl trusts whom it does not know");
-        let report = own.stop();
-        assert_eq!(sum(&report, Counter::PayloadSent), 2 * FILE as u64, "{:?}", report.flows);
-        let modes =
-            &report.flows.iter().find(|flow| flow.modes.contains_key("tls")).expect("a flow").modes;
-        assert!(
-            modes["tls"].contains(if version == "--tlsv1.3" { "TLS 1.3" } else { "TLS 1.2" }),
-            "{modes:?}"
-        );
-        let own = Own::start("http", json!({ "tls": true, "direction": "tx" }));
-        let url = format!("https://{}/file", own.address);
-        call("curl", &[&fixed[..], &["-f", "-T", &file.display().to_string(), &url]].concat());
-        let report = own.stop();
-        assert_eq!(sum(&report, Counter::PayloadReceived), FILE as u64, "{:?}", report.flows);
     }
 }
