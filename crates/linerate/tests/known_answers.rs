@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use linerate_analysis::{LossPlace, Reason};
-use linerate_model::{Counter, LossLedger, Validity, metric};
+use linerate_model::{Counter, Interval, LossLedger, Validity, metric};
 use linerate_sys::cpu;
 
 use crate::common::{self, Measured, alone, file, measure, measure_in, plan, privileged};
@@ -341,26 +341,25 @@ fn round_trips(workload: &str, params: &str) {
     assert!(median >= 2.0 * DELAY * 0.99, "{median}");
     let ceiling = 4.0 / (2.0 * DELAY);
     assert!(rate <= ceiling * 1.01, "{rate}");
-    // At most four requests are in flight: rate times time (Little's law). A request that began
-    // before the measurement adds its whole time. A worker that waits for a CPU leaves answers
-    // unread, so there may be fewer.
-    let buckets = &measured.job().response.buckets;
-    let (n, sum, longest) =
-        buckets.iter().fold((0.0, 0.0, 0.0_f64), |(n, sum, longest), (nanos, count)| {
-            let (seconds, count) = (*nanos as f64 / 1e9, *count as f64);
-            (n + count, sum + seconds * count, longest.max(seconds))
-        });
-    let in_flight = rate * sum / n;
-    assert!(in_flight <= 4.0 * 1.01 * (1.0 + longest), "{in_flight} in flight, {rate} a second");
-    // One step reads answers and sends the next requests, so intervals end with four in flight.
     let (active, _) = &measured.campaign.trials[0].jobs[0];
-    let open = active.intervals.iter().scan(0, |open, interval| {
-        let count = |counter: Counter| interval.counters[counter];
-        *open += count(Counter::OperationsDue);
-        *open -= count(Counter::OperationsAnswered) + count(Counter::OperationsLost);
-        Some(*open)
+    let (first, last) = (&active.intervals[0], &active.intervals[active.intervals.len() - 1]);
+    let count = |interval: &Interval, counter: Counter| interval.counters[counter];
+    // One step reads answers and sends the next requests, so intervals end with four in flight.
+    let in_flight = active.intervals.iter().scan(0, |in_flight, interval| {
+        *in_flight += count(interval, Counter::OperationsDue);
+        *in_flight -= count(interval, Counter::OperationsAnswered);
+        *in_flight -= count(interval, Counter::OperationsLost);
+        Some(*in_flight)
     });
-    assert_eq!(open.max(), Some(4));
+    assert_eq!(in_flight.max(), Some(4));
+    // Every answer has one time, and never more than four of these times overlap.
+    let times = active.intervals.iter().flat_map(|interval| &interval.response.buckets);
+    let (n, sum) = times.fold((0, 0.0), |(n, sum), (nanos, count)| {
+        (n + count, sum + *nanos as f64 * *count as f64)
+    });
+    let answered = |interval| count(interval, Counter::OperationsAnswered);
+    assert_eq!(n, active.intervals.iter().map(answered).sum::<u64>());
+    assert!(sum <= 4.0 * 1.01 * (last.end.0 - first.start.0) as f64, "{sum} ns, {n} requests");
 }
 
 #[test]
