@@ -4,7 +4,7 @@
 //! Frames from the network wait in a buffer for the sideband, and are dropped when it is full. This
 //! loss is the purpose of the emulation. Control packets from the management controller are
 //! answered: they use no buffer, but time on the sideband. One virtual core of a Xeon at 2.5 GHz
-//! carries 600 Mbit/s of full frames each way at once without losing one (n = 5 of 2 s), and a round
+//! carries 600 Mbit/s of full frames each way at once without losing one (n = 5 of 2 s). A round
 //! trip takes 24 us more than over a plain link (median, n = 20 000; 4 us of it serialisation). Not
 //! modelled: cables at several ports, pause frames, and traffic between the host system and the
 //! management controller.

@@ -10,7 +10,8 @@
 //! 5. Settling: pings until the queue is empty again.
 //! 6. Flood: twice the rate that arrived at the end of the ramp.
 //!
-//! A flood ends when more than [`LOSS`] was lost for [`LOSS_TIME`], unless its owner agreed to more.
+//! A flood ends when more than [`LOSS`] was lost for [`LOSS_TIME`], unless its owner agreed to
+//! more.
 
 use linerate_model::{BitRate, Bytes, Nanos, ProbeEnd, ProbeKind, ProbePhase};
 
