@@ -15,9 +15,11 @@
 //! | [`host_checks`] | `linerate doctor` |
 //! | [`host_settings`] | `linerate tune host` |
 //! | [`ledger`] | `linerate ledger` |
+//! | [`live`] | `linerate to`, while it measures |
 //! | [`path`] | `linerate to` |
 //! | [`plan`] | `linerate plan` |
 //! | [`probe`] | `linerate probe` |
+//! | [`progress`] | every command that searches or repeats, while it measures |
 //! | [`mod@reference`] | the pages in `docs/reference` |
 //! | [`registries`] | `linerate list` |
 //! | [`served`] | `linerate serve` |
@@ -37,9 +39,11 @@ pub mod flows;
 pub mod host_checks;
 pub mod host_settings;
 pub mod ledger;
+pub mod live;
 pub mod path;
 pub mod plan;
 pub mod probe;
+pub mod progress;
 pub mod reference;
 pub mod registries;
 pub mod served;
@@ -47,3 +51,14 @@ pub mod storage;
 pub mod window;
 
 pub use figures::quantity;
+
+/// Returns the JSON document of a command that failed before it had an answer.
+#[must_use]
+pub fn failure_json(message: &str, exit: u8) -> serde_json::Value {
+    serde_json::json!({
+        "linerate": env!("CARGO_PKG_VERSION"),
+        "schema": linerate_report::SCHEMA,
+        "exit": exit,
+        "error": message,
+    })
+}

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use linerate_analysis::Study;
 use linerate_control::RunSummary;
-use linerate_model::{Campaign, TrialOutcome, Validity};
+use linerate_model::{Campaign, TrialOutcome, TrialRecord, Validity};
 use linerate_report::sentences;
 
-use crate::Exit;
+use crate::{Exit, Outcome, conduct};
 
 /// Returns why a campaign ended with `exit`; `None` if it succeeded.
 #[must_use]
@@ -21,9 +21,8 @@ pub fn reason(
     // A set, because many trials usually fail for one reason.
     let listed = |reasons: BTreeSet<String>| reasons.into_iter().collect::<Vec<_>>().join("; ");
     match exit {
-        Exit::Done | Exit::Wrong | Exit::Missing => None,
         Exit::Interrupted => Some("interrupted: the ledger has the results so far".to_owned()),
-        Exit::Missed if summary.failed > 0 => {
+        Exit::Missed | Exit::Missing | Exit::Invalid if summary.failed > 0 => {
             let failed =
                 campaign.trials.iter().filter(|trial| trial.outcome == Some(TrialOutcome::Failed));
             let reasons = failed
@@ -33,6 +32,7 @@ pub fn reason(
             let tried = summary.completed + summary.failed;
             Some(format!("{} of {tried} trials failed: {}", summary.failed, listed(reasons)))
         }
+        Exit::Done | Exit::Wrong | Exit::Missing => None,
         Exit::Missed => Some("the lowest load of a search misses its goal".to_owned()),
         Exit::Invalid => {
             let reasons =
@@ -43,6 +43,32 @@ pub fn reason(
             ))
         }
     }
+}
+
+/// Returns the exit of a command that ran `campaign`: that of the run, or of the study.
+///
+/// # Errors
+/// If an agent was lost, or events could not be recorded.
+pub fn outcome(campaign: &Campaign, study: &Study, summary: &RunSummary) -> Outcome {
+    Ok(match conduct::exit_of(summary)? {
+        Exit::Done => exit_of(study),
+        Exit::Missed => {
+            let began = |trial: &TrialRecord| (trial.outcome, trial.skew.is_some());
+            of_failures(&campaign.trials.iter().map(began).collect::<Vec<_>>())
+        }
+        other => other,
+    })
+}
+
+/// Returns the exit of failed trials, each with its outcome and whether its load began. If none
+/// ended well, nothing was measured: where no load began, an address, a port, a permission or a
+/// kernel module was missing.
+fn of_failures(trials: &[(Option<TrialOutcome>, bool)]) -> Exit {
+    if trials.iter().any(|(outcome, _)| *outcome == Some(TrialOutcome::Completed)) {
+        return Exit::Missed;
+    }
+    let any_began = trials.iter().any(|(_, began)| *began);
+    if any_began { Exit::Invalid } else { Exit::Missing }
 }
 
 /// Returns the exit that a study asks for. A study without a usable point, or with a search that
@@ -73,6 +99,19 @@ mod tests {
         let point =
             |validity: &Validity| PointStudy { validity: *validity, ..PointStudy::default() };
         Study { points: validities.iter().map(point).collect(), ..Study::default() }
+    }
+
+    #[test]
+    fn a_campaign_without_a_result_is_invalid_or_lacks_something() {
+        let (failed, completed) = (Some(TrialOutcome::Failed), Some(TrialOutcome::Completed));
+        for (trials, exit) in [
+            (&[(failed, false)][..], Exit::Missing),
+            (&[(failed, true)], Exit::Invalid),
+            (&[(failed, false), (failed, true)], Exit::Invalid),
+            (&[(completed, true), (failed, false)], Exit::Missed),
+        ] {
+            assert_eq!(of_failures(trials), exit, "{trials:?}");
+        }
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::Failure;
 
 /// Default offered load of `to HOST udp`: that of iperf3, which floods no path.
 pub const DEFAULT_UDP_RATE: BitRate = BitRate(1e6);
+/// Port of a server of iperf3.
+const IPERF3_PORT: u64 = 5201;
 /// Time that transfers in flight at the end of a measurement of a disk may take.
 const DRAIN: Nanos = Nanos::from_secs(2);
 
@@ -91,10 +93,10 @@ impl Preset {
 }
 
 /// Options of `linerate to`, with the letters of iperf3.
-pub const OF_TO: [Setting; 9] = [
+pub const OF_TO: [Setting; 11] = [
     setting("parallel", Some('P'), &of_each([STREAMS; 5])),
     Setting {
-        note: Some("All streams together; K, M, G are powers of 1000, 0 is no limit"),
+        note: Some("Each stream, as in iperf3; K, M, G are powers of 1000, 0 is no limit"),
         ..setting(
             "bitrate",
             Some('b'),
@@ -110,6 +112,11 @@ pub const OF_TO: [Setting; 9] = [
     setting("no-delay", Some('N'), &[target(TCP, "no_delay")]),
     setting("set-mss", Some('M'), &[target(TCP, "mss")]),
     setting("dscp", None, &of_each(["dscp"; 5])),
+    setting("fq-rate", None, &[target(TCP, PACING_RATE)]),
+    Setting {
+        note: Some("First port of this end, one for each stream; the other end's is 5201"),
+        ..setting("cport", None, &[target(TCP, SOURCE_PORTS), target(UDP, SOURCE_PORTS)])
+    },
     Setting { fixed: Some("sendfile"), ..setting("zerocopy", Some('Z'), &[target(TCP, "send")]) },
 ];
 /// Options of `linerate serve`.
@@ -138,6 +145,7 @@ pub const OF_PROBE: [Setting; 3] = [
 const STREAMS: &str = "streams";
 const SIZES: [&str; 5] =
     ["message_size", "datagram_size", "request_size", "request_size", "request_size"];
+const SOURCE_PORTS: &str = "source_ports";
 const PACING_RATE: &str = "pacing_rate";
 const RATE: &str = "rate";
 const PORT: &str = "port";
@@ -259,6 +267,8 @@ pub struct PathLoad<'a> {
     pub duration: Nanos,
     /// Warm-up before it.
     pub warmup: Nanos,
+    /// True if the sockets are bound to the devices of their endpoints.
+    pub is_bound: bool,
     /// Options that are parameters.
     pub given: Given<'a>,
 }
@@ -280,24 +290,40 @@ pub fn path(load: &PathLoad<'_>) -> Result<Draft, Failure> {
         direction if is_stream => params.set("direction", direction.unwrap_or("tx")),
         _ => {}
     }
-    share_rate(&mut params);
+    per_stream(&mut params)?;
+    if load.is_bound {
+        params.set("device", "endpoint");
+    }
     let job = DraftJob { params, ..DraftJob::new(load.workload, "a", "b") };
     Ok(Draft::new("to", 1, vec![DraftSweep::one("to", load.duration, load.warmup, job)]))
 }
 
-/// Gives each connection its share of the rate, and takes a rate of zero away.
-fn share_rate(params: &mut Params) {
-    // As with iperf3, the rate is for all streams together, and 0 is no limit. The kernel paces
-    // each connection by itself; the flows of UDP share one rate.
-    let streams = params.get(STREAMS).and_then(Value::as_f64).unwrap_or(1.0);
-    for (name, n_shares) in [(PACING_RATE, streams), (RATE, 1.0)] {
+/// Applies what iperf3 means for each stream: the rate of datagrams, which the workload shares
+/// among its flows, and the source port. A rate of zero is no limit.
+fn per_stream(params: &mut Params) -> Result<(), Failure> {
+    let streams = params.get(STREAMS).and_then(Value::as_u64).unwrap_or(1);
+    // The kernel paces each connection of TCP by itself.
+    for (name, n_shares) in [(PACING_RATE, 1), (RATE, streams)] {
         let Some(rate) = bit_rate(params, name) else { continue };
         if rate.0 > 0.0 {
-            params.set(name, BitRate(rate.0 / n_shares).to_string());
+            params.set(name, BitRate(rate.0 * n_shares as f64).to_string());
         } else {
             params.0.remove(name);
         }
     }
+    if let Some(first) = params.get(SOURCE_PORTS).and_then(Value::as_str) {
+        let first = first.parse::<u16>().ok().filter(|first| *first > 0);
+        let last = first.and_then(|first| u64::from(first).checked_add(streams - 1));
+        let ports = first.zip(last).filter(|(_, last)| *last <= u64::from(u16::MAX));
+        let (first, last) = ports.ok_or_else(|| {
+            Failure::wrong("to --cport: expected a port from 1 to 65535, with room for each stream")
+        })?;
+        let ports: Vec<String> = (u64::from(first)..=last).map(|port| port.to_string()).collect();
+        params.set(SOURCE_PORTS, ports.join(","));
+        // The workload wants both ports of a planned flow; this one is that of iperf3.
+        params.set("destination_port", IPERF3_PORT);
+    }
+    Ok(())
 }
 
 fn bit_rate(params: &Params, name: &str) -> Option<BitRate> {
@@ -407,6 +433,7 @@ mod tests {
             direction: None,
             duration: Nanos::from_secs(1),
             warmup: Nanos(0),
+            is_bound: false,
             given: &[],
         }
     }
@@ -436,23 +463,32 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_shared_by_the_connections_of_tcp_and_is_that_of_all_flows_of_udp() {
-        let with = |workload, rate: Option<&str>| {
+    fn a_rate_and_a_source_port_are_of_each_stream() {
+        let with = |workload, name: &str, value: Option<&str>| {
             let streams = (option(&OF_TO, "parallel"), Value::from(4));
-            let rate = rate.map(|rate| (option(&OF_TO, "bitrate"), Value::from(rate)));
-            let given: Vec<_> = [streams].into_iter().chain(rate).collect();
-            path(&PathLoad { given: &given, ..load(workload) }).expect("a draft")
+            let value = value.map(|value| (option(&OF_TO, name), Value::from(value)));
+            let given: Vec<_> = [streams].into_iter().chain(value).collect();
+            path(&PathLoad { given: &given, ..load(workload) })
         };
-        assert!(params(&with(TCP, Some("1 Gbit/s"))).contains("250 Mbit/s"));
-        assert!(!params(&with(TCP, None)).contains("pacing_rate"));
-        assert!(params(&with(TCP, None)).contains("\"tx\""), "from this end, as with iperf3");
+        let of = |workload, value| with(workload, "bitrate", value).expect("a draft");
+        assert!(params(&of(TCP, Some("1 Gbit/s"))).contains("\"1 Gbit/s\""));
+        assert!(!params(&of(TCP, None)).contains("pacing_rate"));
+        assert!(params(&of(TCP, None)).contains("\"tx\""), "from this end, as with iperf3");
         for (given, expected) in [
-            (Some("1 Gbit/s"), Some(BitRate(1e9))),
-            (None, Some(DEFAULT_UDP_RATE)),
+            (Some("1 Gbit/s"), Some(BitRate(4e9))),
+            (None, Some(BitRate(DEFAULT_UDP_RATE.0 * 4.0))),
             (Some("0 bit/s"), None),
         ] {
-            assert_eq!(rate(&with(UDP, given)), expected, "{given:?}");
+            assert_eq!(rate(&of(UDP, given)), expected, "{given:?}");
         }
+        let ports = |first| with(TCP, "cport", Some(first)).map(|draft| params(&draft));
+        let text = ports("50000").expect("ports");
+        assert!(text.contains("50000,50001,50002,50003"), "{text}");
+        for wrong in ["0", "65533", "x"] {
+            assert!(ports(wrong).expect_err(wrong).message().contains("--cport"), "{wrong}");
+        }
+        let bound = path(&PathLoad { is_bound: true, ..load(TCP_RR) }).expect("a draft");
+        assert!(params(&bound).contains("endpoint"), "{}", params(&bound));
     }
 
     #[test]

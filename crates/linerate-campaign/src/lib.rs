@@ -13,6 +13,7 @@
 //! | [`probe`] | facts of a path: capacity, queue, token bucket, loss, MTU |
 //! | [`drafts`] | plans of `to`, `serve` and `disk` from their options |
 //! | [`flows`] | ports that put flows on chosen members of a link group |
+//! | [`iperf3`] | options of iperf3, and their fate here |
 //! | [`letters`] | sizes and rates as iperf3 and fio users type them |
 //! | [`policy`], [`separation`] | rights that an agent grants, and those that it keeps itself |
 //! | [`standing`] | processes that carry a lab |
@@ -48,6 +49,7 @@ pub mod drafts;
 pub mod ends;
 mod failure;
 pub mod flows;
+pub mod iperf3;
 pub mod keys;
 pub mod letters;
 mod observers;
@@ -63,6 +65,7 @@ mod simulated;
 pub mod stages;
 pub mod standing;
 pub mod testbeds;
+mod towards;
 pub mod tune;
 
 pub use failure::{Cause, Ended, Exit, Failure, Outcome};

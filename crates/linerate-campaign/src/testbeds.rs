@@ -1,8 +1,7 @@
 //! Testbeds of a plan: loopback, a lab, a host with an agent, or a testbed file.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use linerate_control::HostFacts;
 use linerate_lab::{Description, Lab, SwitchPort};
@@ -17,6 +16,8 @@ pub use crate::addresses::{AGENT_PORT, resolve_listen, with_port};
 use crate::catalog::{LABS, Preset, find};
 use crate::keys::keys_for;
 use crate::observers::ObserverText;
+pub use crate::towards::{Family, Towards};
+use crate::towards::{endpoint_at, reached, through_ssh};
 use crate::{Failure, sandbox};
 
 /// Name of the place with both endpoints in this process.
@@ -100,7 +101,7 @@ pub fn prepare(place: &Place) -> Result<Ground, Failure> {
         Place { lab: Some(lab), .. } => in_lab(lab),
         Place { testbed: Some(path), .. } => asked(from_file(path)?),
         // The name that `linerate to` takes for both ends in this process.
-        Place { to: Some(host), .. } if host != LOOPBACK => to_host(host, None, false),
+        Place { to: Some(host), .. } if host != LOOPBACK => to_host(&Towards::host(host)),
         _ => Ok(loopback(false)),
     }
 }
@@ -114,7 +115,7 @@ pub fn outline(place: &Place) -> Result<Ground, Failure> {
     let Some(lab) = &place.lab else {
         let mut ground = match place {
             Place { testbed: Some(path), .. } => from_file(path)?,
-            Place { to: Some(host), .. } if host != LOOPBACK => towards(host, None, false)?,
+            Place { to: Some(host), .. } if host != LOOPBACK => towards(&Towards::host(host))?,
             _ => return Ok(loopback(false)),
         };
         list_own_cpus(&mut ground.testbed);
@@ -249,105 +250,29 @@ fn own_program() -> Result<String, Failure> {
         .map_err(|path| Failure::missing(format!("use path {}: not UTF-8", path.display())))
 }
 
-/// Returns an agent to start through ssh at `target`, which is `[USER@]HOST`.
-///
-/// The only place that builds an ssh command line. A target that ssh could read as an option
-/// (`-oProxyCommand=...` runs a command here) is refused, and `--` ends the options in any case.
-fn through_ssh(target: &str) -> Result<HostAddress, Failure> {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || ".:_-%[]".contains(c);
-    // The user and the host, or the host alone.
-    let mut parts = target.split('@');
-    let is_name =
-        |part: &str| !part.is_empty() && !part.starts_with('-') && part.chars().all(is_word);
-    if !parts.clone().all(is_name) || parts.nth(2).is_some() {
-        return Err(Failure::wrong(format!(
-            "reach a host through ssh: `{}` is not [USER@]HOST (letters, digits and . : _ - @ % [ \
-                ], not beginning with -)",
-            target.escape_debug()
-        )));
-    }
-    let command = ["ssh", "-o", "BatchMode=yes", "--", target, "linerate", "agent", "--stdio"];
-    Ok(HostAddress::Command(command.map(str::to_owned).to_vec()))
-}
-
-/// Returns endpoint `a` on this host and `b` on `host`, whose agent reports its facts. `local`
-/// is the address of `a`, if the user chose one.
+/// Returns endpoint `a` on this host and `b` on the other one, whose agent reports its facts.
 ///
 /// # Errors
 /// If the host cannot be reached.
-pub fn to_host(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Failure> {
-    asked(towards(host, local, ipv6)?)
+pub fn to_host(host: &Towards<'_>) -> Result<Ground, Failure> {
+    asked(towards(host)?)
 }
 
 /// Does the same without asking the agent.
-fn towards(host: &str, local: Option<IpAddr>, ipv6: bool) -> Result<Ground, Failure> {
-    let (address, name) = match host.strip_prefix("ssh:") {
-        Some(target) => (through_ssh(target)?, machine_behind(target)),
-        None => {
-            let with_port = with_port(host, AGENT_PORT);
-            let machine = with_port.rsplit_once(':').map_or(host, |(machine, _)| machine);
-            (HostAddress::Tcp(with_port.clone()), machine.trim_matches(['[', ']']).to_owned())
+fn towards(asked: &Towards<'_>) -> Result<Ground, Failure> {
+    let mut ground = match asked.host {
+        LOOPBACK => loopback(asked.family == Family::V6),
+        _ => Ground::of(reached(asked)?, TestbedKind::Hosts),
+    };
+    for (endpoint, cpu) in ground.testbed.endpoints.iter_mut().zip(asked.cpus) {
+        if let Some(cpu) = cpu {
+            (endpoint.cpus, endpoint.pin) = (vec![cpu], true);
         }
-    };
-    let there = resolve(&name, ipv6)?;
-    let here = match local {
-        Some(local) => local,
-        None => local_towards(there)?,
-    };
-    let testbed = Testbed {
-        hosts: vec![("here".into(), HostAddress::InProcess), (name.clone(), address)],
-        endpoints: vec![endpoint_at("a", "here", here), endpoint_at("b", &name, there)],
-        emulated: false,
-    };
-    Ok(Ground::of(testbed, TestbedKind::Hosts))
-}
-
-fn endpoint_at(name: &str, host: &str, address: IpAddr) -> Endpoint {
-    Endpoint { address: Some(address), ..Endpoint::named(name, host) }
-}
-
-/// Returns the machine that ssh connects to for `target`, with aliases of its configuration
-/// (`Host`) resolved.
-fn machine_behind(target: &str) -> String {
-    let told = Command::new("ssh").args(["-G", "--", target]).output();
-    let told =
-        told.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let named = told.lines().find_map(|line| line.strip_prefix("hostname "));
-    // If ssh cannot resolve it, its message appears when it starts the agent.
-    let written = || target.rsplit_once('@').map_or(target, |(_, machine)| machine);
-    named.unwrap_or_else(written).to_owned()
-}
-
-fn resolve(host: &str, ipv6: bool) -> Result<IpAddr, Failure> {
-    let addresses: Vec<SocketAddr> = (host, 0)
-        .to_socket_addrs()
-        .map_err(|error| lookup_failed(host, &error.to_string()))?
-        .collect();
-    let wanted = addresses.iter().find(|a| a.is_ipv6() == ipv6).or(if ipv6 {
-        None
-    } else {
-        addresses.first()
-    });
-    wanted.map(SocketAddr::ip).ok_or_else(|| {
-        lookup_failed(host, if ipv6 { "it has no IPv6 address" } else { "it has no address" })
-    })
-}
-
-fn lookup_failed(host: &str, cause: &str) -> Failure {
-    Failure::missing(format!("look up host {host}: {cause} (check the name, or give the address)"))
-}
-
-/// Returns this host's source address towards `there`, by the routing table. Nothing is sent.
-fn local_towards(there: IpAddr) -> Result<IpAddr, Failure> {
-    /// Any port: connecting a UDP socket sends nothing.
-    const DISCARD: u16 = 9;
-    let failed =
-        |error: std::io::Error| Failure::missing(format!("find a route to {there}: {error}"));
-    let any: IpAddr =
-        if there.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-    let socket = UdpSocket::bind((any, 0)).map_err(failed)?;
-    socket.connect((there, DISCARD)).map_err(failed)?;
-    socket.local_addr().map(|address| address.ip()).map_err(failed)
+    }
+    let here = &mut ground.testbed.endpoints[0];
+    here.address = asked.local.or(here.address);
+    here.device = asked.device.map(str::to_owned).or(here.device.take());
+    Ok(ground)
 }
 
 /// Lists the CPUs that a `cpus` axis may use on endpoints of this machine. Only the plan pins to

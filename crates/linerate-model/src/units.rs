@@ -3,7 +3,8 @@
 //!
 //! In plans and on the wire a quantity is a string with its unit (`"25 Gbit/s"`, `"64 KiB"`, `"5
 //! ms"`); a bare number is a count and is refused here. k/M/G are decimal, Ki/Mi/Gi binary (IEC
-//! 80000-13). `B` is bytes, `bit` is bits.
+//! 80000-13). `B` is bytes, `bit` is bits. A prefix alone is what iperf3 and fio mean by it: `1G` is
+//! 1 Gbit/s, and `64K` is 64 KiB. Prefixes and units are read in either case, but `b` is never `B`.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -76,6 +77,21 @@ const BIT_RATE_UNITS: UnitTable = &[
     ("kbps", 1e3),
     ("Mbps", 1e6),
     ("Gbps", 1e9),
+    ("Tbps", 1e12),
+    ("b/s", 1.0),
+    ("kb/s", 1e3),
+    ("Mb/s", 1e6),
+    ("Gb/s", 1e9),
+    ("Tb/s", 1e12),
+    ("bit", 1.0),
+    ("kbit", 1e3),
+    ("Mbit", 1e6),
+    ("Gbit", 1e9),
+    ("Tbit", 1e12),
+    ("k", 1e3),
+    ("M", 1e6),
+    ("G", 1e9),
+    ("T", 1e12),
 ];
 const PACKET_RATE_UNITS: UnitTable = &[
     ("packet/s", 1.0),
@@ -96,6 +112,10 @@ const BYTE_UNITS: UnitTable = &[
     ("MB", 1e6),
     ("GB", 1e9),
     ("TB", 1e12),
+    ("K", 1024.0),
+    ("M", 1_048_576.0),
+    ("G", 1_073_741_824.0),
+    ("T", 1_099_511_627_776.0),
 ];
 const TIME_UNITS: UnitTable =
     &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3600e9)];
@@ -120,14 +140,17 @@ fn parse_quantity(
     // Underscores group digits, as in plans.
     let number: f64 = trimmed[..split].replace('_', "").parse().map_err(|_| error())?;
     let unit = trimmed[split..].trim();
-    let factor = units
-        .iter()
-        .find(|(name, _)| *name == unit)
-        .map(|(_, factor)| *factor)
-        .ok_or_else(error)?;
+    let factor = factor(units, unit).ok_or_else(error)?;
     let value = number * factor;
     // No quantity here has a meaning below zero.
     if value.is_finite() && value >= 0.0 { Ok(value) } else { Err(error()) }
+}
+
+/// Returns the factor of `unit`, in either case. `B` and `b` are different units.
+fn factor(units: UnitTable, unit: &str) -> Option<f64> {
+    let is_same =
+        |name: &str| name.eq_ignore_ascii_case(unit) && name.ends_with('B') == unit.ends_with('B');
+    units.iter().find(|(name, _)| is_same(name)).map(|(_, factor)| *factor)
 }
 
 /// A whole number of whole units, exactly: a double holds only 53 bits, and a wall clock in
@@ -136,7 +159,7 @@ fn parse_exact(text: &str, units: UnitTable) -> Option<u64> {
     let text = text.trim();
     let (number, unit) =
         text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let factor = units.iter().find(|(name, _)| *name == unit.trim()).map(|(_, factor)| *factor)?;
+    let factor = factor(units, unit.trim())?;
     number.parse::<u64>().ok()?.checked_mul(factor as u64)
 }
 
@@ -392,6 +415,10 @@ mod tests {
         assert_eq!("90 %".parse::<Ratio>(), Ok(Ratio(0.9)));
         assert_eq!("1e6 pps".parse::<PacketRate>(), Ok(PacketRate(1e6)));
         assert_eq!("128KiB".parse::<Bytes>(), Ok(Bytes(131_072)));
+        for text in ["1G", "1 Gbit/s", "1Gbps", "1 gbit/s", "1 Gb/s"] {
+            assert_eq!(text.parse(), Ok(BitRate(1e9)), "{text}");
+        }
+        assert_eq!("64K".parse::<Bytes>(), "64 KiB".parse::<Bytes>());
     }
 
     #[test]

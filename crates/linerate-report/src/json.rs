@@ -19,7 +19,7 @@ use crate::sentences;
 use crate::words::{obtained_text, rfc3339};
 
 /// Version of the schema.
-const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 1;
 
 /// Returns `campaign` and `study` as JSON, with the sections of the report.
 #[must_use]

@@ -45,7 +45,7 @@ pub use campaigns::{Named, compare_campaigns, nothing_compared};
 pub use commands::CommandPlace;
 pub use curves::uncapitalised;
 pub use document::Document;
-pub use json::{ceiling_json, finding_json, study_json};
+pub use json::{SCHEMA, ceiling_json, finding_json, study_json};
 pub use links::link_figures;
 pub use render::{Artifact, Format, ReportError, markdown_table, render};
 pub use words::obtained_text;

@@ -1,8 +1,11 @@
 //! Commands and their arguments.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use linerate_campaign::iperf3::translated;
 
 use crate::args::{self, AgentArgs, Global, Saved};
 use crate::commands::compare::CompareArgs;
@@ -27,6 +30,7 @@ use crate::commands::serve::ServeArgs;
 use crate::commands::to::ToArgs;
 use crate::commands::tune::TuneArgs;
 use crate::exit::Failure;
+use crate::output;
 
 /// Measure how fast a machine moves data over networks and disks, the cost of each packet, the
 /// theoretical limits, and the bottleneck.
@@ -145,9 +149,31 @@ pub(crate) fn command() -> clap::Command {
 /// Parses the command line. Help, version and mistakes end the program as clap does, mistakes with
 /// exit code 2.
 pub(crate) fn parse() -> Result<Invocation, Failure> {
-    let matches = command().get_matches();
-    let cli = Cli::from_arg_matches(&matches).map_err(|error| Failure::wrong(error.to_string()))?;
+    let command = command();
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    let is_command = |word: &str| command.find_subcommand(word).is_some();
+    // A path that is not UTF-8 is none of the words which iperf3 has.
+    let words = match typed.iter().map(|word| word.to_str().map(str::to_owned)).collect() {
+        Some(words) => translated(words, is_command)?.into_iter().map(OsString::from).collect(),
+        None => typed,
+    };
+    let matches = command.try_get_matches_from(words).unwrap_or_else(|error| {
+        let _unread = error.print();
+        if error.kind() == ErrorKind::InvalidSubcommand
+            && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+        {
+            eprintln!("To measure the path to a host of this name: linerate to {word}");
+        }
+        std::process::exit(error.exit_code())
+    });
+    let mut cli =
+        Cli::from_arg_matches(&matches).map_err(|error| Failure::wrong(error.to_string()))?;
+    if let Command::To(args) = &cli.command {
+        cli.global.json |= args.is_json;
+        cli.global.verbose |= args.is_verbose;
+    }
     args::set_color(cli.global.color);
+    output::set_json(cli.global.json);
     let limit = matches.subcommand_matches("limit").cloned();
     Ok(Invocation { cli, limit })
 }

@@ -1,4 +1,4 @@
-//! Failures on a terminal.
+//! Failures on a terminal, or as a JSON document where that was wanted and no other was printed.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ pub(crate) use linerate_campaign::{Exit, Failure, Outcome};
 
 use linerate_campaign::Cause;
 
-use crate::problems;
+use crate::{output, problems};
 
 /// Prints the failure and returns its exit code.
 pub(crate) fn report(failure: &Failure) -> ExitCode {
@@ -21,6 +21,9 @@ pub(crate) fn report(failure: &Failure) -> ExitCode {
         } else {
             eprintln!("{line}");
         }
+    }
+    if output::lacks_document() {
+        println!("{}", linerate_answers::failure_json(&failure.message(), failure.exit().code()));
     }
     failure.exit().code().into()
 }

@@ -12,6 +12,7 @@ mod args;
 mod cli;
 mod commands;
 mod exit;
+mod iperf3;
 mod ledgers;
 mod parameters;
 mod problems;

@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use linerate_campaign::Failure;
 use linerate_model::{Lines, printable};
-
-use crate::exit::Failure;
 
 /// Prints to standard output.
 macro_rules! print {
@@ -69,8 +69,24 @@ fn styles(text: &str) -> Vec<(&str, &str)> {
     parts
 }
 
+/// True if one JSON document is wanted on standard output.
+static JSON: AtomicBool = AtomicBool::new(false);
+/// True once something was written there.
+static WRITTEN: AtomicBool = AtomicBool::new(false);
+
+/// Decides whether one JSON document is wanted.
+pub(crate) fn set_json(is_wanted: bool) {
+    JSON.store(is_wanted, Ordering::Relaxed);
+}
+
+/// Returns whether a JSON document is wanted and none was written.
+pub(crate) fn lacks_document() -> bool {
+    JSON.load(Ordering::Relaxed) && !WRITTEN.load(Ordering::Relaxed)
+}
+
 /// Writes to standard output.
 pub(crate) fn out(text: Arguments<'_>) {
+    WRITTEN.store(true, Ordering::Relaxed);
     note(std::io::stdout().lock().write_all(shown(text).as_bytes()));
 }
 

@@ -7,7 +7,6 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use linerate_campaign::drafts::{OF_PROBE, OF_SERVE, OF_TO, Setting, word_of};
 use linerate_campaign::letters;
 use linerate_load::{Parameter, Takes, workload};
-use linerate_model::BitRate;
 use serde_json::Value;
 
 /// The workload of `linerate disk`.
@@ -239,6 +238,10 @@ fn help(parameter: &Parameter) -> String {
 /// with powers of 1000; a count may be a range, FIRST..LASTxFACTOR or FIRST..LAST+STEP.
 fn values(parameter: &Parameter, text: &str) -> Result<Vec<Value>, String> {
     let values = match &parameter.takes {
+        // Its values have names, too.
+        Takes::Count { .. } if parameter.name == "dscp" => {
+            vec![letters::code_point(text).map_or_else(|| text.into(), Value::from)]
+        }
         // A plain number is not a range of one.
         Takes::Count { .. } => match (text.parse::<u64>(), letters::depths(text)) {
             (Ok(number), _) => vec![number.into()],
@@ -249,14 +252,12 @@ fn values(parameter: &Parameter, text: &str) -> Result<Vec<Value>, String> {
         Takes::Ratio { .. } => with_unit(text, "%"),
         Takes::Rate => with_unit(text, "pps"),
         Takes::Size { .. } => {
+            letters::meaning(text).iter().for_each(|meaning| eprintln!("{meaning}"));
             vec![letters::size(text).map_or_else(|| text.into(), |size| size.to_string().into())]
         }
         Takes::Time { .. } => with_unit(text, "s"),
         Takes::BitRate => {
-            vec![
-                letters::rate(text)
-                    .map_or_else(|| text.into(), |rate| BitRate(rate).to_string().into()),
-            ]
+            vec![letters::rate(text).map_or_else(|| text.into(), |rate| rate.to_string().into())]
         }
         Takes::Text { .. } | Takes::Word(_) | Takes::WordOr(..) => vec![text.into()],
     };

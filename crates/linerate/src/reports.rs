@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use linerate_analysis::{Study, study};
-use linerate_campaign::{conclusion, conduct};
+use linerate_campaign::conclusion;
 use linerate_control::RunSummary;
 use linerate_model::Campaign;
 use linerate_report::{Document, Format, compose, render, study_json};
 use serde_json::Value;
 
 use crate::args::{Global, Output, Saved};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 
 /// Writes `document` in each of `formats` into `folder` and returns the files.
 pub(crate) fn save(
@@ -107,10 +107,7 @@ pub(crate) fn end(
     summary: &RunSummary,
     global: Global,
 ) -> Outcome {
-    let exit = match conduct::exit_of(summary)? {
-        Exit::Done => conclusion::exit_of(study),
-        other => other,
-    };
+    let exit = conclusion::outcome(campaign, study, summary)?;
     if global.quiet
         && let Some(why) = conclusion::reason(exit, campaign, study, summary)
     {

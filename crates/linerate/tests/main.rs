@@ -9,6 +9,7 @@ mod diagnose;
 mod disk;
 mod doctor;
 mod flows;
+mod iperf3;
 mod json;
 mod known_answers;
 mod known_answers_frames;

@@ -5,21 +5,25 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_analysis::live::{LiveLine, LiveLines};
 use linerate_analysis::study;
+use linerate_answers::live::LiveTable;
 use linerate_answers::path::{self, Asked, Offered};
-use linerate_answers::quantity;
-use linerate_campaign::drafts::{self, MODES, Mode, PathLoad};
-use linerate_campaign::testbeds;
+use linerate_campaign::drafts::{self, MODES, Mode, OF_TO, PathLoad, Setting};
+use linerate_campaign::letters;
+use linerate_campaign::testbeds::{self, Family, Towards};
 use linerate_control::Progress;
+use linerate_model::Nanos;
 use linerate_model::plan::Draft;
-use linerate_model::{Nanos, metric};
+use serde_json::Value;
 
 use crate::args::{Global, Saved, one_of};
 use crate::commands::measure;
 use crate::exit::Outcome;
+use crate::iperf3::Iperf3Options;
 use crate::parameters::{SettingOptions, ToSettings};
 use crate::{progress, reports};
 
 #[derive(Debug, Args)]
+#[command(disable_version_flag = true)]
 pub(crate) struct ToArgs {
     /// Host with an agent (`host` or `host:port`), `ssh:HOST` to start an agent there, or
     /// `loopback`
@@ -28,14 +32,20 @@ pub(crate) struct ToArgs {
     #[arg(value_parser = one_of(&MODES, |mode| (mode.name, mode.summary)),
         default_value = MODES[0].name)]
     mode: Mode,
-    /// Length of the measurement, in seconds
-    #[arg(short = 't', long = "time", default_value_t = 10.0)]
-    pub(crate) seconds: f64,
-    /// Warm-up before the measurement, in seconds
-    #[arg(short = 'O', long = "omit", default_value_t = 0.0)]
-    pub(crate) omit: f64,
+    /// The same as `udp`
+    #[arg(short = 'u', long = "udp", conflicts_with = "mode")]
+    is_udp: bool,
+    /// Length of the measurement, in seconds or with a unit
+    #[arg(short = 't', long = "time", default_value = "10", value_parser = time)]
+    pub(crate) seconds: Nanos,
+    /// Warm-up before the measurement, in seconds or with a unit
+    #[arg(short = 'O', long = "omit", default_value = "0", value_parser = time)]
+    pub(crate) omit: Nanos,
     #[command(flatten)]
     settings: SettingOptions<ToSettings>,
+    /// Type of service: a byte, four times the code point of --dscp
+    #[arg(short = 'S', long, conflicts_with = "dscp", value_parser = type_of_service)]
+    tos: Option<u64>,
     /// Reverse direction: the host sends, this end receives
     #[arg(short = 'R', long, conflicts_with = "bidir")]
     pub(crate) reverse: bool,
@@ -45,17 +55,56 @@ pub(crate) struct ToArgs {
     /// Local address
     #[arg(short = 'B', long = "bind")]
     pub(crate) bind: Option<std::net::IpAddr>,
-    /// Time between two lines, in seconds
-    #[arg(short = 'i', long = "interval", default_value_t = 1.0)]
-    pub(crate) interval: f64,
-    /// Use IPv6
-    #[arg(short = '6', long = "ipv6")]
+    /// Bind both ends to their devices; this end's is DEVICE
+    #[arg(long, value_name = "DEVICE")]
+    bind_dev: Option<String>,
+    /// Port of the agent [default: 4777]
+    #[arg(short = 'p', long)]
+    port: Option<u16>,
+    /// CPU of this end's workers, and of the other end's
+    #[arg(short = 'A', long, value_name = "CPU[,CPU]", value_delimiter = ',', num_args = 1)]
+    affinity: Vec<usize>,
+    /// Time between two lines, in seconds or with a unit
+    #[arg(short = 'i', long = "interval", default_value = "1", value_parser = time)]
+    pub(crate) interval: Nanos,
+    /// Unit of the rates in lines: kbit/s to Tbit/s, or with a capital kB/s to TB/s
+    #[arg(short = 'f', value_name = "UNIT", value_parser = ["k", "m", "g", "t", "K", "M", "G", "T"])]
+    unit: Option<String>,
+    /// Use IPv4 only
+    #[arg(short = '4', long = "ipv4", alias = "version4", conflicts_with = "ipv6")]
+    ipv4: bool,
+    /// Use IPv6 only
+    #[arg(short = '6', long = "ipv6", alias = "version6")]
     pub(crate) ipv6: bool,
+    /// Text before each line
+    #[arg(short = 'T', long)]
+    title: Option<String>,
+    /// The same as --verbose
+    #[arg(short = 'V', hide = true)]
+    pub(crate) is_verbose: bool,
+    /// The same as --json
+    #[arg(short = 'J', hide = true)]
+    pub(crate) is_json: bool,
+    /// Print version
+    #[arg(long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
     /// Keep the results in this ledger
     #[arg(long)]
     pub(crate) ledger: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) saved: Saved,
+    #[command(flatten)]
+    pub(crate) iperf3: Iperf3Options,
+}
+
+/// Reads a time of the command line.
+pub(crate) fn time(text: &str) -> Result<Nanos, String> {
+    letters::time(text).ok_or_else(|| "expected seconds, or a time such as \"500 ms\"".to_owned())
+}
+
+fn type_of_service(text: &str) -> Result<u64, String> {
+    letters::type_of_service(text)
+        .ok_or_else(|| "expected a byte, such as 0xb8, whose two lowest bits are 0".to_owned())
 }
 
 /// Shortest span of a line: workers report their counts every 100 ms.
@@ -63,23 +112,37 @@ const SHORTEST_LINE: Nanos = Nanos::from_millis(100);
 
 /// Measures with a line each second, then prints the result.
 pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
-    let ground = match args.host.as_str() {
-        "loopback" => testbeds::loopback(args.ipv6),
-        host => testbeds::to_host(host, args.bind, args.ipv6)?,
+    args.iperf3.notes.iter().for_each(|note| eprintln!("{note}"));
+    let family = match (args.ipv4, args.ipv6) {
+        (true, _) => Family::V4,
+        (_, true) => Family::V6,
+        _ => Family::Any,
     };
-    let omit = Nanos::from_secs_f64(args.omit);
+    let ground = testbeds::to_host(&Towards {
+        host: &args.host,
+        port: args.port,
+        family,
+        local: args.bind,
+        device: args.bind_dev.as_deref(),
+        cpus: [args.affinity.first().copied(), args.affinity.get(1).copied()],
+    })?;
+    let (omit, given) = (args.omit, args.given());
     let draft = drafts::path(&PathLoad {
-        workload: args.mode.workload,
+        workload: args.mode().workload,
         direction: args.bidir.then_some("both").or(args.reverse.then_some("rx")),
-        duration: Nanos::from_secs_f64(args.seconds),
+        duration: args.seconds,
         warmup: omit,
-        given: &args.settings.given,
+        is_bound: args.bind_dev.is_some(),
+        given: &given,
     })?;
     // Workers report every 100 ms, so shorter lines would be empty.
-    let span = Nanos::from_secs_f64(args.interval).max(SHORTEST_LINE);
-    let mut lines = LiveLines::new(span, omit + Nanos::from_secs_f64(args.seconds));
-    let shows = !global.quiet && !global.json;
-    let mut printer = Printer { omit, shows, headed: false, printed: Vec::new() };
+    let span = args.interval.max(SHORTEST_LINE);
+    let mut lines = LiveLines::new(span, omit + args.seconds);
+    let mut printer = Printer {
+        table: LiveTable::new(omit, args.title.as_deref(), args.unit.as_deref()),
+        shows: !global.quiet && !global.json,
+        printed: Vec::new(),
+    };
     let watch = &mut |event: Progress<'_>| match event {
         Progress::Intervals { side, intervals, .. } => printer.print(lines.take(side, intervals)),
         event => progress::incident(&event, global),
@@ -88,7 +151,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         measure::drafted("to", &draft, &ground, (args.ledger.as_deref(), &[]), watch)?;
     printer.print(lines.rest());
     let study = study(&campaign);
-    let congestion = drafts::given_value(&args.settings.given, "congestion");
+    let congestion = drafts::given_value(&given, "congestion");
     let congestion = congestion.and_then(|name| name.as_str());
     let offered = args.offered(&draft);
     let asked = Asked { host: &args.host, congestion, offered, lines: &printer.printed };
@@ -98,11 +161,23 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
 }
 
 impl ToArgs {
+    fn mode(&self) -> Mode {
+        let name = if self.is_udp { "udp" } else { self.mode.name };
+        *MODES.iter().find(|mode| mode.name == name).expect("it is one of them")
+    }
+
+    /// Returns the options that are parameters.
+    fn given(&self) -> Vec<(&'static Setting, Value)> {
+        let dscp = OF_TO.iter().find(|setting| setting.option == "dscp");
+        let tos = dscp.zip(self.tos.map(Value::from));
+        self.settings.given.iter().cloned().chain(tos).collect()
+    }
+
     /// Returns the offered load of datagrams.
     fn offered(&self, draft: &Draft) -> Offered {
         let is_given = drafts::given_value(&self.settings.given, "bitrate").is_some();
         match drafts::rate(draft) {
-            _ if self.mode.name != "udp" => Offered::NoDatagrams,
+            _ if self.mode().name != "udp" => Offered::NoDatagrams,
             None => Offered::Unlimited,
             Some(rate) if is_given => Offered::Chosen(rate),
             Some(rate) => Offered::Default(rate),
@@ -110,64 +185,19 @@ impl ToArgs {
     }
 }
 
-/// Printer of complete lines, with a heading before the first.
+/// Printer of complete lines.
 struct Printer {
-    omit: Nanos,
+    table: LiveTable,
     /// False if nobody reads lines.
     shows: bool,
-    headed: bool,
     printed: Vec<LiveLine>,
 }
 
 impl Printer {
     fn print(&mut self, lines: Vec<LiveLine>) {
         if self.shows {
-            lines.iter().for_each(|line| self.line(line));
+            lines.iter().for_each(|line| print!("{}", self.table.line(line)));
         }
         self.printed.extend(lines);
-    }
-
-    fn line(&mut self, line: &LiveLine) {
-        let seconds = line.until.since(line.from).as_secs_f64();
-        // Each connection of `crr` carries one request.
-        let operations = if line.connections > 0.0 { line.connections } else { line.transactions };
-        let of_requests = operations > 0.0 || line.operations.is_some();
-        if !self.headed {
-            let heads = if of_requests { ["operations", ""] } else { ["tx", "rx"] };
-            println!(
-                "{:>13}  {:>14}  {:>14}  {:>8}  {:>9}",
-                "seconds",
-                heads[0],
-                heads[1],
-                "retrans",
-                metric::RTT.name
-            );
-            self.headed = true;
-        }
-        let none = || "-".to_owned();
-        // A dash shows an idle direction better than a zero.
-        let shown =
-            |bytes: f64| (bytes != 0.0).then(|| quantity(metric::GOODPUT, bytes * 8.0 / seconds));
-        let rate = |bytes| shown(bytes).unwrap_or_else(none);
-        // Open operations are those of all lines so far, so that lines and result add up.
-        let unanswered =
-            line.operations.map(|of| format!("{:.0} lost, {:.0} open", of.lost, of.open));
-        let [forward, backward] = match of_requests {
-            false => [rate(line.forward_bytes), rate(line.backward_bytes)],
-            true => [format!("{:.0}/s", operations / seconds), unanswered.unwrap_or_default()],
-        };
-        let retransmits = line.retransmits.map_or_else(none, |n| n.to_string());
-        let rtt = line.rtt.map_or_else(none, |rtt| format!("{:.0} us", rtt * 1e6));
-        let remark = match line {
-            _ if line.is_drain => "  (drain: not in the result)",
-            // A line across the end of the warm-up counts in part, so it is not marked.
-            _ if line.until <= self.omit => "  (omitted)",
-            _ => "",
-        };
-        let (from, until) = (line.from.as_secs_f64(), line.until.as_secs_f64());
-        println!(
-            "{from:>5.1} - {until:<5.1}  {forward:>14}  {backward:>14}  {retransmits:>8}  \
-                {rtt:>9}{remark}"
-        );
     }
 }

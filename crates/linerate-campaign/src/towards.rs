@@ -1,0 +1,137 @@
+//! Another host: how its agent is reached, and the addresses of both ends.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
+use std::process::Command;
+
+use linerate_model::{Endpoint, HostAddress, Testbed};
+
+use crate::Failure;
+use crate::addresses::{AGENT_PORT, with_port};
+
+/// Version of IP that a person asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4 where the host has such an address, else IPv6.
+    #[default]
+    Any,
+    /// IPv4 only.
+    V4,
+    /// IPv6 only.
+    V6,
+}
+
+/// A host to measure, and the choices of the person who asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Towards<'a> {
+    /// The host: `HOST`, `HOST:PORT`, `ssh:HOST` or `loopback`.
+    pub host: &'a str,
+    /// Port of its agent, where `host` has none.
+    pub port: Option<u16>,
+    /// Version of IP.
+    pub family: Family,
+    /// Address of this end.
+    pub local: Option<IpAddr>,
+    /// Interface of this end.
+    pub device: Option<&'a str>,
+    /// CPU of this end's workers, and of the other end's.
+    pub cpus: [Option<usize>; 2],
+}
+
+impl<'a> Towards<'a> {
+    /// Returns `host` without any other choice.
+    #[must_use]
+    pub fn host(host: &'a str) -> Self {
+        Self { host, ..Self::default() }
+    }
+}
+
+/// Returns the two hosts and their addresses.
+pub(crate) fn reached(asked: &Towards<'_>) -> Result<Testbed, Failure> {
+    let (address, name) = match asked.host.strip_prefix("ssh:") {
+        Some(target) => (through_ssh(target)?, machine_behind(target)),
+        None => {
+            let with_port = with_port(asked.host, asked.port.unwrap_or(AGENT_PORT));
+            let machine = with_port.rsplit_once(':').map_or(asked.host, |(machine, _)| machine);
+            (HostAddress::Tcp(with_port.clone()), machine.trim_matches(['[', ']']).to_owned())
+        }
+    };
+    let there = resolve(&name, asked.family)?;
+    let here = match asked.local {
+        Some(local) => local,
+        None => local_towards(there)?,
+    };
+    Ok(Testbed {
+        hosts: vec![("here".into(), HostAddress::InProcess), (name.clone(), address)],
+        endpoints: vec![endpoint_at("a", "here", here), endpoint_at("b", &name, there)],
+        emulated: false,
+    })
+}
+
+pub(crate) fn endpoint_at(name: &str, host: &str, address: IpAddr) -> Endpoint {
+    Endpoint { address: Some(address), ..Endpoint::named(name, host) }
+}
+
+/// Returns an agent to start through ssh at `target`, which is `[USER@]HOST`.
+///
+/// The only place that builds an ssh command line. A target that ssh could read as an option
+/// (`-oProxyCommand=...` runs a command here) is refused, and `--` ends the options in any case.
+pub(crate) fn through_ssh(target: &str) -> Result<HostAddress, Failure> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || ".:_-%[]".contains(c);
+    // The user and the host, or the host alone.
+    let mut parts = target.split('@');
+    let is_name =
+        |part: &str| !part.is_empty() && !part.starts_with('-') && part.chars().all(is_word);
+    if !parts.clone().all(is_name) || parts.nth(2).is_some() {
+        return Err(Failure::wrong(format!(
+            "reach a host through ssh: `{}` is not [USER@]HOST (letters, digits and . : _ - @ % [ \
+                ], not beginning with -)",
+            target.escape_debug()
+        )));
+    }
+    let command = ["ssh", "-o", "BatchMode=yes", "--", target, "linerate", "agent", "--stdio"];
+    Ok(HostAddress::Command(command.map(str::to_owned).to_vec()))
+}
+
+/// Returns the machine that ssh connects to for `target`, with aliases of its configuration
+/// (`Host`) resolved.
+fn machine_behind(target: &str) -> String {
+    let told = Command::new("ssh").args(["-G", "--", target]).output();
+    let told =
+        told.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let named = told.lines().find_map(|line| line.strip_prefix("hostname "));
+    // If ssh cannot resolve it, its message appears when it starts the agent.
+    let written = || target.rsplit_once('@').map_or(target, |(_, machine)| machine);
+    named.unwrap_or_else(written).to_owned()
+}
+
+fn resolve(host: &str, family: Family) -> Result<IpAddr, Failure> {
+    let addresses: Vec<IpAddr> = (host, 0)
+        .to_socket_addrs()
+        .map_err(|error| lookup_failed(host, &error.to_string()))?
+        .map(|address| address.ip())
+        .collect();
+    let of = |wants_ipv6| addresses.iter().find(move |ip| ip.is_ipv6() == wants_ipv6);
+    let (found, cause) = match family {
+        Family::Any => (of(false).or(addresses.first()), "it has no address"),
+        Family::V4 => (of(false), "it has no IPv4 address"),
+        Family::V6 => (of(true), "it has no IPv6 address"),
+    };
+    found.copied().ok_or_else(|| lookup_failed(host, cause))
+}
+
+fn lookup_failed(host: &str, cause: &str) -> Failure {
+    Failure::missing(format!("look up host {host}: {cause} (check the name, or give the address)"))
+}
+
+/// Returns this host's source address towards `there`, by the routing table. Nothing is sent.
+fn local_towards(there: IpAddr) -> Result<IpAddr, Failure> {
+    /// Any port: connecting a UDP socket sends nothing.
+    const DISCARD: u16 = 9;
+    let failed =
+        |error: std::io::Error| Failure::missing(format!("find a route to {there}: {error}"));
+    let any: IpAddr =
+        if there.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).map_err(failed)?;
+    socket.connect((there, DISCARD)).map_err(failed)?;
+    socket.local_addr().map(|address| address.ip()).map_err(failed)
+}

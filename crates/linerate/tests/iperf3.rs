@@ -1,0 +1,115 @@
+//! Options of iperf3 on the command line of `linerate to`: each works, or is answered with what
+//! replaces it.
+
+use linerate_campaign::iperf3::{Fate, IPERF3};
+
+use crate::common::{load, run};
+
+/// Options that work, each with arguments and a part of the trial that they made.
+const WORKING: [(&str, &[&str], &str); 26] = [
+    ("affinity", &["-A", "0"], r#""cpus":[0],"pin":true"#),
+    ("bidir", &["--bidir"], r#""direction":"both""#),
+    ("bind", &["-B", "127.0.0.1"], r#""address":"127.0.0.1""#),
+    ("bind-dev", &["--bind-dev", "lo"], r#""device":"endpoint""#),
+    ("bitrate", &["-b", "5M", "-P", "2"], r#""pacing_rate":"5 Mbit/s""#),
+    ("congestion", &["-C", "reno"], r#""congestion":"reno""#),
+    ("cport", &["--cport", "50321", "-P", "2"], r#""source_ports":"50321,50322""#),
+    ("dscp", &["--dscp", "EF"], r#""dscp":46"#),
+    ("format", &["-f", "k"], ""),
+    ("fq-rate", &["--fq-rate", "5M"], r#""pacing_rate":"5 Mbit/s""#),
+    ("interval", &["-i", "0.5"], ""),
+    ("length", &["-l", "64K"], r#""message_size":"64 KiB""#),
+    ("no-delay", &["-N"], r#""no_delay":true"#),
+    ("omit", &["-O", "0.1"], r#""warmup":{"fixed":"100 ms"}"#),
+    ("parallel", &["-P", "2"], r#""streams":2"#),
+    ("reverse", &["-R"], r#""direction":"rx""#),
+    ("set-mss", &["-M", "1200"], r#""mss":"1200 B""#),
+    ("time", &["-t", "200 ms"], r#""measure":"200 ms""#),
+    ("title", &["-T", "lab"], ""),
+    ("tos", &["-S", "0xb8"], r#""dscp":46"#),
+    ("udp", &["-u", "-b", "1M", "-P", "2"], r#""rate":"2 Mbit/s""#),
+    ("verbose", &["-V"], ""),
+    ("version4", &["-4"], r#""address":"127.0.0.1""#),
+    ("version6", &["-6"], r#""address":"::1""#),
+    ("window", &["-w", "64K"], r#""socket_buffer":"64 KiB""#),
+    ("zerocopy", &["-Z"], r#""send":"sendfile""#),
+];
+/// Options that work and make no trial.
+const ELSEWHERE: [&str; 5] = ["client", "help", "json", "port", "version"];
+
+#[test]
+fn each_option_of_iperf3_that_works_makes_the_trial_that_it_asks_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let works = IPERF3.iter().filter(|option| option.fate == Fate::Works);
+    for option in works {
+        let Some((_, arguments, part)) = WORKING.iter().find(|(name, ..)| *name == option.long)
+        else {
+            assert!(ELSEWHERE.contains(&option.long), "{}", option.long);
+            continue;
+        };
+        let ledger = format!("{}.ledger", option.long);
+        let command = [&["to", "loopback", "-t", "0.2", "--ledger", &ledger][..], arguments];
+        // The last of two lengths would be refused.
+        let command = match option.long {
+            "time" => [&["to", "loopback", "--ledger", &ledger][..], arguments],
+            _ => command,
+        };
+        run(folder, &command.concat()).ran();
+        let spec = load(&folder.join(&ledger)).trials[0].spec.clone();
+        let text = serde_json::to_string(&spec).expect("JSON");
+        assert!(text.contains(part), "{arguments:?}: {part}: {text}");
+    }
+    let lines = run(folder, &["to", "loopback", "-t", "0.2", "-T", "lab"]).ran().stdout;
+    assert!(lines.lines().any(|line| line.starts_with("lab:  ")), "{lines}");
+    let lines = run(folder, &["to", "loopback", "-t", "0.2", "-f", "K"]).ran().stdout;
+    assert!(lines.contains(" kB/s"), "{lines}");
+    let listed = run(folder, &["-c", "loopback", "-t", "0.2", "-J"]).ran().json();
+    assert_eq!(listed["schema"], 1);
+    let refused = run(folder, &["to", "-c", "127.0.0.1", "-p", "1"]).expect(4);
+    assert!(refused.stderr.contains("127.0.0.1:1"), "{refused:?}");
+    for words in [&["to", "loopback", "--version"][..], &["help", "to"], &["to", "-h"]] {
+        run(folder, words).expect(0);
+    }
+}
+
+#[test]
+fn each_other_option_of_iperf3_is_answered_with_what_replaces_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for option in &IPERF3 {
+        let typed = option.typed();
+        let value = option.takes_value.then_some("1");
+        let words: Vec<&str> =
+            ["to", "loopback", "-t", "0.1", &typed].into_iter().chain(value).collect();
+        match option.fate {
+            Fate::Works => {}
+            Fate::Always(does) => {
+                let ended = run(folder.path(), &words).ran();
+                assert!(ended.stderr.contains(does), "{typed}: {ended:?}");
+            }
+            Fate::Replaced(by) => {
+                let ended = run(folder.path(), &words).expect(2);
+                assert!(ended.stderr.contains(by), "{typed}: {ended:?}");
+                assert_eq!(ended.stdout, "", "nothing was measured");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failure_has_a_document_and_the_exit_of_what_is_missing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let unreachable = run(folder.path(), &["to", "127.0.0.1:1", "--json"]).expect(4).json();
+    assert_eq!(unreachable["exit"], 4);
+    assert!(unreachable["error"].as_str().expect("text").contains("127.0.0.1:1"));
+    for arguments in [["-C", "nosuch"], ["-B", "192.0.2.1"]] {
+        let command = [&["to", "loopback", "-t", "0.1", "--json"][..], &arguments].concat();
+        // A document of its own says that the trial failed.
+        let document = run(folder.path(), &command).expect(4).json();
+        assert_eq!(document["points"][0]["validity"], "invalid", "{arguments:?}");
+    }
+    let measured = run(folder.path(), &["rnu"]).expect(2);
+    assert!(measured.stderr.contains("linerate to rnu"), "{measured:?}");
+    let server = run(folder.path(), &["-s", "-p", "5201"]).expect(2);
+    assert!(server.stderr.contains("linerate agent"), "{server:?}");
+}
