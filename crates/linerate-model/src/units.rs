@@ -3,8 +3,8 @@
 //!
 //! In plans and on the wire a quantity is a string with its unit (`"25 Gbit/s"`, `"64 KiB"`, `"5
 //! ms"`); a bare number is a count and is refused here. k/M/G are decimal, Ki/Mi/Gi binary (IEC
-//! 80000-13). `B` is bytes, `bit` is bits. A prefix alone is what iperf3 and fio mean by it: `1G` is
-//! 1 Gbit/s, and `64K` is 64 KiB. Prefixes and units are read in either case, but `b` is never `B`.
+//! 80000-13). `B` is bytes, `bit` is bits. A prefix alone is what iperf3 and fio mean by it: `1G`
+//! is 1 Gbit/s, and `64K` is 64 KiB. Units are read in either case, but `b` is never `B`.
 
 use std::fmt;
 use std::ops::{Add, Sub};

@@ -68,7 +68,8 @@ pub(crate) struct ToArgs {
     #[arg(short = 'i', long = "interval", default_value = "1", value_parser = time)]
     pub(crate) interval: Nanos,
     /// Unit of the rates in lines: kbit/s to Tbit/s, or with a capital kB/s to TB/s
-    #[arg(short = 'f', value_name = "UNIT", value_parser = ["k", "m", "g", "t", "K", "M", "G", "T"])]
+    #[arg(short = 'f', value_name = "UNIT",
+        value_parser = ["k", "m", "g", "t", "K", "M", "G", "T"])]
     unit: Option<String>,
     /// Use IPv4 only
     #[arg(short = '4', long = "ipv4", alias = "version4", conflicts_with = "ipv6")]
