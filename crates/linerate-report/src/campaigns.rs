@@ -17,8 +17,8 @@ use changes::{figures_with, listed, next_step};
 
 use crate::curves::uncapitalised;
 use crate::document::{
-    Block, Cell, Chart, Column, ColumnKind, Document, EMULATED, Lead, Mark, Origin, Plot, Role,
-    Row, Section, Table, Tone,
+    Block, Cell, Chart, Column, Document, EMULATED, Lead, Mark, Origin, Plot, Role, Row, Section,
+    Table, Tone,
 };
 use crate::document_json;
 use crate::effects::{change, change_parts, name, rank, scale, shift, verdict};
@@ -394,9 +394,7 @@ fn row(first: Cell, second: Option<Cell>, figure: &Compared) -> Row {
     cells.push(Cell::Text(shift(figure)));
     cells.push(value(effect.before));
     cells.push(value(effect.after));
-    cells.push(
-        figure.p_adjusted.map_or_else(|| Cell::Missing("nothing differs".into()), Cell::Number),
-    );
+    cells.push(Cell::number_or(figure.p_adjusted, "nothing differs"));
     cells.push(Cell::Text(match effect.runs {
         Some((before, after)) => format!("{before}, {after}"),
         None => count(effect.n, "pair"),
@@ -452,10 +450,7 @@ fn chart(
     // A chart of one point shows nothing that its row does not.
     let (_, first) = cells.first().filter(|_| cells.len() > 1)?;
     let title = format!("{}: change at every point", name(first));
-    let columns = vec![
-        Column::text("point"),
-        Column { kind: ColumnKind::Estimate, ..Column::number("change", Scale::PERCENT) },
-    ];
+    let columns = vec![Column::text("point"), Column::undirected("change", Scale::PERCENT, None)];
     let mut table = Table::new(format!("change-{number}"), title, columns);
     for (place, (label, figure)) in cells.iter().enumerate() {
         let coordinate = Cell::Coordinate { value: place as f64, label: label.clone() };

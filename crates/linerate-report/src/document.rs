@@ -6,6 +6,7 @@
 mod chart;
 mod lead;
 mod path;
+mod sheet;
 mod table;
 
 use linerate_model::{Direction, Estimate, Layer, Nanos, TestbedKind, Validity, Verdict};
@@ -13,6 +14,7 @@ use linerate_model::{Direction, Estimate, Layer, Nanos, TestbedKind, Validity, V
 pub use chart::{AxisScale, Chart, Mark, Plot, Role};
 pub use lead::{Lead, NextStep};
 pub use path::{PathPicture, PathStage, StageSeen};
+pub(crate) use sheet::Sheet;
 pub use table::{Cell, Column, ColumnKind, Row, Table, Tone};
 
 use crate::number::Scale;

@@ -11,7 +11,7 @@ use linerate_model::{
 };
 use serde_json::Value;
 
-use crate::document::{Cell, Column};
+use crate::document::{Cell, Column, Sheet};
 use crate::number::Scale;
 
 /// Number of consecutive endpoints from which only the first and the last are named.
@@ -135,32 +135,35 @@ fn carries_streams(grid: &Grid<'_>) -> Option<bool> {
 
 impl<'a> Family<'a> {
     /// Returns every point with its sweep.
-    pub fn points(&self) -> impl Iterator<Item = (&'a Grid<'a>, &'a PointStudy)> + use<'a> {
+    pub fn points(&self) -> impl Iterator<Item = Placed<'a>> + use<'a> {
         self.grids
             .clone()
             .into_iter()
             .flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)))
     }
 
-    /// Returns the columns with the place of a point: the axes of one sweep, or the names of
-    /// several.
-    #[must_use]
-    pub(crate) fn place_columns(&self) -> Vec<Column> {
-        match self.grids.as_slice() {
-            [one] => one.axis_columns(),
-            _ => vec![Column::text("sweep")],
-        }
+    /// Returns a sheet of every point with its place.
+    pub(crate) fn sheet(&self) -> Sheet<Placed<'a>> {
+        let one = self.grids.first().copied().filter(|_| self.grids.len() == 1);
+        sheet_of(one, self.points())
     }
+}
 
-    /// Returns their cells for `point` of `grid`.
-    #[must_use]
-    pub(crate) fn place_cells(&self, grid: &Grid<'_>, point: &PointStudy) -> Vec<Cell> {
-        if self.grids.len() == 1 {
-            grid.axis_cells(point)
-        } else {
-            vec![Cell::Text(grid.full_place_of(point))]
-        }
+/// A point with its sweep.
+pub(crate) type Placed<'a> = (&'a Grid<'a>, &'a PointStudy);
+
+/// Returns a sheet of `points` with their places: on the axes of `grid`, or by the names of several
+/// sweeps.
+pub(crate) fn sheet_of<'a>(
+    grid: Option<&Grid<'_>>,
+    points: impl IntoIterator<Item = Placed<'a>>,
+) -> Sheet<Placed<'a>> {
+    if let Some(grid) = grid {
+        return grid.sheet(points, |(_, point)| point);
     }
+    let mut sheet = Sheet::new(points);
+    sheet.text("sweep", |(grid, point)| grid.full_place_of(point));
+    sheet
 }
 
 fn axes(points: &[&PointStudy]) -> Vec<GridAxis> {
@@ -439,19 +442,19 @@ impl<'a> Grid<'a> {
             .or_else(|| told.into_iter().find_map(|way| job.metric(metric, way)))
     }
 
-    /// Returns the columns of all axes for a table of points.
-    #[must_use]
-    pub(crate) fn axis_columns(&self) -> Vec<Column> {
-        self.axes.iter().map(GridAxis::column).collect()
-    }
-
-    /// Returns the cells of all axes for `point`.
-    #[must_use]
-    pub(crate) fn axis_cells(&self, point: &PointStudy) -> Vec<Cell> {
-        let cell = |axis: &GridAxis| {
-            axis.place(point).map_or(Cell::Missing("–".into()), |place| axis.cell(place))
-        };
-        self.axes.iter().map(cell).collect()
+    /// Returns a sheet of `items` with the coordinates of their points.
+    pub(crate) fn sheet<'p, T>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        point: impl Fn(&T) -> &'p PointStudy,
+    ) -> Sheet<T> {
+        let mut sheet = Sheet::new(items);
+        for axis in &self.axes {
+            let cell = |place| axis.cell(place);
+            let missing = || Cell::Missing("–".into());
+            sheet.column(axis.column(), |item| axis.place(point(item)).map_or_else(missing, cell));
+        }
+        sheet
     }
 }
 

@@ -137,6 +137,12 @@ impl Column {
         }
     }
 
+    /// Returns a column of estimates that have no direction.
+    #[must_use]
+    pub(crate) fn undirected(head: impl Into<String>, scale: Scale, layer: Option<Layer>) -> Self {
+        Self { kind: ColumnKind::Estimate, layer, ..Self::number(head, scale) }
+    }
+
     /// Returns the qualifiers of a heading: unit shown, layer, direction.
     #[must_use]
     pub(crate) fn qualifiers(&self) -> String {
@@ -192,12 +198,7 @@ impl Row {
     /// Returns a row with the emphasis of `validity`.
     #[must_use]
     pub fn judged(cells: Vec<Cell>, validity: Validity) -> Self {
-        let tone = match validity {
-            Validity::Valid => Tone::Plain,
-            Validity::Suspect => Tone::Marked,
-            Validity::Invalid | Validity::Impossible => Tone::Refused,
-        };
-        Self { cells, tone }
+        Self { cells, tone: validity.into() }
     }
 }
 
@@ -211,6 +212,16 @@ pub enum Tone {
     Marked,
     /// The row has no valid figure.
     Refused,
+}
+
+impl From<Validity> for Tone {
+    fn from(validity: Validity) -> Self {
+        match validity {
+            Validity::Valid => Self::Plain,
+            Validity::Suspect => Self::Marked,
+            Validity::Invalid | Validity::Impossible => Self::Refused,
+        }
+    }
 }
 
 /// Cell of a table.
@@ -241,6 +252,18 @@ impl Cell {
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
+    }
+
+    /// Returns a cell of the words, or of the reason why there are none.
+    #[must_use]
+    pub(crate) fn text_or(text: Option<String>, why: &str) -> Self {
+        text.map_or_else(|| Self::Missing(why.into()), Self::Text)
+    }
+
+    /// Returns a cell of the number, or of the reason why there is none.
+    #[must_use]
+    pub(crate) fn number_or(number: Option<f64>, why: &str) -> Self {
+        number.map_or_else(|| Self::Missing(why.into()), Self::Number)
     }
 
     /// Removes the sign of negative zeros: an empty sum is one, and formats with raw numbers would

@@ -8,7 +8,7 @@ use linerate_analysis::{JobStudy, MetricStudy, PointStudy};
 use linerate_model::{Direction, Use, metric};
 
 use super::{Section, Subject};
-use crate::document::{Block, Cell, Column, Row, Table, Tone};
+use crate::document::{Block, Cell, Column, Table, Tone};
 use crate::grid::{ALL, Grid};
 use crate::number::{Scale, round_half_up};
 
@@ -97,24 +97,25 @@ fn table(grid: &Grid<'_>) -> Option<Table> {
     // A column that says the same in each row is left out.
     let is_several = lines.iter().any(|line| ends(line) != ends(first));
     let has_kinds = lines.iter().any(|line| kind(line) != kind(first));
-    let mut columns = grid.axis_columns();
-    columns.extend(is_several.then(|| Column::text("job")));
-    columns.extend(has_kinds.then(|| Column::text("operations")));
-    columns.extend(HEADS.map(|head| Column::number(head, Scale::COUNT)));
-    columns.push(Column::number("unanswered", Scale::PERCENT));
-    let caption = format!("Operations due, answered, lost, and open at the end: {}", grid.sweep);
-    let mut table = Table::new(format!("{NAME}-{}", grid.number), caption, columns);
-    for line in &lines {
-        let [due, _, lost, open] = line.fates;
-        let mut cells = grid.axis_cells(line.point);
-        cells.extend(is_several.then(|| Cell::Text(ends(line))));
-        cells.extend(has_kinds.then(|| Cell::text(kind(line))));
-        cells.extend(line.fates.map(Cell::Number));
-        // An account of nothing has no share.
-        cells.push(Cell::Number((lost + open) / due.max(1.0)));
-        let tone = if lost + open > 0.0 { Tone::Marked } else { Tone::Plain };
-        table.rows.push(Row { cells, tone });
+    let mut sheet = grid.sheet(&lines, |line| line.point);
+    if is_several {
+        sheet.text("job", |line| ends(line));
     }
+    if has_kinds {
+        sheet.text("operations", |line| kind(line).to_owned());
+    }
+    for (at, head) in HEADS.into_iter().enumerate() {
+        sheet.column(Column::number(head, Scale::COUNT), |line| Cell::Number(line.fates[at]));
+    }
+    let unanswered = |line: &Line<'_>| line.fates[2] + line.fates[3];
+    sheet.column(Column::number("unanswered", Scale::PERCENT), |line| {
+        // An account of nothing has no share.
+        Cell::Number(unanswered(line) / line.fates[0].max(1.0))
+    });
+    let caption = format!("Operations due, answered, lost, and open at the end: {}", grid.sweep);
+    let mut table = sheet.toned(format!("{NAME}-{}", grid.number), caption, |line| {
+        if unanswered(line) > 0.0 { Tone::Marked } else { Tone::Plain }
+    });
     let disks = if lines.iter().any(|line| kind(line) == "reads" || kind(line) == "writes") {
         " Flushes, discards, and operations of an open load that were never started count \
             in \"all\" only."

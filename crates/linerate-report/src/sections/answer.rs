@@ -506,10 +506,9 @@ fn best<'a>(
     admits: impl Fn(&PointStudy, &JobStudy) -> bool,
 ) -> Option<Best<'a>> {
     let lower_is_better = wanted.higher_is_better == Some(false);
-    let points =
-        subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
     // The lowest of several disturbed figures may be the most disturbed one.
     let worst = if lower_is_better { Validity::Valid } else { Validity::Suspect };
+    let points = subject.points();
     let figures = points.filter(|(_, point)| point.validity <= worst).flat_map(|(grid, point)| {
         let jobs = told_jobs(point).into_iter().filter(|job| admits(point, job));
         let scope = scope.to_owned();

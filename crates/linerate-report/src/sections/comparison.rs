@@ -11,7 +11,7 @@ use linerate_model::{Arm, Metric, MetricGroup, Role as ArmRole, Statistic, Use, 
 
 use super::{Section, Subject};
 use crate::curves::uncapitalised;
-use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
+use crate::document::{AxisScale, Block, Cell, Chart, Column, Plot, Role, Row, Sheet, Table, Tone};
 use crate::effects::{margin, name, rank, ratio, scale, scale_of, shift, verdict};
 use crate::grid::coordinate;
 use crate::number::Scale;
@@ -171,10 +171,7 @@ pub(super) fn table(subject: &Subject<'_>, number: usize, comparison: &Compariso
     columns.push(Column::text("change"));
     columns.push(Column::text(&comparison.base.name));
     columns.push(Column::text(&comparison.changed.name));
-    columns.push(Column {
-        kind: crate::document::ColumnKind::Estimate,
-        ..Column::number("ratio", Scale::COUNT)
-    });
+    columns.push(Column::undirected("ratio", Scale::COUNT, None));
     columns.push(Column::text("none below"));
     columns.extend(placebo.then(|| Column::text("placebo")));
     columns.push(Column::number("p, Holm", Scale::COUNT));
@@ -208,10 +205,10 @@ pub(super) fn table(subject: &Subject<'_>, number: usize, comparison: &Compariso
                 .placebo
                 .as_ref()
                 .map(|placebo| shift(&Compared { effect: placebo.clone(), ..figure.clone() }));
-            cells.push(told.map_or_else(|| Cell::Missing("not measured".into()), Cell::Text));
+            cells.push(Cell::text_or(told, "not measured"));
         }
         // Too few pairs have no probability.
-        cells.push(figure.p_adjusted.map_or_else(|| Cell::Missing("-".into()), Cell::Number));
+        cells.push(Cell::number_or(figure.p_adjusted, "-"));
         cells.push(Cell::Number(effect.n as f64));
         let tone = if effect.change == Change::Worse { Tone::Marked } else { Tone::Plain };
         table.rows.push(Row { cells, tone });
@@ -313,32 +310,24 @@ fn chart(
     }
     let values = || lines.iter().flat_map(|(_, values)| values.iter().flatten().copied());
     let scale = scale_of(figure, values());
-    let mut columns = vec![Column::number("pair", Scale::COUNT)];
-    let mut marks = Vec::new();
-    for (name, _) in &lines {
-        marks.push(Mark { column: columns.len(), name: name.clone(), role: Role::Line });
-        columns.push(Column {
+    let mut sheet = Sheet::new(0..n_pairs);
+    sheet.column(Column::number("pair", Scale::COUNT), |pair| {
+        // People count pairs from one.
+        Cell::Coordinate { value: (pair + 1) as f64, label: (pair + 1).to_string() }
+    });
+    for (name, values) in &lines {
+        let column = Column {
             layer: figure.layer,
             direction: Some(figure.direction),
-            ..Column::number(name.clone(), scale)
+            ..Column::number(name, scale)
+        };
+        sheet.drawn(Role::Line, column, |pair| {
+            Cell::number_or(values.get(*pair).copied().flatten(), "no figure")
         });
     }
+    let marks = sheet.marks();
     let title = format!("{} by pair: {}", name(figure), place(comparison));
-    let mut table =
-        Table::new(format!("comparison-{}-pairs-{}", number.0, number.1), title, columns);
-    for pair in 0..n_pairs {
-        let mut cells =
-            // People count pairs from one.
-            vec![Cell::Coordinate { value: (pair + 1) as f64, label: (pair + 1).to_string() }];
-        cells.extend(lines.iter().map(|(_, values)| {
-            values
-                .get(pair)
-                .copied()
-                .flatten()
-                .map_or_else(|| Cell::Missing("no figure".into()), Cell::Number)
-        }));
-        table.rows.push(Row::plain(cells));
-    }
+    let mut table = sheet.plain(format!("comparison-{}-pairs-{}", number.0, number.1), title);
     table.folded = true;
     table.note =
         Some("Trials of one pair stand above one another; the arms are measured in turn.".into());

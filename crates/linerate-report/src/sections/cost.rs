@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_analysis::PointStudy;
-use linerate_model::{Direction, Metric, Use, metric};
+use linerate_analysis::{MetricStudy, PointStudy};
+use linerate_model::{Metric, Use, metric};
 
 use super::{Section, Subject};
 use crate::curves::{curves, uncapitalised};
-use crate::document::{Block, Chart, Column, Mark, Plot, Role, Row, Table};
+use crate::document::{Block, Chart, Column, Plot, Role, Sheet, Table};
 use crate::grid::{Family, Grid, estimate_cell, families, headline};
 use crate::number::Scale;
 
@@ -60,30 +60,26 @@ fn of_family(family: &Family<'_>) -> Vec<Block> {
 }
 
 fn table(family: &Family<'_>, metrics: &[&'static Metric]) -> Table {
-    let figure = |grid: &Grid<'_>, point: &PointStudy, metric: &Metric| {
-        headline(point).and_then(|job| job.metric(metric, grid.direction(metric)?)).cloned()
-    };
-    let mut columns = family.place_columns();
+    fn figure<'a>(
+        grid: &Grid<'_>,
+        point: &'a PointStudy,
+        metric: &Metric,
+    ) -> Option<&'a MetricStudy> {
+        headline(point)?.metric(metric, grid.direction(metric)?)
+    }
+    let mut sheet = family.sheet();
     for known in metrics {
         let values = family
             .points()
             .filter_map(|(grid, point)| Some(figure(grid, point, known)?.estimate?.value));
         let scale = Scale::of(known, values);
         // A cost is a sum over both ends, so a direction would mislead.
-        columns.push(Column {
-            direction: None,
-            ..Column::estimate(known.title, scale, known.layer, Direction::Sum)
-        });
+        let column = Column::undirected(known.title, scale, known.layer);
+        sheet.column(column, |(grid, point)| estimate_cell(point, figure(grid, point, known)));
     }
+    let caption = format!("Cost: {}", family.name);
     let mut table =
-        Table::new(format!("cost-{}", family.id), format!("Cost: {}", family.name), columns);
-    for (grid, point) in family.points() {
-        let mut cells = family.place_cells(grid, point);
-        cells.extend(
-            metrics.iter().map(|known| estimate_cell(point, figure(grid, point, known).as_ref())),
-        );
-        table.rows.push(Row::judged(cells, point.validity));
-    }
+        sheet.judged(format!("cost-{}", family.id), caption, |(_, point)| point.validity);
     table.note = Some(
         "CPU time of both ends. Packets are IP packets; each GSO segment counts as one.".into(),
     );
@@ -125,28 +121,20 @@ fn split(grid: &Grid<'_>, main: usize) -> Option<Chart> {
     let caption = format!("CPU cores busy by {}{held}: {}", axis.name, grid.sweep);
     // Cores need no prefix, so the unit is fixed.
     let scale = Scale { base: "core", symbol: "core", factor: 1.0 };
-    let mut columns = vec![axis.column()];
-    let mut marks = Vec::new();
-    for (_, told, direction) in &parts {
-        marks.push(Mark { column: columns.len(), name: (*told).into(), role: Role::Bar });
-        columns
-            .push(Column { direction: None, ..Column::estimate(*told, scale, None, *direction) });
-    }
-    let mut table = Table::new(format!("cost-{}-split", grid.number), caption, columns);
-    let mut along: Vec<_> = grid.points.iter().filter(|point| setting(point) == chosen).collect();
+    let along = grid.points.iter().filter(|point| setting(point) == chosen);
+    let mut along: Vec<_> = along.filter_map(|point| Some((axis.place(point)?, *point))).collect();
     // Bars stand in the order of the axis and not of the trials.
-    along.sort_by_key(|point| axis.place(point));
-    for point in along {
-        let Some(place) = axis.place(point) else { continue };
-        let job = headline(point);
-        let mut cells = vec![axis.cell(place)];
-        cells.extend(
-            parts
-                .iter()
-                .map(|(metric, _, d)| estimate_cell(point, job.and_then(|j| j.metric(metric, *d)))),
-        );
-        table.rows.push(Row::judged(cells, point.validity));
+    along.sort_by_key(|(place, _)| *place);
+    let mut sheet = Sheet::new(along);
+    sheet.column(axis.column(), |(place, _)| axis.cell(*place));
+    for (metric, told, way) in &parts {
+        sheet.drawn(Role::Bar, Column::undirected(*told, scale, None), |(_, point)| {
+            estimate_cell(point, headline(point).and_then(|job| job.metric(metric, *way)))
+        });
     }
+    let marks = sheet.marks();
+    let mut table =
+        sheet.judged(format!("cost-{}-split", grid.number), caption, |(_, point)| point.validity);
     table.note = Some("CPU seconds per second, sum of both ends.".into());
     table.folded = true;
     Some(Chart {

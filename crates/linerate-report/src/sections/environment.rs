@@ -246,7 +246,7 @@ fn clocks(campaign: &Campaign) -> Table {
         };
         // A number would suggest a measurement.
         let known = if same { Cell::text("exact") } else { Cell::Number(doubt(one)) };
-        let gains = gains.map_or_else(|| Cell::Missing("–".into()), Cell::Text);
+        let gains = Cell::text_or(gains, "–");
         table.rows.push(Row::plain(vec![
             Cell::text(&host.host),
             Cell::Number(offset(one)),

@@ -14,10 +14,8 @@ use linerate_analysis::{CorrectedStudy, PointStudy};
 use linerate_model::{Campaign, Distribution, Estimate, Layer, metric};
 
 use super::{Section, Subject};
-use crate::document::{
-    AxisScale, Block, Cell, Chart, Column, ColumnKind, Mark, Plot, Role, Row, Table,
-};
-use crate::grid::{Grid, headline};
+use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Sheet, Table};
+use crate::grid::{Grid, headline, sheet_of};
 use crate::number::Scale;
 
 /// Percentiles of the table.
@@ -163,28 +161,21 @@ fn percentiles(id: &str, of: &str, points: &[Timed<'_>]) -> Table {
         .first()
         .map(|(grid, _)| *grid)
         .filter(|grid| points.len() > 1 && points.iter().all(|(g, _)| g.number == grid.number));
-    let mut columns = grid.map_or_else(|| vec![Column::text("sweep")], Grid::axis_columns);
-    columns.push(Column::number("operations", Scale::COUNT));
-    columns.push(Column::number("unanswered", Scale::COUNT));
-    let time = |head: &str| Column { layer: Some(Layer::L4), ..Column::number(head, scale) };
-    let ranged = |head: &str| Column { kind: ColumnKind::Estimate, ..time(head) };
-    columns.extend(TABLE.iter().map(|(_, head)| ranged(head)));
-    columns.push(time("max"));
-    let mut table = Table::new(id, format!("Response time{of}"), columns);
-    for (own, point) in points {
-        let Some(times) = distribution(point) else { continue };
-        let mut cells = grid.map_or_else(
-            || vec![Cell::Text(own.full_place_of(point))],
-            |grid| grid.axis_cells(point),
-        );
-        cells.push(Cell::Number(times.count() as f64));
-        cells.push(Cell::Number(times.lost as f64));
-        cells.extend(
-            TABLE.iter().map(|(quantile, _)| with_interval(percentiles_of(point), *quantile)),
-        );
-        cells.push(cell(times.max(), times.rank_at_least(times.count())));
-        table.rows.push(Row::judged(cells, point.validity));
+    fn times<'a>((_, point): &Timed<'a>) -> &'a Distribution {
+        distribution(point).expect("points without times are left out")
     }
+    let timed = points.iter().copied().filter(|(_, point)| distribution(point).is_some());
+    let mut sheet = sheet_of(grid, timed);
+    let number = |head| Column::number(head, Scale::COUNT);
+    sheet.column(number("operations"), |of| Cell::Number(times(of).count() as f64));
+    sheet.column(number("unanswered"), |of| Cell::Number(times(of).lost as f64));
+    for (quantile, head) in TABLE {
+        let column = Column::undirected(head, scale, Some(Layer::L4));
+        sheet.column(column, |(_, point)| with_interval(percentiles_of(point), quantile));
+    }
+    let most = Column { layer: Some(Layer::L4), ..Column::number("max", scale) };
+    sheet.column(most, |of| cell(times(of).max(), times(of).rank_at_least(times(of).count())));
+    let mut table = sheet.judged(id, format!("Response time{of}"), |(_, point)| point.validity);
     table.note = Some(format!(
         "All valid trials of a point merged. A request: from its intended start to the end of its \
             response. A frame: from its scheduled departure to its receipt. Unanswered operations \
@@ -204,26 +195,18 @@ fn corrected(id: &str, of: &str, points: &[Timed<'_>]) -> Option<Table> {
         .collect();
     let scale = scale(points);
     let time = |head: &str| Column { layer: Some(Layer::L4), ..Column::number(head, scale) };
-    let mut columns =
-        vec![Column::text("sweep"), time("pace"), Column::number("filled in", Scale::COUNT)];
-    columns
-        .extend(TABLE.iter().map(|(_, head)| Column { kind: ColumnKind::Estimate, ..time(head) }));
-    let mut table = Table::new(
-        format!("{id}-corrected"),
-        format!("Corrected response time of closed loads{of}"),
-        columns,
-    );
-    for ((grid, point), corrected) in &found {
-        let mut cells = vec![
-            Cell::Text(grid.full_place_of(point)),
-            Cell::Number(seconds(corrected.pace_ns)),
-            Cell::Number(corrected.n_filled as f64),
-        ];
-        cells.extend(
-            TABLE.iter().map(|(quantile, _)| with_interval(&corrected.percentiles, *quantile)),
-        );
-        table.rows.push(Row::judged(cells, point.validity));
+    let mut sheet = Sheet::new(&found);
+    sheet.text("sweep", |((grid, point), _)| grid.full_place_of(point));
+    sheet.column(time("pace"), |(_, of)| Cell::Number(seconds(of.pace_ns)));
+    let filled = Column::number("filled in", Scale::COUNT);
+    sheet.column(filled, |(_, of)| Cell::Number(of.n_filled as f64));
+    for (quantile, head) in TABLE {
+        let column = Column::undirected(head, scale, Some(Layer::L4));
+        sheet.column(column, |(_, of)| with_interval(&of.percentiles, quantile));
     }
+    let caption = format!("Corrected response time of closed loads{of}");
+    let mut table =
+        sheet.judged(format!("{id}-corrected"), caption, |((_, point), _)| point.validity);
     table.folded = true;
     table.note = Some(format!(
         "Estimate, not measured. A closed load sends nothing while it waits, which hides the waits \

@@ -14,7 +14,7 @@ use linerate_analysis::{JobStudy, LossPlace, LossStudy, PointStudy};
 use linerate_model::metric;
 
 use super::{Section, Subject};
-use crate::document::{Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
+use crate::document::{Block, Cell, Chart, Column, Plot, Role, Sheet, Table, Tone};
 use crate::grid::Grid;
 use crate::number::Scale;
 use crate::sentences;
@@ -131,20 +131,16 @@ fn chart(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[FoundAt]) -> Optio
         return None;
     }
     let caption = format!("Datagrams lost, by place: {}", grid.sweep);
-    let mut columns = vec![Column::text("point")];
-    let mut marks = Vec::new();
+    let mut sheet = Sheet::new(accounts);
+    sheet.text("point", |account| name_of(grid, accounts, account));
     for place in places {
-        marks.push(Mark { column: columns.len(), name: name(place), role: Role::Bar });
-        columns.push(Column::number(name(place), Scale::PERCENT));
+        sheet.drawn(Role::Bar, Column::number(name(place), Scale::PERCENT), |account| {
+            let sent = account.loss.ledger.sent.max(1) as f64;
+            Cell::Number(lost_at(account, place) as f64 / sent)
+        });
     }
-    let mut table = Table::new(format!("loss-{}-places", grid.number), caption, columns);
-    for account in accounts {
-        let sent = account.loss.ledger.sent.max(1) as f64;
-        let mut cells = vec![Cell::Text(name_of(grid, accounts, account))];
-        cells
-            .extend(places.iter().map(|place| Cell::Number(lost_at(account, place) as f64 / sent)));
-        table.rows.push(Row::plain(cells));
-    }
+    let marks = sheet.marks();
+    let mut table = sheet.plain(format!("loss-{}-places", grid.number), caption);
     table.note = Some("Share of the sent datagrams, summed over the trials of a point.".into());
     table.folded = true;
     Some(Chart {
@@ -165,55 +161,48 @@ fn ledger(grid: &Grid<'_>, accounts: &[Account<'_>], places: &[FoundAt]) -> Tabl
         |is_silent: fn(&LossStudy) -> bool| accounts.iter().any(|account| !is_silent(account.loss));
     let (unobserved, imbalance) =
         (says(|loss| loss.unobserved.is_empty()), says(|loss| loss.imbalance.is_empty()));
-    let mut columns = grid.axis_columns();
+    let mut sheet = grid.sheet(accounts, |account| account.point);
     if several {
-        columns.push(Column::text("between"));
+        sheet.text("between", |account| format!("{} to {}", account.job.from, account.job.to));
     }
-    columns.push(Column::text("direction"));
-    // Columns of zeros are left out, except for sent, received and lost.
-    let (mut account_of, mut kinds) = (COUNTS[..N_ACCOUNT].to_vec(), COUNTS[N_ACCOUNT..].to_vec());
-    account_of.retain(|(name, count)| *name != LATE || has(*count));
-    kinds.retain(|(_, count)| has(*count));
+    sheet.text("direction", |account| account.loss.direction.to_string());
+    let count = |n: u64| Cell::Number(n as f64);
     let number = |head: &str| Column::number(head, Scale::COUNT);
-    columns.extend(account_of.iter().map(|(head, _)| number(head)));
-    columns.push(Column::number("loss", Scale::PERCENT));
-    columns.extend(places.iter().map(|place| match place {
-        None => number(&name(place)),
-        Some(at) => number(&format!("at {at}")),
-    }));
-    columns.extend(kinds.iter().map(|(head, _)| number(head)));
-    columns.extend(unobserved.then(|| Column::text("not observed")));
-    columns.extend(imbalance.then(|| Column::text("does not balance")));
-    let mut table = Table::new(
-        format!("loss-{}", grid.number),
-        format!("Loss ledger: {}", grid.sweep),
-        columns,
-    );
-    for account in accounts {
-        let loss = account.loss;
-        let count = |n: u64| Cell::Number(n as f64);
-        let mut cells = grid.axis_cells(account.point);
-        if several {
-            cells.push(Cell::Text(format!("{} to {}", account.job.from, account.job.to)));
+    // Columns of zeros are left out, except for sent, received and lost.
+    for (name, of) in &COUNTS[..N_ACCOUNT] {
+        if *name != LATE || has(*of) {
+            sheet.column(number(name), |account| count(of(account.loss)));
         }
-        cells.push(Cell::Text(loss.direction.to_string()));
-        cells.extend(account_of.iter().map(|(_, of)| count(of(loss))));
-        cells.push(Cell::Number(loss.ledger.lost() as f64 / loss.ledger.sent.max(1) as f64));
-        cells.extend(places.iter().map(|place| count(lost_at(account, place))));
-        cells.extend(kinds.iter().map(|(_, of)| count(of(loss))));
-        cells.extend(unobserved.then(|| Cell::Text(names(&loss.unobserved))));
-        cells.extend(imbalance.then(|| {
-            Cell::Text(
-                loss.imbalance.iter().map(sentences::imbalance).collect::<Vec<_>>().join("; "),
-            )
-        }));
-        let tone = match loss.ledger.lost() {
-            _ if !loss.balances() => Tone::Refused,
-            0 => Tone::Plain,
-            _ => Tone::Marked,
-        };
-        table.rows.push(Row { cells, tone });
     }
+    sheet.column(Column::number("loss", Scale::PERCENT), |account| {
+        let ledger = &account.loss.ledger;
+        Cell::Number(ledger.lost() as f64 / ledger.sent.max(1) as f64)
+    });
+    for place in places {
+        let head = place.as_ref().map_or_else(|| name(place), |at| format!("at {at}"));
+        sheet.column(number(&head), |account| count(lost_at(account, place)));
+    }
+    for (name, of) in COUNTS[N_ACCOUNT..].iter().filter(|(_, of)| has(*of)) {
+        sheet.column(number(name), |account| count(of(account.loss)));
+    }
+    if unobserved {
+        sheet.text("not observed", |account| names(&account.loss.unobserved));
+    }
+    if imbalance {
+        sheet.text("does not balance", |account| {
+            let found = account.loss.imbalance.iter().map(sentences::imbalance);
+            found.collect::<Vec<_>>().join("; ")
+        });
+    }
+    let caption = format!("Loss ledger: {}", grid.sweep);
+    let mut table =
+        sheet.toned(format!("loss-{}", grid.number), caption, |account| {
+            match account.loss.ledger.lost() {
+                _ if !account.loss.balances() => Tone::Refused,
+                0 => Tone::Plain,
+                _ => Tone::Marked,
+            }
+        });
     table.note = Some(
         "Datagrams of whole trials with warm-up and drain: sent = unique + late + lost. Gap: \
             missing below the highest received number. Tail: missing above it. All: flows without \

@@ -33,7 +33,7 @@ pub(crate) use answer::verdict::word as place_word;
 pub(crate) use findings::claim;
 
 use crate::document::Block;
-use crate::grid::Grid;
+use crate::grid::{Grid, Placed};
 
 /// Subject of a section.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +44,13 @@ pub struct Subject<'a> {
     pub study: &'a Study,
     /// Points of the study by sweep.
     pub grids: &'a [Grid<'a>],
+}
+
+impl<'a> Subject<'a> {
+    /// Returns every point with its sweep.
+    pub(crate) fn points(&self) -> impl Iterator<Item = Placed<'a>> + use<'a> {
+        self.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)))
+    }
 }
 
 /// Section of the report. Sections do not depend on each other.

@@ -24,9 +24,8 @@ pub(super) const SECTION: Section = Section {
 };
 
 fn blocks(subject: &Subject<'_>) -> Vec<Block> {
-    let points =
-        subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
-    let ports: Vec<(&Grid<'_>, &PointStudy, &PortStudy)> = points
+    let ports: Vec<(&Grid<'_>, &PointStudy, &PortStudy)> = subject
+        .points()
         .flat_map(|(grid, point)| point.observed.iter().map(move |port| (grid, point, port)))
         .collect();
     if ports.is_empty() {
@@ -103,9 +102,8 @@ fn table(ports: &[(&Grid<'_>, &PointStudy, &PortStudy)]) -> Table {
             Direction::Rx => format!("to {}", port.faces),
             _ => format!("from {}", port.faces),
         };
-        let number = |value: Option<f64>| {
-            value.filter(|value| value.is_finite()).map_or(Cell::Missing("–".into()), Cell::Number)
-        };
+        let number =
+            |value: Option<f64>| Cell::number_or(value.filter(|value| value.is_finite()), "–");
         let known = |value: f64| number((port.n > 0).then_some(value));
         let verdict = match port.agreement {
             Agreement::Agrees => "agrees",

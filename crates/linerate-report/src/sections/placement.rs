@@ -14,7 +14,7 @@ use linerate_model::{Campaign, HostRecord, SampleBlock, TrialRecord, metric};
 use serde_json::Value;
 
 use super::{Section, Subject};
-use crate::document::{Block, Cell, Column, Row, Table};
+use crate::document::{Block, Cell, Column, Row, Sheet, Table};
 use crate::number::Scale;
 use crate::words::obtained_text;
 
@@ -41,9 +41,7 @@ type PerCpu = BTreeMap<u32, f64>;
 
 fn packets(subject: &Subject<'_>) -> Option<Table> {
     let mut rows: Vec<(String, String, &PointStudy, PerCpu)> = Vec::new();
-    for (grid, point) in
-        subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)))
-    {
+    for (grid, point) in subject.points() {
         for (host, rates) in of_point(subject.campaign, point) {
             rows.push((grid.full_place_of(point), host, point, rates));
         }
@@ -57,26 +55,24 @@ fn packets(subject: &Subject<'_>) -> Option<Table> {
     shown.truncate(MOST_CPUS);
     shown.sort_unstable();
     let scale = Scale::of(metric::PACKET_RATE, totals.values().copied());
-    let mut columns = vec![Column::text("point"), Column::text("machine")];
-    columns.extend(shown.iter().map(|cpu| Column::number(format!("CPU {cpu}"), scale)));
-    columns.extend([Column::text("workers on"), Column::text("set for this arm")]);
-    let mut table = Table::new("placement-packets", "Packets received by each CPU", columns);
-    let mut any_set = false;
-    for (place, host, point, rates) in rows {
-        let set = settings(subject.campaign, point);
-        any_set |= set.is_some();
-        let mut cells = vec![Cell::Text(place), Cell::Text(host)];
-        cells.extend(shown.iter().map(|cpu| {
-            rates.get(cpu).map_or(Cell::Missing("–".into()), |rate| Cell::Number(*rate))
-        }));
-        let workers =
-            point.jobs.iter().find_map(|job| job.obtained.get("worker_cpu")).map(obtained_text);
-        cells.push(workers.map_or_else(|| Cell::Missing("not reported".into()), Cell::Text));
-        cells.push(set.map_or_else(|| Cell::Missing("–".into()), Cell::Text));
-        table.rows.push(Row::judged(cells, point.validity));
-    }
+    let set = |point: &PointStudy| settings(subject.campaign, point);
     // Without settings of an arm, few readers need the table.
-    table.folded = !any_set;
+    let folded = rows.iter().all(|(_, _, point, _)| set(point).is_none());
+    let mut sheet = Sheet::new(rows);
+    sheet.text("point", |(place, ..)| place.clone());
+    sheet.text("machine", |(_, host, ..)| host.clone());
+    for cpu in &shown {
+        let column = Column::number(format!("CPU {cpu}"), scale);
+        sheet.column(column, |row| Cell::number_or(row.3.get(cpu).copied(), "–"));
+    }
+    sheet.column(Column::text("workers on"), |(_, _, point, _)| {
+        let workers = point.jobs.iter().find_map(|job| job.obtained.get("worker_cpu"));
+        Cell::text_or(workers.map(obtained_text), "not reported")
+    });
+    sheet.column(Column::text("set for this arm"), |row| Cell::text_or(set(row.2), "–"));
+    let caption = "Packets received by each CPU";
+    let mut table = sheet.judged("placement-packets", caption, |row| row.2.validity);
+    table.folded = folded;
     table.note = Some(
         "Packets that the kernel's receive path processed on each CPU, per second of whole trials: \
             mean over the trials of a point. A packet that several hosts of one machine receive \

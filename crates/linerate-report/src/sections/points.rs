@@ -7,8 +7,8 @@ use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{Direction, Estimate, Metric, Use};
 
 use super::{Section, Subject};
-use crate::document::{Block, Cell, Column, Row, Table};
-use crate::grid::{Family, estimate_cell, families, headline};
+use crate::document::{Block, Cell, Column, Table};
+use crate::grid::{Family, Placed, estimate_cell, families, headline};
 use crate::number::Scale;
 
 const DIRECTIONS: [Direction; 3] = [Direction::Tx, Direction::Rx, Direction::Sum];
@@ -35,9 +35,9 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
 
 /// Returns the table of means over the runs.
 fn means(family: &Family<'_>) -> Option<Table> {
-    let mut columns = family.place_columns();
-    columns.push(Column::number("runs", Scale::COUNT));
-    let mut figures: Vec<(&'static Metric, Direction)> = Vec::new();
+    let mut sheet = family.sheet();
+    sheet.column(Column::number("runs", Scale::COUNT), runs);
+    let mut is_empty = true;
     for known in Use::Mean.metrics() {
         for direction in DIRECTIONS {
             let values: Vec<f64> = family
@@ -45,23 +45,19 @@ fn means(family: &Family<'_>) -> Option<Table> {
                 .filter_map(|(_, point)| Some(mean(point, known, direction)?.value))
                 .collect();
             if !values.is_empty() {
+                is_empty = false;
                 let scale = Scale::of(known, values);
-                columns.push(Column::estimate(known.title, scale, known.layer, direction));
-                figures.push((known, direction));
+                let column = Column::estimate(known.title, scale, known.layer, direction);
+                sheet.column(column, |(_, point)| {
+                    mean(point, known, direction)
+                        .map_or_else(|| Cell::Missing("–".into()), Cell::Estimate)
+                });
             }
         }
     }
+    let caption = format!("Means: {}", family.name);
     let mut table =
-        Table::new(format!("means-{}", family.id), format!("Means: {}", family.name), columns);
-    for (grid, point) in family.points() {
-        let mut cells = family.place_cells(grid, point);
-        cells.push(Cell::Number(point.trials.len() as f64));
-        cells.extend(figures.iter().map(|(metric, direction)| {
-            mean(point, metric, *direction)
-                .map_or_else(|| Cell::Missing("–".into()), Cell::Estimate)
-        }));
-        table.rows.push(Row::judged(cells, point.validity));
-    }
+        sheet.judged(format!("means-{}", family.id), caption, |(_, point)| point.validity);
     table.folded = true;
     table.figures_at = Some(POINTS.to_owned());
     table.note = Some(
@@ -70,7 +66,11 @@ fn means(family: &Family<'_>) -> Option<Table> {
             ceiling or below zero."
             .into(),
     );
-    (!figures.is_empty()).then_some(table)
+    (!is_empty).then_some(table)
+}
+
+fn runs((_, point): &Placed<'_>) -> Cell {
+    Cell::Number(point.trials.len() as f64)
 }
 
 fn mean(point: &PointStudy, metric: &Metric, direction: Direction) -> Option<Estimate> {
@@ -98,37 +98,29 @@ fn table(family: &Family<'_>) -> Table {
         });
         figures.extend(told.map(|direction| (known, direction)));
     }
-    let mut columns = family.place_columns();
-    columns.push(Column::text("validity"));
-    columns.push(Column::number("runs", Scale::COUNT));
-    let settles = family.points().any(|(_, point)| over_time(point).is_some());
-    if settles {
-        columns.push(Column::text("over time"));
+    let mut sheet = family.sheet();
+    sheet.text("validity", |(_, point)| point.validity.word().into());
+    sheet.column(Column::number("runs", Scale::COUNT), runs);
+    if family.points().any(|(_, point)| over_time(point).is_some()) {
+        let cell = |(_, point): &Placed<'_>| Cell::text_or(over_time(point), "–");
+        sheet.column(Column::text("over time"), cell);
     }
     for (known, direction) in &figures {
         let value = |(_, point)| -> Option<f64> {
             Some(headline(point)?.metric(known, *direction)?.estimate?.value)
         };
         let scale = Scale::of(known, family.points().filter_map(value));
-        columns.push(Column::estimate(known.title, scale, known.layer, *direction));
+        sheet.column(
+            Column::estimate(known.title, scale, known.layer, *direction),
+            |(_, point)| {
+                estimate_cell(point, headline(point).and_then(|job| job.metric(known, *direction)))
+            },
+        );
     }
+    let caption = format!("Points: {}", family.name);
     let mut table =
-        Table::new(format!("points-{}", family.id), format!("Points: {}", family.name), columns);
+        sheet.judged(format!("points-{}", family.id), caption, |(_, point)| point.validity);
     table.figures_at = Some(POINTS.to_owned());
-    for (grid, point) in family.points() {
-        let mut cells = family.place_cells(grid, point);
-        cells.push(Cell::text(point.validity.word()));
-        cells.push(Cell::Number(point.trials.len() as f64));
-        if settles {
-            cells.push(over_time(point).map_or_else(|| Cell::Missing("–".into()), Cell::Text));
-        }
-        let job = headline(point);
-        let figure = |(known, direction): &(&'static Metric, Direction)| {
-            estimate_cell(point, job.and_then(|job| job.metric(known, *direction)))
-        };
-        cells.extend(figures.iter().map(figure));
-        table.rows.push(Row::judged(cells, point.validity));
-    }
     table.folded = table.rows.len() > 12;
     table
 }

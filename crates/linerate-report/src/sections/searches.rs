@@ -11,7 +11,9 @@ use linerate_model::{LoadUnit, Method, Purpose, Unit, Validity, metric};
 mod latency;
 
 use super::{Section, Subject};
-use crate::document::{AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table, Tone};
+use crate::document::{
+    AxisScale, Block, Cell, Chart, Column, Mark, Plot, Role, Row, Sheet, Table, Tone,
+};
 use crate::grid::coordinate;
 use crate::number::{Scale, round_half_up};
 use crate::sentences;
@@ -99,7 +101,7 @@ fn scale(searches: &[SearchStudy]) -> Scale {
 }
 
 fn load(value: Option<f64>, why: &str) -> Cell {
-    value.map_or_else(|| Cell::Missing(why.into()), Cell::Number)
+    Cell::number_or(value, why)
 }
 
 fn goals(searches: &[SearchStudy]) -> Table {
@@ -238,37 +240,24 @@ fn graph(number: usize, sweep: &str, searches: &[SearchStudy]) -> Option<Chart> 
     let axis = own[0].parameters.keys().next()?.clone();
     let scale = scale(searches);
     let goals: Vec<String> = own[0].goals.iter().map(|goal| goal.goal.name.clone()).collect();
-    let mut columns = vec![Column::number(axis.clone(), Scale::COUNT)];
-    let mut marks = Vec::new();
-    for goal in &goals {
-        marks.push(Mark {
-            column: columns.len(),
-            name: format!("{goal}, measured"),
-            role: Role::Line,
-        });
-        columns.push(Column::number(goal.clone(), scale));
-    }
-    marks.push(Mark {
-        column: columns.len(),
-        name: "highest load".into(),
-        role: Role::Ceiling(None),
+    let places: Vec<(f64, String)> =
+        own.iter().map(|search| numbered(&search.parameters[&axis])).collect::<Option<_>>()?;
+    let mut sheet = Sheet::new(own.iter().zip(places));
+    sheet.column(Column::number(axis.clone(), Scale::COUNT), |(_, (value, label))| {
+        Cell::Coordinate { value: *value, label: label.clone() }
     });
-    columns.push(Column::number("highest load", scale));
-    let title = format!("{sweep}: rate found over {axis}, and the highest load");
-    let mut table = Table::new(format!("searches-graph-{number}"), title, columns);
-    for search in &own {
-        let value = &search.parameters[&axis];
-        let label = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let digits: String =
-            label.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
-        let mut cells = vec![Cell::Coordinate { value: digits.parse().ok()?, label }];
-        cells.extend(goals.iter().map(|name| {
+    for name in &goals {
+        let column = Column::number(name, scale);
+        sheet.named(Role::Line, format!("{name}, measured"), column, |(search, _)| {
             let goal = search.goals.iter().find(|goal| goal.goal.name == *name);
             load(goal.and_then(|goal| goal.lower), "none")
-        }));
-        cells.push(Cell::Number(search.search.max));
-        table.rows.push(Row::plain(cells));
+        });
     }
+    let highest = Column::number("highest load", scale);
+    sheet.drawn(Role::Ceiling(None), highest, |(search, _)| Cell::Number(search.search.max));
+    let marks = sheet.marks();
+    let title = format!("{sweep}: rate found over {axis}, and the highest load");
+    let mut table = sheet.plain(format!("searches-graph-{number}"), title);
     table.note = Some(format!(
         "The highest load is {}. RFC 2544 26.1 asks for both lines.",
         own[0].search.max_source
@@ -279,6 +268,13 @@ fn graph(number: usize, sweep: &str, searches: &[SearchStudy]) -> Option<Chart> 
     })
 }
 
+/// Returns the number and the label of a swept value, if it starts with a number.
+fn numbered(value: &serde_json::Value) -> Option<(f64, String)> {
+    let label = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let digits: String = label.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+    Some((digits.parse().ok()?, label))
+}
+
 /// Returns the graph of RFC 2544 26.3: loss over load.
 fn loss_curves(searches: &[SearchStudy]) -> Vec<Chart> {
     let curves =
@@ -287,16 +283,6 @@ fn loss_curves(searches: &[SearchStudy]) -> Vec<Chart> {
 }
 
 fn loss_curve(number: usize, search: &SearchStudy) -> Option<Chart> {
-    let mut columns = vec![Column::number("load, of the highest", Scale::PERCENT)];
-    let mut marks = Vec::new();
-    for run in &search.runs {
-        marks.push(Mark {
-            column: columns.len(),
-            name: format!("run {}", run.repeat + 1),
-            role: Role::Line,
-        });
-        columns.push(Column::number(format!("loss, run {}", run.repeat + 1), Scale::PERCENT));
-    }
     let points: Vec<Vec<(f64, f64)>> = search
         .runs
         .iter()
@@ -305,17 +291,19 @@ fn loss_curve(number: usize, search: &SearchStudy) -> Option<Chart> {
     let mut loads: Vec<f64> = points.iter().flatten().map(|(load, _)| *load).collect();
     loads.sort_by(f64::total_cmp);
     loads.dedup();
-    let title = format!("{}: frames lost over the load", place(search));
-    let mut table = Table::new(format!("searches-loss-{number}"), title, columns);
-    for at in &loads {
-        let mut cells = vec![Cell::Number(at / search.search.max)];
-        cells.extend(
-            points
-                .iter()
-                .map(|run| load(run.iter().find(|(l, _)| l == at).map(|(_, loss)| *loss), "-")),
-        );
-        table.rows.push(Row::plain(cells));
+    let mut sheet = Sheet::new(&loads);
+    let of_highest = Column::number("load, of the highest", Scale::PERCENT);
+    sheet.column(of_highest, |at| Cell::Number(**at / search.search.max));
+    for (run, trials) in search.runs.iter().zip(&points) {
+        let name = format!("run {}", run.repeat + 1);
+        let column = Column::number(format!("loss, {name}"), Scale::PERCENT);
+        sheet.named(Role::Line, name, column, |at| {
+            load(trials.iter().find(|(load, _)| load == *at).map(|(_, loss)| *loss), "-")
+        });
     }
+    let marks = sheet.marks();
+    let title = format!("{}: frames lost over the load", place(search));
+    let mut table = sheet.plain(format!("searches-loss-{number}"), title);
     table.note = Some(format!(
         "The highest load is {}, {}.",
         search.search.unit.told(search.search.max),

@@ -12,7 +12,7 @@ use linerate_model::Direction::{Rx, Sum, Tx};
 use linerate_model::{Direction, Metric, metric};
 
 use super::{Section, Subject};
-use crate::document::{Block, Cell, Column, Row, Table};
+use crate::document::{Block, Cell, Column, Sheet, Table};
 use crate::grid::{Grid, estimate_cell};
 use crate::number::Scale;
 use crate::words::obtained_text;
@@ -295,25 +295,15 @@ fn figures(
     if known.is_empty() {
         return None;
     }
-    let mut columns = places(grid, loaded);
-    columns.extend(
-        known
-            .iter()
-            .map(|(name, _, direction, scale)| Column::estimate(*name, *scale, None, *direction)),
-    );
-    let mut table = Table::new(
-        format!("{NAME}-{}-{id}", grid.number),
-        format!("{caption}: {}", grid.sweep),
-        columns,
-    );
-    for (point, job) in loaded {
-        let mut cells = place(grid, loaded, point, job);
-        cells.extend(known.iter().map(|(_, names, direction, _)| {
-            estimate_cell(point, metric_of(job, names, *direction))
-        }));
-        table.rows.push(Row::judged(cells, point.validity));
+    let mut sheet = places(grid, loaded);
+    for (name, names, direction, scale) in known {
+        let column = Column::estimate(*name, *scale, None, *direction);
+        sheet
+            .column(column, |(point, job)| estimate_cell(point, metric_of(job, names, *direction)));
     }
-    Some(table)
+    let (id, caption) =
+        (format!("{NAME}-{}-{id}", grid.number), format!("{caption}: {}", grid.sweep));
+    Some(sheet.judged(id, caption, |(point, _)| point.validity))
 }
 
 fn circumstances(
@@ -329,20 +319,16 @@ fn circumstances(
     if known.is_empty() {
         return None;
     }
-    let mut columns = places(grid, loaded);
-    columns.extend(known.iter().map(|(_, head)| Column::text(*head)));
+    let mut sheet = places(grid, loaded);
+    for (name, head) in &known {
+        let said = |job: &JobStudy| job.obtained.get(*name).map(obtained_text);
+        sheet.column(Column::text(*head), |(_, job)| Cell::text_or(said(job), "–"));
+    }
     let caption = format!("Conditions: {}", grid.sweep);
-    let mut table = Table::new(format!("{NAME}-{}-how", grid.number), caption, columns);
+    let mut table =
+        sheet.judged(format!("{NAME}-{}-how", grid.number), caption, |(point, _)| point.validity);
     table.note =
         known.iter().any(|(name, _)| *name == STEADY_STATE).then(|| ON_STEADY_STATE.to_owned());
-    for (point, job) in loaded {
-        let mut cells = place(grid, loaded, point, job);
-        let said =
-            |name: &str| job.obtained.get(name).map(|obtained| Cell::Text(obtained_text(obtained)));
-        let missing = || Cell::Missing("–".into());
-        cells.extend(known.iter().map(|(name, _)| said(name).unwrap_or_else(missing)));
-        table.rows.push(Row::judged(cells, point.validity));
-    }
     Some(table)
 }
 
@@ -351,20 +337,16 @@ fn is_several(loaded: &[Loaded<'_>]) -> bool {
     loaded.windows(2).any(|pair| std::ptr::eq(pair[0].0, pair[1].0))
 }
 
-fn places(grid: &Grid<'_>, loaded: &[Loaded<'_>]) -> Vec<Column> {
-    let mut columns = grid.axis_columns();
-    columns.extend(is_several(loaded).then(|| Column::text("target")));
-    columns
-}
-
-fn place(grid: &Grid<'_>, loaded: &[Loaded<'_>], point: &PointStudy, job: &JobStudy) -> Vec<Cell> {
-    let mut cells = grid.axis_cells(point);
+/// Returns a sheet of `loaded` with their places.
+fn places<'a>(grid: &Grid<'_>, loaded: &[Loaded<'a>]) -> Sheet<Loaded<'a>> {
+    let mut sheet = grid.sheet(loaded.iter().copied(), |(point, _)| point);
     if is_several(loaded) {
-        let target =
-            job.params.get("target").and_then(|target| target.as_str()).unwrap_or(&job.from);
-        cells.push(Cell::text(target));
+        sheet.text("target", |(_, job)| {
+            let target = job.params.get("target").and_then(|target| target.as_str());
+            target.unwrap_or(&job.from).to_owned()
+        });
     }
-    cells
+    sheet
 }
 
 /// Returns the knee of the load curve: the point with the highest ratio of rate to mean time

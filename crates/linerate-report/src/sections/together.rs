@@ -15,9 +15,7 @@ use linerate_model::{Estimate, Role as ArmRole};
 use super::comparison::table;
 use super::{Section, Subject};
 use crate::curves::{capitalised, uncapitalised};
-use crate::document::{
-    Block, Cell, Chart, Column, ColumnKind, Lead, Mark, Plot, Role, Row, Table, Tone,
-};
+use crate::document::{Block, Cell, Chart, Column, Lead, Plot, Role, Row, Sheet, Table, Tone};
 use crate::effects::{scale, shift, verdict};
 use crate::grid::coordinate;
 use crate::number::{Scale, round_half_up};
@@ -325,24 +323,20 @@ const fn way(way: MemoryDirection) -> &'static str {
 
 fn matrix_chart(matrix: &DirectionMatrix, (number, at): (usize, usize)) -> Chart {
     let [first, second] = &matrix.workloads;
-    let mut columns = vec![Column::text(format!("{first}, first"))];
-    let mut marks = Vec::new();
+    let mut sheet = Sheet::new(directions(matrix, 0));
+    sheet.text(&format!("{first}, first"), |down| way(*down).to_owned());
     for across in directions(matrix, 1) {
-        marks.push(Mark { column: columns.len(), name: way(across).to_owned(), role: Role::Line });
         let head = format!("{second}, second: {}", way(across));
-        columns.push(ratio_column(head, Scale::COUNT));
+        let column = Column::undirected(head, Scale::COUNT, None);
+        sheet.named(Role::Line, way(across).to_owned(), column, |down| {
+            let cell = matrix.cells.iter().find(|cell| cell.ways == [*down, across]);
+            joint_cell(cell.and_then(|cell| cell.joint.as_ref()))
+        });
     }
+    let marks = sheet.marks();
     let at_sweep = &matrix.sweep;
     let title = format!("Combined efficiency by direction: {at_sweep}, host {}", matrix.host);
-    let mut table = Table::new(format!("together-{number}-matrix-{at}"), title, columns);
-    for down in directions(matrix, 0) {
-        let mut cells = vec![Cell::Text(way(down).to_owned())];
-        cells.extend(directions(matrix, 1).into_iter().map(|across| {
-            let cell = matrix.cells.iter().find(|cell| cell.ways == [down, across]);
-            joint_cell(cell.and_then(|cell| cell.joint.as_ref()))
-        }));
-        table.rows.push(Row::plain(cells));
-    }
+    let mut table = sheet.plain(format!("together-{number}-matrix-{at}"), title);
     table.note = Some("2: no interference. 1: both take turns at one saturated resource.".into());
     Chart {
         summary: format!(
@@ -361,11 +355,6 @@ fn directions(matrix: &DirectionMatrix, job: usize) -> Vec<MemoryDirection> {
     ways.sort_unstable();
     ways.dedup();
     ways
-}
-
-/// Returns a column of ratios with intervals, which have no direction.
-fn ratio_column(head: impl Into<String>, scale: Scale) -> Column {
-    Column { kind: ColumnKind::Estimate, ..Column::number(head, scale) }
 }
 
 fn estimate(value: f64, interval: Option<(f64, f64)>, n: usize) -> Cell {
@@ -388,31 +377,28 @@ fn joint_cell(joint: Option<&Joint>) -> Cell {
 /// Returns the chart of each job's share at each point.
 fn kept_chart(mixes: &[&Mix], number: usize) -> Option<Chart> {
     let most = mixes.iter().max_by_key(|mix| mix.jobs.len()).filter(|mix| !mix.jobs.is_empty())?;
-    let mut columns = vec![Column::text("point")];
-    let mut marks = Vec::new();
-    for job in &most.jobs {
-        let head = name(job, &most.jobs);
-        marks.push(Mark { column: columns.len(), name: head.clone(), role: Role::Bar });
-        columns.push(ratio_column(head, Scale::PERCENT));
-    }
-    columns.push(ratio_column("combined efficiency", Scale::COUNT));
-    columns.push(Column::text("shared resource"));
-    let title = format!("Share of each job's figure alone: {}", most.sweep);
-    let mut table = Table::new(format!("together-{number}"), title, columns);
-    for mix in mixes {
-        let at = coordinate(&mix.parameters);
-        let mut cells = vec![Cell::Text(if at.is_empty() { mix.sweep.clone() } else { at })];
-        cells.extend(most.jobs.iter().map(|wanted| {
+    let mut sheet = Sheet::new(mixes);
+    sheet.text("point", |mix| match coordinate(&mix.parameters) {
+        at if at.is_empty() => mix.sweep.clone(),
+        at => at,
+    });
+    for wanted in &most.jobs {
+        let column = Column::undirected(name(wanted, &most.jobs), Scale::PERCENT, None);
+        sheet.drawn(Role::Bar, column, |mix| {
             mix.jobs.iter().find(|job| job.job == wanted.job).map_or_else(
                 || Cell::Missing("no figure".into()),
                 |job| estimate(job.main.effect.shift, job.main.effect.interval, job.main.effect.n),
             )
-        }));
-        cells.push(joint_cell(mix.joint.as_ref()));
-        cells.push(Cell::Text(cause(mix)));
-        let tone = if mix.jobs.iter().any(MixedJob::lost) { Tone::Marked } else { Tone::Plain };
-        table.rows.push(Row { cells, tone });
+        });
     }
+    let combined = Column::undirected("combined efficiency", Scale::COUNT, None);
+    sheet.column(combined, |mix| joint_cell(mix.joint.as_ref()));
+    sheet.text("shared resource", |mix| cause(mix));
+    let marks = sheet.marks();
+    let title = format!("Share of each job's figure alone: {}", most.sweep);
+    let mut table = sheet.toned(format!("together-{number}"), title, |mix| {
+        if mix.jobs.iter().any(MixedJob::lost) { Tone::Marked } else { Tone::Plain }
+    });
     let metrics: Vec<String> = most
         .jobs
         .iter()

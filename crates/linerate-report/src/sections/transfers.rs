@@ -9,7 +9,7 @@ use linerate_analysis::{JobStudy, MetricStudy, Obtained, PointStudy};
 use linerate_model::{Direction, Metric, Statistic, Times, metric};
 
 use super::{Section, Subject};
-use crate::document::{Block, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
+use crate::document::{Block, Cell, Chart, Column, Plot, Role, Sheet, Table};
 use crate::grid::{Grid, estimate_cell};
 use crate::number::Scale;
 use crate::words::obtained_text;
@@ -96,24 +96,18 @@ fn parts(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Option<Chart> {
         return None;
     }
     let caption = format!("Median time of each part of a file by {}: {}", axis.name, grid.sweep);
-    let mut columns = vec![axis.column()];
-    let mut marks = Vec::new();
-    for (told, _) in &known {
-        marks.push(Mark { column: columns.len(), name: (*told).into(), role: Role::Bar });
-        columns.push(Column {
-            direction: None,
-            ..Column::estimate(*told, MILLISECONDS, None, Direction::Sum)
-        });
-    }
-    let mut table = Table::new(format!("{NAME}-{}-parts", grid.number), caption, columns);
     let mut along: Vec<_> =
         moved.iter().filter_map(|(point, job)| Some((axis.place(point)?, *point, *job))).collect();
     along.sort_by_key(|(place, ..)| *place);
-    for (place, point, job) in along {
-        let mut cells = vec![axis.cell(place)];
-        cells.extend(known.iter().map(|(_, p50)| estimate_cell(point, figure(job, p50))));
-        table.rows.push(Row::judged(cells, point.validity));
+    let mut sheet = Sheet::new(along);
+    sheet.column(axis.column(), |(place, ..)| axis.cell(*place));
+    for (told, p50) in &known {
+        let column = Column::undirected(*told, MILLISECONDS, None);
+        sheet.drawn(Role::Bar, column, |(_, point, job)| estimate_cell(point, figure(job, p50)));
     }
+    let marks = sheet.marks();
+    let mut table =
+        sheet.judged(format!("{NAME}-{}-parts", grid.number), caption, |(_, at, _)| at.validity);
     table.folded = true;
     Some(Chart {
         summary: "Median times to connect, to the first byte, of the transfer and until it is \
@@ -135,18 +129,14 @@ fn times(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
         told.push((format!("{name}{statistic}"), metric, MILLISECONDS));
     }
     told.retain(|(_, name, _)| moved.iter().any(|(_, job)| figure(job, name).is_some()));
-    let mut columns = grid.axis_columns();
-    columns.extend(told.iter().map(|(head, _, scale)| Column {
-        direction: None,
-        ..Column::estimate(head.clone(), *scale, None, Direction::Sum)
-    }));
-    let caption = format!("Rates and times of parts: {}", grid.sweep);
-    let mut table = Table::new(format!("{NAME}-{}-times", grid.number), caption, columns);
-    for (point, job) in moved {
-        let mut cells = grid.axis_cells(point);
-        cells.extend(told.iter().map(|(_, name, _)| estimate_cell(point, figure(job, name))));
-        table.rows.push(Row::judged(cells, point.validity));
+    let mut sheet = grid.sheet(moved.iter().copied(), |(point, _)| point);
+    for (head, name, scale) in told {
+        let column = Column::undirected(head, scale, None);
+        sheet.column(column, |(point, job)| estimate_cell(point, figure(job, name)));
     }
+    let caption = format!("Rates and times of parts: {}", grid.sweep);
+    let mut table =
+        sheet.judged(format!("{NAME}-{}-times", grid.number), caption, |(point, _)| point.validity);
     table.note = Some(
         "Connect includes the TLS handshake; a kept connection is opened once. First byte: from \
             the request. Transfer: from the first byte to the last. Close: from the last byte \
@@ -157,29 +147,23 @@ fn times(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
 }
 
 fn circumstances(grid: &Grid<'_>, moved: &[Moved<'_>]) -> Table {
-    let known: Vec<_> = CIRCUMSTANCES
+    fn words(said: &Obtained) -> String {
+        match said.word() {
+            Some("true") => "yes".to_owned(),
+            Some("false") => "no".to_owned(),
+            _ => obtained_text(said),
+        }
+    }
+    let known = CIRCUMSTANCES
         .iter()
         .filter(|(name, _)| moved.iter().any(|(_, job)| job.obtained.contains_key(*name)))
         // The axes already have columns.
-        .filter(|(name, _)| grid.axes.iter().all(|axis| axis.name != *name))
-        .collect();
-    let mut columns = grid.axis_columns();
-    columns.extend(known.iter().map(|(_, head)| Column::text(*head)));
-    let caption = format!("Conditions: {}", grid.sweep);
-    let mut table = Table::new(format!("{NAME}-{}-how", grid.number), caption, columns);
-    for (point, job) in moved {
-        let mut cells = grid.axis_cells(point);
-        fn words(said: &Obtained) -> Cell {
-            match said.word() {
-                Some("true") => Cell::text("yes"),
-                Some("false") => Cell::text("no"),
-                _ => Cell::Text(obtained_text(said)),
-            }
-        }
-        let said =
-            |name: &str| job.obtained.get(name).map_or_else(|| Cell::Missing("–".into()), words);
-        cells.extend(known.iter().map(|(name, _)| said(name)));
-        table.rows.push(Row::judged(cells, point.validity));
+        .filter(|(name, _)| grid.axes.iter().all(|axis| axis.name != *name));
+    let mut sheet = grid.sheet(moved.iter().copied(), |(point, _)| point);
+    for (name, head) in known {
+        let said = |job: &JobStudy| Cell::text_or(job.obtained.get(*name).map(words), "–");
+        sheet.column(Column::text(*head), |(_, job)| said(job));
     }
-    table
+    let caption = format!("Conditions: {}", grid.sweep);
+    sheet.judged(format!("{NAME}-{}-how", grid.number), caption, |(point, _)| point.validity)
 }

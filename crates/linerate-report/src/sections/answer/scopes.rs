@@ -10,7 +10,7 @@ use linerate_model::{Campaign, Capacity, Direction, Metric, Statistic, Use, Vali
 
 use super::{Best, TAIL, Ways, best, workload_label, workloads};
 use crate::curves::{capitalised, uncapitalised};
-use crate::document::{Cell, Column, Row, Table};
+use crate::document::{Cell, Column, Sheet, Table};
 use crate::grid::{ceiling, estimate_cell, has_estimate, workload};
 use crate::number::Scale;
 use crate::sections::Subject;
@@ -36,31 +36,40 @@ fn maxima(subject: &Subject<'_>, metric: &'static Metric) -> Option<Table> {
     let scale = Scale::of(metric, values);
     // Without any ceiling the three columns would be empty.
     let bounded = rows.iter().any(|best| ceiling(best.point, best.metric).is_some());
-    let mut columns = vec![
-        Column::text("workload"),
-        Column::text("scope"),
-        Column {
-            direction: None,
-            ..Column::estimate("maximum", scale, metric.layer, Direction::Sum)
-        },
-        Column::text("direction"),
-        Column::number("n", Scale::COUNT),
-        Column::number("confidence", Scale::PERCENT),
-    ];
+    let estimate = |best: &&Best<'_>| {
+        best.metric.estimate.expect("only metrics with an estimate become the best")
+    };
+    let mut sheet = Sheet::new(&rows);
+    sheet.text("workload", |best| best.workload());
+    sheet.text("scope", |best| best.scope.clone());
+    let maximum = Column::undirected("maximum", scale, metric.layer);
+    sheet.column(maximum, |best| Cell::Estimate(estimate(best)));
+    sheet.text("direction", |best| match best.metric.direction {
+        Direction::Sum => "sum of both".to_owned(),
+        // A direction means nothing without its ends.
+        one => format!("{one}, {}", ends(best.point)),
+    });
+    let n = Column::number("n", Scale::COUNT);
+    sheet.column(n, |best| Cell::Number(f64::from(estimate(best).n)));
+    let confidence = Column::number("confidence", Scale::PERCENT);
+    sheet.column(confidence, |best| Cell::number_or(estimate(best).confidence, "–"));
     if bounded {
-        columns.extend([
-            Column::number("of ceiling", Scale::PERCENT),
-            Column { layer: metric.layer, ..Column::number("ceiling", scale) },
-            Column::text("set by"),
-        ]);
+        let share = Column::number("of ceiling", Scale::PERCENT);
+        sheet.column(share, |best| Cell::number_or(best.metric.share, "not known"));
+        let column = Column { layer: metric.layer, ..Column::number("ceiling", scale) };
+        sheet.column(column, |best| {
+            let bound = ceiling(best.point, best.metric);
+            Cell::number_or(bound.map(|bound| bound.value), "–")
+        });
+        sheet.column(Column::text("set by"), |best| {
+            let bound = ceiling(best.point, best.metric);
+            Cell::text_or(bound.map(|bound| bound.name()), "–")
+        });
     }
-    columns.push(Column::text("where"));
-    let mut table = Table::new(
-        format!("answer-{}", metric.name.replace('_', "-")),
-        format!("{}: maxima by scope", metric.title),
-        columns,
-    );
-    table.rows = rows.iter().map(|best| row(best, bounded)).collect();
+    sheet.text("where", |best| place(best));
+    let id = format!("answer-{}", metric.name.replace('_', "-"));
+    let caption = format!("{}: maxima by scope", metric.title);
+    let mut table = sheet.judged(id, caption, |best| best.point.validity);
     // The reason is worth more than an empty column.
     let why = subject.study.points.iter().find(|point| !point.unbounded.is_empty());
     let bounds = if bounded {
@@ -78,35 +87,6 @@ fn maxima(subject: &Subject<'_>, metric: &'static Metric) -> Option<Table> {
         capitalised(metric.meaning)
     ));
     Some(table)
-}
-
-fn row(best: &Best<'_>, bounded: bool) -> Row {
-    let metric = best.metric;
-    let estimate = metric.estimate.expect("only metrics with an estimate become the best");
-    let bound = ceiling(best.point, metric);
-    let direction = match metric.direction {
-        Direction::Sum => "sum of both".to_owned(),
-        // A direction means nothing without its ends.
-        one => format!("{one}, {}", ends(best.point)),
-    };
-    let none = || Cell::Missing("–".into());
-    let mut cells = vec![
-        Cell::Text(best.workload()),
-        Cell::text(&best.scope),
-        Cell::Estimate(estimate),
-        Cell::text(direction),
-        Cell::Number(f64::from(estimate.n)),
-        estimate.confidence.map_or_else(none, Cell::Number),
-    ];
-    if bounded {
-        cells.extend([
-            metric.share.map_or(Cell::Missing("not known".into()), Cell::Number),
-            bound.map_or_else(none, |bound| Cell::Number(bound.value)),
-            bound.map_or_else(none, |bound| Cell::Text(bound.name())),
-        ]);
-    }
-    cells.push(Cell::Text(place(best)));
-    Row::judged(cells, best.point.validity)
 }
 
 fn place(best: &Best<'_>) -> String {
@@ -217,47 +197,31 @@ fn requests(subject: &Subject<'_>, metric: &'static Metric) -> Option<Table> {
         rows.iter().flat_map(|best| response_times().filter_map(|known| time(best, known)));
     // One scale for all times, so that they can be compared; the tail is the largest.
     let times = Scale::of(TAIL, seconds);
-    let mut columns = vec![
-        Column::text("workload"),
-        Column::text("at its"),
-        Column {
-            direction: None,
-            ..Column::estimate(uncapitalised(metric.title), scale, None, Direction::Sum)
-        },
-    ];
-    let told: Vec<&Metric> = response_times()
-        .filter(|known| rows.iter().any(|best| time(best, known).is_some()))
-        .collect();
-    columns.extend(told.iter().map(|known| Column {
-        direction: None,
-        ..Column::estimate(percentile_head(known), times, None, Direction::Sum)
-    }));
-    columns.extend([
-        Column::number("n", Scale::COUNT),
-        Column::number("confidence", Scale::PERCENT),
-        Column::text("where"),
-    ]);
-    let mut table = Table::new(
-        format!("answer-{}", metric.name.replace('_', "-")),
-        format!("{} and response time", metric.title),
-        columns,
-    );
-    for best in &rows {
-        let cell =
-            |known: &Metric| estimate_cell(best.point, best.job.metric(known, Direction::Sum));
-        let estimate = best.job.metric(metric, Direction::Sum).and_then(|figure| figure.estimate);
-        let mut cells = vec![
-            Cell::text(workload_label(workload(best.point, best.job))),
-            Cell::text(&best.scope),
-            cell(metric),
-        ];
-        cells.extend(told.iter().map(|known| cell(known)));
-        cells.push(Cell::Number(estimate.map_or(0.0, |estimate| f64::from(estimate.n))));
-        let level = estimate.and_then(|estimate| estimate.confidence);
-        cells.push(level.map_or(Cell::Missing("–".into()), Cell::Number));
-        cells.push(Cell::Text(place(best)));
-        table.rows.push(Row::judged(cells, best.point.validity));
+    let cell = |best: &Best<'_>, known: &Metric| {
+        estimate_cell(best.point, best.job.metric(known, Direction::Sum))
+    };
+    let estimate = |best: &Best<'_>| best.job.metric(metric, Direction::Sum)?.estimate;
+    let mut sheet = Sheet::new(&rows);
+    sheet.text("workload", |best| workload_label(workload(best.point, best.job)));
+    sheet.text("at its", |best| best.scope.clone());
+    let rates = Column::undirected(uncapitalised(metric.title), scale, None);
+    sheet.column(rates, |best| cell(best, metric));
+    for known in
+        response_times().filter(|known| rows.iter().any(|best| time(best, known).is_some()))
+    {
+        let column = Column::undirected(percentile_head(known), times, None);
+        sheet.column(column, |best| cell(best, known));
     }
+    sheet.column(Column::number("n", Scale::COUNT), |best| {
+        Cell::Number(estimate(best).map_or(0.0, |estimate| f64::from(estimate.n)))
+    });
+    sheet.column(Column::number("confidence", Scale::PERCENT), |best| {
+        Cell::number_or(estimate(best).and_then(|estimate| estimate.confidence), "–")
+    });
+    sheet.text("where", |best| place(best));
+    let id = format!("answer-{}", metric.name.replace('_', "-"));
+    let caption = format!("{} and response time", metric.title);
+    let mut table = sheet.judged(id, caption, |best| best.point.validity);
     table.note = Some(format!(
         "{}. A response time is from the intended start of a request to the end of its response. \
             Percentiles are medians over trials.",

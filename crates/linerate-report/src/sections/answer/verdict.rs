@@ -515,8 +515,7 @@ fn table(stages: &[PathStage], of_arms: bool) -> Table {
     let mut table =
         Table::new("answer-path", "The path, stage by stage", heads.map(Column::text).collect());
     fn of_stage(stage: &'_ PathStage, seen: &StageSeen) -> Row {
-        let text =
-            |text: Option<String>| text.map_or_else(|| Cell::Missing("–".into()), Cell::Text);
+        let text = |text: Option<String>| Cell::text_or(text, "–");
         let ceiling = seen.ceiling.as_ref();
         let mut cells = vec![Cell::text(word(stage.place)), Cell::text(&stage.name)];
         cells.extend(seen.arm.as_ref().map(Cell::text));

@@ -47,9 +47,7 @@ pub(super) fn table(campaign: &Campaign) -> Table {
         // Interfaces are only described here: the table of differences compares them.
         let differs = name != "interface" && told.windows(2).any(|pair| pair[0] != pair[1]);
         let mut cells = vec![Cell::text(name)];
-        cells.extend(
-            told.into_iter().map(|told| told.map_or_else(|| Cell::Missing("–".into()), Cell::Text)),
-        );
+        cells.extend(told.into_iter().map(|told| Cell::text_or(told, "–")));
         table.rows.push(Row { cells, tone: if differs { Tone::Marked } else { Tone::Plain } });
     }
     table

@@ -137,9 +137,7 @@ fn table(id: &str, of: &str, bursts: &[Sent<'_>], scale: Scale) -> Table {
     let mut table =
         Table::new(format!("{id}-bursts"), format!("Last frame of a burst{of}"), columns);
     for (grid, point, burst, times) in bursts {
-        let expected = |frames: usize| {
-            waits(burst, frames).map_or(Cell::Missing("no known capacity".into()), Cell::Number)
-        };
+        let expected = |n| Cell::number_or(waits(burst, n), "no known capacity");
         let mut cells = vec![
             Cell::Text(grid.full_place_of(point)),
             Cell::Number(burst.ports as f64),
@@ -210,12 +208,10 @@ fn snapshot(id: String, place: &str, burst: &Burst, kept: &BurstStudy, scale: Sc
     let expected = waits(burst, burst.frames());
     for (number, last) in (1_u32..).zip(&kept.snapshot) {
         let number = Cell::Number(f64::from(number));
-        let cell =
-            |value: Option<f64>, why: &str| value.map_or(Cell::Missing(why.into()), Cell::Number);
         table.rows.push(Row::plain(vec![
             number,
-            cell(*last, metric::LOST.name),
-            cell(expected, "no known capacity"),
+            Cell::number_or(*last, metric::LOST.name),
+            Cell::number_or(expected, "no known capacity"),
         ]));
     }
     table.folded = true;

@@ -10,8 +10,8 @@ use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{Direction, FrameClocks, Metric, Statistic, Times, Use, metric};
 
 use crate::curves::curves;
-use crate::document::{Block, Cell, Column, Row, Table};
-use crate::grid::{Dimension, Grid, estimate_cell, headline};
+use crate::document::{Block, Cell, Column, Table};
+use crate::grid::{Dimension, Grid, estimate_cell, headline, sheet_of};
 use crate::number::Scale;
 
 /// Columns of the table: heading and metric.
@@ -92,48 +92,39 @@ fn table(id: &str, of: &str, points: &[(&Grid<'_>, &PointStudy)]) -> Table {
         .first()
         .map(|(grid, _)| *grid)
         .filter(|grid| points.iter().all(|(own, _)| own.number == grid.number));
-    let mut columns = grid.map_or_else(|| vec![Column::text("sweep")], Grid::axis_columns);
+    let mut sheet = sheet_of(grid, points.iter().copied());
     let layer = metric::SERVICE_TIME_P50.layer;
     // One unit for all: that of the smallest median.
     let scale = Scale::of(
         metric::SERVICE_TIME_P50,
         points.iter().filter_map(|(_, point)| seconds(point, metric::SERVICE_TIME_P50)),
     );
-    columns.extend(
-        FIGURES.iter().map(|(head, _)| Column::estimate(*head, scale, layer, Direction::Sum)),
-    );
     let doubts = |point: &PointStudy| {
         headline(point).and_then(|job| job.metric(DOUBT, Direction::Sum)).cloned()
     };
-    let doubtful = points.iter().any(|(_, point)| doubts(point).is_some());
-    if doubtful {
-        columns.push(Column::estimate("clock uncertainty ±", scale, None, Direction::Sum));
-    }
-    let mut table = Table::new(format!("{id}-one-way"), format!("One-way latency{of}"), columns);
-    for (own, point) in points {
-        let mut cells = grid.map_or_else(
-            || vec![Cell::Text(own.full_place_of(point))],
-            |grid| grid.axis_cells(point),
-        );
-        let job = headline(point);
-        cells.extend(FIGURES.iter().map(|(_, metric)| {
-            let study = job.and_then(|job| job.metric(metric, Direction::Sum));
+    for (head, metric) in &FIGURES {
+        sheet.column(Column::estimate(*head, scale, layer, Direction::Sum), |(_, point)| {
             // An error of the clocks changes times, not differences of them.
             let is_median = matches!(metric.times, Some(Times::Service | Times::Response))
                 && metric.statistic == Some(Statistic::Quantile(0.5));
             let needs_many = [metric::SERVICE_TIME_P999, metric::DELAY_VARIATION].contains(metric);
-            match study {
+            match headline(point).and_then(|job| job.metric(metric, Direction::Sum)) {
                 None if doubts(point).is_some() && is_median => Cell::Missing(WITHHELD.into()),
                 None if needs_many => Cell::Missing("too few".into()),
                 study => estimate_cell(point, study),
             }
-        }));
-        if doubtful {
-            let exact = || Cell::Text("none: one clock".into());
-            cells.push(doubts(point).map_or_else(exact, |study| uncertainty(point, &study)));
-        }
-        table.rows.push(Row::judged(cells, point.validity));
+        });
     }
+    let doubtful = points.iter().any(|(_, point)| doubts(point).is_some());
+    if doubtful {
+        let column = Column::estimate("clock uncertainty ±", scale, None, Direction::Sum);
+        sheet.column(column, |(_, point)| {
+            let exact = || Cell::Text("none: one clock".into());
+            doubts(point).map_or_else(exact, |study| uncertainty(point, &study))
+        });
+    }
+    let caption = format!("One-way latency{of}");
+    let mut table = sheet.judged(format!("{id}-one-way"), caption, |(_, point)| point.validity);
     let mut note = String::from(
         "RFC 8219 7.2 and 7.3, for each run: median (TL), 99.9th percentile (WCL), and WCL minus \
             the smallest delay (PDV), by nearest rank, with lost frames as infinitely slow. WCL \

@@ -8,7 +8,7 @@ use linerate_analysis::{MetricStudy, PointStudy};
 use linerate_model::{Direction, Metric, Use, metric};
 
 use crate::curves::uncapitalised;
-use crate::document::{Cell, Column, Row, Table, Tone};
+use crate::document::{Cell, Column, Sheet, Table, Tone};
 use crate::grid::{Grid, estimate_cell, headline};
 use crate::number::Scale;
 use crate::sections::Subject;
@@ -27,16 +27,10 @@ struct Reading<'a> {
 
 /// Returns one row for each point with a controller reading.
 pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
-    let points =
-        subject.grids.iter().flat_map(|grid| grid.points.iter().map(move |point| (grid, *point)));
     let readings: Vec<Reading<'_>> =
-        points.filter_map(|(grid, point)| reading(grid, point)).collect();
+        subject.points().filter_map(|(grid, point)| reading(grid, point)).collect();
     if readings.is_empty() {
         return None;
-    }
-    fn frames(head: &str, metric: &Metric) -> Column {
-        let column = Column::estimate(head, Scale::COUNT, metric.layer, Direction::Sum);
-        Column { direction: None, ..column }
     }
     // Columns of zeros are left out.
     let noticed: Vec<&Metric> = Use::EndLoss
@@ -45,37 +39,26 @@ pub(super) fn table(subject: &Subject<'_>) -> Option<Table> {
             readings.iter().any(|one| one.noticed(known).is_some_and(|found| value(&found) > 0.0))
         })
         .collect();
-    let mut columns = vec![
-        Column::text("where"),
-        frames("frames received", RECEIVED),
-        frames("dropped", DROPPED),
-        Column::number("of received frames", Scale::PERCENT),
-    ];
+    let frames = |head, metric: &Metric| Column::undirected(head, Scale::COUNT, metric.layer);
+    let mut sheet = Sheet::new(&readings);
+    sheet.text("where", |one| one.grid.full_place_of(one.point));
+    sheet.column(frames("frames received", RECEIVED), |one| {
+        estimate_cell(one.point, Some(one.received))
+    });
+    sheet.column(frames("dropped", DROPPED), |one| estimate_cell(one.point, Some(one.dropped)));
+    let of_received = Column::number("of received frames", Scale::PERCENT);
+    sheet.column(of_received, |one| Cell::number_or(one.share(), "–"));
     for known in &noticed {
         let values =
             readings.iter().filter_map(|one| one.noticed(known)).map(|found| value(&found));
         let scale = Scale::of(known, values);
-        let head = uncapitalised(known.title);
-        columns.push(Column {
-            direction: None,
-            ..Column::estimate(head, scale, known.layer, Direction::Sum)
-        });
+        let column = Column::undirected(uncapitalised(known.title), scale, known.layer);
+        sheet.column(column, |one| estimate_cell(one.point, one.noticed(known).as_ref()));
     }
-    let mut table =
-        Table::new("loss-controllers", "Frames that network controllers dropped", columns);
-    for one in &readings {
-        let mut cells = vec![
-            Cell::Text(one.grid.full_place_of(one.point)),
-            estimate_cell(one.point, Some(one.received)),
-            estimate_cell(one.point, Some(one.dropped)),
-            one.share().map_or(Cell::Missing("–".into()), Cell::Number),
-        ];
-        cells.extend(
-            noticed.iter().map(|known| estimate_cell(one.point, one.noticed(known).as_ref())),
-        );
-        let tone = if value(one.dropped) > 0.0 { Tone::Marked } else { Tone::Plain };
-        table.rows.push(Row { cells, tone });
-    }
+    let caption = "Frames that network controllers dropped";
+    let mut table = sheet.toned("loss-controllers", caption, |one| {
+        if value(one.dropped) > 0.0 { Tone::Marked } else { Tone::Plain }
+    });
     table.note = Some(
         "Frames from the network to the host behind a controller's sideband during the \
             measurement, by the controller's NC-SI statistics. No counter of the host shows its \
