@@ -422,7 +422,7 @@ fn an_address_family_the_host_lacks_fails_the_trial_and_says_so() {
         "report",
     ];
     let output = pair.linerate(0, folder.path(), "keys", &arguments).output().expect("starts");
-    let ended = common::Ended::from(output).expect(1);
+    let ended = common::Ended::from(output).expect(4);
     assert!(
         ended.stderr.contains("::1") && ended.stderr.contains("1/1 FAILED"),
         "{}",

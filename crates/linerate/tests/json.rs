@@ -40,15 +40,18 @@ fn every_command_prints_one_document_and_nothing_else() {
 }
 
 #[test]
-fn a_failure_leaves_standard_output_empty() {
+fn a_failure_has_a_document_and_a_wrong_command_line_has_none() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (arguments, code) in [
-        (&["plan", "absent", "--json"][..], 2),
-        (&["report", "absent.ledger", "--json"], 4),
-        (&["limit", "tcp", "--json"], 2),
-    ] {
+    for (arguments, code) in
+        [(&["plan", "absent", "--json"][..], 2), (&["report", "absent.ledger", "--json"], 4)]
+    {
         let ended = run(folder.path(), arguments).expect(code);
-        assert_eq!(ended.stdout, "");
+        let document = ended.json();
+        assert_eq!(document["exit"], code);
+        assert_ne!(document["error"], "");
         assert_ne!(ended.stderr, "");
     }
+    // The parser of arguments refuses it before any command begins.
+    let ended = run(folder.path(), &["limit", "tcp", "--json"]).expect(2);
+    assert_eq!(ended.stdout, "");
 }
