@@ -7,7 +7,7 @@ use linerate_analysis::flow_hash::planner::{self, USUAL_PORTS};
 use linerate_lab::{Hash, link_of};
 use linerate_model::Direction;
 
-use crate::common::{Measured, alone, linerate, measure, privileged, run};
+use crate::common::{alone, linerate, measure, privileged, run};
 
 /// A destination port, the two fabrics' first ends on the lab `cisco-vic`, and how many links each
 /// has.
@@ -38,7 +38,7 @@ fn spread(workload: &str, params: &str, repeats: u32, ports: &[u16]) -> Option<(
          params = {{ {params}streams = {FLOWS}, source_ports = \"{list}\", destination_port = \
          {PORT} }}\n"
     );
-    let measured: Measured = measure(&plan, &["--lab", "cisco-vic"]);
+    let measured = measure(&plan, &["--lab", "cisco-vic"])?;
     let test = format!("{workload} over planned ports");
     if measured.refused(&test) {
         return None;

@@ -1,6 +1,9 @@
 //! `--json`: one document on standard output and nothing else there.
 
-use crate::common::{file, plan, run};
+use linerate_model::Counter::PayloadReceived;
+use serde_json::Value;
+
+use crate::common::{file, load as load_ledger, plan, run};
 
 #[test]
 fn every_command_prints_one_document_and_nothing_else() {
@@ -54,4 +57,49 @@ fn a_failure_has_a_document_and_a_wrong_command_line_has_none() {
     // The parser of arguments refuses it before any command begins.
     let ended = run(folder.path(), &["limit", "tcp", "--json"]).expect(2);
     assert_eq!(ended.stdout, "");
+}
+
+/// Lines and result of one run count the same bytes: all lines together those of the ledger, and
+/// those of the measurement its mean, to the length of an interval.
+#[test]
+fn the_lines_of_a_run_add_up_to_its_result() {
+    const SECONDS: f64 = 2.0;
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments =
+        ["to", "loopback", "-t", "2", "-i", "0.5", "-b", "200M", "--json", "--ledger", "to.ledger"];
+    let document = run(folder.path(), &arguments).ran().json();
+    let lines = document["lines"].as_array().expect("lines");
+    let number = |line: &Value, key: &str| line[key].as_f64().expect("a number");
+    for pair in lines.windows(2) {
+        assert_eq!(number(&pair[0], "until_s"), number(&pair[1], "from_s"), "{document}");
+    }
+    let (drain, load): (Vec<_>, Vec<_>) =
+        lines.iter().partition(|line| line["is_drain"].as_bool().expect("a flag"));
+    let ends = (number(load[0], "from_s"), number(load[load.len() - 1], "until_s"));
+    assert_eq!((ends, load.len()), ((0.0, SECONDS), 4), "{document}");
+
+    let bytes = |lines: &[&Value]| -> f64 {
+        lines.iter().map(|line| number(line, "payload_bytes_tx")).sum()
+    };
+    let campaign = load_ledger(&folder.path().join("to.ledger"));
+    let intervals = &campaign.trials[0].jobs[0].1.intervals;
+    let received = intervals.iter().map(|one| one.counters[PayloadReceived] as f64);
+    let received: Vec<f64> = received.collect();
+    let total: f64 = received.iter().sum();
+    let all = bytes(&load) + bytes(&drain);
+    assert!((all - total).abs() < 1.0 && total > 0.0, "{all} B in lines, {total} B received");
+
+    let Some(goodput) = document["points"][0]["jobs"][0]["metrics"]["goodput"]["estimate"].as_f64()
+    else {
+        let why = &document["points"][0]["why"][0];
+        return println!("skipped: the_lines_of_a_run_add_up_to_its_result: {why}");
+    };
+    let mean = bytes(&load) * 8.0 / SECONDS;
+    // Intervals that pass an end of the measurement are divided by time in both.
+    let longest = received.iter().copied().fold(0.0, f64::max) * 8.0 / SECONDS;
+    // A worker that started late is measured from its start.
+    let late = goodput * intervals[0].start.as_secs_f64() / SECONDS;
+    let margin = longest + late;
+    println!("to --json: mean of lines {mean:.0}, result {goodput:.0}, margin {margin:.0} bit/s");
+    assert!((mean - goodput).abs() <= margin, "{mean} and {goodput} bit/s, margin {margin}");
 }

@@ -43,7 +43,7 @@ fn twice(text: &str) -> String {
 /// Holds everything that was delivered to what the link carries in the time from the start of the
 /// load to its last interval: the buffer of the link is part of it, and nothing a busy machine does
 /// adds to it. Each run carries a figure, or the study says why not.
-fn no_run_exceeds(measured: &Measured, ceiling: f64) {
+pub(crate) fn no_run_exceeds(measured: &Measured, ceiling: f64) {
     const BITS: f64 = 8.0;
     let values = &measured.json["points"][0]["jobs"][0]["metrics"]["goodput"]["values"];
     let values: Vec<Option<f64>> =
@@ -84,7 +84,7 @@ fn a_shaped_link_carries_its_tcp_ceiling_and_never_more() {
         1.0,
         "congestion = \"cubic\", socket_buffer = \"1 MiB\", streams = 2",
     ));
-    let measured = measure(&text, &["--lab", "pair-100m"]);
+    let Some(measured) = measure(&text, &["--lab", "pair-100m"]) else { return };
     let ceiling = LINK * TCP_PAYLOAD / FRAME;
     no_run_exceeds(&measured, ceiling);
     assert!(
@@ -112,10 +112,12 @@ fn a_stream_that_recovers_from_losses_is_judged_by_received_bytes() {
         println!("skipped: {test}: needs congestion control bbr (modprobe tcp_bbr)");
         return;
     }
-    let measured = measure(
+    let Some(measured) = measure(
         &twice(&plan("tcp_stream", 1.0, "congestion = \"bbr\", streams = 2")),
         &["--lab", "pair-100m"],
-    );
+    ) else {
+        return;
+    };
     no_run_exceeds(&measured, LINK * TCP_PAYLOAD / FRAME);
     let receivers = measured.campaign.trials.iter().flat_map(|trial| &trial.jobs[0].1.intervals);
     let held: Vec<u64> = receivers.filter_map(|interval| interval.held_bytes).collect();
@@ -156,7 +158,7 @@ impl Drop for Rivals {
 fn busy_cpus_make_a_trial_suspect_with_a_remedy() {
     let _turn = alone();
     let rivals = Rivals::start();
-    let disturbed = measure(&plan("tcp_stream", 0.5, "wait = \"spin\""), &[]);
+    let Some(disturbed) = measure(&plan("tcp_stream", 0.5, "wait = \"spin\""), &[]) else { return };
     drop(rivals);
     let (trial, waited) =
         (&disturbed.study.points[0].trials[0], disturbed.metric("run_queue_wait"));
@@ -187,8 +189,11 @@ fn a_shaped_link_carries_its_ceiling_over_ipv6_between_two_hosts() {
             UDP_PAYLOAD - 20.0,
         ),
     ] {
-        let measured =
-            measure_in(folder.path(), &plan(workload, 1.0, params), &["--lab", "six.toml"]);
+        let Some(measured) =
+            measure_in(folder.path(), &plan(workload, 1.0, params), &["--lab", "six.toml"])
+        else {
+            return;
+        };
         let ceiling = LINK * payload / FRAME;
         println!("{workload} over IPv6, {ceiling:.0} bit/s at most:");
         no_run_exceeds(&measured, ceiling);
@@ -218,7 +223,7 @@ fn datagrams_paced_below_the_link_all_arrive_at_their_rate() {
         ends=['a','b']\nrate='100 Mbit/s'\n\
                buffer='1 MiB'\n";
     file(folder.path(), "deep.toml", lab);
-    let measured = measure_in(folder.path(), &text, &["--lab", "deep.toml"]);
+    let Some(measured) = measure_in(folder.path(), &text, &["--lab", "deep.toml"]) else { return };
     let ledger = ledger_of(&measured);
     // By its schedule, of which a sender without a CPU may have left out the end.
     let counted = |counter| {
@@ -247,7 +252,7 @@ fn datagrams_offered_at_twice_the_link_are_lost_by_half_and_the_ledger_balances(
     }
     let text =
         plan("udp_stream", 1.0, "rate = \"200 Mbit/s\", datagram_size = \"1472 B\", gso = 1");
-    let measured = measure(&text, &["--lab", "pair-100m"]);
+    let Some(measured) = measure(&text, &["--lab", "pair-100m"]) else { return };
     let ceiling = LINK * UDP_PAYLOAD / FRAME;
     no_run_exceeds(&measured, ceiling);
     let ledger = ledger_of(&measured);
@@ -274,7 +279,7 @@ fn messages_dropped_by_a_queue_are_located_in_that_queue() {
         0.5,
         "rate = \"120 Mbit/s\", datagram_size = \"100 B\", gso = 64, batch = 1",
     );
-    let measured = measure(&text, &["--lab", "pair-100m"]);
+    let Some(measured) = measure(&text, &["--lab", "pair-100m"]) else { return };
     let ledger = ledger_of(&measured);
     let [loss] = &measured.job().loss[..] else { panic!("one direction") };
     println!(
@@ -294,7 +299,7 @@ fn exactly_one_in_a_hundred_datagrams_is_counted_as_dropped() {
         return;
     }
     let text = plan("udp_stream", 1.0, "rate = \"2 kpps\", datagram_size = \"1000 B\", gso = 1");
-    let measured = measure(&text, &["--lab", "lossy"]);
+    let Some(measured) = measure(&text, &["--lab", "lossy"]) else { return };
     let ledger = ledger_of(&measured);
     println!("udp_stream, one in 100 dropped: {ledger:?}");
     assert!(ledger.sent >= 100, "{ledger:?}");
@@ -313,7 +318,9 @@ fn exactly_one_in_fifty_datagrams_is_counted_as_duplicated() {
         duplicate_one_in=50\n";
     file(folder.path(), "double.toml", lab);
     let text = plan("udp_stream", 0.5, "rate = \"2 kpps\", datagram_size = \"1000 B\", gso = 1");
-    let measured = measure_in(folder.path(), &text, &["--lab", "double.toml"]);
+    let Some(measured) = measure_in(folder.path(), &text, &["--lab", "double.toml"]) else {
+        return;
+    };
     let ledger = ledger_of(&measured);
     println!("udp_stream, one in 50 doubled: {ledger:?}");
     assert_eq!(
@@ -328,8 +335,11 @@ const DELAY: f64 = 0.004;
 /// Requests over 8 ms there and back: the median is that and what the hosts add; the rate is what
 /// depth and time leave.
 fn round_trips(workload: &str, params: &str) {
-    let measured =
-        measure(&plan(workload, 1.0, &format!("depth = 4, {params}")), &["--lab", "sun-link"]);
+    let Some(measured) =
+        measure(&plan(workload, 1.0, &format!("depth = 4, {params}")), &["--lab", "sun-link"])
+    else {
+        return;
+    };
     let test = format!("{workload} over 8 ms");
     let Some(median) = measured.figure(&test, "response_time_p50") else { return };
     let Some(rate) = measured.figure(&test, "transaction_rate") else { return };
@@ -344,14 +354,22 @@ fn round_trips(workload: &str, params: &str) {
     let (active, _) = &measured.campaign.trials[0].jobs[0];
     let (first, last) = (&active.intervals[0], &active.intervals[active.intervals.len() - 1]);
     let count = |interval: &Interval, counter: Counter| interval.counters[counter];
-    // One step reads answers and sends the next requests, so intervals end with four in flight.
+    // Requests in flight when an interval ends. A step sends requests, then reads answers. If each
+    // step reads some, because the worker waited for a CPU, no interval ends with all four.
     let in_flight = active.intervals.iter().scan(0, |in_flight, interval| {
         *in_flight += count(interval, Counter::OperationsDue);
         *in_flight -= count(interval, Counter::OperationsAnswered);
         *in_flight -= count(interval, Counter::OperationsLost);
         Some(*in_flight)
     });
-    assert_eq!(in_flight.max(), Some(4));
+    let most = in_flight.max().expect("intervals");
+    assert!(most <= 4, "{most} requests in flight");
+    let why = &measured.study.points[0].trials[0].why;
+    if most < 4 && why.iter().any(|why| matches!(why, Reason::Waited { .. })) {
+        println!("skipped: {test}: {most} of 4 requests in flight seen: the worker had no CPU");
+    } else {
+        assert_eq!(most, 4, "{why:?}");
+    }
     // Every answer has one time, and never more than four of these times overlap.
     let times = active.intervals.iter().flat_map(|interval| &interval.response.buckets);
     let (n, sum) = times.fold((0, 0.0), |(n, sum), (nanos, count)| {
@@ -359,7 +377,9 @@ fn round_trips(workload: &str, params: &str) {
     });
     let answered = |interval| count(interval, Counter::OperationsAnswered);
     assert_eq!(n, active.intervals.iter().map(answered).sum::<u64>());
-    assert!(sum <= 4.0 * 1.01 * (last.end.0 - first.start.0) as f64, "{sum} ns, {n} requests");
+    let span = (last.end.0 - first.start.0) as f64;
+    println!("{most} of 4 requests in flight, {:.3} on average", sum / span);
+    assert!(sum <= 4.0 * 1.01 * span, "{sum} of {span} ns, {n} requests");
 }
 
 #[test]
@@ -383,13 +403,39 @@ fn a_connection_takes_two_round_trips_at_least() {
     if !privileged("a_connection_takes_two_round_trips_at_least") {
         return;
     }
-    let measured = measure(&plan("tcp_crr", 1.0, ""), &["--lab", "sun-link"]);
+    let Some(measured) = measure(&plan("tcp_crr", 1.0, ""), &["--lab", "sun-link"]) else { return };
     let test = "a_connection_takes_two_round_trips_at_least";
     let Some(median) = measured.figure(test, "response_time_p50") else { return };
     let Some(rate) = measured.figure(test, "connection_rate") else { return };
     println!("tcp_crr over 8 ms: median {:.3} ms, {rate:.1} connections/s", median * 1e3);
     assert!(median >= 4.0 * DELAY * 0.99, "{median}");
     assert!(rate > 0.0 && rate <= 1.01 / (4.0 * DELAY), "{rate}");
+}
+
+/// Datagrams of a probe over 4 ms each way: no arrival and no answer is earlier than the wire
+/// allows, by one clock, and nothing arrives that was not sent.
+#[test]
+fn datagrams_of_a_probe_take_at_least_the_delay_of_the_path() {
+    let test = "datagrams_of_a_probe_take_at_least_the_delay_of_the_path";
+    if !privileged(test) {
+        return;
+    }
+    let params = "max_rate = \"8 Mbit/s\", max_bytes = \"100 kB\"";
+    let Some(measured) = measure(&plan("path_probe", 3.0, params), &["--lab", "sun-link"]) else {
+        return;
+    };
+    let (active, passive) = &measured.campaign.trials[0].jobs[0];
+    let probe = |end: &linerate_model::JobRecord| end.flows[0].probe.clone().expect("a record");
+    let (sender, receiver) = (probe(active), probe(passive));
+    let n_sent: u64 = sender.phases.iter().map(|phase| phase.n).sum();
+    for (series, delay) in [(&receiver.series, DELAY), (&sender.series, 2.0 * DELAY)] {
+        let times = series.rows().map(|(_, sent, arrived)| arrived as f64 - sent as f64);
+        let least = times.fold(f64::INFINITY, f64::min) / 1e9;
+        println!("path_probe: {} of {n_sent}, least {least:.6} s", series.number.len());
+        assert!(least.is_finite() && least >= delay, "{least} of {delay}");
+        assert!(series.rows().all(|(number, ..)| number < n_sent));
+        assert!(series.number.len() as u64 <= n_sent);
+    }
 }
 
 #[test]
@@ -400,7 +446,7 @@ fn a_lost_request_counts_as_lost_with_an_infinite_time() {
     let _turn = alone();
     let params = "request_size = \"64 B\", response_size = \"128 B\", timeout = \"200 ms\", rate \
         = \"4 kpps\", depth = 1024";
-    let measured = measure(&plan("udp_rr", 3.0, params), &["--lab", "lossy"]);
+    let Some(measured) = measure(&plan("udp_rr", 3.0, params), &["--lab", "lossy"]) else { return };
     let active = &measured.campaign.trials[0].jobs[0].0;
     let total =
         |counter: Counter| active.flows.iter().map(|flow| flow.counters[counter]).sum::<u64>();
@@ -451,7 +497,7 @@ fn a_lost_request_counts_as_lost_with_an_infinite_time() {
 
 #[test]
 fn the_null_workload_reports_the_cost_of_a_step() {
-    let measured = measure(&plan("null", 0.3, ""), &[]);
+    let Some(measured) = measure(&plan("null", 0.3, ""), &[]) else { return };
     let metrics =
         measured.json["points"][0]["jobs"][0]["metrics"].as_object().expect("a table").clone();
     let cost = measured.study.overhead.null_step_ns.expect("the null workload shows it");

@@ -11,7 +11,7 @@ use std::process::Command;
 use linerate_analysis::{DropCause, LossPlace, LossStudy, Reason};
 use linerate_model::{Counter, JobRecord, Validity};
 
-use crate::common::{Ended, Measured, alone, file, measure, measure_in, plan, privileged};
+use crate::common::{Ended, Measured, alone, attempt, file, measure, measure_in, plan, privileged};
 
 fn loss(measured: &Measured) -> &LossStudy {
     let [loss] = &measured.job().loss[..] else {
@@ -24,15 +24,21 @@ fn loss(measured: &Measured) -> &LossStudy {
 /// Runs `text` until no frame is under way when its drain ends, with longer and longer drains: a
 /// device without a CPU delivers late, and an agent without one fails a trial. Returns the last run
 /// even if frames are missing, so that the test can show it.
-fn drained(folder: &Path, text: &str, place: &[&str]) -> Measured {
-    let mut measured = measure_in(folder, text, place);
-    for drain in ["3 s", "30 s"] {
+///
+/// # Errors
+/// The reason why the last run failed, if it did.
+fn drained(folder: &Path, text: &str, place: &[&str]) -> Result<Measured, String> {
+    let is_drained = |measured: &Measured| {
         let losses = &measured.job().loss;
-        if !losses.is_empty() && losses.iter().all(|loss| loss.unexplained == 0) {
+        !losses.is_empty() && losses.iter().all(|loss| loss.unexplained == 0)
+    };
+    let mut measured = attempt(folder, text, place);
+    for drain in ["3 s", "30 s"] {
+        if measured.as_ref().is_ok_and(is_drained) {
             break;
         }
         let text = text.replace("drain = \"300 ms\"", &format!("drain = \"{drain}\""));
-        measured = measure_in(folder, &text, place);
+        measured = attempt(folder, &text, place);
     }
     measured
 }
@@ -79,7 +85,7 @@ fn at_any_load_every_frame_is_received_or_its_loss_is_located() {
             sweep.replace("name = \"known\"", &format!("name = \"{n}\""))
         );
     }
-    let measured = measure(&text, &["--lab", "pair"]);
+    let Some(measured) = measure(&text, &["--lab", "pair"]) else { return };
     assert_eq!(measured.study.points.len(), cases.len());
     if measured.refused("at_any_load_every_frame_is_received_or_its_loss_is_located") {
         return;
@@ -110,7 +116,7 @@ fn frames_a_shaper_refuses_are_not_sent_and_not_lost() {
     for mode in ["packet", "packet_ring"] {
         let params = format!("mode = \"{mode}\", rate = \"200 Mbit/s\", frame_size = \"1518 B\"");
         let text = plan("frames", 0.7, &params);
-        let measured = measure(&text, &["--lab", "pair-100m"]);
+        let Some(measured) = measure(&text, &["--lab", "pair-100m"]) else { return };
         let (active, _) = ends(&measured);
         if measured.refused("frames_a_shaper_refuses_are_not_sent_and_not_lost") {
             return;
@@ -149,10 +155,12 @@ fn exactly_one_in_a_hundred_frames_is_counted_as_dropped() {
     if !privileged("exactly_one_in_a_hundred_frames_is_counted_as_dropped") {
         return;
     }
-    let measured = measure(
+    let Some(measured) = measure(
         &plan("frames", 0.7, "rate = \"2 kpps\", frame_size = \"512 B\""),
         &["--lab", "lossy"],
-    );
+    ) else {
+        return;
+    };
     if measured.refused("exactly_one_in_a_hundred_frames_is_counted_as_dropped") {
         return;
     }
@@ -183,11 +191,13 @@ fn duplicated_frames_do_not_hide_losses() {
     let lab = "[lab]\nname='d'\n[[host]]\nname='a'\n[[host]]\nname='b'\n[[link]]\nends=['a','b']\n\
         duplicate_one_in=50\n";
     file(folder.path(), "double.toml", lab);
-    let measured = measure_in(
+    let Some(measured) = measure_in(
         folder.path(),
         &plan("frames", 0.5, "rate = \"2 kpps\", frame_size = \"256 B\""),
         &["--lab", "double.toml"],
-    );
+    ) else {
+        return;
+    };
     if measured.refused("duplicated_frames_do_not_hide_losses") {
         return;
     }
@@ -208,10 +218,12 @@ fn one_way_times_over_a_wire_of_known_length_are_no_shorter_than_it() {
     }
     const DELAY: f64 = 0.004;
     let _turn = alone();
-    let measured = measure(
+    let Some(measured) = measure(
         &plan("frames", 0.7, "rate = \"1 kpps\", frame_size = \"128 B\""),
         &["--lab", "sun-link"],
-    );
+    ) else {
+        return;
+    };
     let test = "one_way_times_over_a_wire_of_known_length_are_no_shorter_than_it";
     let Some(response) = measured.figure(test, "response_time_p50") else { return };
     let Some(service) = measured.figure(test, "service_time_p50") else { return };
@@ -323,11 +335,13 @@ fn duplicated_reordered_and_reflected_frames_are_counted_as_such() {
     file(folder.path(), "trickster.toml", lab);
     let params = "direction = \"both\", rate = \"2 kpps\", frame_size = \"200 B\"";
     let text = plan("frames", 0.7, params);
-    let measured = drained(folder.path(), &text, &["--lab", "trickster.toml"]);
+    let test = "duplicated_reordered_and_reflected_frames_are_counted_as_such";
+    let measured = match drained(folder.path(), &text, &["--lab", "trickster.toml"]) {
+        Ok(measured) => measured,
+        Err(why) => return println!("skipped: {test}: the last of three runs failed: {why}"),
+    };
     let (active, passive) = ends(&measured);
     let losses = &measured.job().loss;
-    let test = "duplicated_reordered_and_reflected_frames_are_counted_as_such";
-    // A trial that failed three times has no account.
     if losses.is_empty() && measured.refused(test) {
         return;
     }
@@ -369,7 +383,7 @@ fn frames_delayed_past_their_trial_do_not_count_in_the_next() {
     file(folder.path(), "slow.toml", lab);
     let text = plan("frames", 0.7, "rate = \"2 kpps\", frame_size = \"200 B\"")
         .replace("repeats = 1", "repeats = 2");
-    let measured = measure_in(folder.path(), &text, &["--lab", "slow.toml"]);
+    let Some(measured) = measure_in(folder.path(), &text, &["--lab", "slow.toml"]) else { return };
     for trial in &measured.campaign.trials {
         let (active, passive) = &trial.jobs[0];
         let total = |end: &JobRecord, counter| {
@@ -393,8 +407,11 @@ fn the_error_of_departure_gaps_is_reported() {
         return;
     }
     let _turn = alone();
-    let measured =
-        measure(&plan("frames", 0.5, "rate = \"100 kpps\", batch = 1"), &["--lab", "pair"]);
+    let Some(measured) =
+        measure(&plan("frames", 0.5, "rate = \"100 kpps\", batch = 1"), &["--lab", "pair"])
+    else {
+        return;
+    };
     let Some(error) =
         measured.figure("the_error_of_departure_gaps_is_reported", "departure_gap_error_p99")
     else {

@@ -60,7 +60,9 @@ fn storing_and_forwarding_costs_one_serialisation_at_least() {
     };
     let plan =
         format!("[campaign]\nname = 'forwarding'\nrepeats = 3\n{}{}", sweep("store"), sweep("cut"));
-    let measured = measure_in(folder.path(), &plan, &["--lab", "forwarding.toml"]);
+    let Some(measured) = measure_in(folder.path(), &plan, &["--lab", "forwarding.toml"]) else {
+        return;
+    };
     if measured.refused("storing_and_forwarding_costs_one_serialisation_at_least") {
         return;
     }
@@ -131,8 +133,8 @@ fn the_last_frame_of_a_synchronised_burst_has_waited_for_all_others() {
         );
         measure_in(folder, &plan, &["--lab", "fan-in"])
     };
-    let alone = run(1);
-    let together = run(PORTS);
+    let Some(alone) = run(1) else { return };
+    let Some(together) = run(PORTS) else { return };
     let test = "the_last_frame_of_a_synchronised_burst_has_waited_for_all_others";
     if alone.refused(test) || together.refused(test) {
         return;

@@ -12,6 +12,7 @@ mod flows;
 mod iperf3;
 mod json;
 mod known_answers;
+mod known_answers_files;
 mod known_answers_frames;
 mod known_answers_latency;
 mod looks;

@@ -3,33 +3,34 @@
 use super::Finding;
 use super::repository::{File, Repository};
 
-/// A registry: the static slice, where it is, and the trait or structure of its entries.
+/// A registry: the static slice, where it is, and the traits or the structure of its entries.
 struct Registry {
     name: &'static str,
     path: &'static str,
-    contract: &'static str,
+    contracts: &'static [&'static str],
 }
 
 const WORKLOADS: Registry = Registry {
     name: "WORKLOADS",
     path: "crates/linerate-load/src/workloads/mod.rs",
-    contract: "Workload",
+    // A protocol of file transfers is a workload with the code that protocols share.
+    contracts: &["Typed", "Protocol"],
 };
 const SAMPLERS: Registry = Registry {
     name: "SAMPLERS",
     path: "crates/linerate-observe/src/samplers/mod.rs",
-    contract: "Sampler",
+    contracts: &["Sampler"],
 };
 
 const LIMITS: Registry = Registry {
     name: "LIMITS",
     path: "crates/linerate-analysis/src/limits/mod.rs",
-    contract: "Limit",
+    contracts: &["Limit"],
 };
 const RULES: Registry = Registry {
     name: "RULES",
     path: "crates/linerate-analysis/src/diagnosis/rules/mod.rs",
-    contract: "Rule",
+    contracts: &["Rule"],
 };
 
 /// The five that grow.
@@ -40,7 +41,7 @@ const REGISTRIES: [Registry; 5] = [
     Registry {
         name: "SECTIONS",
         path: "crates/linerate-report/src/sections/mod.rs",
-        contract: "Section",
+        contracts: &["Section"],
     },
     WORKLOADS,
 ];
@@ -67,8 +68,10 @@ impl Registry {
     fn implementations<'a>(&self, repository: &'a Repository) -> Vec<(String, &'a File)> {
         let folder = self.path.trim_end_matches("mod.rs");
         // A family is a trait, or a structure of constants and functions.
-        let contract = self.contract;
-        let forms = [format!("impl {contract} for "), format!(": {contract} = {contract} {{")];
+        let forms = self.contracts.iter().flat_map(|contract| {
+            [format!("impl {contract} for "), format!(": {contract} = {contract} {{")]
+        });
+        let forms: Vec<String> = forms.collect();
         repository
             .rust()
             .filter_map(|file| {
@@ -82,7 +85,7 @@ impl Registry {
     }
 }
 
-/// Every slice exists, is alphabetical, and holds every implementation beside it.
+/// Every slice exists, is alphabetical, and holds every implementation beside it and nothing else.
 pub(super) fn registries(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for registry in &REGISTRIES {
@@ -99,11 +102,21 @@ pub(super) fn registries(repository: &Repository) -> Vec<Finding> {
             let what = format!("{}: `{}` stands before `{}`", registry.name, pair[0], pair[1]);
             findings.push(Finding::new(registry.path, what, "order the entries alphabetically"));
         }
-        for (module, file) in registry.implementations(repository) {
-            if !entries.contains(&module) {
-                let what =
-                    format!("implements {} and is not in {}", registry.contract, registry.name);
+        let contracts = registry.contracts.join(" or ");
+        let implementations = registry.implementations(repository);
+        for (module, file) in &implementations {
+            if !entries.contains(module) {
+                let what = format!("implements {contracts} and is not in {}", registry.name);
                 findings.push(Finding::new(&file.path, what, "add its line to the registry"));
+            }
+        }
+        // The checks of families visit implementations: one that is not recognised is not checked.
+        for entry in &entries {
+            if !implementations.iter().any(|(module, _)| module == entry) {
+                let what =
+                    format!("{}: no file of `{entry}` implements {contracts}", registry.name);
+                let how = "implement it beside the registry, or correct the contract in xtask";
+                findings.push(Finding::new(registry.path, what, how));
             }
         }
     }
@@ -115,8 +128,8 @@ pub(super) fn workloads(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (_, file) in WORKLOADS.implementations(repository) {
         let Some(name) = own_name(&file.text) else {
-            let what = "no name could be read: `fn name(&self) -> &'static str { \"...\" }`";
-            findings.push(Finding::new(&file.path, what, "return a literal"));
+            let what = "no name could be read: `const NAME: &'static str = \"...\";`";
+            findings.push(Finding::new(&file.path, what, "write a literal"));
             continue;
         };
         let plan = format!("workload = \"{name}\"");
@@ -211,14 +224,9 @@ pub(super) fn rules(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Returns the result of `fn name`: a literal, or a constant of the same file.
+/// Returns the constant `NAME` of a workload.
 fn own_name(text: &str) -> Option<&str> {
-    let body = text.split_once("fn name(&self)")?.1.split_once('{')?.1;
-    let value = body.split_once('}')?.0.trim();
-    let literal = match value.strip_prefix('"') {
-        Some(literal) => literal,
-        None => text.split_once(&format!("const {value}: &str = \""))?.1,
-    };
+    let literal = text.split_once("const NAME: &'static str = \"")?.1;
     literal.split_once('"').map(|(name, _)| name)
 }
 
@@ -226,8 +234,8 @@ fn own_name(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    const NULL: &str = "impl Workload for Null \
-        {\n    fn name(&self) -> &'static str {\n        \"null\"\n    }\n}\n";
+    const NULL: &str = "impl Typed for Null {\n    const NAME: &'static str = \"null\";\n}\n";
+    const RR: &str = "impl Typed for UdpRr {\n    const NAME: &'static str = \"udp_rr\";\n}\n";
     const FOLDER: &str = "crates/linerate-load/src/workloads";
 
     fn findings_of(files: &[(&str, &str)], check: fn(&Repository) -> Vec<Finding>) -> Vec<String> {
@@ -242,23 +250,36 @@ mod tests {
     #[test]
     fn a_registry_out_of_order_and_a_forgotten_entry_are_found() {
         let path = format!("{FOLDER}/mod.rs");
+        let [file, other] = ["null", "udp_rr"].map(|name| format!("{FOLDER}/{name}.rs"));
+        let files = |text| [(path.as_str(), text), (file.as_str(), NULL), (other.as_str(), RR)];
+        let of = |text| findings_of(&files(text), registries);
         let unordered = "pub static WORKLOADS: &[&dyn Workload] = &[&udp_rr::UdpRr, &null::Null];";
-        assert_eq!(
-            findings_of(&[(&path, unordered)], registries),
-            ["WORKLOADS: `udp_rr` stands before `null`"]
-        );
-        let file = format!("{FOLDER}/null.rs");
+        assert_eq!(of(unordered), ["WORKLOADS: `udp_rr` stands before `null`"]);
         let empty = "pub static WORKLOADS: &[&dyn Workload] = &[];";
         let forgotten = findings_of(&[(&path, empty), (&file, NULL)], registries);
-        assert_eq!(forgotten, ["implements Workload and is not in WORKLOADS"]);
+        assert_eq!(forgotten, ["implements Typed or Protocol and is not in WORKLOADS"]);
         let good = "pub static WORKLOADS: &[&dyn Workload] = &[\n    &null::Null,\n    \
             &udp_rr::UdpRr,\n];";
-        assert!(findings_of(&[(&path, good), (&file, NULL)], registries).is_empty());
+        assert!(of(good).is_empty());
         let wrapped =
             "pub static WORKLOADS: &[&dyn Workload] =\n    &[&null::Null, &udp_rr::UdpRr];";
-        assert!(findings_of(&[(&path, wrapped), (&file, NULL)], registries).is_empty());
-        let missing = registries(&Repository::of(&[(&path, wrapped)]));
+        assert!(of(wrapped).is_empty());
+        let missing = registries(&Repository::of(&files(wrapped)));
         assert!(missing.iter().all(|finding| finding.place != path), "{missing:?}");
+    }
+
+    #[test]
+    fn an_entry_that_no_check_would_visit_is_found() {
+        let path = format!("{FOLDER}/mod.rs");
+        let file = format!("{FOLDER}/null.rs");
+        let slice = "pub static WORKLOADS: &[&dyn Workload] = &[&null::Null];";
+        let renamed = NULL.replace("Typed", "Work");
+        assert_eq!(
+            findings_of(&[(&path, slice), (&file, &renamed)], registries),
+            ["WORKLOADS: no file of `null` implements Typed or Protocol"]
+        );
+        let protocol = NULL.replace("Typed", "Protocol");
+        assert!(findings_of(&[(&path, slice), (&file, &protocol)], registries).is_empty());
     }
 
     #[test]
@@ -269,13 +290,18 @@ mod tests {
     #[test]
     fn a_workload_needs_a_plan_and_a_known_answer() {
         let file = format!("{FOLDER}/null.rs");
-        assert_eq!(findings_of(&[(&file, NULL)], workloads).len(), 2);
-        let complete = [
-            (file.as_str(), NULL),
-            ("plans/null.toml", "workload = \"null\""),
-            ("crates/linerate-load/tests/known_answers.rs", "run(\"null\")"),
-        ];
-        assert!(findings_of(&complete, workloads).is_empty());
+        let plan = ("plans/null.toml", "workload = \"null\"");
+        let answer = ("crates/linerate-load/tests/known_answers.rs", "run(\"null\")");
+        for text in [NULL, &NULL.replace("Typed", "Protocol")] {
+            let of = |files: &[(&str, &str)]| {
+                findings_of(&[&[(file.as_str(), text)], files].concat(), workloads)
+            };
+            assert_eq!(of(&[answer]), ["no plan in plans/ has workload = \"null\""]);
+            assert_eq!(of(&[plan]), ["no test in a tests/*known_answer* file names \"null\""]);
+            assert!(of(&[plan, answer]).is_empty());
+        }
+        let nameless = NULL.replace("NAME", "LABEL");
+        assert_eq!(findings_of(&[(&file, &nameless), plan, answer], workloads).len(), 1);
     }
 
     #[test]
@@ -291,15 +317,6 @@ mod tests {
         let half =
             "impl Rule for Loss {}\n#[cfg(test)]\nmod tests {\n    fn it_fires_on_loss() {}\n}\n";
         assert_eq!(findings_of(&[(rule, half)], rules), ["no test has `silent` in its name"]);
-    }
-
-    #[test]
-    fn a_name_is_read_from_a_literal_or_a_constant() {
-        assert_eq!(own_name(NULL), Some("null"));
-        let constant =
-            "const NAME: &str = \"udp_rr\";\nfn name(&self) -> &'static str {\n    NAME\n}\n";
-        assert_eq!(own_name(constant), Some("udp_rr"));
-        assert_eq!(own_name("fn a() {}"), None);
     }
 
     #[test]

