@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::advice::Advice;
 use super::evidence::{Claim, Evidence};
+use super::sign::Seen;
 use crate::ComparedFigure;
 use crate::compare::{Effect, Unproven};
 
@@ -96,6 +97,16 @@ pub enum Outcome {
         effect: Effect,
         ratio: [f64; 2],
         doubt: Option<Objection>,
+    },
+    /// Values of the metric that shows the mechanism of the claim, least and largest, of `runs`
+    /// without the change `arm` (unchanged and placebo) and with it.
+    Sign {
+        arm: String,
+        metric: &'static Metric,
+        without: [f64; 2],
+        with: [f64; 2],
+        runs: [usize; 2],
+        seen: Seen,
     },
     /// Pairs of runs that should not differ.
     Control { arm: String, figure: ComparedFigure, effect: Effect },

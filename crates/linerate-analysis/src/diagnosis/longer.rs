@@ -14,7 +14,7 @@
 use linerate_model::{Failing, Ratio, Verdict};
 
 use super::proof::{beside, goodput_of, is_contradicted, of_rule};
-use super::{Finding, Outcome};
+use super::{Finding, Outcome, Seen};
 use crate::Comparison;
 use crate::compare::{Proof, prove};
 use crate::statistics::{ALPHA, part_of_error};
@@ -64,8 +64,10 @@ pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Op
     if finding.verdict != Verdict::Suspected || contradicting.iter().any(refutes) {
         return None;
     }
+    // Where an experiment can refute the claim, the others decide nothing, however they scatter.
+    let decides = open.iter().any(refutes);
     let mut proofs = Vec::with_capacity(open.len());
-    for test in open {
+    for test in open.into_iter().filter(|test| !decides || refutes(test)) {
         // Only experiments with a control are repeated: without one, no run length makes the effect
         // a proof.
         let (_, placebo) = beside(&tests, test)?;
@@ -78,6 +80,13 @@ pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Op
         (most(&|proof| proof.short().powi(2))?, most(&|proof| proof.scattered().powi(2))?);
     // An effect that needs even longer runs is left undecided, because one question would take most
     // of a campaign.
+    // Where another metric shows the mechanism, goodput must only follow, which takes less.
+    let is_signed = |outcome: &Outcome| {
+        matches!(outcome, Outcome::Sign { seen: Seen::Shown | Seen::Overlapping, .. })
+    };
+    if finding.experiments.iter().any(is_signed) {
+        return Some(LEAST);
+    }
     (effect <= MOST).then(|| (SAFETY * effect).max(placebo).clamp(LEAST, MOST))
 }
 

@@ -12,6 +12,7 @@ mod finding;
 pub mod longer;
 mod proof;
 pub mod rules;
+mod sign;
 
 use linerate_model::{ARM_AXIS, Command, Metric, Validity, Verdict};
 
@@ -22,6 +23,7 @@ pub use finding::{
 };
 pub(crate) use proof::GOODPUT;
 pub use proof::{IOPS, goodput_of};
+pub use sign::{Seen, Sign};
 
 use crate::{Comparison, PointStudy, Study};
 use experiment::Experiment;

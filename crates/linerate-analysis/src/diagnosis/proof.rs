@@ -4,13 +4,14 @@
 //! *Proven* requires all of these: the rule's evidence is present in the compared runs; goodput
 //! changes by at least 10 % and by three times the difference within single control pairs; the
 //! change is within the prediction; the control has no effect; and all experiments on the claim
-//! agree. A change without an effect refutes the claim, unless the experiment is marked as one that
+//! agree. Where a rule names a sign (`sign`) and the runs show it, goodput must only follow. A change without an effect refutes the claim, unless the experiment is marked as one that
 //! cannot refute; such an experiment decides only where there is no other. Otherwise the claim
 //! stays *suspected*.
 
 use linerate_model::{ARM_AXIS, Direction, Failing, Hypothesis, Metric, Validity, Verdict, metric};
 
 use super::rules::{RULES, Rule, subject_of};
+use super::sign::{Reading, Seen};
 use super::{Claim, Contradiction, Evidence, Finding, Objection, Outcome, Subject};
 use crate::compare::{Change, Effect, prove};
 use crate::{Compared, Comparison, PointStudy};
@@ -149,7 +150,26 @@ fn outcome(
         _ if evident => (Verdict::Suspected, proof.why.map(Objection::Unproven)),
         _ => (Verdict::Inconclusive, proof.why.map(Objection::Unproven)),
     };
+    let reading = sign(points, tests, test, rule, goodput, [lowest, highest]);
+    let (verdict, doubt) = match reading.as_ref().map(|reading| reading.seen) {
+        // Goodput also changes by chance or for another reason.
+        Some(Seen::Missing) if verdict == Verdict::Proven => {
+            (Verdict::Suspected, Some(Objection::OutsidePrediction))
+        }
+        Some(Seen::Shown) if evident && against.is_none() && proof.follows(lowest) => {
+            (Verdict::Proven, None)
+        }
+        _ => (verdict, doubt),
+    };
     finding.verdict = verdict;
+    finding.experiments.extend(reading.map(|reading| Outcome::Sign {
+        arm: test.changed.name.clone(),
+        metric: reading.metric,
+        without: reading.without.0,
+        with: reading.with.0,
+        runs: [reading.without.1, reading.with.1],
+        seen: reading.seen,
+    }));
     finding.controls.extend(placebo.map(|(name, effect)| Outcome::Control {
         arm: name.to_owned(),
         figure: goodput.metric.clone(),
@@ -162,6 +182,26 @@ fn outcome(
         ratio: hypothesis.ratio.map(|ratio| ratio.0),
         doubt,
     })
+}
+
+/// Returns the reading of the rule's sign in the runs of `test` and of its placebo.
+fn sign(
+    points: &[PointStudy],
+    tests: &[&Comparison],
+    test: &Comparison,
+    rule: &dyn Rule,
+    goodput: &Compared,
+    predicted: [f64; 2],
+) -> Option<Reading> {
+    let base = arm_of(points, &test.sweep, &test.base.name)?;
+    let changed = arm_of(points, &test.sweep, &test.changed.name)?;
+    // Experiments of one campaign share a placebo, which belongs to the sweep of one of them.
+    let mut same = tests.iter().filter(|other| of_rule(other, rule.name()));
+    let placebo = same.find_map(|other| arm_of(points, &other.sweep, other.placebo.as_deref()?))?;
+    let job = |name: &str| test.job_in(name, goodput.job);
+    let without = [(base, job(&test.base.name)), (placebo, job(&test.base.name))];
+    let with = (changed, goodput.job);
+    rule.sign(base, &test.changed)?.read(&without, with, goodput.direction, predicted)
 }
 
 fn arm_of<'a>(points: &'a [PointStudy], sweep: &str, name: &str) -> Option<&'a PointStudy> {
@@ -438,6 +478,22 @@ mod tests {
     }
 
     #[test]
+    fn an_experiment_that_cannot_refute_sets_no_length_beside_one_that_can() {
+        let mut scattered = test(1.95, 1.0);
+        scattered.figures[0].effect.interval = Some((1.05, 3.6));
+        scattered.figures[0].placebo.as_mut().expect("measured").widest = 1.3;
+        let mut sparing = scattered.clone();
+        sparing.base.tests.as_mut().expect("a claim").failing = Failing::SaysNothing;
+        // (3 ln 1.3 / ln 1.1)^2 is 68: no length would decide it.
+        sparing.figures[0].effect.shift = 1.1;
+        let times = |tests: &[Comparison]| {
+            super::super::longer::times(&findings(&arms(true), tests), tests, "receive_window")
+        };
+        assert_eq!(times(&[scattered.clone(), sparing.clone()]), Some(4.0));
+        assert_eq!(times(&[sparing]), None, "alone it decides");
+    }
+
+    #[test]
     fn nothing_is_proven_where_the_evidence_did_not_come_again() {
         assert_eq!(verdict(false, 1.95, 1.0).0, Verdict::Inconclusive);
     }
@@ -505,5 +561,71 @@ mod tests {
             assert_eq!(judged(&[sparing(1.0), test(deciding, 1.0)]).verdict, verdict);
             assert_eq!(judged(&[test(deciding, 1.0), sparing(1.95)]).verdict, verdict);
         }
+    }
+
+    /// Outcome of twice the CPU quota: goodput of the changed arm in multiples, pair by pair, and
+    /// the cores that the sending worker used then. Six runs without the change used 0.09.
+    fn quota(factors: [f64; 6], cores: f64, wait: &str) -> Verdict {
+        let mut test = test_of_pairs(factors, 1.0);
+        let claim = Hypothesis {
+            rule: "sender_cpu".into(),
+            ratio: [Ratio(1.5), Ratio(2.5)],
+            failing: Failing::Refutes,
+            error: None,
+        };
+        test.base.tests = Some(claim.clone());
+        test.changed.tests = Some(claim);
+        let (at, value) = ("a".into(), "x2".into());
+        test.changed.settings =
+            vec![linerate_model::HostSetting { at, name: "cpu_quota".into(), value }];
+        // Goodput of the placebo differs so much that no change of it can be proven.
+        test.figures[0].placebo.as_mut().expect("measured").widest = 1.8;
+        let arm = |name: &str, cores: f64| {
+            let seen = [("goodput", 50e6), ("sender_throttled", 0.95), ("payload_per_send", 1e5)];
+            let mut point = point(&[&seen[..], &[("sender_cpu", cores)]].concat());
+            let job = &mut point.jobs[0];
+            job.metrics[3].values = vec![Some(cores); 6];
+            job.obtained.insert("wait".into(), crate::Obtained::mode(wait));
+            point.parameters = [(ARM_AXIS.to_owned(), name.into())].into();
+            point
+        };
+        let arms =
+            [arm("as it is", 0.09), arm("marked", 0.09), arm("twice the receive buffer", cores)];
+        let found = findings(&arms, &[test]);
+        found.into_iter().find(|finding| finding.rule == "sender_cpu").expect("tested").verdict
+    }
+
+    #[test]
+    fn where_cpu_time_follows_its_quota_noisy_goodput_must_only_follow() {
+        let follows = [2.2, 1.5, 1.7, 0.99, 2.4, 1.9];
+        assert_eq!(quota(follows, 0.18, "block"), Verdict::Proven);
+        assert_eq!(quota(follows, 0.13, "block"), Verdict::Suspected, "more, but not as predicted");
+        assert_eq!(quota(follows, 0.09, "block"), Verdict::Suspected, "no more CPU time");
+        assert_eq!(quota(follows, 0.18, "spin"), Verdict::Suspected, "it uses any CPU time");
+        let stays = [1.6, 0.7, 1.2, 0.9, 1.5, 0.8];
+        assert_eq!(quota(stays, 0.18, "block"), Verdict::Suspected, "goodput does not follow");
+    }
+
+    #[test]
+    fn goodput_without_the_sign_proves_nothing() {
+        let mut test = test(1.95, 1.0);
+        let claim = test.base.tests.as_mut().expect("a claim");
+        claim.rule = "fire_hose".into();
+        claim.ratio = [Ratio(1.1), Ratio(100.0)];
+        let arm = |name: &str, lost: f64| {
+            let seen = [("goodput", 50e6), ("rtt", 0.011), ("rtt_min", 0.01)];
+            let mut point = point(&[&seen[..], &[("retransmit_ratio", lost)]].concat());
+            point.jobs[0].metrics[3].values = vec![Some(lost); 6];
+            point.parameters = [(ARM_AXIS.to_owned(), name.into())].into();
+            point
+        };
+        let verdict = |left: f64| {
+            let arms =
+                [arm("as it is", 0.1), arm("marked", 0.1), arm("twice the receive buffer", left)];
+            let found = findings(&arms, std::slice::from_ref(&test));
+            found.into_iter().find(|finding| finding.rule == "fire_hose").expect("tested").verdict
+        };
+        assert_eq!(verdict(0.0), Verdict::Proven);
+        assert_eq!(verdict(0.06), Verdict::Suspected, "the loss goes on");
     }
 }

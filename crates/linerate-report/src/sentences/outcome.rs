@@ -2,7 +2,7 @@
 
 use linerate_analysis::ComparedFigure;
 use linerate_analysis::compare::Effect;
-use linerate_analysis::diagnosis::{Contradiction, Objection, Outcome};
+use linerate_analysis::diagnosis::{Contradiction, Objection, Outcome, Seen};
 
 use super::{amount, rate};
 use crate::words::count;
@@ -33,6 +33,22 @@ fn outcome(outcome: &Outcome) -> String {
                 ratio(effect),
                 count(effect.n, "pair"),
                 prediction(*predicted)
+            )
+        }
+        Outcome::Sign { arm, metric, without, with, runs: [n_without, n_with], seen } => {
+            let range = |[least, most]: [f64; 2]| {
+                format!("{} to {}", amount(metric, least), amount(metric, most))
+            };
+            let seen = match seen {
+                Seen::Shown => "no run without it reaches a run with it",
+                Seen::Overlapping => "runs with and without it overlap, or differ too much",
+                Seen::Missing => "it did not change as the claim predicts",
+            };
+            format!(
+                "{arm}: {metric} {} in {n_without} runs without it, {} in {n_with} with it \
+                    ({seen})",
+                range(*without),
+                range(*with)
             )
         }
         Outcome::Control { arm, figure, effect } => control(arm, figure, effect),

@@ -3,13 +3,13 @@
 //! Evidence: the busiest worker of an end ran or waited for a CPU most of the time, and waited more
 //! than [`super::HELD_BACK`] of it while other programs or the hypervisor used the CPU. A worker
 //! that waits for windows or data sleeps, which is no wait for a CPU, so a slow path on a busy host
-//! does not fire the rule. No experiment: linerate does not stop other programs. Not observed:
+//! does not fire the rule. Neither is the wait of a worker whose control group has no quota left. No experiment: linerate does not stop other programs. Not observed:
 //! which programs they are, and softirq work that delays the worker.
 
 use linerate_model::{Direction, metric};
 
 use super::{
-    FlowEnd, HELD_BACK, Rule, changed, flows, may_be_judged, score, suspected, value,
+    FlowEnd, HELD_BACK, Rule, changed, flows, may_be_judged, score, seen, suspected, value,
     waits_for_window,
 };
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
@@ -41,7 +41,11 @@ impl Waiting {
             _ => [(FlowEnd::Sending, active), (FlowEnd::Receiving, passive)],
         };
         let waits = ends.into_iter().filter_map(|(end, occupied)| {
-            Some(Self { end, waited: occupied - end.cores(job, direction)?, occupied, taken })
+            // Without quota a worker is ready and has no CPU, which no other program took. A period
+            // counts as exhausted from the moment in which its quota is, so this is the most.
+            let throttled = end.throttled(job, direction).unwrap_or(0.0);
+            let waited = occupied - end.cores(job, direction)? - throttled;
+            Some(Self { end, waited: waited.max(0.0), occupied, taken })
         });
         waits.max_by(|a, b| a.waited.total_cmp(&b.waited))
     }
@@ -51,14 +55,20 @@ impl Waiting {
     }
 }
 
-/// Returns true if an end waits for a CPU that others use, and the sender waits for no window or
-/// buffer, which a busy CPU does not explain.
-fn starves(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
+/// Returns the end that waits for a CPU that others use. `None` where a sender waits for a window or
+/// buffer, which a busy CPU of its own does not explain. A receiver that waits for a CPU reads late,
+/// so its closed window and the sender's full buffer are effects.
+fn starved(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<Waiting> {
     let waits_for_buffer =
         value(job, metric::SNDBUF_LIMITED, direction).is_some_and(|share| share >= HELD_BACK);
-    Waiting::of(point, job, direction).is_some_and(|waiting| waiting.speaks())
-        && !waits_for_window(job, direction)
-        && !waits_for_buffer
+    let waits_for_peer = waits_for_window(job, direction) || waits_for_buffer;
+    Waiting::of(point, job, direction)
+        .filter(|waiting| waiting.speaks() && (waiting.end.receives() || !waits_for_peer))
+}
+
+/// Returns true if the receiver waits for a CPU that others use, which closes its window.
+pub(super) fn starves_receiver(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
+    starved(point, job, direction).is_some_and(|waiting| waiting.end.receives())
 }
 
 impl Rule for CpuTaken {
@@ -76,10 +86,14 @@ impl Rule for CpuTaken {
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let starved = |(job, direction): &(&JobStudy, Direction)| starves(point, job, *direction);
-        let (job, direction) = flows(point).find(starved).filter(|_| may_be_judged(point))?;
-        let Waiting { end, waited, occupied, .. } = Waiting::of(point, job, direction)?;
-        let evidence = vec![Evidence::CpuWait { end, waited, ran: occupied - waited }];
+        let mut found = flows(point)
+            .filter_map(|(job, direction)| Some((job, direction, starved(point, job, direction)?)));
+        let (job, direction, waiting) = found.next().filter(|_| may_be_judged(point))?;
+        let Waiting { end, waited, occupied, .. } = waiting;
+        let mut evidence = vec![Evidence::CpuWait { end, waited, ran: occupied - waited }];
+        // The closed window is an effect of the wait, and shows that it limits the flow.
+        let closed = seen(job, metric::RWND_LIMITED, direction);
+        evidence.extend(closed.filter(|_| waits_for_window(job, direction)));
         let claim = Claim::CpuTaken(end);
         let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         Some(finding.advise(Step::FreeCpus.by(changed(point, &[]))))
@@ -91,7 +105,7 @@ impl Rule for CpuTaken {
             Some(score::all([
                 score::reached(waiting.waited.min(waiting.taken), HELD_BACK, 1.0),
                 score::reached(waiting.occupied, OCCUPIED, 1.0),
-                super::window_open(job, direction),
+                if waiting.end.receives() { 1.0 } else { super::window_open(job, direction) },
             ]))
         })
     }
@@ -131,6 +145,16 @@ mod tests {
         assert!(silent(&[], [0.42, 0.1], 0.4), "the worker mostly sleeps");
         assert!(silent(&[], [0.95, 0.1], 0.05), "nobody took the CPU");
         assert!(silent(&[("rwnd_limited", 0.8)], [0.72, 0.1], 0.66), "the window is closed");
+        assert!(silent(&[("sender_throttled", 0.5)], [0.72, 0.1], 0.66), "the quota is exhausted");
         assert!(silent(&[("sndbuf_limited", 0.8)], [0.72, 0.1], 0.66), "the buffer is full");
+    }
+
+    #[test]
+    fn a_window_that_a_starved_receiver_closes_is_an_effect() {
+        let closed = [("rwnd_limited", 0.8), ("sndbuf_limited", 0.4)];
+        let finding = CpuTaken.judge(&busy(&closed, [0.1, 0.7], 0.6)).expect("60 % were taken");
+        assert_eq!(finding.claim, Claim::CpuTaken(FlowEnd::Receiving));
+        assert_eq!(finding.evidence[1], Evidence::figure(metric::RWND_LIMITED, 0.8));
+        assert!(CpuTaken.score(&busy(&closed, [0.1, 0.7], 0.6)).is_some_and(|score| score > 0.5));
     }
 }

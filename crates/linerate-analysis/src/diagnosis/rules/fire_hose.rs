@@ -10,7 +10,7 @@
 //! sender that waits for its peer's window overruns nothing: its retransmissions are window probes
 //! and tail probes.
 
-use linerate_model::{Bytes, Command, Direction, metric};
+use linerate_model::{Arm, Bytes, Command, Direction, metric};
 
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM,
@@ -20,7 +20,7 @@ use super::{
     waits_for_window, window_open,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, rate, set};
-use crate::diagnosis::{Claim, Evidence, Finding, Step};
+use crate::diagnosis::{Claim, Evidence, Finding, Sign, Step};
 use crate::{JobStudy, PointStudy};
 
 /// Share of retransmitted bytes that counts as loss; tail probes stay below it
@@ -159,6 +159,9 @@ impl Rule for FireHose {
             Experiment::lift_by_one("a window that a shallow buffer survives", windows, ratio)
         });
         let paced = Experiment::lift_by_one("paced below the drain", rates, ratio);
+        // Paced segments leave in bursts of two, and late timers of a busy host bunch more of them.
+        // A buffer of two frames loses some of these, so only a window refutes the claim.
+        let paced = if survived.is_some() { paced.refuting_nothing() } else { paced };
         // A higher rate alone could come from anywhere. Only an end of the loss shows that the
         // buffer was the cause.
         let both = survived.into_iter().chain([paced]);
@@ -168,6 +171,10 @@ impl Rule for FireHose {
             true => both.map(Experiment::refuting_nothing).collect(),
             false => both.collect(),
         }
+    }
+
+    fn sign(&self, _base: &PointStudy, _changed: &Arm) -> Option<Sign> {
+        Some(Sign::ends(metric::RETRANSMIT_RATIO))
     }
 }
 

@@ -40,13 +40,14 @@ mod softirq_core;
 mod unknown;
 
 use linerate_model::{
-    BoundClass, CeilingSubject, Direction, HostSetting, Metric, Validity, Verdict, metric,
+    Arm, BoundClass, CeilingSubject, Direction, HostSetting, Metric, Validity, Verdict, metric,
 };
 
 use super::advice::{Advice, Step};
 use super::evidence::{Claim, Evidence, FlowEnd};
 use super::experiment::{Experiment, bytes, set};
 use super::finding::{Finding, JobFlow, Subject, SubjectLoad};
+use super::sign::Sign;
 use crate::{Given, JobStudy, Obtained, PointStudy};
 pub(super) use command::{changed, command, consent};
 
@@ -85,6 +86,13 @@ pub trait Rule: Sync {
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         let _nothing_to_change = point;
         Vec::new()
+    }
+
+    /// Returns the metric that shows in the compared runs whether the mechanism of the claim about
+    /// `base` is there, if the arm `changed` has one.
+    fn sign(&self, base: &PointStudy, changed: &Arm) -> Option<Sign> {
+        let _goodput_alone_decides = (base, changed);
+        None
     }
 
     /// Returns true if other causes have the same evidence, and only the predicted size of the
@@ -213,6 +221,11 @@ impl FlowEnd {
         value(job, self.cpu()[1], direction)
     }
 
+    /// Returns true for the receiving end.
+    const fn receives(self) -> bool {
+        matches!(self, Self::Receiving)
+    }
+
     /// Returns its endpoint.
     fn endpoint(self, job: &JobStudy, direction: Direction) -> &str {
         // The active end receives only in the direction Rx.
@@ -270,6 +283,16 @@ fn twice_the_quota(point: &PointStudy, end: FlowEnd) -> Option<Experiment> {
             grown(LARGER, room(job, direction)),
         ))
     })
+}
+
+/// Returns the sign of an exhausted CPU quota of `end`: the CPU time of its busiest worker follows a
+/// changed quota. `None` for other changes, and for spinning workers, which use any CPU time.
+fn follows_quota(base: &PointStudy, changed: &Arm, end: FlowEnd) -> Option<Sign> {
+    let is_quota = changed.settings.iter().any(|setting| setting.name == CPU_QUOTA);
+    let spins = |(job, _): (&JobStudy, Direction)| {
+        job.obtained.get("wait").is_some_and(|modes| modes.has_word(SPINNING))
+    };
+    (is_quota && !flows(base).any(spins)).then(|| Sign::grows(end.cpu()[0]))
 }
 
 /// Returns the ratio of the lowest known ceiling to goodput; infinite where none is known.

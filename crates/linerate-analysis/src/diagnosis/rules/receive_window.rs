@@ -9,6 +9,7 @@
 
 use linerate_model::{BoundClass, Direction, Verdict, metric};
 
+use super::cpu_taken::starves_receiver;
 use super::slow_receiver::{UNREAD, Unread};
 use super::{
     FlowEnd, Rule, TCP_STREAM, flows, grown, may_be_judged, out_of_cpu, room, score, seen, subject,
@@ -55,6 +56,10 @@ impl Rule for ReceiveWindow {
             // Only the first waiting flow is examined, so that a slow reader on it does not make
             // the rule fall on another flow.
             flows(point).find(waits).filter(|flow| may_be_judged(point) && is_read(flow))?;
+        // The window of a receiver that waits for a CPU closes, whatever its size.
+        if starves_receiver(point, job, direction) {
+            return None;
+        }
         let mut evidence: Vec<Evidence> =
             seen(job, metric::RWND_LIMITED, direction).into_iter().collect();
         let fits = from_window(point, job, direction).map(|(rate, ratio)| {

@@ -6,14 +6,15 @@
 //! for the receiver in softirq, which dominates for small packets. Spinning ends are always busy
 //! and are left out.
 
-use linerate_model::metric;
+use linerate_model::{Arm, metric};
 
 use super::{
-    FlowEnd, Rule, flows, may_be_judged, more_cpu, more_flows, out_of_cpu, score, seen, suspected,
+    FlowEnd, Rule, flows, follows_quota, may_be_judged, more_cpu, more_flows, out_of_cpu, score,
+    seen, suspected,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
-use crate::diagnosis::{Claim, Finding};
+use crate::diagnosis::{Claim, Finding, Sign};
 
 /// Rule: the busiest receiving worker uses a whole core.
 #[derive(Debug)]
@@ -52,6 +53,10 @@ impl Rule for ReceiverCpu {
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         more_cpu(point, FlowEnd::Receiving, ("receive", ["discard"]))
+    }
+
+    fn sign(&self, base: &PointStudy, changed: &Arm) -> Option<Sign> {
+        follows_quota(base, changed, FlowEnd::Receiving)
     }
 }
 

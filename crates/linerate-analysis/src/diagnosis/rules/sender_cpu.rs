@@ -5,15 +5,15 @@
 //! calls of at least [`super::LARGE`]. Not observed: the kernel's work for the sender in softirq.
 //! Spinning ends are always busy and are left out.
 
-use linerate_model::metric;
+use linerate_model::{Arm, metric};
 
 use super::{
-    FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, may_be_judged, more_cpu, more_flows,
-    out_of_cpu, score, seen, suspected, value,
+    FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, follows_quota, may_be_judged, more_cpu,
+    more_flows, out_of_cpu, score, seen, suspected, value,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
-use crate::diagnosis::{Claim, Finding, Step};
+use crate::diagnosis::{Claim, Finding, Sign, Step};
 
 /// Rule: the busiest sending worker uses a whole core on large messages.
 #[derive(Debug)]
@@ -67,6 +67,10 @@ impl Rule for SenderCpu {
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
         more_cpu(point, FlowEnd::Sending, ("send", ["sendfile", "zerocopy"]))
+    }
+
+    fn sign(&self, base: &PointStudy, changed: &Arm) -> Option<Sign> {
+        follows_quota(base, changed, FlowEnd::Sending)
     }
 }
 
