@@ -599,7 +599,7 @@ mod tests {
     fn where_cpu_time_follows_its_quota_noisy_goodput_must_only_follow() {
         let follows = [2.2, 1.5, 1.7, 0.99, 2.4, 1.9];
         assert_eq!(quota(follows, 0.18, "block"), Verdict::Proven);
-        assert_eq!(quota(follows, 0.13, "block"), Verdict::Suspected, "more, but not as predicted");
+        assert_eq!(quota(follows, 0.12, "block"), Verdict::Suspected, "more, but not as predicted");
         assert_eq!(quota(follows, 0.09, "block"), Verdict::Suspected, "no more CPU time");
         assert_eq!(quota(follows, 0.18, "spin"), Verdict::Suspected, "it uses any CPU time");
         let stays = [1.6, 0.7, 1.2, 0.9, 1.5, 0.8];

@@ -5,6 +5,7 @@ use linerate_analysis::compare::Effect;
 use linerate_analysis::diagnosis::{Contradiction, Objection, Outcome, Seen};
 
 use super::{amount, rate};
+use crate::number::Scale;
 use crate::words::count;
 
 /// Consequence of an experiment without effect that refutes nothing: a saved resource may be used
@@ -36,8 +37,9 @@ fn outcome(outcome: &Outcome) -> String {
             )
         }
         Outcome::Sign { arm, metric, without, with, runs: [n_without, n_with], seen } => {
-            let range = |[least, most]: [f64; 2]| {
-                format!("{} to {}", amount(metric, least), amount(metric, most))
+            let scale = Scale::fit(metric.unit, without.iter().chain(with).copied());
+            let range = |[least, most]: &[f64; 2]| {
+                format!("{} to {}", scale.plain(*least), scale.shown(*most))
             };
             let seen = match seen {
                 Seen::Shown => "no run without it reaches a run with it",
@@ -47,8 +49,8 @@ fn outcome(outcome: &Outcome) -> String {
             format!(
                 "{arm}: {metric} {} in {n_without} runs without it, {} in {n_with} with it \
                     ({seen})",
-                range(*without),
-                range(*with)
+                range(without),
+                range(with)
             )
         }
         Outcome::Control { arm, figure, effect } => control(arm, figure, effect),
@@ -159,6 +161,29 @@ mod tests {
         let text = outcomes(&[control]).expect("one");
         assert!(text.starts_with("marked (control): goodput x2.000 ["), "{text}");
         assert!(text.ends_with("single pairs differ by up to 25.0 %"), "{text}");
+    }
+
+    #[test]
+    fn a_sign_is_shown_with_both_ranges_in_the_unit_of_its_metric() {
+        let sign = |metric, with, seen| Outcome::Sign {
+            arm: "change".to_owned(),
+            metric,
+            without: [0.0888, 0.0944],
+            with,
+            runs: [12, 6],
+            seen,
+        };
+        let text = outcomes(&[sign(metric::SENDER_CPU, [0.174, 0.192], Seen::Shown)]);
+        assert_eq!(
+            text.as_deref(),
+            Some(
+                "change: sender_cpu 0.0888 to 0.0944 cores in 12 runs without it, 0.174 to 0.192 \
+                cores in 6 with it (no run without it reaches a run with it)"
+            )
+        );
+        let text = outcomes(&[sign(metric::RETRANSMIT_RATIO, [0.0, 0.07], Seen::Overlapping)]);
+        let text = text.expect("one");
+        assert!(text.ends_with("(runs with and without it overlap, or differ too much)"), "{text}");
     }
 
     #[test]
