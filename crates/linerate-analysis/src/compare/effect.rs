@@ -36,8 +36,6 @@ const FLOOR_QUANTILE: f64 = 0.95;
 const FLOOR_OVER_MEDIAN: f64 = 1.959_964 / 0.674_490;
 /// Results more probable than this by chance are not claimed among many figures.
 const CHANCE: f64 = 0.05;
-/// Tolerance for the rounding of a probability that may be exactly the limit.
-const ROUNDED: f64 = 1.0 + 1e-9;
 /// Largest number of pairs that is recommended.
 const MOST_PAIRS: f64 = 1000.0;
 
@@ -372,7 +370,7 @@ impl Effect {
 
     /// Returns true if the typical shift is at least the least effect that counts as proof, and the
     /// outcome is clear.
-    fn is_relevant(&self) -> bool {
+    pub(crate) fn is_relevant(&self) -> bool {
         self.size() >= PROOF_RATIO.ln() && self.change != Change::Unclear
     }
 
@@ -479,20 +477,6 @@ impl Proof {
     #[must_use]
     pub fn short(&self) -> f64 {
         needed_size(self.placebo.as_ref()) / self.effect.size()
-    }
-
-    /// Returns true if the figure follows a change whose mechanism another metric shows: it moves by
-    /// at least the least effect towards `predicted`, a shift that far is improbable without cause
-    /// (one-sided), and the placebo does not move it.
-    #[must_use]
-    pub fn follows(&self, predicted: f64) -> bool {
-        let Self { effect, placebo, .. } = self;
-        let is_towards = (effect.shift >= 1.0) == (predicted >= 1.0);
-        effect.scale == Scale::Ratio
-            && effect.size() >= PROOF_RATIO.ln()
-            && is_towards
-            && effect.p.is_some_and(|p| p <= 2.0 * CHANCE * ROUNDED)
-            && placebo.as_ref().is_some_and(|placebo| !placebo.is_relevant())
     }
 
     /// Returns the ratio of the spread of single placebo pairs to the largest spread at which a

@@ -82,7 +82,7 @@ pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Op
     // of a campaign.
     // Where another metric shows the mechanism, goodput must only follow, which takes less.
     let is_signed = |outcome: &Outcome| {
-        matches!(outcome, Outcome::Sign { seen: Seen::Shown | Seen::Overlapping, .. })
+        matches!(outcome, Outcome::Sign { seen: Seen::Shown | Seen::Unclear, .. })
     };
     if finding.experiments.iter().any(is_signed) {
         return Some(LEAST);

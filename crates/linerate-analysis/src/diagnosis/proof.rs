@@ -11,9 +11,10 @@
 use linerate_model::{ARM_AXIS, Direction, Failing, Hypothesis, Metric, Validity, Verdict, metric};
 
 use super::rules::{RULES, Rule, subject_of};
-use super::sign::{Reading, Seen};
+use super::sign::{Reading, Seen, follows};
 use super::{Claim, Contradiction, Evidence, Finding, Objection, Outcome, Subject};
 use crate::compare::{Change, Effect, prove};
+use crate::statistics::ALPHA;
 use crate::{Compared, Comparison, PointStudy};
 
 /// Tolerance of the prediction: it ignores headers and the granularity of windows.
@@ -150,13 +151,17 @@ fn outcome(
         _ if evident => (Verdict::Suspected, proof.why.map(Objection::Unproven)),
         _ => (Verdict::Inconclusive, proof.why.map(Objection::Unproven)),
     };
-    let reading = sign(points, tests, test, rule, goodput, [lowest, highest]);
+    let sign = signs(points, tests, test, (rule, hypothesis), goodput);
+    let (reading, follows) = sign.unzip();
+    let is_placebo_still = placebo.is_some_and(|(_, effect)| !effect.is_relevant());
     let (verdict, doubt) = match reading.as_ref().map(|reading| reading.seen) {
         // Goodput also changes by chance or for another reason.
         Some(Seen::Missing) if verdict == Verdict::Proven => {
             (Verdict::Suspected, Some(Objection::OutsidePrediction))
         }
-        Some(Seen::Shown) if evident && against.is_none() && proof.follows(lowest) => {
+        Some(Seen::Shown)
+            if evident && against.is_none() && is_placebo_still && follows == Some(true) =>
+        {
             (Verdict::Proven, None)
         }
         _ => (verdict, doubt),
@@ -184,24 +189,27 @@ fn outcome(
     })
 }
 
-/// Returns the reading of the rule's sign in the runs of `test` and of its placebo.
-fn sign(
+/// Returns the reading of the rule's sign in the runs of `test` and of its placebo, and whether
+/// goodput follows.
+fn signs(
     points: &[PointStudy],
     tests: &[&Comparison],
     test: &Comparison,
-    rule: &dyn Rule,
+    (rule, hypothesis): (&dyn Rule, &Hypothesis),
     goodput: &Compared,
-    predicted: [f64; 2],
-) -> Option<Reading> {
+) -> Option<(Reading, bool)> {
     let base = arm_of(points, &test.sweep, &test.base.name)?;
     let changed = arm_of(points, &test.sweep, &test.changed.name)?;
     // Experiments of one campaign share a placebo, which belongs to the sweep of one of them.
     let mut same = tests.iter().filter(|other| of_rule(other, rule.name()));
     let placebo = same.find_map(|other| arm_of(points, &other.sweep, other.placebo.as_deref()?))?;
-    let job = |name: &str| test.job_in(name, goodput.job);
-    let without = [(base, job(&test.base.name)), (placebo, job(&test.base.name))];
-    let with = (changed, goodput.job);
-    rule.sign(base, &test.changed)?.read(&without, with, goodput.direction, predicted)
+    let before = test.job_in(&test.base.name, goodput.job);
+    let (without, with) = ([(base, before), (placebo, before)], (changed, goodput.job));
+    let direction = goodput.direction;
+    let sign = rule.sign(base, &test.changed)?;
+    let reading = sign.read(&without, with, direction, predicted(hypothesis))?;
+    let error = hypothesis.error.map_or(ALPHA, |error| error.0);
+    Some((reading, follows(goodput.metric.metric()?, &without, with, direction, error)))
 }
 
 fn arm_of<'a>(points: &'a [PointStudy], sweep: &str, name: &str) -> Option<&'a PointStudy> {
@@ -580,17 +588,22 @@ mod tests {
             vec![linerate_model::HostSetting { at, name: "cpu_quota".into(), value }];
         // Goodput of the placebo differs so much that no change of it can be proven.
         test.figures[0].placebo.as_mut().expect("measured").widest = 1.8;
-        let arm = |name: &str, cores: f64| {
+        let arm = |name: &str, cores: f64, factors: [f64; 6]| {
             let seen = [("goodput", 50e6), ("sender_throttled", 0.95), ("payload_per_send", 1e5)];
             let mut point = point(&[&seen[..], &[("sender_cpu", cores)]].concat());
             let job = &mut point.jobs[0];
             job.metrics[3].values = vec![Some(cores); 6];
+            job.metrics[0].values =
+                BEFORE.iter().zip(factors).map(|(rate, factor)| Some(rate * factor)).collect();
             job.obtained.insert("wait".into(), crate::Obtained::mode(wait));
             point.parameters = [(ARM_AXIS.to_owned(), name.into())].into();
             point
         };
-        let arms =
-            [arm("as it is", 0.09), arm("marked", 0.09), arm("twice the receive buffer", cores)];
+        let arms = [
+            arm("as it is", 0.09, [1.0; 6]),
+            arm("marked", 0.09, [1.0; 6]),
+            arm("twice the receive buffer", cores, factors),
+        ];
         let found = findings(&arms, &[test]);
         found.into_iter().find(|finding| finding.rule == "sender_cpu").expect("tested").verdict
     }

@@ -42,8 +42,8 @@ fn outcome(outcome: &Outcome) -> String {
                 format!("{} to {}", scale.plain(*least), scale.shown(*most))
             };
             let seen = match seen {
-                Seen::Shown => "no run without it reaches a run with it",
-                Seen::Overlapping => "runs with and without it overlap, or differ too much",
+                Seen::Shown => "the runs differ as the claim predicts",
+                Seen::Unclear => "runs with and without it overlap, or differ too much",
                 Seen::Missing => "it did not change as the claim predicts",
             };
             format!(
@@ -178,10 +178,10 @@ mod tests {
             text.as_deref(),
             Some(
                 "change: sender_cpu 0.0888 to 0.0944 cores in 12 runs without it, 0.174 to 0.192 \
-                cores in 6 with it (no run without it reaches a run with it)"
+                cores in 6 with it (the runs differ as the claim predicts)"
             )
         );
-        let text = outcomes(&[sign(metric::RETRANSMIT_RATIO, [0.0, 0.07], Seen::Overlapping)]);
+        let text = outcomes(&[sign(metric::RETRANSMIT_RATIO, [0.0, 0.07], Seen::Unclear)]);
         let text = text.expect("one");
         assert!(text.ends_with("(runs with and without it overlap, or differ too much)"), "{text}");
     }
