@@ -4,9 +4,10 @@
 //! *Proven* requires all of these: the rule's evidence is present in the compared runs; goodput
 //! changes by at least 10 % and by three times the difference within single control pairs; the
 //! change is within the prediction; the control has no effect; and all experiments on the claim
-//! agree. Where a rule names a sign (`sign`) and the runs show it, goodput must only follow. A change without an effect refutes the claim, unless the experiment is marked as one that
-//! cannot refute; such an experiment decides only where there is no other. Otherwise the claim
-//! stays *suspected*.
+//! agree. Where a rule names a sign (`sign`) and the runs show it, goodput must only follow. A
+//! change without an effect refutes the claim, unless the experiment is marked as one that cannot
+//! refute; such an experiment decides only where there is no other. Otherwise the claim stays
+//! *suspected*.
 
 use linerate_model::{ARM_AXIS, Direction, Failing, Hypothesis, Metric, Validity, Verdict, metric};
 

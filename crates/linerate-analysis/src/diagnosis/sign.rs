@@ -4,7 +4,8 @@
 //! On a busy host goodput of equal runs differs by a factor of two, while the CPU time that a quota
 //! grants differs by a few per cent, and the loss of a shallow buffer ends or goes on. A sign is
 //! *shown* where the typical run changes as predicted and the runs with the change lie beyond those
-//! without it, the placebo's included, with a probability of at most [`CHANCE`] (rank sum, one-sided).
+//! without it, the placebo's included, with a probability of at most [`CHANCE`] (rank sum,
+//! one-sided).
 //! Goodput must then only follow. Runs are not compared pair by pair: the measured noise of
 //! neighbouring runs is independent, so pairs would only halve the runs without the change. A sign
 //! that is missing contradicts the mechanism, however goodput moved.
@@ -99,8 +100,8 @@ impl Sign {
     }
 }
 
-/// Returns true if the rate `metric` rises with the change by the least effect or more, and a rise by
-/// chance has a probability of at most `error` (one-sided).
+/// Returns true if the rate `metric` rises with the change by the least effect or more, and a rise
+/// by chance has a probability of at most `error` (one-sided).
 pub(super) fn follows(
     metric: &'static Metric,
     without: &[(&PointStudy, usize)],
@@ -125,14 +126,21 @@ fn values(
     with: (&PointStudy, usize),
     direction: Direction,
 ) -> Option<(Vec<f64>, Vec<f64>)> {
-    let of = |(point, job): &(&PointStudy, usize)| {
-        let figure = point.jobs.get(*job)?.metric(metric, direction)?;
-        Some(figure.values.iter().copied().flatten().collect::<Vec<f64>>())
-    };
     // A placebo without the metric leaves the comparison without its noise.
-    let before = without.iter().map(of).collect::<Option<Vec<_>>>()?.concat();
-    let after = of(&with)?;
+    let before = without.iter().map(|point| values_of(metric, *point, direction));
+    let before = before.collect::<Option<Vec<_>>>()?.concat();
+    let after = values_of(metric, with, direction)?;
     (before.len().min(after.len()) >= LEAST_RUNS).then_some((before, after))
+}
+
+/// Returns the values of `metric` of a job of `point`.
+fn values_of(
+    metric: &'static Metric,
+    (point, job): (&PointStudy, usize),
+    direction: Direction,
+) -> Option<Vec<f64>> {
+    let figure = point.jobs.get(job)?.metric(metric, direction)?;
+    Some(figure.values.iter().copied().flatten().collect())
 }
 
 /// Returns the probability that values like `higher` exceed those like `lower` as far by chance.

@@ -118,8 +118,8 @@ impl<'a> Stages<'a> {
     }
 }
 
-/// Returns `draft` with three times as many runs: on a busy host two runs may both miss the limit that
-/// most runs have.
+/// Returns `draft` with three times as many runs: on a busy host two runs may both miss the limit
+/// that most runs have.
 fn with_more_runs(draft: &Draft) -> Draft {
     const TIMES: u32 = 3;
     let mut draft = draft.clone();

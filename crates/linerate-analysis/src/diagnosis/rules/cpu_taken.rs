@@ -3,8 +3,9 @@
 //! Evidence: the busiest worker of an end ran or waited for a CPU most of the time, and waited more
 //! than [`super::HELD_BACK`] of it while other programs or the hypervisor used the CPU. A worker
 //! that waits for windows or data sleeps, which is no wait for a CPU, so a slow path on a busy host
-//! does not fire the rule. Neither is the wait of a worker whose control group has no quota left. No experiment: linerate does not stop other programs. Not observed:
-//! which programs they are, and softirq work that delays the worker.
+//! does not fire the rule. Neither does the wait of a worker whose control group has no quota left.
+//! No experiment: linerate does not stop other programs. Not observed: which programs they are, and
+//! softirq work that delays the worker.
 
 use linerate_model::{Direction, metric};
 
@@ -55,9 +56,9 @@ impl Waiting {
     }
 }
 
-/// Returns the end that waits for a CPU that others use. `None` where a sender waits for a window or
-/// buffer, which a busy CPU of its own does not explain. A receiver that waits for a CPU reads late,
-/// so its closed window and the sender's full buffer are effects.
+/// Returns the end that waits for a CPU that others use. `None` where a sender waits for a window
+/// or buffer, which a busy CPU of its own does not explain. A receiver that waits for a CPU reads
+/// late, so its closed window and the sender's full buffer are effects.
 fn starved(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<Waiting> {
     let waits_for_buffer =
         value(job, metric::SNDBUF_LIMITED, direction).is_some_and(|share| share >= HELD_BACK);

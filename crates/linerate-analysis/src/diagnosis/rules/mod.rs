@@ -285,8 +285,8 @@ fn twice_the_quota(point: &PointStudy, end: FlowEnd) -> Option<Experiment> {
     })
 }
 
-/// Returns the sign of an exhausted CPU quota of `end`: the CPU time of its busiest worker follows a
-/// changed quota. `None` for other changes, and for spinning workers, which use any CPU time.
+/// Returns the sign of an exhausted CPU quota of `end`: the CPU time of its busiest worker follows
+/// a changed quota. `None` for other changes, and for spinning workers, which use any CPU time.
 fn follows_quota(base: &PointStudy, changed: &Arm, end: FlowEnd) -> Option<Sign> {
     let is_quota = changed.settings.iter().any(|setting| setting.name == CPU_QUOTA);
     let spins = |(job, _): (&JobStudy, Direction)| {
