@@ -578,6 +578,7 @@ mod tests {
         let mut test = test_of_pairs(factors, 1.0);
         let claim = Hypothesis {
             rule: "sender_cpu".into(),
+            metric: None,
             ratio: [Ratio(1.5), Ratio(2.5)],
             failing: Failing::Refutes,
             error: None,
