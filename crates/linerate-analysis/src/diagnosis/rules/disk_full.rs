@@ -1,9 +1,9 @@
 //! A disk does all that it can (docs/methodology/diagnosis.md#rules, D29). Closed loads past the
 //! page cache.
 //!
-//! Evidence: the disk was busy, its queue held most of the transfers in flight, and neither the
-//! workers, nor the control group, nor another program explains the rate. A
-//! disk that a deeper queue would speed up shows the same; the experiment separates them. Not
+//! Evidence: the disk was busy, its queue held most of the transfers in flight or all that it
+//! admits, and neither the workers, nor the control group, nor another program explains the rate.
+//! A disk that a deeper queue would speed up shows the same; the experiment separates them. Not
 //! observed: a limit of a volume or device below this disk, which is the same to this host.
 
 use linerate_model::{Verdict, metric};
@@ -48,8 +48,10 @@ impl Rule for DiskFull {
         let load = disk::closed(point).filter(|_| may_be_judged(point))?;
         let depth = load.of_disk(metric::DEVICE_DEPTH)?;
         let busy = load.of_disk(metric::DEVICE_BUSY)?;
+        // Behind a full queue most transfers wait above the disk, whatever the disk can do.
+        let is_at_disk = depth >= AT_DISK * load.achieved || load.full_queue().is_some();
         if busy < BUSY
-            || depth < AT_DISK * load.achieved
+            || !is_at_disk
             || load.is_out_of_cpu()
             || load.is_held_above()
             || load.flushing() > disk::MOSTLY_FLUSHING
