@@ -277,13 +277,19 @@ mod tests {
     fn only_a_buffer_that_the_probe_did_not_fill_can_be_refuted() {
         use linerate_model::Failing;
 
-        for (is_full, failing) in [(true, Failing::SaysNothing), (false, Failing::Refutes)] {
-            let mut point = overrun(12_000);
-            point.path[0].is_queue_full = is_full;
-            let [window, paced] = &FireHose.experiments(&point)[..] else { panic!("two") };
-            // Pacing leaves bursts of two segments, so it refutes nothing beside a window.
-            assert_eq!((window.failing, paced.failing), (failing, Failing::SaysNothing));
-        }
+        let failing = |point: &PointStudy| -> Vec<Failing> {
+            FireHose.experiments(point).iter().map(|experiment| experiment.failing).collect()
+        };
+        let mut point = overrun(12_000);
+        assert_eq!(failing(&point), [Failing::SaysNothing; 2], "a window, and pacing");
+        point.path[0].is_queue_full = false;
+        assert_eq!(failing(&point), [Failing::Refutes], "pacing alone");
+        // Pacing leaves bursts of two segments, so it refutes nothing beside a window.
+        let less =
+            [("goodput", 4e6), ("retransmit_ratio", 0.02), ("rtt", 0.022), ("rtt_min", 0.02)];
+        point.jobs = on_path(&less, Some(Limiter::Link), 2e7).jobs;
+        point.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
+        assert_eq!(failing(&point), [Failing::Refutes, Failing::SaysNothing], "a window");
     }
 
     #[test]
