@@ -66,7 +66,11 @@ pub fn reap() -> Result<Vec<String>, LabError> {
 fn remove(name: &str, delete: impl FnOnce(&str) -> Result<(), LabError>) -> Result<bool, LabError> {
     // The lock is held until the name is gone: a new lab of the same name waits for it.
     let Some(_until_it_is_gone) = take(name) else { return Ok(false) };
-    delete(name).map(|()| true)
+    match delete(name) {
+        // Somebody else was faster: a person with `ip netns delete` takes no lock.
+        Err(_) if !Path::new(NAMES).join(name).exists() => Ok(false),
+        deleted => deleted.map(|()| true),
+    }
 }
 
 fn delete(name: &str) -> Result<(), LabError> {
@@ -297,6 +301,9 @@ mod tests {
         assert!(
             !remove(&name, |_| panic!("there is nothing to delete")).expect("nothing is no fault")
         );
+        run("ip", &["netns", "add", &name], None).expect("the name is free");
+        let after_another = |name: &str| delete(name).and_then(|()| delete(name));
+        assert!(!remove(&name, after_another).expect("it is gone, as wanted"));
     }
 
     #[test]

@@ -177,8 +177,8 @@ mod tests {
         assert_eq!(
             text.as_deref(),
             Some(
-                "change: sender_cpu 0.08880 to 0.09440 core in 12 runs without it, 0.1740 to 0.1920 \
-                core in 6 with it (the runs differ as the claim predicts)"
+                "change: sender_cpu 0.08880 to 0.09440 core in 12 runs without it, 0.1740 to \
+                0.1920 core in 6 with it (the runs differ as the claim predicts)"
             )
         );
         let text = outcomes(&[sign(metric::RETRANSMIT_RATIO, [0.0, 0.07], Seen::Unclear)]);
