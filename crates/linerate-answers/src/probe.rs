@@ -1,6 +1,6 @@
 //! Answer of `linerate probe`: the facts of a path, one row each, with interval and method.
 
-use linerate_analysis::path::{Fact, Limiter, Method, PathFacts};
+use linerate_analysis::path::{ClockOffset, Fact, Limiter, Method, PathFacts};
 use linerate_campaign::probe::ProbeBudget;
 use linerate_load::workloads::FLOOD_LOSS;
 use linerate_model::{BitRate, Bytes, Nanos, Ratio, TestbedKind, Unit};
@@ -16,6 +16,9 @@ const FURTHER: f64 = 10.0;
 /// Time at its highest rate that a probe needs for its ramp (0.2 s) and for a flood that fills a
 /// queue of 0.1 s.
 const AT_HIGHEST_RATE_S: f64 = 0.32;
+
+/// Share of the pings above which the path clears the ECN field as a rule.
+const MOSTLY: f64 = 0.5;
 
 /// Returns the answer for the directions in `facts`.
 #[must_use]
@@ -115,6 +118,15 @@ fn rows(facts: &PathFacts) -> Vec<Vec<String>> {
     rows.add("jitter", facts.jitter, time);
     rows.add("reordering", facts.reordered, ratio);
     rows.add("duplication", facts.duplicated, ratio);
+    rows.add("pings with ECN marked by a queue", facts.ecn_marked, ratio);
+    rows.add("pings with ECN cleared", facts.ecn_cleared, ratio);
+    if let Some(ClockOffset { ahead_ns, within, n }) = facts.clock {
+        let within = format!("within {}", time(within));
+        let name = "monotonic clock of the receiver ahead by";
+        let cells = [name, &ahead(ahead_ns), &within, &n.to_string()];
+        let cells = cells.into_iter().chain([method(Method::Pings)]);
+        rows.0.push(cells.map(str::to_owned).collect());
+    }
     for queue in &facts.local {
         let name = format!("{} on {}, bits of frames", queue.discipline, queue.device);
         rows.add(&name, Some(Fact::exact(queue.rate, Method::Kernel)), bit_rate);
@@ -162,6 +174,12 @@ fn notes(facts: &PathFacts) -> Vec<String> {
     if facts.has_smaller_mtu() {
         notes.push(format!(
             "{way}: packets larger than the path MTU vanish although the interface sends them."
+        ));
+    }
+    if facts.ecn_cleared.is_some_and(|share| share.low.0 > MOSTLY) {
+        notes.push(format!(
+            "{way}: the path clears the ECN field, so no queue on it can mark packets instead of \
+                dropping them."
         ));
     }
     if let Some(reached) = facts.sender_limit {
@@ -212,6 +230,12 @@ fn bit_rate(rate: BitRate) -> String {
 
 fn time(time: Nanos) -> String {
     scaled(Unit::Second, time.as_secs_f64())
+}
+
+/// Returns the distance of two clocks in seconds, to the microsecond. A unit chosen by its size
+/// would hide the digits that are measured.
+fn ahead(ns: i64) -> String {
+    format!("{:.6} s", ns as f64 / 1e9)
 }
 
 fn ratio(ratio: Ratio) -> String {
@@ -269,7 +293,24 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("token bucket") && !text.contains("queue"), "{text}");
+        assert!(!text.contains("ECN") && !text.contains("clock"), "{text}");
         assert_eq!(answer.study["path"][0]["capacity"]["value"], "19.81 Mbit/s");
+    }
+
+    #[test]
+    fn cleared_ecn_and_the_clock_of_the_receiver_are_reported() {
+        let text_of = |cleared: f64| {
+            let clock = ClockOffset { ahead_ns: -86_399_999_988_000, within: Nanos(20_000), n: 57 };
+            let (clock, ecn_cleared) =
+                (Some(clock), Some(Fact::exact(Ratio(cleared), Method::Pings)));
+            let facts = PathFacts { clock, ecn_cleared, ..PathFacts::default() };
+            text::whole(&document(&[facts], TestbedKind::Hosts))
+        };
+        let text = text_of(1.0);
+        for part in ["-86399.999988 s", "within 20", "57", "clears the ECN field", "100 %"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text_of(0.0).contains("clears"));
     }
 
     #[test]

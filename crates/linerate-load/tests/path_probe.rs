@@ -29,6 +29,8 @@ fn both_ends_record_a_probe_that_ends_by_itself() {
         assert_eq!(received.series.number.len() as u64, sum(&receiver, Counter::DatagramsReceived));
         assert!(sent.series.rows().all(|(number, sent, answered)| number < n && sent <= answered));
         assert!(sent.largest.is_some() && sent.largest <= sent.routed, "{sent:?}");
+        // Loopback keeps the field of every ping, and nothing else is sent with it.
+        assert_eq!((received.ecn.kept, received.ecn.total()), (phases[0].n, phases[0].n));
         let early = |end: &EngineReport| {
             end.incidents.iter().any(|incident| incident.kind == IncidentKind::WorkerStopped)
         };

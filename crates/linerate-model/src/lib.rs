@@ -76,7 +76,7 @@ pub use operation::{CarriedApart, OperationKind};
 pub use params::{ParamError, Params};
 pub use plain_text::control_characters;
 pub use printable::{Lines, is_obeyed, printable, printable_json};
-pub use probe::{ProbeEnd, ProbeKind, ProbePhase, ProbeRecord, ProbeSeries};
+pub use probe::{EcnCounts, ProbeEnd, ProbeKind, ProbePhase, ProbeRecord, ProbeSeries};
 pub use problem::{Problem, nearest};
 pub use sample::{SampleBlock, SeriesKind};
 pub use search::{Goal, LoadUnit, Method, Purpose, Search, Searched, Step};

@@ -114,6 +114,12 @@ pub struct PathFacts {
     pub duplicated: Option<Fact<Ratio>>,
     /// Difference between the 95th percentile and the smallest of the round-trip time without load.
     pub jitter: Option<Fact<Nanos>>,
+    /// Share of the pings sent as ECN-capable that a queue marked.
+    pub ecn_marked: Option<Fact<Ratio>>,
+    /// Share of the same pings of which the path cleared the ECN field.
+    pub ecn_cleared: Option<Fact<Ratio>>,
+    /// Distance of the receiver's clock from the sender's.
+    pub clock: Option<ClockOffset>,
     /// Highest rate that the sender reached, if it was below the rate of the flood: the tool, and
     /// not the path, is the limit.
     pub sender_limit: Option<BitRate>,
@@ -123,6 +129,17 @@ pub struct PathFacts {
     pub local: Vec<LocalQueue>,
     /// Datagrams that the receiver's socket dropped: losses of the tool.
     pub receiver_drops: u64,
+}
+
+/// Distance between the monotonic clocks of two hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockOffset {
+    /// Nanoseconds that the receiver's clock is ahead.
+    pub ahead_ns: i64,
+    /// Largest error, whatever the delays of the two directions: half of the round-trip time.
+    pub within: Nanos,
+    /// Round trips of which the shortest counts.
+    pub n: usize,
 }
 
 /// Queueing discipline of an interface of the sender.

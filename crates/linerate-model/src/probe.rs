@@ -29,6 +29,34 @@ pub struct ProbeRecord {
     /// Bytes of the IP and UDP headers of each datagram.
     #[serde(default)]
     pub header_bytes: u64,
+    /// At the receiver: datagrams that were sent as ECN-capable, by what arrived.
+    #[serde(default, skip_serializing_if = "EcnCounts::is_empty")]
+    pub ecn: EcnCounts,
+}
+
+/// Datagrams that were sent with the ECN field ECT(0), by the field that arrived (RFC 3168 clause
+/// 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EcnCounts {
+    /// ECT(0).
+    pub kept: u64,
+    /// CE: a queue marked them.
+    pub marked: u64,
+    /// Anything else: the path does not carry ECN.
+    pub cleared: u64,
+}
+
+impl EcnCounts {
+    /// Returns the number of datagrams.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.kept + self.marked + self.cleared
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.total() == 0
+    }
 }
 
 /// Datagrams by number, with the time at which each was sent and received.

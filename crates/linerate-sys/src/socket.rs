@@ -159,14 +159,27 @@ pub fn held(socket: &impl AsFd) -> Result<usize, SysError> {
 /// # Errors
 /// If the kernel refuses the traffic class.
 pub fn set_dscp(socket: &impl AsFd, dscp: u8) -> Result<u8, SysError> {
-    let error = |cause| SysError::new("set traffic class of", describe(socket), cause);
-    let class = libc::c_int::from(dscp) << DSCP_SHIFT;
-    if is_ipv6(socket)? {
-        raw::set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class).map_err(error)?;
-    } else {
-        raw::set_int(socket, libc::IPPROTO_IP, libc::IP_TOS, class).map_err(error)?;
-    }
+    set_class(socket, libc::c_int::from(dscp) << DSCP_SHIFT)?;
     self::dscp(socket)
+}
+
+/// Sets the ECN field of datagrams (RFC 3168 clause 5), and keeps their code point. The kernel sets
+/// the field of TCP itself.
+///
+/// # Errors
+/// If the kernel refuses the traffic class.
+pub fn set_ecn(socket: &impl AsFd, field: u8) -> Result<(), SysError> {
+    let class = libc::c_int::from(dscp(socket)?) << DSCP_SHIFT;
+    set_class(socket, class | libc::c_int::from(field & ECN_MASK))
+}
+
+fn set_class(socket: &impl AsFd, class: libc::c_int) -> Result<(), SysError> {
+    let (level, name) = match is_ipv6(socket)? {
+        true => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+        false => (libc::IPPROTO_IP, libc::IP_TOS),
+    };
+    raw::set_int(socket, level, name, class)
+        .map_err(|cause| SysError::new("set traffic class of", describe(socket), cause))
 }
 
 /// Returns the effective differentiated services code point.
@@ -187,6 +200,10 @@ pub fn dscp(socket: &impl AsFd) -> Result<u8, SysError> {
 /// The code point is the upper six bits of the octet; the lower two are ECN (RFC 3168 clause 5).
 const DSCP_SHIFT: u32 = 2;
 const DSCP_MASK: u8 = 0x3f;
+/// ECN field of the octet.
+pub const ECN_MASK: u8 = 0b11;
+/// ECN field of a transport that understands marks: ECT(0).
+pub const ECT_0: u8 = 0b10;
 
 /// Binds the socket to the interface `device` (`SO_BINDTODEVICE`).
 ///

@@ -16,7 +16,7 @@ use std::time::Duration;
 use socket2::SockRef;
 
 use crate::SysError;
-use crate::socket::{describe, raw as option};
+use crate::socket::{ECN_MASK, describe, raw as option};
 
 #[allow(unsafe_code)]
 mod raw;
@@ -121,6 +121,8 @@ pub struct Received<'a> {
     /// Time at which the kernel received the message from the device, ns since the Unix epoch;
     /// `None` without [`stamp_arrivals`].
     pub stamp_ns: Option<u64>,
+    /// ECN field of its IP header; `None` without [`report_class`].
+    pub ecn: Option<u8>,
 }
 
 impl Received<'_> {
@@ -190,7 +192,8 @@ impl ReceiveBatch {
             let seconds = u64::try_from(stamp.tv_sec).ok()?;
             seconds.checked_mul(1_000_000_000)?.checked_add(u64::try_from(stamp.tv_nsec).ok()?)
         });
-        Received { visible, bytes, segment_bytes, drops: ancillary.drops, stamp_ns }
+        let ecn = ancillary.class.map(|class| class & ECN_MASK);
+        Received { visible, bytes, segment_bytes, drops: ancillary.drops, stamp_ns, ecn }
     }
 }
 
@@ -258,6 +261,21 @@ pub fn count_drops(socket: &impl AsFd) -> Result<(), SysError> {
 pub fn stamp_arrivals(socket: &impl AsFd) -> Result<(), SysError> {
     option::set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
         .map_err(|cause| SysError::new("set SO_TIMESTAMPNS on", describe(socket), cause))
+}
+
+/// Attaches the traffic class of the IP header to received messages (`IP_RECVTOS`,
+/// `IPV6_RECVTCLASS`).
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn report_class(socket: &impl AsFd) -> Result<(), SysError> {
+    let error = |cause| SysError::new("set IP_RECVTOS on", describe(socket), cause);
+    let domain = option::get_int(socket, libc::SOL_SOCKET, libc::SO_DOMAIN).map_err(error)?;
+    let (level, name) = match domain == libc::AF_INET6 {
+        true => (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
+        false => (libc::IPPROTO_IP, libc::IP_RECVTOS),
+    };
+    option::set_int(socket, level, name, 1).map_err(error)
 }
 
 /// Sends every datagram unfragmented (DF), at any size up to the interface's MTU, even if the
@@ -359,6 +377,28 @@ mod tests {
             assert_eq!(lengths, [10, 100, 1]);
             assert_eq!(receive.message(1).visible, [2; 100]);
             assert_eq!(receive.message(1).n_datagrams(), 1);
+        }
+    }
+
+    #[test]
+    fn the_ecn_field_is_reported_on_request_and_keeps_the_code_point() {
+        use crate::socket::{ECT_0, dscp, set_dscp, set_ecn};
+
+        for family in FAMILIES {
+            let (a, b) = pair(family);
+            let mut receive = ReceiveBatch::new(1, 10);
+            let mut arrives = |a: &UdpSocket| {
+                a.send(b"x").expect("send");
+                receive.receive(&b, Wait::Block).expect("receive");
+                receive.message(0).ecn
+            };
+            set_dscp(&a, 46).expect("any kernel");
+            set_ecn(&a, ECT_0).expect("any kernel");
+            assert_eq!(arrives(&a), None, "not asked for");
+            report_class(&b).expect("any kernel");
+            assert_eq!((arrives(&a), dscp(&a).expect("set")), (Some(ECT_0), 46), "{family}");
+            set_ecn(&a, 0).expect("any kernel");
+            assert_eq!((arrives(&a), dscp(&a).expect("set")), (Some(0), 46), "{family}");
         }
     }
 

@@ -2,9 +2,10 @@
 //! at a bridge between two namespaces.
 //!
 //! The known answers are those of the kernel's own elements: rate, burst and limit of `tbf`, rate
-//! and burst of nft's `limit`, and the MTU of a port of the bridge, which drops larger packets
-//! without a message. `tbf` counts Ethernet frames, and facts count IP packets. Not covered: delay,
-//! cross traffic, network cards.
+//! and burst of nft's `limit`, the MTU of a port of the bridge, which drops larger packets without
+//! a message, the field that nft writes into the IP header, and the offset of a time namespace.
+//! `tbf` counts Ethernet frames, and facts count IP packets. Not covered: delay, cross traffic,
+//! network cards.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,9 @@ use linerate_analysis::path::{Limiter, PathFacts};
 
 use super::markdown;
 use super::options::{chosen, count, keep, parsed, program};
-use super::truth::ground::{End, Family, Ground, PLAIN, PORTS};
+use super::truth::ground::{
+    CLOCK_AHEAD_S, DEVICE, End, Family, Ground, OTHER_CLOCK_PORT, PLAIN, PORTS,
+};
 
 /// IP packet and Ethernet frame of a full datagram, B.
 const PACKET: f64 = 1500.0;
@@ -34,6 +37,12 @@ enum Made {
     Nft { rate: f64, burst: f64 },
     /// MTU of the bridge's port, B.
     Mtu(u64),
+    /// `tbf` with this rate (bit/s) on the sender's own interface.
+    Own(f64),
+    /// Field that nft writes into the ECN bits of every packet.
+    Ecn(&'static str),
+    /// A receiver whose clock is ahead.
+    Clock,
 }
 
 const fn link(megabits: u32, limit: f64) -> Made {
@@ -46,7 +55,7 @@ const fn shaper(megabits: u32, burst: f64, limit: f64) -> Made {
     Made::Tbf { rate: megabits as f64 * 1e6, burst, limit }
 }
 
-const CASES: [(&str, Made); 13] = [
+const CASES: [(&str, Made); 18] = [
     ("link 5 Mbit/s", link(5, 50_000.0)),
     ("link 20 Mbit/s", link(20, 60_000.0)),
     ("link 50 Mbit/s", link(50, 90_000.0)),
@@ -60,6 +69,11 @@ const CASES: [(&str, Made); 13] = [
     ("policer 50 Mbit/s", Made::Nft { rate: 50e6, burst: 100_000.0 }),
     ("MTU 1400 B", Made::Mtu(1400)),
     ("MTU 1281 B", Made::Mtu(1281)),
+    ("own tbf 20 Mbit/s", Made::Own(20e6)),
+    ("own tbf 80 Mbit/s", Made::Own(80e6)),
+    ("ECN cleared", Made::Ecn("not-ect")),
+    ("ECN marked", Made::Ecn("ce")),
+    ("other clock", Made::Clock),
 ];
 
 /// Options of `bench path`.
@@ -79,6 +93,9 @@ struct Options {
     out: Option<PathBuf>,
 }
 
+/// Fact whose goal is its own interval.
+const CLOCK: &str = "clock, s";
+
 /// A fact beside its known answer.
 struct Compared {
     fact: &'static str,
@@ -95,8 +112,17 @@ impl Compared {
     /// Returns `value` of this fact as a cell of the table.
     fn number(&self, value: f64) -> String {
         match self.fact {
-            "capacity" | "token rate" => format!("{:.3}", value / 1e6),
+            "capacity" | "token rate" | "own rate" => format!("{:.3}", value / 1e6),
+            CLOCK => format!("{value:.6}"),
             _ => format!("{value:.0}"),
+        }
+    }
+
+    /// Returns the largest error that meets the goal.
+    fn goal(&self) -> String {
+        match self.fact {
+            CLOCK => format!("{:.0} us", self.within * self.made * 1e6),
+            _ => format!("{:.0} %", self.within * 100.0),
         }
     }
 
@@ -112,12 +138,12 @@ impl Compared {
 pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     let options: Options = parsed("path", arguments)?;
     let cases = chosen(CASES, &options.only, |(name, _)| (*name).to_owned())?;
-    let ground = Ground::make(&program(root, options.program.as_deref())?)?;
+    let mut ground = Ground::make(&program(root, options.program.as_deref())?)?;
     let mut rows = Vec::new();
     let mut is_good = true;
     for (name, made) in cases {
         for round in 1..=options.rounds {
-            let compared = probe(&ground, made).with_context(|| format!("{name}, {round}"))?;
+            let compared = probe(&mut ground, made).with_context(|| format!("{name}, {round}"))?;
             is_good &= compared.iter().all(Compared::is_good);
             rows.extend(compared.iter().map(|one| row(name, one)));
         }
@@ -137,16 +163,17 @@ fn row(name: &str, one: &Compared) -> Vec<String> {
         one.number(one.made),
         one.found.map_or("none".to_owned(), |found| one.number(found)),
         error.unwrap_or_default(),
-        format!("{:.0} %", one.within * 100.0),
+        one.goal(),
     ]
 }
 
 /// Makes the limit, probes the path, and compares the facts.
-fn probe(ground: &Ground, made: Made) -> anyhow::Result<Vec<Compared>> {
+fn probe(ground: &mut Ground, made: Made) -> anyhow::Result<Vec<Compared>> {
     ground.lay(&PLAIN, false)?;
     // The port of the bridge towards `b`. There is no discipline unless a case before made one.
     let [_, port] = PORTS;
     let _ = ground.at_bridge(&format!("tc qdisc delete dev {port} root"));
+    let mut to = Ground::address(Family::V4, End::B).to_owned();
     let mut budget = vec!["--max-rate", "200 Mbit/s", "--max-bytes", "32 MB"];
     match made {
         Made::Tbf { rate, burst, limit } => {
@@ -166,9 +193,25 @@ fn probe(ground: &Ground, made: Made) -> anyhow::Result<Vec<Compared>> {
         Made::Mtu(mtu) => {
             ground.at_bridge(&format!("ip link set {port} mtu {mtu}"))?;
         }
+        Made::Own(rate) => {
+            ground.at(
+                End::A,
+                &format!(
+                    "tc qdisc add dev {DEVICE} root tbf rate {rate:.0}bit burst 5kb limit 60kb"
+                ),
+            )?;
+        }
+        Made::Ecn(field) => ground.nft(&format!(
+            "table bridge referee {{ chain fields {{ type filter hook forward priority 0; oifname \
+                {port} ether type ip ip ecn set {field}; }}; }};\n"
+        ))?,
+        Made::Clock => {
+            ground.other_clock()?;
+            to = format!("{to}:{OTHER_CLOCK_PORT}");
+        }
     }
     let mut command = ground.linerate(End::A);
-    command.args(["--json", "--quiet", "probe", "--to", Ground::address(Family::V4, End::B)]);
+    command.args(["--json", "--quiet", "probe", "--to", &to]);
     command.args(budget).arg("--out").arg(ground.folder.join("probe"));
     let output = command.stdin(Stdio::null()).output().context("start linerate probe")?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -203,6 +246,23 @@ fn compared(made: Made, facts: &PathFacts) -> Vec<Compared> {
                 of("bucket", rate / 8.0 + burst, bucket, OF_SIZES),
             ]
         }
+        Made::Own(rate) => {
+            let own = facts.local.first().map(|queue| queue.rate.0);
+            vec![
+                of("own rate", rate, own, 0.0),
+                of("capacity", rate * PACKET / FRAME, capacity, OF_RATES),
+            ]
+        }
+        Made::Ecn(field) => {
+            let fact = if field == "ce" { facts.ecn_marked } else { facts.ecn_cleared };
+            vec![of("share of pings", 1.0, fact.map(|share| share.value.0), 0.0)]
+        }
+        Made::Clock => {
+            let within = facts.clock.map_or(0.0, |clock| clock.within.as_secs_f64());
+            let ahead = f64::from(CLOCK_AHEAD_S);
+            let found = facts.clock.map(|clock| clock.ahead_ns as f64 / 1e9);
+            vec![of(CLOCK, ahead, found, within / ahead)]
+        }
         Made::Mtu(mtu) => {
             vec![of("MTU", mtu as f64, size(facts.mtu.map(|fact| fact.value.0)), 0.0)]
         }
@@ -230,5 +290,12 @@ mod tests {
         assert_eq!(good(link(20, 60_000.0)), [true, false]);
         assert_eq!(good(shaper(20, 50_000.0, 52_000.0)), [true, true, false]);
         assert_eq!(good(Made::Mtu(1400)), [false]);
+        let mut ahead = facts.clone();
+        for (error_ns, is_within) in [(900_i64, true), (1_100, false)] {
+            let ahead_ns = i64::from(CLOCK_AHEAD_S) * 1_000_000_000 + error_ns;
+            let clock = json!({ "ahead_ns": ahead_ns, "within": "1000 ns", "n": 50 });
+            ahead.clock = serde_json::from_value(clock).expect("a clock");
+            assert_eq!(compared(Made::Clock, &ahead)[0].is_good(), is_within);
+        }
     }
 }

@@ -43,8 +43,8 @@ impl Phase {
         if self.n == 0 { 0.0 } else { 1.0 - self.arrived.len() as f64 / self.n as f64 }
     }
 
-    /// Returns the rate at which the path delivered its datagrams, bit/s, from the first one sent to
-    /// the last one delivered. A deep buffer takes more than the path carries, and delivers it
+    /// Returns the rate at which the path delivered its datagrams, bit/s, from the first one sent
+    /// to the last one delivered. A deep buffer takes more than the path carries, and delivers it
     /// later: the wait in it counts.
     pub(super) fn delivered(&self) -> Option<f64> {
         let (first, last) = (self.arrived.first()?, self.arrived.last()?);

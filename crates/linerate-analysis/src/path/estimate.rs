@@ -1,6 +1,10 @@
 //! Facts of one direction from the records of a probe.
 
-use linerate_model::path::{Fact, Limiter, LocalQueue, Method, PathFacts, TokenBucket};
+use std::collections::HashMap;
+
+use linerate_model::path::{
+    ClockOffset, Fact, Limiter, LocalQueue, Method, PathFacts, TokenBucket,
+};
 use linerate_model::{
     BitRate, Bytes, Campaign, Counter, Endpoint, JobRecord, Nanos, ProbeKind, ProbeRecord, Ratio,
 };
@@ -86,6 +90,10 @@ pub fn facts(sender: &ProbeRecord, receiver: &ProbeRecord) -> PathFacts {
         ..PathFacts::default()
     };
     round_trips(sender, &mut facts);
+    let total = receiver.ecn.total() as usize;
+    facts.ecn_marked = share(receiver.ecn.marked as usize, total, Method::Pings);
+    facts.ecn_cleared = share(receiver.ecn.cleared as usize, total, Method::Pings);
+    facts.clock = clock(sender, receiver);
     let flood = all.of_kind(ProbeKind::Flood).next();
     let found = flood.and_then(|flood| {
         let slow = || flood::overload_of_slow(all.of_kind(ProbeKind::Ramp), flood);
@@ -238,6 +246,25 @@ fn round_trips(sender: &ProbeRecord, facts: &mut PathFacts) {
         let (low, high) = (found.low.unwrap_or(found.value), found.high.unwrap_or(found.value));
         facts.loaded_rtt = Some(nanos([found.value, low, high], half.len(), Method::Flood));
     }
+}
+
+/// Returns how far the receiver's clock is ahead. In the shortest round trip the datagram arrived
+/// somewhere between sending and answer; the middle is wrong by half of that time at most.
+fn clock(sender: &ProbeRecord, receiver: &ProbeRecord) -> Option<ClockOffset> {
+    // The first copy of a duplicated datagram: a later one may arrive after the answer to the first.
+    let mut arrivals = HashMap::new();
+    for (number, _, received) in receiver.series.rows() {
+        let first = arrivals.entry(number).or_insert(received);
+        *first = received.min(*first);
+    }
+    let answered = || sender.series.rows().filter(|(number, ..)| arrivals.contains_key(number));
+    let n = answered().count();
+    let (number, sent, answer) =
+        answered().min_by_key(|(_, sent, answer)| answer.abs_diff(*sent))?;
+    let middle = i128::from(sent) + (i128::from(answer) - i128::from(sent)) / 2;
+    let ahead = i128::from(*arrivals.get(&number)?) - middle;
+    let within = Nanos(answer.abs_diff(sent).div_ceil(2));
+    Some(ClockOffset { ahead_ns: i64::try_from(ahead).ok()?, within, n })
 }
 
 /// Returns the round-trip times of the datagrams of `kind` that were answered, ns.

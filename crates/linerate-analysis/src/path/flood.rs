@@ -11,8 +11,8 @@ use crate::statistics::{MeanInterval, estimate, quantile};
 const BLOCKS: usize = 20;
 /// Fewest datagrams that make a flood, and fewest steps that have a rate.
 const FEWEST: usize = 30;
-/// The same of a path so slow that a flood has fewer arrivals. Each takes tens of milliseconds there,
-/// more than a busy host adds.
+/// The same of a path so slow that a flood has fewer arrivals. Each takes tens of milliseconds
+/// there, more than a busy host adds.
 const FEWEST_OF_SLOW: usize = 8;
 /// Delay that may be a queue, s. Forwarding on a busy host delays most datagrams by less.
 const QUEUE_DELAY_S: f64 = 0.000_5;
@@ -69,9 +69,9 @@ pub(super) fn overload(flood: &Phase, idle_loss: f64) -> Option<Overload> {
     };
     let (rate, n_blocks) = rate_of(&steps, FEWEST)?;
     let is_delayed = waits && queue_s.value * rate.value / 8.0 > QUEUE_PACKETS * flood.bytes;
-    // Arrivals at the wanted rate did not exceed the path, whatever delayed or dropped them. Nor did
-    // those of a slow sender that all arrived as fast as they were sent, except those that the path
-    // loses at any rate.
+    // Arrivals at the wanted rate did not exceed the path, whatever delayed or dropped them. Nor
+    // did those of a slow sender that all arrived as fast as they were sent, except those that the
+    // path loses at any rate.
     let is_carried = flood
         .delivered()
         .is_some_and(|rate| !is_lossy && rate >= CARRIED * (1.0 - idle_loss) * flood.offered);

@@ -13,4 +13,6 @@ mod flood;
 mod tests;
 
 pub use estimate::{facts, recorded};
-pub use linerate_model::path::{Fact, Limiter, LocalQueue, Method, PathFacts, TokenBucket};
+pub use linerate_model::path::{
+    ClockOffset, Fact, Limiter, LocalQueue, Method, PathFacts, TokenBucket,
+};

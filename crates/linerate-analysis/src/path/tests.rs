@@ -3,16 +3,16 @@
 use std::collections::VecDeque;
 
 use linerate_model::{
-    BitRate, Bytes, Nanos, ProbeEnd, ProbeKind, ProbePhase, ProbeRecord, ProbeSeries,
+    BitRate, Bytes, EcnCounts, Nanos, ProbeEnd, ProbeKind, ProbePhase, ProbeRecord, ProbeSeries,
 };
 use proptest::prelude::*;
 
-use super::{Limiter, PathFacts, facts};
+use super::{ClockOffset, Limiter, PathFacts, facts};
 
 const HEADER: u64 = 28;
 const PAYLOAD: u64 = 1472;
 const PACKET: f64 = 1500.0;
-/// Distance of the receiver's clock from the sender's: of no consequence.
+/// Distance of the receiver's clock from the sender's.
 const AHEAD: u64 = 7_000_000_000_000;
 
 /// Bottleneck in front of a link of 10 Gbit/s.
@@ -388,6 +388,61 @@ fn order_duplicates_and_sizes_are_facts() {
     assert_eq!(found.mtu.expect("found").value, Bytes(1_400));
     assert!(found.has_smaller_mtu());
     assert_eq!(found.base_rtt.expect("pings").value.0 / 1_000_000, 10);
+}
+
+#[test]
+fn the_clocks_differ_by_what_the_shortest_round_trip_shows_whatever_the_directions_take() {
+    // The answer takes 5 ms, and the datagram 5 ms and its time on the links.
+    let clock = |path| Probe::of(Path::new(path)).facts(2e6, 4e6, 0.2).clock.expect("answers");
+    for element in [Element::Open, Element::Queue { rate: 1e6, bucket: PACKET, limit: 60_000.0 }] {
+        let found = clock(element);
+        let error = found.ahead_ns.abs_diff(AHEAD as i64);
+        assert!(error <= found.within.0 && error < 1_000_000, "{found:?}");
+        assert!((5_000_000..5_500_000).contains(&found.within.0) && found.n >= 50, "{found:?}");
+    }
+}
+
+#[test]
+fn a_late_copy_of_a_datagram_does_not_move_the_clock() {
+    let mut probe = Probe::of(Path::new(Element::Open));
+    let before = facts(&probe.sender, &probe.receiver).clock.expect("answers");
+    let copies: Vec<_> = probe.receiver.series.rows().collect();
+    for (number, sent, received) in copies {
+        assert!(probe.receiver.series.add(number, sent, received + 20_000_000));
+    }
+    assert_eq!(facts(&probe.sender, &probe.receiver).clock, Some(before));
+}
+
+#[test]
+fn fields_of_ecn_are_counted_only_where_they_were_sent() {
+    let mut probe = Probe::of(Path::new(Element::Open));
+    let found = facts(&probe.sender, &probe.receiver);
+    assert_eq!((found.ecn_cleared, found.ecn_marked), (None, None));
+    probe.receiver.ecn = EcnCounts { kept: 15, marked: 30, cleared: 5 };
+    let found = facts(&probe.sender, &probe.receiver);
+    assert_eq!(found.ecn_cleared.map(|share| (share.value.0, share.n)), Some((0.1, 50)));
+    assert_eq!(found.ecn_marked.map(|share| share.value.0), Some(0.6));
+}
+
+/// The texts have the fields of linerate before the ECN field was recorded.
+#[test]
+fn an_older_record_opens_and_has_all_facts_but_ecn() {
+    let sender = r#"{"phases":[{"kind":"idle","first":0,"n":2,"payload":"64 B","from":"1000 ns",
+        "until":"4001000 ns","ended":"complete"}],"series":{"number":[0,1],"sent_ns":[1000,4000000],
+        "received_ns":[31000,3990000]},"routed":"1472 B","header_bytes":28}"#;
+    let receiver = r#"{"series":{"number":[0,1],"sent_ns":[1000,4000000],
+        "received_ns":[516000,3995000]},"header_bytes":28}"#;
+    let record = |text| serde_json::from_str::<ProbeRecord>(text).expect("an older record");
+    let found = facts(&record(sender), &record(receiver));
+    assert_eq!((found.ecn_cleared, found.ecn_marked), (None, None));
+    let clock = ClockOffset { ahead_ns: 500_000, within: Nanos(10_000), n: 2 };
+    assert_eq!(found.clock, Some(clock));
+    let text = serde_json::to_value(record(receiver)).expect("numbers");
+    assert!(text.get("ecn").is_none(), "{text}");
+    // Facts that a diagnosis recorded.
+    let older = r#"{"from":"a","to":"b","capacity":null,"receiver_drops":3}"#;
+    let older: PathFacts = serde_json::from_str(older).expect("older facts");
+    assert_eq!((older.clock, older.ecn_cleared, older.receiver_drops), (None, None, 3));
 }
 
 #[test]

@@ -7,10 +7,10 @@
 //! datagrams are sent unfragmented (DF). It does not see where on the path a datagram waited or was
 //! lost, nor the wire between the two kernels.
 //!
-//! A datagram begins with the header of `datagram`, then one byte: 1 if it asks for an answer. An
-//! answer has the header with the number and time of the datagram that it answers, then three
-//! numbers of 8 bytes, big-endian: datagrams received, highest number received, and time that the
-//! receiver took, ns.
+//! A datagram begins with the header of `datagram`, then one byte of flags: 1 if it asks for an
+//! answer, 2 if it was sent as ECN-capable. An answer has the header with the number and time of
+//! the datagram that it answers, then three numbers of 8 bytes, big-endian: datagrams received,
+//! highest number received, and time that the receiver took, ns.
 
 use std::time::Duration;
 
@@ -49,8 +49,10 @@ const SEND_BUFFER: usize = 8 << 20;
 pub const MAX_RATE: BitRate = BitRate(200e6);
 /// Default of the most bytes of a probe.
 pub const MAX_BYTES: Bytes = Bytes(32_000_000);
-/// Bytes of the byte that asks for an answer.
-const ASK_AT: usize = HEADER_BYTES;
+/// Place of the flags, and their values.
+const FLAGS_AT: usize = HEADER_BYTES;
+const ASKS: u8 = 1;
+const IS_ECT: u8 = 2;
 /// Bytes of an answer.
 const ANSWER_BYTES: usize = HEADER_BYTES + 3 * size_of::<u64>();
 
@@ -164,6 +166,7 @@ impl PathProbeParams {
         }
         udp::probe_sizes(socket)?;
         udp::stamp_arrivals(socket)?;
+        udp::report_class(socket)?;
         Ok(udp::set_receive_timeout(socket, PATIENCE)?)
     }
 

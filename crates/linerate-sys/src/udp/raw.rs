@@ -5,17 +5,17 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 
-/// Room for ancillary data: `UDP_GRO` (an int), `SO_RXQ_OVFL` (a u32) and `SO_TIMESTAMPNS` (a
-/// timespec), each with its header.
+/// Room for ancillary data: `UDP_GRO` (an int), `SO_RXQ_OVFL` (a u32), `SO_TIMESTAMPNS` (a
+/// timespec) and the traffic class (an int at most), each with its header.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control([u8; CONTROL_BYTES]);
 
-const CONTROL_BYTES: usize = 96;
+const CONTROL_BYTES: usize = 128;
 // SAFETY: `CMSG_SPACE` is arithmetic on its argument.
 const _: () = assert!(
     unsafe {
-        2 * libc::CMSG_SPACE(size_of::<u32>() as u32)
+        3 * libc::CMSG_SPACE(size_of::<u32>() as u32)
             + libc::CMSG_SPACE(size_of::<libc::timespec>() as u32)
     } as usize
         <= CONTROL_BYTES
@@ -30,6 +30,8 @@ pub(super) struct Ancillary {
     pub(super) drops: Option<u32>,
     /// Arrival time on the wall clock.
     pub(super) stamp: Option<libc::timespec>,
+    /// Traffic class of the IP header: code point and ECN field.
+    pub(super) class: Option<u8>,
 }
 
 /// Heap slice that is accessed only through its pointer, so that kernel structures may point into
@@ -200,6 +202,13 @@ impl Messages {
             let header = &raw const (*self.headers.at(idx)).msg_hdr;
             let mut control = libc::CMSG_FIRSTHDR(header);
             while let Some(message) = control.as_ref() {
+                // IPv4 gives one byte, and IPv6 an int.
+                let data = libc::CMSG_DATA(control);
+                if message.cmsg_len > libc::CMSG_LEN(0) as usize
+                    && (message.cmsg_level, message.cmsg_type) == (libc::IPPROTO_IP, libc::IP_TOS)
+                {
+                    ancillary.class = Some(data.read());
+                }
                 if message.cmsg_len >= libc::CMSG_LEN(size_of::<u32>() as u32) as usize {
                     let value = libc::CMSG_DATA(control).cast::<u32>().read_unaligned();
                     match (message.cmsg_level, message.cmsg_type) {
@@ -207,6 +216,9 @@ impl Messages {
                             ancillary.segment = Some(value.cast_signed())
                         }
                         (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => ancillary.drops = Some(value),
+                        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                            ancillary.class = Some(value as u8);
+                        }
                         (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS)
                             if message.cmsg_len
                                 >= libc::CMSG_LEN(size_of::<libc::timespec>() as u32) as usize =>

@@ -26,7 +26,7 @@ const UNDERLAY: [&str; 3] = ["10.98.0.1", "10.98.0.2", "10.98.0.3"];
 const UNDERLAY_6: [&str; 2] = ["fd98::1", "fd98::2"];
 const TUNNEL: [&str; 2] = ["10.97.0.1", "10.97.0.2"];
 /// Interface of each end towards the bridge, and of its tunnel.
-const DEVICE: &str = "lr0";
+pub(in crate::bench) const DEVICE: &str = "lr0";
 const TUNNEL_DEVICE: &str = "lrx";
 /// Ports of the bridge, towards `a` and `b`.
 pub(in crate::bench) const PORTS: [&str; 2] = ["lra", "lrb"];

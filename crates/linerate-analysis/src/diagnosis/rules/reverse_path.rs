@@ -38,8 +38,8 @@ impl Rates {
         let back = point.reverse_path(job, direction).filter(|back| back.limiter.is_some())?;
         let goodput = value(job, metric::GOODPUT, direction)?;
         let there = point.data_path(job, direction);
-        // Answers that wait on the way back end the ramp of the data path early. A lower bound below
-        // goodput shows nothing.
+        // Answers that wait on the way back end the ramp of the data path early. A lower bound
+        // below goodput shows nothing.
         let is_measured = there.is_some_and(|facts| facts.capacity.is_some());
         let data = there.and_then(carries).filter(|rate| is_measured || *rate >= goodput);
         Some(Self { data, reverse: back.capacity?.high.0, goodput })

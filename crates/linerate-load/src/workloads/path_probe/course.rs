@@ -194,6 +194,12 @@ impl Course {
         }
     }
 
+    /// Returns true if nothing but pings is sent. Only they are sent as ECN-capable: a queue must
+    /// drop a flood and not mark it.
+    pub(super) fn is_pinging(&self) -> bool {
+        matches!(self.stage, Stage::Pings)
+    }
+
     /// Returns the number of the next datagram.
     pub(super) fn next_number(&self) -> u64 {
         self.next_number

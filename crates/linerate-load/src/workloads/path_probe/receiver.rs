@@ -1,12 +1,13 @@
 //! Receiving end: records every datagram and answers those that ask for it.
 
-use linerate_model::{Counter, FlowReport, Nanos, ProbeRecord, ProbeSeries};
+use linerate_model::{Counter, EcnCounts, FlowReport, Nanos, ProbeRecord, ProbeSeries};
 use linerate_sys::clock;
+use linerate_sys::socket::{ECN_MASK, ECT_0};
 use linerate_sys::udp::{ReceiveBatch, Wait};
 
 use super::course::MOST_DATAGRAMS;
 use super::flow::Flow;
-use super::{ANSWER_BYTES, ASK_AT, header_bytes};
+use super::{ANSWER_BYTES, ASKS, FLAGS_AT, IS_ECT, header_bytes};
 use crate::workloads::companion::Companion;
 use crate::workloads::datagram::{HEADER_BYTES, time_of, write_header};
 use crate::workloads::rendezvous::would_wait;
@@ -15,7 +16,7 @@ use crate::{Due, LoadError, Progress, Tally, Times, Worker};
 
 /// Messages per call, and the bytes of each that are copied out.
 const MESSAGES: usize = 32;
-const VISIBLE_BYTES: usize = ASK_AT + 1;
+const VISIBLE_BYTES: usize = FLAGS_AT + 1;
 /// Time in which datagrams may still arrive after the sender has ended.
 const LATE: Nanos = Nanos::from_millis(100);
 
@@ -27,6 +28,7 @@ pub(super) struct ProbeReceiver {
     series: ProbeSeries,
     sequence: Sequence,
     received: u64,
+    ecn: EcnCounts,
     companion: Companion,
     header_bytes: u64,
     /// Time at which the sender's end became known.
@@ -42,6 +44,7 @@ impl ProbeReceiver {
             series: ProbeSeries::with_capacity(MOST_DATAGRAMS as usize),
             sequence: Sequence::default(),
             received: 0,
+            ecn: EcnCounts::default(),
             companion,
             ended: None,
         })
@@ -49,7 +52,7 @@ impl ProbeReceiver {
 
     /// Receives what has arrived, after a short wait for the first datagram.
     fn receive(&mut self, tally: &mut Tally) -> bool {
-        let Self { flow, batch, series, sequence, received, .. } = self;
+        let Self { flow, batch, series, sequence, received, ecn, .. } = self;
         let n = match batch.receive(&flow.socket, Wait::Block) {
             Ok(n) => n,
             Err(error) => {
@@ -79,7 +82,11 @@ impl ProbeReceiver {
                 *received += 1;
                 flow.count(tally, Counter::PayloadReceived, message.bytes as u64);
             }
-            if message.visible.get(ASK_AT) == Some(&1) {
+            let flags = message.visible.get(FLAGS_AT).copied().unwrap_or_default();
+            if let Some(field) = message.ecn.filter(|_| flags & IS_ECT != 0) {
+                count_ecn(ecn, field);
+            }
+            if flags & ASKS != 0 {
                 let mut answer = [0; ANSWER_BYTES];
                 write_header(&mut answer, flow.outward, number, Nanos(sent));
                 let taken = clock::monotonic().saturating_sub(arrived.0);
@@ -94,6 +101,16 @@ impl ProbeReceiver {
             }
         }
         n > 0
+    }
+}
+
+/// Counts the ECN field of a datagram that was sent as ECN-capable.
+fn count_ecn(counts: &mut EcnCounts, field: u8) {
+    match field {
+        ECT_0 => counts.kept += 1,
+        // Congestion experienced: all bits of the field.
+        ECN_MASK => counts.marked += 1,
+        _ => counts.cleared += 1,
     }
 }
 
@@ -129,8 +146,12 @@ impl Worker for ProbeReceiver {
 
     fn finish(&mut self) -> Vec<FlowReport> {
         let series = std::mem::take(&mut self.series);
-        let record =
-            ProbeRecord { series, header_bytes: self.header_bytes, ..ProbeRecord::default() };
+        let record = ProbeRecord {
+            series,
+            header_bytes: self.header_bytes,
+            ecn: self.ecn,
+            ..ProbeRecord::default()
+        };
         vec![self.flow.report(record, self.sequence.next())]
     }
 }

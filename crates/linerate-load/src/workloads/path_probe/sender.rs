@@ -3,11 +3,12 @@
 use linerate_model::{Bytes, Counter, FlowReport, Nanos, ProbeRecord, ProbeSeries};
 use linerate_sys::clock;
 use linerate_sys::readiness::{Interest, Readiness};
+use linerate_sys::socket::{self, ECT_0};
 use linerate_sys::udp::{self, ReceiveBatch, SendBatch, Wait};
 
 use super::course::{Action, Answer, BATCH, Course, MOST_DATAGRAMS};
 use super::flow::Flow;
-use super::{ANSWER_BYTES, ASK_AT, PathProbeParams, header_bytes};
+use super::{ANSWER_BYTES, ASKS, FLAGS_AT, IS_ECT, PathProbeParams, header_bytes};
 use crate::workloads::companion::Companion;
 use crate::workloads::datagram::{HEADER_BYTES, time_of, write_header};
 use crate::workloads::rendezvous::would_wait;
@@ -34,6 +35,7 @@ pub(super) struct ProbeSender {
     readiness: Readiness,
     routed: usize,
     header_bytes: u64,
+    is_ect: bool,
     stopped: bool,
 }
 
@@ -57,6 +59,7 @@ impl ProbeSender {
             readiness,
             routed,
             header_bytes,
+            is_ect: false,
             stopped: false,
         })
     }
@@ -83,12 +86,21 @@ impl ProbeSender {
 
     /// Sends `n` datagrams; returns true if the socket took any.
     fn send(&mut self, n: usize, payload: usize, asks: bool, tally: &mut Tally) -> bool {
+        let is_ect = self.course.is_pinging();
+        if is_ect != self.is_ect {
+            if socket::set_ecn(&self.flow.socket, if is_ect { ECT_0 } else { 0 }).is_err() {
+                self.flow.count(tally, Counter::SendErrors, 1);
+                return false;
+            }
+            self.is_ect = is_ect;
+        }
+        let flags = if is_ect { IS_ECT } else { 0 };
         let first = self.course.next_number();
         let now = Nanos(clock::monotonic());
         for idx in 0..n {
             let datagram = self.batch.message_mut(idx);
             write_header(datagram, self.flow.outward, first + idx as u64, now);
-            datagram[ASK_AT] = u8::from(asks && idx + 1 == n);
+            datagram[FLAGS_AT] = if asks && idx + 1 == n { flags | ASKS } else { flags };
             self.batch.set_length(idx, payload);
         }
         let sent = match self.batch.send(&self.flow.socket, n, Wait::Never) {
@@ -171,6 +183,7 @@ impl Worker for ProbeSender {
             largest,
             routed: Some(Bytes(self.routed as u64)),
             header_bytes: self.header_bytes,
+            ..ProbeRecord::default()
         };
         vec![self.flow.report(record, self.course.next_number())]
     }
