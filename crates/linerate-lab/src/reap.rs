@@ -302,7 +302,7 @@ mod tests {
             !remove(&name, |_| panic!("there is nothing to delete")).expect("nothing is no fault")
         );
         run("ip", &["netns", "add", &name], None).expect("the name is free");
-        let after_another = |name: &str| delete(name).and_then(|()| delete(name));
+        let after_another = |name: &str| super::delete(name).and_then(|()| super::delete(name));
         assert!(!remove(&name, after_another).expect("it is gone, as wanted"));
     }
 
