@@ -3,7 +3,7 @@
 use linerate_model::Counter::PayloadReceived;
 use serde_json::Value;
 
-use crate::common::{file, load as load_ledger, plan, run};
+use crate::common::{file, load as load_ledger, plan, punctual, run};
 
 #[test]
 fn every_command_prints_one_document_and_nothing_else() {
@@ -67,7 +67,11 @@ fn the_lines_of_a_run_add_up_to_its_result() {
     let folder = tempfile::tempdir().expect("a folder");
     let arguments =
         ["to", "loopback", "-t", "2", "-i", "0.5", "-b", "200M", "--json", "--ledger", "to.ledger"];
-    let document = run(folder.path(), &arguments).ran().json();
+    let test = "the_lines_of_a_run_add_up_to_its_result";
+    let document = match punctual(folder.path(), &arguments) {
+        Ok(ended) => ended.ran().json(),
+        Err(why) => return println!("skipped: {test}: {why}"),
+    };
     let lines = document["lines"].as_array().expect("lines");
     let number = |line: &Value, key: &str| line[key].as_f64().expect("a number");
     for pair in lines.windows(2) {
@@ -92,7 +96,7 @@ fn the_lines_of_a_run_add_up_to_its_result() {
     let Some(goodput) = document["points"][0]["jobs"][0]["metrics"]["goodput"]["estimate"].as_f64()
     else {
         let why = &document["points"][0]["why"][0];
-        return println!("skipped: the_lines_of_a_run_add_up_to_its_result: {why}");
+        return println!("skipped: {test}: {why}");
     };
     let mean = bytes(&load) * 8.0 / SECONDS;
     // Intervals that pass an end of the measurement are divided by time in both.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use linerate_analysis::{JobStudy, Study, study};
-use linerate_model::{Campaign, TrialOutcome, Validity};
+use linerate_model::{Campaign, Validity};
 use linerate_report::Format;
 use linerate_report::scan::{study_violations, text_violations};
 use linerate_report::sentences;
@@ -249,8 +249,8 @@ pub(crate) fn measure_in(folder: &Path, text: &str, place: &[&str]) -> Option<Me
     measured.inspect_err(|why| println!("skipped: {test}: a trial failed: {why}")).ok()
 }
 
-/// Parts of the reasons for which trials fail whose ends are kept from running.
-const LATE: [&str; 2] = ["in time", "flows within"];
+/// Parts of the reasons for which a measurement fails whose ends are kept from running.
+const LATE: [&str; 3] = ["in time", "flows within", "for too long"];
 /// Share of the CPUs' time that is idle at least if others do not keep an end from running.
 const FREE: f64 = 0.5;
 
@@ -263,26 +263,31 @@ pub(crate) fn attempt(folder: &Path, text: &str, place: &[&str]) -> Result<Measu
     let mut arguments =
         vec!["run", "plan.toml", "--ledger", "known.ledger", "--json", "--out", "report"];
     arguments.extend(place);
-    let before = cpu_ticks();
-    let ended = run(folder, &arguments);
-    let after = cpu_ticks();
-    let idle = (after[0] - before[0]) as f64 / (after[1] - before[1]).max(1) as f64;
-    if ended.code != Some(0) && idle < FREE {
-        let ledger = Ledger::open_read_only(&folder.join("known.ledger")).ok();
-        let trials = ledger.and_then(|ledger| ledger.load(Which::Latest).ok()).map(|c| c.trials);
-        let failed =
-            trials.into_iter().flatten().filter(|t| t.outcome == Some(TrialOutcome::Failed));
-        let mut reasons = failed.flat_map(|trial| trial.incidents).map(|one| one.message);
-        if let Some(why) = reasons.find(|why| LATE.iter().any(|late| why.contains(late))) {
-            return Err(format!("{why} (idle: {:.0} % of the CPUs)", idle * 100.0));
-        }
-    }
+    let ended = punctual(folder, &arguments)?;
     // 3: the measurement is invalid, which the study explains and `Measured::figure` finds.
     // Accounts balance all the same.
     let ended = ended.ran();
     let campaign = load(&folder.join("known.ledger"));
     let study = study(&campaign);
     Ok(Measured { json: ended.json(), study, campaign })
+}
+
+/// Runs the program to its end.
+///
+/// # Errors
+/// The reason why a measurement failed, if an end was late and the CPUs were not free.
+pub(crate) fn punctual(folder: &Path, arguments: &[&str]) -> Result<Ended, String> {
+    let before = cpu_ticks();
+    let ended = run(folder, arguments);
+    let after = cpu_ticks();
+    let idle = (after[0] - before[0]) as f64 / (after[1] - before[1]).max(1) as f64;
+    let is_late = |line: &&str| LATE.iter().any(|late| line.contains(late));
+    match ended.stderr.lines().find(is_late) {
+        Some(why) if ended.code != Some(0) && idle < FREE => {
+            Err(format!("{why} (idle: {:.0} % of the CPUs)", idle * 100.0))
+        }
+        _ => Ok(ended),
+    }
 }
 
 /// Returns the time that all CPUs were idle, and all their time, both since the start of the
