@@ -35,7 +35,7 @@ const BY_TIME: Fate = Replaced(
     "a measurement has a length in time: -t SECONDS. For the time of N bytes use files: \
         `linerate serve http --size N`",
 );
-const LOST_PEER: Fate = Replaced("a silent end is given up after 12 s");
+const LOST_PEER: Fate = Replaced("the run ends 12 s after the other end falls silent");
 
 /// All options of iperf3 3.12, and `--json-stream` of 3.17.
 pub const IPERF3: [Iperf3Option; 64] = [
@@ -86,7 +86,7 @@ pub const IPERF3: [Iperf3Option; 64] = [
     takes('X', "xbind", SCTP),
     long("nstreams", true, SCTP),
     plain('u', "udp", Works),
-    long("connect-timeout", true, Replaced("an agent that does not answer is given up after 5 s")),
+    long("connect-timeout", true, Replaced("an attempt to connect always ends after 5 s")),
     takes('b', "bitrate", Works),
     long(
         "pacing-timer",

@@ -29,7 +29,7 @@ pub struct ProbeRecord {
     /// Bytes of the IP and UDP headers of each datagram.
     #[serde(default)]
     pub header_bytes: u64,
-    /// At the receiver: datagrams that were sent as ECN-capable, by what arrived.
+    /// At the receiver: datagrams that were sent as ECN-capable, by the code point that arrived.
     #[serde(default, skip_serializing_if = "EcnCounts::is_empty")]
     pub ecn: EcnCounts,
 }

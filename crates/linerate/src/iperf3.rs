@@ -7,7 +7,7 @@ use linerate_campaign::iperf3::{Fate, IPERF3, Iperf3Option};
 /// Options that were given although linerate always does what they ask for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Iperf3Options {
-    /// What linerate does, for each.
+    /// Answer of linerate to each.
     pub(crate) notes: Vec<String>,
 }
 

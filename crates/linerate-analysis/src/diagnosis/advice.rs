@@ -90,7 +90,7 @@ pub enum Step {
     RaiseGroupLimit { in_bytes: bool, rate: f64 },
     /// Raise the number of requests that the queue of a disk admits.
     RaiseDiskQueue { admitted: f64, wanted: f64 },
-    /// Stop the other programs at a disk, which move so many bytes per second.
+    /// Stop the other programs at a disk, which move `bytes` per second.
     StopOthersAtDisk { bytes: Option<f64> },
     /// Measure the rate at each queue depth.
     SweepDepth,

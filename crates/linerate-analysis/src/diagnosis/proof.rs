@@ -135,7 +135,7 @@ fn outcome(
             finding.advice.clear();
             (Verdict::Inconclusive, Some(Objection::Refuted(against)))
         }
-        // A larger effect than predicted does not speak against a limit, however noisy the runs.
+        // A larger effect than predicted does not rule a limit out, however noisy the runs.
         (_, Some(_)) if exceeds && evident && !rests_on_size => {
             (Verdict::Suspected, Some(Objection::OutsidePrediction))
         }
@@ -588,7 +588,7 @@ mod tests {
         let (at, value) = ("a".into(), "x2".into());
         test.changed.settings =
             vec![linerate_model::HostSetting { at, name: "cpu_quota".into(), value }];
-        // Goodput of the placebo differs so much that no change of it can be proven.
+        // Goodput of the placebo differs too much for any proof by goodput.
         test.figures[0].placebo.as_mut().expect("measured").widest = 1.8;
         let arm = |name: &str, cores: f64, factors: [f64; 6]| {
             let seen = [("goodput", 50e6), ("sender_throttled", 0.95), ("payload_per_send", 1e5)];

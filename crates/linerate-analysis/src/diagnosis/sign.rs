@@ -37,7 +37,7 @@ enum Expected {
     Ends,
 }
 
-/// Whether runs show a sign.
+/// Verdict on a sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Seen {

@@ -39,7 +39,7 @@ pub(crate) struct SimulatedDisk {
     pub(crate) seen: Option<SeenDisk>,
 }
 
-/// What the kernel counts at a simulated disk.
+/// Counters of the kernel at a simulated disk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SeenDisk {
     /// Requests that its queue admits.

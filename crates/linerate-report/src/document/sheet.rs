@@ -1,4 +1,4 @@
-//! A table that is built column by column: each column stands beside the cells of its rows.
+//! A table that is built column by column: each column is declared with its cells.
 
 use linerate_model::Validity;
 

@@ -36,7 +36,7 @@ pub(super) enum Target {
     Memory,
 }
 
-/// What holds the load back from outside, or beside it.
+/// Limit outside the load, or program beside it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Beside {
     Nothing,

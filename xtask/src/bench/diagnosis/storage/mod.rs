@@ -147,7 +147,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("write {text} to {}", path.display()))
 }
 
-/// What is beside a load; it ends when this is dropped.
+/// Program or limit beside a load; it ends when this is dropped.
 #[expect(dead_code, reason = "what it holds is dropped with it")]
 enum Guest {
     Group(Group),

@@ -153,7 +153,7 @@ impl SlowDisk {
         Ok(made)
     }
 
-    /// Lets the queue of the disk admit so many requests.
+    /// Sets the number of requests that the queue of the disk admits.
     pub(super) fn admit(&self, requests: u32) -> anyhow::Result<()> {
         let path = format!("/sys/block/{}/queue/nr_requests", self.name());
         std::fs::write(&path, requests.to_string()).with_context(|| format!("write {path}"))
