@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::super::options::{keep, kept};
 use super::super::{markdown, statistics::Median};
-use super::FAILED;
+use super::undeclared::draw::Draw;
+use super::{FAILED, Options, side_by_side};
 
 /// Rule of an answer without a cause.
 const UNKNOWN: &str = "unknown";
@@ -21,8 +24,19 @@ pub(super) struct Goals {
     pub(super) misled: f64,
 }
 
-/// Name of a cause, and the rules that name it.
-pub(super) type Injected<'a> = (&'a str, &'a [&'a str]);
+/// A cause, which a matrix injects.
+pub(super) struct Cause<S> {
+    pub(super) name: &'static str,
+    /// Rules that name it. The first is the exact one.
+    pub(super) accepted: &'static [&'static str],
+    /// True if the ends need the CPUs for themselves.
+    pub(super) is_alone: bool,
+    /// Draws a setup with this cause.
+    pub(super) setup: fn(&mut Draw) -> S,
+}
+
+/// Leading finding of a diagnosis, and all that is printed if it does not name the cause.
+pub(super) type Diagnosed = anyhow::Result<(Answer, Value)>;
 
 /// Answer of one diagnosis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,14 +102,73 @@ impl Answer {
 }
 
 /// Answers by cause.
-pub(super) type Answers = BTreeMap<String, Vec<Answer>>;
+type Answers = BTreeMap<String, Vec<Answer>>;
+
+/// Diagnoses every cause with every seed by `diagnose`, prints the matrix, and returns whether it
+/// meets the goals.
+pub(super) fn matrix<S>(
+    causes: &[Cause<S>],
+    options: &Options,
+    goals: Goals,
+    diagnose: &(dyn Fn(&Cause<S>, u32) -> Diagnosed + Sync),
+) -> anyhow::Result<bool> {
+    let answers: Mutex<Answers> = Mutex::new(kept(options.keep.as_deref())?);
+    for seed in options.first..options.first + options.seeds {
+        let (alone, together): (Vec<&Cause<S>>, Vec<&Cause<S>>) = {
+            let kept = answers.lock().unwrap_or_else(PoisonError::into_inner);
+            let wanted = causes.iter().filter(|cause| is_wanted(cause, &kept, options, seed));
+            wanted.partition(|cause| cause.is_alone)
+        };
+        for (causes, n_at_once) in [(together, options.jobs), (alone, 1)] {
+            side_by_side(&causes, n_at_once, &|cause| {
+                let answer = answer(cause, seed, diagnose);
+                let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+                answers.entry(cause.name.to_owned()).or_default().push(answer);
+                keep(options.keep.as_deref(), serde_json::to_string(&*answers)?)
+            })?;
+        }
+    }
+    let answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (text, is_good) = document(causes, &answers, goals);
+    print!("{text}");
+    keep(options.out.as_deref(), &text)?;
+    Ok(is_good)
+}
+
+/// Returns true if `cause` was asked for and has no answer with this seed.
+fn is_wanted<S>(cause: &Cause<S>, kept: &Answers, options: &Options, seed: u32) -> bool {
+    let is_kept = |of: &Vec<Answer>| of.iter().any(|answer| answer.seed == seed);
+    !kept.get(cause.name).is_some_and(is_kept)
+        && options.only.as_deref().is_none_or(|only| cause.name.contains(only))
+}
+
+/// Diagnoses `cause` and prints the answer, in full if it does not name the cause.
+fn answer<S>(
+    cause: &Cause<S>,
+    seed: u32,
+    diagnose: &(dyn Fn(&Cause<S>, u32) -> Diagnosed + Sync),
+) -> Answer {
+    let (answer, whole) = diagnose(cause, seed).unwrap_or_else(|error| {
+        eprintln!("{}, seed {seed}: {error:#}", cause.name);
+        (Answer::failed(seed), Value::Null)
+    });
+    let grade = answer.grade(cause.accepted);
+    eprintln!(
+        "seed {seed}, {}: {grade:?}: {} ({}), {:.0} s",
+        cause.name, answer.rule, answer.verdict, answer.seconds
+    );
+    if grade != Grade::Named {
+        eprintln!("{whole:#}");
+    }
+    answer
+}
 
 /// Returns the matrix, and whether it meets the goals.
-pub(super) fn document(causes: &[Injected<'_>], answers: &Answers, goals: Goals) -> (String, bool) {
+fn document<S>(causes: &[Cause<S>], answers: &Answers, goals: Goals) -> (String, bool) {
     let mut rows = Vec::new();
     let mut totals = [0_usize; GRADES.len()];
     let mut durations = Vec::new();
-    for (name, accepted) in causes {
+    for Cause { name, accepted, .. } in causes {
         let Some(of_cause) = answers.get(*name) else { continue };
         let seconds: Vec<f64> = of_cause.iter().map(|answer| answer.seconds).collect();
         let mut row = vec![(*name).to_owned(), of_cause.len().to_string()];
@@ -137,4 +210,46 @@ pub(super) fn document(causes: &[Injected<'_>], answers: &Answers, goals: Goals)
         && proven == 0
         && failed == 0;
     (text, is_good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOALS: Goals = Goals { named: 0.85, misled: 0.03 };
+    const CAUSES: [Cause<()>; 2] = [named("policer", &["policer"]), named("no fault", &[UNKNOWN])];
+
+    const fn named(name: &'static str, accepted: &'static [&'static str]) -> Cause<()> {
+        Cause { name, accepted, is_alone: false, setup: |_| () }
+    }
+
+    fn answered(rule: &str, verdict: &str) -> Answer {
+        Answer { seed: 1, rule: rule.into(), verdict: verdict.into(), seconds: 20.0 }
+    }
+
+    #[test]
+    fn an_answer_is_named_unknown_wrong_or_failed() {
+        let of = |name: &str| CAUSES.iter().find(|cause| cause.name == name).expect("a cause");
+        let grade = |name, rule, verdict| answered(rule, verdict).grade(of(name).accepted);
+        assert_eq!(grade("policer", "policer", "suspected"), Grade::Named);
+        assert_eq!(grade("policer", "policer", "inconclusive"), Grade::Unknown);
+        assert_eq!(grade("policer", "unknown", "inconclusive"), Grade::Unknown);
+        assert_eq!(grade("no fault", "unknown", "inconclusive"), Grade::Named);
+        assert_eq!(grade("policer", "path_loss", "suspected"), Grade::SuspectedWrongly);
+        assert_eq!(grade("policer", "path_loss", "proven"), Grade::ProvenWrongly);
+        assert_eq!(grade("policer", FAILED, "inconclusive"), Grade::Failed);
+    }
+
+    #[test]
+    fn the_goals_are_met_only_without_failures_and_wrong_proofs() {
+        let judged = |worst: Answer| {
+            let mut of = vec![answered("policer", "suspected"); 39];
+            of.push(worst);
+            document(&CAUSES, &Answers::from([("policer".to_owned(), of)]), GOALS)
+        };
+        let (text, is_good) = judged(answered("path_loss", "suspected"));
+        assert!(is_good && text.contains("39 of 40 causes were named: 0.975"), "{text}");
+        assert!(!judged(answered("path_loss", "proven")).1);
+        assert!(!judged(answered(FAILED, "inconclusive")).1);
+    }
 }

@@ -2,17 +2,9 @@
 //!
 //! A seed draws the speed of the disk, the block size and the depth.
 
+use super::super::answers::Cause;
 use super::super::undeclared::draw::Draw;
 use super::slow_disk::Speed;
-
-/// One cause.
-pub(super) struct Cause {
-    pub(super) name: &'static str,
-    /// Rules that name it.
-    pub(super) accepted: &'static [&'static str],
-    /// Draws a load with this limit.
-    pub(super) setup: fn(&mut Draw) -> Setup,
-}
 
 /// A load, its disk, and what is beside it.
 #[derive(Clone, Debug)]
@@ -72,10 +64,11 @@ fn block(kib: u32) -> String {
 }
 
 /// Every cause; the control first.
-pub(super) const CAUSES: &[Cause] = &[
+pub(super) const CAUSES: &[Cause<Setup>] = &[
     Cause {
         name: "own rate (control)",
         accepted: &["unknown"],
+        is_alone: false,
         setup: |draw| {
             let rate = draw.between(50.0, 200.0);
             let params = [depth(8), format!("rate={rate:.0} pps")];
@@ -85,6 +78,7 @@ pub(super) const CAUSES: &[Cause] = &[
     Cause {
         name: "disk full, transfers",
         accepted: &["disk_full"],
+        is_alone: false,
         setup: |draw| {
             let transfers = draw.between(300.0, 1500.0);
             let speed = Speed { transfers, ..QUICK };
@@ -95,6 +89,7 @@ pub(super) const CAUSES: &[Cause] = &[
     Cause {
         name: "disk full, bytes",
         accepted: &["disk_full"],
+        is_alone: false,
         setup: |draw| {
             let bytes = draw.between(10e6, 60e6);
             let speed = Speed { bytes, ..QUICK };
@@ -105,6 +100,7 @@ pub(super) const CAUSES: &[Cause] = &[
     Cause {
         name: "small depth",
         accepted: &["disk_depth"],
+        is_alone: false,
         setup: |draw| {
             let latency = draw.between(2.0, 8.0) * MILLI;
             let speed = Speed { latency, ..QUICK };
@@ -115,6 +111,7 @@ pub(super) const CAUSES: &[Cause] = &[
     Cause {
         name: "worker without CPU",
         accepted: &["disk_cpu"],
+        is_alone: false,
         setup: |draw| {
             // Engines that work in the thread of the load. io_uring would use kernel threads here.
             let (engine, of) = one(draw, &[("pread", 1), ("aio", 4), ("aio", 16)]);
@@ -125,6 +122,7 @@ pub(super) const CAUSES: &[Cause] = &[
     Cause {
         name: "queue of the disk",
         accepted: &["disk_queue"],
+        is_alone: false,
         setup: |draw| {
             let latency = draw.between(4.0, 10.0) * MILLI;
             let queue = one(draw, &[4, 6, 8]);
@@ -135,6 +133,7 @@ pub(super) const CAUSES: &[Cause] = &[
     Cause {
         name: "page cache",
         accepted: &["disk_cache"],
+        is_alone: false,
         setup: |draw| {
             let params = [
                 "cache=buffered".to_owned(),
@@ -147,6 +146,7 @@ pub(super) const CAUSES: &[Cause] = &[
     Cause {
         name: "limit of the control group",
         accepted: &["disk_group_limit"],
+        is_alone: false,
         setup: |draw| {
             let kib = one(draw, &[4, 8, 16]);
             let transfers = draw.between(100.0, 600.0);
@@ -160,6 +160,7 @@ pub(super) const CAUSES: &[Cause] = &[
     Cause {
         name: "journal",
         accepted: &["disk_flush"],
+        is_alone: false,
         setup: |draw| {
             let flush = draw.between(5.0, 20.0) * MILLI;
             let durable = one(draw, &["flush=fdatasync", "flush=fsync", "sync=dsync"]);
@@ -175,6 +176,7 @@ pub(super) const CAUSES: &[Cause] = &[
     Cause {
         name: "neighbour",
         accepted: &["disk_shared"],
+        is_alone: false,
         setup: |draw| {
             let transfers = draw.between(500.0, 1500.0);
             let beside = Beside::Fio(one(draw, &[8, 16, 32]));

@@ -10,19 +10,17 @@ mod slow_disk;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::super::options::{keep, kept};
 use super::super::scratch::{Scratch, afterwards};
-use super::answers::{Answer, Answers, Goals, Grade, Injected, document};
+use super::Options;
+use super::answers::{Answer, Cause, Diagnosed, Goals, matrix};
 use super::undeclared::draw::Draw;
 use super::undeclared::{limited, parsed};
-use super::{Options, side_by_side};
-use causes::{Beside, CAUSES, Cause, Setup, Target};
+use causes::{Beside, CAUSES, Setup, Target};
 use slow_disk::SlowDisk;
 
 /// Goals of the matrix.
@@ -47,65 +45,13 @@ pub(super) fn is_cause(part: &str) -> bool {
 /// Diagnoses every cause with every seed, prints the matrix, and returns whether it meets the
 /// goals.
 pub(super) fn run(program: &Path, options: &Options) -> anyhow::Result<bool> {
-    let answers: Mutex<Answers> = Mutex::new(kept(options.keep.as_deref())?);
-    for seed in options.first..options.first + options.seeds {
-        let wanted: Vec<&Cause> = {
-            let known = answers.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_kept = |cause: &Cause| {
-                known.get(cause.name).is_some_and(|of| of.iter().any(|one| one.seed == seed))
-            };
-            let is_wanted = |cause: &&Cause| {
-                options.only.as_deref().is_none_or(|only| cause.name.contains(only))
-            };
-            CAUSES.iter().filter(is_wanted).filter(|cause| !is_kept(cause)).collect()
-        };
-        side_by_side(&wanted, options.jobs, &|cause| {
-            let answer = answer(program, cause, seed);
-            let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
-            answers.entry(cause.name.to_owned()).or_default().push(answer);
-            keep(options.keep.as_deref(), serde_json::to_string(&*answers)?)
-        })?;
-    }
-    let answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let injected: Vec<Injected<'_>> =
-        CAUSES.iter().map(|cause| (cause.name, cause.accepted)).collect();
-    let (text, is_good) = document(&injected, &answers, GOALS);
-    print!("{text}");
-    keep(options.out.as_deref(), &text)?;
-    Ok(is_good)
+    matrix(CAUSES, options, GOALS, &|cause, seed| diagnose(program, cause, seed))
 }
 
-/// Diagnoses `cause` and prints the answer, in full if it does not name the cause.
-fn answer(program: &Path, cause: &Cause, seed: u32) -> Answer {
+/// Makes the disk of `cause` and what is beside it, and diagnoses the load; returns the leading
+/// finding and the whole answer beside the setup.
+fn diagnose(program: &Path, cause: &Cause<Setup>, seed: u32) -> Diagnosed {
     let setup = (cause.setup)(&mut Draw::of(cause.name, u64::from(seed)));
-    let (answer, whole) = diagnose(program, cause, &setup, seed).unwrap_or_else(|error| {
-        eprintln!("{}, seed {seed}: {error:#}", cause.name);
-        (Answer::failed(seed), Value::Null)
-    });
-    let grade = answer.grade(cause.accepted);
-    eprintln!(
-        "seed {seed}, {}: {grade:?}: {} ({}), {:.0} s: {} {:?}",
-        cause.name,
-        answer.rule,
-        answer.verdict,
-        answer.seconds,
-        setup.params.join(" "),
-        setup.beside
-    );
-    if grade != Grade::Named {
-        eprintln!("{:#}", json!({ "setup": format!("{setup:?}"), "answer": whole }));
-    }
-    answer
-}
-
-/// Makes the disk of `setup` and what is beside it, and diagnoses the load; returns the leading
-/// finding and the whole answer.
-fn diagnose(
-    program: &Path,
-    cause: &Cause,
-    setup: &Setup,
-    seed: u32,
-) -> anyhow::Result<(Answer, Value)> {
     let name = cause.name.replace([' ', ',', '(', ')'], "-");
     let scratch = Scratch::new(&format!("disk-{name}"))?;
     let folder = scratch.path();
@@ -140,7 +86,8 @@ fn diagnose(
     let seconds = begun.elapsed().as_secs_f64();
     drop(guests);
     let found = found?;
-    Ok((Answer::of(&found, seed, seconds), found))
+    let answer = Answer::of(&found, seed, seconds);
+    Ok((answer, json!({ "setup": format!("{setup:?}"), "answer": found })))
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {

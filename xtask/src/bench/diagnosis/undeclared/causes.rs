@@ -4,6 +4,7 @@
 //! A seed draws the rate, the delay and the buffer of a path. No test of linerate uses these
 //! values.
 
+use super::super::answers::Cause;
 use super::draw::Draw;
 use super::relay::Hop;
 use crate::bench::truth::ground::End;
@@ -13,17 +14,6 @@ const DEVICE: &str = "lrx";
 /// A frame of full size, in bytes.
 const FRAME: f64 = 1514.0;
 const BITS_PER_BYTE: f64 = 8.0;
-
-/// One cause.
-pub(super) struct Cause {
-    pub(super) name: &'static str,
-    /// Rules that name it. The first is the exact one.
-    pub(super) accepted: &'static [&'static str],
-    /// True if the ends need the CPUs for themselves.
-    pub(super) is_alone: bool,
-    /// Draws a path with this limit.
-    pub(super) setup: fn(&mut Draw) -> Setup,
-}
 
 /// A path with a limit, and the load on it.
 pub(super) struct Setup {
@@ -94,7 +84,7 @@ fn slow_hop(draw: &mut Draw, buffer: f64, least: f64) -> (f64, Hop) {
 }
 
 /// Every cause.
-pub(super) const CAUSES: &[Cause] = &[
+pub(super) const CAUSES: &[Cause<Setup>] = &[
     Cause {
         name: "no fault",
         accepted: &["unknown", "sender_cpu", "receiver_cpu", "cpu_taken"],

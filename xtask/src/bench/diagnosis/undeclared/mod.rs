@@ -13,17 +13,15 @@ mod relay;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use super::super::options::{keep, kept};
 use super::super::truth::ground::{Between, End, Family, Ground, PLAIN};
-use super::answers::{Answer, Answers, Goals, Grade, Injected, document};
-use super::{Options, side_by_side};
-use causes::{CAUSES, Cause, Company, Setup};
+use super::Options;
+use super::answers::{Answer, Cause, Diagnosed, Goals, matrix};
+use causes::{CAUSES, Company, Setup};
 use draw::Draw;
 
 /// First argument of the process that relays frames.
@@ -44,11 +42,6 @@ const N_LOOPS: usize = 3;
 /// Goals of the matrix.
 const GOALS: Goals = Goals { named: 0.85, misled: 0.03 };
 
-/// Returns every cause with the rules that name it.
-fn injected() -> Vec<Injected<'static>> {
-    CAUSES.iter().map(|cause| (cause.name, cause.accepted)).collect()
-}
-
 /// Returns true if `part` is in the name of a cause.
 pub(super) fn is_cause(part: &str) -> bool {
     CAUSES.iter().any(|cause| cause.name.contains(part))
@@ -65,57 +58,12 @@ pub(super) fn relay(arguments: &[String]) -> anyhow::Result<bool> {
 /// Diagnoses every cause with every seed, prints the matrix, and returns whether it meets the
 /// goals.
 pub(super) fn run(program: &Path, options: &Options) -> anyhow::Result<bool> {
-    let answers: Mutex<Answers> = Mutex::new(kept(options.keep.as_deref())?);
-    for seed in options.first..options.first + options.seeds {
-        let (alone, together): (Vec<&Cause>, Vec<&Cause>) = {
-            let kept = answers.lock().unwrap_or_else(PoisonError::into_inner);
-            let wanted = CAUSES.iter().filter(|cause| is_wanted(cause, &kept, options, seed));
-            wanted.partition(|cause| cause.is_alone)
-        };
-        for (causes, n_at_once) in [(together, options.jobs), (alone, 1)] {
-            side_by_side(&causes, n_at_once, &|cause| {
-                let answer = answer(program, cause, seed);
-                let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
-                answers.entry(cause.name.to_owned()).or_default().push(answer);
-                keep(options.keep.as_deref(), serde_json::to_string(&*answers)?)
-            })?;
-        }
-    }
-    let answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let (text, is_good) = document(&injected(), &answers, GOALS);
-    print!("{text}");
-    keep(options.out.as_deref(), &text)?;
-    Ok(is_good)
-}
-
-/// Returns true if `cause` was asked for and has no answer with this seed.
-fn is_wanted(cause: &Cause, kept: &Answers, options: &Options, seed: u32) -> bool {
-    let is_kept = |of: &Vec<Answer>| of.iter().any(|answer| answer.seed == seed);
-    !kept.get(cause.name).is_some_and(is_kept)
-        && options.only.as_deref().is_none_or(|only| cause.name.contains(only))
-}
-
-/// Diagnoses `cause` and prints the answer, in full if it does not name the cause.
-fn answer(program: &Path, cause: &Cause, seed: u32) -> Answer {
-    let diagnosed = diagnose(program, cause, seed);
-    let (answer, whole) = diagnosed.unwrap_or_else(|error| {
-        eprintln!("{}, seed {seed}: {error:#}", cause.name);
-        (Answer::failed(seed), Value::Null)
-    });
-    let grade = answer.grade(cause.accepted);
-    eprintln!(
-        "seed {seed}, {}: {grade:?}: {} ({}), {:.0} s",
-        cause.name, answer.rule, answer.verdict, answer.seconds
-    );
-    if grade != Grade::Named {
-        eprintln!("{whole:#}");
-    }
-    answer
+    matrix(CAUSES, options, GOALS, &|cause, seed| diagnose(program, cause, seed))
 }
 
 /// Makes the path of `cause` and diagnoses it; returns the leading finding and the whole answer
 /// beside the path.
-fn diagnose(program: &Path, cause: &Cause, seed: u32) -> anyhow::Result<(Answer, Value)> {
+fn diagnose(program: &Path, cause: &Cause<Setup>, seed: u32) -> Diagnosed {
     let setup = (cause.setup)(&mut Draw::of(cause.name, u64::from(seed)));
     let ground = Ground::make(program)?;
     let family = if setup.hops.is_some() { Family::Relay } else { Family::V4 };
@@ -258,40 +206,4 @@ pub(super) fn parsed(mut command: Command) -> anyhow::Result<Value> {
             String::from_utf8_lossy(&output.stderr).trim()
         )
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::FAILED;
-    use super::*;
-
-    fn answered(rule: &str, verdict: &str) -> Answer {
-        Answer { seed: 1, rule: rule.into(), verdict: verdict.into(), seconds: 20.0 }
-    }
-
-    #[test]
-    fn an_answer_is_named_unknown_wrong_or_failed() {
-        let of = |name: &str| CAUSES.iter().find(|cause| cause.name == name).expect("a cause");
-        let grade = |name, rule, verdict| answered(rule, verdict).grade(of(name).accepted);
-        assert_eq!(grade("policer", "policer", "suspected"), Grade::Named);
-        assert_eq!(grade("policer", "policer", "inconclusive"), Grade::Unknown);
-        assert_eq!(grade("policer", "unknown", "inconclusive"), Grade::Unknown);
-        assert_eq!(grade("no fault", "unknown", "inconclusive"), Grade::Named);
-        assert_eq!(grade("policer", "path_loss", "suspected"), Grade::SuspectedWrongly);
-        assert_eq!(grade("policer", "path_loss", "proven"), Grade::ProvenWrongly);
-        assert_eq!(grade("policer", FAILED, "inconclusive"), Grade::Failed);
-    }
-
-    #[test]
-    fn the_goals_are_met_only_without_failures_and_wrong_proofs() {
-        let judged = |worst: Answer| {
-            let mut of = vec![answered("policer", "suspected"); 39];
-            of.push(worst);
-            document(&injected(), &Answers::from([("policer".to_owned(), of)]), GOALS)
-        };
-        let (text, is_good) = judged(answered("path_loss", "suspected"));
-        assert!(is_good && text.contains("39 of 40 causes were named: 0.975"), "{text}");
-        assert!(!judged(answered("path_loss", "proven")).1);
-        assert!(!judged(answered(FAILED, "inconclusive")).1);
-    }
 }
