@@ -149,8 +149,13 @@ fn parse_quantity(
 /// Returns the factor of `unit`, in either case. `B` and `b` are different units.
 fn factor(units: UnitTable, unit: &str) -> Option<f64> {
     let is_same =
-        |name: &str| name.eq_ignore_ascii_case(unit) && name.ends_with('B') == unit.ends_with('B');
+        |name: &str| name.eq_ignore_ascii_case(unit) && counts_bytes(name) == counts_bytes(unit);
     units.iter().find(|(name, _)| is_same(name)).map(|(_, factor)| *factor)
+}
+
+/// Returns true if `unit` counts bytes, such as "MB/s". The B of "MBIT/S" does not.
+fn counts_bytes(unit: &str) -> bool {
+    unit.find('B').is_some_and(|at| !unit[at + 1..].to_ascii_lowercase().starts_with("it"))
 }
 
 /// A whole number of whole units, exactly: a double holds only 53 bits, and a wall clock in
@@ -415,7 +420,7 @@ mod tests {
         assert_eq!("90 %".parse::<Ratio>(), Ok(Ratio(0.9)));
         assert_eq!("1e6 pps".parse::<PacketRate>(), Ok(PacketRate(1e6)));
         assert_eq!("128KiB".parse::<Bytes>(), Ok(Bytes(131_072)));
-        for text in ["1G", "1 Gbit/s", "1Gbps", "1 gbit/s", "1 Gb/s"] {
+        for text in ["1G", "1 Gbit/s", "1Gbps", "1 gbit/s", "1 GBIT/S", "1 Gb/s"] {
             assert_eq!(text.parse(), Ok(BitRate(1e9)), "{text}");
         }
         assert_eq!("64K".parse::<Bytes>(), "64 KiB".parse::<Bytes>());
@@ -433,6 +438,9 @@ mod tests {
     fn a_bare_number_or_wrong_unit_is_refused() {
         for text in ["25", "", "Gbit/s", "-1 Gbit/s", "25 GB", "inf Gbit/s", "1..2 Gbit/s"] {
             assert!(text.parse::<BitRate>().is_err(), "{text}");
+        }
+        for text in ["100 MB/s", "1 GBps"] {
+            assert!(text.parse::<BitRate>().is_err(), "{text} counts bytes");
         }
         assert!("1.5 B".parse::<Bytes>().is_err());
         assert!("64 Kib".parse::<Bytes>().is_err());

@@ -301,8 +301,8 @@ fn document(machine: &str, rows: &[Row], notes: &[String]) -> String {
     };
     for row in rows {
         for (contestant, outcomes) in CONTESTANTS.iter().zip(&row.outcomes) {
-            let sent = Median::shown(median(outcomes, |outcome| outcome.sent / MEGA));
-            let accounted = Median::shown(median(outcomes, |outcome| outcome.accounted / MEGA));
+            let sent = or_failed(median(outcomes, |outcome| outcome.sent / MEGA));
+            let accounted = or_failed(median(outcomes, |outcome| outcome.accounted / MEGA));
             let cpu = median(outcomes, |outcome| outcome.cpu)
                 .map_or("-".to_owned(), |cpu| format!("{:.2}", cpu.value));
             let name = contestant.name().to_string();
@@ -362,6 +362,11 @@ fn judged(
     };
     let work = format!("{} B, `{mode}`", row.size);
     vec![work, what.to_owned(), format!("{target} x"), ratio, verdict.to_owned()]
+}
+
+/// Prints a median; a contestant without one failed in every round.
+fn or_failed(median: Option<Median>) -> String {
+    median.map_or("failed".to_owned(), |median| Median::shown(Some(median)))
 }
 
 #[cfg(test)]

@@ -153,6 +153,12 @@ fn a_short_queue_is_proven_and_a_full_disk_with_one_is_not_taken_for_it() {
 }
 
 #[test]
+fn a_queue_as_long_as_the_load_is_deep_is_not_proven_to_be_a_full_disk() {
+    let rungs = rungs(seen(SeenDisk { queue: 8.0, ..FREE }), 8);
+    assert_ne!(leading(&rungs[0]), ("disk_full", Verdict::Proven), "{rungs:?}");
+}
+
+#[test]
 fn a_limit_of_the_control_group_is_proven_by_another_block_size() {
     let rungs = rungs(seen(SeenDisk { group: Some(500.0), ..FREE }), 16);
     assert_eq!(leading(&rungs[0]), ("disk_group_limit", Verdict::Proven), "{rungs:?}");

@@ -338,7 +338,8 @@ fn chart(
             name(figure),
             shift(figure),
             verdict(&figure.effect)
-        ), // Pairs of one figure lie close together.
+        ),
+        // Pairs of one figure lie close together.
         x_scale: AxisScale::Linear,
         ..Chart::of(Plot::Lines, figure.metric.title(), marks, table)
     })

@@ -240,6 +240,11 @@ impl Load<'_> {
         is_full.then_some(queue)
     }
 
+    /// True if the queue of the disk is not known to admit fewer than `requests`.
+    pub(super) fn queue_admits(&self, requests: f64) -> bool {
+        self.of_disk(metric::DEVICE_QUEUE).is_none_or(|queue| requests <= queue)
+    }
+
     /// True if the page cache, another program or the control group explains the rate.
     pub(super) fn is_held_above(&self) -> bool {
         self.cached().is_some() || self.others().is_some() || self.group_limit().is_some()

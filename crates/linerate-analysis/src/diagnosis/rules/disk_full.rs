@@ -84,7 +84,8 @@ impl Rule for DiskFull {
                 (FEWER.to_owned(), set(key, fewer), ratio)
             }
             // Twice as long would be longer than an interval of a run, which is then not valid.
-            None if load.service_seconds > LONG => {
+            // Neither may twice the depth exceed what the queue admits: the rest waits above it.
+            None if load.service_seconds > LONG || !load.queue_admits(2.0 * load.slots()) => {
                 let (key, (fewer, in_flight)) = disk_depth::below(&load, load.slots());
                 let ratio = AROUND.map(|around| around * in_flight / load.achieved);
                 (format!("half the {key}"), set(key, fewer), ratio)

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::json;
 
-use super::super::scratch::{Scratch, afterwards};
+use super::super::scratch::{Scratch, afterwards, fill};
 use super::Options;
 use super::answers::{Answer, Cause, Diagnosed, Goals, matrix};
 use super::undeclared::draw::Draw;
@@ -115,7 +115,8 @@ impl Drop for Program {
 fn fio(disk: &SlowDisk, depth: u32) -> anyhow::Result<Program> {
     let fio = Command::new("fio")
         .args(["--name=other", "--readonly", "--rw=randread", "--bs=4k", "--direct=1"])
-        .args(["--ioengine=libaio", "--time_based", &format!("--runtime={LONGEST}")])
+        // A process of its own for the job would outlive fio.
+        .args(["--ioengine=libaio", "--thread", "--time_based", &format!("--runtime={LONGEST}")])
         .args([format!("--iodepth={depth}"), format!("--filename={}", disk.device.display())])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -215,10 +216,7 @@ impl Ground {
                 // Temporary files may be in memory, which has no disk.
                 let file = Path::new("/var/tmp").join(folder.file_name().unwrap_or_default());
                 let remover = Remover::new("rm -f -- \"$1\"", &file)?;
-                let write = format!("of={}", file.display());
-                let count = format!("count={}", FILE_BYTES >> 20);
-                ran("dd", &["if=/dev/urandom", &write, "bs=1M", &count, "conv=fsync"])?;
-                std::fs::read(&file).with_context(|| format!("read {}", file.display()))?;
+                fill(&file, FILE_BYTES)?;
                 Ok(Self { target: file, _removers: vec![remover], disk: None })
             }
             Target::Memory => {
