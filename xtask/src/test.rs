@@ -4,10 +4,12 @@
 //! Nothing is repeated to make it pass. A test that cannot run here prints `skipped: NAME: why`;
 //! those lines are counted and listed at the end, because a skip is no pass. So are the tests that
 //! failed, each with its panic and the end of its output: nobody has to search thousands of lines
-//! for them, of which a forge may show only a part.
+//! for them, of which a forge may show only a part. For the same reason the whole output goes to a
+//! file, and only results of programs and failures are shown as they come.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, LineWriter, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -23,6 +25,9 @@ const SKIP_MARK: &str = "skipped: ";
 /// print a whole report.
 const LAST_LINES: usize = 15;
 const LINE_CHARS: usize = 1_000;
+
+/// File with the whole output of the tests.
+const LOG: &str = "target/tests.log";
 
 /// Prefix of the line that counts scanned trials.
 const SCAN_MARK: &str = "scanned: ";
@@ -55,8 +60,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     let is_built = step(root, "build", &["test", "--workspace", "--no-run"])?;
     steps.ended("build", is_built);
     let mut seen = Seen::default();
-    steps.ended("tests", tests(root, &TESTS, &mut seen)?);
-    steps.ended("doctests", tests(root, &DOCTESTS, &mut seen)?);
+    let mut log = LineWriter::new(created(&root.join(LOG))?);
+    steps.ended("tests", tests(root, &TESTS, &mut seen, &mut log)?);
+    steps.ended("doctests", tests(root, &DOCTESTS, &mut seen, &mut log)?);
     println!("== torture");
     steps.ended("torture", torture::quick(root)?);
     println!("== slowest tests");
@@ -84,6 +90,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
             fails its test",
         seen.scanned
     );
+    println!("== whole output of the tests: {LOG}");
     for tool in missing {
         println!("   missing here: {tool}");
     }
@@ -307,9 +314,21 @@ const TESTS: [&str; 12] = [
 ];
 const DOCTESTS: [&str; 4] = ["test", "--workspace", "--doc", "--no-fail-fast"];
 
-/// Runs tests once and shows their output as it comes, which `seen` reads; returns whether they
-/// passed.
-fn tests(root: &Path, arguments: &[&str], seen: &mut Seen) -> anyhow::Result<bool> {
+/// Creates the file at `path`, with its folder: cargo may have been told to build elsewhere.
+fn created(path: &Path) -> anyhow::Result<File> {
+    path.parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| File::create(path))
+        .with_context(|| format!("create {}", path.display()))
+}
+
+/// Runs tests once; returns whether they passed. `seen` reads their output, which goes to `log`.
+fn tests(
+    root: &Path,
+    arguments: &[&str],
+    seen: &mut Seen,
+    log: &mut impl Write,
+) -> anyhow::Result<bool> {
     println!("== tests: cargo {}", arguments.join(" "));
     let mut child = cargo(root, arguments)
         .env("RUST_TEST_THREADS", AT_ONCE)
@@ -317,16 +336,22 @@ fn tests(root: &Path, arguments: &[&str], seen: &mut Seen) -> anyhow::Result<boo
         .spawn()
         .context("start cargo test")?;
     let output = child.stdout.take().expect("stdout is piped above");
-    let mut shown = std::io::stdout().lock();
     // By bytes: a test may print text that is not UTF-8.
     for line in BufReader::new(output).split(b'\n') {
         let line =
             String::from_utf8_lossy(&line.context("read the output of cargo test")?).into_owned();
         seen.read(&line);
-        writeln!(shown, "{line}").context("write to stdout")?;
+        writeln!(log, "{line}").context("write the output of the tests")?;
+        if is_shown(&line) {
+            println!("{line}");
+        }
     }
-    drop(shown);
     Ok(child.wait().context("wait for cargo test")?.success())
+}
+
+/// Returns true for the result of a program and for a test that failed.
+fn is_shown(line: &str) -> bool {
+    line.starts_with("test result: ") || (line.starts_with("test ") && line.contains(" ... FAILED"))
 }
 
 #[cfg(test)]
@@ -360,6 +385,19 @@ mod tests {
         };
         assert_eq!(seen, expected);
         assert_eq!(seen.slowest()[0].1, "softnet");
+    }
+
+    #[test]
+    fn only_results_of_programs_and_failed_tests_are_shown_as_they_come() {
+        for (line, shown) in [
+            ("test result: ok. 50 passed; 0 failed; finished in 7.12s", true),
+            ("test a::shaped_link ... FAILED <0.031s>", true),
+            ("test softnet ... ok <1.250s>", false),
+            ("skipped: softnet: no such file", false),
+            ("running 3 tests", false),
+        ] {
+            assert_eq!(is_shown(line), shown, "{line}");
+        }
     }
 
     #[test]
