@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use linerate_analysis::live::LiveLine;
 use linerate_analysis::statistics::Percentile;
 use linerate_analysis::{IntervalSeries, JobStudy, MetricStudy, PointStudy, Study};
-use linerate_model::{BitRate, Campaign, Direction, Metric, Use, metric};
+use linerate_load::workloads::Rate;
+use linerate_model::{Campaign, Direction, Metric, Use, metric};
 use linerate_report::document::{Block, Origin, Section, Table};
 use linerate_report::{Document, obtained_text, sentences, uncapitalised};
 use serde_json::{Value, json};
@@ -32,9 +33,9 @@ pub enum Offered {
     /// The load has no datagrams.
     NoDatagrams,
     /// The default.
-    Default(BitRate),
+    Default(Rate),
     /// The rate that was chosen.
-    Chosen(BitRate),
+    Chosen(Rate),
     /// As fast as possible.
     Unlimited,
 }

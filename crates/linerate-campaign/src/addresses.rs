@@ -10,13 +10,18 @@ pub const AGENT_PORT: u16 = linerate_control::DEFAULT_PORT;
 /// Returns `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address as `host:port`.
 #[must_use]
 pub fn with_port(text: &str, port: u16) -> String {
-    // A bare IPv6 address contains colons, of which none separates a port.
     if text.parse::<Ipv6Addr>().is_ok() {
         return format!("[{text}]:{port}");
     }
+    if has_port(text) { text.to_owned() } else { format!("{text}:{port}") }
+}
+
+/// Returns whether `text` ends with a port.
+pub(crate) fn has_port(text: &str) -> bool {
     // Only what follows the bracket can be a port.
     let after_bracket = text.rsplit_once(']').map_or(text, |(_, rest)| rest);
-    if after_bracket.contains(':') { text.to_owned() } else { format!("{text}:{port}") }
+    // A bare IPv6 address contains colons, of which none separates a port.
+    text.parse::<Ipv6Addr>().is_err() && after_bracket.contains(':')
 }
 
 /// Reads an address to listen on.

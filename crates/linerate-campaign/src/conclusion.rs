@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use linerate_analysis::Study;
+use linerate_analysis::{MetricStudy, PointStudy, Study};
 use linerate_control::RunSummary;
-use linerate_model::{Campaign, TrialOutcome, TrialRecord, Validity};
+use linerate_model::{Campaign, TrialOutcome, TrialRecord, Use, Validity, metric};
 use linerate_report::sentences;
 
 use crate::{Exit, Outcome, conduct};
@@ -37,6 +37,9 @@ pub fn reason(
         Exit::Invalid => {
             let reasons =
                 study.points.iter().flat_map(|point| &point.trials).flat_map(|trial| &trial.why);
+            if moved_nothing(study) {
+                return Some("the measurement is invalid: the load transferred nothing".to_owned());
+            }
             Some(format!(
                 "the measurement is invalid: {}",
                 listed(reasons.map(sentences::reason).collect())
@@ -80,25 +83,83 @@ pub fn exit_of(study: &Study) -> Exit {
     if runs().any(|run| run.tester_limited.is_some()) {
         return Exit::Invalid;
     }
-    let usable = study.points.iter().any(|point| point.validity <= Validity::Suspect);
+    let is_usable = |point: &PointStudy| is_kept(point) && has_figure(point);
     // A campaign of searches alone has no points.
-    if !usable && !study.points.is_empty() {
+    if !study.points.is_empty() && !study.points.iter().any(is_usable) {
         return Exit::Invalid;
     }
     let missed = runs().flat_map(|run| &run.found).any(|found| found.strict.lower.is_none());
     if missed { Exit::Missed } else { Exit::Done }
 }
 
+/// Returns whether points of `study` are valid, and yet none has a figure: its load did nothing.
+#[must_use]
+pub fn moved_nothing(study: &Study) -> bool {
+    let kept: Vec<_> = study.points.iter().filter(|point| is_kept(point)).collect();
+    !kept.is_empty() && !kept.into_iter().any(has_figure)
+}
+
+fn is_kept(point: &PointStudy) -> bool {
+    point.validity <= Validity::Suspect
+}
+
+/// Returns whether the load of `point` did something: a rate, a time of an operation or a loss.
+/// Costs and states of a host have values without any load.
+fn has_figure(point: &PointStudy) -> bool {
+    let is_of_load = |figure: &&MetricStudy| {
+        let of = figure.metric;
+        of.chief.is_some()
+            || of.times.is_some()
+            || of.is_for(Use::Family)
+            || of == metric::NULL_STEP_COST
+    };
+    // A rate that never settles is a figure without a single number.
+    let is_known = |figure: &MetricStudy| {
+        figure.estimate.map_or(figure.settled.is_some(), |estimate| estimate.value > 0.0)
+    };
+    point.jobs.iter().flat_map(|job| &job.metrics).filter(is_of_load).any(is_known)
+}
+
 #[cfg(test)]
 mod tests {
-    use linerate_analysis::PointStudy;
+    use linerate_analysis::JobStudy;
+    use linerate_model::{Direction, Metric};
 
     use super::*;
 
+    fn point(validity: Validity, figures: &[(&'static Metric, f64)]) -> PointStudy {
+        let figure = |(metric, value): &(&'static Metric, f64)| {
+            MetricStudy::single(metric, Direction::Sum, *value)
+        };
+        let metrics = figures.iter().map(figure).collect();
+        let jobs = vec![JobStudy { metrics, ..JobStudy::default() }];
+        PointStudy { validity, jobs, ..PointStudy::default() }
+    }
+
     fn study(validities: &[Validity]) -> Study {
-        let point =
-            |validity: &Validity| PointStudy { validity: *validity, ..PointStudy::default() };
-        Study { points: validities.iter().map(point).collect(), ..Study::default() }
+        let moved = [(metric::GOODPUT, 1e9)];
+        let points = validities.iter().map(|validity| point(*validity, &moved)).collect();
+        Study { points, ..Study::default() }
+    }
+
+    #[test]
+    fn a_load_that_did_nothing_is_invalid() {
+        // Costs, states and the round-trip time of an idle connection are no figures of a load.
+        let idle = [(metric::HOST_CPU, 0.5), (metric::RTT, 0.001), (metric::IOPS, 0.0)];
+        for (figures, exit) in [
+            (&idle[..], Exit::Invalid),
+            (&[], Exit::Invalid),
+            (&[(metric::IOPS, 0.5)], Exit::Done),
+            // All datagrams were lost.
+            (&[(metric::GOODPUT, 0.0), (metric::LOSS_RATIO, 1.0)], Exit::Done),
+            (&[(metric::NULL_STEP_COST, 6.0)], Exit::Done),
+            (&[(metric::TRIM_TIME_MEAN, 6.0)], Exit::Done),
+        ] {
+            let points = vec![point(Validity::Valid, figures)];
+            let study = Study { points, ..Study::default() };
+            assert_eq!((exit_of(&study), moved_nothing(&study)), (exit, exit != Exit::Done));
+        }
+        assert!(!moved_nothing(&study(&[Validity::Invalid])), "it has reasons of its own");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use linerate_load::workloads::HOST_DEFAULT;
+use linerate_load::workloads::{HOST_DEFAULT, Rate};
 use linerate_load::{Parameter, workload};
 use linerate_model::plan::{Draft, DraftJob, DraftSweep};
 use linerate_model::{BitRate, Nanos, Params};
@@ -138,10 +138,12 @@ pub const OF_SERVE: [Setting; 6] = [
 ];
 /// Options of `linerate probe`.
 pub const OF_PROBE: [Setting; 3] = [
-    setting("max-rate", None, &[target("path_probe", "max_rate")]),
-    setting("max-bytes", None, &[target("path_probe", "max_bytes")]),
-    setting("may-lose", None, &[target("path_probe", "may_lose")]),
+    setting("max-rate", None, &[target(PATH_PROBE, "max_rate")]),
+    setting("max-bytes", None, &[target(PATH_PROBE, "max_bytes")]),
+    setting("may-lose", None, &[target(PATH_PROBE, "may_lose")]),
 ];
+/// Workload of `linerate probe`.
+pub const PATH_PROBE: &str = "path_probe";
 const STREAMS: &str = "streams";
 const SIZES: [&str; 5] =
     ["message_size", "datagram_size", "request_size", "request_size", "request_size"];
@@ -179,6 +181,13 @@ const fn congestion(workload: &'static str) -> Target {
 
 const fn counted(workload: &'static str, parameter: &'static str, preset: u64) -> Target {
     Target { preset: Some(Preset::Count(preset)), ..target(workload, parameter) }
+}
+
+impl PartialEq for Target {
+    /// Compares the parameters.
+    fn eq(&self, other: &Self) -> bool {
+        (self.workload, self.parameter) == (other.workload, other.parameter)
+    }
 }
 
 impl Target {
@@ -304,9 +313,9 @@ fn per_stream(params: &mut Params) -> Result<(), Failure> {
     let streams = params.get(STREAMS).and_then(Value::as_u64).unwrap_or(1);
     // The kernel paces each connection of TCP by itself.
     for (name, n_shares) in [(PACING_RATE, 1), (RATE, streams)] {
-        let Some(rate) = bit_rate(params, name) else { continue };
-        if rate.0 > 0.0 {
-            params.set(name, BitRate(rate.0 * n_shares as f64).to_string());
+        let Some(rate) = offered(params, name) else { continue };
+        if rate.value() > 0.0 {
+            params.set(name, rate.times(n_shares).to_string());
         } else {
             params.0.remove(name);
         }
@@ -326,7 +335,7 @@ fn per_stream(params: &mut Params) -> Result<(), Failure> {
     Ok(())
 }
 
-fn bit_rate(params: &Params, name: &str) -> Option<BitRate> {
+fn offered(params: &Params, name: &str) -> Option<Rate> {
     params.get(name)?.as_str()?.parse().ok()
 }
 
@@ -381,8 +390,8 @@ pub fn port(draft: &Draft) -> u16 {
 
 /// Returns the offered load of `draft`, a plan of datagrams; `None` for no limit.
 #[must_use]
-pub fn rate(draft: &Draft) -> Option<BitRate> {
-    bit_rate(&draft.sweeps[0].jobs[0].params, RATE)
+pub fn rate(draft: &Draft) -> Option<Rate> {
+    offered(&draft.sweeps[0].jobs[0].params, RATE)
 }
 
 /// Returns the plan of `linerate disk run` and `disk sweep`: `repeats` measurements of `duration`,
@@ -423,7 +432,7 @@ pub fn disk(
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::plan;
+    use linerate_model::{PacketRate, plan};
 
     use super::*;
 
@@ -475,8 +484,9 @@ mod tests {
         assert!(!params(&of(TCP, None)).contains("pacing_rate"));
         assert!(params(&of(TCP, None)).contains("\"tx\""), "from this end, as with iperf3");
         for (given, expected) in [
-            (Some("1 Gbit/s"), Some(BitRate(4e9))),
-            (None, Some(BitRate(DEFAULT_UDP_RATE.0 * 4.0))),
+            (Some("1 Gbit/s"), Some(Rate::Bits(BitRate(4e9)))),
+            (Some("1 kpps"), Some(Rate::Packets(PacketRate(4e3)))),
+            (None, Some(Rate::Bits(BitRate(DEFAULT_UDP_RATE.0 * 4.0)))),
             (Some("0 bit/s"), None),
         ] {
             assert_eq!(rate(&of(UDP, given)), expected, "{given:?}");

@@ -151,50 +151,191 @@ impl Iperf3Option {
     }
 }
 
+/// Options of `linerate to` with a value that iperf3 does not have.
+const OURS: [&str; 3] = ["color", "ledger", "out"];
+
 /// Returns the arguments of linerate for `words`, the arguments of a person who knows iperf3:
-/// `-c HOST` and a host alone are `to HOST`, and `help COMMAND` is `COMMAND --help`. The first word
-/// is the program. `is_command` recognises the commands of linerate.
+/// `-c HOST` and a host alone are `to HOST`, in any order, and `help COMMAND` is `COMMAND --help`.
+/// The first word is the program. `is_command` recognises the commands of linerate.
 ///
 /// # Errors
-/// If the words start a server of iperf3.
+/// If the words start a server of iperf3, or name a file where a command is expected.
 pub fn translated(
     mut words: Vec<String>,
     is_command: impl Fn(&str) -> bool,
 ) -> Result<Vec<String>, Failure> {
-    let first = words.get(1).cloned().unwrap_or_default();
-    if ["-s", "--server"].contains(&first.as_str()) {
+    let second = words.get(1).map(String::as_str);
+    match second {
+        Some("help") => {
+            words.remove(1);
+            words.push("--help".to_owned());
+            return Ok(words);
+        }
+        // Its letter prints more here, of a command; iperf3 has it alone.
+        Some("-v") if words.len() == 2 => return Ok(vec![words.remove(0), "--version".to_owned()]),
+        _ => {}
+    }
+    let mut line = Line::read(&words);
+    let first = line.first.map(|at| words[at].clone());
+    let is_to = first.as_deref() == Some(TO);
+    if !is_to && first.as_deref().is_some_and(is_command) {
+        return Ok(words);
+    }
+    if line.is_server && !is_to {
         return Err(Failure::wrong(
             "-s: the other end of a measurement is an agent: run `linerate agent`, and pair it \
                 with `linerate pair offer`",
         ));
     }
-    if first == "help" {
-        words.remove(1);
-        words.push("--help".to_owned());
-    } else if first == "to" || !is_command(&first) {
-        let host = client(&mut words);
-        let is_to = words.get(1).is_some_and(|word| word == "to");
-        if (host.is_some() || names_a_host(&first)) && !is_to {
-            words.insert(1, "to".to_owned());
-        }
-        if let Some(host) = host {
-            words.insert(2, host);
-        }
+    let is_host = first.as_deref().is_some_and(names_a_host);
+    if let Some(command) = first.as_deref().filter(|_| line.client.is_none()).and_then(command_of) {
+        return Err(Failure::wrong(command));
+    }
+    if !is_to && !is_host && line.client.is_none() {
+        return Ok(words);
+    }
+    if let Some(at) = line.unit {
+        words[at] = words[at].replace("--format", "-f").replace('=', "");
+    }
+    // The command stands before its options.
+    if let Some(at) = line.first.filter(|_| is_to) {
+        words.remove(at);
+        line.client.iter_mut().filter(|client| client.at > at).for_each(|client| client.at -= 1);
+    }
+    let host = line.client.and_then(|client| client.taken(&mut words));
+    words.insert(1, TO.to_owned());
+    if let Some(host) = host {
+        words.insert(2, host);
     }
     Ok(words)
 }
 
-/// Takes `-c HOST` out of `words` and returns the host.
-fn client(words: &mut Vec<String>) -> Option<String> {
-    let is_client = |word: &String| {
-        word.starts_with("-c") || word == "--client" || word.starts_with("--client=")
-    };
-    let at = words.iter().position(is_client)?;
-    let word = words.remove(at);
-    match word.strip_prefix("--client=").or_else(|| word.strip_prefix("-c")) {
-        Some(host) if !host.is_empty() => Some(host.to_owned()),
-        _ => (at < words.len()).then(|| words.remove(at)),
+/// Returns whether `words`, which may be wrong, ask for one JSON document.
+#[must_use]
+pub fn wants_json(words: &[String]) -> bool {
+    let line = Line::read(words);
+    // Other commands have no such letter.
+    let first = line.first.map(|at| words[at].as_str());
+    let is_to = line.client.is_some() || first.is_none_or(|word| word == TO || names_a_host(word));
+    line.is_json || (is_to && line.has_letter_of_json)
+}
+
+/// Name of the command that measures the path to a host.
+const TO: &str = "to";
+
+/// Words of a command line by their meaning.
+#[derive(Debug, Default)]
+struct Line {
+    /// Place of the first word that is no option and no value of one.
+    first: Option<usize>,
+    client: Option<Client>,
+    is_server: bool,
+    /// True with `--json`.
+    is_json: bool,
+    /// True with `-J`.
+    has_letter_of_json: bool,
+    /// Place of a `--format` with a unit of rates.
+    unit: Option<usize>,
+}
+
+/// Option that names the host.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    /// Place of its word.
+    at: usize,
+    /// Bytes of the word before the letter or the name of the option.
+    before: usize,
+    /// Bytes of the word until the host.
+    until: usize,
+}
+
+impl Client {
+    /// Takes the option out of `words` and returns the host.
+    fn taken(self, words: &mut Vec<String>) -> Option<String> {
+        let host = words[self.at].split_off(self.until);
+        words[self.at].truncate(self.before);
+        let next = self.at + 1;
+        let host = match host.is_empty() {
+            true => (next < words.len()).then(|| words.remove(next)),
+            false => Some(host),
+        };
+        // Other letters of its word stay.
+        if ["", "-"].contains(&words[self.at].as_str()) {
+            words.remove(self.at);
+        }
+        host
     }
+}
+
+impl Line {
+    fn read(words: &[String]) -> Self {
+        let mut line = Self::default();
+        let mut at = 1;
+        while let Some(word) = words.get(at).filter(|word| *word != "--") {
+            let takes_next = match word.strip_prefix("--") {
+                Some(long) => line.long(at, long, words.get(at + 1)),
+                None if word.len() > 1 && word.starts_with('-') => line.letters(at, word),
+                None => {
+                    line.first.get_or_insert(at);
+                    false
+                }
+            };
+            at += if takes_next { 2 } else { 1 };
+        }
+        line
+    }
+
+    /// Reads the option `long` and returns whether the next word is its value.
+    fn long(&mut self, at: usize, long: &str, next: Option<&String>) -> bool {
+        let (name, value) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (long, None),
+        };
+        let is_unit = |text: &str| text.len() == 1 && "kmgtKMGT".contains(text);
+        match name {
+            "client" => {
+                let length = "--client".len() + usize::from(value.is_some());
+                self.client = Some(Client { at, before: 0, until: length });
+            }
+            "server" => self.is_server = true,
+            "json" => self.is_json = true,
+            "format" if value.or(next.map(String::as_str)).is_some_and(is_unit) => {
+                self.unit = Some(at);
+            }
+            _ => {}
+        }
+        let of_iperf3 = IPERF3.iter().find(|option| option.long == name);
+        let takes_value = OURS.contains(&name) || of_iperf3.is_some_and(|one| one.takes_value);
+        takes_value && value.is_none()
+    }
+
+    /// Reads the letters of `word` and returns whether the next word is the value of the last.
+    fn letters(&mut self, at: usize, word: &str) -> bool {
+        for (place, letter) in word.char_indices().skip(1) {
+            let until = place + letter.len_utf8();
+            match letter {
+                'c' => self.client = Some(Client { at, before: place, until }),
+                's' => self.is_server = true,
+                'J' => self.has_letter_of_json = true,
+                _ => {}
+            }
+            let option = IPERF3.iter().find(|option| option.letter == Some(letter));
+            if option.is_some_and(|option| option.takes_value) {
+                return until == word.len();
+            }
+        }
+        false
+    }
+}
+
+/// Returns the advice for a file where a command is expected.
+fn command_of(word: &str) -> Option<String> {
+    let command = match word.rsplit_once('.')?.1 {
+        "toml" => "run",
+        "ledger" => "report",
+        _ => return None,
+    };
+    Some(format!("{word} is no command and no host: `linerate {command} {word}`"))
 }
 
 /// Returns whether `word` is an address or a name with a domain, which no command is.
@@ -227,11 +368,29 @@ mod tests {
             ("linerate localhost", "linerate to localhost"),
             ("linerate help", "linerate --help"),
             ("linerate help to", "linerate to --help"),
+            ("linerate -uc h -b 1M", "linerate to h -u -b 1M"),
+            ("linerate -uch -b 1M", "linerate to h -u -b 1M"),
+            ("linerate -u -b 1M -c h", "linerate to h -u -b 1M"),
+            ("linerate --json to -c h", "linerate to h --json"),
+            ("linerate -J to h", "linerate to -J h"),
+            ("linerate -T to to -c h", "linerate to h -T to"),
+            ("linerate -c h -T to to", "linerate to h -T to"),
+            ("linerate --json 127.0.0.1", "linerate to --json 127.0.0.1"),
+            ("linerate -t 3 127.0.0.1 -u", "linerate to -t 3 127.0.0.1 -u"),
+            ("linerate --color never -c h", "linerate to h --color never"),
+            ("linerate to h --format k", "linerate to h -f k"),
+            ("linerate -c h --format=K", "linerate to h -fK"),
+            ("linerate -v", "linerate --version"),
+            ("linerate -c to", "linerate to to"),
             // Nothing else is changed.
+            ("linerate to h --format html", "linerate to h --format html"),
+            ("linerate run p --format=k", "linerate run p --format=k"),
+            ("linerate to h -s", "linerate to h -s"),
+            ("linerate --json run p -s", "linerate --json run p -s"),
+            ("linerate -v run p", "linerate -v run p"),
             ("linerate to h -C bbr", "linerate to h -C bbr"),
             ("linerate run plan.toml -c x", "linerate run plan.toml -c x"),
             ("linerate rnu", "linerate rnu"),
-            ("linerate ./plan.toml", "linerate ./plan.toml"),
             (
                 "linerate to h --congestion bbr --color never",
                 "linerate to h --congestion bbr --color never",
@@ -240,8 +399,36 @@ mod tests {
         ] {
             assert_eq!(of(typed).expect(typed), meant, "{typed}");
         }
-        let refused = of("linerate -s -p 5201").expect_err("a server").message();
-        assert!(refused.contains("linerate agent"), "{refused}");
+        for (typed, part) in [
+            ("linerate -s -p 5201", "linerate agent"),
+            ("linerate -p 5201 -s", "linerate agent"),
+            ("linerate -Vsp 5201", "linerate agent"),
+            ("linerate plan.toml", "`linerate run plan.toml`"),
+            ("linerate ./plan.toml", "`linerate run ./plan.toml`"),
+            ("linerate --json a.ledger", "`linerate report a.ledger`"),
+        ] {
+            let refused = of(typed).expect_err(typed).message();
+            assert!(refused.contains(part), "{typed}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_document_is_wanted_with_the_option_or_the_letter_of_to() {
+        for (typed, wants) in [
+            ("linerate to h --json", true),
+            ("linerate --json limit tcp", true),
+            ("linerate to h -uJ", true),
+            ("linerate -uJ -s", true),
+            ("linerate -Jc h udp", true),
+            ("linerate -J 192.0.2.7", true),
+            ("linerate run p -J", false),
+            ("linerate to h -T --json", false),
+            ("linerate to h", false),
+            ("linerate lab exec l -- x --json", false),
+        ] {
+            let words: Vec<String> = typed.split(' ').map(str::to_owned).collect();
+            assert_eq!(wants_json(&words), wants, "{typed}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Sizes, rates, times and ranges as iperf3 and fio users type them.
 
-use linerate_model::{BitRate, Bytes, Nanos};
+use linerate_model::{BitRate, Bytes, Nanos, PacketRate};
 
 /// Reads a size: a number of bytes, or a quantity with its unit such as `4K`, `4 KiB` or `4 kB`.
 #[must_use]
@@ -12,6 +12,19 @@ pub fn size(text: &str) -> Option<Bytes> {
 #[must_use]
 pub fn rate(text: &str) -> Option<BitRate> {
     bare(text).map(BitRate).or_else(|| text.parse().ok())
+}
+
+/// Reads operations a second: a number, with a power of 1000 such as `2k` or without one.
+#[must_use]
+pub fn operations(text: &str) -> Option<PacketRate> {
+    const POWERS: [(char, f64); 4] = [('K', 1e3), ('M', 1e6), ('G', 1e9), ('T', 1e12)];
+    let text = text.trim();
+    let letter = text.chars().next_back()?.to_ascii_uppercase();
+    let (number, factor) = match POWERS.iter().find(|(power, _)| *power == letter) {
+        Some((_, factor)) => (text[..text.len() - 1].trim_end(), *factor),
+        None => (text, 1.0),
+    };
+    bare(number).map(|number| PacketRate(number * factor))
 }
 
 /// Reads a time: a number of seconds, or a quantity with its unit such as `500 ms`.
@@ -106,6 +119,18 @@ mod tests {
         assert_eq!(depths("1..3"), Some(vec![1, 2, 3]));
         for wrong in ["0", "x", "1..8x1", "1..8+0", "8..", ""] {
             assert_eq!(depths(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn operations_a_second_are_numbers_with_powers_of_1000() {
+        for (text, rate) in
+            [("500", 500.0), ("2k", 2e3), ("2K", 2e3), ("1.5 M", 1.5e6), ("17000", 17e3)]
+        {
+            assert_eq!(operations(text), Some(PacketRate(rate)), "{text}");
+        }
+        for other in ["800 Mbit/s", "10 kpps", "2kB", "k", "", "-1", "inf", "90 %"] {
+            assert_eq!(operations(other), None, "{other}");
         }
     }
 

@@ -8,7 +8,7 @@ use linerate_model::plan::{Draft, DraftJob, DraftSweep};
 use linerate_model::{BitRate, Bytes, Nanos, Ratio};
 use serde_json::Value;
 
-use crate::drafts::{Given, given_value};
+use crate::drafts::{Given, PATH_PROBE, given_value};
 use crate::stages::Bench;
 use crate::{Ended, Exit, Failure};
 
@@ -69,7 +69,7 @@ pub fn sweeps(from: &str, to: &str, budget: &ProbeBudget) -> Vec<DraftSweep> {
     let forward = (format!("probe {from} to {to}"), "tx");
     let back = (format!("probe {to} to {from}"), "rx");
     let job = |direction: &str| {
-        DraftJob::new("path_probe", from, to).with([("direction", direction.into())])
+        DraftJob::new(PATH_PROBE, from, to).with([("direction", direction.into())])
     };
     let sweeps = [forward, back].map(|(name, direction)| sweep(name, job(direction), budget));
     sweeps.into()

@@ -260,6 +260,7 @@ pub fn to_host(host: &Towards<'_>) -> Result<Ground, Failure> {
 
 /// Does the same without asking the agent.
 fn towards(asked: &Towards<'_>) -> Result<Ground, Failure> {
+    let asked = &asked.agreed()?;
     let mut ground = match asked.host {
         LOOPBACK => loopback(asked.family == Family::V6),
         _ => Ground::of(reached(asked)?, TestbedKind::Hosts),

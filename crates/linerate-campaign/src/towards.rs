@@ -6,7 +6,8 @@ use std::process::Command;
 use linerate_model::{Endpoint, HostAddress, Testbed};
 
 use crate::Failure;
-use crate::addresses::{AGENT_PORT, with_port};
+use crate::addresses::{AGENT_PORT, has_port, with_port};
+use crate::testbeds::LOOPBACK;
 
 /// Version of IP that a person asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +43,39 @@ impl<'a> Towards<'a> {
     #[must_use]
     pub fn host(host: &'a str) -> Self {
         Self { host, ..Self::default() }
+    }
+
+    /// Returns the choices with the version of IP that they agree on: that of the local address,
+    /// where none was asked for.
+    ///
+    /// # Errors
+    /// If one choice would silently win over another.
+    pub(crate) fn agreed(self) -> Result<Self, Failure> {
+        let of_local = match self.local {
+            Some(IpAddr::V4(_)) => Family::V4,
+            Some(IpAddr::V6(_)) => Family::V6,
+            None => Family::Any,
+        };
+        let family = if self.family == Family::Any { of_local } else { self.family };
+        if let Some(local) = self.local.filter(|_| of_local != family) {
+            let message = format!("to -B {local}: not an address of the version of IP asked for");
+            return Err(Failure::wrong(message));
+        }
+        if let (Some(port), Some(why)) = (self.port, self.without_port()) {
+            return Err(Failure::wrong(format!("to -p {port}: {why}")));
+        }
+        Ok(Self { family, ..self })
+    }
+
+    /// Returns why a port of the agent cannot be chosen, if it cannot.
+    fn without_port(&self) -> Option<String> {
+        if self.host == LOOPBACK {
+            return Some("both ends of loopback are in this process, without a port".to_owned());
+        }
+        if self.host.starts_with("ssh:") {
+            return Some("an agent that ssh starts needs no port (ssh's own: ~/.ssh/config)".into());
+        }
+        has_port(self.host).then(|| format!("{} has a port already", self.host))
     }
 }
 
@@ -134,4 +168,45 @@ fn local_towards(there: IpAddr) -> Result<IpAddr, Failure> {
     let socket = UdpSocket::bind((any, 0)).map_err(failed)?;
     socket.connect((there, DISCARD)).map_err(failed)?;
     socket.local_addr().map(|address| address.ip()).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_choice_silently_wins_over_another() {
+        let (v4, v6) = ("192.0.2.1".parse().ok(), "fd00::1".parse().ok());
+        let asked = |family, local| Towards { family, local, ..Towards::host("192.0.2.7") };
+        for (family, local, agreed) in [
+            (Family::Any, None, Some(Family::Any)),
+            (Family::Any, v6, Some(Family::V6)),
+            (Family::Any, v4, Some(Family::V4)),
+            (Family::V6, v6, Some(Family::V6)),
+            (Family::V4, v6, None),
+            (Family::V6, v4, None),
+        ] {
+            let found = asked(family, local).agreed().ok().map(|asked| asked.family);
+            assert_eq!(found, agreed, "{family:?} {local:?}");
+        }
+        for (host, port, part) in [
+            ("192.0.2.7", Some(5201), None),
+            ("fd00::7", Some(5201), None),
+            ("[fd00::7]", Some(5201), None),
+            ("ssh:host", None, None),
+            ("host:4777", None, None),
+            ("loopback", Some(5201), Some("both ends")),
+            ("ssh:host", Some(5201), Some("needs no port")),
+            ("host:4777", Some(5201), Some("has a port already")),
+            ("[fd00::7]:4777", Some(5201), Some("has a port already")),
+        ] {
+            let refused = Towards { port, ..Towards::host(host) }.agreed().err();
+            let message = refused.map(|failure| failure.message());
+            let is_expected = match (&message, part) {
+                (Some(message), Some(part)) => message.contains(part),
+                (message, part) => message.is_none() && part.is_none(),
+            };
+            assert!(is_expected, "{host}: {message:?}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use linerate_campaign::iperf3::translated;
+use linerate_campaign::iperf3::{translated, wants_json};
 
 use crate::args::{self, AgentArgs, Global, Saved};
 use crate::commands::compare::CompareArgs;
@@ -29,7 +29,7 @@ use crate::commands::run::RunArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::to::ToArgs;
 use crate::commands::tune::TuneArgs;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::output;
 
 /// Measure how fast a machine moves data over networks and disks, the cost of each packet, the
@@ -154,11 +154,20 @@ pub(crate) fn parse() -> Result<Invocation, Failure> {
     let is_command = |word: &str| command.find_subcommand(word).is_some();
     // A path that is not UTF-8 is none of the words which iperf3 has.
     let words = match typed.iter().map(|word| word.to_str().map(str::to_owned)).collect() {
-        Some(words) => translated(words, is_command)?.into_iter().map(OsString::from).collect(),
+        Some(words) => {
+            let words: Vec<String> = words;
+            // Mistakes have a document, too.
+            output::set_json(wants_json(&words));
+            translated(words, is_command)?.into_iter().map(OsString::from).collect()
+        }
         None => typed,
     };
     let matches = command.try_get_matches_from(words).unwrap_or_else(|error| {
         let _unread = error.print();
+        if error.exit_code() == i32::from(Exit::Wrong.code()) && output::lacks_document() {
+            let (text, code) = (error.render().to_string(), Exit::Wrong.code());
+            println!("{}", linerate_answers::failure_json(text.trim_end(), code));
+        }
         if error.kind() == ErrorKind::InvalidSubcommand
             && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
         {

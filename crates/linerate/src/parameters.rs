@@ -9,13 +9,15 @@ use linerate_campaign::letters;
 use linerate_load::{Parameter, Takes, workload};
 use serde_json::Value;
 
+use crate::exit::Failure;
+
 /// The workload of `linerate disk`.
 const STORAGE: &str = "storage";
 /// Parameter that `linerate disk` takes as its first argument.
 const TARGET: &str = "target";
 /// Heading of the options in help.
 const HEADING: &str = "Parameters of the load (a number without a unit is per cent, per second, \
-    seconds or bytes; k, M, G, T are powers of 1024)";
+    seconds or bytes; k, M, G, T of bytes are powers of 1024, of a rate of 1000)";
 /// Short names of options.
 const ALIASES: [(&str, &str); 3] = [("block_size", "bs"), ("depth", "qd"), ("read", "mix")];
 /// Parameters that an access specification replaces.
@@ -44,12 +46,15 @@ pub(crate) struct StorageOptions {
     pub(crate) given: Vec<(&'static str, Vec<Value>)>,
 }
 
-/// The options of a command's table that were given, each with its value.
+/// The options of a command's table that were given, each with its readings.
 #[derive(Clone, Debug)]
 pub(crate) struct SettingOptions<T> {
-    pub(crate) given: Vec<(&'static Setting, Value)>,
+    typed: Vec<(&'static Setting, Readings)>,
     of: PhantomData<T>,
 }
+
+/// A value of an option as each of its workloads reads it: types and ranges differ.
+type Readings = Vec<(&'static str, Result<Value, String>)>;
 
 /// Command whose options are a table.
 pub(crate) trait Settings {
@@ -83,7 +88,8 @@ impl Settings for ServeSettings {
 
 impl<T: Settings> Args for SettingOptions<T> {
     fn augment_args(command: Command) -> Command {
-        T::ALL.iter().map(setting_option).fold(command, Command::arg)
+        let options = T::ALL.iter().map(|setting| setting_option(T::ALL, setting));
+        options.fold(command, Command::arg)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -93,8 +99,8 @@ impl<T: Settings> Args for SettingOptions<T> {
 
 impl<T: Settings> FromArgMatches for SettingOptions<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let given = T::ALL.iter().filter_map(|setting| Some((setting, chosen(matches, setting)?)));
-        Ok(Self { given: given.collect(), of: PhantomData })
+        let typed = T::ALL.iter().filter_map(|setting| Some((setting, chosen(matches, setting)?)));
+        Ok(Self { typed: typed.collect(), of: PhantomData })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -103,16 +109,43 @@ impl<T: Settings> FromArgMatches for SettingOptions<T> {
     }
 }
 
-/// Returns the value of `setting` on the command line, if it is there.
-fn chosen(matches: &ArgMatches, setting: &Setting) -> Option<Value> {
+impl<T> SettingOptions<T> {
+    /// Returns the options that were given to `command`, each with its value for `workload`.
+    ///
+    /// # Errors
+    /// If a value does not fit this workload.
+    pub(crate) fn given(
+        &self,
+        command: &str,
+        workload: &str,
+    ) -> Result<Vec<(&'static Setting, Value)>, Failure> {
+        let read = |(setting, readings): &(&'static Setting, Readings)| {
+            let own = readings.iter().find(|(of, _)| *of == workload);
+            // An option that does not apply is refused where the plan is drafted.
+            let other = || readings.iter().find(|(_, value)| value.is_ok());
+            let value = own.or_else(other).map(|(_, value)| value.clone());
+            let value = value.unwrap_or_else(|| Err("no value".to_owned()));
+            value.map(|value| (*setting, value)).map_err(|cause| {
+                let mode = word_of(workload);
+                Failure::wrong(format!("{command}: {} of {mode}: {cause}", setting.typed()))
+            })
+        };
+        self.typed.iter().map(read).collect()
+    }
+}
+
+/// Returns the readings of `setting` on the command line, if it is there.
+fn chosen(matches: &ArgMatches, setting: &Setting) -> Option<Readings> {
     match setting.fixed {
-        Some(word) => matches.get_flag(setting.option).then(|| word.into()),
-        None => matches.get_one::<Vec<Value>>(setting.option)?.first().cloned(),
+        Some(word) => matches.get_flag(setting.option).then(|| {
+            setting.parameters().map(|(workload, _)| (workload, Ok(word.into()))).collect()
+        }),
+        None => matches.get_one::<Readings>(setting.option).cloned(),
     }
 }
 
 /// Returns the option of `setting`. Its help is that of each different parameter which it sets.
-fn setting_option(setting: &'static Setting) -> Arg {
+fn setting_option(all: &'static [Setting], setting: &'static Setting) -> Arg {
     let mut helps: Vec<(String, Vec<&str>)> = Vec::new();
     for (workload, parameter) in setting.parameters() {
         let text = match setting.fixed {
@@ -130,8 +163,13 @@ fn setting_option(setting: &'static Setting) -> Arg {
         false => format!("{}: {text}", words.join(", ")),
     });
     let lines: Vec<String> = setting.note.map(str::to_owned).into_iter().chain(lines).collect();
+    let others = all.iter().filter(|other| {
+        other.option != setting.option && setting.sets.iter().any(|one| other.sets.contains(one))
+    });
     let mut option = Arg::new(setting.option)
         .long(setting.option)
+        // The last of two values of one parameter would silently win.
+        .conflicts_with_all(others.map(|other| other.option))
         .help(lines.join("; "))
         .long_help(lines.join(";\n"));
     if let Some(letter) = setting.letter {
@@ -141,19 +179,51 @@ fn setting_option(setting: &'static Setting) -> Arg {
         return option.action(ArgAction::SetTrue);
     }
     let (_, first) = setting.parameters().next().expect("a setting sets a parameter");
-    valued(option, first)
+    valued(option, &first.takes).value_parser(move |text: &str| readings(setting, text))
 }
 
-/// Returns `option` with the values of `parameter`.
-fn valued(option: Arg, parameter: Parameter) -> Arg {
-    let is_flag = parameter.takes == Takes::Flag;
-    let option = option
-        .value_name(value_name(&parameter.takes))
-        .value_parser(move |text: &str| values(&parameter, text));
-    match is_flag {
+/// Reads `text` for each workload of `setting`.
+///
+/// # Errors
+/// If it fits none: why it does not fit the first.
+fn readings(setting: &Setting, text: &str) -> Result<Readings, String> {
+    let mut readings = Vec::new();
+    let mut refused = Vec::new();
+    let mut is_size = false;
+    for (workload, parameter) in setting.parameters() {
+        is_size |= matches!(parameter.takes, Takes::Size { .. });
+        // As with iperf3, a rate without a unit is in bits.
+        let bits = letters::rate(text).map(|rate| vec![Value::from(rate.to_string())]);
+        let values = match (&parameter.takes, bits) {
+            (Takes::Rate, Some(bits)) => checked(&parameter, bits),
+            _ => values(&parameter, text),
+        };
+        // A count may be a range, of which an option of one measurement takes the first.
+        let value = values.and_then(|values| values.into_iter().next().ok_or_else(String::new));
+        refused.extend(value.clone().err());
+        readings.push((workload, value));
+    }
+    if readings.iter().all(|(_, value)| value.is_err()) {
+        return Err(refused.swap_remove(0));
+    }
+    if is_size {
+        announce(text);
+    }
+    Ok(readings)
+}
+
+/// Prints the number of bytes of a size whose unit people read in two ways.
+fn announce(text: &str) {
+    letters::meaning(text).iter().for_each(|meaning| eprintln!("{meaning}"));
+}
+
+/// Returns `option` with a value of type `takes`.
+fn valued(option: Arg, takes: &Takes) -> Arg {
+    let option = option.value_name(value_name(takes));
+    match takes {
         // Without the equals sign, the next argument would be taken for the value.
-        true => option.num_args(0..=1).require_equals(true).default_missing_value("true"),
-        false => option,
+        Takes::Flag => option.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        _ => option,
     }
 }
 
@@ -197,7 +267,13 @@ fn option(parameter: &Parameter) -> Arg {
         .help(help(parameter))
         .hide_short_help(!COMMON.contains(&parameter.name))
         .action(ArgAction::Append);
-    let mut option = valued(option, parameter.clone());
+    let own = parameter.clone();
+    let mut option = valued(option, &parameter.takes).value_parser(move |text: &str| {
+        if matches!(own.takes, Takes::Size { .. }) {
+            announce(text);
+        }
+        values(&own, text)
+    });
     // A text may contain commas.
     if !is_text {
         option = option.value_delimiter(',');
@@ -250,9 +326,10 @@ fn values(parameter: &Parameter, text: &str) -> Result<Vec<Value>, String> {
         },
         Takes::Flag => vec![text.parse::<bool>().map_or_else(|_| text.into(), Value::from)],
         Takes::Ratio { .. } => with_unit(text, "%"),
-        Takes::Rate => with_unit(text, "pps"),
+        Takes::Rate => {
+            vec![letters::operations(text).map_or_else(|| text.into(), |of| of.to_string().into())]
+        }
         Takes::Size { .. } => {
-            letters::meaning(text).iter().for_each(|meaning| eprintln!("{meaning}"));
             vec![letters::size(text).map_or_else(|| text.into(), |size| size.to_string().into())]
         }
         Takes::Time { .. } => with_unit(text, "s"),
@@ -261,6 +338,11 @@ fn values(parameter: &Parameter, text: &str) -> Result<Vec<Value>, String> {
         }
         Takes::Text { .. } | Takes::Word(_) | Takes::WordOr(..) => vec![text.into()],
     };
+    checked(parameter, values)
+}
+
+/// Returns `values` if each fits `parameter`.
+fn checked(parameter: &Parameter, values: Vec<Value>) -> Result<Vec<Value>, String> {
     for value in &values {
         // The declaration of the workload decides, so options and plans accept the same values.
         parameter.check(value).map_err(|error| {
@@ -311,10 +393,10 @@ mod tests {
         let options = |arguments: &[&str]| {
             let command = SettingOptions::<ToSettings>::augment_args(Command::new("to"));
             let matches = command.try_get_matches_from([&["to"], arguments].concat())?;
-            Ok::<_, Error>(SettingOptions::<ToSettings>::from_arg_matches(&matches)?.given)
+            Ok::<_, Error>(SettingOptions::<ToSettings>::from_arg_matches(&matches)?)
         };
         let given = ["-P", "4", "-l", "64K", "-N", "-Z", "-C", "bbr", "-b", "2.5M"];
-        let given = options(&given).expect("options");
+        let given = options(&given).expect("options").given("to", "tcp_stream").expect("values");
         let given: Vec<_> = given.iter().map(|(setting, value)| (setting.option, value)).collect();
         let expected: [(&str, &Value); 6] = [
             ("parallel", &4.into()),
@@ -327,6 +409,27 @@ mod tests {
         assert_eq!(given, expected);
         let error = options(&["-P", "0"]).expect_err("no stream").to_string();
         assert!(error.contains("from 1 to 16384"), "{error}");
+        let error = options(&["-b", "1G", "--fq-rate", "2G"]).expect_err("one limit").to_string();
+        assert!(error.contains("cannot be used with"), "{error}");
+        // Each mode has its own types and ranges, and bare rates are in bits as with iperf3.
+        for (mode, words, expected) in [
+            ("tcp_rr", ["-l", "1"], Ok("1 B")),
+            ("tcp_stream", ["-b", "1G"], Ok("1 Gbit/s")),
+            ("udp_stream", ["-b", "1G"], Ok("1 Gbit/s")),
+            ("udp_stream", ["-b", "1000000"], Ok("1 Mbit/s")),
+            ("udp_stream", ["-b", "1 kpps"], Ok("1 kpps")),
+            ("tcp_stream", ["-b", "1 kpps"], Err("to: -b of tcp: ")),
+            ("udp_stream", ["-l", "1"], Err("to: -l of udp: ")),
+        ] {
+            let read = options(&words).expect("for one mode").given("to", mode);
+            match (read, expected) {
+                (Ok(given), Ok(value)) => assert_eq!(given[0].1, Value::from(value), "{words:?}"),
+                (Err(refused), Err(part)) => {
+                    assert!(refused.message().starts_with(part), "{}", refused.message());
+                }
+                (read, expected) => panic!("{mode} {words:?}: {read:?}, {expected:?}"),
+            }
+        }
         let command = SettingOptions::<ToSettings>::augment_args(Command::new("to"));
         let help = command.clone().render_long_help().to_string();
         for part in
@@ -345,7 +448,9 @@ mod tests {
     fn a_bare_number_has_the_unit_of_its_option() {
         for (argument, expected) in [
             ("--read=70", "70 %"),
-            ("--rate=500", "500 pps"),
+            ("--rate=500", "500 packet/s"),
+            ("--rate=2k", "2 kpacket/s"),
+            ("--rate=800 Mbit/s", "800 Mbit/s"),
             ("--bs=4k", "4 KiB"),
             ("--delay=1", "1 s"),
             ("--delay=5 ms", "5 ms"),

@@ -100,7 +100,8 @@ pub(crate) fn finish(
 }
 
 /// Returns the exit of a command that ran `campaign`. With `--quiet` no progress was printed, so
-/// the reason of an unsuccessful end goes to standard error.
+/// the reason of an unsuccessful end goes to standard error. That nothing was transferred no
+/// progress says.
 pub(crate) fn end(
     campaign: &Campaign,
     study: &Study,
@@ -108,7 +109,7 @@ pub(crate) fn end(
     global: Global,
 ) -> Outcome {
     let exit = conclusion::outcome(campaign, study, summary)?;
-    if global.quiet
+    if (global.quiet || conclusion::moved_nothing(study))
         && let Some(why) = conclusion::reason(exit, campaign, study, summary)
     {
         eprintln!("linerate: {why}");

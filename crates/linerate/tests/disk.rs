@@ -127,6 +127,19 @@ fn disk_run_reports_consistent_rates_times_and_depth() {
 }
 
 #[test]
+fn a_rate_with_a_letter_is_of_transfers_and_a_load_that_moves_nothing_is_invalid() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (rate, planned) in [("2k", "2 kpacket/s"), ("500", "500 packet/s"), ("2 kbit/s", "2 kbit/s")] {
+        let plan = run(folder.path(), &["disk", "run", ".", "--rate", rate, "--plan"]).expect(0);
+        assert!(plan.stdout.contains(&format!("\"{planned}\"")), "{rate}: {plan:?}");
+    }
+    // A transfer of 4 KiB every 16 s: one in the warm-up, none in the measurement.
+    let slow = ["--rate", "2 kbit/s", "--size", "8M", "-t", "0.5", "--ramp", "0.2"];
+    let slow = run(folder.path(), &[&["disk", "run", "."][..], &slow].concat()).expect(3);
+    assert!(slow.stderr.contains("the load transferred nothing"), "{slow:?}");
+}
+
+#[test]
 fn disk_run_refuses_targets_without_permission_before_it_writes() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("precious");

@@ -6,18 +6,16 @@ use linerate_campaign::iperf3::{Fate, IPERF3};
 use crate::common::{load, run};
 
 /// Options that work, each with arguments and a part of the trial that they made.
-const WORKING: [(&str, &[&str], &str); 26] = [
+const WORKING: [(&str, &[&str], &str); 23] = [
     ("affinity", &["-A", "0"], r#""cpus":[0],"pin":true"#),
     ("bidir", &["--bidir"], r#""direction":"both""#),
-    ("bind", &["-B", "127.0.0.1"], r#""address":"127.0.0.1""#),
+    ("bind", &["-B", "127.0.0.2"], r#""address":"127.0.0.2""#),
     ("bind-dev", &["--bind-dev", "lo"], r#""device":"endpoint""#),
     ("bitrate", &["-b", "5M", "-P", "2"], r#""pacing_rate":"5 Mbit/s""#),
     ("congestion", &["-C", "reno"], r#""congestion":"reno""#),
     ("cport", &["--cport", "50321", "-P", "2"], r#""source_ports":"50321,50322""#),
     ("dscp", &["--dscp", "EF"], r#""dscp":46"#),
-    ("format", &["-f", "k"], ""),
     ("fq-rate", &["--fq-rate", "5M"], r#""pacing_rate":"5 Mbit/s""#),
-    ("interval", &["-i", "0.5"], ""),
     ("length", &["-l", "64K"], r#""message_size":"64 KiB""#),
     ("no-delay", &["-N"], r#""no_delay":true"#),
     ("omit", &["-O", "0.1"], r#""warmup":{"fixed":"100 ms"}"#),
@@ -29,13 +27,13 @@ const WORKING: [(&str, &[&str], &str); 26] = [
     ("tos", &["-S", "0xb8"], r#""dscp":46"#),
     ("udp", &["-u", "-b", "1M", "-P", "2"], r#""rate":"2 Mbit/s""#),
     ("verbose", &["-V"], ""),
-    ("version4", &["-4"], r#""address":"127.0.0.1""#),
     ("version6", &["-6"], r#""address":"::1""#),
     ("window", &["-w", "64K"], r#""socket_buffer":"64 KiB""#),
     ("zerocopy", &["-Z"], r#""send":"sendfile""#),
 ];
-/// Options that work and make no trial.
-const ELSEWHERE: [&str; 5] = ["client", "help", "json", "port", "version"];
+/// Options that work and make no trial, or the usual one.
+const ELSEWHERE: [&str; 8] =
+    ["client", "format", "help", "interval", "json", "port", "version", "version4"];
 
 #[test]
 fn each_option_of_iperf3_that_works_makes_the_trial_that_it_asks_for() {
@@ -62,14 +60,63 @@ fn each_option_of_iperf3_that_works_makes_the_trial_that_it_asks_for() {
     }
     let lines = run(folder, &["to", "loopback", "-t", "0.2", "-T", "lab"]).ran().stdout;
     assert!(lines.lines().any(|line| line.starts_with("lab:  ")), "{lines}");
-    let lines = run(folder, &["to", "loopback", "-t", "0.2", "-f", "K"]).ran().stdout;
-    assert!(lines.contains(" kB/s"), "{lines}");
+    for unit in [["-f", "K"], ["--format", "K"]] {
+        let command = [&["to", "loopback", "-t", "0.2"][..], &unit].concat();
+        let lines = run(folder, &command).ran().stdout;
+        assert!(lines.contains(" kB/s"), "{lines}");
+    }
+    for (interval, n_expected) in [("0.2", 2), ("0.4", 1), ("0", 0)] {
+        let lines = run(folder, &["to", "loopback", "-t", "0.4", "-i", interval]).ran().stdout;
+        let is_line = |line: &&str| {
+            line.contains(" - ") && !line.contains("drain") && line.contains("bit/s")
+        };
+        let n = lines.lines().filter(is_line).count();
+        assert_eq!(n, n_expected, "-i {interval}: {lines}");
+    }
+    for (family, host) in [("-4", "::1"), ("-6", "127.0.0.1")] {
+        let refused = run(folder, &["to", host, family]).expect(4);
+        assert!(refused.stderr.contains("it has no IPv"), "{refused:?}");
+    }
     let listed = run(folder, &["-c", "loopback", "-t", "0.2", "-J"]).ran().json();
     assert_eq!(listed["schema"], 1);
     let refused = run(folder, &["to", "-c", "127.0.0.1", "-p", "1"]).expect(4);
     assert!(refused.stderr.contains("127.0.0.1:1"), "{refused:?}");
-    for words in [&["to", "loopback", "--version"][..], &["help", "to"], &["to", "-h"]] {
-        run(folder, words).expect(0);
+    for words in [&["to", "loopback", "--version"][..], &["--version"], &["-v"]] {
+        let version = run(folder, words).expect(0).stdout;
+        assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
+    }
+    for words in [["help", "to"], ["to", "-h"]] {
+        assert!(run(folder, &words).expect(0).stdout.contains("--parallel"));
+    }
+}
+
+#[test]
+fn each_mode_has_the_types_and_ranges_of_its_own_options() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    for (arguments, part) in [
+        (&["udp", "-b", "1 kpps", "-P", "2"][..], r#""rate":"2 kpacket/s""#),
+        (&["rr", "-l", "1"], r#""request_size":"1 B""#),
+    ] {
+        let ledger = format!("{}.ledger", arguments[0]);
+        let command = [&["to", "loopback", "-t", "0.2", "--ledger", &ledger][..], arguments];
+        run(folder, &command.concat()).ran();
+        let spec = load(&folder.join(&ledger)).trials[0].spec.clone();
+        let text = serde_json::to_string(&spec).expect("JSON");
+        assert!(text.contains(part), "{arguments:?}: {text}");
+    }
+    for (arguments, part) in [
+        (&["-l", "1", "udp"][..], "to: -l of udp: "),
+        (&["-B", "127.0.0.2", "-6"], "-B 127.0.0.2"),
+        (&["-B", "::1", "-4"], "-B ::1"),
+        (&["-p", "4777"], "-p 4777: both ends of loopback"),
+        (&["-b", "1G", "--fq-rate", "2G"], "cannot be used with"),
+        (&["-A", "0,0,0"], "CPU,CPU of both ends"),
+    ] {
+        let command = [&["to", "loopback", "-t", "0.1"][..], arguments].concat();
+        let refused = run(folder, &command).expect(2);
+        assert!(refused.stderr.contains(part), "{arguments:?}: {refused:?}");
+        assert_eq!(refused.stdout, "", "nothing was measured");
     }
 }
 
@@ -110,6 +157,10 @@ fn a_failure_has_a_document_and_the_exit_of_what_is_missing() {
     }
     let measured = run(folder.path(), &["rnu"]).expect(2);
     assert!(measured.stderr.contains("linerate to rnu"), "{measured:?}");
-    let server = run(folder.path(), &["-s", "-p", "5201"]).expect(2);
-    assert!(server.stderr.contains("linerate agent"), "{server:?}");
+    for words in [["-s", "-p", "5201"], ["-p", "5201", "-s"]] {
+        let server = run(folder.path(), &words).expect(2);
+        assert!(server.stderr.contains("linerate agent"), "{server:?}");
+    }
+    let plan = run(folder.path(), &["plan.toml"]).expect(2);
+    assert!(plan.stderr.contains("`linerate run plan.toml`"), "{plan:?}");
 }

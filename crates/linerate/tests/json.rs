@@ -1,9 +1,10 @@
 //! `--json`: one document on standard output and nothing else there.
 
+use linerate_analysis::study;
 use linerate_model::Counter::PayloadReceived;
 use serde_json::Value;
 
-use crate::common::{file, load as load_ledger, plan, punctual, run};
+use crate::common::{Measured, file, load as load_ledger, plan, punctual, run};
 
 #[test]
 fn every_command_prints_one_document_and_nothing_else() {
@@ -43,20 +44,26 @@ fn every_command_prints_one_document_and_nothing_else() {
 }
 
 #[test]
-fn a_failure_has_a_document_and_a_wrong_command_line_has_none() {
+fn a_failure_and_a_wrong_command_line_have_a_document() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (arguments, code) in
-        [(&["plan", "absent", "--json"][..], 2), (&["report", "absent.ledger", "--json"], 4)]
-    {
+    for (arguments, code) in [
+        (&["plan", "absent", "--json"][..], 2),
+        (&["report", "absent.ledger", "--json"], 4),
+        // The parser of arguments refuses these before any command begins.
+        (&["limit", "tcp", "--json"], 2),
+        (&["to", "loopback", "-J", "--bogus"], 2),
+        (&["-uJ", "-s"], 2),
+    ] {
         let ended = run(folder.path(), arguments).expect(code);
         let document = ended.json();
         assert_eq!(document["exit"], code);
         assert_ne!(document["error"], "");
         assert_ne!(ended.stderr, "");
     }
-    // The parser of arguments refuses it before any command begins.
-    let ended = run(folder.path(), &["limit", "tcp", "--json"]).expect(2);
+    let ended = run(folder.path(), &["limit", "tcp"]).expect(2);
     assert_eq!(ended.stdout, "");
+    let help = run(folder.path(), &["limit", "--help", "--json"]).expect(0);
+    assert!(help.stdout.contains("Usage"), "{help:?}");
 }
 
 /// Lines and result of one run count the same bytes: all lines together those of the ledger, and
@@ -93,17 +100,14 @@ fn the_lines_of_a_run_add_up_to_its_result() {
     let all = bytes(&load) + bytes(&drain);
     assert!((all - total).abs() < 1.0 && total > 0.0, "{all} B in lines, {total} B received");
 
-    let Some(goodput) = document["points"][0]["jobs"][0]["metrics"]["goodput"]["estimate"].as_f64()
-    else {
-        let why = &document["points"][0]["why"][0];
-        return println!("skipped: {test}: {why}");
-    };
-    let mean = bytes(&load) * 8.0 / SECONDS;
-    // Intervals that pass an end of the measurement are divided by time in both.
     let longest = received.iter().copied().fold(0.0, f64::max) * 8.0 / SECONDS;
     // A worker that started late is measured from its start.
-    let late = goodput * intervals[0].start.as_secs_f64() / SECONDS;
-    let margin = longest + late;
+    let late = intervals[0].start.as_secs_f64();
+    let measured = Measured { study: study(&campaign), json: document.clone(), campaign };
+    let Some(goodput) = measured.figure(test, "goodput") else { return };
+    let mean = bytes(&load) * 8.0 / SECONDS;
+    // Intervals that pass an end of the measurement are divided by time in both.
+    let margin = longest + goodput * late / SECONDS;
     println!("to --json: mean of lines {mean:.0}, result {goodput:.0}, margin {margin:.0} bit/s");
     assert!((mean - goodput).abs() <= margin, "{mean} and {goodput} bit/s, margin {margin}");
 }

@@ -1,6 +1,7 @@
 //! Start times of operations: as soon as there is room (closed loop), or at a rate (open loop) with
 //! constant or random gaps.
 
+use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
@@ -10,7 +11,7 @@ use crate::parameter::{Reader, wrong};
 
 /// Rate of operations, in packets or in bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Rate {
+pub enum Rate {
     /// L4 payload bits per second.
     Bits(BitRate),
     /// Datagrams per second.
@@ -26,9 +27,29 @@ impl Rate {
         }
     }
 
-    fn value(self) -> f64 {
+    /// Returns the number, in bits or packets per second.
+    #[must_use]
+    pub fn value(self) -> f64 {
         match self {
             Self::Bits(BitRate(rate)) | Self::Packets(PacketRate(rate)) => rate,
+        }
+    }
+
+    /// Returns `n` times the rate.
+    #[must_use]
+    pub fn times(self, n: u64) -> Self {
+        match self {
+            Self::Bits(BitRate(rate)) => Self::Bits(BitRate(rate * n as f64)),
+            Self::Packets(PacketRate(rate)) => Self::Packets(PacketRate(rate * n as f64)),
+        }
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bits(rate) => rate.fmt(f),
+            Self::Packets(rate) => rate.fmt(f),
         }
     }
 }

@@ -34,7 +34,7 @@ mod udp_stream;
 
 use crate::{LoadError, Permits, Workload};
 
-pub(crate) use arrivals::Rate;
+pub use arrivals::Rate;
 pub use path_probe::{
     FLOOD_LOSS, FLOOD_LOSS_TIME, MAX_BYTES as PROBE_BYTES, MAX_RATE as PROBE_RATE,
 };

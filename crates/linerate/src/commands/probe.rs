@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_answers::probe as answers;
 use linerate_campaign::Ended;
+use linerate_campaign::drafts::PATH_PROBE;
 use linerate_campaign::probe::{self, ProbeBudget};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::Ground;
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &ProbeArgs, global: Global) -> Outcome {
 
 fn look(args: &ProbeArgs, global: Global, ground: &Ground) -> Result<Exit, Ended> {
     let (from, to) = args.path.route().among("probe", &ground.testbed.endpoints)?;
-    let budget = ProbeBudget::of(&args.settings.given);
+    let budget = ProbeBudget::of(&args.settings.given("probe", PATH_PROBE)?);
     announce(&budget, global);
     let watch = || progress::watcher(global);
     let ledgers =

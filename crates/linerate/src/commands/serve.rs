@@ -69,14 +69,11 @@ impl ServeArgs {
         self.bind.unwrap_or(Ipv4Addr::UNSPECIFIED.into())
     }
 
-    fn has_tls(&self) -> bool {
-        drafts::given_value(&self.settings.given, "tls").is_some_and(|value| value == true)
-    }
 
     /// Returns an example of a URL for clients of `port`.
-    fn url(&self, port: u16) -> String {
+    fn url(&self, port: u16, has_tls: bool) -> String {
         let scheme = match self.protocol {
-            Protocol::Http if self.has_tls() => "https",
+            Protocol::Http if has_tls => "https",
             protocol => protocol.name(),
         };
         let at = self.address();
@@ -101,12 +98,14 @@ fn folder(root: &std::path::Path) -> Result<PathBuf, Failure> {
 pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     let ground = testbeds::serving(args.address());
     let root = args.root.as_deref().map(folder).transpose()?;
+    let given = args.settings.given("serve", args.protocol.name())?;
+    let has_tls = drafts::given_value(&given, "tls").is_some_and(|value| value == true);
     let draft = drafts::server(&Server {
         workload: args.protocol.name(),
         takes_uploads: args.upload,
         root: root.as_deref(),
         duration: Nanos::from_secs_f64(args.seconds),
-        given: &args.settings.given,
+        given: &given,
     })?;
     let served = Vec::from_iter(root);
     // Lines for a person would break the JSON.
@@ -117,7 +116,7 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
             // The first intervals show that the server listens: a client that connects earlier
             // would be refused.
             if show && !std::mem::replace(&mut announced, true) {
-                announce(args, &args.url(drafts::port(&draft)));
+                announce(args, &args.url(drafts::port(&draft), has_tls), has_tls);
             }
             seconds.take(intervals).iter().filter(|_| show).for_each(|line| println!("{line}"));
         }
@@ -135,12 +134,12 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
 }
 
 /// Prints the address and the command of a client.
-fn announce(args: &ServeArgs, url: &str) {
+fn announce(args: &ServeArgs, url: &str, has_tls: bool) {
     let example = match args.upload {
         true => format!("curl -T FILE {url}"),
         false if args.root.is_some() => format!("wget -r {url}"),
         false => format!("curl -o /dev/null {url}"),
     };
-    let insecure = if args.has_tls() { " (with -k or --no-check-certificate)" } else { "" };
+    let insecure = if has_tls { " (with -k or --no-check-certificate)" } else { "" };
     println!("serving {url} for {} s; for example: {example}{insecure}", args.seconds);
 }

@@ -7,7 +7,7 @@ use linerate_analysis::live::{LiveLine, LiveLines};
 use linerate_analysis::study;
 use linerate_answers::live::LiveTable;
 use linerate_answers::path::{self, Asked, Offered};
-use linerate_campaign::drafts::{self, MODES, Mode, OF_TO, PathLoad, Setting};
+use linerate_campaign::drafts::{self, Given, MODES, Mode, OF_TO, PathLoad, Setting};
 use linerate_campaign::letters;
 use linerate_campaign::testbeds::{self, Family, Towards};
 use linerate_control::Progress;
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::args::{Global, Saved, one_of};
 use crate::commands::measure;
-use crate::exit::Outcome;
+use crate::exit::{Failure, Outcome};
 use crate::iperf3::Iperf3Options;
 use crate::parameters::{SettingOptions, ToSettings};
 use crate::{progress, reports};
@@ -62,9 +62,9 @@ pub(crate) struct ToArgs {
     #[arg(short = 'p', long)]
     port: Option<u16>,
     /// CPU of this end's workers, and of the other end's
-    #[arg(short = 'A', long, value_name = "CPU[,CPU]", value_delimiter = ',', num_args = 1)]
-    affinity: Vec<usize>,
-    /// Time between two lines, in seconds or with a unit
+    #[arg(short = 'A', long, value_name = "CPU[,CPU]", value_parser = cpus)]
+    affinity: Option<[Option<usize>; 2]>,
+    /// Time between two lines, in seconds or with a unit; 0 prints no lines
     #[arg(short = 'i', long = "interval", default_value = "1", value_parser = time)]
     pub(crate) interval: Nanos,
     /// Unit of the rates in lines: kbit/s to Tbit/s, or with a capital kB/s to TB/s
@@ -103,6 +103,15 @@ pub(crate) fn time(text: &str) -> Result<Nanos, String> {
     letters::time(text).ok_or_else(|| "expected seconds, or a time such as \"500 ms\"".to_owned())
 }
 
+fn cpus(text: &str) -> Result<[Option<usize>; 2], String> {
+    let listed: Result<Vec<usize>, _> = text.split(',').map(str::parse).collect();
+    match listed.as_deref() {
+        Ok([here]) => Ok([Some(*here), None]),
+        Ok([here, there]) => Ok([Some(*here), Some(*there)]),
+        _ => Err("expected the CPU of this end, or CPU,CPU of both ends".to_owned()),
+    }
+}
+
 fn type_of_service(text: &str) -> Result<u64, String> {
     letters::type_of_service(text)
         .ok_or_else(|| "expected a byte, such as 0xb8, whose two lowest bits are 0".to_owned())
@@ -125,9 +134,9 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         family,
         local: args.bind,
         device: args.bind_dev.as_deref(),
-        cpus: [args.affinity.first().copied(), args.affinity.get(1).copied()],
+        cpus: args.affinity.unwrap_or_default(),
     })?;
-    let (omit, given) = (args.omit, args.given());
+    let (omit, given) = (args.omit, args.given()?);
     let draft = drafts::path(&PathLoad {
         workload: args.mode().workload,
         direction: args.bidir.then_some("both").or(args.reverse.then_some("rx")),
@@ -136,12 +145,10 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         is_bound: args.bind_dev.is_some(),
         given: &given,
     })?;
-    // Workers report every 100 ms, so shorter lines would be empty.
-    let span = args.interval.max(SHORTEST_LINE);
-    let mut lines = LiveLines::new(span, omit + args.seconds);
+    let mut lines = LiveLines::new(args.span(), omit + args.seconds);
     let mut printer = Printer {
         table: LiveTable::new(omit, args.title.as_deref(), args.unit.as_deref()),
-        shows: !global.quiet && !global.json,
+        shows: !global.quiet && !global.json && args.interval > Nanos(0),
         printed: Vec::new(),
     };
     let watch = &mut |event: Progress<'_>| match event {
@@ -154,7 +161,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     let study = study(&campaign);
     let congestion = drafts::given_value(&given, "congestion");
     let congestion = congestion.and_then(|name| name.as_str());
-    let offered = args.offered(&draft);
+    let offered = args.offered(&draft, &given);
     let asked = Asked { host: &args.host, congestion, offered, lines: &printer.printed };
     let answer = path::document(&campaign, &study, &asked);
     reports::measured(&answer, &campaign, &study, &args.saved, global)?;
@@ -167,16 +174,27 @@ impl ToArgs {
         *MODES.iter().find(|mode| mode.name == name).expect("it is one of them")
     }
 
+    /// Returns the time between two lines.
+    fn span(&self) -> Nanos {
+        match self.interval {
+            // As with iperf3, one line has all of it.
+            Nanos(0) => self.omit + self.seconds,
+            // Workers report every 100 ms, so shorter lines would be empty.
+            interval => interval.max(SHORTEST_LINE),
+        }
+    }
+
     /// Returns the options that are parameters.
-    fn given(&self) -> Vec<(&'static Setting, Value)> {
+    fn given(&self) -> Result<Vec<(&'static Setting, Value)>, Failure> {
         let dscp = OF_TO.iter().find(|setting| setting.option == "dscp");
         let tos = dscp.zip(self.tos.map(Value::from));
-        self.settings.given.iter().cloned().chain(tos).collect()
+        let given = self.settings.given("to", self.mode().workload)?;
+        Ok(given.into_iter().chain(tos).collect())
     }
 
     /// Returns the offered load of datagrams.
-    fn offered(&self, draft: &Draft) -> Offered {
-        let is_given = drafts::given_value(&self.settings.given, "bitrate").is_some();
+    fn offered(&self, draft: &Draft, given: Given<'_>) -> Offered {
+        let is_given = drafts::given_value(given, "bitrate").is_some();
         match drafts::rate(draft) {
             _ if self.mode().name != "udp" => Offered::NoDatagrams,
             None => Offered::Unlimited,

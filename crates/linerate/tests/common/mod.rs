@@ -12,6 +12,7 @@ use linerate_report::Format;
 use linerate_report::scan::{study_violations, text_violations};
 use linerate_report::sentences;
 use linerate_store::{Ledger, Which};
+use rustix::process::{WaitId, WaitIdOptions};
 use serde_json::Value;
 
 /// The longest anything here may take before the test gives up on it.
@@ -195,15 +196,20 @@ impl Measured {
     }
 
     /// Returns a metric, or `None` if the study has a reason for no figure: a shared machine may
-    /// make a trial worthless. Then says that `test` is skipped.
+    /// make a trial worthless, or keep a rate from settling. Then says that `test` is skipped.
     pub(crate) fn figure(&self, test: &str, name: &str) -> Option<f64> {
-        let point = &self.json["points"][0];
-        let found = point["jobs"][0]["metrics"][name]["estimate"].as_f64();
+        let found = self.json["points"][0]["jobs"][0]["metrics"][name]["estimate"].as_f64();
         if found.is_none() {
-            let why = point["why"].as_array().filter(|why| !why.is_empty());
-            let why =
-                why.unwrap_or_else(|| panic!("{name} has no figure and nothing says why: {point}"));
-            println!("skipped: {test}: no figure of {name}: {}", why[0]);
+            let (point, job) = (&self.study.points[0], self.job());
+            let own = job.metrics.iter().filter(|figure| figure.metric.name == name);
+            let unsettled = own.filter_map(|figure| figure.settled.as_ref());
+            // A reason for doubt is none for a figure that is missing.
+            let is_explained = point.validity > Validity::Suspect
+                || job.withheld.iter().any(|one| one.name == name)
+                || unsettled.into_iter().any(|settled| !settled.has_single_number);
+            assert!(is_explained, "{name} has no figure and nothing says why: {}", self.json);
+            let why = point.why.first().map(sentences::reason).unwrap_or_default();
+            println!("skipped: {test}: no figure of {name}: {why}");
         }
         found
     }
@@ -251,7 +257,8 @@ pub(crate) fn measure_in(folder: &Path, text: &str, place: &[&str]) -> Option<Me
 
 /// Parts of the reasons for which a measurement fails whose ends are kept from running.
 const LATE: [&str; 3] = ["in time", "flows within", "for too long"];
-/// Share of the CPUs' time that is idle at least if others do not keep an end from running.
+/// Share of the CPUs' time that is idle or the program's own at least, if others do not keep an end
+/// from running.
 const FREE: f64 = 0.5;
 
 /// Runs `text` and reads the ledger back.
@@ -275,19 +282,49 @@ pub(crate) fn attempt(folder: &Path, text: &str, place: &[&str]) -> Result<Measu
 /// Runs the program to its end.
 ///
 /// # Errors
-/// The reason why a measurement failed, if an end was late and the CPUs were not free.
+/// The reason why a measurement failed, if an end was late and other programs had the CPUs.
 pub(crate) fn punctual(folder: &Path, arguments: &[&str]) -> Result<Ended, String> {
     let before = cpu_ticks();
-    let ended = run(folder, arguments);
+    let since = SystemTime::now();
+    let (ended, own) = accounted(start(folder, arguments));
+    scan(folder, since);
     let after = cpu_ticks();
-    let idle = (after[0] - before[0]) as f64 / (after[1] - before[1]).max(1) as f64;
+    let free = (after[0] - before[0] + own) as f64 / (after[1] - before[1]).max(1) as f64;
     let is_late = |line: &&str| LATE.iter().any(|late| line.contains(late));
     match ended.stderr.lines().find(is_late) {
-        Some(why) if ended.code != Some(0) && idle < FREE => {
-            Err(format!("{why} (idle: {:.0} % of the CPUs)", idle * 100.0))
+        Some(why) if ended.code != Some(0) && free < FREE => {
+            Err(format!("{why} (other programs had {:.0} % of the CPUs)", (1.0 - free) * 100.0))
         }
         _ => Ok(ended),
     }
+}
+
+/// Waits for `child` to end, and returns the time that it and its children had the CPUs, in ticks.
+fn accounted(mut child: Child) -> (Ended, u64) {
+    fn all(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            pipe.read_to_end(&mut bytes).expect("the pipe is read");
+            bytes
+        })
+    }
+    let stdout = all(child.stdout.take().expect("piped"));
+    let stderr = all(child.stderr.take().expect("piped"));
+    let [stdout, stderr] = [stdout, stderr].map(|pipe| pipe.join().expect("it reads"));
+    let id = rustix::process::Pid::from_child(&child);
+    // Left unreaped, it still has its account.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    rustix::process::waitid(WaitId::Pid(id), options).expect("it is our child");
+    let text = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("a zombie");
+    let status = child.wait().expect("it is our child");
+    (Output { status, stdout, stderr }.into(), ticks_of(&text))
+}
+
+/// Returns the CPU time of a process and its reaped children, from its line in `/proc`
+/// (proc_pid_stat(5)): fields 14 to 17, counted behind its name, which may contain anything.
+fn ticks_of(line: &str) -> u64 {
+    let behind = line.rsplit_once(')').expect("a name").1.split_whitespace();
+    behind.skip(11).take(4).map(|ticks| ticks.parse::<u64>().expect("ticks")).sum()
 }
 
 /// Returns the time that all CPUs were idle, and all their time, both since the start of the
@@ -298,6 +335,20 @@ fn cpu_ticks() -> [u64; 2] {
     let ticks: Vec<u64> = first.split_whitespace().skip(1).flat_map(str::parse).collect();
     // Guest time is part of user time.
     [ticks[3], ticks.iter().take(8).sum()]
+}
+
+#[test]
+fn the_account_of_a_process_is_its_own_and_that_of_its_children() {
+    assert_eq!(ticks_of("7 (a) b) Z 1 7 7 0 -1 4 5 6 0 0 10 20 300 4000 20 0 1 0 9"), 4330);
+    let (_, idle) = accounted(spawn_shell("sleep 0.3"));
+    let (_, busy) = accounted(spawn_shell("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"));
+    assert!(idle < 10 && busy > idle, "{idle} and {busy} ticks");
+}
+
+fn spawn_shell(script: &str) -> Child {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    shell.spawn().expect("a shell")
 }
 
 /// Waits until `done` yields something.
