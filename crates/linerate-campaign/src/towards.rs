@@ -73,7 +73,9 @@ impl<'a> Towards<'a> {
             return Some("both ends of loopback are in this process, without a port".to_owned());
         }
         if self.host.starts_with("ssh:") {
-            return Some("an agent that ssh starts needs no port (ssh's own: ~/.ssh/config)".into());
+            return Some(
+                "an agent that ssh starts needs no port (ssh's own: ~/.ssh/config)".into(),
+            );
         }
         has_port(self.host).then(|| format!("{} has a port already", self.host))
     }

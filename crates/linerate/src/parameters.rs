@@ -393,7 +393,7 @@ mod tests {
         let options = |arguments: &[&str]| {
             let command = SettingOptions::<ToSettings>::augment_args(Command::new("to"));
             let matches = command.try_get_matches_from([&["to"], arguments].concat())?;
-            Ok::<_, Error>(SettingOptions::<ToSettings>::from_arg_matches(&matches)?)
+            SettingOptions::<ToSettings>::from_arg_matches(&matches)
         };
         let given = ["-P", "4", "-l", "64K", "-N", "-Z", "-C", "bbr", "-b", "2.5M"];
         let given = options(&given).expect("options").given("to", "tcp_stream").expect("values");

@@ -129,7 +129,9 @@ fn disk_run_reports_consistent_rates_times_and_depth() {
 #[test]
 fn a_rate_with_a_letter_is_of_transfers_and_a_load_that_moves_nothing_is_invalid() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (rate, planned) in [("2k", "2 kpacket/s"), ("500", "500 packet/s"), ("2 kbit/s", "2 kbit/s")] {
+    for (rate, planned) in
+        [("2k", "2 kpacket/s"), ("500", "500 packet/s"), ("2 kbit/s", "2 kbit/s")]
+    {
         let plan = run(folder.path(), &["disk", "run", ".", "--rate", rate, "--plan"]).expect(0);
         assert!(plan.stdout.contains(&format!("\"{planned}\"")), "{rate}: {plan:?}");
     }

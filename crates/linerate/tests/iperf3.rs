@@ -67,9 +67,8 @@ fn each_option_of_iperf3_that_works_makes_the_trial_that_it_asks_for() {
     }
     for (interval, n_expected) in [("0.2", 2), ("0.4", 1), ("0", 0)] {
         let lines = run(folder, &["to", "loopback", "-t", "0.4", "-i", interval]).ran().stdout;
-        let is_line = |line: &&str| {
-            line.contains(" - ") && !line.contains("drain") && line.contains("bit/s")
-        };
+        let is_line =
+            |line: &&str| line.contains(" - ") && !line.contains("drain") && line.contains("bit/s");
         let n = lines.lines().filter(is_line).count();
         assert_eq!(n, n_expected, "-i {interval}: {lines}");
     }

@@ -69,7 +69,6 @@ impl ServeArgs {
         self.bind.unwrap_or(Ipv4Addr::UNSPECIFIED.into())
     }
 
-
     /// Returns an example of a URL for clients of `port`.
     fn url(&self, port: u16, has_tls: bool) -> String {
         let scheme = match self.protocol {
