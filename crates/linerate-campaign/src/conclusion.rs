@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use linerate_analysis::{MetricStudy, PointStudy, Study};
 use linerate_control::RunSummary;
-use linerate_model::{Campaign, TrialOutcome, TrialRecord, Use, Validity, metric};
+use linerate_model::{Campaign, Metric, TrialOutcome, TrialRecord, Use, Validity, metric};
 use linerate_report::sentences;
 
 use crate::{Exit, Outcome, conduct};
@@ -106,24 +106,26 @@ fn is_kept(point: &PointStudy) -> bool {
 /// Returns whether the load of `point` did something: a rate, a time of an operation or a loss.
 /// Costs and states of a host have values without any load.
 fn has_figure(point: &PointStudy) -> bool {
-    let is_of_load = |figure: &&MetricStudy| {
-        let of = figure.metric;
-        of.chief.is_some()
-            || of.times.is_some()
-            || of.is_for(Use::Family)
-            || of == metric::NULL_STEP_COST
-    };
     // A rate that never settles is a figure without a single number.
     let is_known = |figure: &MetricStudy| {
         figure.estimate.map_or(figure.settled.is_some(), |estimate| estimate.value > 0.0)
     };
-    point.jobs.iter().flat_map(|job| &job.metrics).filter(is_of_load).any(is_known)
+    let figures = point.jobs.iter().flat_map(|job| &job.metrics);
+    figures.filter(|figure| is_of_load(figure.metric)).any(is_known)
+}
+
+/// Returns whether a metric has values only if a load did something.
+fn is_of_load(of: &Metric) -> bool {
+    of.chief.is_some()
+        || of.times.is_some()
+        || of.is_for(Use::Family)
+        || of == metric::NULL_STEP_COST
 }
 
 #[cfg(test)]
 mod tests {
     use linerate_analysis::JobStudy;
-    use linerate_model::{Direction, Metric};
+    use linerate_model::Direction;
 
     use super::*;
 

@@ -16,12 +16,9 @@ pub use crate::addresses::{AGENT_PORT, resolve_listen, with_port};
 use crate::catalog::{LABS, Preset, find};
 use crate::keys::keys_for;
 use crate::observers::ObserverText;
-pub use crate::towards::{Family, Towards};
+pub use crate::towards::{Family, LOOPBACK, Towards};
 use crate::towards::{endpoint_at, reached, through_ssh};
 use crate::{Failure, sandbox};
-
-/// Name of the place with both endpoints in this process.
-pub const LOOPBACK: &str = "loopback";
 
 /// Place of a plan; without any of these, loopback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

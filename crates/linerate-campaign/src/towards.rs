@@ -7,7 +7,9 @@ use linerate_model::{Endpoint, HostAddress, Testbed};
 
 use crate::Failure;
 use crate::addresses::{AGENT_PORT, has_port, with_port};
-use crate::testbeds::LOOPBACK;
+
+/// Name of the place with both endpoints in this process.
+pub const LOOPBACK: &str = "loopback";
 
 /// Version of IP that a person asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

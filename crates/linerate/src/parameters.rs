@@ -119,19 +119,25 @@ impl<T> SettingOptions<T> {
         command: &str,
         workload: &str,
     ) -> Result<Vec<(&'static Setting, Value)>, Failure> {
-        let read = |(setting, readings): &(&'static Setting, Readings)| {
-            let own = readings.iter().find(|(of, _)| *of == workload);
-            // An option that does not apply is refused where the plan is drafted.
-            let other = || readings.iter().find(|(_, value)| value.is_ok());
-            let value = own.or_else(other).map(|(_, value)| value.clone());
-            let value = value.unwrap_or_else(|| Err("no value".to_owned()));
-            value.map(|value| (*setting, value)).map_err(|cause| {
-                let mode = word_of(workload);
-                Failure::wrong(format!("{command}: {} of {mode}: {cause}", setting.typed()))
-            })
-        };
-        self.typed.iter().map(read).collect()
+        self.typed.iter().map(|typed| read(command, workload, typed)).collect()
     }
+}
+
+/// Returns an option of `command` with its value for `workload`.
+fn read(
+    command: &str,
+    workload: &str,
+    (setting, readings): &(&'static Setting, Readings),
+) -> Result<(&'static Setting, Value), Failure> {
+    let own = readings.iter().find(|(of, _)| *of == workload);
+    // An option that does not apply is refused where the plan is drafted.
+    let other = || readings.iter().find(|(_, value)| value.is_ok());
+    let value = own.or_else(other).map(|(_, value)| value.clone());
+    let value = value.unwrap_or_else(|| Err("no value".to_owned()));
+    value.map(|value| (*setting, value)).map_err(|cause| {
+        let mode = word_of(workload);
+        Failure::wrong(format!("{command}: {} of {mode}: {cause}", setting.typed()))
+    })
 }
 
 /// Returns the readings of `setting` on the command line, if it is there.
