@@ -134,6 +134,7 @@ fn null_step() -> Option<f64> {
         loaded: SELF_TEST.into(),
         peer_clock: None,
         permits: &linerate_load::Permits::EVERYTHING,
+        shared_port: None,
     };
     let workers = workload("null")?.connect(&setup, &Offer { addresses: Vec::new() }).ok()?;
     // Threads start before the common start time, or the first interval would be short.

@@ -194,7 +194,7 @@ impl Offering {
         let front = Arc::new(Front { desk: Arc::clone(&desk), report });
         let stop = Arc::clone(&stopping);
         let accepting = thread::spawn(move || {
-            if let Err(error) = accept_all(&listener, &stop, &front) {
+            if let Err(error) = accept_all(std::slice::from_ref(&listener), &stop, &front) {
                 // Without a receiver the offer is over anyway.
                 let _ = front
                     .report

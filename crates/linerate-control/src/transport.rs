@@ -229,12 +229,8 @@ pub(crate) fn connect_tcp(
     for address in &addresses {
         // A timeout of zero is refused, and one millisecond ends the attempt soon enough.
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        match TcpStream::connect_timeout(address, left) {
-            Ok(socket) => {
-                // Control messages are small and urgent. Without the option they are only delayed.
-                let _ = socket.set_nodelay(true);
-                return Ok(socket);
-            }
+        match connect_within(*address, left) {
+            Ok(socket) => return Ok(socket),
             Err(error) => last = error,
         }
     }
@@ -244,6 +240,21 @@ pub(crate) fn connect_tcp(
         format!("{address}: {last}"),
         "is `linerate agent` running there, and does a firewall let its port through?",
     ))
+}
+
+fn connect_within(address: SocketAddr, left: Duration) -> io::Result<TcpStream> {
+    let socket = socket2::Socket::new(
+        socket2::Domain::for_address(address),
+        socket2::Type::STREAM,
+        Some(socket2::Protocol::TCP),
+    )?;
+    // A failure matters only on paths that lose large packets. The agent cannot set it: data
+    // connections arrive at its port too.
+    let _ = linerate_sys::tcp::set_largest_segment(&socket, LARGEST_SEGMENT);
+    socket.connect_timeout(&address.into(), left)?;
+    // Control messages are small and urgent. Without the option they are only delayed.
+    let _ = socket.set_tcp_nodelay(true);
+    Ok(socket.into())
 }
 
 fn down(host: &str, operation: &'static str, cause: String, remedy: &'static str) -> ControlError {

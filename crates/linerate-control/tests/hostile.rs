@@ -133,7 +133,7 @@ fn another_version_is_refused_with_both_versions_and_the_remedy() {
     };
     assert_eq!(version, PROTOCOL_VERSION);
     assert!(
-        why.contains("protocol 99") && why.contains("uses 3") && why.contains("install"),
+        why.contains("protocol 99") && why.contains("uses 4") && why.contains("install"),
         "{why}"
     );
 }

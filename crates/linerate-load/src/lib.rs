@@ -45,4 +45,4 @@ pub use parameter::{Parameter, Takes};
 pub use permits::{Limits, Network, Permits};
 pub use tally::{Tally, Times};
 pub use workload::{Listener, Offer, Progress, Secret, Setup, Worker, Workload};
-pub use workloads::{WORKLOADS, workload};
+pub use workloads::{FirstBytes, SharedPort, WORKLOADS, workload};

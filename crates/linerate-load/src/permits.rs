@@ -341,6 +341,7 @@ mod tests {
             loaded: patience,
             peer_clock: None,
             permits,
+            shared_port: None,
         };
         let workload = crate::workload(name).expect("it is one");
         let addresses: Vec<_> =

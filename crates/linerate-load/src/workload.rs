@@ -10,7 +10,7 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 
 use crate::tally::Times;
-use crate::{Due, LoadError, Parameter, Permits, Tally};
+use crate::{Due, LoadError, Parameter, Permits, SharedPort, Tally};
 
 /// Proof of belonging to the session: data connections open with it, datagrams carry it, and
 /// whatever lacks it is counted as foreign and dropped.
@@ -45,6 +45,8 @@ pub struct Setup<'a> {
     pub peer_clock: Option<PeerClock>,
     /// Permissions that the owner of this host gives to loads.
     pub permits: &'a Permits,
+    /// Port of the agent, for data too; `None` if the agent does not listen.
+    pub shared_port: Option<&'a SharedPort>,
 }
 
 /// Offer of the passive end to the active one: the address to connect to.

@@ -19,6 +19,7 @@ mod looks;
 mod memory;
 mod ncsi;
 mod observer;
+mod one_port;
 mod output;
 mod resume;
 mod searches;

@@ -24,7 +24,7 @@ use crate::common::{Guard, Pair, file, privileged};
 /// The third host's address, behind the attacker's link.
 const VICTIM: &str = "198.18.9.66";
 /// Bytes of a hello, which every listener may be sent.
-const HELLO_BYTES: u64 = 28;
+const HELLO_BYTES: u64 = 44;
 
 /// A conductor that says what a test wants, to `linerate agent --stdio`.
 struct Conductor {

@@ -24,7 +24,7 @@ const HONEST: &str = "198.18.60.1";
 const ATTACKER: &str = "198.18.60.2";
 const VICTIM: &str = "198.18.60.66";
 /// Bytes of a hello, which every listener may be sent.
-const HELLO_BYTES: u64 = 28;
+const HELLO_BYTES: u64 = 44;
 /// Limit for waits that take a moment on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Datagrams that show that the victim's counters count.

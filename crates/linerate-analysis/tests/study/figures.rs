@@ -173,7 +173,7 @@ fn both_ways(reported: bool) -> TrialRecord {
             ..TcpState::default()
         };
         with_tcp(end, sends, sending);
-        // Nothing but a greeting of 28 bytes went out: the round trip is that of the handshake, the
+        // Nothing but a greeting of 44 bytes went out: the round trip is that of the handshake, the
         // pacing rate that of an idle socket.
         let receiving =
             TcpState { bytes_received: 1_000_000, segments_in: 700, rtt_us: 90, ..sending };

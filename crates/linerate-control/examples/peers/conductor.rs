@@ -246,5 +246,6 @@ fn setup<'a>(params: &'a Params, local: &'a Endpoint) -> Setup<'a> {
         loaded: LOAD.into(),
         peer_clock: None,
         permits: &Permits::EVERYTHING,
+        shared_port: None,
     }
 }

@@ -9,6 +9,7 @@ mod asked;
 mod links;
 mod local;
 mod place;
+mod ports;
 mod presence;
 mod session;
 mod trial;
@@ -19,12 +20,12 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use linerate_disk::{Disks, FileLimits, Keeper, Writable};
-use linerate_load::{Permits, Workload};
+use linerate_load::{FirstBytes, Permits, SharedPort, Workload};
 use serde_json::Value;
 
 use crate::broker::{Broker, BrokerKeeper};
@@ -142,6 +143,8 @@ struct Shared {
     refusals: Mutex<Refusals>,
     /// Aborted trials that have not ended yet.
     leftovers: Mutex<Vec<JoinHandle<()>>>,
+    /// Port that data connections share with control connections, once the agent listens.
+    port: OnceLock<SharedPort>,
 }
 
 /// Choice between refusing and accepting further changes after all settings were put back.
@@ -217,6 +220,7 @@ impl Agent {
             rejected: AtomicU64::new(0),
             refusals: Mutex::default(),
             leftovers: Mutex::default(),
+            port: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -247,11 +251,10 @@ impl Agent {
             return Err(ControlError::listen("listen beyond loopback on", address, cause));
         }
         let error = |cause: io::Error| ControlError::listen("listen on", address, cause);
-        let listener = TcpListener::bind(address).map_err(error)?;
-        let address = listener.local_addr().map_err(error)?;
-        // A failure matters only on paths that lose large packets.
-        let _ = linerate_sys::tcp::set_largest_segment(&listener, transport::LARGEST_SEGMENT);
-        Ok(Serving { agent: self.clone(), listener, access, address, stopping: Arc::default() })
+        let (listeners, address) = ports::listen(address).map_err(error)?;
+        // If it listens twice, its data uses the first port.
+        let _ = self.shared.port.set(SharedPort::new(address));
+        Ok(Serving { agent: self.clone(), listeners, access, address, stopping: Arc::default() })
     }
 
     /// Serves the conductor at the other end of standard input and output, until its session ends.
@@ -283,7 +286,7 @@ impl Agent {
 #[derive(Debug)]
 pub struct Serving {
     agent: Agent,
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     access: Access,
     address: SocketAddr,
     stopping: Arc<AtomicBool>,
@@ -319,15 +322,22 @@ impl Serving {
 
     /// Serves conductors in turn, until stopped.
     pub fn run(self) {
-        let Self { agent, listener, access, stopping, .. } = self;
+        let Self { agent, listeners, access, stopping, .. } = self;
         let shared = Arc::clone(&agent.shared);
+        // Here, because the process has its final user now.
+        if let Some(Err(error)) = shared.port.get().map(SharedPort::open_for_datagrams) {
+            (shared.options.notify)(&format!(
+                "datagrams of trials get ports of their own, which a firewall must let through: \
+                    {error}"
+            ));
+        }
         let entrance = Arc::new(Entrance { shared: Arc::clone(&shared), access });
         // A forgotten key must end a live session too, which only looks at its key once.
         let watching = watch(&entrance, &stopping);
         if let Err(error) = &watching {
             (shared.options.notify)(&format!("cannot end sessions of forgotten hosts: {error}"));
         }
-        if let Err(error) = accept_all(&listener, &stopping, &entrance) {
+        if let Err(error) = accept_all(&listeners, &stopping, &entrance) {
             (shared.options.notify)(&format!("cannot accept connections any more: {error}"));
         }
         for place in [&agent.shared.measuring, &agent.shared.tuning] {
@@ -358,6 +368,15 @@ impl Receptionist for Entrance {
         if bytes.first() == Some(&TLS_HANDSHAKE) {
             return tls::opening(bytes);
         }
+        let data = self.shared.port.get().and_then(|port| port.judge(bytes));
+        match data {
+            Some(FirstBytes::Needs(needed)) => return Opening::Needs(needed),
+            Some(FirstBytes::Expected) => return Opening::Data,
+            Some(FirstBytes::Unknown) => {
+                return Opening::Foreign("no trial expects its data connection".into());
+            }
+            None => {}
+        }
         match decode_within(bytes, GREETING_LIMIT) {
             Ok(Some(_)) => Opening::Whole,
             Ok(None) => Opening::Needs(announced(bytes)),
@@ -369,6 +388,12 @@ impl Receptionist for Entrance {
         match meet(&self.shared, &self.access, socket) {
             Ok(channel) => session::serve(&self.shared, channel, Some(ticket)),
             Err(error) => self.shared.reject(&peer.to_string(), &error),
+        }
+    }
+
+    fn pass_on(&self, bytes: &[u8], socket: TcpStream) {
+        if let Some(port) = self.shared.port.get() {
+            port.pass_on(bytes, socket);
         }
     }
 

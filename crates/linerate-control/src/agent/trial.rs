@@ -223,6 +223,7 @@ impl Trial<'_> {
             loaded: self.prepare.phases.loaded().into(),
             peer_clock: job.peer_clock,
             permits: &self.shared.options.permits,
+            shared_port: self.shared.port.get(),
         }
     }
 

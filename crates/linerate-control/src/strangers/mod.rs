@@ -40,8 +40,8 @@ const TICK: Duration = Duration::from_millis(200);
 const IDLE_TICK: Duration = Duration::from_secs(2);
 /// Pause after a failed accept(2), mostly for lack of descriptors.
 const BREATH: Duration = Duration::from_millis(10);
-/// Token of the listener; connections are numbered from 1.
-const LISTENER: u64 = 0;
+/// Tokens of the listeners; connections are numbered from here.
+const LISTENERS: u64 = 2;
 
 /// Verdict on a connection's first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub(crate) enum Opening {
     Needs(usize),
     /// A whole first message.
     Whole,
+    /// The beginning of a data connection that a trial expects.
+    Data,
     /// Not a message; the reason.
     Foreign(String),
 }
@@ -65,6 +67,11 @@ pub(crate) trait Receptionist: Send + Sync + 'static {
 
     /// Meets one stranger, on its own thread.
     fn meet(&self, socket: TcpStream, peer: SocketAddr, ticket: Ticket);
+
+    /// Passes a data connection that begins with `bytes`, which are not read yet, to its trial.
+    fn pass_on(&self, bytes: &[u8], socket: TcpStream) {
+        let _ = (bytes, socket);
+    }
 
     /// Called for a stranger that is refused before it is met.
     fn turned_away(&self, peer: SocketAddr, why: &str);
@@ -127,14 +134,16 @@ struct Silent {
 /// # Errors
 /// If the listener cannot be waited for.
 pub(crate) fn accept_all(
-    listener: &TcpListener,
+    listeners: &[TcpListener],
     stopping: &AtomicBool,
     receptionist: &Arc<impl Receptionist>,
 ) -> io::Result<()> {
     // One thread waits for all sockets, so none of them may block it.
-    listener.set_nonblocking(true)?;
     let readiness = Readiness::new().map_err(io::Error::other)?;
-    readiness.add(listener, LISTENER, Interest::Readable).map_err(io::Error::other)?;
+    for (token, listener) in (0..LISTENERS).zip(listeners) {
+        listener.set_nonblocking(true)?;
+        readiness.add(listener, token, Interest::Readable).map_err(io::Error::other)?;
+    }
     // Random, so that strangers cannot compute who will be disconnected.
     let seed = || RandomState::new().build_hasher().finish();
     let meetings = Meetings { crowd: Crowd::new(MEETINGS, seed()), sockets: BTreeMap::new() };
@@ -147,15 +156,14 @@ pub(crate) fn accept_all(
         budgets: Budgets::default(),
         meetings: Arc::new(Mutex::new(meetings)),
         peeked: vec![0; LONGEST_OPENING],
-        last: LISTENER,
+        last: LISTENERS,
     };
     while !stopping.load(Ordering::Relaxed) {
         let tick = if lobby.silent.is_empty() { IDLE_TICK } else { TICK };
         for token in lobby.readiness.wait(tick).to_vec() {
-            if token == LISTENER {
-                lobby.accept(listener);
-            } else {
-                lobby.heard(token);
+            match listeners.get(token as usize) {
+                Some(listener) => lobby.accept(listener),
+                None => lobby.heard(token),
             }
         }
         // After the events: a message that arrived in time still counts.
@@ -222,6 +230,7 @@ impl<R: Receptionist> Lobby<R> {
         };
         match opening {
             Opening::Whole => self.meet(number),
+            Opening::Data => self.pass_on(number),
             Opening::Foreign(why) => self.turn_away(number, &why),
             Opening::Needs(bytes) => {
                 silent.needs = bytes.min(LONGEST_OPENING);
@@ -243,6 +252,18 @@ impl<R: Receptionist> Lobby<R> {
         let Some(Silent { socket, .. }) = self.remove(number) else { return };
         if let Err(error) = self.begin(number, source, socket, peer) {
             self.receptionist.turned_away(peer, &format!("cannot start a thread for it: {error}"));
+        }
+    }
+
+    /// Passes a data connection on. It proves itself to its trial, so no budget applies.
+    fn pass_on(&mut self, number: u64) {
+        let Some(Silent { socket, peer, .. }) = self.remove(number) else { return };
+        let readable = socket.peek(&mut self.peeked);
+        let freed = self.readiness.remove(&socket).map_err(io::Error::other);
+        let least = || set_least_readable(&socket, 1).map_err(io::Error::other);
+        match freed.and_then(|()| least()).and(readable) {
+            Ok(read) => self.receptionist.pass_on(&self.peeked[..read], socket),
+            Err(error) => self.receptionist.turned_away(peer, &error.to_string()),
         }
     }
 

@@ -15,7 +15,7 @@ use super::tune::{SettingState, TuneRequest};
 /// First word of every session.
 pub(crate) const PROTOCOL_MAGIC: &str = "linerate-control";
 /// Version of the protocol. Two ends work together only if their versions are equal.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 /// Release named in greetings.
 pub(crate) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 

@@ -96,6 +96,7 @@ impl ExampleEnd {
             loaded,
             peer_clock: None,
             permits: &linerate_load::Permits::EVERYTHING,
+            shared_port: None,
         }
     }
 

@@ -14,6 +14,7 @@ use hmac::{Hmac, KeyInit as _, Mac};
 use linerate_model::Nanos;
 use sha2::Sha256;
 
+use super::proof::word;
 use crate::Secret;
 
 /// Bytes every datagram of a stream begins with.
@@ -55,6 +56,19 @@ impl Tag {
             digest[..TAG_BYTES].try_into().expect("a SHA-256 digest is longer"),
         ))
     }
+}
+
+/// Datagram that shows the passive end the sender of a flow: the flow's tag, then a word of the job.
+pub(crate) type Pairing = [u8; HEADER_BYTES];
+
+/// Returns the pairing datagram of a flow.
+pub(crate) fn pairing(secret: Secret, flow: u32) -> Pairing {
+    let mut datagram = [0; HEADER_BYTES];
+    let tag = Tag::new(secret, flow, Purpose::Pairing);
+    datagram[..TAG_BYTES].copy_from_slice(&tag.0.to_be_bytes());
+    // At a port that several jobs share, 64 bits are too few to find the job by.
+    datagram[TAG_BYTES..].copy_from_slice(&word(secret, b"pairing").0);
+    datagram
 }
 
 /// Writes the header into the first bytes of `datagram`.
@@ -137,6 +151,16 @@ mod tests {
         assert_eq!(bytes[16..], [0, 0, 0, 0, 0, 0, 0, 0x20, 0xaa, 0xaa]);
         assert_eq!(number_of(&bytes, Tag(0x0102_0304_0506_0708)), Some(0x10));
         assert_eq!((time_of(&bytes), time_of(&bytes[..23])), (Some(0x20), None));
+    }
+
+    #[test]
+    fn a_pairing_datagram_has_its_flows_tag_and_a_word_of_its_job() {
+        let secret = Secret([7; 16]);
+        let (first, second) = (pairing(secret, 0), pairing(secret, 1));
+        assert!(number_of(&first, Tag::new(secret, 0, Purpose::Pairing)).is_some());
+        assert_ne!(first[..TAG_BYTES], second[..TAG_BYTES]);
+        assert_eq!(first[TAG_BYTES..], second[TAG_BYTES..], "of one job");
+        assert_ne!(first[TAG_BYTES..], pairing(Secret([8; 16]), 0)[TAG_BYTES..]);
     }
 
     #[test]

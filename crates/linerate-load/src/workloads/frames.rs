@@ -98,10 +98,12 @@ impl Typed for Frames {
         // its address.
         let interface = Interface::find(&params, setup.local, None)?;
         start::check(&params, &interface, setup.permits)?;
-        let unpaired =
-            Unpaired::listen(setup, None, params.shape(), &PlannedPorts::NONE, |socket| {
-                params.options.set(socket)
-            })?;
+        // Filters find raw frames by their ports, so each job has its own.
+        let setup = &Setup { shared_port: None, ..setup.clone() };
+        let options = params.options.clone();
+        let prepare = move |socket: &socket2::Socket| options.set(socket);
+        let (shape, planned) = (params.shape(), &PlannedPorts::NONE);
+        let unpaired = Unpaired::listen(setup, None, shape, planned, prepare)?;
         let Setup { secret, seed, peer_clock, .. } = *setup;
         let permits = setup.permits.clone();
         Ok(Box::new(start::FramesListener {

@@ -1,48 +1,106 @@
 //! Passive end of workloads whose connections arrive at one TCP address and prove the trial's
 //! secret before they carry load.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-use super::rendezvous::{self, Arrivals, Hello};
+use linerate_sys::socket;
+use socket2::{SockRef, Socket};
+
+use super::rendezvous::{self, Arrivals, Entrance, Hello};
 use crate::{Listener, LoadError, Offer, Permits, Setup, Worker};
 
-/// Listener for the connections of one job. `deal` makes workers from them.
-pub(crate) struct JobListener<D> {
-    listener: TcpListener,
-    offer: Offer,
+/// State of a socket whose options are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Its handshake is still to come.
+    BeforeHandshake,
+    /// It was accepted at a port that several jobs share.
+    AfterHandshake,
+}
+
+/// Listener for the connections of one job. `prepare` sets their options, and `deal` makes workers
+/// from them.
+pub(crate) struct JobListener<P, D> {
+    entrance: Entrance,
+    address: SocketAddr,
+    device: Option<String>,
     expected: Hello,
     permits: Permits,
+    prepare: P,
     deal: D,
 }
 
-impl<D> JobListener<D>
+impl<P, D> JobListener<P, D>
 where
-    D: FnOnce(TcpListener, Arrivals) -> Result<Vec<Box<dyn Worker>>, LoadError> + Send + 'static,
+    P: Fn(&Socket, Moment) -> Result<(), LoadError> + Send + 'static,
+    D: FnOnce(Arrivals) -> Result<Vec<Box<dyn Worker>>, LoadError> + Send + 'static,
 {
-    /// Returns the passive end that expects `expected.count` connections at `listener`.
+    /// Returns the passive end that expects `expected.count` connections: at `own` address, or
+    /// without one at the agent's port.
     pub(crate) fn boxed(
+        setup: &Setup<'_>,
+        own: Option<SocketAddr>,
+        device: Option<&str>,
+        expected: Hello,
+        prepare: P,
+        deal: D,
+    ) -> Result<Box<dyn Listener>, LoadError> {
+        let shared = own.map_or_else(|| Entrance::shared(setup, expected.count), |_| None);
+        let entrance = match shared {
+            Some(shared) => shared,
+            None => {
+                let address = own.unwrap_or_else(|| rendezvous::any_port(setup.local));
+                let before = |socket: &Socket| prepare(socket, Moment::BeforeHandshake);
+                Entrance::Own(rendezvous::listen(address, device, before)?)
+            }
+        };
+        let (address, device) = (entrance.address()?, device.map(str::to_owned));
+        let permits = setup.permits.clone();
+        Ok(Box::new(Self { entrance, address, device, expected, permits, prepare, deal }))
+    }
+}
+
+impl<D> JobListener<fn(&Socket, Moment) -> Result<(), LoadError>, D>
+where
+    D: FnOnce(Arrivals) -> Result<Vec<Box<dyn Worker>>, LoadError> + Send + 'static,
+{
+    /// Returns the passive end that expects `expected.count` connections at `listener`, whose
+    /// options are set.
+    pub(crate) fn own(
         setup: &Setup<'_>,
         listener: TcpListener,
         expected: Hello,
         deal: D,
-    ) -> Box<dyn Listener> {
-        let offer = Offer { addresses: listener.local_addr().into_iter().collect() };
-        Box::new(Self { listener, offer, expected, permits: setup.permits.clone(), deal })
+    ) -> Result<Box<dyn Listener>, LoadError> {
+        let entrance = Entrance::Own(listener);
+        let (address, permits) = (entrance.address()?, setup.permits.clone());
+        let prepare: fn(&Socket, Moment) -> Result<(), LoadError> = |_, _| Ok(());
+        Ok(Box::new(Self { entrance, address, device: None, expected, permits, prepare, deal }))
     }
 }
 
-impl<D> Listener for JobListener<D>
+impl<P, D> Listener for JobListener<P, D>
 where
-    D: FnOnce(TcpListener, Arrivals) -> Result<Vec<Box<dyn Worker>>, LoadError> + Send,
+    P: Fn(&Socket, Moment) -> Result<(), LoadError> + Send,
+    D: FnOnce(Arrivals) -> Result<Vec<Box<dyn Worker>>, LoadError> + Send,
 {
     fn offer(&self) -> Offer {
-        self.offer.clone()
+        Offer { addresses: vec![self.address] }
     }
 
     fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
-        let arrivals = rendezvous::accept(&self.listener, self.expected, &self.permits, patience)?;
+        let arrivals = rendezvous::accept(&self.entrance, self.expected, &self.permits, patience)?;
+        if matches!(self.entrance, Entrance::Shared(..)) {
+            // They inherit the options of the agent's listener, not of the job's.
+            for stream in &arrivals.streams {
+                if let Some(device) = &self.device {
+                    socket::bind_device(stream, device)?;
+                }
+                (self.prepare)(&SockRef::from(stream), Moment::AfterHandshake)?;
+            }
+        }
         arrivals.give_go_ahead()?;
-        (self.deal)(self.listener, arrivals)
+        (self.deal)(arrivals)
     }
 }

@@ -5,6 +5,7 @@ mod byte_flow;
 mod companion;
 mod datagram;
 mod exchange;
+mod first_bytes;
 mod footprint;
 mod frames;
 mod ftp;
@@ -20,6 +21,7 @@ mod proof;
 mod rendezvous;
 mod rest;
 mod sequence;
+mod shared_port;
 mod socket_options;
 mod sockets;
 mod storage;
@@ -38,6 +40,7 @@ pub use arrivals::Rate;
 pub use path_probe::{
     FLOOD_LOSS, FLOOD_LOSS_TIME, MAX_BYTES as PROBE_BYTES, MAX_RATE as PROBE_RATE,
 };
+pub use shared_port::{FirstBytes, SharedPort};
 pub use tcp_options::HOST_DEFAULT;
 pub use udp_stream::RECEIVE_BUFFER as UDP_RECEIVE_BUFFER;
 

@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 use linerate_sys::SysError;
 use socket2::{Socket, Type};
 
-use super::datagram::{HEADER_BYTES, Purpose, Tag, number_of, write_header};
+use super::datagram::{self, HEADER_BYTES, Purpose, Tag, number_of};
 use super::ports::PlannedPorts;
-use super::rendezvous::{self, Hello, Opened};
+use super::rendezvous::{self, Entrance, Hello, Opened};
+use super::shared_port::Pairings;
 use super::sockets::bound;
 use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 
@@ -54,11 +55,32 @@ pub(crate) struct Paired {
     pub(crate) foreign: u64,
 }
 
+/// Sets the options of a flow's socket.
+type Prepare = Box<dyn Fn(&Socket) -> Result<(), LoadError> + Send>;
+
+/// Place where the flows of a job arrive.
+enum Flows {
+    /// A bound socket for each flow.
+    Own(Vec<UdpSocket>),
+    /// The agent's port: each flow gets a socket when its pairing datagram has arrived.
+    Shared(Pairings, Prepare),
+}
+
+impl std::fmt::Debug for Flows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Own(sockets) => f.debug_tuple("Own").field(sockets).finish(),
+            Self::Shared(pairings, _) => f.debug_tuple("Shared").field(pairings).finish(),
+        }
+    }
+}
+
 /// The passive end before it is paired.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    listener: std::net::TcpListener,
-    sockets: Vec<UdpSocket>,
+    entrance: Entrance,
+    arriving: Flows,
+    device: Option<String>,
     /// The companion's address, then the flows'.
     offer: Offer,
     secret: Secret,
@@ -68,31 +90,46 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Binds a listener and a socket per flow; `prepare` sets the sockets' options.
+    /// Expects companions and flows at the agent's port, or binds a listener and a socket per flow;
+    /// `prepare` sets the sockets' options.
     pub(crate) fn listen(
         setup: &Setup<'_>,
         device: Option<&str>,
         shape: Shape,
         planned: &PlannedPorts,
-        mut prepare: impl FnMut(&Socket) -> Result<(), LoadError>,
+        prepare: impl Fn(&Socket) -> Result<(), LoadError> + Send + 'static,
     ) -> Result<Self, LoadError> {
         let ip = rendezvous::local_ip(setup.local);
+        let is_planned = planned.destination(ip).port() != 0;
         setup.permits.port(planned.destination(ip).port())?;
-        let listener = rendezvous::listen(SocketAddr::new(ip, 0), device, |_| Ok(()))?;
-        let address = listener
-            .local_addr()
-            .map_err(|cause| SysError::new("listen on", ip.to_string(), cause))?;
-        let mut addresses = vec![address];
-        let mut sockets = Vec::new();
-        for _ in 0..shape.flows {
-            let socket = planned.receiving(ip, device)?;
-            prepare(&socket)?;
-            addresses.push(rendezvous::local_address(&socket)?);
-            sockets.push(socket.into());
-        }
+        let entrance = Entrance::open(setup, shape.workers, device)?;
+        let mut addresses = vec![entrance.address()?];
+        let pairings = match (&entrance, setup.shared_port) {
+            (Entrance::Shared(..), Some(port)) if !is_planned => port.expect_pairings(
+                (0..shape.flows).map(|flow| datagram::pairing(setup.secret, flow)).collect(),
+            ),
+            _ => None,
+        };
+        let arriving = match pairings {
+            Some(pairings) => {
+                addresses.resize(shape.flows as usize + 1, addresses[0]);
+                Flows::Shared(pairings, Box::new(prepare))
+            }
+            None => {
+                let mut sockets = Vec::new();
+                for _ in 0..shape.flows {
+                    let socket = planned.receiving(ip, device)?;
+                    prepare(&socket)?;
+                    addresses.push(rendezvous::local_address(&socket)?);
+                    sockets.push(socket.into());
+                }
+                Flows::Own(sockets)
+            }
+        };
         Ok(Self {
-            listener,
-            sockets,
+            entrance,
+            arriving,
+            device: device.map(str::to_owned),
             offer: Offer { addresses },
             secret: setup.secret,
             shape,
@@ -111,27 +148,28 @@ impl Waiting {
         let deadline = Instant::now() + patience;
         let Shape { workload, workers, flows } = self.shape;
         let expected = Hello::first(self.secret, workload, workers);
-        let arrivals = rendezvous::accept(&self.listener, expected, &self.permits, patience)?;
-        let (mut foreign, mut proven) = (arrivals.foreign, Vec::new());
-        for stream in &arrivals.streams {
-            let peer = stream
-                .peer_addr()
-                .map_err(|cause| SysError::new("pair with", "a companion", cause))?;
-            proven.push(peer.ip().to_canonical());
-        }
-        for (flow, socket) in (0..flows).zip(&self.sockets) {
-            if let Some(peer) = self.planned.expected(proven[(flow % workers) as usize], flow) {
-                hear_only(socket, peer)?;
+        let arrivals = rendezvous::accept(&self.entrance, expected, &self.permits, patience)?;
+        let mut foreign = arrivals.foreign;
+        let ends: Vec<[IpAddr; 2]> =
+            arrivals.streams.iter().map(ends_of).collect::<Result<_, _>>()?;
+        let of_flow = |flow: u32| ends[(flow % workers) as usize];
+        if let Flows::Own(sockets) = &self.arriving {
+            for (flow, socket) in (0..flows).zip(sockets) {
+                if let Some(peer) = self.planned.expected(of_flow(flow)[1], flow) {
+                    hear_only(socket, peer)?;
+                }
             }
         }
+        let mut met: Vec<Option<UdpSocket>> = (0..flows).map(|_| None).collect();
         let mut unpaired: Vec<u32> = (0..flows).collect();
         while !unpaired.is_empty() {
             let mut failure = None;
+            if let Flows::Shared(pairings, _) = &self.arriving {
+                foreign += pairings.look();
+            }
             unpaired.retain(|&flow| {
-                let socket = &self.sockets[flow as usize];
-                let tag = Tag::new(self.secret, flow, Purpose::Pairing);
-                let peer = proven[(flow % workers) as usize];
-                let paired = pair(socket, tag, peer, &mut foreign);
+                let place = &mut met[flow as usize];
+                let paired = self.pair(flow, of_flow(flow), place, &mut foreign);
                 paired.map_err(|error| failure = Some(error)).is_ok_and(|paired| !paired)
             });
             if let Some(error) = failure {
@@ -150,15 +188,60 @@ impl Waiting {
             std::thread::sleep(if unpaired.is_empty() { Duration::ZERO } else { LOOK_EVERY });
         }
         arrivals.give_go_ahead()?;
-        Ok(Paired { companions: arrivals.streams, sockets: self.sockets, foreign })
+        let sockets = match self.arriving {
+            Flows::Own(sockets) => sockets,
+            Flows::Shared(..) => met.into_iter().flatten().collect(),
+        };
+        Ok(Paired { companions: arrivals.streams, sockets, foreign })
     }
+
+    /// Looks for the pairing datagram of `flow`, whose companion has these ends: its own and the
+    /// proven one. A flow at the agent's port gets a socket in `place`.
+    fn pair(
+        &self,
+        flow: u32,
+        [own, proven]: [IpAddr; 2],
+        place: &mut Option<UdpSocket>,
+        foreign: &mut u64,
+    ) -> Result<bool, LoadError> {
+        match &self.arriving {
+            Flows::Own(sockets) => {
+                let tag = Tag::new(self.secret, flow, Purpose::Pairing);
+                pair(&sockets[flow as usize], tag, proven, foreign)
+            }
+            Flows::Shared(pairings, prepare) => {
+                let Some(from) = pairings.sender(flow) else { return Ok(false) };
+                if from.ip().to_canonical() != proven {
+                    *foreign += 1;
+                    return Ok(false);
+                }
+                let at = SocketAddr::new(own, pairings.port());
+                let device = self.device.as_deref();
+                let socket = bound(Type::DGRAM, at, device, |socket| socket.set_reuse_port(true))?;
+                prepare(&socket)?;
+                let socket = UdpSocket::from(socket);
+                hear_only(&socket, from)?;
+                socket
+                    .set_nonblocking(false)
+                    .map_err(|cause| SysError::new("pair", at.to_string(), cause))?;
+                *place = Some(socket);
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// Returns both addresses of a companion, this end's first.
+fn ends_of(companion: &TcpStream) -> Result<[IpAddr; 2], LoadError> {
+    let both = companion.local_addr().and_then(|own| Ok([own, companion.peer_addr()?]));
+    let both = both.map_err(|cause| SysError::new("pair with", "a companion", cause))?;
+    Ok(both.map(|end| end.ip().to_canonical()))
 }
 
 /// Deals paired sockets to workers.
 pub(crate) type Deal<P> = fn(&P, Secret, Paired) -> Result<Vec<Box<dyn Worker>>, LoadError>;
 
 /// The passive end of a workload over paired sockets.
-#[derive(Debug)]
 pub(crate) struct PairedListener<P> {
     pub(crate) params: P,
     pub(crate) unpaired: Waiting,
@@ -259,11 +342,8 @@ pub(crate) fn connect(
     let mut ready = 0;
     while ready < companions.len() {
         for (flow, socket) in sockets.iter().enumerate() {
-            let mut datagram = [0; HEADER_BYTES];
-            let tag = Tag::new(setup.secret, flow as u32, Purpose::Pairing);
-            write_header(&mut datagram, tag, 0, linerate_model::Nanos(0));
             // A refusal by ICMP, or a loss, is repeated below.
-            let _ = socket.send(&datagram);
+            let _ = socket.send(&datagram::pairing(setup.secret, flow as u32));
         }
         let repeat_at = (Instant::now() + REPEAT_EVERY).min(deadline);
         while ready < companions.len() && companions[ready].take_go_ahead(repeat_at)? {
@@ -292,6 +372,7 @@ fn rendezvous_name(socket: &UdpSocket) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workloads::datagram::write_header;
 
     const SECRET: Secret = Secret(*b"0123456789abcdef");
 

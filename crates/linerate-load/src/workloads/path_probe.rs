@@ -135,9 +135,9 @@ impl Typed for PathProbe {
         setup: &Setup<'_>,
     ) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.device(setup.local)?;
-        let unpaired = Unpaired::listen(setup, device, SHAPE, &PlannedPorts::NONE, |socket| {
-            params.prepare(socket)
-        })?;
+        let asked = params.clone();
+        let prepare = move |socket: &Socket| asked.prepare(socket);
+        let unpaired = Unpaired::listen(setup, device, SHAPE, &PlannedPorts::NONE, prepare)?;
         Ok(Box::new(PairedListener { params, unpaired, deal: flow::deal_passive }))
     }
 

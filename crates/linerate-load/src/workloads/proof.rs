@@ -2,13 +2,14 @@
 //! secret.
 //!
 //! ```text
-//! active                                                      passive
-//!   -- hello: workload, index, count (4 each), nonce (16) ----->
-//!   <---------------------- answer: nonce (16), proof (32) -----
-//!   -- proof (32) --------------------------------------------->
-//!   <------------- go-ahead (32), once every connection is there
+//! active                                                          passive
+//!   -- hello: workload (4), cookie (16), index, count (4 each), nonce (16) ->
+//!   <-------------------------- answer: nonce (16), proof (32) -----
+//!   -- proof (32) ------------------------------------------------->
+//!   <----------------- go-ahead (32), once every connection is there
 //! ```
 //!
+//! The cookie names the job at a port that several share ([`super::first_bytes`]); it proves nothing.
 //! A proof is HMAC-SHA256 (RFC 2104) of the secret over a label, its role, the hello and the
 //! passive end's nonce. Each role has its own proof, so that a listener which sends back what it
 //! receives proves nothing, and fresh nonces on both sides make old proofs worthless. The active
@@ -20,18 +21,19 @@
 use hmac::{Hmac, KeyInit as _, Mac};
 use sha2::Sha256;
 
+use super::first_bytes::{self, Cookie};
 use crate::Secret;
 use crate::pinned;
 
-/// Bytes of a hello: three numbers and a nonce.
-pub(crate) const HELLO_BYTES: usize = 12 + NONCE_BYTES;
+/// Bytes of a hello: three numbers, a cookie and a nonce.
+pub(crate) const HELLO_BYTES: usize = 12 + size_of::<Cookie>() + NONCE_BYTES;
 /// Bytes of a proof: those of SHA-256.
 pub(crate) const PROOF_BYTES: usize = 32;
 /// Bytes of the passive end's answer to a hello.
 pub(crate) const ANSWER_BYTES: usize = NONCE_BYTES + PROOF_BYTES;
 const NONCE_BYTES: usize = 16;
 /// Separates this use of HMAC, and its version, from any other.
-const LABEL: &[u8] = b"linerate connection 1";
+const LABEL: &[u8] = b"linerate connection 2";
 
 type Nonce = [u8; NONCE_BYTES];
 
@@ -95,13 +97,19 @@ impl Exchange {
 
     /// Returns the first bytes of the active end.
     pub(crate) fn hello_bytes(&self) -> [u8; HELLO_BYTES] {
-        let mut bytes = [0; HELLO_BYTES];
-        let (words, nonce) = bytes.split_at_mut(HELLO_BYTES - NONCE_BYTES);
-        let numbers = [self.hello.workload, self.hello.index, self.hello.count];
-        for (place, number) in words.chunks_exact_mut(size_of::<u32>()).zip(numbers) {
-            place.copy_from_slice(&number.to_be_bytes());
+        let Hello { secret, workload, index, count } = self.hello;
+        let parts: [&[u8]; 5] = [
+            &workload.to_be_bytes(),
+            &first_bytes::cookie_of(secret),
+            &index.to_be_bytes(),
+            &count.to_be_bytes(),
+            &self.nonces[0],
+        ];
+        let (mut bytes, mut at) = ([0; HELLO_BYTES], 0);
+        for part in parts {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
         }
-        nonce.copy_from_slice(&self.nonces[0]);
         bytes
     }
 
@@ -109,12 +117,16 @@ impl Exchange {
     /// whatever its index.
     pub(crate) fn expected(expected: Hello, bytes: &[u8; HELLO_BYTES]) -> Option<Self> {
         let (words, nonce) = bytes.split_last_chunk::<NONCE_BYTES>().expect("a hello is longer");
-        let mut words = words
-            .chunks_exact(size_of::<u32>())
-            .map(|word| u32::from_be_bytes(word.try_into().expect("four bytes")));
-        let mut next = || words.next().expect("three numbers come before the nonce");
-        let hello =
-            Hello { secret: expected.secret, workload: next(), index: next(), count: next() };
+        let number = |at: usize| {
+            u32::from_be_bytes(*words[at..].first_chunk().expect("numbers come before the nonce"))
+        };
+        let behind = first_bytes::COOKIE_AT + size_of::<Cookie>();
+        let hello = Hello {
+            secret: expected.secret,
+            workload: number(0),
+            index: number(behind),
+            count: number(behind + size_of::<u32>()),
+        };
         // The number of connections is part of the hello, so ends with different plans do not pair.
         let is_expected = (hello.workload, hello.count) == (expected.workload, expected.count);
         (is_expected && hello.index < hello.count)
@@ -190,7 +202,7 @@ mod tests {
 
     /// First bytes of the proofs of [`Role`] in order, as `openssl dgst -sha256 -mac HMAC` computes
     /// them.
-    const GOLDEN: [u32; 3] = [0xd5a0_5b16, 0x0f8f_20d0, 0x2881_a107];
+    const GOLDEN: [u32; 3] = [0xbb6b_9e6a, 0x00e2_8599, 0xbbf9_fabb];
 
     fn opened() -> Exchange {
         Exchange { hello: HELLO, nonces: [[0x11; NONCE_BYTES], [0; NONCE_BYTES]] }
@@ -198,7 +210,9 @@ mod tests {
 
     #[test]
     fn the_exchange_is_these_bytes() {
-        let hello = [&[0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 2][..], &[0x11; 16]].concat();
+        let cookie = word(HELLO.secret, b"connection").0;
+        let numbers = [&[0, 0, 0, 7][..], &cookie, &[0, 0, 0, 1, 0, 0, 0, 2]].concat();
+        let hello = [&numbers[..], &[0x11; 16]].concat();
         assert_eq!(opened().hello_bytes()[..], hello);
         let both = Exchange { nonces: [[0x11; NONCE_BYTES], [0x22; NONCE_BYTES]], ..opened() };
         let beginning =

@@ -3,7 +3,7 @@
 //!
 //! The active end opens `count` connections to the passive one. A connection that does not prove
 //! the secret is dropped and counted as foreign; a listener that does not prove it receives a hello
-//! of 28 bytes and nothing else. The TCP handshake and the proof together show that both addresses
+//! of 44 bytes and nothing else. The TCP handshake and the proof together show that both addresses
 //! belong to the trial, on which datagrams and frames later rely. The control channel has settled
 //! the identity of the other end; here it only proves that it knows the secret.
 
@@ -18,6 +18,7 @@ use socket2::{Socket, Type};
 use super::ports::PlannedPorts;
 pub(crate) use super::proof::Hello;
 use super::proof::{ANSWER_BYTES, Exchange, HELLO_BYTES, PROOF_BYTES, Role};
+use super::shared_port::Intake;
 use super::sockets::{bound, held};
 use crate::{LoadError, Offer, Permits, Setup};
 
@@ -69,6 +70,68 @@ pub(crate) fn listen(
     Ok(socket.into())
 }
 
+/// Place where the connections of a job arrive.
+#[derive(Debug)]
+pub(crate) enum Entrance {
+    /// A port of the job's own.
+    Own(TcpListener),
+    /// The agent's port, and its address.
+    Shared(Intake, SocketAddr),
+}
+
+impl Entrance {
+    /// Opens the agent's port for the `count` connections of this job, or where the agent has none
+    /// for this endpoint, a free port of the job's own.
+    pub(crate) fn open(
+        setup: &Setup<'_>,
+        count: u32,
+        device: Option<&str>,
+    ) -> Result<Self, LoadError> {
+        if let Some(entrance) = Self::shared(setup, count) {
+            return Ok(entrance);
+        }
+        listen(any_port(setup.local), device, |_| Ok(())).map(Self::Own)
+    }
+
+    /// Opens the agent's port for the `count` connections of this job.
+    pub(crate) fn shared(setup: &Setup<'_>, count: u32) -> Option<Self> {
+        let port = setup.shared_port?;
+        let address = port.address_of(setup.local)?;
+        Some(Self::Shared(port.expect(setup.secret, count as usize + STRANGERS), address))
+    }
+
+    /// Returns the address to connect to.
+    pub(crate) fn address(&self) -> Result<SocketAddr, LoadError> {
+        match self {
+            Self::Own(listener) => Ok(listener
+                .local_addr()
+                .map_err(|cause| SysError::new("listen on", "a port of its own", cause))?),
+            Self::Shared(_, address) => Ok(*address),
+        }
+    }
+
+    fn next(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        match self {
+            Self::Own(listener) => listener.accept(),
+            Self::Shared(intake, _) => intake.next(),
+        }
+    }
+
+    fn set_nonblocking(&self, nonblocking: bool) -> Result<(), LoadError> {
+        match self {
+            Self::Own(listener) => Ok(listener
+                .set_nonblocking(nonblocking)
+                .map_err(|cause| SysError::new("accept on", self.name(), cause))?),
+            // A queue never blocks.
+            Self::Shared(..) => Ok(()),
+        }
+    }
+
+    fn name(&self) -> String {
+        self.address().map_or_else(|_| "a listener".to_owned(), |address| address.to_string())
+    }
+}
+
 /// Returns the local address of a bound socket.
 pub(crate) fn local_address(socket: &Socket) -> Result<SocketAddr, LoadError> {
     let unknown =
@@ -104,7 +167,8 @@ struct Stranger {
     stream: TcpStream,
     /// Known once the hello has arrived and was answered.
     exchange: Option<Exchange>,
-    bytes: [u8; PROOF_BYTES],
+    /// A hello, then a proof.
+    bytes: [u8; HELLO_BYTES],
     filled: usize,
 }
 
@@ -136,11 +200,10 @@ impl Stranger {
             }
             self.filled = 0;
             if let Some(exchange) = self.exchange {
-                let proved = exchange.verify(Role::Active, &self.bytes);
+                let proved = exchange.verify(Role::Active, &self.bytes[..PROOF_BYTES]);
                 return if proved { Shown::Proof(exchange) } else { Shown::Foreign };
             }
-            let hello = self.bytes.first_chunk().expect("a hello is shorter");
-            self.exchange = Exchange::expected(expected, hello);
+            self.exchange = Exchange::expected(expected, &self.bytes);
             // A few bytes on an unused connection always have room.
             let answered =
                 self.exchange.map(|exchange| self.stream.write_all(&exchange.answer_bytes()));
@@ -161,14 +224,12 @@ fn give_way(pending: &mut Vec<Stranger>) -> bool {
 /// Waits for `expected.count` connections that prove `expected` (whatever their index), from
 /// addresses that `permits` names.
 pub(crate) fn accept(
-    listener: &TcpListener,
+    entrance: &Entrance,
     expected: Hello,
     permits: &Permits,
     patience: Duration,
 ) -> Result<Arrivals, LoadError> {
-    let address = || listener.local_addr().map(|address| address.to_string());
-    let object = || address().unwrap_or_else(|_| "a listener".to_owned());
-    listener.set_nonblocking(true).map_err(|cause| SysError::new("accept on", object(), cause))?;
+    entrance.set_nonblocking(true)?;
     let deadline = Instant::now() + patience;
     let count = expected.count as usize;
     let mut places: Vec<Option<(TcpStream, [u8; PROOF_BYTES])>> =
@@ -177,7 +238,7 @@ pub(crate) fn accept(
     let (mut foreign, mut arrived, mut refused) = (0, 0, None);
     while arrived < count {
         for _ in 0..IN_A_ROW {
-            let (stream, from) = match listener.accept() {
+            let (stream, from) = match entrance.next() {
                 Ok(accepted) => accepted,
                 Err(cause) if would_wait(&cause) => break,
                 // Mostly a lack of descriptors.
@@ -195,7 +256,7 @@ pub(crate) fn accept(
                 pending.push(Stranger {
                     stream,
                     exchange: None,
-                    bytes: [0; PROOF_BYTES],
+                    bytes: [0; HELLO_BYTES],
                     filled: 0,
                 });
             } else {
@@ -224,7 +285,7 @@ pub(crate) fn accept(
         if arrived < count {
             if Instant::now() >= deadline {
                 return Err(refused.unwrap_or_else(|| LoadError::Incomplete {
-                    operation: format!("accept connections on {}", object()),
+                    operation: format!("accept connections on {}", entrance.name()),
                     arrived,
                     expected: count,
                     patience_ms: patience.as_millis() as u64,
@@ -234,7 +295,7 @@ pub(crate) fn accept(
             std::thread::sleep(LOOK_EVERY);
         }
     }
-    listener.set_nonblocking(false).map_err(|cause| SysError::new("accept on", object(), cause))?;
+    entrance.set_nonblocking(false)?;
     let (streams, go_aheads) = places.into_iter().flatten().unzip();
     Ok(Arrivals { streams, foreign, go_aheads })
 }
@@ -349,6 +410,16 @@ pub(crate) fn connect(
             Ok(()) => break socket,
             Err(cause) if is_held(source, &cause) && Instant::now() < until => {
                 std::thread::sleep(LOOK_EVERY)
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::TimedOut => {
+                return Err(LoadError::Unsupported {
+                    what: error(cause).to_string(),
+                    why: format!(
+                        "does a firewall drop TCP to port {} there? `docs/security.md#ports` lists \
+                            what uses other ports than the agent's",
+                        address.port()
+                    ),
+                });
             }
             Err(cause) => return Err(held(source.port(), error(cause))),
         }
@@ -488,6 +559,7 @@ mod tests {
             loaded: PATIENCE,
             peer_clock: None,
             permits: &Permits::EVERYTHING,
+            shared_port: None,
         };
         let from = SocketAddr::new(source_for(address, &local), port);
         connect(&setup, address, from, None, hello, |_| Ok(())).expect("loopback")
@@ -510,6 +582,11 @@ mod tests {
         closing.join().expect("it sleeps only");
     }
 
+    fn accepting(listener: TcpListener) -> std::thread::JoinHandle<Result<Arrivals, LoadError>> {
+        let entrance = Entrance::Own(listener);
+        std::thread::spawn(move || accept(&entrance, hello(0), &Permits::EVERYTHING, PATIENCE))
+    }
+
     fn in_time() -> Instant {
         Instant::now() + PATIENCE
     }
@@ -519,8 +596,7 @@ mod tests {
         let listener =
             listen("[::1]:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
         let address = listener.local_addr().expect("bound");
-        let accepting =
-            std::thread::spawn(move || accept(&listener, hello(0), &Permits::EVERYTHING, PATIENCE));
+        let accepting = accepting(listener);
         let mut silent = TcpStream::connect(address).expect("loopback");
         let mut rude = TcpStream::connect(address).expect("loopback");
         rude.write_all(&[b'x'; 64]).expect("write");
@@ -557,8 +633,7 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         let silent: Vec<_> =
             (0..STRANGERS + 8).map(|_| TcpStream::connect(address).expect("loopback")).collect();
-        let accepting =
-            std::thread::spawn(move || accept(&listener, hello(0), &Permits::EVERYTHING, PATIENCE));
+        let accepting = accepting(listener);
         let mut two = [0, 1].map(|index| opened(address, hello(index)));
         two.iter_mut()
             .try_for_each(|opened| opened.prove(in_time()))
@@ -607,8 +682,9 @@ mod tests {
         let destinations = vec!["198.18.0.0/15".parse().expect("a network")];
         let permits = Permits::only(crate::Limits { destinations, ..crate::Limits::new("policy") });
         let _two = [0, 1].map(|index| opened(address, hello(index)));
-        let refused = accept(&listener, hello(0), &permits, Duration::from_millis(200))
-            .expect_err("not named");
+        let refused =
+            accept(&Entrance::Own(listener), hello(0), &permits, Duration::from_millis(200))
+                .expect_err("not named");
         assert!(refused.to_string().contains("destinations = [\"127.0.0.1\"]"), "{refused}");
     }
 
@@ -656,8 +732,13 @@ mod tests {
     fn missing_connections_are_an_error_with_their_count() {
         let listener =
             listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
-        let error = accept(&listener, hello(0), &Permits::EVERYTHING, Duration::from_millis(5))
-            .expect_err("nobody came");
+        let error = accept(
+            &Entrance::Own(listener),
+            hello(0),
+            &Permits::EVERYTHING,
+            Duration::from_millis(5),
+        )
+        .expect_err("nobody came");
         assert!(error.to_string().contains("0 of 2 flows within 5 ms"), "{error}");
     }
 }

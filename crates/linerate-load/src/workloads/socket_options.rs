@@ -131,10 +131,15 @@ impl SocketOptions {
         values
     }
 
+    /// Returns the requested receive buffer.
+    pub(crate) fn receive_bytes(&self) -> Option<Bytes> {
+        self.receive_buffer.or(self.socket_buffer)
+    }
+
     fn buffers(&self) -> [(&'static str, Buffer, Option<Bytes>); 2] {
         [
             ("send_buffer", Buffer::Send, self.send_buffer.or(self.socket_buffer)),
-            ("receive_buffer", Buffer::Receive, self.receive_buffer.or(self.socket_buffer)),
+            ("receive_buffer", Buffer::Receive, self.receive_bytes()),
         ]
     }
 }

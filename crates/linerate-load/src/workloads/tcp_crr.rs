@@ -13,6 +13,9 @@
 //! retransmissions of handshakes but no segments of closes. The state is reported once, at the end,
 //! because readings per interval are taken to be of lasting connections. The workload does not see
 //! which part of the time was the handshake.
+//!
+//! The passive end has a port of its own also at an agent: its workers accept the connections that
+//! are measured, and the agent's thread between them would be a part of the figure.
 
 use std::net::TcpListener;
 
@@ -131,10 +134,12 @@ impl Typed for TcpCrr {
         // Accepted connections inherit what the listener has.
         let prepare = |socket: &Socket| params.options.prepare(socket);
         let listener = rendezvous::listen(rendezvous::any_port(setup.local), device, prepare)?;
+        let error = |cause| SysError::new("share", "the listener of a job", cause);
+        let shared = listener.try_clone().map_err(error)?;
         let expected = Hello::first(setup.secret, WORKLOAD, params.placement.workers());
         let word = word(setup.secret, WORD);
-        let deal = move |listener, arrivals| deal(&params, word, &listener, arrivals);
-        Ok(JobListener::boxed(setup, listener, expected, deal))
+        let deal = move |arrivals| deal(&params, word, &shared, arrivals);
+        JobListener::own(setup, listener, expected, deal)
     }
 
     fn start_active(

@@ -6,10 +6,12 @@ use std::io;
 use std::ops::RangeInclusive;
 
 use linerate_model::{Bytes, SocketValue};
-use linerate_sys::SysError;
+use linerate_sys::socket::{self, Buffer};
+use linerate_sys::{SysError, tcp};
 use serde_json::Value;
 use socket2::Socket;
 
+use super::job_listener::Moment;
 use super::socket_options::{self, SocketOptions, value};
 use crate::LoadError;
 use crate::parameter::Reader;
@@ -18,6 +20,10 @@ use crate::parameter::Reader;
 const ALLOWED_CONGESTION: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 /// Values that Linux accepts for TCP_MAXSEG: TCP_MIN_MSS to MAX_TCP_WINDOW.
 const MSS: RangeInclusive<Bytes> = Bytes(88)..=Bytes(32_767);
+/// Least, initial and largest receive buffer of autotuning.
+const RECEIVE_MEMORY: &str = "/proc/sys/net/ipv4/tcp_rmem";
+/// Largest window that a SYN announces: it has 16 bits and no scale (RFC 7323 clause 2.2).
+const FIRST_WINDOW: u64 = 64 << 10;
 /// Word of `congestion` that leaves the choice to each host.
 pub const HOST_DEFAULT: &str = "host";
 
@@ -76,6 +82,29 @@ impl TcpOptions {
                 .map_err(|cause| SysError::new("set TCP_MAXSEG to", mss.to_string(), cause))?;
         }
         self.set_behaviour(socket)
+    }
+
+    /// Sets everything on a socket of the passive end.
+    pub(crate) fn prepare_at(&self, socket: &Socket, moment: Moment) -> Result<(), LoadError> {
+        self.prepare(socket)?;
+        if moment == Moment::AfterHandshake && self.socket.receive_bytes().is_some() {
+            // The handshake has limited the window to the buffer that the listener had.
+            let granted = socket::buffer(socket, Buffer::Receive)?;
+            tcp::set_window_clamp(socket, u32::try_from(granted).unwrap_or(u32::MAX))?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if the passive end needs a listener of its own, because the handshake fixes
+    /// what the options ask for: the first window that it announces, and the window scale (RFC 7323
+    /// clause 2).
+    pub(crate) fn need_own_listener(&self) -> bool {
+        let Some(Bytes(bytes)) = self.socket.receive_bytes() else { return false };
+        // The largest buffer of autotuning sets the scale; half of a buffer is window at first.
+        let largest = std::fs::read_to_string(RECEIVE_MEMORY)
+            .ok()
+            .and_then(|sizes| sizes.split_whitespace().last()?.parse::<u64>().ok());
+        bytes < FIRST_WINDOW || bytes > largest.unwrap_or(0) / 2
     }
 
     fn set_behaviour(&self, socket: &Socket) -> Result<(), LoadError> {

@@ -85,12 +85,13 @@ impl Typed for TcpRr {
         params: TcpRrParams,
         setup: &Setup<'_>,
     ) -> Result<Box<dyn Listener>, LoadError> {
-        let device = params.options.socket.device(setup.local)?;
-        let prepare = |socket: &Socket| params.options.prepare(socket);
-        let listener = rendezvous::listen(rendezvous::any_port(setup.local), device, prepare)?;
+        let own = params.options.need_own_listener().then(|| rendezvous::any_port(setup.local));
         let expected = Hello::first(setup.secret, WORKLOAD, params.placement.streams());
-        let deal = move |_, arrivals| server::deal(&params, arrivals);
-        Ok(JobListener::boxed(setup, listener, expected, deal))
+        let options = params.options.clone();
+        let device = options.socket.device(setup.local)?.map(str::to_owned);
+        let prepare = move |socket: &Socket, moment| options.prepare_at(socket, moment);
+        let deal = move |arrivals| server::deal(&params, arrivals);
+        JobListener::boxed(setup, own, device.as_deref(), expected, prepare, deal)
     }
 
     fn start_active(

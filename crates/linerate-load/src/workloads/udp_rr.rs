@@ -111,10 +111,10 @@ impl Typed for UdpRr {
         setup: &Setup<'_>,
     ) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.device(setup.local)?;
-        let unpaired =
-            Unpaired::listen(setup, device, params.shape(), &PlannedPorts::NONE, |socket| {
-                params.prepare(socket)
-            })?;
+        let asked = params.clone();
+        let prepare = move |socket: &Socket| asked.prepare(socket);
+        let (shape, planned) = (params.shape(), &PlannedPorts::NONE);
+        let unpaired = Unpaired::listen(setup, device, shape, planned, prepare)?;
         Ok(Box::new(PairedListener { params, unpaired, deal: server::deal }))
     }
 

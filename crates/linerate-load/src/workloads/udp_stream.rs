@@ -195,10 +195,10 @@ impl Typed for UdpStream {
         setup: &Setup<'_>,
     ) -> Result<Box<dyn Listener>, LoadError> {
         let device = params.options.device(setup.local)?;
-        let unpaired =
-            Unpaired::listen(setup, device, params.shape(), &params.planned, |socket| {
-                params.prepare(socket)
-            })?;
+        let asked = params.clone();
+        let prepare = move |socket: &Socket| asked.prepare(socket);
+        let (shape, planned) = (params.shape(), &params.planned);
+        let unpaired = Unpaired::listen(setup, device, shape, planned, prepare)?;
         Ok(Box::new(PairedListener { params, unpaired, deal: worker::deal_passive }))
     }
 

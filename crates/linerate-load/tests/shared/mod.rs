@@ -40,6 +40,7 @@ pub fn setup<'a>(params: &'a Params, local: &'a Endpoint) -> Setup<'a> {
         loaded: Duration::from_secs(1),
         peer_clock: None,
         permits: &linerate_load::Permits::EVERYTHING,
+        shared_port: None,
     }
 }
 

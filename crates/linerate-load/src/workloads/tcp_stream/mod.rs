@@ -2,7 +2,7 @@
 //!
 //! Goodput is `payload_received`: bytes delivered to the receiving application, per interval, at
 //! the receiver (layer 4). `payload_sent` counts the bytes that the sender's socket took: it runs
-//! ahead by the content of the buffers. Each connection opens with a hello of 28 bytes one way and
+//! ahead by the content of the buffers. Each connection opens with a hello of 44 bytes one way and
 //! a byte back, which the kernel's byte counters include and ours do not. TCP per RFC 9293; the
 //! options in force are reported per connection, from both ends.
 //!
@@ -59,17 +59,19 @@ impl Typed for TcpStream {
         params: StreamParams,
         setup: &Setup<'_>,
     ) -> Result<Box<dyn Listener>, LoadError> {
-        let device = params.options.socket.device(setup.local)?;
         let address = params.planned.destination(rendezvous::local_ip(setup.local));
         setup.permits.port(address.port())?;
-        let listener =
-            rendezvous::listen(address, device, |socket| options::prepare(socket, &params))?;
+        let own = (address.port() != 0 || options::need_own_listener(&params)).then_some(address);
         let expected = Hello::first(setup.secret, WORKLOAD, params.connections());
         let (local, seed) = (setup.local.clone(), setup.seed);
-        Ok(JobListener::boxed(setup, listener, expected, move |_, arrivals: Arrivals| {
+        let asked = params.clone();
+        let device = params.options.socket.device(setup.local)?.map(str::to_owned);
+        let prepare = move |socket: &Socket, moment| options::prepare_at(socket, &asked, moment);
+        let deal = move |arrivals: Arrivals| {
             let sockets = arrivals.streams.into_iter().map(Socket::from).collect();
             deal(sockets, false, &params, &local, seed, arrivals.foreign)
-        }))
+        };
+        JobListener::boxed(setup, own, device.as_deref(), expected, prepare, deal)
     }
 
     fn start_active(

@@ -10,6 +10,7 @@ use socket2::Socket;
 
 use super::params::StreamParams;
 use crate::LoadError;
+use crate::workloads::job_listener::Moment;
 use crate::workloads::socket_options::value;
 use crate::workloads::tcp_options;
 
@@ -23,6 +24,24 @@ pub(super) fn prepare(socket: &Socket, params: &StreamParams) -> Result<(), Load
         tcp::set_window_clamp(socket, u32::try_from(clamp.0).unwrap_or(u32::MAX))?;
     }
     Ok(())
+}
+
+/// Sets all options of a socket of the passive end.
+pub(super) fn prepare_at(
+    socket: &Socket,
+    params: &StreamParams,
+    moment: Moment,
+) -> Result<(), LoadError> {
+    match moment {
+        Moment::BeforeHandshake => prepare(socket, params),
+        // A clamped window has a listener of its own.
+        Moment::AfterHandshake => params.options.prepare_at(socket, moment),
+    }
+}
+
+/// Returns true if the passive end needs a listener of its own.
+pub(super) fn need_own_listener(params: &StreamParams) -> bool {
+    params.window_clamp.is_some() || params.options.need_own_listener()
 }
 
 /// Sets the options of a connection, and returns those in force.

@@ -27,7 +27,7 @@ use crate::workloads::null::NullListener;
 use crate::workloads::parameters::{Parameters, Typed};
 use crate::workloads::placement::deal;
 use crate::workloads::ports::PlannedPorts;
-use crate::workloads::rendezvous::{self, Hello};
+use crate::workloads::rendezvous::{self, Entrance, Hello};
 use crate::workloads::tcp_options::TcpOptions;
 use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 
@@ -195,8 +195,7 @@ fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box<dyn Listen
     if !own {
         setup.permits.foreign_clients()?;
     }
-    let companions =
-        own.then(|| rendezvous::listen(SocketAddr::new(ip, 0), device, |_| Ok(()))).transpose()?;
+    let companions = own.then(|| Entrance::open(setup, placement.workers(), device)).transpose()?;
     let listener = serve_at(common, SocketAddr::new(ip, files.port.unwrap_or(0)), device)?;
     let error = |cause| SysError::new("look at", "a listener", cause);
     let address = listener.local_addr().map_err(error)?;
@@ -210,7 +209,7 @@ fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box<dyn Listen
     let guests = (0..places * workers).map(guest).collect::<Result<Vec<_>, _>>()?;
     let mut addresses = Vec::new();
     if let Some(companions) = &companions {
-        addresses.push(companions.local_addr().map_err(error)?);
+        addresses.push(companions.address()?);
     }
     addresses.push(address);
     Ok(Box::new(FileListener {
@@ -247,7 +246,7 @@ fn serve_at(
 struct FileListener<P: Protocol> {
     protocol: P,
     listener: TcpListener,
-    companions: Option<TcpListener>,
+    companions: Option<Entrance>,
     guests: Vec<P::Guest>,
     addresses: Vec<SocketAddr>,
     secret: Secret,
@@ -263,9 +262,9 @@ impl<P: Protocol> Listener for FileListener<P> {
         let Common { files, placement, .. } = self.protocol.common();
         let count = placement.workers();
         let (mut companions, mut foreign) = (Vec::new(), 0);
-        if let Some(listener) = &self.companions {
+        if let Some(entrance) = &self.companions {
             let expected = Hello::first(self.secret, P::WORKLOAD, count);
-            let arrivals = rendezvous::accept(listener, expected, &self.permits, patience)?;
+            let arrivals = rendezvous::accept(entrance, expected, &self.permits, patience)?;
             arrivals.give_go_ahead()?;
             (companions, foreign) = (arrivals.streams, arrivals.foreign);
         }

@@ -1,0 +1,144 @@
+//! A host behind a firewall that lets only the agent's port through, in both directions and without
+//! connection tracking.
+
+use std::path::Path;
+use std::process::Command;
+
+use linerate_model::TrialOutcome;
+use serde_json::Value;
+
+use crate::common::{AGENT, Ended, Pair, exchange_keys, file, load, one_line, privileged};
+use crate::two_hosts::agent;
+
+/// Rules of both hosts: TCP and UDP pass with the agent's port at one end. Packets to and from
+/// other ports are counted and dropped.
+const RULES: &str = "table inet one {
+    counter other { }
+    chain arriving {
+        type filter hook input priority 0; policy drop;
+        iif lo accept
+        meta l4proto { tcp, udp } th dport 4777 accept
+        meta l4proto { tcp, udp } th sport 4777 accept
+        meta l4proto { tcp, udp } counter name other
+    }
+    chain leaving {
+        type filter hook output priority 0; policy drop;
+        oif lo accept
+        meta l4proto { tcp, udp } th dport 4777 accept
+        meta l4proto { tcp, udp } th sport 4777 accept
+        meta l4proto { tcp, udp } counter name other
+    }
+}";
+
+/// Modes of `to` with their options.
+const MODES: [&str; 10] = [
+    "tcp",
+    "tcp -R",
+    "tcp --bidir",
+    "tcp -P 4",
+    "tcp -w 256K",
+    "rr",
+    "udp",
+    "udp -R",
+    "udp --bidir -P 4 -b 1M",
+    "udp-rr",
+];
+
+/// Plan with several jobs at once.
+const JOBS: &str = r#"
+[campaign]
+name = "jobs"
+repeats = 1
+[[sweep]]
+name = "jobs"
+duration = "300 ms"
+warmup = "100 ms"
+drain = "300 ms"
+rest = "0 s"
+[[sweep.job]]
+workload = "tcp_stream"
+from = "a"
+to = "b"
+params = { streams = 2, pacing_rate = "20 Mbit/s" }
+[[sweep.job]]
+workload = "tcp_rr"
+from = "a"
+to = "b"
+[[sweep.job]]
+workload = "udp_stream"
+from = "a"
+to = "b"
+params = { rate = "1 kpps", streams = 3 }
+[[sweep.job]]
+workload = "udp_stream"
+from = "a"
+to = "b"
+params = { rate = "1 kpps", direction = "rx" }
+"#;
+
+fn nft(pair: &Pair, end: usize, arguments: &[&str]) -> Vec<u8> {
+    let output = Command::new("ip")
+        .args(["netns", "exec", &pair.names[end], "nft", "-j"])
+        .args(arguments)
+        .output()
+        .expect("nft runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// Packets to and from other ports so far, at both hosts.
+fn others(pair: &Pair) -> u64 {
+    let counted = |end| {
+        let text = nft(pair, end, &["list", "counter", "inet", "one", "other"]);
+        let listed: Value = serde_json::from_slice(&text).expect("nft prints JSON");
+        let list = listed["nftables"].as_array().expect("a list");
+        let packets = list.iter().find_map(|one| one["counter"]["packets"].as_u64());
+        packets.expect("the counter is there")
+    };
+    counted(0) + counted(1)
+}
+
+/// Asserts that every trial of the ledger was completed.
+fn completed(ledger: &Path, n_trials: usize) {
+    let campaign = load(ledger);
+    assert_eq!(campaign.trials.len(), n_trials, "{}", ledger.display());
+    for trial in &campaign.trials {
+        assert_eq!(trial.outcome, Some(TrialOutcome::Completed), "{:?}", trial.incidents);
+    }
+}
+
+#[test]
+fn behind_a_firewall_with_one_open_port_every_measurement_of_a_host_works() {
+    if !privileged("behind_a_firewall_with_one_open_port_every_measurement_of_a_host_works") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (folder, pair) = (folder.path(), Pair::build("port"));
+    exchange_keys(&pair, folder);
+    let _agent = agent(&pair, folder);
+    (0..2).for_each(|end| drop(nft(&pair, end, &[RULES])));
+    let here = |arguments: &[&str]| {
+        Ended::from(pair.linerate(0, folder, "a", arguments).output().expect("starts"))
+    };
+    for (number, mode) in
+        ["tcp", "rr", "tcp -R", "tcp --bidir", "tcp -P 4", "tcp -w 256K"].iter().enumerate()
+    {
+        let ledger = format!("to-{number}.ledger");
+        let mut arguments = vec!["to", AGENT];
+        arguments.extend(mode.split(' '));
+        arguments.extend(["-t", "0.5", "--ledger", &ledger]);
+        here(&arguments).ran();
+        completed(&folder.join(&ledger), 1);
+        assert_eq!(others(&pair), 0, "{mode}");
+    }
+    file(folder, "jobs.toml", JOBS);
+    here(&["run", "jobs.toml", "--to", AGENT, "--ledger", "jobs.ledger", "--out", "report"]).ran();
+    completed(&folder.join("jobs.ledger"), 1);
+    here(&["diagnose", "--to", AGENT, "--seconds", "0.2", "--omit", "0.1", "--limits", "1"]).ran();
+    assert_eq!(others(&pair), 0, "jobs and diagnose");
+    // A workload that has ports of its own fails here, and names what a firewall must let through.
+    let refused = here(&["to", AGENT, "crr", "-t", "0.5"]);
+    assert!(others(&pair) > 0, "the counter counts");
+    let why = one_line(&refused.stdout);
+    assert!(why.contains("does a firewall drop TCP to port"), "{refused:?}");
+}
