@@ -120,9 +120,7 @@ fn behind_a_firewall_with_one_open_port_every_measurement_of_a_host_works() {
     let here = |arguments: &[&str]| {
         Ended::from(pair.linerate(0, folder, "a", arguments).output().expect("starts"))
     };
-    for (number, mode) in
-        ["tcp", "rr", "tcp -R", "tcp --bidir", "tcp -P 4", "tcp -w 256K"].iter().enumerate()
-    {
+    for (number, mode) in MODES.iter().enumerate() {
         let ledger = format!("to-{number}.ledger");
         let mut arguments = vec!["to", AGENT];
         arguments.extend(mode.split(' '));

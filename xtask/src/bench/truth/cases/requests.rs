@@ -174,7 +174,7 @@ fn source(seen: &Seen<'_>) -> &'static str {
 
 /// Bytes of the proofs that open a connection of `tcp_rr`: those that the measuring end sends, and
 /// those that come to it.
-const OPENING: [u64; 2] = [28 + 32, 48 + 32];
+const OPENING: [u64; 2] = [44 + 32, 48 + 32];
 
 /// Responses that came to `a` whole over TCP before it closed their connection. Several may share a
 /// segment, and one that is sent again is the same: they are counted by their bytes' numbers.
