@@ -230,7 +230,9 @@ fn a_wrong_secret_is_refused_and_strangers_are_counted() {
         // another session.
         strangers.push(TcpStream::connect(offer.addresses[0]).expect("connect"));
         let mut rubbish = TcpStream::connect(offer.addresses[0]).expect("connect");
-        rubbish.write_all(b"GET / HTTP/1.1\r\nHost: www.example.org\r\nAccept: */*\r\n\r\n").expect("fits");
+        rubbish
+            .write_all(b"GET / HTTP/1.1\r\nHost: www.example.org\r\nAccept: */*\r\n\r\n")
+            .expect("fits");
         strangers.push(rubbish);
         let other = Setup { secret: Secret(*b"0000000000000000"), ..setup(&params, &local) };
         assert!(tcp_stream.connect(&other, &offer).is_err(), "a wrong secret is not let in");

@@ -58,7 +58,7 @@ impl Tag {
     }
 }
 
-/// Datagram that shows the passive end the sender of a flow: the flow's tag, then a word of the job.
+/// Datagram that shows the passive end the sender of a flow: the flow's tag, then the job's word.
 pub(crate) type Pairing = [u8; HEADER_BYTES];
 
 /// Returns the pairing datagram of a flow.

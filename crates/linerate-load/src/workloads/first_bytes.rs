@@ -1,8 +1,8 @@
 //! First bytes of a data connection: the workload, then the cookie of its job, then the rest of the
 //! hello ([`super::proof`]).
 //!
-//! A workload's number is four small letters. A TLS record begins with 22 and a control message with
-//! a zero, so that one port can serve all of them.
+//! A workload's number is four small letters. A TLS record begins with 22 and a control message
+//! with a zero, so that one port can serve all of them.
 
 use super::proof::{HELLO_BYTES, word};
 use crate::Secret;

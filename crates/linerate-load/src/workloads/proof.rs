@@ -9,7 +9,8 @@
 //!   <----------------- go-ahead (32), once every connection is there
 //! ```
 //!
-//! The cookie names the job at a port that several share ([`super::first_bytes`]); it proves nothing.
+//! The cookie names the job at a port that several share ([`super::first_bytes`]). It proves
+//! nothing.
 //! A proof is HMAC-SHA256 (RFC 2104) of the secret over a label, its role, the hello and the
 //! passive end's nonce. Each role has its own proof, so that a listener which sends back what it
 //! receives proves nothing, and fresh nonces on both sides make old proofs worthless. The active

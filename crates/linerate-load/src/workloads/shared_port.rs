@@ -8,8 +8,8 @@
 //!
 //! Datagrams of unknown senders arrive at sockets of the agent that never answer. Whoever waits for
 //! a flow reads them and looks for the flow's pairing datagram, of which 192 bits follow from the
-//! secret. The flow then gets a socket of its own on the same port, connected to the sender, so that
-//! the kernel delivers its datagrams there and not here.
+//! secret. The flow then gets a socket of its own on the same port, connected to the sender, so
+//! that the kernel delivers its datagrams there and not here.
 
 use std::collections::HashMap;
 use std::io;
@@ -65,8 +65,8 @@ impl SharedPort {
         Self(Arc::new(Shared { address, expected, doors, pairings }))
     }
 
-    /// Opens the port for datagrams. Call it in the process and as the user that runs the loads: the
-    /// kernel lets only one user share a port.
+    /// Opens the port for datagrams. Call it in the process and as the user that runs the loads:
+    /// the kernel lets only one user share a port.
     ///
     /// # Errors
     /// If another program has the port. Then each flow of datagrams gets a port of its own.

@@ -67,11 +67,8 @@ impl Typed for TcpStream {
         let asked = params.clone();
         let device = params.options.socket.device(setup.local)?.map(str::to_owned);
         let prepare = move |socket: &Socket, moment| options::prepare_at(socket, &asked, moment);
-        let deal = move |arrivals: Arrivals| {
-            let sockets = arrivals.streams.into_iter().map(Socket::from).collect();
-            deal(sockets, false, &params, &local, seed, arrivals.foreign)
-        };
-        JobListener::boxed(setup, own, device.as_deref(), expected, prepare, deal)
+        let dealt = move |arrivals| deal_arrived(arrivals, &params, &local, seed);
+        JobListener::boxed(setup, own, device.as_deref(), expected, prepare, dealt)
     }
 
     fn start_active(
@@ -87,6 +84,17 @@ impl Typed for TcpStream {
         let sockets = streams.into_iter().map(Socket::from).collect();
         deal(sockets, true, &params, setup.local, setup.seed, 0)
     }
+}
+
+/// Deals the connections that have arrived to workers of the passive end.
+fn deal_arrived(
+    arrivals: Arrivals,
+    params: &StreamParams,
+    local: &Endpoint,
+    seed: u64,
+) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    let sockets = arrivals.streams.into_iter().map(Socket::from).collect();
+    deal(sockets, false, params, local, seed, arrivals.foreign)
 }
 
 /// Deals connections to workers in turn.
