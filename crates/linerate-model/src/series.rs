@@ -236,7 +236,7 @@ samplers! {
     }
     // Limits of a disk's queue, and of this process's control group on that disk.
     disk_limits {
-        gauge Count: REQUESTS "requests";
+        gauge Count: REQUESTS "requests" QUEUES "queues";
         gauge BytePerSecond: READ_BYTES "read_bytes" WRITE_BYTES "write_bytes";
         gauge PerSecond: READS "reads" WRITES "writes";
     }

@@ -56,12 +56,22 @@ pub fn candidates(file: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the paths at which `file` of the disk controller may be: of this process's group and of
-/// every group above, whose limits apply too.
+/// Returns the paths of `file` of the disk controller: of this process's group and of every group
+/// above, whose limits apply too.
 #[must_use]
 pub fn io_files(file: &str) -> Vec<String> {
     let membership = std::fs::read_to_string(MEMBERSHIP).unwrap_or_default();
-    io_folders(&membership).iter().map(|folder| format!("{MOUNT}/{folder}{file}")).collect()
+    existing_io_files(&membership, &mounts(), file)
+}
+
+/// Returns the path of `file` in each folder of the disk controller, below the first of `mounts`
+/// that has it.
+fn existing_io_files(membership: &str, mounts: &[String], file: &str) -> Vec<String> {
+    let in_folder = |folder: String| {
+        let paths = mounts.iter().map(|mount| format!("{mount}/{folder}{file}"));
+        paths.into_iter().find(|path| std::path::Path::new(path).exists())
+    };
+    io_folders(membership).into_iter().filter_map(in_folder).collect()
 }
 
 /// Returns the folders below the mount of the group in `membership` and of all groups above, for
@@ -194,6 +204,28 @@ mod tests {
             ["blkio/jobs/fast/", "blkio/jobs/", "blkio/", "jobs/", "unified/jobs/", "", "unified/"]
         );
         assert_eq!(io_folders("1:cpu:/\n"), [""; 0]);
+    }
+
+    #[test]
+    fn each_file_is_that_of_the_first_mount_that_has_it() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let mounts = ["hidden", "parent"].map(|name| scratch.path().join(name));
+        let [hidden, parent] = mounts.each_ref().map(|mount| mount.display().to_string());
+        for (mount, folders) in [(&hidden, &["jobs"][..]), (&parent, &["", "jobs", "jobs/fast"])] {
+            for folder in folders {
+                let folder = std::path::Path::new(mount).join(folder);
+                std::fs::create_dir_all(&folder).expect("a folder");
+                std::fs::write(folder.join("io.max"), "").expect("a file");
+            }
+        }
+        let found =
+            existing_io_files("0::/jobs/fast\n", &[hidden.clone(), parent.clone()], "io.max");
+        let expected = [
+            format!("{parent}/jobs/fast/io.max"),
+            format!("{hidden}/jobs/io.max"),
+            format!("{parent}/io.max"),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The expected effect follows from the step. A command names no host: the same finding is shown
 //! for a ledger, a lab and a live path. The report adds the place from the campaign it describes.
 
-use linerate_model::{Command, Metric};
+use linerate_model::{Command, Direction, Metric};
 use serde::{Deserialize, Serialize};
 
 use super::evidence::FlowEnd;
@@ -86,10 +86,12 @@ pub enum Step {
     FlushLess,
     /// Ask less of a full disk: transfers and bytes per second that it does.
     FasterDisk { rate: f64, bytes: Option<f64> },
-    /// Raise the limit of the control group on a disk: per second, in bytes or transfers.
-    RaiseGroupLimit { in_bytes: bool, rate: f64 },
-    /// Raise the number of requests that the queue of a disk admits.
-    RaiseDiskQueue { admitted: f64, wanted: f64 },
+    /// Raise the limit of the control group on a disk for writes or reads: per second, in bytes or
+    /// transfers.
+    RaiseGroupLimit { in_bytes: bool, direction: Direction, rate: f64 },
+    /// Raise the number of requests that each hardware queue of a disk admits, or lower a parameter
+    /// of the load to this value.
+    RaiseDiskQueue { admitted: f64, wanted: f64, parameter: String, value: u64 },
     /// Stop the other programs at a disk, which move `bytes` per second.
     StopOthersAtDisk { bytes: Option<f64> },
     /// Measure the rate at each queue depth.

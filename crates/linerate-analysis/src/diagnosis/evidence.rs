@@ -1,7 +1,7 @@
 //! Claims of the rules, and the observations that support them, as data.
 
 use linerate_model::path::Limiter;
-use linerate_model::{Ceiling, CeilingSubject, Metric, Validity};
+use linerate_model::{Ceiling, CeilingSubject, Direction, Metric, Validity};
 use serde::{Deserialize, Serialize};
 
 use crate::{LossPlace, Reason};
@@ -25,8 +25,9 @@ pub enum Claim {
     DiskWorkers,
     /// A disk does all that it can: transfers and bytes per second.
     DiskFull { rate: f64, bytes: Option<f64> },
-    /// A limit of the control group holds a load on a disk back: per second, in bytes or transfers.
-    DiskGroupLimit { in_bytes: bool, rate: f64 },
+    /// A limit of the control group holds the writes or reads of a load on a disk back: per second,
+    /// in bytes or transfers.
+    DiskGroupLimit { in_bytes: bool, direction: Direction, rate: f64 },
     /// The kernel's queue of a disk admits too few requests.
     DiskQueue { admitted: f64 },
     /// Other programs move this share of a disk's bytes.

@@ -6,10 +6,11 @@
 //! packets, and an exhausted CPU quota. No experiment changes devices on the path, which only their
 //! owner can do.
 
-use linerate_model::{BitRate, Failing, HostSetting, Metric, Verdict};
+use linerate_model::{BitRate, Direction, Failing, HostSetting, Metric, Verdict};
 use serde_json::Value;
 
-use super::{Finding, Outcome};
+use super::{Finding, GOODPUT, Outcome};
+use crate::PointStudy;
 
 /// Parameters and their new values.
 pub type Change = Vec<(String, Value)>;
@@ -94,6 +95,18 @@ impl Experiment {
         Self { failing: Failing::SaysNothing, ..self }
     }
 
+    /// Returns the metric of which it predicts the ratio at `point`.
+    #[must_use]
+    pub fn judged(&self, point: &PointStudy) -> &'static Metric {
+        self.metric.unwrap_or_else(|| super::moved(point))
+    }
+
+    /// Returns the value of that metric at `point`; zero if there is none.
+    #[must_use]
+    pub fn figure(&self, point: &PointStudy) -> f64 {
+        figure_of(point, self.judged(point))
+    }
+
     /// Returns true if single runs with the change, relative to one without, exclude the claim: all
     /// are nearer to no difference than to the smallest prediction, or go the other way. This early
     /// check can only drop a claim, never prove one.
@@ -121,6 +134,31 @@ impl Experiment {
     pub fn rank(&self, a: f64, b: f64) -> std::cmp::Ordering {
         if self.ratio[0] >= 1.0 { a.total_cmp(&b) } else { b.total_cmp(&a) }
     }
+}
+
+/// Returns the largest value of `metric` among the measured jobs of `point`, of the directions that
+/// [`counting`] selects; zero if there is none.
+#[must_use]
+pub fn figure_of(point: &PointStudy, metric: &Metric) -> f64 {
+    let jobs = point.jobs.iter().filter(|job| !job.background);
+    let figures = jobs.flat_map(|job| &job.metrics).filter(|known| known.metric == metric);
+    let counting = counting(metric, figures, |figure| figure.direction);
+    let values = counting.into_iter().filter_map(|figure| figure.estimate);
+    values.map(|estimate| estimate.value).fold(0.0, f64::max)
+}
+
+/// Returns those of the `figures` of `metric` whose ratio counts. For goodput these are the single
+/// directions, because their sum mixes the tested flow with its reverse traffic. For other metrics
+/// it is the sum, because a change of a load on a disk moves reads and writes together.
+pub(super) fn counting<T>(
+    metric: &Metric,
+    figures: impl Iterator<Item = T>,
+    direction: impl Fn(&T) -> Direction,
+) -> Vec<T> {
+    let (sums, ways): (Vec<T>, Vec<T>) =
+        figures.partition(|figure| direction(figure) == Direction::Sum);
+    let prefers_sum = metric != GOODPUT;
+    if sums.is_empty() || !(prefers_sum || ways.is_empty()) { ways } else { sums }
 }
 
 /// Records that early runs excluded the effect of `experiment`, so that no pairs were run. The
@@ -178,8 +216,9 @@ pub(super) fn rate(rate: f64) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::rules::cases;
     use crate::diagnosis::{Claim, Evidence, FlowEnd, Step, Subject};
-    use linerate_model::metric;
+    use linerate_model::{Estimate, metric};
 
     fn experiment(ratio: [f64; 2]) -> Experiment {
         Experiment::lift("change", vec![set("streams", 2)], ratio)
@@ -189,6 +228,26 @@ mod tests {
     fn nothing_is_paced_at_nothing() {
         assert_eq!([0.0, -0.0, -3.0, f64::NAN, f64::INFINITY, 9e3].map(rate), [const { None }; 6]);
         assert_eq!(rate(2.5e6), Some(Value::from("2.5 Mbit/s")));
+    }
+
+    #[test]
+    fn both_directions_of_a_disk_count_together_and_those_of_a_flow_do_not() {
+        let of = |metric: &'static Metric, values: [f64; 3]| {
+            let mut point = cases::point(&[(metric.name, 0.0); 3]);
+            let ways = [Direction::Tx, Direction::Sum, Direction::Rx];
+            for ((figure, way), value) in point.jobs[0].metrics.iter_mut().zip(ways).zip(values) {
+                figure.direction = way;
+                figure.estimate = figure.estimate.map(|one| Estimate { value, ..one });
+            }
+            point
+        };
+        let time = experiment([1.6, 2.5]).of(metric::SERVICE_TIME_MEAN);
+        let mixed = of(metric::SERVICE_TIME_MEAN, [5e-3, 1e-3, 0.5e-3]);
+        assert_eq!((time.judged(&mixed), time.figure(&mixed)), (metric::SERVICE_TIME_MEAN, 1e-3));
+        let moved = experiment([1.6, 2.5]);
+        let both = of(metric::GOODPUT, [3e6, 8e6, 5e6]);
+        assert_eq!((moved.judged(&both), moved.figure(&both)), (metric::GOODPUT, 5e6));
+        assert_eq!(moved.figure(&mixed), 0.0);
     }
 
     #[test]

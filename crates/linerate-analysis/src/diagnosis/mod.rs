@@ -101,8 +101,8 @@ fn judged(rule: &dyn Rule, point: &PointStudy) -> Option<Finding> {
     let steps = rule.experiments(point).into_iter().filter_map(|experiment| {
         let command = rules::command(point, &experiment)?;
         let consent = rules::consent(&experiment);
-        let Experiment { name, ratio, metric, .. } = experiment;
-        let metric = metric.unwrap_or_else(|| moved(point));
+        let metric = experiment.judged(point);
+        let Experiment { name, ratio, .. } = experiment;
         Some(Step::Experiment { name, metric, ratio, consent }.by(command))
     });
     Some(steps.fold(finding, Finding::advise))

@@ -9,8 +9,9 @@
 //! refute; such an experiment decides only where there is no other. Otherwise the claim stays
 //! *suspected*.
 
-use linerate_model::{ARM_AXIS, Direction, Failing, Hypothesis, Metric, Validity, Verdict, metric};
+use linerate_model::{ARM_AXIS, Failing, Hypothesis, Metric, Validity, Verdict, metric};
 
+use super::experiment::counting;
 use super::rules::{RULES, Rule, subject_of};
 use super::sign::{Reading, Seen, follows};
 use super::{Claim, Contradiction, Evidence, Finding, Objection, Outcome, Subject};
@@ -249,28 +250,22 @@ pub const IOPS: &Metric = metric::IOPS;
 #[must_use]
 pub fn goodput_of(test: &Comparison) -> Option<&Compared> {
     if let Some(metric) = test.base.tests.as_ref().and_then(|claim| claim.metric) {
-        return most(test, metric, |_| true);
+        return most(test, metric);
     }
-    // The sum of both directions mixes the tested flow with its reverse traffic.
-    most(test, GOODPUT, |direction| direction != Direction::Sum)
-        .or_else(|| most(test, IOPS, |_| true))
+    most(test, GOODPUT).or_else(|| most(test, IOPS))
 }
 
-/// Returns the figure of `metric` with the largest value before, of the directions wanted.
-fn most<'a>(
-    test: &'a Comparison,
-    metric: &'static Metric,
-    is_wanted: fn(Direction) -> bool,
-) -> Option<&'a Compared> {
+/// Returns the figure of `metric` with the largest value before, of the directions that count.
+fn most<'a>(test: &'a Comparison, metric: &'static Metric) -> Option<&'a Compared> {
     let figures = test.figures.iter().filter(|figure| figure.metric == metric);
-    let wanted = figures.filter(|figure| is_wanted(figure.direction));
-    wanted.max_by(|a, b| a.effect.before.total_cmp(&b.effect.before))
+    let counting = counting(metric, figures, |figure| figure.direction);
+    counting.into_iter().max_by(|a, b| a.effect.before.total_cmp(&b.effect.before))
 }
 
 #[cfg(test)]
 mod tests {
     use linerate_model::path::Limiter;
-    use linerate_model::{Arm, Layer, Point, Ratio, Role, Unit};
+    use linerate_model::{Arm, Direction, Layer, Point, Ratio, Role, Unit};
 
     use super::*;
     use crate::compare::{Better, effect};
@@ -500,6 +495,21 @@ mod tests {
         };
         assert_eq!(times(&[scattered.clone(), sparing.clone()]), Some(4.0));
         assert_eq!(times(&[sparing]), None, "alone it decides");
+    }
+
+    #[test]
+    fn a_mixed_load_on_a_disk_is_judged_by_both_directions_together() {
+        let mut mixed = test(1.0, 1.0);
+        let of = |direction, before: f64| {
+            let mut figure = mixed.figures[0].clone();
+            (figure.metric, figure.direction) = (metric::SERVICE_TIME_MEAN.into(), direction);
+            figure.effect.before = before;
+            figure
+        };
+        let figures = vec![of(Direction::Tx, 5e-3), of(Direction::Sum, 1e-3)];
+        mixed.figures = figures;
+        mixed.base.tests.as_mut().expect("a claim").metric = Some(metric::SERVICE_TIME_MEAN);
+        assert_eq!(goodput_of(&mixed).map(|figure| figure.direction), Some(Direction::Sum));
     }
 
     #[test]

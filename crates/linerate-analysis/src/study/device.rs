@@ -6,7 +6,7 @@
 //! cache.
 
 use linerate_model::series::{disk, disk_limits, pressure};
-use linerate_model::{Counter, Direction, Series, TrialRecord, metric};
+use linerate_model::{Counter, Direction, Metric, Series, TrialRecord, metric};
 
 use super::figures::Figures;
 use super::samples::{NANOS, Samples};
@@ -17,13 +17,14 @@ use super::transfers::mode;
 /// Cache mode of a load that bypasses the page cache.
 const DIRECT: &str = "direct";
 
-/// A limit of a control group: its column, and the counter that it limits.
-const BYTES: [(Series, Counter); 2] = [
-    (disk_limits::READ_BYTES, Counter::BytesRead),
-    (disk_limits::WRITE_BYTES, Counter::BytesWritten),
+/// Limits of a control group: the figure and its direction, the column, and the counter that it
+/// limits.
+const LIMITS: [(&Metric, Direction, Series, Counter); 4] = [
+    (metric::GROUP_BYTES_USED, Direction::Rx, disk_limits::READ_BYTES, Counter::BytesRead),
+    (metric::GROUP_BYTES_USED, Direction::Tx, disk_limits::WRITE_BYTES, Counter::BytesWritten),
+    (metric::GROUP_TRANSFERS_USED, Direction::Rx, disk_limits::READS, Counter::Reads),
+    (metric::GROUP_TRANSFERS_USED, Direction::Tx, disk_limits::WRITES, Counter::Writes),
 ];
-const TRANSFERS: [(Series, Counter); 2] =
-    [(disk_limits::READS, Counter::Reads), (disk_limits::WRITES, Counter::Writes)];
 
 /// Adds the figures of the disk under `job` over `span`, which is not empty.
 pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, span: Span) {
@@ -37,6 +38,7 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
     put(metric::DEVICE_BUSY, rate(disk::BUSY).map(|share| share.min(1.0)));
     put(metric::DEVICE_DEPTH, rate(disk::QUEUED));
     put(metric::DEVICE_QUEUE, gauge(disk_limits::REQUESTS));
+    put(metric::DEVICE_QUEUES, gauge(disk_limits::QUEUES));
     let moved = own(Counter::BytesRead) + own(Counter::BytesWritten);
     let seen = rate(disk::BYTES_READ).zip(rate(disk::BYTES_WRITTEN)).map(|(r, w)| r + w);
     // Bytes that the load moved and the disk did not, and the reverse.
@@ -44,13 +46,13 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
         Some(DIRECT) => put(metric::DEVICE_OTHERS, seen.and_then(|seen| rest(seen, moved))),
         _ => put(metric::CACHE_SERVED, seen.and_then(|seen| rest(moved, seen))),
     }
-    let used = |(column, counter)| Some(own(counter) / gauge(column).filter(|l| *l > 0.0)?);
-    let most = |limits: [_; 2]| limits.into_iter().filter_map(used).max_by(f64::total_cmp);
-    put(metric::GROUP_BYTES_USED, most(BYTES));
-    put(metric::GROUP_TRANSFERS_USED, most(TRANSFERS));
     // The sampler has one series for each resource.
     let waited = samples.rate(span, |s| pressure::SOME.is(s) && s.instance == "io");
     put(metric::STORAGE_STALLED, waited.map(|ns| ns / NANOS));
+    for (metric, direction, column, counter) in LIMITS {
+        let limit = gauge(column).filter(|limit| *limit > 0.0);
+        figures.put_some(metric, direction, limit.map(|limit| own(counter) / limit));
+    }
 }
 
 /// Returns the share of `all` that is not `part`; `None` where there is nothing.

@@ -10,7 +10,7 @@ use linerate_model::plan::Draft;
 use linerate_model::{ARM_AXIS, Failing, Nanos};
 
 use super::plans::{Beside, Load};
-use super::scouts::{Scouted, figure, goodput, judged, scout};
+use super::scouts::{Scouted, scout};
 use super::stages::{Shortage, Stages, cost};
 use crate::{Ended, Exit, Failure};
 
@@ -48,7 +48,7 @@ pub(super) fn put_to_test(
             }
             Err(ended) => return Err(ended),
             Ok(Scouted::Hopeless(after)) => {
-                let (metric, before) = (judged(&experiment, point), figure(&experiment, point));
+                let (metric, before) = (experiment.judged(point), experiment.figure(point));
                 suspicion = set_aside(suspicion, &experiment, metric, before, &after);
                 // A refuted claim needs no pairs, and other experiments cannot revive it.
                 if experiment.failing == Failing::Refutes {
@@ -102,7 +102,8 @@ pub(super) fn put_to_test(
         let reached = study.points.into_iter().find(is_changed)?;
         // Another experiment may have proven the claim while this one had no effect: then the
         // ladder does not continue from it.
-        let leads = !experiment.is_hopeless(&[goodput(&reached) / goodput(point)]);
+        let leads =
+            !experiment.is_hopeless(&[experiment.figure(&reached) / experiment.figure(point)]);
         leads.then(|| Next {
             load: load.changed(change),
             point: reached,

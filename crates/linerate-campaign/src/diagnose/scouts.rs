@@ -1,10 +1,9 @@
 //! Single runs of candidate changes before their pairs: they choose among candidates, and drop
 //! claims that they contradict clearly.
 
-use linerate_analysis::diagnosis::experiment::{Change, Experiment};
+use linerate_analysis::diagnosis::experiment::{Change, Experiment, figure_of};
 use linerate_analysis::diagnosis::moved;
 use linerate_analysis::{PointStudy, Study};
-use linerate_model::Metric;
 
 use super::plans::{self, Beside, Load};
 use super::stages::Stages;
@@ -28,7 +27,7 @@ pub(super) fn scout(
     (load, load_point): (&Load, &PointStudy),
     experiment: &Experiment,
 ) -> Result<Scouted, Ended> {
-    let before = figure(experiment, load_point);
+    let before = experiment.figure(load_point);
     let first = experiment.candidates.first().cloned().unwrap_or_default();
     // Settings of hosts are changed in pairs only, which put them back.
     if !experiment.settings.is_empty() {
@@ -73,37 +72,20 @@ pub(super) fn scout(
 /// point of the load.
 fn goes_on(experiment: &Experiment, load_point: &PointStudy, study: &Study, sweep: &str) -> bool {
     let point = study.points.iter().find(|point| point.sweep == sweep);
-    let of = |point| Some(highest(point, experiment.ends?));
+    let of = |point| Some(figure_of(point, experiment.ends?));
     let (before, after) = (of(load_point), point.and_then(of));
     before.zip(after).is_some_and(|(before, after)| Experiment::goes_on(before, after))
 }
 
-/// Returns the value of the metric that experiments move, in the direction of the measured jobs
-/// that carries most: goodput in bit/s, or IOPS of disks and files; zero if unknown.
+/// Returns the value of the metric that experiments move: goodput in bit/s, or IOPS of disks and
+/// files; zero if unknown.
 pub(super) fn goodput(point: &PointStudy) -> f64 {
-    highest(point, moved(point))
+    figure_of(point, moved(point))
 }
 
 /// Returns the figure of `experiment` at the point of `sweep`; zero for one that could not be
 /// measured, so that it is never chosen over one that was.
 fn figure_at(experiment: &Experiment, study: &Study, sweep: &str) -> f64 {
     let point = study.points.iter().find(|point| point.sweep == sweep);
-    point.map_or(0.0, |point| figure(experiment, point))
-}
-
-/// Returns the metric of which `experiment` predicts the ratio at `point`.
-pub(super) fn judged(experiment: &Experiment, point: &PointStudy) -> &'static Metric {
-    experiment.metric.unwrap_or_else(|| moved(point))
-}
-
-/// Returns the figure of which `experiment` predicts the ratio.
-pub(super) fn figure(experiment: &Experiment, point: &PointStudy) -> f64 {
-    highest(point, judged(experiment, point))
-}
-
-/// Returns the highest figure of `metric` among the measured jobs; zero if there is none.
-fn highest(point: &PointStudy, metric: &Metric) -> f64 {
-    let jobs = point.jobs.iter().filter(|job| !job.background);
-    let metrics = jobs.flat_map(|job| &job.metrics).filter(|known| known.metric == metric);
-    metrics.filter_map(|metric| metric.estimate).map(|estimate| estimate.value).fold(0.0, f64::max)
+    point.map_or(0.0, |point| experiment.figure(point))
 }

@@ -416,7 +416,9 @@ metrics! {
     DEVICE_DEPTH = Rate("device_depth", "Device depth", Unit::Count, NO, NEITHER,
         "requests of all programs at the disk of the load, averaged over time");
     DEVICE_QUEUE = Rate("device_queue", "Device queue", Unit::Count, NO, NEITHER,
-        "requests that the kernel's queue of the load's disk admits (nr_requests)");
+        "requests that each hardware queue of the load's disk admits (nr_requests)");
+    DEVICE_QUEUES = Rate("device_queues", "Device queues", Unit::Count, NO, NEITHER,
+        "hardware queues of the load's disk");
     DEVICE_OTHERS = Rate("device_others", "Device others", Unit::Ratio, NO, DOWN,
         "share of the bytes at the disk of a direct load that other programs moved")
         .with(Values::ShareOfCounts).used(&[DiskLookedAt]);

@@ -1,5 +1,5 @@
-//! Limits of each disk: the requests that its queue admits (`nr_requests`, ABI/stable/sysfs-block),
-//! and the rates that the control group of this process and the groups above permit on it: `io.max`
+//! Limits of each disk: the requests that a hardware queue admits (`nr_requests`,
+//! ABI/stable/sysfs-block), the number of these queues (folders in `mq`), and the rates that the control group of this process and the groups above permit on it: `io.max`
 //! of version 2, `blkio.throttle.*_device` of version 1. Counts, bytes and transfers per second.
 //!
 //! Whole disks that have any bytes. Without a limit the reading is absent. Not seen: limits of
@@ -24,8 +24,8 @@ const LIMITS: [(Series, &str, &str); 4] = [
 ];
 /// File of version 2 with all limits of a group.
 const OF_VERSION_2: &str = "io.max";
-/// Columns of a disk: its queue, then the limits.
-const COLUMNS: usize = 1 + LIMITS.len();
+/// Columns of a disk: its queue, the number of queues, then the limits.
+const COLUMNS: usize = 2 + LIMITS.len();
 
 /// Limits of disks.
 pub(super) const SAMPLER: Sampler = Sampler {
@@ -55,6 +55,8 @@ struct Disk {
     /// `8:0`, as control groups name it.
     number: String,
     queue: Option<KernelText>,
+    /// Hardware queues, which a disk has from its beginning to its end.
+    queues: Option<f64>,
 }
 
 impl Disk {
@@ -62,12 +64,15 @@ impl Disk {
         let folder = format!("{}/{name}", disk::FOLDER);
         let number = std::fs::read_to_string(format!("{folder}/dev")).ok()?.trim().to_owned();
         let queue = KernelText::open(&format!("{folder}/queue/nr_requests")).ok();
-        Some(Self { name, number, queue })
+        let folders = std::fs::read_dir(format!("{folder}/mq")).map(Iterator::count);
+        let queues = folders.ok().filter(|n| *n > 0).map(|n| n as f64);
+        Some(Self { name, number, queue, queues })
     }
 
     fn columns(&self) -> impl Iterator<Item = SeriesSpec> {
         let limits = LIMITS.map(|(column, ..)| column);
-        [disk_limits::REQUESTS].into_iter().chain(limits).map(|column| column.of(&self.name))
+        let queues = [disk_limits::REQUESTS, disk_limits::QUEUES];
+        queues.into_iter().chain(limits).map(|column| column.of(&self.name))
     }
 }
 
@@ -98,7 +103,8 @@ impl Probe for Reader {
             let queue = disk.queue.as_mut().and_then(KernelText::read);
             cells[0] = queue.and_then(|text| decimal(text.trim_ascii())).map(|n| n as f64);
             let limits = self.known.get(&disk.number).copied().unwrap_or_default();
-            cells[1..].copy_from_slice(&limits);
+            cells[1] = disk.queues;
+            cells[2..].copy_from_slice(&limits);
         }
     }
 }

@@ -3,7 +3,7 @@
 use linerate_analysis::diagnosis::rules::RULES;
 use linerate_analysis::diagnosis::{Claim, FlowEnd, Permit, SlowReader};
 use linerate_analysis::statistics::measured_rate;
-use linerate_model::metric;
+use linerate_model::{Direction, metric};
 
 use super::share;
 use crate::number::Scale;
@@ -27,8 +27,8 @@ pub fn claim(claim: &Claim) -> String {
         Claim::DiskFull { rate, bytes } => {
             return format!("the disk is full at {}", per_second(*rate, *bytes));
         }
-        Claim::DiskGroupLimit { in_bytes, rate } => {
-            let rate = limit(*in_bytes, *rate);
+        Claim::DiskGroupLimit { in_bytes, direction, rate } => {
+            let rate = group_limit(*in_bytes, *direction, *rate);
             return format!("the control group permits {rate} on this disk (io.max)");
         }
         Claim::DiskQueue { admitted } => {
@@ -124,6 +124,16 @@ pub(super) fn limit(in_bytes: bool, rate: f64) -> String {
     } else {
         format!("{rate:.0} transfers/s")
     }
+}
+
+/// Returns a limit of a control group, with what it limits.
+pub(super) fn group_limit(in_bytes: bool, direction: Direction, rate: f64) -> String {
+    let of = match direction {
+        Direction::Rx => " of reads",
+        Direction::Tx => " of writes",
+        Direction::Sum => "",
+    };
+    format!("{}{of}", limit(in_bytes, rate))
 }
 
 pub(super) const fn permit(by: Permit) -> &'static str {

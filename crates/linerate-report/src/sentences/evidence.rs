@@ -22,7 +22,7 @@ const SOFTNET: &str = "/proc/net/softnet_stat";
 
 /// Every metric that a rule shows, alphabetically. A metric without a row is shown with its title
 /// and meaning.
-static FIGURES: [Words; 31] = [
+static FIGURES: [Words; 32] = [
     (
         metric::CACHE_SERVED,
         "the page cache served",
@@ -55,6 +55,12 @@ static FIGURES: [Words; 31] = [
         "the kernel's queue of the disk admits",
         "requests",
         "/sys/block/*/queue/nr_requests",
+    ),
+    (
+        metric::DEVICE_QUEUES,
+        "the disk has",
+        "hardware queues, each with as many requests",
+        "/sys/block/*/mq",
     ),
     (
         metric::GROUP_BYTES_USED,

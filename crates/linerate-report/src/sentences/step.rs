@@ -3,7 +3,7 @@
 use linerate_analysis::diagnosis::{Consent, FlowEnd, Step};
 use linerate_model::Metric;
 
-use super::claim::{limit, per_second};
+use super::claim::{group_limit, limit, per_second};
 
 /// Upper end from which a prediction counts as open.
 const OPEN: f64 = 10.0;
@@ -54,20 +54,20 @@ pub(crate) fn step(step: &Step) -> (String, Option<String>) {
                 Some("a lower depth shortens the service time in proportion".to_owned()),
             );
         }
-        Step::RaiseGroupLimit { in_bytes, rate } => {
-            let permits = limit(*in_bytes, *rate);
+        Step::RaiseGroupLimit { in_bytes, direction, rate } => {
+            let permits = group_limit(*in_bytes, *direction, *rate);
             let text = format!(
                 "raise the control group's limit of {permits} on this disk (`io.max`), or run the \
                  load outside the group"
             );
             return (text, Some("the rate rises with the limit".to_owned()));
         }
-        Step::RaiseDiskQueue { admitted, wanted } => {
+        Step::RaiseDiskQueue { admitted, wanted, parameter, value } => {
             let text = format!(
                 "raise the {admitted:.0} requests of the disk's queue to {wanted:.0} \
-                 (`/sys/block/DISK/queue/nr_requests`), or lower `depth` to {admitted:.0}"
+                 (`/sys/block/DISK/queue/nr_requests`), or lower `{parameter}` to {value}"
             );
-            let effect = "more requests raise the rate; a lower depth shortens the service time";
+            let effect = "more requests raise the rate; fewer transfers shorten the service time";
             return (text, Some(effect.to_owned()));
         }
         Step::StopOthersAtDisk { bytes } => {

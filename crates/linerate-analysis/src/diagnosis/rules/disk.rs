@@ -56,12 +56,16 @@ const MOSTLY_ABOVE: f64 = 0.5;
 const SHARED: f64 = 0.2;
 /// Share of a buffered load's bytes that the page cache serves from which on the cache is measured.
 const CACHED: f64 = 0.5;
-/// Share of the queue's requests in use from which on it is full.
+/// Share of the queue's requests in use from which on it is full, and from which on the queue
+/// evidently admits more than is known.
 const QUEUE_FULL: f64 = 0.8;
+const QUEUE_EXCEEDED: f64 = 1.1;
 /// Factor of the block size in an experiment.
 const BLOCK_FACTOR: f64 = 2.0;
 /// Blocks above this one are halved instead of doubled: the kernel splits large transfers.
 const LARGE_BLOCK: u64 = 64 << 10;
+/// Directions of a load: writes and reads.
+const WAYS: [Direction; 2] = [Direction::Tx, Direction::Rx];
 /// Default block of the workload, bytes.
 const BLOCK: Bytes = Bytes(4096);
 
@@ -87,10 +91,10 @@ pub(super) fn unexplained(point: &PointStudy, rule: &str) -> Option<Finding> {
     Some(inconclusive(evidence).advise(Step::SweepDepth.by(sweep)))
 }
 
-/// Returns the figure of `metric` in the first direction that has it.
+/// Returns the figure of `metric` in both directions together, or the larger one of them.
 fn figure(job: &JobStudy, metric: &'static Metric) -> Option<f64> {
-    let ways = [Direction::Sum, Direction::Tx, Direction::Rx];
-    ways.into_iter().find_map(|way| super::value(job, metric, way))
+    let of = |way| super::value(job, metric, way);
+    of(Direction::Sum).or_else(|| WAYS.into_iter().filter_map(of).max_by(f64::total_cmp))
 }
 
 /// Returns the closed load on a disk or file if it is the only job of `point`.
@@ -132,6 +136,8 @@ pub(super) fn closed(point: &PointStudy) -> Option<Load<'_>> {
 pub(super) struct GroupLimit {
     /// True for bytes per second, false for transfers.
     pub(super) in_bytes: bool,
+    /// What it limits: writes or reads.
+    pub(super) direction: Direction,
     /// The limit, per second.
     pub(super) rate: f64,
     /// Share in use.
@@ -213,36 +219,63 @@ impl Load<'_> {
     }
 
     /// Returns the limit of its control group that it reaches while most transfers wait above the
-    /// disk.
+    /// disk, and nothing else explains that they wait.
     pub(super) fn group_limit(&self) -> Option<GroupLimit> {
+        if self.cached().is_some() || self.is_out_of_cpu() || self.full_queue().is_some() {
+            return None;
+        }
         let least = match self.of_disk(metric::DEVICE_DEPTH) {
             Some(depth) if depth < MOSTLY_ABOVE * self.achieved => LIMIT_IN_FORCE,
             Some(_) => return None,
             None => LIMIT_REACHED,
         };
-        let used = |metric| self.of_disk(metric).filter(|used| *used >= least);
-        let limit =
-            |in_bytes, rate: f64, used: f64| GroupLimit { in_bytes, rate: rate / used, used };
-        let bytes = self.bytes_per_second().zip(used(metric::GROUP_BYTES_USED));
-        let bytes = bytes.map(|(rate, used)| limit(true, rate, used));
-        let transfers =
-            used(metric::GROUP_TRANSFERS_USED).map(|used| limit(false, self.rate, used));
-        let nearer = |a: &GroupLimit, b: &GroupLimit| a.used.total_cmp(&b.used);
-        bytes.into_iter().chain(transfers).max_by(nearer)
+        let of = |metric, direction| super::value(self.job, metric, direction);
+        let limit = |in_bytes, direction| {
+            let (used, rate) = match in_bytes {
+                true => (metric::GROUP_BYTES_USED, metric::TRANSFER_RATE),
+                false => (metric::GROUP_TRANSFERS_USED, metric::IOPS),
+            };
+            let used = of(used, direction).filter(|used| *used >= least)?;
+            let rate = of(rate, direction)? / used;
+            Some(GroupLimit { in_bytes, direction, rate, used })
+        };
+        // The kernel splits and merges the transfers of the page cache.
+        let kinds: &[bool] = if self.is_buffered() { &[true] } else { &[true, false] };
+        let known = kinds.iter().flat_map(|kind| WAYS.map(|way| limit(*kind, way))).flatten();
+        known.max_by(|a, b| a.used.total_cmp(&b.used))
     }
 
-    /// Returns the requests that the queue of the disk admits, if it is full and others wait above.
+    /// Returns the requests that each hardware queue of the disk admits, and the number of these
+    /// queues that the workers can use at a time.
+    pub(super) fn queues(&self) -> Option<(f64, f64)> {
+        // A driver without a queue of its own reports none.
+        let each = self.of_disk(metric::DEVICE_QUEUE).filter(|each| *each >= 1.0)?;
+        // A worker submits to the queue of the CPU on which it runs.
+        let queues = self.of_disk(metric::DEVICE_QUEUES).unwrap_or(1.0).min(self.workers).max(1.0);
+        Some((each, queues))
+    }
+
+    /// Returns the requests that the queues of the disk admit, if they are full and others wait
+    /// above.
     pub(super) fn full_queue(&self) -> Option<f64> {
-        let queue = self.of_disk(metric::DEVICE_QUEUE)?;
+        let (each, queues) = self.queues()?;
+        let admitted = each * queues;
         let depth = self.of_disk(metric::DEVICE_DEPTH)?;
-        // The kernel merges nothing at random places, so a request is a transfer.
-        let is_full = depth >= QUEUE_FULL * queue && self.achieved > queue / QUEUE_FULL;
-        is_full.then_some(queue)
+        let full = QUEUE_FULL * admitted..=QUEUE_EXCEEDED * admitted;
+        // The kernel merges nothing at random places, so a request is a transfer past the cache.
+        let is_full =
+            full.contains(&depth) && self.achieved > admitted / QUEUE_FULL && !self.is_buffered();
+        is_full.then_some(admitted)
     }
 
-    /// True if the queue of the disk is not known to admit fewer than `requests`.
+    /// True if the queues of the disk are not known to admit fewer than `requests`.
     pub(super) fn queue_admits(&self, requests: f64) -> bool {
-        self.of_disk(metric::DEVICE_QUEUE).is_none_or(|queue| requests <= queue)
+        self.queues().is_none_or(|(each, queues)| requests <= each * queues)
+    }
+
+    /// True if its transfers go through the page cache, as far as is known.
+    fn is_buffered(&self) -> bool {
+        self.of_disk(metric::CACHE_SERVED).is_some()
     }
 
     /// True if the page cache, another program or the control group explains the rate.
@@ -324,6 +357,15 @@ pub(super) mod cases {
         point.jobs[0].params.set("depth", depth);
         point
     }
+
+    /// The same with these figures instead of or beside its own.
+    pub(in crate::diagnosis) fn with(mut point: PointStudy, figures: &[(&str, f64)]) -> PointStudy {
+        let more = cases::point(figures).jobs.remove(0).metrics;
+        let known = &mut point.jobs[0].metrics;
+        known.retain(|figure| more.iter().all(|other| other.metric != figure.metric));
+        known.extend(more);
+        point
+    }
 }
 
 #[cfg(test)]
@@ -354,9 +396,11 @@ mod tests {
             vec![("flush_rate", 500.0), ("flush_time_mean", 20e-3)],
         ];
         let mut tested = Vec::new();
-        for figures in points {
-            let mut point = load(16, &[&common[..], &figures].concat());
-            point.jobs[0].params.set("sync", "dsync");
+        let durable = ["none", "dsync"];
+        for (figures, sync) in points.iter().flat_map(|figures| durable.map(|sync| (figures, sync)))
+        {
+            let mut point = load(16, &[&common[..], figures].concat());
+            point.jobs[0].params.set("sync", sync);
             for rule in RULES.iter().filter(|rule| rule.judge(&point).is_some()) {
                 for (key, _) in
                     rule.experiments(&point).iter().flat_map(|one| &one.candidates).flatten()

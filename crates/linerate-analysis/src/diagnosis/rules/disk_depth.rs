@@ -9,15 +9,17 @@ use linerate_model::Verdict;
 
 use super::{Rule, disk, may_be_judged, param};
 use crate::PointStudy;
-use crate::diagnosis::experiment::{Experiment, set};
+use crate::diagnosis::experiment::{Change, Experiment, set};
 use crate::diagnosis::{Claim, Finding, Step};
 
 /// Share of slots in use from which the queue depth may be the limit.
 const USED: f64 = 0.7;
 /// Total depth above which an unsaturated disk is an exception.
 const DEEP: f64 = 1024.0;
-/// Factor by which the experiment raises the depth.
+/// Factor by which an experiment raises or lowers the depth.
 const DEEPER: f64 = 2.0;
+/// Parameter of the number of workers.
+const WORKERS: &str = "workers";
 /// Predicted ratio of the rate. A rate that follows the depth doubles; from 1.2 on the depth was
 /// part of the limit. A deeper queue also shortens a disk's seek times, so the ratio may exceed 2.
 const FOLLOWS: [f64; 2] = [1.2, 2.5];
@@ -82,15 +84,41 @@ pub(super) fn deeper(load: &disk::Load<'_>) -> (&'static str, u64) {
 /// Name of a load with half of the transfers that a queue admits.
 pub(super) const FEWER: &str = "half of nr_requests";
 
-/// Returns the parameter of the transfers in flight, its value for half of the `admitted` ones, and
-/// the transfers in flight that it gives.
-pub(super) fn below(load: &disk::Load<'_>, admitted: f64) -> (&'static str, (u64, f64)) {
-    const HALF: f64 = 0.5;
+/// A load with fewer transfers in flight.
+pub(super) struct Fewer {
+    /// Parameter that makes most of the difference.
+    pub(super) key: &'static str,
+    pub(super) change: Change,
+    pub(super) in_flight: f64,
+}
+
+/// Returns the load with half of the `admitted` transfers in flight; `None` if it has no more than
+/// that.
+pub(super) fn below(load: &disk::Load<'_>, admitted: f64) -> Option<Fewer> {
+    let most = (admitted / DEEPER).floor();
     let (key, value) = slots(load);
-    // The other of the two parameters keeps its value.
-    let each = load.slots() / value;
-    let fewer = (HALF * admitted / each).floor().max(1.0);
-    (key, (fewer as u64, fewer * each))
+    let others = (load.slots() / value).max(1.0);
+    let fewer = (most / others).floor().clamp(1.0, value.max(1.0));
+    // Where each of many workers keeps one transfer in flight, only fewer workers keep fewer.
+    let workers = (most / fewer).floor().min(others);
+    let in_flight = fewer * workers;
+    if in_flight < 1.0 || in_flight >= load.slots() {
+        return None;
+    }
+    let own = (fewer < value).then(|| set(key, fewer as u64));
+    let of_workers = (workers < others).then(|| set(WORKERS, workers as u64));
+    let key = if of_workers.is_some() { WORKERS } else { key };
+    Some(Fewer { key, change: own.into_iter().chain(of_workers).collect(), in_flight })
+}
+
+/// Returns the parameter of the transfers in flight, and its value for at most `admitted` of them.
+pub(super) fn at_most(load: &disk::Load<'_>, admitted: f64) -> (&'static str, u64) {
+    let (key, value) = slots(load);
+    let others = load.slots() / value;
+    if admitted < others {
+        return (WORKERS, admitted as u64);
+    }
+    (key, (admitted / others) as u64)
 }
 
 /// Returns the parameter of the transfers in flight, and its value.
@@ -98,7 +126,7 @@ fn slots(load: &disk::Load<'_>) -> (&'static str, f64) {
     let engine = param(load.job, "engine").and_then(serde_json::Value::as_str).unwrap_or("auto");
     // The pread engine keeps one transfer in flight per worker whatever `depth` is.
     match engine {
-        "pread" => ("workers", load.workers),
+        "pread" => (WORKERS, load.workers),
         _ => ("depth", load.depth),
     }
 }

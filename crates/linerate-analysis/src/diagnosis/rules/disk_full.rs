@@ -55,6 +55,8 @@ impl Rule for DiskFull {
             || load.is_out_of_cpu()
             || load.is_held_above()
             || load.flushing() > disk::MOSTLY_FLUSHING
+            // The flush within a durable write takes time at the disk, too.
+            || load.synchrony().is_some()
         {
             return None;
         }
@@ -77,25 +79,24 @@ impl Rule for DiskFull {
         let Some(load) = disk::closed(point) else { return Vec::new() };
         // Above a full queue more transfers always wait longer. With fewer than it admits, the
         // service time of a full disk falls with them, and that of a disk with room falls less.
-        let (name, change, ratio) = match load.full_queue() {
-            Some(admitted) => {
-                let (key, (fewer, in_flight)) = disk_depth::below(&load, admitted);
-                let ratio = AROUND.map(|around| around * in_flight / load.achieved);
-                (FEWER.to_owned(), set(key, fewer), ratio)
-            }
-            // Twice as long would be longer than an interval of a run, which is then not valid.
-            // Neither may twice the depth exceed what the queue admits: the rest waits above it.
-            None if load.service_seconds > LONG || !load.queue_admits(2.0 * load.slots()) => {
-                let (key, (fewer, in_flight)) = disk_depth::below(&load, load.slots());
-                let ratio = AROUND.map(|around| around * in_flight / load.achieved);
-                (format!("half the {key}"), set(key, fewer), ratio)
-            }
-            None => {
-                let (key, value) = disk_depth::deeper(&load);
-                (format!("twice the {key}"), set(key, value), TWICE_AS_LONG)
-            }
+        let full = load.full_queue();
+        // Twice as long would be longer than an interval of a run, which is then not valid.
+        // Neither may twice the depth exceed what the queue admits: the rest waits above it.
+        let is_lowered =
+            full.is_some() || load.service_seconds > LONG || !load.queue_admits(2.0 * load.slots());
+        let (name, change, ratio) = if is_lowered {
+            // With one transfer in flight there are no fewer, and another block alone proves
+            // nothing.
+            let Some(fewer) = disk_depth::below(&load, full.unwrap_or(load.slots())) else {
+                return Vec::new();
+            };
+            let name = full.map_or_else(|| format!("half the {}", fewer.key), |_| FEWER.to_owned());
+            (name, fewer.change, AROUND.map(|around| around * fewer.in_flight / load.achieved))
+        } else {
+            let (key, value) = disk_depth::deeper(&load);
+            (format!("twice the {key}"), vec![set(key, value)], TWICE_AS_LONG)
         };
-        let other = Experiment::show(name, vec![change], ratio).of(metric::SERVICE_TIME_MEAN);
+        let other = Experiment::show(name, change, ratio).of(metric::SERVICE_TIME_MEAN);
         // Shows whether bytes or transfers fill the disk; either way it is full.
         let block = load.other_block().map(|(change, factor)| {
             let ratio = AROUND.map(|around| around / factor);
@@ -162,6 +163,23 @@ mod tests {
             let point = with(&[other]);
             assert_eq!(DiskFull.judge(&point), None, "{other:?}");
         }
+        let mut durable = with(&[]);
+        durable.jobs[0].params.set("sync", "dsync");
+        assert_eq!(DiskFull.judge(&durable), None, "flushes take the time");
+    }
+
+    #[test]
+    fn one_transfer_in_flight_is_not_halved() {
+        let one = [("achieved_depth", 1.0), ("device_depth", 1.0), ("service_time_mean", 0.08)];
+        let mut point = with(&one);
+        point.jobs[0].params.set("depth", 1);
+        assert_eq!(DiskFull.experiments(&point), [], "the same load would prove nothing");
+        point.jobs[0].params.set("workers", 8);
+        let [fewer, ..] = &DiskFull.experiments(&point)[..] else { panic!("one") };
+        assert_eq!(
+            (&*fewer.name, &fewer.candidates[..]),
+            ("half the workers", &[vec![set("workers", 4)]][..])
+        );
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //!
 //! Evidence: the load uses 40 % or more of a limit of its control group on that disk (`io.max`, or
 //! `blkio.throttle` of version 1), and most of its transfers in flight wait above the disk. Where
-//! the disk's queue is not known, it must reach 85 %. Not observed: other programs of the group,
-//! whose transfers count towards the same limit.
+//! the disk's queue is not known, it must reach 85 %. A full queue of the disk, workers without CPU
+//! and the page cache explain waiting transfers, too, so the rule is silent there. Not observed:
+//! other programs of the group, whose transfers count towards the same limit.
 
 use linerate_model::{Verdict, metric};
 
@@ -45,10 +46,11 @@ impl Rule for DiskGroupLimit {
             if limit.in_bytes { metric::GROUP_BYTES_USED } else { metric::GROUP_TRANSFERS_USED };
         let evidence =
             load.seen(used).into_iter().chain(load.device()).chain([load.under_way()]).collect();
-        let claim = Claim::DiskGroupLimit { in_bytes: limit.in_bytes, rate: limit.rate };
+        let disk::GroupLimit { in_bytes, direction, rate, .. } = limit;
+        let claim = Claim::DiskGroupLimit { in_bytes, direction, rate };
         let subject = load.subject(point);
         let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
-        Some(finding.advise(Step::RaiseGroupLimit { in_bytes: limit.in_bytes, rate: limit.rate }))
+        Some(finding.advise(Step::RaiseGroupLimit { in_bytes, direction, rate }))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
@@ -76,10 +78,13 @@ impl Rule for DiskGroupLimit {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::{Direction, Estimate};
+
     use super::*;
-    use crate::diagnosis::rules::disk::cases::load;
+    use crate::diagnosis::rules::disk::cases::{load, with};
     use crate::diagnosis::rules::disk_depth::DiskDepth;
     use crate::diagnosis::rules::disk_full::DiskFull;
+    use crate::diagnosis::rules::disk_queue::DiskQueue;
 
     /// 500 transfers a second of 4 KiB, with this share of each limit.
     fn limited(bytes: f64, transfers: f64, at_disk: f64) -> PointStudy {
@@ -102,7 +107,7 @@ mod tests {
     fn it_fires_at_a_limit_and_predicts_what_another_block_size_does() {
         let point = limited(0.2, 0.98, 0.1);
         let finding = DiskGroupLimit.judge(&point).expect("it fires");
-        let Claim::DiskGroupLimit { in_bytes: false, rate } = finding.claim else {
+        let Claim::DiskGroupLimit { in_bytes: false, rate, .. } = finding.claim else {
             panic!("{finding:?}")
         };
         assert!((rate - 510.2).abs() < 0.1, "{rate}");
@@ -123,5 +128,47 @@ mod tests {
         let mut unknown = limited(0.5, 0.6, 0.1);
         unknown.jobs[0].metrics.retain(|figure| figure.metric != metric::DEVICE_DEPTH);
         assert_eq!(DiskGroupLimit.judge(&unknown), None, "nothing shows where transfers wait");
+        for (why, figures) in [
+            ("the page cache served most", vec![("cache_served", 0.9)]),
+            ("buffered transfers are merged", vec![("cache_served", 0.2)]),
+            ("a short queue is full", vec![("device_queue", 2.0), ("device_depth", 1.9)]),
+            ("the worker has no time", vec![("iops_per_core", 500.0)]),
+        ] {
+            assert_eq!(
+                DiskGroupLimit.judge(&with(limited(0.2, 0.7, 0.1), &figures)),
+                None,
+                "{why}"
+            );
+        }
+        let queue = with(limited(0.2, 0.7, 1.9), &[("device_queue", 2.0)]);
+        assert!(DiskQueue.judge(&queue).is_some(), "its rule is asked instead");
+    }
+
+    #[test]
+    fn reads_and_writes_have_limits_of_their_own() {
+        let mut point = limited(0.2, 0.7, 0.1);
+        // 350 of 500 transfers are reads, with a limit of 360; the limit of writes is far.
+        let given = [(Direction::Sum, 500.0), (Direction::Rx, 350.0), (Direction::Tx, 150.0)];
+        let used = [(Direction::Rx, 350.0 / 360.0), (Direction::Tx, 0.05)];
+        let all = [(metric::IOPS, &given[..]), (metric::GROUP_TRANSFERS_USED, &used[..])];
+        for (metric, values) in all {
+            let figures = &mut point.jobs[0].metrics;
+            let at = figures.iter().position(|figure| figure.metric == metric).expect("there");
+            let one = figures.remove(at);
+            figures.extend(values.iter().map(|(direction, value)| {
+                let mut figure = one.clone();
+                figure.direction = *direction;
+                figure.estimate =
+                    one.estimate.map(|estimate| Estimate { value: *value, ..estimate });
+                figure
+            }));
+        }
+        let finding = DiskGroupLimit.judge(&point).expect("97 % of the reads");
+        let Claim::DiskGroupLimit { in_bytes: false, direction: Direction::Rx, rate } =
+            finding.claim
+        else {
+            panic!("{finding:?}")
+        };
+        assert!((rate - 360.0).abs() < 1e-9, "{rate}");
     }
 }

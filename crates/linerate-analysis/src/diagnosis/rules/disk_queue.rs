@@ -1,20 +1,23 @@
 //! The kernel's queue of a disk admits too few requests (docs/methodology/diagnosis.md#rules, D31).
 //! Closed loads past the page cache.
 //!
-//! Evidence: the disk held as many requests as its queue admits (`nr_requests`), and more transfers
-//! of the load waited above it. A full disk with such a queue shows the same; the experiment
-//! separates them. Not observed: the limits of a scheduler within the queue.
+//! Evidence: the disk held as many requests as its queue admits (`nr_requests` of each hardware
+//! queue that the workers use), and more transfers of the load waited above it. A full disk with
+//! such a queue shows the same; the experiment separates them. Not observed: the limits of a
+//! scheduler within the queue.
 
 use linerate_model::{Verdict, metric};
 
 use super::{Rule, disk, disk_depth, may_be_judged};
 use crate::PointStudy;
-use crate::diagnosis::experiment::{Experiment, set};
+use crate::diagnosis::experiment::Experiment;
 use crate::diagnosis::{Claim, Finding, Step};
 
-/// Predicted ratio of the rate at half of the queue's requests: a disk with room follows the depth.
-/// A disk that is full at the limit keeps its rate.
-const FOLLOWS: [f64; 2] = [0.4, 0.8];
+/// Predicted fall of the rate where fewer requests are in flight: a disk with room follows the
+/// depth for two fifths of the way or more. A disk that is full at the limit keeps its rate.
+const FOLLOWS: f64 = 0.4;
+/// Lower end of the prediction, over the share of the requests that are left.
+const BELOW: f64 = 0.8;
 
 /// Rule: the queue of the disk is full.
 #[derive(Debug)]
@@ -40,38 +43,47 @@ impl Rule for DiskQueue {
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        if load.is_out_of_cpu() || load.others().is_some() || load.group_limit().is_some() {
+        if load.is_out_of_cpu() || load.others().is_some() {
             return None;
         }
         let admitted = load.full_queue()?;
+        let (each, queues) = load.queues()?;
         let queue = load.seen(metric::DEVICE_QUEUE).into_iter();
+        let queue = queue.chain(load.seen(metric::DEVICE_QUEUES).filter(|_| queues > 1.0));
         let evidence = queue.chain(load.device()).chain([load.under_way()]).collect();
         let (claim, subject) = (Claim::DiskQueue { admitted }, load.subject(point));
         let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
-        Some(finding.advise(Step::RaiseDiskQueue { admitted, wanted: load.slots() }))
+        let wanted = (load.slots() / queues).ceil();
+        let (parameter, value) = disk_depth::at_most(&load, admitted);
+        let parameter = parameter.to_owned();
+        Some(finding.advise(Step::RaiseDiskQueue { admitted: each, wanted, parameter, value }))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        let (queue, depth) =
-            (load.of_disk(metric::DEVICE_QUEUE)?, load.of_disk(metric::DEVICE_DEPTH)?);
-        Some((depth / queue).min(1.0))
+        let ((each, queues), depth) = (load.queues()?, load.of_disk(metric::DEVICE_DEPTH)?);
+        Some((depth / (each * queues)).min(1.0))
     }
 
     fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let load = disk::closed(point);
-        let Some((admitted, load)) = load.and_then(|load| Some((load.full_queue()?, load))) else {
-            return Vec::new();
-        };
-        let (key, (fewer, _)) = disk_depth::below(&load, admitted);
-        vec![Experiment::show(disk_depth::FEWER, vec![set(key, fewer)], FOLLOWS)]
+        let fewer = disk::closed(point).and_then(|load| {
+            let admitted = load.full_queue()?;
+            Some((disk_depth::below(&load, admitted)?, admitted))
+        });
+        let shown = fewer.map(|(fewer, admitted)| {
+            let left = fewer.in_flight / admitted;
+            let ratio = [BELOW * left, 1.0 - FOLLOWS * (1.0 - left)];
+            Experiment::show(disk_depth::FEWER, fewer.change, ratio)
+        });
+        shown.into_iter().collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::rules::disk::cases::load;
+    use crate::diagnosis::experiment::set;
+    use crate::diagnosis::rules::disk::cases::{load, with};
     use crate::diagnosis::rules::disk_depth::DiskDepth;
 
     fn queued(depth: u32, at_disk: f64) -> PointStudy {
@@ -93,14 +105,64 @@ mod tests {
         let point = queued(32, 7.9);
         let finding = DiskQueue.judge(&point).expect("it fires");
         assert_eq!(finding.claim, Claim::DiskQueue { admitted: 8.0 });
-        let step = Step::RaiseDiskQueue { admitted: 8.0, wanted: 32.0 };
-        assert_eq!(finding.advice[0].step, step);
+        let step = |admitted, wanted, value| Step::RaiseDiskQueue {
+            admitted,
+            wanted,
+            parameter: "depth".into(),
+            value,
+        };
+        assert_eq!(finding.advice[0].step, step(8.0, 32.0, 8));
+        let [0.4, most] = DiskQueue.experiments(&point)[0].ratio else { panic!("half") };
+        assert!((most - 0.8).abs() < 1e-9, "{most}");
         assert_eq!(DiskQueue.experiments(&point)[0].candidates, [vec![set("depth", 4)]]);
         assert_eq!(DiskDepth.judge(&point), None);
         let mut two = point;
         two.jobs[0].params.set("depth", 16);
         two.jobs[0].params.set("workers", 2);
         assert_eq!(DiskQueue.experiments(&two)[0].candidates, [vec![set("depth", 2)]]);
+        let told = DiskQueue.judge(&two).expect("it fires");
+        assert_eq!(told.advice[0].step, step(8.0, 32.0, 4), "`depth` counts for each worker");
+    }
+
+    #[test]
+    fn the_prediction_follows_the_requests_that_are_left() {
+        let of_three = [("device_queue", 3.0), ("device_depth", 2.9)];
+        let point = with(queued(32, 7.9), &of_three);
+        let [experiment] = &DiskQueue.experiments(&point)[..] else { panic!("one") };
+        assert_eq!(experiment.candidates, [vec![set("depth", 1)]]);
+        let [least, most] = experiment.ratio;
+        assert!((least - 0.8 / 3.0).abs() < 1e-9 && (most - 0.6 - 0.4 / 3.0).abs() < 1e-9);
+        let mut many = queued(32, 7.9);
+        many.jobs[0].params.set("depth", 4);
+        many.jobs[0].params.set("workers", 8);
+        let fewer = vec![set("depth", 1), set("workers", 4)];
+        assert_eq!(DiskQueue.experiments(&many)[0].candidates, [fewer]);
+        let of_one = with(queued(32, 7.9), &[("device_queue", 1.0), ("device_depth", 0.9)]);
+        assert!(DiskQueue.judge(&of_one).is_some());
+        assert_eq!(DiskQueue.experiments(&of_one), [], "nothing is less than one");
+    }
+
+    #[test]
+    fn each_hardware_queue_that_the_workers_use_admits_requests_of_its_own() {
+        let mut point = with(queued(16, 31.0), &[("device_queues", 8.0), ("achieved_depth", 64.0)]);
+        assert_eq!(DiskQueue.judge(&point), None, "31 requests are not in a queue of 8");
+        point.jobs[0].params.set("workers", 4);
+        let finding = DiskQueue.judge(&point).expect("4 workers use 4 queues");
+        assert_eq!(finding.claim, Claim::DiskQueue { admitted: 32.0 });
+        let Step::RaiseDiskQueue { admitted: 8.0, wanted: 16.0, value: 8, .. } =
+            finding.advice[0].step
+        else {
+            panic!("{finding:?}")
+        };
+        assert_eq!(DiskQueue.experiments(&point)[0].candidates, [vec![set("depth", 4)]]);
+        let none = with(queued(32, 7.9), &[("device_queue", 0.0)]);
+        assert_eq!(DiskQueue.judge(&none), None, "a driver without a queue");
+    }
+
+    #[test]
+    fn requests_of_the_page_cache_are_not_the_transfers_of_a_load() {
+        let buffered = with(queued(32, 7.9), &[("cache_served", 0.2)]);
+        assert_eq!(DiskQueue.judge(&buffered), None);
     }
 
     #[test]
