@@ -7,7 +7,7 @@
 
 use std::io::{Error, ErrorKind};
 use std::os::unix::process::parent_id;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::SysError;
 
@@ -67,11 +67,11 @@ pub fn io_files(file: &str) -> Vec<String> {
 /// Returns the path of `file` in each folder of the disk controller, below the first of `mounts`
 /// that has it.
 fn existing_io_files(membership: &str, mounts: &[String], file: &str) -> Vec<String> {
-    let in_folder = |folder: String| {
-        let paths = mounts.iter().map(|mount| format!("{mount}/{folder}{file}"));
-        paths.into_iter().find(|path| std::path::Path::new(path).exists())
-    };
-    io_folders(membership).into_iter().filter_map(in_folder).collect()
+    let folders = io_folders(membership).into_iter();
+    let paths =
+        folders.map(|folder| mounts.iter().map(move |mount| format!("{mount}/{folder}{file}")));
+    let existing = paths.filter_map(|mut paths| paths.find(|path| Path::new(path).exists()));
+    existing.collect()
 }
 
 /// Returns the folders below the mount of the group in `membership` and of all groups above, for
@@ -213,7 +213,7 @@ mod tests {
         let [hidden, parent] = mounts.each_ref().map(|mount| mount.display().to_string());
         for (mount, folders) in [(&hidden, &["jobs"][..]), (&parent, &["", "jobs", "jobs/fast"])] {
             for folder in folders {
-                let folder = std::path::Path::new(mount).join(folder);
+                let folder = Path::new(mount).join(folder);
                 std::fs::create_dir_all(&folder).expect("a folder");
                 std::fs::write(folder.join("io.max"), "").expect("a file");
             }

@@ -6,7 +6,7 @@
 //! cache.
 
 use linerate_model::series::{disk, disk_limits, pressure};
-use linerate_model::{Counter, Direction, Metric, Series, TrialRecord, metric};
+use linerate_model::{Counter, Direction, Series, TrialRecord, metric};
 
 use super::figures::Figures;
 use super::samples::{NANOS, Samples};
@@ -17,14 +17,13 @@ use super::transfers::mode;
 /// Cache mode of a load that bypasses the page cache.
 const DIRECT: &str = "direct";
 
-/// Limits of a control group: the figure and its direction, the column, and the counter that it
-/// limits.
-const LIMITS: [(&Metric, Direction, Series, Counter); 4] = [
-    (metric::GROUP_BYTES_USED, Direction::Rx, disk_limits::READ_BYTES, Counter::BytesRead),
-    (metric::GROUP_BYTES_USED, Direction::Tx, disk_limits::WRITE_BYTES, Counter::BytesWritten),
-    (metric::GROUP_TRANSFERS_USED, Direction::Rx, disk_limits::READS, Counter::Reads),
-    (metric::GROUP_TRANSFERS_USED, Direction::Tx, disk_limits::WRITES, Counter::Writes),
+/// Limits of a control group on writes and on reads: the column, and the counter that it limits.
+const BYTES: [(Series, Counter); 2] = [
+    (disk_limits::WRITE_BYTES, Counter::BytesWritten),
+    (disk_limits::READ_BYTES, Counter::BytesRead),
 ];
+const TRANSFERS: [(Series, Counter); 2] =
+    [(disk_limits::WRITES, Counter::Writes), (disk_limits::READS, Counter::Reads)];
 
 /// Adds the figures of the disk under `job` over `span`, which is not empty.
 pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>, span: Span) {
@@ -49,9 +48,14 @@ pub(super) fn figures(figures: &mut Figures, trial: &TrialRecord, job: &Job<'_>,
     // The sampler has one series for each resource.
     let waited = samples.rate(span, |s| pressure::SOME.is(s) && s.instance == "io");
     put(metric::STORAGE_STALLED, waited.map(|ns| ns / NANOS));
-    for (metric, direction, column, counter) in LIMITS {
-        let limit = gauge(column).filter(|limit| *limit > 0.0);
-        figures.put_some(metric, direction, limit.map(|limit| own(counter) / limit));
+    let used = |(column, counter)| Some(own(counter) / gauge(column).filter(|l| *l > 0.0)?);
+    for (metric, limits) in
+        [(metric::GROUP_BYTES_USED, BYTES), (metric::GROUP_TRANSFERS_USED, TRANSFERS)]
+    {
+        // Shares of two limits have no sum.
+        let [tx, rx] = limits.map(used);
+        figures.put_some(metric, Direction::Tx, tx);
+        figures.put_some(metric, Direction::Rx, rx);
     }
 }
 

@@ -229,20 +229,22 @@ impl Load<'_> {
             Some(_) => return None,
             None => LIMIT_REACHED,
         };
-        let of = |metric, direction| super::value(self.job, metric, direction);
-        let limit = |in_bytes, direction| {
-            let (used, rate) = match in_bytes {
-                true => (metric::GROUP_BYTES_USED, metric::TRANSFER_RATE),
-                false => (metric::GROUP_TRANSFERS_USED, metric::IOPS),
-            };
-            let used = of(used, direction).filter(|used| *used >= least)?;
-            let rate = of(rate, direction)? / used;
-            Some(GroupLimit { in_bytes, direction, rate, used })
-        };
         // The kernel splits and merges the transfers of the page cache.
         let kinds: &[bool] = if self.is_buffered() { &[true] } else { &[true, false] };
-        let known = kinds.iter().flat_map(|kind| WAYS.map(|way| limit(*kind, way))).flatten();
+        let limits = kinds.iter().flat_map(|kind| WAYS.map(|way| self.limit(*kind, way)));
+        let known = limits.flatten().filter(|limit| limit.used >= least);
         known.max_by(|a, b| a.used.total_cmp(&b.used))
+    }
+
+    /// Returns the limit of its control group in one direction, in bytes or transfers.
+    fn limit(&self, in_bytes: bool, direction: Direction) -> Option<GroupLimit> {
+        let (used, rate) = match in_bytes {
+            true => (metric::GROUP_BYTES_USED, metric::TRANSFER_RATE),
+            false => (metric::GROUP_TRANSFERS_USED, metric::IOPS),
+        };
+        let used = super::value(self.job, used, direction)?;
+        let rate = super::value(self.job, rate, direction)? / used;
+        Some(GroupLimit { in_bytes, direction, rate, used })
     }
 
     /// Returns the requests that each hardware queue of the disk admits, and the number of these
