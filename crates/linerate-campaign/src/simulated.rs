@@ -130,6 +130,7 @@ pub(crate) struct SimulatedBench {
     /// The virtual time, and its factor beside the length of the runs.
     now: Cell<Nanos>,
     slower: f64,
+    opening: Nanos,
 }
 
 impl SimulatedBench {
@@ -142,12 +143,18 @@ impl SimulatedBench {
             n_pauses: Cell::default(),
             now: Cell::default(),
             slower: 1.0,
+            opening: Nanos(0),
         }
     }
 
     /// Returns the bench with stages that take `slower` times as long.
     pub(crate) fn slowed(self, slower: f64) -> Self {
         Self { slower, ..self }
+    }
+
+    /// Returns the bench with stages whose first run begins after `opening`.
+    pub(crate) fn opened_in(self, opening: Nanos) -> Self {
+        Self { opening, ..self }
     }
 
     /// Returns the bench with `trouble` in the stage called `stage`.
@@ -219,7 +226,7 @@ impl Bench for SimulatedBench {
             trial.phases.warmup_span().0 + measure.0 + drain.0 + rest.0
         };
         let seconds = trials.iter().map(length).sum::<u64>() as f64 / 1e9 * self.slower;
-        self.now.set(self.now.get() + Nanos::from_secs_f64(seconds));
+        self.now.set(self.now.get() + self.opening + Nanos::from_secs_f64(seconds));
         let trouble = self.trouble(name);
         if matches!(trouble, Some(Trouble::RefusedPlan)) {
             return Err(Failure::wrong("sweep 1: pacing_rate: a rate is above 0").into());
@@ -260,6 +267,8 @@ impl Bench for SimulatedBench {
         let completed = ran.as_ref().map_or(0, |(_, summary)| summary.completed);
         self.stages.borrow_mut().push((name.to_owned(), completed));
         let (mut campaign, summary) = ran?;
+        let first = campaign.trials.iter().filter_map(|trial| trial.started).min();
+        campaign.header.started = Nanos(first.unwrap_or(self.opening).0 - self.opening.0);
         for trial in &mut campaign.trials {
             let sampled = self.load.sampled(&trial.spec);
             trial.samples.extend(sampled.map(|block| ("here".to_owned(), block)));

@@ -400,6 +400,12 @@ fn connection_figures(figures: &mut Figures, flow: Flow<'_>, span: Span) {
         direction,
         repeated.zip(sent).map(|(repeated, sent)| repeated / sent),
     );
+    let bare = change(|state| u64::from(state.segments_in.saturating_sub(state.data_segments_in)));
+    figures.put_some(
+        metric::ACKNOWLEDGEMENTS,
+        direction,
+        bare.map(|segments| segments / span.seconds()),
+    );
     figures.put_some(metric::RTT, direction, connections.rtt_seconds(span));
     figures.put_some(metric::RTT_MIN, direction, connections.smallest_rtt_seconds(span));
     let flow_time = span.seconds() * connections.n_sending(span) as f64 * MICROS;

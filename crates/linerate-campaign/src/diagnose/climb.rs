@@ -106,7 +106,7 @@ fn different(rungs: &[Rung]) -> usize {
 }
 
 /// Returns true if an outcome contradicts its claim. Noise and invalid runs leave a claim open.
-fn refutes(outcome: &Outcome) -> bool {
+pub(super) fn refutes(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::SingleRuns { refutes, .. } => *refutes,
         Outcome::Pairs { doubt, .. } => matches!(doubt, Some(Objection::Refuted(_))),
@@ -116,7 +116,7 @@ fn refutes(outcome: &Outcome) -> bool {
 }
 
 /// Returns true if pairs changed goodput as the claim predicts, although that may be no proof.
-fn supports(outcome: &Outcome) -> bool {
+pub(super) fn supports(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Pairs { effect, ratio: [least, most], .. } => {
             matches!(effect.change, Change::Better | Change::Worse)
@@ -189,7 +189,9 @@ fn test(
 #[cfg(test)]
 mod tests {
     use linerate_analysis::compare::{Better, effect};
-    use linerate_analysis::diagnosis::Subject;
+    use linerate_analysis::diagnosis::{Contradiction, Subject};
+
+    use super::super::pairs::works_without_evidence;
 
     use super::*;
 
@@ -229,6 +231,26 @@ mod tests {
             ratio,
             doubt: None,
         }
+    }
+
+    #[test]
+    fn a_change_that_works_in_runs_without_the_evidence_leaves_a_claim_suspected() {
+        let of = |after, doubt, more: Option<Outcome>| {
+            let mut works = pairs(after, [1.1, 100.0]);
+            let Outcome::Pairs { doubt: of_it, .. } = &mut works else { panic!("pairs") };
+            *of_it = doubt;
+            let experiments = [works].into_iter().chain(more).collect();
+            works_without_evidence(&Finding { experiments, ..unknown(&PointStudy::default()) })
+        };
+        let (twice, equal) = (BEFORE.map(|rate| 2.0 * rate), BEFORE);
+        assert!(of(twice, Some(Objection::NoEvidence), None));
+        assert!(!of(equal, Some(Objection::NoEvidence), None), "no effect");
+        assert!(!of(twice, Some(Objection::OutsidePrediction), None));
+        let refuted = Objection::Refuted(Contradiction::NoEffect);
+        let mut other = pairs(equal, [1.1, 100.0]);
+        let Outcome::Pairs { doubt, .. } = &mut other else { panic!("pairs") };
+        *doubt = Some(refuted);
+        assert!(!of(twice, Some(Objection::NoEvidence), Some(other)), "another change refutes it");
     }
 
     #[test]

@@ -4,11 +4,12 @@
 use linerate_analysis::diagnosis::experiment::{Change, Experiment, set_aside};
 use linerate_analysis::diagnosis::longer::{self, attempts};
 use linerate_analysis::diagnosis::rules::Rule;
-use linerate_analysis::diagnosis::{Finding, Outcome};
+use linerate_analysis::diagnosis::{Finding, Objection, Outcome};
 use linerate_analysis::{PointStudy, Study};
 use linerate_model::plan::Draft;
-use linerate_model::{ARM_AXIS, Failing, Nanos};
+use linerate_model::{ARM_AXIS, Failing, Nanos, Verdict};
 
+use super::climb::{refutes, supports};
 use super::plans::{Beside, Load};
 use super::scouts::{Scouted, scout};
 use super::stages::{Shortage, Stages, cost};
@@ -32,7 +33,8 @@ pub(super) fn put_to_test(
     experiments: Vec<Experiment>,
 ) -> Result<(Finding, Option<Next>), Ended> {
     let stage = format!("limit-{number}-{}", rule.name());
-    if let Some(shortage) = stages.shortage(needed(load, rule, &experiments)) {
+    if let Some(shortage) = stages.shortage(experiments.len() + 1, needed(load, rule, &experiments))
+    {
         let names = experiments.iter().map(|experiment| experiment.name.as_str());
         return Ok((not_begun(suspicion, names, load, shortage), None));
     }
@@ -61,7 +63,7 @@ pub(super) fn put_to_test(
         return Ok((suspicion, None));
     }
     let pairs = load.pairs(&stage, rule.name(), &tested, attempts(load.n_pairs())[0]);
-    if let Some(shortage) = stages.shortage(cost(&pairs)) {
+    if let Some(shortage) = stages.shortage(1, cost(&pairs)) {
         let names = tested.iter().map(|(experiment, _)| experiment.name.as_str());
         return Ok((not_begun(suspicion, names, load, shortage), None));
     }
@@ -90,6 +92,9 @@ pub(super) fn put_to_test(
             Err(ended) => return Err(ended),
         }
     };
+    if works_without_evidence(&outcome) {
+        outcome = still_suspected(outcome, &suspicion);
+    }
     // Experiments without pairs are listed too, before those with pairs.
     outcome.experiments.splice(..0, suspicion.experiments);
     // Only a change that lifts the limit leads to a next one.
@@ -111,6 +116,28 @@ pub(super) fn put_to_test(
         })
     });
     Ok((outcome, reached))
+}
+
+/// Returns true if a change had the predicted effect in runs without the evidence of the claim, and
+/// nothing contradicts it: loss that comes in bursts is not in every run.
+pub(super) fn works_without_evidence(outcome: &Finding) -> bool {
+    let works = |one: &Outcome| {
+        let unseen = matches!(one, Outcome::Pairs { doubt: Some(Objection::NoEvidence), .. });
+        unseen && supports(one)
+    };
+    outcome.experiments.iter().any(works) && !outcome.experiments.iter().any(refutes)
+}
+
+/// Returns the claim of `suspicion` with the experiments of `outcome`.
+fn still_suspected(outcome: Finding, suspicion: &Finding) -> Finding {
+    let evidence = suspicion.evidence.iter().chain(&outcome.evidence).cloned().collect();
+    Finding {
+        verdict: Verdict::Suspected,
+        claim: suspicion.claim.clone(),
+        evidence,
+        advice: suspicion.advice.clone(),
+        ..outcome
+    }
 }
 
 /// Returns the expected time of the single runs and pairs of `experiments`.
@@ -170,7 +197,7 @@ fn look_twice(
     let long = load.longer(times);
     let stage = format!("{stage}-longer");
     let pairs = long.pairs(&stage, rule, tested, *again);
-    if let Some(shortage) = stages.shortage(cost(&pairs)) {
+    if let Some(shortage) = stages.shortage(1, cost(&pairs)) {
         let names = tested.iter().map(|(experiment, _)| experiment.name.as_str());
         return Ok((not_begun(first, names, &long, shortage), study));
     }

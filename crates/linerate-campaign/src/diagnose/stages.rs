@@ -44,9 +44,12 @@ pub(super) struct Stages<'a> {
     bench: &'a dyn Bench,
     /// End of the time budget, on the clock of the bench.
     ends: Nanos,
-    /// Expected time of the stages so far, and the time that they took.
+    /// Expected time of the runs so far, and the time that they took.
     expected: Nanos,
     spent: Nanos,
+    /// Longest time from the begin of a stage to that of its first run: agents are started and
+    /// reached, which takes seconds through a slow ssh, and does not grow with the number of runs.
+    opening: Nanos,
     /// True if other programs disturbed every measurement of a stage.
     is_always_busy: bool,
     /// Disturbances of the stages of this limit.
@@ -61,17 +64,19 @@ impl<'a> Stages<'a> {
             ends: bench.now() + budget,
             expected: Nanos(0),
             spent: Nanos(0),
+            opening: Nanos(0),
             is_always_busy: false,
             notes: Vec::new(),
         }
     }
 
-    /// Returns the shortage if stages with an expected time of `cost` do not fit into the time that
-    /// is left; `None` if they fit.
-    pub(super) fn shortage(&self, cost: Nanos) -> Option<Shortage> {
+    /// Returns the shortage if `stages` stages, whose runs have an expected time of `cost`, do not
+    /// fit into the time that is left; `None` if they fit.
+    pub(super) fn shortage(&self, stages: usize, cost: Nanos) -> Option<Shortage> {
         // A busy host or a slow path takes longer than expected, and will do so again.
         let slower = (self.spent.as_secs_f64() / self.expected.as_secs_f64().max(1e-9)).max(1.0);
-        let needed = Nanos::from_secs_f64(cost.as_secs_f64() * slower);
+        let runs = Nanos::from_secs_f64(cost.as_secs_f64() * slower);
+        let needed = runs + Nanos(self.opening.0 * stages as u64);
         let left = self.ends.since(self.bench.now());
         (needed > left).then_some(Shortage { needed, left })
     }
@@ -79,7 +84,10 @@ impl<'a> Stages<'a> {
     fn observe(&mut self, name: &str, draft: &Draft) -> Result<(Campaign, Study), Ended> {
         let begun = self.bench.now();
         let observed = self.bench.observe(name, draft)?;
-        self.spent = self.spent + self.bench.now().since(begun);
+        let took = self.bench.now().since(begun);
+        let opening = opening(&observed.0).min(took);
+        self.opening = self.opening.max(opening);
+        self.spent = self.spent + Nanos(took.0 - opening.0);
         self.expected = self.expected + cost(draft);
         Ok(observed)
     }
@@ -106,7 +114,7 @@ impl<'a> Stages<'a> {
             let taken = study.points.iter().filter_map(PointStudy::taken).fold(0.0, f64::max);
             seen.push(format!("{:.0} %", taken * 100.0));
             let is_disturbed = taken > MOST_TAKEN;
-            if is_disturbed && seen.len() < most && self.shortage(cost(&thorough)).is_none() {
+            if is_disturbed && seen.len() < most && self.shortage(1, cost(&thorough)).is_none() {
                 continue;
             }
             self.is_always_busy |= is_disturbed && seen.len() == MOST_LOOKS;
@@ -116,6 +124,12 @@ impl<'a> Stages<'a> {
             return Ok((campaign, study));
         }
     }
+}
+
+/// Returns the time from the begin of a campaign to that of its first run.
+fn opening(campaign: &Campaign) -> Nanos {
+    let first = campaign.trials.iter().filter_map(|trial| trial.started).min();
+    first.map_or(Nanos(0), |first| Nanos(first.0.saturating_sub(campaign.header.started.0)))
 }
 
 /// Returns `draft` with three times as many runs: on a busy host two runs may both miss the limit

@@ -212,6 +212,8 @@ metrics! {
     RETRANSMIT_RATIO = Loss("retransmit_ratio", "Retransmit ratio", Unit::Ratio, L4, DOWN,
         "payload bytes retransmitted over payload bytes sent, from TCP_INFO of the sender")
         .with(Values::ShareOfCounts).used(&[LookedAt]);
+    ACKNOWLEDGEMENTS = Rate("acknowledgements", "Acknowledgements", Unit::PerSecond, L4, NEITHER,
+        "segments without payload that the sender received per second, by its TCP_INFO").adds_up();
     ECN_MARKS = Rate("ecn_marks", "Ecn marks", Unit::Count, L4, DOWN,
         "segments delivered with a mark of congestion (ECN), by the sender's TCP_INFO")
         .with(Values::Whole);

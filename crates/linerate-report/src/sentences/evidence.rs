@@ -22,7 +22,13 @@ const SOFTNET: &str = "/proc/net/softnet_stat";
 
 /// Every metric that a rule shows, alphabetically. A metric without a row is shown with its title
 /// and meaning.
-static FIGURES: [Words; 32] = [
+static FIGURES: [Words; 33] = [
+    (
+        metric::ACKNOWLEDGEMENTS,
+        "",
+        "acknowledgements arrived per second",
+        "TCP_INFO of the sender: tcpi_segs_in less tcpi_data_segs_in",
+    ),
     (
         metric::CACHE_SERVED,
         "the page cache served",

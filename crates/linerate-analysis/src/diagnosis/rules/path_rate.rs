@@ -16,8 +16,8 @@ use linerate_model::{Direction, metric};
 use super::{
     Rule, changed, cross_traffic,
     facts::{MeasuredLink, carries},
-    flows, may_be_judged, only_the_path, room, score, shrunk, smaller_segments, standing_queue,
-    suspected, value, waits_for_cpu,
+    flows, may_be_judged, only_the_path, reverse_path, room, score, shrunk, smaller_segments,
+    standing_queue, suspected, value, waits_for_cpu,
 };
 use crate::diagnosis::experiment::Experiment;
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
@@ -46,8 +46,9 @@ fn full_link(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option
 /// Returns the score of a saturated link: of its measured rate, or of a queue on a path that is not
 /// known to carry more.
 fn saturation(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<f64> {
-    let is_shared = cross_traffic::is_shared(point, job, direction);
-    if !only_the_path(job, direction) || room(job, direction) <= ROOM || is_shared {
+    let is_elsewhere = cross_traffic::is_shared(point, job, direction)
+        || reverse_path::waits(point, job, direction);
+    if !only_the_path(job, direction) || room(job, direction) <= ROOM || is_elsewhere {
         return Some(0.0);
     }
     let near = MeasuredLink::of(point, job, direction)

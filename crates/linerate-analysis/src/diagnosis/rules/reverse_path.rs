@@ -4,9 +4,9 @@
 //! Evidence: the probe measured the rate of the reverse path. At the rate that the data path
 //! carries, a receiver that acknowledges every second segment needs more than that, and goodput is
 //! well below the rate of the data path. Where the rate of the data path is unknown, the
-//! acknowledgements of the present goodput must fill the reverse path. No experiment: the load has
-//! no parameter for the number of acknowledgements. Not observed: acknowledgements that were
-//! dropped.
+//! acknowledgements of the present goodput must fill the reverse path: those that arrived, or one
+//! for every second segment. No experiment: the load has no parameter for the number of
+//! acknowledgements. Not observed: acknowledgements that were dropped.
 
 use linerate_model::{Direction, metric};
 
@@ -17,8 +17,12 @@ use super::{
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
 use crate::{JobStudy, PointStudy};
 
+/// Bits of an acknowledgement with timestamps.
+const ACKNOWLEDGEMENT: f64 = 52.0 * 8.0;
 /// Bytes of an acknowledgement with timestamps over those of the two segments that it acknowledges.
 const ACKNOWLEDGED: f64 = 52.0 / 3000.0;
+/// Share of the rate of the reverse path that acknowledgements of a full one use.
+const FULL: f64 = 0.8;
 /// Largest share of the rate of the data path that the missing acknowledgements explain.
 const BELOW: f64 = 0.7;
 /// Idle time of the sender above which its application is the limit.
@@ -29,6 +33,8 @@ struct Rates {
     /// Rate that the data path carries, if it is known.
     data: Option<f64>,
     reverse: f64,
+    /// Rate of the acknowledgements that arrived, if they were counted.
+    arrived: Option<f64>,
     goodput: f64,
 }
 
@@ -42,13 +48,16 @@ impl Rates {
         // below goodput shows nothing.
         let is_measured = there.is_some_and(|facts| facts.capacity.is_some());
         let data = there.and_then(carries).filter(|rate| is_measured || *rate >= goodput);
-        Some(Self { data, reverse: back.capacity?.high.0, goodput })
+        let arrived = value(job, metric::ACKNOWLEDGEMENTS, direction)
+            .map(|per_second| per_second * ACKNOWLEDGEMENT);
+        Some(Self { data, reverse: back.capacity?.high.0, arrived, goodput })
     }
 
     /// Returns the rate of the acknowledgements that the data path could cause, over the rate of
     /// the reverse path.
     fn need(&self) -> f64 {
-        self.data.unwrap_or(self.goodput) * ACKNOWLEDGED / self.reverse
+        let arrived = self.arrived.unwrap_or_default() / FULL;
+        (self.data.unwrap_or(self.goodput) * ACKNOWLEDGED).max(arrived) / self.reverse
     }
 
     /// Returns true if acknowledgements exceed the reverse path, and goodput is below the rate of
@@ -59,7 +68,7 @@ impl Rates {
 }
 
 /// Returns true if the reverse path explains the goodput of a sender that always has data.
-fn waits(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
+pub(super) fn waits(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
     Rates::of(point, job, direction).is_some_and(|rates| rates.explain())
         && value(job, metric::SENDER_BUSY, direction).is_some_and(|share| share > BUSY)
         && !waits_for_window(job, direction)
@@ -85,8 +94,9 @@ impl Rule for ReversePath {
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
         let limited = |(job, direction): &(&JobStudy, Direction)| waits(point, job, *direction);
         let (job, direction) = flows(point).find(limited).filter(|_| may_be_judged(point))?;
-        let Rates { data, reverse, goodput } = Rates::of(point, job, direction)?;
+        let Rates { data, reverse, goodput, .. } = Rates::of(point, job, direction)?;
         let mut evidence = vec![Evidence::ReversePath { reverse, data, goodput }];
+        evidence.extend(seen(job, metric::ACKNOWLEDGEMENTS, direction));
         evidence.extend(seen(job, metric::RTT, direction));
         let claim = Claim::ReversePath { rate: reverse };
         let finding = suspected(self.name(), (point, job, direction), claim, evidence);
@@ -165,6 +175,18 @@ mod tests {
         let mut short = slow_back(2e5, &[]);
         short.path[0].carried = Some(BitRate(4e6));
         assert!(ReversePath.judge(&short).is_some(), "the ramp of the data path ended early");
+        let suspects = crate::diagnosis::suspects(&short);
+        assert_eq!(
+            suspects.iter().map(|(rule, _)| rule.name()).collect::<Vec<_>>(),
+            ["reverse_path"]
+        );
+        // Not every acknowledgement covers two segments: 1000 of them are 0.42 Mbit/s.
+        let counted = |per_second| {
+            let mut point = slow_back(5e5, &[("acknowledgements", per_second)]);
+            point.path.remove(0);
+            ReversePath.judge(&point).is_some()
+        };
+        assert_eq!([counted(700.0), counted(1_000.0)], [false, true]);
         // 21 Mbit/s of data need 0.36 Mbit/s of acknowledgements.
         let finding = judge(2e5).expect("they exceed 0.2 Mbit/s");
         assert!(matches!(finding.evidence[0], Evidence::ReversePath { data: None, .. }));

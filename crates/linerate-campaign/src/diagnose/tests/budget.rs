@@ -44,3 +44,13 @@ fn stages_that_took_longer_than_expected_are_expected_to_do_so_again() {
     assert_eq!((leading(&rung), bench.names()), (SUSPECTED, vec!["baseline".to_owned()]));
     assert!(bench.now() < Nanos::from_secs(90));
 }
+
+#[test]
+fn the_time_to_reach_the_agents_counts_once_for_each_stage_and_not_for_each_run() {
+    let bench = SimulatedBench::new(SimulatedPath::default()).opened_in(Nanos::from_secs(10));
+    let load = Load::new(&question(), "a".into(), "b".into()).expect("a load");
+    // Three stages: the baseline, single runs and pairs.
+    let rungs = climb(&bench, load, 1, Nanos::from_secs(85)).expect("every stage ends");
+    assert_eq!((leading(&rungs[0]), bench.names().len()), (PROVEN, 3));
+    assert!(bench.now() < Nanos::from_secs(85), "{:?}", bench.now());
+}
