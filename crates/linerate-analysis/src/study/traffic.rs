@@ -11,9 +11,10 @@
 //!   only if they were not fragmented as far as the path's MTU is known
 //! - `transaction_rate`, `connection_rate`: active end (the passive one where the active counted
 //!   none), direction `sum`
-//! - `retransmits`, `retransmit_ratio`, `rtt`, `rtt_min`, `rwnd_limited`, `sndbuf_limited`,
-//!   `sender_busy`: `TCP_INFO` of the sockets that sent payload in this direction; times over the
-//!   span and the number of flows that sent
+//! - `retransmits`, `retransmit_ratio`, `acknowledgements` (segments without payload that came
+//!   back), `rtt`, `rtt_min`, `rwnd_limited`, `sndbuf_limited`, `sender_busy`: `TCP_INFO` of the
+//!   sockets that sent payload in this direction; times over the span and the number of flows that
+//!   sent
 //! - `fairness`: Jain's index over `bytes_received` of each flow during the span, or over the
 //!   flows' totals, per direction
 //! - `lost`, `loss_ratio`: of what was due in the span: datagrams and frames sent in it that never

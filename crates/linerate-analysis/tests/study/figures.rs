@@ -107,6 +107,7 @@ fn tcp_state_gives_packets_retransmits_limits_and_fairness() {
         let sends = TcpState {
             segments_out: 1000,
             segments_in: 500,
+            data_segments_in: 20,
             retransmits: 10,
             bytes_sent: 2_000_000,
             bytes_retransmitted: 20_000,
@@ -131,6 +132,7 @@ fn tcp_state_gives_packets_retransmits_limits_and_fairness() {
         (metric::PACKET_RATE, 1980.0),
         (metric::RETRANSMITS, 80.0),
         (metric::RETRANSMIT_RATIO, 0.01),
+        (metric::ACKNOWLEDGEMENTS, 960.0),
         (metric::SENDER_BUSY, 0.9),
         (metric::RWND_LIMITED, 0.4),
         (metric::SNDBUF_LIMITED, 0.0),
