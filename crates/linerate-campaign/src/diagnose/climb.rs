@@ -2,12 +2,10 @@
 //! limit is looked for.
 
 use linerate_analysis::PointStudy;
-use linerate_analysis::compare::Change;
-use linerate_analysis::diagnosis::{
-    Claim, Evidence, Finding, Objection, Outcome, moved, scores, suspects, unknown,
-};
+use linerate_analysis::diagnosis::{Claim, Evidence, Finding, moved, scores, suspects, unknown};
 use linerate_model::{Metric, Nanos, Verdict};
 
+use super::outcomes::{refutes, supports};
 use super::pairs::{Next, put_to_test};
 use super::plans::Load;
 use super::scouts::goodput;
@@ -105,28 +103,6 @@ fn different(rungs: &[Rung]) -> usize {
     names.len()
 }
 
-/// Returns true if an outcome contradicts its claim. Noise and invalid runs leave a claim open.
-pub(super) fn refutes(outcome: &Outcome) -> bool {
-    match outcome {
-        Outcome::SingleRuns { refutes, .. } => *refutes,
-        Outcome::Pairs { doubt, .. } => matches!(doubt, Some(Objection::Refuted(_))),
-        Outcome::Repeated { second, .. } => second.iter().any(refutes),
-        _ => false,
-    }
-}
-
-/// Returns true if pairs changed goodput as the claim predicts, although that may be no proof.
-pub(super) fn supports(outcome: &Outcome) -> bool {
-    match outcome {
-        Outcome::Pairs { effect, ratio: [least, most], .. } => {
-            matches!(effect.change, Change::Better | Change::Worse)
-                && (*least..=*most).contains(&effect.shift)
-        }
-        Outcome::Repeated { second, .. } => second.iter().any(supports),
-        _ => false,
-    }
-}
-
 /// Sorts findings by verdict. Of equal verdicts a claim whose change had the predicted effect
 /// leads, and then the rule that was asked first, because the sort is stable.
 fn strongest_first(findings: &mut [Finding]) {
@@ -188,70 +164,10 @@ fn test(
 
 #[cfg(test)]
 mod tests {
-    use linerate_analysis::compare::{Better, effect};
-    use linerate_analysis::diagnosis::{Contradiction, Subject};
+    use linerate_analysis::diagnosis::Subject;
 
-    use super::super::pairs::works_without_evidence;
-
+    use super::super::outcomes::tests::{BEFORE, pairs};
     use super::*;
-
-    #[test]
-    fn only_a_contradiction_rules_a_claim_out() {
-        let single = |refutes| Outcome::SingleRuns {
-            arm: "a".into(),
-            metric: linerate_model::metric::GOODPUT,
-            before: 1e7,
-            after: vec![1e7],
-            ratio: [1.5, 2.5],
-            ends: None,
-            refutes,
-        };
-        let open = Outcome::NoPair { arm: "a".into() };
-        let again = |second| Outcome::Repeated {
-            seconds: [0.5, 2.0],
-            first: vec![single(true)],
-            second: vec![second],
-        };
-        assert_eq!(
-            [single(true), single(false), open.clone()].map(|it| refutes(&it)),
-            [true, false, false]
-        );
-        assert_eq!([again(single(true)), again(open)].map(|it| refutes(&it)), [true, false]);
-    }
-
-    const BEFORE: [f64; 6] = [50.0, 49.5, 50.2, 50.1, 49.8, 50.3];
-
-    /// Returns the outcome of pairs whose changed runs had the figures `after`.
-    fn pairs(after: [f64; 6], ratio: [f64; 2]) -> Outcome {
-        let [before, after] = [BEFORE, after].map(|values| values.map(Some));
-        Outcome::Pairs {
-            arm: "a".into(),
-            figure: linerate_model::metric::GOODPUT.into(),
-            effect: effect("goodput", &before, &after, Better::More).expect("pairs"),
-            ratio,
-            doubt: None,
-        }
-    }
-
-    #[test]
-    fn a_change_that_works_in_runs_without_the_evidence_leaves_a_claim_suspected() {
-        let of = |after, doubt, more: Option<Outcome>| {
-            let mut works = pairs(after, [1.1, 100.0]);
-            let Outcome::Pairs { doubt: of_it, .. } = &mut works else { panic!("pairs") };
-            *of_it = doubt;
-            let experiments = [works].into_iter().chain(more).collect();
-            works_without_evidence(&Finding { experiments, ..unknown(&PointStudy::default()) })
-        };
-        let (twice, equal) = (BEFORE.map(|rate| 2.0 * rate), BEFORE);
-        assert!(of(twice, Some(Objection::NoEvidence), None));
-        assert!(!of(equal, Some(Objection::NoEvidence), None), "no effect");
-        assert!(!of(twice, Some(Objection::OutsidePrediction), None));
-        let refuted = Objection::Refuted(Contradiction::NoEffect);
-        let mut other = pairs(equal, [1.1, 100.0]);
-        let Outcome::Pairs { doubt, .. } = &mut other else { panic!("pairs") };
-        *doubt = Some(refuted);
-        assert!(!of(twice, Some(Objection::NoEvidence), Some(other)), "another change refutes it");
-    }
 
     #[test]
     fn the_strongest_finding_leads_and_then_the_one_whose_change_worked() {
@@ -276,15 +192,5 @@ mod tests {
         strongest_first(&mut findings);
         let order: Vec<_> = findings.iter().map(|finding| &*finding.rule).collect();
         assert_eq!(order, ["proven", "worked", "first", "second", "ruled out"]);
-    }
-
-    #[test]
-    fn a_claim_is_supported_by_pairs_that_changed_goodput_as_predicted() {
-        let doubled = BEFORE.map(|rate| rate * 2.0);
-        assert!(supports(&pairs(doubled, [1.1, 100.0])));
-        assert!(!supports(&pairs(doubled, [0.1, 0.2])), "not as predicted");
-        assert!(!supports(&pairs(BEFORE, [0.9, 1.1])), "nothing changed");
-        let noise = [100.0, 20.0, 90.0, 30.0, 110.0, 40.0];
-        assert!(!supports(&pairs(noise, [1.1, 100.0])), "noise");
     }
 }

@@ -8,6 +8,7 @@
 mod climb;
 #[cfg(test)]
 mod disk_tests;
+mod outcomes;
 mod pairs;
 mod plans;
 mod scouts;

@@ -4,12 +4,12 @@
 use linerate_analysis::diagnosis::experiment::{Change, Experiment, set_aside};
 use linerate_analysis::diagnosis::longer::{self, attempts};
 use linerate_analysis::diagnosis::rules::Rule;
-use linerate_analysis::diagnosis::{Finding, Objection, Outcome};
+use linerate_analysis::diagnosis::{Finding, Outcome};
 use linerate_analysis::{PointStudy, Study};
 use linerate_model::plan::Draft;
 use linerate_model::{ARM_AXIS, Failing, Nanos, Verdict};
 
-use super::climb::{refutes, supports};
+use super::outcomes::works_without_evidence;
 use super::plans::{Beside, Load};
 use super::scouts::{Scouted, scout};
 use super::stages::{Shortage, Stages, cost};
@@ -116,16 +116,6 @@ pub(super) fn put_to_test(
         })
     });
     Ok((outcome, reached))
-}
-
-/// Returns true if a change had the predicted effect in runs without the evidence of the claim, and
-/// nothing contradicts it: loss that comes in bursts is not in every run.
-pub(super) fn works_without_evidence(outcome: &Finding) -> bool {
-    let works = |one: &Outcome| {
-        let unseen = matches!(one, Outcome::Pairs { doubt: Some(Objection::NoEvidence), .. });
-        unseen && supports(one)
-    };
-    outcome.experiments.iter().any(works) && !outcome.experiments.iter().any(refutes)
 }
 
 /// Returns the claim of `suspicion` with the experiments of `outcome`.

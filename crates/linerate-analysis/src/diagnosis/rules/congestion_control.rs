@@ -9,8 +9,8 @@
 use linerate_model::{Direction, metric};
 
 use super::{
-    LEAST_EFFECT, Rule, TCP_STREAM, facts::is_at_known_limit, flows, may_be_judged, only_the_path,
-    param, room, score, standing_queue, suspected, value,
+    LEAST_EFFECT, Rule, TCP_STREAM, facts::is_at_known_limit, fire_hose::is_below_shallow_link,
+    flows, may_be_judged, only_the_path, param, room, score, standing_queue, suspected, value,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::diagnosis::{Claim, Evidence, Finding, Permit, Step};
@@ -30,12 +30,13 @@ const BITS_PER_BYTE: f64 = 8.0;
 const UNBOUNDED: &str = "1 Tbit/s";
 const MOST_GAINED: f64 = 100.0;
 
-/// Returns true if only the path limits the sender, and no known limit of the path is near: goodput
-/// that reaches it needs no further explanation.
+/// Returns true if only the path limits the sender, and no known limit of the path explains goodput:
+/// a rate that is near, or a buffer that collapses every window.
 fn has_room(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
     only_the_path(job, direction)
         && room(job, direction) > ROOM
         && !is_at_known_limit(point, job, direction)
+        && !is_below_shallow_link(point, job, direction)
 }
 
 /// Rule: the congestion window or pacing is the limit.

@@ -130,6 +130,11 @@ impl MeasuredLink {
         self.buffer.is_some_and(|buffer| buffer.bytes >= SHALLOW * buffer.product)
     }
 
+    /// Returns true if the buffer is known to be too small for that.
+    pub(super) fn is_shallow(&self) -> bool {
+        self.survivable().is_some()
+    }
+
     /// Returns the bytes in flight that half fill a buffer which is too small for that.
     pub(super) fn survivable(&self) -> Option<f64> {
         let shallow = self.buffer.filter(|_| !self.is_deep());

@@ -4,7 +4,9 @@
 //! Evidence: the sender retransmits although the standing queue is small, so the overflowing buffer
 //! is shallow. The standing queue is goodput times the excess of the round-trip time over its
 //! minimum. Where the probe filled the buffer of a link, its size is known, and a buffer that one
-//! flow can keep busy is not shallow. A network controller read over NC-SI reports its drops; other
+//! flow can keep busy is not shallow. A shallow one that the probe filled is evidence enough where
+//! only the path limits a sender that is far from the rate of the link: its window collapsed before
+//! the run, and a run may end before it overflows the buffer again. A network controller read over NC-SI reports its drops; other
 //! devices report nothing.
 //! Random loss looks the same, and the proposed experiment, a smaller window, separates the two. A
 //! sender that waits for its peer's window overruns nothing: its retransmissions are window probes
@@ -16,8 +18,8 @@ use super::{
     LEAST_EFFECT, Rule, TCP_STREAM,
     cross_traffic::is_shared,
     facts::{MeasuredLink, is_at_known_limit, loses_at_random},
-    fills_path, flows, may_be_judged, room, score, segment_size, suspected, value,
-    waits_for_window, window_open,
+    fills_path, flows, may_be_judged, only_the_path, param, room, score, segment_size, suspected,
+    value, waits_for_window, window_open,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, rate, set};
 use crate::diagnosis::{Claim, Evidence, Finding, Sign, Step};
@@ -60,7 +62,8 @@ impl Rule for FireHose {
     }
 
     fn summary(&self) -> &'static str {
-        "the sender retransmits although less than 64 KiB are queued: a shallow buffer overflows"
+        "the sender retransmits although less than 64 KiB are queued, or is far below the rate of \
+            a link whose buffer is shallow: a shallow buffer overflows"
     }
 
     fn number(&self) -> u8 {
@@ -109,8 +112,10 @@ impl Rule for FireHose {
             let read = |metric| value(job, metric, direction);
             let (ratio, queue) = (read(metric::RETRANSMIT_RATIO)?, standing(job, direction)?);
             let shallow = score::below(queue.0 as f64, SHALLOW.0 as f64);
+            let lost = score::reached(ratio, LOSS, MUCH);
+            let collapsed = if is_below_shallow_link(point, job, direction) { 1.0 } else { 0.0 };
             Some(score::all([
-                score::reached(ratio, LOSS, MUCH),
+                lost.max(collapsed),
                 shallow,
                 window_open(job, direction),
                 if is_explained(point, job, direction) { 0.0 } else { 1.0 },
@@ -178,9 +183,25 @@ impl Rule for FireHose {
     }
 }
 
-/// Returns whether the flow loses packets although neither its window nor the path is full.
+/// Returns true if nothing but the path limits goodput, which is far below the rate of a link whose
+/// buffer the probe found shallow.
+pub(super) fn is_below_shallow_link(
+    point: &PointStudy,
+    job: &JobStudy,
+    direction: Direction,
+) -> bool {
+    MeasuredLink::of(point, job, direction).is_some_and(|link| link.is_shallow())
+        && only_the_path(job, direction)
+        // A rate that the plan asked for needs no other explanation.
+        && param(job, "pacing_rate").is_none()
+}
+
+/// Returns whether the flow loses packets, or did before, although neither its window nor the path
+/// is full.
 fn loses(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
-    value(job, metric::RETRANSMIT_RATIO, direction).is_some_and(|ratio| ratio >= LOSS)
+    let loses_now =
+        value(job, metric::RETRANSMIT_RATIO, direction).is_some_and(|ratio| ratio >= LOSS);
+    (loses_now || is_below_shallow_link(point, job, direction))
         // A sender without window sends probes, which the kernel counts as retransmissions.
         && !waits_for_window(job, direction)
         && !is_explained(point, job, direction)
@@ -271,6 +292,28 @@ mod tests {
         assert!(finding.evidence.iter().any(|seen| matches!(seen, Evidence::Buffer { .. })));
         assert_eq!(FireHose.judge(&overrun(60_000)), None, "one flow keeps the link busy");
         assert_eq!(FireHose.score(&overrun(60_000)), Some(0.0));
+    }
+
+    #[test]
+    fn a_window_that_collapsed_before_the_run_is_the_shallow_buffer_s_and_no_choice_of_a_control() {
+        let names = |bytes: u64, more: &[(&str, f64)]| -> Vec<&str> {
+            let mut point = overrun(bytes);
+            let usual = [
+                ("goodput", 5.3e6),
+                ("retransmit_ratio", 0.0),
+                ("rtt", 0.0205),
+                ("rtt_min", 0.02),
+                ("sender_busy", 1.0),
+                ("pacing_rate", 6.1e6),
+            ];
+            let figures: Vec<_> = more.iter().copied().chain(usual).collect();
+            point.jobs = on_path(&figures, Some(Limiter::Link), 2e7).jobs;
+            let suspects = crate::diagnosis::suspects(&point);
+            suspects.iter().map(|(rule, _)| rule.name()).collect()
+        };
+        assert_eq!(names(6_000, &[]), ["fire_hose"]);
+        assert_eq!(names(60_000, &[]), ["congestion_control"], "the buffer holds a window");
+        assert_eq!(names(6_000, &[("rwnd_limited", 0.9)]).contains(&"fire_hose"), false);
     }
 
     #[test]
