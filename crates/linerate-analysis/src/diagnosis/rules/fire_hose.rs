@@ -313,7 +313,7 @@ mod tests {
         };
         assert_eq!(names(6_000, &[]), ["fire_hose"]);
         assert_eq!(names(60_000, &[]), ["congestion_control"], "the buffer holds a window");
-        assert_eq!(names(6_000, &[("rwnd_limited", 0.9)]).contains(&"fire_hose"), false);
+        assert!(!names(6_000, &[("rwnd_limited", 0.9)]).contains(&"fire_hose"));
     }
 
     #[test]
