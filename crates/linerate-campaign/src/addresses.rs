@@ -1,6 +1,8 @@
 //! Addresses as people write them.
 
-use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+
+use linerate_sys::netlink::RouteSocket;
 
 use crate::Failure;
 
@@ -22,6 +24,29 @@ pub(crate) fn has_port(text: &str) -> bool {
     let after_bracket = text.rsplit_once(']').map_or(text, |(_, rest)| rest);
     // A bare IPv6 address contains colons, of which none separates a port.
     text.parse::<Ipv6Addr>().is_err() && after_bracket.contains(':')
+}
+
+/// Returns the addresses of this host that reach a program listening on `address`, as a person
+/// types them for an agent. Addresses that reach this host only from itself are left out.
+#[must_use]
+pub fn reachable(address: SocketAddr) -> Vec<String> {
+    let typed = |ip: IpAddr| match (address.port(), ip) {
+        (AGENT_PORT, ip) => ip.to_string(),
+        (port, ip) => SocketAddr::new(ip, port).to_string(),
+    };
+    if !address.ip().is_unspecified() {
+        return vec![typed(address.ip())];
+    }
+    let mut found = Vec::new();
+    // Without a list the person knows the addresses.
+    let _listed =
+        RouteSocket::open().and_then(|mut socket| socket.addresses(|one| found.push(one.address)));
+    found.retain(|ip| match ip {
+        IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local(),
+        // Those of a link need a zone, which is the other host's.
+        IpAddr::V6(ip) => address.is_ipv6() && !ip.is_loopback() && !ip.is_unicast_link_local(),
+    });
+    found.into_iter().map(typed).collect()
 }
 
 /// Reads an address to listen on.

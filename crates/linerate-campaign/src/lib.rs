@@ -53,6 +53,7 @@ pub mod iperf3;
 pub mod keys;
 pub mod letters;
 mod observers;
+pub mod outline;
 mod places;
 pub mod policy;
 pub mod probe;

@@ -12,7 +12,7 @@ use linerate_model::{
 use linerate_observe::{ObserverSource, ObserverSpec};
 use serde::Deserialize;
 
-pub use crate::addresses::{AGENT_PORT, resolve_listen, with_port};
+pub use crate::addresses::{AGENT_PORT, reachable, resolve_listen, with_port};
 use crate::catalog::{LABS, Preset, find};
 use crate::keys::keys_for;
 use crate::observers::ObserverText;
@@ -468,6 +468,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_testbed_file_of_the_documentation_is_read() {
+        let page = include_str!("../../../docs/testbeds.md");
+        let (_, rest) = page.split_once("```toml\n").expect("it shows a file");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("testbed.toml");
+        std::fs::write(&path, rest.split("```").next().expect("it ends")).expect("writable");
+        let ground = from_file(&path).unwrap_or_else(|failure| panic!("{}", failure.message()));
+        let pinned = |end: &Endpoint| (end.cpus.clone(), end.pin);
+        let found: Vec<_> = ground.testbed.endpoints.iter().map(pinned).collect();
+        assert_eq!(found, [(vec![2, 3], true), (vec![4, 5], true)]);
+        assert_eq!(ground.capacities.len(), 1);
+    }
 
     proptest! {
         #[test]

@@ -238,7 +238,9 @@ pub(crate) fn connect_tcp(
         host,
         "connect to agent on",
         format!("{address}: {last}"),
-        "is `linerate agent` running there, and does a firewall let its port through?",
+        "is `linerate agent` running there, and does a firewall let its port through? Without a \
+            paired key it listens on loopback only: run `linerate agent --pair` there, and \
+            `linerate to HOST --token -` here",
     ))
 }
 

@@ -139,6 +139,10 @@ pub(crate) struct AgentArgs {
     /// when paired, else loopback]
     #[arg(long)]
     pub(crate) listen: Option<String>,
+    /// First print a one-time token and the addresses of this host, and wait until another host has
+    /// paired with `linerate to HOST --token -`; then serve it
+    #[arg(long, conflicts_with = "stdio")]
+    pub(crate) pair: bool,
     /// Serve on standard input and output, for ssh
     #[arg(long, conflicts_with = "listen")]
     pub(crate) stdio: bool,

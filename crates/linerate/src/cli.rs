@@ -27,6 +27,7 @@ use crate::commands::report::ReportArgs;
 use crate::commands::reproduce::ReproduceArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::serve::ServeArgs;
+use crate::commands::testbed::TestbedArgs;
 use crate::commands::to::ToArgs;
 use crate::commands::tune::TuneArgs;
 use crate::exit::{Exit, Failure};
@@ -81,6 +82,8 @@ pub(crate) enum Command {
     Agent(AgentArgs),
     /// Exchange keys with another host, with a one-time token
     Pair(PairArgs),
+    /// Write a testbed file
+    Testbed(TestbedArgs),
     /// Build, list, enter and remove emulated testbeds
     Lab(LabArgs),
     /// Check a ledger for damage, and copy the readable part of a damaged one

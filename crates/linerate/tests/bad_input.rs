@@ -310,8 +310,9 @@ fn an_unknown_preset_is_answered_with_the_nearest() {
 fn a_missing_host_is_named_with_what_to_check() {
     let text = plan("tcp_stream", 1.0, "");
     let message = "linerate: connect to agent on 127.0.0.1: 127.0.0.1:9: Connection refused (os \
-        error 111) (is `linerate \
-                   agent` running there, and does a firewall let its port through?)\n";
+        error 111) (is `linerate agent` running there, and does a firewall let its port through? \
+        Without a paired key it listens on loopback only: run `linerate agent --pair` there, and \
+        `linerate to HOST --token -` here)\n";
     refused(&text, &["run", "plan.toml", "--to", "127.0.0.1:9"], 4, message);
     let folder = tempfile::tempdir().expect("a folder");
     let ended = run(folder.path(), &["run", "null", "--to", "no-such-host.invalid"]).expect(4);

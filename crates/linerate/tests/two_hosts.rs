@@ -23,7 +23,7 @@ fn stream(repeats: u32, milliseconds: u32) -> String {
 }
 
 /// Starts the agent and waits until it listens.
-pub(crate) fn agent(pair: &Pair, folder: &Path) -> Guard {
+fn agent(pair: &Pair, folder: &Path) -> Guard {
     let mut child =
         pair.linerate(1, folder, "b", &["agent", "--listen", AGENT]).spawn().expect("starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();

@@ -25,7 +25,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use linerate_disk::{Disks, FileLimits, Keeper, Writable};
-use linerate_load::{FirstBytes, Permits, SharedPort, Workload};
+use linerate_load::{Permits, SharedPort, Workload};
 use serde_json::Value;
 
 use crate::broker::{Broker, BrokerKeeper};
@@ -43,6 +43,7 @@ use crate::{ControlError, KeyStore, Right};
 
 use place::Place;
 
+pub(crate) use ports::DataPort;
 pub(crate) use tuning::Changes;
 pub use tuning::{Consent, HostWide, Keeping, Restored, restore};
 
@@ -268,6 +269,12 @@ impl Agent {
         Self::new(self.shared.options.clone())
     }
 
+    /// Accepts the data of this agent's trials at `address`, and nothing else, until the port is
+    /// dropped.
+    pub(crate) fn accept_data(&self, address: SocketAddr) -> io::Result<DataPort> {
+        DataPort::open(&self.shared, address)
+    }
+
     /// Opens a session inside this process, through the same codec as every other.
     pub(crate) fn open(&self) -> io::Result<Channel> {
         let (ours, theirs) = UnixStream::pair()?;
@@ -368,14 +375,9 @@ impl Receptionist for Entrance {
         if bytes.first() == Some(&TLS_HANDSHAKE) {
             return tls::opening(bytes);
         }
-        let data = self.shared.port.get().and_then(|port| port.judge(bytes));
-        match data {
-            Some(FirstBytes::Needs(needed)) => return Opening::Needs(needed),
-            Some(FirstBytes::Expected) => return Opening::Data,
-            Some(FirstBytes::Unknown) => {
-                return Opening::Foreign("no trial expects its data connection".into());
-            }
-            None => {}
+        let port = self.shared.port.get();
+        if let Some(data) = port.and_then(|port| ports::opening(port, bytes)) {
+            return data;
         }
         match decode_within(bytes, GREETING_LIMIT) {
             Ok(Some(_)) => Opening::Whole,

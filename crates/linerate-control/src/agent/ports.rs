@@ -1,10 +1,18 @@
 //! Sockets that an agent listens on.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
+use linerate_load::{FirstBytes, SharedPort};
 use linerate_sys::socket;
 use socket2::{Domain, Protocol, Socket, Type};
+
+use super::Shared;
+use crate::strangers::{Opening, Receptionist, Ticket, accept_all, wake};
 
 /// Connections that wait in the kernel: those of a trial arrive at once.
 const BACKLOG: i32 = 4096;
@@ -34,4 +42,77 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     socket::bind(&listener, address)?;
     listener.listen(BACKLOG)?;
     Ok(listener.into())
+}
+
+/// Returns the verdict on the first bytes of a data connection; `None` if a data connection does
+/// not begin so.
+pub(super) fn opening(port: &SharedPort, bytes: &[u8]) -> Option<Opening> {
+    Some(match port.judge(bytes)? {
+        FirstBytes::Needs(needed) => Opening::Needs(needed),
+        FirstBytes::Expected => Opening::Data,
+        FirstBytes::Unknown => Opening::Foreign("no trial expects its data connection".into()),
+    })
+}
+
+/// Port of an agent in this process, for the data of its trials alone. Closed when dropped.
+#[derive(Debug)]
+pub(crate) struct DataPort {
+    address: SocketAddr,
+    stopping: Arc<AtomicBool>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+impl DataPort {
+    /// Opens the port at `address` for the agent `shared`.
+    pub(super) fn open(shared: &Arc<Shared>, address: SocketAddr) -> io::Result<Self> {
+        let (listeners, address) = listen(address)?;
+        let port = SharedPort::new(address);
+        port.open_for_datagrams().map_err(io::Error::other)?;
+        let front = Arc::new(DataOnly { shared: Arc::clone(shared), port: port.clone() });
+        let stopping = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&stopping);
+        let accepting = thread::Builder::new().name("linerate-data".into()).spawn(move || {
+            // Trials whose connections are missing name the port.
+            let _failed = accept_all(&listeners, &stop, &front);
+        })?;
+        // Last: from now on trials offer this port.
+        let _first = shared.port.set(port);
+        Ok(Self { address, stopping, accepting: Some(accepting) })
+    }
+}
+
+impl Drop for DataPort {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        wake(self.address);
+        // The listeners are closed when this returns.
+        let _ended = self.accepting.take().map(JoinHandle::join);
+    }
+}
+
+/// Reception of strangers where only data connections are accepted.
+struct DataOnly {
+    shared: Arc<Shared>,
+    port: SharedPort,
+}
+
+impl Receptionist for DataOnly {
+    fn patience(&self) -> Duration {
+        self.shared.options.timeouts.handshake
+    }
+
+    fn opening(&self, bytes: &[u8]) -> Opening {
+        let foreign = || Opening::Foreign("only data of trials is accepted here".into());
+        opening(&self.port, bytes).unwrap_or_else(foreign)
+    }
+
+    fn meet(&self, _: TcpStream, _: SocketAddr, _: Ticket) {}
+
+    fn pass_on(&self, bytes: &[u8], socket: TcpStream) {
+        self.port.pass_on(bytes, socket);
+    }
+
+    fn turned_away(&self, peer: SocketAddr, why: &str) {
+        self.shared.reject(&peer.to_string(), &why);
+    }
 }

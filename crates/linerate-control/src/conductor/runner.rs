@@ -2,15 +2,17 @@
 //! nothing itself.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
-use linerate_model::{Event, HostAddress, Nanos, Recorder};
+use linerate_model::{Event, HostAddress, JobSpec, Nanos, Recorder, TrialSpec};
 
 use super::core::{Conductor, Input, Now, Output};
 use super::{CampaignRun, Progress, RunOptions, RunSummary};
+use crate::agent::DataPort;
 use crate::clock::{monotonic, wall};
 use crate::frames::{FrameError, FrameReader, write};
 use crate::link::{Channel, Heard, Link};
@@ -82,6 +84,8 @@ pub(super) fn run(
         campaign: header.id.clone(),
         name: format!("campaign {}", header.name),
     });
+    // Closed at the end of the campaign.
+    let _port = reach.data_port(&trials);
     let mut conductor =
         Conductor::new(header, &hosts, trials, &done, options, Box::new(tls::random))?
             .with_clock(linerate_sys::clock::identity_text());
@@ -360,6 +364,21 @@ impl Runner<'_> {
 }
 
 impl Reach {
+    /// Opens the agents' port here for the data of jobs that lead from an agent to this process.
+    /// Without it, or if another program has the port, each job has ports of its own.
+    fn data_port(&self, trials: &[TrialSpec]) -> Option<DataPort> {
+        let address = |name: &str| self.addresses.iter().position(|(host, _)| host == name);
+        let is_agent = |at: &usize| matches!(self.addresses[*at].1, HostAddress::Tcp(_));
+        let arrives = |job: &JobSpec| {
+            address(&job.from.host).filter(is_agent)?;
+            let here = address(&job.to.host)?;
+            (self.addresses[here].1 == HostAddress::InProcess).then_some(here)
+        };
+        let here = trials.iter().flat_map(|trial| &trial.jobs).find_map(arrives)?;
+        let everywhere = (Ipv6Addr::UNSPECIFIED, transport::DEFAULT_PORT);
+        self.agents[here].accept_data(everywhere.into()).ok()
+    }
+
     /// Connects to a host's agent and exchanges greetings.
     fn greet(&self, host: usize) -> Result<Greeted, ControlError> {
         let mut ours = Greeting::new(HelloRole::Conductor, &self.name);

@@ -31,8 +31,9 @@ pub fn reason(reason: &Reason) -> String {
         Reason::NothingDone { job } => format!("{job}: nothing was sent, received or stepped"),
         Reason::Waited { job, host, worker, share } => format!(
             "{job}: worker {worker} on {host} waited up to {:.1} % of the measurement for a \
-                    CPU that other programs used (limit {} %). Stop them, or pin the endpoint to \
-                    CPUs of its own (`cpus` and `pin`)",
+                    CPU that other programs used (limit {} %). Stop them, or give the endpoint \
+                    CPUs of its own: `cpus = [2, 3]` in a testbed file (`linerate testbed init \
+                    HOST` writes one)",
             percent(*share),
             percent(MOST_WAITED)
         ),

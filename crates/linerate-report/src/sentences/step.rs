@@ -91,13 +91,13 @@ pub(crate) fn step(step: &Step) -> (String, Option<String>) {
             (by_end(*end, "use a larger send buffer", "use a larger receive buffer"), HALF)
         }
         Step::OneFlow => (
-            "send one flow, or pin each end to CPUs of its own (`cpus` and `pin` of the testbed's \
-             endpoints)",
+            "send one flow, or pin each end to CPUs of its own (`cpus = [2, 3]` at each endpoint \
+             of a testbed file; `linerate testbed init HOST` writes one)",
             "the wait for a CPU ends",
         ),
         Step::FreeCpus => (
-            "stop other programs, or pin each end to CPUs of its own (`cpus` and `pin` of the \
-             testbed's endpoints), and repeat",
+            "stop other programs, or pin each end to CPUs of its own (`cpus = [2, 3]` at each \
+             endpoint of a testbed file; `linerate testbed init HOST` writes one), and repeat",
             "the wait for a CPU ends",
         ),
         Step::WithoutCopies { both: true } => {

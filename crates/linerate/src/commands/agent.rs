@@ -1,6 +1,7 @@
 //! `linerate agent`: the agent of this host, which other hosts measure with.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ use crate::exit::{Exit, Failure, Outcome};
 /// Serves conductors until it is interrupted, or one of them on the standard streams until it
 /// leaves.
 pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
+    if args.pair {
+        pair_first(args)?;
+    }
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     // Through ssh, the lines would appear on the conductor's terminal.
     let quiet = global.quiet || args.stdio;
@@ -114,6 +118,25 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     }
     serving.run();
     Ok(Exit::Done)
+}
+
+/// Waits in a process of its own until a host has been paired at the agent's port. The agent itself
+/// never accepts a key that it does not know.
+fn pair_first(args: &AgentArgs) -> Result<(), Failure> {
+    let failed = |cause: &dyn std::fmt::Display| {
+        Failure::missing(format!("wait for a host to be paired: {cause}"))
+    };
+    let program = std::env::current_exe().map_err(|error| failed(&error))?;
+    let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, testbeds::AGENT_PORT)).to_string();
+    let mut command = Command::new(program);
+    command.args(["pair", "offer", "--for-agent", "--listen"]);
+    command.arg(args.listen.as_ref().unwrap_or(&everywhere));
+    if let Some(keys) = &args.keys {
+        command.arg("--keys").arg(keys);
+    }
+    let ended = command.status().map_err(|error| failed(&error))?;
+    // The other process has printed the reason.
+    if ended.success() { Ok(()) } else { Err(failed(&"no host was paired")) }
 }
 
 fn serve_stdio(agent: &Agent, changes: bool) -> Outcome {

@@ -24,6 +24,7 @@ pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod testbed;
 pub(crate) mod to;
 pub(crate) mod tune;
 
@@ -62,6 +63,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
         Command::Agent(args) => agent::run(&args, global),
         Command::Pair(args) => pair::run(args, global),
         Command::Ledger(args) => ledger::run(&args.action, global),
+        Command::Testbed(args) => testbed::run(&args.action),
         Command::Lab(args) => lab::run(args.action, global.json),
         Command::Disk(args) => disk::run(*args, global),
         Command::Import(args) => import::run(&args, global.json),

@@ -1,8 +1,9 @@
 //! `linerate pair`: exchange keys with another host.
 
 use std::io::IsTerminal;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use linerate_campaign::keys;
@@ -34,6 +35,9 @@ pub(crate) enum PairAction {
         /// Address to listen on
         #[arg(long)]
         listen: Option<String>,
+        /// Offer at the port of an agent that starts afterwards
+        #[arg(long, hide = true)]
+        for_agent: bool,
     },
     /// On the host that measures: use the token
     Accept {
@@ -82,7 +86,14 @@ pub(crate) fn run(args: PairArgs, global: Global) -> Outcome {
             }
             Ok(Exit::Done)
         }
-        PairAction::Offer { listen } => offer(store, listen.as_deref(), &own_name),
+        PairAction::Offer { listen, for_agent } => {
+            let port = if for_agent { testbeds::AGENT_PORT } else { PAIRING_PORT };
+            let address = match listen.as_deref() {
+                Some(text) => testbeds::resolve_listen(text, port)?,
+                None => SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
+            };
+            offer(store, address, for_agent, &own_name)
+        }
         PairAction::Accept { host, token } => {
             let token = token.filter(|token| token != "-").map_or_else(token_from_input, Ok)?;
             accept(&store, &host, &token, &own_name)
@@ -117,7 +128,7 @@ fn line(peer: &KnownPeer) -> String {
 }
 
 /// Reads the token from the first line of standard input.
-fn token_from_input() -> Result<String, Failure> {
+pub(super) fn token_from_input() -> Result<String, Failure> {
     if std::io::stdin().is_terminal() {
         eprint!("token: ");
     }
@@ -127,22 +138,43 @@ fn token_from_input() -> Result<String, Failure> {
     Ok(token.trim().to_owned())
 }
 
-fn offer(store: KeyStore, listen: Option<&str>, own_name: &str) -> Outcome {
-    let address = match listen {
-        Some(text) => testbeds::resolve_listen(text, PAIRING_PORT)?,
-        None => SocketAddr::from((Ipv6Addr::UNSPECIFIED, PAIRING_PORT)),
-    };
+fn offer(store: KeyStore, address: SocketAddr, for_agent: bool, own_name: &str) -> Outcome {
     let offering = pairing::offer(store, own_name, address, pairing::VALIDITY)?;
     println!("{}", offering.token());
     let minutes = pairing::VALIDITY.as_secs() / 60;
-    eprintln!(
-        "waiting {minutes} minutes on {}; run on the host that measures: linerate pair accept \
-            {own_name} (then type the token)",
-        offering.address()
-    );
+    let address = offering.address();
+    if for_agent {
+        eprintln!("waiting {minutes} minutes on {address}; run on the host that measures:");
+        for reached in testbeds::reachable(address) {
+            eprintln!("  linerate to {reached} --token -");
+        }
+        eprintln!("then type the token");
+    } else {
+        eprintln!(
+            "waiting {minutes} minutes on {address}; run on the host that measures: linerate pair \
+                accept {own_name} (then type the token)"
+        );
+    }
     let peer = offering.wait()?;
     println!("paired with {}: {}", peer.name, line(&peer));
     Ok(Exit::Done)
+}
+
+/// Pairs with the agent at `address`, which was started with `--pair`, with the token from standard
+/// input. Returns when that agent serves.
+pub(super) fn with_agent(address: &str) -> Result<(), Failure> {
+    /// Time in which the agent begins to serve after it was paired.
+    const STARTED_WITHIN: Duration = Duration::from_secs(10);
+    const LOOK_EVERY: Duration = Duration::from_millis(50);
+    let token: Token = token_from_input()?.parse()?;
+    let own_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let peer = pairing::accept(&keys::open(None)?, &own_name, address, &token)?;
+    eprintln!("paired with {}: {}", peer.name, line(&peer));
+    let until = Instant::now() + STARTED_WITHIN;
+    while TcpStream::connect(address).is_err() && Instant::now() < until {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
 }
 
 fn accept(store: &KeyStore, host: &str, token: &str, own_name: &str) -> Outcome {

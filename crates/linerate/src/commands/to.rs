@@ -16,7 +16,7 @@ use linerate_model::plan::Draft;
 use serde_json::Value;
 
 use crate::args::{Global, Saved, one_of};
-use crate::commands::measure;
+use crate::commands::{measure, pair};
 use crate::exit::{Failure, Outcome};
 use crate::iperf3::Iperf3Options;
 use crate::parameters::{SettingOptions, ToSettings};
@@ -61,6 +61,10 @@ pub(crate) struct ToArgs {
     /// Port of the agent [default: 4777]
     #[arg(short = 'p', long)]
     port: Option<u16>,
+    /// First pair with the host, whose agent was started with `--pair`: `-` reads its one-time
+    /// token from standard input
+    #[arg(long, value_name = "-", value_parser = ["-"])]
+    token: Option<String>,
     /// CPU of this end's workers, and of the other end's
     #[arg(short = 'A', long, value_name = "CPU[,CPU]", value_parser = cpus)]
     affinity: Option<[Option<usize>; 2]>,
@@ -128,6 +132,10 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         (_, true) => Family::V6,
         _ => Family::Any,
     };
+    if args.token.is_some() {
+        let port = args.port.unwrap_or(testbeds::AGENT_PORT);
+        pair::with_agent(&testbeds::with_port(&args.host, port))?;
+    }
     let ground = testbeds::to_host(&Towards {
         host: &args.host,
         port: args.port,
