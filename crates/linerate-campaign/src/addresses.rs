@@ -30,12 +30,8 @@ pub(crate) fn has_port(text: &str) -> bool {
 /// types them for an agent. Addresses that reach this host only from itself are left out.
 #[must_use]
 pub fn reachable(address: SocketAddr) -> Vec<String> {
-    let typed = |ip: IpAddr| match (address.port(), ip) {
-        (AGENT_PORT, ip) => ip.to_string(),
-        (port, ip) => SocketAddr::new(ip, port).to_string(),
-    };
     if !address.ip().is_unspecified() {
-        return vec![typed(address.ip())];
+        return vec![typed(address.ip(), address.port())];
     }
     let mut found = Vec::new();
     // Without a list the person knows the addresses.
@@ -46,7 +42,12 @@ pub fn reachable(address: SocketAddr) -> Vec<String> {
         // Those of a link need a zone, which is the other host's.
         IpAddr::V6(ip) => address.is_ipv6() && !ip.is_loopback() && !ip.is_unicast_link_local(),
     });
-    found.into_iter().map(typed).collect()
+    found.into_iter().map(|ip| typed(ip, address.port())).collect()
+}
+
+/// Returns an agent's address as a person types it.
+fn typed(ip: IpAddr, port: u16) -> String {
+    if port == AGENT_PORT { ip.to_string() } else { SocketAddr::new(ip, port).to_string() }
 }
 
 /// Reads an address to listen on.

@@ -1,6 +1,7 @@
 //! Text of a testbed file for hosts that answer: their addresses, interfaces, CPUs and speeds.
 
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 
 use linerate_control::HostFacts;
 use linerate_model::{BitRate, Endpoint, HostAddress};
@@ -133,11 +134,13 @@ fn node(end: &Endpoint, facts: &HostFacts) -> Option<u64> {
 fn cpus_of(node: u64, facts: &HostFacts) -> Vec<usize> {
     let list = facts.facts.pointer(&format!("/memory/numa/{node}/cpus"));
     let ranges = list.and_then(Value::as_str).unwrap_or_default().split(',');
-    let range = |range: &str| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse::<usize>().ok()?)
-    };
     ranges.filter_map(range).flatten().collect()
+}
+
+/// Parses `2-3`, or a single CPU.
+fn range(text: &str) -> Option<RangeInclusive<usize>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
 }
 
 #[cfg(test)]

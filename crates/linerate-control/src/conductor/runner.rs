@@ -367,16 +367,18 @@ impl Reach {
     /// Opens the agents' port here for the data of jobs that lead from an agent to this process.
     /// Without it, or if another program has the port, each job has ports of its own.
     fn data_port(&self, trials: &[TrialSpec]) -> Option<DataPort> {
-        let address = |name: &str| self.addresses.iter().position(|(host, _)| host == name);
-        let is_agent = |at: &usize| matches!(self.addresses[*at].1, HostAddress::Tcp(_));
-        let arrives = |job: &JobSpec| {
-            address(&job.from.host).filter(is_agent)?;
-            let here = address(&job.to.host)?;
-            (self.addresses[here].1 == HostAddress::InProcess).then_some(here)
-        };
-        let here = trials.iter().flat_map(|trial| &trial.jobs).find_map(arrives)?;
+        let here =
+            trials.iter().flat_map(|trial| &trial.jobs).find_map(|job| self.arrives_here(job))?;
         let everywhere = (Ipv6Addr::UNSPECIFIED, transport::DEFAULT_PORT);
         self.agents[here].accept_data(everywhere.into()).ok()
+    }
+
+    /// Returns the number of the host in this process to which a job leads from an agent.
+    fn arrives_here(&self, job: &JobSpec) -> Option<usize> {
+        let place = |name: &str| self.addresses.iter().position(|(host, _)| host == name);
+        let (from, to) = (place(&job.from.host)?, place(&job.to.host)?);
+        let is_agent = matches!(self.addresses[from].1, HostAddress::Tcp(_));
+        (is_agent && self.addresses[to].1 == HostAddress::InProcess).then_some(to)
     }
 
     /// Connects to a host's agent and exchanges greetings.

@@ -16,7 +16,8 @@ use linerate_model::plan::Draft;
 use serde_json::Value;
 
 use crate::args::{Global, Saved, one_of};
-use crate::commands::{measure, pair};
+use crate::commands::measure;
+use crate::commands::pair;
 use crate::exit::{Failure, Outcome};
 use crate::iperf3::Iperf3Options;
 use crate::parameters::{SettingOptions, ToSettings};
