@@ -2,7 +2,7 @@
 
 use linerate_model::Direction;
 use linerate_model::path::{Fact, Limiter, PathFacts};
-use linerate_model::{Ratio, metric};
+use linerate_model::{BitRate, Ratio, metric};
 
 use super::value;
 use crate::diagnosis::Evidence;
@@ -21,6 +21,9 @@ const NO_QUEUE: f64 = 0.1;
 /// Ratio of the rate of bursts to the highest rate of the ramp from which no link of the path was
 /// near its rate.
 const FAST: f64 = 3.0;
+/// Ratio of the ends of the interval of a rate from which it limits nothing for certain: losses in
+/// bursts look like a limit now and then. A policer in a busy virtual machine has 1.25.
+const UNCERTAIN: f64 = 1.5;
 const BITS_PER_BYTE: f64 = 8.0;
 
 /// Returns the rate that a direction is known to carry, in bit/s of packets.
@@ -33,11 +36,17 @@ pub(super) fn is_policed(point: &PointStudy, job: &JobStudy, direction: Directio
     point.data_path(job, direction).is_some_and(polices)
 }
 
+/// Returns what limits a direction, if its rate is known.
+fn limiter(facts: &PathFacts) -> Option<Limiter> {
+    let is_known = |rate: Fact<BitRate>| rate.high.0 < UNCERTAIN * rate.low.0;
+    facts.limiter.filter(|_| facts.capacity.is_none_or(is_known))
+}
+
 /// Returns true if data above a token rate are dropped and hardly wait: behind a policer, or a
 /// shaper whose queue holds next to nothing. On a busy host the delays of arrivals look like such a
 /// queue.
 fn polices(facts: &PathFacts) -> bool {
-    match facts.limiter {
+    match limiter(facts) {
         Some(Limiter::Policer) => true,
         Some(Limiter::Shaper) => {
             let buffer = Buffer::of(facts);
@@ -109,7 +118,7 @@ impl MeasuredLink {
 
     pub(super) fn of(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<Self> {
         let facts = point.data_path(job, direction)?;
-        let limiter = facts.limiter.filter(|_| !polices(facts))?;
+        let limiter = limiter(facts).filter(|_| !polices(facts))?;
         let rate = facts.capacity?.value.0;
         let goodput = value(job, metric::GOODPUT, direction)?;
         Some(Self { limiter, rate, goodput, buffer: Buffer::of(facts) })
@@ -159,7 +168,7 @@ impl MeasuredLink {
 #[cfg(test)]
 mod tests {
     use linerate_model::path::Method;
-    use linerate_model::{BitRate, Bytes, Nanos};
+    use linerate_model::{Bytes, Nanos};
 
     use super::super::cases::on_path;
     use super::*;
@@ -202,6 +211,11 @@ mod tests {
         };
         assert!(policed(Limiter::Shaper, 4_000) && !policed(Limiter::Shaper, 20_000));
         assert!(!policed(Limiter::Link, 4_000) && policed(Limiter::Policer, 4_000));
+        let mut uncertain = buffered(Limiter::Policer, 4_000);
+        let rate = uncertain.path[0].capacity.as_mut().expect("a rate");
+        rate.high = BitRate(1.6 * rate.low.0);
+        assert!(!is_policed(&uncertain, &uncertain.jobs[0], Direction::Tx));
+        assert_eq!(MeasuredLink::of(&uncertain, &uncertain.jobs[0], Direction::Tx), None);
     }
 
     #[test]
