@@ -109,7 +109,7 @@ impl Failure {
 
     /// Returns whether an agent was busy with another campaign, which ends without intervention.
     #[must_use]
-    pub(crate) const fn is_busy(&self) -> bool {
+    pub const fn is_busy(&self) -> bool {
         self.is_busy
     }
 

@@ -260,7 +260,15 @@ impl Bench for SimulatedBench {
             },
             refuses: matches!(trouble, Some(Trouble::Busy(times)) if self.n_pauses.get() < times)
                 .then(|| {
-                    (1, ControlError::Busy { host: "far".into(), by: "another".into(), since_s: 3 })
+                    (
+                        1,
+                        ControlError::Busy {
+                            host: "far".into(),
+                            by: "another".into(),
+                            since_s: 3,
+                            left_s: 0,
+                        },
+                    )
                 }),
         };
         let ran = simulate(simulation, trials);

@@ -62,8 +62,9 @@ pub enum ControlError {
     },
     /// The agent serves another conductor.
     #[error(
-        "greet agent on {host}: it is busy with a campaign of {by}, for {since_s} s so far. Wait, \
-            or end that campaign."
+        "greet agent on {host}: it is busy with a campaign of {by}, for {since_s} s so far{}. Wait \
+            (`--wait`), or end that campaign.",
+        more(*left_s)
     )]
     Busy {
         /// The agent's host.
@@ -72,6 +73,8 @@ pub enum ControlError {
         by: String,
         /// Duration of that session so far, seconds.
         since_s: u64,
+        /// Time that it is expected to take from now on, seconds; 0 if unknown.
+        left_s: u64,
     },
     /// The agent refused for another reason.
     #[error("greet agent on {host}: refused: {why}")]
@@ -162,6 +165,11 @@ pub enum ControlError {
     /// An event could not be recorded.
     #[error("record event: {0}")]
     Recorder(#[from] RecorderError),
+}
+
+/// Returns the addition to a message about the time that is left.
+fn more(left_s: u64) -> String {
+    if left_s == 0 { String::new() } else { format!(", about {left_s} s more") }
 }
 
 impl ControlError {

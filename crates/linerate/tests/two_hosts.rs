@@ -122,6 +122,11 @@ fn two_paired_hosts_measure_and_strangers_are_refused() {
     let second = Ended::from(pair.linerate(0, folder, "a", &preset[..4]).output().expect("starts"))
         .expect(4);
     assert!(second.stderr.contains("it is busy with a campaign of"), "{second:?}");
+    assert!(second.stderr.contains(" s more. Wait (`--wait`)"), "{second:?}");
+    let patient = ["to", AGENT, "-t", "0.2", "--wait"];
+    let waited = pair.linerate(0, folder, "a", &patient).output().expect("starts");
+    let waited = Ended::from(waited).ran();
+    assert!(waited.stderr.contains("waiting: greet agent on"), "{waited:?}");
     wait(first).ran();
     drop(agent);
 

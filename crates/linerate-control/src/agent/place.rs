@@ -22,6 +22,8 @@ pub(super) struct Holder {
     campaign: String,
     pub(super) key: Option<Fingerprint>,
     since: Instant,
+    /// Time that its campaign is expected to take, seconds; 0 if unknown.
+    lasts_s: u64,
     pub(super) closer: Closer,
     pulse: Option<Pulse>,
     /// Queue of messages to it, once its session has begun.
@@ -35,6 +37,7 @@ impl Holder {
             campaign: greeting.campaign.clone(),
             key: channel.key,
             since: Instant::now(),
+            lasts_s: greeting.lasts_s,
             closer: Arc::clone(&channel.closer),
             pulse: channel.pulse.clone(),
             outbox: None,
@@ -59,7 +62,7 @@ impl Holder {
     }
 
     fn busy(&self) -> Busy {
-        Busy { by: self.by.clone(), since_s: self.since.elapsed().as_secs() }
+        Busy::after(&self.by, self.since.elapsed().as_secs(), self.lasts_s)
     }
 }
 
@@ -83,11 +86,22 @@ pub(super) struct Patience {
 pub(super) struct Busy {
     pub(super) by: String,
     pub(super) since_s: u64,
+    /// 0 if unknown.
+    left_s: u64,
+}
+
+impl Busy {
+    /// Returns the state of a conductor that is served for `since_s` and expected to take
+    /// `lasts_s`. One that takes longer leaves within a second, as far as is known.
+    fn after(by: &str, since_s: u64, lasts_s: u64) -> Self {
+        let left_s = if lasts_s == 0 { 0 } else { lasts_s.saturating_sub(since_s).max(1) };
+        Self { by: by.to_owned(), since_s, left_s }
+    }
 }
 
 impl From<Busy> for Message {
-    fn from(Busy { by, since_s }: Busy) -> Self {
-        Self::Busy { by, since_s }
+    fn from(Busy { by, since_s, left_s }: Busy) -> Self {
+        Self::Busy { by, since_s, left_s }
     }
 }
 
@@ -272,6 +286,12 @@ mod tests {
             assert_eq!(play(patience, NEVER, NEVER, false), Outcome::Replaced(440));
             assert_eq!(play(patience, NEVER, NEVER, true), Outcome::Replaced(0));
         }
+    }
+
+    #[test]
+    fn the_time_that_is_left_is_the_expected_one_and_unknown_without_it() {
+        let left = |since_s, lasts_s| Busy::after("a", since_s, lasts_s).left_s;
+        assert_eq!([left(10, 70), left(80, 70), left(10, 0)], [60, 1, 0]);
     }
 
     #[test]

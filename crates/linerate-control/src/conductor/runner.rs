@@ -1,14 +1,14 @@
 //! Runner: sockets, threads and the real clock around the conductor's decisions. It decides
 //! nothing itself.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
-use linerate_model::{Event, HostAddress, JobSpec, Nanos, Recorder, TrialSpec};
+use linerate_model::{Event, HostAddress, JobSpec, Nanos, Recorder, TrialId, TrialSpec};
 
 use super::core::{Conductor, Input, Now, Output};
 use super::{CampaignRun, Progress, RunOptions, RunSummary};
@@ -54,6 +54,8 @@ struct Reach {
     options: RunOptions,
     campaign: String,
     name: String,
+    /// Time that the campaign is expected to take, seconds.
+    lasts_s: u64,
 }
 
 pub(super) fn run(
@@ -83,6 +85,7 @@ pub(super) fn run(
         options,
         campaign: header.id.clone(),
         name: format!("campaign {}", header.name),
+        lasts_s: lasts_s(&trials, &done),
     });
     // Closed at the end of the campaign.
     let _port = reach.data_port(&trials);
@@ -132,6 +135,12 @@ pub(super) fn run(
             return result;
         }
     }
+}
+
+/// Returns the time that the trials which are not `done` are planned to take, seconds.
+fn lasts_s(trials: &[TrialSpec], done: &HashSet<TrialId>) -> u64 {
+    let open = trials.iter().filter(|trial| !done.contains(&trial.id));
+    open.map(|trial| trial.phases.total().0).sum::<u64>() / Nanos::from_secs(1).0
 }
 
 fn now() -> Now {
@@ -384,6 +393,7 @@ impl Reach {
     /// Connects to a host's agent and exchanges greetings.
     fn greet(&self, host: usize) -> Result<Greeted, ControlError> {
         let mut ours = Greeting::new(HelloRole::Conductor, &self.name);
+        ours.lasts_s = self.lasts_s;
         ours.campaign.clone_from(&self.campaign);
         let (name, address) = &self.addresses[host];
         greet(name, address, self.keys.as_ref(), &self.agents[host], &self.options.timeouts, ours)
@@ -440,8 +450,8 @@ fn understand(host: &str, answer: Message) -> Result<Box<Greeting>, ControlError
             Err(version_mismatch(host, version, &release))
         }
         Message::Refused { why, .. } => Err(ControlError::Refused { host, why: printable(&why) }),
-        Message::Busy { by, since_s } => {
-            Err(ControlError::Busy { host, by: printable(&by), since_s })
+        Message::Busy { by, since_s, left_s } => {
+            Err(ControlError::Busy { host, by: printable(&by), since_s, left_s })
         }
         other => {
             let why = format!("its first message was {}, no greeting", crate::wire::name(&other));

@@ -50,6 +50,9 @@ pub struct Greeting {
     /// Campaign of a conductor. A new session of the same campaign replaces a stale one.
     #[serde(default)]
     pub campaign: String,
+    /// Time that the conductor's campaign is expected to take, seconds; 0 if unknown.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lasts_s: u64,
     /// True if a conductor wants to change settings ([`Message::Tune`]) and not to measure. An
     /// agent serves one conductor of each kind at a time.
     #[serde(default)]
@@ -100,6 +103,7 @@ impl Greeting {
             role,
             name: name.into(),
             campaign: String::new(),
+            lasts_s: 0,
             tunes: false,
             asks: None,
             routes: Vec::new(),
@@ -181,6 +185,9 @@ pub enum Message {
         by: String,
         /// Duration of its session so far, seconds.
         since_s: u64,
+        /// Time that it is expected to take from now on, seconds; 0 if unknown.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        left_s: u64,
     },
     /// Either end: the session is refused.
     Refused {
@@ -318,9 +325,9 @@ pub enum Message {
     Paired,
 }
 
-/// Returns whether a time stamp is unset. Unset stamps are not sent.
-fn is_zero(stamp_ns: &u64) -> bool {
-    *stamp_ns == 0
+/// Returns whether a number is unset. Unset ones are not sent.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Returns a message's name on the wire.

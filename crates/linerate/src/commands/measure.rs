@@ -2,6 +2,7 @@
 //! share.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use linerate_campaign::catalog::PlanText;
 use linerate_campaign::conduct::{self, Request};
@@ -9,6 +10,7 @@ use linerate_campaign::testbeds::{self, Ground, Place};
 use linerate_control::{Progress, RunSummary};
 use linerate_model::Campaign;
 use linerate_model::plan::{Draft, Plan};
+use linerate_sys::signal::interrupted;
 
 use crate::args::Global;
 use crate::exit::Failure;
@@ -35,6 +37,28 @@ pub(crate) fn drafted(
     let request =
         Request { found: &found, plan: &plan, ground, path: &[], ledger: &ledger, resume: false };
     conduct::conduct_serving(&request, served, watch)
+}
+
+/// Measures, and with `wait` again and again while an agent is busy with another campaign.
+pub(crate) fn when_free(
+    wait: bool,
+    mut measure: impl FnMut() -> Result<Measured, Failure>,
+) -> Result<Measured, Failure> {
+    /// Interval between two attempts.
+    const PAUSE: Duration = Duration::from_secs(1);
+    let mut is_told = false;
+    loop {
+        match measure() {
+            Err(busy) if wait && busy.is_busy() && !interrupted() => {
+                if !is_told {
+                    eprintln!("waiting: {}", busy.message());
+                }
+                is_told = true;
+                std::thread::sleep(PAUSE);
+            }
+            ended => return ended,
+        }
+    }
 }
 
 /// Runs a plan at `place` into `ledger`, with progress for a person.

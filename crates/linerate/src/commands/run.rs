@@ -28,6 +28,9 @@ pub(crate) struct RunArgs {
     /// Continue the newest campaign of the ledger that has this plan
     #[arg(long)]
     pub(crate) resume: bool,
+    /// Wait while an agent is busy with another campaign
+    #[arg(long)]
+    pub(crate) wait: bool,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -39,6 +42,8 @@ pub(crate) fn run(args: &RunArgs, global: Global) -> Outcome {
     let usual = || PathBuf::from(format!("{}.ledger", plan.name));
     let ledger = args.ledger.clone().unwrap_or_else(usual);
     let place = args.place.place();
-    let (campaign, summary) = measure::at(&place, (&found, &plan), (&ledger, args.resume), global)?;
+    let (campaign, summary) = measure::when_free(args.wait, || {
+        measure::at(&place, (&found, &plan), (&ledger, args.resume), global)
+    })?;
     reports::finish(&campaign, &summary, &args.output, &ledger, global)
 }

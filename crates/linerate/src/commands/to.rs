@@ -62,6 +62,9 @@ pub(crate) struct ToArgs {
     /// Port of the agent [default: 4777]
     #[arg(short = 'p', long)]
     port: Option<u16>,
+    /// Wait while the agent is busy with another campaign
+    #[arg(long)]
+    wait: bool,
     /// First pair with the host, whose agent was started with `--pair`: `-` reads its one-time
     /// token from standard input
     #[arg(long, value_name = "-", value_parser = ["-"])]
@@ -160,12 +163,13 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         shows: !global.quiet && !global.json && args.interval > Nanos(0),
         printed: Vec::new(),
     };
+    let kept: (_, &[PathBuf]) = (args.ledger.as_deref(), &[]);
     let watch = &mut |event: Progress<'_>| match event {
         Progress::Intervals { side, intervals, .. } => printer.print(lines.take(side, intervals)),
         event => progress::incident(&event, global),
     };
     let (campaign, summary) =
-        measure::drafted("to", &draft, &ground, (args.ledger.as_deref(), &[]), watch)?;
+        measure::when_free(args.wait, || measure::drafted("to", &draft, &ground, kept, watch))?;
     printer.print(lines.rest());
     let study = study(&campaign);
     let congestion = drafts::given_value(&given, "congestion");
