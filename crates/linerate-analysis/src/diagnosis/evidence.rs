@@ -60,6 +60,8 @@ pub enum Claim {
     OutOfCpu(FlowEnd),
     /// Other programs take the CPU time that an end needs.
     CpuTaken(FlowEnd),
+    /// Other programs take the CPU time that both ends need.
+    CpuTakenOfBoth,
     /// Other traffic shares a queue of the path.
     CrossTraffic,
     /// A link without a known ceiling is saturated.

@@ -139,6 +139,9 @@ pub enum Outcome {
 pub enum Objection {
     /// The effect is outside the prediction.
     OutsidePrediction,
+    /// The effect is as predicted, but the metric that shows the mechanism of the claim did not
+    /// change.
+    NoSign,
     /// The compared runs do not show the evidence of the claim.
     NoEvidence,
     /// The outcome contradicts the claim and refutes it.

@@ -66,8 +66,9 @@ pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Op
     }
     // Where an experiment can refute the claim, the others decide nothing, however they scatter.
     let decides = open.iter().any(refutes);
-    let mut proofs = Vec::with_capacity(open.len());
-    for test in open.into_iter().filter(|test| !decides || refutes(test)) {
+    let deciding: Vec<_> = open.into_iter().filter(|test| !decides || refutes(test)).collect();
+    let mut proofs = Vec::with_capacity(deciding.len());
+    for test in &deciding {
         // Only experiments with a control are repeated: without one, no run length makes the effect
         // a proof.
         let (_, placebo) = beside(&tests, test)?;
@@ -81,8 +82,11 @@ pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Op
     // An effect that needs even longer runs is left undecided, because one question would take most
     // of a campaign.
     // Where another metric shows the mechanism, goodput must only follow, which takes less.
-    let is_signed = |outcome: &Outcome| {
-        matches!(outcome, Outcome::Sign { seen: Seen::Shown | Seen::Unclear, .. })
+    let is_signed = |outcome: &Outcome| match outcome {
+        Outcome::Sign { arm, seen: Seen::Shown | Seen::Unclear, .. } => {
+            deciding.iter().any(|test| test.changed.name == *arm)
+        }
+        _ => false,
     };
     if finding.experiments.iter().any(is_signed) {
         return Some(LEAST);

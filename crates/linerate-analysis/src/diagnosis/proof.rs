@@ -159,7 +159,7 @@ fn outcome(
     let (verdict, doubt) = match reading.as_ref().map(|reading| reading.seen) {
         // Goodput also changes by chance or for another reason.
         Some(Seen::Missing) if verdict == Verdict::Proven => {
-            (Verdict::Suspected, Some(Objection::OutsidePrediction))
+            (Verdict::Suspected, Some(Objection::NoSign))
         }
         Some(Seen::Shown)
             if evident && against.is_none() && is_placebo_still && follows == Some(true) =>
@@ -498,6 +498,34 @@ mod tests {
     }
 
     #[test]
+    fn a_sign_of_an_experiment_that_does_not_decide_asks_for_no_second_look() {
+        let mut deciding = test(1.95, 1.0);
+        // No length would decide it.
+        deciding.figures[0].effect.shift = 1.1;
+        deciding.figures[0].effect.interval = Some((0.9, 3.6));
+        deciding.figures[0].placebo.as_mut().expect("measured").widest = 1.5;
+        let mut sparing = deciding.clone();
+        sparing.changed.name = "another change".into();
+        sparing.base.tests.as_mut().expect("a claim").failing = Failing::SaysNothing;
+        let tests = [deciding, sparing];
+        let times = |arm: &str| {
+            let mut found = findings(&arms(true), &tests);
+            let of_rule = found.iter_mut().find(|finding| finding.rule == "receive_window");
+            of_rule.expect("tested").experiments.push(Outcome::Sign {
+                arm: arm.to_owned(),
+                metric: metric::SENDER_CPU,
+                without: [0.1; 2],
+                with: [0.2; 2],
+                runs: [12, 6],
+                seen: Seen::Shown,
+            });
+            super::super::longer::times(&found, &tests, "receive_window")
+        };
+        assert_eq!(times("another change"), None);
+        assert_eq!(times("twice the receive buffer"), Some(4.0));
+    }
+
+    #[test]
     fn a_mixed_load_on_a_disk_is_judged_by_both_directions_together() {
         let mut mixed = test(1.0, 1.0);
         let of = |direction, before: f64| {
@@ -648,9 +676,16 @@ mod tests {
             let arms =
                 [arm("as it is", 0.1), arm("marked", 0.1), arm("twice the receive buffer", left)];
             let found = findings(&arms, std::slice::from_ref(&test));
-            found.into_iter().find(|finding| finding.rule == "fire_hose").expect("tested").verdict
+            let found = found.into_iter().find(|finding| finding.rule == "fire_hose");
+            let found = found.expect("tested");
+            let doubt = found.experiments.iter().find_map(|outcome| match outcome {
+                Outcome::Pairs { doubt, .. } => doubt.clone(),
+                _ => None,
+            });
+            (found.verdict, doubt)
         };
-        assert_eq!(verdict(0.0), Verdict::Proven);
-        assert_eq!(verdict(0.06), Verdict::Suspected, "the loss goes on");
+        assert_eq!(verdict(0.0), (Verdict::Proven, None));
+        let goes_on = (Verdict::Suspected, Some(Objection::NoSign));
+        assert_eq!(verdict(0.06), goes_on, "the loss goes on");
     }
 }

@@ -81,6 +81,19 @@ impl<'a> Stages<'a> {
         (needed > left).then_some(Shortage { needed, left })
     }
 
+    /// Returns the plan of the next of `most` looks at a stage, of which `n_seen` were disturbed:
+    /// the usual one, or the one with more runs if it is the last. `None` if there is no further
+    /// look, or no time for it.
+    fn again<'d>(
+        &self,
+        n_seen: usize,
+        most: usize,
+        [usual, thorough]: [&'d Draft; 2],
+    ) -> Option<&'d Draft> {
+        let next = if n_seen + 1 == most { thorough } else { usual };
+        (n_seen < most && self.shortage(1, cost(next)).is_none()).then_some(next)
+    }
+
     fn observe(&mut self, name: &str, draft: &Draft) -> Result<(Campaign, Study), Ended> {
         let begun = self.bench.now();
         let observed = self.bench.observe(name, draft)?;
@@ -107,14 +120,15 @@ impl<'a> Stages<'a> {
         let most = if self.is_always_busy { 1 } else { MOST_LOOKS };
         let mut seen = Vec::new();
         let thorough = with_more_runs(draft);
+        let mut next = draft;
         loop {
-            let is_last_of_several = most > 1 && seen.len() + 1 == most;
-            let draft = if is_last_of_several { &thorough } else { draft };
-            let (campaign, study) = self.observe(name, draft)?;
+            let (campaign, study) = self.observe(name, next)?;
             let taken = study.points.iter().filter_map(PointStudy::taken).fold(0.0, f64::max);
             seen.push(format!("{:.0} %", taken * 100.0));
             let is_disturbed = taken > MOST_TAKEN;
-            if is_disturbed && seen.len() < most && self.shortage(1, cost(&thorough)).is_none() {
+            let again = self.again(seen.len(), most, [draft, &thorough]);
+            if let Some(again) = again.filter(|_| is_disturbed) {
+                next = again;
                 continue;
             }
             self.is_always_busy |= is_disturbed && seen.len() == MOST_LOOKS;
@@ -173,6 +187,22 @@ fn disturbed(name: &str, study: &Study) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulated::{SimulatedBench, SimulatedPath};
+
+    #[test]
+    fn a_look_is_repeated_while_the_next_one_fits_into_the_budget() {
+        let once = Draft::new("baseline".to_owned(), 2, vec![DraftSweep::default()]);
+        let thorough = with_more_runs(&once);
+        let bench = SimulatedBench::new(SimulatedPath::default());
+        let next = |budget: Nanos, n_seen, most| {
+            let stages = Stages::new(&bench, budget);
+            stages.again(n_seen, most, [&once, &thorough]).map(|draft| draft.campaign.repeats)
+        };
+        let [ample, little] = [cost(&thorough), Nanos(cost(&thorough).0 - 1)];
+        assert_eq!([1, 2, 3].map(|n| next(ample, n, 3)), [Some(Some(2)), Some(Some(6)), None]);
+        assert_eq!([1, 2].map(|n| next(little, n, 3)), [Some(Some(2)), None]);
+        assert_eq!(next(ample, 1, 1), None, "a machine that is always busy");
+    }
 
     #[test]
     fn the_last_measurement_of_a_busy_host_has_three_times_as_many_runs() {

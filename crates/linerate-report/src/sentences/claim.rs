@@ -89,6 +89,7 @@ pub fn claim(claim: &Claim) -> String {
         Claim::CpuTaken(FlowEnd::Receiving) => {
             "other programs take the CPU time that the receiver needs"
         }
+        Claim::CpuTakenOfBoth => "other programs take the CPU time that both ends need",
         Claim::CrossTraffic => "other traffic shares a queue of the path",
         Claim::OneLink => "one flow can use only one link of the group",
         Claim::SlowReader(SlowReader::Storage) => {

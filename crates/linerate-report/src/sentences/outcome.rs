@@ -107,6 +107,9 @@ fn ratio(effect: &Effect) -> String {
 fn objection(objection: &Objection) -> String {
     match objection {
         Objection::OutsidePrediction => "the effect is outside the prediction".to_owned(),
+        Objection::NoSign => {
+            "the rate changed as predicted, but the mechanism of the claim did not".to_owned()
+        }
         Objection::NoEvidence => "the evidence was not there in these runs".to_owned(),
         Objection::Refuted(why) => format!("ruled out: {}", contradiction(*why)),
         Objection::Unmoved(why) => format!("{}; {UNREFUTED}", contradiction(*why)),

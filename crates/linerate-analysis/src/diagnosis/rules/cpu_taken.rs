@@ -1,6 +1,6 @@
 //! Other programs take the CPU that an end needs (docs/methodology/diagnosis.md#rules, D23).
 //!
-//! Evidence: the busiest worker of an end ran or waited for a CPU most of the time, and waited more
+//! Evidence: the busiest worker of an end, or of both, ran or waited for a CPU most of the time, and waited more
 //! than [`super::HELD_BACK`] of it while other programs or the hypervisor used the CPU. A worker
 //! that waits for windows or data sleeps, which is no wait for a CPU, so a slow path on a busy host
 //! does not fire the rule. Neither does the wait of a worker whose control group has no quota left.
@@ -26,17 +26,21 @@ pub(super) struct CpuTaken;
 /// End that waits for a CPU.
 struct Waiting {
     end: FlowEnd,
-    /// Share of the time in which its busiest worker waited, and in which it ran or waited.
+    /// Shares of the time in which its busiest worker waited, in which it ran, and in which it did
+    /// either or had no quota.
     waited: f64,
+    ran: f64,
     occupied: f64,
     /// Share of the time that others took from the worst worker of both ends.
     taken: f64,
 }
 
 impl Waiting {
-    fn of(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<Self> {
-        let [active, passive] = point.occupied()?;
-        let taken = point.taken()?;
+    /// Returns the ends of which the figures are known, the one that waits longest first.
+    fn of(point: &PointStudy, job: &JobStudy, direction: Direction) -> Vec<Self> {
+        let Some(([active, passive], taken)) = point.occupied().zip(point.taken()) else {
+            return Vec::new();
+        };
         let ends = match direction {
             Direction::Rx => [(FlowEnd::Receiving, active), (FlowEnd::Sending, passive)],
             _ => [(FlowEnd::Sending, active), (FlowEnd::Receiving, passive)],
@@ -45,10 +49,13 @@ impl Waiting {
             // Without quota a worker is ready and has no CPU, which no other program took. A period
             // counts as exhausted from the moment in which its quota is, so this is the most.
             let throttled = end.throttled(job, direction).unwrap_or(0.0);
-            let waited = occupied - end.cores(job, direction)? - throttled;
-            Some(Self { end, waited: waited.max(0.0), occupied, taken })
+            let ran = end.cores(job, direction)?;
+            let waited = (occupied - ran - throttled).max(0.0);
+            Some(Self { end, waited, ran, occupied, taken })
         });
-        waits.max_by(|a, b| a.waited.total_cmp(&b.waited))
+        let mut waits: Vec<Self> = waits.collect();
+        waits.sort_by(|a, b| b.waited.total_cmp(&a.waited));
+        waits
     }
 
     fn speaks(&self) -> bool {
@@ -56,20 +63,21 @@ impl Waiting {
     }
 }
 
-/// Returns the end that waits for a CPU that others use. `None` where a sender waits for a window
-/// or buffer, which a busy CPU of its own does not explain. A receiver that waits for a CPU reads
+/// Returns the ends that wait for a CPU that others use. A sender that waits for a window or buffer
+/// is left out, because a busy CPU of its own does not explain that. A receiver that waits for a CPU reads
 /// late, so its closed window and the sender's full buffer are effects.
-fn starved(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<Waiting> {
+fn starved(point: &PointStudy, job: &JobStudy, direction: Direction) -> Vec<Waiting> {
     let waits_for_buffer =
         value(job, metric::SNDBUF_LIMITED, direction).is_some_and(|share| share >= HELD_BACK);
     let waits_for_peer = waits_for_window(job, direction) || waits_for_buffer;
-    Waiting::of(point, job, direction)
-        .filter(|waiting| waiting.speaks() && (waiting.end.receives() || !waits_for_peer))
+    let mut ends = Waiting::of(point, job, direction);
+    ends.retain(|waiting| waiting.speaks() && (waiting.end.receives() || !waits_for_peer));
+    ends
 }
 
 /// Returns true if the receiver waits for a CPU that others use, which closes its window.
 pub(super) fn starves_receiver(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
-    starved(point, job, direction).is_some_and(|waiting| waiting.end.receives())
+    starved(point, job, direction).iter().any(|waiting| waiting.end.receives())
 }
 
 impl Rule for CpuTaken {
@@ -87,27 +95,33 @@ impl Rule for CpuTaken {
     }
 
     fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let mut found = flows(point)
-            .filter_map(|(job, direction)| Some((job, direction, starved(point, job, direction)?)));
-        let (job, direction, waiting) = found.next().filter(|_| may_be_judged(point))?;
-        let Waiting { end, waited, occupied, .. } = waiting;
-        let mut evidence = vec![Evidence::CpuWait { end, waited, ran: occupied - waited }];
+        let of = |(job, direction)| (job, direction, starved(point, job, direction));
+        let mut found = flows(point).map(of).filter(|(.., ends)| !ends.is_empty());
+        let (job, direction, ends) = found.next().filter(|_| may_be_judged(point))?;
+        let seen_at =
+            |one: &Waiting| Evidence::CpuWait { end: one.end, waited: one.waited, ran: one.ran };
+        let mut evidence: Vec<_> = ends.iter().map(seen_at).collect();
         // The closed window is an effect of the wait, and shows that it limits the flow.
         let closed = seen(job, metric::RWND_LIMITED, direction);
         evidence.extend(closed.filter(|_| waits_for_window(job, direction)));
-        let claim = Claim::CpuTaken(end);
+        let claim = match ends[..] {
+            [Waiting { end, .. }] => Claim::CpuTaken(end),
+            _ => Claim::CpuTakenOfBoth,
+        };
         let finding = suspected(self.name(), (point, job, direction), claim, evidence);
         Some(finding.advise(Step::FreeCpus.by(changed(point, &[]))))
     }
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
-            let waiting = Waiting::of(point, job, direction)?;
-            Some(score::all([
-                score::reached(waiting.waited.min(waiting.taken), HELD_BACK, 1.0),
-                score::reached(waiting.occupied, OCCUPIED, 1.0),
-                if waiting.end.receives() { 1.0 } else { super::window_open(job, direction) },
-            ]))
+            let of = |waiting: Waiting| {
+                score::all([
+                    score::reached(waiting.waited.min(waiting.taken), HELD_BACK, 1.0),
+                    score::reached(waiting.occupied, OCCUPIED, 1.0),
+                    if waiting.end.receives() { 1.0 } else { super::window_open(job, direction) },
+                ])
+            };
+            Waiting::of(point, job, direction).into_iter().map(of).reduce(f64::max)
         })
     }
 }
@@ -136,6 +150,31 @@ mod tests {
         let finding = CpuTaken.judge(&busy(&[], [0.1, 0.7], 0.6)).expect("60 % were taken");
         assert_eq!(finding.claim, Claim::CpuTaken(FlowEnd::Receiving));
         assert!(CpuTaken.score(&busy(&[], [0.72, 0.1], 0.66)).is_some_and(|score| score > 0.5));
+    }
+
+    #[test]
+    fn both_ends_are_named_and_a_starved_sender_hides_no_starved_receiver() {
+        let finding = CpuTaken.judge(&busy(&[], [0.9, 0.7], 0.6)).expect("60 % were taken");
+        assert_eq!(finding.claim, Claim::CpuTakenOfBoth);
+        let ends = finding.evidence.iter().map(|seen| match seen {
+            Evidence::CpuWait { end, .. } => *end,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(ends.collect::<Vec<_>>(), [FlowEnd::Sending, FlowEnd::Receiving]);
+        // The sender waits longer for its CPU, and for the window that the receiver closes.
+        let closed = busy(&[("rwnd_limited", 0.8)], [0.9, 0.7], 0.6);
+        let finding = CpuTaken.judge(&closed).expect("the receiver");
+        assert_eq!(finding.claim, Claim::CpuTaken(FlowEnd::Receiving));
+        assert!(CpuTaken.score(&closed).is_some_and(|score| score > 0.5));
+    }
+
+    #[test]
+    fn time_without_quota_is_no_time_in_which_a_worker_ran() {
+        let point = busy(&[("sender_throttled", 0.2)], [0.72, 0.1], 0.66);
+        let finding = CpuTaken.judge(&point).expect("66 % were taken");
+        let Evidence::CpuWait { waited, ran, .. } = finding.evidence[0] else { panic!("a wait") };
+        assert!((ran - 0.064).abs() < 1e-9, "CPU time: {ran}");
+        assert!((waited - 0.456).abs() < 1e-9, "{waited}");
     }
 
     #[test]
