@@ -82,16 +82,16 @@ pub fn times(findings: &[Finding], comparisons: &[Comparison], rule: &str) -> Op
     // An effect that needs even longer runs is left undecided, because one question would take most
     // of a campaign.
     // Where another metric shows the mechanism, goodput must only follow, which takes less.
-    let is_signed = |outcome: &Outcome| match outcome {
-        Outcome::Sign { arm, seen: Seen::Shown | Seen::Unclear, .. } => {
-            deciding.iter().any(|test| test.changed.name == *arm)
-        }
-        _ => false,
-    };
-    if finding.experiments.iter().any(is_signed) {
+    if finding.experiments.iter().any(|outcome| is_signed(outcome, &deciding)) {
         return Some(LEAST);
     }
     (effect <= MOST).then(|| (SAFETY * effect).max(placebo).clamp(LEAST, MOST))
+}
+
+/// Returns true if `outcome` is a sign, shown or nearly shown, of an experiment of `tests`.
+fn is_signed(outcome: &Outcome, tests: &[&Comparison]) -> bool {
+    matches!(outcome, Outcome::Sign { arm, seen: Seen::Shown | Seen::Unclear, .. }
+        if tests.iter().any(|test| test.changed.name == *arm))
 }
 
 /// Merges the outcomes of both looks at a claim; the status is that of the second one.

@@ -1,8 +1,8 @@
 //! Other programs take the CPU that an end needs (docs/methodology/diagnosis.md#rules, D23).
 //!
-//! Evidence: the busiest worker of an end, or of both, ran or waited for a CPU most of the time, and waited more
-//! than [`super::HELD_BACK`] of it while other programs or the hypervisor used the CPU. A worker
-//! that waits for windows or data sleeps, which is no wait for a CPU, so a slow path on a busy host
+//! Evidence: the busiest worker of an end, or of both, ran or waited for a CPU most of the time, and
+//! waited more than [`super::HELD_BACK`] of it while other programs or the hypervisor used the CPU.
+//! A worker that waits for windows or data sleeps, which is no wait for a CPU, so a slow path on a busy host
 //! does not fire the rule. Neither does the wait of a worker whose control group has no quota left.
 //! No experiment: linerate does not stop other programs. Not observed: which programs they are, and
 //! softirq work that delays the worker.
@@ -58,14 +58,26 @@ impl Waiting {
         waits
     }
 
+    fn score(&self, job: &JobStudy, direction: Direction) -> f64 {
+        score::all([
+            score::reached(self.waited.min(self.taken), HELD_BACK, 1.0),
+            score::reached(self.occupied, OCCUPIED, 1.0),
+            if self.end.receives() { 1.0 } else { super::window_open(job, direction) },
+        ])
+    }
+
+    fn evidence(&self) -> Evidence {
+        Evidence::CpuWait { end: self.end, waited: self.waited, ran: self.ran }
+    }
+
     fn speaks(&self) -> bool {
         self.waited.min(self.taken) > HELD_BACK && self.occupied > OCCUPIED
     }
 }
 
 /// Returns the ends that wait for a CPU that others use. A sender that waits for a window or buffer
-/// is left out, because a busy CPU of its own does not explain that. A receiver that waits for a CPU reads
-/// late, so its closed window and the sender's full buffer are effects.
+/// is left out, because a busy CPU of its own does not explain that. A receiver that waits for a
+/// CPU reads late, so its closed window and the sender's full buffer are effects.
 fn starved(point: &PointStudy, job: &JobStudy, direction: Direction) -> Vec<Waiting> {
     let waits_for_buffer =
         value(job, metric::SNDBUF_LIMITED, direction).is_some_and(|share| share >= HELD_BACK);
@@ -98,9 +110,7 @@ impl Rule for CpuTaken {
         let of = |(job, direction)| (job, direction, starved(point, job, direction));
         let mut found = flows(point).map(of).filter(|(.., ends)| !ends.is_empty());
         let (job, direction, ends) = found.next().filter(|_| may_be_judged(point))?;
-        let seen_at =
-            |one: &Waiting| Evidence::CpuWait { end: one.end, waited: one.waited, ran: one.ran };
-        let mut evidence: Vec<_> = ends.iter().map(seen_at).collect();
+        let mut evidence: Vec<_> = ends.iter().map(Waiting::evidence).collect();
         // The closed window is an effect of the wait, and shows that it limits the flow.
         let closed = seen(job, metric::RWND_LIMITED, direction);
         evidence.extend(closed.filter(|_| waits_for_window(job, direction)));
@@ -114,14 +124,8 @@ impl Rule for CpuTaken {
 
     fn score(&self, point: &PointStudy) -> Option<f64> {
         score::best(point, |job, direction| {
-            let of = |waiting: Waiting| {
-                score::all([
-                    score::reached(waiting.waited.min(waiting.taken), HELD_BACK, 1.0),
-                    score::reached(waiting.occupied, OCCUPIED, 1.0),
-                    if waiting.end.receives() { 1.0 } else { super::window_open(job, direction) },
-                ])
-            };
-            Waiting::of(point, job, direction).into_iter().map(of).reduce(f64::max)
+            let ends = Waiting::of(point, job, direction).into_iter();
+            ends.map(|waiting| waiting.score(job, direction)).reduce(f64::max)
         })
     }
 }
