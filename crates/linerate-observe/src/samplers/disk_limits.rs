@@ -1,6 +1,7 @@
 //! Limits of each disk: the requests that a hardware queue admits (`nr_requests`,
 //! ABI/stable/sysfs-block), the number of these queues (folders in `mq`), and the rates that the
-//! control group of this process and the groups above permit on it: `io.max` of version 2, `blkio.throttle.*_device` of version 1. Counts, bytes and transfers per second.
+//! control group of this process and the groups above permit on it: `io.max` of version 2,
+//! `blkio.throttle.*_device` of version 1. Counts, bytes and transfers per second.
 //!
 //! Whole disks that have any bytes. Without a limit the reading is absent. Not seen: limits of
 //! other groups, limits on a disk below this one, and whether a limit was reached.

@@ -1,11 +1,11 @@
 //! Other programs take the CPU that an end needs (docs/methodology/diagnosis.md#rules, D23).
 //!
-//! Evidence: the busiest worker of an end, or of both, ran or waited for a CPU most of the time, and
-//! waited more than [`super::HELD_BACK`] of it while other programs or the hypervisor used the CPU.
-//! A worker that waits for windows or data sleeps, which is no wait for a CPU, so a slow path on a busy host
-//! does not fire the rule. Neither does the wait of a worker whose control group has no quota left.
-//! No experiment: linerate does not stop other programs. Not observed: which programs they are, and
-//! softirq work that delays the worker.
+//! Evidence: the busiest worker of an end, or of both, ran or waited for a CPU most of the time,
+//! and waited more than [`super::HELD_BACK`] of it while other programs or the hypervisor used the
+//! CPU. A worker that waits for windows or data sleeps, which is no wait for a CPU, so a slow path
+//! on a busy host does not fire the rule. Neither does the wait of a worker whose control group has
+//! no quota left. No experiment: linerate does not stop other programs. Not observed: which
+//! programs they are, and softirq work that delays the worker.
 
 use linerate_model::{Direction, metric};
 

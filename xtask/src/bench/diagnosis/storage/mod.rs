@@ -2,8 +2,8 @@
 //!
 //! Disks are files of a FUSE filesystem of this bench behind `losetup`, a compressed disk in
 //! memory, or a file. Limits are made by that filesystem, sysfs, control groups and fio. `linerate
-//! diagnose --workload storage` runs unmodified. Not covered: heat and other limits of real devices,
-//! and device-mapper, which many kernels lack.
+//! diagnose --workload storage` runs unmodified. Not covered: heat and other limits of real
+//! devices, and device-mapper, which many kernels lack.
 
 mod causes;
 mod slow_disk;
