@@ -26,7 +26,7 @@ use serde_json::Value;
 use super::markdown;
 use super::options::{count, keep, kept, parsed, program, ran};
 use super::scan::Referee;
-use super::scratch::{Scratch, afterwards};
+use super::scratch::{Afterwards, Scratch};
 
 /// Rates of the link, Mbit/s.
 const RATE: f64 = 100.0;
@@ -215,9 +215,9 @@ struct Outcomes {
 /// is dropped.
 #[derive(Debug)]
 struct Neighbour {
-    child: Child,
     /// Ends it, though this process be killed. It ends its own children on SIGTERM, not on SIGKILL.
-    ender: Child,
+    ender: Option<Afterwards>,
+    child: Child,
 }
 
 impl Neighbour {
@@ -231,8 +231,8 @@ impl Neighbour {
             .stdin(Stdio::null())
             .spawn()
             .context("start stress-ng (apt-get install stress-ng)")?;
-        let ender = afterwards("kill \"$1\"", [child.id().to_string()])?;
-        Ok(Self { child, ender })
+        let ender = Afterwards::run("kill \"$1\"", [child.id().to_string()])?;
+        Ok(Self { ender: Some(ender), child })
     }
 
     /// Fails if it has ended: what was measured then was measured alone.
@@ -245,9 +245,7 @@ impl Neighbour {
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
-        // Closing the pipe lets the ender do its work, as it would after a kill.
-        drop(self.ender.stdin.take());
-        let _ = self.ender.wait();
+        drop(self.ender.take());
         let _ = self.child.wait();
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -11,6 +11,7 @@ use anyhow::{Context, bail, ensure};
 use super::outputs::{self, Reading, Unit};
 use super::processor::Usage;
 use super::sandbox::{Medium, Sandbox};
+use super::scratch::Killed;
 use Generator::{Iperf, Iperf3, Linerate, Nuttcp, Sockperf};
 
 /// Kind of work, for every generator.
@@ -247,7 +248,7 @@ fn arguments(
 /// A process and the files it prints into. It is killed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Running {
-    child: Child,
+    child: Killed,
     name: &'static str,
     output: PathBuf,
     /// File with its warnings; some generators print results there.
@@ -270,7 +271,7 @@ impl Running {
             .stdout(file)
             .spawn()
             .with_context(|| format!("start {name}"))?;
-        Ok(Self { child, name, output, warnings })
+        Ok(Self { child: Killed(child), name, output, warnings })
     }
 
     /// Waits until it listens on `port`, which its namespace's socket tables show.
@@ -279,14 +280,14 @@ impl Running {
         let deadline = Instant::now() + START_PATIENCE;
         loop {
             // The namespace of the child, not ours, has the socket.
-            let folder = Path::new("/proc").join(self.child.id().to_string()).join("net");
+            let folder = Path::new("/proc").join(self.child.0.id().to_string()).join("net");
             let read = |table: &str| std::fs::read_to_string(folder.join(table));
             let is_there = |text: String| is_bound(&text, port, udp);
             if tables.iter().any(|table| read(table).is_ok_and(is_there)) {
                 return Ok(());
             }
             // A server that has ended will not listen any more.
-            if self.child.try_wait().context("wait for a server")?.is_some()
+            if self.child.0.try_wait().context("wait for a server")?.is_some()
                 || Instant::now() > deadline
             {
                 bail!("{}: its server does not listen on port {port}: {}", self.name, self.said());
@@ -297,7 +298,8 @@ impl Running {
 
     pub(super) fn ended_within(&mut self, patience: Duration) -> anyhow::Result<bool> {
         let deadline = Instant::now() + patience;
-        while self.child.try_wait().with_context(|| format!("wait for {}", self.name))?.is_none() {
+        while self.child.0.try_wait().with_context(|| format!("wait for {}", self.name))?.is_none()
+        {
             if Instant::now() > deadline {
                 return Ok(false);
             }
@@ -308,10 +310,10 @@ impl Running {
 
     /// Asks it to end, so that it still prints what it has.
     fn terminate(&mut self) -> anyhow::Result<()> {
-        Command::new("kill").arg(self.child.id().to_string()).status().context("start kill")?;
+        Command::new("kill").arg(self.child.0.id().to_string()).status().context("start kill")?;
         if !self.ended_within(SERVER_PATIENCE)? {
-            self.child.kill().with_context(|| format!("kill {}", self.name))?;
-            self.child.wait().with_context(|| format!("wait for {}", self.name))?;
+            self.child.0.kill().with_context(|| format!("kill {}", self.name))?;
+            self.child.0.wait().with_context(|| format!("wait for {}", self.name))?;
         }
         Ok(())
     }
@@ -324,14 +326,6 @@ impl Running {
 
     pub(super) fn printed(&self) -> String {
         std::fs::read_to_string(&self.output).unwrap_or_default()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -7,11 +7,11 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use super::scratch::afterwards;
+use super::scratch::Afterwards;
 
 /// Addresses of the ends of the link, and of loopback.
 const ENDS: [&str; 2] = ["10.99.0.1", "10.99.0.2"];
@@ -29,7 +29,7 @@ pub(super) enum Medium {
 #[derive(Debug)]
 pub(super) struct Sandbox {
     names: [String; 2],
-    reaper: Child,
+    _reaper: Afterwards,
     /// See [`hold`].
     _held: Vec<File>,
 }
@@ -41,7 +41,7 @@ impl Sandbox {
         let names = [format!("lr-bench-{id}-a"), format!("lr-bench-{id}-b")];
         // Started before anything is made, so that a kill in between is cleaned up.
         let reaper = reaper(&names)?;
-        let mut sandbox = Self { names, reaper, _held: Vec::new() };
+        let mut sandbox = Self { names, _reaper: reaper, _held: Vec::new() };
         let [a, b] = &sandbox.names;
         // Interface names are at most 15 bytes long; both ends are created inside their namespaces.
         let congestion = format!("congctl {CONGESTION}");
@@ -89,15 +89,6 @@ impl Sandbox {
     }
 }
 
-impl Drop for Sandbox {
-    fn drop(&mut self) {
-        // The end of its input starts the removal.
-        drop(self.reaper.stdin.take());
-        // It has nothing else to do than to remove two namespaces.
-        let _ = self.reaper.wait();
-    }
-}
-
 /// Holds namespaces, as the maker of a lab does, until the files are closed: frames may be sent
 /// there.
 pub(super) fn hold(names: &[String]) -> anyhow::Result<Vec<File>> {
@@ -114,11 +105,11 @@ pub(super) fn hold(names: &[String]) -> anyhow::Result<Vec<File>> {
 }
 
 /// Removes the namespaces, and ends whoever is in them, once this process has ended.
-pub(super) fn reaper(names: &[String]) -> anyhow::Result<Child> {
+pub(crate) fn reaper(names: &[String]) -> anyhow::Result<Afterwards> {
     // Processes first: a namespace stays as long as one is in it.
     let script = "for n in \"$@\"; do for p in $(ip netns pids \"$n\"); do kill -9 $p; done; ip \
         netns delete \"$n\"; done";
-    afterwards(script, names)
+    Afterwards::run(script, names)
 }
 
 /// Entering replaces the process, so that the child is the program itself.

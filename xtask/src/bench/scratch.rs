@@ -8,54 +8,77 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::Context;
 
-/// Runs `script` with `arguments` once this process has ended or drops the child's input: in a
-/// process group of its own, so that an interrupt from the terminal passes it by.
-pub(super) fn afterwards<S: AsRef<std::ffi::OsStr>>(
-    script: &str,
-    arguments: impl IntoIterator<Item = S>,
-) -> anyhow::Result<Child> {
-    use std::os::unix::process::CommandExt;
-    Command::new("sh")
-        // `read` returns when the input is closed, which the kernel does for a killed process too.
-        .args(["-c", &format!("read nothing; {script}"), "afterwards"])
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        // Ctrl-C in the terminal must not end it before it has cleaned up.
-        .process_group(0)
-        .spawn()
-        .context("start sh to clean up later")
+/// A shell that runs a script once this is dropped, or this process ends: in a process group of its
+/// own, so that an interrupt from the terminal passes it by.
+#[derive(Debug)]
+pub(crate) struct Afterwards(Child);
+
+impl Afterwards {
+    /// Prepares `script` with `arguments`.
+    pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(
+        script: &str,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> anyhow::Result<Self> {
+        use std::os::unix::process::CommandExt;
+        let shell = Command::new("sh")
+            // `read` returns when the input is closed, which the kernel does for a killed process
+            // too.
+            .args(["-c", &format!("read nothing; {script}"), "afterwards"])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Ctrl-C in the terminal must not end it before it has cleaned up.
+            .process_group(0)
+            .spawn();
+        Ok(Self(shell.context("start sh to clean up later")?))
+    }
+}
+
+impl Drop for Afterwards {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        // It has nothing else to do than to run its script.
+        let _ = self.0.wait();
+    }
+}
+
+/// A process that is killed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Killed(pub(crate) Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
 }
 
 /// Folder of a bench's own files, in the one for temporary files. It is removed when this is
 /// dropped, or this process ends.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     path: PathBuf,
-    remover: Child,
+    _remover: Afterwards,
 }
 
 impl Scratch {
     /// Makes the folder of the bench `name`.
-    pub(super) fn new(name: &str) -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("linerate-{name}-{}", std::process::id()));
+    pub(crate) fn new(name: &str) -> anyhow::Result<Self> {
+        Self::below(&std::env::temp_dir(), name)
+    }
+
+    /// Makes the folder of the bench `name` in `parent`.
+    pub(crate) fn below(parent: &Path, name: &str) -> anyhow::Result<Self> {
+        let path = parent.join(format!("linerate-{name}-{}", std::process::id()));
         std::fs::create_dir(&path).with_context(|| format!("make {}", path.display()))?;
         // `--` and quotes: the path may contain anything.
-        let remover = afterwards("rm -rf -- \"$1\"", [&path])?;
-        Ok(Self { path, remover })
+        let remover = Afterwards::run("rm -rf -- \"$1\"", [&path])?;
+        Ok(Self { path, _remover: remover })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        drop(self.remover.stdin.take());
-        // It has nothing else to do than to remove the folder.
-        let _ = self.remover.wait();
     }
 }
 
@@ -82,17 +105,14 @@ pub(super) fn fill(path: &Path, n_bytes: u64) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    /// An end that runs nothing here, as after SIGKILL: of this process only the pipe is closed.
+    /// Only the pipe is closed here, as after SIGKILL.
     #[test]
     fn a_folder_is_removed_though_nobody_here_does() {
-        let mut scratch = Scratch::new("scratch-test").expect("a folder");
+        let scratch = Scratch::new("scratch-test").expect("a folder");
         let path = scratch.path().to_owned();
         std::fs::create_dir(path.join("compared")).expect("a folder");
         std::fs::write(path.join("compared/report.json"), "{}").expect("a file");
-        drop(scratch.remover.stdin.take());
-        scratch.remover.wait().expect("the remover ends");
-        let is_left = path.exists();
-        std::mem::forget(scratch);
-        assert!(!is_left, "{} is left", path.display());
+        drop(scratch);
+        assert!(!path.exists(), "{} is left", path.display());
     }
 }

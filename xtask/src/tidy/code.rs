@@ -1,6 +1,8 @@
 //! Rust text with what is not code blanked out, so that a word in a comment or a string is not
 //! taken for code.
 
+use proc_macro2::{TokenStream, TokenTree};
+
 /// One source text seen three ways; all three have the same lines.
 pub(super) struct Code {
     /// Code outside tests: comments, strings and test modules are blank.
@@ -42,101 +44,50 @@ fn marked(text: &str, marks: &[bool], wanted: bool) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// State of the scanner.
+/// What a byte of a source text belongs to.
 #[derive(Clone, Copy, PartialEq)]
-enum Inside {
+enum Part {
     Code,
-    LineComment,
-    BlockComment { depth: u32 },
-    Text,
-    RawText { hashes: usize },
+    /// A comment, or space.
+    Comment,
+    /// Text or a character literal.
+    Literal,
 }
 
-/// Code and comments apart, each with the other blanked.
+/// Code and comments apart, each with the other blanked, and literals in neither.
 fn split(text: &str) -> (String, String) {
-    let characters: Vec<char> = text.chars().collect();
-    let (mut code, mut comments) =
-        (String::with_capacity(text.len()), String::with_capacity(text.len()));
-    let mut inside = Inside::Code;
-    let mut at = 0;
-    while at < characters.len() {
-        let rest = &characters[at..];
-        let (next, taken) = step(inside, rest, at.checked_sub(1).map(|before| characters[before]));
-        let is_comment = |state| matches!(state, Inside::LineComment | Inside::BlockComment { .. });
-        let is_code =
-            // A quote in a character literal does not begin a text.
-            inside == Inside::Code && next == Inside::Code && !is_character_literal(rest, taken);
-        for &character in &rest[..taken] {
-            // Line ends stay, so that all views have the same lines.
-            let keep = |shown: bool| if shown || character == '\n' { character } else { ' ' };
-            code.push(keep(is_code));
-            comments.push(keep(is_comment(inside) || is_comment(next)));
-        }
-        inside = next;
-        at += taken;
-    }
-    (code, comments)
+    let mut parts = vec![Part::Comment; text.len()];
+    mark(text.parse().expect("a source text has tokens"), text, &mut parts);
+    (shown(text, &parts, Part::Code), shown(text, &parts, Part::Comment))
 }
 
-/// The next state, and how many characters belong to this step.
-fn step(inside: Inside, rest: &[char], before: Option<char>) -> (Inside, usize) {
-    let starts = |prefix: &str| prefix.chars().enumerate().all(|(i, c)| rest.get(i) == Some(&c));
-    match inside {
-        Inside::Code if starts("//") => (Inside::LineComment, 2),
-        Inside::Code if starts("/*") => (Inside::BlockComment { depth: 1 }, 2),
-        Inside::Code if starts("\"") => (Inside::Text, 1),
-        // A lifetime begins with the same tick as a character.
-        Inside::Code if starts("'") => (Inside::Code, character_literal(rest)),
-        Inside::Code => raw_text(rest, before).unwrap_or((Inside::Code, 1)),
-        Inside::LineComment if starts("\n") => (Inside::Code, 1),
-        Inside::LineComment => (inside, 1),
-        Inside::BlockComment { depth } if starts("/*") => {
-            (Inside::BlockComment { depth: depth + 1 }, 2)
-        }
-        Inside::BlockComment { depth: 1 } if starts("*/") => (Inside::Code, 2),
-        Inside::BlockComment { depth } if starts("*/") => {
-            (Inside::BlockComment { depth: depth - 1 }, 2)
-        }
-        Inside::BlockComment { .. } => (inside, 1),
-        // An escaped quote does not end the text.
-        Inside::Text if starts("\\") => (inside, rest.len().min(2)),
-        Inside::Text if starts("\"") => (Inside::Code, 1),
-        Inside::Text => (inside, 1),
-        Inside::RawText { hashes }
-            if rest[0] == '"'
-                && rest[1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes =>
-        {
-            (Inside::Code, 1 + hashes)
-        }
-        Inside::RawText { .. } => (inside, 1),
-    }
+/// Returns `text` with all but its `wanted` part blanked. Line ends stay, so that all views have the
+/// same lines.
+fn shown(text: &str, parts: &[Part], wanted: Part) -> String {
+    let shown = |(at, c)| if parts[at] == wanted || c == '\n' { c } else { ' ' };
+    text.char_indices().map(shown).collect()
 }
 
-/// `r"`, `r#"`, `br##"`: where raw text opens.
-fn raw_text(rest: &[char], before: Option<char>) -> Option<(Inside, usize)> {
-    // An identifier may end with `r`, as in `for"`.
-    if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
-        return None;
+/// Marks the bytes of `tokens`. A documentation comment is an attribute for the parser: its tokens
+/// have the place of the comment.
+fn mark(tokens: TokenStream, text: &str, parts: &mut [Part]) {
+    for token in tokens {
+        let place = token.span().byte_range();
+        let written = &text[place.clone()];
+        match token {
+            _ if written.starts_with("//") || written.starts_with("/*") => {}
+            TokenTree::Group(group) => {
+                for delimiter in [group.span_open(), group.span_close()] {
+                    parts[delimiter.byte_range()].fill(Part::Code);
+                }
+                mark(group.stream(), text, parts);
+            }
+            TokenTree::Literal(_) if written.contains(['"', '\'']) => {
+                parts[place].fill(Part::Literal);
+            }
+            _ => parts[place].fill(Part::Code),
+        }
     }
-    let prefix =
-        if rest.starts_with(&['b', 'r']) { 2 } else { usize::from(rest.starts_with(&['r'])) };
-    let hashes = rest[prefix..].iter().take_while(|c| **c == '#').count();
-    (prefix > 0 && rest.get(prefix + hashes) == Some(&'"'))
-        .then_some((Inside::RawText { hashes }, prefix + hashes + 1))
-}
-
-/// The length of a character literal that begins here; 1 for the tick of a lifetime.
-fn character_literal(rest: &[char]) -> usize {
-    match rest {
-        // An escape is longer than one character.
-        ['\'', '\\', ..] => rest.iter().skip(3).position(|c| *c == '\'').map_or(1, |end| end + 4),
-        ['\'', _, '\'', ..] => 3,
-        _ => 1,
-    }
-}
-
-fn is_character_literal(rest: &[char], taken: usize) -> bool {
-    rest[0] == '\'' && taken > 1
 }
 
 /// For each line, whether it belongs to a `#[cfg(test)]` module: in formatted code its last line is

@@ -3,13 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use spdx::{Expression, ParseMode};
 
 use super::{Finding, repository::Repository};
 
-/// Licences that ask for more than a notice. The weaker ones are here too: a static agent must
-/// carry no conditions.
-const COPYLEFT: [&str; 10] =
-    ["AGPL", "CC-BY-SA", "CDDL", "CPL", "EPL", "EUPL", "GPL", "LGPL", "MPL", "OSL"];
 /// Decided against anywhere in the tree: a second TLS library, and a copyleft packet ring.
 const BANNED: [&str; 2] = ["openssl-sys", "xdpilone"];
 /// Metadata that a crate's page shows.
@@ -101,52 +98,14 @@ pub(super) fn licences(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Returns true if an SPDX expression allows terms without copyleft. Crates once wrote `A OR B` as
-/// `A/B`.
+/// Returns true if an SPDX expression allows terms without copyleft: a static agent must carry no
+/// conditions. Crates once wrote `A OR B` as `A/B`.
 fn is_permissive(expression: &str) -> bool {
-    // Crates once wrote `A/B` for a choice.
-    let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
-    let words: Vec<&str> = spaced.split_whitespace().collect();
-    // What is left over would be an expression that this reader does not understand.
-    let mut at = 0;
-    any(&words, &mut at) && at == words.len()
-}
-
-/// `all OR all OR ...`
-fn any(words: &[&str], at: &mut usize) -> bool {
-    let mut permissive = all(words, at);
-    while words.get(*at) == Some(&"OR") {
-        // Both sides are read in any case, because reading moves on.
-        *at += 1;
-        permissive |= all(words, at);
-    }
-    permissive
-}
-
-/// `one AND one AND ...`
-fn all(words: &[&str], at: &mut usize) -> bool {
-    let mut permissive = one(words, at);
-    while words.get(*at) == Some(&"AND") {
-        *at += 1;
-        permissive &= one(words, at);
-    }
-    permissive
-}
-
-/// A licence, perhaps with an exception, or an expression in brackets.
-fn one(words: &[&str], at: &mut usize) -> bool {
-    let Some(word) = words.get(*at) else { return false };
-    *at += 1;
-    if *word == "(" {
-        let permissive = any(words, at);
-        *at += 1;
-        return permissive;
-    }
-    if words.get(*at) == Some(&"WITH") {
-        // An exception only adds permissions.
-        *at += 2;
-    }
-    !COPYLEFT.iter().any(|copyleft| word.starts_with(copyleft))
+    let expression = Expression::parse_mode(expression, ParseMode::LAX);
+    expression.is_ok_and(|expression| {
+        expression
+            .evaluate(|needed| needed.license.id().is_some_and(|licence| !licence.is_copyleft()))
+    })
 }
 
 #[cfg(test)]

@@ -8,14 +8,14 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use super::Bench;
+use crate::bench::scratch::{Killed, Scratch};
 
 /// Frames of the present version, one of each kind.
 const GOLDEN: &[u8] = include_bytes!("../../../crates/linerate-control/fixtures/wire-v3.bin");
@@ -106,20 +106,20 @@ fn frame(message: &Value) -> anyhow::Result<Vec<u8>> {
 
 /// Agent in its own process, ended on drop.
 struct Agent {
-    process: Child,
+    process: Killed,
     address: String,
-    /// Folder of its keys, removed at the end.
-    keys: PathBuf,
+    /// Folder of its keys.
+    _keys: Scratch,
     /// Kept open, because the agent writes to it.
     _log: BufReader<ChildStderr>,
 }
 
 impl Agent {
     fn start(bench: &Bench) -> anyhow::Result<Self> {
-        let keys = std::env::temp_dir().join(format!("linerate-memory-{}", std::process::id()));
+        let keys = Scratch::new("memory")?;
         let mut process = Command::new(&bench.linerate)
             .args(["agent", "--listen", "127.0.0.1:0"])
-            .env("LINERATE_KEYS", &keys)
+            .env("LINERATE_KEYS", keys.path())
             .stderr(Stdio::piped())
             .spawn()
             .context("start linerate agent")?;
@@ -130,12 +130,12 @@ impl Agent {
         let word = line.split_whitespace().find(|word| word.starts_with("127.0.0.1:"));
         let address = word.with_context(|| format!("no address in `{line}`"))?;
         let address = address.trim_end_matches(',').to_owned();
-        Ok(Self { process, address, keys, _log: log })
+        Ok(Self { process: Killed(process), address, _keys: keys, _log: log })
     }
 
     /// Reads the resident memory of the agent and its broker, bytes.
     fn memory(&self) -> anyhow::Result<u64> {
-        let own = self.process.id();
+        let own = self.process.0.id();
         let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children"))?;
         // The broker is a child with memory of its own.
         let mut total = resident(&own.to_string())?;
@@ -143,15 +143,6 @@ impl Agent {
             total += resident(child)?;
         }
         Ok(total)
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        // An error means that it has ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = fs::remove_dir_all(&self.keys);
     }
 }
 

@@ -10,16 +10,19 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use super::{Bench, built};
-use crate::bench::ip;
+use crate::bench::sandbox::{ip, reaper};
+use crate::bench::scratch::{Afterwards, Killed, Scratch};
 use crate::tools::{is_root, printed};
 
+/// The switch, the honest host, the attacker and the victim.
+const HOSTS: [&str; 4] = ["s", "h", "a", "v"];
 const HONEST: &str = "198.18.60.1";
 const ATTACKER: &str = "198.18.60.2";
 const VICTIM: &str = "198.18.60.66";
@@ -258,7 +261,7 @@ impl std::fmt::Display for Seen {
 
 /// A process that works until its standard input ends.
 struct Waiting {
-    child: Child,
+    child: Killed,
     input: Option<ChildStdin>,
     output: BufReader<std::process::ChildStdout>,
 }
@@ -277,7 +280,7 @@ impl Waiting {
         let mut line = String::new();
         output.read_line(&mut line)?;
         ensure!(line == "ready\n", "peers says `{line}`");
-        Ok(Self { child, input, output })
+        Ok(Self { child: Killed(child), input, output })
     }
 
     /// Ends it; what else it said.
@@ -285,7 +288,7 @@ impl Waiting {
         drop(self.input.take());
         let mut said = String::new();
         self.output.read_to_string(&mut said)?;
-        self.child.wait()?;
+        self.child.0.wait()?;
         Ok(said)
     }
 
@@ -298,31 +301,32 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Hosts at a bridge; they go when this goes.
 struct Ground {
     prefix: String,
     folder: PathBuf,
     linerate: PathBuf,
     peers: PathBuf,
+    _reaper: Afterwards,
+    _scratch: Scratch,
 }
 
 impl Ground {
     fn build(bench: &Bench, peers: PathBuf) -> anyhow::Result<Self> {
         let prefix = format!("lrp-{}", std::process::id());
+        let reaper = reaper(&HOSTS.map(|host| format!("{prefix}-{host}")))?;
         // In one folder, so that everything goes with it.
-        let folder = std::env::temp_dir().join(&prefix);
-        fs::create_dir_all(&folder)?;
-        let ground = Self { prefix, folder, linerate: bench.linerate.clone(), peers };
+        let scratch = Scratch::new("peers")?;
+        let ground = Self {
+            prefix,
+            folder: scratch.path().to_owned(),
+            linerate: bench.linerate.clone(),
+            peers,
+            _reaper: reaper,
+            _scratch: scratch,
+        };
         let name = |host: &str| ground.name(host);
-        for host in ["s", "h", "a", "v"] {
+        for host in HOSTS {
             ip(&format!("netns add {}", name(host)))?;
             ip(&format!("-n {} link set lo up", name(host)))?;
         }
@@ -381,7 +385,7 @@ impl Ground {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().context("start the agent")?;
         let output = BufReader::new(child.stdout.take().context("its output")?);
-        Ok(Waiting { child, input: None, output })
+        Ok(Waiting { child: Killed(child), input: None, output })
     }
 
     /// The third host takes connections.
@@ -468,17 +472,6 @@ fn packets(entries: &[Value], kind: &str) -> anyhow::Result<u64> {
     named
         .and_then(|counter| counter["packets"].as_u64())
         .with_context(|| format!("no counter {name}"))
-}
-
-impl Drop for Ground {
-    fn drop(&mut self) {
-        // Deleting the namespaces also removes their interfaces and the bridge.
-        for host in ["h", "a", "v", "s"] {
-            // If it was never made, there is nothing to remove.
-            let _ = ip(&format!("netns delete {}", self.name(host)));
-        }
-        let _ = fs::remove_dir_all(&self.folder);
-    }
 }
 
 /// The Ethernet address of `v0` in namespace `name`.

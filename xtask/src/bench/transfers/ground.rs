@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use super::super::scratch::fill;
+use super::super::scratch::{Scratch, fill};
 use crate::tools::printed;
 
 pub(super) const FILE_BYTES: u64 = 256 << 20;
@@ -89,14 +89,14 @@ impl Server {
 pub(super) struct Ground {
     pub(super) folder: PathBuf,
     servers: Vec<(Server, Child)>,
+    _scratch: Scratch,
 }
 
 impl Ground {
     pub(super) fn make() -> anyhow::Result<Self> {
-        let folder =
-            Path::new("/dev/shm").join(format!("linerate-bench-transfers-{}", std::process::id()));
-        std::fs::create_dir(&folder).with_context(|| format!("make {}", folder.display()))?;
-        let mut ground = Self { folder, servers: Vec::new() };
+        let scratch = Scratch::below(Path::new("/dev/shm"), "bench-transfers")?;
+        let folder = scratch.path().to_owned();
+        let mut ground = Self { folder, servers: Vec::new(), _scratch: scratch };
         let public = ground.folder.join("public");
         std::fs::create_dir(&public).context("make the servers' folder")?;
         fill(&public.join("file"), FILE_BYTES)?;
@@ -206,7 +206,6 @@ impl Drop for Ground {
             let _ = Command::new("kill").arg(server.id().to_string()).status();
             let _ = server.wait();
         }
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

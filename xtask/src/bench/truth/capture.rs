@@ -9,10 +9,11 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 
 use anyhow::{Context, ensure};
 
+use super::super::scratch::Killed;
 use super::ground::{AGENT_PORT, End, Family, Ground, OTHER_CLOCK_PORT};
 use crate::tools::printed;
 
@@ -23,7 +24,7 @@ const BUFFER: &str = "16384";
 
 /// A capture under way.
 pub(super) struct Capture {
-    child: Child,
+    child: Killed,
     said: BufReader<ChildStderr>,
     file: PathBuf,
 }
@@ -89,28 +90,20 @@ impl Capture {
             line.clear();
         }
         ensure!(line.contains("listening on"), "tcpdump ended");
-        Ok(Self { child, said, file })
+        Ok(Self { child: Killed(child), said, file })
     }
 
     /// Ends it; returns the connections of the load.
     pub(super) fn connections(mut self) -> anyhow::Result<Vec<Connection>> {
-        let stopped = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        let stopped = Command::new("kill").args(["-INT", &self.child.0.id().to_string()]).status();
         ensure!(stopped.context("stop tcpdump")?.success(), "tcpdump ended before the load did");
         let mut said = String::new();
         self.said.read_to_string(&mut said).context("read what tcpdump says")?;
-        self.child.wait().context("wait for tcpdump")?;
+        self.child.0.wait().context("wait for tcpdump")?;
         ensure!(n_dropped(&said) == Some(0), "tcpdump missed segments: {}", said.trim());
         let mut reading = Command::new("tcpdump");
         let told = printed(reading.args(["-nn", "-tt", "-S", "-r"]).arg(&self.file))?;
         Ok(connections(&told))
-    }
-}
-
-impl Drop for Capture {
-    fn drop(&mut self) {
-        // Both fail where it was stopped before, which is how it should end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
+use super::super::relay::VXLAN_PORT;
 use super::super::sandbox::{hold, inside, ip, reaper};
-use super::super::scratch::Scratch;
-use super::relay::{Faults, VXLAN_PORT};
+use super::super::scratch::{Afterwards, Killed, Scratch};
+use super::relay::Faults;
 use crate::tools::printed;
 
 /// Addresses of `a`, `b` and `r` on the bridge, and inside a tunnel.
@@ -88,12 +89,13 @@ pub(in crate::bench) struct Ground {
     names: [String; 3],
     program: PathBuf,
     pub(in crate::bench) folder: PathBuf,
-    /// Whoever removes it.
-    _scratch: Scratch,
-    agents: Vec<Child>,
-    reaper: Child,
+    // Dropped in this order: agents, locks of the namespaces, namespaces, folder.
+    agents: Vec<Killed>,
     /// They are no lab's, and frames may be sent there all the same.
     held: Vec<File>,
+    _reaper: Afterwards,
+    /// Whoever removes it.
+    _scratch: Scratch,
     /// Ledgers so far.
     n_ledgers: AtomicU32,
 }
@@ -113,7 +115,7 @@ impl Ground {
             folder: scratch.path().to_owned(),
             _scratch: scratch,
             agents: Vec::new(),
-            reaper,
+            _reaper: reaper,
             held: Vec::new(),
             n_ledgers: AtomicU32::new(0),
         };
@@ -394,7 +396,7 @@ impl Ground {
             .stderr(Stdio::null())
             .spawn()
             .context("start linerate agent")?;
-        self.agents.push(agent);
+        self.agents.push(Killed(agent));
         let began = Instant::now();
         while !self.at(End::B, "ss -Hltn")?.contains(&format!(":{port} ")) {
             ensure!(began.elapsed() < STARTING, "linerate agent does not listen at port {port}");
@@ -425,20 +427,7 @@ impl Ground {
 
     /// The process of the agent.
     pub(in crate::bench) fn agent(&self) -> u32 {
-        self.agents[0].id()
-    }
-}
-
-impl Drop for Ground {
-    fn drop(&mut self) {
-        for agent in &mut self.agents {
-            let _ = agent.kill();
-            let _ = agent.wait();
-        }
-        drop(self.reaper.stdin.take());
-        self.held.clear();
-        // It has nothing else to do than to remove the namespaces.
-        let _ = self.reaper.wait();
+        self.agents[0].0.id()
     }
 }
 

@@ -1,33 +1,24 @@
-//! A relay of UDP datagrams between two addresses, with exact faults: the path of cases that need
-//! delay or another order.
+//! Exact faults of the relay (`relay.rs`): delay and another order.
 //!
-//! Kernels without `netem` can neither delay nor reorder. Here both ends tunnel Ethernet frames in
-//! VXLAN (RFC 7348) to the relay, which forwards each datagram to the other end. Faults concern
-//! frames whose inner IPv4 packet is UDP of one given length, so that control traffic passes
-//! untouched, and counts are exact. On the end of standard input the relay prints its counts as
-//! JSON and ends.
+//! Faults concern frames whose inner IPv4 packet is UDP of one given length, so that control
+//! traffic passes untouched, and counts are exact.
 
 use std::collections::VecDeque;
-use std::io::Read as _;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
 
-/// Port of VXLAN, assigned by IANA (RFC 7348 clause 8).
-pub(super) const VXLAN_PORT: u16 = 4789;
+use super::super::relay::{self, ETHERNET, Treatment, VXLAN};
+
 /// VXLAN header, then Ethernet's: where the inner IPv4 header begins.
-const INNER_IP: usize = 8 + 14;
+const INNER_IP: usize = VXLAN + ETHERNET;
 /// Within an IPv4 header: total length and protocol (RFC 791 clause 3.1).
 const IP_LENGTH: usize = 2;
 const IP_PROTOCOL: usize = 9;
 const PROTOCOL_UDP: u8 = 17;
 /// Ethertype of IPv4, just before the IPv4 header.
 const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
-/// Largest datagram there is.
-const MOST_BYTES: usize = 65_536;
 
 /// Treatment of frames that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -88,22 +79,29 @@ impl Faults {
     }
 }
 
-/// The order in which datagrams of one direction leave.
+/// Order in which datagrams of one direction leave, and their counts.
 #[derive(Debug, Default)]
 struct Order {
+    faults: Faults,
     n_counted: u64,
+    /// Of the frames that count, those that others passed.
+    n_held: u64,
     /// Held back, with how many have yet to pass it.
     held: VecDeque<(Vec<u8>, usize)>,
+    /// Time between arrival and departure of each frame that counts, us.
+    stayed_us: Vec<u64>,
 }
 
 impl Order {
     /// Returns the datagrams that leave when `datagram` arrives.
-    fn pass(&mut self, datagram: Vec<u8>, faults: &Faults) -> Vec<Vec<u8>> {
+    fn pass(&mut self, datagram: Vec<u8>) -> Vec<Vec<u8>> {
+        let faults = self.faults;
         if !faults.counts(&datagram) {
             return vec![datagram];
         }
         self.n_counted += 1;
         if faults.reorder_every > 0 && self.n_counted.is_multiple_of(faults.reorder_every) {
+            self.n_held += 1;
             self.held.push_back((datagram, OVERTAKING));
             return Vec::new();
         }
@@ -118,117 +116,41 @@ impl Order {
     }
 }
 
-/// Counts of one direction.
-#[derive(Debug, Default)]
-struct Counts {
-    /// Frames that count.
-    seen: AtomicU64,
-    /// Of these, those that others passed.
-    held: AtomicU64,
-    /// Time between arrival and departure of each frame that counts, us.
-    stayed_us: Mutex<Vec<u64>>,
-}
+impl Treatment for Order {
+    fn arrive(&mut self, now: Instant, datagram: &[u8]) -> Vec<(Option<Instant>, Vec<u8>)> {
+        let faults = self.faults;
+        // All are kept equally long, so that the first in is the first out.
+        let due = |datagram: &[u8]| {
+            ((faults.delays == Delays::Load) == faults.counts(datagram)).then(|| now + faults.delay)
+        };
+        let leaving = self.pass(datagram.to_vec()).into_iter();
+        leaving.map(|datagram| (due(&datagram), datagram)).collect()
+    }
 
-impl Counts {
-    fn median_stay_us(&self) -> Option<u64> {
-        let mut stays = self.stayed_us.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    fn sent(&mut self, arrived: Instant, datagram: &[u8]) {
+        if self.faults.counts(datagram) {
+            self.stayed_us.push(u64::try_from(arrived.elapsed().as_micros()).unwrap_or(u64::MAX));
+        }
+    }
+
+    fn counts(&self) -> Value {
+        let mut stays = self.stayed_us.clone();
         stays.sort_unstable();
-        stays.get(stays.len() / 2).copied()
+        json!({ "seen": self.n_counted, "held": self.n_held,
+            "stayed_us": stays.get(stays.len() / 2) })
     }
 }
 
-/// Relays between `ends` at `own` until standard input ends: `relay OWN END END LENGTH DELAY_US
-/// OTHERS REORDER_EVERY`.
+/// Relays until standard input ends: `relay OWN END END LENGTH DELAY_US OTHERS REORDER_EVERY`.
 ///
 /// # Errors
 /// If an argument is wrong or the port is in use.
 pub(super) fn run(arguments: &[String]) -> anyhow::Result<bool> {
-    ensure!(arguments.len() > 3, "relay: OWN END END LENGTH DELAY_US OTHERS REORDER_EVERY");
-    let address = |word: &String| {
-        word.parse::<IpAddr>().with_context(|| format!("relay: {word}: not an address"))
+    let Some((addresses, faults)) = arguments.split_first_chunk() else {
+        bail!("relay: OWN END END LENGTH DELAY_US OTHERS REORDER_EVERY")
     };
-    let (own, ends) = (address(&arguments[0])?, [address(&arguments[1])?, address(&arguments[2])?]);
-    let faults = Faults::parse(&arguments[3..])?;
-    let socket =
-        UdpSocket::bind((own, VXLAN_PORT)).with_context(|| format!("bind {own}:{VXLAN_PORT}"))?;
-    let counts: Arc<[Counts; 2]> = Arc::default();
-    let (due, departures) = mpsc::channel();
-    let departing = socket.try_clone().context("share the relay's socket")?;
-    let counted = Arc::clone(&counts);
-    std::thread::spawn(move || depart(&departing, &departures, &faults, &counted));
-    std::thread::spawn({
-        let counts = Arc::clone(&counts);
-        move || arrive(&socket, ends, &faults, &due, &counts)
-    });
-    println!("ready");
-    // It is closed on purpose, or with the parent.
-    let _ = std::io::stdin().read_to_end(&mut Vec::new());
-    fn told(counts: &Counts) -> serde_json::Value {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-
-        serde_json::json!({ "seen": read(&counts.seen), "held": read(&counts.held),
-            "stayed_us": counts.median_stay_us() })
-    }
-    println!("{}", serde_json::json!({ "there": told(&counts[0]), "back": told(&counts[1]) }));
-    Ok(true)
-}
-
-/// A datagram on its way: when it came, which way it goes, where to.
-type Departure = (Instant, usize, SocketAddr, Vec<u8>);
-
-fn arrive(
-    socket: &UdpSocket,
-    ends: [IpAddr; 2],
-    faults: &Faults,
-    due: &mpsc::Sender<Departure>,
-    counts: &[Counts; 2],
-) {
-    let mut orders = [Order::default(), Order::default()];
-    let mut buffer = vec![0; MOST_BYTES];
-    while let Ok((n_bytes, from)) = socket.recv_from(&mut buffer) {
-        let arrived = Instant::now();
-        let Some(way) = ends.iter().position(|end| *end == from.ip()) else { continue };
-        let datagram = buffer[..n_bytes].to_vec();
-        let n_held = orders[way].held.len();
-        let leaving = orders[way].pass(datagram, faults);
-        counts[way].seen.store(orders[way].n_counted, Ordering::Relaxed);
-        if leaving.is_empty() && orders[way].held.len() > n_held {
-            counts[way].held.fetch_add(1, Ordering::Relaxed);
-        }
-        for datagram in leaving {
-            let to = SocketAddr::new(ends[1 - way], VXLAN_PORT);
-            if (faults.delays == Delays::Load) != faults.counts(&datagram) {
-                // A datagram the kernel refuses is a loss like any other; the ends' counters show
-                // it.
-                let _ = socket.send_to(&datagram, to);
-                continue;
-            }
-            if due.send((arrived, way, to, datagram)).is_err() {
-                return;
-            }
-        }
-    }
-}
-
-/// Sends each datagram when it has been here for the delay. All are kept equally long, so that the
-/// first in is the first out.
-fn depart(
-    socket: &UdpSocket,
-    departures: &mpsc::Receiver<Departure>,
-    faults: &Faults,
-    counts: &[Counts; 2],
-) {
-    while let Ok((arrived, way, to, datagram)) = departures.recv() {
-        if let Some(wait) = (arrived + faults.delay).checked_duration_since(Instant::now()) {
-            std::thread::sleep(wait);
-        }
-        // As above.
-        let _ = socket.send_to(&datagram, to);
-        if faults.counts(&datagram) {
-            let stayed_us = u64::try_from(arrived.elapsed().as_micros()).unwrap_or(u64::MAX);
-            counts[way].stayed_us.lock().unwrap_or_else(PoisonError::into_inner).push(stayed_us);
-        }
-    }
+    let faults = Faults::parse(faults)?;
+    relay::run(addresses, [(); 2].map(|()| Order { faults, ..Order::default() }))
 }
 
 #[cfg(test)]
@@ -250,10 +172,10 @@ mod tests {
     #[test]
     fn every_nth_datagram_that_counts_is_overtaken_by_three() {
         let faults = Faults { ip_length: 100, reorder_every: 4, ..Faults::default() };
-        let mut order = Order::default();
+        let mut order = Order { faults, ..Order::default() };
         let mut left = Vec::new();
         for mark in 1..=8 {
-            left.extend(order.pass(datagram(100, PROTOCOL_UDP, mark), &faults));
+            left.extend(order.pass(datagram(100, PROTOCOL_UDP, mark)));
         }
         let marks: Vec<u8> = left.iter().filter_map(|datagram| datagram.last().copied()).collect();
         // The 8th is held at the end, and the 4th left behind the 7th.
@@ -263,10 +185,10 @@ mod tests {
     #[test]
     fn other_traffic_is_not_touched() {
         let faults = Faults { ip_length: 100, reorder_every: 1, ..Faults::default() };
-        let mut order = Order::default();
-        assert_eq!(order.pass(datagram(101, PROTOCOL_UDP, 1), &faults).len(), 1);
-        assert_eq!(order.pass(datagram(100, 6, 1), &faults).len(), 1);
-        assert_eq!(order.pass(vec![1, 2, 3], &faults).len(), 1);
-        assert_eq!(order.pass(datagram(100, PROTOCOL_UDP, 1), &faults).len(), 0);
+        let mut order = Order { faults, ..Order::default() };
+        assert_eq!(order.pass(datagram(101, PROTOCOL_UDP, 1)).len(), 1);
+        assert_eq!(order.pass(datagram(100, 6, 1)).len(), 1);
+        assert_eq!(order.pass(vec![1, 2, 3]).len(), 1);
+        assert_eq!(order.pass(datagram(100, PROTOCOL_UDP, 1)).len(), 0);
     }
 }

@@ -9,13 +9,13 @@ mod causes;
 mod slow_disk;
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use serde_json::json;
 
-use super::super::scratch::{Scratch, afterwards, fill};
+use super::super::scratch::{Afterwards, Killed, Scratch, fill};
 use super::Options;
 use super::answers::{Answer, Cause, Diagnosed, Goals, matrix};
 use super::undeclared::draw::Draw;
@@ -98,21 +98,11 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 #[expect(dead_code, reason = "what it holds is dropped with it")]
 enum Guest {
     Group(Group),
-    Program(Program),
-}
-
-/// Another program.
-struct Program(Child);
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill().and_then(|()| self.0.wait());
-    }
+    Program(Killed),
 }
 
 /// Starts fio, which reads from `disk` and never writes, for as long as a diagnosis may take.
-fn fio(disk: &SlowDisk, depth: u32) -> anyhow::Result<Program> {
+fn fio(disk: &SlowDisk, depth: u32) -> anyhow::Result<Killed> {
     let fio = Command::new("fio")
         .args(["--name=other", "--readonly", "--rw=randread", "--bs=4k", "--direct=1"])
         // A process of its own for the job would outlive fio.
@@ -122,7 +112,7 @@ fn fio(disk: &SlowDisk, depth: u32) -> anyhow::Result<Program> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
-    let fio = Program(fio.context("start fio")?);
+    let fio = Killed(fio.context("start fio")?);
     // It opens the disk and lays out its load.
     std::thread::sleep(Duration::from_secs(1));
     Ok(fio)
@@ -171,25 +161,8 @@ impl Drop for Group {
 /// Target of a load, and what must be removed after it. Fields are dropped in their order.
 struct Ground {
     target: PathBuf,
-    _removers: Vec<Remover>,
+    _removers: Vec<Afterwards>,
     disk: Option<SlowDisk>,
-}
-
-/// A command that runs when this is dropped, or this process ends.
-struct Remover(Child);
-
-impl Remover {
-    fn new(script: &str, argument: &Path) -> anyhow::Result<Self> {
-        Ok(Self(afterwards(script, [argument])?))
-    }
-}
-
-impl Drop for Remover {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        // It has nothing else to do than to run its script.
-        let _ = self.0.wait();
-    }
 }
 
 impl Ground {
@@ -209,13 +182,13 @@ impl Ground {
                 let small = ["-q", "-F", "-N", "64", "-J", "size=4", "-E", at_once, &device];
                 ran("mkfs.ext4", &small)?;
                 ran("mount", &["-t", "ext4", &device, &mount.display().to_string()])?;
-                let remover = Remover::new("umount \"$1\"", &mount)?;
+                let remover = Afterwards::run("umount \"$1\"", [&mount])?;
                 Ok(Self { target: mount, _removers: vec![remover], disk: Some(disk) })
             }
             Target::CachedFile => {
                 // Temporary files may be in memory, which has no disk.
                 let file = Path::new("/var/tmp").join(folder.file_name().unwrap_or_default());
-                let remover = Remover::new("rm -f -- \"$1\"", &file)?;
+                let remover = Afterwards::run("rm -f -- \"$1\"", [&file])?;
                 fill(&file, FILE_BYTES)?;
                 Ok(Self { target: file, _removers: vec![remover], disk: None })
             }
@@ -226,7 +199,7 @@ impl Ground {
                 let target = PathBuf::from(format!("/dev/zram{number}"));
                 let script = "echo 1 > /sys/block/zram${1#/dev/zram}/reset; \
                     echo ${1#/dev/zram} > /sys/class/zram-control/hot_remove";
-                let remover = Remover::new(script, &target)?;
+                let remover = Afterwards::run(script, [&target])?;
                 let size = format!("/sys/block/zram{number}/disksize");
                 write(Path::new(&size), &FILE_BYTES.to_string())?;
                 let fill = format!("of={}", target.display());

@@ -8,13 +8,13 @@ use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use super::super::super::scratch::afterwards;
+use super::super::super::scratch::Afterwards;
 
 /// Speed of a disk.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +110,7 @@ type Waiting = Arc<(Mutex<Option<BinaryHeap<Due>>>, Condvar)>;
 pub(super) struct SlowDisk {
     /// Block device.
     pub(super) device: PathBuf,
-    remover: Child,
+    _remover: Afterwards,
 }
 
 impl SlowDisk {
@@ -136,7 +136,7 @@ impl SlowDisk {
         std::thread::spawn(move || serve(&fuse, speed, &waiting));
         let mut made = Self {
             device: PathBuf::new(),
-            remover: afterwards(
+            _remover: Afterwards::run(
                 "losetup -d \"$(losetup -n -O NAME -j \"$1/disk\")\"; umount -l \"$1\"",
                 [&mount],
             )?,
@@ -162,14 +162,6 @@ impl SlowDisk {
     /// Name in `/sys/block`.
     pub(super) fn name(&self) -> String {
         self.device.file_name().unwrap_or_default().to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for SlowDisk {
-    fn drop(&mut self) {
-        drop(self.remover.stdin.take());
-        // It has nothing else to do than to remove the disk.
-        let _ = self.remover.wait();
     }
 }
 

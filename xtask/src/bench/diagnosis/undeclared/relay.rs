@@ -1,32 +1,18 @@
-//! A user-space hop between two tunnels: delay, rate, buffer, policer, loss and MTU of each
+//! Limits of the relay (`bench/relay.rs`): delay, rate, buffer, policer, loss and MTU of each
 //! direction.
 //!
-//! Both ends tunnel Ethernet frames in VXLAN (RFC 7348) to the relay, which forwards each frame to
-//! the other end when it is due. It shares no code with the elements of linerate's own labs. The
-//! decision about a frame is a function of the time of its arrival, so that tests need no clock.
-//! Rates count Ethernet frames without FCS. On the end of standard input the relay prints the
-//! frames that it forwarded and dropped in each direction as JSON, and ends.
+//! The decision about a frame is a function of the time of its arrival, so that tests need no
+//! clock. Rates count Ethernet frames without FCS.
 
-use std::io::Read as _;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
-use socket2::{Domain, Socket, Type};
+use serde_json::{Value, json};
 
+use super::super::super::relay::{self, ETHERNET, Treatment, VXLAN};
 use super::draw::Draw;
 
-/// Port of VXLAN, assigned by IANA (RFC 7348 clause 8).
-const VXLAN_PORT: u16 = 4789;
-/// Header of VXLAN, in bytes, and that of Ethernet.
-const VXLAN: usize = 8;
-const ETHERNET: usize = 14;
-/// Largest datagram there is.
-const MOST_BYTES: usize = 65_536;
-/// Receive buffer of the relay, in bytes: a burst of a whole window must not be lost here.
-const ROOM: usize = 4 << 20;
 const BITS_PER_BYTE: f64 = 8.0;
 
 /// Treatment of frames in one direction. Zero means: no such limit.
@@ -62,6 +48,7 @@ struct Counts {
 #[derive(Debug)]
 struct Queue {
     hop: Hop,
+    began: Instant,
     /// When the link has sent all frames in the buffer.
     free_at: f64,
     tokens: f64,
@@ -75,6 +62,7 @@ impl Queue {
     fn new(hop: Hop, seed: u64) -> Self {
         Self {
             hop,
+            began: Instant::now(),
             free_at: 0.0,
             tokens: hop.bucket,
             filled_at: 0.0,
@@ -85,7 +73,7 @@ impl Queue {
     }
 
     /// Returns when a frame of `n_bytes` that arrives at `now` leaves; `None` if it is dropped.
-    fn arrive(&mut self, now: f64, n_bytes: usize) -> Option<f64> {
+    fn leaves(&mut self, now: f64, n_bytes: usize) -> Option<f64> {
         let hop = self.hop;
         let bytes = n_bytes as f64;
         if hop.mtu > 0 && n_bytes > hop.mtu + ETHERNET {
@@ -135,90 +123,32 @@ impl Queue {
     }
 }
 
-/// A datagram and the time at which it leaves.
-type Departure = (Instant, Vec<u8>);
+impl Treatment for Queue {
+    fn arrive(&mut self, now: Instant, datagram: &[u8]) -> Vec<(Option<Instant>, Vec<u8>)> {
+        let since = now.saturating_duration_since(self.began).as_secs_f64();
+        let leaves = self.leaves(since, datagram.len().saturating_sub(VXLAN));
+        let due = leaves.map(|at| self.began + Duration::from_secs_f64(at));
+        due.map(|due| (Some(due), datagram.to_vec())).into_iter().collect()
+    }
 
-/// Relays between two ends until standard input ends: `OWN END END SEED HOP HOP`, each hop as JSON.
+    fn counts(&self) -> Value {
+        json!(self.counts)
+    }
+}
+
+/// Relays until standard input ends: `OWN END END SEED HOP HOP`, each hop as JSON.
 ///
 /// # Errors
 /// If an argument is wrong or the port is in use.
 pub(super) fn run(arguments: &[String]) -> anyhow::Result<bool> {
-    let [own, a, b, seed, there, back] = arguments else {
+    let Some((addresses, [seed, there, back])) = arguments.split_first_chunk() else {
         bail!("relay: OWN END END SEED HOP HOP expected, not {arguments:?}")
     };
-    let address = |word: &String| {
-        word.parse::<IpAddr>().with_context(|| format!("relay: {word}: not an address"))
-    };
-    let (own, ends) = (address(own)?, [address(a)?, address(b)?]);
     let seed: u64 = seed.parse().with_context(|| format!("relay: {seed}: not a seed"))?;
     let hop = |text: &String| {
         serde_json::from_str::<Hop>(text).with_context(|| format!("relay: {text}: not a hop"))
     };
-    let queues = [Queue::new(hop(there)?, seed), Queue::new(hop(back)?, seed + 1)];
-    let socket = socket(SocketAddr::new(own, VXLAN_PORT))?;
-    let counts: Arc<Mutex<[Counts; 2]>> = Arc::default();
-    let mut waiting = Vec::new();
-    for end in [ends[1], ends[0]] {
-        let (due, departures) = mpsc::channel();
-        waiting.push(due);
-        let departing = socket.try_clone().context("share the relay's socket")?;
-        std::thread::spawn(move || {
-            depart(&departing, SocketAddr::new(end, VXLAN_PORT), &departures);
-        });
-    }
-    std::thread::spawn({
-        let counts = Arc::clone(&counts);
-        move || arrive(&socket, ends, queues, &waiting, &counts)
-    });
-    println!("ready");
-    // Standard input is closed on purpose, or because the parent ended.
-    let _ = std::io::stdin().read_to_end(&mut Vec::new());
-    let [there, back] = *counts.lock().unwrap_or_else(PoisonError::into_inner);
-    println!("{}", serde_json::json!({ "there": there, "back": back }));
-    Ok(true)
-}
-
-fn socket(own: SocketAddr) -> anyhow::Result<UdpSocket> {
-    let socket =
-        Socket::new(Domain::for_address(own), Type::DGRAM, None).context("open a socket")?;
-    socket.set_recv_buffer_size(ROOM).context("enlarge the relay's receive buffer")?;
-    socket.bind(&own.into()).with_context(|| format!("bind {own}"))?;
-    Ok(socket.into())
-}
-
-fn arrive(
-    socket: &UdpSocket,
-    ends: [IpAddr; 2],
-    mut queues: [Queue; 2],
-    waiting: &[mpsc::Sender<Departure>],
-    counts: &Mutex<[Counts; 2]>,
-) {
-    let begun = Instant::now();
-    let mut buffer = vec![0; MOST_BYTES];
-    while let Ok((n_bytes, from)) = socket.recv_from(&mut buffer) {
-        let Some(way) = ends.iter().position(|end| *end == from.ip()) else { continue };
-        let now = begun.elapsed().as_secs_f64();
-        let leaves = queues[way].arrive(now, n_bytes.saturating_sub(VXLAN));
-        counts.lock().unwrap_or_else(PoisonError::into_inner)[way] = queues[way].counts;
-        if let Some(at) = leaves {
-            let due = begun + Duration::from_secs_f64(at);
-            if waiting[way].send((due, buffer[..n_bytes].to_vec())).is_err() {
-                return;
-            }
-        }
-    }
-}
-
-/// Sends each datagram when it is due. Within a direction the times never decrease, so the first in
-/// is the first out.
-fn depart(socket: &UdpSocket, to: SocketAddr, departures: &mpsc::Receiver<Departure>) {
-    while let Ok((due, datagram)) = departures.recv() {
-        if let Some(wait) = due.checked_duration_since(Instant::now()) {
-            std::thread::sleep(wait);
-        }
-        // A datagram that the kernel refuses is a loss like any other: the ends' counters show it.
-        let _ = socket.send_to(&datagram, to);
-    }
+    relay::run(addresses, [Queue::new(hop(there)?, seed), Queue::new(hop(back)?, seed + 1)])
 }
 
 #[cfg(test)]
@@ -230,7 +160,7 @@ mod tests {
     /// Sends `n` frames, one every `gap` seconds, and returns when they left.
     fn sent(hop: Hop, n: usize, gap: f64) -> (Vec<f64>, Counts) {
         let mut queue = Queue::new(hop, 7);
-        let left = (0..n).filter_map(|at| queue.arrive(at as f64 * gap, FRAME)).collect();
+        let left = (0..n).filter_map(|at| queue.leaves(at as f64 * gap, FRAME)).collect();
         (left, queue.counts)
     }
 
@@ -261,7 +191,7 @@ mod tests {
             let hop = Hop { loss: 0.02, burst, ..Hop::default() };
             let mut queue = Queue::new(hop, 3);
             let lost: Vec<bool> =
-                (0..200_000).map(|_| queue.arrive(0.0, FRAME).is_none()).collect();
+                (0..200_000).map(|_| queue.leaves(0.0, FRAME).is_none()).collect();
             let n_lost = lost.iter().filter(|lost| **lost).count() as f64;
             let n_runs = lost.windows(2).filter(|pair| !pair[0] && pair[1]).count() as f64;
             assert!((n_lost / 200_000.0 / 0.02 - 1.0).abs() < 0.15, "{n_lost} at {burst}");
@@ -272,8 +202,8 @@ mod tests {
     #[test]
     fn a_packet_that_is_too_large_is_dropped() {
         let mut queue = Queue::new(Hop { mtu: 1400, ..Hop::default() }, 1);
-        assert_eq!(queue.arrive(0.0, 1400 + ETHERNET), Some(0.0));
-        assert_eq!(queue.arrive(0.0, 1401 + ETHERNET), None);
+        assert_eq!(queue.leaves(0.0, 1400 + ETHERNET), Some(0.0));
+        assert_eq!(queue.leaves(0.0, 1401 + ETHERNET), None);
         assert_eq!(queue.counts.too_large, 1);
     }
 }
