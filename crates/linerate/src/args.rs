@@ -6,7 +6,9 @@ use std::sync::OnceLock;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use linerate_campaign::letters;
 use linerate_campaign::testbeds::Place;
+use linerate_model::Nanos;
 use linerate_report::Format;
 
 /// Options of every command.
@@ -189,4 +191,26 @@ pub(crate) fn set_color(color: Color) {
 /// Returns whether messages are coloured.
 pub(crate) fn color() -> bool {
     COLOR.get().copied().unwrap_or(false)
+}
+
+/// Reads a time of the command line: seconds, or a number with its unit.
+pub(crate) fn time(text: &str) -> Result<Nanos, String> {
+    letters::time(text).ok_or_else(|| "expected seconds, or a time such as \"500 ms\"".to_owned())
+}
+
+/// Reads a time of the command line, s.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    time(text).map(Nanos::as_secs_f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_seconds_or_has_a_unit() {
+        let read = ["90", "90s", "1.5 min", "500 ms", "0"].map(|text| seconds(text).ok());
+        assert_eq!(read, [Some(90.0), Some(90.0), Some(90.0), Some(0.5), Some(0.0)]);
+        assert_eq!(["-3", "x", "nan", "inf", ""].map(|text| seconds(text).is_err()), [true; 5]);
+    }
 }

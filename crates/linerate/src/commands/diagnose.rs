@@ -19,7 +19,7 @@ use linerate_campaign::{Ended, conclusion};
 use linerate_model::{Nanos, TestbedKind};
 use linerate_report::CommandPlace;
 
-use crate::args::{Formats, Global};
+use crate::args::{Formats, Global, seconds};
 use crate::commands::ends::{PathArgs, check_lengths, on_ground};
 use crate::commands::probe::announce;
 use crate::exit::{Exit, Failure, Outcome};
@@ -47,16 +47,16 @@ pub(crate) struct DiagnoseArgs {
     /// Most limits to find, each behind the one before
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=19))]
     pub(crate) limits: u32,
-    /// Length of each run, in seconds; pairs that noise leaves undecided are repeated once, four to
+    /// Length of each run, in seconds or with a unit; pairs that noise leaves undecided are repeated once, four to
     /// eight times as long
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value = "1", value_parser = seconds)]
     pub(crate) seconds: f64,
-    /// Warm-up before each run, in seconds
-    #[arg(long, default_value_t = 0.5)]
+    /// Warm-up before each run, in seconds or with a unit
+    #[arg(long, default_value = "0.5", value_parser = seconds)]
     pub(crate) omit: f64,
-    /// Time for the whole diagnosis, in seconds; an experiment that does not fit is not begun, and
+    /// Time for the whole diagnosis, in seconds or with a unit; an experiment that does not fit is not begun, and
     /// the answer names it
-    #[arg(long, value_name = "SECONDS", default_value_t = 110.0)]
+    #[arg(long, default_value = "110", value_parser = seconds)]
     pub(crate) budget: f64,
     /// Skip the probe of the path (linerate probe), which --to runs first
     #[arg(long)]
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &DiagnoseArgs, global: Global) -> Outcome {
         return Ok(conclusion::exit_of(&study));
     }
     check_lengths("diagnose", Some(args.seconds), args.omit)?;
-    if args.budget.is_nan() || args.budget <= 0.0 {
+    if args.budget <= 0.0 {
         return Err(Failure::wrong("diagnose: --budget must be above zero"));
     }
     // A disk of this host has no path, so it needs no place.

@@ -14,7 +14,7 @@ use linerate_campaign::{conduct, testbeds};
 use linerate_control::Progress;
 use linerate_model::{Nanos, Side};
 
-use crate::args::{Global, Saved};
+use crate::args::{Global, Saved, seconds};
 use crate::commands::measure;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::parameters::{ServeSettings, SettingOptions};
@@ -35,8 +35,8 @@ pub(crate) struct ServeArgs {
     /// Address to listen on [default: every IPv4 address]
     #[arg(short = 'B', long = "bind")]
     bind: Option<IpAddr>,
-    /// Time to serve, in seconds
-    #[arg(short = 't', long = "time", default_value_t = 60.0)]
+    /// Time to serve, in seconds or with a unit
+    #[arg(short = 't', long = "time", default_value = "60", value_parser = seconds)]
     seconds: f64,
     #[command(flatten)]
     settings: SettingOptions<ServeSettings>,

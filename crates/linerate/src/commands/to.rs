@@ -15,7 +15,7 @@ use linerate_model::Nanos;
 use linerate_model::plan::Draft;
 use serde_json::Value;
 
-use crate::args::{Global, Saved, one_of};
+use crate::args::{Global, Saved, one_of, time};
 use crate::commands::measure;
 use crate::commands::pair;
 use crate::exit::{Failure, Outcome};
@@ -104,11 +104,6 @@ pub(crate) struct ToArgs {
     pub(crate) saved: Saved,
     #[command(flatten)]
     pub(crate) iperf3: Iperf3Options,
-}
-
-/// Reads a time of the command line.
-pub(crate) fn time(text: &str) -> Result<Nanos, String> {
-    letters::time(text).ok_or_else(|| "expected seconds, or a time such as \"500 ms\"".to_owned())
 }
 
 fn cpus(text: &str) -> Result<[Option<usize>; 2], String> {

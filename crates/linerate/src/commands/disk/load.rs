@@ -9,7 +9,7 @@ use linerate_campaign::{drafts, testbeds};
 use linerate_control::Progress;
 use linerate_model::Nanos;
 
-use crate::args::{Global, Saved};
+use crate::args::{Global, Saved, seconds};
 use crate::commands::measure;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::parameters::StorageOptions;
@@ -20,11 +20,11 @@ use crate::{progress, reports};
 pub(crate) struct LoadArgs {
     /// Block device, file to read, or folder for an unnamed scratch file
     target: PathBuf,
-    /// Length of each measurement, in seconds
-    #[arg(long, short = 't', default_value_t = 10.0)]
+    /// Length of each measurement, in seconds or with a unit
+    #[arg(long, short = 't', default_value = "10", value_parser = seconds)]
     seconds: f64,
-    /// Warm-up before each measurement, in seconds
-    #[arg(long, default_value_t = 1.0)]
+    /// Warm-up before each measurement, in seconds or with a unit
+    #[arg(long, default_value = "1", value_parser = seconds)]
     ramp: f64,
     /// Number of runs of each point [default: 1; with sweep 3]
     #[arg(long)]

@@ -10,7 +10,7 @@ use linerate_campaign::testbeds::Ground;
 use linerate_campaign::tune::host::{self, HostTuning};
 use linerate_campaign::tune::profile;
 
-use crate::args::{Formats, Global};
+use crate::args::{Formats, Global, seconds};
 use crate::commands::ends::{PathArgs, check_lengths, on_ground};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{progress, reports};
@@ -30,11 +30,11 @@ pub(crate) struct TuneHostArgs {
     /// Pairs of each experiment; a proof needs at least six
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) pairs: u32,
-    /// Length of each run, in seconds
-    #[arg(long, default_value_t = 1.0)]
+    /// Length of each run, in seconds or with a unit
+    #[arg(long, default_value = "1", value_parser = seconds)]
     pub(crate) seconds: f64,
-    /// Warm-up before each run, in seconds
-    #[arg(long, default_value_t = 0.5)]
+    /// Warm-up before each run, in seconds or with a unit
+    #[arg(long, default_value = "0.5", value_parser = seconds)]
     pub(crate) omit: f64,
     /// Folder for the ledgers, the report and a profile for each host
     #[arg(long, default_value = "tune-host")]

@@ -13,7 +13,7 @@ use linerate_campaign::tune::Present;
 use linerate_campaign::tune::window::{self, WindowTuning};
 use linerate_model::TestbedKind;
 
-use crate::args::{Formats, Global};
+use crate::args::{Formats, Global, seconds};
 use crate::commands::ends::{check_lengths, on_ground};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{progress, reports};
@@ -57,11 +57,11 @@ pub(crate) struct WindowArgs {
     /// Pairs of the proof, which needs at least six [default: 6, with --quick 3]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) pairs: Option<u32>,
-    /// Length of each stream, in seconds [default: 1 or 1.5]
-    #[arg(long)]
+    /// Length of each stream, in seconds or with a unit [default: 1 or 1.5]
+    #[arg(long, value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
-    /// Warm-up before each run, in seconds
-    #[arg(long, default_value_t = 0.3)]
+    /// Warm-up before each run, in seconds or with a unit
+    #[arg(long, default_value = "0.3", value_parser = seconds)]
     pub(crate) omit: f64,
     /// Folder for the ledgers and the report
     #[arg(long, default_value = "tune-window")]
