@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
 use serde::Serialize;
@@ -19,6 +19,10 @@ use Refusal::{
     Busy, Contains, ForeignClaim, InUse, NoConsent, NoSerial, NotBlank, OtherSerial, ReadOnly,
     TooSmall, Unclaimed, Unreadable,
 };
+
+/// Pause before a busy device is opened again, and how often.
+const MOMENT: Duration = Duration::from_millis(20);
+const MOMENTS: u32 = 5;
 
 /// Smallest size of a device. Between the reserved edges there must be room for a load.
 const LEAST_BYTES: u64 = 3 * RESERVED_BYTES;
@@ -396,8 +400,19 @@ fn judged(topology: Topology, device: Option<&File>) -> Inspection {
 }
 
 /// Opens a block device exclusively: nobody else can mount, claim or exclusively open it. Fails if
-/// somebody already has.
+/// somebody already has, for longer than the moment for which another list of disks holds it
+/// ([`inspect`]).
 fn exclusive(path: &Path, write: bool) -> io::Result<File> {
+    for _ in 0..MOMENTS {
+        match exclusive_now(path, write) {
+            Err(error) if is_busy(&error) => std::thread::sleep(MOMENT),
+            opened => return opened,
+        }
+    }
+    exclusive_now(path, write)
+}
+
+fn exclusive_now(path: &Path, write: bool) -> io::Result<File> {
     // Without O_CREAT, O_EXCL claims a block device in the kernel, as a mount does (open(2)).
     let flags = (OFlags::EXCL | OFlags::CLOEXEC).bits();
     let flags = i32::try_from(flags).expect("open flags are small numbers");

@@ -2,9 +2,10 @@
 //! kernel then refuses to others.
 
 use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use linerate_disk::{
     CLAIM_BYTES, DiskError, Disks, Permission, Refusal, Synchrony, Use, Writable, claim, inspect,
@@ -224,6 +225,25 @@ fn a_writer_must_pass_every_check() {
     let listed = Disks::new(Writable::Listed(vec![serial.clone()]));
     let target = listed.open(path, write_permission(&serial)).expect("every check passes");
     assert_eq!(target.range(), MIB..15 * MIB, "its edges are left alone");
+}
+
+#[test]
+fn a_device_that_a_list_of_disks_holds_for_a_moment_is_not_in_use() {
+    let Some(device) = Loop::blank("moment", 16 * MIB) else { return };
+    let (path, serial) = (&device.device, device.serial());
+    claim(path, &serial).expect("blank and free");
+    let excl = i32::try_from(rustix::fs::OFlags::EXCL.bits()).expect("a small number");
+    let hold = || OpenOptions::new().read(true).custom_flags(excl).open(path).expect("it is free");
+    let open = || Disks::new(Writable::Claimed).open(path, write_permission(&serial));
+    let held = hold();
+    assert_eq!(reasons(open()), [Busy]);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_millis(30));
+            drop(held);
+        });
+        open().expect("it is free again after a moment");
+    });
 }
 
 #[test]

@@ -47,15 +47,15 @@ pub(crate) struct DiagnoseArgs {
     /// Most limits to find, each behind the one before
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=19))]
     pub(crate) limits: u32,
-    /// Length of each run, in seconds or with a unit; pairs that noise leaves undecided are repeated once, four to
-    /// eight times as long
+    /// Length of each run, in seconds or with a unit; pairs that noise leaves undecided are
+    /// repeated once, four to eight times as long
     #[arg(long, default_value = "1", value_parser = seconds)]
     pub(crate) seconds: f64,
     /// Warm-up before each run, in seconds or with a unit
     #[arg(long, default_value = "0.5", value_parser = seconds)]
     pub(crate) omit: f64,
-    /// Time for the whole diagnosis, in seconds or with a unit; an experiment that does not fit is not begun, and
-    /// the answer names it
+    /// Time for the whole diagnosis, in seconds or with a unit; an experiment that does not fit is
+    /// not begun, and the answer names it
     #[arg(long, default_value = "110", value_parser = seconds)]
     pub(crate) budget: f64,
     /// Skip the probe of the path (linerate probe), which --to runs first

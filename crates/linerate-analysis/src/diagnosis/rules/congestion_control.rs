@@ -30,8 +30,8 @@ const BITS_PER_BYTE: f64 = 8.0;
 const UNBOUNDED: &str = "1 Tbit/s";
 const MOST_GAINED: f64 = 100.0;
 
-/// Returns true if only the path limits the sender, and no known limit of the path explains goodput:
-/// a rate that is near, or a buffer that collapses every window.
+/// Returns true if only the path limits the sender, and no known limit of the path explains
+/// goodput: a rate that is near, or a buffer that collapses every window.
 fn has_room(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
     only_the_path(job, direction)
         && room(job, direction) > ROOM

@@ -6,8 +6,8 @@
 //! minimum. Where the probe filled the buffer of a link, its size is known, and a buffer that one
 //! flow can keep busy is not shallow. A shallow one that the probe filled is evidence enough where
 //! only the path limits a sender that is far from the rate of the link: its window collapsed before
-//! the run, and a run may end before it overflows the buffer again. A network controller read over NC-SI reports its drops; other
-//! devices report nothing.
+//! the run, and a run may end before it overflows the buffer again. A network controller read over
+//! NC-SI reports its drops; other devices report nothing.
 //! Random loss looks the same, and the proposed experiment, a smaller window, separates the two. A
 //! sender that waits for its peer's window overruns nothing: its retransmissions are window probes
 //! and tail probes.
