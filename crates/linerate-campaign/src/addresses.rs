@@ -3,19 +3,35 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use linerate_sys::netlink::RouteSocket;
+use linerate_sys::packet::interface_index;
 
 use crate::Failure;
 
 /// Default port of an agent.
 pub const AGENT_PORT: u16 = linerate_control::DEFAULT_PORT;
 
-/// Returns `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address as `host:port`.
+/// Returns `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address as `host:port`. The zone
+/// of an address (`fe80::1%eth0`, RFC 4007 clause 11) becomes a number.
 #[must_use]
 pub fn with_port(text: &str, port: u16) -> String {
-    if text.parse::<Ipv6Addr>().is_ok() {
-        return format!("[{text}]:{port}");
+    let numbered = match zone(text).and_then(|zone| Some((zone, interface_index(zone).ok()?))) {
+        Some((zone, index)) => text.replacen(zone, &index.to_string(), 1),
+        None => text.to_owned(),
+    };
+    if is_bare_ipv6(&numbered) {
+        return format!("[{numbered}]:{port}");
     }
-    if has_port(text) { text.to_owned() } else { format!("{text}:{port}") }
+    if has_port(&numbered) { numbered } else { format!("{numbered}:{port}") }
+}
+
+/// Returns the zone of an address: the interface behind which it is.
+pub(crate) fn zone(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once('%')?;
+    rest.split(']').next()
+}
+
+fn is_bare_ipv6(text: &str) -> bool {
+    text.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
 }
 
 /// Returns whether `text` ends with a port.
@@ -23,7 +39,7 @@ pub(crate) fn has_port(text: &str) -> bool {
     // Only what follows the bracket can be a port.
     let after_bracket = text.rsplit_once(']').map_or(text, |(_, rest)| rest);
     // A bare IPv6 address contains colons, of which none separates a port.
-    text.parse::<Ipv6Addr>().is_err() && after_bracket.contains(':')
+    !is_bare_ipv6(text) && after_bracket.contains(':')
 }
 
 /// Returns the addresses of this host that reach a program listening on `address`, as a person
@@ -59,4 +75,23 @@ pub fn resolve_listen(text: &str, port: u16) -> Result<SocketAddr, Failure> {
     let mut addresses =
         with_port(text, port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
     addresses.next().ok_or_else(|| failed("it has no address".into()))
+}
+
+#[cfg(test)]
+mod zones {
+    use super::*;
+
+    #[test]
+    fn a_zone_becomes_a_number_and_is_no_port() {
+        let index = interface_index("lo").expect("every namespace has it");
+        let numbered = format!("[fe80::1%{index}]:4777");
+        assert_eq!(with_port("fe80::1%lo", 4777), numbered);
+        assert_eq!(with_port("[fe80::1%lo]", 4777), numbered);
+        assert_eq!(with_port("[fe80::1%lo]:4777", 1), numbered);
+        assert_eq!(with_port(&format!("fe80::1%{index}"), 4777), numbered);
+        assert_eq!(with_port("fe80::1%nosuch0", 4777), "[fe80::1%nosuch0]:4777");
+        assert!(!has_port("fe80::1%lo") && has_port("[fe80::1%lo]:1"));
+        assert_eq!((zone("[fe80::1%lo]:1"), zone("fe80::1")), (Some("lo"), None));
+        assert!(numbered.to_socket_addrs().is_ok(), "the standard library reads it");
+    }
 }

@@ -1,12 +1,12 @@
 //! Another host: how its agent is reached, and the addresses of both ends.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::process::Command;
 
 use linerate_model::{Endpoint, HostAddress, Testbed};
 
 use crate::Failure;
-use crate::addresses::{AGENT_PORT, has_port, with_port};
+use crate::addresses::{AGENT_PORT, has_port, with_port, zone};
 
 /// Name of the place with both endpoints in this process.
 pub const LOOPBACK: &str = "loopback";
@@ -98,9 +98,13 @@ pub(crate) fn reached(asked: &Towards<'_>) -> Result<Testbed, Failure> {
         Some(local) => local,
         None => local_towards(there)?,
     };
+    let there = there.ip();
+    let mut here = endpoint_at("a", "here", here);
+    // An address of a link means nothing without its interface.
+    here.device = zone(asked.host).map(str::to_owned);
     Ok(Testbed {
         hosts: vec![("here".into(), HostAddress::InProcess), (name.clone(), address)],
-        endpoints: vec![endpoint_at("a", "here", here), endpoint_at("b", &name, there)],
+        endpoints: vec![here, endpoint_at("b", &name, there)],
         emulated: false,
     })
 }
@@ -142,13 +146,12 @@ fn machine_behind(target: &str) -> String {
     named.unwrap_or_else(written).to_owned()
 }
 
-fn resolve(host: &str, family: Family) -> Result<IpAddr, Failure> {
-    let addresses: Vec<IpAddr> = (host, 0)
+fn resolve(host: &str, family: Family) -> Result<SocketAddr, Failure> {
+    let addresses: Vec<SocketAddr> = (host, 0)
         .to_socket_addrs()
         .map_err(|error| lookup_failed(host, &error.to_string()))?
-        .map(|address| address.ip())
         .collect();
-    let of = |wants_ipv6| addresses.iter().find(move |ip| ip.is_ipv6() == wants_ipv6);
+    let of = |wants_ipv6| addresses.iter().find(move |one| one.is_ipv6() == wants_ipv6);
     let (found, cause) = match family {
         Family::Any => (of(false).or(addresses.first()), "it has no address"),
         Family::V4 => (of(false), "it has no IPv4 address"),
@@ -162,15 +165,16 @@ fn lookup_failed(host: &str, cause: &str) -> Failure {
 }
 
 /// Returns this host's source address towards `there`, by the routing table. Nothing is sent.
-fn local_towards(there: IpAddr) -> Result<IpAddr, Failure> {
+fn local_towards(mut there: SocketAddr) -> Result<IpAddr, Failure> {
     /// Any port: connecting a UDP socket sends nothing.
     const DISCARD: u16 = 9;
-    let failed =
-        |error: std::io::Error| Failure::missing(format!("find a route to {there}: {error}"));
+    there.set_port(DISCARD);
+    let ip = there.ip();
+    let failed = |error: std::io::Error| Failure::missing(format!("find a route to {ip}: {error}"));
     let any: IpAddr =
         if there.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).map_err(failed)?;
-    socket.connect((there, DISCARD)).map_err(failed)?;
+    socket.connect(there).map_err(failed)?;
     socket.local_addr().map(|address| address.ip()).map_err(failed)
 }
 

@@ -17,6 +17,7 @@ const RULES: &str = "table inet one {
     chain arriving {
         type filter hook input priority 0; policy drop;
         iif lo accept
+        meta l4proto ipv6-icmp accept
         meta l4proto { tcp, udp } th dport 4777 accept
         meta l4proto { tcp, udp } th sport 4777 accept
         meta l4proto { tcp, udp } counter name other
@@ -24,6 +25,7 @@ const RULES: &str = "table inet one {
     chain leaving {
         type filter hook output priority 0; policy drop;
         oif lo accept
+        meta l4proto ipv6-icmp accept
         meta l4proto { tcp, udp } th dport 4777 accept
         meta l4proto { tcp, udp } th sport 4777 accept
         meta l4proto { tcp, udp } counter name other
@@ -115,12 +117,21 @@ fn completed(ledger: &Path, n_trials: usize) {
     }
 }
 
+/// Returns the agent's address of the link, with its zone at the other end.
+fn of_link(pair: &Pair) -> String {
+    let output = Command::new("ip")
+        .args(["-n", &pair.names[1], "-o", "-6", "address", "show", "dev", "v0", "scope", "link"])
+        .output()
+        .expect("ip runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words = text.split_whitespace().skip_while(|word| *word != "inet6");
+    let address = words.skip(1).find_map(|word| word.split('/').next()).expect("an address");
+    format!("{address}%v0")
+}
+
 /// Starts an agent that offers to be paired, and measures with its token.
 fn paired_by_two_commands(pair: &Pair, folder: &Path) -> Guard {
-    let mut agent = pair
-        .linerate(1, folder, "b", &["agent", "--pair", "--listen", AGENT])
-        .spawn()
-        .expect("starts");
+    let mut agent = pair.linerate(1, folder, "b", &["agent", "--pair"]).spawn().expect("starts");
     let mut token = String::new();
     let mut printed = BufReader::new(agent.stdout.take().expect("piped"));
     printed.read_line(&mut token).expect("the token is printed first");
@@ -158,6 +169,15 @@ fn behind_a_firewall_with_one_open_port_every_measurement_of_a_host_works() {
         here(&arguments).ran();
         completed(&folder.join(&ledger), 1);
         assert_eq!(others(&pair), 0, "{mode}");
+    }
+    let zoned = of_link(&pair);
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("Linux has it");
+    here(&["pair", "bind", name.trim(), &zoned]).expect(0);
+    for mode in ["tcp", "udp"] {
+        let ledger = format!("zone-{mode}.ledger");
+        here(&["to", &zoned, mode, "-t", "0.5", "--ledger", &ledger]).ran();
+        completed(&folder.join(&ledger), 1);
+        assert_eq!(others(&pair), 0, "{zoned} {mode}");
     }
     file(folder, "jobs.toml", JOBS);
     here(&["run", "jobs.toml", "--to", AGENT, "--ledger", "jobs.ledger", "--out", "report"]).ran();

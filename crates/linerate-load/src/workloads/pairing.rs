@@ -19,7 +19,7 @@ use super::datagram::{self, HEADER_BYTES, Purpose, Tag, number_of};
 use super::ports::PlannedPorts;
 use super::rendezvous::{self, Entrance, Hello, Opened};
 use super::shared_port::Pairings;
-use super::sockets::bound;
+use super::sockets::{bound, zoned};
 use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 
 /// Interval between repetitions of a pairing datagram.
@@ -150,12 +150,12 @@ impl Waiting {
         let expected = Hello::first(self.secret, workload, workers);
         let arrivals = rendezvous::accept(&self.entrance, expected, &self.permits, patience)?;
         let mut foreign = arrivals.foreign;
-        let ends: Vec<[IpAddr; 2]> =
+        let ends: Vec<[SocketAddr; 2]> =
             arrivals.streams.iter().map(ends_of).collect::<Result<_, _>>()?;
         let of_flow = |flow: u32| ends[(flow % workers) as usize];
         if let Flows::Own(sockets) = &self.arriving {
             for (flow, socket) in (0..flows).zip(sockets) {
-                if let Some(peer) = self.planned.expected(of_flow(flow)[1], flow) {
+                if let Some(peer) = self.planned.expected(of_flow(flow)[1].ip(), flow) {
                     hear_only(socket, peer)?;
                 }
             }
@@ -200,30 +200,30 @@ impl Waiting {
     fn pair(
         &self,
         flow: u32,
-        [own, proven]: [IpAddr; 2],
+        [mut own, proven]: [SocketAddr; 2],
         place: &mut Option<UdpSocket>,
         foreign: &mut u64,
     ) -> Result<bool, LoadError> {
         match &self.arriving {
             Flows::Own(sockets) => {
                 let tag = Tag::new(self.secret, flow, Purpose::Pairing);
-                pair(&sockets[flow as usize], tag, proven, foreign)
+                pair(&sockets[flow as usize], tag, proven.ip(), foreign)
             }
             Flows::Shared(pairings, prepare) => {
                 let Some(from) = pairings.sender(flow) else { return Ok(false) };
-                if from.ip().to_canonical() != proven {
+                if from.ip().to_canonical() != proven.ip() {
                     *foreign += 1;
                     return Ok(false);
                 }
-                let at = SocketAddr::new(own, pairings.port());
+                own.set_port(pairings.port());
                 let device = self.device.as_deref();
-                let socket = bound(Type::DGRAM, at, device, |socket| socket.set_reuse_port(true))?;
+                let socket = bound(Type::DGRAM, own, device, |socket| socket.set_reuse_port(true))?;
                 prepare(&socket)?;
                 let socket = UdpSocket::from(socket);
                 hear_only(&socket, from)?;
                 socket
                     .set_nonblocking(false)
-                    .map_err(|cause| SysError::new("pair", at.to_string(), cause))?;
+                    .map_err(|cause| SysError::new("pair", own.to_string(), cause))?;
                 *place = Some(socket);
                 Ok(true)
             }
@@ -232,10 +232,14 @@ impl Waiting {
 }
 
 /// Returns both addresses of a companion, this end's first.
-fn ends_of(companion: &TcpStream) -> Result<[IpAddr; 2], LoadError> {
+fn ends_of(companion: &TcpStream) -> Result<[SocketAddr; 2], LoadError> {
     let both = companion.local_addr().and_then(|own| Ok([own, companion.peer_addr()?]));
     let both = both.map_err(|cause| SysError::new("pair with", "a companion", cause))?;
-    Ok(both.map(|end| end.ip().to_canonical()))
+    // An IPv4 address in IPv6 notation is one of IPv4; any other keeps its zone.
+    Ok(both.map(|end| match end.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), end.port()),
+        IpAddr::V6(_) => end,
+    }))
 }
 
 /// Deals paired sockets to workers.
@@ -332,10 +336,11 @@ pub(crate) fn connect(
     let proven = proven.map_err(|cause| SysError::new("pair with", address.to_string(), cause))?;
     let mut sockets: Vec<UdpSocket> = Vec::new();
     for (flow, remote) in (0..flows).zip(&offer.addresses[1..]) {
-        let socket = bound(Type::DGRAM, planned.source(proven.ip(), flow), device, |_| Ok(()))?;
+        let source = zoned(planned.source(proven.ip(), flow), setup.local);
+        let socket = bound(Type::DGRAM, source, device, |_| Ok(()))?;
         prepare(&socket)?;
         socket
-            .connect(&(*remote).into())
+            .connect(&zoned(*remote, setup.local).into())
             .map_err(|cause| SysError::new("connect to", remote.to_string(), cause))?;
         sockets.push(socket.into());
     }

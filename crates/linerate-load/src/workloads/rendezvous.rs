@@ -19,7 +19,7 @@ use super::ports::PlannedPorts;
 pub(crate) use super::proof::Hello;
 use super::proof::{ANSWER_BYTES, Exchange, HELLO_BYTES, PROOF_BYTES, Role};
 use super::shared_port::Intake;
-use super::sockets::{bound, held};
+use super::sockets::{bound, held, zoned};
 use crate::{LoadError, Offer, Permits, Setup};
 
 /// Most connections beyond the expected ones that may be in the middle of their proof.
@@ -400,6 +400,7 @@ pub(crate) fn connect(
 ) -> Result<Opened, LoadError> {
     setup.permits.connection(address)?;
     setup.permits.port(source.port())?;
+    let (address, source) = (zoned(address, setup.local), zoned(source, setup.local));
     let error = |cause| SysError::new("connect to", address.to_string(), cause);
     let until = Instant::now() + setup.patience.min(PORT_FREED_WITHIN);
     let socket = loop {

@@ -3,7 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 
-use linerate_sys::{SysError, socket as options};
+use linerate_model::Endpoint;
+use linerate_sys::{SysError, packet, socket as options};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::LoadError;
@@ -28,6 +29,18 @@ pub(crate) fn bound(
     Ok(socket)
 }
 
+/// Returns `address` with the zone of the endpoint's interface if it is an address of a link (RFC
+/// 4007 clause 11), which no socket can use without.
+pub(crate) fn zoned(address: SocketAddr, local: &Endpoint) -> SocketAddr {
+    let SocketAddr::V6(mut of_link) = address else { return address };
+    if of_link.ip().is_unicast_link_local() && of_link.scope_id() == 0 {
+        let device = local.device.as_deref();
+        let index = device.and_then(|device| packet::interface_index(device).ok());
+        of_link.set_scope_id(index.unwrap_or(0));
+    }
+    of_link.into()
+}
+
 /// Describes `error` of a socket with a chosen port, with a remedy if the port is in use.
 pub(crate) fn held(port: u16, error: SysError) -> LoadError {
     if port == 0
@@ -38,5 +51,24 @@ pub(crate) fn held(port: u16, error: SysError) -> LoadError {
     LoadError::Unsupported {
         what: error.to_string(),
         why: "end what holds the port, or plan others (`linerate flows plan`)".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_address_of_a_link_gets_the_zone_of_the_endpoints_interface() {
+        let local = Endpoint { device: Some("lo".into()), ..Endpoint::named("a", "h") };
+        let zoned = |text: &str, local: &Endpoint| {
+            super::zoned(text.parse().expect("an address"), local).to_string()
+        };
+        let index = packet::interface_index("lo").expect("every namespace has it");
+        assert_eq!(zoned("[fe80::1]:7", &local), format!("[fe80::1%{index}]:7"));
+        for other in ["[fe80::1%9]:7", "[2001:db8::1]:7", "192.0.2.1:7"] {
+            assert_eq!(zoned(other, &local), other);
+        }
+        assert_eq!(zoned("[fe80::1]:7", &Endpoint::named("a", "h")), "[fe80::1]:7");
     }
 }
