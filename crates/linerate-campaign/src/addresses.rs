@@ -14,14 +14,21 @@ pub const AGENT_PORT: u16 = linerate_control::DEFAULT_PORT;
 /// of an address (`fe80::1%eth0`, RFC 4007 clause 11) becomes a number.
 #[must_use]
 pub fn with_port(text: &str, port: u16) -> String {
-    let numbered = match zone(text).and_then(|zone| Some((zone, interface_index(zone).ok()?))) {
-        Some((zone, index)) => text.replacen(zone, &index.to_string(), 1),
-        None => text.to_owned(),
-    };
+    let numbered = numbered(text);
     if is_bare_ipv6(&numbered) {
         return format!("[{numbered}]:{port}");
     }
     if has_port(&numbered) { numbered } else { format!("{numbered}:{port}") }
+}
+
+/// Returns `text` with the zone of its address as a number, by which the kernel knows interfaces.
+#[must_use]
+pub fn numbered(text: &str) -> String {
+    let found = zone(text).and_then(|zone| Some((zone, interface_index(zone).ok()?)));
+    found.map_or_else(
+        || text.to_owned(),
+        |(zone, index)| text.replacen(&format!("%{zone}"), &format!("%{index}"), 1),
+    )
 }
 
 /// Returns the zone of an address: the interface behind which it is.

@@ -12,7 +12,7 @@ use linerate_model::{
 use linerate_observe::{ObserverSource, ObserverSpec};
 use serde::Deserialize;
 
-pub use crate::addresses::{AGENT_PORT, reachable, resolve_listen, with_port};
+pub use crate::addresses::{AGENT_PORT, numbered, reachable, resolve_listen, with_port};
 use crate::catalog::{LABS, Preset, find};
 use crate::keys::keys_for;
 use crate::observers::ObserverText;

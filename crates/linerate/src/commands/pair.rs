@@ -110,7 +110,7 @@ pub(crate) fn run(args: PairArgs, global: Global) -> Outcome {
             }
         },
         PairAction::Bind { host, address } => {
-            println!("{}", line(&store.bind(&host, &address)?));
+            println!("{}", line(&store.bind(&host, &testbeds::numbered(&address))?));
             Ok(Exit::Done)
         }
     }
