@@ -44,13 +44,17 @@ impl Rates {
         let back = point.reverse_path(job, direction).filter(|back| back.limiter.is_some())?;
         let goodput = value(job, metric::GOODPUT, direction)?;
         let there = point.data_path(job, direction);
-        // Answers that wait on the way back end the ramp of the data path early. A lower bound
-        // below goodput shows nothing.
-        let is_measured = there.is_some_and(|facts| facts.capacity.is_some());
-        let data = there.and_then(carries).filter(|rate| is_measured || *rate >= goodput);
+        let reverse = back.capacity?.high.0;
         let arrived = value(job, metric::ACKNOWLEDGEMENTS, direction)
             .map(|per_second| per_second * ACKNOWLEDGEMENT);
-        Some(Self { data, reverse: back.capacity?.high.0, arrived, goodput })
+        // Answers that wait on the way back end the ramp of the data path early. A lower bound
+        // below goodput shows nothing, nor does one near it where acknowledgements fill the way
+        // back.
+        let is_measured = there.is_some_and(|facts| facts.capacity.is_some());
+        let is_full = arrived.is_some_and(|arrived| arrived > FULL * reverse);
+        let least = if is_full { goodput / BELOW } else { goodput };
+        let data = there.and_then(carries).filter(|rate| is_measured || *rate >= least);
+        Some(Self { data, reverse, arrived, goodput })
     }
 
     /// Returns the rate of the acknowledgements that the data path could cause, over the rate of
@@ -180,6 +184,12 @@ mod tests {
             suspects.iter().map(|(rule, _)| rule.name()).collect::<Vec<_>>(),
             ["reverse_path"]
         );
+        let near = |per_second| {
+            let mut point = slow_back(5e5, &[("acknowledgements", per_second)]);
+            point.path[0].carried = Some(BitRate(2.2e7));
+            ReversePath.judge(&point).is_some()
+        };
+        assert_eq!([near(700.0), near(1_000.0)], [false, true], "a lower bound near goodput");
         // Not every acknowledgement covers two segments: 1000 of them are 0.42 Mbit/s.
         let counted = |per_second| {
             let mut point = slow_back(5e5, &[("acknowledgements", per_second)]);
