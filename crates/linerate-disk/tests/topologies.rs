@@ -541,7 +541,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 fn no_topology_leads_around_the_gate() {
     let ground = tempfile::tempdir().expect("a folder");
     let probe = Ground::image(ground.path(), "probe");
-    let Some(device) = common::attach("topologies", &[], &probe) else { return };
+    let Some(device) = common::attach("topologies", "", &probe) else { return };
     drop(device);
     for tool in ["mkfs.ext4", "addpart", "mkswap", "unshare", "mkfs.xfs"] {
         if Command::new("which")

@@ -3,7 +3,7 @@
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,34 +12,15 @@ use linerate_disk::{
     list, release,
 };
 
-use crate::common::{Loop, MIB, attach, digest_from, reasons, tool};
+use crate::common::{Loop, MIB, Undo, attach, digest_from, reasons, tool};
 use Refusal::{
     Busy, Contains, ForeignClaim, InUse, NoConsent, NotAllowed, OtherSerial, ReadOnly, Unclaimed,
 };
 
-/// Mount that ends with the test.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn new(test: &str, device: &Path, at: &Path) -> Option<Self> {
-        tool(test, "mount", &[device.to_str()?, at.to_str()?])?;
-        Some(Self(at.to_owned()))
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
-    }
-}
-
-/// Swap that ends with the test.
-struct Swap<'a>(&'a Path);
-
-impl Drop for Swap<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("swapoff").arg(self.0).status();
-    }
+/// Mounts `device` for the time of the test.
+fn mounted(test: &str, device: &Path, at: &Path) -> Option<Undo> {
+    tool(test, "mount", &[device.to_str()?, at.to_str()?])?;
+    Some(Undo::by([&"umount", &at]))
 }
 
 fn text(path: &Path) -> &str {
@@ -61,7 +42,7 @@ fn a_mounted_filesystem_is_refused_and_its_place_named() {
         return;
     }
     let at = tempfile::tempdir().expect("a folder");
-    let Some(_mounted) = Mounted::new("mounted", &device.device, at.path()) else { return };
+    let Some(_mounted) = mounted("mounted", &device.device, at.path()) else { return };
     let refusals = reasons(claim(&device.device, &device.serial()));
     assert!(refusals.contains(&Busy), "{refusals:?}");
     let texts: Vec<String> = refusals.iter().map(ToString::to_string).collect();
@@ -93,7 +74,7 @@ fn a_mounted_partition_bars_the_whole_disk_and_a_free_one_may_be_claimed() {
     tool("mounted partition", "mkfs.ext4", &["-q", "-F", text(&device.part(1))])
         .expect("mkfs.ext4 as above");
     let at = tempfile::tempdir().expect("a folder");
-    let Some(mounted) = Mounted::new("mounted partition", &device.part(1), at.path()) else {
+    let Some(mounted) = mounted("mounted partition", &device.part(1), at.path()) else {
         return;
     };
     let before = digest_from(&device.device, 0);
@@ -141,7 +122,7 @@ fn swap_in_use_is_refused() {
             String::from_utf8_lossy(&on.stderr).trim()
         );
     }
-    let _swap = Swap(&device.device);
+    let _swap = Undo::by([&"swapoff", &&*device.device]);
     let refusals = reasons(claim(&device.device, &device.serial()));
     assert!(refusals.contains(&Busy), "{refusals:?}");
     assert!(
@@ -153,14 +134,14 @@ fn swap_in_use_is_refused() {
 #[test]
 fn a_device_behind_a_loop_device_is_refused() {
     let Some(device) = Loop::blank("loop over loop", 16 * MIB) else { return };
-    let Some(upper) = attach("loop over loop", &[], &device.device) else { return };
+    let Some(upper) = attach("loop over loop", "", &device.device) else { return };
     let refusals = reasons(claim(&device.device, &device.serial()));
     drop(upper);
     assert!(
         refusals.iter().any(|one| matches!(one, InUse { by: Use::BehindLoop { .. } })),
         "{refusals:?}"
     );
-    let Some(_twin) = attach("loop beside loop", &[], &device.image) else { return };
+    let Some(_twin) = attach("loop beside loop", "", &device.image) else { return };
     let refusals = reasons(claim(&device.device, &device.serial()));
     assert!(
         refusals.iter().any(|one| matches!(one, InUse { by: Use::BehindLoop { .. } })),
@@ -173,7 +154,7 @@ fn a_read_only_device_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let image = folder.path().join("image");
     std::fs::File::create(&image).and_then(|file| file.set_len(16 * MIB)).expect("a sparse file");
-    let Some(fixed) = attach("read-only", &["-r"], &image) else { return };
+    let Some(fixed) = attach("read-only", "-r", &image) else { return };
     let refusals = reasons(claim(&fixed, "any"));
     assert!(refusals.contains(&ReadOnly), "{refusals:?}");
 }

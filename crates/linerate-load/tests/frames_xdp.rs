@@ -2,7 +2,7 @@
 //! accounted for, and the actual mode is reported. Runs as root; otherwise skipped with a message.
 
 #[path = "../../linerate-sys/tests/shared/mod.rs"]
-mod veth;
+pub(crate) mod veth;
 
 use Counter::{
     DatagramsSent, Foreign, PayloadReceived, PayloadSent, Reflected, SendDrops, SocketDrops,

@@ -11,7 +11,7 @@ use linerate_model::{Counter, IncidentKind};
 use serde_json::json;
 
 use crate::ground::{
-    Attached, Loop, MEMORY, SPANS_MS, in_memory, mode, run, run_until, service, sum,
+    MEMORY, SPANS_MS, attach, blank, in_memory, mode, run, run_until, sectors, service, sum,
 };
 
 /// Number of transfers at which a share of 70 % is not off by 5 % by chance: that would be five
@@ -306,10 +306,10 @@ fn an_existing_file_is_never_written_to() {
 fn a_claimed_device_is_written_only_between_its_edges_and_the_kernel_agrees() {
     const SIZE: u64 = 16 << 20;
     const EDGE: usize = 1 << 20;
-    let Some(disk) = Loop::new("storage on a claimed device", SIZE) else { return };
+    let Some(disk) = blank("storage on a claimed device", SIZE) else { return };
     let serial =
         inspect(&disk.device).expect("a device").topology.serial.expect("its file stands for it");
-    let params = json!({ "target": disk.device, "read": "50 %", "depth": 8, "consent": serial });
+    let params = json!({ "target": &*disk.device, "read": "50 %", "depth": 8, "consent": serial });
     let disks = Disks::new(Writable::Claimed);
     let error = run(&disks, params.clone(), 100).expect_err("nobody has claimed it");
     assert!(error.to_string().contains("nobody has claimed it"), "{error}");
@@ -337,8 +337,8 @@ fn a_claimed_device_is_written_only_between_its_edges_and_the_kernel_agrees() {
     let both =
         |report: &EngineReport| sum(report, Counter::Reads) > 0 && sum(report, Counter::Writes) > 0;
     let mut loads = SPANS_MS.into_iter().map(|millis| {
-        let before = disk.sectors();
-        (before, run(&disks, large.clone(), millis).expect("it runs"), disk.sectors())
+        let before = sectors(&disk);
+        (before, run(&disks, large.clone(), millis).expect("it runs"), sectors(&disk))
     });
     let (before, report, after) =
         loads.find(|(_, report, _)| both(report)).expect("reads and writes");
@@ -363,7 +363,7 @@ fn a_claimed_device_is_written_only_between_its_edges_and_the_kernel_agrees() {
 /// Uses a hard link, which no path reveals; without the watch the load would last a minute.
 #[test]
 fn a_load_ends_when_another_device_shows_the_bytes_of_its_device() {
-    let Some(disk) = Loop::new("storage revoked", 16 << 20) else { return };
+    let Some(disk) = blank("storage revoked", 16 << 20) else { return };
     let serial =
         inspect(&disk.device).expect("a device").topology.serial.expect("its file stands for it");
     claim(&disk.device, &serial).expect("blank and free");
@@ -380,18 +380,15 @@ fn a_load_ends_when_another_device_shows_the_bytes_of_its_device() {
             while !begun() && asked.elapsed().as_secs() < 30 {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
-            let output =
-                std::process::Command::new("losetup").args(["-f", "--show"]).arg(&link).output();
-            let name = String::from_utf8(output.expect("losetup ran before").stdout).expect("text");
-            Attached(name.trim().into())
+            attach("a twin", "", &link).expect("losetup ran before")
         });
-        let params = json!({ "target": disk.device, "read": "0 %", "consent": serial,
+        let params = json!({ "target": &*disk.device, "read": "0 %", "consent": serial,
             "max_written": "1 TiB", "rate": "2 kpps" });
         let report = run(&Disks::new(Writable::Claimed), params, 60_000).expect("it runs");
         let shown = shown.join().expect("no panic");
         let why =
             report.incidents.first().map(|incident| incident.message.clone()).unwrap_or_default();
-        let name = shown.0.strip_prefix("/dev").expect("a device").display();
+        let name = shown.strip_prefix("/dev").expect("a device").display();
         assert!(
             why.contains("stopped") && why.contains(&format!("{name} shows the same contents")),
             "{why}"
@@ -401,9 +398,10 @@ fn a_load_ends_when_another_device_shows_the_bytes_of_its_device() {
 
 #[test]
 fn an_unaligned_transfer_without_the_page_cache_is_refused_with_its_remedy() {
-    let Some(disk) = Loop::new("unaligned", 16 << 20) else { return };
-    let error = run(&Disks::none(), json!({ "target": disk.device, "block_size": "1000 B" }), 100)
-        .expect_err("refused");
+    let Some(disk) = blank("unaligned", 16 << 20) else { return };
+    let error =
+        run(&Disks::none(), json!({ "target": &*disk.device, "block_size": "1000 B" }), 100)
+            .expect_err("refused");
     assert!(error.to_string().contains("cache = \"buffered\""), "{error}");
 }
 
@@ -412,8 +410,8 @@ fn a_device_without_poll_queues_is_refused() {
     let refused = run(&Disks::none(), in_memory(json!({ "engine": "io_uring_polling" })), 50)
         .expect_err("in memory");
     assert!(refused.to_string().contains("it is in memory"), "{refused}");
-    let Some(disk) = Loop::new("polling", 16 << 20) else { return };
-    let polling = json!({ "target": disk.device, "engine": "io_uring_polling" });
+    let Some(disk) = blank("polling", 16 << 20) else { return };
+    let polling = json!({ "target": &*disk.device, "engine": "io_uring_polling" });
     let refused = run(&Disks::none(), polling, 50).expect_err("loop devices have no such queues");
     assert!(
         refused.to_string().contains("has no queues to poll")

@@ -3,7 +3,6 @@
 //! load ends with position and cause, and keeps its counts.
 
 use std::fs::OpenOptions;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use linerate_load::engine::EngineReport;
 use linerate_model::{Counter, IncidentKind};
 use serde_json::json;
 
-use crate::ground::{self, Loop, MEMORY, run, sum};
+use crate::ground::{self, Loop, MEMORY, Undo, blank, run, sum};
 
 const SIZE: u64 = 32 << 20;
 /// Far longer than the time until the fault.
@@ -52,13 +51,13 @@ fn ended_with(report: &EngineReport, began: Instant, counter: Counter, cause: &s
 #[test]
 fn a_disk_that_fails_ends_the_load_with_the_kernels_error_by_every_engine() {
     for (engine, depth) in [("io_uring", 8), ("aio", 8), ("threads", 4), ("pread", 1)] {
-        let Some(disk) = Loop::new("a disk that fails", SIZE) else { return };
+        let Some(disk) = blank("a disk that fails", SIZE) else { return };
         let cut_off = || {
             let image = OpenOptions::new().write(true).open(&disk.image);
             image.and_then(|file| file.set_len(1 << 20)).expect("cut off");
         };
         let began = Instant::now();
-        let params = json!({ "target": disk.device, "engine": engine, "depth": depth });
+        let params = json!({ "target": &*disk.device, "engine": engine, "depth": depth });
         let report = match run_harmed(params, Counter::Reads, cut_off) {
             Ok(report) => report,
             Err(error) => {
@@ -77,7 +76,7 @@ fn a_disk_that_fails_ends_the_load_with_the_kernels_error_by_every_engine() {
 
 #[test]
 fn a_disk_that_vanishes_ends_the_load() {
-    let Some(disk) = Loop::new("a disk that vanishes", SIZE) else { return };
+    let Some(disk) = blank("a disk that vanishes", SIZE) else { return };
     // Without capacity the device is gone for practical purposes: the kernel itself fails every
     // transfer.
     let empty = || {
@@ -93,7 +92,7 @@ fn a_disk_that_vanishes_ends_the_load() {
         );
     };
     let began = Instant::now();
-    let report = run_harmed(json!({ "target": disk.device, "depth": 8 }), Counter::Reads, empty)
+    let report = run_harmed(json!({ "target": &*disk.device, "depth": 8 }), Counter::Reads, empty)
         .expect("it starts");
     assert!(began.elapsed() < SOON, "it hung");
     let message = &report.incidents[0].message;
@@ -115,14 +114,17 @@ fn a_filesystem_that_fills_up_under_a_disk_ends_the_load() {
         println!("skipped: a filesystem that fills up: nothing can be mounted here");
         return;
     }
-    let mount = Mount(folder.path());
-    let Some(disk) = Loop::within("a filesystem that fills up", SIZE, mount.0) else { return };
+    // Unmounted at the end of the test, after the loop devices.
+    let _mount = Undo::by([&"umount", &"-l", &folder.path()]);
+    let Some(disk) = Loop::within("a filesystem that fills up", "", SIZE, folder.path()) else {
+        return;
+    };
     let serial =
         inspect(&disk.device).expect("a device").topology.serial.expect("its file stands for it");
     claim(&disk.device, &serial).expect("blank and free");
     let began = Instant::now();
     let params = json!({
-        "target": disk.device, "depth": 4, "read": "0 %", "consent": serial,
+        "target": &*disk.device, "depth": 4, "read": "0 %", "consent": serial,
         "pattern": "permutation", "max_written": "64 GiB",
     });
     let disks = Disks::new(Writable::Claimed);
@@ -135,15 +137,6 @@ fn a_filesystem_that_fills_up_under_a_disk_ends_the_load() {
     );
     assert!(message.contains("write 4096 bytes at "), "{message}");
     assert!(sum(&report, Counter::Writes) > 0 && sum(&report, Counter::WriteErrors) >= 1);
-}
-
-/// Unmounts at the end of the test, after the loop devices.
-struct Mount<'a>(&'a Path);
-
-impl Drop for Mount<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0).status();
-    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use linerate_model::{Counter, Nanos, OperationKind};
 use linerate_sys::clock;
 use serde_json::json;
 
-use crate::ground::{INTERVAL, Loop, run_after, run_watched, service, sum};
+use crate::ground::{INTERVAL, Loop, Undo, blank, run_after, run_watched, service, sum};
 
 /// Shortest duration of the stall.
 const STALL: Duration = Duration::from_millis(800);
@@ -25,21 +25,11 @@ const NOTICED: Nanos = Nanos::from_millis(300);
 struct Filesystem {
     mount: PathBuf,
     // In this order: unmounted first, then the device, then its folder.
-    _mounted: Mounted,
+    // A failed test may have left it frozen; a second thaw does no harm. A ring releases its file
+    // a moment after it is gone, and a lazy unmount completes with the last user.
+    _mounted: [Undo; 2],
     _disk: Loop,
     _folder: tempfile::TempDir,
-}
-
-struct Mounted(PathBuf);
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        // A failed test may have left it frozen. A second thaw does no harm.
-        let _ = quietly("fsfreeze", &["-u".as_ref(), self.0.as_os_str()]);
-        // A ring releases its file a moment after it is gone. A lazy unmount completes with the
-        // last user.
-        let _ = quietly("umount", &["-l".as_ref(), self.0.as_os_str()]);
-    }
 }
 
 fn quietly(command: &str, arguments: &[&std::ffi::OsStr]) -> bool {
@@ -52,7 +42,7 @@ impl Filesystem {
     /// Creates one; `None`, with a message, if that is not possible.
     fn new(test: &str) -> Option<Self> {
         // A sparse file, because scratch files leave 2 GiB of every filesystem free.
-        let disk = Loop::new(test, 4 << 30)?;
+        let disk = blank(test, 4 << 30)?;
         let folder = tempfile::tempdir().expect("a folder");
         let mount = folder.path().to_owned();
         let made = quietly("mkfs.ext4", &["-q".as_ref(), disk.device.as_os_str()])
@@ -61,7 +51,9 @@ impl Filesystem {
             println!("skipped: {test}: no ext4 can be made and mounted here");
             return None;
         }
-        Some(Self { _mounted: Mounted(mount.clone()), mount, _disk: disk, _folder: folder })
+        let mounted =
+            [Undo::by([&"fsfreeze", &"-u", &mount]), Undo::by([&"umount", &"-l", &mount])];
+        Some(Self { _mounted: mounted, mount, _disk: disk, _folder: folder })
     }
 
     /// Freezes it for [`STALL`] from now on.

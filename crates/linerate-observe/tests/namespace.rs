@@ -4,57 +4,37 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "../../linerate-sys/tests/shared/host.rs"]
+mod host;
+
 use std::net::UdpSocket;
-use std::process::Command;
 
 use linerate_model::{Nanos, SampleBlock};
 use linerate_observe::{Sampling, Scope, facts};
 use linerate_sys::{clock, netns};
 
-/// A namespace that is gone when this is.
-struct Namespace(String);
+use host::Namespace;
 
-impl Namespace {
-    /// A namespace with the pair `v0`-`v1`; `v0` is 198.18.0.1/30, shaped to 1 kbit/s, and knows a
-    /// neighbour .2. One datagram passes at once and the next after eight seconds: none leaves
-    /// between the reading of two counters.
-    fn new(test: &str) -> Result<Self, String> {
-        let namespace = Self(format!("lr-{test}-{}", std::process::id()));
-        let name = namespace.0.as_str();
-        run(&["ip", "netns", "add", name])?;
-        for line in [
-            "ip link set lo up",
-            "ip link add v0 mtu 1400 type veth peer name v1",
-            // No address, no router solicitations: nothing but our datagrams crosses the link.
-            "ip link set v0 addrgenmode none",
-            "ip link set v1 addrgenmode none",
-            "ip link set v0 up",
-            "ip link set v1 up",
-            "ip address add 198.18.0.1/30 dev v0",
-            "ip neighbour add 198.18.0.2 lladdr 02:00:00:00:00:02 nud permanent dev v0",
-            "tc qdisc add dev v0 root handle 7: tbf rate 1kbit burst 1100 limit 5000",
-        ] {
-            let words = ["ip", "netns", "exec", name].into_iter().chain(line.split(' '));
-            run(&words.collect::<Vec<_>>())?;
-        }
-        Ok(namespace)
+/// Makes a namespace with the pair `v0`-`v1`; `v0` is 198.18.0.1/30, shaped to 1 kbit/s, and knows
+/// a neighbour .2. One datagram passes at once and the next after eight seconds: none leaves
+/// between the reading of two counters.
+fn namespace(test: &str) -> Option<Namespace> {
+    let namespace = Namespace::new(test, format!("lr-{test}-{}", std::process::id()))?;
+    for line in [
+        "ip link set lo up",
+        "ip link add v0 mtu 1400 type veth peer name v1",
+        // No address, no router solicitations: nothing but our datagrams crosses the link.
+        "ip link set v0 addrgenmode none",
+        "ip link set v1 addrgenmode none",
+        "ip link set v0 up",
+        "ip link set v1 up",
+        "ip address add 198.18.0.1/30 dev v0",
+        "ip neighbour add 198.18.0.2 lladdr 02:00:00:00:00:02 nud permanent dev v0",
+        "tc qdisc add dev v0 root handle 7: tbf rate 1kbit burst 1100 limit 5000",
+    ] {
+        namespace.ran(line);
     }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = run(&["ip", "netns", "delete", &self.0]);
-    }
-}
-
-fn run(words: &[&str]) -> Result<(), String> {
-    let output = Command::new(words[0])
-        .args(&words[1..])
-        .output()
-        .map_err(|cause| format!("run {}: {cause}", words[0]))?;
-    let error =
-        || format!("{}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim());
-    if output.status.success() { Ok(()) } else { Err(error()) }
+    Some(namespace)
 }
 
 fn change(block: &SampleBlock, sampler: &str, name: &str, instance: &str) -> f64 {
@@ -72,11 +52,8 @@ fn change(block: &SampleBlock, sampler: &str, name: &str, instance: &str) -> f64
 
 #[test]
 fn facts_tell_what_was_configured() {
-    let namespace = match Namespace::new("facts") {
-        Ok(namespace) => namespace,
-        Err(why) => return println!("skipped: {why}"),
-    };
-    let facts = netns::within(&namespace.0, facts).unwrap();
+    let Some(namespace) = namespace("facts") else { return };
+    let facts = netns::within(&namespace.name, facts).unwrap();
     let v0 = &facts["interfaces"]["v0"];
     assert_eq!(
         (v0["mtu"].as_u64(), v0["kind"].as_str(), v0["virtual"].as_bool()),
@@ -98,11 +75,8 @@ fn facts_tell_what_was_configured() {
 #[test]
 fn every_datagram_is_sent_waiting_or_dropped() {
     const DATAGRAMS: u32 = 100;
-    let namespace = match Namespace::new("ledger") {
-        Ok(namespace) => namespace,
-        Err(why) => return println!("skipped: {why}"),
-    };
-    let block = netns::within(&namespace.0, || {
+    let Some(namespace) = namespace("ledger") else { return };
+    let block = netns::within(&namespace.name, || {
         let socket = UdpSocket::bind("198.18.0.1:0").unwrap();
         let sampling = Sampling::start(
             &Scope { devices: vec!["v0".to_owned()], ..Scope::default() },

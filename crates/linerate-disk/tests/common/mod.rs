@@ -1,5 +1,8 @@
 //! Loop devices over sparse files, made by the standard tools, with a digest of every byte.
 
+#[path = "../../../linerate-sys/tests/shared/host.rs"]
+mod host;
+
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -8,30 +11,32 @@ use std::process::{Command, Stdio};
 use linerate_disk::{DiskError, Refusal, inspect};
 use sha2::{Digest, Sha256};
 
+pub(crate) use host::{Undo, attach, skip};
+
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// Loop device over its own file.
-pub(crate) struct Loop {
-    pub(crate) device: Attached,
-    pub(crate) image: PathBuf,
-    _folder: tempfile::TempDir,
+/// Loop device over its own file, with its partitions.
+pub(crate) struct Loop(host::Loop);
+
+impl std::ops::Deref for Loop {
+    type Target = host::Loop;
+
+    fn deref(&self) -> &host::Loop {
+        &self.0
+    }
 }
 
 impl Loop {
     /// Creates a blank loop device; `None`, with a message, if loop devices are not available.
     pub(crate) fn blank(test: &str, size: u64) -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a folder");
-        let image = folder.path().join("image");
-        File::create(&image).and_then(|file| file.set_len(size)).expect("a sparse file");
-        let device = attach(test, &["-P"], &image)?;
-        Some(Self { device, image, _folder: folder })
+        host::Loop::within(test, "-P", size, &std::env::temp_dir()).map(Self)
     }
 
     /// Returns a digest of every byte of the file behind it, all earlier writes included: the
     /// kernel flushes a tool's writes when the last user closes the device, and another test that
     /// inspects all devices may have it open at that moment.
     pub(crate) fn digest(&self) -> Vec<u8> {
-        let device = File::open(&self.device).expect("a block device");
+        let device = File::open(&*self.device).expect("a block device");
         device.sync_all().expect("the device can be flushed");
         digest_from(&self.image, 0)
     }
@@ -47,54 +52,6 @@ impl Loop {
     pub(crate) fn part(&self, number: u32) -> PathBuf {
         PathBuf::from(format!("{}p{number}", self.device.display()))
     }
-}
-
-/// Loop device that is detached when this is dropped, even by a failing test.
-pub(crate) struct Attached(PathBuf);
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
-    }
-}
-
-impl std::ops::Deref for Attached {
-    type Target = Path;
-
-    fn deref(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl AsRef<Path> for Attached {
-    fn as_ref(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl AsRef<std::ffi::OsStr> for Attached {
-    fn as_ref(&self) -> &std::ffi::OsStr {
-        self.0.as_ref()
-    }
-}
-
-/// Attaches `image` to a free loop device.
-pub(crate) fn attach(test: &str, options: &[&str], image: &Path) -> Option<Attached> {
-    let output = Command::new("losetup").args(["-f", "--show"]).args(options).arg(image).output();
-    match output {
-        Ok(output) if output.status.success() => {
-            Some(Attached(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim().to_owned())))
-        }
-        Ok(output) => {
-            skip(test, &format!("losetup: {}", String::from_utf8_lossy(&output.stderr).trim()))
-        }
-        Err(error) => skip(test, &format!("losetup: {error}")),
-    }
-}
-
-pub(crate) fn skip<T>(test: &str, why: &str) -> Option<T> {
-    println!("skipped: {test}: {why}");
-    None
 }
 
 /// Returns everything in `path` from `start` on.

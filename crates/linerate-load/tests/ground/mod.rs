@@ -1,7 +1,6 @@
 //! Tools for tests of `storage`: a run of the load, and loop devices over files with known content.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
 use linerate_disk::Disks;
@@ -11,6 +10,7 @@ use linerate_model::{Counter, Distribution, Endpoint, Interval, Nanos};
 use linerate_sys::clock;
 use serde_json::{Value, json};
 
+pub(crate) use crate::frames_xdp::veth::host::{Loop, Undo, attach};
 use crate::shared;
 
 pub(crate) const MEMORY: &str = "/dev/shm";
@@ -117,61 +117,17 @@ pub(crate) fn mode<'a>(report: &'a EngineReport, name: &str) -> &'a str {
     report.flows[0].modes.get(name).map_or("", String::as_str)
 }
 
-/// Loop device over a blank file in memory.
-pub(crate) struct Loop {
-    pub(crate) device: PathBuf,
-    pub(crate) image: PathBuf,
-    _folder: tempfile::TempDir,
+/// Creates a loop device over a blank file in memory; `None`, with a message, if there are none.
+pub(crate) fn blank(test: &str, size: u64) -> Option<Loop> {
+    Loop::within(test, "", size, Path::new(MEMORY))
 }
 
-impl Loop {
-    /// Creates one; `None`, with a message, if there are no loop devices.
-    pub(crate) fn new(test: &str, size: u64) -> Option<Self> {
-        Self::within(test, size, Path::new(MEMORY))
-    }
-
-    /// Does the same with its file in `folder`.
-    pub(crate) fn within(test: &str, size: u64, folder: &Path) -> Option<Self> {
-        let folder = tempfile::tempdir_in(folder).expect("a folder");
-        let image = folder.path().join("image");
-        std::fs::File::create(&image).and_then(|file| file.set_len(size)).expect("a sparse file");
-        let made = Command::new("losetup").args(["-f", "--show"]).arg(&image).output();
-        match made {
-            Ok(made) if made.status.success() => {
-                let device = String::from_utf8_lossy(&made.stdout).trim().to_owned().into();
-                Some(Self { device, image, _folder: folder })
-            }
-            _ => {
-                println!("skipped: {test}: no loop devices here");
-                None
-            }
-        }
-    }
-
-    /// Returns the sectors read and written, as counted by the kernel
-    /// (Documentation/block/stat.rst).
-    pub(crate) fn sectors(&self) -> (u64, u64) {
-        let name = self.device.file_name().expect("it has one").to_string_lossy().into_owned();
-        let stat =
-            std::fs::read_to_string(format!("/sys/block/{name}/stat")).expect("sysfs shows it");
-        let fields: Vec<u64> =
-            stat.split_whitespace().map(|field| field.parse().expect("a number")).collect();
-        (fields[2], fields[6])
-    }
-}
-
-/// Loop device that is detached when this is dropped, even by a failing test.
-#[derive(Debug)]
-pub(crate) struct Attached(pub PathBuf);
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("-d").arg(&self.device).status();
-    }
+/// Returns the sectors of `disk` read and written, as counted by the kernel
+/// (Documentation/block/stat.rst).
+pub(crate) fn sectors(disk: &Loop) -> (u64, u64) {
+    let name = disk.device.file_name().expect("it has one").to_string_lossy().into_owned();
+    let stat = std::fs::read_to_string(format!("/sys/block/{name}/stat")).expect("sysfs shows it");
+    let fields: Vec<u64> =
+        stat.split_whitespace().map(|field| field.parse().expect("a number")).collect();
+    (fields[2], fields[6])
 }

@@ -2,11 +2,14 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
+pub(crate) mod host;
+
 use std::fs::File;
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use linerate_sys::netns;
+
+use host::{Namespace, ran};
 
 /// Device name at both ends.
 pub const DEVICE: &str = "lr0";
@@ -15,7 +18,8 @@ pub const DEVICE: &str = "lr0";
 pub struct Pair {
     names: [String; 2],
     /// Locks that mark the namespaces as used by a living process, as a lab's locks do.
-    _held: Vec<File>,
+    _held: [File; 2],
+    _made: [Namespace; 2],
 }
 
 impl Pair {
@@ -24,30 +28,21 @@ impl Pair {
     pub fn new(n_queues: u32, mtu: u32) -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let mut pair =
-            Self { names: ["a", "b"].map(|end| format!("lr-sys-{id}-{end}")), _held: Vec::new() };
-        let [a, b] = &pair.names;
-        let queues = format!("numtxqueues {n_queues} numrxqueues {n_queues}");
-        let made = ip(&format!("netns add {a}")) && ip(&format!("netns add {b}"));
-        if !made {
-            println!("skipped: network namespaces need root");
-            return None;
-        }
+        let names = ["a", "b"].map(|end| format!("lr-sys-{id}-{end}"));
+        let [a, b] = &names;
+        let made = [Namespace::new("a veth pair", a.clone())?, Namespace::new("it", b.clone())?];
         let held = [a, b].map(|name| {
             let file = File::open(format!("/run/netns/{name}")).expect("it was made");
             file.try_lock().expect("nobody else holds it");
             file
         });
-        for command in [
-            format!(
-                "-n {a} link add {DEVICE} {queues} type veth peer name {DEVICE} {queues} netns {b}"
-            ),
-            format!("-n {a} link set {DEVICE} mtu {mtu} up"),
-            format!("-n {b} link set {DEVICE} mtu {mtu} up"),
-        ] {
-            assert!(ip(&command), "ip {command}");
+        let queues = format!("numtxqueues {n_queues} numrxqueues {n_queues}");
+        let peer = format!("type veth peer name {DEVICE} {queues} netns {b}");
+        ran(&format!("ip -n {a} link add {DEVICE} {queues} {peer}"));
+        let pair = Self { names, _held: held, _made: made };
+        for end in 0..2 {
+            pair.ip(end, &format!("link set {DEVICE} mtu {mtu} up"));
         }
-        pair._held = held.into();
         // Neighbour discovery would add foreign frames, and it is not under test.
         for end in 0..2 {
             let off =
@@ -69,23 +64,8 @@ impl Pair {
 
     /// Runs `ip` with these arguments at an end.
     pub fn ip(&self, end: usize, arguments: &str) {
-        let command = format!("-n {} {arguments}", self.names[end]);
-        assert!(ip(&command), "ip {command}");
+        ran(&format!("ip -n {} {arguments}", self.names[end]));
     }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        for name in &self.names {
-            let _gone = ip(&format!("netns delete {name}"));
-        }
-    }
-}
-
-fn ip(arguments: &str) -> bool {
-    let output =
-        Command::new("ip").args(arguments.split_whitespace()).output().expect("iproute2 is there");
-    output.status.success()
 }
 
 /// Returns a frame of `bytes` with a local experimental EtherType (IEEE 802 clause 9.2.4), followed
