@@ -87,6 +87,14 @@ pub(crate) static FOR_BENCH: &[Tool] = &[
     tool("vsftpd", "vsftpd", "a peer: serves files"),
 ];
 
+/// Programs that the matrix of diagnoses on disks calls.
+pub(crate) static FOR_DISKS: &[Tool] = &[
+    tool("dd", "coreutils", "fills a disk in memory"),
+    tool("fio", "fio", "loads the same disk"),
+    tool("losetup", "mount", "shows files as disks"),
+    tool("mkfs.ext4", "e2fsprogs", "makes a filesystem with a journal"),
+];
+
 /// Programs that the referee calls: instruments that are not linerate's.
 pub(crate) static FOR_TRUTH: &[Tool] = &[
     tool("cc", "gcc", "compiles SQLite and the cryptography library"),

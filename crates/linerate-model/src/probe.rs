@@ -39,11 +39,11 @@ pub struct ProbeRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EcnCounts {
-    /// ECT(0).
+    /// ECT(0), or ECT(1), which is ECN-capable as well.
     pub kept: u64,
     /// CE: a queue marked them.
     pub marked: u64,
-    /// Anything else: the path does not carry ECN.
+    /// Not-ECT: the path does not carry ECN.
     pub cleared: u64,
 }
 

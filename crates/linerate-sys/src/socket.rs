@@ -204,6 +204,8 @@ const DSCP_MASK: u8 = 0x3f;
 pub const ECN_MASK: u8 = 0b11;
 /// ECN field of a transport that understands marks: ECT(0).
 pub const ECT_0: u8 = 0b10;
+/// The other such field: ECT(1).
+pub const ECT_1: u8 = 0b01;
 
 /// Binds the socket to the interface `device` (`SO_BINDTODEVICE`).
 ///

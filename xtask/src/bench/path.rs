@@ -17,7 +17,7 @@ use linerate_analysis::path::{Limiter, PathFacts};
 use super::markdown;
 use super::options::{chosen, count, keep, parsed, program};
 use super::truth::ground::{
-    CLOCK_AHEAD_S, DEVICE, End, Family, Ground, OTHER_CLOCK_PORT, PLAIN, PORTS,
+    Between, CLOCK_AHEAD_S, DEVICE, End, Family, Ground, OTHER_CLOCK_PORT, PLAIN, PORTS,
 };
 
 /// Largest error of the clock that is good, in seconds, however wide the interval of the probe is.
@@ -42,7 +42,7 @@ enum Made {
     /// `tbf` with this rate (bit/s) on the sender's own interface.
     Own(f64),
     /// Field that nft writes into the ECN bits of every packet.
-    Ecn(&'static str),
+    Ecn(Family, &'static str),
     /// A receiver whose clock is ahead.
     Clock,
 }
@@ -57,7 +57,7 @@ const fn shaper(megabits: u32, burst: f64, limit: f64) -> Made {
     Made::Tbf { rate: megabits as f64 * 1e6, burst, limit }
 }
 
-const CASES: [(&str, Made); 18] = [
+const CASES: [(&str, Made); 21] = [
     ("link 5 Mbit/s", link(5, 50_000.0)),
     ("link 20 Mbit/s", link(20, 60_000.0)),
     ("link 50 Mbit/s", link(50, 90_000.0)),
@@ -73,8 +73,11 @@ const CASES: [(&str, Made); 18] = [
     ("MTU 1281 B", Made::Mtu(1281)),
     ("own tbf 20 Mbit/s", Made::Own(20e6)),
     ("own tbf 80 Mbit/s", Made::Own(80e6)),
-    ("ECN cleared", Made::Ecn("not-ect")),
-    ("ECN marked", Made::Ecn("ce")),
+    ("ECN cleared", Made::Ecn(Family::V4, "not-ect")),
+    ("ECN marked", Made::Ecn(Family::V4, "ce")),
+    ("ECN of ECT(1)", Made::Ecn(Family::V4, "ect1")),
+    ("ECN cleared, IPv6", Made::Ecn(Family::V6, "not-ect")),
+    ("ECN marked, IPv6", Made::Ecn(Family::V6, "ce")),
     ("other clock", Made::Clock),
 ];
 
@@ -95,12 +98,21 @@ struct Options {
     out: Option<PathBuf>,
 }
 
-/// Fact whose goal is its own interval.
-const CLOCK: &str = "clock, s";
+/// How a fact is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    /// In Mbit/s.
+    Rate,
+    /// As a whole number.
+    Whole,
+    /// In seconds. The goal is the interval of the fact itself.
+    Clock,
+}
 
 /// A fact beside its known answer.
 struct Compared {
     fact: &'static str,
+    shown: Shown,
     made: f64,
     found: Option<f64>,
     within: f64,
@@ -113,18 +125,18 @@ impl Compared {
 
     /// Returns `value` of this fact as a cell of the table.
     fn number(&self, value: f64) -> String {
-        match self.fact {
-            "capacity" | "token rate" | "own rate" => format!("{:.3}", value / 1e6),
-            CLOCK => format!("{value:.6}"),
-            _ => format!("{value:.0}"),
+        match self.shown {
+            Shown::Rate => format!("{:.3}", value / 1e6),
+            Shown::Clock => format!("{value:.6}"),
+            Shown::Whole => format!("{value:.0}"),
         }
     }
 
     /// Returns the largest error that meets the goal.
     fn goal(&self) -> String {
-        match self.fact {
-            CLOCK => format!("{:.0} us", self.within * self.made * 1e6),
-            _ => format!("{:.0} %", self.within * 100.0),
+        match self.shown {
+            Shown::Clock => format!("{:.0} us", self.within * self.made * 1e6),
+            Shown::Rate | Shown::Whole => format!("{:.0} %", self.within * 100.0),
         }
     }
 
@@ -171,10 +183,11 @@ fn row(name: &str, one: &Compared) -> Vec<String> {
 
 /// Makes the limit, probes the path, and compares the facts.
 fn probe(ground: &mut Ground, made: Made) -> anyhow::Result<Vec<Compared>> {
-    ground.lay(&PLAIN, false)?;
+    let family = if let Made::Ecn(family, _) = made { family } else { Family::V4 };
+    ground.lay(&Between { family, ..PLAIN }, false)?;
     // The port of the bridge towards `b`.
     let [_, port] = PORTS;
-    let mut to = Ground::address(Family::V4, End::B).to_owned();
+    let mut to = Ground::address(family, End::B).to_owned();
     let mut budget = vec!["--max-rate", "200 Mbit/s", "--max-bytes", "32 MB"];
     match made {
         Made::Tbf { rate, burst, limit } => {
@@ -202,10 +215,13 @@ fn probe(ground: &mut Ground, made: Made) -> anyhow::Result<Vec<Compared>> {
                 ),
             )?;
         }
-        Made::Ecn(field) => ground.nft(&format!(
-            "table bridge referee {{ chain fields {{ type filter hook forward priority 0; oifname \
-                {port} ether type ip ip ecn set {field}; }}; }};\n"
-        ))?,
+        Made::Ecn(family, field) => {
+            let version = if family == Family::V6 { "ip6" } else { "ip" };
+            ground.nft(&format!(
+                "table bridge referee {{ chain fields {{ type filter hook forward priority 0; \
+                    oifname {port} ether type {version} {version} ecn set {field}; }}; }};\n"
+            ))?;
+        }
         Made::Clock => {
             ground.other_clock()?;
             to = format!("{to}:{OTHER_CLOCK_PORT}");
@@ -228,44 +244,50 @@ fn compared(made: Made, facts: &PathFacts) -> Vec<Compared> {
     let size = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64);
     let queue = size(facts.queue_bytes.map(|fact| fact.value.0));
     let bucket = size(facts.token_bucket.map(|tokens| tokens.bucket.value.0));
-    let of = |fact, made, found, within| Compared { fact, made, found, within };
+    let of = |fact, shown, made, found, within| Compared { fact, shown, made, found, within };
     match made {
         Made::Tbf { rate, burst, limit } => {
             let mut all = vec![
-                of("capacity", rate * PACKET / FRAME, capacity, OF_RATES),
-                of("queue", limit * PACKET / FRAME, queue, OF_SIZES),
+                of("capacity", Shown::Rate, rate * PACKET / FRAME, capacity, OF_RATES),
+                of("queue", Shown::Whole, limit * PACKET / FRAME, queue, OF_SIZES),
             ];
             if burst > 20_000.0 {
-                all.push(of("bucket", burst * PACKET / FRAME, bucket, OF_SIZES));
+                all.push(of("bucket", Shown::Whole, burst * PACKET / FRAME, bucket, OF_SIZES));
             }
             all
         }
         Made::Nft { rate, burst } => {
             let is_policer = facts.limiter == Some(Limiter::Policer);
             vec![
-                of("token rate", rate, capacity.filter(|_| is_policer), OF_RATES),
-                of("bucket", rate / 8.0 + burst, bucket, OF_SIZES),
+                of("token rate", Shown::Rate, rate, capacity.filter(|_| is_policer), OF_RATES),
+                of("bucket", Shown::Whole, rate / 8.0 + burst, bucket, OF_SIZES),
             ]
         }
         Made::Own(rate) => {
             let own = facts.local.first().map(|queue| queue.rate.0);
             vec![
-                of("own rate", rate, own, 0.0),
-                of("capacity", rate * PACKET / FRAME, capacity, OF_RATES),
+                of("own rate", Shown::Rate, rate, own, 0.0),
+                of("capacity", Shown::Rate, rate * PACKET / FRAME, capacity, OF_RATES),
             ]
         }
-        Made::Ecn(field) => {
-            let fact = if field == "ce" { facts.ecn_marked } else { facts.ecn_cleared };
-            vec![of("share of pings", 1.0, fact.map(|share| share.value.0), 0.0)]
+        Made::Ecn(_, field) => {
+            let cleared = facts.ecn_cleared.map(|share| share.value.0);
+            let marked = facts.ecn_marked.map(|share| share.value.0);
+            let found = match field {
+                "ce" => marked,
+                "not-ect" => cleared,
+                _ => cleared.zip(marked).map(|(cleared, marked)| 1.0 - cleared - marked),
+            };
+            vec![of("share of pings", Shown::Whole, 1.0, found, 0.0)]
         }
         Made::Clock => {
             let within = facts.clock.map_or(0.0, |clock| clock.within.as_secs_f64());
             let ahead = f64::from(CLOCK_AHEAD_S);
             let found = facts.clock.map(|clock| clock.ahead_ns as f64 / 1e9);
-            vec![of(CLOCK, ahead, found, within.min(MOST_CLOCK_ERROR_S) / ahead)]
+            vec![of("clock, s", Shown::Clock, ahead, found, within.min(MOST_CLOCK_ERROR_S) / ahead)]
         }
         Made::Mtu(mtu) => {
-            vec![of("MTU", mtu as f64, size(facts.mtu.map(|fact| fact.value.0)), 0.0)]
+            vec![of("MTU", Shown::Whole, mtu as f64, size(facts.mtu.map(|fact| fact.value.0)), 0.0)]
         }
     }
 }

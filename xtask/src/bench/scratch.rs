@@ -54,6 +54,11 @@ impl Drop for Killed {
     }
 }
 
+/// Removes a folder. What is mounted below it is removed by others, at the same time.
+// `--` and quotes: the path may contain anything.
+const REMOVE: &str = "for n in $(seq 50); do rm -rf --one-file-system -- \"$1\" && exit; \
+    sleep 0.1; done";
+
 /// Folder of a bench's own files, in the one for temporary files. It is removed when this is
 /// dropped, or this process ends.
 #[derive(Debug)]
@@ -72,8 +77,7 @@ impl Scratch {
     pub(crate) fn below(parent: &Path, name: &str) -> anyhow::Result<Self> {
         let path = parent.join(format!("linerate-{name}-{}", std::process::id()));
         std::fs::create_dir(&path).with_context(|| format!("make {}", path.display()))?;
-        // `--` and quotes: the path may contain anything.
-        let remover = Afterwards::run("rm -rf -- \"$1\"", [&path])?;
+        let remover = Afterwards::run(REMOVE, [&path])?;
         Ok(Self { path, _remover: remover })
     }
 

@@ -5,6 +5,8 @@ use super::repository::Repository;
 use crate::{TASKS, bench, torture};
 
 const COMMAND: &str = "cargo xtask ";
+/// Attribute of clap with which a struct includes the options of another one.
+const FLATTENED: &str = "#[command(flatten)]";
 
 /// Finds tasks, subjects and options that `cargo xtask` does not have.
 pub(super) fn exist(repository: &Repository) -> Vec<Finding> {
@@ -49,14 +51,18 @@ fn unknown(repository: &Repository, command: &str) -> Option<String> {
 /// Returns true if the source of the task or of its subject declares `option` to clap.
 fn is_read(repository: &Repository, task: &str, subject: Option<&str>, option: &str) -> bool {
     let folder = format!("xtask/src/{task}");
-    let of_task = ["", "/mod", "/options"].map(|file| format!("{folder}{file}.rs"));
+    let of_task = ["", "/mod"].map(|file| format!("{folder}{file}.rs"));
+    let shared = format!("{folder}/options.rs");
     let of_subject = subject.map(|name| format!("{folder}/{}", name.replace('-', "_")));
     let rest = |path: &str| Some(path.strip_prefix(of_subject.as_deref()?)?.to_owned());
     let is_its_own = |path: &str| rest(path).is_some_and(|r| r == ".rs" || r.starts_with('/'));
     let field = format!("{}:", option.trim_start_matches('-').replace('-', "_"));
-    let sources =
-        repository.rust().filter(|file| of_task.contains(&file.path) || is_its_own(&file.path));
-    sources.into_iter().any(|file| declares(&file.text, &field))
+    // Options that several subjects share count where a subject includes them.
+    let own = || repository.rust().filter(|file| is_its_own(&file.path));
+    let shares = own().any(|file| file.text.contains(FLATTENED));
+    let counts = |path: &String| of_task.contains(path) || (shares && *path == shared);
+    let of_all = repository.rust().filter(|file| counts(&file.path));
+    of_all.chain(own()).any(|file| declares(&file.text, &field))
 }
 
 /// Returns true if `field` follows an attribute of clap that makes it an option.
@@ -76,12 +82,16 @@ mod tests {
             `cargo xtask torture SUBJECT --quick`, `cargo xtask torture kegs`\n\
             cargo xtask bench fire-hose --out f  # --not-read\n\
             cargo xtask bench fire-hose --loud\n\
-            cargo xtask bench scan --seed 1 --n-trials 2 --only x\n";
+            cargo xtask bench scan --seed 1 --n-trials 2 --only x\n\
+            cargo xtask bench frames --rounds 6\n\
+            cargo xtask bench fire-hose --rounds 6\n";
         let repository = Repository::of(&[
             ("docs/a.md", page),
             ("xtask/src/torture/mod.rs", "#[arg(long)]\nquick: bool,"),
             ("xtask/src/bench/fire_hose.rs", "#[arg(long)]\nout: Option<PathBuf>,"),
             ("xtask/src/bench/compare.rs", "#[arg(long)]\nloud: bool,"),
+            ("xtask/src/bench/options.rs", "#[arg(long)]\nrounds: usize,"),
+            ("xtask/src/bench/frames.rs", "#[command(flatten)]\nruns: RunOptions,"),
             (
                 "xtask/src/bench/scan/mod.rs",
                 "#[arg(long)]\n    seed: u32,\n    #[arg(long, default_value = \"1\")]\n    n_trials: \
@@ -96,6 +106,7 @@ mod tests {
                 "docs/a.md:2 `torture` has no subject `kegs`",
                 "docs/a.md:4 `bench` does not read `--loud`",
                 "docs/a.md:5 `bench` does not read `--only`",
+                "docs/a.md:7 `bench` does not read `--rounds`",
             ]
         );
     }

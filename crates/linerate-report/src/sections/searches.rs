@@ -100,10 +100,6 @@ fn scale(searches: &[SearchStudy]) -> Scale {
     Scale::fit(unit, searches.iter().map(|search| search.search.max))
 }
 
-fn load(value: Option<f64>, why: &str) -> Cell {
-    Cell::number_or(value, why)
-}
-
 fn goals(searches: &[SearchStudy]) -> Table {
     let scale = scale(searches);
     let mut table = Table::new(
@@ -133,13 +129,13 @@ fn goals(searches: &[SearchStudy]) -> Table {
                     goal.goal.name,
                     goal.goal.loss_ratio * 100.0
                 )),
-                load(goal.lower, "none: the lowest load misses the goal"),
-                load(goal.upper, "none: the highest load meets the goal"),
-                load(width, "-"),
-                load(goal.conditional_throughput, "-"),
-                load(goal.range.map(|range| range.0), "-"),
-                load(goal.range.map(|range| range.1), "-"),
-                load(share, "-"),
+                Cell::number_or(goal.lower, "none: the lowest load misses the goal"),
+                Cell::number_or(goal.upper, "none: the highest load meets the goal"),
+                Cell::number_or(width, "-"),
+                Cell::number_or(goal.conditional_throughput, "-"),
+                Cell::number_or(goal.range.map(|range| range.0), "-"),
+                Cell::number_or(goal.range.map(|range| range.1), "-"),
+                Cell::number_or(share, "-"),
                 Cell::Text(format!("{} of {}", goal.n_regular, search.runs.len())),
             ];
             let regular = goal.n_regular == search.runs.len();
@@ -181,14 +177,14 @@ fn runs(searches: &[SearchStudy]) -> Table {
                     Cell::Text(place(search)),
                     Cell::Number(f64::from(run.repeat + 1)),
                     Cell::Text(found.goal.clone()),
-                    load(found.strict.lower, "none"),
-                    load(found.strict.upper, "none"),
-                    load(found.untainted.lower, "none"),
-                    load(found.untainted.upper, "none"),
+                    Cell::number_or(found.strict.lower, "none"),
+                    Cell::number_or(found.strict.upper, "none"),
+                    Cell::number_or(found.untainted.lower, "none"),
+                    Cell::number_or(found.untainted.upper, "none"),
                     Cell::Text(result),
                     Cell::Number(run.trials.len() as f64),
                     Cell::Number(run.trials.iter().map(|trial| trial.duration.as_secs_f64()).sum()),
-                    load(run.tester, "not tested"),
+                    Cell::number_or(run.tester, "not tested"),
                 ];
                 table.rows.push(Row { cells, tone });
             }
@@ -250,7 +246,7 @@ fn graph(number: usize, sweep: &str, searches: &[SearchStudy]) -> Option<Chart> 
         let column = Column::number(name, scale);
         sheet.named(Role::Line, format!("{name}, measured"), column, |(search, _)| {
             let goal = search.goals.iter().find(|goal| goal.goal.name == *name);
-            load(goal.and_then(|goal| goal.lower), "none")
+            Cell::number_or(goal.and_then(|goal| goal.lower), "none")
         });
     }
     let highest = Column::number("highest load", scale);
@@ -298,7 +294,7 @@ fn loss_curve(number: usize, search: &SearchStudy) -> Option<Chart> {
         let name = format!("run {}", run.repeat + 1);
         let column = Column::number(format!("loss, {name}"), Scale::PERCENT);
         sheet.named(Role::Line, name, column, |at| {
-            load(trials.iter().find(|(load, _)| load == *at).map(|(_, loss)| *loss), "-")
+            Cell::number_or(trials.iter().find(|(load, _)| load == *at).map(|(_, loss)| *loss), "-")
         });
     }
     let marks = sheet.marks();

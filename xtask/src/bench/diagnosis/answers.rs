@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::options::{keep, kept};
 use super::super::{markdown, statistics::Median};
-use super::undeclared::draw::Draw;
+use super::draw::Draw;
 use super::{FAILED, Options, side_by_side};
 
 /// Rule of an answer without a cause.
@@ -65,6 +67,24 @@ const GRADES: [(Grade, &str); 5] = [
     (Grade::ProvenWrongly, "proven wrong"),
     (Grade::Failed, "failed"),
 ];
+
+/// Returns the words before a command that end it after `limit` seconds, whatever it does: the
+/// matrix goes on with the next cause.
+pub(super) const fn limited(limit: &str) -> [&str; 4] {
+    ["timeout", "-k", "10", limit]
+}
+
+/// Runs `linerate diagnose` and returns its answer.
+pub(super) fn diagnosed(mut command: Command) -> anyhow::Result<Value> {
+    let output = command.stdin(Stdio::null()).output().context("start linerate diagnose")?;
+    serde_json::from_slice(&output.stdout).with_context(|| {
+        format!(
+            "linerate diagnose ended with {} and printed no JSON: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        )
+    })
+}
 
 impl Answer {
     /// Returns the leading finding of `found`, the JSON of a diagnosis.

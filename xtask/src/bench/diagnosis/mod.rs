@@ -9,6 +9,7 @@
 //! real device), which have rules and no row.
 
 mod answers;
+mod draw;
 mod scenarios;
 mod storage;
 mod undeclared;
@@ -334,7 +335,7 @@ fn document(outcomes: &BTreeMap<String, Vec<Said>>) -> String {
             let is_expected = scenario.expected[0] == *column;
             cells.push(match n {
                 0 => String::new(),
-                n if is_expected => format!("{n} ({proven}), expected"),
+                n if is_expected => format!("**{n} ({proven})**"),
                 n => format!("{n} ({proven})"),
             });
         }

@@ -2,7 +2,7 @@
 
 use linerate_model::{Counter, EcnCounts, FlowReport, Nanos, ProbeRecord, ProbeSeries};
 use linerate_sys::clock;
-use linerate_sys::socket::{ECN_MASK, ECT_0};
+use linerate_sys::socket::{ECN_MASK, ECT_0, ECT_1};
 use linerate_sys::udp::{ReceiveBatch, Wait};
 
 use super::course::MOST_DATAGRAMS;
@@ -107,7 +107,9 @@ impl ProbeReceiver {
 /// Counts the ECN field of a datagram that was sent as ECN-capable.
 fn count_ecn(counts: &mut EcnCounts, field: u8) {
     match field {
-        ECT_0 => counts.kept += 1,
+        // Both code points are ECN-capable (RFC 3168 clause 5): a path that writes the other one
+        // still carries marks.
+        ECT_0 | ECT_1 => counts.kept += 1,
         // Congestion experienced: all bits of the field.
         ECN_MASK => counts.marked += 1,
         _ => counts.cleared += 1,
@@ -153,5 +155,19 @@ impl Worker for ProbeReceiver {
             ..ProbeRecord::default()
         };
         vec![self.flow.report(record, self.sequence.next())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_capable_code_points_are_kept_and_only_none_is_cleared() {
+        let mut counts = EcnCounts::default();
+        for field in [ECT_0, ECT_1, ECT_1, ECN_MASK, 0] {
+            count_ecn(&mut counts, field);
+        }
+        assert_eq!(counts, EcnCounts { kept: 3, marked: 1, cleared: 1 });
     }
 }

@@ -3,7 +3,7 @@
 use linerate_analysis::{LatencyAtLoad, SearchRun, SearchStudy};
 use linerate_model::Unit;
 
-use super::{load, place, scale};
+use super::{place, scale};
 use crate::document::{Cell, Column, Row, Table};
 use crate::number::Scale;
 
@@ -62,13 +62,14 @@ fn measured(
 fn figures(at: &LatencyAtLoad) -> Vec<Cell> {
     const FEW: &str = "too few frames, or too many lost";
     let latency = &at.latency;
-    let between = |pick: fn((f64, f64, f64)) -> f64| load(latency.inter_packet.map(pick), "-");
+    let between =
+        |pick: fn((f64, f64, f64)) -> f64| Cell::number_or(latency.inter_packet.map(pick), "-");
     vec![
         Cell::Number(at.n_trials as f64),
         Cell::Number(latency.n as f64),
-        load(latency.typical, FEW),
-        load(latency.worst_case, FEW),
-        load(latency.variation, FEW),
+        Cell::number_or(latency.typical, FEW),
+        Cell::number_or(latency.worst_case, FEW),
+        Cell::number_or(latency.variation, FEW),
         Cell::Number(latency.least),
         between(|differences| differences.0),
         between(|differences| differences.1),

@@ -3,7 +3,7 @@
 //! A seed draws the speed of the disk, the block size and the depth.
 
 use super::super::answers::Cause;
-use super::super::undeclared::draw::Draw;
+use super::super::draw::Draw;
 use super::slow_disk::Speed;
 
 /// A load, its disk, and what is beside it.
@@ -34,10 +34,27 @@ pub(super) enum Beside {
     Nothing,
     /// Requests that the disk's queue admits.
     Queue(u32),
-    /// Limit of the control group on the disk: key of `io.max`, and its value.
-    Group(&'static str, u64),
+    /// Limit of the control group on the disk.
+    Group(Limit, u64),
     /// fio reads from the same disk with this depth.
     Fio(u32),
+}
+
+/// Limit of a control group on reads, per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    Bytes,
+    Transfers,
+}
+
+impl Limit {
+    /// Returns the key in `io.max`, and the file of version 1.
+    pub(super) const fn place(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Bytes => ("rbps", "blkio.throttle.read_bps_device"),
+            Self::Transfers => ("riops", "blkio.throttle.read_iops_device"),
+        }
+    }
 }
 
 /// Rates and latencies that no experiment reaches.
@@ -151,8 +168,8 @@ pub(super) const CAUSES: &[Cause<Setup>] = &[
             let kib = one(draw, &[4, 8, 16]);
             let transfers = draw.between(100.0, 600.0);
             let limit = match one(draw, &[true, false]) {
-                true => Beside::Group("rbps", (transfers * f64::from(kib) * 1024.0) as u64),
-                false => Beside::Group("riops", transfers as u64),
+                true => Beside::Group(Limit::Bytes, (transfers * f64::from(kib) * 1024.0) as u64),
+                false => Beside::Group(Limit::Transfers, transfers as u64),
             };
             load(Target::Disk(QUICK), &[depth(one(draw, &[4, 8, 16])), block(kib)], limit)
         },

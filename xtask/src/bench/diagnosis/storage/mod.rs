@@ -12,16 +12,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use serde_json::json;
 
+use super::super::options::provide;
 use super::super::scratch::{Afterwards, Killed, Scratch, fill};
 use super::Options;
-use super::answers::{Answer, Cause, Diagnosed, Goals, matrix};
-use super::undeclared::draw::Draw;
-use super::undeclared::{limited, parsed};
-use causes::{Beside, CAUSES, Setup, Target};
+use super::answers::{Answer, Cause, Diagnosed, Goals, diagnosed, limited, matrix};
+use super::draw::Draw;
+use causes::{Beside, CAUSES, Limit, Setup, Target};
 use slow_disk::SlowDisk;
+
+use crate::tools::{self, printed};
 
 /// Goals of the matrix.
 const GOALS: Goals = Goals { named: 0.9, misled: 0.03 };
@@ -32,9 +34,6 @@ const SECONDS: &str = "0.5";
 const OMITTED: &str = "0.3";
 /// Size of the file in the page cache and of the disk in memory.
 const FILE_BYTES: u64 = 64 << 20;
-/// Limits of control groups: key of version 2, and file of version 1.
-const LIMITS: [(&str, &str); 2] =
-    [("rbps", "blkio.throttle.read_bps_device"), ("riops", "blkio.throttle.read_iops_device")];
 const GROUPS: &str = "/sys/fs/cgroup";
 
 /// Returns true if `part` is in the name of a cause.
@@ -45,6 +44,7 @@ pub(super) fn is_cause(part: &str) -> bool {
 /// Diagnoses every cause with every seed, prints the matrix, and returns whether it meets the
 /// goals.
 pub(super) fn run(program: &Path, options: &Options) -> anyhow::Result<bool> {
+    provide(tools::FOR_DISKS)?;
     matrix(CAUSES, options, GOALS, &|cause, seed| diagnose(program, cause, seed))
 }
 
@@ -61,8 +61,8 @@ fn diagnose(program: &Path, cause: &Cause<Setup>, seed: u32) -> Diagnosed {
     let mut guests = Vec::new();
     match (setup.beside, disk) {
         (Beside::Queue(requests), Some(disk)) => disk.admit(requests)?,
-        (Beside::Group(key, limit), Some(disk)) => {
-            let group = Group::make(&disk.name(), key, limit)?;
+        (Beside::Group(limit, rate), Some(disk)) => {
+            let group = Group::make(&disk.name(), limit, rate)?;
             let enter = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
             let words = ["sh", "-c", enter].map(str::to_owned);
             before.splice(..0, words.into_iter().chain([group.path.display().to_string()]));
@@ -82,7 +82,7 @@ fn diagnose(program: &Path, cause: &Cause<Setup>, seed: u32) -> Diagnosed {
     for param in &setup.params {
         command.args(["--param", param]);
     }
-    let found = parsed(command);
+    let found = diagnosed(command);
     let seconds = begun.elapsed().as_secs_f64();
     drop(guests);
     let found = found?;
@@ -118,43 +118,37 @@ fn fio(disk: &SlowDisk, depth: u32) -> anyhow::Result<Killed> {
     Ok(fio)
 }
 
-/// A control group with a limit on a disk.
+/// A control group with a limit on a disk. It is removed when this is dropped, or this process
+/// ends.
 struct Group {
     path: PathBuf,
+    _remover: Afterwards,
 }
 
+/// Ends the processes of a group, and removes it: the kernel permits that once the last of them has
+/// ended, which may take a moment.
+const REMOVE_GROUP: &str = "for n in $(seq 50); do rmdir \"$1\" 2>&- && exit; \
+    kill -9 $(cat \"$1/cgroup.procs\"); sleep 0.1; done";
+
 impl Group {
-    /// Makes a group that permits `limit` of `key` on the disk called `name`, of the version of the
-    /// disk controller that this host has.
-    fn make(name: &str, key: &str, limit: u64) -> anyhow::Result<Self> {
+    /// Makes a group with a limit of `rate` on the disk called `name`, of the version of the disk
+    /// controller that this host has.
+    fn make(name: &str, limit: Limit, rate: u64) -> anyhow::Result<Self> {
         let number = std::fs::read_to_string(format!("/sys/block/{name}/dev"))
             .with_context(|| format!("read the number of {name}"))?;
         let number = number.trim();
-        let (_, file) = LIMITS.iter().find(|(known, _)| *known == key).context("a known limit")?;
+        let (key, file) = limit.place();
         let own = format!("linerate-bench-{}-{name}", std::process::id());
         let version_1 = Path::new(GROUPS).join("blkio");
         let (path, file, text) = if version_1.is_dir() {
-            (version_1.join(own), *file, format!("{number} {limit}"))
+            (version_1.join(own), file, format!("{number} {rate}"))
         } else {
-            (Path::new(GROUPS).join(own), "io.max", format!("{number} {key}={limit}"))
+            (Path::new(GROUPS).join(own), "io.max", format!("{number} {key}={rate}"))
         };
+        let remover = Afterwards::run(REMOVE_GROUP, [&path])?;
         std::fs::create_dir(&path).with_context(|| format!("make {}", path.display()))?;
-        let group = Self { path };
-        write(&group.path.join(file), &text)?;
-        Ok(group)
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // The kernel removes a group once its last process has ended, which may take a moment.
-        for _ in 0..50 {
-            if std::fs::remove_dir(&self.path).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        eprintln!("left behind: {}", self.path.display());
+        write(&path.join(file), &text)?;
+        Ok(Self { path, _remover: remover })
     }
 }
 
@@ -180,8 +174,8 @@ impl Ground {
                 // Nothing may initialise the filesystem later, beside the load.
                 let at_once = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
                 let small = ["-q", "-F", "-N", "64", "-J", "size=4", "-E", at_once, &device];
-                ran("mkfs.ext4", &small)?;
-                ran("mount", &["-t", "ext4", &device, &mount.display().to_string()])?;
+                printed(Command::new("mkfs.ext4").args(small))?;
+                printed(Command::new("mount").args(["-t", "ext4", &device]).arg(&mount))?;
                 let remover = Afterwards::run("umount \"$1\"", [&mount])?;
                 Ok(Self { target: mount, _removers: vec![remover], disk: Some(disk) })
             }
@@ -202,22 +196,14 @@ impl Ground {
                 let remover = Afterwards::run(script, [&target])?;
                 let size = format!("/sys/block/zram{number}/disksize");
                 write(Path::new(&size), &FILE_BYTES.to_string())?;
-                let fill = format!("of={}", target.display());
-                let count = format!("count={}", FILE_BYTES >> 20);
-                ran("dd", &["if=/dev/urandom", &fill, "bs=1M", &count, "oflag=direct"])?;
+                let mut fill = Command::new("dd");
+                fill.args(["if=/dev/urandom", "bs=1M", "oflag=direct"]);
+                fill.arg(format!("of={}", target.display()));
+                printed(fill.arg(format!("count={}", FILE_BYTES >> 20)))?;
                 Ok(Self { target, _removers: vec![remover], disk: None })
             }
         }
     }
-}
-
-/// Runs a command to its end.
-fn ran(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("start {program}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{program} {}: {}", arguments.join(" "), said.trim());
-    Ok(())
 }
 
 #[cfg(test)]
@@ -236,9 +222,6 @@ mod tests {
                 let setup = (cause.setup)(&mut Draw::of(cause.name, seed));
                 let is_on_disk = matches!(setup.target, Target::Disk(_));
                 assert!(setup.beside == Beside::Nothing || is_on_disk, "{}", cause.name);
-                if let Beside::Group(key, _) = setup.beside {
-                    assert!(LIMITS.iter().any(|(known, _)| *known == key), "{key}");
-                }
             }
         }
     }

@@ -5,7 +5,7 @@
 //! values.
 
 use super::super::answers::Cause;
-use super::draw::Draw;
+use super::super::draw::Draw;
 use super::relay::Hop;
 use crate::bench::truth::ground::End;
 

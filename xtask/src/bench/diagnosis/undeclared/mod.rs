@@ -8,7 +8,6 @@
 //! wireless links, and causes that two namespaces on one machine cannot have.
 
 mod causes;
-pub(super) mod draw;
 mod relay;
 
 use std::path::Path;
@@ -20,9 +19,9 @@ use serde_json::{Value, json};
 
 use super::super::truth::ground::{Between, End, Family, Ground, PLAIN};
 use super::Options;
-use super::answers::{Answer, Cause, Diagnosed, Goals, matrix};
+use super::answers::{Answer, Cause, Diagnosed, Goals, diagnosed, limited, matrix};
+use super::draw::Draw;
 use causes::{CAUSES, Company, Setup};
-use draw::Draw;
 
 /// First argument of the process that relays frames.
 pub(super) const RELAY: &str = "undeclared-relay";
@@ -153,12 +152,6 @@ fn start(mut command: Command, what: &str) -> anyhow::Result<Child> {
     command.spawn().with_context(|| format!("start {what}"))
 }
 
-/// Returns the words before a command that end it after `limit` seconds, whatever it does: the
-/// matrix goes on with the next cause.
-pub(super) const fn limited(limit: &str) -> [&str; 4] {
-    ["timeout", "-k", "10", limit]
-}
-
 /// Runs `linerate diagnose --to` and returns its answer.
 fn own(ground: &Ground, family: Family, setup: &Setup, seed: u32) -> anyhow::Result<Value> {
     let limit = LONGEST.to_string();
@@ -174,7 +167,7 @@ fn own(ground: &Ground, family: Family, setup: &Setup, seed: u32) -> anyhow::Res
     for param in &setup.params {
         command.args(["--param", param]);
     }
-    parsed(command)
+    diagnosed(command)
 }
 
 /// Lets curl read from `linerate serve`, and returns the diagnosis of the ledger.
@@ -194,16 +187,5 @@ fn foreign(ground: &Ground, family: Family, rate: u32) -> anyhow::Result<Value> 
     curl.kill().and_then(|()| curl.wait()).context("end curl")?;
     let mut judging = ground.linerate_by(End::A, &limited(&limit));
     judging.args(["--json", "--quiet", "diagnose"]).arg(&ledger);
-    parsed(judging)
-}
-
-pub(super) fn parsed(mut command: Command) -> anyhow::Result<Value> {
-    let output = command.stdin(Stdio::null()).output().context("start linerate diagnose")?;
-    serde_json::from_slice(&output.stdout).with_context(|| {
-        format!(
-            "linerate diagnose ended with {} and printed no JSON: {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim()
-        )
-    })
+    diagnosed(judging)
 }

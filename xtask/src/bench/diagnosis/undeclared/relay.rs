@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::super::super::relay::{self, ETHERNET, Treatment, VXLAN};
-use super::draw::Draw;
+use super::super::draw::Draw;
 
 const BITS_PER_BYTE: f64 = 8.0;
 

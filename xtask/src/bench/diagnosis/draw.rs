@@ -2,23 +2,23 @@
 
 /// Generator of random numbers (SplitMix64).
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Draw(u64);
+pub(super) struct Draw(u64);
 
 impl Draw {
     /// Returns the generator that follows from `seed`.
-    pub(in super::super) fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// Returns the generator of the scenario `name` with `seed`: scenarios of one seed differ.
-    pub(in super::super) fn of(name: &str, seed: u64) -> Self {
+    pub(super) fn of(name: &str, seed: u64) -> Self {
         // FNV-1a.
         let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         Self(name.bytes().fold(0xcbf2_9ce4_8422_2325, hash) ^ seed.wrapping_mul(0x9e37_79b9))
     }
 
     /// Returns a number in [0, 1).
-    pub(in super::super) fn share(&mut self) -> f64 {
+    pub(super) fn share(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,7 +27,7 @@ impl Draw {
     }
 
     /// Returns a number between `least` and `most`, evenly spread over its logarithm.
-    pub(in super::super) fn between(&mut self, least: f64, most: f64) -> f64 {
+    pub(super) fn between(&mut self, least: f64, most: f64) -> f64 {
         least * (most / least).powf(self.share())
     }
 }
