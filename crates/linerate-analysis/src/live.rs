@@ -13,16 +13,22 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use linerate_model::{Counter, Interval, Nanos, OperationKind, Side, TcpState, counter_growth};
+use linerate_model::{
+    Counter, Distribution, Interval, Nanos, OperationKind, Side, TcpState, counter_growth,
+};
 
 /// Longest time for which a line waits for a worker: beyond it the worker has ended, or its host
 /// was cut off.
 const PATIENCE: Nanos = Nanos::from_secs(3);
 /// Microseconds in a second.
 const MICROS: f64 = 1e6;
+/// Nanoseconds in a second.
+const NANOS: f64 = 1e9;
+/// Quantiles of response times in a line.
+pub const LIVE_QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
 
 /// Counts of one span.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LiveLine {
     /// Start of the span, since the start barrier.
     pub from: Nanos,
@@ -46,6 +52,39 @@ pub struct LiveLine {
     /// Smoothed round-trip time in seconds, mean over readings of the connections that sent; `None`
     /// if none did.
     pub rtt: Option<f64>,
+    /// CPU time of the workers of the active and the passive end, as a share of one CPU.
+    pub cpu: [f64; 2],
+    /// Datagrams by their numbers; `None` if the load has none.
+    pub datagrams: Option<LiveDatagrams>,
+    /// Mean change of the transit time from one datagram to the next, seconds (RFC 3550 clause
+    /// 6.4.1, without its smoothing); `None` if none was timed.
+    pub jitter: Option<f64>,
+    /// Response times in seconds at the [`LIVE_QUANTILES`], infinite where requests were lost;
+    /// `None` where too few requests ended.
+    pub times: [Option<f64>; 3],
+}
+
+impl LiveLine {
+    /// Returns the length of the span in seconds.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.until.since(self.from).as_secs_f64()
+    }
+
+    /// Returns requests, or connections that carry one each.
+    #[must_use]
+    pub fn requests(&self) -> f64 {
+        if self.connections > 0.0 { self.connections } else { self.transactions }
+    }
+}
+
+/// Datagrams of one line, both directions.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LiveDatagrams {
+    /// By how much the highest numbers rose.
+    pub expected: f64,
+    /// Of them, not received. Less than zero if datagrams of an earlier line came in this one.
+    pub lost: f64,
 }
 
 /// Requests, connections and transfers of one line, by when each thing happened: over all lines
@@ -63,7 +102,7 @@ pub struct LiveOperations {
 }
 
 /// Counts of one span.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Counts {
     received: [f64; 2],
     transactions: f64,
@@ -73,6 +112,12 @@ struct Counts {
     retransmits: u64,
     rtt_us: f64,
     n_rtt: u32,
+    cpu_ns: [f64; 2],
+    /// Rise of the datagrams' numbers, and datagrams received.
+    datagrams: [f64; 2],
+    /// Sum and number of the changes of the transit time.
+    changes: [f64; 2],
+    response: Distribution,
 }
 
 /// The fold from intervals to lines, of one trial.
@@ -197,6 +242,14 @@ impl LiveLines {
             if share > 0.0 {
                 let counts = self.counts(line);
                 counts.received[end] += counted(Counter::PayloadReceived) * share;
+                counts.cpu_ns[end] +=
+                    (counted(Counter::CpuUser) + counted(Counter::CpuSystem)) * share;
+                let numbered = [Counter::SequenceAdvance, Counter::DatagramsReceived];
+                let timed = [Counter::DelayChange, Counter::DelayChanges];
+                for at in 0..2 {
+                    counts.datagrams[at] += counted(numbered[at]) * share;
+                    counts.changes[at] += counted(timed[at]) * share;
+                }
                 // Both ends count operations; the active one asks.
                 if end == 0 {
                     counts.transactions += counted(Counter::Transactions) * share;
@@ -208,6 +261,9 @@ impl LiveLines {
                     }
                 }
             }
+        }
+        if end == 0 && !interval.response.is_empty() {
+            self.counts(middle).response.merge(&interval.response);
         }
         for flow in &interval.flows {
             let before = self.states.insert((end, flow.flow), flow.tcp);
@@ -236,10 +292,18 @@ impl LiveLines {
             // Counts that were apportioned are no whole numbers; none is open by a billionth.
             self.open = Some((self.open.unwrap_or(0.0) + due - answered - lost).max(0.0));
         }
+        let seconds = until.since(from).as_secs_f64();
+        let [expected, received] = counts.datagrams;
+        let [changed, n_changes] = counts.changes;
         LiveLine {
             from,
             until,
             is_drain,
+            cpu: counts.cpu_ns.map(|ns| if seconds > 0.0 { ns / NANOS / seconds } else { 0.0 }),
+            datagrams: (expected > 0.0)
+                .then_some(LiveDatagrams { expected, lost: expected - received }),
+            jitter: (n_changes > 0.0).then(|| changed / n_changes / NANOS),
+            times: LIVE_QUANTILES.map(|quantile| time_at(&counts.response, quantile)),
             forward_bytes: counts.received[1],
             backward_bytes: counts.received[0],
             transactions: counts.transactions,
@@ -250,6 +314,11 @@ impl LiveLines {
             rtt: (counts.n_rtt > 0).then(|| counts.rtt_us / f64::from(counts.n_rtt) / MICROS),
         }
     }
+}
+
+/// Returns the time at `quantile`, seconds; infinite among lost requests.
+fn time_at(times: &Distribution, quantile: f64) -> Option<f64> {
+    Some(times.percentile(quantile)?.map_or(f64::INFINITY, |ns| ns as f64 / NANOS))
 }
 
 /// Returns the payload a connection sent; kernels before 4.19 report only what was acknowledged.
@@ -394,6 +463,34 @@ mod tests {
             [line(50.0, 40.0, 2.0, 8.0), line(30.0, 25.0, 0.0, 13.0), line(0.0, 9.0, 1.0, 3.0)],
             "what is open at the end is what the worker left open"
         );
+    }
+
+    #[test]
+    fn lines_have_cpu_of_both_ends_loss_jitter_and_response_times() {
+        use Counter::{
+            CpuSystem, CpuUser, DatagramsReceived, DelayChange, DelayChanges, SequenceAdvance,
+        };
+        let mut lines = LiveLines::new(SECOND, Nanos::from_secs(2));
+        let sends = [(CpuUser, 250_000_000), (CpuSystem, 50_000_000)];
+        let mut asks = interval(0, 0, 1000, &sends);
+        asks.response.buckets = vec![(1_000_000, 900), (3_000_000, 100)];
+        asks.response.lost = 1;
+        let receives = [
+            (CpuUser, 400_000_000),
+            (SequenceAdvance, 1000),
+            (DatagramsReceived, 990),
+            (DelayChange, 3_000_000),
+            (DelayChanges, 30),
+        ];
+        lines.take(Side::Active, &[asks, interval(0, 1000, 2000, &[])]);
+        let given = lines.take(Side::Passive, &[interval(0, 0, 2000, &receives)]);
+        let first = &given[0];
+        // The receiver's counts of two seconds are apportioned.
+        assert_eq!(first.cpu, [0.3, 0.2]);
+        assert_eq!(first.datagrams, Some(LiveDatagrams { expected: 500.0, lost: 5.0 }));
+        assert_eq!(first.jitter, Some(1e-4));
+        assert_eq!(first.times, [Some(1e-3), Some(3e-3), None], "1 of 1001 is beyond p99.9");
+        assert_eq!((given[1].cpu, given[1].times), ([0.0, 0.2], [None; 3]));
     }
 
     #[test]

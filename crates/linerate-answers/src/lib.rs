@@ -15,7 +15,7 @@
 //! | [`host_checks`] | `linerate doctor` |
 //! | [`host_settings`] | `linerate tune host` |
 //! | [`ledger`] | `linerate ledger` |
-//! | [`live`] | `linerate to`, while it measures |
+//! | [`path_lines`] | `linerate to`: header and result |
 //! | [`path`] | `linerate to` |
 //! | [`plan`] | `linerate plan` |
 //! | [`probe`] | `linerate probe` |
@@ -39,8 +39,8 @@ pub mod flows;
 pub mod host_checks;
 pub mod host_settings;
 pub mod ledger;
-pub mod live;
 pub mod path;
+pub mod path_lines;
 pub mod plan;
 pub mod probe;
 pub mod progress;

@@ -67,6 +67,11 @@ fn line(line: &LiveLine) -> Value {
         "connections": line.connections,
         (metric::RETRANSMITS.name): line.retransmits,
         "rtt_s": line.rtt,
+        "cpu_cores": line.cpu,
+        "datagrams_expected": line.datagrams.map(|of| of.expected),
+        "datagrams_lost": line.datagrams.map(|of| of.lost),
+        "jitter_s": line.jitter,
+        "response_time_s": line.times.map(|time| time.filter(|time| time.is_finite())),
     })
 }
 

@@ -56,7 +56,7 @@ pub const IPERF3: [Iperf3Option; 64] = [
     plain('V', "verbose", Works),
     plain('J', "json", Works),
     long("json-stream", false, Replaced("--json prints one document at the end")),
-    long("logfile", true, Replaced("redirect the output: `linerate to HOST > FILE`")),
+    long("logfile", true, Works),
     long("forceflush", false, Always("each line is written at once")),
     long("timestamps", false, Replaced("pipe the output through `ts` (package moreutils)")),
     long("rcv-timeout", true, LOST_PEER),

@@ -28,6 +28,7 @@ mod effects;
 pub mod grid;
 mod json;
 mod links;
+pub mod live;
 mod looks;
 pub mod number;
 mod render;

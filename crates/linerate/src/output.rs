@@ -5,7 +5,9 @@
 
 use std::borrow::Cow;
 use std::fmt::Arguments;
+use std::fs::File;
 use std::io::{ErrorKind, Write};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,6 +32,23 @@ macro_rules! eprintln {
     ($($argument:tt)*) => {
         $crate::output::err(format_args!("{}\n", format_args!($($argument)*)))
     };
+}
+
+/// File that takes the place of standard output.
+static LOG: Mutex<Option<File>> = Mutex::new(None);
+
+/// Appends to the file `path`, from now on, what would go to standard output.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn append_to(path: &Path) -> Result<(), Failure> {
+    let file = File::options().append(true).create(true).open(path);
+    let file =
+        file.map_err(|error| Failure::missing(format!("write to {}: {error}", path.display())))?;
+    if let Ok(mut log) = LOG.lock() {
+        *log = Some(file);
+    }
+    Ok(())
 }
 
 /// First error of standard output.
@@ -87,7 +106,11 @@ pub(crate) fn lacks_document() -> bool {
 /// Writes to standard output.
 pub(crate) fn out(text: Arguments<'_>) {
     WRITTEN.store(true, Ordering::Relaxed);
-    note(std::io::stdout().lock().write_all(shown(text).as_bytes()));
+    let text = shown(text);
+    note(match LOG.lock().as_deref_mut() {
+        Ok(Some(file)) => file.write_all(text.as_bytes()),
+        _ => std::io::stdout().lock().write_all(text.as_bytes()),
+    });
 }
 
 /// Writes to standard error; there is nowhere left to say that it failed.

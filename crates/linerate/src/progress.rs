@@ -48,10 +48,11 @@ impl Display {
     /// Shows one event.
     pub(crate) fn show(&mut self, event: &Progress<'_>) {
         match event {
-            Progress::HostJoined { host, clock_uncertainty_ns } if self.verbose => {
+            Progress::HostJoined { record } if self.verbose => {
                 self.say(&format!(
-                    "{host} joined; its clock is known to {} us",
-                    *clock_uncertainty_ns as f64 / 1e3
+                    "{} joined; its clock is known to {} us",
+                    record.host,
+                    record.clock_uncertainty_ns as f64 / 1e3
                 ));
             }
             Progress::TrialStarted { trial, number, of, eta } => {

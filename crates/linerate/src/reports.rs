@@ -52,10 +52,10 @@ pub(crate) fn answer(document: &Document, saved: &Saved, global: Global) -> Resu
     Ok(())
 }
 
-/// Prints the short answer on a campaign that was just run, or its study as JSON, and writes the
-/// whole report in the formats of `saved`.
+/// Prints the short answer on a campaign that was just run, as `text`, or its study as JSON, and
+/// writes the whole report in the formats of `saved`.
 pub(crate) fn measured(
-    document: &Document,
+    (document, text): (&Document, &str),
     campaign: &Campaign,
     study: &Study,
     saved: &Saved,
@@ -72,7 +72,7 @@ pub(crate) fn measured(
         }
         println!("{json}");
     } else {
-        print!("\n{}", linerate_report::text::whole(document));
+        print!("\n{text}");
         files.iter().for_each(|file| println!("report {}", file.display()));
     }
     Ok(())

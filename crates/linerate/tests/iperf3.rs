@@ -1,12 +1,14 @@
 //! Options of iperf3 on the command line of `linerate to`: each works, or is answered with what
 //! replaces it.
 
+use std::io::{BufRead, BufReader, Read};
+
 use linerate_campaign::iperf3::{Fate, IPERF3};
 
-use crate::common::{load, run};
+use crate::common::{load, run, signal, start, wait};
 
 /// Options that work, each with arguments and a part of the trial that they made.
-const WORKING: [(&str, &[&str], &str); 23] = [
+const WORKING: [(&str, &[&str], &str); 22] = [
     ("affinity", &["-A", "0"], r#""cpus":[0],"pin":true"#),
     ("bidir", &["--bidir"], r#""direction":"both""#),
     ("bind", &["-B", "127.0.0.2"], r#""address":"127.0.0.2""#),
@@ -26,14 +28,15 @@ const WORKING: [(&str, &[&str], &str); 23] = [
     ("title", &["-T", "lab"], ""),
     ("tos", &["-S", "0xb8"], r#""dscp":46"#),
     ("udp", &["-u", "-b", "1M", "-P", "2"], r#""rate":"2 Mbit/s""#),
-    ("verbose", &["-V"], ""),
     ("version6", &["-6"], r#""address":"::1""#),
     ("window", &["-w", "64K"], r#""socket_buffer":"64 KiB""#),
     ("zerocopy", &["-Z"], r#""send":"sendfile""#),
 ];
 /// Options that work and make no trial, or the usual one.
-const ELSEWHERE: [&str; 8] =
-    ["client", "format", "help", "interval", "json", "port", "version", "version4"];
+const ELSEWHERE: [&str; 10] = [
+    "client", "format", "help", "interval", "json", "logfile", "port", "verbose", "version",
+    "version4",
+];
 
 #[test]
 fn each_option_of_iperf3_that_works_makes_the_trial_that_it_asks_for() {
@@ -71,6 +74,19 @@ fn each_option_of_iperf3_that_works_makes_the_trial_that_it_asks_for() {
             |line: &&str| line.contains(" - ") && !line.contains("drain") && line.contains("bit/s");
         let n = lines.lines().filter(is_line).count();
         assert_eq!(n, n_expected, "-i {interval}: {lines}");
+    }
+    for n_results in 1..=2 {
+        let logged = run(folder, &["to", "loopback", "-t", "0.2", "--logfile", "log"]).ran();
+        assert_eq!(logged.stdout, "");
+        let log = std::fs::read_to_string(folder.join("log")).expect("it was written");
+        assert_eq!(log.matches("127.0.0.1 (lo) to").count(), n_results, "{log}");
+    }
+    run(folder, &["to", "loopback", "-t", "0.2", "--logfile", "none/log"]).expect(4);
+    const LONG: &str = "Result of one run";
+    for (verbose, is_long) in [(&["-V"][..], true), (&["-v"], true), (&[], false)] {
+        let command = [&["to", "loopback", "-t", "0.2"][..], verbose].concat();
+        let text = run(folder, &command).ran().stdout;
+        assert_eq!(text.contains(LONG), is_long, "{verbose:?}: {text}");
     }
     for (family, host) in [("-4", "::1"), ("-6", "127.0.0.1")] {
         let refused = run(folder, &["to", host, family]).expect(4);
@@ -117,6 +133,48 @@ fn each_mode_has_the_types_and_ranges_of_its_own_options() {
         assert!(refused.stderr.contains(part), "{arguments:?}: {refused:?}");
         assert_eq!(refused.stdout, "", "nothing was measured");
     }
+}
+
+#[test]
+fn a_measurement_prints_two_lines_of_header_and_at_most_four_of_result() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (mode, load, heads) in [
+        ("tcp", "tcp · ", ["goodput", "rtt", "cpu a | b"]),
+        ("udp", "udp · 1 Mbit/s offered", ["goodput", "jitter", "lost"]),
+        ("rr", "rr · ", ["requests", "p50", "p99.9"]),
+    ] {
+        let text = run(folder.path(), &["to", "loopback", mode, "-t", "0.5"]).ran().stdout;
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "127.0.0.1 (lo) to 127.0.0.1 (lo)");
+        assert!(lines[1].starts_with(load), "{text}");
+        assert!(heads.iter().all(|head| lines[2].contains(head)), "{text}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
+        let result = text.rsplit_once("\n\n").expect("a result").1;
+        assert!((1..=4).contains(&result.lines().count()), "{text}");
+        let quiet = run(folder.path(), &["to", "loopback", mode, "-t", "0.5", "-q"]).ran().stdout;
+        assert!((1..=4).contains(&quiet.trim().lines().count()), "{quiet}");
+    }
+}
+
+#[test]
+fn an_interrupted_measurement_has_the_figures_of_its_lines() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut child = start(folder.path(), &["to", "loopback", "-t", "60", "-i", "0.2", "-b", "80M"]);
+    let mut output = BufReader::new(child.stdout.take().expect("piped"));
+    let mut line = String::new();
+    // Two lines of header, a heading, and lines of the load.
+    let mut text = String::new();
+    while text.lines().count() < 6 {
+        line.clear();
+        assert_ne!(output.read_line(&mut line).expect("text"), 0, "it ended: {text}");
+        text += &line;
+    }
+    signal(child.id(), "INT");
+    output.read_to_string(&mut text).expect("text");
+    wait(child).expect(130);
+    let result = text.rsplit_once("\n\n").expect("a result").1;
+    assert!(result.starts_with("TCP ") && result.contains(" of 60 s"), "{text}");
+    assert!(result.contains("interrupted after "), "{text}");
 }
 
 #[test]

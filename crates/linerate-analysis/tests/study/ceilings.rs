@@ -1,9 +1,11 @@
 //! Bounds of figures, and the treatment of figures above one.
 
-use linerate_analysis::{IntervalSeries, NoRate, Rateless, Reason, Unbounded, study};
+use linerate_analysis::{
+    IntervalSeries, NoRate, Rateless, Reason, Unbounded, planned_ceiling, study,
+};
 use linerate_model::Direction::{Rx, Tx};
 use linerate_model::{
-    BitRate, Capacity, CeilingScope, Counter, Counters, Direction, FlowReport, TcpState,
+    BitRate, Campaign, Capacity, CeilingScope, Counter, Counters, Direction, FlowReport, TcpState,
     TestbedKind, Validity, metric,
 };
 use serde_json::{Value, json};
@@ -52,6 +54,24 @@ fn a_value_at_its_ceiling_stands_and_one_above_is_impossible() {
         "{:?}",
         point.trials[0].why
     );
+}
+
+#[test]
+fn a_trial_that_never_ran_has_the_ceiling_of_its_path() {
+    let stamped = || json!({"net": {"tcp_timestamps": 1}});
+    let planned = trial(0, vec![job("tcp_stream", "a", "b")]);
+    let mut campaign = campaign(TestbedKind::Hosts, [stamped(), stamped()], vec![planned]);
+    let of = |campaign: &Campaign, direction| {
+        let spec = &campaign.trials[0].spec;
+        let found = planned_ceiling(&campaign.header, &campaign.hosts, spec, direction);
+        found.map(|ceiling| ceiling.value)
+    };
+    assert_eq!(of(&campaign, Tx), None, "nothing is known of the path");
+    let slow = Capacity { rate: BitRate(1e8), ..gigabit(&[("a", "b")]) };
+    campaign.header.capacities = vec![gigabit(&[("a", "b")]), slow];
+    let ceiling = of(&campaign, Tx).expect("the slower link");
+    assert!((ceiling / 1e6 - 94.148).abs() < 0.001, "{ceiling}");
+    assert_eq!(of(&campaign, Rx), None, "nothing goes this way");
 }
 
 #[test]

@@ -96,10 +96,8 @@ pub struct CampaignRun {
 pub enum Progress<'a> {
     /// A host joined.
     HostJoined {
-        /// Its name.
-        host: &'a str,
-        /// Uncertainty of its clock's offset, ns.
-        clock_uncertainty_ns: u64,
+        /// Its name, facts and clock.
+        record: &'a HostRecord,
     },
     /// A trial begins.
     TrialStarted {

@@ -329,10 +329,7 @@ impl Runner<'_> {
 
     fn show(&mut self, event: &Event, conductor: &Conductor) {
         match event {
-            Event::HostJoined(record) => (self.progress)(Progress::HostJoined {
-                host: &record.host,
-                clock_uncertainty_ns: record.clock_uncertainty_ns,
-            }),
+            Event::HostJoined(record) => (self.progress)(Progress::HostJoined { record }),
             Event::Intervals { trial, job, side, intervals } => {
                 if let Some(trial) = conductor.trials().iter().find(|spec| spec.id == *trial) {
                     (self.progress)(Progress::Intervals {

@@ -128,7 +128,8 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     let complete = matches!(conduct::exit_of(&summary), Ok(Exit::Done));
     let span = (Nanos::from_secs_f64(args.seconds), complete);
     let answer = served::document(&campaign, &study, &seconds, span);
-    reports::measured(&answer, &campaign, &study, &args.saved, global)?;
+    let text = linerate_report::text::whole(&answer);
+    reports::measured((&answer, &text), &campaign, &study, &args.saved, global)?;
     reports::end(&campaign, &study, &summary, global)
 }
 

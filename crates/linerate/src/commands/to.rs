@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 use linerate_analysis::live::{LiveLine, LiveLines};
-use linerate_analysis::study;
-use linerate_answers::live::LiveTable;
+use linerate_analysis::{planned_ceiling, study};
 use linerate_answers::path::{self, Asked, Offered};
+use linerate_answers::path_lines::{self, PathAsked};
 use linerate_campaign::drafts::{self, Given, MODES, Mode, OF_TO, PathLoad, Setting};
 use linerate_campaign::letters;
-use linerate_campaign::testbeds::{self, Family, Towards};
+use linerate_campaign::testbeds::{self, Family, Ground, Towards};
 use linerate_control::Progress;
-use linerate_model::Nanos;
 use linerate_model::plan::Draft;
+use linerate_model::{CampaignHeader, Direction, HostRecord, Nanos, TrialSpec};
+use linerate_report::live::{LiveForm, LiveTable, LoadKind, PathCut};
 use serde_json::Value;
 
 use crate::args::{Global, Saved, one_of, time};
@@ -21,7 +22,7 @@ use crate::commands::pair;
 use crate::exit::{Failure, Outcome};
 use crate::iperf3::Iperf3Options;
 use crate::parameters::{SettingOptions, ToSettings};
-use crate::{progress, reports};
+use crate::{output, progress, reports};
 
 #[derive(Debug, Args)]
 #[command(disable_version_flag = true)]
@@ -88,6 +89,9 @@ pub(crate) struct ToArgs {
     /// Text before each line
     #[arg(short = 'T', long)]
     title: Option<String>,
+    /// Append the output to this file instead of printing it
+    #[arg(long, value_name = "FILE")]
+    logfile: Option<PathBuf>,
     /// The same as --verbose
     #[arg(short = 'V', hide = true)]
     pub(crate) is_verbose: bool,
@@ -125,6 +129,7 @@ const SHORTEST_LINE: Nanos = Nanos::from_millis(100);
 
 /// Measures with a line each second, then prints the result.
 pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
+    args.logfile.as_deref().map_or(Ok(()), output::append_to)?;
     args.iperf3.notes.iter().for_each(|note| eprintln!("{note}"));
     let family = match (args.ipv4, args.ipv6) {
         (true, _) => Family::V4,
@@ -152,27 +157,63 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         is_bound: args.bind_dev.is_some(),
         given: &given,
     })?;
+    let congestion = drafts::given_value(&given, "congestion").and_then(Value::as_str);
+    let window = drafts::given_value(&given, "window").and_then(Value::as_str);
+    let asked = PathAsked {
+        workload: args.mode().workload,
+        is_reverse: args.reverse,
+        congestion,
+        offered: args.offered(&draft, &given),
+        window: window.and_then(|size| size.parse().ok()),
+        omit,
+        duration: args.seconds,
+    };
     let mut lines = LiveLines::new(args.span(), omit + args.seconds);
+    let shows = !global.quiet && !global.json;
     let mut printer = Printer {
-        table: LiveTable::new(omit, args.title.as_deref(), args.unit.as_deref()),
-        shows: !global.quiet && !global.json && args.interval > Nanos(0),
+        table: LiveTable::new(&LiveForm {
+            kind: args.kind(),
+            is_both: args.bidir,
+            omit,
+            title: args.title.as_deref(),
+            unit: args.unit.as_deref(),
+        }),
+        shows,
+        shows_lines: shows && args.interval > Nanos(0),
         printed: Vec::new(),
+        hosts: Vec::new(),
     };
     let kept: (_, &[PathBuf]) = (args.ledger.as_deref(), &[]);
     let watch = &mut |event: Progress<'_>| match event {
+        Progress::HostJoined { record } => printer.hosts.push(record.clone()),
+        Progress::TrialStarted { trial, .. } => printer.begin(&ground, trial, &asked),
         Progress::Intervals { side, intervals, .. } => printer.print(lines.take(side, intervals)),
         event => progress::incident(&event, global),
     };
-    let (campaign, summary) =
-        measure::when_free(args.wait, || measure::drafted("to", &draft, &ground, kept, watch))?;
+    let measured =
+        measure::when_free(args.wait, || measure::drafted("to", &draft, &ground, kept, watch));
     printer.print(lines.rest());
+    let printed = &printer.printed;
+    let (campaign, summary) = match measured {
+        Ok(measured) => measured,
+        Err(failure) => {
+            // A full disk must not take the figures that were printed line by line.
+            if !printed.is_empty() && !global.json {
+                let cut = Some(PathCut::NotRecorded);
+                print!("\n{}", path_lines::summary(None, printed, cut, &asked).text());
+            }
+            return Err(failure);
+        }
+    };
     let study = study(&campaign);
-    let congestion = drafts::given_value(&given, "congestion");
-    let congestion = congestion.and_then(|name| name.as_str());
-    let offered = args.offered(&draft, &given);
-    let asked = Asked { host: &args.host, congestion, offered, lines: &printer.printed };
-    let answer = path::document(&campaign, &study, &asked);
-    reports::measured(&answer, &campaign, &study, &args.saved, global)?;
+    let asked_long = Asked { host: &args.host, congestion, offered: asked.offered, lines: printed };
+    let answer = path::document(&campaign, &study, &asked_long);
+    let cut = path_lines::cut_of(&summary);
+    let mut text = path_lines::summary(Some((&campaign, &study)), printed, cut, &asked).text();
+    if global.verbose {
+        text += &format!("\n{}", linerate_report::text::whole(&answer));
+    }
+    reports::measured((&answer, &text), &campaign, &study, &args.saved, global)?;
     reports::end(&campaign, &study, &summary, global)
 }
 
@@ -189,6 +230,14 @@ impl ToArgs {
             Nanos(0) => self.omit + self.seconds,
             // Workers report every 100 ms, so shorter lines would be empty.
             interval => interval.max(SHORTEST_LINE),
+        }
+    }
+
+    fn kind(&self) -> LoadKind {
+        match self.mode().name {
+            "tcp" => LoadKind::Stream,
+            "udp" => LoadKind::Datagrams,
+            _ => LoadKind::Requests,
         }
     }
 
@@ -212,17 +261,32 @@ impl ToArgs {
     }
 }
 
-/// Printer of complete lines.
+/// Printer of the header and of complete lines.
 struct Printer {
     table: LiveTable,
-    /// False if nobody reads lines.
+    /// False if nobody reads the header.
     shows: bool,
+    /// False if nobody reads lines.
+    shows_lines: bool,
     printed: Vec<LiveLine>,
+    hosts: Vec<HostRecord>,
 }
 
 impl Printer {
+    /// Prints the header, once all hosts have joined.
+    fn begin(&mut self, ground: &Ground, trial: &TrialSpec, asked: &PathAsked<'_>) {
+        let (capacities, testbed) = (ground.capacities.clone(), ground.kind);
+        let header = CampaignHeader { capacities, testbed, ..CampaignHeader::default() };
+        let direction = if asked.is_reverse { Direction::Rx } else { Direction::Tx };
+        let ceiling = planned_ceiling(&header, &self.hosts, trial, direction);
+        self.table.set_ceiling(ceiling.map(|ceiling| ceiling.value));
+        if let ([from, to, ..], true) = (&ground.testbed.endpoints[..], self.shows) {
+            print!("{}", path_lines::header([from, to], &self.hosts, asked).text());
+        }
+    }
+
     fn print(&mut self, lines: Vec<LiveLine>) {
-        if self.shows {
+        if self.shows_lines {
             lines.iter().for_each(|line| print!("{}", self.table.line(line)));
         }
         self.printed.extend(lines);

@@ -29,6 +29,9 @@ pub(super) struct Flow {
     pub(super) undated_drops: u64,
     /// Most datagrams of a received message; 0 before the first.
     pub(super) widest_message: u64,
+    /// Arrival by this end's clock minus departure by the sender's, ns, of the last datagram that
+    /// was timed. The difference of the clocks is in it, and cancels out in changes.
+    transit: Option<u64>,
     /// Datagrams that the other end reports as sent.
     pub(super) peer_sent: Option<u64>,
     /// True if each datagram departs at its own time, also within a message.
@@ -56,11 +59,22 @@ impl Flow {
             drops_known: true,
             undated_drops: 0,
             widest_message: 0,
+            transit: None,
             peer_sent: None,
             is_paced: params.arrivals.is_open(),
             options: params.options.granted(&socket),
             socket,
         }
+    }
+
+    /// Notes a datagram that departed and arrived at these times, and returns by how much its
+    /// transit took longer or shorter than that of the one before.
+    #[inline]
+    pub(super) fn note_transit(&mut self, departed: u64, arrived: u64) -> Option<u64> {
+        let transit = arrived.wrapping_sub(departed);
+        let before = self.transit.replace(transit)?;
+        // As signed: the clocks of two hosts may differ by any amount.
+        Some((transit.wrapping_sub(before) as i64).unsigned_abs())
     }
 
     /// Returns the drops since the counter was last read.
@@ -119,6 +133,7 @@ mod tests {
             drops_known: true,
             undated_drops: 0,
             widest_message,
+            transit: None,
             peer_sent: None,
             is_paced: false,
             options: BTreeMap::new(),
@@ -147,5 +162,14 @@ mod tests {
         let mut flow = flow(0);
         flow.note_drops(0);
         assert_eq!(flow.dropped_before(10 + 1000, true), udp::MAX_SEGMENTS as u64);
+    }
+
+    #[test]
+    fn a_change_of_the_transit_time_has_no_sign_and_no_clock() {
+        let mut flow = flow(1);
+        // The receiver's clock is far behind the sender's.
+        let times = [(9_000, 100), (9_500, 600), (10_000, 1_350), (10_500, 1_600)];
+        let changes = times.map(|(departed, arrived)| flow.note_transit(departed, arrived));
+        assert_eq!(changes, [None, Some(0), Some(250), Some(250)]);
     }
 }

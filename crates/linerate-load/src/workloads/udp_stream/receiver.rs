@@ -1,6 +1,7 @@
 //! Receiving half of a worker: accounts every datagram of every message by its number.
 
 use linerate_model::{Counter, Counters, Nanos};
+use linerate_sys::clock;
 use linerate_sys::udp::{self, ReceiveBatch, Received, Wait};
 
 use super::flow::Flow;
@@ -115,6 +116,17 @@ impl Receiver {
             }
         };
         (self.messages, self.bytes) = (messages, 0);
+        if messages > 0 {
+            // Of the others of a call, nobody knows how long they lay in the buffer.
+            let first = first_of(self.batch.message(0));
+            let departed = number_of(first, flow.inward).and_then(|_| time_of(first));
+            if let Some(changed) =
+                departed.and_then(|departed| flow.note_transit(departed, clock::monotonic()))
+            {
+                change[Counter::DelayChange] = changed;
+                change[Counter::DelayChanges] = 1;
+            }
+        }
         for message in (0..messages).map(|idx| self.batch.message(idx)) {
             self.bytes += message.bytes;
             if let Some(drops) = message.drops {

@@ -81,6 +81,7 @@ fn measure(args: &LoadArgs, repeats: u32, global: Global) -> Outcome {
     // Judged from the ledger's records alone, as `linerate report` would judge it.
     let study = study(&campaign);
     let answer = storage::document(&campaign, &study, repeats);
-    reports::measured(&answer, &campaign, &study, &args.saved, global)?;
+    let text = linerate_report::text::whole(&answer);
+    reports::measured((&answer, &text), &campaign, &study, &args.saved, global)?;
     reports::end(&campaign, &study, &summary, global)
 }

@@ -1,0 +1,207 @@
+//! Header and result of `linerate to`: a few lines, from facts of the hosts, the lines of the run
+//! and the study.
+
+use linerate_analysis::live::LiveLine;
+use linerate_analysis::{JobStudy, Study};
+use linerate_campaign::drafts::word_of;
+use linerate_control::{Exit, RunSummary};
+use linerate_load::workloads::HOST_DEFAULT;
+use linerate_model::{
+    BitRate, Bytes, Campaign, Direction, Endpoint, HostRecord, Metric, Nanos, metric,
+};
+use linerate_report::live::{HeaderBuffers, HeaderEnd, PathCut, PathHeader, PathSummary};
+use serde_json::Value;
+
+use crate::path::Offered;
+
+/// Load of a measurement, as a person asked for it.
+#[derive(Clone, Copy, Debug)]
+pub struct PathAsked<'a> {
+    /// Workload of the mode.
+    pub workload: &'static str,
+    /// True if only the other end sends.
+    pub is_reverse: bool,
+    /// Congestion control, if one was chosen.
+    pub congestion: Option<&'a str>,
+    /// Offered load of datagrams.
+    pub offered: Offered,
+    /// Size of the socket buffers, if one was chosen.
+    pub window: Option<Bytes>,
+    /// Length of the warm-up.
+    pub omit: Nanos,
+    /// Length of the measurement.
+    pub duration: Nanos,
+}
+
+/// Workloads that send over UDP.
+const OVER_UDP: &str = "udp_";
+
+/// Returns the header of a measurement between `ends` on `hosts`.
+#[must_use]
+pub fn header(ends: [&Endpoint; 2], hosts: &[HostRecord], asked: &PathAsked<'_>) -> PathHeader {
+    let [sender, receiver] = if asked.is_reverse { [ends[1], ends[0]] } else { ends };
+    let is_udp = asked.workload.starts_with(OVER_UDP);
+    // The third of three sizes is the largest (tcp(7)).
+    let most = |end, name: &str| fact(hosts, end, &format!("/net/{name}/2"))?.as_u64().map(Bytes);
+    let automatic = HeaderBuffers::Automatic(most(sender, "tcp_wmem"), most(receiver, "tcp_rmem"));
+    let default = fact(hosts, sender, "/net/congestion_control");
+    let default = default.and_then(|name| Some((name.as_str()?.to_owned(), false)));
+    let chosen = asked.congestion.filter(|name| *name != HOST_DEFAULT);
+    let congestion = chosen.map(|name| (name.to_owned(), true)).or(default);
+    PathHeader {
+        ends: ends.map(|end| HeaderEnd {
+            address: end.address,
+            device: end.device.clone(),
+            speed: speed(hosts, end),
+        }),
+        mode: word_of(asked.workload),
+        congestion: congestion.filter(|_| !is_udp),
+        offered: match asked.offered {
+            Offered::NoDatagrams => None,
+            Offered::Default(rate) | Offered::Chosen(rate) => Some(Some(rate.to_string())),
+            Offered::Unlimited => Some(None),
+        },
+        buffers: asked.window.map(HeaderBuffers::Chosen).or((!is_udp).then_some(automatic)),
+    }
+}
+
+/// Returns a fact of the host of `end`.
+fn fact<'a>(hosts: &'a [HostRecord], end: &Endpoint, path: &str) -> Option<&'a Value> {
+    hosts.iter().find(|one| one.host == end.host)?.facts.pointer(path)
+}
+
+/// Returns the speed that the device of `end` reports.
+fn speed(hosts: &[HostRecord], end: &Endpoint) -> Option<BitRate> {
+    let path = format!("/interfaces/{}/speed_bps", end.device.as_deref()?);
+    fact(hosts, end, &path)?.as_f64().filter(|speed| *speed > 0.0).map(BitRate)
+}
+
+/// Returns why a run ended early; `None` if it did not.
+#[must_use]
+pub fn cut_of(summary: &RunSummary) -> Option<PathCut> {
+    match &summary.exit {
+        Exit::Completed => (summary.completed == 0).then_some(PathCut::Failed),
+        Exit::Interrupted => Some(PathCut::Interrupted),
+        Exit::AgentLost(_) => Some(PathCut::AgentLost),
+        Exit::RecorderFailed(_) => Some(PathCut::NotRecorded),
+    }
+}
+
+/// Returns the result. That of a run that was `cut` has the means of its complete `lines`.
+#[must_use]
+pub fn summary(
+    measured: Option<(&Campaign, &Study)>,
+    lines: &[LiveLine],
+    cut: Option<PathCut>,
+    asked: &PathAsked<'_>,
+) -> PathSummary {
+    let counted: Vec<&LiveLine> =
+        lines.iter().filter(|line| !line.is_drain && line.until > asked.omit).collect();
+    let mean = Means::of(&counted);
+    let subject = match asked.workload.strip_suffix("_stream") {
+        Some(protocol) => protocol.to_uppercase(),
+        None => word_of(asked.workload).to_owned(),
+    };
+    let summary = PathSummary { subject, jitter: mean.jitter, ..PathSummary::default() };
+    match (cut, measured) {
+        (None, Some((campaign, study))) => of_study(summary, campaign, study),
+        (cut, _) => PathSummary {
+            goodput: mean.goodput,
+            requests: mean.requests.map(|rate| (rate, [None; 3])),
+            rtt: (None, mean.rtt),
+            retransmits: mean.retransmits,
+            loss: mean.loss,
+            cut: cut.map(|why| {
+                let until = counted.last().map_or(Nanos(0), |line| line.until);
+                (until.since(asked.omit), asked.duration, why)
+            }),
+            ..summary
+        },
+    }
+}
+
+/// Means over lines.
+#[derive(Debug, Default)]
+struct Means {
+    goodput: Vec<f64>,
+    requests: Option<f64>,
+    rtt: Option<f64>,
+    retransmits: Option<u64>,
+    loss: Option<f64>,
+    jitter: Option<f64>,
+}
+
+impl Means {
+    fn of(lines: &[&LiveLine]) -> Self {
+        let seconds: f64 = lines.iter().map(|line| line.seconds()).sum();
+        if seconds <= 0.0 {
+            return Self::default();
+        }
+        let sum = |of: fn(&LiveLine) -> f64| lines.iter().map(|line| of(line)).sum::<f64>();
+        let mean =
+            |of: fn(&LiveLine) -> Option<f64>| mean(lines.iter().filter_map(|line| of(line)));
+        let ways = [sum(|line| line.forward_bytes), sum(|line| line.backward_bytes)];
+        let expected = sum(|line| line.datagrams.map_or(0.0, |of| of.expected));
+        let lost = sum(|line| line.datagrams.map_or(0.0, |of| of.lost));
+        let requests = sum(LiveLine::requests);
+        let resent: Vec<u64> = lines.iter().filter_map(|line| line.retransmits).collect();
+        Self {
+            goodput: ways.iter().filter(|n| **n > 0.0).map(|n| n * 8.0 / seconds).collect(),
+            requests: (requests > 0.0).then(|| requests / seconds),
+            rtt: mean(|line| line.rtt),
+            retransmits: (!resent.is_empty()).then(|| resent.iter().sum()),
+            loss: (expected > 0.0).then(|| lost / expected),
+            jitter: mean(|line| line.jitter),
+        }
+    }
+}
+
+/// Returns `summary` with the figures of a whole measurement.
+fn of_study(summary: PathSummary, campaign: &Campaign, study: &Study) -> PathSummary {
+    let Some((point, job)) = study.points.first().and_then(|p| Some((p, p.jobs.first()?))) else {
+        return summary;
+    };
+    let ways = [Direction::Tx, Direction::Rx];
+    let goodput = ways.map(|way| value(job, metric::GOODPUT, way));
+    let rates = [metric::TRANSACTION_RATE, metric::CONNECTION_RATE];
+    let rate = rates.into_iter().rev().find_map(|rate| either(job, rate));
+    let times = [metric::RESPONSE_TIME_P50, metric::RESPONSE_TIME_P99, metric::RESPONSE_TIME_P999];
+    let bounded = ways.into_iter().filter_map(|way| job.metric(metric::GOODPUT, way));
+    let share = bounded.filter_map(|figure| {
+        let ceiling = point.ceilings.get(figure.ceiling?)?;
+        Some((figure.share?, ceiling.value))
+    });
+    let lead = linerate_report::verdict(campaign, study);
+    let retransmits: Vec<f64> =
+        ways.into_iter().filter_map(|way| value(job, metric::RETRANSMITS, way)).collect();
+    PathSummary {
+        goodput: goodput.into_iter().flatten().filter(|bits| *bits > 0.0).collect(),
+        requests: rate.map(|rate| (rate, times.map(|time| either(job, time)))),
+        ceiling: share.last(),
+        rtt: (either(job, metric::RTT_MIN), either(job, metric::RTT)),
+        retransmits: (!retransmits.is_empty()).then(|| retransmits.iter().sum::<f64>() as u64),
+        loss: either(job, metric::LOSS_RATIO).filter(|_| summary.subject == "UDP"),
+        cost: either(job, metric::CPU_SECONDS_PER_GIGABYTE),
+        validity: point.validity,
+        bottleneck: lead.map(|lead| {
+            let command = lead.next.iter().find_map(|step| step.command.clone());
+            (lead.status, lead.claim, command)
+        }),
+        ..summary
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (n, sum) = values.fold((0_u32, 0.0), |(n, sum), value| (n + 1, sum + value));
+    (n > 0).then(|| sum / f64::from(n))
+}
+
+fn value(job: &JobStudy, metric: &'static Metric, way: Direction) -> Option<f64> {
+    Some(job.metric(metric, way)?.estimate?.value)
+}
+
+/// Returns the value of `metric` of both directions together, else of the one that has it.
+fn either(job: &JobStudy, metric: &'static Metric) -> Option<f64> {
+    let ways = [Direction::Sum, Direction::Tx, Direction::Rx];
+    ways.into_iter().find_map(|way| value(job, metric, way))
+}
