@@ -457,7 +457,8 @@ fn cut(measured: Nanos, wanted: Nanos, why: PathCut) -> String {
         PathCut::NotRecorded => "not recorded",
         PathCut::Failed => "failed",
     };
-    let seconds = |time: Nanos| Scale::SECONDS.plain(time.as_secs_f64());
+    // Lines are no shorter than a tenth of a second.
+    let seconds = |time: Nanos| (time.as_secs_f64() * 10.0).round() / 10.0;
     format!("{why} after {} of {} s", seconds(measured), seconds(wanted))
 }
 
@@ -548,7 +549,7 @@ mod tests {
         assert_eq!(
             text,
             "      seconds        goodput     of 941 Mbit/s  retrans        rtt    cpu a | b\n  0.0 - \
-             1.0       938 Mbit/s  ███████▉  99.7 %        3     400 µs   12 | 131 %\n"
+             1.0       938 Mbit/s  ███████▉  99.7 %        3   400.0 µs   12 | 131 %\n"
         );
         let of_datagrams = LiveLine {
             datagrams: Some(LiveDatagrams { expected: 1000.0, lost: 52.0 }),
@@ -559,7 +560,7 @@ mod tests {
         datagrams.set_ceiling(Some(957.1e6));
         let text = datagrams.line(&of_datagrams);
         narrow(&text);
-        assert!(text.contains("98.0 %    5.20 %      25 µs"), "{text}");
+        assert!(text.contains("98.0 %    5.20 %   25.00 µs"), "{text}");
         let of_requests = LiveLine {
             transactions: 2844.0,
             times: [Some(1.5e-5), Some(0.003953), None],
@@ -568,7 +569,7 @@ mod tests {
         };
         let text = LiveTable::new(&form(LoadKind::Requests)).line(&of_requests);
         narrow(&text);
-        assert!(text.contains("2844/s      15 µs   3.953 ms          -         2"), "{text}");
+        assert!(text.contains("2844/s   15.00 µs   3.953 ms          -         2"), "{text}");
         let both = LiveForm { is_both: true, ..form(LoadKind::Stream) };
         let mut both = LiveTable::new(&both);
         both.set_ceiling(Some(941e6));
@@ -650,7 +651,7 @@ mod tests {
     fn a_result_has_at_most_four_lines_of_eighty_columns() {
         assert_eq!(
             summary().text(),
-            "TCP 938 Mbit/s = 99.7 % of 941 Mbit/s · rtt 40 µs idle, 400 µs under load\n\
+            "TCP 938 Mbit/s = 99.7 % of 941 Mbit/s · rtt 40.00 µs idle, 400.0 µs under load\n\
              retrans 0 · 1.40 CPU s/GB\n\
              bottleneck: suspected: the link is saturated\n\
              next: linerate diagnose --to 192.0.2.7\n"
@@ -704,6 +705,6 @@ mod tests {
             requests: Some((2844.4, [Some(1.5e-5), Some(4e-3), Some(f64::INFINITY)])),
             ..PathSummary::default()
         };
-        assert_eq!(of_requests.text(), "rr 2844 requests/s · p50 15 µs · p99 4 ms · p99.9 ∞\n");
+        assert_eq!(of_requests.text(), "rr 2844 requests/s · p50 15.00 µs · p99 4 ms · p99.9 ∞\n");
     }
 }
