@@ -167,7 +167,7 @@ fn of_study(summary: PathSummary, campaign: &Campaign, study: &Study) -> PathSum
     let rate = rates.into_iter().rev().find_map(|rate| either(job, rate));
     let times = [metric::RESPONSE_TIME_P50, metric::RESPONSE_TIME_P99, metric::RESPONSE_TIME_P999];
     let bounded = ways.into_iter().filter_map(|way| job.metric(metric::GOODPUT, way));
-    let share = bounded.filter_map(|figure| {
+    let mut share = bounded.filter_map(|figure| {
         let ceiling = point.ceilings.get(figure.ceiling?)?;
         Some((figure.share?, ceiling.value))
     });
@@ -177,7 +177,7 @@ fn of_study(summary: PathSummary, campaign: &Campaign, study: &Study) -> PathSum
     PathSummary {
         goodput: goodput.into_iter().flatten().filter(|bits| *bits > 0.0).collect(),
         requests: rate.map(|rate| (rate, times.map(|time| either(job, time)))),
-        ceiling: share.last(),
+        ceiling: share.next_back(),
         rtt: (either(job, metric::RTT_MIN), either(job, metric::RTT)),
         retransmits: (!retransmits.is_empty()).then(|| retransmits.iter().sum::<f64>() as u64),
         loss: either(job, metric::LOSS_RATIO).filter(|_| summary.subject == "UDP"),
