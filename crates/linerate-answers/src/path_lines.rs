@@ -1,13 +1,14 @@
 //! Header and result of `linerate to`: a few lines, from facts of the hosts, the lines of the run
 //! and the study.
 
-use linerate_analysis::live::LiveLine;
+use linerate_analysis::live::{LIVE_QUANTILES, LiveLine};
 use linerate_analysis::{JobStudy, Study};
 use linerate_campaign::drafts::word_of;
 use linerate_control::{Exit, RunSummary};
 use linerate_load::workloads::HOST_DEFAULT;
 use linerate_model::{
-    BitRate, Bytes, Campaign, Direction, Endpoint, HostRecord, Metric, Nanos, metric,
+    BitRate, Bytes, Campaign, Direction, Endpoint, HostRecord, Metric, Nanos, Statistic, Times,
+    metric,
 };
 use linerate_report::live::{HeaderBuffers, HeaderEnd, PathCut, PathHeader, PathSummary};
 use serde_json::Value;
@@ -163,9 +164,9 @@ fn of_study(summary: PathSummary, campaign: &Campaign, study: &Study) -> PathSum
     };
     let ways = [Direction::Tx, Direction::Rx];
     let goodput = ways.map(|way| value(job, metric::GOODPUT, way));
-    let rates = [metric::TRANSACTION_RATE, metric::CONNECTION_RATE];
-    let rate = rates.into_iter().rev().find_map(|rate| either(job, rate));
-    let times = [metric::RESPONSE_TIME_P50, metric::RESPONSE_TIME_P99, metric::RESPONSE_TIME_P999];
+    // Each connection of `crr` carries one request.
+    let rate = either(job, metric::CONNECTION_RATE).or(either(job, metric::TRANSACTION_RATE));
+    let time = |quantile| either(job, response_time(quantile)?);
     let bounded = ways.into_iter().filter_map(|way| job.metric(metric::GOODPUT, way));
     let mut share = bounded.filter_map(|figure| {
         let ceiling = point.ceilings.get(figure.ceiling?)?;
@@ -176,7 +177,7 @@ fn of_study(summary: PathSummary, campaign: &Campaign, study: &Study) -> PathSum
         ways.into_iter().filter_map(|way| value(job, metric::RETRANSMITS, way)).collect();
     PathSummary {
         goodput: goodput.into_iter().flatten().filter(|bits| *bits > 0.0).collect(),
-        requests: rate.map(|rate| (rate, times.map(|time| either(job, time)))),
+        requests: rate.map(|rate| (rate, LIVE_QUANTILES.map(time))),
         ceiling: share.next_back(),
         rtt: (either(job, metric::RTT_MIN), either(job, metric::RTT)),
         retransmits: (!retransmits.is_empty()).then(|| retransmits.iter().sum::<f64>() as u64),
@@ -189,6 +190,11 @@ fn of_study(summary: PathSummary, campaign: &Campaign, study: &Study) -> PathSum
         }),
         ..summary
     }
+}
+
+/// Returns the metric of the response times at `quantile`.
+fn response_time(quantile: f64) -> Option<&'static Metric> {
+    Times::Response.metrics().find(|one| one.statistic == Some(Statistic::Quantile(quantile)))
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
