@@ -1,5 +1,6 @@
 //! Progress for a person: a bar with an estimate on a terminal, a line a trial elsewhere.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -7,7 +8,7 @@ use linerate_answers::plan::{coordinate, span};
 use linerate_answers::progress::{learnt, looked};
 use linerate_campaign::stages::Watcher;
 use linerate_control::Progress;
-use linerate_model::{Lines, TrialOutcome, printable};
+use linerate_model::{Incident, IncidentKind, Lines, TrialOutcome, printable};
 
 use crate::args::Global;
 
@@ -31,6 +32,8 @@ pub(crate) struct Display {
     bar: Option<ProgressBar>,
     lines: bool,
     verbose: bool,
+    /// Hosts of whose clock something was said: through a slow ssh it would be said twice a trial.
+    clocks: BTreeSet<String>,
 }
 
 impl Display {
@@ -42,7 +45,12 @@ impl Display {
                 .expect("the template is valid");
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
         });
-        Self { lines: !terminal && !global.quiet, verbose: global.verbose, bar }
+        Self {
+            lines: !terminal && !global.quiet,
+            verbose: global.verbose,
+            clocks: BTreeSet::new(),
+            bar,
+        }
     }
 
     /// Shows one event.
@@ -92,6 +100,7 @@ impl Display {
                 self.say(&looked(trial, look, until, *more))
             }
             Progress::Searched { trial, result, found } => self.say(&learnt(trial, result, found)),
+            Progress::Incident { incident, .. } if self.is_said(incident) => {}
             Progress::Incident { incident, .. } => {
                 let at = if incident.host.is_empty() {
                     String::new()
@@ -105,6 +114,13 @@ impl Display {
             }
             _ => {}
         }
+    }
+
+    /// Returns true if `incident` is about a clock of which something was said before.
+    fn is_said(&mut self, incident: &Incident) -> bool {
+        incident.kind == IncidentKind::Clock
+            && !self.clocks.insert(incident.host.clone())
+            && !self.verbose
     }
 
     fn say(&self, line: &str) {
@@ -121,5 +137,26 @@ impl Drop for Display {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_uncertain_clock_is_told_once_for_each_host_and_other_incidents_always() {
+        let display =
+            |verbose| Display { bar: None, lines: true, verbose, clocks: BTreeSet::new() };
+        let of =
+            |host: &str, kind| Incident { host: host.to_owned(), kind, message: String::new() };
+        let said = |verbose| {
+            let mut display = display(verbose);
+            let (clock, lost) = (IncidentKind::Clock, IncidentKind::AgentLost);
+            [of("a", clock), of("a", clock), of("b", clock), of("a", lost), of("a", lost)]
+                .map(|incident| display.is_said(&incident))
+        };
+        assert_eq!(said(false), [false, true, false, false, false]);
+        assert_eq!(said(true), [false; 5]);
     }
 }
