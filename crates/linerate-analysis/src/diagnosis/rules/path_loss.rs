@@ -15,7 +15,7 @@ use linerate_model::{Bytes, Command, Direction, Nanos, Ratio, metric};
 use super::{
     LEAST_EFFECT, Rule, TCP_STREAM,
     cross_traffic::is_shared,
-    facts::{MeasuredLink, carries, is_at_known_limit, random_loss},
+    facts::{MeasuredLink, carries, is_at_known_limit, loses_at_random, random_loss},
     fills_path,
     fire_hose::FireHose,
     flows, may_be_judged, room, score, segment_size, smaller_segments, suspected, value,
@@ -100,7 +100,11 @@ impl PathLoss {
         let carried = carries(point.data_path(job, direction)?)?;
         let goodput = value(job, metric::GOODPUT, direction)?;
         let repeated = value(job, metric::RETRANSMIT_RATIO, direction)?;
-        (goodput < carried * MeasuredLink::NEAR && repeated >= LOSS).then_some(loss)
+        // The ramp of the probe ends at the first losses, so its last rate is no limit of a path
+        // without a slow link.
+        let is_below = goodput < carried * MeasuredLink::NEAR;
+        let is_open = is_below || loses_at_random(point, job, direction);
+        (is_open && repeated >= LOSS).then_some(loss)
     }
 }
 
@@ -196,8 +200,8 @@ const BY_MODEL: f64 = 1.25;
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::Verdict;
     use linerate_model::path::Method;
+    use linerate_model::{BitRate, Verdict};
 
     use super::*;
     use crate::diagnosis::rules::cases::{on_path, point};
@@ -235,13 +239,22 @@ mod tests {
 
     #[test]
     fn loss_of_the_probe_is_evidence_where_the_models_do_not_fit() {
-        let judge = |carried: f64, low: f64| {
+        let judge_with = |carried: f64, low: f64, burst: Option<f64>| {
             let mut point = lossy(40e6, 0.008);
             point.path = on_path(&[], None, carried).path;
+            let facts = &mut point.path[0];
+            if let Some(burst) = burst {
+                // The ramp ended at its first losses.
+                (facts.capacity, facts.carried) = (None, Some(BitRate(carried)));
+                facts.burst_rate = Some(Fact::exact(BitRate(burst), Method::Trains));
+            }
             let [value, low, high] = [0.008, low, 0.02].map(Ratio);
             point.path[0].idle_loss = Some(Fact { value, low, high, n: 900, method: Method::Ramp });
             PathLoss.judge(&point)
         };
+        let judge = |carried, low| judge_with(carried, low, None);
+        assert!(judge_with(2.4e7, 0.003, Some(4.4e8)).is_some(), "no link of the path is slow");
+        assert_eq!(judge_with(2.4e7, 0.003, Some(6e7)), None, "a link may be");
         let finding = judge(9e7, 0.003).expect("the path carries 90 Mbit/s and loses");
         assert!(matches!(finding.evidence[2], Evidence::LossWithoutLoad { .. }), "{finding:?}");
         assert_eq!(judge(4.4e7, 0.003), None, "goodput is what the path carries");
