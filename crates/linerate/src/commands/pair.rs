@@ -1,7 +1,7 @@
 //! `linerate pair`: exchange keys with another host.
 
 use std::io::IsTerminal;
-use std::net::{Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use linerate_campaign::testbeds;
 use linerate_control::pairing::{self, Token};
 use linerate_control::wire::printable;
 use linerate_control::{KeyStore, KnownPeer};
+use linerate_model::HostAddress;
 use serde_json::json;
 
 use crate::args::Global;
@@ -168,13 +169,21 @@ pub(super) fn with_agent(address: &str) -> Result<(), Failure> {
     const LOOK_EVERY: Duration = Duration::from_millis(50);
     let token: Token = token_from_input()?.parse()?;
     let own_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let peer = pairing::accept(&keys::open(None)?, &own_name, address, &token)?;
+    let store = keys::open(None)?;
+    let peer = pairing::accept(&store, &own_name, address, &token)?;
     eprintln!("paired with {}: {}", peer.name, line(&peer));
     let until = Instant::now() + STARTED_WITHIN;
-    while TcpStream::connect(address).is_err() && Instant::now() < until {
-        std::thread::sleep(LOOK_EVERY);
+    let agent = HostAddress::Tcp(address.to_owned());
+    loop {
+        // The offer may still listen there for a moment. It has no facts.
+        match linerate_control::ask(address, &agent, Some(&store), "linerate", &[]) {
+            Ok(answer) if !answer.facts.is_null() => return Ok(()),
+            Err(error) if Instant::now() >= until => return Err(error.into()),
+            // What is missing shows when the measurement begins.
+            Ok(_) if Instant::now() >= until => return Ok(()),
+            _ => std::thread::sleep(LOOK_EVERY),
+        }
     }
-    Ok(())
 }
 
 fn accept(store: &KeyStore, host: &str, token: &str, own_name: &str) -> Outcome {
