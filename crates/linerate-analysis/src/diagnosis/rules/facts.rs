@@ -24,6 +24,9 @@ const FAST: f64 = 3.0;
 /// Ratio of the ends of the interval of a rate from which it limits nothing for certain: losses in
 /// bursts look like a limit now and then. A policer in a busy virtual machine has 1.25.
 const UNCERTAIN: f64 = 1.5;
+/// Ratio of the loss of a flood to that below the rate of the path from which the rate is the
+/// cause. A flood of a token rate at twice that rate loses half.
+const MORE: f64 = 3.0;
 const BITS_PER_BYTE: f64 = 8.0;
 
 /// Returns the rate that a direction is known to carry, in bit/s of packets.
@@ -39,7 +42,16 @@ pub(super) fn is_policed(point: &PointStudy, job: &JobStudy, direction: Directio
 /// Returns what limits a direction, if its rate is known.
 fn limiter(facts: &PathFacts) -> Option<Limiter> {
     let is_known = |rate: Fact<BitRate>| rate.high.0 < UNCERTAIN * rate.low.0;
-    facts.limiter.filter(|_| facts.capacity.is_none_or(is_known))
+    let limiter = facts.limiter.filter(|_| facts.capacity.is_none_or(is_known));
+    limiter.filter(|limiter| *limiter == Limiter::Link || drops_more_under_load(facts))
+}
+
+/// Returns true if a flood lost clearly more than the ramp lost below the rate of the path: a path
+/// that loses at random does so at any rate, and has no token rate.
+fn drops_more_under_load(facts: &PathFacts) -> bool {
+    let idle = facts.idle_loss.filter(|idle| idle.low.0 > REAL_LOSS);
+    let both = facts.flood_loss.zip(idle);
+    both.is_none_or(|(flood, idle)| flood.low.0 > MORE * idle.high.0)
 }
 
 /// Returns true if data above a token rate are dropped and hardly wait: behind a policer, or a
@@ -211,6 +223,12 @@ mod tests {
         };
         assert!(policed(Limiter::Shaper, 4_000) && !policed(Limiter::Shaper, 20_000));
         assert!(!policed(Limiter::Link, 4_000) && policed(Limiter::Policer, 4_000));
+        let mut lossy = buffered(Limiter::Policer, 4_000);
+        let loss = |value: f64| Some(Fact::exact(Ratio(value), Method::Flood));
+        (lossy.path[0].flood_loss, lossy.path[0].idle_loss) = (loss(0.025), loss(0.011));
+        assert!(!is_policed(&lossy, &lossy.jobs[0], Direction::Tx), "it loses at any rate");
+        lossy.path[0].flood_loss = loss(0.4);
+        assert!(is_policed(&lossy, &lossy.jobs[0], Direction::Tx), "it also loses at random");
         let mut uncertain = buffered(Limiter::Policer, 4_000);
         let rate = uncertain.path[0].capacity.as_mut().expect("a rate");
         rate.high = BitRate(1.6 * rate.low.0);
