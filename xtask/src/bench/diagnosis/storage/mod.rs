@@ -176,7 +176,7 @@ impl Ground {
                 let small = ["-q", "-F", "-N", "64", "-J", "size=4", "-E", at_once, &device];
                 printed(Command::new("mkfs.ext4").args(small))?;
                 printed(Command::new("mount").args(["-t", "ext4", &device]).arg(&mount))?;
-                let remover = Afterwards::run("umount \"$1\"", [&mount])?;
+                let remover = Afterwards::run("umount \"$1\" || umount -l \"$1\"", [&mount])?;
                 Ok(Self { target: mount, _removers: vec![remover], disk: Some(disk) })
             }
             Target::CachedFile => {
