@@ -192,15 +192,18 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     };
     let measured =
         measure::when_free(args.wait, || measure::drafted("to", &draft, &ground, kept, watch));
+    let n_complete = printer.printed.len();
     printer.print(lines.rest());
     let printed = &printer.printed;
+    // The counts of a line that was cut off are of a part of its span.
+    let complete = if n_complete > 0 { &printed[..n_complete] } else { &printed[..] };
     let (campaign, summary) = match measured {
         Ok(measured) => measured,
         Err(failure) => {
             // A full disk must not take the figures that were printed line by line.
             if !printed.is_empty() && !global.json {
                 let cut = Some(PathCut::NotRecorded);
-                print!("\n{}", path_lines::summary(None, printed, cut, &asked).text());
+                print!("\n{}", path_lines::summary(None, complete, cut, &asked).text());
             }
             return Err(failure);
         }
@@ -209,7 +212,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     let asked_long = Asked { host: &args.host, congestion, offered: asked.offered, lines: printed };
     let answer = path::document(&campaign, &study, &asked_long);
     let cut = path_lines::cut_of(&summary);
-    let mut text = path_lines::summary(Some((&campaign, &study)), printed, cut, &asked).text();
+    let mut text = path_lines::summary(Some((&campaign, &study)), complete, cut, &asked).text();
     if global.verbose {
         text += &format!("\n{}", linerate_report::text::whole(&answer));
     }
