@@ -190,6 +190,6 @@ fn behind_a_firewall_with_one_open_port_every_measurement_of_a_host_works() {
     // A workload that has ports of its own fails here, and names what a firewall must let through.
     let refused = here(&["to", AGENT, "crr", "-t", "0.5"]);
     assert!(others(&pair) > 0, "the counter counts");
-    let why = one_line(&refused.stdout);
+    let why = one_line(&refused.stderr);
     assert!(why.contains("does a firewall drop TCP to port"), "{refused:?}");
 }
