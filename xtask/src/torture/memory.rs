@@ -18,7 +18,7 @@ use super::Bench;
 use crate::bench::scratch::{Killed, Scratch};
 
 /// Frames of the present version, one of each kind.
-const GOLDEN: &[u8] = include_bytes!("../../../crates/linerate-control/fixtures/wire-v3.bin");
+const GOLDEN: &[u8] = include_bytes!("../../../crates/linerate-control/fixtures/wire-v4.bin");
 /// Most memory that both processes of the agent may have together, bytes.
 const MOST: u64 = 256 << 20;
 /// Values in a large greeting: with the comma 3 bytes each, just below the limit of an order.
@@ -162,6 +162,10 @@ mod tests {
     fn a_large_message_is_within_the_limit_of_an_order_and_trials_are_of_this_version() {
         let large = frame(&json!({ "hello": { "facts": vec![json!([]); VALUES] } }));
         assert!((4_100_000..4 << 20).contains(&large.expect("a frame").len()));
+        let hello = golden("hello").expect("a golden message");
+        let version = format!("PROTOCOL_VERSION: u32 = {};", hello["hello"]["version"]);
+        let source = include_str!("../../../crates/linerate-control/src/wire/message.rs");
+        assert!(source.contains(&version), "an agent refuses a conductor of another: {version}");
         let prepare = prepare(3).expect("a golden message");
         assert_eq!(prepare["prepare"]["jobs"][0]["workload"], "tcp_stream");
     }
