@@ -82,6 +82,8 @@ pub struct Ledgers<'a> {
     pub out: &'a Path,
     /// Makes an observer for each stage.
     pub watch: &'a dyn Fn() -> Watcher<'a>,
+    /// Decides whether a stage that met a busy agent is started again, which then follows.
+    pub again: &'a dyn Fn(&Failure) -> bool,
 }
 
 impl Bench for Ledgers<'_> {
@@ -94,6 +96,22 @@ impl Bench for Ledgers<'_> {
     }
 
     fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<Campaign, Ended> {
+        loop {
+            match self.run_once(name, draft, before) {
+                Err(Ended::Failed(busy)) if busy.is_busy() && (self.again)(&busy) => {}
+                ended => return ended,
+            }
+        }
+    }
+}
+
+impl Ledgers<'_> {
+    fn run_once(
+        &self,
+        name: &str,
+        draft: &Draft,
+        before: BeforeTrial<'_>,
+    ) -> Result<Campaign, Ended> {
         let (found, plan) = PlanText::drafted(format!("{} {name}", self.what), draft)?;
         let ledger = self.out.join(format!("{name}.ledger"));
         let request = Request {
@@ -155,6 +173,7 @@ mod tests {
             path: vec![facts.clone()],
             out: folder.path(),
             watch: &|| Box::new(|_| ()),
+            again: &|_| false,
         };
         let job = DraftJob::new("tcp_stream", "a", "b");
         let sweep = DraftSweep::one("one", Nanos::from_millis(50), Nanos(0), job);

@@ -1,6 +1,7 @@
-//! Datagrams and frames by the sender's interval in which they were to depart.
+//! Datagrams by the sender's interval in which they departed, and frames by that in which they were
+//! to depart.
 //!
-//! Each carries its scheduled departure by its sender's clock. The sender counts what it sent by
+//! Each carries that time by its sender's clock. The sender counts what it sent by
 //! that time, and the receiver counts what arrived by the same time. For any span of whole
 //! intervals the analysis therefore knows exactly how many were sent in it and how many of those
 //! arrived, whatever the delay and the difference of the clocks. The companion reports when the

@@ -13,10 +13,10 @@ mod tests;
 pub mod window;
 
 use linerate_control::{ControlError, Setting, SettingState, Tuner};
-use linerate_model::HostAddress;
 
 use crate::Failure;
 use crate::keys::keys_for;
+use crate::stages::Ledgers;
 
 pub use settings::{Present, WindowScope};
 
@@ -75,12 +75,20 @@ pub trait Sessions {
     fn open(&self, host: &str) -> Result<Box<dyn Settings>, Failure>;
 }
 
-/// Sessions with the agents of these hosts.
-impl Sessions for [(String, HostAddress)] {
+/// Sessions with the agents of the testbed's hosts.
+impl Sessions for Ledgers<'_> {
     fn open(&self, host: &str) -> Result<Box<dyn Settings>, Failure> {
-        let address = self.iter().find(|(name, _)| name == host).map(|(_, address)| address);
+        let hosts = &self.ground.testbed.hosts;
+        let address = hosts.iter().find(|(name, _)| name == host).map(|(_, address)| address);
         let address = address
             .ok_or_else(|| Failure::wrong(format!("tune: host {host} is not in the testbed")))?;
-        Ok(Box::new(Tuner::open(host, address, keys_for(self)?.as_ref(), "linerate tune")?))
+        let keys = keys_for(hosts)?;
+        loop {
+            match Tuner::open(host, address, keys.as_ref(), "linerate tune").map_err(Failure::from)
+            {
+                Err(busy) if busy.is_busy() && (self.again)(&busy) => {}
+                opened => return Ok(Box::new(opened?)),
+            }
+        }
     }
 }

@@ -6,9 +6,9 @@
 //! ```
 //! All big-endian. `tag` is a keyed hash of session, flow, direction and purpose: it names the flow
 //! and cannot be made without the secret (HMAC-SHA256, RFC 2104, cut to 64 bits as RFC 2104 clause
-//! 5 allows). `number` is the 64-bit sequence number. `time` is when the datagram was to depart, on
-//! the sender's monotonic clock in nanoseconds: it says in which of the sender's intervals that
-//! was.
+//! 5 allows). `number` is the 64-bit sequence number. `time` is when the datagram departed, on the
+//! sender's monotonic clock in nanoseconds: it says in which of the sender's intervals that was, and
+//! changes of the transit time are the jitter.
 
 use hmac::{Hmac, KeyInit as _, Mac};
 use linerate_model::Nanos;
@@ -87,7 +87,7 @@ pub(crate) fn number_of(datagram: &[u8], tag: Tag) -> Option<u64> {
     (u64::from_be_bytes(*found) == tag.0).then(|| u64::from_be_bytes(*number))
 }
 
-/// Returns the scheduled departure of a datagram, by its sender's clock; `None` if it is too short.
+/// Returns the departure of a datagram, by its sender's clock; `None` if it is too short.
 #[inline]
 pub(crate) fn time_of(datagram: &[u8]) -> Option<u64> {
     let time = datagram.get(NUMBER_END..HEADER_BYTES)?;

@@ -232,6 +232,10 @@ impl UdpStreamParams {
     fn prepare(&self, socket: &Socket) -> Result<(), LoadError> {
         self.options.set(socket)?;
         udp::count_drops(socket)?;
+        if self.arrivals.is_open() {
+            // Not for floods: a stamp costs the kernel a clock reading for each datagram.
+            udp::stamp_arrivals(socket)?;
+        }
         if self.gro {
             udp::coalesce(socket)?;
         }

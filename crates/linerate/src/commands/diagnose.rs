@@ -127,8 +127,15 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
         eprintln!("{}", agenda(&load, args.limits, budget));
     }
     let watch = || progress::watcher(global);
-    let ledgers =
-        Ledgers { what: "diagnose", ground, path: Vec::new(), out: &args.out, watch: &watch };
+    let again = |busy: &Failure| args.path.wait.again(busy);
+    let ledgers = Ledgers {
+        what: "diagnose",
+        ground,
+        path: Vec::new(),
+        out: &args.out,
+        watch: &watch,
+        again: &again,
+    };
     let begun = ledgers.now();
     // Capacities of labs and testbeds are declared; nothing is known about a host's path.
     let is_unknown = ground.kind == TestbedKind::Hosts && args.path.testbed.is_none();

@@ -7,6 +7,7 @@ use linerate_campaign::Ended;
 use linerate_campaign::ends::Route;
 use linerate_campaign::testbeds::{self, Ground, Place};
 
+use crate::commands::measure::WaitArgs;
 use crate::exit::{Exit, Failure, Outcome};
 
 /// The path under test.
@@ -25,6 +26,8 @@ pub(crate) struct PathArgs {
     /// Testbed file: names of hosts, endpoints and CPUs
     #[arg(long)]
     pub(crate) testbed: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
 }
 
 impl PathArgs {

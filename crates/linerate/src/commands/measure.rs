@@ -1,9 +1,11 @@
 //! Measurements of one plan: the steps that `demo`, `disk`, `reproduce`, `run`, `serve` and `to`
 //! share.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::Args;
 use linerate_campaign::catalog::PlanText;
 use linerate_campaign::conduct::{self, Request};
 use linerate_campaign::testbeds::{self, Ground, Place};
@@ -39,24 +41,42 @@ pub(crate) fn drafted(
     conduct::conduct_serving(&request, served, watch)
 }
 
-/// Measures, and with `wait` again and again while an agent is busy with another campaign.
-pub(crate) fn when_free(
+/// Option of the commands that can wait for an agent.
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// Wait while the agent is busy with another campaign
+    #[arg(long)]
     wait: bool,
-    mut measure: impl FnMut() -> Result<Measured, Failure>,
-) -> Result<Measured, Failure> {
-    /// Interval between two attempts.
-    const PAUSE: Duration = Duration::from_secs(1);
-    let mut is_told = false;
-    loop {
-        match measure() {
-            Err(busy) if wait && busy.is_busy() && !interrupted() => {
-                if !is_told {
-                    eprintln!("waiting: {}", busy.message());
-                }
-                is_told = true;
-                std::thread::sleep(PAUSE);
+    /// True once the reason was printed.
+    #[arg(skip)]
+    is_told: Cell<bool>,
+}
+
+impl WaitArgs {
+    /// Returns whether the work that met a `busy` agent is to be tried again, after a pause.
+    pub(crate) fn again(&self, busy: &Failure) -> bool {
+        /// Interval between two attempts.
+        const PAUSE: Duration = Duration::from_secs(1);
+        if !self.wait || interrupted() {
+            return false;
+        }
+        if !self.is_told.replace(true) {
+            eprintln!("waiting: {}", busy.message());
+        }
+        std::thread::sleep(PAUSE);
+        true
+    }
+
+    /// Measures, again and again while an agent is busy if the option was given.
+    pub(crate) fn when_free(
+        &self,
+        mut measure: impl FnMut() -> Result<Measured, Failure>,
+    ) -> Result<Measured, Failure> {
+        loop {
+            match measure() {
+                Err(busy) if busy.is_busy() && self.again(&busy) => {}
+                ended => return ended,
             }
-            ended => return ended,
         }
     }
 }

@@ -12,7 +12,7 @@ use linerate_campaign::testbeds::Ground;
 
 use crate::args::{Formats, Global};
 use crate::commands::ends::{PathArgs, on_ground};
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::parameters::{ProbeSettings, SettingOptions};
 use crate::{progress, reports};
 
@@ -41,8 +41,15 @@ fn look(args: &ProbeArgs, global: Global, ground: &Ground) -> Result<Exit, Ended
     let budget = ProbeBudget::of(&args.settings.given("probe", PATH_PROBE)?);
     announce(&budget, global);
     let watch = || progress::watcher(global);
-    let ledgers =
-        Ledgers { what: "probe", ground, path: Vec::new(), out: &args.out, watch: &watch };
+    let again = |busy: &Failure| args.path.wait.again(busy);
+    let ledgers = Ledgers {
+        what: "probe",
+        ground,
+        path: Vec::new(),
+        out: &args.out,
+        watch: &watch,
+        again: &again,
+    };
     let facts = probe::probe(&ledgers, &from.name, &to.name, &budget)?;
     let answer = answers::document(&facts, ground.kind);
     reports::answer(&answer, &args.formats.saved(&args.out), global)?;

@@ -6,7 +6,7 @@ use clap::Args;
 use linerate_campaign::checks;
 
 use crate::args::{Global, Output, PlaceArgs};
-use crate::commands::measure;
+use crate::commands::measure::{self, WaitArgs};
 use crate::exit::Outcome;
 use crate::reports;
 
@@ -28,9 +28,8 @@ pub(crate) struct RunArgs {
     /// Continue the newest campaign of the ledger that has this plan
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Wait while an agent is busy with another campaign
-    #[arg(long)]
-    pub(crate) wait: bool,
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -42,7 +41,7 @@ pub(crate) fn run(args: &RunArgs, global: Global) -> Outcome {
     let usual = || PathBuf::from(format!("{}.ledger", plan.name));
     let ledger = args.ledger.clone().unwrap_or_else(usual);
     let place = args.place.place();
-    let (campaign, summary) = measure::when_free(args.wait, || {
+    let (campaign, summary) = args.wait.when_free(|| {
         measure::at(&place, (&found, &plan), (&ledger, args.resume), global)
     })?;
     reports::finish(&campaign, &summary, &args.output, &ledger, global)

@@ -17,7 +17,7 @@ use linerate_report::live::{LiveForm, LiveTable, LoadKind, PathCut};
 use serde_json::Value;
 
 use crate::args::{Global, Saved, one_of, time};
-use crate::commands::measure;
+use crate::commands::measure::{self, WaitArgs};
 use crate::commands::pair;
 use crate::exit::{Failure, Outcome};
 use crate::iperf3::Iperf3Options;
@@ -63,9 +63,8 @@ pub(crate) struct ToArgs {
     /// Port of the agent [default: 4777]
     #[arg(short = 'p', long)]
     port: Option<u16>,
-    /// Wait while the agent is busy with another campaign
-    #[arg(long)]
-    wait: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
     /// First pair with the host, whose agent was started with `--pair`: `-` reads its one-time
     /// token from standard input
     #[arg(long, value_name = "-", value_parser = ["-"])]
@@ -191,7 +190,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         event => progress::incident(&event, global),
     };
     let measured =
-        measure::when_free(args.wait, || measure::drafted("to", &draft, &ground, kept, watch));
+        args.wait.when_free(|| measure::drafted("to", &draft, &ground, kept, watch));
     let n_complete = printer.printed.len();
     printer.print(lines.rest());
     let printed = &printer.printed;

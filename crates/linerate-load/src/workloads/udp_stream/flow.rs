@@ -29,8 +29,8 @@ pub(super) struct Flow {
     pub(super) undated_drops: u64,
     /// Most datagrams of a received message; 0 before the first.
     pub(super) widest_message: u64,
-    /// Arrival by this end's clock minus departure by the sender's, ns, of the last datagram that
-    /// was timed. The difference of the clocks is in it, and cancels out in changes.
+    /// Arrival by a clock of this end minus departure by the sender's, ns, of the last datagram
+    /// that was timed. The difference of the clocks is in it, and cancels out in changes.
     transit: Option<u64>,
     /// Datagrams that the other end reports as sent.
     pub(super) peer_sent: Option<u64>,

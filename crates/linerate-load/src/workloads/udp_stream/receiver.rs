@@ -116,19 +116,14 @@ impl Receiver {
             }
         };
         (self.messages, self.bytes) = (messages, 0);
-        if messages > 0 {
-            // Of the others of a call, nobody knows how long they lay in the buffer.
-            let first = first_of(self.batch.message(0));
-            let departed = number_of(first, flow.inward).and_then(|_| time_of(first));
-            if let Some(changed) =
-                departed.and_then(|departed| flow.note_transit(departed, clock::monotonic()))
-            {
-                change[Counter::DelayChange] = changed;
-                change[Counter::DelayChanges] = 1;
-            }
-        }
-        for message in (0..messages).map(|idx| self.batch.message(idx)) {
+        for (idx, message) in (0..messages).map(|idx| (idx, self.batch.message(idx))) {
             self.bytes += message.bytes;
+            if let Some(changed) = arrived(message, idx == 0)
+                .and_then(|arrived| flow.note_transit(departed(message, flow)?, arrived))
+            {
+                change[Counter::DelayChange] += changed;
+                change[Counter::DelayChanges] += 1;
+            }
             if let Some(drops) = message.drops {
                 change[Counter::SocketDrops] += flow.note_drops(drops);
             }
@@ -156,6 +151,21 @@ impl Receiver {
         tally.counters.add(&change);
         messages > 0
     }
+}
+
+/// Returns the time at which a message arrived, ns: by the kernel's stamp, on which the receiver's
+/// wake-up has no effect, or without stamps now.
+#[inline]
+fn arrived(message: Received<'_>, is_first: bool) -> Option<u64> {
+    // Of the others of a call, nobody knows how long they lay in the buffer.
+    message.stamp_ns.or_else(|| is_first.then(clock::monotonic))
+}
+
+/// Returns the time at which the first datagram of a message departed by its sender's clock, ns.
+#[inline]
+fn departed(message: Received<'_>, flow: &Flow) -> Option<u64> {
+    let first = first_of(message);
+    number_of(first, flow.inward).and_then(|_| time_of(first))
 }
 
 /// Returns the visible part of the first datagram of a message.
@@ -229,4 +239,90 @@ fn count(flow: &mut Flow, number: u64, bytes: usize, change: &mut Counters) -> b
 /// Returns true for a repeated pairing datagram, which is ours and needs no account.
 fn is_foreign(datagram: &[u8], pairing: Tag) -> bool {
     number_of(datagram, pairing).is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::time::Duration;
+
+    use linerate_model::Params;
+    use serde_json::json;
+    use socket2::Socket;
+
+    use super::super::sender::Sender;
+    use super::*;
+    use crate::workloads::datagram::Purpose;
+    use crate::workloads::parameters;
+    use crate::{Due, Secret};
+
+    /// Longest that a datagram lies in the buffer here.
+    const REST: Duration = Duration::from_millis(200);
+
+    fn params(table: serde_json::Value) -> UdpStreamParams {
+        let table: Params = serde_json::from_value(table).expect("a table");
+        parameters::read(&table).expect("legal")
+    }
+
+    fn pair(params: &UdpStreamParams) -> [Flow; 2] {
+        let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("loopback"));
+        let addresses = sockets.each_ref().map(|socket| socket.local_addr().expect("bound"));
+        let purposes = [Purpose::Forward, Purpose::Backward];
+        let [a, b] = sockets;
+        a.connect(addresses[1]).expect("loopback");
+        b.connect(addresses[0]).expect("loopback");
+        let b = Socket::from(b);
+        params.prepare(&b).expect("options");
+        let flow = |purposes, socket| Flow::new(params, Secret([7; 16]), purposes, (0, socket));
+        [flow(purposes, a), flow([purposes[1], purposes[0]], b.into())]
+    }
+
+    /// Sends a datagram that was due at the start of the clock, and returns when it departed.
+    fn send(sender: &mut Sender, flow: &mut Flow) -> Nanos {
+        let now = Nanos(clock::monotonic());
+        let due = Due { operations: 1, intended: Nanos(0), gap: Nanos(0), until: now };
+        assert!(sender.send(flow, due, now, &mut Tally::default()));
+        now
+    }
+
+    #[test]
+    fn jitter_is_the_paths_and_not_that_of_late_workers() {
+        let params = params(json!({"rate": "1 kpps", "datagram_size": "100 B"}));
+        let [mut from, mut to] = pair(&params);
+        let mut sender = Sender::new(&params, std::slice::from_ref(&from), Wait::Never)
+            .expect("a short datagram");
+        let mut receiver = Receiver::new(&params);
+        let mut tally = Tally::default();
+        let mut departed = [Nanos(0); 2];
+        for (place, rest) in [(0, REST), (1, Duration::ZERO)] {
+            departed[place] = send(&mut sender, &mut from);
+            std::thread::sleep(rest);
+            assert!(receiver.receive(&mut to, Wait::Block, &mut tally));
+        }
+        assert!(departed[1].since(departed[0]).0 >= REST.as_nanos() as u64);
+        assert_eq!(tally.counters[Counter::DelayChanges], 1);
+        // By intended departures it would be the time between the two; by arrivals at the program
+        // the time in the buffer.
+        let change = tally.counters[Counter::DelayChange];
+        assert!(change < REST.as_nanos() as u64 / 2, "{change} ns");
+    }
+
+    #[test]
+    fn every_stamped_message_of_a_call_counts_and_of_others_the_first() {
+        let paced = json!({"rate": "1 kpps", "datagram_size": "100 B", "gro": false});
+        for (table, n_changes) in [(paced, 2), (json!({"datagram_size": "100 B"}), 0)] {
+            let params = params(table);
+            let [mut from, mut to] = pair(&params);
+            let alone = UdpStreamParams { gso: super::super::Segments::Number(1), ..params };
+            let mut sender = Sender::new(&alone, std::slice::from_ref(&from), Wait::Never)
+                .expect("a short datagram");
+            for _ in 0..3 {
+                send(&mut sender, &mut from);
+            }
+            let mut tally = Tally::default();
+            assert!(Receiver::new(&alone).receive(&mut to, Wait::Block, &mut tally));
+            assert_eq!(tally.counters[Counter::DatagramsReceived], 3);
+            assert_eq!(tally.counters[Counter::DelayChanges], n_changes);
+        }
+    }
 }

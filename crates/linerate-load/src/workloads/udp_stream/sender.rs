@@ -86,7 +86,9 @@ impl Sender {
         }
     }
 
-    /// Sends one batch on `flow`; returns true if anything was sent.
+    /// Sends one batch on `flow`; returns true if anything was sent. The datagrams carry the time
+    /// `now` at which they depart, not the intended one: how late a worker wakes up is no jitter of
+    /// the path.
     #[inline]
     pub(super) fn send(
         &mut self,
@@ -103,8 +105,7 @@ impl Sender {
             let in_message = self.segments.min(n - filled);
             let datagrams = self.batch.message_mut(message).chunks_exact_mut(self.datagram_bytes);
             for (datagram, k) in datagrams.take(in_message).zip(filled as u64..) {
-                let intended = Nanos(due.intended.0 + k * due.gap.0);
-                write_header(datagram, flow.outward, flow.next_number + k, intended);
+                write_header(datagram, flow.outward, flow.next_number + k, now);
             }
             self.batch.set_length(message, in_message * self.datagram_bytes);
             filled += in_message;
@@ -118,7 +119,7 @@ impl Sender {
         }
         if sent > 0 {
             flow.next_number += sent as u64;
-            tally.departures.count_run(due.intended, due.gap, sent as u64);
+            tally.departures.count_run(now, Nanos(0), sent as u64);
             self.note_departure(due, now, sent, &mut change, tally);
         }
         flow.counters.add(&change);

@@ -67,9 +67,17 @@ fn try_all(
     ground: &Ground,
 ) -> Result<Exit, Ended> {
     let watch = || progress::watcher(global);
-    let ledgers = Ledgers { what: "tune", ground, path: Vec::new(), out: &args.out, watch: &watch };
+    let again = |busy: &Failure| args.path.wait.again(busy);
+    let ledgers = Ledgers {
+        what: "tune",
+        ground,
+        path: Vec::new(),
+        out: &args.out,
+        watch: &watch,
+        again: &again,
+    };
     let ends = args.path.route().among("tune", &ground.testbed.endpoints)?;
-    let mut findings = host::tune(&ledgers, &ground.testbed.hosts[..], ends, tuning)?;
+    let mut findings = host::tune(&ledgers, &ledgers, ends, tuning)?;
     findings.profiles = profile::write(&args.out, &findings)?;
     let answer = host_settings::document(&findings, ground.kind);
     // The folder of ledgers is kept and passed on: its text report needs no option.

@@ -15,6 +15,7 @@ use linerate_model::TestbedKind;
 
 use crate::args::{Formats, Global, seconds};
 use crate::commands::ends::{check_lengths, on_ground};
+use crate::commands::measure::WaitArgs;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{progress, reports};
 
@@ -67,6 +68,8 @@ pub(crate) struct WindowArgs {
     #[arg(long, default_value = "tune-window")]
     pub(crate) out: PathBuf,
     #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+    #[command(flatten)]
     pub(crate) formats: Formats,
 }
 
@@ -115,15 +118,23 @@ fn tune(args: &WindowArgs, global: Global, ground: &Ground) -> Result<Exit, Ende
         seconds: args.seconds,
         omit: args.omit,
     };
+    let watch = || progress::watcher(global);
+    let again = |busy: &Failure| args.wait.again(busy);
+    let ledgers = Ledgers {
+        what: "tune",
+        ground,
+        path: Vec::new(),
+        out: &args.out,
+        watch: &watch,
+        again: &again,
+    };
     // Asked before the consent: the question names the device that would be changed.
-    let asked = window::ask(&ground.testbed.hosts[..], endpoints, ends, &tuning)?;
+    let asked = window::ask(&ledgers, endpoints, ends, &tuning)?;
     let emulated = ground.kind == TestbedKind::Lab;
     // A lab's hosts belong to this run, so they need no consent.
     if !args.dry_run && !emulated {
         consent(args, &asked.present)?;
     }
-    let watch = || progress::watcher(global);
-    let ledgers = Ledgers { what: "tune", ground, path: Vec::new(), out: &args.out, watch: &watch };
     let (findings, exit) = window::tune(&ledgers, asked, &ground.capacities, emulated, &tuning)?;
     reports::answer(&answers::document(&findings), &args.formats.saved(&args.out), global)?;
     Ok(exit)
