@@ -38,9 +38,9 @@ pub mod tune;
 
 pub use study::{
     Agreement, Attribution, BurstStudy, Cause, Compared, ComparedFigure, Comparison,
-    CorrectedStudy, DirectionMatrix, DropCause, Given, GoalResult, GoalStudy, Headline, Imbalance,
-    IntervalSeries, JobStudy, Joint, Kind, LatencyAtLoad, Limit, Look, LookedAt, Looks, LooksEnded,
-    LossPlace, LossStudy, MatrixCell, MatrixVerdict, MemoryDirection, MetricStudy, Mix,
+    CorrectedStudy, CpuUse, DirectionMatrix, DropCause, Given, GoalResult, GoalStudy, Headline,
+    Imbalance, IntervalSeries, JobStudy, Joint, Kind, LatencyAtLoad, Limit, Look, LookedAt, Looks,
+    LooksEnded, LossPlace, LossStudy, MatrixCell, MatrixVerdict, MemoryDirection, MetricStudy, Mix,
     MixEvidence, MixedJob, Moved, NoRate, Obtained, Overhead, PathEnd, PointStudy, PortNote,
     PortStudy, RateLevel, Rateless, Reached, Reading, ReadingKind, Reason, Refusal, SearchLatency,
     SearchRun, SearchStudy, SearchTrial, Settled, Stage, StageCeiling, StageKind, Stall, Steady,

@@ -95,6 +95,7 @@ fn first_screen(rungs: &[Rung], place: &CommandPlace) -> Option<Lead> {
         claim: found.map(|found| sentences::claim(&found.claim)),
         evidence,
         next: advice.map(|advice| place.step(advice)).into_iter().collect(),
+        ..Lead::default()
     })
 }
 

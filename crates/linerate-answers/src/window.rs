@@ -116,7 +116,7 @@ fn effect_of(findings: &WindowFindings, proof: &Proof) -> Lead {
         ))
         .chain(proof.why.as_ref().map(sentences::unproven))
         .collect(),
-        next: Vec::new(),
+        ..Lead::default()
     }
 }
 

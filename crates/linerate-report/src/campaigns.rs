@@ -246,6 +246,7 @@ fn lead(result: &Campaigns, before: Named<'_>, after: Named<'_>) -> Lead {
             .chain(listed(Change::Unclear, &open))
             .collect(),
         next: next_step(&open, after, status).into_iter().collect(),
+        ..Lead::default()
     }
 }
 

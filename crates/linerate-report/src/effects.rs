@@ -118,6 +118,16 @@ pub(crate) fn verdict(effect: &Effect) -> String {
     }
 }
 
+/// Returns the status word of a change.
+pub(crate) const fn word(change: Change) -> &'static str {
+    match change {
+        Change::Better => "better",
+        Change::Worse => "worse",
+        Change::None => "equivalent",
+        Change::Unclear => "inconclusive",
+    }
+}
+
 /// Returns the order of a change in lists: worse, better, inconclusive, equivalent.
 pub(crate) fn rank(change: Change) -> u8 {
     match change {

@@ -263,10 +263,13 @@ fn loss(ratio: f64) -> String {
 
 /// Returns a bar of the share, and the share.
 fn share_bar(share: f64) -> String {
-    let n_eighths = (share.clamp(0.0, 1.0) * (BAR_WIDTH * 8) as f64).floor() as usize;
-    let eighths = |at: usize| EIGHTHS[n_eighths.saturating_sub(at * 8).min(8)];
-    let bar: String = (0..BAR_WIDTH).map(eighths).collect();
-    format!("{bar} {:>5} %", percent(share))
+    format!("{} {:>5} %", bar(share, BAR_WIDTH), percent(share))
+}
+
+/// Returns a bar of `width` characters, of which `share` is filled.
+pub(crate) fn bar(share: f64, width: usize) -> String {
+    let n_eighths = (share.clamp(0.0, 1.0) * (width * 8) as f64).floor() as usize;
+    (0..width).map(|at| EIGHTHS[n_eighths.saturating_sub(at * 8).min(8)]).collect()
 }
 
 /// Header of a measurement.

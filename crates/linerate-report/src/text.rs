@@ -4,6 +4,7 @@ use linerate_model::{Lines, Validity, printable};
 
 use crate::commands::continued;
 use crate::document::{Block, Claim, ColumnKind, Document, KeyFigure, Lead, NextStep, Table, Tone};
+use crate::live::bar;
 use crate::number::{is_symbol, percent};
 
 /// Tables of searches that are answers by themselves.
@@ -14,6 +15,8 @@ const WIDTH: usize = 80;
 const SENTENCE: usize = 50;
 /// Most rows of a wide table that are shown one below the other.
 const FEW_ROWS: usize = 3;
+/// Characters of the bar beside the ceiling.
+const LEAD_BAR: usize = 20;
 /// Most characters of a label before its key figure.
 const LABEL_WIDTH: usize = 36;
 /// Space between two columns.
@@ -209,7 +212,7 @@ fn list(items: &[String], bullet: &str) -> String {
     items.iter().map(|item| wrapped(item, bullet, bullet.len())).collect()
 }
 
-/// Returns the first screen in three parts: headline figure, bottleneck, next step.
+/// Returns the first screen in its parts: headline figure, cost and ceiling, bottleneck, next step.
 #[must_use]
 pub fn first_screen(lead: &Lead) -> String {
     let figure = one_line(&lead.figure);
@@ -217,6 +220,15 @@ pub fn first_screen(lead: &Lead) -> String {
     let mut out = wrapped(&format!("{figure}{GAP}{}", lead.context), "", indent);
     if !lead.basis.is_empty() {
         out += &wrapped(&lead.basis(), &" ".repeat(indent), indent);
+    }
+    if lead.measures().next().is_some() {
+        out.push('\n');
+    }
+    for (label, text) in lead.measures() {
+        let bar = lead.reached.filter(|_| label == "Ceiling").map(|share| bar(share, LEAD_BAR));
+        // Words of a line are separated by one space, so the rest of the bar is drawn too.
+        let bar = bar.map_or(String::new(), |bar| format!("{} ", bar.replace(' ', "░")));
+        out += &wrapped(&format!("{bar}{text}"), &format!("{:<9}", format!("{label}:")), 9);
     }
     out += &format!("\n{}: {}\n", lead.label, lead.status);
     if let Some(claim) = &lead.claim {
@@ -447,11 +459,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_screen_has_three_parts() {
+    fn the_first_screen_has_its_parts_in_fixed_places() {
         let lead = Lead {
             figure: "80.3 Gbit/s".into(),
             context: "TCP goodput, a to b".into(),
             basis: vec!["L4".into(), "median of 3 runs".into()],
+            cost: Some("0.24 CPU s/GB, 0.96 cores on a".into()),
+            ceiling: Some("80.3 % of 100 Gbit/s L4 (link)".into()),
+            reached: Some(0.803),
             label: "Bottleneck",
             status: "suspected",
             claim: Some("the sender uses all of its CPU".into()),
@@ -464,6 +479,9 @@ mod tests {
         };
         let expected = "80.3 Gbit/s  TCP goodput, a to b
              L4, median of 3 runs
+
+Cost:    0.24 CPU s/GB, 0.96 cores on a
+Ceiling: ████████████████░░░░ 80.3 % of 100 Gbit/s L4 (link)
 
 Bottleneck: suspected
   The sender uses all of its CPU.

@@ -73,8 +73,8 @@ pub use ceilings::{NoRate, Rateless, Unbounded};
 pub use clocks::clock_course;
 pub use gate::{Refusal, Withheld};
 pub use headline::{
-    Headline, Limit, Moved, PathEnd, Reading, ReadingKind, Stage, StageCeiling, StageKind, Surety,
-    Tested, headline,
+    CpuUse, Headline, Limit, Moved, PathEnd, Reading, ReadingKind, Stage, StageCeiling, StageKind,
+    Surety, Tested, headline,
 };
 pub use looks::{Look, LookedAt, Looks, LooksEnded, look};
 pub(crate) use loss::is_carried_by_a_process;

@@ -146,6 +146,43 @@ function yAxis(spec: Spec, axis: AxisSpec, theme: Theme, second: boolean): objec
     nameTextStyle: { color: theme.muted, align: second ? "right" : "left", fontFamily: FONT },
     axisLabel: { color: theme.muted, fontFamily: FONT, formatter: plain },
     splitLine: { show: !second, lineStyle: { color: theme.grid } }, minInterval: second ? 1 : undefined,
+    // A single event is a short bar: its height says how many there were.
+    max: second ? (range: { max: number }) => Math.max(FEW, range.max) : undefined,
+  };
+}
+
+/** Height of a row of a forest plot, and of what stands around its rows. */
+const ROW = 26;
+const AROUND = 84;
+/** A count on the second axis below this does not fill the height of the chart. */
+const FEW = 10;
+
+/** Ends of the horizontal axis of a forest plot: no change, every point, and intervals that would not dwarf the points. */
+function reach(spec: Spec): [number, number] {
+  const points = spec.marks.flatMap((mark) => mark.points).filter((p) => p.y !== null);
+  const most = Math.max(0, ...points.map((p) => Math.abs(p.y!)));
+  const far = most > 0 ? FAR * most : Infinity;
+  const ends = points.flatMap((p) => [p.y!, Math.max(p.low ?? p.y!, -far), Math.min(p.high ?? p.y!, far)]);
+  const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)];
+  const room = 0.06 * (high - low || 1);
+  return [low < 0 ? low - room : 0, high > 0 ? high + room : 0];
+}
+
+/** The axes of a forest plot: places from top to bottom, figures from left to right. */
+function forest(spec: Spec, theme: Theme, width: number): { xAxis: object; yAxis: object } {
+  const [min, max] = reach(spec);
+  const text = { color: theme.muted, fontFamily: FONT };
+  const rounded = (value: number) => plain(+value.toPrecision(2));
+  return {
+    xAxis: {
+      type: "value", min, max, name: spec.y.unit ? `${spec.y.name} (${spec.y.unit})` : spec.y.name, nameLocation: "middle", nameGap: 30,
+      nameTextStyle: text, axisLabel: { ...text, formatter: rounded, showMinLabel: false, showMaxLabel: false },
+      axisTick: { show: false }, axisLine: { show: false }, splitLine: { lineStyle: { color: theme.grid } },
+    },
+    yAxis: {
+      type: "category", inverse: true, data: spec.labels.map((l) => l.label), axisTick: { show: false }, axisLine: { show: false },
+      axisLabel: { ...text, color: theme.ink, interval: 0, width: Math.min(300, 0.42 * width), overflow: "truncate" },
+    },
   };
 }
 
@@ -165,20 +202,22 @@ function band(spec: Spec, mark: MarkSpec, color: string): object | null {
   const points = runs.flat();
   const most = Math.max(...spec.marks.flatMap((m) => m.points.map((p) => Math.abs(p.y ?? 0))));
   if (points.length === 0) return null;
+  const lying = spec.plot === "points";
+  const placed = (x: number, y: number) => (lying ? [y, x] : [x, y]);
   return {
     type: "custom", name: mark.name, silent: true, clip: true, z: 1, tooltip: { show: false }, itemStyle: { color },
     // The first item draws all; the others make room for the intervals on the axis, but for those that would dwarf the data.
-    data: [[points[0].x, points[0].y], ...points.flatMap((p) => [[p.x, p.low], [p.x, Math.min(p.high!, FAR * most)]])],
+    data: [placed(points[0].x, points[0].y!), ...points.flatMap((p) => [placed(p.x, p.low!), placed(p.x, Math.min(p.high!, FAR * most))])],
     renderItem: (item: { dataIndex: number }, api: any) => {
       if (item.dataIndex > 0) return undefined;
-      const at = (x: number, y: number) => api.coord([x, y]);
-      const bands = runs.filter((run) => run.length > 1 && spec.plot !== "points").map((run) => {
+      const at = (x: number, y: number) => api.coord(placed(x, y));
+      const bands = runs.filter((run) => run.length > 1 && !lying).map((run) => {
         const outline = [...run.map((p) => at(p.x, p.high!)), ...run.slice().reverse().map((p) => at(p.x, p.low!))];
         return { type: "polygon", shape: { points: outline }, style: { fill: color, opacity: 0.16 } };
       });
       const whiskers = points.map((p) => {
-        const [[x1, y1], [, y2]] = [at(p.x, p.high!), at(p.x, p.low!)];
-        return { type: "line", shape: { x1, y1, x2: x1, y2 }, style: { stroke: color, lineWidth: 1.5, opacity: 0.8 } };
+        const [[x1, y1], [x2, y2]] = [at(p.x, p.high!), at(p.x, p.low!)];
+        return { type: "line", shape: { x1, y1, x2, y2 }, style: { stroke: color, lineWidth: 1.5, opacity: 0.8 } };
       });
       return { type: "group", children: [...bands, ...whiskers] };
     },
@@ -190,9 +229,9 @@ function zero(theme: Theme): object {
   return {
     type: "custom", silent: true, z: 1, tooltip: { show: false }, data: [[0, 0]],
     renderItem: (params: any, api: any) => {
-      const { x, width } = params.coordSys;
-      const y = api.coord([0, 0])[1];
-      return { type: "line", shape: { x1: x, y1: y, x2: x + width, y2: y }, style: { stroke: theme.ink, lineWidth: 1.25 } };
+      const { y, height } = params.coordSys;
+      const x = api.coord([0, 0])[0];
+      return { type: "line", shape: { x1: x, y1: y, x2: x, y2: y + height }, style: { stroke: theme.ink, lineWidth: 1.25 } };
     },
   };
 }
@@ -297,19 +336,29 @@ function option(spec: Spec, theme: Theme, width: number, tools: boolean): object
       },
     },
     tooltip: tooltip(spec, theme),
-    xAxis: xAxis(spec, theme, width), yAxis: spec.second ? [yAxis(spec, spec.y, theme, false), yAxis(spec, spec.second, theme, true)] : yAxis(spec, spec.y, theme, false),
+    ...(spec.plot === "points" ? forest(spec, theme, width) : standing(spec, theme, width)),
     series: series(spec, theme),
+  };
+}
+
+/** The axes of every other chart. */
+function standing(spec: Spec, theme: Theme, width: number): { xAxis: object; yAxis: object } {
+  return {
+    xAxis: xAxis(spec, theme, width),
+    yAxis: spec.second ? [yAxis(spec, spec.y, theme, false), yAxis(spec, spec.second, theme, true)] : yAxis(spec, spec.y, theme, false),
   };
 }
 
 interface Drawn { chart: echarts.ECharts; spec: Spec; box: HTMLElement }
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const drawn: Drawn[] = [];
-// A4 less its margins, at 96 px per inch; the height is that of .plot in print.
-const PAPER = { width: 680, height: 300 };
+// A4 less its margins, at 96 px per inch, and half of it; the height is that of .plot in print.
+const PAPER = { width: 680, half: 325, height: 240 };
 
-function draw({ chart, spec, box }: Drawn, paper?: { width: number; height: number }): void {
-  const { width, height } = paper ?? { width: box.clientWidth, height: box.clientHeight };
+function draw({ chart, spec, box }: Drawn, paper?: typeof PAPER): void {
+  // A forest plot is as high as it has rows.
+  if (spec.plot === "points") box.style.height = `${AROUND + ROW * spec.labels.length}px`;
+  const { width, height } = { width: paper ? (box.closest(".half") ? paper.half : paper.width) : box.clientWidth, height: paper && spec.plot !== "points" ? paper.height : box.clientHeight };
   if (width === 0) return;
   chart.resize({ width, height });
   const shown = option(spec, dark.matches && !paper ? DARK : LIGHT, width, !paper);
@@ -345,17 +394,9 @@ function start(): void {
     }, 120);
   });
   dark.addEventListener("change", () => drawn.forEach((one) => draw(one)));
-  // On paper charts take the page's width and light colours, and every table beside a chart is open.
-  let opened: HTMLDetailsElement[] = [];
-  addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll<HTMLDetailsElement>("details:not([open]):not([data-long])")];
-    opened.forEach((details) => (details.open = true));
-    drawn.forEach((one) => draw(one, PAPER));
-  });
-  addEventListener("afterprint", () => {
-    opened.forEach((details) => (details.open = false));
-    drawn.forEach((one) => draw(one));
-  });
+  // On paper charts take the width of the page, or half of it, and light colours.
+  addEventListener("beforeprint", () => drawn.forEach((one) => draw(one, PAPER)));
+  addEventListener("afterprint", () => drawn.forEach((one) => draw(one)));
 }
 
 start();

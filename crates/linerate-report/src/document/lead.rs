@@ -1,6 +1,7 @@
-//! First screen of a report: headline figure, bottleneck with its status, and next step.
+//! First screen of a report: headline figure, cost, ceiling, bottleneck with its status, and next
+//! step.
 
-/// First screen of a report. Its three parts stay apart in every format.
+/// First screen of a report. Its parts stay apart and keep their places in every format.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lead {
     /// Certainty of the answer as a stable word of the JSON: `proven`, `suspected`, `inconclusive`,
@@ -12,7 +13,14 @@ pub struct Lead {
     pub context: String,
     /// Basis of the figure: layer, sample size, interval, share of the ceiling.
     pub basis: Vec<String>,
-    /// Heading of the second part: `Bottleneck`.
+    /// CPU cost of both ends, or why it is not known; `None` where the question does not arise.
+    pub cost: Option<String>,
+    /// Lowest ceiling of the figure, or why none is known; `None` where the question does not
+    /// arise.
+    pub ceiling: Option<String>,
+    /// Share of the ceiling that the figure reached.
+    pub reached: Option<f64>,
+    /// Heading of the last part: `Bottleneck`.
     pub label: &'static str,
     /// Status word for people, as docs/glossary.md defines it.
     pub status: &'static str,
@@ -48,6 +56,12 @@ impl Lead {
         self.basis.join(", ")
     }
 
+    /// Returns cost and ceiling with their headings.
+    pub fn measures(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let measures = [("Cost", &self.cost), ("Ceiling", &self.ceiling)];
+        measures.into_iter().filter_map(|(label, text)| Some((label, text.as_deref()?)))
+    }
+
     /// Returns the answer in one line, for formats without layout.
     #[must_use]
     pub fn text(&self) -> String {
@@ -58,6 +72,9 @@ impl Lead {
             let command = command.map_or(String::new(), |command| format!(": `{command}`"));
             format!(" Next: {}{command}.", next.text)
         });
-        format!("{}. {}: {}{claim}.{next}", self.headline(), self.label, self.status)
+        let measures: String =
+            self.measures().map(|(label, text)| format!(" {label}: {text}.")).collect();
+        let (headline, label, status) = (self.headline(), self.label, self.status);
+        format!("{headline}.{measures} {label}: {status}{claim}.{next}")
     }
 }

@@ -31,8 +31,6 @@ const MOST_PLACES_IN_HALF: usize = 12;
 const LONGEST_IN_PAGE: usize = 40;
 /// A cell with more letters than this holds a sentence, which needs a column it can be read in.
 const LONG_CELL: usize = 40;
-/// A table longer than this is not unfolded for paper.
-const LONGEST_ON_PAPER: usize = 60;
 /// Tints above this need light letters.
 const DARK_TINT: f64 = 0.66;
 
@@ -105,6 +103,9 @@ enum BlockView {
         figure: String,
         context: String,
         basis: String,
+        measures: Vec<(&'static str, String)>,
+        /// Length of the bar beside the ceiling, per cent.
+        bar: Option<f64>,
         label: &'static str,
         status: &'static str,
         claim: Option<String>,
@@ -183,8 +184,6 @@ struct TableView {
     caption: String,
     note: Option<String>,
     folded: bool,
-    /// True if it stays folded on paper.
-    long: bool,
     /// True if it scrolls in a box of its own on a screen.
     tall: bool,
     heat: bool,
@@ -255,6 +254,9 @@ fn block_view(block: &Block, half: bool, mark: Option<&'static str>) -> BlockVie
             figure: lead.figure.clone(),
             context: lead.context.clone(),
             basis: lead.basis(),
+            measures: lead.measures().map(|(label, text)| (label, text.to_owned())).collect(),
+            // A share may exceed one within its tolerance, and a bar cannot.
+            bar: lead.reached.map(|share| (share * 100.0).clamp(0.0, 100.0)),
             label: lead.label,
             status: lead.status,
             claim: lead.claim.as_deref().map(capitalised),
@@ -383,7 +385,6 @@ fn table_view(table: &Table, heat: bool) -> TableView {
         note: table.note.clone(),
         // A matrix is its own drawing.
         folded: table.folded && !heat,
-        long: table.rows.len() > LONGEST_ON_PAPER,
         tall: table.rows.len() > LONGEST_IN_PAGE,
         heat,
         mark: table.mark,

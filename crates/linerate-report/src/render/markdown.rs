@@ -64,6 +64,9 @@ fn lead_text(lead: &Lead) -> String {
     if !lead.basis.is_empty() {
         let _ = writeln!(out, "({})", escaped(&lead.basis()));
     }
+    for (label, text) in lead.measures() {
+        let _ = writeln!(out, "\n**{label}:** {}", escaped(text));
+    }
     let claim = lead.claim.as_ref();
     // The claim is a sentence of its own here.
     let claim = claim.map_or(String::new(), |claim| format!(" {}.", escaped(&capitalised(claim))));

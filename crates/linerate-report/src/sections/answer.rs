@@ -8,6 +8,7 @@
 //! points have figures, and nothing is extrapolated between points.
 
 mod compared;
+mod measures;
 mod scopes;
 pub(crate) mod verdict;
 

@@ -5,18 +5,20 @@
 //! noise of the control. The charts show single pairs, because a typical ratio can hide a drift or
 //! two kinds of runs.
 
-use linerate_analysis::compare::Change;
+use linerate_analysis::compare::{Change, Scale as Against};
 use linerate_analysis::{Compared, Comparison, JobStudy, PointStudy, Study};
 use linerate_model::{Arm, Metric, MetricGroup, Role as ArmRole, Statistic, Use, metric};
 
 use super::{Section, Subject};
 use crate::curves::uncapitalised;
 use crate::document::{AxisScale, Block, Cell, Chart, Column, Plot, Role, Row, Sheet, Table, Tone};
-use crate::effects::{margin, name, rank, ratio, scale, scale_of, shift, verdict};
+use crate::effects::{change, margin, name, rank, ratio, scale, scale_of, shift, verdict, word};
 use crate::grid::coordinate;
 use crate::number::Scale;
 use crate::words::count;
 
+/// Most figures of a forest plot; the table has all.
+const MOST_DRAWN: usize = 24;
 /// Fewest pairs of a chart; the table shows the figures of a single pair.
 const FEWEST_DRAWN: usize = 2;
 
@@ -94,6 +96,7 @@ fn of_one(subject: &Subject<'_>, number: usize, comparison: &Comparison) -> Vec<
     let charts = drawn
         .enumerate()
         .filter_map(|(at, figure)| chart(subject, comparison, figure, (number, at + 1)));
+    blocks.extend(forest(comparison, number).map(Block::Chart));
     blocks.extend(charts.map(Block::Chart));
     blocks.push(Block::Table(table(subject, number, comparison)));
     blocks
@@ -280,6 +283,38 @@ fn ends(job: &JobStudy) -> String {
         true => job.workload.clone(),
         false => format!("{} to {}", job.from, job.to),
     }
+}
+
+/// Returns the changes of all figures with their intervals, worse ones first.
+fn forest(comparison: &Comparison, number: usize) -> Option<Chart> {
+    let is_ratio = |figure: &&Compared| figure.effect.scale == Against::Ratio;
+    let mut figures: Vec<&Compared> = comparison.figures.iter().filter(is_ratio).collect();
+    // The sort is stable: figures keep their order within a verdict.
+    figures.sort_by_key(|figure| rank(figure.effect.change));
+    figures.truncate(MOST_DRAWN);
+    // A chart of one figure shows nothing that its sentence does not.
+    if figures.len() < 2 {
+        return None;
+    }
+    let (base, changed) = (&comparison.base.name, &comparison.changed.name);
+    let mut sheet = Sheet::new(figures.into_iter().enumerate());
+    sheet.column(Column::text("figure"), |(place, figure)| Cell::Coordinate {
+        value: *place as f64,
+        label: format!("{} ({})", name(figure), word(figure.effect.change)),
+    });
+    let of_change = Column::undirected("change", Scale::PERCENT, None);
+    sheet.drawn(Role::Line, of_change, |(_, figure)| change(&figure.effect));
+    let marks = sheet.marks();
+    let title = format!("Change from {base} to {changed}: {}", place(comparison));
+    let mut table = sheet.plain(format!("comparison-{number}-forest"), title);
+    table.folded = true;
+    Some(Chart {
+        summary: format!(
+            "Change of each figure from {base} to {changed} with its interval at 95 %, {}.",
+            tally(comparison)
+        ),
+        ..Chart::of(Plot::Points, "change", marks, table)
+    })
 }
 
 /// One figure of every pair: a line for each arm.

@@ -113,7 +113,7 @@ pub(super) fn lead(study: &Study) -> Option<Lead> {
             None => cause_words(&mix.attribution.cause),
         }),
         evidence: mix.jobs.iter().map(left_of).collect(),
-        next: Vec::new(),
+        ..Lead::default()
     })
 }
 

@@ -19,8 +19,8 @@ mod stage;
 mod storage;
 
 use linerate_model::{
-    Campaign, Command, Direction, Estimate, Layer, Metric, Point, TrialRecord, Unit, Use, Validity,
-    Verdict, metric,
+    Campaign, Ceiling, Command, Direction, Estimate, Layer, Metric, Point, TrialRecord, Unit, Use,
+    Validity, Verdict, metric,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -29,7 +29,9 @@ pub use self::stage::{PathEnd, Stage, StageCeiling, StageKind};
 use super::samples::Hosts;
 use super::span::Span;
 use super::traffic::Job;
-use super::{JobStudy, MetricStudy, PointStudy, SearchStudy, Study, point, search_trial, warmup};
+use super::{
+    JobStudy, MetricStudy, PointStudy, SearchStudy, Study, Unbounded, point, search_trial, warmup,
+};
 use crate::diagnosis::{self, Advice, Claim, Evidence, Finding};
 use crate::statistics::median;
 
@@ -60,6 +62,12 @@ pub struct Headline {
     /// Course of the rate, where it never settled and so has no single number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
+    /// CPU use of both ends; `None` for a search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuUse>,
+    /// Ends whose packets have no known ceiling, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unbounded: Vec<Unbounded>,
     /// The limit.
     pub limit: Limit,
     /// From application to application, in the order in which data pass.
@@ -67,6 +75,17 @@ pub struct Headline {
     /// The second arm, where this is the first of two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Box<Headline>>,
+}
+
+/// CPU use at a point, as far as it was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuUse {
+    /// CPU seconds of both ends per gigabyte of payload.
+    pub per_gigabyte: Option<Estimate>,
+    /// Busy CPUs of the sender, cores.
+    pub sender: Option<f64>,
+    /// Busy CPUs of the receiver, cores.
+    pub receiver: Option<f64>,
 }
 
 /// The main figure.
@@ -88,6 +107,10 @@ pub struct Moved {
     pub goal: Option<(String, Option<f64>)>,
     /// Share of the lowest ceiling.
     pub share: Option<f64>,
+    /// Share of the lowest ceiling that was reached, and that ceiling; of a sum without one, those
+    /// of the direction that came nearer to its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<(f64, Ceiling)>,
     /// The standing of the point.
     pub validity: Validity,
 }
@@ -298,6 +321,7 @@ fn of_point(
             estimate: metric.estimate?,
             goal: None,
             share: metric.share,
+            ceiling: nearest_ceiling(point, metric),
             validity: point.validity,
         })
     });
@@ -315,6 +339,8 @@ fn of_point(
         n_jobs: measured(point).count(),
         // A figure and a course without single number exclude each other.
         unsettled: if moved.is_none() { unsettled(point) } else { None },
+        cpu: None,
+        unbounded: point.unbounded.clone(),
         moved,
         limit,
         stages: Vec::new(),
@@ -335,6 +361,7 @@ fn of_point(
     let seen = seen(&trials, number, direction);
     told.workload.clone_from(&job.workload);
     (told.from, told.to) = sides(job, direction);
+    told.cpu = Some(cpu(point, direction));
     // Nothing moves, so there is no path to draw.
     if job.workload != NULL_WORKLOAD {
         told.stages = stages(campaign, Some((point, job)), &seen);
@@ -343,6 +370,26 @@ fn of_point(
         }
     }
     told
+}
+
+/// Returns the share of a ceiling that `figure` of `point` reached, and that ceiling.
+fn nearest_ceiling(point: &PointStudy, figure: &MetricStudy) -> Option<(f64, Ceiling)> {
+    let bound = |metric: &MetricStudy| Some((metric.share?, point.ceilings.get(metric.ceiling?)?));
+    let job = point.jobs.iter().rev().find(|job| !job.background)?;
+    let ways = [Direction::Tx, Direction::Rx];
+    let of_ways = || ways.iter().filter_map(|way| bound(job.metric(figure.metric, *way)?));
+    let nearest = bound(figure).or_else(|| of_ways().max_by(|a, b| a.0.total_cmp(&b.0)));
+    nearest.map(|(share, ceiling)| (share, ceiling.clone()))
+}
+
+/// Returns the CPU use of `point`, whose data go in `direction`.
+fn cpu(point: &PointStudy, direction: Direction) -> CpuUse {
+    // The counters of a host cannot be divided among its jobs.
+    let jobs = || point.jobs.iter().rev().filter(|job| !job.background);
+    let read = |metric| jobs().find_map(|job| job.metric(metric, Direction::Sum)?.estimate);
+    let [from, to] = [metric::CPU_FROM, metric::CPU_TO].map(|of| read(of).map(|cores| cores.value));
+    let (sender, receiver) = if direction == Direction::Rx { (to, from) } else { (from, to) };
+    CpuUse { per_gigabyte: read(metric::CPU_SECONDS_PER_GIGABYTE), sender, receiver }
 }
 
 /// Returns the names of the sender and the receiver.
@@ -495,6 +542,7 @@ fn of_search(campaign: &Campaign, search: &SearchStudy, n_points: usize) -> Head
             },
             goal: Some((goal.goal.name.clone(), goal.upper)),
             share: None,
+            ceiling: None,
             validity: Validity::Valid,
         })
     });
@@ -508,6 +556,8 @@ fn of_search(campaign: &Campaign, search: &SearchStudy, n_points: usize) -> Head
         to: search.to.clone(),
         n_jobs: 1,
         unsettled: None,
+        cpu: None,
+        unbounded: Vec::new(),
         moved,
         limit: Limit::not_diagnosed(),
         stages: Vec::new(),
@@ -550,6 +600,44 @@ mod tests {
             MetricStudy::single(Metric::named(name).expect(name), *direction, 7.0)
         };
         JobStudy { metrics: names.iter().map(figure).collect(), ..JobStudy::default() }
+    }
+
+    #[test]
+    fn cpu_use_belongs_to_sender_and_receiver_in_either_direction() {
+        let cores = |metric, value| MetricStudy::single(metric, Direction::Sum, value);
+        let metrics = vec![cores(metric::CPU_FROM, 0.5), cores(metric::CPU_TO, 0.25)];
+        let jobs = vec![JobStudy { metrics, ..JobStudy::default() }];
+        let point = PointStudy { jobs, ..PointStudy::default() };
+        let used = |direction| {
+            let used = cpu(&point, direction);
+            (used.sender, used.receiver)
+        };
+        assert_eq!(used(Direction::Tx), (Some(0.5), Some(0.25)));
+        assert_eq!(used(Direction::Rx), (Some(0.25), Some(0.5)));
+    }
+
+    #[test]
+    fn a_sum_without_ceiling_has_that_of_the_direction_nearer_to_its_own() {
+        let bound = |value, direction| {
+            let lines = vec!["declared".into()];
+            Ceiling::new("link", metric::GOODPUT, value, direction, lines, "testbed file")
+        };
+        let way = |direction, share, ceiling| MetricStudy {
+            share,
+            ceiling,
+            ..MetricStudy::single(metric::GOODPUT, direction, 7.0)
+        };
+        let metrics = vec![
+            way(Direction::Tx, Some(0.2), Some(0)),
+            way(Direction::Rx, Some(0.9), Some(1)),
+            way(Direction::Sum, None, None),
+        ];
+        let sum = metrics[2].clone();
+        let jobs = vec![JobStudy { metrics, ..JobStudy::default() }];
+        let ceilings = vec![bound(1e9, Direction::Tx), bound(2e9, Direction::Rx)];
+        let point = PointStudy { jobs, ceilings, ..PointStudy::default() };
+        let found = nearest_ceiling(&point, &sum).map(|(share, ceiling)| (share, ceiling.value));
+        assert_eq!(found, Some((0.9, 2e9)));
     }
 
     #[test]

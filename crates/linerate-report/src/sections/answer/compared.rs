@@ -4,12 +4,12 @@
 
 use linerate_analysis::compare::Change;
 use linerate_analysis::{Compared, Comparison, Study};
-use linerate_model::ARM_AXIS;
+use linerate_model::{ARM_AXIS, metric};
 
 use crate::commands::{Repeated, repeat_command};
 use crate::curves::uncapitalised;
 use crate::document::{Lead, NextStep};
-use crate::effects::{change_parts, name, shift, verdict};
+use crate::effects::{change_parts, name, shift, verdict, word};
 use crate::sections::comparison::{asked_for, main_figure, place};
 use crate::words::count;
 
@@ -49,7 +49,7 @@ pub(super) fn lead(study: &Study, argv: &[String]) -> Option<Lead> {
     let lead = Lead {
         surety: status,
         label: "Result",
-        status: word(changes[0]),
+        status: changes[0].map_or(INCONCLUSIVE, word),
         evidence,
         ..Lead::default()
     };
@@ -69,20 +69,11 @@ pub(super) fn lead(study: &Study, argv: &[String]) -> Option<Lead> {
         figure: format!("{value}{unit}"),
         context: format!("{}, {}{at}", uncapitalised(&name(main)), arms(first)),
         basis,
+        cost: cost(first, main),
         claim: Some(claim(first, main)),
         next: next_steps(status, main, argv),
         ..lead
     })
-}
-
-/// Returns the status word of a change.
-const fn word(change: Option<Change>) -> &'static str {
-    match change {
-        Some(Change::Better) => "better",
-        Some(Change::Worse) => "worse",
-        Some(Change::None) => "equivalent",
-        Some(Change::Unclear) | None => INCONCLUSIVE,
-    }
 }
 
 fn claim(comparison: &Comparison, main: &Compared) -> String {
@@ -93,6 +84,13 @@ fn claim(comparison: &Comparison, main: &Compared) -> String {
         Change::None => format!("{changed} and {base} are equivalent"),
         Change::Unclear => verdict(&main.effect),
     }
+}
+
+/// Returns the change of the CPU cost, unless it is the main figure.
+fn cost(comparison: &Comparison, main: &Compared) -> Option<String> {
+    let is_cost = |figure: &&Compared| figure.metric == metric::CPU_SECONDS_PER_GIGABYTE;
+    let figure = comparison.figures.iter().find(is_cost).filter(|_| !is_cost(&main))?;
+    Some(format!("{} CPU seconds per gigabyte ({})", shift(figure), verdict(&figure.effect)))
 }
 
 /// Returns the step after an inconclusive comparison: the same campaign with more pairs.
@@ -150,7 +148,7 @@ fn clause(comparison: &Comparison, first: &Comparison) -> String {
 mod tests {
     use linerate_analysis::compare::{Better, effect};
     use linerate_analysis::{Compared, PointStudy};
-    use linerate_model::{Arm, Direction, Point, Ratio, Role, metric};
+    use linerate_model::{Arm, Direction, Point, Ratio, Role};
 
     use super::*;
 
@@ -190,6 +188,25 @@ mod tests {
         assert_eq!(lead.basis, ["10 pairs", "95 % interval -20.00 to -20.00 %"]);
         assert_eq!(lead.claim.as_deref(), Some("device is worse than wire"));
         assert_eq!(lead.next, [], "the difference is known");
+    }
+
+    #[test]
+    fn the_cost_changes_beside_the_main_figure_and_never_repeats_it() {
+        let mut both = comparison("stream", "device", 0.8, 0.0);
+        assert_eq!(shown(vec![both.clone()]).cost, None, "no cost was compared");
+        let pairs = |value| vec![Some(value); 10];
+        let dearer = effect("cost", &pairs(0.2), &pairs(0.3), Better::Less).expect("ten pairs");
+        let cost = Compared::of(metric::CPU_SECONDS_PER_GIGABYTE, Direction::Sum, dearer);
+        both.figures.push(cost.clone());
+        let told = shown(vec![both]).cost;
+        assert_eq!(
+            told.as_deref(),
+            Some("+50.00 [50.00, 50.00] % CPU seconds per gigabyte (worse)")
+        );
+        let mut alone = comparison("stream", "device", 0.8, 0.0);
+        alone.figures = vec![cost];
+        let alone = shown(vec![alone]);
+        assert_eq!((alone.figure.as_str(), alone.cost), ("+50.00 %", None));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::number::{Scale, percent, round_half_up};
 use crate::sentences;
 use crate::words::count;
 
-use super::workload_label;
+use super::{measures, workload_label};
 
 /// Text of a stage without an observation.
 const UNOBSERVED: &str = "not observed";
@@ -38,6 +38,9 @@ pub(super) fn lead(headline: &Headline, place: &CommandPlace) -> Lead {
         claim: limit.claim.as_ref().map(sentences::claim),
         evidence,
         next: next_steps(limit, place),
+        cost: headline.cpu.as_ref().map(|cpu| measures::cost(headline, cpu)),
+        ceiling: measures::ceiling(headline),
+        reached: headline.moved.as_ref().and_then(|moved| Some(moved.ceiling.as_ref()?.0)),
         ..Lead::default()
     };
     let subject = subject(headline);
@@ -79,7 +82,7 @@ fn ends(headline: &Headline) -> String {
 }
 
 /// Returns true for a load of one end on its own disk.
-fn is_alone(headline: &Headline) -> bool {
+pub(super) fn is_alone(headline: &Headline) -> bool {
     headline.from == headline.to
         // No stages prove nothing about the ends.
         || !headline.stages.is_empty() && headline.stages.iter().all(|s| s.end == PathEnd::Sender)
@@ -136,7 +139,7 @@ fn quantity_of(moved: &Moved, workload: &str) -> String {
     format!("{label} {quantity}").trim_start().to_owned()
 }
 
-/// Returns layer, sample size, interval, share of the ceiling and validity of the figure.
+/// Returns layer, sample size, interval and validity of the figure.
 fn basis(moved: &Moved) -> Vec<String> {
     let mut basis = Vec::new();
     basis.extend(
@@ -165,7 +168,6 @@ fn basis(moved: &Moved) -> Vec<String> {
         (Some((low, high)), None) => format!("range {low} to {high}"),
         (None, _) => "no interval".to_owned(),
     });
-    basis.extend(moved.share.map(|share| format!("{} % of the ceiling", percent(share))));
     if moved.validity != Validity::Valid {
         basis.push(moved.validity.word().to_owned());
     }
@@ -421,7 +423,7 @@ const fn kind_words(kind: ReadingKind) -> &'static str {
     }
 }
 
-fn figure(value: f64, unit: Unit, layer: Option<Layer>) -> String {
+pub(super) fn figure(value: f64, unit: Unit, layer: Option<Layer>) -> String {
     /// Bytes in 1 KiB, IEC 80000-13.
     const KIBI: f64 = 1024.0;
     // Other units mean the same at every layer.
