@@ -73,7 +73,7 @@ mod tests {
             |value| Some(Estimate { value, low: None, high: None, confidence: None, n: 1 });
         let cpu = CpuUse { per_gigabyte: estimate(0.5), sender: Some(0.75), receiver: Some(1.25) };
         let stream = headline("goodput", "bit/s");
-        assert_eq!(cost(&stream, &cpu), "0.5 CPU s/GB, 0.75 cores on red, 1.25 cores on blue");
+        assert_eq!(cost(&stream, &cpu), "0.5000 CPU s/GB, 0.75 cores on red, 1.25 cores on blue");
         let requests = headline("transaction_rate", "1/s");
         assert_eq!(cost(&requests, &cpu), "0.75 cores on red, 1.25 cores on blue");
         assert_eq!(cost(&stream, &CpuUse::default()), "not measured");
