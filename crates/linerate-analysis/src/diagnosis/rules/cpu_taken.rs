@@ -10,8 +10,8 @@
 use linerate_model::{Direction, metric};
 
 use super::{
-    FlowEnd, HELD_BACK, Rule, changed, flows, may_be_judged, score, seen, suspected, value,
-    waits_for_window,
+    BUSY, FlowEnd, HELD_BACK, Rule, changed, flows, may_be_judged, score, seen, spins, suspected,
+    value, waits_for_window,
 };
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
 use crate::{JobStudy, PointStudy};
@@ -90,6 +90,19 @@ fn starved(point: &PointStudy, job: &JobStudy, direction: Direction) -> Vec<Wait
 /// Returns true if the receiver waits for a CPU that others use, which closes its window.
 pub(super) fn starves_receiver(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
     starved(point, job, direction).iter().any(|waiting| waiting.end.receives())
+}
+
+/// Returns the evidence that the busiest sending worker never sleeps: it runs or waits for a CPU
+/// more than [`BUSY`] of the time. What it does costs all of the CPU time that others leave to it.
+pub(super) fn sender_never_sleeps(
+    point: &PointStudy,
+    job: &JobStudy,
+    direction: Direction,
+) -> Option<Evidence> {
+    let ends = Waiting::of(point, job, direction).into_iter();
+    let mut busy =
+        ends.filter(|waiting| !waiting.end.receives() && waiting.ran + waiting.waited > BUSY);
+    busy.next().filter(|_| !spins(job)).map(|waiting| waiting.evidence())
 }
 
 impl Rule for CpuTaken {

@@ -198,6 +198,11 @@ fn seen(job: &JobStudy, metric: &'static Metric, direction: Direction) -> Option
     Some(Evidence::figure(metric, value(job, metric, direction)?))
 }
 
+/// Returns true if a worker asks again and again instead of sleeping.
+fn spins(job: &JobStudy) -> bool {
+    job.obtained.get("wait").is_some_and(|modes| modes.has_word(SPINNING))
+}
+
 impl FlowEnd {
     /// Returns the metrics of its busiest thread and of its exhausted CPU quota.
     const fn cpu(self) -> [&'static Metric; 2] {
@@ -210,10 +215,9 @@ impl FlowEnd {
     /// Returns the cores of the busiest worker. Spinning workers are always busy, so their CPU time
     /// is not evidence.
     fn cores(self, job: &JobStudy, direction: Direction) -> Option<f64> {
-        let spins = job.obtained.get("wait").is_some_and(|modes| modes.has_word(SPINNING));
         // A spinning worker below the threshold lost its CPU to others, so its CPU time is evidence
         // again.
-        value(job, self.cpu()[0], direction).filter(|cores| *cores <= BUSY || !spins)
+        value(job, self.cpu()[0], direction).filter(|cores| *cores <= BUSY || !spins(job))
     }
 
     /// Returns the share of the scheduling periods in which its control group had no quota left.
@@ -289,10 +293,7 @@ fn twice_the_quota(point: &PointStudy, end: FlowEnd) -> Option<Experiment> {
 /// a changed quota. `None` for other changes, and for spinning workers, which use any CPU time.
 fn follows_quota(base: &PointStudy, changed: &Arm, end: FlowEnd) -> Option<Sign> {
     let is_quota = changed.settings.iter().any(|setting| setting.name == CPU_QUOTA);
-    let spins = |(job, _): (&JobStudy, Direction)| {
-        job.obtained.get("wait").is_some_and(|modes| modes.has_word(SPINNING))
-    };
-    (is_quota && !flows(base).any(spins)).then(|| Sign::grows(end.cpu()[0]))
+    (is_quota && !flows(base).any(|(job, _)| spins(job))).then(|| Sign::grows(end.cpu()[0]))
 }
 
 /// Returns the ratio of the lowest known ceiling to goodput; infinite where none is known.

@@ -2,15 +2,16 @@
 //! D9): cores of the busiest worker.
 //!
 //! Evidence: the busiest worker of the sending end used more than [`super::BUSY`] of a core in
-//! calls of less than [`super::LARGE`]. Not observed: requests, whose size the application sets;
+//! calls of less than [`super::LARGE`]. Beside other programs it gets less of the core, but never
+//! sleeps: it runs or waits for the CPU. Not observed: requests, whose size the application sets;
 //! spinning ends, which are always busy; and whether calls per second stay constant as messages
 //! grow, which the experiment shows.
 
 use linerate_model::{Direction, metric};
 
 use super::{
-    FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, grown, may_be_judged, out_of_cpu, room,
-    score, seen, suspected, value,
+    FlowEnd, LARGE, Rule, TCP_STREAM, changed, cpu_taken::sender_never_sleeps, flows, grown,
+    may_be_judged, out_of_cpu, room, score, seen, suspected, value,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, set};
 use crate::diagnosis::{Claim, Finding, Step};
@@ -27,7 +28,7 @@ impl Rule for SmallMessage {
 
     fn summary(&self) -> &'static str {
         "the sender uses all of its CPU on calls of less than 4 KiB: a thread above 90 % of a \
-            core, or an exhausted CPU quota"
+            core, or all that other programs leave to it, or an exhausted CPU quota"
     }
 
     fn number(&self) -> u8 {
@@ -43,7 +44,9 @@ impl Rule for SmallMessage {
                 value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes < LARGE)
             })
             .find_map(|(job, direction)| {
-                Some((job, direction, out_of_cpu(job, FlowEnd::Sending, direction)?))
+                let starved = || Some(vec![sender_never_sleeps(point, job, direction)?]);
+                let evidence = out_of_cpu(job, FlowEnd::Sending, direction).or_else(starved)?;
+                Some((job, direction, evidence))
             })
             .filter(|_| may_be_judged(point))?;
         evidence.extend(seen(job, metric::PAYLOAD_PER_SEND, direction));
@@ -91,6 +94,8 @@ mod tests {
     use linerate_model::Verdict;
 
     use super::*;
+    use crate::{Obtained, TrialStudy};
+    use crate::diagnosis::Evidence;
     use crate::diagnosis::rules::cases::point;
 
     #[test]
@@ -100,6 +105,33 @@ mod tests {
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
         let command = finding.advice[0].command.as_ref().expect("a command");
         assert_eq!(command.arguments, ["--param", "message_size=128 B"]);
+    }
+
+    #[test]
+    fn beside_other_programs_it_fires_where_the_sender_never_sleeps() {
+        let judge = |bytes, occupied, wait: &str| {
+            let figures = [
+                ("goodput", 5e8),
+                ("payload_per_send", bytes),
+                ("sender_cpu", 0.35),
+                ("receiver_cpu", 0.1),
+            ];
+            let mut point = point(&figures);
+            point.jobs[0].obtained.insert("wait".into(), Obtained::mode(wait));
+            let trial = TrialStudy {
+                taken: Some(0.6),
+                occupied: Some([occupied, 0.2]),
+                ..TrialStudy::default()
+            };
+            SmallMessage.judge(&PointStudy { trials: vec![trial], ..point })
+        };
+        let finding = judge(64.0, 0.99, "block").expect("it runs or waits for a CPU");
+        let evidence =
+            |seen: &Evidence| matches!(seen, Evidence::CpuWait { end: FlowEnd::Sending, .. });
+        assert!(finding.evidence.iter().any(evidence));
+        let silent = [judge(64.0, 0.8, "block"), judge(65_536.0, 0.99, "block")];
+        assert_eq!(silent, [None, None], "it sleeps, or its messages are large");
+        assert_eq!(judge(64.0, 0.99, "spin"), None, "a spinning worker never sleeps");
     }
 
     #[test]
