@@ -314,7 +314,7 @@ const TESTS: [&str; 12] = [
 ];
 const DOCTESTS: [&str; 4] = ["test", "--workspace", "--doc", "--no-fail-fast"];
 
-/// Creates the file at `path`, with its folder: cargo may have been told to build elsewhere.
+/// Creates the file at `path`, with its folder: cargo may build elsewhere.
 fn created(path: &Path) -> anyhow::Result<File> {
     path.parent()
         .map_or(Ok(()), std::fs::create_dir_all)

@@ -45,6 +45,6 @@ pub use study::{
     PortStudy, RateLevel, Rateless, Reached, Reading, ReadingKind, Reason, Refusal, SearchLatency,
     SearchRun, SearchStudy, SearchTrial, Settled, Stage, StageCeiling, StageKind, Stall, Steady,
     SteadyOf, Stopped, Study, Surety, Tested, TransferCounts, TrialSettling, TrialStudy, Unbounded,
-    Withheld, clock_course, headline, look, looked_at, planned_ceiling, reached, reasons, searched,
-    study, thresholds,
+    Withheld, clock_course, headline, interface_speed, look, looked_at, planned_ceiling, reached,
+    reasons, searched, study, thresholds,
 };

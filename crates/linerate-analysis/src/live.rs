@@ -172,6 +172,9 @@ impl LiveLines {
     /// Returns what is left once the trial has ended: incomplete lines, and the drain if anything
     /// happened in it.
     pub fn rest(&mut self) -> Vec<LiveLine> {
+        // A load that was cut off ended where its workers ended.
+        let reached = self.reached.values().copied().max().unwrap_or_default();
+        self.loaded = self.loaded.min(reached);
         let mut lines = Vec::new();
         while self.given < self.drain() && !self.pending.is_empty() {
             lines.push(self.give());
@@ -382,6 +385,20 @@ mod tests {
         assert_eq!((given.len(), bytes[0], given[2].is_drain), (3, 1000.0, true));
         assert_eq!((given[1].from, given[1].until), (SECOND, Nanos::from_millis(1500)));
         assert!((bytes[1] - 499.0).abs() < 0.1, "{bytes:?}");
+    }
+
+    #[test]
+    fn a_load_that_was_cut_off_ends_where_its_workers_ended() {
+        for (span, spans) in [(60, vec![(0, 3400)]), (2, vec![(0, 2000), (2000, 3400)])] {
+            let mut lines = LiveLines::new(Nanos::from_secs(span), Nanos::from_secs(60));
+            let mut given = lines.take(Side::Active, &[interval(0, 0, 3400, &[])]);
+            let halves = [received(0, 0, 2000, 20), received(0, 2000, 3400, 14)];
+            given.extend(lines.take(Side::Passive, &halves));
+            given.extend(lines.rest());
+            let of = |line: &LiveLine| (line.from.0 / 1_000_000, line.until.0 / 1_000_000);
+            assert_eq!(given.iter().map(of).collect::<Vec<_>>(), spans);
+            assert_eq!(given.iter().map(|line| line.forward_bytes).sum::<f64>(), 34.0);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! and the study.
 
 use linerate_analysis::live::{LIVE_QUANTILES, LiveLine};
-use linerate_analysis::{JobStudy, Study};
+use linerate_analysis::{JobStudy, Study, interface_speed};
 use linerate_campaign::drafts::word_of;
 use linerate_control::{Exit, RunSummary};
 use linerate_load::workloads::HOST_DEFAULT;
@@ -71,10 +71,9 @@ fn fact<'a>(hosts: &'a [HostRecord], end: &Endpoint, path: &str) -> Option<&'a V
     hosts.iter().find(|one| one.host == end.host)?.facts.pointer(path)
 }
 
-/// Returns the speed that the device of `end` reports.
+/// Returns the speed of the device of `end`.
 fn speed(hosts: &[HostRecord], end: &Endpoint) -> Option<BitRate> {
-    let path = format!("/interfaces/{}/speed_bps", end.device.as_deref()?);
-    fact(hosts, end, &path)?.as_f64().filter(|speed| *speed > 0.0).map(BitRate)
+    interface_speed(fact(hosts, end, &format!("/interfaces/{}", end.device.as_deref()?))?)
 }
 
 /// Returns why a run ended early; `None` if it did not.
@@ -105,7 +104,7 @@ pub fn summary(
     };
     let summary = PathSummary { subject, jitter: mean.jitter, ..PathSummary::default() };
     match (cut, measured) {
-        (None, Some((campaign, study))) => of_study(summary, campaign, study),
+        (None, Some((campaign, study))) => of_study(summary, campaign, study, asked),
         (cut, _) => PathSummary {
             goodput: mean.goodput,
             requests: mean.requests.map(|rate| (rate, [None; 3])),
@@ -158,7 +157,12 @@ impl Means {
 }
 
 /// Returns `summary` with the figures of a whole measurement.
-fn of_study(summary: PathSummary, campaign: &Campaign, study: &Study) -> PathSummary {
+fn of_study(
+    summary: PathSummary,
+    campaign: &Campaign,
+    study: &Study,
+    asked: &PathAsked<'_>,
+) -> PathSummary {
     let Some((point, job)) = study.points.first().and_then(|p| Some((p, p.jobs.first()?))) else {
         return summary;
     };
@@ -179,9 +183,11 @@ fn of_study(summary: PathSummary, campaign: &Campaign, study: &Study) -> PathSum
         goodput: goodput.into_iter().flatten().filter(|bits| *bits > 0.0).collect(),
         requests: rate.map(|rate| (rate, LIVE_QUANTILES.map(time))),
         ceiling: share.next_back(),
-        rtt: (either(job, metric::RTT_MIN), either(job, metric::RTT)),
+        rtt: (of_ways(job, metric::RTT_MIN, f64::min), of_ways(job, metric::RTT, f64::max)),
         retransmits: (!retransmits.is_empty()).then(|| retransmits.iter().sum::<f64>() as u64),
-        loss: either(job, metric::LOSS_RATIO).filter(|_| summary.subject == "UDP"),
+        // Requests that were not answered are in another figure.
+        loss: of_ways(job, metric::LOSS_RATIO, f64::max)
+            .filter(|_| asked.offered != Offered::NoDatagrams),
         cost: either(job, metric::CPU_SECONDS_PER_GIGABYTE),
         validity: point.validity,
         bottleneck: lead.map(|lead| {
@@ -210,4 +216,103 @@ fn value(job: &JobStudy, metric: &'static Metric, way: Direction) -> Option<f64>
 fn either(job: &JobStudy, metric: &'static Metric) -> Option<f64> {
     let ways = [Direction::Sum, Direction::Tx, Direction::Rx];
     ways.into_iter().find_map(|way| value(job, metric, way))
+}
+
+/// Returns the value of `metric`, which no sum has, of the direction that `choose` prefers.
+fn of_ways(
+    job: &JobStudy,
+    metric: &'static Metric,
+    choose: impl Fn(f64, f64) -> f64,
+) -> Option<f64> {
+    let ways = [Direction::Tx, Direction::Rx];
+    ways.into_iter().filter_map(|way| value(job, metric, way)).reduce(choose)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_analysis::live::LiveDatagrams;
+    use linerate_control::ControlError;
+    use linerate_model::RecorderError;
+    use serde_json::json;
+
+    use super::*;
+
+    const ASKED: PathAsked<'static> = PathAsked {
+        workload: "tcp_stream",
+        is_reverse: false,
+        congestion: None,
+        offered: Offered::NoDatagrams,
+        window: None,
+        omit: Nanos(0),
+        duration: Nanos::from_secs(10),
+    };
+
+    fn host(name: &str, send: u64, receive: u64, driver: &str) -> HostRecord {
+        let facts = json!({
+            "net": {
+                "tcp_wmem": [4096, 16384, send],
+                "tcp_rmem": [4096, 131072, receive],
+                "congestion_control": format!("of_{name}"),
+            },
+            "interfaces": { "eth0": { "speed_bps": 1e10, "driver": driver } },
+        });
+        HostRecord { host: name.into(), facts, clock_offset_ns: 0, clock_uncertainty_ns: 0 }
+    }
+
+    #[test]
+    fn the_header_has_the_buffers_and_the_congestion_control_of_the_ends_that_use_them() {
+        let hosts = [host("here", 1, 2, "ice"), host("there", 3, 4, "veth")];
+        let end = |name: &str, host: &str| Endpoint {
+            device: Some("eth0".into()),
+            ..Endpoint::named(name, host)
+        };
+        let ends = [end("a", "here"), end("b", "there")];
+        let of = |asked: &PathAsked<'_>| header([&ends[0], &ends[1]], &hosts, asked);
+        let sent = of(&ASKED);
+        let automatic =
+            |out, into| Some(HeaderBuffers::Automatic(Some(Bytes(out)), Some(Bytes(into))));
+        assert_eq!(sent.buffers, automatic(1, 4));
+        assert_eq!(sent.congestion, Some(("of_here".to_owned(), false)));
+        let speeds = sent.ends.each_ref().map(|end| end.speed);
+        assert_eq!(speeds, [Some(BitRate(1e10)), None], "that of a veth is no limit");
+        let received = of(&PathAsked { is_reverse: true, congestion: Some("reno"), ..ASKED });
+        assert_eq!(received.buffers, automatic(3, 2));
+        assert_eq!(received.congestion, Some(("reno".to_owned(), true)));
+        assert_eq!(of(&PathAsked { workload: "udp_stream", ..ASKED }).congestion, None);
+    }
+
+    #[test]
+    fn a_result_that_was_cut_off_has_the_means_of_its_lines_without_the_warm_up() {
+        let line = |from: u64, until: u64, bytes, lost| LiveLine {
+            from: Nanos::from_secs(from),
+            until: Nanos::from_secs(until),
+            forward_bytes: bytes,
+            datagrams: Some(LiveDatagrams { expected: 100.0, lost }),
+            retransmits: Some(2),
+            ..LiveLine::default()
+        };
+        let drain = LiveLine { is_drain: true, ..line(4, 5, 9e9, 100.0) };
+        let lines = [line(0, 1, 7e9, 50.0), line(1, 2, 1e6, 1.0), line(2, 4, 5e6, 3.0), drain];
+        let asked = PathAsked { omit: Nanos::from_secs(1), ..ASKED };
+        let summary = summary(None, &lines, Some(PathCut::AgentLost), &asked);
+        assert_eq!(summary.goodput, [1.6e7]);
+        assert_eq!((summary.loss, summary.retransmits), (Some(0.02), Some(4)));
+        assert_eq!(
+            summary.cut,
+            Some((Nanos::from_secs(3), Nanos::from_secs(10), PathCut::AgentLost))
+        );
+    }
+
+    #[test]
+    fn an_early_end_has_its_reason() {
+        let of = |completed, exit| {
+            cut_of(&RunSummary { completed, failed: 0, interrupted: 0, remaining: 0, exit })
+        };
+        assert_eq!(of(1, Exit::Completed), None);
+        assert_eq!(of(0, Exit::Completed), Some(PathCut::Failed));
+        assert_eq!(of(0, Exit::Interrupted), Some(PathCut::Interrupted));
+        let full = || ControlError::from(RecorderError("disk full".into()));
+        assert_eq!(of(1, Exit::AgentLost(full())), Some(PathCut::AgentLost));
+        assert_eq!(of(1, Exit::RecorderFailed(full())), Some(PathCut::NotRecorded));
+    }
 }

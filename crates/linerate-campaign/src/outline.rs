@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
+use linerate_analysis::interface_speed;
 use linerate_control::HostFacts;
 use linerate_model::{BitRate, Endpoint, HostAddress};
 use serde_json::Value;
@@ -12,7 +13,7 @@ use crate::keys::keys_for;
 use crate::testbeds::to_host;
 use crate::towards::Towards;
 
-/// Returns the text of a testbed file with this host and `hosts`. Each of them is asked for its
+/// Returns the text of a testbed file with this host and `hosts`. Each of them reports its
 /// facts.
 ///
 /// # Errors
@@ -59,15 +60,15 @@ fn endpoint(name: &str, end: &Endpoint, facts: &HostFacts) -> String {
         let _ = writeln!(text, "address = {}", quoted(&address.to_string()));
     }
     if let Some(device) = &end.device {
-        let told = match speed(end, facts) {
+        let known = match speed(end, facts) {
             Some(rate) => rate.to_string(),
             None => "speed unknown".to_owned(),
         };
-        let _ = writeln!(text, "device = {} # {told}", quoted(device));
+        let _ = writeln!(text, "device = {} # {known}", quoted(device));
     }
     let allowed = facts.cpus();
     let near = node(end, facts).map(|node| (node, cpus_of(node, facts)));
-    let (cpus, told) = match near {
+    let (cpus, source) = match near {
         Some((node, of_node)) if allowed.iter().any(|cpu| of_node.contains(cpu)) => {
             let near = allowed.iter().copied().filter(|cpu| of_node.contains(cpu)).collect();
             (near, format!("those of the device's NUMA node {node}"))
@@ -75,7 +76,7 @@ fn endpoint(name: &str, end: &Endpoint, facts: &HostFacts) -> String {
         _ => (allowed, "all that programs may use; the device names no NUMA node".to_owned()),
     };
     if !cpus.is_empty() {
-        let _ = writeln!(text, "# Workers are pinned to these CPUs: {told}.\ncpus = {cpus:?}");
+        let _ = writeln!(text, "# Workers are pinned to these CPUs: {source}.\ncpus = {cpus:?}");
     }
     text
 }
@@ -114,12 +115,9 @@ fn of_device<'a>(end: &Endpoint, facts: &'a HostFacts, key: &str) -> Option<&'a 
     facts.facts.get("interfaces")?.get(end.device.as_ref()?)?.get(key)
 }
 
-/// Returns the speed of the interface. That of a virtual one is a name and no limit.
+/// Returns the speed of the interface.
 fn speed(end: &Endpoint, facts: &HostFacts) -> Option<BitRate> {
-    if of_device(end, facts, "virtual").and_then(Value::as_bool) == Some(true) {
-        return None;
-    }
-    of_device(end, facts, "speed_bps")?.as_f64().map(BitRate)
+    interface_speed(facts.facts.get("interfaces")?.get(end.device.as_ref()?)?)
 }
 
 fn mtu(end: &Endpoint, facts: &HostFacts) -> Option<u64> {
@@ -154,7 +152,7 @@ mod tests {
         let facts = json!({
             "cpu": { "allowed": [0, 1, 2, 3, 9] },
             "memory": { "numa": { "0": { "cpus": "0-1,8" }, "1": { "cpus": "2-3,9" } } },
-            "interfaces": { "eth0": { "numa_node": node, "speed_bps": speed } },
+            "interfaces": { "eth0": { "numa_node": node, "driver": "ice", "speed_bps": speed } },
         });
         HostFacts { facts, ..HostFacts::default() }
     }

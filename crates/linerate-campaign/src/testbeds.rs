@@ -16,6 +16,7 @@ pub use crate::addresses::{AGENT_PORT, numbered, reachable, resolve_listen, with
 use crate::catalog::{LABS, Preset, find};
 use crate::keys::keys_for;
 use crate::observers::ObserverText;
+use crate::towards::SSH;
 pub use crate::towards::{Family, LOOPBACK, Towards};
 use crate::towards::{endpoint_at, reached, through_ssh};
 use crate::{Failure, sandbox};
@@ -408,7 +409,7 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
         return Err(Failure::in_text(&origin, &text, &found));
     }
     fn reach(text: &str) -> Result<HostAddress, Failure> {
-        match text.strip_prefix("ssh:") {
+        match text.strip_prefix(SSH) {
             Some(target) => through_ssh(target),
             None if text == "local" => Ok(HostAddress::InProcess),
             None => Ok(HostAddress::Tcp(with_port(text, AGENT_PORT))),

@@ -10,6 +10,8 @@ use crate::addresses::{AGENT_PORT, has_port, with_port, zone};
 
 /// Name of the place with both endpoints in this process.
 pub const LOOPBACK: &str = "loopback";
+/// Prefix of a host whose agent ssh starts.
+pub(crate) const SSH: &str = "ssh:";
 
 /// Version of IP that a person asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,12 +71,27 @@ impl<'a> Towards<'a> {
         Ok(Self { family, ..self })
     }
 
+    /// Returns the address and port of an agent that somebody else has started.
+    ///
+    /// # Errors
+    /// If one choice would silently win over another, or this command itself starts the agent.
+    pub fn agent_address(&self) -> Result<String, Failure> {
+        let asked = self.agreed()?;
+        if asked.host == LOOPBACK || asked.host.starts_with(SSH) {
+            return Err(Failure::wrong(format!(
+                "pair with {}: `linerate to` starts this agent itself, so no token is needed",
+                asked.host
+            )));
+        }
+        Ok(with_port(asked.host, asked.port.unwrap_or(AGENT_PORT)))
+    }
+
     /// Returns why a port of the agent cannot be chosen, if it cannot.
     fn without_port(&self) -> Option<String> {
         if self.host == LOOPBACK {
             return Some("both ends of loopback are in this process, without a port".to_owned());
         }
-        if self.host.starts_with("ssh:") {
+        if self.host.starts_with(SSH) {
             return Some(
                 "an agent that ssh starts needs no port (ssh's own: ~/.ssh/config)".into(),
             );
@@ -85,7 +102,7 @@ impl<'a> Towards<'a> {
 
 /// Returns the two hosts and their addresses.
 pub(crate) fn reached(asked: &Towards<'_>) -> Result<Testbed, Failure> {
-    let (address, name) = match asked.host.strip_prefix("ssh:") {
+    let (address, name) = match asked.host.strip_prefix(SSH) {
         Some(target) => (through_ssh(target)?, machine_behind(target)),
         None => {
             let with_port = with_port(asked.host, asked.port.unwrap_or(AGENT_PORT));
@@ -181,6 +198,21 @@ fn local_towards(mut there: SocketAddr) -> Result<IpAddr, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_an_agent_that_somebody_started_is_paired_with() {
+        let address = |host, port| Towards { port, ..Towards::host(host) }.agent_address();
+        let ok = |host, port| address(host, port).expect("an address");
+        assert_eq!(ok("192.0.2.7", None), "192.0.2.7:4777");
+        assert_eq!(ok("192.0.2.7", Some(5201)), "192.0.2.7:5201");
+        for host in [LOOPBACK, "ssh:host"] {
+            let refused = address(host, None).expect_err(host);
+            assert!(refused.message().contains("no token is needed"), "{}", refused.message());
+        }
+        let local = Some(IpAddr::from([0_u16; 8]));
+        let mixed = Towards { local, family: Family::V4, ..Towards::host("192.0.2.7") };
+        assert!(mixed.agent_address().is_err(), "a token is not used up by a command that fails");
+    }
 
     #[test]
     fn no_choice_silently_wins_over_another() {

@@ -336,13 +336,17 @@ pub fn accept(
     let error = |cause| ControlError::Pairing { operation, object: peer.clone(), cause };
     let at = Instant::now() + Timeouts::default().handshake;
     let socket = transport::connect_tcp(address, address, at).map_err(|cause| match cause {
-        ControlError::HostDown { cause, .. } => {
-            error(format!("{cause} (is `linerate pair offer` waiting there? A token works once)"))
-        }
+        ControlError::HostDown { cause, .. } => error(format!(
+            "{cause} (is `linerate agent --pair` or `linerate pair offer` waiting there? A token \
+                works once)"
+        )),
         other => other,
     })?;
     let mut counter = Counter::open(socket, at, keys, TlsEnd::Connecting).map_err(|cause| {
-        error(format!("{cause} (is it `linerate pair offer` that listens there?)"))
+        error(format!(
+            "{cause} (is it `linerate agent --pair` or `linerate pair offer` that listens \
+                there?)"
+        ))
     })?;
     let theirs =
         counter.greet(HelloRole::PairAccept, own_name, HelloRole::PairOffer).map_err(error)?;
@@ -444,7 +448,8 @@ impl Counter {
             Ok(Message::Hello(theirs)) if theirs.role == expected => Ok(printable(&theirs.name)),
             Ok(Message::Refused { why, .. }) => Err(printable(&why)),
             Ok(_) => Err(
-                "it does not offer to be paired (is it `linerate pair offer` that listens there?)"
+                "it does not offer to be paired (is it `linerate agent --pair` or `linerate pair offer` that listens \
+                there?)"
                     .into(),
             ),
             Err(error) => Err(error.to_string()),

@@ -211,8 +211,10 @@ pub enum IncidentKind {
     AgentLost,
     /// A worker panicked or stopped early.
     WorkerStopped,
-    /// A clock was stepped, or the offset is too uncertain.
+    /// A clock was stepped or stood still.
     Clock,
+    /// The offset of a clock is too uncertain.
+    ClockUncertain,
     /// The tester itself was the limit or lost datagrams.
     Tester,
     /// The environment changed or disturbed the trial (steal, frequency, link down).

@@ -1,4 +1,4 @@
-//! Lines of `linerate to`: two of header, one a second while it measures, at most four of result.
+//! Lines of `linerate to`: two of header (three for long addresses), one a second while it measures, at most four of result.
 //! No line of them is wider than [`WIDTH`] columns.
 
 use core::net::IpAddr;
@@ -414,6 +414,10 @@ impl PathSummary {
     fn figures(&self) -> Vec<String> {
         let time = |seconds| in_unit(Unit::Second, seconds);
         let mut figures = vec![self.headline()];
+        // What does not fit is left out from the end, and a doubtful figure must say so.
+        if self.validity != Validity::Valid {
+            figures.push(format!("{} (reasons: -v)", self.validity.word()));
+        }
         figures.extend(self.cut.map(|(measured, wanted, why)| cut(measured, wanted, why)));
         figures.extend(self.requests.iter().flat_map(|(_, times)| {
             let named = ["p50", "p99", "p99.9"].into_iter().zip(times);
@@ -430,9 +434,6 @@ impl PathSummary {
         figures.extend(self.jitter.map(|jitter| format!("jitter {}", time(jitter))));
         figures.extend(self.retransmits.map(|n| format!("retrans {n}")));
         figures.extend(self.cost.map(|cost| format!("{cost:.2} CPU s/GB")));
-        if self.validity != Validity::Valid {
-            figures.push(format!("{} (reasons: -v)", self.validity.word()));
-        }
         figures
     }
 
@@ -479,8 +480,7 @@ fn next(command: &str) -> Vec<String> {
     lines
 }
 
-/// Returns `parts` in lines, with `between` two of a line. A line breaks between parts, or between
-/// words of a part that is too long.
+/// Returns `parts` in lines, with `between` two of a line. A line breaks between parts.
 fn packed(parts: &[String], between: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
@@ -673,6 +673,7 @@ mod tests {
         narrow(&text);
         assert_eq!(text.lines().count(), 4, "{text}");
         assert!(text.contains("bottleneck: suspected\nnext: linerate diagnose"), "{text}");
+        assert!(text.contains("suspect (reasons: -v)"), "{text}");
         // A shell reads both lines as the command.
         let shell = text.split("next: ").nth(1).expect("a step").replace("\\\n", "");
         let words: Vec<&str> = shell.split_whitespace().collect();

@@ -82,7 +82,7 @@ pub(crate) enum Command {
     Agent(AgentArgs),
     /// Exchange keys with another host, with a one-time token
     Pair(PairArgs),
-    /// Write a testbed file
+    /// Print a testbed file
     Testbed(TestbedArgs),
     /// Build, list, enter and remove emulated testbeds
     Lab(LabArgs),
@@ -169,7 +169,10 @@ pub(crate) fn parse() -> Result<Invocation, Failure> {
         let _unread = error.print();
         if error.exit_code() == i32::from(Exit::Wrong.code()) && output::lacks_document() {
             let (text, code) = (error.render().to_string(), Exit::Wrong.code());
-            println!("{}", linerate_answers::failure_json(text.trim_end(), code));
+            // The message ends where the usage begins.
+            let message = text.split("\n\n").next().unwrap_or_default();
+            let message = message.strip_prefix("error: ").unwrap_or(message);
+            println!("{}", linerate_answers::failure_json(message.trim_end(), code));
         }
         if error.kind() == ErrorKind::InvalidSubcommand
             && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::fmt::Arguments;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -35,7 +35,7 @@ macro_rules! eprintln {
 }
 
 /// File that takes the place of standard output.
-static LOG: Mutex<Option<File>> = Mutex::new(None);
+static LOG: Mutex<Option<(File, PathBuf)>> = Mutex::new(None);
 
 /// Appends to the file `path`, from now on, what would go to standard output.
 ///
@@ -46,7 +46,7 @@ pub(crate) fn append_to(path: &Path) -> Result<(), Failure> {
     let file =
         file.map_err(|error| Failure::missing(format!("write to {}: {error}", path.display())))?;
     if let Ok(mut log) = LOG.lock() {
-        *log = Some(file);
+        *log = Some((file, path.to_owned()));
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ pub(crate) fn out(text: Arguments<'_>) {
     WRITTEN.store(true, Ordering::Relaxed);
     let text = shown(text);
     note(match LOG.lock().as_deref_mut() {
-        Ok(Some(file)) => file.write_all(text.as_bytes()),
+        Ok(Some((file, _))) => file.write_all(text.as_bytes()),
         _ => std::io::stdout().lock().write_all(text.as_bytes()),
     });
 }
@@ -134,9 +134,14 @@ pub(crate) fn finish() -> Result<(), Failure> {
     let failed = FAILED.lock().ok().and_then(|mut failed| failed.take());
     match failed {
         // A reader that has seen enough is no failure.
-        Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::missing(format!(
-            "write to standard output: {error} (what was printed is incomplete)"
-        ))),
+        Some(error) if error.kind() != ErrorKind::BrokenPipe => {
+            let log = LOG.lock().ok();
+            let path = log.as_ref().and_then(|log| Some(log.as_ref()?.1.display().to_string()));
+            let object = path.as_deref().unwrap_or("standard output");
+            Err(Failure::missing(format!(
+                "write to {object}: {error} (what was printed is incomplete)"
+            )))
+        }
         _ => Ok(()),
     }
 }

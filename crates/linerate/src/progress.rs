@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
+use std::sync::Mutex;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_answers::plan::{coordinate, span};
@@ -22,9 +23,20 @@ pub(crate) fn watcher(global: Global) -> Watcher<'static> {
 pub(crate) fn incident(event: &Progress<'_>, global: Global) {
     if let Progress::Incident { incident, .. } = event
         && !global.quiet
+        && (global.verbose || is_new(incident, &REPORTED))
     {
         eprintln!("{}", incident.message);
     }
+}
+
+/// Hosts whose uncertain clock this command has reported: through a slow ssh it would do so twice
+/// a trial.
+static REPORTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Returns true unless `incident` is an uncertain clock of a host that is in `reported`.
+fn is_new(incident: &Incident, reported: &Mutex<BTreeSet<String>>) -> bool {
+    let first = || reported.lock().is_ok_and(|mut hosts| hosts.insert(incident.host.clone()));
+    incident.kind != IncidentKind::ClockUncertain || first()
 }
 
 /// Display of progress on standard error.
@@ -32,8 +44,6 @@ pub(crate) struct Display {
     bar: Option<ProgressBar>,
     lines: bool,
     verbose: bool,
-    /// Hosts of whose clock something was said: through a slow ssh it would be said twice a trial.
-    clocks: BTreeSet<String>,
 }
 
 impl Display {
@@ -45,12 +55,7 @@ impl Display {
                 .expect("the template is valid");
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
         });
-        Self {
-            lines: !terminal && !global.quiet,
-            verbose: global.verbose,
-            clocks: BTreeSet::new(),
-            bar,
-        }
+        Self { lines: !terminal && !global.quiet, verbose: global.verbose, bar }
     }
 
     /// Shows one event.
@@ -100,8 +105,7 @@ impl Display {
                 self.say(&looked(trial, look, until, *more))
             }
             Progress::Searched { trial, result, found } => self.say(&learnt(trial, result, found)),
-            Progress::Incident { incident, .. } if self.is_said(incident) => {}
-            Progress::Incident { incident, .. } => {
+            Progress::Incident { incident, .. } if self.verbose || is_new(incident, &REPORTED) => {
                 let at = if incident.host.is_empty() {
                     String::new()
                 } else {
@@ -114,13 +118,6 @@ impl Display {
             }
             _ => {}
         }
-    }
-
-    /// Returns true if `incident` is about a clock of which something was said before.
-    fn is_said(&mut self, incident: &Incident) -> bool {
-        incident.kind == IncidentKind::Clock
-            && !self.clocks.insert(incident.host.clone())
-            && !self.verbose
     }
 
     fn say(&self, line: &str) {
@@ -145,18 +142,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_uncertain_clock_is_told_once_for_each_host_and_other_incidents_always() {
-        let display =
-            |verbose| Display { bar: None, lines: true, verbose, clocks: BTreeSet::new() };
+    fn an_uncertain_clock_is_reported_once_for_each_host_and_other_incidents_always() {
+        let reported = Mutex::default();
         let of =
             |host: &str, kind| Incident { host: host.to_owned(), kind, message: String::new() };
-        let said = |verbose| {
-            let mut display = display(verbose);
-            let (clock, lost) = (IncidentKind::Clock, IncidentKind::AgentLost);
-            [of("a", clock), of("a", clock), of("b", clock), of("a", lost), of("a", lost)]
-                .map(|incident| display.is_said(&incident))
-        };
-        assert_eq!(said(false), [false, true, false, false, false]);
-        assert_eq!(said(true), [false; 5]);
+        let (uncertain, stepped) = (IncidentKind::ClockUncertain, IncidentKind::Clock);
+        let incidents = [
+            of("a", uncertain),
+            of("a", uncertain),
+            of("b", uncertain),
+            of("a", stepped),
+            of("a", stepped),
+        ];
+        let is_new = incidents.map(|incident| is_new(&incident, &reported));
+        assert_eq!(is_new, [true, false, true, true, true]);
     }
 }

@@ -100,8 +100,8 @@ pub(crate) fn finish(
 }
 
 /// Returns the exit of a command that ran `campaign`. With `--quiet` no progress was printed, so
-/// the reason of an unsuccessful end goes to standard error. That nothing was transferred no
-/// progress says.
+/// the reason of an unsuccessful end goes to standard error. Progress does
+/// not report that nothing was transferred.
 pub(crate) fn end(
     campaign: &Campaign,
     study: &Study,

@@ -27,7 +27,7 @@ mod buses;
 mod ends;
 mod interfaces;
 
-pub use interfaces::{NoRate, Rateless, Unbounded};
+pub use interfaces::{NoRate, Rateless, Unbounded, interface_speed};
 pub(crate) mod queues;
 
 use std::collections::BTreeSet;

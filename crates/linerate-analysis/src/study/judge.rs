@@ -294,9 +294,10 @@ fn weight(kind: IncidentKind) -> Option<Validity> {
         | IncidentKind::AgentLost
         | IncidentKind::WorkerStopped
         | IncidentKind::Tester => Some(Validity::Invalid),
-        IncidentKind::Clock | IncidentKind::Environment | IncidentKind::NotGranted => {
-            Some(Validity::Suspect)
-        }
+        IncidentKind::Clock
+        | IncidentKind::ClockUncertain
+        | IncidentKind::Environment
+        | IncidentKind::NotGranted => Some(Validity::Suspect),
         IncidentKind::Rejected => None,
     }
 }

@@ -69,7 +69,7 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 
 pub use bursts::BurstStudy;
-pub use ceilings::{NoRate, Rateless, Unbounded};
+pub use ceilings::{NoRate, Rateless, Unbounded, interface_speed};
 pub use clocks::clock_course;
 pub use gate::{Refusal, Withheld};
 pub use headline::{

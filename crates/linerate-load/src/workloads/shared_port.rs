@@ -26,7 +26,7 @@ use super::first_bytes::{self, Cookie};
 use super::sockets::bound;
 use crate::{LoadError, Secret};
 
-/// Most datagrams taken from a socket before the clock is looked at: a stranger's flood must not
+/// Most datagrams taken from a socket before the clock is read: a stranger's flood must not
 /// hide a timeout.
 const READ_IN_A_ROW: usize = 64;
 

@@ -191,6 +191,7 @@ const fn kind_words(kind: IncidentKind) -> &'static str {
         IncidentKind::AgentLost => "agent lost",
         IncidentKind::WorkerStopped => "worker stopped",
         IncidentKind::Clock => "clock",
+        IncidentKind::ClockUncertain => "clock uncertain",
         IncidentKind::Tester => "tester",
         IncidentKind::Environment => "environment",
         IncidentKind::NotGranted => "not granted",

@@ -12,6 +12,7 @@ use linerate_control::pairing::{self, Token};
 use linerate_control::wire::printable;
 use linerate_control::{KeyStore, KnownPeer};
 use linerate_model::HostAddress;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde_json::json;
 
 use crate::args::Global;
@@ -140,6 +141,11 @@ pub(super) fn token_from_input() -> Result<String, Failure> {
 }
 
 fn offer(store: KeyStore, address: SocketAddr, for_agent: bool, own_name: &str) -> Outcome {
+    if for_agent {
+        // An agent that is killed while it waits must not leave an open offer at its port.
+        let ended = set_parent_process_death_signal(Some(Signal::TERM));
+        ended.map_err(|error| Failure::missing(format!("end with the agent: {error}")))?;
+    }
     let offering = pairing::offer(store, own_name, address, pairing::VALIDITY)?;
     println!("{}", offering.token());
     let minutes = pairing::VALIDITY.as_secs() / 60;
@@ -179,7 +185,7 @@ pub(super) fn with_agent(address: &str) -> Result<(), Failure> {
         match linerate_control::ask(address, &agent, Some(&store), "linerate", &[]) {
             Ok(answer) if !answer.facts.is_null() => return Ok(()),
             Err(error) if Instant::now() >= until => return Err(error.into()),
-            // What is missing shows when the measurement begins.
+            // The measurement shows why it does not serve.
             Ok(_) if Instant::now() >= until => return Ok(()),
             _ => std::thread::sleep(LOOK_EVERY),
         }

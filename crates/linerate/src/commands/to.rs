@@ -135,18 +135,6 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         (_, true) => Family::V6,
         _ => Family::Any,
     };
-    if args.token.is_some() {
-        let port = args.port.unwrap_or(testbeds::AGENT_PORT);
-        pair::with_agent(&testbeds::with_port(&args.host, port))?;
-    }
-    let ground = testbeds::to_host(&Towards {
-        host: &args.host,
-        port: args.port,
-        family,
-        local: args.bind,
-        device: args.bind_dev.as_deref(),
-        cpus: args.affinity.unwrap_or_default(),
-    })?;
     let (omit, given) = (args.omit, args.given()?);
     let draft = drafts::path(&PathLoad {
         workload: args.mode().workload,
@@ -156,6 +144,19 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         is_bound: args.bind_dev.is_some(),
         given: &given,
     })?;
+    let towards = Towards {
+        host: &args.host,
+        port: args.port,
+        family,
+        local: args.bind,
+        device: args.bind_dev.as_deref(),
+        cpus: args.affinity.unwrap_or_default(),
+    };
+    // A token works once, so all that may be wrong is checked before.
+    if args.token.is_some() {
+        pair::with_agent(&towards.agent_address()?)?;
+    }
+    let ground = testbeds::to_host(&towards)?;
     let congestion = drafts::given_value(&given, "congestion").and_then(Value::as_str);
     let window = drafts::given_value(&given, "window").and_then(Value::as_str);
     let asked = PathAsked {
@@ -191,18 +192,15 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     };
     let measured =
         args.wait.when_free(|| measure::drafted("to", &draft, &ground, kept, watch));
-    let n_complete = printer.printed.len();
     printer.print(lines.rest());
     let printed = &printer.printed;
-    // The counts of a line that was cut off are of a part of its span.
-    let complete = if n_complete > 0 { &printed[..n_complete] } else { &printed[..] };
     let (campaign, summary) = match measured {
         Ok(measured) => measured,
         Err(failure) => {
             // A full disk must not take the figures that were printed line by line.
             if !printed.is_empty() && !global.json {
                 let cut = Some(PathCut::NotRecorded);
-                print!("\n{}", path_lines::summary(None, complete, cut, &asked).text());
+                print!("\n{}", path_lines::summary(None, printed, cut, &asked).text());
             }
             return Err(failure);
         }
@@ -211,7 +209,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     let asked_long = Asked { host: &args.host, congestion, offered: asked.offered, lines: printed };
     let answer = path::document(&campaign, &study, &asked_long);
     let cut = path_lines::cut_of(&summary);
-    let mut text = path_lines::summary(Some((&campaign, &study)), complete, cut, &asked).text();
+    let mut text = path_lines::summary(Some((&campaign, &study)), printed, cut, &asked).text();
     if global.verbose {
         text += &format!("\n{}", linerate_report::text::whole(&answer));
     }

@@ -94,9 +94,9 @@ mod tests {
     use linerate_model::Verdict;
 
     use super::*;
-    use crate::{Obtained, TrialStudy};
     use crate::diagnosis::Evidence;
     use crate::diagnosis::rules::cases::point;
+    use crate::{Obtained, TrialStudy};
 
     #[test]
     fn it_fires_on_a_full_core_with_small_messages() {

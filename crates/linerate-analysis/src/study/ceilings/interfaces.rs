@@ -4,7 +4,7 @@
 //! what it reports of members that all have one. Not bounded: paravirtual devices, whose speed is a
 //! name.
 
-use linerate_model::Endpoint;
+use linerate_model::{BitRate, Endpoint};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -179,7 +179,7 @@ pub(super) fn line_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<f
     if fact("kind").and_then(Value::as_str).is_some_and(|kind| GROUPS.contains(&kind)) {
         let members =
             fact("lower").and_then(Value::as_array).filter(|members| !members.is_empty())?;
-        let member = |name: &Value| name.as_str().and_then(|name| physical(hosts, host, name));
+        let member = |name: &Value| physical(hosts, host, name.as_str()?);
         // A group with one member of unknown rate has no known rate.
         let together: f64 = members.iter().map(member).sum::<Option<f64>>()?;
         // The bond reports the rate of its active members, the sum counts failed ones too.
@@ -188,12 +188,17 @@ pub(super) fn line_rate(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<f
     physical(hosts, host, device)
 }
 
-/// Returns the speed reported by a device that is not software of the kernel or a hypervisor.
 fn physical(hosts: &Hosts<'_>, host: &str, device: &str) -> Option<f64> {
-    let fact = |name| hosts.interface_fact(host, device, name);
+    Some(interface_speed(hosts.fact(host, "interfaces")?.get(device)?)?.0)
+}
+
+/// Returns the speed that an interface with these `facts` reports; `None` for software of the
+/// kernel or a hypervisor, whose speed is a name and no limit.
+#[must_use]
+pub fn interface_speed(facts: &Value) -> Option<BitRate> {
     let virtual_driver =
         // A device without driver is software of the kernel.
-        fact("driver").and_then(Value::as_str).is_none_or(|d| VIRTUAL_DRIVERS.contains(&d));
-    let is_virtual = virtual_driver || fact("virtual").and_then(Value::as_bool).unwrap_or(false);
-    fact("speed_bps").and_then(Value::as_f64).filter(|speed| *speed > 0.0 && !is_virtual)
+        facts["driver"].as_str().is_none_or(|driver| VIRTUAL_DRIVERS.contains(&driver));
+    let is_virtual = virtual_driver || facts["virtual"].as_bool().unwrap_or(false);
+    facts["speed_bps"].as_f64().filter(|speed| *speed > 0.0 && !is_virtual).map(BitRate)
 }

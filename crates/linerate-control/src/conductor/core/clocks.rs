@@ -105,7 +105,7 @@ impl Conductor {
                     busy)",
                 estimate.uncertainty_ns as f64 / 1e6
             );
-            self.incident(Some(host), IncidentKind::Clock, message);
+            self.incident(Some(host), IncidentKind::ClockUncertain, message);
         }
         if let ConductStage::Trial(active) = &mut self.stage
             && matches!(active.phase, Phase::Syncing | Phase::Comparing)
