@@ -448,8 +448,8 @@ impl Counter {
             Ok(Message::Hello(theirs)) if theirs.role == expected => Ok(printable(&theirs.name)),
             Ok(Message::Refused { why, .. }) => Err(printable(&why)),
             Ok(_) => Err(
-                "it does not offer to be paired (is it `linerate agent --pair` or `linerate pair offer` that listens \
-                there?)"
+                "it does not offer to be paired (is it `linerate agent --pair` or `linerate pair \
+                    offer` that listens there?)"
                     .into(),
             ),
             Err(error) => Err(error.to_string()),

@@ -1,5 +1,5 @@
-//! Lines of `linerate to`: two of header (three for long addresses), one a second while it measures, at most four of result.
-//! No line of them is wider than [`WIDTH`] columns.
+//! Lines of `linerate to`: two of header (three for long addresses), one a second while it
+//! measures, at most four of result. No line of them is wider than [`WIDTH`] columns.
 
 use core::net::IpAddr;
 
