@@ -190,8 +190,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         Progress::Intervals { side, intervals, .. } => printer.print(lines.take(side, intervals)),
         event => progress::incident(&event, global),
     };
-    let measured =
-        args.wait.when_free(|| measure::drafted("to", &draft, &ground, kept, watch));
+    let measured = args.wait.when_free(|| measure::drafted("to", &draft, &ground, kept, watch));
     printer.print(lines.rest());
     let printed = &printer.printed;
     let (campaign, summary) = match measured {

@@ -95,11 +95,10 @@ const LARGER: f64 = 2.0;
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::Verdict;
+    use linerate_model::{Failing, Verdict};
 
     use super::*;
     use crate::diagnosis::Evidence;
-    use crate::diagnosis::experiment::Failing;
     use crate::diagnosis::rules::cases::point;
     use crate::{Obtained, TrialStudy};
 
