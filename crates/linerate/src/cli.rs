@@ -169,9 +169,9 @@ pub(crate) fn parse() -> Result<Invocation, Failure> {
         let _unread = error.print();
         if error.exit_code() == i32::from(Exit::Wrong.code()) && output::lacks_document() {
             let (text, code) = (error.render().to_string(), Exit::Wrong.code());
-            // The message ends where the usage begins.
+            // The message stands between the word `error` and the usage.
             let message = text.split("\n\n").next().unwrap_or_default();
-            let message = message.strip_prefix("error: ").unwrap_or(message);
+            let message = message.split_once(": ").map_or(message, |(_, message)| message);
             println!("{}", linerate_answers::failure_json(message.trim_end(), code));
         }
         if error.kind() == ErrorKind::InvalidSubcommand
