@@ -169,10 +169,7 @@ pub(crate) fn parse() -> Result<Invocation, Failure> {
         let _unread = error.print();
         if error.exit_code() == i32::from(Exit::Wrong.code()) && output::lacks_document() {
             let (text, code) = (error.render().to_string(), Exit::Wrong.code());
-            // The message stands between the word `error` and the usage.
-            let message = text.split("\n\n").next().unwrap_or_default();
-            let message = message.split_once(": ").map_or(message, |(_, message)| message);
-            println!("{}", linerate_answers::failure_json(message.trim_end(), code));
+            println!("{}", linerate_answers::failure_json(text.trim_end(), code));
         }
         if error.kind() == ErrorKind::InvalidSubcommand
             && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
