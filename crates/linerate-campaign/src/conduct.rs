@@ -23,6 +23,7 @@ use crate::arms::Arms;
 use crate::catalog::PlanText;
 use crate::devices::Devices;
 use crate::keys::keys_for;
+use crate::live::{Live, LiveFold, LiveSocket};
 use crate::observers::Observers;
 use crate::testbeds::Ground;
 use crate::{Exit, Failure, checks};
@@ -41,6 +42,8 @@ pub struct Request<'a> {
     pub ledger: &'a Path,
     /// True to continue a campaign that is already in it.
     pub resume: bool,
+    /// Viewers of the campaign.
+    pub live: &'a Live,
 }
 
 /// The workload whose scratch files are filled before the load, and the time for it: the most that
@@ -99,6 +102,10 @@ pub fn conduct_serving(
         stop: Arc::clone(&stop),
         refused: None,
     };
+    let _socket = LiveSocket::open(request.live, request.ledger);
+    let mut fold = LiveFold::new(&header, monotonic());
+    let show = |fold: &LiveFold| request.live.offer(&Arc::new(fold.snapshot(monotonic())));
+    show(&fold);
     let campaign = CampaignRun {
         header,
         testbed: request.ground.testbed.clone(),
@@ -116,6 +123,7 @@ pub fn conduct_serving(
             ..AgentOptions::default()
         }),
         stop,
+        pause: request.live.pause(),
         options,
     };
     let losses = request.ground.emulation_losses();
@@ -130,8 +138,13 @@ pub fn conduct_serving(
     };
     let outcome = linerate_control::run(campaign, &mut watched, &mut |event| {
         settled.before(&event);
+        if fold.take(&event, monotonic()) {
+            show(&fold);
+        }
         progress(event);
     });
+    fold.end();
+    show(&fold);
     let recorded = watched.recorded;
     // The writer holds the lock that a reader needs.
     drop(ledger);
@@ -317,6 +330,10 @@ fn is_planned(trial: &TrialSpec) -> bool {
     trial.search.is_none()
         && !follows
         && trial.until.as_ref().is_none_or(|until| trial.repeat < until.first())
+}
+
+fn monotonic() -> Nanos {
+    Nanos(linerate_sys::clock::monotonic())
 }
 
 /// Returns a flag for the conductor that Ctrl-C sets.

@@ -9,6 +9,7 @@
 //! | [`conclusion`] | the exit that a study asks for |
 //! | [`stages`] | the trait that ladders use: "run this plan and return what was recorded" |
 //! | [`diagnose`], [`tune`] | the ladders |
+//! | [`live`] | state of a running campaign, for viewers |
 //! | [`doctor`] | checks of this host |
 //! | [`probe`] | facts of a path: capacity, queue, token bucket, loss, MTU |
 //! | [`drafts`] | plans of `to`, `serve` and `disk` from their options |
@@ -52,6 +53,7 @@ pub mod flows;
 pub mod iperf3;
 pub mod keys;
 pub mod letters;
+pub mod live;
 mod observers;
 pub mod outline;
 mod places;

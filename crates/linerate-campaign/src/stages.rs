@@ -14,6 +14,7 @@ use linerate_model::{Campaign, Nanos, TrialSpec};
 
 use crate::catalog::PlanText;
 use crate::conduct::{self, Request};
+use crate::live::Live;
 use crate::testbeds::Ground;
 use crate::{Ended, Exit, Failure};
 
@@ -80,6 +81,8 @@ pub struct Ledgers<'a> {
     pub path: Vec<PathFacts>,
     /// The folder of the ledgers.
     pub out: &'a Path,
+    /// Viewers of the campaigns.
+    pub live: &'a Live,
     /// Makes an observer for each stage.
     pub watch: &'a dyn Fn() -> Watcher<'a>,
     /// Decides whether a stage that met a busy agent is started again, which then follows.
@@ -92,7 +95,8 @@ impl Bench for Ledgers<'_> {
     }
 
     fn now(&self) -> Nanos {
-        Nanos(linerate_sys::clock::monotonic())
+        // A pause takes nothing from a budget.
+        Nanos(linerate_sys::clock::monotonic()).since(self.live.paused_for())
     }
 
     fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<Campaign, Ended> {
@@ -123,6 +127,7 @@ impl Ledgers<'_> {
             // Every stage is a campaign of its own. An older ledger of the same name would mix two
             // ladders.
             resume: false,
+            live: self.live,
         };
         let mut watcher = (self.watch)();
         let mut broken = None;
@@ -172,6 +177,7 @@ mod tests {
             ground: &testbeds::loopback(false),
             path: vec![facts.clone()],
             out: folder.path(),
+            live: &Live::default(),
             watch: &|| Box::new(|_| ()),
             again: &|_| false,
         };

@@ -46,8 +46,11 @@ enum Cut {
     Failed(String),
 }
 
-/// Interval at which workers' counts are sent.
-const STREAM_PERIOD: Nanos = Nanos::from_secs(1);
+/// Interval at which workers' counts are sent. A viewer sees them within 250 ms; the ledger writes
+/// them once a second.
+const STREAM_PERIOD: Nanos = Nanos::from_millis(200);
+/// Time after the end of a period, in which workers hand over the interval that ends with it.
+const STREAM_DELAY: Nanos = Nanos::from_millis(20);
 /// Interval at which engines are checked when their end is due.
 const ENDING_PERIOD: Nanos = Nanos::from_millis(10);
 /// Time that an engine may take beyond the end of the drain. A worker's step takes some
@@ -356,10 +359,10 @@ impl Trial<'_> {
         running
     }
 
-    /// Sends the counts about once a second, until every engine has ended.
+    /// Sends the counts in every [`STREAM_PERIOD`], until every engine has ended.
     fn stream(&self, running: &mut [RunningJob<'_>], barrier: Nanos) -> Result<(), Cut> {
         let end = barrier + self.prepare.phases.loaded() + self.prepare.phases.drain;
-        let mut next = barrier + STREAM_PERIOD;
+        let mut next = barrier + STREAM_PERIOD + STREAM_DELAY;
         loop {
             let now = monotonic();
             if running.iter().all(|job| job.engine.finished()) {
@@ -378,7 +381,8 @@ impl Trial<'_> {
             }
             // Messages in between are polled without waiting, so the period is kept by the clock.
             if monotonic() >= next {
-                next = monotonic() + STREAM_PERIOD;
+                // On the grid of the periods, unless one was missed.
+                next = (next + STREAM_PERIOD).max(monotonic());
                 for job in running.iter_mut() {
                     let intervals = job.engine.intervals();
                     self.say_intervals(job.job, job.lead, intervals)?;

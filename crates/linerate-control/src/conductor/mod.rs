@@ -87,6 +87,8 @@ pub struct CampaignRun {
     /// Request to stop, set by the caller. The present trial ends as interrupted, and the remaining
     /// ones can be resumed.
     pub stop: Arc<AtomicBool>,
+    /// Request to begin no further trial, set and withdrawn by the caller.
+    pub pause: Arc<AtomicBool>,
     /// Time limits.
     pub options: RunOptions,
 }
@@ -110,7 +112,7 @@ pub enum Progress<'a> {
         /// Estimated time until the campaign's end.
         eta: Nanos,
     },
-    /// Counts of workers arrived; about once a second per job and side.
+    /// Counts of workers arrived; about five times a second per job and side.
     Intervals {
         /// The trial.
         trial: &'a TrialSpec,

@@ -74,6 +74,7 @@ pub(super) fn run(
         keys,
         agent,
         stop,
+        pause,
         options,
     } = campaign;
     let hosts: Vec<String> = testbed.hosts.iter().map(|(name, _)| name.clone()).collect();
@@ -111,6 +112,7 @@ pub(super) fn run(
         return result;
     }
     let mut asked = false;
+    let mut is_paused = false;
     let mut steps = StepWatch::new(now());
     let mut flush_at = now().mono + FLUSH_PERIOD;
     loop {
@@ -119,7 +121,13 @@ pub(super) fn run(
             None => runner.wait(&incoming, conductor.wake_at()),
         };
         let present = now();
-        let mut outputs = conductor.handle(input, present);
+        let mut outputs = Vec::new();
+        // Before the input, which may be the one that a trial waits for.
+        if pause.load(Ordering::Relaxed) != is_paused {
+            is_paused = !is_paused;
+            outputs.extend(conductor.handle(Input::Pause(is_paused), present));
+        }
+        outputs.extend(conductor.handle(input, present));
         if stop.load(Ordering::Relaxed) && !asked {
             asked = true;
             outputs.extend(conductor.handle(Input::Stop, present));

@@ -92,6 +92,8 @@ pub(super) struct World<'a> {
     pub(super) starting: Option<Starting<'a>>,
     trials: Vec<TrialSpec>,
     now: Nanos,
+    /// Number of inputs and wake-ups so far.
+    n_steps: usize,
     queue: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
     pub(super) agents: Vec<FakeAgent>,
@@ -188,6 +190,7 @@ impl World<'_> {
             starting: None,
             trials: Vec::new(),
             now: Nanos::from_secs(100),
+            n_steps: 0,
             queue: BTreeMap::new(),
             sequence: 0,
             agents: vec![FakeAgent::new(1_000_000_000_000), FakeAgent::new(-50_000_000_000)],
@@ -235,6 +238,7 @@ impl World<'_> {
         let outputs = conductor.begin(self.at());
         self.carry_out(outputs);
         while self.result.is_none() && self.now < until {
+            self.n_steps += 1;
             let wake = conductor.wake_at().max(self.now);
             let input = match self.queue.first_key_value() {
                 Some((&(at, _), _)) if at <= wake.0 => {

@@ -129,6 +129,7 @@ pub(crate) fn campaign(trials: Vec<TrialSpec>) -> CampaignRun {
         keys: None,
         agent: Agent::new(AgentOptions::default()),
         stop: std::sync::Arc::default(),
+        pause: std::sync::Arc::default(),
         options: RunOptions { patience: Duration::from_secs(30), ..RunOptions::default() },
     }
 }

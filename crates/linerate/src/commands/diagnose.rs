@@ -12,6 +12,7 @@ use linerate_analysis::study;
 use linerate_answers::plan::span;
 use linerate_answers::{diagnosis, probe as facts_of_path};
 use linerate_campaign::diagnose::{Load, Question, STORAGE, climb, exit_of};
+use linerate_campaign::live::Live;
 use linerate_campaign::probe::{self, ProbeBudget};
 use linerate_campaign::stages::{Bench, Ledgers};
 use linerate_campaign::testbeds::Ground;
@@ -133,6 +134,7 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
         ground,
         path: Vec::new(),
         out: &args.out,
+        live: &Live::default(),
         watch: &watch,
         again: &again,
     };

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use linerate_campaign::catalog::PlanText;
 use linerate_campaign::conduct::{self, Request};
+use linerate_campaign::live::Live;
 use linerate_campaign::testbeds::{self, Ground, Place};
 use linerate_control::{Progress, RunSummary};
 use linerate_model::Campaign;
@@ -36,8 +37,15 @@ pub(crate) fn drafted(
         .map_err(|error| Failure::missing(format!("make a folder for the ledger: {error}")))?;
     let ledger =
         ledger.map_or_else(|| scratch.path().join(format!("{name}.ledger")), Path::to_owned);
-    let request =
-        Request { found: &found, plan: &plan, ground, path: &[], ledger: &ledger, resume: false };
+    let request = Request {
+        found: &found,
+        plan: &plan,
+        ground,
+        path: &[],
+        ledger: &ledger,
+        resume: false,
+        live: &Live::default(),
+    };
     conduct::conduct_serving(&request, served, watch)
 }
 
@@ -89,7 +97,8 @@ pub(crate) fn at(
     global: Global,
 ) -> Result<Measured, Failure> {
     let mut ground = testbeds::prepare(place)?;
-    let request = Request { found, plan, ground: &ground, path: &[], ledger, resume };
+    let request =
+        Request { found, plan, ground: &ground, path: &[], ledger, resume, live: &Live::default() };
     let mut display = Display::new(global);
     let measured = conduct::conduct(&request, &mut |event| display.show(&event))?;
     // The bar must be gone before the answer is printed, and the lab before the report is written:

@@ -6,6 +6,7 @@ use clap::Args;
 use linerate_answers::probe as answers;
 use linerate_campaign::Ended;
 use linerate_campaign::drafts::PATH_PROBE;
+use linerate_campaign::live::Live;
 use linerate_campaign::probe::{self, ProbeBudget};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::Ground;
@@ -47,6 +48,7 @@ fn look(args: &ProbeArgs, global: Global, ground: &Ground) -> Result<Exit, Ended
         ground,
         path: Vec::new(),
         out: &args.out,
+        live: &Live::default(),
         watch: &watch,
         again: &again,
     };

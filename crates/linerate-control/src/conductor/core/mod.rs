@@ -58,6 +58,8 @@ pub(crate) enum Input {
     Lost { host: usize, why: String },
     /// A person wants the campaign to end.
     Stop,
+    /// A person wants no further trial to begin, or the campaign to go on.
+    Pause(bool),
     /// An event could not be recorded; no further event will be.
     RecorderFailed(RecorderError),
     /// Events of a trial that ended, recorded by others than its hosts.
@@ -173,6 +175,8 @@ pub(crate) struct Conductor {
     next_ping: u64,
     heartbeat_at: Nanos,
     stopping: bool,
+    /// True while no trial may begin.
+    paused: bool,
     recorder_failed: Option<RecorderError>,
     fatal: Option<ControlError>,
     completed: usize,
@@ -240,6 +244,7 @@ impl Conductor {
             next_ping: 1,
             heartbeat_at: Nanos(0),
             stopping: false,
+            paused: false,
             recorder_failed: None,
             fatal: None,
             completed: 0,
@@ -290,6 +295,7 @@ impl Conductor {
             Input::Heard { host, message, at } => self.heard(host, message, at, now),
             Input::Lost { host, why } => self.lost(host, &why, now),
             Input::Stop => self.stop(now),
+            Input::Pause(is_paused) => self.paused = is_paused,
             Input::RecorderFailed(error) => {
                 self.recorder_failed.get_or_insert(error);
                 self.stop(now);
@@ -310,7 +316,8 @@ impl Conductor {
     /// Returns the latest time for the next [`Input::Tick`].
     pub(crate) fn wake_at(&self) -> Nanos {
         let stage = match &self.stage {
-            ConductStage::Resting(until) => Some(*until),
+            // The end of a pause is an input.
+            ConductStage::Resting(until) => (!self.paused).then_some(*until),
             ConductStage::Trial(active) => Some(active.deadline),
             ConductStage::Joining | ConductStage::Waiting | ConductStage::Finished => None,
         };

@@ -25,6 +25,7 @@ impl Conductor {
                 ConductStage::Resting(_) | ConductStage::Waiting if self.stopping => {
                     self.finish(now)
                 }
+                ConductStage::Resting(_) | ConductStage::Waiting if self.paused => false,
                 ConductStage::Resting(until) if now.mono >= *until => self.next_trial(now),
                 ConductStage::Waiting => self.next_trial(now),
                 ConductStage::Resting(_) => false,

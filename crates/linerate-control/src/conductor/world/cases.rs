@@ -450,3 +450,31 @@ fn a_host_that_reports_without_end_is_cut_off_and_costs_one_trial() {
     assert_eq!(lost, [(Some(TrialId(1)), why.to_owned())]);
     assert_eq!(world.incidents(IncidentKind::Failed).len(), 500);
 }
+
+#[test]
+fn a_pause_lets_the_present_trial_end_and_holds_the_next_one_without_a_busy_wait() {
+    let (begun, over) = (Nanos::from_secs(102), Nanos::from_secs(1_102));
+    let started = |world: &World| -> Vec<u64> {
+        let at = world.events.iter().filter_map(|event| match event {
+            Event::TrialStarted { at, .. } => Some(at.since(WALL).0 / 1_000_000_000),
+            _ => None,
+        });
+        at.collect()
+    };
+    let mut world = World::new();
+    world.later(begun, Happening::Input(Input::Pause(true)));
+    world.later(over, Happening::Input(Input::Pause(false)));
+    let world = run_three(world);
+    assert_eq!(world.summary().completed, 3);
+    let [first, second, third] = started(&world)[..] else { panic!("three trials") };
+    assert!(first < 102 && second == 1_102 && third < 1_120, "{first} {second} {third}");
+    // Each message and wake-up has a number: heartbeats go on, and little else does.
+    assert!(world.n_steps < 5_000, "{} steps", world.n_steps);
+
+    let mut world = World::new();
+    world.later(begun, Happening::Input(Input::Pause(true)));
+    world.later(over, Happening::Input(Input::Stop));
+    let world = run_three(world);
+    assert!(matches!(world.summary().exit, Exit::Interrupted), "a pause can be ended");
+    assert_eq!((world.summary().completed, started(&world).len()), (1, 1));
+}

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_answers::host_settings;
 use linerate_campaign::Ended;
+use linerate_campaign::live::Live;
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::Ground;
 use linerate_campaign::tune::host::{self, HostTuning};
@@ -73,6 +74,7 @@ fn try_all(
         ground,
         path: Vec::new(),
         out: &args.out,
+        live: &Live::default(),
         watch: &watch,
         again: &again,
     };

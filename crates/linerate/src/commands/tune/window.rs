@@ -7,6 +7,7 @@ use clap::Args;
 use linerate_answers::window as answers;
 use linerate_campaign::Ended;
 use linerate_campaign::ends::{REACHED, Route};
+use linerate_campaign::live::Live;
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::{Ground, Place};
 use linerate_campaign::tune::Present;
@@ -125,6 +126,7 @@ fn tune(args: &WindowArgs, global: Global, ground: &Ground) -> Result<Exit, Ende
         ground,
         path: Vec::new(),
         out: &args.out,
+        live: &Live::default(),
         watch: &watch,
         again: &again,
     };
