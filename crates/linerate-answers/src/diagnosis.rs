@@ -83,8 +83,12 @@ fn first_screen(rungs: &[Rung], place: &CommandPlace) -> Option<Lead> {
         .lifted
         .as_ref()
         .map(|(name, after)| format!("{} with {name}", amount(first.metric, *after)));
-    // The first advice is the most important one; the others follow in the detailed part.
-    let advice = found.and_then(|found| found.advice.first());
+    // The first advice is the most important one; the others follow in the detailed part. The
+    // command of another may take it.
+    let advice = found.map_or(&[][..], |found| &found.advice);
+    let with_command = advice.iter().skip(1).find(|advice| advice.command.is_some());
+    let with_command = with_command.filter(|_| advice[0].command.is_none());
+    let next = advice.first().into_iter().chain(with_command);
     Some(Lead {
         surety: found.map_or(NOT_DIAGNOSED, |found| found.verdict.word()),
         figure: amount(first.metric, first.goodput),
@@ -94,7 +98,7 @@ fn first_screen(rungs: &[Rung], place: &CommandPlace) -> Option<Lead> {
         status: found.map_or("not tested", |found| found.verdict.word()),
         claim: found.map(|found| sentences::claim(&found.claim)),
         evidence,
-        next: advice.map(|advice| place.step(advice)).into_iter().collect(),
+        next: next.map(|advice| place.step(advice)).collect(),
         ..Lead::default()
     })
 }
@@ -175,14 +179,14 @@ fn by_rule(scores: &[(&str, f64)]) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use linerate_analysis::diagnosis::{Claim, Evidence, FlowEnd, Outcome, Step, Subject};
     use linerate_model::{CeilingSubject, Command, Verdict};
     use linerate_report::text;
 
     use super::*;
 
-    fn rung(claim: Claim, verdict: Verdict) -> Rung {
+    pub(crate) fn rung(claim: Claim, verdict: Verdict) -> Rung {
         let evidence = vec![Evidence::figure(metric::SNDBUF_LIMITED, 0.8)];
         let again = Command::local("diagnose", &["--param", "streams=2"]).between("a", "b");
         let subject = Subject::of_sweep("a to b");

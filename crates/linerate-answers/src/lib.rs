@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`ceilings`] | `linerate limit` |
 //! | [`controller`] | `linerate ncsi` |
+//! | [`demo`] | `linerate demo` |
 //! | [`diagnosis`] | `linerate diagnose` |
 //! | [`disks`] | `linerate disk list` |
 //! | [`flows`] | `linerate flows` |
@@ -32,6 +33,7 @@
 
 pub mod ceilings;
 pub mod controller;
+pub mod demo;
 pub mod diagnosis;
 pub mod disks;
 mod figures;

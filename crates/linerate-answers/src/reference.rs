@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::registries::{Registry, entries};
+use crate::registries::{Registry, entries, groups};
 
 /// A page.
 #[derive(Clone, Debug)]
@@ -175,10 +175,15 @@ fn page(chapter: &Chapter, entries: &[Value]) -> String {
             table(&["Metric", "Unit", "Layer", "Meaning"], rows, &mut page);
         }
         _ => {
-            let rows = entries
-                .iter()
-                .map(|entry| vec![code(text(entry, "name")), text(entry, "summary").into()]);
-            table(&["Name", "What it is"], rows, &mut page);
+            for (purpose, entries) in groups(entries) {
+                if let Some(purpose) = purpose {
+                    let _ = write!(page, "\n## {purpose}\n");
+                }
+                let rows = entries
+                    .iter()
+                    .map(|entry| vec![code(text(entry, "name")), text(entry, "summary").into()]);
+                table(&["Name", "What it is"], rows, &mut page);
+            }
         }
     }
     page

@@ -85,13 +85,25 @@ pub fn document(what: Registry) -> Document {
         _ => &["name", "summary"],
     };
     let cells = |entry: &Value| columns.iter().map(|column| text(entry, column)).collect();
-    let rows: Vec<Vec<String>> = entries.iter().map(cells).collect();
-    let mut blocks =
-        vec![Block::Table(Table::of_words(what.name(), what.summary(), columns, &rows))];
+    let of_group = |(at, (caption, entries)): (usize, (&str, &[Value]))| {
+        let rows: Vec<Vec<String>> = entries.iter().map(cells).collect();
+        let id = if at == 0 { what.name().to_owned() } else { format!("{}-{at}", what.name()) };
+        Block::Table(Table::of_words(id, caption, columns, &rows))
+    };
+    let groups =
+        groups(&entries).map(|(purpose, entries)| (purpose.unwrap_or(what.summary()), entries));
+    let mut blocks: Vec<Block> = groups.enumerate().map(of_group).collect();
     blocks.extend(entries.iter().filter_map(parameters));
     let section = Section { id: "answer", title: what.summary(), blocks };
     let title = format!("linerate list {}", what.name());
     Document::answer(title, what.summary(), Origin::Read, vec![section], Value::Array(entries))
+}
+
+/// Returns the entries of each purpose, in their order; all at once without purposes.
+pub(crate) fn groups(entries: &[Value]) -> impl Iterator<Item = (Option<&str>, &[Value])> {
+    let purpose = |entry: &'_ Value| entry["purpose"].as_str().map(str::to_owned);
+    let groups = entries.chunk_by(move |one, next| purpose(one) == purpose(next));
+    groups.map(|entries| (entries[0]["purpose"].as_str(), entries))
 }
 
 /// Returns the parameters of `entry`, if it has any.
@@ -165,8 +177,10 @@ fn parameter_json(p: &Parameter) -> Value {
 }
 
 fn presets(presets: &[Preset]) -> Vec<Value> {
-    let entry =
-        |preset: &Preset| json!({ "name": preset.name, "summary": catalog::summary(preset) });
+    let entry = |preset: &Preset| {
+        let Preset { name, purpose, .. } = preset;
+        json!({ "name": name, "purpose": purpose, "summary": catalog::summary(preset) })
+    };
     presets.iter().map(entry).collect()
 }
 
@@ -187,6 +201,26 @@ mod tests {
     use linerate_report::text::whole;
 
     use super::*;
+
+    #[test]
+    fn plans_and_labs_stand_below_their_purpose_once_and_in_alphabetical_order() {
+        for what in [Registry::Plans, Registry::Labs] {
+            let entries = entries(what);
+            let groups: Vec<(Option<&str>, &[Value])> = groups(&entries).collect();
+            let mut purposes: Vec<_> = groups.iter().map(|(purpose, _)| purpose).collect();
+            purposes.sort_unstable();
+            purposes.dedup();
+            assert_eq!(purposes.len(), groups.len(), "a purpose is in one piece");
+            for (purpose, entries) in groups {
+                let names: Vec<String> = entries.iter().map(|entry| text(entry, "name")).collect();
+                assert!(names.is_sorted(), "{purpose:?}: {names:?}");
+                let shown = whole(&document(what));
+                assert!(shown.contains(purpose.expect("a purpose")), "{shown}");
+            }
+        }
+        let samplers = entries(Registry::Samplers);
+        assert_eq!(groups(&samplers).count(), 1, "samplers have no purposes");
+    }
 
     #[test]
     fn every_entry_and_parameter_is_in_the_text() {

@@ -13,35 +13,46 @@ use crate::Failure;
 pub struct Preset {
     /// Its name.
     pub name: &'static str,
+    /// What it is for, the heading of its group in lists.
+    pub purpose: &'static str,
     /// The text.
     pub text: &'static str,
 }
 
 macro_rules! presets {
-    ($folder:literal: $($name:literal),* $(,)?) => {
-        &[$(Preset {
+    ($folder:literal: $($purpose:literal => $($name:literal),+;)+) => {
+        &[$($(Preset {
             name: $name,
+            purpose: $purpose,
             text: include_str!(concat!("../../../", $folder, "/", $name, ".toml")),
-        }),*]
+        }),+),+]
     };
 }
 
-/// Plans, alphabetically.
+/// Plans by purpose, the ones of a newcomer first.
 pub static PLANS: &[Preset] = presets!("plans":
-    "cisco-draws", "cisco-payload", "cisco-ports", "cut-through", "demo", "fire-hose", "frames",
-    "frames-quick", "ftp", "hp-clients", "hp-server", "http", "idt-latency", "idt-mixed",
-    "idt-sizes", "idt-throughput", "intel-causes", "intel-cpu", "intel-link-speed", "intel-tables",
-    "last-frame", "latency", "netframe", "netframe-nics", "netframe-quick", "null",
-    "path_probe", "placement",
-    "shared-edge", "storage-rounds", "sun-buses", "sun-host", "sun-link", "sun-platform", "tcp_crr",
-    "tcp_rr", "tcp_stream", "together", "udp_rr", "udp_stream", "with-device", "zero-loss");
+    "Rates, cost and scaling of a path" => "demo", "netframe", "netframe-nics", "netframe-quick",
+        "tcp_stream", "udp_stream";
+    "Response times and connections" => "last-frame", "latency", "tcp_crr", "tcp_rr", "udp_rr";
+    "Frames, loss and the path" => "fire-hose", "frames", "frames-quick", "path_probe", "zero-loss";
+    "Disks and files" => "ftp", "http", "storage-rounds", "together";
+    "Devices and settings compared" => "cut-through", "placement", "shared-edge", "with-device";
+    "Published measurements repeated" => "cisco-draws", "cisco-payload", "cisco-ports",
+        "hp-clients", "hp-server", "idt-latency", "idt-mixed", "idt-sizes", "idt-throughput",
+        "intel-causes", "intel-cpu", "intel-link-speed", "intel-tables", "sun-buses", "sun-host",
+        "sun-link", "sun-platform";
+    "The tool itself" => "null";
+);
 
-/// Labs, alphabetically.
+/// Labs by purpose.
 pub static LABS: &[Preset] = presets!("labs":
-    "cisco-expander", "cisco-polarised", "cisco-vic", "device", "device-bridge",
-    "device-forwarding", "device-router", "device-stalls", "fan-in", "hp-ftp", "idt-mixed",
-    "idt-pcie", "lossy", "ncsi", "ncsi-100m", "ncsi-cpu", "ncsi-paper", "ncsi-tuned", "pair",
-    "pair-100m", "router", "shared-edge", "sun-buses", "sun-link", "sun-slower", "switch");
+    "Simple paths" => "long-path", "lossy", "pair", "pair-100m", "router", "switch";
+    "Devices in the path" => "device", "device-bridge", "device-forwarding", "device-router",
+        "device-stalls", "fan-in", "shared-edge";
+    "Controllers behind a sideband" => "ncsi", "ncsi-100m", "ncsi-cpu", "ncsi-paper", "ncsi-tuned";
+    "Published testbeds" => "cisco-expander", "cisco-polarised", "cisco-vic", "hp-ftp",
+        "idt-mixed", "idt-pcie", "sun-buses", "sun-link", "sun-slower";
+);
 
 /// Text and its origin.
 #[derive(Clone, Debug)]

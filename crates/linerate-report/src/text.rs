@@ -183,6 +183,12 @@ fn title(document: &Document) -> String {
     format!("{}{mark}\n", one_line(&document.title))
 }
 
+/// Returns blocks as lines, with an empty line between two.
+#[must_use]
+pub fn blocks(blocks: &[Block]) -> String {
+    blocks.iter().map(block_text).collect::<Vec<_>>().join("\n")
+}
+
 /// Returns a block as lines, the last one ended.
 fn block_text(block: &Block) -> String {
     match block {

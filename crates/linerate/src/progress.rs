@@ -9,7 +9,7 @@ use linerate_answers::plan::{coordinate, span};
 use linerate_answers::progress::{learnt, looked};
 use linerate_campaign::stages::Watcher;
 use linerate_control::Progress;
-use linerate_model::{Incident, IncidentKind, Lines, TrialOutcome, printable};
+use linerate_model::{Incident, IncidentKind, Lines, Nanos, TrialOutcome, printable};
 
 use crate::args::Global;
 
@@ -39,11 +39,16 @@ fn is_new(incident: &Incident, reported: &Mutex<BTreeSet<String>>) -> bool {
     incident.kind != IncidentKind::ClockUncertain || first()
 }
 
+/// A campaign that takes longer says so before its first trial.
+const WORTH_SAYING: Nanos = Nanos::from_secs(60);
+
 /// Display of progress on standard error.
 pub(crate) struct Display {
     bar: Option<ProgressBar>,
     lines: bool,
     verbose: bool,
+    /// True from the first trial on.
+    is_begun: bool,
 }
 
 impl Display {
@@ -55,7 +60,7 @@ impl Display {
                 .expect("the template is valid");
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
         });
-        Self { lines: !terminal && !global.quiet, verbose: global.verbose, bar }
+        Self { lines: !terminal && !global.quiet, verbose: global.verbose, is_begun: false, bar }
     }
 
     /// Shows one event.
@@ -69,6 +74,10 @@ impl Display {
                 ));
             }
             Progress::TrialStarted { trial, number, of, eta } => {
+                if !std::mem::replace(&mut self.is_begun, true) && *eta > WORTH_SAYING {
+                    let left = of + 1 - number;
+                    self.say(&format!("{left} trials, about {}", span(eta.as_secs_f64())));
+                }
                 if let Some(bar) = &self.bar {
                     bar.set_length(*of as u64);
                     bar.set_position(*number as u64 - 1);

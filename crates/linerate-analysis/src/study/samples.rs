@@ -96,6 +96,17 @@ impl<'a> Samples<'a> {
         self.rate(span, |read| column.is(read) && read.instance == instance)
     }
 
+    /// Returns the same between the first and the last reading within `span`: a counter that stands
+    /// still outside a short load would be too low if it were interpolated to the ends of the load.
+    pub(super) fn steady_rate(&self, span: Span, column: Series, instance: &str) -> Option<f64> {
+        let times = || self.0.iter().flat_map(|block| &block.times);
+        let within = || times().filter(|at| span.from <= **at && **at <= span.to);
+        let inner =
+            within().min().zip(within().max()).map(|(from, to)| Span { from: *from, to: *to });
+        let covers = |inner: &Span| inner.seconds() >= LEAST_COVERED * span.seconds();
+        self.of_instance(inner.filter(covers).unwrap_or(span), column, instance)
+    }
+
     /// Returns the mean of the gauge `column` over the readings within `span`: of the things
     /// `wanted` selects the one with the largest.
     pub(super) fn mean_of(
@@ -199,6 +210,23 @@ mod tests {
 
     fn seconds(from: u64, to: u64) -> Span {
         Span { from: Nanos::from_secs(from), to: Nanos::from_secs(to) }
+    }
+
+    #[test]
+    fn a_steady_rate_is_of_the_readings_within_a_load_that_begins_and_ends_between_two() {
+        // 100 a second from 1.5 s to 5.5 s, read every second.
+        let values = [0.0, 0.0, 50.0, 150.0, 250.0, 350.0, 400.0, 400.0];
+        let values: Vec<Option<f64>> = values.into_iter().map(Some).collect();
+        let block = block(&[0, 1, 2, 3, 4, 5, 6, 7], &values);
+        let samples = Samples(vec![&block]);
+        let half = |second: u64| Nanos(second * 1_000_000_000 + 500_000_000);
+        let load = Span { from: half(1), to: half(5) };
+        let rate = |load| samples.steady_rate(load, series::cpu::USER, "cpu0");
+        assert_eq!(rate(load), Some(100.0));
+        assert_eq!(samples.of_instance(load, series::cpu::USER, "cpu0"), Some(87.5));
+        // Two readings do not cover half of a load; its ends are interpolated.
+        let short = Span { from: half(1), to: half(2) };
+        assert_eq!(rate(short), Some(75.0));
     }
 
     #[test]

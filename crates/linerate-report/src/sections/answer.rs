@@ -9,6 +9,7 @@
 
 mod compared;
 mod measures;
+mod names;
 mod scopes;
 pub(crate) mod verdict;
 
@@ -64,7 +65,8 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
     {
         blocks.push(Block::List(std::mem::take(&mut compared)));
     }
-    blocks.extend(headline.as_ref().and_then(verdict::picture));
+    let pictured = headline.map(|headline| names::of_hosts(headline, subject.campaign));
+    blocks.extend(pictured.as_ref().and_then(verdict::picture));
     blocks.push(Block::Paragraph(opening(subject)));
     let best = key_figures(subject);
     if !best.is_empty() {
@@ -98,7 +100,10 @@ pub(crate) fn lead(
     headline: Option<&Headline>,
 ) -> Option<Lead> {
     let mixed = || super::together::lead(study).filter(|_| mixes_led(study) > 0);
-    let of_point = || Some(verdict::lead(headline?, &CommandPlace::of(campaign)));
+    let of_point = || {
+        let headline = names::of_hosts(headline?.clone(), campaign);
+        Some(verdict::lead(&headline, &CommandPlace::of(campaign)))
+    };
     // A comparison answers the question that was asked; a headline only describes.
     compared::lead(study, &campaign.header.argv).or_else(mixed).or_else(of_point)
 }

@@ -12,6 +12,9 @@ use crate::number::Scale;
 use crate::sentences;
 use crate::words::count;
 
+/// Most withheld figures that are not folded.
+const FEW: usize = 8;
+
 /// Section `validity`.
 pub(super) const SECTION: Section = Section {
     name: "validity",
@@ -48,6 +51,7 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
     if doubtful.rows.is_empty() {
         blocks.push(Block::Paragraph("All trials are valid.".into()));
     } else {
+        blocks.push(Block::Table(reasons(subject)));
         blocks.push(Block::Table(doubtful));
     }
     let withheld = withheld(subject);
@@ -59,6 +63,51 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
         blocks.push(Block::Table(incidents));
     }
     if subject.study.points.is_empty() && missing == 0 { Vec::new() } else { blocks }
+}
+
+/// Returns each reason against trials once, the most frequent first, and reasons against a point
+/// whose trials are all valid.
+fn reasons(subject: &Subject<'_>) -> Table {
+    let columns = vec![
+        Column::text("reason"),
+        Column::number("trials", Scale::COUNT),
+        Column::text("sweeps"),
+    ];
+    let mut table = Table::new("validity-reasons", "Reasons, the most frequent first", columns);
+    let not_run = not_run(subject);
+    let was_run = |trial: &&TrialStudy| !not_run.contains(&trial.id);
+    let against = |grid: &Grid<'_>| {
+        let of_point = |point: &&PointStudy| {
+            let trials = point.trials.iter().filter(was_run).map(|trial| trial.why.clone());
+            let trials: Vec<Vec<Reason>> = trials.filter(|why| !why.is_empty()).collect();
+            // The reason of a point repeats those of its trials, if they have any.
+            if trials.is_empty() { vec![point.why.clone()] } else { trials }
+        };
+        grid.points
+            .iter()
+            .filter(|point| point.trials.iter().any(|one| was_run(&one)))
+            .flat_map(of_point)
+            .collect::<Vec<_>>()
+    };
+    let each: Vec<(&str, Vec<Vec<Reason>>)> =
+        subject.grids.iter().map(|grid| (grid.sweep, against(grid))).collect();
+    let all = each.iter().flat_map(|(_, against)| against).map(Vec::as_slice);
+    let mut met = linerate_analysis::reasons(all);
+    met.sort_by_key(|(_, times, _)| std::cmp::Reverse(*times));
+    for (reason, times, _) in met {
+        let is_met = |against: &[Vec<Reason>]| {
+            against.iter().flatten().any(|other| other.kind() == reason.kind())
+        };
+        let mut sweeps: Vec<&str> =
+            each.iter().filter(|(_, against)| is_met(against)).map(|(sweep, _)| *sweep).collect();
+        sweeps.dedup();
+        table.rows.push(Row::plain(vec![
+            Cell::Text(sentences::reason(reason)),
+            Cell::Number(times as f64),
+            Cell::Text(sweeps.join(", ")),
+        ]));
+    }
+    table
 }
 
 /// Points and trials that are not valid.
@@ -93,6 +142,8 @@ fn doubtful(subject: &Subject<'_>) -> Table {
             }
         }
     }
+    // The reasons stand above.
+    table.folded = true;
     table
 }
 
@@ -138,7 +189,7 @@ fn withheld(subject: &Subject<'_>) -> Table {
             }
         }
     }
-    table.folded = table.rows.len() > 24;
+    table.folded = table.rows.len() > FEW;
     table
 }
 

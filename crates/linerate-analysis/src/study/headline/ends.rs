@@ -235,9 +235,13 @@ fn dropped(packets: f64) -> Reading {
 fn interface(end: PathEnd, one: &Seen<'_>) -> Vec<Reading> {
     let samples = one.samples(end);
     let devices = own_devices(one.side(end).1);
-    let of_device = |column, device: &str| samples.of_instance(one.span, column, device);
     let of = |column: Series| {
-        devices.iter().filter_map(|device| of_device(column, device)).reduce(|a, b| a + b)
+        let of_device = |device: &&str| samples.steady_rate(one.span, column, device);
+        devices.iter().filter_map(of_device).reduce(|a, b| a + b)
+    };
+    let change = |column: Series| {
+        let is_own = |device: &str| devices.contains(&device);
+        samples.change(one.span, |read| column.is(read) && is_own(&read.instance))
     };
     let (word, bytes, packets, lost): (_, _, _, &[Series]) = match end {
         PathEnd::Receiver => (
@@ -257,8 +261,7 @@ fn interface(end: PathEnd, one: &Seen<'_>) -> Vec<Reading> {
         .map(|bytes| Reading::new(word, bytes * BITS, Unit::BitPerSecond, Some(Layer::L2)));
     let packets = of(packets)
         .map(|rate| Reading::new(ReadingKind::Packets, rate, Unit::PacketPerSecond, None));
-    let lost = lost.iter().map(|column| of(*column)).sum::<Option<f64>>();
-    let lost = lost.map(|rate| dropped(rate * one.span.seconds()));
+    let lost = lost.iter().map(|column| change(*column)).sum::<Option<f64>>().map(dropped);
     [bits, packets, lost].into_iter().flatten().collect()
 }
 
