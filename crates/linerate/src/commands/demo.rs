@@ -7,6 +7,7 @@ use clap::Args;
 use linerate_analysis::study;
 use linerate_answers::demo::{self, Injected};
 use linerate_campaign::diagnose::{Load, Question, Rung, climb, exit_of};
+use linerate_campaign::live::Live;
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::{self, Place};
 use linerate_campaign::{Ended, checks, conclusion, sandbox};
@@ -106,6 +107,7 @@ fn diagnose(folder: &Path, global: Global) -> Result<Vec<Rung>, Failure> {
         ground: &ground,
         path: Vec::new(),
         out: folder,
+        live: &Live::default(),
         watch: &watch,
         // A lab has no agent that others use.
         again: &|_| false,
