@@ -84,15 +84,14 @@ pub fn document(what: Registry) -> Document {
         Registry::Metrics => &["name", "unit", "layer", "summary"],
         _ => &["name", "summary"],
     };
-    let cells = |entry: &Value| columns.iter().map(|column| text(entry, column)).collect();
-    let of_group = |(at, (caption, entries)): (usize, (&str, &[Value]))| {
+    let mut blocks = Vec::new();
+    for (at, (purpose, entries)) in groups(&entries).enumerate() {
+        let cells = |entry: &Value| columns.iter().map(|column| text(entry, column)).collect();
         let rows: Vec<Vec<String>> = entries.iter().map(cells).collect();
         let id = if at == 0 { what.name().to_owned() } else { format!("{}-{at}", what.name()) };
-        Block::Table(Table::of_words(id, caption, columns, &rows))
-    };
-    let groups =
-        groups(&entries).map(|(purpose, entries)| (purpose.unwrap_or(what.summary()), entries));
-    let mut blocks: Vec<Block> = groups.enumerate().map(of_group).collect();
+        let caption = purpose.unwrap_or(what.summary());
+        blocks.push(Block::Table(Table::of_words(id, caption, columns, &rows)));
+    }
     blocks.extend(entries.iter().filter_map(parameters));
     let section = Section { id: "answer", title: what.summary(), blocks };
     let title = format!("linerate list {}", what.name());
@@ -177,11 +176,13 @@ fn parameter_json(p: &Parameter) -> Value {
 }
 
 fn presets(presets: &[Preset]) -> Vec<Value> {
-    let entry = |preset: &Preset| {
-        let Preset { name, purpose, .. } = preset;
-        json!({ "name": name, "purpose": purpose, "summary": catalog::summary(preset) })
-    };
-    presets.iter().map(entry).collect()
+    presets.iter().map(preset_json).collect()
+}
+
+fn preset_json(preset: &Preset) -> Value {
+    let Preset { name, purpose, .. } = preset;
+    let summary = catalog::summary(preset);
+    json!({ "name": name, "purpose": purpose.heading(), "summary": summary })
 }
 
 fn metrics() -> Vec<Value> {

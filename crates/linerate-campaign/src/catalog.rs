@@ -13,17 +13,64 @@ use crate::Failure;
 pub struct Preset {
     /// Its name.
     pub name: &'static str,
-    /// What it is for, the heading of its group in lists.
-    pub purpose: &'static str,
+    /// What it is for.
+    pub purpose: Purpose,
     /// The text.
     pub text: &'static str,
 }
 
+/// Purpose of a plan or lab, which groups them in lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Rates, cost and scaling of a path.
+    Rates,
+    /// Response times and connections.
+    Times,
+    /// Frames, loss and the path.
+    Frames,
+    /// Disks and files.
+    Disks,
+    /// Devices and settings compared.
+    Compared,
+    /// Published measurements repeated.
+    Published,
+    /// The tool itself.
+    Tool,
+    /// Simple paths.
+    Paths,
+    /// Devices in the path.
+    Devices,
+    /// Controllers behind a sideband.
+    Sidebands,
+    /// Published testbeds.
+    Testbeds,
+}
+
+impl Purpose {
+    /// Returns the heading of its group.
+    #[must_use]
+    pub const fn heading(self) -> &'static str {
+        match self {
+            Self::Rates => "Rates, cost and scaling of a path",
+            Self::Times => "Response times and connections",
+            Self::Frames => "Frames, loss and the path",
+            Self::Disks => "Disks and files",
+            Self::Compared => "Devices and settings compared",
+            Self::Published => "Published measurements repeated",
+            Self::Tool => "The tool itself",
+            Self::Paths => "Simple paths",
+            Self::Devices => "Devices in the path",
+            Self::Sidebands => "Controllers behind a sideband",
+            Self::Testbeds => "Published testbeds",
+        }
+    }
+}
+
 macro_rules! presets {
-    ($folder:literal: $($purpose:literal => $($name:literal),+;)+) => {
+    ($folder:literal: $($purpose:ident => $($name:literal),+;)+) => {
         &[$($(Preset {
             name: $name,
-            purpose: $purpose,
+            purpose: Purpose::$purpose,
             text: include_str!(concat!("../../../", $folder, "/", $name, ".toml")),
         }),+),+]
     };
@@ -31,26 +78,26 @@ macro_rules! presets {
 
 /// Plans by purpose, the ones of a newcomer first.
 pub static PLANS: &[Preset] = presets!("plans":
-    "Rates, cost and scaling of a path" => "demo", "netframe", "netframe-nics", "netframe-quick",
+    Rates => "demo", "netframe", "netframe-nics", "netframe-quick",
         "tcp_stream", "udp_stream";
-    "Response times and connections" => "last-frame", "latency", "tcp_crr", "tcp_rr", "udp_rr";
-    "Frames, loss and the path" => "fire-hose", "frames", "frames-quick", "path_probe", "zero-loss";
-    "Disks and files" => "ftp", "http", "storage-rounds", "together";
-    "Devices and settings compared" => "cut-through", "placement", "shared-edge", "with-device";
-    "Published measurements repeated" => "cisco-draws", "cisco-payload", "cisco-ports",
+    Times => "last-frame", "latency", "tcp_crr", "tcp_rr", "udp_rr";
+    Frames => "fire-hose", "frames", "frames-quick", "path_probe", "zero-loss";
+    Disks => "ftp", "http", "storage-rounds", "together";
+    Compared => "cut-through", "placement", "shared-edge", "with-device";
+    Published => "cisco-draws", "cisco-payload", "cisco-ports",
         "hp-clients", "hp-server", "idt-latency", "idt-mixed", "idt-sizes", "idt-throughput",
         "intel-causes", "intel-cpu", "intel-link-speed", "intel-tables", "sun-buses", "sun-host",
         "sun-link", "sun-platform";
-    "The tool itself" => "null";
+    Tool => "null";
 );
 
 /// Labs by purpose.
 pub static LABS: &[Preset] = presets!("labs":
-    "Simple paths" => "long-path", "lossy", "pair", "pair-100m", "router", "switch";
-    "Devices in the path" => "device", "device-bridge", "device-forwarding", "device-router",
+    Paths => "long-path", "lossy", "pair", "pair-100m", "router", "switch";
+    Devices => "device", "device-bridge", "device-forwarding", "device-router",
         "device-stalls", "fan-in", "shared-edge";
-    "Controllers behind a sideband" => "ncsi", "ncsi-100m", "ncsi-cpu", "ncsi-paper", "ncsi-tuned";
-    "Published testbeds" => "cisco-expander", "cisco-polarised", "cisco-vic", "hp-ftp",
+    Sidebands => "ncsi", "ncsi-100m", "ncsi-cpu", "ncsi-paper", "ncsi-tuned";
+    Testbeds => "cisco-expander", "cisco-polarised", "cisco-vic", "hp-ftp",
         "idt-mixed", "idt-pcie", "sun-buses", "sun-link", "sun-slower";
 );
 

@@ -100,10 +100,8 @@ pub(crate) fn lead(
     headline: Option<&Headline>,
 ) -> Option<Lead> {
     let mixed = || super::together::lead(study).filter(|_| mixes_led(study) > 0);
-    let of_point = || {
-        let headline = names::of_hosts(headline?.clone(), campaign);
-        Some(verdict::lead(&headline, &CommandPlace::of(campaign)))
-    };
+    let named = || Some(names::of_hosts(headline?.clone(), campaign));
+    let of_point = || Some(verdict::lead(&named()?, &CommandPlace::of(campaign)));
     // A comparison answers the question that was asked; a headline only describes.
     compared::lead(study, &campaign.header.argv).or_else(mixed).or_else(of_point)
 }

@@ -1,8 +1,10 @@
 //! Section `validity`: trials that are not valid with their reasons, withheld figures, incidents,
 //! and trials that were not run.
 
+use std::collections::BTreeSet;
+
 use linerate_analysis::{PointStudy, Reason, TrialStudy};
-use linerate_model::{IncidentKind, TrialOutcome, Validity as Standing};
+use linerate_model::{IncidentKind, TrialId, TrialOutcome, Validity as Standing};
 
 use super::answer::not_run;
 use super::{Section, Subject};
@@ -65,8 +67,7 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
     if subject.study.points.is_empty() && missing == 0 { Vec::new() } else { blocks }
 }
 
-/// Returns each reason against trials once, the most frequent first, and reasons against a point
-/// whose trials are all valid.
+/// Returns each kind of reason once, the most frequent first, with its number of trials.
 fn reasons(subject: &Subject<'_>) -> Table {
     let columns = vec![
         Column::text("reason"),
@@ -75,29 +76,15 @@ fn reasons(subject: &Subject<'_>) -> Table {
     ];
     let mut table = Table::new("validity-reasons", "Reasons, the most frequent first", columns);
     let not_run = not_run(subject);
-    let was_run = |trial: &&TrialStudy| !not_run.contains(&trial.id);
-    let against = |grid: &Grid<'_>| {
-        let of_point = |point: &&PointStudy| {
-            let trials = point.trials.iter().filter(was_run).map(|trial| trial.why.clone());
-            let trials: Vec<Vec<Reason>> = trials.filter(|why| !why.is_empty()).collect();
-            // The reason of a point repeats those of its trials, if they have any.
-            if trials.is_empty() { vec![point.why.clone()] } else { trials }
-        };
-        grid.points
-            .iter()
-            .filter(|point| point.trials.iter().any(|one| was_run(&one)))
-            .flat_map(of_point)
-            .collect::<Vec<_>>()
-    };
+    let of_grid = |grid: &Grid<'_>| grid.points.iter().flat_map(|p| against(p, &not_run)).collect();
     let each: Vec<(&str, Vec<Vec<Reason>>)> =
-        subject.grids.iter().map(|grid| (grid.sweep, against(grid))).collect();
+        subject.grids.iter().map(|grid| (grid.sweep, of_grid(grid))).collect();
     let all = each.iter().flat_map(|(_, against)| against).map(Vec::as_slice);
     let mut met = linerate_analysis::reasons(all);
     met.sort_by_key(|(_, times, _)| std::cmp::Reverse(*times));
     for (reason, times, _) in met {
-        let is_met = |against: &[Vec<Reason>]| {
-            against.iter().flatten().any(|other| other.kind() == reason.kind())
-        };
+        let is_met =
+            |why: &[Vec<Reason>]| why.iter().flatten().any(|other| other.kind() == reason.kind());
         let mut sweeps: Vec<&str> =
             each.iter().filter(|(_, against)| is_met(against)).map(|(sweep, _)| *sweep).collect();
         sweeps.dedup();
@@ -108,6 +95,19 @@ fn reasons(subject: &Subject<'_>) -> Table {
         ]));
     }
     table
+}
+
+/// Returns the reasons against each trial of `point` that was run, or against the point where
+/// there are none: its own reason repeats those of its trials.
+fn against(point: &PointStudy, not_run: &BTreeSet<TrialId>) -> Vec<Vec<Reason>> {
+    let run: Vec<&TrialStudy> =
+        point.trials.iter().filter(|trial| !not_run.contains(&trial.id)).collect();
+    let of_trials: Vec<Vec<Reason>> =
+        run.iter().map(|trial| trial.why.clone()).filter(|why| !why.is_empty()).collect();
+    match (run.is_empty(), of_trials.is_empty()) {
+        (false, true) => vec![point.why.clone()],
+        _ => of_trials,
+    }
 }
 
 /// Points and trials that are not valid.

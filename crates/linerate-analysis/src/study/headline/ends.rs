@@ -235,14 +235,12 @@ fn dropped(packets: f64) -> Reading {
 fn interface(end: PathEnd, one: &Seen<'_>) -> Vec<Reading> {
     let samples = one.samples(end);
     let devices = own_devices(one.side(end).1);
+    let of_device = |column, device: &str| samples.steady_rate(one.span, column, device);
     let of = |column: Series| {
-        let of_device = |device: &&str| samples.steady_rate(one.span, column, device);
-        devices.iter().filter_map(of_device).reduce(|a, b| a + b)
+        devices.iter().filter_map(|device| of_device(column, device)).reduce(|a, b| a + b)
     };
-    let change = |column: Series| {
-        let is_own = |device: &str| devices.contains(&device);
-        samples.change(one.span, |read| column.is(read) && is_own(&read.instance))
-    };
+    let is_own = |device: &str| devices.contains(&device);
+    let change = |column: Series| samples.change(one.span, |s| column.is(s) && is_own(&s.instance));
     let (word, bytes, packets, lost): (_, _, _, &[Series]) = match end {
         PathEnd::Receiver => (
             ReadingKind::Received,
