@@ -247,12 +247,12 @@ impl LiveLines {
                 counts.received[end] += counted(Counter::PayloadReceived) * share;
                 counts.cpu_ns[end] +=
                     (counted(Counter::CpuUser) + counted(Counter::CpuSystem)) * share;
-                let numbered = [Counter::SequenceAdvance, Counter::DatagramsReceived];
-                let timed = [Counter::DelayChange, Counter::DelayChanges];
-                for at in 0..2 {
-                    counts.datagrams[at] += counted(numbered[at]) * share;
-                    counts.changes[at] += counted(timed[at]) * share;
-                }
+                // A datagram after its deadline is late, and not lost.
+                let arrived = counted(Counter::DatagramsReceived) + counted(Counter::Late);
+                counts.datagrams[0] += counted(Counter::SequenceAdvance) * share;
+                counts.datagrams[1] += arrived * share;
+                counts.changes[0] += counted(Counter::DelayChange) * share;
+                counts.changes[1] += counted(Counter::DelayChanges) * share;
                 // Both ends count operations; the active one asks.
                 if end == 0 {
                     counts.transactions += counted(Counter::Transactions) * share;
@@ -485,7 +485,7 @@ mod tests {
     #[test]
     fn lines_have_cpu_of_both_ends_loss_jitter_and_response_times() {
         use Counter::{
-            CpuSystem, CpuUser, DatagramsReceived, DelayChange, DelayChanges, SequenceAdvance,
+            CpuSystem, CpuUser, DatagramsReceived, DelayChange, DelayChanges, Late, SequenceAdvance,
         };
         let mut lines = LiveLines::new(SECOND, Nanos::from_secs(2));
         let sends = [(CpuUser, 250_000_000), (CpuSystem, 50_000_000)];
@@ -495,7 +495,8 @@ mod tests {
         let receives = [
             (CpuUser, 400_000_000),
             (SequenceAdvance, 1000),
-            (DatagramsReceived, 990),
+            (DatagramsReceived, 920),
+            (Late, 70),
             (DelayChange, 3_000_000),
             (DelayChanges, 30),
         ];
@@ -508,6 +509,17 @@ mod tests {
         assert_eq!(first.jitter, Some(1e-4));
         assert_eq!(first.times, [Some(1e-3), Some(3e-3), None], "1 of 1001 is beyond p99.9");
         assert_eq!((given[1].cpu, given[1].times), ([0.0, 0.2], [None; 3]));
+    }
+
+    #[test]
+    fn a_quantile_among_lost_requests_is_infinite() {
+        let mut lines = LiveLines::new(SECOND, SECOND);
+        let mut asks = interval(0, 0, 1000, &[]);
+        asks.response.buckets = vec![(1_000_000, 1000)];
+        asks.response.lost = 20;
+        lines.take(Side::Active, &[asks]);
+        let given = lines.take(Side::Passive, &[interval(0, 0, 1000, &[])]);
+        assert_eq!(given[0].times, [Some(1e-3), Some(f64::INFINITY), None], "2 % were lost");
     }
 
     #[test]
