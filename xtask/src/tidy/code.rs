@@ -1,9 +1,10 @@
 //! Rust text with what is not code blanked out, so that a word in a comment or a string is not
 //! taken for code.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{LexError, TokenStream, TokenTree};
 
 /// One source text seen three ways; all three have the same lines.
+#[derive(Default)]
 pub(super) struct Code {
     /// Code outside tests: comments, strings and test modules are blank.
     pub(super) product: String,
@@ -17,12 +18,20 @@ pub(super) struct Code {
     pub(super) test_comments: String,
     /// Number of lines outside test modules, blank ones and comments included.
     pub(super) product_lines: usize,
+    /// Line in which a text without tokens is broken, such as that of an unbalanced brace. All its
+    /// views are empty.
+    pub(super) broken: Option<usize>,
 }
 
 impl Code {
     /// Splits `text`. A file that is nothing but tests has no product code.
     pub(super) fn of(text: &str, only_tests: bool) -> Self {
-        let (all, comments) = split(text);
+        let (all, comments) = match split(text) {
+            Ok(split) => split,
+            Err(error) => {
+                return Self { broken: Some(error.span().start().line), ..Self::default() };
+            }
+        };
         // Marks are made from code without comments and strings, in which a brace could mislead.
         let marks = in_tests(&all);
         let marked = |text: &str, wanted: bool| marked(text, &marks, wanted);
@@ -33,6 +42,7 @@ impl Code {
             product_lines: marks.iter().filter(|in_tests| !**in_tests).count(),
             all,
             comments,
+            broken: None,
         }
     }
 }
@@ -55,14 +65,14 @@ enum Part {
 }
 
 /// Code and comments apart, each with the other blanked, and literals in neither.
-fn split(text: &str) -> (String, String) {
+fn split(text: &str) -> Result<(String, String), LexError> {
     let mut parts = vec![Part::Comment; text.len()];
-    mark(text.parse().expect("a source text has tokens"), text, &mut parts);
-    (shown(text, &parts, Part::Code), shown(text, &parts, Part::Comment))
+    mark(text.parse()?, text, &mut parts);
+    Ok((shown(text, &parts, Part::Code), shown(text, &parts, Part::Comment)))
 }
 
-/// Returns `text` with all but its `wanted` part blanked. Line ends stay, so that all views have the
-/// same lines.
+/// Returns `text` with all but its `wanted` part blanked. Line ends stay, so that all views have
+/// the same lines.
 fn shown(text: &str, parts: &[Part], wanted: Part) -> String {
     let shown = |(at, c)| if parts[at] == wanted || c == '\n' { c } else { ' ' };
     text.char_indices().map(shown).collect()

@@ -9,6 +9,8 @@ use super::{Finding, repository::Repository};
 
 /// Decided against anywhere in the tree: a second TLS library, and a copyleft packet ring.
 const BANNED: [&str; 2] = ["openssl-sys", "xdpilone"];
+/// Licences under which we take packages, by their SPDX names.
+const PERMISSIVE: [&str; 6] = ["Apache-2.0", "BSD-3-Clause", "ISC", "MIT", "Unicode-3.0", "Zlib"];
 /// Metadata that a crate's page shows.
 const METADATA: [&str; 6] =
     ["description", "keywords", "categories", "license", "rust_version", "readme"];
@@ -63,7 +65,7 @@ pub(super) fn described(repository: &Repository) -> Vec<Finding> {
         .collect()
 }
 
-/// Finds packages in the tree that are banned or only available under copyleft.
+/// Finds packages in the tree that are banned or available under no permissive licence.
 pub(super) fn licences(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in repository.packages() {
@@ -89,7 +91,7 @@ pub(super) fn licences(repository: &Repository) -> Vec<Finding> {
                 findings.push(Finding::new(
                     place,
                     format!("is under {licence}"),
-                    "replace it: no copyleft in the tree",
+                    "replace it, or read its terms and add it to the permissive licences",
                 ));
             }
             Some(_) => {}
@@ -98,13 +100,14 @@ pub(super) fn licences(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Returns true if an SPDX expression allows terms without copyleft: a static agent must carry no
-/// conditions. Crates once wrote `A OR B` as `A/B`.
+/// Returns true if an SPDX expression allows terms that are all in [`PERMISSIVE`]: a static agent
+/// must carry no conditions. Crates once wrote `A OR B` as `A/B`.
 fn is_permissive(expression: &str) -> bool {
     let expression = Expression::parse_mode(expression, ParseMode::LAX);
     expression.is_ok_and(|expression| {
-        expression
-            .evaluate(|needed| needed.license.id().is_some_and(|licence| !licence.is_copyleft()))
+        expression.evaluate(|needed| {
+            needed.license.id().is_some_and(|licence| PERMISSIVE.contains(&licence.name))
+        })
     })
 }
 
@@ -127,6 +130,8 @@ mod tests {
         for bad in [
             "GPL-3.0-or-later",
             "MIT AND LGPL-2.1",
+            "EPL-2.0",
+            "Apache-2.0 AND EPL-2.0",
             "EUPL-1.2",
             "(MIT OR Apache-2.0) AND MPL-2.0",
             "",

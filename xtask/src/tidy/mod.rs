@@ -49,6 +49,7 @@ type Check = (&'static str, fn(&Repository) -> Vec<Finding>);
 static CHECKS: &[Check] = &[
     ("crate edges", rooms::edges),
     ("libraries of one room", rooms::exclusive_libraries),
+    ("sources can be read", sources::broken),
     ("unsafe only in linerate-sys", sources::unsafe_outside_sys),
     ("unsafe is forbidden by attribute", sources::forbid_attribute),
     ("pure rooms", sources::pure_rooms),

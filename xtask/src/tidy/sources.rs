@@ -38,6 +38,20 @@ fn words(file: &File, code: &str, words: &[&str], remedy: &'static str) -> Vec<F
         .collect()
 }
 
+/// Every source file has tokens: no other check sees the rest of a file that is broken.
+pub(super) fn broken(repository: &Repository) -> Vec<Finding> {
+    let broken = repository.rust().filter_map(|file| Some((&file.path, file.code().broken?)));
+    broken
+        .map(|(path, line)| {
+            Finding::new(
+                format!("{path}:{line}"),
+                "has no tokens from here",
+                "balance its braces and quotes",
+            )
+        })
+        .collect()
+}
+
 /// `unsafe` is written in one crate only, tests included but for one.
 pub(super) fn unsafe_outside_sys(repository: &Repository) -> Vec<Finding> {
     let outside = repository
@@ -160,6 +174,15 @@ mod tests {
 
     fn places(findings: &[Finding]) -> Vec<&str> {
         findings.iter().map(|finding| finding.place.as_str()).collect()
+    }
+
+    #[test]
+    fn a_file_without_tokens_is_a_finding_with_its_line() {
+        let repository = Repository::of(&[
+            ("crates/linerate/src/a.rs", "fn a() {}\n"),
+            ("crates/linerate/src/b.rs", "fn a() {}\nfn b() { (1 }\n"),
+        ]);
+        assert_eq!(places(&broken(&repository)), ["crates/linerate/src/b.rs:2"]);
     }
 
     #[test]
