@@ -219,7 +219,8 @@ fn probe(ground: &mut Ground, made: Made) -> anyhow::Result<Vec<Compared>> {
             let version = if family == Family::V6 { "ip6" } else { "ip" };
             ground.nft(&format!(
                 "table bridge referee {{ chain fields {{ type filter hook forward priority 0; \
-                    oifname {port} ether type {version} {version} ecn set {field}; }}; }};\n"
+                    oifname {port} ether type {version} {version} ecn set {field} counter; }}; \
+                    }};\n"
             ))?;
         }
         Made::Clock => {
@@ -234,9 +235,22 @@ fn probe(ground: &mut Ground, made: Made) -> anyhow::Result<Vec<Compared>> {
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "linerate probe: {}", said.trim());
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    if let Made::Ecn(..) = made {
+        let rules = ground.at_bridge("nft -j list table bridge referee")?;
+        ensure!(matched(&rules)? > 0, "the rule at the bridge wrote the field of no packet");
+    }
     let facts: Vec<PathFacts> = serde_json::from_value(answer["path"].clone())?;
     let forward = facts.first().context("no direction was probed")?;
     Ok(compared(made, forward))
+}
+
+/// Returns the packets that the rules of nft, printed as JSON, counted.
+fn matched(rules: &str) -> anyhow::Result<u64> {
+    let rules: serde_json::Value = serde_json::from_str(rules).context("parse the JSON of nft")?;
+    let listed = rules["nftables"].as_array().context("nft: no list")?;
+    let terms = listed.iter().filter_map(|one| one["rule"]["expr"].as_array()).flatten();
+    let packets = terms.filter_map(|term| term["counter"]["packets"].as_u64());
+    packets.reduce(|a, b| a + b).context("nft: no counter")
 }
 
 fn compared(made: Made, facts: &PathFacts) -> Vec<Compared> {
@@ -300,6 +314,20 @@ mod tests {
 
     fn fact(value: &str) -> Value {
         json!({ "value": value, "low": value, "high": value, "n": 10, "method": "flood" })
+    }
+
+    #[test]
+    fn packets_of_a_rule_are_read_and_a_rule_without_counter_is_an_error() {
+        // As printed by nft 1.0.6.
+        let listed = |term: &str| {
+            format!(
+                r#"{{"nftables": [{{"metainfo": {{"version": "1.0.6"}}}}, {{"chain": {{}}}},
+                {{"rule": {{"family": "bridge", "expr": [{{"mangle": {{}}}}, {term}]}}}}]}}"#
+            )
+        };
+        let counter = listed(r#"{"counter": {"packets": 37, "bytes": 55500}}"#);
+        assert_eq!(matched(&counter).expect("a counter"), 37);
+        assert!(matched(&listed(r#"{"drop": null}"#)).is_err());
     }
 
     #[test]

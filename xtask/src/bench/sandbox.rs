@@ -107,8 +107,8 @@ pub(super) fn hold(names: &[String]) -> anyhow::Result<Vec<File>> {
 /// Removes the namespaces, and ends whoever is in them, once this process has ended.
 pub(crate) fn reaper(names: &[String]) -> anyhow::Result<Afterwards> {
     // Processes first: a namespace stays as long as one is in it.
-    let script = "for n in \"$@\"; do for p in $(ip netns pids \"$n\"); do kill -9 $p; done; ip \
-        netns delete \"$n\"; done";
+    let script = "for n in \"$@\"; do for p in $(ip netns pids \"$n\"); do kill -9 $p \
+        2>/dev/null; done; ip netns delete \"$n\"; done";
     Afterwards::run(script, names)
 }
 

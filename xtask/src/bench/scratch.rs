@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::Context;
 
 /// A shell that runs a script once this is dropped, or this process ends: in a process group of its
-/// own, so that an interrupt from the terminal passes it by.
+/// own, so that an interrupt from the terminal passes it by. Its errors are printed.
 #[derive(Debug)]
 pub(crate) struct Afterwards(Child);
 
@@ -27,7 +27,6 @@ impl Afterwards {
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
             // Ctrl-C in the terminal must not end it before it has cleaned up.
             .process_group(0)
             .spawn();
@@ -54,10 +53,11 @@ impl Drop for Killed {
     }
 }
 
-/// Removes a folder. What is mounted below it is removed by others, at the same time.
+/// Removes a folder, or prints that it stays. What is mounted below it is removed by others, at the
+/// same time.
 // `--` and quotes: the path may contain anything.
-const REMOVE: &str = "for n in $(seq 50); do rm -rf --one-file-system -- \"$1\" && exit; \
-    sleep 0.1; done";
+const REMOVE: &str = "for n in $(seq 50); do rm -rf --one-file-system -- \"$1\" 2>/dev/null && \
+    exit; sleep 0.1; done; echo \"left behind: $1\" >&2";
 
 /// Folder of a bench's own files, in the one for temporary files. It is removed when this is
 /// dropped, or this process ends.

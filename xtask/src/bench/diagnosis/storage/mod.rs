@@ -127,8 +127,9 @@ struct Group {
 
 /// Ends the processes of a group, and removes it: the kernel permits that once the last of them has
 /// ended, which may take a moment.
-const REMOVE_GROUP: &str = "for n in $(seq 50); do rmdir \"$1\" 2>&- && exit; \
-    kill -9 $(cat \"$1/cgroup.procs\"); sleep 0.1; done";
+const REMOVE_GROUP: &str = "for n in $(seq 50); do [ -d \"$1\" ] || exit 0; \
+    rmdir \"$1\" 2>/dev/null && exit; kill -9 $(cat \"$1/cgroup.procs\") 2>/dev/null; sleep 0.1; \
+    done; echo \"left behind: $1\" >&2";
 
 impl Group {
     /// Makes a group with a limit of `rate` on the disk called `name`, of the version of the disk
@@ -145,8 +146,8 @@ impl Group {
         } else {
             (Path::new(GROUPS).join(own), "io.max", format!("{number} {key}={rate}"))
         };
-        let remover = Afterwards::run(REMOVE_GROUP, [&path])?;
         std::fs::create_dir(&path).with_context(|| format!("make {}", path.display()))?;
+        let remover = Afterwards::run(REMOVE_GROUP, [&path])?;
         write(&path.join(file), &text)?;
         Ok(Self { path, _remover: remover })
     }
@@ -209,6 +210,29 @@ impl Ground {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_that_never_was_is_nothing_to_wait_for_and_one_that_stays_is_named() {
+        let scratch = Scratch::new("group-test").expect("a folder");
+        let removed = |path: &Path| {
+            let begun = Instant::now();
+            let output =
+                Command::new("sh").args(["-c", REMOVE_GROUP, "afterwards"]).arg(path).output();
+            let complaint = output.expect("sh runs").stderr;
+            (String::from_utf8_lossy(&complaint).into_owned(), begun.elapsed())
+        };
+        let empty = scratch.path().join("empty");
+        std::fs::create_dir(&empty).expect("a folder");
+        for path in [&empty, &scratch.path().join("none")] {
+            let (complaint, took) = removed(path);
+            assert_eq!(complaint, "");
+            // All attempts together wait for 5 s.
+            assert!(!path.exists() && took < Duration::from_secs(4), "{took:?}");
+        }
+        let kept = scratch.path().join("kept");
+        std::fs::create_dir_all(kept.join("inside")).expect("a folder");
+        assert_eq!(removed(&kept).0, format!("left behind: {}\n", kept.display()));
+    }
 
     #[test]
     fn causes_have_names_of_their_own_and_setups_that_fit_them() {
