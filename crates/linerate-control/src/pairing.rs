@@ -59,6 +59,14 @@ const TOKEN_DIGITS: usize = 26;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token([u8; TOKEN_BYTES]);
 
+impl Token {
+    /// Returns a new random token.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(tls::random())
+    }
+}
+
 impl std::fmt::Display for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let bits = u128::from_be_bytes(self.0);
@@ -159,7 +167,7 @@ pub fn offer(
     // Bound before the token is made, so that a token is never shown in vain.
     let listener = TcpListener::bind(listen).map_err(error)?;
     let address = listener.local_addr().map_err(error)?;
-    let token = Token(tls::random());
+    let token = Token::random();
     let desk = Desk {
         keys,
         name: own_name.to_owned(),

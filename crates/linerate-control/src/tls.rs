@@ -18,6 +18,7 @@ use rustls::client::{ClientConfig, ClientConnection, Resumption};
 use rustls::server::{ServerConfig, ServerConnection};
 use rustls_pki_types::ServerName;
 
+use crate::ControlError;
 use crate::keys::{Fingerprint, KeyStore};
 use crate::strangers::Opening;
 use crate::timed::{Deadline, Socket, Timed};
@@ -103,6 +104,23 @@ pub(crate) fn connect(
     let name = ServerName::try_from(SERVER_NAME).map_err(io::Error::other)?;
     let connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
     Secured::shake_hands(connection.into(), socket, deadline)
+}
+
+/// Returns the settings of a server of web pages: the certificate of `keys`, TLS 1.3, and no key of
+/// the client, because a browser has none.
+///
+/// # Errors
+/// If the certificate does not fit the key.
+pub fn web_server_config(keys: &KeyStore) -> Result<Arc<ServerConfig>, ControlError> {
+    let config = ServerConfig::builder_with_provider(pinned::provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map(|builder| builder.with_no_client_auth())
+        .and_then(|builder| builder.with_single_cert(vec![keys.certificate()], keys.private_key()));
+    config.map(Arc::new).map_err(|cause| ControlError::Keys {
+        operation: "use",
+        object: keys.directory().display().to_string(),
+        cause: cause.to_string(),
+    })
 }
 
 /// Opens TLS as the server, until `deadline`.

@@ -48,8 +48,10 @@ pub use curves::uncapitalised;
 pub use document::Document;
 pub use json::{SCHEMA, ceiling_json, finding_json, study_json};
 pub use links::link_figures;
-pub use render::{Artifact, Format, ReportError, markdown_table, render};
-pub use words::obtained_text;
+pub use render::{
+    Artifact, Format, ReportError, SCRIPT, STYLE, Site, markdown_table, page, render,
+};
+pub use words::{date, obtained_text};
 
 use sections::{SECTIONS, Subject};
 

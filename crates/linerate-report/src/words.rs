@@ -43,7 +43,7 @@ pub(crate) fn count(n: usize, thing: &str) -> String {
 
 /// Formats a wall clock time in UTC, to the minute.
 #[must_use]
-pub(crate) fn date(at: Nanos) -> String {
+pub fn date(at: Nanos) -> String {
     stamp(at, "%Y-%m-%d %H:%M UTC")
 }
 

@@ -54,6 +54,11 @@ impl Holder {
         ProcessIdentity { host, boot, namespace, pid, started_ticks }.life()
     }
 
+    /// Returns false if the process is known to have ended.
+    pub(crate) fn may_live(&self) -> bool {
+        self.life() != Life::Dead
+    }
+
     /// `process 42 on lab7, since 35 s`.
     pub(crate) fn described(&self) -> String {
         format!(

@@ -207,6 +207,17 @@ impl Ledger {
         &self.path
     }
 
+    /// Returns true if a process records into it. One that was killed does not.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        let holder = match self.version {
+            schema::VERSION => lease::read(&self.connection).ok().flatten(),
+            // A writer brings the file up to date first.
+            _ => None,
+        };
+        holder.is_some_and(|(holder, _)| holder.may_live())
+    }
+
     fn around(connection: Connection, path: &Path, version: i64) -> Self {
         // More statements than any path of this crate prepares, so that none is compiled twice.
         connection.set_prepared_statement_cache_capacity(64);

@@ -9,6 +9,7 @@ use linerate_campaign::iperf3::{translated, wants_json};
 
 use crate::args::{self, AgentArgs, Global, Saved};
 use crate::commands::compare::CompareArgs;
+use crate::commands::dashboard::DashboardArgs;
 use crate::commands::demo::DemoArgs;
 use crate::commands::diagnose::DiagnoseArgs;
 use crate::commands::disk::DiskArgs;
@@ -58,6 +59,8 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Judge a recorded campaign and write the report
     Report(ReportArgs),
+    /// Serve web pages over a folder of ledgers: reports, comparisons and the running campaign
+    Dashboard(DashboardArgs),
     /// Compare two recorded campaigns: changes for the worse or better, changes that noise hides,
     /// and differences between the hosts
     ///

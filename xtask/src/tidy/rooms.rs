@@ -12,12 +12,14 @@ const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const PREFIX: &str = "linerate-";
 
 /// Libraries that only some rooms may use, with those rooms.
-const EXCLUSIVE: [(&str, &[&str]); 5] = [
+const EXCLUSIVE: [(&str, &[&str]); 7] = [
     ("anyhow", &["xtask"]),
+    ("axum", &["linerate-dashboard"]),
     ("clap", &["linerate", "xtask"]),
     ("io-uring", &["linerate-sys"]),
     ("libc", &["linerate-sys"]),
     ("rusqlite", &["linerate-store"]),
+    ("tokio", &["linerate-dashboard"]),
 ];
 
 /// Crates of ours that a crate may use.

@@ -18,8 +18,6 @@ use crate::number::{percent, round_half_up};
 use crate::words::{STATUS_WORDS, origin_label};
 
 const TEMPLATE: &str = include_str!("../../templates/report.html");
-const STYLE: &str = include_str!("../../assets/src/report.css");
-const SCRIPT: &str = include_str!("../../assets/dist/charts.js");
 /// From here on digits are grouped by three.
 const GROUPED_FROM: usize = 5;
 /// Figures spread wider than this are tinted by their logarithm.
@@ -34,7 +32,31 @@ const LONG_CELL: usize = 40;
 /// Tints above this need light letters.
 const DARK_TINT: f64 = 0.66;
 
-pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
+/// Web site around a page: its links, and addresses of the files that all of its pages share.
+#[derive(Clone, Debug, Serialize)]
+pub struct Site<'a> {
+    /// Addresses of its style sheets.
+    pub styles: &'a [&'a str],
+    /// Address of the chart bundle.
+    pub script: &'a str,
+    /// Links above the title: label and address, the first one to the start.
+    pub links: &'a [(String, String)],
+}
+
+/// Style sheet of every page.
+pub const STYLE: &str = include_str!("../../assets/src/report.css");
+/// Script that draws the charts of a page.
+pub const SCRIPT: &str = include_str!("../../assets/dist/charts.js");
+
+/// Renders `document` as a page of `site`, without style and script of its own.
+///
+/// # Errors
+/// If the template fails; no document causes that by itself.
+pub fn page(document: &Document, site: &Site<'_>) -> Result<Vec<u8>, ReportError> {
+    render(document, Some(site))
+}
+
+pub(super) fn render(document: &Document, site: Option<&Site<'_>>) -> Result<Vec<u8>, ReportError> {
     let refused = |error: minijinja::Error| ReportError::Html(format!("{error:#}"));
     let mut environment = Environment::new();
     // Texts come from ledgers and peers, so everything is escaped unless marked as safe.
@@ -70,6 +92,7 @@ pub(super) fn render(document: &Document) -> Result<Vec<u8>, ReportError> {
             style => STYLE,
             script => drawn.then_some(SCRIPT),
             status_words => STATUS_WORDS,
+            site => site.map(|site| minijinja::Value::from(Serde(site))),
         });
     Ok(super::shown(page.map_err(refused)?))
 }

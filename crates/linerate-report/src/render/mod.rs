@@ -13,6 +13,7 @@ use std::borrow::Cow;
 
 use linerate_model::{Lines, printable};
 
+pub use self::html::{SCRIPT, STYLE, Site, page};
 pub use self::markdown::markdown_table;
 
 use crate::document::Document;
@@ -110,7 +111,7 @@ pub fn render(document: &Document, format: Format) -> Result<Vec<Artifact>, Repo
     let one =
         |bytes: Vec<u8>| vec![Artifact { file_name: format!("report.{}", format.name()), bytes }];
     match format {
-        Format::Html => html::render(document).map(one),
+        Format::Html => html::render(document, None).map(one),
         // Each table is a file of its own and is escaped there.
         Format::Csv => csv::render(document),
         Format::Xlsx => xlsx::render(document).map(one),

@@ -2,6 +2,7 @@
 
 mod agent;
 pub(crate) mod compare;
+pub(crate) mod dashboard;
 pub(crate) mod demo;
 pub(crate) mod diagnose;
 pub(crate) mod disk;
@@ -49,6 +50,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
         Command::Serve(args) => serve::run(&args, global),
         Command::Plan(args) => plan::run(&args, global),
         Command::Report(args) => report::run(&args, global),
+        Command::Dashboard(args) => dashboard::run(&args, global),
         Command::Compare(args) => compare::run(&args, global),
         Command::Reproduce(args) => reproduce::run(&args, global),
         Command::Replay(args) => replay::run(&args, global),

@@ -1,0 +1,4 @@
+//! Integration tests of this crate as one program.
+
+mod common;
+mod requests;

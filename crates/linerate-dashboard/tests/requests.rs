@@ -1,0 +1,188 @@
+//! Requests as clients send them, friendly and hostile.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::symlink;
+use std::time::Instant;
+
+use linerate_dashboard::Access;
+use linerate_model::{Event, Recorder};
+use linerate_store::Ledger;
+
+use crate::common::*;
+
+const ID: &str = "20261121T000500Z-7f3a";
+
+#[test]
+fn the_list_names_every_campaign_and_links_its_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("older")).expect("made");
+    record(&folder.path().join("a.ledger"), header(ID, "first"), "lab7");
+    record(
+        &folder.path().join("older/b.ledger"),
+        header("20261120T000500Z-1111", "second"),
+        "lab8",
+    );
+    fs::write(folder.path().join("broken.ledger"), "no ledger at all").expect("written");
+    let address = served(folder.path(), Access::Loopback);
+    let list = get_with(address, "/", "second");
+    for text in
+        ["first", "lab7", "lab8", "2026-11-21 00:05 UTC", "older&#x2f;b.ledger", "broken.ledger"]
+    {
+        assert!(list.body.contains(text), "{text}: {}", list.body);
+    }
+    assert!(list.body.contains(&format!("/report?campaign=a.ledger%23{ID}")), "{}", list.body);
+    let report = get(address, &format!("/report?campaign=a.ledger%23{ID}"));
+    assert_eq!((report.status, report.body.contains("<h1>first")), (200, true), "{report:?}");
+    assert!(!report.body.contains("<style"), "styles come from a file of this host");
+}
+
+#[test]
+fn every_answer_forbids_requests_to_other_hosts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    record(&folder.path().join("a.ledger"), header(ID, "first"), "lab7");
+    let address = served(folder.path(), Access::Loopback);
+    get_with(address, "/", "first");
+    let report = format!("/report?campaign=a.ledger%23{ID}");
+    let files = ["/assets/report.css", "/assets/dashboard.css", "/assets/charts.js"];
+    for path in ["/", "/nothing", &report].into_iter().chain(files) {
+        let answer = get(address, path);
+        for part in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"] {
+            assert!(answer.head.contains(part), "{path}: {}", answer.head);
+        }
+        assert!(!answer.head.contains("'unsafe-inline' ") && !answer.head.contains("http:"));
+        assert!(answer.head.contains("x-content-type-options: nosniff"), "{path}");
+        for source in ["src=\"http", "href=\"http", "src=\"//", "href=\"//", "@import", "url("] {
+            // The bundle of charts names its namespaces and licences, and loads nothing.
+            let is_bundle = path.ends_with(".js");
+            assert!(is_bundle || !answer.body.contains(source), "{path}: {source}");
+        }
+    }
+}
+
+#[test]
+fn a_name_in_a_ledger_is_text_and_never_markup() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let evil = "<img src=x onerror=alert(1)>\"'&</title></script><script>alert(2)</script>";
+    let name = "x\"><b>.ledger";
+    record(&folder.path().join(name), header(ID, evil), evil);
+    let address = served(folder.path(), Access::Loopback);
+    let list = get_with(address, "/", "onerror");
+    let key = format!("x%22%3E%3Cb%3E.ledger%23{ID}");
+    let chosen = get(address, &format!("/?baseline={key}"));
+    let report = get(address, &format!("/report?campaign={key}"));
+    assert_eq!((chosen.status, report.status), (200, 200));
+    for page in [list, chosen, report] {
+        for markup in ["<img", "<b>", "<script>alert", "</script><script>"] {
+            assert!(!page.body.contains(markup), "{markup}: {}", page.body);
+        }
+        assert!(page.body.contains("&lt;img"), "{}", page.body);
+    }
+}
+
+#[test]
+fn another_host_is_not_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    record(&folder.path().join("a.ledger"), header(ID, "secret"), "lab7");
+    let address = served(folder.path(), Access::Loopback);
+    get_with(address, "/", "secret");
+    for path in ["/", "/assets/dashboard.js", &format!("/report?campaign=a.ledger%23{ID}")] {
+        let rebound = get_as(address, path, &format!("evil.example:{}", address.port()));
+        assert_eq!(rebound.status, 421, "{path}: {rebound:?}");
+        assert!(!rebound.body.contains("secret"), "{path}");
+    }
+    let line = exchange(
+        &mut connect(address),
+        "GET http://evil.example/ HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+    );
+    assert_eq!(line.status, 421, "{line:?}");
+    assert_eq!(get_as(address, "/", "localhost").status, 200);
+}
+
+#[test]
+fn no_address_leads_out_of_the_folder() {
+    let outside = tempfile::tempdir().expect("a folder");
+    record(&outside.path().join("out.ledger"), header(ID, "outside"), "lab7");
+    let folder = tempfile::tempdir_in(outside.path()).expect("a folder within it");
+    record(&folder.path().join("a.ledger"), header("in", "inside"), "lab7");
+    symlink(outside.path().join("out.ledger"), folder.path().join("link.ledger")).expect("linked");
+    symlink(outside.path(), folder.path().join("linked")).expect("linked");
+    let address = served(folder.path(), Access::Loopback);
+    let list = get_with(address, "/", "inside");
+    assert!(!list.body.contains("outside") && !list.body.contains("link.ledger"), "{}", list.body);
+    let absolute = outside.path().join("out.ledger").display().to_string();
+    for name in
+        ["../out.ledger", "link.ledger", "linked/out.ledger", "%2E%2E/out.ledger", &absolute]
+    {
+        let name = name.replace('/', "%2F");
+        for path in [
+            format!("/report?campaign={name}%23{ID}"),
+            format!("/compare?before=a.ledger%23in&after={name}%23{ID}"),
+        ] {
+            let answer = get(address, &path);
+            assert_eq!(answer.status, 404, "{path}: {answer:?}");
+            assert!(!answer.body.contains("outside"), "{path}");
+        }
+    }
+    for path in ["/../etc/passwd", "/assets/../../out.ledger", "/assets/%2e%2e/Cargo.toml", "//"] {
+        assert_eq!(get(address, path).status, 404, "{path}");
+    }
+}
+
+#[test]
+fn only_small_requests_that_read_are_answered() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let address = served(folder.path(), Access::Loopback);
+    let host = format!("host: {address}\r\nconnection: close\r\n");
+    let send = |request: String| exchange(&mut connect(address), &request).status;
+    assert_eq!(send(format!("GET / HTTP/1.1\r\n{host}\r\n")), 200);
+    assert_eq!(send(format!("POST / HTTP/1.1\r\n{host}\r\n")), 405);
+    assert_eq!(send(format!("GET / HTTP/1.1\r\n{host}content-length: 5\r\n\r\nhello")), 405);
+    assert_eq!(send(format!("GET /{} HTTP/1.1\r\n{host}\r\n", "x".repeat(15_000))), 404);
+    let long = send(format!("GET /{} HTTP/1.1\r\n{host}\r\n", "x".repeat(40_000)));
+    assert!([414, 431].contains(&long), "{long}");
+    let many = "x: y\r\n".repeat(100);
+    assert_eq!(send(format!("GET / HTTP/1.1\r\n{host}{many}\r\n")), 431);
+    assert_eq!(send("GET / HTTP/1.0\r\n\r\n".to_owned()), 421, "without a host");
+}
+
+#[test]
+fn silent_clients_are_left_after_a_while_and_do_not_keep_others_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let address = served(folder.path(), Access::Loopback);
+    let began = Instant::now();
+    // More than there are places, each with half a request.
+    let mut silent: Vec<_> = (0..80).map(|_| connect(address)).collect();
+    for stream in &mut silent {
+        stream.write_all(b"GET / HTTP/1.1\r\n").expect("sent");
+    }
+    assert_eq!(get(address, "/").status, 200, "the next one has to wait at most");
+    let waited = began.elapsed();
+    assert!(waited.as_secs() >= 5, "all places were taken, and it came in {waited:?}");
+    let mut left = Vec::new();
+    silent[0].read_to_end(&mut left).expect("the server closes");
+}
+
+#[test]
+fn a_ledger_that_is_recorded_is_closed_as_one_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.ledger");
+    let mut ledger = Ledger::create(&path).expect("created");
+    let start = Event::CampaignStarted(Box::new(header(ID, "first")));
+    ledger.record(&start).expect("recorded");
+    ledger.flush().expect("written");
+    let address = served(folder.path(), Access::Loopback);
+    get_with(address, "/", "running");
+    drop(ledger);
+    assert!(!folder.path().join("a.ledger-wal").exists(), "no reader held the log back");
+    get_with(address, "/", "interrupted");
+}
+
+#[test]
+fn without_a_token_only_the_loopback_is_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let everywhere = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
+    let refused = linerate_dashboard::serve(folder.path(), everywhere, Access::Loopback);
+    let kind = refused.expect_err("refused").kind();
+    assert_eq!(kind, std::io::ErrorKind::PermissionDenied);
+}
