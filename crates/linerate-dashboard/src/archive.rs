@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -97,15 +97,8 @@ impl Archive {
         let listing = watch::Sender::new(Arc::default());
         let archive = Arc::new(Self { folder, reading: Mutex::new(()), listing });
         let watched = Arc::downgrade(&archive);
-        let search = move || {
-            let mut entries = BTreeMap::new();
-            while let Some(archive) = watched.upgrade() {
-                archive.search(&mut entries);
-                drop(archive);
-                thread::sleep(SEARCH_EVERY);
-            }
-        };
-        thread::Builder::new().name("ledgers".to_owned()).spawn(search)?;
+        let named = thread::Builder::new().name("ledgers".to_owned());
+        named.spawn(move || keep_up(&watched))?;
         Ok(archive)
     }
 
@@ -194,6 +187,16 @@ impl Archive {
             }));
         }
         Ok(listed)
+    }
+}
+
+/// Searches the folder again and again, until nobody has the archive.
+fn keep_up(watched: &Weak<Archive>) {
+    let mut entries = BTreeMap::new();
+    while let Some(archive) = watched.upgrade() {
+        archive.search(&mut entries);
+        drop(archive);
+        thread::sleep(SEARCH_EVERY);
     }
 }
 

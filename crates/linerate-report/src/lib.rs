@@ -49,7 +49,7 @@ pub use document::Document;
 pub use json::{SCHEMA, ceiling_json, finding_json, study_json};
 pub use links::link_figures;
 pub use render::{
-    Artifact, Format, ReportError, SCRIPT, STYLE, Site, markdown_table, page, render,
+    Artifact, Format, ReportError, SCRIPT, STYLE, Site, chart_spec, markdown_table, page, render,
 };
 pub use words::{date, obtained_text};
 

@@ -6,6 +6,7 @@ mod html;
 mod iometer;
 mod markdown;
 mod path;
+mod spec;
 mod storage;
 mod xlsx;
 
@@ -15,6 +16,7 @@ use linerate_model::{Lines, printable};
 
 pub use self::html::{SCRIPT, STYLE, Site, page};
 pub use self::markdown::markdown_table;
+pub use self::spec::chart_spec;
 
 use crate::document::Document;
 
