@@ -12,7 +12,7 @@ use linerate_report::{CommandPlace, Document, compose, text};
 use crate::diagnosis;
 
 /// Sections of a campaign's report that the demo has; `linerate report` writes all of them.
-const SECTIONS: [&str; 6] = ["answer", "throughput", "scaling", "latency", "findings", "validity"];
+const SECTIONS: [&str; 5] = ["answer", "throughput", "scaling", "latency", "validity"];
 /// Section of the second lab.
 const INJECTED: &str = "injected";
 

@@ -16,7 +16,7 @@ const HERE: &str = "here";
 /// Placeholder of a host that a person has to name.
 const TO_BE_NAMED: &str = "HOST";
 /// Lab that `linerate demo` builds.
-const DEMO_LAB: &str = "pair";
+const DEMO_LAB: &str = "pair-100m";
 /// Subcommands that choose the endpoints of a lab or testbed by name.
 const CHOOSES_ENDS: [&str; 2] = ["diagnose", "tune window"];
 

@@ -96,15 +96,16 @@ impl<'a> Samples<'a> {
         self.rate(span, |read| column.is(read) && read.instance == instance)
     }
 
-    /// Returns the same between the first and the last reading within `span`: a counter that stands
-    /// still outside a short load would be too low if it were interpolated to the ends of the load.
-    pub(super) fn steady_rate(&self, span: Span, column: Series, instance: &str) -> Option<f64> {
+    /// Returns the span from the first to the last reading within `span`, or `span` where those
+    /// cover too little of it. A counter that stands still outside a short load would be too low if
+    /// it were interpolated to the ends of the load.
+    pub(super) fn steady(&self, span: Span) -> Span {
         let times = || self.0.iter().flat_map(|block| &block.times);
         let within = || times().filter(|at| span.from <= **at && **at <= span.to);
         let inner =
             within().min().zip(within().max()).map(|(from, to)| Span { from: *from, to: *to });
         let covers = |inner: &Span| inner.seconds() >= LEAST_COVERED * span.seconds();
-        self.of_instance(inner.filter(covers).unwrap_or(span), column, instance)
+        inner.filter(covers).unwrap_or(span)
     }
 
     /// Returns the mean of the gauge `column` over the readings within `span`: of the things
@@ -221,7 +222,7 @@ mod tests {
         let samples = Samples(vec![&block]);
         let half = |second: u64| Nanos(second * 1_000_000_000 + 500_000_000);
         let load = Span { from: half(1), to: half(5) };
-        let rate = |load| samples.steady_rate(load, series::cpu::USER, "cpu0");
+        let rate = |load| samples.of_instance(samples.steady(load), series::cpu::USER, "cpu0");
         assert_eq!(rate(load), Some(100.0));
         assert_eq!(samples.of_instance(load, series::cpu::USER, "cpu0"), Some(87.5));
         // Two readings do not cover half of a load; its ends are interpolated.

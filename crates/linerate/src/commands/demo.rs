@@ -1,5 +1,5 @@
 //! `linerate demo`: two short labs on this machine alone, in under two minutes. The first shows how
-//! fast a path is; the second has an injected limit, which is proven and cured.
+//! near a path comes to its ceiling; the second has an injected limit, which is proven and cured.
 
 use std::path::{Path, PathBuf};
 
@@ -27,14 +27,14 @@ pub(crate) struct DemoArgs {
 }
 
 /// The lab of the first part.
-const LAB: &str = "pair";
+const LAB: &str = "pair-100m";
 /// The plan of the first part.
 const PLAN: &str = "demo";
 /// The lab of the second part.
 const LONG_LAB: &str = "long-path";
 /// The limit of the second part: a receive buffer that holds a small part of what is in flight
 /// when the long path is full.
-const INJECTED: &str = "receive_buffer=256 KiB";
+const INJECTED: &str = "receive_buffer=128 KiB";
 /// Time for the diagnosis.
 const BUDGET: Nanos = Nanos::from_secs(75);
 
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &DemoArgs, global: Global) -> Outcome {
                 with both ends in one process, and nothing is diagnosed"
         );
     }
-    announce("Part 1 of 2: the rates of a fast path, half a minute", global);
+    announce("Part 1 of 2: the rates of a path with a known ceiling, half a minute", global);
     let (found, plan) = checks::read(PLAN, &[])?;
     make_folder(&args.out)?;
     let ledger = args.out.join("demo.ledger");

@@ -14,7 +14,7 @@ use super::super::connections::Connections;
 use super::super::leaving;
 use super::super::samples::LOOPBACK;
 use super::super::samples::{Hosts, NANOS, Samples};
-use super::super::span::counted;
+use super::super::span::{Span, counted};
 use super::super::transfers::mode;
 use super::{PathEnd, Reading, ReadingKind, Seen, Stage, StageKind};
 
@@ -209,18 +209,19 @@ fn queue<'a>(one: &Seen<'a>, hosts: &Hosts<'a>) -> Vec<Reading> {
     };
     let devices = one.passed(PathEnd::Sender, hosts);
     let chains = leaving::device_chains(hosts, end, other);
-    let of_chain = |column: Series, chain: &[&str]| {
-        samples.largest_change(one.span, |s| column.is(s) && is_of(&s.instance, chain))
+    let of_chain = |span: Span, column: Series, chain: &[&str]| {
+        samples.largest_change(span, |s| column.is(s) && is_of(&s.instance, chain))
     };
     // Chains of several next hops share the packets, so their counts add up.
-    let of = |column: Series| {
-        chains.iter().filter_map(|chain| of_chain(column, chain)).reduce(|a, b| a + b)
+    let of = |span: Span, column: Series| {
+        chains.iter().filter_map(|chain| of_chain(span, column, chain)).reduce(|a, b| a + b)
     };
-    let seconds = one.span.seconds();
-    let bits = of(qdisc::BYTES).map(|b| {
+    let steady = samples.steady(one.span);
+    let seconds = steady.seconds();
+    let bits = of(steady, qdisc::BYTES).map(|b| {
         Reading::new(ReadingKind::Passed, b * BITS / seconds, Unit::BitPerSecond, Some(Layer::L2))
     });
-    let drops = of(qdisc::DROPS).map(dropped);
+    let drops = of(one.span, qdisc::DROPS).map(dropped);
     let waiting = samples
         .mean_of(one.span, qdisc::BACKLOG, |instance| is_of(instance, &devices))
         .map(|bytes| Reading::new(ReadingKind::Queued, bytes, Unit::Byte, None));
@@ -235,7 +236,8 @@ fn dropped(packets: f64) -> Reading {
 fn interface(end: PathEnd, one: &Seen<'_>) -> Vec<Reading> {
     let samples = one.samples(end);
     let devices = own_devices(one.side(end).1);
-    let of_device = |column, device: &str| samples.steady_rate(one.span, column, device);
+    let steady = samples.steady(one.span);
+    let of_device = |column, device: &str| samples.of_instance(steady, column, device);
     let of = |column: Series| {
         devices.iter().filter_map(|device| of_device(column, device)).reduce(|a, b| a + b)
     };
