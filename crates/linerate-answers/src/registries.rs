@@ -150,7 +150,7 @@ pub fn entries(what: Registry) -> Vec<Value> {
                 described(limit.name, limit.summary, &parameters)
             })
             .collect(),
-        Registry::Rules => named(RULES.iter().map(|one| (one.name(), one.summary()))),
+        Registry::Rules => named(RULES.iter().map(|one| (one.name, one.summary))),
         Registry::Sections => named(SECTIONS.iter().map(|one| (one.name, one.summary))),
         Registry::Plans => presets(PLANS),
         Registry::Labs => presets(LABS),

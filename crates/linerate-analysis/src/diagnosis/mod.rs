@@ -32,7 +32,7 @@ use rules::{RULES, Rule, UNKNOWN};
 /// Claims of one rule about one sweep.
 struct Said<'a> {
     sweep: &'a str,
-    rule: &'static dyn Rule,
+    rule: &'static Rule,
     at: Vec<(&'a PointStudy, Finding)>,
 }
 
@@ -52,7 +52,7 @@ pub fn findings(points: &[PointStudy], comparisons: &[Comparison]) -> Vec<Findin
             let Some(finding) = judged(rule, point) else { continue };
             match said
                 .iter_mut()
-                .find(|known| known.sweep == point.sweep && known.rule.name() == rule.name())
+                .find(|known| known.sweep == point.sweep && known.rule.name == rule.name)
             {
                 Some(known) => known.at.push((point, finding)),
                 None => said.push(Said { sweep: &point.sweep, rule, at: vec![(point, finding)] }),
@@ -60,18 +60,18 @@ pub fn findings(points: &[PointStudy], comparisons: &[Comparison]) -> Vec<Findin
         }
     }
     let explained: Vec<&str> =
-        said.iter().filter(|one| one.rule.name() != UNKNOWN).map(|one| one.sweep).collect();
+        said.iter().filter(|one| one.rule.name != UNKNOWN).map(|one| one.sweep).collect();
     let tested: Vec<&str> = tests.iter().map(|test| test.sweep.as_str()).collect();
     said.retain(|one| {
-        one.rule.name() != UNKNOWN
+        one.rule.name != UNKNOWN
             // "Nothing explains this" is wrong at a sweep where something does, even at another of
             // its points.
             || !explained.contains(&one.sweep) && !tested.contains(&one.sweep)
     });
-    let merged = said.into_iter().map(|one| (one.rule.number(), merge(one, points)));
+    let merged = said.into_iter().map(|one| (one.rule.number, merge(one, points)));
     let mut told: Vec<(u8, (usize, Finding))> = proof::outcomes(points, &tests)
         .into_iter()
-        .map(|(rule, finding)| (rule.number(), (1, finding)))
+        .map(|(rule, finding)| (rule.number, (1, finding)))
         .chain(merged)
         .collect();
     told.sort_by_key(|(number, (n_points, finding))| {
@@ -90,13 +90,13 @@ fn is_asked(point: &PointStudy, tests: &[&Comparison]) -> bool {
 }
 
 /// Returns whether one of `tests` examines the claim of `rule` about the sweep of `point`.
-fn is_tested(rule: &dyn Rule, point: &PointStudy, tests: &[&Comparison]) -> bool {
+fn is_tested(rule: &Rule, point: &PointStudy, tests: &[&Comparison]) -> bool {
     let of_sweep = tests.iter().filter(|test| test.sweep == point.sweep);
-    of_sweep.filter_map(|test| test.base.tests.as_ref()).any(|claim| claim.rule == rule.name())
+    of_sweep.filter_map(|test| test.base.tests.as_ref()).any(|claim| claim.rule == rule.name)
 }
 
 /// Returns the claim of `rule` about `point`, with an advice for each of its experiments.
-fn judged(rule: &dyn Rule, point: &PointStudy) -> Option<Finding> {
+fn judged(rule: &Rule, point: &PointStudy) -> Option<Finding> {
     let finding = rule.judge(point)?;
     let steps = rule.experiments(point).into_iter().filter_map(|experiment| {
         let command = rules::command(point, &experiment)?;
@@ -131,16 +131,16 @@ pub fn moved(point: &PointStudy) -> &'static Metric {
 /// it needs was not recorded. The rule `unknown` scores the remainder of the best other rule.
 #[must_use]
 pub fn scores(point: &PointStudy) -> Vec<(&'static str, f64)> {
-    let rules = RULES.iter().filter(|rule| rule.name() != UNKNOWN);
+    let rules = RULES.iter().filter(|rule| rule.name != UNKNOWN);
     let mut scores: Vec<(&'static str, f64)> =
-        rules.map(|rule| (rule.name(), score_of(*rule, point))).collect();
+        rules.map(|rule| (rule.name, score_of(*rule, point))).collect();
     let best = scores.iter().map(|(_, score)| *score).fold(0.0, f64::max);
     scores.push((UNKNOWN, ((1.0 - best) / GRAIN).round() * GRAIN));
     scores.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
     scores
 }
 
-fn score_of(rule: &dyn Rule, point: &PointStudy) -> f64 {
+fn score_of(rule: &Rule, point: &PointStudy) -> f64 {
     let speaks = rule.judge(point).is_some_and(|finding| finding.verdict == Verdict::Suspected);
     let met = rule.score(point).unwrap_or(0.0);
     let score =
@@ -159,9 +159,9 @@ const GRAIN: f64 = 0.01;
 /// Returns the suspected limits of `point` in the order of their tests; the first is the leading
 /// hypothesis. Inconclusive claims are left out.
 #[must_use]
-pub fn suspects(point: &PointStudy) -> Vec<(&'static dyn Rule, Finding)> {
-    let suspected = |rule: &'static dyn Rule| Some((rule, judged(rule, point)?));
-    let mut found: Vec<(&'static dyn Rule, Finding)> = RULES
+pub fn suspects(point: &PointStudy) -> Vec<(&'static Rule, Finding)> {
+    let suspected = |rule: &'static Rule| Some((rule, judged(rule, point)?));
+    let mut found: Vec<(&'static Rule, Finding)> = RULES
         .iter()
         .filter_map(|rule| suspected(*rule))
         .filter(|(_, finding)| finding.verdict == Verdict::Suspected)
@@ -182,11 +182,10 @@ pub fn of_point(study: &Study, point: &PointStudy) -> Vec<Finding> {
         .collect();
     let mut told = proof::outcomes(&study.points, &tests);
     let judged = RULES.iter().filter_map(|rule| Some((*rule, rule.judge(point)?)));
-    let untested: Vec<(&'static dyn Rule, Finding)> = judged
-        .filter(|(rule, _)| told.iter().all(|(known, _)| known.name() != rule.name()))
-        .collect();
+    let untested: Vec<(&'static Rule, Finding)> =
+        judged.filter(|(rule, _)| told.iter().all(|(known, _)| known.name != rule.name)).collect();
     told.extend(untested);
-    told.sort_by_key(|(rule, finding)| (finding.verdict, rule.number()));
+    told.sort_by_key(|(rule, finding)| (finding.verdict, rule.number));
     told.into_iter().map(|(_, finding)| finding).collect()
 }
 
@@ -280,7 +279,7 @@ mod tests {
             ("sndbuf_limited", 0.5),
         ];
         let names: Vec<&str> =
-            suspects(&point(&figures)).into_iter().map(|(rule, _)| rule.name()).collect();
+            suspects(&point(&figures)).into_iter().map(|(rule, _)| rule.name).collect();
         assert_eq!(names[0], "link_ceiling");
         assert!(names.contains(&"sender_cpu"), "{names:?}");
         assert_eq!(

@@ -26,8 +26,8 @@ const SLACK: f64 = 1.05;
 pub(super) fn outcomes(
     points: &[PointStudy],
     tests: &[&Comparison],
-) -> Vec<(&'static dyn Rule, Finding)> {
-    let mut found: Vec<(&'static dyn Rule, Finding)> = Vec::new();
+) -> Vec<(&'static Rule, Finding)> {
+    let mut found: Vec<(&'static Rule, Finding)> = Vec::new();
     // Experiments that can refute the claim come first and decide.
     let mut ordered: Vec<(&Hypothesis, &Comparison)> =
         tests.iter().filter_map(|test| Some((test.base.tests.as_ref()?, *test))).collect();
@@ -36,12 +36,12 @@ pub(super) fn outcomes(
     let refuted = ordered.iter().filter(|(hypothesis, _)| hypothesis.failing == Failing::Refutes);
     let refutable: Vec<&str> = refuted.map(|(hypothesis, _)| hypothesis.rule.as_str()).collect();
     for (hypothesis, test) in &ordered {
-        let Some(rule) = RULES.iter().copied().find(|rule| rule.name() == hypothesis.rule) else {
+        let Some(rule) = RULES.iter().copied().find(|rule| rule.name == hypothesis.rule) else {
             continue;
         };
         let outcome = outcome(points, tests, test, (rule, hypothesis));
-        let decides = hypothesis.failing == Failing::Refutes || !refutable.contains(&rule.name());
-        match found.iter_mut().find(|(known, _)| known.name() == rule.name()) {
+        let decides = hypothesis.failing == Failing::Refutes || !refutable.contains(&rule.name);
+        match found.iter_mut().find(|(known, _)| known.name == rule.name) {
             Some((_, before)) => agree(before, outcome, decides),
             None => found.push((rule, outcome)),
         }
@@ -98,7 +98,7 @@ fn outcome(
     points: &[PointStudy],
     tests: &[&Comparison],
     test: &Comparison,
-    (rule, hypothesis): (&'static dyn Rule, &Hypothesis),
+    (rule, hypothesis): (&'static Rule, &Hypothesis),
 ) -> Finding {
     let arm = |name: &str| arm_of(points, &test.sweep, name);
     let base = arm(&test.base.name);
@@ -109,8 +109,8 @@ fn outcome(
     let mut finding = seen.unwrap_or_else(|| {
         let subject = base.map_or_else(|| Subject::of_sweep(&test.sweep), subject_of);
         let evidence = vec![Evidence::NotSeenAgain { arm: test.base.name.clone() }];
-        let claim = Claim::NotConfirmed { rule: rule.name().to_owned() };
-        Finding::new(rule.name(), Verdict::Inconclusive, subject, claim, evidence)
+        let claim = Claim::NotConfirmed { rule: rule.name.to_owned() };
+        Finding::new(rule.name, Verdict::Inconclusive, subject, claim, evidence)
     });
     let valid = [base, arm(&test.changed.name)]
         .iter()
@@ -197,13 +197,13 @@ fn signs(
     points: &[PointStudy],
     tests: &[&Comparison],
     test: &Comparison,
-    (rule, hypothesis): (&dyn Rule, &Hypothesis),
+    (rule, hypothesis): (&Rule, &Hypothesis),
     goodput: &Compared,
 ) -> Option<(Reading, bool)> {
     let base = arm_of(points, &test.sweep, &test.base.name)?;
     let changed = arm_of(points, &test.sweep, &test.changed.name)?;
     // Experiments of one campaign share a placebo, which belongs to the sweep of one of them.
-    let mut same = tests.iter().filter(|other| of_rule(other, rule.name()));
+    let mut same = tests.iter().filter(|other| of_rule(other, rule.name));
     let placebo = same.find_map(|other| arm_of(points, &other.sweep, other.placebo.as_deref()?))?;
     let before = test.job_in(&test.base.name, goodput.job);
     let (without, with) = ([(base, before), (placebo, before)], (changed, goodput.job));

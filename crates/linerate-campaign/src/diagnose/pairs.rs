@@ -29,10 +29,10 @@ pub(super) fn put_to_test(
     stages: &mut Stages<'_>,
     number: usize,
     (load, point): (&Load, &PointStudy),
-    (rule, mut suspicion): (&dyn Rule, Finding),
+    (rule, mut suspicion): (&Rule, Finding),
     experiments: Vec<Experiment>,
 ) -> Result<(Finding, Option<Next>), Ended> {
-    let stage = format!("limit-{number}-{}", rule.name());
+    let stage = format!("limit-{number}-{}", rule.name);
     if let Some(shortage) = stages.shortage(experiments.len() + 1, needed(load, rule, &experiments))
     {
         let names = experiments.iter().map(|experiment| experiment.name.as_str());
@@ -62,13 +62,13 @@ pub(super) fn put_to_test(
     if tested.is_empty() {
         return Ok((suspicion, None));
     }
-    let pairs = load.pairs(&stage, rule.name(), &tested, attempts(load.n_pairs())[0]);
+    let pairs = load.pairs(&stage, rule.name, &tested, attempts(load.n_pairs())[0]);
     if let Some(shortage) = stages.shortage(1, cost(&pairs)) {
         let names = tested.iter().map(|(experiment, _)| experiment.name.as_str());
         return Ok((not_begun(suspicion, names, load, shortage), None));
     }
     let (mut outcome, study) = loop {
-        match look_twice(stages, &stage, load, rule.name(), &tested) {
+        match look_twice(stages, &stage, load, rule.name, &tested) {
             Ok(both) => break both,
             // Repeated without the experiments that need a setting which the host refuses.
             // Consent is known only when the host is asked.
@@ -131,7 +131,7 @@ fn still_suspected(outcome: Finding, suspicion: &Finding) -> Finding {
 }
 
 /// Returns the expected time of the single runs and pairs of `experiments`.
-fn needed(load: &Load, rule: &dyn Rule, experiments: &[Experiment]) -> Nanos {
+fn needed(load: &Load, rule: &Rule, experiments: &[Experiment]) -> Nanos {
     let first = |one: &Experiment| one.candidates.first().cloned().unwrap_or_default();
     let tested: Vec<_> = experiments.iter().map(|one| (one.clone(), first(one))).collect();
     let scouts = |experiment: &Experiment| {
@@ -139,7 +139,7 @@ fn needed(load: &Load, rule: &dyn Rule, experiments: &[Experiment]) -> Nanos {
     };
     let single: u64 = experiments.iter().map(scouts).sum();
     let attempt = attempts(load.n_pairs())[0];
-    Nanos(single) + cost(&load.pairs("pairs", rule.name(), &tested, attempt))
+    Nanos(single) + cost(&load.pairs("pairs", rule.name, &tested, attempt))
 }
 
 /// Adds to a claim that experiments did not fit into the time budget. The claim keeps its status.

@@ -287,7 +287,7 @@ mod tests {
             candidates.clone(),
             [1.1, 100.0],
         );
-        let rule = RULES[0].name();
+        let rule = RULES[0].name;
         let polled = HostSetting { at: "b".into(), name: "threaded".into(), value: "1".into() };
         let elsewhere =
             Experiment::at_host("polled elsewhere", polled, [1.1, 2.5]).refuting_nothing();

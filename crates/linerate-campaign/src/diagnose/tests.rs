@@ -125,7 +125,7 @@ fn tested_by(
     let point = &study.points[0];
     let claim = suspects(point)
         .into_iter()
-        .find(|(rule, _)| rule.name() == "send_buffer")
+        .find(|(rule, _)| rule.name == "send_buffer")
         .expect("it is suspected");
     put_to_test(&mut Stages::new(dynamic, PLENTY), 1, (&load, point), claim, experiments)
 }

@@ -42,8 +42,8 @@ pub fn claim(claim: &Claim) -> String {
             return format!("other programs use the disk: they move {of_bytes} of its bytes");
         }
         Claim::NotConfirmed { rule } => {
-            let summary = RULES.iter().find(|known| known.name() == rule);
-            return format!("not confirmed: {}", summary.map_or(rule.as_str(), |it| it.summary()));
+            let summary = RULES.iter().find(|known| known.name == rule);
+            return format!("not confirmed: {}", summary.map_or(rule.as_str(), |it| it.summary));
         }
         Claim::Paced(by) => {
             let what = permit(*by);

@@ -16,41 +16,35 @@ use crate::diagnosis::{Claim, Finding, Step};
 const REACHED: f64 = 0.9;
 
 /// Rule: goodput reaches the ceiling of a bus.
-#[derive(Debug)]
-pub(super) struct BusCeiling;
+pub(super) const RULE: Rule = Rule {
+    number: 2,
+    name: "bus_ceiling",
+    summary: "goodput is at least 90 % of the lowest known ceiling, and a host's bus sets that \
+        ceiling",
+    judge,
+    score,
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for BusCeiling {
-    fn name(&self) -> &'static str {
-        "bus_ceiling"
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let (job, direction, evidence, bus) = at_ceiling(point, REACHED, is_bus)?;
+    let claim = Claim::Saturated(bus);
+    let finding = suspected(RULE.name, (point, job, direction), claim, vec![evidence]);
+    Some(finding.advise(Step::OtherSlot.by(Command::local("limit pcie", &[]))))
+}
 
-    fn summary(&self) -> &'static str {
-        "goodput is at least 90 % of the lowest known ceiling, and a host's bus sets that ceiling"
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    score::share(point, REACHED, is_bus)
+}
 
-    fn number(&self) -> u8 {
-        2
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let (job, direction, evidence, bus) = at_ceiling(point, REACHED, is_bus)?;
-        let claim = Claim::Saturated(bus);
-        let finding = suspected(self.name(), (point, job, direction), claim, vec![evidence]);
-        Some(finding.advise(Step::OtherSlot.by(Command::local("limit pcie", &[]))))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::share(point, REACHED, is_bus)
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        at_ceiling(point, REACHED, is_bus)
-            // A slot cannot be changed from here. Smaller segments lower its ceiling by a known
-            // ratio, which shows the limit without removing it.
-            .and_then(|(job, ..)| smaller_segments(job, shrunk))
-            .into_iter()
-            .collect()
-    }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    at_ceiling(point, REACHED, is_bus)
+        // A slot cannot be changed from here. Smaller segments lower its ceiling by a known
+        // ratio, which shows the limit without removing it.
+        .and_then(|(job, ..)| smaller_segments(job, shrunk))
+        .into_iter()
+        .collect()
 }
 
 #[cfg(test)]
@@ -72,21 +66,21 @@ mod tests {
 
     #[test]
     fn it_fires_where_a_bus_is_full_and_asks_for_smaller_segments() {
-        let finding = BusCeiling.judge(&on_bus(0.92e9)).expect("92 % of the slot");
+        let finding = RULE.judge(&on_bus(0.92e9)).expect("92 % of the slot");
         assert_eq!(
             (finding.verdict, finding.claim),
             (Verdict::Suspected, Claim::Saturated(on_bus(0.92e9).ceilings[0].subject.clone()))
         );
-        let experiments = BusCeiling.experiments(&on_bus(0.92e9));
+        let experiments = RULE.experiments(&on_bus(0.92e9));
         assert_eq!(experiments[0].candidates[0][0].0, "mss");
         assert!(experiments[0].ratio[1] < 0.9 && !experiments[0].lifts, "{experiments:?}");
     }
 
     #[test]
     fn it_is_silent_below_and_on_links() {
-        assert_eq!(BusCeiling.judge(&on_bus(0.85e9)), None);
+        assert_eq!(RULE.judge(&on_bus(0.85e9)), None);
         let mut link = point(&[("goodput", 0.97e9)]);
         link.ceilings[0].subject = "link a-robust of the PCI bus slot".into();
-        assert_eq!(BusCeiling.judge(&link), None, "a link, whatever it is called");
+        assert_eq!(RULE.judge(&link), None, "a link, whatever it is called");
     }
 }

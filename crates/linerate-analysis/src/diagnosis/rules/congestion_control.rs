@@ -40,88 +40,80 @@ fn has_room(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
 }
 
 /// Rule: the congestion window or pacing is the limit.
-#[derive(Debug)]
-pub(super) struct CongestionControl;
+pub(super) const RULE: Rule = Rule {
+    number: 17,
+    name: "congestion_control",
+    summary: "there is neither loss nor a queue, and goodput equals the rate that the congestion \
+        window or the kernel's pacing permits",
+    judge,
+    score,
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for CongestionControl {
-    fn name(&self) -> &'static str {
-        "congestion_control"
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let (job, direction) = flows(point)
+        .find(|(job, direction)| has_room(point, job, *direction))
+        .filter(|_| may_be_judged(point))?;
+    let read = |metric| value(job, metric, direction);
+    let (goodput, rtt, rtt_min) =
+        (read(metric::GOODPUT)?, read(metric::RTT)?, read(metric::RTT_MIN)?);
+    if read(metric::RETRANSMIT_RATIO)? >= LOSSLESS || standing_queue(job, direction)? > NO_QUEUE {
+        return None;
     }
+    // The window is sent once per round trip.
+    let window = read(metric::CONGESTION_WINDOW).map(|bytes| bytes * BITS_PER_BYTE / rtt);
+    let paced = read(metric::PACING_RATE);
+    let by = |rate: Option<f64>| rate.filter(|rate| FOLLOWS.contains(&(goodput / rate)));
+    let (by, rate) = match (by(paced), by(window)) {
+        // The window of a paced sender usually allows more than its pacing rate, so pacing is
+        // the limit where both fit.
+        (Some(rate), _) => (Permit::Pacing, rate),
+        (_, Some(rate)) => (Permit::CongestionWindow, rate),
+        _ => return None,
+    };
+    let evidence =
+        vec![Evidence::OfPermit { by, goodput, rate }, Evidence::NoQueue { rtt, rtt_min }];
+    let finding = suspected(RULE.name, (point, job, direction), Claim::Paced(by), evidence);
+    Some(finding.advise(Step::OtherCongestionControl))
+}
 
-    fn summary(&self) -> &'static str {
-        "there is neither loss nor a queue, and goodput equals the rate that the congestion \
-            window or the kernel's pacing permits"
-    }
-
-    fn number(&self) -> u8 {
-        17
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let (job, direction) = flows(point)
-            .find(|(job, direction)| has_room(point, job, *direction))
-            .filter(|_| may_be_judged(point))?;
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| {
         let read = |metric| value(job, metric, direction);
-        let (goodput, rtt, rtt_min) =
-            (read(metric::GOODPUT)?, read(metric::RTT)?, read(metric::RTT_MIN)?);
-        if read(metric::RETRANSMIT_RATIO)? >= LOSSLESS || standing_queue(job, direction)? > NO_QUEUE
-        {
-            return None;
-        }
-        // The window is sent once per round trip.
+        let (goodput, rtt) = (read(metric::GOODPUT)?, read(metric::RTT)?);
         let window = read(metric::CONGESTION_WINDOW).map(|bytes| bytes * BITS_PER_BYTE / rtt);
-        let paced = read(metric::PACING_RATE);
-        let by = |rate: Option<f64>| rate.filter(|rate| FOLLOWS.contains(&(goodput / rate)));
-        let (by, rate) = match (by(paced), by(window)) {
-            // The window of a paced sender usually allows more than its pacing rate, so pacing is
-            // the limit where both fit.
-            (Some(rate), _) => (Permit::Pacing, rate),
-            (_, Some(rate)) => (Permit::CongestionWindow, rate),
-            _ => return None,
-        };
-        let evidence =
-            vec![Evidence::OfPermit { by, goodput, rate }, Evidence::NoQueue { rtt, rtt_min }];
-        let finding = suspected(self.name(), (point, job, direction), Claim::Paced(by), evidence);
-        Some(finding.advise(Step::OtherCongestionControl))
-    }
+        let follows =
+            |rate: Option<f64>| rate.map(|rate| score::within(goodput / rate, *FOLLOWS.end()));
+        let followed = follows(read(metric::PACING_RATE))
+            .into_iter()
+            .chain(follows(window))
+            .reduce(f64::max)?;
+        let queue = score::below(standing_queue(job, direction)?, NO_QUEUE);
+        let path = if has_room(point, job, direction) { 1.0 } else { 0.0 };
+        Some(score::all([
+            followed,
+            queue,
+            path,
+            score::below(read(metric::RETRANSMIT_RATIO)?, LOSSLESS),
+        ]))
+    })
+}
 
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| {
-            let read = |metric| value(job, metric, direction);
-            let (goodput, rtt) = (read(metric::GOODPUT)?, read(metric::RTT)?);
-            let window = read(metric::CONGESTION_WINDOW).map(|bytes| bytes * BITS_PER_BYTE / rtt);
-            let follows =
-                |rate: Option<f64>| rate.map(|rate| score::within(goodput / rate, *FOLLOWS.end()));
-            let followed = follows(read(metric::PACING_RATE))
-                .into_iter()
-                .chain(follows(window))
-                .reduce(f64::max)?;
-            let queue = score::below(standing_queue(job, direction)?, NO_QUEUE);
-            let path = if has_room(point, job, direction) { 1.0 } else { 0.0 };
-            Some(score::all([
-                followed,
-                queue,
-                path,
-                score::below(read(metric::RETRANSMIT_RATIO)?, LOSSLESS),
-            ]))
-        })
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let of_streams = |(job, _): &(&JobStudy, Direction)| job.workload == TCP_STREAM;
-        let Some((job, _)) = flows(point).find(of_streams) else { return Vec::new() };
-        let ratio = [LEAST_EFFECT, MOST_GAINED];
-        // A rate that the plan asked for is no decision of the congestion control, so only removing
-        // it can help.
-        vec![if param(job, "pacing_rate").is_some() {
-            Experiment::lift("without pacing", vec![set("pacing_rate", UNBOUNDED)], ratio)
-        } else {
-            // Which algorithm suits the path is unknown, so two that size their window in
-            // different ways are tried.
-            let algorithms = ["bbr", "reno"].map(|name| vec![set("congestion", name)]);
-            Experiment::lift_by_one("another congestion control", algorithms, ratio)
-        }]
-    }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    let of_streams = |(job, _): &(&JobStudy, Direction)| job.workload == TCP_STREAM;
+    let Some((job, _)) = flows(point).find(of_streams) else { return Vec::new() };
+    let ratio = [LEAST_EFFECT, MOST_GAINED];
+    // A rate that the plan asked for is no decision of the congestion control, so only removing
+    // it can help.
+    vec![if param(job, "pacing_rate").is_some() {
+        Experiment::lift("without pacing", vec![set("pacing_rate", UNBOUNDED)], ratio)
+    } else {
+        // Which algorithm suits the path is unknown, so two that size their window in
+        // different ways are tried.
+        let algorithms = ["bbr", "reno"].map(|name| vec![set("congestion", name)]);
+        Experiment::lift_by_one("another congestion control", algorithms, ratio)
+    }]
 }
 
 #[cfg(test)]
@@ -143,13 +135,12 @@ mod tests {
 
     #[test]
     fn it_fires_on_a_window_and_on_pacing() {
-        let window =
-            CongestionControl.judge(&clean(98e6, 0.02, 200e6)).expect("250 kB every 20 ms");
+        let window = RULE.judge(&clean(98e6, 0.02, 200e6)).expect("250 kB every 20 ms");
         assert_eq!(window.claim, Claim::Paced(Permit::CongestionWindow));
-        let paced = CongestionControl.judge(&clean(19e6, 0.02, 20e6)).expect("paced at 20 Mbit/s");
+        let paced = RULE.judge(&clean(19e6, 0.02, 20e6)).expect("paced at 20 Mbit/s");
         assert_eq!(paced.claim, Claim::Paced(Permit::Pacing));
         assert_eq!(
-            CongestionControl.experiments(&clean(98e6, 0.02, 200e6))[0].name,
+            RULE.experiments(&clean(98e6, 0.02, 200e6))[0].name,
             "another congestion control"
         );
     }
@@ -167,17 +158,15 @@ mod tests {
             ("pacing_rate", 10e6),
         ]);
         assert!(
-            CongestionControl
-                .judge(&short)
-                .is_some_and(|finding| finding.claim == Claim::Paced(Permit::Pacing))
+            RULE.judge(&short).is_some_and(|finding| finding.claim == Claim::Paced(Permit::Pacing))
         );
     }
 
     #[test]
     fn it_is_silent_at_a_queue_and_where_neither_is_followed() {
-        assert_eq!(CongestionControl.judge(&clean(50e6, 0.04, 200e6)), None, "a queue stands");
+        assert_eq!(RULE.judge(&clean(50e6, 0.04, 200e6)), None, "a queue stands");
         assert_eq!(
-            CongestionControl.judge(&clean(30e6, 0.02, 200e6)),
+            RULE.judge(&clean(30e6, 0.02, 200e6)),
             None,
             "the window would let more through"
         );

@@ -20,8 +20,15 @@ use crate::{JobStudy, PointStudy};
 const OCCUPIED: f64 = 0.6;
 
 /// Rule: a worker waits for a CPU that others use.
-#[derive(Debug)]
-pub(super) struct CpuTaken;
+pub(super) const RULE: Rule = Rule {
+    number: 23,
+    name: "cpu_taken",
+    summary: "a worker ran or waited for a CPU more than 60 % of the time, and other programs used the \
+        CPU for more than 30 %",
+    judge,
+    score,
+    ..Rule::PLAIN
+};
 
 /// End that waits for a CPU.
 struct Waiting {
@@ -105,42 +112,27 @@ pub(super) fn sender_never_sleeps(
     busy.next().filter(|_| !spins(job)).map(|waiting| waiting.evidence())
 }
 
-impl Rule for CpuTaken {
-    fn name(&self) -> &'static str {
-        "cpu_taken"
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let of = |(job, direction)| (job, direction, starved(point, job, direction));
+    let mut found = flows(point).map(of).filter(|(.., ends)| !ends.is_empty());
+    let (job, direction, ends) = found.next().filter(|_| may_be_judged(point))?;
+    let mut evidence: Vec<_> = ends.iter().map(Waiting::evidence).collect();
+    // The closed window is an effect of the wait, and shows that it limits the flow.
+    let closed = seen(job, metric::RWND_LIMITED, direction);
+    evidence.extend(closed.filter(|_| waits_for_window(job, direction)));
+    let claim = match ends[..] {
+        [Waiting { end, .. }] => Claim::CpuTaken(end),
+        _ => Claim::CpuTakenOfBoth,
+    };
+    let finding = suspected(RULE.name, (point, job, direction), claim, evidence);
+    Some(finding.advise(Step::FreeCpus.by(changed(point, &[]))))
+}
 
-    fn summary(&self) -> &'static str {
-        "a worker ran or waited for a CPU more than 60 % of the time, and other programs used the \
-            CPU for more than 30 %"
-    }
-
-    fn number(&self) -> u8 {
-        23
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let of = |(job, direction)| (job, direction, starved(point, job, direction));
-        let mut found = flows(point).map(of).filter(|(.., ends)| !ends.is_empty());
-        let (job, direction, ends) = found.next().filter(|_| may_be_judged(point))?;
-        let mut evidence: Vec<_> = ends.iter().map(Waiting::evidence).collect();
-        // The closed window is an effect of the wait, and shows that it limits the flow.
-        let closed = seen(job, metric::RWND_LIMITED, direction);
-        evidence.extend(closed.filter(|_| waits_for_window(job, direction)));
-        let claim = match ends[..] {
-            [Waiting { end, .. }] => Claim::CpuTaken(end),
-            _ => Claim::CpuTakenOfBoth,
-        };
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        Some(finding.advise(Step::FreeCpus.by(changed(point, &[]))))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| {
-            let ends = Waiting::of(point, job, direction).into_iter();
-            ends.map(|waiting| waiting.score(job, direction)).reduce(f64::max)
-        })
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| {
+        let ends = Waiting::of(point, job, direction).into_iter();
+        ends.map(|waiting| waiting.score(job, direction)).reduce(f64::max)
+    })
 }
 
 #[cfg(test)]
@@ -161,17 +153,17 @@ mod tests {
 
     #[test]
     fn it_fires_where_a_worker_waits_for_a_cpu_and_names_its_end() {
-        let finding = CpuTaken.judge(&busy(&[], [0.72, 0.1], 0.66)).expect("66 % were taken");
+        let finding = RULE.judge(&busy(&[], [0.72, 0.1], 0.66)).expect("66 % were taken");
         assert_eq!(finding.verdict, Verdict::Suspected);
         assert_eq!(finding.claim, Claim::CpuTaken(FlowEnd::Sending));
-        let finding = CpuTaken.judge(&busy(&[], [0.1, 0.7], 0.6)).expect("60 % were taken");
+        let finding = RULE.judge(&busy(&[], [0.1, 0.7], 0.6)).expect("60 % were taken");
         assert_eq!(finding.claim, Claim::CpuTaken(FlowEnd::Receiving));
-        assert!(CpuTaken.score(&busy(&[], [0.72, 0.1], 0.66)).is_some_and(|score| score > 0.5));
+        assert!(RULE.score(&busy(&[], [0.72, 0.1], 0.66)).is_some_and(|score| score > 0.5));
     }
 
     #[test]
     fn both_ends_are_named_and_a_starved_sender_hides_no_starved_receiver() {
-        let finding = CpuTaken.judge(&busy(&[], [0.9, 0.7], 0.6)).expect("60 % were taken");
+        let finding = RULE.judge(&busy(&[], [0.9, 0.7], 0.6)).expect("60 % were taken");
         assert_eq!(finding.claim, Claim::CpuTakenOfBoth);
         let ends = finding.evidence.iter().map(|seen| match seen {
             Evidence::CpuWait { end, .. } => *end,
@@ -180,15 +172,15 @@ mod tests {
         assert_eq!(ends.collect::<Vec<_>>(), [FlowEnd::Sending, FlowEnd::Receiving]);
         // The sender waits longer for its CPU, and for the window that the receiver closes.
         let closed = busy(&[("rwnd_limited", 0.8)], [0.9, 0.7], 0.6);
-        let finding = CpuTaken.judge(&closed).expect("the receiver");
+        let finding = RULE.judge(&closed).expect("the receiver");
         assert_eq!(finding.claim, Claim::CpuTaken(FlowEnd::Receiving));
-        assert!(CpuTaken.score(&closed).is_some_and(|score| score > 0.5));
+        assert!(RULE.score(&closed).is_some_and(|score| score > 0.5));
     }
 
     #[test]
     fn time_without_quota_is_no_time_in_which_a_worker_ran() {
         let point = busy(&[("sender_throttled", 0.2)], [0.72, 0.1], 0.66);
-        let finding = CpuTaken.judge(&point).expect("66 % were taken");
+        let finding = RULE.judge(&point).expect("66 % were taken");
         let Evidence::CpuWait { waited, ran, .. } = finding.evidence[0] else { panic!("a wait") };
         assert!((ran - 0.064).abs() < 1e-9, "CPU time: {ran}");
         assert!((waited - 0.456).abs() < 1e-9, "{waited}");
@@ -197,7 +189,7 @@ mod tests {
     #[test]
     fn it_is_silent_on_a_slow_path_of_a_busy_host_and_where_its_own_work_fills_the_cpu() {
         let silent = |figures: &[(&str, f64)], occupied, taken| {
-            CpuTaken.judge(&busy(figures, occupied, taken)).is_none()
+            RULE.judge(&busy(figures, occupied, taken)).is_none()
         };
         assert!(silent(&[], [0.42, 0.1], 0.4), "the worker mostly sleeps");
         assert!(silent(&[], [0.95, 0.1], 0.05), "nobody took the CPU");
@@ -209,9 +201,9 @@ mod tests {
     #[test]
     fn a_window_that_a_starved_receiver_closes_is_an_effect() {
         let closed = [("rwnd_limited", 0.8), ("sndbuf_limited", 0.4)];
-        let finding = CpuTaken.judge(&busy(&closed, [0.1, 0.7], 0.6)).expect("60 % were taken");
+        let finding = RULE.judge(&busy(&closed, [0.1, 0.7], 0.6)).expect("60 % were taken");
         assert_eq!(finding.claim, Claim::CpuTaken(FlowEnd::Receiving));
         assert_eq!(finding.evidence[1], Evidence::figure(metric::RWND_LIMITED, 0.8));
-        assert!(CpuTaken.score(&busy(&closed, [0.1, 0.7], 0.6)).is_some_and(|score| score > 0.5));
+        assert!(RULE.score(&busy(&closed, [0.1, 0.7], 0.6)).is_some_and(|score| score > 0.5));
     }
 }

@@ -23,8 +23,15 @@ const FULL: f64 = 0.3;
 const LEAST: f64 = 0.001;
 
 /// Rule: a queue stands in the path before the load.
-#[derive(Debug)]
-pub(super) struct CrossTraffic;
+pub(super) const RULE: Rule = Rule {
+    number: 26,
+    name: "cross_traffic",
+    summary: "before the load every round trip took at least 4 % longer than the shortest one with \
+        load: other traffic fills a queue of the path",
+    judge,
+    score,
+    ..Rule::PLAIN
+};
 
 /// Returns the shortest round-trip times of the probe, before the load, and of the runs, in s.
 fn shortest(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<[f64; 2]> {
@@ -47,36 +54,21 @@ pub(super) fn is_shared(point: &PointStudy, job: &JobStudy, direction: Direction
         && only_the_path(job, direction)
 }
 
-impl Rule for CrossTraffic {
-    fn name(&self) -> &'static str {
-        "cross_traffic"
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let shared = |(job, direction): &(&JobStudy, Direction)| is_shared(point, job, *direction);
+    let (job, direction) = flows(point).find(shared).filter(|_| may_be_judged(point))?;
+    let [idle, rtt_min] = shortest(point, job, direction)?;
+    let evidence = vec![Evidence::QueueBeforeLoad { idle, rtt_min }];
+    let claim = Claim::CrossTraffic;
+    let finding = suspected(RULE.name, (point, job, direction), claim, evidence);
+    Some(finding.advise(Step::WithoutOthers.by(changed(point, &[]))))
+}
 
-    fn summary(&self) -> &'static str {
-        "before the load every round trip took at least 4 % longer than the shortest one with \
-            load: other traffic fills a queue of the path"
-    }
-
-    fn number(&self) -> u8 {
-        26
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let shared = |(job, direction): &(&JobStudy, Direction)| is_shared(point, job, *direction);
-        let (job, direction) = flows(point).find(shared).filter(|_| may_be_judged(point))?;
-        let [idle, rtt_min] = shortest(point, job, direction)?;
-        let evidence = vec![Evidence::QueueBeforeLoad { idle, rtt_min }];
-        let claim = Claim::CrossTraffic;
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        Some(finding.advise(Step::WithoutOthers.by(changed(point, &[]))))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| {
-            let reached = score::reached(excess(point, job, direction)?, EXCESS, FULL);
-            Some(if only_the_path(job, direction) { reached } else { 0.0 })
-        })
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| {
+        let reached = score::reached(excess(point, job, direction)?, EXCESS, FULL);
+        Some(if only_the_path(job, direction) { reached } else { 0.0 })
+    })
 }
 
 #[cfg(test)]
@@ -108,17 +100,17 @@ mod tests {
     fn it_fires_on_a_queue_before_the_load_and_no_other_rule_explains_its_drops() {
         let point = shared(60, &[]);
         let suspects = crate::diagnosis::suspects(&point);
-        let names: Vec<&str> = suspects.iter().map(|(rule, _)| rule.name()).collect();
+        let names: Vec<&str> = suspects.iter().map(|(rule, _)| rule.name).collect();
         assert_eq!(names, ["cross_traffic"]);
         let seen = Evidence::QueueBeforeLoad { idle: 0.06, rtt_min: 0.035 };
         assert_eq!(suspects[0].1.evidence, [seen]);
-        assert!(CrossTraffic.score(&point).is_some_and(|score| score > 0.5));
+        assert!(RULE.score(&point).is_some_and(|score| score > 0.5));
     }
 
     #[test]
     fn it_is_silent_on_a_still_path_behind_a_slow_reverse_path_and_where_an_end_is_the_limit() {
-        assert_eq!(CrossTraffic.judge(&shared(36, &[])), None);
-        assert_eq!(CrossTraffic.judge(&shared(60, &[("rwnd_limited", 0.8)])), None);
+        assert_eq!(RULE.judge(&shared(36, &[])), None);
+        assert_eq!(RULE.judge(&shared(60, &[("rwnd_limited", 0.8)])), None);
         let mut slow_back = shared(60, &[]);
         slow_back.path.push(PathFacts {
             from: "b".into(),
@@ -126,6 +118,6 @@ mod tests {
             limiter: Some(Limiter::Link),
             ..PathFacts::default()
         });
-        assert_eq!(CrossTraffic.judge(&slow_back), None);
+        assert_eq!(RULE.judge(&slow_back), None);
     }
 }

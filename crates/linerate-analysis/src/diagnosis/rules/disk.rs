@@ -407,8 +407,8 @@ mod tests {
                 for (key, _) in
                     rule.experiments(&point).iter().flat_map(|one| &one.candidates).flatten()
                 {
-                    assert!(HARMLESS.contains(&key.as_str()), "{}: {key}", rule.name());
-                    tested.push(rule.name());
+                    assert!(HARMLESS.contains(&key.as_str()), "{}: {key}", rule.name);
+                    tested.push(rule.name);
                 }
             }
         }

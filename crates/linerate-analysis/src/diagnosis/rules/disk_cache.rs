@@ -15,53 +15,43 @@ use crate::diagnosis::{Claim, Finding};
 const SLOWER: [f64; 2] = [1e-5, 0.8];
 
 /// Rule: the page cache is measured instead of the disk.
-#[derive(Debug)]
-pub(super) struct DiskCache;
+pub(super) const RULE: Rule = Rule {
+    number: 27,
+    name: "disk_cache",
+    summary: "at least half of the bytes of a buffered load did not reach its disk: the page cache \
+        served them",
+    judge,
+    score,
+    turn: Some(|_| disk::turn::CACHE),
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for DiskCache {
-    fn name(&self) -> &'static str {
-        "disk_cache"
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    load.cached()?;
+    let evidence = load.seen(metric::CACHE_SERVED).into_iter().chain(load.device()).collect();
+    let (claim, subject) = (Claim::Cached, load.subject(point));
+    Some(Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence))
+}
 
-    fn summary(&self) -> &'static str {
-        "at least half of the bytes of a buffered load did not reach its disk: the page cache \
-            served them"
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    load.of_disk(metric::CACHE_SERVED)
+}
 
-    fn number(&self) -> u8 {
-        27
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    if disk::closed(point).and_then(|load| load.cached()).is_none() {
+        return Vec::new();
     }
-
-    fn turn(&self, _point: &PointStudy) -> u8 {
-        disk::turn::CACHE
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        load.cached()?;
-        let evidence = load.seen(metric::CACHE_SERVED).into_iter().chain(load.device()).collect();
-        let (claim, subject) = (Claim::Cached, load.subject(point));
-        Some(Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        load.of_disk(metric::CACHE_SERVED)
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        if disk::closed(point).and_then(|load| load.cached()).is_none() {
-            return Vec::new();
-        }
-        vec![Experiment::show("past the page cache", vec![set("cache", "direct")], SLOWER)]
-    }
+    vec![Experiment::show("past the page cache", vec![set("cache", "direct")], SLOWER)]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::diagnosis::rules::disk::cases::load;
-    use crate::diagnosis::rules::disk_cpu::DiskCpu;
+    use crate::diagnosis::rules::disk_cpu;
 
     fn cached(share: f64) -> PointStudy {
         load(
@@ -79,16 +69,20 @@ mod tests {
     #[test]
     fn it_fires_where_the_cache_serves_most_and_asks_for_direct_transfers() {
         let point = cached(0.99);
-        let finding = DiskCache.judge(&point).expect("it fires");
+        let finding = RULE.judge(&point).expect("it fires");
         assert_eq!((finding.verdict, finding.claim), (Verdict::Suspected, Claim::Cached));
-        let [experiment] = &DiskCache.experiments(&point)[..] else { panic!("one") };
+        let [experiment] = &RULE.experiments(&point)[..] else { panic!("one") };
         assert_eq!(experiment.candidates, [vec![set("cache", "direct")]]);
         assert!(experiment.is_hopeless(&[1.0]) && !experiment.is_hopeless(&[0.01]));
-        assert_eq!(DiskCpu.judge(&point), None, "the cache is faster than the disk on any CPU");
+        assert_eq!(
+            disk_cpu::RULE.judge(&point),
+            None,
+            "the cache is faster than the disk on any CPU"
+        );
     }
 
     #[test]
     fn it_is_silent_where_the_disk_serves_most() {
-        assert_eq!(DiskCache.judge(&cached(0.3)), None);
+        assert_eq!(RULE.judge(&cached(0.3)), None);
     }
 }

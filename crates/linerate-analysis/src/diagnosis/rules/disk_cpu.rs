@@ -20,51 +20,41 @@ const MORE: f64 = 2.0;
 const FOLLOWS: [f64; 2] = [1.2, 2.5];
 
 /// Rule: the workers use all of their CPU time.
-#[derive(Debug)]
-pub(super) struct DiskCpu;
+pub(super) const RULE: Rule = Rule {
+    number: 28,
+    name: "disk_cpu",
+    summary: "the workers of a load on a disk ran, or were ready to run, for 90 % of their time",
+    judge,
+    score,
+    turn: Some(|_| disk::turn::CPU),
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for DiskCpu {
-    fn name(&self) -> &'static str {
-        "disk_cpu"
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    if !load.is_out_of_cpu() || load.cached().is_some() {
+        return None;
     }
+    let mut evidence: Vec<_> = load.cpu().into_iter().collect();
+    evidence.extend(load.seen(metric::RUN_QUEUE_WAIT).into_iter().chain(load.device()));
+    let (claim, subject) = (Claim::DiskWorkers, load.subject(point));
+    let finding = Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence);
+    let step = Step::Double { parameter: "workers".to_owned(), value: Some(workers(&load)) };
+    Some(finding.advise(step))
+}
 
-    fn summary(&self) -> &'static str {
-        "the workers of a load on a disk ran, or were ready to run, for 90 % of their time"
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    Some(super::score::reached(load.wanted_cpu()?, BUSY, 1.0))
+}
 
-    fn number(&self) -> u8 {
-        28
-    }
-
-    fn turn(&self, _point: &PointStudy) -> u8 {
-        disk::turn::CPU
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        if !load.is_out_of_cpu() || load.cached().is_some() {
-            return None;
-        }
-        let mut evidence: Vec<_> = load.cpu().into_iter().collect();
-        evidence.extend(load.seen(metric::RUN_QUEUE_WAIT).into_iter().chain(load.device()));
-        let (claim, subject) = (Claim::DiskWorkers, load.subject(point));
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
-        let step = Step::Double { parameter: "workers".to_owned(), value: Some(workers(&load)) };
-        Some(finding.advise(step))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        Some(super::score::reached(load.wanted_cpu()?, BUSY, 1.0))
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let Some(load) = disk::closed(point) else { return Vec::new() };
-        let workers = workers(&load);
-        let change = vec![set("workers", workers)];
-        // Other programs may use the CPUs that more workers need.
-        vec![Experiment::lift(format!("{workers} workers"), change, FOLLOWS).refuting_nothing()]
-    }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    let Some(load) = disk::closed(point) else { return Vec::new() };
+    let workers = workers(&load);
+    let change = vec![set("workers", workers)];
+    // Other programs may use the CPUs that more workers need.
+    vec![Experiment::lift(format!("{workers} workers"), change, FOLLOWS).refuting_nothing()]
 }
 
 fn workers(load: &disk::Load<'_>) -> u64 {
@@ -93,17 +83,17 @@ mod tests {
     #[test]
     fn it_fires_where_workers_have_no_time_and_asks_for_more_of_them() {
         for point in [busy(0.97, 0.01), busy(0.3, 0.65)] {
-            let finding = DiskCpu.judge(&point).expect("it fires");
+            let finding = RULE.judge(&point).expect("it fires");
             assert_eq!(finding.verdict, Verdict::Suspected);
             let twice = Step::Double { parameter: "workers".into(), value: Some(2) };
             assert_eq!(finding.advice[0].step, twice);
-            assert_eq!(DiskCpu.experiments(&point)[0].candidates, [vec![set("workers", 2)]]);
+            assert_eq!(RULE.experiments(&point)[0].candidates, [vec![set("workers", 2)]]);
         }
     }
 
     #[test]
     fn it_is_silent_where_workers_sleep() {
-        assert_eq!(DiskCpu.judge(&busy(0.3, 0.2)), None, "half of the time the disk had the work");
-        assert_eq!(DiskCpu.judge(&busy(0.7, 0.05)), None);
+        assert_eq!(RULE.judge(&busy(0.3, 0.2)), None, "half of the time the disk had the work");
+        assert_eq!(RULE.judge(&busy(0.7, 0.05)), None);
     }
 }

@@ -25,54 +25,47 @@ const WORKERS: &str = "workers";
 const FOLLOWS: [f64; 2] = [1.2, 2.5];
 
 /// Rule: the load keeps too few transfers in flight.
-#[derive(Debug)]
-pub(super) struct DiskDepth;
+pub(super) const RULE: Rule = Rule {
+    number: 20,
+    name: "disk_depth",
+    summary: "a closed load keeps few transfers in flight and has CPU time left: a greater queue \
+        depth may raise the rate",
+    judge,
+    score,
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for DiskDepth {
-    fn name(&self) -> &'static str {
-        "disk_depth"
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    if load.used() < USED
+        || load.slots() > DEEP
+        || load.is_out_of_cpu()
+        || load.is_held_above()
+        // More transfers would wait above a full queue.
+        || load.full_queue().is_some()
+        // A deeper queue waits for the same flush, so the rule for flushes applies.
+        || load.flushing() > disk::MOSTLY_FLUSHING
+    {
+        return None;
     }
+    let evidence = std::iter::once(load.under_way()).chain(load.cpu()).collect();
+    let (claim, subject) = (Claim::QueueDepth, load.subject(point));
+    let finding = Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence);
+    let (key, value) = deeper(&load);
+    Some(finding.advise(Step::Double { parameter: key.to_owned(), value: Some(value) }))
+}
 
-    fn summary(&self) -> &'static str {
-        "a closed load keeps few transfers in flight and has CPU time left: a greater queue depth \
-            may raise the rate"
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    Some(super::score::reached(load.used(), USED, 1.0))
+        .filter(|_| !load.is_out_of_cpu() && !load.is_held_above())
+}
 
-    fn number(&self) -> u8 {
-        20
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        if load.used() < USED
-            || load.slots() > DEEP
-            || load.is_out_of_cpu()
-            || load.is_held_above()
-            // More transfers would wait above a full queue.
-            || load.full_queue().is_some()
-            // A deeper queue waits for the same flush, so the rule for flushes applies.
-            || load.flushing() > disk::MOSTLY_FLUSHING
-        {
-            return None;
-        }
-        let evidence = std::iter::once(load.under_way()).chain(load.cpu()).collect();
-        let (claim, subject) = (Claim::QueueDepth, load.subject(point));
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
-        let (key, value) = deeper(&load);
-        Some(finding.advise(Step::Double { parameter: key.to_owned(), value: Some(value) }))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        Some(super::score::reached(load.used(), USED, 1.0))
-            .filter(|_| !load.is_out_of_cpu() && !load.is_held_above())
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let Some(load) = disk::closed(point) else { return Vec::new() };
-        let (key, value) = deeper(&load);
-        vec![Experiment::lift(format!("twice the {key}"), vec![set(key, value)], FOLLOWS)]
-    }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    let Some(load) = disk::closed(point) else { return Vec::new() };
+    let (key, value) = deeper(&load);
+    vec![Experiment::lift(format!("twice the {key}"), vec![set(key, value)], FOLLOWS)]
 }
 
 /// Returns the parameter that doubles the transfers in flight, and its new value.
@@ -140,14 +133,14 @@ mod tests {
     fn it_fires_on_a_full_shallow_queue_and_asks_for_twice_the_depth() {
         let point =
             load(4, &[("iops", 10_000.0), ("achieved_depth", 3.9), ("service_time_mean", 390e-6)]);
-        let finding = DiskDepth.judge(&point).expect("it fires");
+        let finding = RULE.judge(&point).expect("it fires");
         assert_eq!(finding.verdict, Verdict::Suspected);
-        assert_eq!(DiskDepth.experiments(&point)[0].candidates, [vec![set("depth", 8)]]);
+        assert_eq!(RULE.experiments(&point)[0].candidates, [vec![set("depth", 8)]]);
         let mut synchronous =
             load(1, &[("iops", 10_000.0), ("achieved_depth", 1.0), ("service_time_mean", 99e-6)]);
         synchronous.jobs[0].params.set("engine", "pread");
-        assert_eq!(DiskDepth.experiments(&synchronous)[0].candidates, [vec![set("workers", 2)]]);
-        let told = DiskDepth.judge(&synchronous).expect("it fires");
+        assert_eq!(RULE.experiments(&synchronous)[0].candidates, [vec![set("workers", 2)]]);
+        let told = RULE.judge(&synchronous).expect("it fires");
         let twice = Step::Double { parameter: "workers".to_owned(), value: Some(2) };
         assert_eq!(told.advice[0].step, twice);
     }
@@ -157,10 +150,10 @@ mod tests {
         let full = [("iops", 10_000.0), ("achieved_depth", 3.9), ("service_time_mean", 390e-6)];
         let mut open = load(4, &full);
         open.jobs[0].params.set("rate", "10 kpps");
-        assert_eq!(DiskDepth.judge(&open), None);
+        assert_eq!(RULE.judge(&open), None);
         let idle =
             load(32, &[("iops", 10_000.0), ("achieved_depth", 3.9), ("service_time_mean", 390e-6)]);
-        assert_eq!(DiskDepth.judge(&idle), None);
+        assert_eq!(RULE.judge(&idle), None);
         let busy = load(
             4,
             &[
@@ -170,11 +163,11 @@ mod tests {
                 ("iops_per_core", 1.02e5),
             ],
         );
-        assert_eq!(DiskDepth.judge(&busy), None);
+        assert_eq!(RULE.judge(&busy), None);
         let hung = load(
             4,
             &[("iops", 10_000.0), ("achieved_depth", 3.9), ("service_time_mean", f64::INFINITY)],
         );
-        assert_eq!(DiskDepth.judge(&hung), None);
+        assert_eq!(RULE.judge(&hung), None);
     }
 }

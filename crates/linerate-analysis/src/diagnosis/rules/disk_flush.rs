@@ -16,72 +16,61 @@ use crate::diagnosis::{Claim, Evidence, Finding, Step};
 const DURABLE: f64 = 0.6;
 
 /// Rule: flushes occupy the load's slots.
-#[derive(Debug)]
-pub(super) struct DiskFlush;
+pub(super) const RULE: Rule = Rule {
+    number: 21,
+    name: "disk_flush",
+    summary: "flushes occupied the slots of the load for more than 30 % of their time, or its \
+        writes end when they are durable",
+    judge,
+    score,
+    turn: Some(|_| disk::turn::FLUSH),
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for DiskFlush {
-    fn name(&self) -> &'static str {
-        "disk_flush"
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let subject = load.subject(point);
+    let evidence = match load.synchrony() {
+        _ if load.flushing() > disk::MOSTLY_FLUSHING => vec![load.flushed()],
+        Some(mode) => {
+            let (mode, seconds) = (mode.to_owned(), load.service_seconds);
+            vec![Evidence::DurableWrites { mode, seconds }]
+        }
+        None => return None,
+    };
+    let finding = Finding::new(RULE.name, Verdict::Suspected, subject, Claim::Flushes, evidence);
+    Some(finding.advise(Step::FlushLess))
+}
 
-    fn summary(&self) -> &'static str {
-        "flushes occupied the slots of the load for more than 30 % of their time, or its writes \
-            end when they are durable"
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let flushing = super::score::reached(load.flushing(), disk::MOSTLY_FLUSHING, 1.0);
+    Some(if load.synchrony().is_some() { flushing.max(DURABLE) } else { flushing })
+}
 
-    fn number(&self) -> u8 {
-        21
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        let subject = load.subject(point);
-        let evidence = match load.synchrony() {
-            _ if load.flushing() > disk::MOSTLY_FLUSHING => vec![load.flushed()],
-            Some(mode) => {
-                let (mode, seconds) = (mode.to_owned(), load.service_seconds);
-                vec![Evidence::DurableWrites { mode, seconds }]
-            }
-            None => return None,
-        };
-        let finding =
-            Finding::new(self.name(), Verdict::Suspected, subject, Claim::Flushes, evidence);
-        Some(finding.advise(Step::FlushLess))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        let flushing = super::score::reached(load.flushing(), disk::MOSTLY_FLUSHING, 1.0);
-        Some(if load.synchrony().is_some() { flushing.max(DURABLE) } else { flushing })
-    }
-
-    fn turn(&self, _point: &PointStudy) -> u8 {
-        disk::turn::FLUSH
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let Some(load) = disk::closed(point).filter(disk::Load::is_durable) else {
-            return Vec::new();
-        };
-        /// Without flushes, caches accept writes far faster than the disk.
-        const MOST: f64 = 1e3;
-        // At least half of the time that flushes took becomes available to writes.
-        let least = LEAST_EFFECT.max(1.0 / (1.0 - load.flushing() / 2.0));
-        // With no flush, the parser accepts only the default interval.
-        let unflushed = (load.flushes.0 > 0.0)
-            .then(|| [set("flush", "none"), set("flush_every", 1)])
-            .into_iter()
-            .flatten();
-        let change = unflushed.chain(load.synchrony().map(|_| set("sync", "none"))).collect();
-        vec![Experiment::lift("no flushes", change, [least, MOST])]
-    }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    let Some(load) = disk::closed(point).filter(disk::Load::is_durable) else {
+        return Vec::new();
+    };
+    /// Without flushes, caches accept writes far faster than the disk.
+    const MOST: f64 = 1e3;
+    // At least half of the time that flushes took becomes available to writes.
+    let least = LEAST_EFFECT.max(1.0 / (1.0 - load.flushing() / 2.0));
+    // With no flush, the parser accepts only the default interval.
+    let unflushed = (load.flushes.0 > 0.0)
+        .then(|| [set("flush", "none"), set("flush_every", 1)])
+        .into_iter()
+        .flatten();
+    let change = unflushed.chain(load.synchrony().map(|_| set("sync", "none"))).collect();
+    vec![Experiment::lift("no flushes", change, [least, MOST])]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::diagnosis::rules::disk::cases::load;
-    use crate::diagnosis::rules::disk_depth::DiskDepth;
+    use crate::diagnosis::rules::disk_depth;
 
     fn flushing(each_seconds: f64) -> PointStudy {
         load(
@@ -99,34 +88,34 @@ mod tests {
     #[test]
     fn it_fires_where_flushes_take_the_time_and_leaves_them_out_in_its_experiment() {
         let point = flushing(1.6e-3);
-        let finding = DiskFlush.judge(&point).expect("80 %");
+        let finding = RULE.judge(&point).expect("80 %");
         let Evidence::Flushing { share, .. } = finding.evidence[0] else { panic!("{finding:?}") };
         assert!((share - 0.8).abs() < 1e-9, "{finding:?}");
-        let experiment = &DiskFlush.experiments(&point)[0];
+        let experiment = &RULE.experiments(&point)[0];
         assert_eq!(experiment.candidates, [vec![set("flush", "none"), set("flush_every", 1)]]);
         assert!((experiment.ratio[0] - 1.0 / 0.6).abs() < 1e-9, "{:?}", experiment.ratio);
-        assert_eq!(DiskDepth.judge(&point), None, "the depth is not what it waits for");
+        assert_eq!(disk_depth::RULE.judge(&point), None, "the depth is not what it waits for");
     }
 
     #[test]
     fn it_is_silent_where_flushes_are_quick_or_none() {
-        assert_eq!(DiskFlush.judge(&flushing(0.5e-3)), None);
+        assert_eq!(RULE.judge(&flushing(0.5e-3)), None);
         let none =
             load(2, &[("iops", 1_000.0), ("achieved_depth", 2.0), ("service_time_mean", 2e-3)]);
-        assert_eq!(DiskFlush.judge(&none), None);
+        assert_eq!(RULE.judge(&none), None);
     }
 
     #[test]
     fn durable_writes_are_compared_with_writes_that_are_not() {
         let mut point =
             load(2, &[("iops", 300.0), ("achieved_depth", 2.0), ("service_time_mean", 6e-3)]);
-        assert_eq!(DiskFlush.judge(&point), None);
+        assert_eq!(RULE.judge(&point), None);
         point.jobs[0].params.set("sync", "dsync");
-        let finding = DiskFlush.judge(&point).expect("writes");
+        let finding = RULE.judge(&point).expect("writes");
         let expected = Evidence::DurableWrites { mode: "dsync".into(), seconds: 6e-3 };
         assert_eq!(finding.evidence, [expected]);
-        assert_eq!(DiskFlush.experiments(&point)[0].candidates, [vec![set("sync", "none")]]);
+        assert_eq!(RULE.experiments(&point)[0].candidates, [vec![set("sync", "none")]]);
         point.jobs[0].metrics[0].direction = linerate_model::Direction::Rx;
-        assert_eq!(DiskFlush.judge(&point), None, "reads are never durable");
+        assert_eq!(RULE.judge(&point), None, "reads are never durable");
     }
 }

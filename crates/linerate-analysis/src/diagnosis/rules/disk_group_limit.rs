@@ -18,62 +18,55 @@ use crate::diagnosis::{Claim, Finding, Step};
 const AROUND: [f64; 2] = [0.8, 1.25];
 
 /// Rule: the control group's limit is reached.
-#[derive(Debug)]
-pub(super) struct DiskGroupLimit;
+pub(super) const RULE: Rule = Rule {
+    number: 30,
+    name: "disk_group_limit",
+    summary: "a load on a disk uses 40 % or more of its control group's limit (io.max), and most of \
+        its transfers wait above the disk",
+    judge,
+    score,
+    turn: Some(turn),
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for DiskGroupLimit {
-    fn name(&self) -> &'static str {
-        "disk_group_limit"
-    }
+fn turn(_point: &PointStudy) -> u8 {
+    disk::turn::GROUP
+}
 
-    fn summary(&self) -> &'static str {
-        "a load on a disk uses 40 % or more of its control group's limit (io.max), and most of \
-            its transfers wait above the disk"
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let limit = load.group_limit()?;
+    let used = if limit.in_bytes { metric::GROUP_BYTES_USED } else { metric::GROUP_TRANSFERS_USED };
+    let evidence =
+        load.seen(used).into_iter().chain(load.device()).chain([load.under_way()]).collect();
+    let disk::GroupLimit { in_bytes, direction, rate, .. } = limit;
+    let claim = Claim::DiskGroupLimit { in_bytes, direction, rate };
+    let subject = load.subject(point);
+    let finding = Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence);
+    Some(finding.advise(Step::RaiseGroupLimit { in_bytes, direction, rate }))
+}
 
-    fn number(&self) -> u8 {
-        30
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let bytes = load.of_disk(metric::GROUP_BYTES_USED);
+    let transfers = load.of_disk(metric::GROUP_TRANSFERS_USED);
+    let used = bytes.into_iter().chain(transfers).reduce(f64::max);
+    Some(used?.min(1.0))
+}
 
-    fn turn(&self, _point: &PointStudy) -> u8 {
-        disk::turn::GROUP
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        let limit = load.group_limit()?;
-        let used =
-            if limit.in_bytes { metric::GROUP_BYTES_USED } else { metric::GROUP_TRANSFERS_USED };
-        let evidence =
-            load.seen(used).into_iter().chain(load.device()).chain([load.under_way()]).collect();
-        let disk::GroupLimit { in_bytes, direction, rate, .. } = limit;
-        let claim = Claim::DiskGroupLimit { in_bytes, direction, rate };
-        let subject = load.subject(point);
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
-        Some(finding.advise(Step::RaiseGroupLimit { in_bytes, direction, rate }))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        let bytes = load.of_disk(metric::GROUP_BYTES_USED);
-        let transfers = load.of_disk(metric::GROUP_TRANSFERS_USED);
-        let used = bytes.into_iter().chain(transfers).reduce(f64::max);
-        Some(used?.min(1.0))
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let limited = disk::closed(point).and_then(|load| Some((load.group_limit()?, load)));
-        let Some((limit, load)) = limited else { return Vec::new() };
-        let Some((change, factor)) = load.other_block() else { return Vec::new() };
-        let name = disk::block_name(factor);
-        // A limit of bytes leaves their rate, and one of transfers leaves theirs.
-        vec![if limit.in_bytes {
-            Experiment::show(name, change, AROUND.map(|around| around / factor))
-        } else {
-            let ratio = AROUND.map(|around| around * factor);
-            Experiment::show(name, change, ratio).of(metric::TRANSFER_RATE)
-        }]
-    }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    let limited = disk::closed(point).and_then(|load| Some((load.group_limit()?, load)));
+    let Some((limit, load)) = limited else { return Vec::new() };
+    let Some((change, factor)) = load.other_block() else { return Vec::new() };
+    let name = disk::block_name(factor);
+    // A limit of bytes leaves their rate, and one of transfers leaves theirs.
+    vec![if limit.in_bytes {
+        Experiment::show(name, change, AROUND.map(|around| around / factor))
+    } else {
+        let ratio = AROUND.map(|around| around * factor);
+        Experiment::show(name, change, ratio).of(metric::TRANSFER_RATE)
+    }]
 }
 
 #[cfg(test)]
@@ -82,9 +75,9 @@ mod tests {
 
     use super::*;
     use crate::diagnosis::rules::disk::cases::{load, with};
-    use crate::diagnosis::rules::disk_depth::DiskDepth;
-    use crate::diagnosis::rules::disk_full::DiskFull;
-    use crate::diagnosis::rules::disk_queue::DiskQueue;
+    use crate::diagnosis::rules::disk_depth;
+    use crate::diagnosis::rules::disk_full;
+    use crate::diagnosis::rules::disk_queue;
 
     /// 500 transfers a second of 4 KiB, with this share of each limit.
     fn limited(bytes: f64, transfers: f64, at_disk: f64) -> PointStudy {
@@ -106,42 +99,40 @@ mod tests {
     #[test]
     fn it_fires_at_a_limit_and_predicts_what_another_block_size_does() {
         let point = limited(0.2, 0.98, 0.1);
-        let finding = DiskGroupLimit.judge(&point).expect("it fires");
+        let finding = RULE.judge(&point).expect("it fires");
         let Claim::DiskGroupLimit { in_bytes: false, rate, .. } = finding.claim else {
             panic!("{finding:?}")
         };
         assert!((rate - 510.2).abs() < 0.1, "{rate}");
-        let transfers = &DiskGroupLimit.experiments(&point)[0];
+        let transfers = &RULE.experiments(&point)[0];
         assert_eq!(transfers.metric, Some(metric::TRANSFER_RATE));
         assert!((transfers.ratio[0] - 1.6).abs() < 1e-9, "{:?}", transfers.ratio);
-        let bytes = &DiskGroupLimit.experiments(&limited(1.0, 0.3, 0.1))[0];
+        let bytes = &RULE.experiments(&limited(1.0, 0.3, 0.1))[0];
         assert_eq!(bytes.metric, None);
         assert!((bytes.ratio[1] - 0.625).abs() < 1e-9, "{:?}", bytes.ratio);
-        assert!(DiskDepth.judge(&point).is_none() && DiskFull.judge(&point).is_none());
+        assert!(
+            disk_depth::RULE.judge(&point).is_none() && disk_full::RULE.judge(&point).is_none()
+        );
     }
 
     #[test]
     fn it_is_silent_below_the_limit_and_where_the_disk_has_the_transfers() {
-        assert_eq!(DiskGroupLimit.judge(&limited(0.3, 0.35, 0.1)), None);
-        assert_eq!(DiskGroupLimit.judge(&limited(0.2, 0.98, 7.9)), None, "a full disk, by chance");
-        assert_eq!(DiskGroupLimit.experiments(&limited(0.3, 0.35, 0.1)), []);
+        assert_eq!(RULE.judge(&limited(0.3, 0.35, 0.1)), None);
+        assert_eq!(RULE.judge(&limited(0.2, 0.98, 7.9)), None, "a full disk, by chance");
+        assert_eq!(RULE.experiments(&limited(0.3, 0.35, 0.1)), []);
         let mut unknown = limited(0.5, 0.6, 0.1);
         unknown.jobs[0].metrics.retain(|figure| figure.metric != metric::DEVICE_DEPTH);
-        assert_eq!(DiskGroupLimit.judge(&unknown), None, "nothing shows where transfers wait");
+        assert_eq!(RULE.judge(&unknown), None, "nothing shows where transfers wait");
         for (why, figures) in [
             ("the page cache served most", vec![("cache_served", 0.9)]),
             ("buffered transfers are merged", vec![("cache_served", 0.2)]),
             ("a short queue is full", vec![("device_queue", 2.0), ("device_depth", 1.9)]),
             ("the worker has no time", vec![("iops_per_core", 500.0)]),
         ] {
-            assert_eq!(
-                DiskGroupLimit.judge(&with(limited(0.2, 0.7, 0.1), &figures)),
-                None,
-                "{why}"
-            );
+            assert_eq!(RULE.judge(&with(limited(0.2, 0.7, 0.1), &figures)), None, "{why}");
         }
         let queue = with(limited(0.2, 0.7, 1.9), &[("device_queue", 2.0)]);
-        assert!(DiskQueue.judge(&queue).is_some(), "its rule is asked instead");
+        assert!(disk_queue::RULE.judge(&queue).is_some(), "its rule is asked instead");
     }
 
     #[test]
@@ -163,7 +154,7 @@ mod tests {
                 figure
             }));
         }
-        let finding = DiskGroupLimit.judge(&point).expect("97 % of the reads");
+        let finding = RULE.judge(&point).expect("97 % of the reads");
         let Claim::DiskGroupLimit { in_bytes: false, direction: Direction::Rx, rate } =
             finding.claim
         else {

@@ -20,63 +20,57 @@ const FOLLOWS: f64 = 0.4;
 const BELOW: f64 = 0.8;
 
 /// Rule: the queue of the disk is full.
-#[derive(Debug)]
-pub(super) struct DiskQueue;
+pub(super) const RULE: Rule = Rule {
+    number: 31,
+    name: "disk_queue",
+    summary: "the disk holds all requests that its queue admits (nr_requests), and more transfers wait \
+        above it",
+    judge,
+    score,
+    turn: Some(turn),
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for DiskQueue {
-    fn name(&self) -> &'static str {
-        "disk_queue"
+fn turn(_point: &PointStudy) -> u8 {
+    disk::turn::QUEUE
+}
+
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    if load.is_out_of_cpu() || load.others().is_some() {
+        return None;
     }
+    let admitted = load.full_queue()?;
+    let (each, queues) = load.queues()?;
+    let queue = load.seen(metric::DEVICE_QUEUE).into_iter();
+    let queue = queue.chain(load.seen(metric::DEVICE_QUEUES).filter(|_| queues > 1.0));
+    let evidence = queue.chain(load.device()).chain([load.under_way()]).collect();
+    let (claim, subject) = (Claim::DiskQueue { admitted }, load.subject(point));
+    let finding = Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence);
+    let wanted = (load.slots() / queues).ceil();
+    let (parameter, value) = disk_depth::at_most(&load, admitted);
+    let parameter = parameter.to_owned();
+    Some(finding.advise(Step::RaiseDiskQueue { admitted: each, wanted, parameter, value }))
+}
 
-    fn summary(&self) -> &'static str {
-        "the disk holds all requests that its queue admits (nr_requests), and more transfers wait \
-            above it"
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let ((each, queues), depth) = (load.queues()?, load.of_disk(metric::DEVICE_DEPTH)?);
+    Some((depth / (each * queues)).min(1.0))
+}
 
-    fn number(&self) -> u8 {
-        31
-    }
-
-    fn turn(&self, _point: &PointStudy) -> u8 {
-        disk::turn::QUEUE
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        if load.is_out_of_cpu() || load.others().is_some() {
-            return None;
-        }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    let fewer = disk::closed(point).and_then(|load| {
         let admitted = load.full_queue()?;
-        let (each, queues) = load.queues()?;
-        let queue = load.seen(metric::DEVICE_QUEUE).into_iter();
-        let queue = queue.chain(load.seen(metric::DEVICE_QUEUES).filter(|_| queues > 1.0));
-        let evidence = queue.chain(load.device()).chain([load.under_way()]).collect();
-        let (claim, subject) = (Claim::DiskQueue { admitted }, load.subject(point));
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
-        let wanted = (load.slots() / queues).ceil();
-        let (parameter, value) = disk_depth::at_most(&load, admitted);
-        let parameter = parameter.to_owned();
-        Some(finding.advise(Step::RaiseDiskQueue { admitted: each, wanted, parameter, value }))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        let ((each, queues), depth) = (load.queues()?, load.of_disk(metric::DEVICE_DEPTH)?);
-        Some((depth / (each * queues)).min(1.0))
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let fewer = disk::closed(point).and_then(|load| {
-            let admitted = load.full_queue()?;
-            Some((disk_depth::below(&load, admitted)?, admitted))
-        });
-        let shown = fewer.map(|(fewer, admitted)| {
-            let left = fewer.in_flight / admitted;
-            let ratio = [BELOW * left, 1.0 - FOLLOWS * (1.0 - left)];
-            Experiment::show(disk_depth::FEWER, fewer.change, ratio)
-        });
-        shown.into_iter().collect()
-    }
+        Some((disk_depth::below(&load, admitted)?, admitted))
+    });
+    let shown = fewer.map(|(fewer, admitted)| {
+        let left = fewer.in_flight / admitted;
+        let ratio = [BELOW * left, 1.0 - FOLLOWS * (1.0 - left)];
+        Experiment::show(disk_depth::FEWER, fewer.change, ratio)
+    });
+    shown.into_iter().collect()
 }
 
 #[cfg(test)]
@@ -84,7 +78,7 @@ mod tests {
     use super::*;
     use crate::diagnosis::experiment::set;
     use crate::diagnosis::rules::disk::cases::{load, with};
-    use crate::diagnosis::rules::disk_depth::DiskDepth;
+    use crate::diagnosis::rules::disk_depth;
 
     fn queued(depth: u32, at_disk: f64) -> PointStudy {
         load(
@@ -103,7 +97,7 @@ mod tests {
     #[test]
     fn it_fires_on_a_full_queue_below_the_depth_and_halves_what_is_admitted() {
         let point = queued(32, 7.9);
-        let finding = DiskQueue.judge(&point).expect("it fires");
+        let finding = RULE.judge(&point).expect("it fires");
         assert_eq!(finding.claim, Claim::DiskQueue { admitted: 8.0 });
         let step = |admitted, wanted, value| Step::RaiseDiskQueue {
             admitted,
@@ -112,15 +106,15 @@ mod tests {
             value,
         };
         assert_eq!(finding.advice[0].step, step(8.0, 32.0, 8));
-        let [0.4, most] = DiskQueue.experiments(&point)[0].ratio else { panic!("half") };
+        let [0.4, most] = RULE.experiments(&point)[0].ratio else { panic!("half") };
         assert!((most - 0.8).abs() < 1e-9, "{most}");
-        assert_eq!(DiskQueue.experiments(&point)[0].candidates, [vec![set("depth", 4)]]);
-        assert_eq!(DiskDepth.judge(&point), None);
+        assert_eq!(RULE.experiments(&point)[0].candidates, [vec![set("depth", 4)]]);
+        assert_eq!(disk_depth::RULE.judge(&point), None);
         let mut two = point;
         two.jobs[0].params.set("depth", 16);
         two.jobs[0].params.set("workers", 2);
-        assert_eq!(DiskQueue.experiments(&two)[0].candidates, [vec![set("depth", 2)]]);
-        let told = DiskQueue.judge(&two).expect("it fires");
+        assert_eq!(RULE.experiments(&two)[0].candidates, [vec![set("depth", 2)]]);
+        let told = RULE.judge(&two).expect("it fires");
         assert_eq!(told.advice[0].step, step(8.0, 32.0, 4), "`depth` counts for each worker");
     }
 
@@ -128,7 +122,7 @@ mod tests {
     fn the_prediction_follows_the_requests_that_are_left() {
         let of_three = [("device_queue", 3.0), ("device_depth", 2.9)];
         let point = with(queued(32, 7.9), &of_three);
-        let [experiment] = &DiskQueue.experiments(&point)[..] else { panic!("one") };
+        let [experiment] = &RULE.experiments(&point)[..] else { panic!("one") };
         assert_eq!(experiment.candidates, [vec![set("depth", 1)]]);
         let [least, most] = experiment.ratio;
         assert!((least - 0.8 / 3.0).abs() < 1e-9 && (most - 0.6 - 0.4 / 3.0).abs() < 1e-9);
@@ -136,38 +130,38 @@ mod tests {
         many.jobs[0].params.set("depth", 4);
         many.jobs[0].params.set("workers", 8);
         let fewer = vec![set("depth", 1), set("workers", 4)];
-        assert_eq!(DiskQueue.experiments(&many)[0].candidates, [fewer]);
+        assert_eq!(RULE.experiments(&many)[0].candidates, [fewer]);
         let of_one = with(queued(32, 7.9), &[("device_queue", 1.0), ("device_depth", 0.9)]);
-        assert!(DiskQueue.judge(&of_one).is_some());
-        assert_eq!(DiskQueue.experiments(&of_one), [], "nothing is less than one");
+        assert!(RULE.judge(&of_one).is_some());
+        assert_eq!(RULE.experiments(&of_one), [], "nothing is less than one");
     }
 
     #[test]
     fn each_hardware_queue_that_the_workers_use_admits_requests_of_its_own() {
         let mut point = with(queued(16, 31.0), &[("device_queues", 8.0), ("achieved_depth", 64.0)]);
-        assert_eq!(DiskQueue.judge(&point), None, "31 requests are not in a queue of 8");
+        assert_eq!(RULE.judge(&point), None, "31 requests are not in a queue of 8");
         point.jobs[0].params.set("workers", 4);
-        let finding = DiskQueue.judge(&point).expect("4 workers use 4 queues");
+        let finding = RULE.judge(&point).expect("4 workers use 4 queues");
         assert_eq!(finding.claim, Claim::DiskQueue { admitted: 32.0 });
         let Step::RaiseDiskQueue { admitted: 8.0, wanted: 16.0, value: 8, .. } =
             finding.advice[0].step
         else {
             panic!("{finding:?}")
         };
-        assert_eq!(DiskQueue.experiments(&point)[0].candidates, [vec![set("depth", 4)]]);
+        assert_eq!(RULE.experiments(&point)[0].candidates, [vec![set("depth", 4)]]);
         let none = with(queued(32, 7.9), &[("device_queue", 0.0)]);
-        assert_eq!(DiskQueue.judge(&none), None, "a driver without a queue");
+        assert_eq!(RULE.judge(&none), None, "a driver without a queue");
     }
 
     #[test]
     fn requests_of_the_page_cache_are_not_the_transfers_of_a_load() {
         let buffered = with(queued(32, 7.9), &[("cache_served", 0.2)]);
-        assert_eq!(DiskQueue.judge(&buffered), None);
+        assert_eq!(RULE.judge(&buffered), None);
     }
 
     #[test]
     fn it_is_silent_where_the_queue_has_room_or_nothing_waits_above_it() {
-        assert_eq!(DiskQueue.judge(&queued(32, 4.0)), None);
-        assert_eq!(DiskQueue.judge(&queued(8, 7.9)), None);
+        assert_eq!(RULE.judge(&queued(32, 4.0)), None);
+        assert_eq!(RULE.judge(&queued(8, 7.9)), None);
     }
 }

@@ -15,50 +15,40 @@ use crate::diagnosis::{Claim, Finding, Step};
 const BUSY: f64 = 0.5;
 
 /// Rule: other programs use the disk.
-#[derive(Debug)]
-pub(super) struct DiskShared;
+pub(super) const RULE: Rule = Rule {
+    number: 32,
+    name: "disk_shared",
+    summary: "other programs moved a fifth or more of the bytes of a disk that was busy half of \
+        the time",
+    judge,
+    score,
+    turn: Some(|_| disk::turn::OTHERS),
+    ..Rule::PLAIN
+};
 
-impl Rule for DiskShared {
-    fn name(&self) -> &'static str {
-        "disk_shared"
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let share = load.others()?;
+    load.of_disk(metric::DEVICE_BUSY).filter(|busy| *busy >= BUSY)?;
+    let others = load.seen(metric::DEVICE_OTHERS).into_iter();
+    let evidence = others.chain(load.device()).chain([load.under_way()]).collect();
+    let (claim, subject) = (Claim::DiskShared { share }, load.subject(point));
+    let finding = Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence);
+    let own = load.bytes_per_second();
+    let others = own.map(|own| own * share / (1.0 - share).max(f64::EPSILON));
+    Some(finding.advise(Step::StopOthersAtDisk { bytes: others }))
+}
 
-    fn summary(&self) -> &'static str {
-        "other programs moved a fifth or more of the bytes of a disk that was busy half of the time"
-    }
-
-    fn number(&self) -> u8 {
-        32
-    }
-
-    fn turn(&self, _point: &PointStudy) -> u8 {
-        disk::turn::OTHERS
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        let share = load.others()?;
-        load.of_disk(metric::DEVICE_BUSY).filter(|busy| *busy >= BUSY)?;
-        let others = load.seen(metric::DEVICE_OTHERS).into_iter();
-        let evidence = others.chain(load.device()).chain([load.under_way()]).collect();
-        let (claim, subject) = (Claim::DiskShared { share }, load.subject(point));
-        let finding = Finding::new(self.name(), Verdict::Suspected, subject, claim, evidence);
-        let own = load.bytes_per_second();
-        let others = own.map(|own| own * share / (1.0 - share).max(f64::EPSILON));
-        Some(finding.advise(Step::StopOthersAtDisk { bytes: others }))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-        load.of_disk(metric::DEVICE_OTHERS)
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    load.of_disk(metric::DEVICE_OTHERS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::diagnosis::rules::disk::cases::load;
-    use crate::diagnosis::rules::disk_depth::DiskDepth;
+    use crate::diagnosis::rules::disk_depth;
 
     fn shared(others: f64, busy: f64) -> PointStudy {
         load(
@@ -78,19 +68,23 @@ mod tests {
     #[test]
     fn it_fires_where_others_move_much_and_says_how_much() {
         let point = shared(0.75, 0.99);
-        let finding = DiskShared.judge(&point).expect("it fires");
+        let finding = RULE.judge(&point).expect("it fires");
         assert_eq!(finding.claim, Claim::DiskShared { share: 0.75 });
         let bytes = Some(3.0 * 4_096_000.0);
         assert_eq!(finding.advice[0].step, Step::StopOthersAtDisk { bytes });
-        assert_eq!(DiskDepth.judge(&point), None, "more depth would only take from the others");
+        assert_eq!(
+            disk_depth::RULE.judge(&point),
+            None,
+            "more depth would only take from the others"
+        );
     }
 
     #[test]
     fn it_is_silent_where_others_move_little_or_the_disk_is_idle() {
-        assert_eq!(DiskShared.judge(&shared(0.05, 0.99)), None);
-        assert_eq!(DiskShared.judge(&shared(0.75, 0.1)), None);
+        assert_eq!(RULE.judge(&shared(0.05, 0.99)), None);
+        assert_eq!(RULE.judge(&shared(0.75, 0.1)), None);
         let mut durable = shared(0.75, 0.99);
         durable.jobs[0].params.set("sync", "dsync");
-        assert_eq!(DiskShared.judge(&durable), None, "its own journal");
+        assert_eq!(RULE.judge(&durable), None, "its own journal");
     }
 }

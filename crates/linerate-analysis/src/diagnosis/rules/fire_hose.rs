@@ -53,134 +53,125 @@ fn is_explained(point: &PointStudy, job: &JobStudy, direction: Direction) -> boo
 }
 
 /// Rule: the sender retransmits although there is no queue.
-#[derive(Debug)]
-pub(super) struct FireHose;
+pub(super) const RULE: Rule = Rule {
+    number: 3,
+    name: "fire_hose",
+    summary: "the sender retransmits although less than 64 KiB are queued, or is far below the rate of \
+        a link whose buffer is shallow: a shallow buffer overflows",
+    judge,
+    score,
+    experiments,
+    sign,
+    ..Rule::PLAIN
+};
 
-impl Rule for FireHose {
-    fn name(&self) -> &'static str {
-        "fire_hose"
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let mut lossy = flows(point).filter(|(job, direction)| loses(point, job, *direction));
+    let (job, direction) = lossy.next().filter(|_| may_be_judged(point))?;
+    let read = |metric| value(job, metric, direction);
+    let (ratio, goodput) = (read(metric::RETRANSMIT_RATIO)?, read(metric::GOODPUT)?);
+    let (rtt, rtt_min) = (read(metric::RTT)?, read(metric::RTT_MIN)?);
+    let queue = standing(job, direction)?;
+    // A deep buffer that overflows builds a queue first, and the rules for links see that
+    // queue.
+    if queue > SHALLOW {
+        return None;
     }
+    let mut evidence = vec![
+        Evidence::figure(metric::RETRANSMIT_RATIO, ratio),
+        Evidence::QueuedBytes { bytes: queue.0, goodput, rtt, rtt_min },
+    ];
+    evidence.extend(
+        MeasuredLink::of(point, job, direction).map(|link| link.evidence()).into_iter().flatten(),
+    );
+    let dropped = value(job, metric::CONTROLLER_DROPPED, Direction::Sum);
+    let claim = match dropped {
+        // The controller's counter separates its own buffer from every other one on the path.
+        Some(dropped) if dropped >= 1.0 => {
+            evidence.push(Evidence::figure(metric::CONTROLLER_DROPPED, dropped));
+            Claim::ControllerOverrun
+        }
+        // A counter that stayed at zero excludes the controller, but no other buffer.
+        _ => Claim::ShallowBuffer { before_controller: dropped.is_some() },
+    };
+    let finding = suspected(RULE.name, (point, job, direction), claim, evidence);
+    let tune = Command::local("tune window", &[]).between(&job.from, &job.to);
+    Some(finding.advise(Step::FindWindow.by(tune)))
+}
 
-    fn summary(&self) -> &'static str {
-        "the sender retransmits although less than 64 KiB are queued, or is far below the rate of \
-            a link whose buffer is shallow: a shallow buffer overflows"
-    }
-
-    fn number(&self) -> u8 {
-        3
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let mut lossy = flows(point).filter(|(job, direction)| loses(point, job, *direction));
-        let (job, direction) = lossy.next().filter(|_| may_be_judged(point))?;
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| {
         let read = |metric| value(job, metric, direction);
-        let (ratio, goodput) = (read(metric::RETRANSMIT_RATIO)?, read(metric::GOODPUT)?);
-        let (rtt, rtt_min) = (read(metric::RTT)?, read(metric::RTT_MIN)?);
-        let queue = standing(job, direction)?;
-        // A deep buffer that overflows builds a queue first, and the rules for links see that
-        // queue.
-        if queue > SHALLOW {
-            return None;
-        }
-        let mut evidence = vec![
-            Evidence::figure(metric::RETRANSMIT_RATIO, ratio),
-            Evidence::QueuedBytes { bytes: queue.0, goodput, rtt, rtt_min },
-        ];
-        evidence.extend(
-            MeasuredLink::of(point, job, direction)
-                .map(|link| link.evidence())
-                .into_iter()
-                .flatten(),
-        );
-        let dropped = value(job, metric::CONTROLLER_DROPPED, Direction::Sum);
-        let claim = match dropped {
-            // The controller's counter separates its own buffer from every other one on the path.
-            Some(dropped) if dropped >= 1.0 => {
-                evidence.push(Evidence::figure(metric::CONTROLLER_DROPPED, dropped));
-                Claim::ControllerOverrun
-            }
-            // A counter that stayed at zero excludes the controller, but no other buffer.
-            _ => Claim::ShallowBuffer { before_controller: dropped.is_some() },
-        };
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        let tune = Command::local("tune window", &[]).between(&job.from, &job.to);
-        Some(finding.advise(Step::FindWindow.by(tune)))
-    }
+        let (ratio, queue) = (read(metric::RETRANSMIT_RATIO)?, standing(job, direction)?);
+        let shallow = score::below(queue.0 as f64, SHALLOW.0 as f64);
+        let lost = score::reached(ratio, LOSS, MUCH);
+        let collapsed = if is_below_shallow_link(point, job, direction) { 1.0 } else { 0.0 };
+        Some(score::all([
+            lost.max(collapsed),
+            shallow,
+            window_open(job, direction),
+            if is_explained(point, job, direction) { 0.0 } else { 1.0 },
+        ]))
+    })
+}
 
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| {
-            let read = |metric| value(job, metric, direction);
-            let (ratio, queue) = (read(metric::RETRANSMIT_RATIO)?, standing(job, direction)?);
-            let shallow = score::below(queue.0 as f64, SHALLOW.0 as f64);
-            let lost = score::reached(ratio, LOSS, MUCH);
-            let collapsed = if is_below_shallow_link(point, job, direction) { 1.0 } else { 0.0 };
-            Some(score::all([
-                lost.max(collapsed),
-                shallow,
-                window_open(job, direction),
-                if is_explained(point, job, direction) { 0.0 } else { 1.0 },
-            ]))
-        })
+/// Returns a smaller window and a lower rate: both end the loss of a shallow buffer, and
+/// neither ends random loss. On a path that holds more than the largest of these windows, only
+/// the rate is left.
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    let of_streams = |(job, _): &(&JobStudy, Direction)| job.workload == TCP_STREAM;
+    let Some((job, direction)) = flows(point).find(of_streams) else { return Vec::new() };
+    let segment = segment_size(job);
+    // Zero goodput gives no rate to pace at.
+    let goodput = value(job, metric::GOODPUT, direction).filter(|goodput| *goodput > 0.0);
+    let (Some(segment), Some(goodput)) = (segment, goodput) else { return Vec::new() };
+    let link = MeasuredLink::of(point, job, direction);
+    // `room` is infinite without a known ceiling.
+    let declared = Some(room(job, direction) * goodput).filter(|rate| rate.is_finite());
+    let measured = link.map(|link| link.rate * segment / (segment + HEADERS));
+    let ceiling = declared.into_iter().chain(measured).reduce(f64::min);
+    // Without a ceiling the rates follow what was reached.
+    let rates = match ceiling {
+        Some(ceiling) => OF_CEILING.map(|share| share * ceiling),
+        None => OF_GOODPUT.map(|m| m * goodput),
+    };
+    // On a long path a window of a few segments carries less than the loss leaves. It would end
+    // the loss of any buffer and show nothing.
+    let in_flight =
+        value(job, metric::RTT_MIN, direction).map_or(0.0, |rtt| goodput * rtt / BITS_PER_BYTE);
+    let least = if ceiling.is_some() { in_flight } else { in_flight * SCATTER };
+    let windows: Vec<_> = WINDOWS
+        .into_iter()
+        .map(|segments| segments * segment)
+        .filter(|window| *window >= least)
+        .chain(link.and_then(|link| link.survivable()))
+        .map(|window| vec![set("window_clamp", bytes(window))])
+        .collect();
+    let rates: Vec<_> = rates.into_iter().filter_map(|one| Some(vec![paced(one)?])).collect();
+    if rates.is_empty() {
+        return Vec::new();
     }
+    let ratio = [LEAST_EFFECT, MOST_GAINED];
+    let survived = (!windows.is_empty()).then(|| {
+        Experiment::lift_by_one("a window that a shallow buffer survives", windows, ratio)
+    });
+    let paced = Experiment::lift_by_one("paced below the drain", rates, ratio);
+    // Paced segments leave in bursts of two, and late timers of a busy host bunch more of them.
+    // A buffer of two frames loses some of these, so only a window refutes the claim.
+    let paced = if survived.is_some() { paced.refuting_nothing() } else { paced };
+    // A higher rate alone could come from anywhere. Only an end of the loss shows that the
+    // buffer was the cause.
+    let both = survived.into_iter().chain([paced]);
+    let both = both.map(|experiment| experiment.ending(metric::RETRANSMIT_RATIO));
+    // The probe has filled the buffer: a run of little more goodput says nothing against it.
+    match link.is_some_and(|link| link.survivable().is_some()) {
+        true => both.map(Experiment::refuting_nothing).collect(),
+        false => both.collect(),
+    }
+}
 
-    /// Returns a smaller window and a lower rate: both end the loss of a shallow buffer, and
-    /// neither ends random loss. On a path that holds more than the largest of these windows, only
-    /// the rate is left.
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let of_streams = |(job, _): &(&JobStudy, Direction)| job.workload == TCP_STREAM;
-        let Some((job, direction)) = flows(point).find(of_streams) else { return Vec::new() };
-        let segment = segment_size(job);
-        // Zero goodput gives no rate to pace at.
-        let goodput = value(job, metric::GOODPUT, direction).filter(|goodput| *goodput > 0.0);
-        let (Some(segment), Some(goodput)) = (segment, goodput) else { return Vec::new() };
-        let link = MeasuredLink::of(point, job, direction);
-        // `room` is infinite without a known ceiling.
-        let declared = Some(room(job, direction) * goodput).filter(|rate| rate.is_finite());
-        let measured = link.map(|link| link.rate * segment / (segment + HEADERS));
-        let ceiling = declared.into_iter().chain(measured).reduce(f64::min);
-        // Without a ceiling the rates follow what was reached.
-        let rates = match ceiling {
-            Some(ceiling) => OF_CEILING.map(|share| share * ceiling),
-            None => OF_GOODPUT.map(|m| m * goodput),
-        };
-        // On a long path a window of a few segments carries less than the loss leaves. It would end
-        // the loss of any buffer and show nothing.
-        let in_flight =
-            value(job, metric::RTT_MIN, direction).map_or(0.0, |rtt| goodput * rtt / BITS_PER_BYTE);
-        let least = if ceiling.is_some() { in_flight } else { in_flight * SCATTER };
-        let windows: Vec<_> = WINDOWS
-            .into_iter()
-            .map(|segments| segments * segment)
-            .filter(|window| *window >= least)
-            .chain(link.and_then(|link| link.survivable()))
-            .map(|window| vec![set("window_clamp", bytes(window))])
-            .collect();
-        let rates: Vec<_> = rates.into_iter().filter_map(|one| Some(vec![paced(one)?])).collect();
-        if rates.is_empty() {
-            return Vec::new();
-        }
-        let ratio = [LEAST_EFFECT, MOST_GAINED];
-        let survived = (!windows.is_empty()).then(|| {
-            Experiment::lift_by_one("a window that a shallow buffer survives", windows, ratio)
-        });
-        let paced = Experiment::lift_by_one("paced below the drain", rates, ratio);
-        // Paced segments leave in bursts of two, and late timers of a busy host bunch more of them.
-        // A buffer of two frames loses some of these, so only a window refutes the claim.
-        let paced = if survived.is_some() { paced.refuting_nothing() } else { paced };
-        // A higher rate alone could come from anywhere. Only an end of the loss shows that the
-        // buffer was the cause.
-        let both = survived.into_iter().chain([paced]);
-        let both = both.map(|experiment| experiment.ending(metric::RETRANSMIT_RATIO));
-        // The probe has filled the buffer: a run of little more goodput says nothing against it.
-        match link.is_some_and(|link| link.survivable().is_some()) {
-            true => both.map(Experiment::refuting_nothing).collect(),
-            false => both.collect(),
-        }
-    }
-
-    fn sign(&self, _base: &PointStudy, _changed: &Arm) -> Option<Sign> {
-        Some(Sign::ends(metric::RETRANSMIT_RATIO))
-    }
+fn sign(_base: &PointStudy, _changed: &Arm) -> Option<Sign> {
+    Some(Sign::ends(metric::RETRANSMIT_RATIO))
 }
 
 /// Returns true if nothing but the path limits goodput, which is far below the rate of a link whose
@@ -244,7 +235,7 @@ mod tests {
             ("rtt", 0.0012),
             ("rtt_min", 0.0003),
         ]);
-        let finding = FireHose.judge(&bbr).expect("it loses");
+        let finding = RULE.judge(&bbr).expect("it loses");
         assert_eq!(finding.verdict, Verdict::Suspected);
         assert!(
             matches!(finding.evidence[1], Evidence::QueuedBytes { bytes: 4500, .. }),
@@ -264,7 +255,7 @@ mod tests {
             ];
             let figures: Vec<_> =
                 figures.into_iter().chain([("controller_dropped", dropped)]).collect();
-            FireHose.judge(&point(&figures)).expect("it loses")
+            RULE.judge(&point(&figures)).expect("it loses")
         };
         let overrun = claim(812.0);
         assert_eq!(overrun.claim, Claim::ControllerOverrun);
@@ -288,10 +279,10 @@ mod tests {
 
     #[test]
     fn a_buffer_that_the_probe_filled_is_judged_by_its_size() {
-        let finding = FireHose.judge(&overrun(12_000)).expect("the buffer is shallow");
+        let finding = RULE.judge(&overrun(12_000)).expect("the buffer is shallow");
         assert!(finding.evidence.iter().any(|seen| matches!(seen, Evidence::Buffer { .. })));
-        assert_eq!(FireHose.judge(&overrun(60_000)), None, "one flow keeps the link busy");
-        assert_eq!(FireHose.score(&overrun(60_000)), Some(0.0));
+        assert_eq!(RULE.judge(&overrun(60_000)), None, "one flow keeps the link busy");
+        assert_eq!(RULE.score(&overrun(60_000)), Some(0.0));
     }
 
     #[test]
@@ -309,7 +300,7 @@ mod tests {
             let figures: Vec<_> = more.iter().copied().chain(usual).collect();
             point.jobs = on_path(&figures, Some(Limiter::Link), 2e7).jobs;
             let suspects = crate::diagnosis::suspects(&point);
-            suspects.iter().map(|(rule, _)| rule.name()).collect()
+            suspects.iter().map(|(rule, _)| rule.name).collect()
         };
         assert_eq!(names(6_000, &[]), ["fire_hose"]);
         assert_eq!(names(60_000, &[]), ["congestion_control"], "the buffer holds a window");
@@ -321,7 +312,7 @@ mod tests {
         use linerate_model::Failing;
 
         let failing = |point: &PointStudy| -> Vec<Failing> {
-            FireHose.experiments(point).iter().map(|experiment| experiment.failing).collect()
+            RULE.experiments(point).iter().map(|experiment| experiment.failing).collect()
         };
         let mut point = overrun(12_000);
         assert_eq!(failing(&point), [Failing::SaysNothing; 2], "a window, and pacing");
@@ -337,7 +328,7 @@ mod tests {
 
     #[test]
     fn experiments_follow_the_measured_rate_and_buffer() {
-        let [window, paced] = &FireHose.experiments(&overrun(12_000))[..] else { panic!("two") };
+        let [window, paced] = &RULE.experiments(&overrun(12_000))[..] else { panic!("two") };
         // 56,000 B fill the link and half of the buffer; 30,000 B are in flight now.
         assert_eq!(window.candidates, [vec![set("window_clamp", "56000 B")]]);
         let rates: Vec<_> = paced.candidates.iter().map(|change| change[0].1.clone()).collect();
@@ -356,18 +347,18 @@ mod tests {
                 ("rwnd_limited", waited),
             ])
         };
-        assert!(FireHose.judge(&slow(0.1)).is_some());
-        assert_eq!(FireHose.judge(&slow(0.8)), None);
-        assert_eq!(FireHose.score(&slow(0.8)), Some(0.0));
+        assert!(RULE.judge(&slow(0.1)).is_some());
+        assert_eq!(RULE.judge(&slow(0.8)), None);
+        assert_eq!(RULE.score(&slow(0.8)), Some(0.0));
     }
 
     #[test]
     fn it_is_silent_without_loss_and_where_a_deep_queue_overflows() {
         let clean =
             [("goodput", 94e6), ("retransmit_ratio", 0.0001), ("rtt", 0.0012), ("rtt_min", 0.0003)];
-        assert_eq!(FireHose.judge(&point(&clean)), None);
+        assert_eq!(RULE.judge(&point(&clean)), None);
         let deep =
             [("goodput", 94e6), ("retransmit_ratio", 0.02), ("rtt", 0.04), ("rtt_min", 0.001)];
-        assert_eq!(FireHose.judge(&point(&deep)), None);
+        assert_eq!(RULE.judge(&point(&deep)), None);
     }
 }

@@ -36,63 +36,57 @@ fn filled(job: &JobStudy, direction: Direction) -> Option<f64> {
 }
 
 /// Rule: the flows use few links of a group.
-#[derive(Debug)]
-pub(super) struct HashPolarised;
+pub(super) const RULE: Rule = Rule {
+    number: 14,
+    name: "hash_polarised",
+    summary: "there are four flows per link or more, and links are idle that an even hash would \
+        use",
+    judge,
+    score,
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for HashPolarised {
-    fn name(&self) -> &'static str {
-        "hash_polarised"
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let mut crowded =
+        flows(point).filter_map(|(job, direction)| Some((job, direction, crowd(job, direction)?)));
+    let (job, direction, crowd) = crowded.next().filter(|_| may_be_judged(point))?;
+    let (available, used, flows) = crowd;
+    let chance = chance(available, used, flows);
+    let crowd = Evidence::FlowsOnLinks { flows, used, available, chance };
+    let filled = filled(job, direction);
+    let full = filled.map(|share| Evidence::OfLinksInUse { share });
+    let evidence = [crowd].into_iter().chain(full).collect();
+    let claim = Claim::UnevenHash { saturated: filled.is_some_and(|share| share >= REACHED) };
+    let finding = suspected(RULE.name, (point, job, direction), claim, evidence);
+    let (links, flows) = (format!("{available:.0}"), format!("{flows:.0}"));
+    let limit = Command::local("limit lag", &["--links", &links, "--flows", &flows]);
+    Some(finding.advise(Step::HashPorts.by(limit)))
+}
 
-    fn summary(&self) -> &'static str {
-        "there are four flows per link or more, and links are idle that an even hash would use"
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| {
+        let (available, used) = members(job, direction)?;
+        let (flows, enough) = (n_flows(job), FLOWS_A_LINK * available);
+        // Many flows underflow the probability to zero, whose logarithm is infinite.
+        let unlikely = -chance(available, used, flows).max(f64::MIN_POSITIVE).log10();
+        let significant = -SIGNIFICANCE.log10();
+        Some(score::all([
+            score::reached(unlikely, significant, 2.0 * significant),
+            score::reached(flows, enough, enough + 1.0),
+        ]))
+    })
+}
 
-    fn number(&self) -> u8 {
-        14
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let mut crowded = flows(point)
-            .filter_map(|(job, direction)| Some((job, direction, crowd(job, direction)?)));
-        let (job, direction, crowd) = crowded.next().filter(|_| may_be_judged(point))?;
-        let (available, used, flows) = crowd;
-        let chance = chance(available, used, flows);
-        let crowd = Evidence::FlowsOnLinks { flows, used, available, chance };
-        let filled = filled(job, direction);
-        let full = filled.map(|share| Evidence::OfLinksInUse { share });
-        let evidence = [crowd].into_iter().chain(full).collect();
-        let claim = Claim::UnevenHash { saturated: filled.is_some_and(|share| share >= REACHED) };
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        let (links, flows) = (format!("{available:.0}"), format!("{flows:.0}"));
-        let limit = Command::local("limit lag", &["--links", &links, "--flows", &flows]);
-        Some(finding.advise(Step::HashPorts.by(limit)))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| {
-            let (available, used) = members(job, direction)?;
-            let (flows, enough) = (n_flows(job), FLOWS_A_LINK * available);
-            // Many flows underflow the probability to zero, whose logarithm is infinite.
-            let unlikely = -chance(available, used, flows).max(f64::MIN_POSITIVE).log10();
-            let significant = -SIGNIFICANCE.log10();
-            Some(score::all([
-                score::reached(unlikely, significant, 2.0 * significant),
-                score::reached(flows, enough, enough + 1.0),
-            ]))
-        })
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let is_full = |(job, direction): &(&JobStudy, Direction)| {
-            filled(job, *direction).is_some_and(|share| share >= REACHED)
-        };
-        flows(point)
-            .find(is_full)
-            .and_then(|(job, _)| smaller_segments(job, shrunk))
-            .into_iter()
-            .collect()
-    }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    let is_full = |(job, direction): &(&JobStudy, Direction)| {
+        filled(job, *direction).is_some_and(|share| share >= REACHED)
+    };
+    flows(point)
+        .find(is_full)
+        .and_then(|(job, _)| smaller_segments(job, shrunk))
+        .into_iter()
+        .collect()
 }
 
 /// Returns the available links, the used links and the number of flows, if so few used links are
@@ -129,7 +123,7 @@ mod tests {
 
     #[test]
     fn it_fires_where_sixteen_flows_crowd_on_one_or_two_of_four_links() {
-        let finding = HashPolarised.judge(&group(1.0, 16)).expect("all on one");
+        let finding = RULE.judge(&group(1.0, 16)).expect("all on one");
         assert!(
             matches!(
                 finding.evidence[0],
@@ -138,18 +132,14 @@ mod tests {
             "{:?}",
             finding.evidence
         );
-        assert!(HashPolarised.judge(&group(2.0, 16)).is_some());
+        assert!(RULE.judge(&group(2.0, 16)).is_some());
     }
 
     #[test]
     fn it_is_silent_with_few_flows_and_where_chance_would_do_it() {
-        assert_eq!(HashPolarised.judge(&group(1.0, 4)), None);
-        assert_eq!(
-            HashPolarised.judge(&group(3.0, 16)),
-            None,
-            "one idle link of four is no rarity"
-        );
-        assert_eq!(HashPolarised.judge(&point(&[("goodput", 1e8)])), None);
+        assert_eq!(RULE.judge(&group(1.0, 4)), None);
+        assert_eq!(RULE.judge(&group(3.0, 16)), None, "one idle link of four is no rarity");
+        assert_eq!(RULE.judge(&point(&[("goodput", 1e8)])), None);
     }
 
     #[test]
@@ -159,11 +149,11 @@ mod tests {
             let mut point = point(&figures);
             point.jobs[0].params.set("streams", 16);
             point.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
-            let finding = HashPolarised.judge(&point).expect("all on one");
+            let finding = RULE.judge(&point).expect("all on one");
             let Evidence::OfLinksInUse { share } = finding.evidence[1] else {
                 panic!("{finding:?}")
             };
-            (HashPolarised.experiments(&point).len(), share)
+            (RULE.experiments(&point).len(), share)
         };
         // Of four links that carry 1 Gbit/s together one is in use.
         let (n_experiments, share) = asked(0.24e9);

@@ -44,44 +44,37 @@ fn full(point: &PointStudy) -> Option<(&JobStudy, Direction, Vec<Evidence>, Ceil
 }
 
 /// Rule: goodput reaches the lowest known ceiling, which a link sets.
-#[derive(Debug)]
-pub(super) struct LinkCeiling;
+pub(super) const RULE: Rule = Rule {
+    number: 1,
+    name: "link_ceiling",
+    summary: "goodput is at least 95 % of the lowest known ceiling, and a link sets that ceiling; \
+        where a queue remains, CPU time that other programs used is added",
+    judge,
+    score,
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for LinkCeiling {
-    fn name(&self) -> &'static str {
-        "link_ceiling"
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let (job, direction, evidence, link) = full(point)?;
+    // One flow on a group of links has a rule of its own: the group is not full, the flow
+    // cannot use more of it.
+    if members(job, direction).is_some() && n_flows(job) < 2.0 {
+        return None;
     }
+    let claim = Claim::Saturated(link);
+    let finding = suspected(RULE.name, (point, job, direction), claim, evidence);
+    Some(finding.advise(Step::FasterLink))
+}
 
-    fn summary(&self) -> &'static str {
-        "goodput is at least 95 % of the lowest known ceiling, and a link sets that ceiling; where \
-            a queue remains, CPU time that other programs used is added"
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    let one_of_a_group = flows(point)
+        .any(|(job, direction)| members(job, direction).is_some() && n_flows(job) < 2.0);
+    score::share(point, REACHED, |class| !is_bus(class)).filter(|_| !one_of_a_group)
+}
 
-    fn number(&self) -> u8 {
-        1
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let (job, direction, evidence, link) = full(point)?;
-        // One flow on a group of links has a rule of its own: the group is not full, the flow
-        // cannot use more of it.
-        if members(job, direction).is_some() && n_flows(job) < 2.0 {
-            return None;
-        }
-        let claim = Claim::Saturated(link);
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        Some(finding.advise(Step::FasterLink))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        let one_of_a_group = flows(point)
-            .any(|(job, direction)| members(job, direction).is_some() && n_flows(job) < 2.0);
-        score::share(point, REACHED, |class| !is_bus(class)).filter(|_| !one_of_a_group)
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        full(point).and_then(|(job, ..)| smaller_segments(job, shrunk)).into_iter().collect()
-    }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    full(point).and_then(|(job, ..)| smaller_segments(job, shrunk)).into_iter().collect()
 }
 
 #[cfg(test)]
@@ -94,10 +87,9 @@ mod tests {
 
     #[test]
     fn it_fires_at_the_ceiling_and_is_silent_below() {
-        let finding =
-            LinkCeiling.judge(&point(&[("goodput", 0.97e9)])).expect("97 % of the ceiling");
+        let finding = RULE.judge(&point(&[("goodput", 0.97e9)])).expect("97 % of the ceiling");
         assert_eq!(finding.verdict, Verdict::Suspected);
-        assert_eq!(LinkCeiling.judge(&point(&[("goodput", 0.90e9)])), None);
+        assert_eq!(RULE.judge(&point(&[("goodput", 0.90e9)])), None);
     }
 
     /// 91 % of the ceiling, with a round trip of `rtt` seconds and what others took of each of two
@@ -117,13 +109,12 @@ mod tests {
 
     #[test]
     fn what_others_took_counts_where_a_queue_stands() {
-        let finding = LinkCeiling
-            .judge(&disturbed(0.91e9, 0.0109, 0.0, [0.03, 0.07]))
-            .expect("5 % were taken");
+        let finding =
+            RULE.judge(&disturbed(0.91e9, 0.0109, 0.0, [0.03, 0.07])).expect("5 % were taken");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 3));
         assert_eq!(finding.evidence[1], Evidence::CpuTaken { share: 0.05 });
         let silent = |goodput, rtt, waited, taken| {
-            LinkCeiling.judge(&disturbed(goodput, rtt, waited, taken)).is_none()
+            RULE.judge(&disturbed(goodput, rtt, waited, taken)).is_none()
         };
         assert!(silent(0.91e9, 0.0109, 0.0, [0.0, 0.03]), "more is missing than was taken");
         assert!(silent(0.84e9, 0.0109, 0.0, [0.5, 0.5]), "far from full, whatever was taken");

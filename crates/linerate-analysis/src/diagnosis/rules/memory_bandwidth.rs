@@ -25,69 +25,58 @@ const LEAST_GAINED: f64 = 1.2;
 const MOST_GAINED: f64 = 10.0;
 
 /// Rule: busy CPUs wait for memory.
-#[derive(Debug)]
-pub(super) struct MemoryBandwidth;
+pub(super) const RULE: Rule = Rule {
+    number: 16,
+    name: "memory_bandwidth",
+    summary: "an end uses all of its CPU on large messages, at more than 2.5 cycles per \
+        instruction: its CPUs wait for memory",
+    judge,
+    score,
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for MemoryBandwidth {
-    fn name(&self) -> &'static str {
-        "memory_bandwidth"
-    }
-
-    fn summary(&self) -> &'static str {
-        "an end uses all of its CPU on large messages, at more than 2.5 cycles per instruction: \
-            its CPUs wait for memory"
-    }
-
-    fn number(&self) -> u8 {
-        16
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let (job, direction, mut evidence) = flows(point)
-            .filter(|(job, direction)| {
-                // Small calls spend their cycles in the kernel's entry path, which rarely waits for
-                // memory.
-                value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes >= LARGE)
-            })
-            .find_map(|(job, direction)| {
-                let end = [FlowEnd::Sending, FlowEnd::Receiving]
-                    .into_iter()
-                    .find_map(|end| out_of_cpu(job, end, direction));
-                Some((job, direction, end?))
-            })
-            .filter(|_| may_be_judged(point))?;
-        // Without performance counters the figure is absent, and a virtual machine gets no claim.
-        let cycles = value(job, metric::CYCLES_PER_INSTRUCTION, Direction::Sum)
-            .filter(|cycles| *cycles > STALLED)?;
-        evidence.push(Evidence::figure(metric::CYCLES_PER_INSTRUCTION, cycles));
-        let claim = Claim::MemoryBandwidth;
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        let command = changed(point, &[set("send", "sendfile"), set("receive", "discard")]);
-        Some(finding.advise(Step::WithoutCopies { both: true }.by(command)))
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let streams = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
-        // Both ends stop copying at once: while either still copies, it can keep the memory busy.
-        let change = || vec![set("send", "sendfile"), set("receive", "discard")];
-        let ratio = [LEAST_GAINED, MOST_GAINED];
-        streams
-            .then(|| Experiment::lift("neither end copies", change(), ratio))
-            .into_iter()
-            .collect()
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| {
-            let large =
-                value(job, metric::PAYLOAD_PER_SEND, direction).filter(|bytes| *bytes >= LARGE);
-            let ends = [FlowEnd::Sending, FlowEnd::Receiving].into_iter();
-            let busy =
-                ends.filter_map(|end| score::out_of_cpu(job, end, direction)).reduce(f64::max)?;
-            let cycles = value(job, metric::CYCLES_PER_INSTRUCTION, Direction::Sum)?;
-            large.map(|_| score::all([busy, score::reached(cycles, STALLED, 2.0 * STALLED)]))
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let (job, direction, mut evidence) = flows(point)
+        .filter(|(job, direction)| {
+            // Small calls spend their cycles in the kernel's entry path, which rarely waits for
+            // memory.
+            value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes >= LARGE)
         })
-    }
+        .find_map(|(job, direction)| {
+            let end = [FlowEnd::Sending, FlowEnd::Receiving]
+                .into_iter()
+                .find_map(|end| out_of_cpu(job, end, direction));
+            Some((job, direction, end?))
+        })
+        .filter(|_| may_be_judged(point))?;
+    // Without performance counters the figure is absent, and a virtual machine gets no claim.
+    let cycles = value(job, metric::CYCLES_PER_INSTRUCTION, Direction::Sum)
+        .filter(|cycles| *cycles > STALLED)?;
+    evidence.push(Evidence::figure(metric::CYCLES_PER_INSTRUCTION, cycles));
+    let claim = Claim::MemoryBandwidth;
+    let finding = suspected(RULE.name, (point, job, direction), claim, evidence);
+    let command = changed(point, &[set("send", "sendfile"), set("receive", "discard")]);
+    Some(finding.advise(Step::WithoutCopies { both: true }.by(command)))
+}
+
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    let streams = flows(point).any(|(job, _)| job.workload == TCP_STREAM);
+    // Both ends stop copying at once: while either still copies, it can keep the memory busy.
+    let change = || vec![set("send", "sendfile"), set("receive", "discard")];
+    let ratio = [LEAST_GAINED, MOST_GAINED];
+    streams.then(|| Experiment::lift("neither end copies", change(), ratio)).into_iter().collect()
+}
+
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| {
+        let large = value(job, metric::PAYLOAD_PER_SEND, direction).filter(|bytes| *bytes >= LARGE);
+        let ends = [FlowEnd::Sending, FlowEnd::Receiving].into_iter();
+        let busy =
+            ends.filter_map(|end| score::out_of_cpu(job, end, direction)).reduce(f64::max)?;
+        let cycles = value(job, metric::CYCLES_PER_INSTRUCTION, Direction::Sum)?;
+        large.map(|_| score::all([busy, score::reached(cycles, STALLED, 2.0 * STALLED)]))
+    })
 }
 
 #[cfg(test)]
@@ -108,13 +97,13 @@ mod tests {
 
     #[test]
     fn it_fires_where_a_full_core_waits() {
-        let finding = MemoryBandwidth.judge(&busy(4.0, 0.97)).expect("it waits");
+        let finding = RULE.judge(&busy(4.0, 0.97)).expect("it waits");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
     }
 
     #[test]
     fn it_is_silent_where_the_core_works_or_idles() {
-        assert_eq!(MemoryBandwidth.judge(&busy(1.1, 0.97)), None);
-        assert_eq!(MemoryBandwidth.judge(&busy(4.0, 0.5)), None);
+        assert_eq!(RULE.judge(&busy(1.1, 0.97)), None);
+        assert_eq!(RULE.judge(&busy(4.0, 0.5)), None);
     }
 }

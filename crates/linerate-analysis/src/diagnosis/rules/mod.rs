@@ -56,50 +56,76 @@ pub(crate) const RECEIVER_CPU: &str = metric::RECEIVER_CPU.name;
 pub(crate) const SENDER_CPU: &str = metric::SENDER_CPU.name;
 pub(crate) const SOFTIRQ_CORE: &str = metric::SOFTIRQ_CORE.name;
 
-/// A diagnosis rule.
-pub trait Rule: Sync {
-    /// Name of the rule, in snake case.
-    fn name(&self) -> &'static str;
-
-    /// Condition under which it applies, as one clause.
-    fn summary(&self) -> &'static str;
-
+/// Diagnosis rule.
+#[derive(Debug)]
+pub struct Rule {
     /// Number in docs/methodology/diagnosis.md#rules (D0 to D32). Rules are evaluated in this
     /// order.
-    fn number(&self) -> u8;
+    pub number: u8,
+    /// Name of the rule, in snake case.
+    pub name: &'static str,
+    /// Condition under which it applies, as one clause.
+    pub summary: &'static str,
+    judge: fn(&PointStudy) -> Option<Finding>,
+    score: fn(&PointStudy) -> Option<f64>,
+    turn: Option<fn(&PointStudy) -> u8>,
+    experiments: fn(&PointStudy) -> Vec<Experiment>,
+    sign: fn(&PointStudy, &Arm) -> Option<Sign>,
+    rests_on_prediction: fn(&PointStudy) -> bool,
+}
 
-    /// Returns its place in the order in which the suspicions about `point` are tested.
-    fn turn(&self, point: &PointStudy) -> u8 {
-        let _usually_none_of_its_own = point;
-        self.number()
-    }
+impl Rule {
+    /// Rule without experiments, signs and a turn of its own.
+    const PLAIN: Self = Self {
+        number: 0,
+        name: UNKNOWN,
+        summary: "",
+        judge: |_| None,
+        score: |_| None,
+        turn: None,
+        experiments: |_| Vec::new(),
+        sign: |_, _| None,
+        rests_on_prediction: |_| false,
+    };
 
     /// Returns its claim about a point, if its evidence is there.
-    fn judge(&self, point: &PointStudy) -> Option<Finding>;
+    #[must_use]
+    pub fn judge(&self, point: &PointStudy) -> Option<Finding> {
+        (self.judge)(point)
+    }
 
     /// Returns how well the evidence fits, 0 to 1; the rule applies from 0.5 on. `None` where a
     /// figure that it needs was not recorded.
-    fn score(&self, point: &PointStudy) -> Option<f64>;
+    #[must_use]
+    pub fn score(&self, point: &PointStudy) -> Option<f64> {
+        (self.score)(point)
+    }
+
+    /// Returns its place in the order in which the suspicions about `point` are tested.
+    #[must_use]
+    pub fn turn(&self, point: &PointStudy) -> u8 {
+        self.turn.map_or(self.number, |turn| turn(point))
+    }
 
     /// Returns the experiments that would prove its claim about `point`, all of which must agree.
     /// Empty where only the owner of the path could change the limit.
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let _nothing_to_change = point;
-        Vec::new()
+    #[must_use]
+    pub fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
+        (self.experiments)(point)
     }
 
     /// Returns the metric that shows in the compared runs whether the mechanism of the claim about
     /// `base` is there, if the arm `changed` has one.
-    fn sign(&self, base: &PointStudy, changed: &Arm) -> Option<Sign> {
-        let _goodput_alone_decides = (base, changed);
-        None
+    #[must_use]
+    pub fn sign(&self, base: &PointStudy, changed: &Arm) -> Option<Sign> {
+        (self.sign)(base, changed)
     }
 
     /// Returns true if other causes have the same evidence, and only the predicted size of the
     /// effect excludes them at `point`. An effect outside the prediction then refutes the claim.
-    fn rests_on_prediction(&self, point: &PointStudy) -> bool {
-        let _evidence_of_its_own = point;
-        false
+    #[must_use]
+    pub fn rests_on_prediction(&self, point: &PointStudy) -> bool {
+        (self.rests_on_prediction)(point)
     }
 }
 
@@ -107,40 +133,40 @@ pub trait Rule: Sync {
 pub const UNKNOWN: &str = "unknown";
 
 /// Every rule.
-pub static RULES: &[&dyn Rule] = &[
-    &bus_ceiling::BusCeiling,
-    &congestion_control::CongestionControl,
-    &cpu_taken::CpuTaken,
-    &cross_traffic::CrossTraffic,
-    &disk_cache::DiskCache,
-    &disk_cpu::DiskCpu,
-    &disk_depth::DiskDepth,
-    &disk_flush::DiskFlush,
-    &disk_full::DiskFull,
-    &disk_group_limit::DiskGroupLimit,
-    &disk_queue::DiskQueue,
-    &disk_shared::DiskShared,
-    &fire_hose::FireHose,
-    &hash_polarised::HashPolarised,
-    &link_ceiling::LinkCeiling,
-    &memory_bandwidth::MemoryBandwidth,
-    &not_valid::NotValid,
-    &numa_placement::NumaPlacement,
-    &path_loss::PathLoss,
-    &path_mtu::PathMtu,
-    &path_rate::PathRate,
-    &policer::Policer,
-    &receive_window::ReceiveWindow,
-    &receiver_cpu::ReceiverCpu,
-    &reverse_path::ReversePath,
-    &send_buffer::SendBuffer,
-    &sender_cpu::SenderCpu,
-    &single_flow::SingleFlow,
-    &slow_receiver::SlowReceiver,
-    &slow_source::SlowSource,
-    &small_message::SmallMessage,
-    &softirq_core::SoftirqCore,
-    &unknown::Unknown,
+pub static RULES: &[&Rule] = &[
+    &bus_ceiling::RULE,
+    &congestion_control::RULE,
+    &cpu_taken::RULE,
+    &cross_traffic::RULE,
+    &disk_cache::RULE,
+    &disk_cpu::RULE,
+    &disk_depth::RULE,
+    &disk_flush::RULE,
+    &disk_full::RULE,
+    &disk_group_limit::RULE,
+    &disk_queue::RULE,
+    &disk_shared::RULE,
+    &fire_hose::RULE,
+    &hash_polarised::RULE,
+    &link_ceiling::RULE,
+    &memory_bandwidth::RULE,
+    &not_valid::RULE,
+    &numa_placement::RULE,
+    &path_loss::RULE,
+    &path_mtu::RULE,
+    &path_rate::RULE,
+    &policer::RULE,
+    &receive_window::RULE,
+    &receiver_cpu::RULE,
+    &reverse_path::RULE,
+    &send_buffer::RULE,
+    &sender_cpu::RULE,
+    &single_flow::RULE,
+    &slow_receiver::RULE,
+    &slow_source::RULE,
+    &small_message::RULE,
+    &softirq_core::RULE,
+    &unknown::RULE,
 ];
 
 /// Share of a core above which a thread counts as using all of its CPU.
@@ -616,7 +642,7 @@ pub(super) mod cases {
 
     #[test]
     fn every_number_of_the_methodology_has_one_rule() {
-        let mut numbers: Vec<u8> = super::RULES.iter().map(|rule| rule.number()).collect();
+        let mut numbers: Vec<u8> = super::RULES.iter().map(|rule| rule.number).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..=32).collect::<Vec<u8>>());
     }
@@ -654,8 +680,8 @@ pub(super) mod cases {
 
     #[test]
     fn rules_are_alphabetical_and_say_what_they_do() {
-        let names: Vec<&str> = super::RULES.iter().map(|rule| rule.name()).collect();
+        let names: Vec<&str> = super::RULES.iter().map(|rule| rule.name).collect();
         assert!(names.is_sorted(), "{names:?}");
-        assert!(super::RULES.iter().all(|rule| !rule.summary().is_empty()));
+        assert!(super::RULES.iter().all(|rule| !rule.summary.is_empty()));
     }
 }

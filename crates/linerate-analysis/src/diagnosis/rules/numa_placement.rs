@@ -12,48 +12,39 @@ use crate::PointStudy;
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
 
 /// Rule: pinned workers are remote from their device.
-#[derive(Debug)]
-pub(super) struct NumaPlacement;
+pub(super) const RULE: Rule = Rule {
+    number: 13,
+    name: "numa_placement",
+    summary: "workers are pinned to CPUs of a NUMA node other than their network device's node",
+    judge,
+    score,
+    ..Rule::PLAIN
+};
 
-impl Rule for NumaPlacement {
-    fn name(&self) -> &'static str {
-        "numa_placement"
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let (job, direction) = flows(point).next().filter(|_| may_be_judged(point))?;
+    let remote = value(job, metric::REMOTE_CPUS, Direction::Sum).filter(|share| *share > 0.0)?;
+    // A busy core limits the rate by itself; the remote node would only make it busy earlier.
+    if [FlowEnd::Sending, FlowEnd::Receiving]
+        .iter()
+        .any(|end| out_of_cpu(job, *end, direction).is_some())
+    {
+        return None;
     }
+    let evidence = vec![Evidence::figure(metric::REMOTE_CPUS, remote)];
+    let finding = suspected(RULE.name, (point, job, direction), Claim::RemoteNode, evidence);
+    Some(finding.advise(Step::PinToNode))
+}
 
-    fn summary(&self) -> &'static str {
-        "workers are pinned to CPUs of a NUMA node other than their network device's node"
-    }
-
-    fn number(&self) -> u8 {
-        13
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let (job, direction) = flows(point).next().filter(|_| may_be_judged(point))?;
-        let remote =
-            value(job, metric::REMOTE_CPUS, Direction::Sum).filter(|share| *share > 0.0)?;
-        // A busy core limits the rate by itself; the remote node would only make it busy earlier.
-        if [FlowEnd::Sending, FlowEnd::Receiving]
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| {
+        let remote = value(job, metric::REMOTE_CPUS, Direction::Sum)?;
+        let idle = [FlowEnd::Sending, FlowEnd::Receiving]
             .iter()
-            .any(|end| out_of_cpu(job, *end, direction).is_some())
-        {
-            return None;
-        }
-        let evidence = vec![Evidence::figure(metric::REMOTE_CPUS, remote)];
-        let finding = suspected(self.name(), (point, job, direction), Claim::RemoteNode, evidence);
-        Some(finding.advise(Step::PinToNode))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| {
-            let remote = value(job, metric::REMOTE_CPUS, Direction::Sum)?;
-            let idle = [FlowEnd::Sending, FlowEnd::Receiving]
-                .iter()
-                .all(|end| out_of_cpu(job, *end, direction).is_none());
-            // Any remote CPU reaches the threshold, and more of them raise the score.
-            Some(if remote > 0.0 && idle { 0.5 + remote / 2.0 } else { 0.0 })
-        })
-    }
+            .all(|end| out_of_cpu(job, *end, direction).is_none());
+        // Any remote CPU reaches the threshold, and more of them raise the score.
+        Some(if remote > 0.0 && idle { 0.5 + remote / 2.0 } else { 0.0 })
+    })
 }
 
 #[cfg(test)]
@@ -63,17 +54,16 @@ mod tests {
 
     #[test]
     fn it_fires_on_remote_cpus() {
-        let finding = NumaPlacement
-            .judge(&point(&[("goodput", 5e8), ("remote_cpus", 1.0)]))
-            .expect("all remote");
+        let finding =
+            RULE.judge(&point(&[("goodput", 5e8), ("remote_cpus", 1.0)])).expect("all remote");
         assert_eq!(finding.evidence, [Evidence::figure(metric::REMOTE_CPUS, 1.0)]);
     }
 
     #[test]
     fn it_is_silent_on_local_ones_unknown_ones_and_full_cores() {
-        assert_eq!(NumaPlacement.judge(&point(&[("goodput", 5e8), ("remote_cpus", 0.0)])), None);
-        assert_eq!(NumaPlacement.judge(&point(&[("goodput", 5e8)])), None);
+        assert_eq!(RULE.judge(&point(&[("goodput", 5e8), ("remote_cpus", 0.0)])), None);
+        assert_eq!(RULE.judge(&point(&[("goodput", 5e8)])), None);
         let full = point(&[("goodput", 5e8), ("remote_cpus", 1.0), ("receiver_cpu", 0.97)]);
-        assert_eq!(NumaPlacement.judge(&full), None);
+        assert_eq!(RULE.judge(&full), None);
     }
 }

@@ -37,8 +37,15 @@ fn probed(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<(u
 }
 
 /// Rule: the sender retransmits, and no data arrives.
-#[derive(Debug)]
-pub(super) struct PathMtu;
+pub(super) const RULE: Rule = Rule {
+    number: 19,
+    name: "path_mtu",
+    summary: "connections open, but no data arrives in spite of retransmissions: large segments do \
+        not pass",
+    judge,
+    score,
+    ..Rule::PLAIN
+};
 
 fn repeated(job: &JobStudy, direction: Direction) -> Option<f64> {
     value(job, metric::RETRANSMIT_RATIO, direction)
@@ -48,55 +55,39 @@ fn is_repeated(job: &JobStudy, direction: Direction) -> bool {
     repeated(job, direction).is_some_and(|share| share >= REPEATED)
 }
 
-impl Rule for PathMtu {
-    fn name(&self) -> &'static str {
-        "path_mtu"
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let drops = |(job, direction): &(&JobStudy, Direction)| {
+        is_repeated(job, *direction) || probed(point, job, *direction).is_some()
+    };
+    let (job, direction) =
+        // A flow with any goodput passed full segments, so the MTU is not the cause.
+        silent_flows(point).find(drops).filter(|_| may_be_judged(point))?;
+    let share = repeated(job, direction)?;
+    let found = probed(point, job, direction);
+    let segments = segment_size(job).map(|bytes| Evidence::Segments { bytes });
+    let evidence = [Evidence::NothingArrived, Evidence::figure(metric::RETRANSMIT_RATIO, share)]
+        .into_iter()
+        .chain(segments)
+        .chain(found.map(|(found, routed)| Evidence::SmallerMtu { found, routed }))
+        .collect();
+    let finding = suspected(RULE.name, (point, job, direction), Claim::SmallerMtu, evidence);
+    // A small segment size is negotiated by both ends, so it needs no setting of a host and
+    // leaves nothing behind.
+    let segment = found.map_or(SMALL_SEGMENT, |(found, _)| found as f64 - HEADERS);
+    let command = changed(point, &[set("mss", bytes(segment))]);
+    Some(finding.advise(Step::SmallSegments.by(command)))
+}
 
-    fn summary(&self) -> &'static str {
-        "connections open, but no data arrives in spite of retransmissions: large segments do not \
-            pass"
-    }
-
-    fn number(&self) -> u8 {
-        19
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let drops = |(job, direction): &(&JobStudy, Direction)| {
-            is_repeated(job, *direction) || probed(point, job, *direction).is_some()
-        };
-        let (job, direction) =
-            // A flow with any goodput passed full segments, so the MTU is not the cause.
-            silent_flows(point).find(drops).filter(|_| may_be_judged(point))?;
-        let share = repeated(job, direction)?;
-        let found = probed(point, job, direction);
-        let segments = segment_size(job).map(|bytes| Evidence::Segments { bytes });
-        let evidence =
-            [Evidence::NothingArrived, Evidence::figure(metric::RETRANSMIT_RATIO, share)]
-                .into_iter()
-                .chain(segments)
-                .chain(found.map(|(found, routed)| Evidence::SmallerMtu { found, routed }))
-                .collect();
-        let finding = suspected(self.name(), (point, job, direction), Claim::SmallerMtu, evidence);
-        // A small segment size is negotiated by both ends, so it needs no setting of a host and
-        // leaves nothing behind.
-        let segment = found.map_or(SMALL_SEGMENT, |(found, _)| found as f64 - HEADERS);
-        let command = changed(point, &[set("mss", bytes(segment))]);
-        Some(finding.advise(Step::SmallSegments.by(command)))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        let streams = point.jobs.iter().any(|job| job.workload == TCP_STREAM);
-        let scores = silent_flows(point).filter_map(|(job, direction)| {
-            let repeats = score::reached(repeated(job, direction)?, REPEATED, ALL_REPEATED);
-            Some(probed(point, job, direction).map_or(repeats, |_| 1.0))
-        });
-        let most = scores.reduce(f64::max);
-        // A stream with goodput scores zero. Other workloads cannot show this fault, and zero would
-        // say that they had.
-        most.or(streams.then_some(0.0))
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    let streams = point.jobs.iter().any(|job| job.workload == TCP_STREAM);
+    let scores = silent_flows(point).filter_map(|(job, direction)| {
+        let repeats = score::reached(repeated(job, direction)?, REPEATED, ALL_REPEATED);
+        Some(probed(point, job, direction).map_or(repeats, |_| 1.0))
+    });
+    let most = scores.reduce(f64::max);
+    // A stream with goodput scores zero. Other workloads cannot show this fault, and zero would
+    // say that they had.
+    most.or(streams.then_some(0.0))
 }
 
 #[cfg(test)]
@@ -120,13 +111,10 @@ mod tests {
                 ("sndbuf_limited", 0.0),
             ]);
             hole.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
-            let finding = PathMtu.judge(&hole).expect("nothing arrives");
+            let finding = RULE.judge(&hole).expect("nothing arrives");
             assert_eq!(finding.evidence[2], Evidence::Segments { bytes: 1448.0 });
             let others = crate::diagnosis::suspects(&hole);
-            assert_eq!(
-                others.iter().map(|(rule, _)| rule.name()).collect::<Vec<_>>(),
-                ["path_mtu"]
-            );
+            assert_eq!(others.iter().map(|(rule, _)| rule.name).collect::<Vec<_>>(), ["path_mtu"]);
             let experiments = super::super::RULES.iter().flat_map(|rule| rule.experiments(&hole));
             assert_eq!(experiments.count(), 0);
         }
@@ -143,7 +131,7 @@ mod tests {
                 ..PathFacts::default()
             };
             let silent = point(&[("goodput", 0.0), ("retransmit_ratio", 0.0)]);
-            PathMtu.judge(&PointStudy { path: vec![facts], ..silent })
+            RULE.judge(&PointStudy { path: vec![facts], ..silent })
         };
         let finding = judge(1314).expect("the probe found it");
         assert!(finding.evidence.contains(&Evidence::SmallerMtu { found: 1314, routed: 1500 }));
@@ -154,7 +142,7 @@ mod tests {
 
     #[test]
     fn it_is_silent_where_something_arrives_and_where_nothing_was_sent_again() {
-        assert_eq!(PathMtu.judge(&point(&[("goodput", 1e4), ("retransmit_ratio", 0.6)])), None);
-        assert_eq!(PathMtu.judge(&point(&[("goodput", 0.0), ("retransmit_ratio", 0.0)])), None);
+        assert_eq!(RULE.judge(&point(&[("goodput", 1e4), ("retransmit_ratio", 0.6)])), None);
+        assert_eq!(RULE.judge(&point(&[("goodput", 0.0), ("retransmit_ratio", 0.0)])), None);
     }
 }

@@ -65,59 +65,53 @@ fn saturation(point: &PointStudy, job: &JobStudy, direction: Direction) -> Optio
 }
 
 /// Rule: a queue stands in the path, and nothing at the ends explains goodput.
-#[derive(Debug)]
-pub(super) struct PathRate;
+pub(super) const RULE: Rule = Rule {
+    number: 22,
+    name: "path_rate",
+    summary: "goodput is the rate of the path that the probe measured, or a queue stands in the \
+        path, and nothing at the ends limits the sender: a link of unknown rate is saturated",
+    judge,
+    score,
+    experiments,
+    rests_on_prediction,
+    ..Rule::PLAIN
+};
 
-impl Rule for PathRate {
-    fn name(&self) -> &'static str {
-        "path_rate"
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let full = |(job, direction): &(&JobStudy, Direction)| {
+        saturation(point, job, *direction).is_some_and(score::is_suspected)
+    };
+    let (job, direction) = flows(point).find(full).filter(|_| may_be_judged(point))?;
+    let read = |metric| value(job, metric, direction);
+    let (goodput, rtt, rtt_min) =
+        (read(metric::GOODPUT)?, read(metric::RTT)?, read(metric::RTT_MIN)?);
+    let bytes = ((rtt - rtt_min) * goodput / BITS_PER_BYTE).round() as u64;
+    let link = full_link(point, job, direction);
+    let mut evidence = link.map_or_else(Vec::new, |link| link.evidence());
+    evidence.push(Evidence::QueuedBytes { bytes, goodput, rtt, rtt_min });
+    let claim = Claim::PathRate { goodput };
+    let finding = suspected(RULE.name, (point, job, direction), claim, evidence);
+    let finding = finding.advise(Step::FindHop.by(changed(point, &[])));
+    let is_bloated = link.is_some_and(|link| link.is_bloated());
+    Some(if is_bloated { finding.advise(Step::ShortenQueue) } else { finding })
+}
 
-    fn summary(&self) -> &'static str {
-        "goodput is the rate of the path that the probe measured, or a queue stands in the path, \
-            and nothing at the ends limits the sender: a link of unknown rate is saturated"
-    }
+fn rests_on_prediction(point: &PointStudy) -> bool {
+    // Any element with a queue has the same evidence. Only an effect of the size of the headers
+    // shows that the element counts bytes and not packets. A probe has measured the element.
+    flows(point).all(|(job, direction)| full_link(point, job, direction).is_none())
+}
 
-    fn number(&self) -> u8 {
-        22
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| saturation(point, job, direction))
+}
 
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let full = |(job, direction): &(&JobStudy, Direction)| {
-            saturation(point, job, *direction).is_some_and(score::is_suspected)
-        };
-        let (job, direction) = flows(point).find(full).filter(|_| may_be_judged(point))?;
-        let read = |metric| value(job, metric, direction);
-        let (goodput, rtt, rtt_min) =
-            (read(metric::GOODPUT)?, read(metric::RTT)?, read(metric::RTT_MIN)?);
-        let bytes = ((rtt - rtt_min) * goodput / BITS_PER_BYTE).round() as u64;
-        let link = full_link(point, job, direction);
-        let mut evidence = link.map_or_else(Vec::new, |link| link.evidence());
-        evidence.push(Evidence::QueuedBytes { bytes, goodput, rtt, rtt_min });
-        let claim = Claim::PathRate { goodput };
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        let finding = finding.advise(Step::FindHop.by(changed(point, &[])));
-        let is_bloated = link.is_some_and(|link| link.is_bloated());
-        Some(if is_bloated { finding.advise(Step::ShortenQueue) } else { finding })
-    }
-
-    fn rests_on_prediction(&self, point: &PointStudy) -> bool {
-        // Any element with a queue has the same evidence. Only an effect of the size of the headers
-        // shows that the element counts bytes and not packets. A probe has measured the element.
-        flows(point).all(|(job, direction)| full_link(point, job, direction).is_none())
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| saturation(point, job, direction))
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let tested = |(job, _)| smaller_segments(job, shrunk);
-        let found = flows(point).find_map(tested).into_iter();
-        match self.rests_on_prediction(point) {
-            true => found.collect(),
-            false => found.map(Experiment::refuting_nothing).collect(),
-        }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    let tested = |(job, _)| smaller_segments(job, shrunk);
+    let found = flows(point).find_map(tested).into_iter();
+    match rests_on_prediction(point) {
+        true => found.collect(),
+        false => found.map(Experiment::refuting_nothing).collect(),
     }
 }
 
@@ -145,19 +139,19 @@ mod tests {
 
     #[test]
     fn it_fires_where_a_queue_stands_and_is_silent_where_none_does() {
-        let finding = PathRate.judge(&queued(0.044, &[])).expect("17 ms are queued");
+        let finding = RULE.judge(&queued(0.044, &[])).expect("17 ms are queued");
         assert_eq!(finding.verdict, Verdict::Suspected);
         let [Evidence::QueuedBytes { bytes, .. }] = finding.evidence[..] else {
             panic!("{finding:?}")
         };
         assert_eq!(bytes, 36_550);
-        assert_eq!(PathRate.judge(&queued(0.0275, &[])), None);
-        assert!(PathRate.score(&queued(0.044, &[])).is_some_and(|score| score > 0.5));
+        assert_eq!(RULE.judge(&queued(0.0275, &[])), None);
+        assert!(RULE.score(&queued(0.044, &[])).is_some_and(|score| score > 0.5));
     }
 
     #[test]
     fn it_is_silent_where_an_end_or_a_known_ceiling_explains_the_goodput() {
-        let silent = |more: &[(&str, f64)]| PathRate.judge(&queued(0.044, more)).is_none();
+        let silent = |more: &[(&str, f64)]| RULE.judge(&queued(0.044, more)).is_none();
         assert!(silent(&[("rwnd_limited", 0.8)]), "the peer's window");
         assert!(silent(&[("sender_cpu", 0.99)]), "the sender's CPU");
         let mut waits = queued(0.044, &[("run_queue_wait", 0.6)]);
@@ -166,8 +160,8 @@ mod tests {
                 figure.direction = Direction::Sum;
             }
         }
-        assert_eq!(PathRate.judge(&waits), None, "a worker waits for a CPU");
-        assert_eq!(PathRate.judge(&point(&[("goodput", 0.97e9), ("rtt", 0.01)])), None);
+        assert_eq!(RULE.judge(&waits), None, "a worker waits for a CPU");
+        assert_eq!(RULE.judge(&point(&[("goodput", 0.97e9), ("rtt", 0.01)])), None);
     }
 
     #[test]
@@ -175,7 +169,7 @@ mod tests {
         let on = |limiter, rate: f64, rtt| {
             let mut point = queued(rtt, &[]);
             point.path = on_path(&[], limiter, rate).path;
-            PathRate.judge(&point)
+            RULE.judge(&point)
         };
         let link = Some(Limiter::Link);
         let finding = on(link, 1.8e7, 0.0275).expect("goodput is 0.956 of the rate");
@@ -185,9 +179,9 @@ mod tests {
         assert!(on(None, 1.8e7, 0.044).is_some(), "a queue stands");
         let mut busy = queued(0.0275, &[("run_queue_wait", 0.6)]);
         busy.jobs[0].metrics[0].direction = Direction::Sum;
-        assert_eq!(PathRate.judge(&busy), None);
+        assert_eq!(RULE.judge(&busy), None);
         busy.path = on_path(&[], link, 1.8e7).path;
-        assert!(PathRate.judge(&busy).is_some(), "the rate is measured, whoever waits for a CPU");
+        assert!(RULE.judge(&busy).is_some(), "the rate is measured, whoever waits for a CPU");
         assert_eq!(on(None, 9e7, 0.044), None, "the path carries more, so the queue is elsewhere");
     }
 
@@ -196,8 +190,8 @@ mod tests {
         let mut full = queued(0.044, &[]);
         full.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
         let suspects = crate::diagnosis::suspects(&full);
-        let names: Vec<&str> = suspects.iter().map(|(rule, _)| rule.name()).collect();
+        let names: Vec<&str> = suspects.iter().map(|(rule, _)| rule.name).collect();
         assert_eq!(names, ["path_rate"]);
-        assert_eq!(PathRate.experiments(&full)[0].ratio, shrunk(1448.0, 238.0));
+        assert_eq!(RULE.experiments(&full)[0].ratio, shrunk(1448.0, 238.0));
     }
 }

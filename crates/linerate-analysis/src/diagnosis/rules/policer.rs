@@ -35,8 +35,16 @@ const BELOW: f64 = 0.9;
 const MOST_GAINED: f64 = 1000.0;
 
 /// Rule: the probe found a policer, and the sender retransmits or is near its rate.
-#[derive(Debug)]
-pub(super) struct Policer;
+pub(super) const RULE: Rule = Rule {
+    number: 24,
+    name: "policer",
+    summary: "the probe found loss without a queue above a token rate, and the sender retransmits \
+        or is near that rate",
+    judge,
+    score,
+    experiments,
+    ..Rule::PLAIN
+};
 
 /// Returns the token rate in bit/s of the policer that drops segments of `job`.
 fn tokens(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<f64> {
@@ -56,47 +64,32 @@ fn policing(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<
     Some((score::reached(loss, LOSS, MUCH).max(score::reached(share, NEAR, FULL)), rate))
 }
 
-impl Rule for Policer {
-    fn name(&self) -> &'static str {
-        "policer"
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let dropped = |(job, direction): &(&JobStudy, Direction)| {
+        policing(point, job, *direction).is_some_and(|(score, _)| score::is_suspected(score))
+    };
+    let (job, direction) = flows(point).find(dropped).filter(|_| may_be_judged(point))?;
+    let (_, rate) = policing(point, job, direction)?;
+    let goodput = value(job, metric::GOODPUT, direction)?;
+    let of_path = Evidence::OfPath { limiter: Limiter::Policer, capacity: rate, goodput };
+    let evidence = vec![of_path, seen(job, metric::RETRANSMIT_RATIO, direction)?];
+    let claim = Claim::Policer { rate };
+    let finding = suspected(RULE.name, (point, job, direction), claim, evidence);
+    let change: Vec<_> = paced(rate * BELOW).into_iter().collect();
+    Some(finding.advise(Step::PaceBelow.by(changed(point, &change))))
+}
 
-    fn summary(&self) -> &'static str {
-        "the probe found loss without a queue above a token rate, and the sender retransmits or \
-            is near that rate"
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| policing(point, job, direction).map(|(score, _)| score))
+}
 
-    fn number(&self) -> u8 {
-        24
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let dropped = |(job, direction): &(&JobStudy, Direction)| {
-            policing(point, job, *direction).is_some_and(|(score, _)| score::is_suspected(score))
-        };
-        let (job, direction) = flows(point).find(dropped).filter(|_| may_be_judged(point))?;
-        let (_, rate) = policing(point, job, direction)?;
-        let goodput = value(job, metric::GOODPUT, direction)?;
-        let of_path = Evidence::OfPath { limiter: Limiter::Policer, capacity: rate, goodput };
-        let evidence = vec![of_path, seen(job, metric::RETRANSMIT_RATIO, direction)?];
-        let claim = Claim::Policer { rate };
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        let change: Vec<_> = paced(rate * BELOW).into_iter().collect();
-        Some(finding.advise(Step::PaceBelow.by(changed(point, &change))))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| policing(point, job, direction).map(|(score, _)| score))
-    }
-
-    /// Returns pacing below the token rate, where that raises goodput. Elsewhere TCP already uses
-    /// the tokens, and only the drops would end.
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        flows(point)
-            .find_map(|(job, direction)| below_tokens(point, job, direction))
-            .into_iter()
-            .collect()
-    }
+/// Returns pacing below the token rate, where that raises goodput. Elsewhere TCP already uses
+/// the tokens, and only the drops would end.
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    flows(point)
+        .find_map(|(job, direction)| below_tokens(point, job, direction))
+        .into_iter()
+        .collect()
 }
 
 fn below_tokens(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<Experiment> {
@@ -133,30 +126,30 @@ mod tests {
     fn it_fires_on_drops_that_are_neither_a_shallow_buffer_nor_random_loss() {
         let point = policed(&[]);
         let suspects = crate::diagnosis::suspects(&point);
-        let names: Vec<&str> = suspects.iter().map(|(rule, _)| rule.name()).collect();
+        let names: Vec<&str> = suspects.iter().map(|(rule, _)| rule.name).collect();
         assert_eq!(names, ["policer"]);
         let (_, finding) = &suspects[0];
         assert_eq!(finding.verdict, Verdict::Suspected);
         assert_eq!(finding.claim, Claim::Policer { rate: 2e7 });
-        assert!(Policer.score(&point).is_some_and(|score| score > 0.5));
+        assert!(RULE.score(&point).is_some_and(|score| score > 0.5));
     }
 
     #[test]
     fn pacing_is_tried_only_where_it_raises_goodput() {
-        let tried = Policer.experiments(&policed(&[]));
+        let tried = RULE.experiments(&policed(&[]));
         assert_eq!(tried[0].candidates, [vec![paced(18e6).expect("a rate")]]);
-        assert_eq!(Policer.experiments(&policed(&[("goodput", 1.7e7)])), []);
+        assert_eq!(RULE.experiments(&policed(&[("goodput", 1.7e7)])), []);
     }
 
     #[test]
     fn it_is_silent_without_loss_without_a_policer_and_where_an_end_is_the_limit() {
         let clean = |goodput| policed(&[("retransmit_ratio", 0.0), ("goodput", goodput)]);
-        assert_eq!(Policer.judge(&clean(8e6)), None);
-        assert!(Policer.judge(&clean(15e6)).is_some(), "between two bursts of drops");
-        assert_eq!(Policer.judge(&policed(&[("sender_busy", 0.3)])), None);
-        assert_eq!(Policer.judge(&policed(&[("goodput", 9e7)])), None);
+        assert_eq!(RULE.judge(&clean(8e6)), None);
+        assert!(RULE.judge(&clean(15e6)).is_some(), "between two bursts of drops");
+        assert_eq!(RULE.judge(&policed(&[("sender_busy", 0.3)])), None);
+        assert_eq!(RULE.judge(&policed(&[("goodput", 9e7)])), None);
         let mut link = policed(&[]);
         link.path[0].limiter = Some(Limiter::Link);
-        assert_eq!(Policer.judge(&link), None);
+        assert_eq!(RULE.judge(&link), None);
     }
 }

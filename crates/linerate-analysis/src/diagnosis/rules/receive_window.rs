@@ -26,81 +26,70 @@ const WAITED: f64 = 0.3;
 const NEAR: std::ops::RangeInclusive<f64> = 0.8..=1.2;
 
 /// Rule: the sender waits for the peer's window.
-#[derive(Debug)]
-pub(super) struct ReceiveWindow;
+pub(super) const RULE: Rule = Rule {
+    number: 5,
+    name: "receive_window",
+    summary: "the sender waited for the peer's receive window more than 30 % of the time",
+    judge,
+    score,
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for ReceiveWindow {
-    fn name(&self) -> &'static str {
-        "receive_window"
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let waits = |(job, direction): &(&JobStudy, Direction)| {
+        value(job, metric::RWND_LIMITED, *direction).is_some_and(|share| share > WAITED)
+    };
+    fn is_read((job, direction): &(&JobStudy, Direction)) -> bool {
+        // A foreign receiver reports no buffer. The wait of the sender is evidence all the
+        // same.
+        Unread::of(job, *direction).is_none_or(|unread| !unread.speaks())
+            && out_of_cpu(job, FlowEnd::Receiving, *direction).is_none()
     }
-
-    fn summary(&self) -> &'static str {
-        "the sender waited for the peer's receive window more than 30 % of the time"
+    let (job, direction) =
+        // Only the first waiting flow is examined, so that a slow reader on it does not make
+        // the rule fall on another flow.
+        flows(point).find(waits).filter(|flow| may_be_judged(point) && is_read(flow))?;
+    // The window of a receiver that waits for a CPU closes, whatever its size.
+    if starves_receiver(point, job, direction) {
+        return None;
     }
+    let mut evidence: Vec<Evidence> =
+        seen(job, metric::RWND_LIMITED, direction).into_iter().collect();
+    let fits = from_window(point, job, direction).map(|(rate, ratio)| {
+        let by = Permit::ReceiveWindow;
+        evidence.push(Evidence::OfPermit { by, goodput: rate * ratio, rate });
+        NEAR.contains(&ratio)
+    });
+    let (verdict, claim) = if fits == Some(true) {
+        (Verdict::Suspected, Claim::ReceiveBuffer)
+    } else {
+        // The wait is a fact either way, so it is reported even where the buffer does not
+        // explain it.
+        (Verdict::Inconclusive, Claim::Receiver)
+    };
+    let finding = Finding::new(RULE.name, verdict, subject(point, job, direction), claim, evidence);
+    Some(finding.advise(Step::DoubleBuffer(FlowEnd::Receiving)))
+}
 
-    fn number(&self) -> u8 {
-        5
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let waits = |(job, direction): &(&JobStudy, Direction)| {
-            value(job, metric::RWND_LIMITED, *direction).is_some_and(|share| share > WAITED)
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| {
+        let waited = score::reached(value(job, metric::RWND_LIMITED, direction)?, WAITED, 1.0);
+        let fits = from_window(point, job, direction)
+            .map_or(0.0, |(_, ratio)| score::within(ratio, *NEAR.end()));
+        let unread = match Unread::of(job, direction) {
+            // A buffer that fills gradually lowers the score instead of ending it.
+            Some(Unread::Held(held)) => score::below(held, UNREAD),
+            Some(unread) if unread.speaks() => 0.0,
+            _ => 1.0,
         };
-        fn is_read((job, direction): &(&JobStudy, Direction)) -> bool {
-            // A foreign receiver reports no buffer. The wait of the sender is evidence all the
-            // same.
-            Unread::of(job, *direction).is_none_or(|unread| !unread.speaks())
-                && out_of_cpu(job, FlowEnd::Receiving, *direction).is_none()
-        }
-        let (job, direction) =
-            // Only the first waiting flow is examined, so that a slow reader on it does not make
-            // the rule fall on another flow.
-            flows(point).find(waits).filter(|flow| may_be_judged(point) && is_read(flow))?;
-        // The window of a receiver that waits for a CPU closes, whatever its size.
-        if starves_receiver(point, job, direction) {
-            return None;
-        }
-        let mut evidence: Vec<Evidence> =
-            seen(job, metric::RWND_LIMITED, direction).into_iter().collect();
-        let fits = from_window(point, job, direction).map(|(rate, ratio)| {
-            let by = Permit::ReceiveWindow;
-            evidence.push(Evidence::OfPermit { by, goodput: rate * ratio, rate });
-            NEAR.contains(&ratio)
-        });
-        let (verdict, claim) = if fits == Some(true) {
-            (Verdict::Suspected, Claim::ReceiveBuffer)
-        } else {
-            // The wait is a fact either way, so it is reported even where the buffer does not
-            // explain it.
-            (Verdict::Inconclusive, Claim::Receiver)
-        };
-        let finding =
-            Finding::new(self.name(), verdict, subject(point, job, direction), claim, evidence);
-        Some(finding.advise(Step::DoubleBuffer(FlowEnd::Receiving)))
-    }
+        let cpu = out_of_cpu(job, FlowEnd::Receiving, direction).map_or(1.0, |_| 0.0);
+        Some(score::all([waited, fits, unread, cpu]))
+    })
+}
 
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| {
-            let waited = score::reached(value(job, metric::RWND_LIMITED, direction)?, WAITED, 1.0);
-            let fits = from_window(point, job, direction)
-                .map_or(0.0, |(_, ratio)| score::within(ratio, *NEAR.end()));
-            let unread = match Unread::of(job, direction) {
-                // A buffer that fills gradually lowers the score instead of ending it.
-                Some(Unread::Held(held)) => score::below(held, UNREAD),
-                Some(unread) if unread.speaks() => 0.0,
-                _ => 1.0,
-            };
-            let cpu = out_of_cpu(job, FlowEnd::Receiving, direction).map_or(1.0, |_| 0.0);
-            Some(score::all([waited, fits, unread, cpu]))
-        })
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        flows(point)
-            .find_map(|(job, direction)| larger_buffer(job, direction))
-            .into_iter()
-            .collect()
-    }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    flows(point).find_map(|(job, direction)| larger_buffer(job, direction)).into_iter().collect()
 }
 
 fn larger_buffer(job: &JobStudy, direction: Direction) -> Option<Experiment> {
@@ -160,7 +149,7 @@ mod tests {
                 "TCP_INFO",
             );
             point.ceilings.push(bound.of(BoundClass::Window).expected());
-            ReceiveWindow.judge(&point).expect("it waited").verdict
+            RULE.judge(&point).expect("it waited").verdict
         };
         assert_eq!(with_window(95e6), Verdict::Suspected);
         assert_eq!(with_window(10e6), Verdict::Inconclusive);
@@ -168,7 +157,7 @@ mod tests {
 
     #[test]
     fn it_is_silent_where_the_sender_did_not_wait() {
-        assert_eq!(ReceiveWindow.judge(&point(&[("goodput", 1e8), ("rwnd_limited", 0.1)])), None);
-        assert_eq!(ReceiveWindow.judge(&point(&[("goodput", 1e8)])), None);
+        assert_eq!(RULE.judge(&point(&[("goodput", 1e8), ("rwnd_limited", 0.1)])), None);
+        assert_eq!(RULE.judge(&point(&[("goodput", 1e8)])), None);
     }
 }

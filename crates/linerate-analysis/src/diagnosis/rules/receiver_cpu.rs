@@ -17,47 +17,42 @@ use crate::diagnosis::experiment::Experiment;
 use crate::diagnosis::{Claim, Finding, Sign};
 
 /// Rule: the busiest receiving worker uses a whole core.
-#[derive(Debug)]
-pub(super) struct ReceiverCpu;
+pub(super) const RULE: Rule = Rule {
+    number: 11,
+    name: super::RECEIVER_CPU,
+    summary: "the receiver uses all of its CPU: a thread above 90 % of a core, or an exhausted CPU \
+        quota",
+    judge,
+    score,
+    experiments,
+    sign,
+    ..Rule::PLAIN
+};
 
-impl Rule for ReceiverCpu {
-    fn name(&self) -> &'static str {
-        super::RECEIVER_CPU
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let (job, direction, mut evidence) = flows(point)
+        .find_map(|(job, direction)| {
+            Some((job, direction, out_of_cpu(job, FlowEnd::Receiving, direction)?))
+        })
+        .filter(|_| may_be_judged(point))?;
+    // A receiver without CPU time reads late, so its window closes. The wait confirms the
+    // claim.
+    evidence.extend(seen(job, metric::RWND_LIMITED, direction));
+    let claim = Claim::OutOfCpu(FlowEnd::Receiving);
+    let finding = suspected(RULE.name, (point, job, direction), claim, evidence);
+    Some(finding.advise(more_flows(point, job, FlowEnd::Receiving)))
+}
 
-    fn summary(&self) -> &'static str {
-        "the receiver uses all of its CPU: a thread above 90 % of a core, or an exhausted CPU quota"
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| score::out_of_cpu(job, FlowEnd::Receiving, direction))
+}
 
-    fn number(&self) -> u8 {
-        11
-    }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    more_cpu(point, FlowEnd::Receiving, ("receive", ["discard"]))
+}
 
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let (job, direction, mut evidence) = flows(point)
-            .find_map(|(job, direction)| {
-                Some((job, direction, out_of_cpu(job, FlowEnd::Receiving, direction)?))
-            })
-            .filter(|_| may_be_judged(point))?;
-        // A receiver without CPU time reads late, so its window closes. The wait confirms the
-        // claim.
-        evidence.extend(seen(job, metric::RWND_LIMITED, direction));
-        let claim = Claim::OutOfCpu(FlowEnd::Receiving);
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        Some(finding.advise(more_flows(point, job, FlowEnd::Receiving)))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| score::out_of_cpu(job, FlowEnd::Receiving, direction))
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        more_cpu(point, FlowEnd::Receiving, ("receive", ["discard"]))
-    }
-
-    fn sign(&self, base: &PointStudy, changed: &Arm) -> Option<Sign> {
-        follows_quota(base, changed, FlowEnd::Receiving)
-    }
+fn sign(base: &PointStudy, changed: &Arm) -> Option<Sign> {
+    follows_quota(base, changed, FlowEnd::Receiving)
 }
 
 #[cfg(test)]
@@ -70,7 +65,7 @@ mod tests {
     #[test]
     fn it_fires_on_a_full_core() {
         let full = point(&[("goodput", 5e8), ("receiver_cpu", 0.95), ("rwnd_limited", 0.2)]);
-        let finding = ReceiverCpu.judge(&full).expect("a full core");
+        let finding = RULE.judge(&full).expect("a full core");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
         let command = finding.advice[0].command.as_ref().expect("a command");
         assert_eq!(
@@ -83,15 +78,15 @@ mod tests {
     fn a_quota_used_up_is_doubled_at_the_receiving_host() {
         let used_up =
             point(&[("goodput", 5e7), ("receiver_cpu", 0.1), ("receiver_throttled", 0.9)]);
-        let experiments = ReceiverCpu.experiments(&used_up);
+        let experiments = RULE.experiments(&used_up);
         assert_eq!((experiments.len(), experiments[0].settings[0].at.as_str()), (2, "b"));
     }
 
     #[test]
     fn it_is_silent_below_and_on_spinning_threads() {
-        assert_eq!(ReceiverCpu.judge(&point(&[("goodput", 5e8), ("receiver_cpu", 0.85)])), None);
+        assert_eq!(RULE.judge(&point(&[("goodput", 5e8), ("receiver_cpu", 0.85)])), None);
         let mut spinning = point(&[("goodput", 5e8), ("receiver_cpu", 1.0)]);
         spinning.jobs[0].obtained.insert("wait".into(), crate::Obtained::mode("spin"));
-        assert_eq!(ReceiverCpu.judge(&spinning), None);
+        assert_eq!(RULE.judge(&spinning), None);
     }
 }

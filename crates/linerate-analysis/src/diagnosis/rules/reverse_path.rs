@@ -80,42 +80,34 @@ pub(super) fn waits(point: &PointStudy, job: &JobStudy, direction: Direction) ->
 }
 
 /// Rule: acknowledgements exceed the reverse path.
-#[derive(Debug)]
-pub(super) struct ReversePath;
+pub(super) const RULE: Rule = Rule {
+    number: 25,
+    name: "reverse_path",
+    summary: "the probe found a reverse path too slow for the acknowledgements of the data path's rate",
+    judge,
+    score,
+    ..Rule::PLAIN
+};
 
-impl Rule for ReversePath {
-    fn name(&self) -> &'static str {
-        "reverse_path"
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let limited = |(job, direction): &(&JobStudy, Direction)| waits(point, job, *direction);
+    let (job, direction) = flows(point).find(limited).filter(|_| may_be_judged(point))?;
+    let Rates { data, reverse, goodput, .. } = Rates::of(point, job, direction)?;
+    let mut evidence = vec![Evidence::ReversePath { reverse, data, goodput }];
+    evidence.extend(seen(job, metric::ACKNOWLEDGEMENTS, direction));
+    evidence.extend(seen(job, metric::RTT, direction));
+    let claim = Claim::ReversePath { rate: reverse };
+    let finding = suspected(RULE.name, (point, job, direction), claim, evidence);
+    Some(finding.advise(Step::FasterReversePath.by(changed(point, &[]))))
+}
 
-    fn summary(&self) -> &'static str {
-        "the probe found a reverse path too slow for the acknowledgements of the data path's rate"
-    }
-
-    fn number(&self) -> u8 {
-        25
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let limited = |(job, direction): &(&JobStudy, Direction)| waits(point, job, *direction);
-        let (job, direction) = flows(point).find(limited).filter(|_| may_be_judged(point))?;
-        let Rates { data, reverse, goodput, .. } = Rates::of(point, job, direction)?;
-        let mut evidence = vec![Evidence::ReversePath { reverse, data, goodput }];
-        evidence.extend(seen(job, metric::ACKNOWLEDGEMENTS, direction));
-        evidence.extend(seen(job, metric::RTT, direction));
-        let claim = Claim::ReversePath { rate: reverse };
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        Some(finding.advise(Step::FasterReversePath.by(changed(point, &[]))))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| {
-            let need = Rates::of(point, job, direction)?.need();
-            let is_limit = waits(point, job, direction);
-            let lack = score::reached(need, 1.0, 4.0);
-            Some(if is_limit { lack } else { 0.0 })
-        })
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| {
+        let need = Rates::of(point, job, direction)?.need();
+        let is_limit = waits(point, job, direction);
+        let lack = score::reached(need, 1.0, 4.0);
+        Some(if is_limit { lack } else { 0.0 })
+    })
 }
 
 #[cfg(test)]
@@ -154,20 +146,20 @@ mod tests {
     fn it_fires_where_the_reverse_path_is_too_slow_and_the_queue_is_no_full_link() {
         let point = slow_back(2e5, &[]);
         let suspects = crate::diagnosis::suspects(&point);
-        let names: Vec<&str> = suspects.iter().map(|(rule, _)| rule.name()).collect();
+        let names: Vec<&str> = suspects.iter().map(|(rule, _)| rule.name).collect();
         assert_eq!(names, ["reverse_path"]);
         assert_eq!(suspects[0].1.claim, Claim::ReversePath { rate: 2e5 });
-        assert!(ReversePath.score(&point).is_some_and(|score| score > 0.5));
+        assert!(RULE.score(&point).is_some_and(|score| score > 0.5));
     }
 
     #[test]
     fn it_is_silent_where_the_way_back_suffices_or_goodput_is_near_the_capacity() {
-        assert_eq!(ReversePath.judge(&slow_back(5e6, &[])), None);
-        assert_eq!(ReversePath.judge(&slow_back(2e5, &[("goodput", 1.8e8)])), None);
-        assert_eq!(ReversePath.judge(&slow_back(2e5, &[("rwnd_limited", 0.8)])), None);
+        assert_eq!(RULE.judge(&slow_back(5e6, &[])), None);
+        assert_eq!(RULE.judge(&slow_back(2e5, &[("goodput", 1.8e8)])), None);
+        assert_eq!(RULE.judge(&slow_back(2e5, &[("rwnd_limited", 0.8)])), None);
         let mut unknown = slow_back(2e5, &[]);
         unknown.path[1].limiter = None;
-        assert_eq!(ReversePath.judge(&unknown), None);
+        assert_eq!(RULE.judge(&unknown), None);
     }
 
     #[test]
@@ -175,27 +167,27 @@ mod tests {
         let judge = |reverse| {
             let mut point = slow_back(reverse, &[]);
             point.path.remove(0);
-            ReversePath.judge(&point)
+            RULE.judge(&point)
         };
         let mut short = slow_back(2e5, &[]);
         short.path[0].carried = Some(BitRate(4e6));
-        assert!(ReversePath.judge(&short).is_some(), "the ramp of the data path ended early");
+        assert!(RULE.judge(&short).is_some(), "the ramp of the data path ended early");
         let suspects = crate::diagnosis::suspects(&short);
         assert_eq!(
-            suspects.iter().map(|(rule, _)| rule.name()).collect::<Vec<_>>(),
+            suspects.iter().map(|(rule, _)| rule.name).collect::<Vec<_>>(),
             ["reverse_path"]
         );
         let near = |per_second| {
             let mut point = slow_back(5e5, &[("acknowledgements", per_second)]);
             point.path[0].carried = Some(BitRate(2.2e7));
-            ReversePath.judge(&point).is_some()
+            RULE.judge(&point).is_some()
         };
         assert_eq!([near(700.0), near(800.0)], [false, true], "a lower bound near goodput");
         // Not every acknowledgement covers two segments: 800 of them are 0.42 Mbit/s.
         let counted = |per_second| {
             let mut point = slow_back(5e5, &[("acknowledgements", per_second)]);
             point.path.remove(0);
-            ReversePath.judge(&point).is_some()
+            RULE.judge(&point).is_some()
         };
         assert_eq!([counted(700.0), counted(800.0)], [false, true]);
         // 21 Mbit/s of data need 0.36 Mbit/s of acknowledgements.

@@ -61,54 +61,43 @@ fn is_limit(job: &JobStudy, direction: Direction) -> bool {
 }
 
 /// Rule: the sender waits for its own buffer.
-#[derive(Debug)]
-pub(super) struct SendBuffer;
+pub(super) const RULE: Rule = Rule {
+    number: 7,
+    name: "send_buffer",
+    summary: "the sender waited for room in its own send buffer more than 30 % of the time",
+    judge,
+    score,
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for SendBuffer {
-    fn name(&self) -> &'static str {
-        "send_buffer"
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let limits = |(job, direction): &(&JobStudy, Direction)| is_limit(job, *direction);
+    let (job, direction) = flows(point).find(limits).filter(|_| may_be_judged(point))?;
+    let evidence = match waited(job, direction) {
+        Some(_) => seen(job, metric::SNDBUF_LIMITED, direction)?,
+        None => Evidence::FillsBuffer {
+            bytes: in_flight(job, direction)?,
+            ratio: filled(job, direction)?,
+        },
+    };
+    let about = (point, job, direction);
+    let finding = suspected(RULE.name, about, Claim::SendBuffer, vec![evidence]);
+    Some(finding.advise(Step::DoubleBuffer(FlowEnd::Sending)))
+}
 
-    fn summary(&self) -> &'static str {
-        "the sender waited for room in its own send buffer more than 30 % of the time"
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| {
+        let waited = score::reached(value(job, metric::SNDBUF_LIMITED, direction)?, WAITED, 1.0);
+        let waited = filled(job, direction)
+            .map_or(waited, |share| waited.max(score::reached(share, FILLS, 1.0)));
+        let cpu = out_of_cpu(job, FlowEnd::Sending, direction).map_or(1.0, |_| 0.0);
+        Some(score::all([waited, cpu]))
+    })
+}
 
-    fn number(&self) -> u8 {
-        7
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let limits = |(job, direction): &(&JobStudy, Direction)| is_limit(job, *direction);
-        let (job, direction) = flows(point).find(limits).filter(|_| may_be_judged(point))?;
-        let evidence = match waited(job, direction) {
-            Some(_) => seen(job, metric::SNDBUF_LIMITED, direction)?,
-            None => Evidence::FillsBuffer {
-                bytes: in_flight(job, direction)?,
-                ratio: filled(job, direction)?,
-            },
-        };
-        let about = (point, job, direction);
-        let finding = suspected(self.name(), about, Claim::SendBuffer, vec![evidence]);
-        Some(finding.advise(Step::DoubleBuffer(FlowEnd::Sending)))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| {
-            let waited =
-                score::reached(value(job, metric::SNDBUF_LIMITED, direction)?, WAITED, 1.0);
-            let waited = filled(job, direction)
-                .map_or(waited, |share| waited.max(score::reached(share, FILLS, 1.0)));
-            let cpu = out_of_cpu(job, FlowEnd::Sending, direction).map_or(1.0, |_| 0.0);
-            Some(score::all([waited, cpu]))
-        })
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        flows(point)
-            .find_map(|(job, direction)| larger_buffer(job, direction))
-            .into_iter()
-            .collect()
-    }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    flows(point).find_map(|(job, direction)| larger_buffer(job, direction)).into_iter().collect()
 }
 
 fn larger_buffer(job: &JobStudy, direction: Direction) -> Option<Experiment> {
@@ -138,8 +127,8 @@ mod tests {
 
     #[test]
     fn it_fires_on_long_waits_and_is_silent_on_short_ones() {
-        assert!(SendBuffer.judge(&point(&[("goodput", 1e8), ("sndbuf_limited", 0.5)])).is_some());
-        assert_eq!(SendBuffer.judge(&point(&[("goodput", 1e8), ("sndbuf_limited", 0.2)])), None);
+        assert!(RULE.judge(&point(&[("goodput", 1e8), ("sndbuf_limited", 0.5)])).is_some());
+        assert_eq!(RULE.judge(&point(&[("goodput", 1e8), ("sndbuf_limited", 0.2)])), None);
     }
 
     /// A sender of 26 Mbit/s over 23.6 ms, so that 77 kB are in flight, with a buffer of `granted`
@@ -169,15 +158,14 @@ mod tests {
     #[test]
     fn a_buffer_that_data_in_flight_fills_limits_without_a_counted_wait() {
         let small = limited_by_sysctl(32_768, &[]);
-        let finding = SendBuffer.judge(&small).expect("77 kB are in flight");
+        let finding = RULE.judge(&small).expect("77 kB are in flight");
         let [Evidence::FillsBuffer { ratio, .. }] = finding.evidence[..] else {
             panic!("{finding:?}")
         };
         assert!((2.3..2.5).contains(&ratio), "{ratio}");
-        assert!(SendBuffer.score(&small).is_some_and(|score| score > 0.5));
-        let silent = |granted, more: &[(&str, f64)]| {
-            SendBuffer.judge(&limited_by_sysctl(granted, more)).is_none()
-        };
+        assert!(RULE.score(&small).is_some_and(|score| score > 0.5));
+        let silent =
+            |granted, more: &[(&str, f64)]| RULE.judge(&limited_by_sysctl(granted, more)).is_none();
         assert!(silent(2_626_560, &[]), "a buffer that grows");
         assert!(silent(32_768, &[("source_wait", 0.8)]), "nothing to send");
         assert!(silent(32_768, &[("retransmit_ratio", 0.01)]), "loss");
@@ -187,7 +175,7 @@ mod tests {
     #[test]
     fn goodput_may_grow_with_the_buffer_where_more_than_the_buffer_is_in_flight() {
         let ratio = |granted: u64| {
-            SendBuffer.experiments(&limited_by_sysctl(granted, &[]))[0].ratio.map(|it| it.round())
+            RULE.experiments(&limited_by_sysctl(granted, &[]))[0].ratio.map(|it| it.round())
         };
         // 77 kB are in flight: the buffer becomes 154 kB, 4.7 times 32 KiB.
         assert_eq!(ratio(32_768), [2.0, 6.0]);

@@ -16,62 +16,56 @@ use crate::diagnosis::experiment::{Experiment, set};
 use crate::diagnosis::{Claim, Finding, Sign, Step};
 
 /// Rule: the busiest sending worker uses a whole core on large messages.
-#[derive(Debug)]
-pub(super) struct SenderCpu;
+pub(super) const RULE: Rule = Rule {
+    number: 10,
+    name: super::SENDER_CPU,
+    summary: "the sender uses all of its CPU on calls of 4 KiB and more: a thread above 90 % of a \
+        core, or an exhausted CPU quota",
+    judge,
+    score,
+    experiments,
+    sign,
+    ..Rule::PLAIN
+};
 
-impl Rule for SenderCpu {
-    fn name(&self) -> &'static str {
-        super::SENDER_CPU
-    }
-
-    fn summary(&self) -> &'static str {
-        "the sender uses all of its CPU on calls of 4 KiB and more: a thread above 90 % of a core, \
-            or an exhausted CPU quota"
-    }
-
-    fn number(&self) -> u8 {
-        10
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let (job, direction, mut evidence) = flows(point)
-            .filter(|(job, direction)| {
-                value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes >= LARGE)
-            })
-            .find_map(|(job, direction)| {
-                Some((job, direction, out_of_cpu(job, FlowEnd::Sending, direction)?))
-            })
-            .filter(|_| may_be_judged(point))?;
-        // The size of the calls separates this claim from the rule for small messages.
-        evidence.extend(seen(job, metric::PAYLOAD_PER_SEND, direction));
-        let claim = Claim::OutOfCpu(FlowEnd::Sending);
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        // Datagrams are always copied: only TCP can send without copying.
-        let finding = if job.workload == TCP_STREAM {
-            let command = changed(point, &[set("send", "sendfile")]);
-            finding.advise(Step::WithoutCopies { both: false }.by(command))
-        } else {
-            finding
-        };
-        Some(finding.advise(more_flows(point, job, FlowEnd::Sending)))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| {
-            let large = value(job, metric::PAYLOAD_PER_SEND, direction)? >= LARGE;
-            // `None` instead of zero: small calls belong to another rule, so nothing was missing
-            // here.
-            score::out_of_cpu(job, FlowEnd::Sending, direction).filter(|_| large)
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let (job, direction, mut evidence) = flows(point)
+        .filter(|(job, direction)| {
+            value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes >= LARGE)
         })
-    }
+        .find_map(|(job, direction)| {
+            Some((job, direction, out_of_cpu(job, FlowEnd::Sending, direction)?))
+        })
+        .filter(|_| may_be_judged(point))?;
+    // The size of the calls separates this claim from the rule for small messages.
+    evidence.extend(seen(job, metric::PAYLOAD_PER_SEND, direction));
+    let claim = Claim::OutOfCpu(FlowEnd::Sending);
+    let finding = suspected(RULE.name, (point, job, direction), claim, evidence);
+    // Datagrams are always copied: only TCP can send without copying.
+    let finding = if job.workload == TCP_STREAM {
+        let command = changed(point, &[set("send", "sendfile")]);
+        finding.advise(Step::WithoutCopies { both: false }.by(command))
+    } else {
+        finding
+    };
+    Some(finding.advise(more_flows(point, job, FlowEnd::Sending)))
+}
 
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        more_cpu(point, FlowEnd::Sending, ("send", ["sendfile", "zerocopy"]))
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| {
+        let large = value(job, metric::PAYLOAD_PER_SEND, direction)? >= LARGE;
+        // `None` instead of zero: small calls belong to another rule, so nothing was missing
+        // here.
+        score::out_of_cpu(job, FlowEnd::Sending, direction).filter(|_| large)
+    })
+}
 
-    fn sign(&self, base: &PointStudy, changed: &Arm) -> Option<Sign> {
-        follows_quota(base, changed, FlowEnd::Sending)
-    }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    more_cpu(point, FlowEnd::Sending, ("send", ["sendfile", "zerocopy"]))
+}
+
+fn sign(base: &PointStudy, changed: &Arm) -> Option<Sign> {
+    follows_quota(base, changed, FlowEnd::Sending)
 }
 
 #[cfg(test)]
@@ -84,7 +78,7 @@ mod tests {
     #[test]
     fn it_fires_on_a_full_core_with_large_messages() {
         let full = point(&[("goodput", 5e8), ("payload_per_send", 65_536.0), ("sender_cpu", 0.97)]);
-        let finding = SenderCpu.judge(&full).expect("a full core");
+        let finding = RULE.judge(&full).expect("a full core");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
         let command = finding.advice[0].command.as_ref().expect("a command");
         assert_eq!(command.arguments, ["--param", "send=sendfile"]);
@@ -94,7 +88,7 @@ mod tests {
     fn a_quota_used_up_is_doubled_and_only_that_can_refute() {
         let cpu = [("sender_cpu", 0.1), ("sender_throttled", 0.96)];
         let load = [("goodput", 5e7), ("payload_per_send", 65_536.0)];
-        let experiments = SenderCpu.experiments(&point(&[load, cpu].concat()));
+        let experiments = RULE.experiments(&point(&[load, cpu].concat()));
         let told: Vec<_> = experiments
             .iter()
             .map(|experiment| (experiment.name.as_str(), experiment.failing))
@@ -108,7 +102,7 @@ mod tests {
         );
         let HostSetting { at, name, value } = &experiments[0].settings[0];
         assert_eq!((at.as_str(), name.as_str(), value.as_str()), ("a", "cpu_quota", "x2"));
-        assert_eq!(SenderCpu.experiments(&point(&load)).len(), 1, "no quota, nothing to raise");
+        assert_eq!(RULE.experiments(&point(&load)).len(), 1, "no quota, nothing to raise");
     }
 
     #[test]
@@ -116,7 +110,7 @@ mod tests {
         let mut full =
             point(&[("goodput", 5e8), ("payload_per_send", 65_536.0), ("sender_cpu", 0.97)]);
         full.jobs[0].workload = "udp_stream".into();
-        let advice = SenderCpu.judge(&full).expect("a full core").advice;
+        let advice = RULE.judge(&full).expect("a full core").advice;
         let [advice] = &advice[..] else { panic!("one step: {advice:?}") };
         let command = advice.command.as_ref().expect("a command");
         assert_eq!(command.arguments, ["--workload", "udp_stream", "--param", "streams=2"]);
@@ -125,7 +119,7 @@ mod tests {
     #[test]
     fn it_is_silent_below_on_small_messages_and_on_spinning_threads() {
         let judge = |bytes, cores| {
-            SenderCpu.judge(&point(&[
+            RULE.judge(&point(&[
                 ("goodput", 5e8),
                 ("payload_per_send", bytes),
                 ("sender_cpu", cores),
@@ -137,6 +131,6 @@ mod tests {
         let mode = |word: &str| vec![crate::Given::Mode(word.to_owned())];
         let modes = crate::Obtained { from: mode("spin"), to: mode("block") };
         spinning.jobs[0].obtained.insert("wait".into(), modes);
-        assert_eq!(SenderCpu.judge(&spinning), None);
+        assert_eq!(RULE.judge(&spinning), None);
     }
 }

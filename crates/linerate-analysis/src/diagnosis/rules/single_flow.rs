@@ -17,56 +17,50 @@ const REACHED: f64 = 0.9;
 const FLOWS_A_LINK: f64 = 4.0;
 
 /// Rule: one flow saturates one member link.
-#[derive(Debug)]
-pub(super) struct SingleFlow;
+pub(super) const RULE: Rule = Rule {
+    number: 15,
+    name: "single_flow",
+    summary: "a single flow saturates one link of a group, and the other links cannot carry any of \
+        it",
+    judge,
+    score,
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for SingleFlow {
-    fn name(&self) -> &'static str {
-        "single_flow"
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let (job, direction, evidence, _) = at_ceiling(point, REACHED, |_| true)?;
+    // With two flows or more, the rule for polarised hashes applies.
+    let (available, _) = members(job, direction).filter(|_| n_flows(job) < 2.0)?;
+    let evidence = vec![evidence, Evidence::OneFlow { links: available }];
+    let finding = suspected(RULE.name, (point, job, direction), Claim::OneLink, evidence);
+    let streams = (FLOWS_A_LINK * available) as u64;
+    let command = changed(point, &[set("streams", streams)]);
+    Some(finding.advise(Step::FlowsOnLinks { streams, links: available }.by(command)))
+}
 
-    fn summary(&self) -> &'static str {
-        "a single flow saturates one link of a group, and the other links cannot carry any of it"
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    let group = flows(point).find(|(job, direction)| members(job, *direction).is_some())?;
+    let one = if n_flows(group.0) < 2.0 { 1.0 } else { 0.0 };
+    score::share(point, REACHED, |_| true).map(|share| share.min(one))
+}
 
-    fn number(&self) -> u8 {
-        15
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let (job, direction, evidence, _) = at_ceiling(point, REACHED, |_| true)?;
-        // With two flows or more, the rule for polarised hashes applies.
-        let (available, _) = members(job, direction).filter(|_| n_flows(job) < 2.0)?;
-        let evidence = vec![evidence, Evidence::OneFlow { links: available }];
-        let finding = suspected(self.name(), (point, job, direction), Claim::OneLink, evidence);
-        let streams = (FLOWS_A_LINK * available) as u64;
-        let command = changed(point, &[set("streams", streams)]);
-        Some(finding.advise(Step::FlowsOnLinks { streams, links: available }.by(command)))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        let group = flows(point).find(|(job, direction)| members(job, *direction).is_some())?;
-        let one = if n_flows(group.0) < 2.0 { 1.0 } else { 0.0 };
-        score::share(point, REACHED, |_| true).map(|share| share.min(one))
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let Some((job, direction, ..)) = at_ceiling(point, REACHED, |_| true) else {
-            return Vec::new();
-        };
-        let Some((available, _)) = members(job, direction).filter(|_| job.workload == TCP_STREAM)
-        else {
-            return Vec::new();
-        };
-        let change = vec![set("streams", (FLOWS_A_LINK * available) as u64)];
-        vec![Experiment::lift(
-            "several flows",
-            change,
-            // Four flows per link leave few links idle, but a hash rarely balances them: half of
-            // the gain must be enough.
-            [LEAST_EFFECT.max(available / 2.0), available * 1.1],
-        )]
-    }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    let Some((job, direction, ..)) = at_ceiling(point, REACHED, |_| true) else {
+        return Vec::new();
+    };
+    let Some((available, _)) = members(job, direction).filter(|_| job.workload == TCP_STREAM)
+    else {
+        return Vec::new();
+    };
+    let change = vec![set("streams", (FLOWS_A_LINK * available) as u64)];
+    vec![Experiment::lift(
+        "several flows",
+        change,
+        // Four flows per link leave few links idle, but a hash rarely balances them: half of
+        // the gain must be enough.
+        [LEAST_EFFECT.max(available / 2.0), available * 1.1],
+    )]
 }
 
 #[cfg(test)]
@@ -77,18 +71,18 @@ mod tests {
     #[test]
     fn it_fires_where_one_flow_fills_a_member() {
         let one = point(&[("goodput", 0.96e9), ("links_available", 4.0), ("links_used", 1.0)]);
-        assert!(SingleFlow.judge(&one).is_some());
-        assert_eq!(SingleFlow.experiments(&one)[0].candidates[0][0].1, 16);
+        assert!(RULE.judge(&one).is_some());
+        assert_eq!(RULE.experiments(&one)[0].candidates[0][0].1, 16);
         let leading = crate::diagnosis::suspects(&one);
-        assert_eq!(leading[0].0.name(), "single_flow", "the link alone is not the whole truth");
+        assert_eq!(leading[0].0.name, "single_flow", "the link alone is not the whole truth");
     }
 
     #[test]
     fn it_is_silent_on_links_of_their_own_and_on_several_flows() {
-        assert_eq!(SingleFlow.judge(&point(&[("goodput", 0.96e9)])), None);
+        assert_eq!(RULE.judge(&point(&[("goodput", 0.96e9)])), None);
         let mut several =
             point(&[("goodput", 0.96e9), ("links_available", 4.0), ("links_used", 4.0)]);
         several.jobs[0].params.set("streams", 16);
-        assert_eq!(SingleFlow.judge(&several), None);
+        assert_eq!(RULE.judge(&several), None);
     }
 }

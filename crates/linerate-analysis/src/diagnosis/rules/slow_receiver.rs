@@ -85,67 +85,59 @@ fn window_used(job: &JobStudy, direction: Direction) -> Option<f64> {
 }
 
 /// Rule: data that has arrived is not read.
-#[derive(Debug)]
-pub(super) struct SlowReceiver;
+pub(super) const RULE: Rule = Rule {
+    number: 6,
+    name: "slow_receiver",
+    summary: "the sender waits for the window, the receive buffer is more than half full, and the \
+        receiver has CPU time left",
+    judge,
+    score,
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for SlowReceiver {
-    fn name(&self) -> &'static str {
-        "slow_receiver"
-    }
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let mut slow = flows(point).filter(|(job, direction)| leaves_unread(job, *direction));
+    let (job, direction) = slow.next().filter(|_| may_be_judged(point))?;
+    let unread = Unread::of(job, direction)?;
+    let mut evidence = vec![seen(job, metric::RWND_LIMITED, direction)?, unread.evidence()];
+    evidence.extend(seen(job, metric::WINDOW_SWING, direction));
+    let stalled = value(job, metric::IO_STALLED, direction).filter(|share| *share > STALLED);
+    evidence.extend(stalled.map(|share| Evidence::figure(metric::IO_STALLED, share)));
+    let claim = Claim::SlowReader(match unread {
+        // A stall for storage names the cause, so it comes before the two ways to see the
+        // effect.
+        _ if stalled.is_some() => SlowReader::Storage,
+        Unread::Held(_) => SlowReader::CpuLeft,
+        Unread::WindowUsed(_) => SlowReader::ClosedWindow,
+    });
+    let finding = suspected(RULE.name, (point, job, direction), claim, evidence);
+    let again = Command::local("diagnose", &[]).between(&job.from, &job.to);
+    Some(finding.advise(Step::Discard.by(again)))
+}
 
-    fn summary(&self) -> &'static str {
-        "the sender waits for the window, the receive buffer is more than half full, and the \
-            receiver has CPU time left"
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| {
+        let waited = score::reached(value(job, metric::RWND_LIMITED, direction)?, HELD_BACK, 1.0);
+        let unread = Unread::of(job, direction)?.score();
+        let cpu = out_of_cpu(job, FlowEnd::Receiving, direction).map_or(1.0, |_| 0.0);
+        Some(score::all([waited, unread, cpu]))
+    })
+}
 
-    fn number(&self) -> u8 {
-        6
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let mut slow = flows(point).filter(|(job, direction)| leaves_unread(job, *direction));
-        let (job, direction) = slow.next().filter(|_| may_be_judged(point))?;
-        let unread = Unread::of(job, direction)?;
-        let mut evidence = vec![seen(job, metric::RWND_LIMITED, direction)?, unread.evidence()];
-        evidence.extend(seen(job, metric::WINDOW_SWING, direction));
-        let stalled = value(job, metric::IO_STALLED, direction).filter(|share| *share > STALLED);
-        evidence.extend(stalled.map(|share| Evidence::figure(metric::IO_STALLED, share)));
-        let claim = Claim::SlowReader(match unread {
-            // A stall for storage names the cause, so it comes before the two ways to see the
-            // effect.
-            _ if stalled.is_some() => SlowReader::Storage,
-            Unread::Held(_) => SlowReader::CpuLeft,
-            Unread::WindowUsed(_) => SlowReader::ClosedWindow,
-        });
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        let again = Command::local("diagnose", &[]).between(&job.from, &job.to);
-        Some(finding.advise(Step::Discard.by(again)))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| {
-            let waited =
-                score::reached(value(job, metric::RWND_LIMITED, direction)?, HELD_BACK, 1.0);
-            let unread = Unread::of(job, direction)?.score();
-            let cpu = out_of_cpu(job, FlowEnd::Receiving, direction).map_or(1.0, |_| 0.0);
-            Some(score::all([waited, unread, cpu]))
-        })
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        let throttled = |(job, _): &(&JobStudy, Direction)| {
-            // A disk or an application behind a foreign receiver cannot be replaced from here. Only
-            // a rate limit of the plan can be lifted.
-            job.workload == TCP_STREAM && param(job, "sink_rate").is_some()
-        };
-        let change = || vec![set("sink_rate", UNBOUNDED)];
-        let ratio = [LEAST_EFFECT, MOST_GAINED];
-        let found = flows(point).find(throttled);
-        found
-            .map(|_| Experiment::lift("a receiver that reads at once", change(), ratio))
-            .into_iter()
-            .collect()
-    }
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    let throttled = |(job, _): &(&JobStudy, Direction)| {
+        // A disk or an application behind a foreign receiver cannot be replaced from here. Only
+        // a rate limit of the plan can be lifted.
+        job.workload == TCP_STREAM && param(job, "sink_rate").is_some()
+    };
+    let change = || vec![set("sink_rate", UNBOUNDED)];
+    let ratio = [LEAST_EFFECT, MOST_GAINED];
+    let found = flows(point).find(throttled);
+    found
+        .map(|_| Experiment::lift("a receiver that reads at once", change(), ratio))
+        .into_iter()
+        .collect()
 }
 
 /// Returns whether the receiver holds the flow back because it reads slowly.
@@ -172,7 +164,7 @@ mod tests {
             ("receive_queue", 0.8),
             ("receiver_cpu", 0.02),
         ]);
-        let finding = SlowReceiver.judge(&slow).expect("nobody reads");
+        let finding = RULE.judge(&slow).expect("nobody reads");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
         let disk = point(&[
             ("goodput", 2e7),
@@ -180,7 +172,7 @@ mod tests {
             ("receive_queue", 0.8),
             ("io_stalled", 0.6),
         ]);
-        let claim = SlowReceiver.judge(&disk).expect("nobody reads").claim;
+        let claim = RULE.judge(&disk).expect("nobody reads").claim;
         assert_eq!(claim, Claim::SlowReader(SlowReader::Storage));
     }
 
@@ -193,7 +185,7 @@ mod tests {
                 ("rwnd_limited", waited),
                 ("peer_window", window),
             ];
-            SlowReceiver.judge(&point(&seen))
+            RULE.judge(&point(&seen))
         };
         // 11 kB are under way.
         let finding = foreign(200_000.0, 0.8).expect("it was shut");
@@ -205,7 +197,7 @@ mod tests {
             let seen =
                 [("goodput", 4e6), ("rtt", 0.115), ("rtt_min", 0.0105), ("rwnd_limited", 1.0)];
             let window = [("peer_window", 65_000.0), ("window_swing", swing)];
-            SlowReceiver.judge(&point(&[&seen[..], &window].concat())).is_some()
+            RULE.judge(&point(&[&seen[..], &window].concat())).is_some()
         };
         assert!(moved(0.6) && !moved(0.1));
     }
@@ -213,14 +205,14 @@ mod tests {
     #[test]
     fn it_is_silent_on_an_empty_queue_and_a_full_core() {
         let empty = point(&[("goodput", 2e7), ("rwnd_limited", 0.9), ("receive_queue", 0.1)]);
-        assert_eq!(SlowReceiver.judge(&empty), None);
+        assert_eq!(RULE.judge(&empty), None);
         let full = point(&[
             ("goodput", 2e7),
             ("rwnd_limited", 0.9),
             ("receive_queue", 0.8),
             ("receiver_cpu", 0.97),
         ]);
-        assert_eq!(SlowReceiver.judge(&full), None);
+        assert_eq!(RULE.judge(&full), None);
         let mut waits = point(&[
             ("goodput", 2e7),
             ("rwnd_limited", 0.9),
@@ -228,6 +220,6 @@ mod tests {
             ("run_queue_wait", 0.6),
         ]);
         waits.jobs[0].metrics[3].direction = Direction::Sum;
-        assert_eq!(SlowReceiver.judge(&waits), None, "a worker waits for a CPU");
+        assert_eq!(RULE.judge(&waits), None, "a worker waits for a CPU");
     }
 }

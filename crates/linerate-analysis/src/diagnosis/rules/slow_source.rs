@@ -144,59 +144,52 @@ impl Idle {
 }
 
 /// Rule: connections are idle because the source is slow.
-#[derive(Debug)]
-pub(super) struct SlowSource;
+pub(super) const RULE: Rule = Rule {
+    number: 8,
+    name: "slow_source",
+    summary: "the sender had nothing to send for more than 30 % of the time (its workers count it, \
+        or its connections were idle) and had CPU time left",
+    judge,
+    score,
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for SlowSource {
-    fn name(&self) -> &'static str {
-        "slow_source"
+fn judge(point: &PointStudy) -> Option<Finding> {
+    fn idles((job, direction): &(&JobStudy, Direction)) -> bool {
+        Starved::of(job, *direction).is_some_and(|starved| starved.speaks())
+            && out_of_cpu(job, FlowEnd::Sending, *direction).is_none()
+            // A request load is idle by design while it waits for the answer.
+            && value(job, metric::TRANSACTION_RATE, Direction::Sum).is_none()
     }
+    let (job, direction) = flows(point).find(idles).filter(|_| may_be_judged(point))?;
+    let evidence = vec![Starved::of(job, direction)?.evidence()];
+    let finding = suspected(RULE.name, (point, job, direction), Claim::SlowSource, evidence);
+    let again = Command::local("diagnose", &[]).between(&job.from, &job.to);
+    Some(finding.advise(Step::FromMemory.by(again)))
+}
 
-    fn summary(&self) -> &'static str {
-        "the sender had nothing to send for more than 30 % of the time (its workers count it, or \
-            its connections were idle) and had CPU time left"
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| {
+        let asked = value(job, metric::TRANSACTION_RATE, Direction::Sum).is_some();
+        let starved = Starved::of(job, direction)?;
+        let cpu = out_of_cpu(job, FlowEnd::Sending, direction).map_or(1.0, |_| 0.0);
+        (!asked).then(|| score::all([starved.score(), cpu]))
+    })
+}
 
-    fn number(&self) -> u8 {
-        8
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    fn paced((job, _): &(&JobStudy, Direction)) -> bool {
+        // Only a limit that the plan set can be lifted from here.
+        job.workload == TCP_STREAM && param(job, "source_rate").is_some()
     }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        fn idles((job, direction): &(&JobStudy, Direction)) -> bool {
-            Starved::of(job, *direction).is_some_and(|starved| starved.speaks())
-                && out_of_cpu(job, FlowEnd::Sending, *direction).is_none()
-                // A request load is idle by design while it waits for the answer.
-                && value(job, metric::TRANSACTION_RATE, Direction::Sum).is_none()
-        }
-        let (job, direction) = flows(point).find(idles).filter(|_| may_be_judged(point))?;
-        let evidence = vec![Starved::of(job, direction)?.evidence()];
-        let finding = suspected(self.name(), (point, job, direction), Claim::SlowSource, evidence);
-        let again = Command::local("diagnose", &[]).between(&job.from, &job.to);
-        Some(finding.advise(Step::FromMemory.by(again)))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| {
-            let asked = value(job, metric::TRANSACTION_RATE, Direction::Sum).is_some();
-            let starved = Starved::of(job, direction)?;
-            let cpu = out_of_cpu(job, FlowEnd::Sending, direction).map_or(1.0, |_| 0.0);
-            (!asked).then(|| score::all([starved.score(), cpu]))
-        })
-    }
-
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        fn paced((job, _): &(&JobStudy, Direction)) -> bool {
-            // Only a limit that the plan set can be lifted from here.
-            job.workload == TCP_STREAM && param(job, "source_rate").is_some()
-        }
-        let change = || vec![set("source_rate", UNBOUNDED)];
-        let ratio = [LEAST_EFFECT, MOST_GAINED];
-        let found = flows(point).find(paced);
-        found
-            .map(|_| Experiment::lift("a source without a rate limit", change(), ratio))
-            .into_iter()
-            .collect()
-    }
+    let change = || vec![set("source_rate", UNBOUNDED)];
+    let ratio = [LEAST_EFFECT, MOST_GAINED];
+    let found = flows(point).find(paced);
+    found
+        .map(|_| Experiment::lift("a source without a rate limit", change(), ratio))
+        .into_iter()
+        .collect()
 }
 
 #[cfg(test)]
@@ -217,37 +210,37 @@ mod tests {
             let usual = [("goodput", 1e7), ("sender_busy", 0.4), ("source_wait", waited)];
             cases::point(&usual.into_iter().chain(more.iter().copied()).collect::<Vec<_>>())
         };
-        let finding = SlowSource.judge(&memory(0.8, &[])).expect("it waited");
+        let finding = RULE.judge(&memory(0.8, &[])).expect("it waited");
         assert_eq!(finding.evidence, [Evidence::figure(metric::SOURCE_WAIT, 0.8)]);
-        assert!(SlowSource.score(&memory(0.8, &[])).is_some_and(|score| score > 0.5));
+        assert!(RULE.score(&memory(0.8, &[])).is_some_and(|score| score > 0.5));
         // Idle connections alone: it waits for a CPU, for room or for a wake-up.
         assert_eq!(
-            (SlowSource.judge(&memory(0.0, &[])), SlowSource.score(&memory(0.0, &[]))),
+            (RULE.judge(&memory(0.0, &[])), RULE.score(&memory(0.0, &[]))),
             (None, Some(0.0))
         );
         assert_eq!(
-            SlowSource.judge(&cases::point(&[("goodput", 1e7), ("sender_busy", 0.1)])),
+            RULE.judge(&cases::point(&[("goodput", 1e7), ("sender_busy", 0.1)])),
             None,
             "nobody counted"
         );
-        assert_eq!(SlowSource.judge(&memory(0.8, &[("sender_throttled", 0.9)])), None);
+        assert_eq!(RULE.judge(&memory(0.8, &[("sender_throttled", 0.9)])), None);
     }
 
     #[test]
     fn it_is_silent_where_a_worker_waited_for_a_cpu() {
         let mut busy = point(&[("goodput", 1e7), ("sender_busy", 0.4)]);
-        assert!(SlowSource.judge(&busy).is_some());
+        assert!(RULE.judge(&busy).is_some());
         let mut wait =
             cases::point(&[("goodput", 1e7), ("run_queue_wait", 0.4)]).jobs[0].metrics[1].clone();
         wait.direction = Direction::Sum;
         busy.jobs[0].metrics.push(wait);
-        assert_eq!((SlowSource.judge(&busy), SlowSource.score(&busy)), (None, Some(0.0)));
+        assert_eq!((RULE.judge(&busy), RULE.score(&busy)), (None, Some(0.0)));
     }
 
     #[test]
     fn it_fires_on_an_idle_connection() {
         let finding =
-            SlowSource.judge(&point(&[("goodput", 1e7), ("sender_busy", 0.4)])).expect("it idles");
+            RULE.judge(&point(&[("goodput", 1e7), ("sender_busy", 0.4)])).expect("it idles");
         assert_eq!(finding.evidence, [Evidence::figure(metric::SENDER_BUSY, 0.4)]);
     }
 
@@ -270,22 +263,15 @@ mod tests {
 
     #[test]
     fn on_a_long_path_hardly_anything_waits_to_be_sent() {
-        let finding = SlowSource.judge(&long_path(416.0, &[])).expect("nothing waits");
+        let finding = RULE.judge(&long_path(416.0, &[])).expect("nothing waits");
         let Evidence::LittleToSend { unsent_bytes, window_share } = finding.evidence[0] else {
             panic!("{:?}", finding.evidence)
         };
         assert!((window_share - 0.255).abs() < 1e-3, "34 kB of 133 kB: {window_share}");
         assert_eq!(unsent_bytes, 416.0);
-        assert!(
-            SlowSource.judge(&long_path(9586.0, &[])).is_some(),
-            "a message was just handed over"
-        );
-        assert_eq!(
-            SlowSource.judge(&long_path(60_000.0, &[])),
-            None,
-            "the path does not take more"
-        );
-        let judge = |more: &[(&str, f64)]| SlowSource.judge(&long_path(120.0, more));
+        assert!(RULE.judge(&long_path(9586.0, &[])).is_some(), "a message was just handed over");
+        assert_eq!(RULE.judge(&long_path(60_000.0, &[])), None, "the path does not take more");
+        let judge = |more: &[(&str, f64)]| RULE.judge(&long_path(120.0, more));
         assert_eq!(judge(&[("sndbuf_limited", 0.9)]), None, "it waits for its buffer");
         assert_eq!(judge(&[("sender_cpu", 0.7)]), None, "it is busy making what it sends");
         assert_eq!(
@@ -297,8 +283,8 @@ mod tests {
 
     #[test]
     fn it_is_silent_on_a_busy_one_and_a_sender_without_cpu() {
-        assert_eq!(SlowSource.judge(&point(&[("goodput", 1e7), ("sender_busy", 0.9)])), None);
+        assert_eq!(RULE.judge(&point(&[("goodput", 1e7), ("sender_busy", 0.9)])), None);
         let throttled = point(&[("goodput", 1e7), ("sender_busy", 0.4), ("sender_throttled", 0.9)]);
-        assert_eq!(SlowSource.judge(&throttled), None);
+        assert_eq!(RULE.judge(&throttled), None);
     }
 }

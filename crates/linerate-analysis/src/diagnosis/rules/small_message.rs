@@ -18,62 +18,52 @@ use crate::diagnosis::{Claim, Finding, Step};
 use crate::{JobStudy, PointStudy};
 
 /// Rule: the busiest sending worker uses a whole core on small messages.
-#[derive(Debug)]
-pub(super) struct SmallMessage;
+pub(super) const RULE: Rule = Rule {
+    number: 9,
+    name: "small_message",
+    summary: "the sender uses all of its CPU on calls of less than 4 KiB: a thread above 90 % of a \
+        core, or all that other programs leave to it, or an exhausted CPU quota",
+    judge,
+    score,
+    experiments,
+    ..Rule::PLAIN
+};
 
-impl Rule for SmallMessage {
-    fn name(&self) -> &'static str {
-        "small_message"
-    }
-
-    fn summary(&self) -> &'static str {
-        "the sender uses all of its CPU on calls of less than 4 KiB: a thread above 90 % of a \
-            core, or all that other programs leave to it, or an exhausted CPU quota"
-    }
-
-    fn number(&self) -> u8 {
-        9
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let (job, direction, mut evidence) = flows(point)
-            // The application protocol sets the size of a request, so larger messages are no
-            // remedy.
-            .filter(|(job, _)| value(job, metric::TRANSACTION_RATE, Direction::Sum).is_none())
-            .filter(|(job, direction)| {
-                value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes < LARGE)
-            })
-            .find_map(|(job, direction)| {
-                let starved = || Some(vec![sender_never_sleeps(point, job, direction)?]);
-                let evidence = out_of_cpu(job, FlowEnd::Sending, direction).or_else(starved)?;
-                Some((job, direction, evidence))
-            })
-            .filter(|_| may_be_judged(point))?;
-        evidence.extend(seen(job, metric::PAYLOAD_PER_SEND, direction));
-        evidence.extend(seen(job, metric::CALLS_PER_SECOND, Direction::Sum));
-        let claim = Claim::SmallMessages;
-        let finding = suspected(self.name(), (point, job, direction), claim, evidence);
-        let size = value(job, metric::PAYLOAD_PER_SEND, direction)?;
-        // Both keys count payload bytes per call, but the workloads name them after their unit.
-        let key = if job.workload == TCP_STREAM { "message_size" } else { "datagram_size" };
-        let command = changed(point, &[set(key, bytes(LARGER * size))]);
-        Some(finding.advise(Step::LargerMessages.by(command)))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        score::best(point, |job, direction| {
-            let small = value(job, metric::PAYLOAD_PER_SEND, direction)? < LARGE;
-            let asked = value(job, metric::TRANSACTION_RATE, Direction::Sum).is_some();
-            score::out_of_cpu(job, FlowEnd::Sending, direction).filter(|_| small && !asked)
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let (job, direction, mut evidence) = flows(point)
+        // The application protocol sets the size of a request, so larger messages are no
+        // remedy.
+        .filter(|(job, _)| value(job, metric::TRANSACTION_RATE, Direction::Sum).is_none())
+        .filter(|(job, direction)| {
+            value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes < LARGE)
         })
-    }
+        .find_map(|(job, direction)| {
+            let starved = || Some(vec![sender_never_sleeps(point, job, direction)?]);
+            let evidence = out_of_cpu(job, FlowEnd::Sending, direction).or_else(starved)?;
+            Some((job, direction, evidence))
+        })
+        .filter(|_| may_be_judged(point))?;
+    evidence.extend(seen(job, metric::PAYLOAD_PER_SEND, direction));
+    evidence.extend(seen(job, metric::CALLS_PER_SECOND, Direction::Sum));
+    let claim = Claim::SmallMessages;
+    let finding = suspected(RULE.name, (point, job, direction), claim, evidence);
+    let size = value(job, metric::PAYLOAD_PER_SEND, direction)?;
+    // Both keys count payload bytes per call, but the workloads name them after their unit.
+    let key = if job.workload == TCP_STREAM { "message_size" } else { "datagram_size" };
+    let command = changed(point, &[set(key, bytes(LARGER * size))]);
+    Some(finding.advise(Step::LargerMessages.by(command)))
+}
 
-    fn experiments(&self, point: &PointStudy) -> Vec<Experiment> {
-        flows(point)
-            .find_map(|(job, direction)| larger_messages(job, direction))
-            .into_iter()
-            .collect()
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    score::best(point, |job, direction| {
+        let small = value(job, metric::PAYLOAD_PER_SEND, direction)? < LARGE;
+        let asked = value(job, metric::TRANSACTION_RATE, Direction::Sum).is_some();
+        score::out_of_cpu(job, FlowEnd::Sending, direction).filter(|_| small && !asked)
+    })
+}
+
+fn experiments(point: &PointStudy) -> Vec<Experiment> {
+    flows(point).find_map(|(job, direction)| larger_messages(job, direction)).into_iter().collect()
 }
 
 fn larger_messages(job: &JobStudy, direction: Direction) -> Option<Experiment> {
@@ -105,8 +95,8 @@ mod tests {
     #[test]
     fn it_fires_on_a_full_core_with_small_messages() {
         let full = point(&[("goodput", 5e8), ("payload_per_send", 64.0), ("sender_cpu", 0.97)]);
-        assert_eq!(SmallMessage.experiments(&full)[0].failing, Failing::Refutes);
-        let finding = SmallMessage.judge(&full).expect("a full core");
+        assert_eq!(RULE.experiments(&full)[0].failing, Failing::Refutes);
+        let finding = RULE.judge(&full).expect("a full core");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
         let command = finding.advice[0].command.as_ref().expect("a command");
         assert_eq!(command.arguments, ["--param", "message_size=128 B"]);
@@ -129,9 +119,9 @@ mod tests {
                 ..TrialStudy::default()
             };
             let point = PointStudy { trials: vec![trial], ..point };
-            let experiment = SmallMessage.experiments(&point).pop().expect("one");
+            let experiment = RULE.experiments(&point).pop().expect("one");
             assert_eq!(experiment.failing, Failing::SaysNothing, "others leave more or less CPU");
-            SmallMessage.judge(&point)
+            RULE.judge(&point)
         };
         let finding = judge(64.0, 0.99, "block").expect("it runs or waits for a CPU");
         let evidence =
@@ -145,7 +135,7 @@ mod tests {
     #[test]
     fn it_is_silent_on_large_messages_idle_cores_and_requests() {
         let judge = |bytes, cores| {
-            SmallMessage.judge(&point(&[
+            RULE.judge(&point(&[
                 ("goodput", 5e8),
                 ("payload_per_send", bytes),
                 ("sender_cpu", cores),
@@ -157,6 +147,6 @@ mod tests {
         let mut rate = requests.jobs[0].metrics[0].clone();
         (rate.metric, rate.direction) = (metric::TRANSACTION_RATE, Direction::Sum);
         requests.jobs[0].metrics.push(rate);
-        assert_eq!(SmallMessage.judge(&requests), None);
+        assert_eq!(RULE.judge(&requests), None);
     }
 }

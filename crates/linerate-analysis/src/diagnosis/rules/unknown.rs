@@ -63,42 +63,34 @@ fn advice(quantity: Quantity, point: &PointStudy, job: &JobStudy) -> Advice {
 }
 
 /// Rule: no other rule explains the point.
-#[derive(Debug)]
-pub(super) struct Unknown;
+pub(super) const RULE: Rule = Rule {
+    number: 18,
+    name: UNKNOWN,
+    summary: "goodput is below every known ceiling, and no other rule explains it",
+    judge,
+    score,
+    ..Rule::PLAIN
+};
 
-impl Rule for Unknown {
-    fn name(&self) -> &'static str {
-        UNKNOWN
+fn judge(point: &PointStudy) -> Option<Finding> {
+    let others = RULES.iter().filter(|rule| rule.name != RULE.name);
+    let explained = others
+        // Inconclusive findings explain nothing, so they do not silence this rule.
+        .filter_map(|rule| rule.judge(point))
+        .any(|finding| finding.verdict != Verdict::Inconclusive);
+    fn below((job, direction): &(&JobStudy, Direction)) -> bool {
+        // Without a ceiling, any goodput may be all that the path can do.
+        job.metric(metric::GOODPUT, *direction).is_some_and(|metric| metric.share.is_some())
     }
+    let (job, direction) =
+        flows(point).find(below).filter(|_| may_be_judged(point) && !explained)?;
+    Some(finding(point, job, direction))
+}
 
-    fn summary(&self) -> &'static str {
-        "goodput is below every known ceiling, and no other rule explains it"
-    }
-
-    fn number(&self) -> u8 {
-        18
-    }
-
-    fn judge(&self, point: &PointStudy) -> Option<Finding> {
-        let others = RULES.iter().filter(|rule| rule.name() != self.name());
-        let explained = others
-            // Inconclusive findings explain nothing, so they do not silence this rule.
-            .filter_map(|rule| rule.judge(point))
-            .any(|finding| finding.verdict != Verdict::Inconclusive);
-        fn below((job, direction): &(&JobStudy, Direction)) -> bool {
-            // Without a ceiling, any goodput may be all that the path can do.
-            job.metric(metric::GOODPUT, *direction).is_some_and(|metric| metric.share.is_some())
-        }
-        let (job, direction) =
-            flows(point).find(below).filter(|_| may_be_judged(point) && !explained)?;
-        Some(finding(point, job, direction))
-    }
-
-    fn score(&self, point: &PointStudy) -> Option<f64> {
-        // `diagnosis::scores` assigns it the remainder of the best other rule.
-        let _other_rules_decide = point;
-        None
-    }
+fn score(point: &PointStudy) -> Option<f64> {
+    // `diagnosis::scores` assigns it the remainder of the best other rule.
+    let _other_rules_decide = point;
+    None
 }
 
 /// Returns the finding that nothing explains `point`, with the examined evidence and the most
@@ -184,12 +176,11 @@ mod tests {
 
     #[test]
     fn it_fires_where_nothing_else_does_and_is_silent_elsewhere() {
-        let finding = Unknown
-            .judge(&point(&[("goodput", 0.5e9), ("rtt", 0.001)]))
-            .expect("nothing else speaks");
+        let finding =
+            RULE.judge(&point(&[("goodput", 0.5e9), ("rtt", 0.001)])).expect("nothing else speaks");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Inconclusive, 2));
-        assert_eq!(Unknown.judge(&point(&[("goodput", 0.99e9)])), None);
-        assert_eq!(Unknown.judge(&point(&[("goodput", 0.5e9), ("sndbuf_limited", 0.9)])), None);
+        assert_eq!(RULE.judge(&point(&[("goodput", 0.99e9)])), None);
+        assert_eq!(RULE.judge(&point(&[("goodput", 0.5e9), ("sndbuf_limited", 0.9)])), None);
     }
 
     #[test]
@@ -218,7 +209,7 @@ mod tests {
                 .find(|figure| figure.metric == NO_CPU)
                 .expect("it is there");
             wait.direction = Direction::Sum;
-            Unknown.judge(&point).expect("nothing else speaks")
+            RULE.judge(&point).expect("nothing else speaks")
         };
         let queue = advice(0.0);
         assert_eq!(queue.advice[0].step, Step::FindHop);

@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn every_rule_has_its_place_on_the_path() {
         let rules: Vec<&str> =
-            crate::diagnosis::rules::RULES.iter().map(|rule| rule.name()).collect();
+            crate::diagnosis::rules::RULES.iter().map(|rule| rule.name).collect();
         let placed: Vec<&str> = PLACES.iter().map(|(rule, _)| *rule).collect();
         assert_eq!(rules, placed);
         assert!(
