@@ -42,7 +42,7 @@ pub(crate) struct ObserverText {
     community: Option<Secret>,
     /// User of SNMPv3.
     user: Option<String>,
-    authentication: Option<DigestText>,
+    authentication: Option<Digest>,
     password: Option<Secret>,
     privacy_password: Option<Secret>,
     timeout: Option<String>,
@@ -59,16 +59,6 @@ enum Kind {
     /// This machine's kernel.
     Interface,
     Snmp,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum DigestText {
-    Sha1,
-    Sha224,
-    Sha256,
-    Sha384,
-    Sha512,
 }
 
 /// Secret, or its place.
@@ -215,18 +205,6 @@ fn password(secret: &Secret, key: &str) -> Result<String, String> {
         Ok(password)
     } else {
         Err(format!("`{key}` is shorter than {SHORTEST_PASSWORD} characters (RFC 3414 11.2)"))
-    }
-}
-
-impl From<DigestText> for Digest {
-    fn from(text: DigestText) -> Self {
-        match text {
-            DigestText::Sha1 => Self::Sha1,
-            DigestText::Sha224 => Self::Sha224,
-            DigestText::Sha256 => Self::Sha256,
-            DigestText::Sha384 => Self::Sha384,
-            DigestText::Sha512 => Self::Sha512,
-        }
     }
 }
 

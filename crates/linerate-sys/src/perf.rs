@@ -12,6 +12,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::{fmt, io};
 
+use serde::{Deserialize, Serialize};
+
 use crate::SysError;
 use crate::privilege::or_helper;
 
@@ -19,7 +21,8 @@ use crate::privilege::or_helper;
 pub const MAX_COUNTERS: usize = 8;
 
 /// Event to count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Counter {
     /// CPU cycles while not halted.
     Cycles,

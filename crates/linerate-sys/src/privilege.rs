@@ -10,12 +10,15 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
+use serde::{Deserialize, Serialize};
+
 use crate::live::{Row, Shape};
 use crate::perf;
 use crate::xdp::{Match, Placement};
 
 /// Socket option that only a privileged process may set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SocketOption {
     /// `SO_SNDBUFFORCE`, bytes.
     SendBuffer(usize),

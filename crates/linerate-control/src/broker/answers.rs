@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use linerate_disk::{FileLimits, Permission, Writable};
 use linerate_load::Permits;
 use linerate_load::workloads::may_send_raw_frames;
-use linerate_sys::live::{LiveFrames, Row};
+use linerate_sys::live::LiveFrames;
 use linerate_sys::privilege::SocketOption;
 use linerate_sys::xdp::{Filter, Match};
 use linerate_sys::{cpu, packet, perf, socket, xdp};
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::channel::{receive, send};
 use super::targets::Targets;
-use super::{MatchText, OptionText, PlacementText, Refused, Request};
+use super::{MatchText, Refused, Request};
 use crate::Consent;
 use crate::agent::Changes;
 use crate::keys::peers_in;
@@ -158,24 +158,15 @@ impl Work {
                     alternatives.iter().map(|one| matches(one)).collect::<Result<_, _>>()?;
                 // The kernel program is built here from typed matches, never from the agent's code.
                 let alternatives: Vec<&[Match]> = alternatives.iter().map(Vec::as_slice).collect();
-                let filter = Filter::attach_here(
-                    &device,
-                    &alternatives,
-                    placement.map(Into::into),
-                    multi_buffer,
-                );
+                let filter = Filter::attach_here(&device, &alternatives, placement, multi_buffer);
                 let parts = filter
                     .map_err(|error| Refused { code: error.errno(), why: error.to_string() })?
                     .into_parts();
-                Answer::with(
-                    &PlacementText::from(parts.placement),
-                    vec![parts.link, parts.program, parts.sockets],
-                )
+                Answer::with(&parts.placement, vec![parts.link, parts.program, parts.sockets])
             }
             Request::LiveFrames { device, rows, shape } => {
                 may_send_raw_frames(permits, &device).map_err(Refused::because)?;
-                let rows: Vec<Row> = rows.into_iter().map(Row::from).collect();
-                let parts = LiveFrames::parts(&device, &rows, shape.into());
+                let parts = LiveFrames::parts(&device, &rows, shape);
                 let parts = parts
                     .map_err(|error| Refused { code: error.errno(), why: error.to_string() })?;
                 let mut descriptors = vec![parts.program, parts.state, parts.departures];
@@ -184,11 +175,9 @@ impl Work {
                 );
                 Answer::with(&(), descriptors)
             }
-            Request::Counter { counter, cpu } => Answer::descriptor(perf::of_cpu(
-                counter.into(),
-                cpu,
-                with.first().map(AsFd::as_fd),
-            )?),
+            Request::Counter { counter, cpu } => {
+                Answer::descriptor(perf::of_cpu(counter, cpu, with.first().map(AsFd::as_fd))?)
+            }
             Request::RunFirst { thread } => {
                 permits.realtime().map_err(Refused::because)?;
                 // Only threads of the agent: any other process would be a way to starve the host.
@@ -239,36 +228,34 @@ impl Work {
 
     /// Checks a socket option: buffers stay within the memory of a conductor, and congestion
     /// controls are those that the kernel has loaded.
-    fn permitted(&self, option: OptionText) -> Result<SocketOption, Refused> {
-        let bytes = |bytes: u64| buffer_size(self.duties.memory, bytes);
-        match option {
-            OptionText::SendBuffer(wanted) => bytes(wanted).map(SocketOption::SendBuffer),
-            OptionText::ReceiveBuffer(wanted) => bytes(wanted).map(SocketOption::ReceiveBuffer),
-            OptionText::BusyPoll(microseconds) => Ok(SocketOption::BusyPoll(microseconds)),
+    fn permitted(&self, option: SocketOption) -> Result<SocketOption, Refused> {
+        match &option {
+            SocketOption::SendBuffer(wanted) | SocketOption::ReceiveBuffer(wanted) => {
+                buffer_fits(self.duties.memory, *wanted)?;
+            }
+            SocketOption::BusyPoll(_) => {}
             // For an unknown name the kernel would load a module.
-            OptionText::Congestion(name) => {
+            SocketOption::Congestion(name) => {
                 let known = std::fs::read_to_string(CONGESTION_CONTROLS)?;
-                match known.split_whitespace().any(|known| known == name) {
-                    true => Ok(SocketOption::Congestion(name)),
-                    false => Err(Refused {
-                        code: Some(rustix::io::Errno::NOENT.raw_os_error()),
-                        why: name,
-                    }),
+                if !known.split_whitespace().any(|known| known == name) {
+                    let code = Some(rustix::io::Errno::NOENT.raw_os_error());
+                    return Err(Refused { code, why: name.clone() });
                 }
             }
         }
+        Ok(option)
     }
 }
 
-/// Returns the size of a socket buffer; `memory` is the most, by default half of what is available.
-fn buffer_size(memory: Option<u64>, bytes: u64) -> Result<usize, Refused> {
+/// Refuses a socket buffer above `memory`, by default half of what is available.
+fn buffer_fits(memory: Option<u64>, bytes: usize) -> Result<(), Refused> {
     let limit = memory.or_else(|| linerate_observe::available_memory().map(|bytes| bytes / 2));
-    match usize::try_from(bytes) {
-        Ok(wanted) if limit.is_none_or(|limit| bytes <= limit) => Ok(wanted),
-        _ => Err(Refused::because(format!(
-            "a buffer of {bytes} bytes is larger than the memory of a conductor"
-        ))),
+    if limit.is_none_or(|limit| bytes as u64 <= limit) {
+        return Ok(());
     }
+    Err(Refused::because(format!(
+        "a buffer of {bytes} bytes is larger than the memory of a conductor"
+    )))
 }
 
 /// Returns the socket of a request if it is an internet socket: binding a Unix socket would create

@@ -15,9 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::channel::{receive, send};
-use super::{
-    CounterText, MatchText, OptionText, PlacementText, Refused, Request, RowText, ShapeText,
-};
+use super::{MatchText, Refused, Request};
 use crate::KnownPeer;
 use crate::wire::{SettingState, TuneRequest};
 
@@ -107,12 +105,6 @@ impl Helper for Broker {
     }
 
     fn set_option(&self, socket: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
-        let option = match option {
-            SocketOption::SendBuffer(bytes) => OptionText::SendBuffer(bytes as u64),
-            SocketOption::ReceiveBuffer(bytes) => OptionText::ReceiveBuffer(bytes as u64),
-            SocketOption::BusyPoll(microseconds) => OptionText::BusyPoll(microseconds),
-            SocketOption::Congestion(name) => OptionText::Congestion(name),
-        };
         self.ask(&Request::Option(option), &[socket]).map(|((), _)| ()).map_err(Refused::into_io)
     }
 
@@ -135,21 +127,16 @@ impl Helper for Broker {
         let request = Request::AttachFilter {
             device: device.to_owned(),
             alternatives: alternatives.iter().map(matches).collect(),
-            placement: placement.map(PlacementText::from),
+            placement,
             multi_buffer,
         };
-        let (placement, descriptors) =
-            self.ask::<PlacementText>(&request, &[]).map_err(Refused::into_io)?;
+        let (placement, descriptors) = self.ask(&request, &[]).map_err(Refused::into_io)?;
         let [link, program, sockets] = exactly(descriptors)?;
-        Ok(AttachedFilter { placement: placement.into(), link, program, sockets })
+        Ok(AttachedFilter { placement, link, program, sockets })
     }
 
     fn live_frames(&self, device: &str, rows: &[Row], shape: Shape) -> io::Result<LiveParts> {
-        let request = Request::LiveFrames {
-            device: device.to_owned(),
-            rows: rows.iter().map(RowText::from).collect(),
-            shape: shape.into(),
-        };
+        let request = Request::LiveFrames { device: device.to_owned(), rows: rows.to_vec(), shape };
         let ((), mut descriptors) = self.ask(&request, &[]).map_err(Refused::into_io)?;
         let anchor = descriptors.split_off(descriptors.len().min(LIVE_DESCRIPTORS));
         let anchor = if anchor.is_empty() { None } else { Some(exactly(anchor)?) };
@@ -165,7 +152,7 @@ impl Helper for Broker {
         leader: Option<BorrowedFd<'_>>,
     ) -> io::Result<OwnedFd> {
         let leader: Vec<BorrowedFd<'_>> = leader.into_iter().collect();
-        self.descriptor(&Request::Counter { counter: counter.into(), cpu }, &leader)
+        self.descriptor(&Request::Counter { counter, cpu }, &leader)
     }
 
     fn run_first(&self, thread: i32) -> io::Result<()> {
@@ -186,81 +173,9 @@ fn exactly<const N: usize>(descriptors: Vec<OwnedFd>) -> io::Result<[OwnedFd; N]
     descriptors.try_into().map_err(unexpected)
 }
 
-impl From<&Row> for RowText {
-    fn from(row: &Row) -> Self {
-        Self { frame: row.frame.clone(), sum: row.sum, flow: row.flow }
-    }
-}
-
-impl From<RowText> for Row {
-    fn from(row: RowText) -> Self {
-        Self { frame: row.frame, sum: row.sum, flow: row.flow }
-    }
-}
-
-impl From<Shape> for ShapeText {
-    fn from(Shape { header_bytes, checksum_at, stamp_at, random_ports_at }: Shape) -> Self {
-        Self { header_bytes, checksum_at, stamp_at, random_ports_at }
-    }
-}
-
-impl From<ShapeText> for Shape {
-    fn from(ShapeText { header_bytes, checksum_at, stamp_at, random_ports_at }: ShapeText) -> Self {
-        Self { header_bytes, checksum_at, stamp_at, random_ports_at }
-    }
-}
-
 impl From<&Match> for MatchText {
     fn from(one: &Match) -> Self {
         let n = usize::from(one.n_bytes);
         Self { offset: one.offset, value: one.value[..n].to_vec(), mask: one.mask[..n].to_vec() }
-    }
-}
-
-impl From<Placement> for PlacementText {
-    fn from(placement: Placement) -> Self {
-        match placement {
-            Placement::Native => Self::Native,
-            Placement::Generic => Self::Generic,
-        }
-    }
-}
-
-impl From<PlacementText> for Placement {
-    fn from(placement: PlacementText) -> Self {
-        match placement {
-            PlacementText::Native => Self::Native,
-            PlacementText::Generic => Self::Generic,
-        }
-    }
-}
-
-impl From<perf::Counter> for CounterText {
-    fn from(counter: perf::Counter) -> Self {
-        match counter {
-            perf::Counter::Cycles => Self::Cycles,
-            perf::Counter::Instructions => Self::Instructions,
-            perf::Counter::CacheMisses => Self::CacheMisses,
-            perf::Counter::CpuClock => Self::CpuClock,
-            perf::Counter::TaskClock => Self::TaskClock,
-            perf::Counter::ContextSwitches => Self::ContextSwitches,
-            perf::Counter::Migrations => Self::Migrations,
-            perf::Counter::PageFaults => Self::PageFaults,
-        }
-    }
-}
-
-impl From<CounterText> for perf::Counter {
-    fn from(counter: CounterText) -> Self {
-        match counter {
-            CounterText::Cycles => Self::Cycles,
-            CounterText::Instructions => Self::Instructions,
-            CounterText::CacheMisses => Self::CacheMisses,
-            CounterText::CpuClock => Self::CpuClock,
-            CounterText::TaskClock => Self::TaskClock,
-            CounterText::ContextSwitches => Self::ContextSwitches,
-            CounterText::Migrations => Self::Migrations,
-            CounterText::PageFaults => Self::PageFaults,
-        }
     }
 }

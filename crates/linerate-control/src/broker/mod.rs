@@ -16,6 +16,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use linerate_disk::Synchrony;
+use linerate_sys::live::{Row, Shape};
+use linerate_sys::perf::Counter;
+use linerate_sys::privilege::SocketOption;
+use linerate_sys::xdp::Placement;
 use serde::{Deserialize, Serialize};
 
 use crate::wire::TuneRequest;
@@ -48,7 +52,7 @@ enum Request {
     /// Bind the socket.
     Bind { address: SocketAddr },
     /// Set an option of the socket.
-    Option(OptionText),
+    Option(SocketOption),
     /// Open a packet socket for frames of `device` with this EtherType.
     PacketSocket { device: String, ethertype: u16 },
     /// Open an AF_XDP socket for frames of `device`.
@@ -57,13 +61,13 @@ enum Request {
     AttachFilter {
         device: String,
         alternatives: Vec<Vec<MatchText>>,
-        placement: Option<PlacementText>,
+        placement: Option<Placement>,
         multi_buffer: bool,
     },
     /// Load a program that makes live frames for `device`.
-    LiveFrames { device: String, rows: Vec<RowText>, shape: ShapeText },
+    LiveFrames { device: String, rows: Vec<Row>, shape: Shape },
     /// Open an event counter of a CPU, in the group of the descriptor if there is one.
-    Counter { counter: CounterText, cpu: u32 },
+    Counter { counter: Counter, cpu: u32 },
     /// Give a thread of the agent a real-time priority.
     RunFirst { thread: i32 },
     /// Keep the CPUs from deep sleep while the descriptor in the answer is open.
@@ -86,61 +90,12 @@ enum Request {
     EndSession { session: u64 },
 }
 
-/// Wire form of [`linerate_sys::privilege::SocketOption`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum OptionText {
-    SendBuffer(u64),
-    ReceiveBuffer(u64),
-    BusyPoll(u32),
-    Congestion(String),
-}
-
 /// Wire form of [`linerate_sys::xdp::Match`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct MatchText {
     offset: u16,
     value: Vec<u8>,
     mask: Vec<u8>,
-}
-
-/// Wire form of [`linerate_sys::live::Row`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct RowText {
-    frame: Vec<u8>,
-    sum: u32,
-    flow: u32,
-}
-
-/// Wire form of [`linerate_sys::live::Shape`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct ShapeText {
-    header_bytes: usize,
-    checksum_at: usize,
-    stamp_at: usize,
-    random_ports_at: Option<usize>,
-}
-
-/// Wire form of [`linerate_sys::xdp::Placement`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum PlacementText {
-    Native,
-    Generic,
-}
-
-/// Wire form of the counters of [`linerate_sys::perf::Counter`] that samplers read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum CounterText {
-    Cycles,
-    Instructions,
-    CacheMisses,
-    CpuClock,
-    TaskClock,
-    ContextSwitches,
-    Migrations,
-    PageFaults,
 }
 
 /// Refusal of a request, with the error number if the kernel refused it.

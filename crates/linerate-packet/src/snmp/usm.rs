@@ -7,6 +7,7 @@
 use aes::Aes128;
 use cfb_mode::cipher::KeyIvInit as _;
 use hmac::{Hmac, KeyInit as _, Mac};
+use serde::Deserialize;
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 
@@ -27,7 +28,8 @@ const AES_KEY: usize = 16;
 const SALT: usize = 8;
 
 /// Digests by which messages are authenticated: RFC 3414 7 (SHA-1), RFC 7860 4 (SHA-2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Digest {
     /// HMAC-SHA-96.
     Sha1,

@@ -5,8 +5,10 @@
 //! frames, clock, state of the random generator; then each flow's next number; then the rows. A row
 //! has its flow, the sum for its checksum, its length, and its header in whole words.
 
+use serde::{Deserialize, Serialize};
+
 /// Kind of frame. Rows take turns.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// The whole frame from the Ethernet header on, without frame check sequence.
     pub frame: Vec<u8>,
@@ -18,7 +20,7 @@ pub struct Row {
 }
 
 /// Positions in the frames of every row. Offsets count from the start of the frame and are even.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// Number of bytes from the start that are written anew for every frame: everything that
     /// differs between rows or that a device on the path may change, at least up to the end of the

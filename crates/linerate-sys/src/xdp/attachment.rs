@@ -3,13 +3,16 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use serde::{Deserialize, Serialize};
+
 use crate::SysError;
 use crate::ebpf::program::Program;
 use crate::ebpf::raw;
 use crate::packet::interface_index;
 
 /// Place on a frame's path at which a program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Placement {
     /// In the driver, before a socket buffer is allocated.
     Native,
