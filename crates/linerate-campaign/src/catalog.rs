@@ -143,10 +143,8 @@ pub fn find(kind: &str, presets: &[Preset], name: &str) -> Result<PlanText, Fail
             let list = if kind == "lab" { "linerate list labs" } else { "linerate list plans" };
             let hint =
                 near.map(|near| format!("; did you mean the preset `{near}`?")).unwrap_or_default();
-            let message = format!(
-                "read {kind} {name}: {error}{hint} (`{list}` prints the \
-                presets)"
-            );
+            let message =
+                format!("read {kind} {name}: {error}{hint} (`{list}` prints the presets)");
             Err(Failure::wrong(message))
         }
     }

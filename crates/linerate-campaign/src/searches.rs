@@ -41,11 +41,8 @@ fn resolved(planned: &SearchPlan, ground: &Ground, trial: &TrialSpec) -> Result<
         LoadLimit::Load(load, unit) => (load, unit, "the plan".to_owned()),
         LoadLimit::Share(share) => {
             let (ceiling, of) = ceiling(&ground.capacities, &measured).ok_or_else(|| {
-                let message = format!(
-                    "`max` is {:.0} % of a ceiling that is not \
-                    known",
-                    share * 100.0
-                );
+                let message =
+                    format!("`max` is {:.0} % of a ceiling that is not known", share * 100.0);
                 Problem::new(Some(planned.spans.1.clone()), message).expected(
                     "a rate such as \"10 kpps\" or \"100 Mbit/s\", or a lab or testbed that says \
                         what its links carry",

@@ -219,8 +219,7 @@ fn changes_of_a_killed_agent_are_put_back_from_the_journal_unless_another_progra
     assert!(set.unwrap().success());
     let found = restored();
     assert!(
-        matches!(&found[0], Restored::Left(why) if why.contains("another \
-        program")),
+        matches!(&found[0], Restored::Left(why) if why.contains("another program")),
         "{found:?}"
     );
     assert!(

@@ -90,21 +90,18 @@ impl fmt::Display for Refusal {
             Self::NotBlank { offset } => {
                 write!(
                     f,
-                    "it is not blank: unknown data at byte {offset} (to erase it: \
-                    blkdiscard -z)"
+                    "it is not blank: unknown data at byte {offset} (to erase it: blkdiscard -z)"
                 )
             }
             Self::ReadOnly => f.write_str("it is read-only"),
-            Self::NoSerial => f.write_str(
-                "it has no serial number that distinguishes it from \
-                other disks",
-            ),
+            Self::NoSerial => {
+                f.write_str("it has no serial number that distinguishes it from other disks")
+            }
             Self::TooSmall => write!(f, "it has less than {LEAST_BYTES} bytes"),
             Self::Unreadable { cause } => write!(f, "it cannot be read: {cause}"),
-            Self::Unclaimed => f.write_str(
-                "nobody has claimed it (linerate disk claim DEVICE \
-                --serial SERIAL)",
-            ),
+            Self::Unclaimed => {
+                f.write_str("nobody has claimed it (linerate disk claim DEVICE --serial SERIAL)")
+            }
             Self::ForeignClaim { serial } => {
                 write!(
                     f,

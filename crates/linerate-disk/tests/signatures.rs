@@ -41,8 +41,7 @@ fn refused_and_untouched(device: &Loop, name: &str) {
     assert_eq!(reasons(release(&device.device)), [Refusal::Unclaimed], "{name}: release");
     assert!(
         disks.open(&device.device, Permission::Read).is_ok(),
-        "{name}: reading is always \
-        allowed"
+        "{name}: reading is always allowed"
     );
     drop(disks);
     assert!(device.digest() == before, "{name}: the device was changed");

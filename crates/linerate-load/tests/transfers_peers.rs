@@ -253,13 +253,7 @@ fn curl_fetches_from_our_servers() {
             let fetches = if name == "ftp" { 4 } else { 2 };
             assert_eq!(sent, fetches * FILE as u64, "{context}: {:?}", report.incidents);
             assert_eq!(flows_sum(&report, PayloadSent), sent, "{context}");
-            assert_eq!(
-                sum(&report, ConnectionsFailed),
-                0,
-                "{context}: \
-                {:?}",
-                report.flows
-            );
+            assert_eq!(sum(&report, ConnectionsFailed), 0, "{context}: {:?}", report.flows);
             assert!(sum(&report, Serving) > 0, "{context}");
         }
     }
@@ -388,20 +382,14 @@ fn other_programs_take_parts_names_and_trees_from_our_servers() {
         }
         let own = Own::start_with(name, table, &disks);
         let url = |path: &str| format!("{name}://{}/{path}", own.address);
-        let (file, context) = (
-            url(&format!("sub/{ENCODED}")),
-            format!(
-                "{name}, chunked \
-            {chunked}"
-            ),
-        );
+        let (file, context) =
+            (url(&format!("sub/{ENCODED}")), format!("{name}, chunked {chunked}"));
         let whole = call("curl", &["-s", "-S", "-f", &file]);
         assert!(whole.stdout == contents(FILE), "{context}: {} bytes", whole.stdout.len());
         let rest = call("curl", &["-s", "-S", "-f", "-C", "1000000", &file]);
         assert!(
             rest.stdout == contents(FILE)[1_000_000..],
-            "{context}: {} \
-            bytes",
+            "{context}: {} bytes",
             rest.stdout.len()
         );
         let head = call("curl", &["-s", "-S", "-f", "-I", &file]);

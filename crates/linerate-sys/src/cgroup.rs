@@ -120,8 +120,7 @@ pub fn place() -> Result<String, SysError> {
     found.ok_or_else(|| {
         let cause = Error::new(
             ErrorKind::NotFound,
-            "the group has no CPU controller, or it is the \
-            root group",
+            "the group has no CPU controller, or it is the root group",
         );
         SysError::new("find CPU quota of", "the control group of this process", cause)
     })

@@ -59,12 +59,7 @@ impl Readiness {
     ) -> Result<(), SysError> {
         epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(token), flags(interest))
             .map_err(|cause| {
-                SysError::new(
-                    "change the events \
-                of",
-                    format!("socket {token}"),
-                    cause,
-                )
+                SysError::new("change the events of", format!("socket {token}"), cause)
             })
     }
 

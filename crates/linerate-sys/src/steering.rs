@@ -123,8 +123,7 @@ pub fn write(device: &str, place: &str, value: &str) -> Result<(), SysError> {
     if !is_mask(value) {
         return Err(wrap(Error::new(
             ErrorKind::InvalidInput,
-            "the value is not a hexadecimal \
-            mask",
+            "the value is not a hexadecimal mask",
         )));
     }
     if let Some(offload) = offload(place) {
@@ -146,12 +145,9 @@ pub fn write(device: &str, place: &str, value: &str) -> Result<(), SysError> {
                 `ethtool -K {device} gro on`)"
         )),
         // EIO: `irq_can_set_affinity_usr`, Linux kernel/irq/proc.c.
-        _ if place.starts_with(IRQ) && cause.raw_os_error() == Some(libc::EIO) => {
-            Error::other(format!(
-                "{cause}: the kernel manages the CPUs of this interrupt by \
-                itself"
-            ))
-        }
+        _ if place.starts_with(IRQ) && cause.raw_os_error() == Some(libc::EIO) => Error::other(
+            format!("{cause}: the kernel manages the CPUs of this interrupt by itself"),
+        ),
         _ => cause,
     })
     .map_err(wrap)?;
@@ -330,10 +326,7 @@ mod tests {
         };
         for setting in ["irq_cpus", "rx_usecs", "rx_ring"] {
             assert!(
-                refusal(setting).contains(
-                    "not offered by this \
-                device"
-                ),
+                refusal(setting).contains("not offered by this device"),
                 "{}",
                 refusal(setting)
             );

@@ -38,11 +38,7 @@ fn a_queue_that_is_used_or_does_not_exist_is_named() {
         let _first = XdpSocket::open(DEVICE, OPTIONS).expect("queue 0 is free");
         says(
             XdpSocket::open(DEVICE, OPTIONS),
-            &[
-                "queue 0 of \
-            lr0",
-                "another XDP socket uses the queue",
-            ],
+            &["queue 0 of lr0", "another XDP socket uses the queue"],
         );
         says(
             XdpSocket::open(DEVICE, Options { queue: 5, ..OPTIONS }),

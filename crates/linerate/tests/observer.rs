@@ -162,8 +162,7 @@ impl Switched {
             ),
             observer(
                 "bridge",
-                "kind = \"interface\"\ninterface = \"pb\"\nfaces = \"b\"\nperiod \
-                = \"200 ms\"",
+                "kind = \"interface\"\ninterface = \"pb\"\nfaces = \"b\"\nperiod = \"200 ms\"",
             ),
         ]
         .concat()

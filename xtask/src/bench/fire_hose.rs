@@ -343,8 +343,7 @@ fn picture(measured: &[(Cell, Onset)]) -> String {
 /// Returns a bar of the drawing around `x`; `low` and `high` are heights in it.
 fn bar_of(x: f64, [low, high]: [f64; 2], colour: &str, wide: f64) -> String {
     format!(
-        "<rect x=\"{:.1}\" y=\"{high:.1}\" width=\"{wide}\" height=\"{:.1}\" \
-            fill=\"{colour}\"/>\n",
+        "<rect x=\"{:.1}\" y=\"{high:.1}\" width=\"{wide}\" height=\"{:.1}\" fill=\"{colour}\"/>\n",
         x - wide / 2.0,
         // A bar of two equal ends would be invisible.
         (low - high).max(2.0)

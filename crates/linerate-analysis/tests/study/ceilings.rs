@@ -188,10 +188,10 @@ fn a_shared_capacity_bounds_the_sum_of_jobs_each_of_which_is_possible() {
     let point = only(&possible);
     assert_eq!((point.jobs.len(), point.jobs[2].workload.as_str()), (3, "all"));
     near(value(point, 2, metric::GOODPUT, Tx), 800e6);
-    let share = point.jobs[2].metric(metric::GOODPUT, Tx).and_then(|metric| metric.share).expect(
-        "a \
-            ceiling",
-    );
+    let share = point.jobs[2]
+        .metric(metric::GOODPUT, Tx)
+        .and_then(|metric| metric.share)
+        .expect("a ceiling");
     assert!((share - 800.0 / 949.285).abs() < 1e-5, "{share}");
     assert_eq!(point.validity, Valid, "{:?}", point.why);
     assert_eq!(only(&of(75_000_000)).validity, Impossible);

@@ -659,8 +659,7 @@ mod tests {
         assert_eq!(
             control.happen(Event::DriverStarted, NOW),
             [],
-            "a deselected package sends \
-            nothing"
+            "a deselected package sends nothing"
         );
         let leaving =
             control.handle(&letter::command(3, SELECT_PACKAGE, (0, PACKAGE_ITSELF), &[0; 4]), NOW);

@@ -259,10 +259,7 @@ fn range(path: &str, value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) 
                         { from = \"4 B\", to = \"1 MiB\", factor = 4 }";
                 Err(wrong_value(
                     to,
-                    &format!(
-                        "the range starts at \"{text}\", and its \
-                    end"
-                    ),
+                    &format!("the range starts at \"{text}\", and its end"),
                     expected,
                 ))
             })

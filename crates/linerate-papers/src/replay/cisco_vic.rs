@@ -124,11 +124,7 @@ fn pcie_share(printed: &Printed) -> ReplayItem {
     item(
         "E3.d-mps",
         "pktgen with expander, as a share of the PCIe slot's rate",
-        format!(
-            "{:.2} % of {} \
-            Gbit/s",
-            pktgen.share_of_pcie_percent, pktgen.pcie_gigabits
-        ),
+        format!("{:.2} % of {} Gbit/s", pktgen.share_of_pcie_percent, pktgen.pcie_gigabits),
         told.join(", "),
         // One matching setting is enough to explain the printed share.
         shares.iter().any(|(_, (share, _))| agrees_to(pktgen.share_of_pcie_percent, *share, 2)),
@@ -177,8 +173,7 @@ fn second_limit(tcp: &Tcp) -> ReplayItem {
         "second-limit",
         "many flows on two fabrics, against twice one fabric",
         format!(
-            "{} and {} \
-            Mbit/s",
+            "{} and {} Mbit/s",
             tcp.multi_flow_dual_fabric, tcp.multi_flow_expander_dual_fabric
         ),
         format!(

@@ -144,8 +144,7 @@ fn scaling(printed: &Printed) -> ReplayItem {
         "throughput against the number of clients",
         format!("{one}, {two} and {four} Mbit/s with 1, 2 and 4 clients"),
         format!(
-            "{:.2} and {:.2} times the rate of one client; no run with 3 \
-            clients",
+            "{:.2} and {:.2} times the rate of one client; no run with 3 clients",
             two / one,
             four / one
         ),

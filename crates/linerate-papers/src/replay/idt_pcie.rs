@@ -304,10 +304,10 @@ mod tests {
         assert!(text("bandwidth").contains("= 48.76 Gbit/s"));
         assert!(text("48.76-gigabits").contains("24.38 of 32"));
         // docs/methodology/papers.md#printed-figures, S5: E5.a.
-        assert!(text("76.2-percent").contains(
-            "= 76.2 %; with line code and 15 % for other packets \
-            51.8 %"
-        ));
+        assert!(
+            text("76.2-percent")
+                .contains("= 76.2 %; with line code and 15 % for other packets 51.8 %")
+        );
         assert!(text("76.2-percent").contains("and 40 % if"));
         assert!(
             text("72.7-percent")

@@ -406,8 +406,8 @@ fn papers_plan() -> Shape {
     let [(_, one), (n, two)] = TO_DISK;
     // Two clients shared the disk rate of the table.
     let (by_one, by_two) = (sustained / one, sustained / (two / n as f64));
-    let claim = "V4.7 (hard): the paper's figures give 8 to 12 clients with disks, not \"about \
-        20\"";
+    let claim =
+        "V4.7 (hard): the paper's figures give 8 to 12 clients with disks, not \"about 20\"";
     let measured = format!(
         "{sustained} / {one} = {by_one:.1}, {sustained} / {} = {by_two:.1}",
         two / n as f64

@@ -163,11 +163,7 @@ mod tests {
                 metric::GOODPUT,
                 80e6,
                 Direction::Tx,
-                vec![
-                    "by \
-                hand"
-                        .into(),
-                ],
+                vec!["by hand".into()],
                 "declared",
             )
             .holding_for(scope)

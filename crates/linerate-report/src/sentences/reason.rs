@@ -105,8 +105,7 @@ pub fn reason(reason: &Reason) -> String {
             format!("{packets} packets were dropped at the per-CPU backlog of {host}")
         }
         Reason::OthersSent { observer, port, faces, direction, share } => format!(
-            "observer {observer}: {:.1} % of the octets {} {faces} at {port} were other \
-                    traffic",
+            "observer {observer}: {:.1} % of the octets {} {faces} at {port} were other traffic",
             percent(share.abs()),
             way(*direction)
         ),

@@ -176,10 +176,9 @@ mod tests {
         socket.set_nonblocking(true).expect("an option");
         deafen(&socket).expect("no privilege is needed");
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
-        sender.send_to(b"x", socket.local_addr().expect("bound")).expect(
-            "the datagram is dropped \
-            silently",
-        );
+        sender
+            .send_to(b"x", socket.local_addr().expect("bound"))
+            .expect("the datagram is dropped silently");
         sender.connect(socket.local_addr().expect("bound")).expect("connect");
         sender.send(b"y").expect("and no error comes back");
         assert!(socket.recv(&mut [0; 8]).is_err());

@@ -227,8 +227,7 @@ impl XdpSocket {
         assert_eq!(
             self.umem.n_free(),
             self.n_slots(),
-            "slots must be prepared before the first \
-            frame"
+            "slots must be prepared before the first frame"
         );
         for slot in 0..self.n_slots() {
             write(slot, self.umem.slot_mut(slot));

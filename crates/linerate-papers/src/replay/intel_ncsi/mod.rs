@@ -80,11 +80,7 @@ fn all_averages(tables: &Tables) -> ReplayItem {
         "E1.a",
         "averages of the four tables",
         format!("{all} averages"),
-        format!(
-            "{decimal} follow, rounded half up in decimal; {} in \
-            binary",
-            binary.count()
-        ),
+        format!("{decimal} follow, rounded half up in decimal; {} in binary", binary.count()),
         decimal == all,
         "Ties such as 61.005 have no exact binary form, so linerate keeps the samples as decimals.",
     )

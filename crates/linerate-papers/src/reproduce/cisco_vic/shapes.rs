@@ -219,10 +219,8 @@ fn several_flows(
         format!("{adapter}, {n_flows} flows on each of {fabrics} fabric(s) of {ports} ports");
     let (mean, deviation) = ideal(ports, *n_flows, *fabrics);
     let error = deviation / (n as f64).sqrt();
-    let claim = format!(
-        "V3.4 (hard): {what}: the mean number of links in use is that of an ideal \
-        hash"
-    );
+    let claim =
+        format!("V3.4 (hard): {what}: the mean number of links in use is that of an ideal hash");
     // Fewer draws cannot distinguish an ideal hash from a poor one.
     let links = point.links().filter(|_| n >= ENOUGH_DRAWS).map(|links| {
         let measured = format!(

@@ -89,17 +89,7 @@ pub(super) fn flows(studies: &CiscoStudies<'_>) -> Comparison {
         "Table 7: Mbit/s as printed (a hundredth); ours, of several flows the mean over \
             draws and the links used; an ideal \
                 hash on average. The paper does not say how many its several flows are",
-        [
-            "",
-            "",
-            "VIC \
-            (paper)",
-            "VIC",
-            "ideal",
-            "expander (paper)",
-            "expander",
-            "ideal",
-        ],
+        ["", "", "VIC (paper)", "VIC", "ideal", "expander (paper)", "expander", "ideal"],
         rows,
     )
 }

@@ -142,8 +142,8 @@ fn tuning(studies: &IntelStudies<'_>) -> Vec<Shape> {
 fn steadier(studies: &IntelStudies<'_>) -> Shape {
     /// Least number of seconds for a spread.
     const SECONDS: usize = 10;
-    let claim = "V1.6: the small window halves the variation between seconds (coefficient of \
-        variation)";
+    let claim =
+        "V1.6: the small window halves the variation between seconds (coefficient of variation)";
     fn spread(study: &Study) -> Option<f64> {
         let spreads: Option<Vec<f64>> = pairs()
             .map(|[console, bmc]| {

@@ -39,8 +39,7 @@ pub(super) static SPECIAL: &[Special] = &[
         hangs::at_a_rate(ground, "io_uring")
     }),
     special(
-        "storage, 1000 writes a second by io_uring with a submitting thread to a disk that \
-            hangs",
+        "storage, 1000 writes a second by io_uring with a submitting thread to a disk that hangs",
         |ground| hangs::at_a_rate(ground, "io_uring_thread"),
     ),
     special("storage, 1000 writes a second by native AIO to a disk that hangs", |ground| {
