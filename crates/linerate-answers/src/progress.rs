@@ -71,7 +71,7 @@ fn missing(result: &SearchTrial) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{Nanos, Purpose, TrialId};
+    use linerate_model::Nanos;
 
     use super::*;
 
@@ -79,26 +79,12 @@ mod tests {
     fn a_frame_that_was_not_sent_is_not_counted_as_lost() {
         let of = |intended, sent, received| {
             missing(&SearchTrial {
-                id: TrialId(0),
-                number: 0,
-                purpose: Purpose::Load,
                 load: 1e3,
                 duration: Nanos::from_secs(1),
                 intended,
                 sent,
                 received,
-                duplicates: 0,
-                reordered: 0,
-                loss_ratio: 0.0,
-                generator_limited: false,
-                doubtful: false,
-                departed: None,
-                located: Vec::new(),
-                recovery_s: None,
-                cleared_s: None,
-                latency: None,
-                validity: Validity::Valid,
-                why: Vec::new(),
+                ..SearchTrial::default()
             })
         };
         assert_eq!(of(1_000, 1_000, 990), "10 of 1000 lost");

@@ -1,9 +1,7 @@
 //! Checks of a host: which measurements it allows, and how fast this program is itself.
 
 use std::net::{Ipv4Addr, UdpSocket};
-use std::time::Duration;
 
-use linerate_disk::Disks;
 use linerate_load::engine::{Engine, Timeline};
 use linerate_load::workloads::UDP_RECEIVE_BUFFER;
 use linerate_load::{Offer, Secret, Setup, workload};
@@ -124,18 +122,8 @@ fn null_step() -> Option<f64> {
     let params = Params::default();
     let local = Endpoint::named("a", "local");
     // No peer, no address and no disk: the step measures the engine alone.
-    let setup = Setup {
-        params: &params,
-        local: &local,
-        seed: 0,
-        secret: Secret([0; 16]),
-        patience: Duration::from_secs(1),
-        disks: &Disks::none(),
-        loaded: SELF_TEST.into(),
-        peer_clock: None,
-        permits: &linerate_load::Permits::EVERYTHING,
-        shared_port: None,
-    };
+    let setup =
+        Setup { loaded: SELF_TEST.into(), ..Setup::alone(&params, &local, Secret([0; 16])) };
     let workers = workload("null")?.connect(&setup, &Offer { addresses: Vec::new() }).ok()?;
     // Threads start before the common start time, or the first interval would be short.
     let start = Nanos(linerate_sys::clock::monotonic()) + Nanos::from_millis(5);

@@ -63,35 +63,24 @@ pub const USERS: [&str; 2] = ["linerate", "nobody"];
 /// Content of the file. A missing line refuses, or has the default of [`Limits`] and
 /// [`FileLimits`].
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 struct PolicyText {
     destinations: Option<Vec<Network>>,
     lowest_port: Option<u16>,
-    #[serde(default)]
     foreign_servers: Vec<Network>,
-    #[serde(default)]
     foreign_clients: bool,
-    #[serde(default)]
     raw_frames: bool,
-    #[serde(default)]
     realtime: bool,
-    #[serde(default)]
     read: Vec<PathBuf>,
     folders: Option<Vec<PathBuf>>,
     disk_space: Option<Bytes>,
     memory: Option<Bytes>,
     rate: Option<BitRate>,
-    #[serde(default)]
     ncsi: Vec<String>,
-    #[serde(default)]
     tune: Vec<String>,
-    #[serde(default)]
     keep: bool,
-    #[serde(default)]
     write: Vec<String>,
-    #[serde(default)]
     serve: Vec<PathBuf>,
-    #[serde(default)]
     local_users: Vec<u32>,
     separate: Option<bool>,
     user: Option<String>,

@@ -435,14 +435,10 @@ mod tests {
         Topology {
             name: "sdx".into(),
             number: (8, 240),
-            partition_of: None,
             size_bytes: SIZE,
             serial: Some("OWN".into()),
-            model: None,
-            read_only: false,
-            rotational: None,
             logical_block_bytes: 512,
-            uses: Vec::new(),
+            ..Topology::default()
         }
     }
 

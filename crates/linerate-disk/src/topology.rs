@@ -83,7 +83,7 @@ impl fmt::Display for Use {
 }
 
 /// Disk or partition as the kernel describes it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Topology {
     /// The kernel's name, such as `nvme0n1p2`.
     pub name: String,

@@ -34,7 +34,7 @@ pub(crate) fn on_the_wire(frame: &[u8]) -> Bytes {
 }
 
 /// Buffer between two links.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PassThrough {
     /// Link by which frames arrive. `None`: they arrive at once.
     feed: Option<BitRate>,
@@ -67,15 +67,10 @@ impl PassThrough {
         Self {
             feed,
             drain,
-            per_frame: Nanos(0),
             buffer,
             buffer_frames: usize::MAX,
             forwarding: Forwarding::StoreAndForward,
-            stalls: None,
-            arrived: Nanos(0),
-            departed: Nanos(0),
-            held: VecDeque::new(),
-            occupied: Bytes(0),
+            ..Self::default()
         }
     }
 

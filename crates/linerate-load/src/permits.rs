@@ -330,19 +330,9 @@ mod tests {
         let params = serde_json::from_value(params).expect("a table");
         let local =
             serde_json::json!({ "name": "a", "host": "h", "address": "127.0.0.1", "device": null });
-        let (disks, patience) = (linerate_disk::Disks::none(), std::time::Duration::from_secs(1));
-        let setup = crate::Setup {
-            params: &params,
-            local: &serde_json::from_value(local).expect("an endpoint"),
-            seed: 1,
-            secret: crate::Secret([7; 16]),
-            patience,
-            disks: &disks,
-            loaded: patience,
-            peer_clock: None,
-            permits,
-            shared_port: None,
-        };
+        let local = serde_json::from_value(local).expect("an endpoint");
+        let secret = crate::Secret([7; 16]);
+        let setup = crate::Setup { permits, ..crate::Setup::alone(&params, &local, secret) };
         let workload = crate::workload(name).expect("it is one");
         let addresses: Vec<_> =
             addresses.iter().map(|address| address.parse().expect("an address")).collect();

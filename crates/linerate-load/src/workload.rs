@@ -49,6 +49,28 @@ pub struct Setup<'a> {
     pub shared_port: Option<&'a SharedPort>,
 }
 
+impl<'a> Setup<'a> {
+    /// Returns the setup of an end without disks, limits and control connection, for a load of one
+    /// second.
+    #[must_use]
+    pub fn alone(params: &'a Params, local: &'a Endpoint, secret: Secret) -> Self {
+        static NO_DISKS: Disks = Disks::none();
+        const SECOND: Duration = Duration::from_secs(1);
+        Self {
+            params,
+            local,
+            seed: 1,
+            secret,
+            patience: SECOND,
+            disks: &NO_DISKS,
+            loaded: SECOND,
+            peer_clock: None,
+            permits: &Permits::EVERYTHING,
+            shared_port: None,
+        }
+    }
+}
+
 /// Offer of the passive end to the active one: the address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
@@ -196,7 +218,9 @@ pub trait Worker: Send {
     }
 
     /// How many flows `observe` reports.
-    fn n_flows(&self) -> usize;
+    fn n_flows(&self) -> usize {
+        0
+    }
 
     /// The load is over: send nothing new, let the peer know, go on receiving.
     fn stop_sending(&mut self);

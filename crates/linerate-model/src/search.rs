@@ -189,7 +189,7 @@ impl Search {
 }
 
 /// Purpose of a trial of a search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// The rate that the tester reaches without the device.
@@ -197,6 +197,7 @@ pub enum Purpose {
     /// A first trial that warms up the path; its figures are not used.
     WarmUp,
     /// To narrow the bounds.
+    #[default]
     Load,
     /// A burst at the highest load.
     Burst,

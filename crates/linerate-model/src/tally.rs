@@ -380,7 +380,6 @@ pub struct FlowReport {
     #[serde(default)]
     pub modes: BTreeMap<String, String>,
     /// Final TCP state.
-    #[serde(default)]
     pub tcp: Option<TcpState>,
     /// The last gap in the numbers received, where the receiver kept it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -403,7 +402,6 @@ pub struct LastGap {
     /// When the frame with that number came.
     pub seen: Nanos,
     /// When it was to depart; `None` if one-way times are not known.
-    #[serde(default)]
     pub scheduled: Option<Nanos>,
 }
 

@@ -17,7 +17,7 @@ pub enum HostAddress {
 }
 
 /// One end of a path: an agent and what of it to use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
     /// The name plans use.
     pub name: String,
@@ -48,16 +48,7 @@ impl Endpoint {
     /// Returns the endpoint `name` on `host`, of which nothing else is known.
     #[must_use]
     pub fn named(name: impl Into<String>, host: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            host: host.into(),
-            address: None,
-            device: None,
-            branches: Vec::new(),
-            cpus: Vec::new(),
-            pin: false,
-            ncsi: None,
-        }
+        Self { name: name.into(), host: host.into(), ..Self::default() }
     }
 }
 

@@ -84,6 +84,7 @@ impl Drop for Sampling {
 }
 
 /// Everything read so far, row by row.
+#[derive(Default)]
 struct Readings {
     series: Vec<SeriesSpec>,
     times: Vec<u64>,
@@ -131,13 +132,7 @@ fn run(scope: &Scope, period: Nanos, stopped: &Receiver<()>, ready: &Sender<()>)
     /// Reading faster than this measures the samplers, not the host.
     const SHORTEST_PERIOD_NS: u64 = 1_000_000;
     let period_ns = period.0.max(SHORTEST_PERIOD_NS);
-    let mut readings = Readings {
-        series: Vec::new(),
-        times: Vec::new(),
-        values: Vec::new(),
-        unavailable: Vec::new(),
-        cost_ns: 0,
-    };
+    let mut readings = Readings::default();
     let mut probes = Vec::with_capacity(SAMPLERS.len());
     for sampler in SAMPLERS {
         match (sampler.open)(scope) {

@@ -10,7 +10,7 @@ use crate::seal::Seal;
 use crate::{CampaignSummary, Ledger, StoreError, lease, legacy, schema};
 
 /// Result of checking a ledger.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
     /// The schema of the file; records have digests from 3 on.
     pub version: i64,
@@ -47,14 +47,7 @@ pub struct Health {
 pub fn examine(path: &Path) -> Result<Health, StoreError> {
     let ledger = Ledger::open_read_only(path)?;
     let campaigns = ledger.campaigns()?;
-    let mut health = Health {
-        version: ledger.version,
-        n_records: 0,
-        sealed: None,
-        held_by: None,
-        campaigns,
-        damage: Vec::new(),
-    };
+    let mut health = Health { version: ledger.version, campaigns, ..Health::default() };
     // Records have digests from schema 3 on; before that there is nothing to compare.
     if ledger.version < schema::VERSION {
         return Ok(health);

@@ -198,16 +198,7 @@ mod tests {
                 at_least: false,
                 withheld: None,
             };
-            SearchRun {
-                repeat,
-                tester: None,
-                max: 1e6,
-                tester_limited: None,
-                found: vec![found],
-                bursts: None,
-                latencies: Vec::new(),
-                trials: Vec::new(),
-            }
+            SearchRun { repeat, max: 1e6, found: vec![found], ..SearchRun::default() }
         };
         let goals = vec![GoalStudy {
             goal: asked,

@@ -44,7 +44,7 @@ const OF_TESTER: [LossPlace; 3] =
 const OF_SENDER: [LossPlace; 2] = [LossPlace::SenderQueue, LossPlace::SenderDevice];
 
 /// Result of one trial of a search.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchTrial {
     /// Its number.
     pub id: TrialId,
@@ -78,7 +78,6 @@ pub struct SearchTrial {
     pub doubtful: bool,
     /// Frames per second of one direction from the first departure to the last, where departures
     /// were recorded singly.
-    #[serde(default)]
     pub departed: Option<f64>,
     /// Located losses.
     pub located: Vec<(LossPlace, u64)>,
@@ -88,10 +87,8 @@ pub struct SearchTrial {
     pub recovery_s: Option<f64>,
     /// Seconds from the end of an overload until the receiver had the last gap behind it: what was
     /// queued as the last frame was lost came first.
-    #[serde(default)]
     pub cleared_s: Option<f64>,
     /// Latency of its frames, where that was what for and the ends have one clock.
-    #[serde(default)]
     pub latency: Option<SearchLatency>,
     /// Its validity; suspect means tainted.
     pub validity: Validity,

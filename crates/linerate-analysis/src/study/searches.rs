@@ -32,7 +32,6 @@ pub struct SearchStudy {
     pub search: Search,
     /// Line rate of the path for such a load in each direction, if known. No bound below exceeds
     /// it.
-    #[serde(default)]
     pub line: Option<f64>,
     /// Its goals over all runs.
     pub goals: Vec<GoalStudy>,
@@ -58,7 +57,7 @@ pub struct GoalStudy {
 }
 
 /// One run of a search.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchRun {
     /// Number of the repeat.
     pub repeat: u32,
@@ -97,7 +96,6 @@ pub struct GoalResult {
     #[serde(default)]
     pub at_least: bool,
     /// Why trials above the line rate do not count, if there are any.
-    #[serde(default)]
     pub withheld: Option<Reason>,
 }
 

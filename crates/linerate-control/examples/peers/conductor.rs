@@ -13,7 +13,7 @@ use linerate_control::wire::{
 };
 use linerate_load::engine::{Engine, Timeline};
 use linerate_load::pinned::{self, PinnedKeys};
-use linerate_load::{LoadError, Offer, Permits, Secret, Setup, Worker, workload};
+use linerate_load::{LoadError, Offer, Secret, Setup, Worker, workload};
 use linerate_model::{Endpoint, Nanos, Params, Phases, Side, TrialId, Warmup};
 use linerate_sys::clock;
 use rustls::StreamOwned;
@@ -31,8 +31,6 @@ const SECRET: Secret = Secret([7; 16]);
 const PATIENCE: Duration = Duration::from_millis(800);
 /// Duration of the load of a trial that starts.
 const LOAD: Nanos = Nanos::from_millis(150);
-/// No disk is used here.
-static NO_DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
 
 pub(crate) fn run(
     keys: &str,
@@ -236,16 +234,6 @@ fn reached(mut offer: Offer, own: IpAddr) -> Offer {
 }
 
 fn setup<'a>(params: &'a Params, local: &'a Endpoint) -> Setup<'a> {
-    Setup {
-        params,
-        local,
-        seed: 2,
-        secret: SECRET,
-        patience: PATIENCE,
-        disks: &NO_DISKS,
-        loaded: LOAD.into(),
-        peer_clock: None,
-        permits: &Permits::EVERYTHING,
-        shared_port: None,
-    }
+    let alone = Setup::alone(params, local, SECRET);
+    Setup { seed: 2, patience: PATIENCE, loaded: LOAD.into(), ..alone }
 }

@@ -19,9 +19,10 @@ const FIRST_PAUSE: Nanos = Nanos::from_millis(500);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(8);
 
 /// State of the connection to a host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Presence {
     /// A connection is being opened.
+    #[default]
     Connecting,
     /// The host has answered; the first estimate of its clock runs.
     Greeted,
@@ -46,7 +47,7 @@ pub(super) struct Estimating {
 }
 
 /// Host of the testbed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Host {
     pub(super) name: String,
     pub(super) presence: Presence,
@@ -72,22 +73,7 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            presence: Presence::Connecting,
-            facts: Value::Null,
-            address: None,
-            has_our_clock: false,
-            clock: None,
-            course: Vec::new(),
-            exchanges: Vec::new(),
-            sync: None,
-            last_heard: Nanos(0),
-            lost_at: Nanos(0),
-            reported: Reported::default(),
-            attempts: 0,
-            why: String::new(),
-        }
+        Self { name: name.to_owned(), ..Self::default() }
     }
 
     /// Returns whether messages can be sent to it.

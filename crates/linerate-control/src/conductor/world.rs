@@ -60,6 +60,7 @@ pub(super) enum FaultKind {
     Elsewhere,
 }
 
+#[derive(Default)]
 pub(super) struct FakeAgent {
     offset_ns: i64,
     pub(super) faults: Vec<Fault>,
@@ -84,6 +85,7 @@ pub(super) type Load<'a> = Box<dyn FnMut(TrialId, u32, Side) -> JobRecord + 'a>;
 /// Called at the start of each trial; `false` stops the campaign.
 pub(super) type Starting<'a> = Box<dyn FnMut(&TrialSpec) -> bool + 'a>;
 
+#[derive(Default)]
 pub(super) struct World<'a> {
     pub(super) header: CampaignHeader,
     pub(super) hosts: [String; 2],
@@ -167,16 +169,7 @@ fn header() -> CampaignHeader {
 impl FakeAgent {
     /// Creates an agent without faults whose clock is `offset_ns` ahead.
     fn new(offset_ns: i64) -> Self {
-        Self {
-            offset_ns,
-            faults: Vec::new(),
-            heard: BTreeMap::new(),
-            connected: false,
-            stalled: false,
-            away_for: 0,
-            at_first: None,
-            prepared: None,
-        }
+        Self { offset_ns, ..Self::default() }
     }
 }
 
@@ -186,22 +179,11 @@ impl World<'_> {
         Self {
             header: header(),
             hosts: ["a".to_owned(), "b".to_owned()],
-            load: None,
-            starting: None,
-            trials: Vec::new(),
             now: Nanos::from_secs(100),
-            n_steps: 0,
-            queue: BTreeMap::new(),
-            sequence: 0,
             agents: vec![FakeAgent::new(1_000_000_000_000), FakeAgent::new(-50_000_000_000)],
             sessions: vec![0, 0],
-            events: Vec::new(),
             room: usize::MAX,
-            sleeps_after: None,
-            result: None,
-            payload: Vec::new(),
-            looks: Vec::new(),
-            recorded: Vec::new(),
+            ..Self::default()
         }
     }
 

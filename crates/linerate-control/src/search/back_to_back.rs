@@ -12,7 +12,7 @@ use super::Controller;
 use super::halving::Halving;
 
 /// Controller of this method. Bursts are counted in frames.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct BackToBack {
     throughput: Halving,
     /// Frames per second of a burst.
@@ -45,10 +45,7 @@ impl BackToBack {
             width: goal.width,
             longest: (longest.as_secs_f64() * search.max).floor(),
             repeats,
-            bracket: None,
-            last: None,
-            asked: 0.0,
-            n_done: 0,
+            ..Self::default()
         }
     }
 

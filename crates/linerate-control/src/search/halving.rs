@@ -16,7 +16,7 @@ use super::{Controller, at};
 const FIRST_RETREAT: f64 = 2.0;
 
 /// Controller of this method.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Halving {
     min: f64,
     max: f64,
@@ -53,15 +53,9 @@ impl Halving {
             search_trial,
             final_trial: goal.final_trial,
             repeats,
-            lower: None,
-            upper: None,
-            verified: Vec::new(),
             strict: search_trial == goal.final_trial,
             retreat: FIRST_RETREAT,
-            asked: 0.0,
-            asked_final: false,
-            failures: 0,
-            done: false,
+            ..Self::default()
         }
     }
 

@@ -11,7 +11,7 @@ use super::{Controller, at};
 const ENOUGH: u32 = 2;
 
 /// Controller of this method.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LossCurve {
     max: f64,
     trial: Nanos,
@@ -31,18 +31,7 @@ pub(super) struct LossCurve {
 
 impl LossCurve {
     pub(super) fn new(max: f64, trial: Nanos, step: f64, fine_step: f64) -> Self {
-        Self {
-            max,
-            trial,
-            step,
-            fine_step,
-            n_coarse: 0,
-            without_loss: 0,
-            lossy: None,
-            clean: None,
-            fine: None,
-            asked: 0.0,
-        }
+        Self { max, trial, step, fine_step, ..Self::default() }
     }
 
     /// Returns the shares strictly between the clean step and the lossy one, the lowest first.

@@ -127,7 +127,6 @@ pub struct PreparedJob {
     /// Endpoint of this end.
     pub local: Endpoint,
     /// Set for a background job.
-    #[serde(default)]
     pub background: Option<Background>,
     /// Seed of everything random at this end.
     pub seed: u64,
@@ -292,7 +291,6 @@ pub enum Message {
         #[serde(default)]
         started_ns: Vec<u64>,
         /// Reason of a failure. Absent if the trial succeeded or was aborted on request.
-        #[serde(default)]
         failed: Option<String>,
     },
     /// Conductor: end the trial at once.
@@ -314,7 +312,6 @@ pub enum Message {
         /// The requested settings with their present values.
         states: Vec<SettingState>,
         /// Reason of a failure. Then nothing was changed.
-        #[serde(default)]
         failed: Option<String>,
     },
     /// Conductor: end of the session.

@@ -15,8 +15,6 @@ use serde_json::Value;
 
 const SECRET: Secret = Secret(*b"only an example.");
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Permits reading files and creating scratch files; devices are not written to.
-static DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
 /// Time between the opening of the flows and the load.
 const LEAD: Nanos = Nanos::from_millis(200);
 const DRAIN: Nanos = Nanos::from_millis(500);
@@ -86,18 +84,7 @@ struct ExampleEnd {
 impl ExampleEnd {
     fn setup(&self) -> Setup<'_> {
         let loaded = Duration::from_secs_f64(self.seconds);
-        Setup {
-            params: &self.params,
-            local: &self.local,
-            seed: 1,
-            secret: SECRET,
-            patience: PATIENCE,
-            disks: &DISKS,
-            loaded,
-            peer_clock: None,
-            permits: &linerate_load::Permits::EVERYTHING,
-            shared_port: None,
-        }
+        Setup { patience: PATIENCE, loaded, ..Setup::alone(&self.params, &self.local, SECRET) }
     }
 
     fn passive(&self, publish: impl FnOnce(&Offer)) -> EngineReport {

@@ -91,10 +91,6 @@ impl Worker for NullWorker {
         if due.operations == 0 { Progress::Ended } else { Progress::Moved }
     }
 
-    fn n_flows(&self) -> usize {
-        0
-    }
-
     fn stop_sending(&mut self) {}
 
     fn finish(&mut self) -> Vec<FlowReport> {

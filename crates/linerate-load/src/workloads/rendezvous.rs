@@ -548,20 +548,8 @@ mod tests {
     }
 
     fn opened_from(port: u16, address: SocketAddr, hello: Hello) -> Opened {
-        let (params, disks, local) =
-            (linerate_model::Params::default(), linerate_disk::Disks::none(), endpoint());
-        let setup = Setup {
-            params: &params,
-            local: &local,
-            seed: 1,
-            secret: hello.secret,
-            patience: PATIENCE,
-            disks: &disks,
-            loaded: PATIENCE,
-            peer_clock: None,
-            permits: &Permits::EVERYTHING,
-            shared_port: None,
-        };
+        let (params, local) = (linerate_model::Params::default(), endpoint());
+        let setup = Setup { patience: PATIENCE, ..Setup::alone(&params, &local, hello.secret) };
         let from = SocketAddr::new(source_for(address, &local), port);
         connect(&setup, address, from, None, hello, |_| Ok(())).expect("loopback")
     }

@@ -14,8 +14,6 @@ use serde_json::Value;
 pub const V4: &str = "127.0.0.1";
 pub const V6: &str = "::1";
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Nothing here reads or writes a disk.
-static NO_DISKS: linerate_disk::Disks = linerate_disk::Disks::none();
 /// Milliseconds of load. The first is enough on a quiet machine, the last on one that is nearly
 /// blocked.
 pub const SPANS_MS: [u64; 5] = [60, 300, 1_500, 6_000, 20_000];
@@ -30,18 +28,7 @@ pub fn endpoint(ip: &str) -> Endpoint {
 }
 
 pub fn setup<'a>(params: &'a Params, local: &'a Endpoint) -> Setup<'a> {
-    Setup {
-        params,
-        local,
-        seed: 1,
-        secret: SECRET,
-        patience: PATIENCE,
-        disks: &NO_DISKS,
-        loaded: Duration::from_secs(1),
-        peer_clock: None,
-        permits: &linerate_load::Permits::EVERYTHING,
-        shared_port: None,
-    }
+    Setup { patience: PATIENCE, ..Setup::alone(params, local, SECRET) }
 }
 
 pub fn params(table: Value) -> Params {

@@ -33,7 +33,7 @@ pub struct PathStage {
 }
 
 /// Observations at a stage.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StageSeen {
     /// Arm, where there are two.
     pub arm: Option<String>,

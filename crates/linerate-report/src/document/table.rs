@@ -5,7 +5,7 @@ use linerate_model::{Direction, Estimate, Layer, Validity};
 use crate::number::{Scale, round_half_up};
 
 /// Table with typed columns.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// Unique in the document; file and sheet names come from it.
     pub id: String,
@@ -30,16 +30,7 @@ impl Table {
     /// Returns a table without rows.
     #[must_use]
     pub fn new(id: impl Into<String>, caption: impl Into<String>, columns: Vec<Column>) -> Self {
-        Self {
-            id: id.into(),
-            caption: caption.into(),
-            columns,
-            rows: Vec::new(),
-            note: None,
-            folded: false,
-            mark: None,
-            figures_at: None,
-        }
+        Self { id: id.into(), caption: caption.into(), columns, ..Self::default() }
     }
 
     /// Returns a table of words with `heads`, one row for each slice of cells.

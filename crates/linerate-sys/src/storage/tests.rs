@@ -45,6 +45,10 @@ fn finish(transfers: &mut Transfers) -> Vec<Completion> {
     done
 }
 
+fn request(slot: u32, operation: Operation, offset: u64, bytes: u32) -> Request {
+    Request { slot, operation, offset, bytes, priority: Priority::NONE }
+}
+
 #[test]
 fn every_engine_reads_back_what_it_wrote() {
     let held = [u32::MAX, 3, 1];
@@ -63,25 +67,13 @@ fn every_engine_reads_back_what_it_wrote() {
             }
             transfers.buffer(slot).fill(block as u8 + 1);
             let offset = block * BYTES as u64;
-            transfers.queue(Request {
-                slot,
-                operation: Operation::Write,
-                offset,
-                bytes: BYTES as u32,
-                priority: Priority::NONE,
-            });
+            transfers.queue(request(slot, Operation::Write, offset, BYTES as u32));
         }
         finish(&mut transfers);
         for block in (0..64_u64).rev() {
             let offset = block * BYTES as u64;
             transfers.buffer(0).fill(0);
-            transfers.queue(Request {
-                slot: 0,
-                operation: Operation::Read,
-                offset,
-                bytes: BYTES as u32,
-                priority: Priority::NONE,
-            });
+            transfers.queue(request(0, Operation::Read, offset, BYTES as u32));
             assert_eq!(
                 finish(&mut transfers),
                 [Completion { slot: 0, result: BYTES as i32 }],
@@ -106,13 +98,7 @@ fn requests_that_are_not_held_start_before_the_first_reap() {
     assert!(transfers.hands_over_early());
     transfers.reap(Duration::ZERO, |_| {}).expect("the ring is ours from now on");
     transfers.buffer(0)[..4].copy_from_slice(b"here");
-    transfers.queue(Request {
-        slot: 0,
-        operation: Operation::Write,
-        offset: 0,
-        bytes: 4,
-        priority: Priority::NONE,
-    });
+    transfers.queue(request(0, Operation::Write, 0, 4));
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let mut read = [0; 4];
@@ -130,13 +116,7 @@ fn a_reap_without_patience_finds_transfers_that_have_ended() {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");
         let file = File::from(std::os::fd::OwnedFd::from(reader));
         let Some(mut transfers) = transfers(engine, file, SLOTS) else { continue };
-        transfers.queue(Request {
-            slot: 0,
-            operation: Operation::Read,
-            offset: 0,
-            bytes: 4,
-            priority: Priority::NONE,
-        });
+        transfers.queue(request(0, Operation::Read, 0, 4));
         assert_eq!(
             transfers.reap(Duration::ZERO, |_| {}).expect("a look"),
             0,
@@ -167,13 +147,7 @@ fn a_hole_is_punched_and_a_flush_moves_nothing() {
             if !Transfers::can(engine, operation, false) {
                 continue;
             }
-            transfers.queue(Request {
-                slot: 0,
-                operation,
-                offset: BYTES as u64,
-                bytes: BYTES as u32,
-                priority: Priority::NONE,
-            });
+            transfers.queue(request(0, operation, BYTES as u64, BYTES as u32));
             let done = finish(&mut transfers);
             assert_eq!(
                 done,
@@ -198,13 +172,7 @@ fn a_short_read_and_an_error_are_reported() {
         let mut file = scratch(1);
         file.write_all(b"x").expect("written");
         let Some(mut transfers) = transfers(engine, file, slots) else { continue };
-        let read = |offset| Request {
-            slot: 0,
-            operation: Operation::Read,
-            offset,
-            bytes: BYTES as u32,
-            priority: Priority::NONE,
-        };
+        let read = |offset| request(0, Operation::Read, offset, BYTES as u32);
         transfers.queue(read(BYTES as u64 - 100));
         assert_eq!(finish(&mut transfers)[0].result, 100, "{engine:?}");
         transfers.queue(read(10 * BYTES as u64));
@@ -213,13 +181,7 @@ fn a_short_read_and_an_error_are_reported() {
         let (unreadable, _writer) = std::io::pipe().expect("a pipe");
         let file = File::from(std::os::fd::OwnedFd::from(unreadable));
         let mut transfers = Transfers::new(engine, file, slots, BYTES).expect("it worked above");
-        transfers.queue(Request {
-            slot: 0,
-            operation: Operation::Write,
-            offset: 0,
-            bytes: 8,
-            priority: Priority::NONE,
-        });
+        transfers.queue(request(0, Operation::Write, 0, 8));
         assert!(finish_or_refused(&mut transfers) < 0, "{engine:?}");
     }
 }
@@ -250,13 +212,7 @@ fn the_buffer_of_a_slot_under_way_is_inaccessible() {
     let Some(mut transfers) = transfers(Engine::IoUring, scratch(1), SLOTS) else {
         panic!("slot 0 is under way")
     };
-    transfers.queue(Request {
-        slot: 0,
-        operation: Operation::Read,
-        offset: 0,
-        bytes: BYTES as u32,
-        priority: Priority::NONE,
-    });
+    transfers.queue(request(0, Operation::Read, 0, BYTES as u32));
     let _ = transfers.buffer(0);
 }
 
@@ -265,13 +221,7 @@ fn an_engine_dropped_with_transfers_under_way_ends() {
     for (engine, slots) in engines() {
         let Some(mut transfers) = transfers(engine, scratch(64), slots) else { continue };
         for slot in 0..slots {
-            transfers.queue(Request {
-                slot,
-                operation: Operation::Read,
-                offset: 0,
-                bytes: BYTES as u32,
-                priority: Priority::NONE,
-            });
+            transfers.queue(request(slot, Operation::Read, 0, BYTES as u32));
         }
         drop(transfers);
     }

@@ -37,6 +37,21 @@ pub(super) struct Cause<S> {
     pub(super) setup: fn(&mut Draw) -> S,
 }
 
+impl<S> Cause<S> {
+    pub(super) const fn new(
+        name: &'static str,
+        accepted: &'static [&'static str],
+        setup: fn(&mut Draw) -> S,
+    ) -> Self {
+        Self { name, accepted, is_alone: false, setup }
+    }
+
+    /// Returns the same cause with the CPUs for itself.
+    pub(super) const fn alone(self) -> Self {
+        Self { is_alone: true, ..self }
+    }
+}
+
 /// Leading finding of a diagnosis, and all that is printed if it does not name the cause.
 pub(super) type Diagnosed = anyhow::Result<(Answer, Value)>;
 

@@ -19,6 +19,24 @@ pub(super) struct Scenario {
 }
 
 impl Scenario {
+    /// Returns a scenario with hosts and parameters of no special kind.
+    const fn in_place(
+        name: &'static str,
+        expected: &'static [&'static str],
+        place: FaultPlace,
+    ) -> Self {
+        Self { name, expected, place, hosts: FREE, params: &[] }
+    }
+
+    /// Returns such a scenario of a lab with `between` its two hosts.
+    const fn in_lab(
+        name: &'static str,
+        expected: &'static [&'static str],
+        between: &'static str,
+    ) -> Self {
+        Self::in_place(name, expected, FaultPlace::Lab(between, ENDS))
+    }
+
     /// True if a second scenario at the same time would add another cause: its links have no rate,
     /// or a high one, so that CPUs are the limit.
     pub(super) fn wants_cpus(&self) -> bool {
@@ -60,182 +78,133 @@ const POOR_RECOVERY: &str = "min_rto = \"20 ms\"\nsysctl = { \"net.ipv4.tcp_sack
 const SMALL_WINDOW: &str = "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 32768 32768\" }\n";
 const SMALL_SEND_BUFFER: &str = "sysctl = { \"net.ipv4.tcp_wmem\" = \"4096 32768 32768\" }\n";
 
+/// Four links, of which flows between two addresses use one.
+const POLARISED: &str = "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = [{ name = \"fabric\", rate \
+    = \"20 Mbit/s\", links = 4, hash = \"addresses\", ends = [\"a1\", \"b1\"] }]\n";
+
 /// The control first, then one cause each in the order of the rules, then two at once.
 pub(super) const SCENARIOS: &[Scenario] = &[
     // A device whose rate nobody declared, with room for every frame: no rule has
     // evidence.
-    Scenario {
-        name: "no fault (control)",
-        expected: &["unknown"],
-        place: FaultPlace::Lab(
-            "[[element]]\nname = \"dut\"\nends = [\"a\", \"b\"]\npacket_rate = \"3 kpps\"\nbuffer \
+    Scenario::in_lab(
+        "no fault (control)",
+        &["unknown"],
+        "[[element]]\nname = \"dut\"\nends = [\"a\", \"b\"]\npacket_rate = \"3 kpps\"\nbuffer \
                 = \"16 MiB\"\ndelay = \"2 ms\"\n",
-            ENDS,
-        ),
-        hosts: FREE,
-        params: &[],
-    },
+    ),
     // A capacity declared at a tenth of what passes: figures above it are impossible.
     Scenario {
-        name: "false ceiling",
-        expected: &["not_valid"],
-        place: FaultPlace::Testbed(
-            "[[host]]\nname = \"local\"\nreach = \"local\"\n[[endpoint]]\nname = \"a\"\nhost \
+        params: &["pacing_rate=100 Mbit/s"],
+        ..Scenario::in_place(
+            "false ceiling",
+            &["not_valid"],
+            FaultPlace::Testbed(
+                "[[host]]\nname = \"local\"\nreach = \"local\"\n[[endpoint]]\nname = \"a\"\nhost \
                 = \"local\"\naddress = \"127.0.0.1\"\n\
              [[endpoint]]\nname = \"b\"\nhost = \"local\"\naddress \
              = \"127.0.0.1\"\n[[capacity]]\nname = \"declared\"\nrate = \"10 Mbit/s\"\n\
              frame_overhead = \"38 B\"\nmtu = \"1500 B\"\npairs = [[\"a\", \"b\"]]\nsource \
              = \"wrong on purpose\"\n",
-        ),
-        hosts: FREE,
-        params: &["pacing_rate=100 Mbit/s"],
+            ),
+        )
     },
-    Scenario {
-        name: "link rate",
-        expected: &["link_ceiling"],
-        place: FaultPlace::Lab(LINK, ENDS),
-        hosts: FREE,
-        params: &[],
-    },
-    Scenario {
-        name: "bus rate",
-        expected: &["bus_ceiling"],
-        place: FaultPlace::Lab(
+    Scenario::in_lab("link rate", &["link_ceiling"], LINK),
+    Scenario::in_place(
+        "bus rate",
+        &["bus_ceiling"],
+        FaultPlace::Lab(
             "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = \
                 [{ name = \"PCI slot\", rate = \"50 Mbit/s\" },\n\
              { name = \"port\", parent = \"PCI slot\", rate = \"100 Mbit/s\", ends = [\"a1\", \
              \"b1\"] }]\n",
             ["a1", "b1"],
         ),
-        hosts: FREE,
-        params: &[],
-    },
+    ),
     Scenario {
-        name: "shallow buffer",
-        expected: &["fire_hose"],
-        place: FaultPlace::Lab(
+        hosts: [POOR_RECOVERY, ""],
+        ..Scenario::in_lab(
+            "shallow buffer",
+            &["fire_hose"],
             "[[controller]]\nname = \"nc\"\nnetwork = { to = \"a\", rate = \"1 Gbit/s\" }\n\
              sideband = { to = \"b\", rate = \"100 Mbit/s\" }\nbuffer = \"4 KiB\"\ndelay = \"150 \
              us\"\n",
-            ENDS,
-        ),
-        hosts: [POOR_RECOVERY, ""],
-        params: &[],
+        )
     },
-    Scenario {
-        name: "random loss",
-        expected: &["path_loss"],
-        place: FaultPlace::Lab(
-            "[[element]]\nname = \"dut\"\nends = [\"a\", \"b\"]\nrate = \"60 Mbit/s\"\nbuffer \
+    Scenario::in_lab(
+        "random loss",
+        &["path_loss"],
+        "[[element]]\nname = \"dut\"\nends = [\"a\", \"b\"]\nrate = \"60 Mbit/s\"\nbuffer \
                 = \"256 KiB\"\ndelay = \"5 ms\"\n\
              faults = { drop_packets = \"1 %\", seed = SEED }\n",
-            ENDS,
-        ),
-        hosts: FREE,
-        params: &[],
-    },
+    ),
     Scenario {
-        name: "receive window",
-        expected: &["receive_window"],
-        place: FaultPlace::Lab(LONG, ENDS),
         hosts: ["", "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 16384 16384\" }\n"],
-        params: &[],
+        ..Scenario::in_lab("receive window", &["receive_window"], LONG)
     },
     Scenario {
-        name: "slow sink",
-        expected: &["slow_receiver"],
-        place: FaultPlace::Lab(LINK, ENDS),
         hosts: ["", "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 131072 262144\" }\n"],
         params: &["sink_rate=10 Mbit/s"],
+        ..Scenario::in_lab("slow sink", &["slow_receiver"], LINK)
     },
     Scenario {
-        name: "send buffer",
-        expected: &["send_buffer"],
-        place: FaultPlace::Lab(LONGER, ENDS),
         hosts: ["sysctl = { \"net.ipv4.tcp_wmem\" = \"4096 16384 16384\" }\n", ""],
-        params: &[],
+        ..Scenario::in_lab("send buffer", &["send_buffer"], LONGER)
     },
     Scenario {
-        name: "slow source",
-        expected: &["slow_source"],
-        place: FaultPlace::Lab(LINK, ENDS),
-        hosts: FREE,
         params: &["source_rate=10 Mbit/s", "message_size=8 KiB"],
+        ..Scenario::in_lab("slow source", &["slow_source"], LINK)
     },
     Scenario {
-        name: "small messages",
-        expected: &["small_message"],
-        place: FaultPlace::Lab(FAST, ENDS),
         hosts: [LITTLE_CPU, ""],
         params: &["message_size=64 B"],
+        ..Scenario::in_lab("small messages", &["small_message"], FAST)
     },
     Scenario {
-        name: "sender without CPU",
-        expected: &["sender_cpu"],
-        place: FaultPlace::Lab(FAST, ENDS),
         hosts: [LITTLE_CPU, ""],
-        params: &[],
+        ..Scenario::in_lab("sender without CPU", &["sender_cpu"], FAST)
     },
     Scenario {
-        name: "receiver without CPU",
-        expected: &["receiver_cpu"],
-        place: FaultPlace::Lab(FAST, ENDS),
         hosts: ["", LITTLE_CPU],
-        params: &[],
+        ..Scenario::in_lab("receiver without CPU", &["receiver_cpu"], FAST)
     },
     // All packets are received on one CPU, where each is held against many rules; workers have the
     // other, and hardly use it.
     Scenario {
-        name: "misplaced softirq",
-        expected: &["softirq_core"],
-        place: FaultPlace::Lab(FRAMES, ENDS),
         hosts: [
             "cpus = [0]\nreceive_cpus = [1]\n",
             "cpus = [0]\nreceive_cpus = [1]\nfilters = 6000\n",
         ],
         params: &["streams=16"],
+        ..Scenario::in_lab("misplaced softirq", &["softirq_core"], FRAMES)
     },
     Scenario {
-        name: "polarised hash",
-        expected: &["hash_polarised"],
-        place: FaultPlace::Lab(
-            "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = [{ name = \"fabric\", rate = \"20 Mbit/s\", \
-                links = 4, hash = \"addresses\", ends = [\"a1\", \"b1\"] }]\n",
-            ["a1", "b1"],
-        ),
-        hosts: FREE,
         params: &["streams=16"],
+        ..Scenario::in_place(
+            "polarised hash",
+            &["hash_polarised"],
+            FaultPlace::Lab(POLARISED, ["a1", "b1"]),
+        )
     },
-    Scenario {
-        name: "one flow on four links",
-        expected: &["single_flow"],
-        place: FaultPlace::Lab(
+    Scenario::in_place(
+        "one flow on four links",
+        &["single_flow"],
+        FaultPlace::Lab(
             "[[bus]]\nbetween = [\"a\", \"b\"]\nedge = [{ name = \"fabric\", rate = \"20 Mbit/s\", \
                 links = 4, hash = \"ports\", ends = [\"a1\", \"b1\"] }]\n",
             ["a1", "b1"],
         ),
-        hosts: FREE,
-        params: &[],
-    },
+    ),
     Scenario {
-        name: "pacing",
-        expected: &["congestion_control"],
-        place: FaultPlace::Lab(LINK, ENDS),
-        hosts: FREE,
         params: &["pacing_rate=10 Mbit/s"],
+        ..Scenario::in_lab("pacing", &["congestion_control"], LINK)
     },
     Scenario {
-        name: "receive window, then link",
-        expected: &["receive_window", "link_ceiling"],
-        place: FaultPlace::Lab(LONG, ENDS),
         hosts: ["", SMALL_WINDOW],
-        params: &[],
+        ..Scenario::in_lab("receive window, then link", &["receive_window", "link_ceiling"], LONG)
     },
     Scenario {
-        name: "slow source, then send buffer",
-        expected: &["slow_source", "send_buffer"],
-        place: FaultPlace::Lab(LONGER, ENDS),
         hosts: [SMALL_SEND_BUFFER, ""],
         params: &["source_rate=8 Mbit/s", "message_size=8 KiB"],
+        ..Scenario::in_lab("slow source, then send buffer", &["slow_source", "send_buffer"], LONGER)
     },
 ];

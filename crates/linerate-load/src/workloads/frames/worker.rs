@@ -299,10 +299,6 @@ impl Worker for FramesWorker {
         Progress::Idle
     }
 
-    fn n_flows(&self) -> usize {
-        0
-    }
-
     fn stop_sending(&mut self) {
         if std::mem::replace(&mut self.stopped, true) {
             return;

@@ -140,10 +140,6 @@ impl Worker for ProbeReceiver {
         true
     }
 
-    fn n_flows(&self) -> usize {
-        0
-    }
-
     fn stop_sending(&mut self) {}
 
     fn finish(&mut self) -> Vec<FlowReport> {

@@ -164,10 +164,6 @@ impl Worker for ProbeSender {
         true
     }
 
-    fn n_flows(&self) -> usize {
-        0
-    }
-
     fn stop_sending(&mut self) {
         if !std::mem::replace(&mut self.stopped, true) {
             self.companion.tell(0, self.course.next_number());

@@ -543,10 +543,6 @@ impl Worker for StorageWorker {
         }
     }
 
-    fn n_flows(&self) -> usize {
-        0
-    }
-
     fn stop_sending(&mut self) {
         self.is_stopping = true;
     }

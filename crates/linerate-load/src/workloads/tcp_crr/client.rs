@@ -425,10 +425,6 @@ impl Worker for TcpCrrClient {
         if moved { Progress::Moved } else { Progress::Idle }
     }
 
-    fn n_flows(&self) -> usize {
-        0
-    }
-
     fn stop_sending(&mut self) {
         self.stopped = true;
     }

@@ -249,10 +249,6 @@ impl Worker for TcpCrrServer {
         }
     }
 
-    fn n_flows(&self) -> usize {
-        0
-    }
-
     fn stop_sending(&mut self) {}
 
     fn finish(&mut self) -> Vec<FlowReport> {

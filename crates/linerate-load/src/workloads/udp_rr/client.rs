@@ -310,10 +310,6 @@ impl Worker for UdpRrClient {
         socket_options::held(self.flows.iter().map(|(flow, _)| flow.socket()))
     }
 
-    fn n_flows(&self) -> usize {
-        0
-    }
-
     fn stop_sending(&mut self) {
         self.stopped = true;
     }

@@ -103,10 +103,6 @@ impl Worker for UdpRrServer {
         socket_options::held(self.flows.iter().map(DatagramFlow::socket))
     }
 
-    fn n_flows(&self) -> usize {
-        0
-    }
-
     fn stop_sending(&mut self) {}
 
     fn finish(&mut self) -> Vec<FlowReport> {

@@ -268,10 +268,6 @@ impl Worker for UdpStreamWorker {
         socket_options::held(self.flows.iter().map(|flow| &flow.socket))
     }
 
-    fn n_flows(&self) -> usize {
-        0
-    }
-
     fn stop_sending(&mut self) {
         if !std::mem::replace(&mut self.stopped, true) {
             self.flows.iter().for_each(|flow| self.companion.tell(flow.number, flow.next_number));

@@ -563,15 +563,7 @@ mod tests {
     /// Stages of the path of one arm: the application of both ends, and `ways` between them.
     fn path(arm: &str, ways: &[&str]) -> Vec<PathStage> {
         let stage = |end, place, name: &str| {
-            let seen = StageSeen {
-                arm: Some(arm.into()),
-                rate: None,
-                details: Vec::new(),
-                ceiling: None,
-                lost: None,
-                loses: false,
-                limit: None,
-            };
+            let seen = StageSeen { arm: Some(arm.into()), ..StageSeen::default() };
             PathStage { end, place, name: name.into(), seen: vec![seen] }
         };
         let sends = [

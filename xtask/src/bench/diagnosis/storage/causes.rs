@@ -82,123 +82,73 @@ fn block(kib: u32) -> String {
 
 /// Every cause; the control first.
 pub(super) const CAUSES: &[Cause<Setup>] = &[
-    Cause {
-        name: "own rate (control)",
-        accepted: &["unknown"],
-        is_alone: false,
-        setup: |draw| {
-            let rate = draw.between(50.0, 200.0);
-            let params = [depth(8), format!("rate={rate:.0} pps")];
-            load(Target::Disk(QUICK), &params, Beside::Nothing)
-        },
-    },
-    Cause {
-        name: "disk full, transfers",
-        accepted: &["disk_full"],
-        is_alone: false,
-        setup: |draw| {
-            let transfers = draw.between(300.0, 1500.0);
-            let speed = Speed { transfers, ..QUICK };
-            let params = [depth(one(draw, &[8, 16, 32])), block(one(draw, &[4, 8, 16]))];
-            load(Target::Disk(speed), &params, Beside::Nothing)
-        },
-    },
-    Cause {
-        name: "disk full, bytes",
-        accepted: &["disk_full"],
-        is_alone: false,
-        setup: |draw| {
-            let bytes = draw.between(10e6, 60e6);
-            let speed = Speed { bytes, ..QUICK };
-            let params = [depth(one(draw, &[8, 16, 32])), block(one(draw, &[32, 64, 128]))];
-            load(Target::Disk(speed), &params, Beside::Nothing)
-        },
-    },
-    Cause {
-        name: "small depth",
-        accepted: &["disk_depth"],
-        is_alone: false,
-        setup: |draw| {
-            let latency = draw.between(2.0, 8.0) * MILLI;
-            let speed = Speed { latency, ..QUICK };
-            let params = [depth(one(draw, &[1, 2, 3])), block(one(draw, &[4, 16]))];
-            load(Target::Disk(speed), &params, Beside::Nothing)
-        },
-    },
-    Cause {
-        name: "worker without CPU",
-        accepted: &["disk_cpu"],
-        is_alone: false,
-        setup: |draw| {
-            // Engines that work in the thread of the load. io_uring would use kernel threads here.
-            let (engine, of) = one(draw, &[("pread", 1), ("aio", 4), ("aio", 16)]);
-            let params = [depth(of), block(one(draw, &[4, 8, 16])), format!("engine={engine}")];
-            load(Target::Memory, &params, Beside::Nothing)
-        },
-    },
-    Cause {
-        name: "queue of the disk",
-        accepted: &["disk_queue"],
-        is_alone: false,
-        setup: |draw| {
-            let latency = draw.between(4.0, 10.0) * MILLI;
-            let queue = one(draw, &[4, 6, 8]);
-            let params = [depth(queue * one(draw, &[3, 4])), block(one(draw, &[4, 16]))];
-            load(Target::Disk(Speed { latency, ..QUICK }), &params, Beside::Queue(queue))
-        },
-    },
-    Cause {
-        name: "page cache",
-        accepted: &["disk_cache"],
-        is_alone: false,
-        setup: |draw| {
-            let params = [
-                "cache=buffered".to_owned(),
-                depth(one(draw, &[1, 2, 4])),
-                block(one(draw, &[4, 16, 64])),
-            ];
-            load(Target::CachedFile, &params, Beside::Nothing)
-        },
-    },
-    Cause {
-        name: "limit of the control group",
-        accepted: &["disk_group_limit"],
-        is_alone: false,
-        setup: |draw| {
-            let kib = one(draw, &[4, 8, 16]);
-            let transfers = draw.between(100.0, 600.0);
-            let limit = match one(draw, &[true, false]) {
-                true => Beside::Group(Limit::Bytes, (transfers * f64::from(kib) * 1024.0) as u64),
-                false => Beside::Group(Limit::Transfers, transfers as u64),
-            };
-            load(Target::Disk(QUICK), &[depth(one(draw, &[4, 8, 16])), block(kib)], limit)
-        },
-    },
-    Cause {
-        name: "journal",
-        accepted: &["disk_flush"],
-        is_alone: false,
-        setup: |draw| {
-            let flush = draw.between(5.0, 20.0) * MILLI;
-            let durable = one(draw, &["flush=fdatasync", "flush=fsync", "sync=dsync"]);
-            let params = [
-                "read=0 %".to_owned(),
-                "size=8 MiB".to_owned(),
-                durable.to_owned(),
-                depth(one(draw, &[1, 2])),
-            ];
-            load(Target::Folder(Speed { flush, ..QUICK }), &params, Beside::Nothing)
-        },
-    },
-    Cause {
-        name: "neighbour",
-        accepted: &["disk_shared"],
-        is_alone: false,
-        setup: |draw| {
-            let transfers = draw.between(500.0, 1500.0);
-            let beside = Beside::Fio(one(draw, &[8, 16, 32]));
-            let params = [depth(one(draw, &[4, 8])), block(one(draw, &[4, 8]))];
-            load(Target::Disk(Speed { transfers, ..QUICK }), &params, beside)
-        },
-    },
+    Cause::new("own rate (control)", &["unknown"], |draw| {
+        let rate = draw.between(50.0, 200.0);
+        let params = [depth(8), format!("rate={rate:.0} pps")];
+        load(Target::Disk(QUICK), &params, Beside::Nothing)
+    }),
+    Cause::new("disk full, transfers", &["disk_full"], |draw| {
+        let transfers = draw.between(300.0, 1500.0);
+        let speed = Speed { transfers, ..QUICK };
+        let params = [depth(one(draw, &[8, 16, 32])), block(one(draw, &[4, 8, 16]))];
+        load(Target::Disk(speed), &params, Beside::Nothing)
+    }),
+    Cause::new("disk full, bytes", &["disk_full"], |draw| {
+        let bytes = draw.between(10e6, 60e6);
+        let speed = Speed { bytes, ..QUICK };
+        let params = [depth(one(draw, &[8, 16, 32])), block(one(draw, &[32, 64, 128]))];
+        load(Target::Disk(speed), &params, Beside::Nothing)
+    }),
+    Cause::new("small depth", &["disk_depth"], |draw| {
+        let latency = draw.between(2.0, 8.0) * MILLI;
+        let speed = Speed { latency, ..QUICK };
+        let params = [depth(one(draw, &[1, 2, 3])), block(one(draw, &[4, 16]))];
+        load(Target::Disk(speed), &params, Beside::Nothing)
+    }),
+    Cause::new("worker without CPU", &["disk_cpu"], |draw| {
+        // Engines that work in the thread of the load. io_uring would use kernel threads here.
+        let (engine, of) = one(draw, &[("pread", 1), ("aio", 4), ("aio", 16)]);
+        let params = [depth(of), block(one(draw, &[4, 8, 16])), format!("engine={engine}")];
+        load(Target::Memory, &params, Beside::Nothing)
+    }),
+    Cause::new("queue of the disk", &["disk_queue"], |draw| {
+        let latency = draw.between(4.0, 10.0) * MILLI;
+        let queue = one(draw, &[4, 6, 8]);
+        let params = [depth(queue * one(draw, &[3, 4])), block(one(draw, &[4, 16]))];
+        load(Target::Disk(Speed { latency, ..QUICK }), &params, Beside::Queue(queue))
+    }),
+    Cause::new("page cache", &["disk_cache"], |draw| {
+        let params = [
+            "cache=buffered".to_owned(),
+            depth(one(draw, &[1, 2, 4])),
+            block(one(draw, &[4, 16, 64])),
+        ];
+        load(Target::CachedFile, &params, Beside::Nothing)
+    }),
+    Cause::new("limit of the control group", &["disk_group_limit"], |draw| {
+        let kib = one(draw, &[4, 8, 16]);
+        let transfers = draw.between(100.0, 600.0);
+        let limit = match one(draw, &[true, false]) {
+            true => Beside::Group(Limit::Bytes, (transfers * f64::from(kib) * 1024.0) as u64),
+            false => Beside::Group(Limit::Transfers, transfers as u64),
+        };
+        load(Target::Disk(QUICK), &[depth(one(draw, &[4, 8, 16])), block(kib)], limit)
+    }),
+    Cause::new("journal", &["disk_flush"], |draw| {
+        let flush = draw.between(5.0, 20.0) * MILLI;
+        let durable = one(draw, &["flush=fdatasync", "flush=fsync", "sync=dsync"]);
+        let params = [
+            "read=0 %".to_owned(),
+            "size=8 MiB".to_owned(),
+            durable.to_owned(),
+            depth(one(draw, &[1, 2])),
+        ];
+        load(Target::Folder(Speed { flush, ..QUICK }), &params, Beside::Nothing)
+    }),
+    Cause::new("neighbour", &["disk_shared"], |draw| {
+        let transfers = draw.between(500.0, 1500.0);
+        let beside = Beside::Fio(one(draw, &[8, 16, 32]));
+        let params = [depth(one(draw, &[4, 8])), block(one(draw, &[4, 8]))];
+        load(Target::Disk(Speed { transfers, ..QUICK }), &params, beside)
+    }),
 ];

@@ -85,205 +85,110 @@ fn slow_hop(draw: &mut Draw, buffer: f64, least: f64) -> (f64, Hop) {
 
 /// Every cause.
 pub(super) const CAUSES: &[Cause<Setup>] = &[
-    Cause {
-        name: "no fault",
-        accepted: &["unknown", "sender_cpu", "receiver_cpu", "cpu_taken"],
-        is_alone: true,
-        setup: |_| direct(),
-    },
-    Cause {
-        name: "receive buffer",
-        accepted: &["receive_window"],
-        is_alone: false,
-        setup: |draw| {
-            let setup = path(draw.between(0.018, 0.055), Hop::default());
-            with_memory(setup, End::B, "tcp_rmem", draw.between(23_000.0, 54_000.0))
-        },
-    },
-    Cause {
-        name: "send buffer by sysctl",
-        accepted: &["send_buffer"],
-        is_alone: false,
-        setup: |draw| {
-            let setup = path(draw.between(0.018, 0.055), Hop::default());
-            with_memory(setup, End::A, "tcp_wmem", draw.between(14_000.0, 37_000.0))
-        },
-    },
-    Cause {
-        name: "slow reader (curl)",
-        accepted: &["slow_receiver"],
-        is_alone: false,
-        setup: |draw| {
-            let rate = draw.between(410e3, 1.3e6) as u32;
-            let setup = path(draw.between(0.009, 0.027), Hop::default());
-            Setup { company: Company::Reader(rate), ..setup }
-        },
-    },
-    Cause {
-        name: "slow source",
-        accepted: &["slow_source"],
-        is_alone: false,
-        setup: |draw| Setup {
-            params: vec![format!("source_rate={:.0} bit/s", draw.between(3e6, 11e6))],
-            ..path(draw.between(0.009, 0.027), Hop::default())
-        },
-    },
-    Cause {
-        name: "path MTU black hole",
-        accepted: &["path_mtu"],
-        is_alone: false,
-        setup: |draw| {
-            let mtu = draw.between(1_290.0, 1_460.0) as usize;
-            let delay = draw.between(0.004, 0.017);
-            let hop = Hop { delay, mtu, ..Hop::default() };
-            relayed(hop, hop)
-        },
-    },
-    Cause {
-        name: "slow hop, tiny buffer",
-        accepted: &["fire_hose", "path_rate"],
-        is_alone: false,
-        setup: |draw| {
-            let (rtt, hop) = slow_hop(draw, 0.0, 0.0);
-            path(rtt, Hop { buffer: draw.between(5.0, 12.0) * FRAME, ..hop })
-        },
-    },
-    Cause {
-        name: "slow hop, normal buffer",
-        accepted: &["path_rate"],
-        is_alone: false,
-        setup: |draw| {
-            let (rtt, hop) = slow_hop(draw, 1.0, 40.0 * FRAME);
-            path(rtt, hop)
-        },
-    },
-    Cause {
-        name: "slow hop, huge buffer",
-        accepted: &["path_rate"],
-        is_alone: false,
-        setup: |draw| {
-            let (rtt, hop) = slow_hop(draw, 1.0, 0.0);
-            path(rtt, Hop { buffer: hop.rate * draw.between(0.25, 0.8) / BITS_PER_BYTE, ..hop })
-        },
-    },
-    Cause {
-        name: "policer",
-        accepted: &["policer"],
-        is_alone: false,
-        setup: |draw| {
-            let (rate, rtt) = (draw.between(13e6, 41e6), draw.between(0.011, 0.033));
-            let bucket = rate * draw.between(0.02, 0.09) / BITS_PER_BYTE;
-            path(rtt, Hop { token_rate: rate, bucket, ..Hop::default() })
-        },
-    },
-    Cause {
-        name: "policer (nft)",
-        accepted: &["policer"],
-        is_alone: false,
-        setup: |draw| {
-            let rate = draw.between(13e6, 41e6);
-            let (kilobytes, burst) = (rate / 8.192e3, rate * draw.between(0.02, 0.09) / 8.192e3);
-            let rule = format!(
-                "table netdev referee {{ chain police {{ type filter hook ingress device {DEVICE} \
+    Cause::new("no fault", &["unknown", "sender_cpu", "receiver_cpu", "cpu_taken"], |_| direct())
+        .alone(),
+    Cause::new("receive buffer", &["receive_window"], |draw| {
+        let setup = path(draw.between(0.018, 0.055), Hop::default());
+        with_memory(setup, End::B, "tcp_rmem", draw.between(23_000.0, 54_000.0))
+    }),
+    Cause::new("send buffer by sysctl", &["send_buffer"], |draw| {
+        let setup = path(draw.between(0.018, 0.055), Hop::default());
+        with_memory(setup, End::A, "tcp_wmem", draw.between(14_000.0, 37_000.0))
+    }),
+    Cause::new("slow reader (curl)", &["slow_receiver"], |draw| {
+        let rate = draw.between(410e3, 1.3e6) as u32;
+        let setup = path(draw.between(0.009, 0.027), Hop::default());
+        Setup { company: Company::Reader(rate), ..setup }
+    }),
+    Cause::new("slow source", &["slow_source"], |draw| Setup {
+        params: vec![format!("source_rate={:.0} bit/s", draw.between(3e6, 11e6))],
+        ..path(draw.between(0.009, 0.027), Hop::default())
+    }),
+    Cause::new("path MTU black hole", &["path_mtu"], |draw| {
+        let mtu = draw.between(1_290.0, 1_460.0) as usize;
+        let delay = draw.between(0.004, 0.017);
+        let hop = Hop { delay, mtu, ..Hop::default() };
+        relayed(hop, hop)
+    }),
+    Cause::new("slow hop, tiny buffer", &["fire_hose", "path_rate"], |draw| {
+        let (rtt, hop) = slow_hop(draw, 0.0, 0.0);
+        path(rtt, Hop { buffer: draw.between(5.0, 12.0) * FRAME, ..hop })
+    }),
+    Cause::new("slow hop, normal buffer", &["path_rate"], |draw| {
+        let (rtt, hop) = slow_hop(draw, 1.0, 40.0 * FRAME);
+        path(rtt, hop)
+    }),
+    Cause::new("slow hop, huge buffer", &["path_rate"], |draw| {
+        let (rtt, hop) = slow_hop(draw, 1.0, 0.0);
+        path(rtt, Hop { buffer: hop.rate * draw.between(0.25, 0.8) / BITS_PER_BYTE, ..hop })
+    }),
+    Cause::new("policer", &["policer"], |draw| {
+        let (rate, rtt) = (draw.between(13e6, 41e6), draw.between(0.011, 0.033));
+        let bucket = rate * draw.between(0.02, 0.09) / BITS_PER_BYTE;
+        path(rtt, Hop { token_rate: rate, bucket, ..Hop::default() })
+    }),
+    Cause::new("policer (nft)", &["policer"], |draw| {
+        let rate = draw.between(13e6, 41e6);
+        let (kilobytes, burst) = (rate / 8.192e3, rate * draw.between(0.02, 0.09) / 8.192e3);
+        let rule = format!(
+            "table netdev referee {{ chain police {{ type filter hook ingress device {DEVICE} \
                     priority 0; limit rate over {kilobytes:.0} kbytes/second burst {burst:.0} \
                     kbytes drop; }}; }};\n"
-            );
-            Setup { nft: Some(rule), ..path(draw.between(0.011, 0.033), Hop::default()) }
-        },
-    },
-    Cause {
-        name: "tbf on the sender's interface",
-        accepted: &["link_ceiling", "path_rate"],
-        is_alone: false,
-        setup: |draw| {
-            let (rate, latency) = (draw.between(13e6, 47e6), draw.between(30.0, 120.0));
-            let shaper = format!(
-                "tc qdisc add dev {DEVICE} root tbf rate {rate:.0}bit burst 5kb latency \
+        );
+        Setup { nft: Some(rule), ..path(draw.between(0.011, 0.033), Hop::default()) }
+    }),
+    Cause::new("tbf on the sender's interface", &["link_ceiling", "path_rate"], |draw| {
+        let (rate, latency) = (draw.between(13e6, 47e6), draw.between(30.0, 120.0));
+        let shaper = format!(
+            "tc qdisc add dev {DEVICE} root tbf rate {rate:.0}bit burst 5kb latency \
                     {latency:.0}ms"
-            );
-            let mut setup = path(draw.between(0.011, 0.044), Hop::default());
-            setup.commands.push((End::A, words(&shaper)));
-            setup
-        },
-    },
-    Cause {
-        name: "cross traffic (iperf3)",
-        accepted: &["cross_traffic"],
-        is_alone: false,
-        setup: |draw| {
-            let (rtt, hop) = slow_hop(draw, 1.5, 60.0 * FRAME);
-            let flows = draw.between(2.0, 6.0).round() as u32;
-            Setup { company: Company::Iperf(flows), ..path(rtt, hop) }
-        },
-    },
-    Cause {
-        name: "slow reverse path",
-        accepted: &["reverse_path"],
-        is_alone: false,
-        setup: |draw| {
-            let delay = draw.between(0.004, 0.014);
-            let (rate, buffer) = (draw.between(0.1e6, 0.3e6), draw.between(9e3, 31e3));
-            relayed(Hop { delay, ..Hop::default() }, Hop { delay, rate, buffer, ..Hop::default() })
-        },
-    },
-    Cause {
-        name: "random loss",
-        accepted: &["path_loss"],
-        is_alone: false,
-        setup: |draw| {
-            let loss = draw.between(0.003, 0.017);
-            path(draw.between(0.013, 0.041), Hop { loss, burst: 1.0, ..Hop::default() })
-        },
-    },
-    Cause {
-        name: "burst loss",
-        accepted: &["path_loss"],
-        is_alone: false,
-        setup: |draw| {
-            let (loss, burst) = (draw.between(0.005, 0.02), draw.between(4.0, 10.0));
-            path(draw.between(0.013, 0.041), Hop { loss, burst, ..Hop::default() })
-        },
-    },
-    Cause {
-        name: "lossy slow hop",
-        accepted: &["path_loss"],
-        is_alone: false,
-        setup: |draw| {
-            let (rate, loss) = (draw.between(31e6, 47e6), draw.between(0.005, 0.015));
-            let hop = Hop { rate, buffer: 150e3, loss, burst: 1.0, ..Hop::default() };
-            path(draw.between(0.021, 0.041), hop)
-        },
-    },
-    Cause {
-        name: "busy CPU, sender",
-        accepted: &["cpu_taken", "sender_cpu"],
-        is_alone: true,
-        setup: |_| Setup { company: Company::BusyCpu(End::A), ..direct() },
-    },
-    Cause {
-        name: "busy CPU, receiver",
-        accepted: &["cpu_taken", "receiver_cpu"],
-        is_alone: true,
-        setup: |_| Setup { company: Company::BusyCpu(End::B), ..direct() },
-    },
-    Cause {
-        name: "small messages",
-        accepted: &["small_message"],
-        is_alone: true,
-        setup: |draw| Setup {
-            params: vec![format!("message_size={:.0} B", draw.between(40.0, 300.0))],
-            ..direct()
-        },
-    },
-    Cause {
-        name: "pacing",
-        accepted: &["congestion_control"],
-        is_alone: false,
-        setup: |draw| Setup {
-            params: vec![format!("pacing_rate={:.0} bit/s", draw.between(7e6, 29e6))],
-            ..path(draw.between(0.011, 0.044), Hop::default())
-        },
-    },
+        );
+        let mut setup = path(draw.between(0.011, 0.044), Hop::default());
+        setup.commands.push((End::A, words(&shaper)));
+        setup
+    }),
+    Cause::new("cross traffic (iperf3)", &["cross_traffic"], |draw| {
+        let (rtt, hop) = slow_hop(draw, 1.5, 60.0 * FRAME);
+        let flows = draw.between(2.0, 6.0).round() as u32;
+        Setup { company: Company::Iperf(flows), ..path(rtt, hop) }
+    }),
+    Cause::new("slow reverse path", &["reverse_path"], |draw| {
+        let delay = draw.between(0.004, 0.014);
+        let (rate, buffer) = (draw.between(0.1e6, 0.3e6), draw.between(9e3, 31e3));
+        relayed(Hop { delay, ..Hop::default() }, Hop { delay, rate, buffer, ..Hop::default() })
+    }),
+    Cause::new("random loss", &["path_loss"], |draw| {
+        let loss = draw.between(0.003, 0.017);
+        path(draw.between(0.013, 0.041), Hop { loss, burst: 1.0, ..Hop::default() })
+    }),
+    Cause::new("burst loss", &["path_loss"], |draw| {
+        let (loss, burst) = (draw.between(0.005, 0.02), draw.between(4.0, 10.0));
+        path(draw.between(0.013, 0.041), Hop { loss, burst, ..Hop::default() })
+    }),
+    Cause::new("lossy slow hop", &["path_loss"], |draw| {
+        let (rate, loss) = (draw.between(31e6, 47e6), draw.between(0.005, 0.015));
+        let hop = Hop { rate, buffer: 150e3, loss, burst: 1.0, ..Hop::default() };
+        path(draw.between(0.021, 0.041), hop)
+    }),
+    Cause::new("busy CPU, sender", &["cpu_taken", "sender_cpu"], |_| Setup {
+        company: Company::BusyCpu(End::A),
+        ..direct()
+    })
+    .alone(),
+    Cause::new("busy CPU, receiver", &["cpu_taken", "receiver_cpu"], |_| Setup {
+        company: Company::BusyCpu(End::B),
+        ..direct()
+    })
+    .alone(),
+    Cause::new("small messages", &["small_message"], |draw| Setup {
+        params: vec![format!("message_size={:.0} B", draw.between(40.0, 300.0))],
+        ..direct()
+    })
+    .alone(),
+    Cause::new("pacing", &["congestion_control"], |draw| Setup {
+        params: vec![format!("pacing_rate={:.0} bit/s", draw.between(7e6, 29e6))],
+        ..path(draw.between(0.011, 0.044), Hop::default())
+    }),
 ];
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ const LIMITS: ProbeLimits =
     ProbeLimits { rate: BitRate(200e6), bytes: Bytes(32_000_000), may_lose: false };
 
 /// Simulated path: a queue in front of a rate, a policer, an MTU and random loss.
+#[derive(Default)]
 struct Path {
     rate: f64,
     queue_bytes: f64,
@@ -32,15 +33,9 @@ impl Path {
             rate,
             queue_bytes,
             mtu: 1500,
-            loses: 0,
             one_way: Nanos::from_millis(5),
-            bucket: 0.0,
             tokens: f64::INFINITY,
-            at: Nanos(0),
-            free: 0.0,
-            received: 0,
-            highest: 0,
-            answers: BTreeMap::new(),
+            ..Self::default()
         }
     }
 
