@@ -9,7 +9,7 @@ use linerate_control::wire::{
 use linerate_load::{Offer, Secret};
 use linerate_model::{
     Background, Counter, Distribution, FlowReport, Incident, IncidentKind, Interval, Nanos, Params,
-    Phases, SampleBlock, Side, TrialId, Warmup, is_obeyed,
+    Phases, SampleBlock, Side, TrialId, is_obeyed,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -55,11 +55,10 @@ fn every_message() -> Vec<Message> {
         peer_clock: None,
     };
     let phases = Phases {
-        warmup: Warmup::Auto,
         measure: Nanos::from_secs(5),
         drain: Nanos::from_secs(1),
-        rest: Nanos(0),
         interval: Nanos::from_millis(500),
+        ..Phases::default()
     };
     let prepare = Prepare {
         trial,

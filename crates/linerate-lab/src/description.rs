@@ -78,7 +78,6 @@ use serde::Deserialize;
 
 use controller::ControllerText;
 pub use controller::{Checksum, Controller, ControllerFaults, Port};
-use element::ElementText;
 pub use element::{Element, Faults, Forwarding, Stall};
 pub use host::HostSettings;
 use host::HostText;
@@ -139,13 +138,23 @@ pub enum NodeKind {
     Router,
 }
 
-/// End of a link: a node, and for a host the name of the endpoint in plans.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// End of a link: a node, and for a host the name of the endpoint in plans. It is written
+/// `NODE.ENDPOINT`, or `NODE` for the endpoint of the same name.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
 pub struct LinkEnd {
     /// The node.
     pub node: String,
     /// The endpoint, if the node is a host.
     pub endpoint: String,
+}
+
+impl From<String> for LinkEnd {
+    fn from(text: String) -> Self {
+        // A host with one link may leave the endpoint's name out: it is then the host's own.
+        let (node, endpoint) = text.split_once('.').unwrap_or((&text, &text));
+        Self { node: node.to_owned(), endpoint: endpoint.to_owned() }
+    }
 }
 
 /// Veth pair between two nodes, shaped at both ends.
@@ -232,12 +241,19 @@ pub enum Hash {
     Ports,
 }
 
-/// Ethernet's default IP MTU, RFC 894.
-const ETHERNET_MTU: Bytes = Bytes(1500);
+/// Returns Ethernet's default IP MTU, RFC 894.
+const fn usual_mtu() -> Bytes {
+    Bytes(1500)
+}
+
+/// Returns the default queue in front of a shaper: 64 full frames, about the share of a small
+/// switch's port.
+const fn usual_buffer() -> Bytes {
+    Bytes(64 * 1514)
+}
+
 /// Bytes of an Ethernet header. Buffers count frames with it and without FCS.
 pub(crate) const ETHERNET_HEADER: Bytes = Bytes(14);
-/// Default queue in front of a shaper: 64 full frames, about the share of a small switch's port.
-const DEFAULT_BUFFER: Bytes = Bytes(64 * 1514);
 /// Most links of a port channel, as is common for IEEE 802.1AX groups.
 const MOST_LINKS: u32 = 64;
 /// Most queues of an interface: more than CPUs are useless.
@@ -260,7 +276,7 @@ struct File {
     #[serde(default)]
     controller: Vec<toml::Spanned<ControllerText>>,
     #[serde(default)]
-    element: Vec<toml::Spanned<ElementText>>,
+    element: Vec<toml::Spanned<Element>>,
 }
 
 #[derive(Deserialize)]
@@ -290,7 +306,7 @@ struct SwitchText {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LinkText {
-    ends: [String; 2],
+    ends: [LinkEnd; 2],
     rate: Option<BitRate>,
     buffer: Option<Bytes>,
     burst: Option<Bytes>,
@@ -340,7 +356,7 @@ impl Description {
             .map(|text| controller::read(text, &nodes, &mut problems))
             .collect();
         let elements =
-            file.element.iter().map(|text| element::read(text, &nodes, &mut problems)).collect();
+            file.element.into_iter().map(|one| element::read(one, &nodes, &mut problems)).collect();
         let observed = file.switch.iter().filter(|switch| switch.observed);
         let observed = observed.map(|switch| switch.name.get_ref().clone()).collect();
         let Header { name, summary, family } = file.lab;
@@ -398,29 +414,36 @@ fn read_nodes(file: &File, problems: &mut Vec<Problem>) -> Vec<Node> {
     nodes
 }
 
-fn read_end(
-    text: &str,
+fn check_end(
+    LinkEnd { node, endpoint }: &LinkEnd,
     nodes: &[Node],
-    span: Range<usize>,
+    span: &Range<usize>,
     problems: &mut Vec<Problem>,
-) -> LinkEnd {
-    // A host with one link may leave the endpoint's name out: it is then the host's own.
-    let (node, endpoint) = text.split_once('.').unwrap_or((text, text));
-    if !nodes.iter().any(|known| known.name == node) {
+) {
+    if !nodes.iter().any(|known| known.name == *node) {
         let near = nearest(node, nodes.iter().map(|known| known.name.as_str()));
-        problems.push(
-            Problem::new(
-                Some(span.clone()),
-                format!("there is no host, switch or router `{node}`"),
-            )
-            .nearest(near),
-        );
+        let message = format!("there is no host, switch or router `{node}`");
+        problems.push(Problem::new(Some(span.clone()), message).nearest(near));
     }
     // The host's own name was checked with the hosts.
     if endpoint != node {
-        check_name(endpoint, Some(span), problems);
+        check_name(endpoint, Some(span.clone()), problems);
     }
-    LinkEnd { node: node.to_owned(), endpoint: endpoint.to_owned() }
+}
+
+/// Checks the ends of `what` joins two nodes.
+fn check_ends(
+    ends: &[LinkEnd; 2],
+    what: &str,
+    nodes: &[Node],
+    span: &Range<usize>,
+    problems: &mut Vec<Problem>,
+) {
+    if ends[0] == ends[1] {
+        let message = format!("{what} joins two different nodes");
+        problems.push(Problem::new(Some(span.clone()), message));
+    }
+    ends.iter().for_each(|end| check_end(end, nodes, span, problems));
 }
 
 fn read_link(link: &toml::Spanned<LinkText>, nodes: &[Node], problems: &mut Vec<Problem>) -> Link {
@@ -429,13 +452,11 @@ fn read_link(link: &toml::Spanned<LinkText>, nodes: &[Node], problems: &mut Vec<
         problems
             .push(Problem::new(Some(span.clone()), "a link without `rate` has no buffer or burst"));
     }
-    if text.ends[0] == text.ends[1] {
-        problems.push(Problem::new(Some(span.clone()), "a link joins two different nodes"));
-    }
+    check_ends(&text.ends, "a link", nodes, &span, problems);
     let link = Link {
-        ends: [0, 1].map(|i| read_end(&text.ends[i], nodes, span.clone(), problems)),
+        ends: text.ends.clone(),
         rate: text.rate,
-        buffer: text.buffer.unwrap_or(DEFAULT_BUFFER),
+        buffer: text.buffer.unwrap_or(usual_buffer()),
         burst: text.burst,
         delay: text.delay,
         faults: Faults {
@@ -443,7 +464,7 @@ fn read_link(link: &toml::Spanned<LinkText>, nodes: &[Node], problems: &mut Vec<
             duplicate_one_in: text.duplicate_one_in,
             ..Faults::default()
         },
-        mtu: text.mtu.unwrap_or(ETHERNET_MTU),
+        mtu: text.mtu.unwrap_or(usual_mtu()),
         offloads: text.offloads,
         queues: text.queues.unwrap_or(NonZeroU32::MIN),
     };
@@ -519,7 +540,7 @@ fn read_bus(bus: &toml::Spanned<BusText>, nodes: &[Node], problems: &mut Vec<Pro
     Bus {
         between: text.between.clone(),
         edges: edges.collect(),
-        mtu: text.mtu.unwrap_or(ETHERNET_MTU),
+        mtu: text.mtu.unwrap_or(usual_mtu()),
     }
 }
 

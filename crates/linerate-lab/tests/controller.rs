@@ -2,7 +2,6 @@
 //! dropped and counted, and its control plane reports the same counts.
 
 use std::net::UdpSocket;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use linerate_lab::controller::Event;
@@ -10,6 +9,8 @@ use linerate_lab::{Description, Lab};
 use linerate_sys::netns::within;
 use linerate_sys::packet::PacketSocket;
 use linerate_sys::udp::set_segment_size;
+
+use crate::privileged;
 
 /// Payload of a full frame: MTU 1500 less IPv4 and UDP headers.
 const PAYLOAD: usize = 1472;
@@ -20,14 +21,6 @@ const FITTING: usize = 5;
 const QUIET: Duration = Duration::from_millis(500);
 /// Longest wait for an expected frame.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-fn privileged(test: &str) -> bool {
-    let root = Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout.starts_with(b"0\n"));
-    if !root {
-        println!("skipped: {test}: needs root to build namespaces");
-    }
-    root
-}
 
 /// Sends `n` full frames in one call; the kernel segments them and sends them back to back. Returns
 /// the number that arrives.

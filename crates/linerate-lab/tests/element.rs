@@ -2,7 +2,6 @@
 //! frame.
 
 use std::net::UdpSocket;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use linerate_lab::element::{Class, Counted, Fate};
@@ -10,19 +9,13 @@ use linerate_lab::{Description, Lab};
 use linerate_sys::netns::within;
 use linerate_sys::socket::{Buffer, set_buffer};
 
+use crate::privileged;
+
 /// Bytes of a numbered datagram.
 const PAYLOAD: usize = 100;
 
 /// Longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn privileged(test: &str) -> bool {
-    let root = Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout.starts_with(b"0\n"));
-    if !root {
-        println!("skipped: {test}: needs root to build namespaces");
-    }
-    root
-}
 
 /// Two hosts with a device between them, and UDP sockets at both, connected to each other.
 struct Bench {

@@ -1,45 +1,24 @@
 //! Labs on the real kernel: built, reachable, shaped as described, and gone afterwards.
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use linerate_lab::{Description, Family, Lab};
 use linerate_sys::netns::within;
 
-/// Every shipped lab.
-const LABS: [(&str, &str); 23] = [
-    ("cisco-expander", include_str!("../../../labs/cisco-expander.toml")),
-    ("cisco-polarised", include_str!("../../../labs/cisco-polarised.toml")),
-    ("cisco-vic", include_str!("../../../labs/cisco-vic.toml")),
-    ("device", include_str!("../../../labs/device.toml")),
-    ("device-bridge", include_str!("../../../labs/device-bridge.toml")),
-    ("device-forwarding", include_str!("../../../labs/device-forwarding.toml")),
-    ("device-router", include_str!("../../../labs/device-router.toml")),
-    ("device-stalls", include_str!("../../../labs/device-stalls.toml")),
-    ("fan-in", include_str!("../../../labs/fan-in.toml")),
-    ("idt-pcie", include_str!("../../../labs/idt-pcie.toml")),
-    ("pair", include_str!("../../../labs/pair.toml")),
-    ("pair-100m", include_str!("../../../labs/pair-100m.toml")),
-    ("lossy", include_str!("../../../labs/lossy.toml")),
-    ("router", include_str!("../../../labs/router.toml")),
-    ("switch", include_str!("../../../labs/switch.toml")),
-    ("ncsi", include_str!("../../../labs/ncsi.toml")),
-    ("ncsi-100m", include_str!("../../../labs/ncsi-100m.toml")),
-    ("ncsi-cpu", include_str!("../../../labs/ncsi-cpu.toml")),
-    ("ncsi-paper", include_str!("../../../labs/ncsi-paper.toml")),
-    ("ncsi-tuned", include_str!("../../../labs/ncsi-tuned.toml")),
-    ("sun-link", include_str!("../../../labs/sun-link.toml")),
-    ("sun-slower", include_str!("../../../labs/sun-slower.toml")),
-    ("sun-buses", include_str!("../../../labs/sun-buses.toml")),
-];
+use crate::privileged;
 
-fn privileged(test: &str) -> bool {
-    let root = Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout.starts_with(b"0\n"));
-    if !root {
-        println!("skipped: {test}: needs root to build namespaces");
-    }
-    root
+/// Returns every shipped lab: its name and its text.
+fn shipped() -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
+    let files = std::fs::read_dir(folder).expect("there are some");
+    let paths = files.map(|file| file.expect("readable").path());
+    paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .map(|path| (path.display().to_string(), std::fs::read_to_string(path).expect("text")))
+        .collect()
 }
 
 fn describe(text: &str) -> Description {
@@ -61,10 +40,12 @@ fn every_shipped_lab_stands_and_its_endpoints_reach_each_other() {
     if !privileged("every_shipped_lab_stands_and_its_endpoints_reach_each_other") {
         return;
     }
+    let labs = shipped();
+    assert!(labs.len() > 20, "{}", labs.len());
     for ((name, text), family) in
-        LABS.iter().flat_map(|lab| [(lab, Family::Ipv4), (lab, Family::Ipv6)])
+        labs.iter().flat_map(|lab| [(lab, Family::Ipv4), (lab, Family::Ipv6)])
     {
-        let instance = format!("{}x{}", std::process::id(), name.len());
+        let instance = std::process::id().to_string();
         let lab = Lab::build(&Description { family, ..describe(text) }, &instance)
             .unwrap_or_else(|e| panic!("{name}: {e}"));
         let [first, .., last] = &lab.testbed().endpoints[..] else {

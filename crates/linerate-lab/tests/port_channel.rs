@@ -7,16 +7,10 @@ use std::process::Command;
 use linerate_lab::{Description, Family, Hash, Lab, link_of};
 use linerate_sys::netns::within;
 
+use crate::privileged;
+
 const LINKS: u32 = 4;
 const FLOWS: usize = 40;
-
-fn privileged() -> bool {
-    let root = Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout.starts_with(b"0\n"));
-    if !root {
-        println!("skipped: needs root to build namespaces");
-    }
-    root
-}
 
 fn describe(family: Family, hash: &str) -> Description {
     let text = format!(
@@ -53,7 +47,7 @@ fn passed(namespace: &str, device: &str, instances: &[String]) -> BTreeMap<Strin
 
 #[test]
 fn every_flow_goes_on_the_link_its_hash_says() {
-    if !privileged() {
+    if !privileged("every_flow_goes_on_the_link_its_hash_says") {
         return;
     }
     let cases = [
@@ -106,7 +100,7 @@ fn every_flow_goes_on_the_link_its_hash_says() {
 #[test]
 fn packets_without_ports_are_hashed_by_their_addresses() {
     // Fragments after the first have no ports, and all fragments of a datagram must use one link.
-    if !privileged() {
+    if !privileged("packets_without_ports_are_hashed_by_their_addresses") {
         return;
     }
     let instance = format!("{}pf", std::process::id());

@@ -195,6 +195,38 @@ fn merged(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     merged
 }
 
+/// Gives the distributions of a structure, each with its name.
+macro_rules! named_distributions {
+    ($of:ident, $n:literal: $($field:ident $name:literal,)*) => {
+        impl $of {
+            /// Adds `more`'s operations.
+            pub fn merge(&mut self, more: &Self) {
+                $(self.$field.merge(&more.$field);)*
+            }
+
+            /// Returns true if nothing was recorded.
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                self.all().iter().all(|(_, of)| of.is_empty())
+            }
+
+            /// Each by name.
+            #[must_use]
+            pub fn all(&self) -> [(&'static str, &Distribution); $n] {
+                [$(($name, &self.$field)),*]
+            }
+
+            /// The one with the name that [`Self::all`] gives it.
+            pub fn named_mut(&mut self, name: &str) -> Option<&mut Distribution> {
+                match name {
+                    $($name => Some(&mut self.$field),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
 /// Counts that assign each operation to the interval of its intended start, whenever it ended.
 /// `due`, `answered`, `lost`, `open` and `unstarted` count operations of *earlier* intervals,
 /// indexed by how many intervals earlier they were due (1: the interval before). All other
@@ -231,65 +263,17 @@ pub struct Carried {
     pub waited_response: Distribution,
 }
 
-impl Carried {
-    /// Of no operation.
-    pub const NOTHING: Self = Self {
-        due: Distribution::NOTHING,
-        answered: Distribution::NOTHING,
-        lost: Distribution::NOTHING,
-        open: Distribution::NOTHING,
-        unstarted: Distribution::NOTHING,
-        service: Distribution::NOTHING,
-        response: Distribution::NOTHING,
-        waited_service: Distribution::NOTHING,
-        waited_response: Distribution::NOTHING,
-    };
-
-    /// Adds `more`'s operations.
-    pub fn merge(&mut self, more: &Self) {
-        for (name, of) in more.all() {
-            self.named_mut(name).expect("the same names").merge(of);
-        }
-    }
-
-    /// Returns true if nothing was recorded.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.all().iter().all(|(_, of)| of.is_empty())
-    }
-
-    /// Each by name.
-    #[must_use]
-    pub fn all(&self) -> [(&'static str, &Distribution); 9] {
-        [
-            ("carried_due", &self.due),
-            ("carried_answered", &self.answered),
-            ("carried_lost", &self.lost),
-            ("carried_open", &self.open),
-            ("carried_unstarted", &self.unstarted),
-            ("carried_service", &self.service),
-            ("carried_response", &self.response),
-            ("waited_service", &self.waited_service),
-            ("waited_response", &self.waited_response),
-        ]
-    }
-
-    /// The one with the name that [`Self::all`] gives it.
-    pub fn named_mut(&mut self, name: &str) -> Option<&mut Distribution> {
-        Some(match name {
-            "carried_due" => &mut self.due,
-            "carried_answered" => &mut self.answered,
-            "carried_lost" => &mut self.lost,
-            "carried_open" => &mut self.open,
-            "carried_unstarted" => &mut self.unstarted,
-            "carried_service" => &mut self.service,
-            "carried_response" => &mut self.response,
-            "waited_service" => &mut self.waited_service,
-            "waited_response" => &mut self.waited_response,
-            _ => return None,
-        })
-    }
-}
+named_distributions!(Carried, 9:
+    due "carried_due",
+    answered "carried_answered",
+    lost "carried_lost",
+    open "carried_open",
+    unstarted "carried_unstarted",
+    service "carried_service",
+    response "carried_response",
+    waited_service "waited_service",
+    waited_response "waited_response",
+);
 
 /// Differences between the delays of frames sent one after the other, ns, by their sign: `D(i) -
 /// D(i-1)` of RFC 8219 7.3.2.
@@ -358,32 +342,12 @@ pub struct Stages {
     pub close: Distribution,
 }
 
-impl Stages {
-    /// Returns true if nothing was recorded.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.all().iter().all(|(_, times)| times.is_empty())
-    }
-
-    /// Each by name, in the order in which they pass.
-    #[must_use]
-    pub fn all(&self) -> [(&'static str, &Distribution); 4] {
-        [
-            ("connect", &self.connect),
-            ("first_byte", &self.first_byte),
-            ("transfer", &self.transfer),
-            ("close", &self.close),
-        ]
-    }
-
-    /// Adds `other`'s times.
-    pub fn merge(&mut self, other: &Self) {
-        self.connect.merge(&other.connect);
-        self.first_byte.merge(&other.first_byte);
-        self.transfer.merge(&other.transfer);
-        self.close.merge(&other.close);
-    }
-}
+named_distributions!(Stages, 4:
+    connect "connect",
+    first_byte "first_byte",
+    transfer "transfer",
+    close "close",
+);
 
 #[cfg(test)]
 mod tests {

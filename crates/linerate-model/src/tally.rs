@@ -1,6 +1,7 @@
 //! Counts of a worker, and how they reach the collector.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -283,7 +284,7 @@ impl Interval {
     /// Returns the counts of operations of `kind` that were carried into it.
     #[must_use]
     pub fn carried_of(&self, kind: OperationKind) -> &Carried {
-        static NOTHING: Carried = Carried::NOTHING;
+        static NOTHING: LazyLock<Carried> = LazyLock::new(Carried::default);
         let apart =
             // Most workloads have requests only, so the other kinds are allocated on first use.
             |of: fn(&CarriedApart) -> &Carried| self.carried_apart.as_deref().map_or(&NOTHING, of);

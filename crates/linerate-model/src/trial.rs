@@ -62,18 +62,19 @@ pub enum Arrival {
 }
 
 /// How the warm-up is cut off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Warmup {
     /// A fixed span, run before the measurement and recorded apart.
     Fixed(Nanos),
     /// A tenth of the duration (at least two intervals) is run in front; the study decides by
     /// MSER-5 how much to cut.
+    #[default]
     Auto,
 }
 
 /// How long each phase of a trial lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phases {
     /// Load is offered, counted, and not part of the figure.
     pub warmup: Warmup,
@@ -121,7 +122,7 @@ pub struct Background {
 }
 
 /// One workload between two endpoints inside a trial.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// The workload's name in the registry.
     pub workload: String,
@@ -163,7 +164,7 @@ impl Until {
 }
 
 /// One measurement to be made.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialSpec {
     /// Number in the campaign.
     pub id: TrialId,

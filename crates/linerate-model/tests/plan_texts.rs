@@ -46,6 +46,28 @@ const PIECES: &[&str] = &[
     "repeats=5\n",
     "params.x=[1]\n",
     "é = \"\u{1F600}\"\n",
+    "[sweep.mix]\n",
+    "repeats = ",
+    "seed = ",
+    "from = ",
+    "factor = ",
+    "steps = ",
+    "\"1e300 s\"",
+    "\"-1 B\"",
+    "\"18446744073709551615 TiB\"",
+    "\"0 s\"",
+    "nan",
+    "inf",
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"",
+    "\n",
+    "=",
+    "params.",
+    "job.1.",
+    "1979-05-27",
 ];
 
 proptest! {
@@ -91,35 +113,7 @@ fn fuzz_plan() {
     let mut corpus: Vec<Vec<u8>> =
         paths.iter().map(|path| std::fs::read(path).expect("readable")).collect();
     corpus.push(SMALL.into());
-    let words = [
-        "[[sweep]]\n",
-        "[[sweep.job]]\n",
-        "[sweep.axis]\n",
-        "[sweep.mix]\n",
-        "[campaign]\n",
-        "repeats = ",
-        "seed = ",
-        "from = ",
-        "factor = ",
-        "steps = ",
-        "\"1e300 s\"",
-        "\"-1 B\"",
-        "\"18446744073709551615 TiB\"",
-        "\"0 s\"",
-        "nan",
-        "inf",
-        "{",
-        "}",
-        "[",
-        "]",
-        "\"",
-        "\n",
-        "=",
-        "params.",
-        "job.1.",
-        "1979-05-27",
-    ];
-    driver::fuzz("plan", corpus, &words, |bytes| {
+    driver::fuzz("plan", corpus, PIECES, |bytes| {
         entry::plan(bytes);
         let problems = parse(&String::from_utf8_lossy(bytes)).1;
         driver::class(&problems)

@@ -43,6 +43,16 @@ const PIECES: &[&str] = &[
     "\n",
 ];
 
+/// Forms of lines that come near those of the kernel.
+const FORMS: &[&str] = &[
+    "((MemAvailable|Dirty)?:? ?[0-9a-z]{0,25} kB\n?){0,5}",
+    "(([0-9a-g]{0,20} ){0,15}\n?){0,5}",
+    "((some|full)? ?(total=)?[0-9.x]{0,25}\n?){0,5}",
+    "([ 0-9a-z]{0,25} ?){0,20}\n?",
+    "(ctxt ?[0-9x -]{0,30}\n?){0,5}",
+    "(pswp(in|out)? ?[0-9x -]{0,30}\n?){0,5}",
+];
+
 /// The files captured from kernels.
 fn captured() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
@@ -80,6 +90,13 @@ proptest! {
     #[test]
     fn no_bytes_make_a_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         entry::kernel_text(&bytes);
+    }
+
+    #[test]
+    fn no_text_of_a_form_makes_a_reader_panic(
+        text in prop::sample::select(FORMS).prop_flat_map(|form| form.prop_map(String::from))
+    ) {
+        entry::kernel_text(text.as_bytes());
     }
 
     #[test]

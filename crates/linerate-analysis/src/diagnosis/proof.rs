@@ -265,7 +265,7 @@ fn most<'a>(test: &'a Comparison, metric: &'static Metric) -> Option<&'a Compare
 #[cfg(test)]
 mod tests {
     use linerate_model::path::Limiter;
-    use linerate_model::{Arm, Direction, Layer, Point, Ratio, Role, Unit};
+    use linerate_model::{Arm, Direction, Point, Ratio, Role};
 
     use super::*;
     use crate::compare::{Better, effect};
@@ -298,17 +298,11 @@ mod tests {
             after.rotate_left(1);
             effect("goodput tx", &some(&BEFORE, 1.0), &after, Better::More)
         };
+        let effect = against(factor).expect("six pairs");
         let goodput = Compared {
-            job: 0,
-            metric: metric::GOODPUT.into(),
-            unit: Unit::BitPerSecond,
-            layer: Some(Layer::L4),
-            direction: Direction::Tx,
-            effect: against(factor).expect("six pairs"),
             placebo: against(placebo),
-            p_adjusted: None,
             pairs: 6,
-            found: Vec::new(),
+            ..Compared::of(metric::GOODPUT, Direction::Tx, effect)
         };
         Comparison {
             sweep: "sweep".into(),

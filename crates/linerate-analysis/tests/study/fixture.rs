@@ -3,9 +3,9 @@
 use linerate_analysis::{PointStudy, Reason, Study};
 use linerate_model::{
     BitRate, BoundClass, Bytes, Campaign, CampaignHeader, Capacity, Counter, Direction, Endpoint,
-    FlowReport, FlowTcp, HostRecord, Interval, JobRecord, JobSpec, Metric, Nanos, Params, Phases,
-    Point, SampleBlock, SeriesKind, SeriesSpec, TcpState, TestbedKind, TrialId, TrialOutcome,
-    TrialRecord, TrialSpec, Warmup, WrittenSeries,
+    FlowReport, FlowTcp, HostRecord, Interval, JobRecord, JobSpec, Metric, Nanos, Phases,
+    SampleBlock, SeriesKind, SeriesSpec, TcpState, TestbedKind, TrialId, TrialOutcome, TrialRecord,
+    TrialSpec, Warmup, WrittenSeries,
 };
 use serde_json::{Value, json};
 
@@ -21,8 +21,7 @@ pub(crate) fn job(workload: &str, from: &str, to: &str) -> JobSpec {
         workload: workload.into(),
         from: endpoint(from, "left"),
         to: endpoint(to, "right"),
-        params: Params::default(),
-        background: None,
+        ..JobSpec::default()
     }
 }
 
@@ -31,7 +30,6 @@ pub(crate) fn trial(number: u32, jobs: Vec<JobSpec>) -> TrialRecord {
     let mut trial = TrialRecord::new(TrialSpec {
         id: TrialId(number),
         sweep: "sweep".into(),
-        point: Point::new(),
         repeat: number,
         seed: 1,
         phases: Phases {
@@ -42,9 +40,7 @@ pub(crate) fn trial(number: u32, jobs: Vec<JobSpec>) -> TrialRecord {
             interval: Nanos::from_secs(1),
         },
         jobs,
-        arm: None,
-        until: None,
-        search: None,
+        ..TrialSpec::default()
     });
     trial.started = Some(Nanos::from_secs(u64::from(number) * 10));
     trial.outcome = Some(TrialOutcome::Completed);

@@ -2,7 +2,7 @@
 
 use linerate_analysis::{Cause, MatrixVerdict, MemoryDirection, Mix, Study, study};
 use linerate_model::{
-    Arm, Campaign, Counter, JobRecord, JobSpec, Params, Point, Ratio, Role, TestbedKind, TrialId,
+    Arm, Campaign, Counter, JobRecord, JobSpec, Point, Ratio, Role, TestbedKind, TrialId,
     TrialRecord,
 };
 use serde_json::json;
@@ -16,8 +16,7 @@ fn disk() -> JobSpec {
         workload: "storage".into(),
         from: endpoint("a", "left"),
         to: endpoint("b", "right"),
-        params: Params::default(),
-        background: None,
+        ..JobSpec::default()
     }
 }
 

@@ -5,7 +5,7 @@ use linerate_analysis::{IntervalSeries, Reason, Stopped, Study, study};
 use linerate_model::Direction::{Sum, Tx};
 use linerate_model::{
     Counter, Direction, Incident, IncidentKind, Interval, Nanos, Phases, StepGap, TestbedKind,
-    TrialRecord, Validity, Warmup, metric,
+    TrialRecord, Validity, metric,
 };
 
 use crate::fixture::{
@@ -85,11 +85,9 @@ fn steal_makes_a_trial_suspect_and_a_tester_limit_makes_it_invalid() {
 fn an_automatic_warm_up_cuts_the_slow_start_and_no_more() {
     let mut trial = trial(0, vec![job("tcp_stream", "a", "b")]);
     trial.spec.phases = Phases {
-        warmup: Warmup::Auto,
         measure: Nanos::from_secs(10),
-        drain: Nanos(0),
-        rest: Nanos(0),
         interval: Nanos::from_millis(100),
+        ..Phases::default()
     };
     let delivered = |bin: u64| if bin < 15 { 10_000 * bin } else { 1_000_000 + 100 * (bin % 3) };
     let interval = |bin: u64| {

@@ -10,9 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use linerate_load::Offer;
 #[cfg(test)]
-use linerate_model::{
-    Background, Endpoint, JobSpec, Params, Point, Ratio, TrialOutcome, Until, Warmup,
-};
+use linerate_model::{Background, Endpoint, JobSpec, Ratio, TrialOutcome, Until, Warmup};
 use linerate_model::{
     CampaignHeader, Counter, Event, Incident, IncidentKind, Interval, JobRecord, Nanos, Phases,
     RecorderError, Side, TestbedKind, TrialId, TrialRecord, TrialSpec,
@@ -137,20 +135,16 @@ fn trial(id: u32, from: &str, to: &str) -> TrialSpec {
         workload: "null".into(),
         from: endpoint(from),
         to: endpoint(to),
-        params: Params::default(),
-        background: None,
+        ..JobSpec::default()
     };
     TrialSpec {
         id: TrialId(id),
         sweep: "s".into(),
-        point: Point::new(),
         repeat: id,
         seed: 1,
         phases: phases(),
         jobs: vec![job],
-        arm: None,
-        until: None,
-        search: None,
+        ..TrialSpec::default()
     }
 }
 

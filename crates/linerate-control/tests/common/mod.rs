@@ -9,7 +9,7 @@ use linerate_control::conductor::RunOptions;
 use linerate_control::{Access, Agent, AgentOptions, CampaignRun, RunSummary, Stopper};
 use linerate_model::{
     CampaignHeader, Counter, Endpoint, Event, HostAddress, Incident, JobSpec, Nanos, Params,
-    Phases, Point, Recorder, RecorderError, Side, Testbed, TestbedKind, TrialId, TrialSpec, Warmup,
+    Phases, Recorder, RecorderError, Side, Testbed, TestbedKind, TrialId, TrialSpec, Warmup,
 };
 use serde_json::{Value, json};
 
@@ -47,18 +47,7 @@ pub(crate) fn trial(id: u32, jobs: Vec<JobSpec>) -> TrialSpec {
         rest: Nanos(0),
         interval: Nanos::from_millis(50),
     };
-    TrialSpec {
-        id: TrialId(id),
-        sweep: "s".into(),
-        point: Point::new(),
-        repeat: 0,
-        seed: 7,
-        phases,
-        jobs,
-        arm: None,
-        until: None,
-        search: None,
-    }
+    TrialSpec { id: TrialId(id), sweep: "s".into(), seed: 7, phases, jobs, ..TrialSpec::default() }
 }
 
 /// An agent that listens on loopback until this value goes.

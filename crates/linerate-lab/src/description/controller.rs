@@ -7,7 +7,7 @@ use std::ops::Range;
 use linerate_model::{BitRate, Bytes, Nanos, Problem};
 use serde::Deserialize;
 
-use super::{ETHERNET_HEADER, ETHERNET_MTU, LinkEnd, Node, NodeKind, check_name, read_end};
+use super::{ETHERNET_HEADER, LinkEnd, Node, NodeKind, check_end, check_name, usual_mtu};
 
 /// Network controller that passes a management controller's traffic through (NC-SI, DSP0222): a
 /// fast port, a slow sideband, and a small buffer between them.
@@ -41,7 +41,8 @@ pub struct Controller {
 }
 
 /// Port of a controller.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Port {
     /// Node at its other end.
     pub to: LinkEnd,
@@ -105,8 +106,8 @@ const MAX_CHANNELS: u8 = 31;
 #[serde(deny_unknown_fields)]
 pub(super) struct ControllerText {
     name: String,
-    network: PortText,
-    sideband: PortText,
+    network: Port,
+    sideband: Port,
     buffer: Option<Bytes>,
     transmit_buffer: Option<Bytes>,
     delay: Option<Nanos>,
@@ -119,13 +120,6 @@ pub(super) struct ControllerText {
     faults: ControllerFaults,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PortText {
-    to: String,
-    rate: BitRate,
-}
-
 /// Reads a controller, and adds a problem for everything impossible.
 pub(super) fn read(
     controller: &toml::Spanned<ControllerText>,
@@ -135,17 +129,17 @@ pub(super) fn read(
     let (text, span) = (controller.get_ref(), controller.span());
     check_name(&text.name, Some(span.clone()), problems);
     let network_kinds = [NodeKind::Switch, NodeKind::Host];
-    let network = read_port("network port", &text.network, &network_kinds, &span, nodes, problems);
-    let sideband = read_port("sideband", &text.sideband, &[NodeKind::Host], &span, nodes, problems);
+    check_port("network port", &text.network, &network_kinds, &span, nodes, problems);
+    check_port("sideband", &text.sideband, &[NodeKind::Host], &span, nodes, problems);
     let buffer = text.buffer.unwrap_or(BUFFER);
     let controller = Controller {
         name: text.name.clone(),
-        network,
-        sideband,
+        network: text.network.clone(),
+        sideband: text.sideband.clone(),
         buffer,
         transmit_buffer: text.transmit_buffer.unwrap_or(TRANSMIT_BUFFER),
         delay: text.delay.unwrap_or_default(),
-        mtu: text.mtu.unwrap_or(ETHERNET_MTU),
+        mtu: text.mtu.unwrap_or(usual_mtu()),
         packages: read_count("packages", text.packages.as_ref(), MAX_PACKAGES, problems),
         channels: read_count("channels", text.channels.as_ref(), MAX_CHANNELS, problems),
         configured: text.configured.unwrap_or(true),
@@ -166,27 +160,26 @@ pub(super) fn read(
     controller
 }
 
-fn read_port(
+fn check_port(
     side: &str,
-    text: &PortText,
+    Port { to, rate }: &Port,
     kinds: &[NodeKind],
     span: &Range<usize>,
     nodes: &[Node],
     problems: &mut Vec<Problem>,
-) -> Port {
-    let to = read_end(&text.to, nodes, span.clone(), problems);
+) {
+    check_end(to, nodes, span, problems);
     if nodes.iter().any(|node| node.name == to.node && !kinds.contains(&node.kind)) {
         let message = format!("the {side} of a controller cannot lead to `{}`", to.node);
         let expected = if kinds.len() > 1 { "a switch or a host" } else { "a host" };
         problems.push(Problem::new(Some(span.clone()), message).expected(expected));
     }
-    if text.rate.0 <= 0.0 {
+    if rate.0 <= 0.0 {
         problems.push(Problem::new(
             Some(span.clone()),
             format!("the {side} of a controller has no rate"),
         ));
     }
-    Port { to, rate: text.rate }
 }
 
 /// Reads a count from one to `most`; one by default.

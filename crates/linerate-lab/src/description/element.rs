@@ -7,11 +7,12 @@ use linerate_model::{BitRate, Bytes, Nanos, PacketRate, Problem, Ratio};
 use serde::Deserialize;
 
 use super::{
-    DEFAULT_BUFFER, ETHERNET_HEADER, ETHERNET_MTU, Link, LinkEnd, Node, check_name, read_end,
+    ETHERNET_HEADER, Link, LinkEnd, Node, check_ends, check_name, usual_buffer, usual_mtu,
 };
 
 /// Device of two ports with a known capacity: the known answer of a measurement.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Element {
     /// Its name.
     pub name: String,
@@ -25,18 +26,23 @@ pub struct Element {
     /// Frames forwarded a second, each way.
     pub packet_rate: Option<PacketRate>,
     /// Size of its buffer each way, in bytes of Ethernet frames without FCS.
+    #[serde(default = "usual_buffer")]
     pub buffer: Bytes,
     /// Most frames in its buffer each way, of any size.
     pub buffer_frames: Option<NonZeroU32>,
     /// Moment at which a frame begins to leave.
+    #[serde(default)]
     pub forwarding: Forwarding,
     /// Time of a frame in the device beside waiting and serialisation, each way.
+    #[serde(default)]
     pub delay: Nanos,
     /// Stalls, in which no frame leaves and arriving ones wait.
     pub stall: Option<Stall>,
     /// Faults on purpose.
+    #[serde(default)]
     pub faults: Faults,
     /// IP MTU.
+    #[serde(default = "usual_mtu")]
     pub mtu: Bytes,
 }
 
@@ -116,50 +122,15 @@ impl Element {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ElementText {
-    name: String,
-    ends: [String; 2],
-    port_rate: Option<BitRate>,
-    rate: Option<BitRate>,
-    packet_rate: Option<PacketRate>,
-    buffer: Option<Bytes>,
-    buffer_frames: Option<NonZeroU32>,
-    #[serde(default)]
-    forwarding: Forwarding,
-    delay: Option<Nanos>,
-    stall: Option<Stall>,
-    #[serde(default)]
-    faults: Faults,
-    mtu: Option<Bytes>,
-}
-
-/// Reads a device under test, and adds a problem for everything impossible.
+/// Returns a device under test, and adds a problem for everything impossible.
 pub(super) fn read(
-    element: &toml::Spanned<ElementText>,
+    element: toml::Spanned<Element>,
     nodes: &[Node],
     problems: &mut Vec<Problem>,
 ) -> Element {
-    let (text, span) = (element.get_ref(), element.span());
-    check_name(&text.name, Some(span.clone()), problems);
-    if text.ends[0] == text.ends[1] {
-        problems.push(Problem::new(Some(span.clone()), "a device joins two different nodes"));
-    }
-    let element = Element {
-        name: text.name.clone(),
-        ends: [0, 1].map(|i| read_end(&text.ends[i], nodes, span.clone(), problems)),
-        port_rate: text.port_rate,
-        rate: text.rate,
-        packet_rate: text.packet_rate,
-        buffer: text.buffer.unwrap_or(DEFAULT_BUFFER),
-        buffer_frames: text.buffer_frames,
-        forwarding: text.forwarding,
-        delay: text.delay.unwrap_or_default(),
-        stall: text.stall,
-        faults: text.faults,
-        mtu: text.mtu.unwrap_or(ETHERNET_MTU),
-    };
+    let (span, element) = (element.span(), element.into_inner());
+    check_name(&element.name, Some(span.clone()), problems);
+    check_ends(&element.ends, "a device", nodes, &span, problems);
     check(&element, &span, problems);
     element
 }

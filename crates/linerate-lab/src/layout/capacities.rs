@@ -8,19 +8,28 @@ use crate::description::{
     Bus, BusEdge, Controller, ETHERNET_HEADER, Element, Link, LinkEnd, NodeKind,
 };
 
-/// Limit of a cable or a device, each way.
-struct Bound {
-    name: String,
-    /// Name of its capacities, without the direction.
-    edge: String,
-    class: BoundClass,
-    rate: BitRate,
-    frame_overhead: Bytes,
-    mtu: Bytes,
-    source: String,
-}
-
 impl Planner<'_> {
+    /// Returns a capacity of this lab that is emulated by `means`, each way, without pairs so far.
+    fn capacity(
+        &self,
+        edge: &str,
+        class: BoundClass,
+        (rate, frame_overhead, mtu): (BitRate, Bytes, Bytes),
+        means: &str,
+    ) -> Capacity {
+        Capacity {
+            name: edge.to_owned(),
+            edge: edge.to_owned(),
+            class,
+            rate,
+            frame_overhead,
+            mtu,
+            pairs: Vec::new(),
+            source: format!("lab {}: {means}", self.description.name),
+            members: Vec::new(),
+        }
+    }
+
     /// Adds the capacity of a sideband. It bounds every pair with the host behind it, whose only
     /// path it is. RMII carries Ethernet frames with preamble and gap (DSP0222).
     pub(super) fn note_sideband(&mut self, controller: &Controller) {
@@ -37,64 +46,38 @@ impl Planner<'_> {
         let out = peers.iter().map(|peer| (own.clone(), (*peer).clone())).collect();
         let into = peers.iter().map(|peer| ((*peer).clone(), own.clone())).collect();
         // Directions are capacities of their own: a full-duplex link carries both at once.
+        let edge = format!("sideband of {}", controller.name);
+        let limits = (controller.sideband.rate, WIRE_FRAME_OVERHEAD, controller.mtu);
+        let each_way = self.capacity(&edge, BoundClass::Link, limits, "emulated controller");
         for (word, pairs) in [("out of", out), ("into", into)] {
-            let edge = format!("sideband of {}", controller.name);
-            self.capacities.push(Capacity {
-                name: format!("{edge}, {word} {own}"),
-                edge,
-                class: BoundClass::Link,
-                rate: controller.sideband.rate,
-                frame_overhead: WIRE_FRAME_OVERHEAD,
-                mtu: controller.mtu,
-                pairs,
-                source: format!("lab {}: emulated controller", self.description.name),
-                members: Vec::new(),
-            });
+            let name = format!("{edge}, {word} {own}");
+            self.capacities.push(Capacity { name, pairs, ..each_way.clone() });
         }
     }
 
     /// Adds the capacity of the link's shaper.
     pub(super) fn note_capacity(&mut self, link: &Link) {
         let Some(rate) = link.rate else { return };
-        let name = format!("link {}-{}", link.ends[0].node, link.ends[1].node);
-        let source = format!("lab {}: token bucket", self.description.name);
-        let edge = name.clone();
+        let edge = format!("link {}-{}", link.ends[0].node, link.ends[1].node);
+        let limits = (rate, ETHERNET_HEADER, link.mtu);
         self.note_cable(
             &link.ends,
-            Bound {
-                name,
-                edge,
-                class: BoundClass::Link,
-                rate,
-                frame_overhead: ETHERNET_HEADER,
-                mtu: link.mtu,
-                source,
-            },
+            &self.capacity(&edge, BoundClass::Link, limits, "token bucket"),
         );
     }
 
     /// Adds the capacity of a device, counted as on a wire.
     pub(super) fn note_element(&mut self, element: &Element) {
         let Some(rate) = element.rate.or(element.port_rate) else { return };
+        let limits = (rate, WIRE_FRAME_OVERHEAD, element.mtu);
+        let each_way = self.capacity(&element.name, BoundClass::Device, limits, "emulated device");
         let name = format!("device {}", element.name);
-        let source = format!("lab {}: emulated device", self.description.name);
-        self.note_cable(
-            &element.ends,
-            Bound {
-                name,
-                edge: element.name.clone(),
-                class: BoundClass::Device,
-                rate,
-                frame_overhead: WIRE_FRAME_OVERHEAD,
-                mtu: element.mtu,
-                source,
-            },
-        );
+        self.note_cable(&element.ends, &Capacity { name, ..each_way });
     }
 
-    /// Adds a capacity between `ends`. It bounds every pair of hosts whose only path leads over it,
-    /// which is certain if one of the ends is a host.
-    fn note_cable(&mut self, ends: &[LinkEnd; 2], bound: Bound) {
+    /// Adds a capacity between `ends`, which has no pairs so far. It bounds every pair of hosts whose
+    /// only path leads over it, which is certain if one of the ends is a host.
+    fn note_cable(&mut self, ends: &[LinkEnd; 2], each_way: &Capacity) {
         let is_host = |i: usize| self.kind(self.node(&ends[i].node)) == NodeKind::Host;
         let of_links = self.description.links.iter().flat_map(|link| &link.ends);
         let of_elements = self.description.elements.iter().flat_map(|element| &element.ends);
@@ -120,15 +103,9 @@ impl Planner<'_> {
             };
             for (word, pairs) in directions {
                 found.push(Capacity {
-                    name: format!("{}, {word} {own}", bound.name),
-                    edge: bound.edge.clone(),
-                    class: bound.class,
-                    rate: bound.rate,
-                    frame_overhead: bound.frame_overhead,
-                    mtu: bound.mtu,
+                    name: format!("{}, {word} {own}", each_way.name),
                     pairs,
-                    source: bound.source.clone(),
-                    members: Vec::new(),
+                    ..each_way.clone()
                 });
             }
         }
@@ -142,33 +119,22 @@ impl Planner<'_> {
             let leaves =
                 bus.edges.iter().filter(|leaf| leaf.ends.is_some() && is_below(bus, edge, leaf));
             let ends: Vec<[String; 2]> = leaves.filter_map(|leaf| leaf.ends.clone()).collect();
-            for direction in [0, 1] {
+            // A port channel leads out of the host.
+            let class = if edge.group().is_some() { BoundClass::Link } else { BoundClass::Bus };
+            let limits = (edge.rate, ETHERNET_HEADER, bus.mtu);
+            let means = "class of a hierarchical token bucket";
+            let each_way = self.capacity(&edge.name, class, limits, means);
+            for (from, to) in [(0, 1), (1, 0)] {
+                let members = edge.group().map_or_else(Vec::new, |_| {
+                    bus_classes(bus, edge)
+                        .map(|class| queue_instance(&devices[from], class))
+                        .collect()
+                });
                 self.capacities.push(Capacity {
-                    name: format!(
-                        "{}, {} to {}",
-                        edge.name,
-                        bus.between[direction],
-                        bus.between[1 - direction]
-                    ),
-                    edge: edge.name.clone(),
-                    // A port channel leads out of the host.
-                    class: if edge.group().is_some() { BoundClass::Link } else { BoundClass::Bus },
-                    rate: edge.rate,
-                    frame_overhead: ETHERNET_HEADER,
-                    mtu: bus.mtu,
-                    pairs: ends
-                        .iter()
-                        .map(|e| (e[direction].clone(), e[1 - direction].clone()))
-                        .collect(),
-                    source: format!(
-                        "lab {}: class of a hierarchical token bucket",
-                        self.description.name
-                    ),
-                    members: edge.group().map_or_else(Vec::new, |_| {
-                        bus_classes(bus, edge)
-                            .map(|class| queue_instance(&devices[direction], class))
-                            .collect()
-                    }),
+                    name: format!("{}, {} to {}", edge.name, bus.between[from], bus.between[to]),
+                    pairs: ends.iter().map(|e| (e[from].clone(), e[to].clone())).collect(),
+                    members,
+                    ..each_way.clone()
                 });
             }
         }

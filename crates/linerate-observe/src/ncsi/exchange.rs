@@ -129,13 +129,12 @@ impl Exchange {
     pub fn new(address: Address, command: &Command, instance: u8) -> Self {
         let payload = command.emit();
         let letter = Letter {
-            management: 0,
             instance,
             kind: command.kind(),
             package: address.package,
             channel: address.channel,
             payload: &payload,
-            checksum: Checksum::Right,
+            ..Letter::default()
         };
         let frame = letter.emit();
         Self {
@@ -228,16 +227,7 @@ mod tests {
 
     fn answer(instance: u8, kind: u8, checksum: Checksum) -> Vec<u8> {
         let payload = [0, 0, 0, 0];
-        Letter {
-            management: 0,
-            instance,
-            kind,
-            package: 0,
-            channel: 0,
-            payload: &payload,
-            checksum,
-        }
-        .emit()
+        Letter { instance, kind, payload: &payload, checksum, ..Letter::default() }.emit()
     }
 
     #[test]

@@ -115,14 +115,12 @@ pub(crate) fn of_interface(interface: u32) -> Vec<u8> {
 pub(crate) fn to_send(interface: u32, address: Address, command: &Command) -> Vec<u8> {
     let payload = command.emit();
     let letter = Letter {
-        management: 0,
-        // The kernel numbers it.
-        instance: 0,
         kind: command.kind(),
         package: address.package,
         channel: address.channel,
         payload: &payload,
         checksum: Checksum::Absent,
+        ..Letter::default()
     };
     let mut bytes = of_interface(interface);
     push(&mut bytes, PACKAGE_ID, &u32::from(address.package).to_ne_bytes());

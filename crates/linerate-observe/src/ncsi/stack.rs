@@ -114,7 +114,7 @@ fn withheld(command: &Command, error: SysError) -> Result<Failure, SysError> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_packet::ncsi::{Checksum, Letter, Outcome, Reason};
+    use linerate_packet::ncsi::{Letter, Outcome, Reason};
     use linerate_sys::netlink::push;
 
     use super::*;
@@ -125,16 +125,7 @@ mod tests {
     /// Returns the packet that the kernel hands over when the controller answers `kind` with
     /// `payload`.
     fn handed_over(kind: u8, payload: &[u8]) -> Vec<u8> {
-        let checksum = Checksum::Right;
-        let letter = Letter {
-            management: 0,
-            instance: 200,
-            kind,
-            package: 0,
-            channel: 0,
-            payload,
-            checksum,
-        };
+        let letter = Letter { instance: 200, kind, payload, ..Letter::default() };
         let mut bytes = kernel::of_interface(5);
         push(&mut bytes, DATA, &letter.emit_packet());
         bytes

@@ -142,15 +142,7 @@ impl Asked {
 fn request(command: Command) -> Vec<u8> {
     let kind = command.kind();
     // The instance is written at its offset for each request, so the frame is built once.
-    let letter = Letter {
-        management: 0,
-        instance: 0,
-        kind,
-        package: 0,
-        channel: 0,
-        payload: &[],
-        checksum: Checksum::Absent,
-    };
+    let letter = Letter { kind, checksum: Checksum::Absent, ..Letter::default() };
     letter.emit()
 }
 

@@ -22,9 +22,10 @@ pub const PACKAGE_ITSELF: u8 = 0x1f;
 const CHANNEL_BITS: u32 = 5;
 
 /// Result of a checksum test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksum {
     /// It fits.
+    #[default]
     Right,
     /// It is zero or cut off: the sender does not use it, and everybody must accept that.
     Absent,
@@ -46,7 +47,7 @@ pub enum Malformed {
 }
 
 /// A control packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Letter<'a> {
     /// Management controller, 0 unless there are several; a controller echoes it.
     pub management: u8,
@@ -194,28 +195,19 @@ mod tests {
     #[test]
     fn the_checksum_is_that_of_a_captured_command() {
         // NC-SI reference 1.1: Clear Initial State, package 0, channel 0, instance 0xEE.
-        let letter = Letter {
-            management: 0,
-            instance: 0xee,
-            kind: 0,
-            package: 0,
-            channel: 0,
-            payload: &[],
-            checksum: Checksum::Right,
-        };
+        let letter = Letter { instance: 0xee, kind: 0, ..Letter::default() };
         assert_eq!(letter.emit_packet()[16..], [0xff, 0xff, 0xff, 0x11]);
     }
 
     #[test]
     fn what_is_behind_the_checksum_does_not_matter_and_what_is_missing_does() {
         let letter = Letter {
-            management: 0,
             instance: 1,
             kind: 0x95,
             package: 2,
             channel: PACKAGE_ITSELF,
             payload: &[0, 0, 0, 0, 7],
-            checksum: Checksum::Right,
+            ..Letter::default()
         };
         let mut frame = letter.emit();
         frame.extend([1, 2, 3, 4]);

@@ -63,7 +63,7 @@ pub(crate) fn encode_intervals(intervals: &[&Interval]) -> Vec<u8> {
         }
     }
     for kind in OperationKind::ALL {
-        for (place, (name, _)) in Carried::NOTHING.all().into_iter().enumerate() {
+        for (place, (name, _)) in Carried::default().all().into_iter().enumerate() {
             if intervals.iter().any(|interval| !interval.carried_of(kind).all()[place].1.is_empty())
             {
                 writer.text(&format!("{}{name}", kind.prefix()));
@@ -212,7 +212,7 @@ pub(crate) fn decode_intervals(blob: &[u8], budget: &Budget) -> Result<Vec<Inter
 
 /// The kind of operations and the name in [`Carried`] of a distribution called `name`.
 fn carried(name: &str) -> Option<(OperationKind, &str)> {
-    let is_known = |name: &str| Carried::NOTHING.all().iter().any(|(known, _)| *known == name);
+    let is_known = |name: &str| Carried::default().named_mut(name).is_some();
     OperationKind::ALL
         .iter()
         .filter_map(|kind| Some((*kind, name.strip_prefix(kind.prefix())?)))

@@ -58,7 +58,6 @@ pub(crate) fn spec(number: u32, n_jobs: usize, point: f64) -> TrialSpec {
         id: TrialId(number),
         sweep: "messages".into(),
         point: [("x".to_owned(), json!(point))].into(),
-        repeat: 0,
         seed: u64::MAX - u64::from(number),
         phases: Phases {
             warmup: Warmup::Fixed(Nanos::from_millis(100)),
@@ -68,9 +67,7 @@ pub(crate) fn spec(number: u32, n_jobs: usize, point: f64) -> TrialSpec {
             interval: Nanos::from_millis(100),
         },
         jobs: vec![job; n_jobs],
-        arm: None,
-        until: None,
-        search: None,
+        ..TrialSpec::default()
     }
 }
 

@@ -30,9 +30,7 @@ fn is_crossed(capacity: &Capacity, trial: &TrialSpec, host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{
-        BitRate, BoundClass, Bytes, JobSpec, Nanos, Params, Phases, Point, TrialId, Warmup,
-    };
+    use linerate_model::{BitRate, BoundClass, Bytes, JobSpec, Nanos, Phases, TrialId, Warmup};
     use serde_json::{from_value, json};
 
     use super::*;
@@ -61,8 +59,7 @@ mod tests {
             workload: "null".into(),
             from: endpoint(from, "left"),
             to: endpoint(to, "right"),
-            params: Params::default(),
-            background: None,
+            ..JobSpec::default()
         };
         let second = Nanos::from_secs(1);
         let phases = Phases {
@@ -75,14 +72,10 @@ mod tests {
         let mut trial = TrialSpec {
             id: TrialId(0),
             sweep: "s".into(),
-            point: Point::new(),
-            repeat: 0,
             seed: 1,
             phases,
             jobs: vec![job("a", "b")],
-            arm: None,
-            until: None,
-            search: None,
+            ..TrialSpec::default()
         };
         let capacities = [
             capacity(("a", "b"), &["eth1", "eth0 pfifo 1a:", "eth0 pfifo 1b:"]),
