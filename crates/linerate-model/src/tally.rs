@@ -287,7 +287,7 @@ impl Interval {
         static NOTHING: LazyLock<Carried> = LazyLock::new(Carried::default);
         let apart =
             // Most workloads have requests only, so the other kinds are allocated on first use.
-            |of: fn(&CarriedApart) -> &Carried| self.carried_apart.as_deref().map_or(&NOTHING, of);
+            |of: fn(&CarriedApart) -> &Carried| self.carried_apart.as_deref().map_or(&*NOTHING, of);
         match kind {
             OperationKind::Request => &self.carried,
             OperationKind::Write => apart(|of| &of.writes),
