@@ -133,7 +133,7 @@ pub fn moved(point: &PointStudy) -> &'static Metric {
 pub fn scores(point: &PointStudy) -> Vec<(&'static str, f64)> {
     let rules = RULES.iter().filter(|rule| rule.name != UNKNOWN);
     let mut scores: Vec<(&'static str, f64)> =
-        rules.map(|rule| (rule.name, score_of(*rule, point))).collect();
+        rules.map(|rule| (rule.name, score_of(rule, point))).collect();
     let best = scores.iter().map(|(_, score)| *score).fold(0.0, f64::max);
     scores.push((UNKNOWN, ((1.0 - best) / GRAIN).round() * GRAIN));
     scores.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
@@ -163,7 +163,7 @@ pub fn suspects(point: &PointStudy) -> Vec<(&'static Rule, Finding)> {
     let suspected = |rule: &'static Rule| Some((rule, judged(rule, point)?));
     let mut found: Vec<(&'static Rule, Finding)> = RULES
         .iter()
-        .filter_map(|rule| suspected(*rule))
+        .filter_map(|rule| suspected(rule))
         .filter(|(_, finding)| finding.verdict == Verdict::Suspected)
         .collect();
     found.sort_by_key(|(rule, _)| rule.turn(point));
