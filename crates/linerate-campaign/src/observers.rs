@@ -162,7 +162,7 @@ impl ObserverText {
             (None, Some(name)) => {
                 let authentication = match (self.authentication, &self.password) {
                     (Some(digest), Some(secret)) => {
-                        Some((digest.into(), password(secret, "password")?))
+                        Some((digest, password(secret, "password")?))
                     }
                     (None, None) => None,
                     _ => return Err("`authentication` and `password` go together".into()),
