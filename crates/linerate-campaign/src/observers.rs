@@ -161,9 +161,7 @@ impl ObserverText {
             }
             (None, Some(name)) => {
                 let authentication = match (self.authentication, &self.password) {
-                    (Some(digest), Some(secret)) => {
-                        Some((digest, password(secret, "password")?))
-                    }
+                    (Some(digest), Some(secret)) => Some((digest, password(secret, "password")?)),
                     (None, None) => None,
                     _ => return Err("`authentication` and `password` go together".into()),
                 };

@@ -75,8 +75,8 @@ impl Planner<'_> {
         self.note_cable(&element.ends, &Capacity { name, ..each_way });
     }
 
-    /// Adds a capacity between `ends`, which has no pairs so far. It bounds every pair of hosts whose
-    /// only path leads over it, which is certain if one of the ends is a host.
+    /// Adds a capacity between `ends`, which has no pairs so far. It bounds every pair of hosts
+    /// whose only path leads over it, which is certain if one of the ends is a host.
     fn note_cable(&mut self, ends: &[LinkEnd; 2], each_way: &Capacity) {
         let is_host = |i: usize| self.kind(self.node(&ends[i].node)) == NodeKind::Host;
         let of_links = self.description.links.iter().flat_map(|link| &link.ends);

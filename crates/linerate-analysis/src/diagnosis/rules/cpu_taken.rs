@@ -23,8 +23,8 @@ const OCCUPIED: f64 = 0.6;
 pub(super) const RULE: Rule = Rule {
     number: 23,
     name: "cpu_taken",
-    summary: "a worker ran or waited for a CPU more than 60 % of the time, and other programs used the \
-        CPU for more than 30 %",
+    summary: "a worker ran or waited for a CPU more than 60 % of the time, and other programs used \
+        the CPU for more than 30 %",
     judge,
     score,
     ..Rule::PLAIN

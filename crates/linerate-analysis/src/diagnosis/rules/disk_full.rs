@@ -30,8 +30,8 @@ const AROUND: [f64; 2] = [0.8, 1.25];
 pub(super) const RULE: Rule = Rule {
     number: 29,
     name: "disk_full",
-    summary: "the disk was busy 70 % of the time and held half of the transfers in flight, and nothing \
-        above it explains the rate",
+    summary: "the disk was busy 70 % of the time and held half of the transfers in flight, and \
+        nothing above it explains the rate",
     judge,
     score,
     experiments,

@@ -21,8 +21,8 @@ const AROUND: [f64; 2] = [0.8, 1.25];
 pub(super) const RULE: Rule = Rule {
     number: 30,
     name: "disk_group_limit",
-    summary: "a load on a disk uses 40 % or more of its control group's limit (io.max), and most of \
-        its transfers wait above the disk",
+    summary: "a load on a disk uses 40 % or more of its control group's limit (io.max), and most \
+        of its transfers wait above the disk",
     judge,
     score,
     turn: Some(turn),

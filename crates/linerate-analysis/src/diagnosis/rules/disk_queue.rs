@@ -23,8 +23,8 @@ const BELOW: f64 = 0.8;
 pub(super) const RULE: Rule = Rule {
     number: 31,
     name: "disk_queue",
-    summary: "the disk holds all requests that its queue admits (nr_requests), and more transfers wait \
-        above it",
+    summary: "the disk holds all requests that its queue admits (nr_requests), and more transfers \
+        wait above it",
     judge,
     score,
     turn: Some(turn),

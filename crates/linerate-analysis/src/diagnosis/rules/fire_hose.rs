@@ -56,8 +56,8 @@ fn is_explained(point: &PointStudy, job: &JobStudy, direction: Direction) -> boo
 pub(super) const RULE: Rule = Rule {
     number: 3,
     name: "fire_hose",
-    summary: "the sender retransmits although less than 64 KiB are queued, or is far below the rate of \
-        a link whose buffer is shallow: a shallow buffer overflows",
+    summary: "the sender retransmits although less than 64 KiB are queued, or is far below the \
+        rate of a link whose buffer is shallow: a shallow buffer overflows",
     judge,
     score,
     experiments,

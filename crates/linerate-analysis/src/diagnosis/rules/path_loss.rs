@@ -53,8 +53,8 @@ fn is_bbr(congestion: &Obtained) -> bool {
 pub(super) const RULE: Rule = Rule {
     number: 4,
     name: "path_loss",
-    summary: "the sender retransmits, and goodput is 0.5 to 4 times what TCP's models give for such \
-        loss",
+    summary: "the sender retransmits, and goodput is 0.5 to 4 times what TCP's models give for \
+        such loss",
     judge,
     score,
     turn: Some(turn),

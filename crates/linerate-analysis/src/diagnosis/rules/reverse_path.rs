@@ -83,7 +83,8 @@ pub(super) fn waits(point: &PointStudy, job: &JobStudy, direction: Direction) ->
 pub(super) const RULE: Rule = Rule {
     number: 25,
     name: "reverse_path",
-    summary: "the probe found a reverse path too slow for the acknowledgements of the data path's rate",
+    summary: "the probe found a reverse path too slow for the acknowledgements of the data path's \
+        rate",
     judge,
     score,
     ..Rule::PLAIN
