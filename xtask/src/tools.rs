@@ -65,6 +65,7 @@ pub(crate) static FOR_TESTS: &[Tool] = &[
     tool("snmpset", "snmp", "sets how often that agent reads its counters"),
     tool("systemd-analyze", "systemd", "judges how confined the agent's unit is"),
     tool("tc", "iproute2", "the lab shapes links"),
+    tool("tmux", "tmux", "is the terminal of the live view"),
     tool("tshark", "tshark", "reads our NC-SI packets beside us"),
     tool("unshare", "util-linux", "the lab runs without root"),
     tool("vsftpd", "vsftpd", "serves files to our clients"),

@@ -242,7 +242,7 @@ impl LiveTable {
 }
 
 /// Returns `value` in the unit that reads best.
-fn in_unit(unit: Unit, value: f64) -> String {
+pub fn in_unit(unit: Unit, value: f64) -> String {
     // A request that was never answered has no time in any unit.
     if value.is_infinite() {
         return "∞".to_owned();
@@ -251,7 +251,7 @@ fn in_unit(unit: Unit, value: f64) -> String {
 }
 
 /// Returns the share of datagrams that were lost. Those of an earlier line are no negative loss.
-fn loss(ratio: f64) -> String {
+pub fn loss(ratio: f64) -> String {
     let ratio = ratio.clamp(0.0, 1.0);
     // A few of a million are not none.
     if ratio > 0.0 && ratio < 1e-4 {

@@ -25,6 +25,9 @@ pub(crate) struct Global {
     /// Print more progress
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
+    /// Print lines instead of the live view that a terminal shows during a measurement
+    #[arg(long, global = true)]
+    pub(crate) plain: bool,
     /// When to use colour
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
     pub(crate) color: Color,

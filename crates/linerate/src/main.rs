@@ -19,6 +19,7 @@ mod problems;
 mod progress;
 mod reference;
 mod reports;
+mod view;
 
 use std::process::ExitCode;
 

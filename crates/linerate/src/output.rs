@@ -6,10 +6,12 @@
 use std::borrow::Cow;
 use std::fmt::Arguments;
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 
 use linerate_campaign::Failure;
 use linerate_model::{Lines, printable};
@@ -49,6 +51,104 @@ pub(crate) fn append_to(path: &Path) -> Result<(), Failure> {
         *log = Some((file, path.to_owned()));
     }
     Ok(())
+}
+
+/// Returns whether standard output goes to that file.
+pub(crate) fn is_redirected() -> bool {
+    LOG.lock().is_ok_and(|log| log.is_some())
+}
+
+/// Way of what is printed during a measurement; `None` at other times.
+static WAY: Mutex<Option<Way>> = Mutex::new(None);
+
+/// Text and its stream.
+type Printed = (Stream, String);
+
+/// Stream of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    Out,
+    Err,
+}
+
+/// Way of a text to its stream.
+enum Way {
+    /// It waits until the live view is over.
+    Held(Vec<Printed>),
+    /// A thread writes it, unless its stream is a terminal.
+    Relayed(Sender<Printed>),
+}
+
+/// Guard of a measurement: when it is dropped, everything that was printed is written.
+pub(crate) struct Measuring {
+    relay: Option<JoinHandle<()>>,
+}
+
+impl Measuring {
+    /// Holds everything that is printed from now on.
+    pub(crate) fn hold() -> Self {
+        Self::go(Way::Held(Vec::new()), None)
+    }
+
+    /// Writes from a thread of its own from now on: a pipe that nobody reads delays no
+    /// measurement.
+    pub(crate) fn relay() -> Self {
+        let (sender, printed) = channel::<Printed>();
+        let named = std::thread::Builder::new().name("linerate-print".into());
+        let relay =
+            named.spawn(move || printed.iter().for_each(|(stream, text)| put(stream, &text)));
+        match relay {
+            Ok(relay) => Self::go(Way::Relayed(sender), Some(relay)),
+            Err(_) => Self { relay: None },
+        }
+    }
+
+    fn go(way: Way, relay: Option<JoinHandle<()>>) -> Self {
+        if let Ok(mut present) = WAY.lock() {
+            *present = Some(way);
+        }
+        Self { relay }
+    }
+}
+
+impl Drop for Measuring {
+    fn drop(&mut self) {
+        let way = WAY.lock().ok().and_then(|mut way| way.take());
+        match way {
+            Some(Way::Held(held)) => held.iter().for_each(|(stream, text)| put(*stream, text)),
+            // The thread ends after its sender.
+            relayed => drop(relayed),
+        }
+        if let Some(relay) = self.relay.take() {
+            let _ended = relay.join();
+        }
+    }
+}
+
+/// Prints `text` on its way.
+fn print(stream: Stream, text: String) {
+    let is_terminal = match stream {
+        Stream::Out => std::io::stdout().is_terminal(),
+        Stream::Err => std::io::stderr().is_terminal(),
+    };
+    match WAY.lock().as_deref_mut() {
+        Ok(Some(Way::Held(held))) => held.push((stream, text)),
+        Ok(Some(Way::Relayed(sender))) if !is_terminal => {
+            let _sent = sender.send((stream, text));
+        }
+        _ => put(stream, &text),
+    }
+}
+
+/// Writes `text`.
+fn put(stream: Stream, text: &str) {
+    match stream {
+        Stream::Out => note(std::io::stdout().lock().write_all(text.as_bytes())),
+        // There is nowhere left to say that it failed.
+        Stream::Err => {
+            let _unread = std::io::stderr().lock().write_all(text.as_bytes());
+        }
+    }
 }
 
 /// First error of standard output.
@@ -107,15 +207,15 @@ pub(crate) fn lacks_document() -> bool {
 pub(crate) fn out(text: Arguments<'_>) {
     WRITTEN.store(true, Ordering::Relaxed);
     let text = shown(text);
-    note(match LOG.lock().as_deref_mut() {
-        Ok(Some((file, _))) => file.write_all(text.as_bytes()),
-        _ => std::io::stdout().lock().write_all(text.as_bytes()),
-    });
+    if let Ok(Some((file, _))) = LOG.lock().as_deref_mut() {
+        return note(file.write_all(text.as_bytes()));
+    }
+    print(Stream::Out, text);
 }
 
-/// Writes to standard error; there is nowhere left to say that it failed.
+/// Writes to standard error.
 pub(crate) fn err(text: Arguments<'_>) {
-    let _unread = std::io::stderr().lock().write_all(shown(text).as_bytes());
+    print(Stream::Err, shown(text));
 }
 
 fn note(written: std::io::Result<()>) {

@@ -12,10 +12,11 @@ use linerate_control::Progress;
 use linerate_model::{Incident, IncidentKind, Lines, Nanos, TrialOutcome, printable};
 
 use crate::args::Global;
+use crate::view::View;
 
 /// Returns a display for one stage of a ladder.
-pub(crate) fn watcher(global: Global) -> Watcher<'static> {
-    let mut display = Display::new(global);
+pub(crate) fn watcher(global: Global, view: &View) -> Watcher<'static> {
+    let mut display = Display::new(global, view);
     Box::new(move |event| display.show(event))
 }
 
@@ -46,21 +47,25 @@ const WORTH_SAYING: Nanos = Nanos::from_secs(60);
 pub(crate) struct Display {
     bar: Option<ProgressBar>,
     lines: bool,
+    /// True if a live view shows what the bar would.
+    has_view: bool,
     verbose: bool,
     /// True from the first trial on.
     is_begun: bool,
 }
 
 impl Display {
-    /// Returns a display that suits the options and the terminal.
-    pub(crate) fn new(global: Global) -> Self {
+    /// Returns a display that suits the options and the terminal, beside a `view`.
+    pub(crate) fn new(global: Global, view: &View) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        let bar = (terminal && !global.quiet).then(|| {
+        let has_view = view.is_shown();
+        let bar = (terminal && !global.quiet && !has_view).then(|| {
             let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}")
                 .expect("the template is valid");
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
         });
-        Self { lines: !terminal && !global.quiet, verbose: global.verbose, is_begun: false, bar }
+        let (lines, is_begun) = (!terminal && !global.quiet, false);
+        Self { lines, has_view, verbose: global.verbose, is_begun, bar }
     }
 
     /// Shows one event.
@@ -132,7 +137,7 @@ impl Display {
     fn say(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None if self.lines => eprintln!("{line}"),
+            None if self.lines || self.has_view => eprintln!("{line}"),
             None => {}
         }
     }

@@ -27,3 +27,4 @@ mod serve;
 mod tune;
 mod two_hosts;
 mod unproven;
+mod view;

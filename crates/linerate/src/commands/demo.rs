@@ -7,7 +7,6 @@ use clap::Args;
 use linerate_analysis::study;
 use linerate_answers::demo::{self, Injected};
 use linerate_campaign::diagnose::{Load, Question, Rung, climb, exit_of};
-use linerate_campaign::live::Live;
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::{self, Place};
 use linerate_campaign::{Ended, checks, conclusion, sandbox};
@@ -17,6 +16,7 @@ use crate::args::{DEFAULT_FORMAT, Global};
 use crate::commands::ends::make_folder;
 use crate::commands::measure;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::view::View;
 use crate::{progress, reports};
 
 #[derive(Debug, Args)]
@@ -56,7 +56,8 @@ pub(crate) fn run(args: &DemoArgs, global: Global) -> Outcome {
     let ledger = args.out.join("demo.ledger");
     let place = Place { lab: lab_possible.then(|| LAB.to_owned()), ..Place::default() };
     // Each demo begins a new campaign.
-    let (campaign, summary) = measure::at(&place, (&found, &plan), (&ledger, false), global)?;
+    let (campaign, summary) =
+        measure::at("demo", &place, (&found, &plan), (&ledger, false), global)?;
     let study = study(&campaign);
     let exit = conclusion::outcome(&campaign, &study, &summary)?;
     let folder = args.out.join("diagnosis");
@@ -101,18 +102,20 @@ fn diagnose(folder: &Path, global: Global) -> Result<Vec<Rung>, Failure> {
         seed: 1,
     };
     let load = Load::new(&question, "a".to_owned(), "b".to_owned())?;
-    let watch = || progress::watcher(global);
+    let view = View::new("demo", global);
+    let watch = || progress::watcher(global, &view);
     let ledgers = Ledgers {
         what: "demo",
         ground: &ground,
         path: Vec::new(),
         out: folder,
-        live: &Live::default(),
+        live: view.live(),
         watch: &watch,
         // A lab has no agent that others use.
         again: &|_| false,
     };
     let rungs = climb(&ledgers, load, 1, BUDGET);
+    drop(view);
     ground.dismantle();
     match rungs {
         Ok(rungs) => Ok(rungs),

@@ -12,7 +12,6 @@ use linerate_analysis::study;
 use linerate_answers::plan::span;
 use linerate_answers::{diagnosis, probe as facts_of_path};
 use linerate_campaign::diagnose::{Load, Question, STORAGE, climb, exit_of};
-use linerate_campaign::live::Live;
 use linerate_campaign::probe::{self, ProbeBudget};
 use linerate_campaign::stages::{Bench, Ledgers};
 use linerate_campaign::testbeds::Ground;
@@ -24,6 +23,7 @@ use crate::args::{Formats, Global, seconds};
 use crate::commands::ends::{PathArgs, check_lengths, on_ground};
 use crate::commands::probe::announce;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::view::View;
 use crate::{ledgers, progress, reports};
 
 #[derive(Debug, Args)]
@@ -127,14 +127,15 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
     if !global.quiet {
         eprintln!("{}", agenda(&load, args.limits, budget));
     }
-    let watch = || progress::watcher(global);
+    let view = View::new("diagnose", global);
+    let watch = || progress::watcher(global, &view);
     let again = |busy: &Failure| args.path.wait.again(busy);
     let ledgers = Ledgers {
         what: "diagnose",
         ground,
         path: Vec::new(),
         out: &args.out,
-        live: &Live::default(),
+        live: view.live(),
         watch: &watch,
         again: &again,
     };
@@ -154,6 +155,7 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
     // The ledgers hold each experiment, so the answer can be judged again.
     let left = Nanos(budget.0.saturating_sub(ledgers.now().since(begun).0));
     let rungs = climb(&ledgers, load, args.limits as usize, left)?;
+    drop(view);
     let argv: Vec<String> = std::env::args().collect();
     // Commands in the answer repeat the place that this one was given.
     let place = CommandPlace::of_arguments(&argv).unwrap_or_default();

@@ -18,6 +18,7 @@ use linerate_sys::signal::interrupted;
 use crate::args::Global;
 use crate::exit::Failure;
 use crate::progress::Display;
+use crate::view::View;
 
 /// A campaign that was run, and how it went.
 pub(crate) type Measured = (Campaign, RunSummary);
@@ -28,7 +29,7 @@ pub(crate) fn drafted(
     name: &str,
     draft: &Draft,
     ground: &Ground,
-    (ledger, served): (Option<&Path>, &[PathBuf]),
+    (ledger, served, live): (Option<&Path>, &[PathBuf], &Live),
     watch: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Measured, Failure> {
     let (found, plan) = PlanText::drafted(name, draft)?;
@@ -44,7 +45,7 @@ pub(crate) fn drafted(
         path: &[],
         ledger: &ledger,
         resume: false,
-        live: &Live::default(),
+        live,
     };
     conduct::conduct_serving(&request, served, watch)
 }
@@ -89,21 +90,23 @@ impl WaitArgs {
     }
 }
 
-/// Runs a plan at `place` into `ledger`, with progress for a person.
+/// Runs a plan of `command` at `place` into `ledger`, with progress for a person.
 pub(crate) fn at(
+    command: &'static str,
     place: &Place,
     (found, plan): (&PlanText, &Plan),
     (ledger, resume): (&Path, bool),
     global: Global,
 ) -> Result<Measured, Failure> {
     let mut ground = testbeds::prepare(place)?;
-    let request =
-        Request { found, plan, ground: &ground, path: &[], ledger, resume, live: &Live::default() };
-    let mut display = Display::new(global);
+    let view = View::new(command, global);
+    let live = view.live();
+    let request = Request { found, plan, ground: &ground, path: &[], ledger, resume, live };
+    let mut display = Display::new(global, &view);
     let measured = conduct::conduct(&request, &mut |event| display.show(&event))?;
-    // The bar must be gone before the answer is printed, and the lab before the report is written:
-    // both take time in which nothing needs them.
-    drop(display);
+    // The bar and the view must be gone before the answer is printed, and the lab before the report
+    // is written: both take time in which nothing needs them.
+    drop((display, view));
     ground.dismantle();
     Ok(measured)
 }

@@ -6,7 +6,6 @@ use clap::Args;
 use linerate_answers::probe as answers;
 use linerate_campaign::Ended;
 use linerate_campaign::drafts::PATH_PROBE;
-use linerate_campaign::live::Live;
 use linerate_campaign::probe::{self, ProbeBudget};
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::Ground;
@@ -15,6 +14,7 @@ use crate::args::{Formats, Global};
 use crate::commands::ends::{PathArgs, on_ground};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::parameters::{ProbeSettings, SettingOptions};
+use crate::view::View;
 use crate::{progress, reports};
 
 #[derive(Debug, Args)]
@@ -41,18 +41,20 @@ fn look(args: &ProbeArgs, global: Global, ground: &Ground) -> Result<Exit, Ended
     let (from, to) = args.path.route().among("probe", &ground.testbed.endpoints)?;
     let budget = ProbeBudget::of(&args.settings.given("probe", PATH_PROBE)?);
     announce(&budget, global);
-    let watch = || progress::watcher(global);
+    let view = View::new("probe", global);
+    let watch = || progress::watcher(global, &view);
     let again = |busy: &Failure| args.path.wait.again(busy);
     let ledgers = Ledgers {
         what: "probe",
         ground,
         path: Vec::new(),
         out: &args.out,
-        live: &Live::default(),
+        live: view.live(),
         watch: &watch,
         again: &again,
     };
     let facts = probe::probe(&ledgers, &from.name, &to.name, &budget)?;
+    drop(view);
     let answer = answers::document(&facts, ground.kind);
     reports::answer(&answer, &args.formats.saved(&args.out), global)?;
     Ok(Exit::Done)

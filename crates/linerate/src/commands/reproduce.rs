@@ -97,7 +97,8 @@ fn carry_out(
     // A ledger that was never made cannot be continued.
     let resume = args.resume && ledger.exists();
     let place = Place { lab: Some((*lab).to_owned()), ..Place::default() };
-    let (campaign, summary) = measure::at(&place, (&found, &plan), (&ledger, resume), global)?;
+    let (campaign, summary) =
+        measure::at("reproduce", &place, (&found, &plan), (&ledger, resume), global)?;
     let study = study(&campaign);
     let report = compose(&campaign, &study);
     reports::save(&report, &[DEFAULT_FORMAT], &out.join(name))?;

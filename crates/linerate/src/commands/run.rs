@@ -41,8 +41,8 @@ pub(crate) fn run(args: &RunArgs, global: Global) -> Outcome {
     let usual = || PathBuf::from(format!("{}.ledger", plan.name));
     let ledger = args.ledger.clone().unwrap_or_else(usual);
     let place = args.place.place();
-    let (campaign, summary) = args
-        .wait
-        .when_free(|| measure::at(&place, (&found, &plan), (&ledger, args.resume), global))?;
+    let (campaign, summary) = args.wait.when_free(|| {
+        measure::at("run", &place, (&found, &plan), (&ledger, args.resume), global)
+    })?;
     reports::finish(&campaign, &summary, &args.output, &ledger, global)
 }

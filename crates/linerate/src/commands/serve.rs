@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use linerate_analysis::study;
 use linerate_answers::served::{self, Seconds};
 use linerate_campaign::drafts::{self, Server};
+use linerate_campaign::live::Live;
 use linerate_campaign::{conduct, testbeds};
 use linerate_control::Progress;
 use linerate_model::{Nanos, Side};
@@ -121,7 +122,8 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
         }
         event => progress::incident(&event, global),
     };
-    let files = (args.ledger.as_deref(), &served[..]);
+    let nobody = Live::default();
+    let files = (args.ledger.as_deref(), &served[..], &nobody);
     let (campaign, summary) = measure::drafted("serve", &draft, &ground, files, watch)?;
     let study = study(&campaign);
     // An interrupted trial has no figures, though its clients were served.

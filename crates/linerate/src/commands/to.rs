@@ -22,6 +22,7 @@ use crate::commands::pair;
 use crate::exit::{Failure, Outcome};
 use crate::iperf3::Iperf3Options;
 use crate::parameters::{SettingOptions, ToSettings};
+use crate::view::View;
 use crate::{output, progress, reports};
 
 #[derive(Debug, Args)]
@@ -183,7 +184,8 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         printed: Vec::new(),
         hosts: Vec::new(),
     };
-    let kept: (_, &[PathBuf]) = (args.ledger.as_deref(), &[]);
+    let view = View::new("to", global);
+    let kept: (_, &[PathBuf], _) = (args.ledger.as_deref(), &[], view.live());
     let watch = &mut |event: Progress<'_>| match event {
         Progress::HostJoined { record } => printer.hosts.push(record.clone()),
         Progress::TrialStarted { trial, .. } => printer.begin(&ground, trial, &asked),
@@ -191,6 +193,8 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         event => progress::incident(&event, global),
     };
     let measured = args.wait.when_free(|| measure::drafted("to", &draft, &ground, kept, watch));
+    // The lines that it held come before the result.
+    drop(view);
     printer.print(lines.rest());
     let printed = &printer.printed;
     let (campaign, summary) = match measured {

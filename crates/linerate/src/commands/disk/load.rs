@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_analysis::study;
 use linerate_answers::storage;
+use linerate_campaign::live::Live;
 use linerate_campaign::{drafts, testbeds};
 use linerate_control::Progress;
 use linerate_model::Nanos;
@@ -76,8 +77,9 @@ fn measure(args: &LoadArgs, repeats: u32, global: Global) -> Outcome {
     // A disk has no path: both endpoints are on this host.
     let ground = testbeds::loopback(false);
     let watch = &mut |event: Progress<'_>| progress::incident(&event, global);
-    let (campaign, summary) =
-        measure::drafted("disk", &draft, &ground, (args.ledger.as_deref(), &[]), watch)?;
+    let nobody = Live::default();
+    let kept: (_, &[PathBuf], _) = (args.ledger.as_deref(), &[], &nobody);
+    let (campaign, summary) = measure::drafted("disk", &draft, &ground, kept, watch)?;
     // Judged from the ledger's records alone, as `linerate report` would judge it.
     let study = study(&campaign);
     let answer = storage::document(&campaign, &study, repeats);

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_answers::host_settings;
 use linerate_campaign::Ended;
-use linerate_campaign::live::Live;
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::Ground;
 use linerate_campaign::tune::host::{self, HostTuning};
@@ -14,6 +13,7 @@ use linerate_campaign::tune::profile;
 use crate::args::{Formats, Global, seconds};
 use crate::commands::ends::{PathArgs, check_lengths, on_ground};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::view::View;
 use crate::{progress, reports};
 
 #[derive(Debug, Args)]
@@ -67,19 +67,21 @@ fn try_all(
     global: Global,
     ground: &Ground,
 ) -> Result<Exit, Ended> {
-    let watch = || progress::watcher(global);
+    let view = View::new("tune", global);
+    let watch = || progress::watcher(global, &view);
     let again = |busy: &Failure| args.path.wait.again(busy);
     let ledgers = Ledgers {
         what: "tune",
         ground,
         path: Vec::new(),
         out: &args.out,
-        live: &Live::default(),
+        live: view.live(),
         watch: &watch,
         again: &again,
     };
     let ends = args.path.route().among("tune", &ground.testbed.endpoints)?;
     let mut findings = host::tune(&ledgers, &ledgers, ends, tuning)?;
+    drop(view);
     findings.profiles = profile::write(&args.out, &findings)?;
     let answer = host_settings::document(&findings, ground.kind);
     // The folder of ledgers is kept and passed on: its text report needs no option.

@@ -7,7 +7,6 @@ use clap::Args;
 use linerate_answers::window as answers;
 use linerate_campaign::Ended;
 use linerate_campaign::ends::{REACHED, Route};
-use linerate_campaign::live::Live;
 use linerate_campaign::stages::Ledgers;
 use linerate_campaign::testbeds::{Ground, Place};
 use linerate_campaign::tune::Present;
@@ -18,6 +17,7 @@ use crate::args::{Formats, Global, seconds};
 use crate::commands::ends::{check_lengths, on_ground};
 use crate::commands::measure::WaitArgs;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::view::View;
 use crate::{progress, reports};
 
 #[derive(Debug, Args)]
@@ -119,14 +119,15 @@ fn tune(args: &WindowArgs, global: Global, ground: &Ground) -> Result<Exit, Ende
         seconds: args.seconds,
         omit: args.omit,
     };
-    let watch = || progress::watcher(global);
+    let view = View::new("tune", global);
+    let watch = || progress::watcher(global, &view);
     let again = |busy: &Failure| args.wait.again(busy);
     let ledgers = Ledgers {
         what: "tune",
         ground,
         path: Vec::new(),
         out: &args.out,
-        live: &Live::default(),
+        live: view.live(),
         watch: &watch,
         again: &again,
     };
@@ -138,6 +139,7 @@ fn tune(args: &WindowArgs, global: Global, ground: &Ground) -> Result<Exit, Ende
         consent(args, &asked.present)?;
     }
     let (findings, exit) = window::tune(&ledgers, asked, &ground.capacities, emulated, &tuning)?;
+    drop(view);
     reports::answer(&answers::document(&findings), &args.formats.saved(&args.out), global)?;
     Ok(exit)
 }

@@ -1,0 +1,249 @@
+//! Live view of a campaign on the terminal.
+//!
+//! A thread of its own reads snapshots from a bounded queue and draws them: a terminal that stands
+//! still holds up this thread alone. Lines that are printed meanwhile are held, and stand on the
+//! terminal after the view, as they would have without it. The view opens with the first trial:
+//! until then ssh may ask for a password.
+
+mod chart;
+mod frame;
+
+use std::io::{self, IsTerminal, Stdout};
+use std::panic;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use linerate_campaign::live::{Live, LiveStage, Snapshot};
+use linerate_model::Nanos;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use rustix::process::{Signal, getpgrp, getpid, kill_process};
+use rustix::termios::tcgetpgrp;
+
+use self::frame::{Shown, draw};
+use crate::args::{Global, color};
+use crate::output::{self, Measuring};
+
+/// Longest time between two looks for keys and snapshots.
+const LOOK: Duration = Duration::from_millis(25);
+/// Longest time between two frames: times on it go on without news.
+const FRAME: Duration = Duration::from_millis(200);
+
+/// View of the campaigns of one command; closed when this is dropped.
+pub(crate) struct View {
+    live: Arc<Live>,
+    running: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
+    /// Where there is no view, lines.
+    lines: Option<Measuring>,
+}
+
+impl View {
+    /// Returns the view for `command`. It shows nothing where a person would not see it, or wants
+    /// lines.
+    pub(crate) fn new(command: &'static str, global: Global) -> Self {
+        let live = Arc::new(Live::default());
+        let running = wanted(global).then(|| {
+            let over = Arc::new(AtomicBool::new(false));
+            let screen = Screen { live: Arc::clone(&live), command, over: Arc::clone(&over) };
+            let snapshots = live.watch();
+            let named = std::thread::Builder::new().name("linerate-view".into());
+            let thread = named.spawn(move || screen.run(&snapshots)).ok()?;
+            Some((over, thread))
+        });
+        let running = running.flatten();
+        let lines = running.is_none().then(Measuring::relay);
+        Self { live, running, lines }
+    }
+
+    /// Returns the link to the campaigns.
+    pub(crate) fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// Returns whether a person sees it.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.running.is_some()
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        if let Some((over, thread)) = self.running.take() {
+            over.store(true, Ordering::Relaxed);
+            // What it held is printed to the same terminal, so nothing is gained by going on first.
+            let _ended = thread.join();
+        }
+        drop(self.lines.take());
+    }
+}
+
+/// Returns whether a person at a terminal wants to see the view.
+fn wanted(global: Global) -> bool {
+    let is_capable =
+        std::env::var_os("TERM").is_some_and(|kind| !kind.is_empty() && kind != "dumb");
+    let is_terminal =
+        io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
+    // A program in the background that changes the terminal is stopped by the kernel (termios(3)).
+    let is_foreground = || tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp());
+    let wants_lines = global.plain || global.quiet || global.json || output::is_redirected();
+    !wants_lines && is_capable && is_terminal && is_foreground()
+}
+
+/// The thread's part of a view.
+struct Screen {
+    live: Arc<Live>,
+    command: &'static str,
+    over: Arc<AtomicBool>,
+}
+
+impl Screen {
+    /// Draws until the view is over.
+    fn run(&self, snapshots: &Receiver<Arc<Snapshot>>) {
+        let Some(first) = self.first_trial(snapshots) else { return };
+        let held = Measuring::hold();
+        let Ok(mut opened) = Opened::new() else { return };
+        // An error is a terminal that has gone: nobody is left to see anything.
+        let _gone = self.draw_all(first, snapshots, &mut opened);
+        // In this order: the lines belong on the screen that was there before.
+        drop(opened);
+        drop(held);
+    }
+
+    /// Waits for the first trial. Returns `None` if the command ends before it.
+    fn first_trial(&self, snapshots: &Receiver<Arc<Snapshot>>) -> Option<Arc<Snapshot>> {
+        while !self.over.load(Ordering::Relaxed) {
+            match snapshots.recv_timeout(LOOK) {
+                Ok(snapshot) if snapshot.stage == LiveStage::Trial => return Some(snapshot),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn draw_all(
+        &self,
+        mut newest: Arc<Snapshot>,
+        snapshots: &Receiver<Arc<Snapshot>>,
+        opened: &mut Opened,
+    ) -> io::Result<()> {
+        let mut is_ending = false;
+        let mut arrived = Instant::now();
+        let mut drawn: Option<Instant> = None;
+        while !self.over.load(Ordering::Relaxed) {
+            let mut is_news = false;
+            if let Some(snapshot) = snapshots.try_iter().last() {
+                (newest, arrived, is_news) = (snapshot, Instant::now(), true);
+            }
+            if is_news || drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME) {
+                let shown = Shown {
+                    snapshot: &newest,
+                    age: Nanos::from_secs_f64(arrived.elapsed().as_secs_f64()),
+                    command: self.command,
+                    is_paused: self.live.is_paused(),
+                    is_ending,
+                    has_color: color(),
+                };
+                opened.terminal.draw(|frame| draw(frame, &shown))?;
+                drawn = Some(Instant::now());
+            }
+            if event::poll(LOOK)? {
+                match wish(&event::read()?) {
+                    Some(Wish::End) => {
+                        // The second one ends the program at once, as the second Ctrl-C does.
+                        if std::mem::replace(&mut is_ending, true) {
+                            restore();
+                        }
+                        kill_process(getpid(), Signal::INT)?;
+                    }
+                    Some(Wish::Pause) => self.live.set_paused(!self.live.is_paused()),
+                    None => {}
+                }
+                drawn = None;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Wish of the person at the keyboard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    End,
+    Pause,
+}
+
+fn wish(event: &Event) -> Option<Wish> {
+    let Event::Key(key) = event else { return None };
+    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        _ if key.kind == KeyEventKind::Release => None,
+        KeyCode::Char('c') if is_control => Some(Wish::End),
+        KeyCode::Char('q') => Some(Wish::End),
+        KeyCode::Char('p') => Some(Wish::Pause),
+        _ => None,
+    }
+}
+
+/// Terminal that shows the view; as it was before when this is dropped.
+struct Opened {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Opened {
+    fn new() -> io::Result<Self> {
+        enable_raw_mode()?;
+        // A panic's message would be lost with the screen it is printed on.
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            restore();
+            before(info);
+        }));
+        let opened = execute!(io::stdout(), EnterAlternateScreen)
+            .and_then(|()| Terminal::new(CrosstermBackend::new(io::stdout())));
+        opened.map(|terminal| Self { terminal }).inspect_err(|_| restore())
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let _gone = self.terminal.show_cursor();
+        restore();
+        // The hook would leave a screen that is not there.
+        drop(panic::take_hook());
+    }
+}
+
+/// Returns the terminal to its state before the view.
+fn restore() {
+    // Nothing is left to do if the terminal has gone.
+    let _gone = execute!(io::stdout(), LeaveAlternateScreen);
+    let _gone = disable_raw_mode();
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::crossterm::event::KeyEvent;
+
+    use super::*;
+
+    #[test]
+    fn q_and_control_c_end_p_pauses_and_other_keys_do_nothing() {
+        let key = |code, modifiers| wish(&Event::Key(KeyEvent::new(code, modifiers)));
+        let plain = |letter| key(KeyCode::Char(letter), KeyModifiers::NONE);
+        assert_eq!(
+            ['q', 'p', 'c', 'x'].map(plain),
+            [Some(Wish::End), Some(Wish::Pause), None, None]
+        );
+        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Wish::End));
+        assert_eq!(wish(&Event::Resize(80, 24)), None);
+    }
+}
