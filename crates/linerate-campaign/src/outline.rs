@@ -1,11 +1,10 @@
 //! Text of a testbed file for hosts that answer: their addresses, interfaces, CPUs and speeds.
 
 use std::fmt::Write as _;
-use std::ops::RangeInclusive;
 
 use linerate_analysis::interface_speed;
 use linerate_control::HostFacts;
-use linerate_model::{BitRate, Endpoint, HostAddress};
+use linerate_model::{BitRate, Endpoint, HostAddress, cpu_list};
 use serde_json::Value;
 
 use crate::Failure;
@@ -67,13 +66,19 @@ fn endpoint(name: &str, end: &Endpoint, facts: &HostFacts) -> String {
         let _ = writeln!(text, "device = {} # {known}", quoted(device));
     }
     let allowed = facts.cpus();
-    let near = node(end, facts).map(|node| (node, cpus_of(node, facts)));
-    let (cpus, source) = match near {
-        Some((node, of_node)) if allowed.iter().any(|cpu| of_node.contains(cpu)) => {
-            let near = allowed.iter().copied().filter(|cpu| of_node.contains(cpu)).collect();
-            (near, format!("those of the device's NUMA node {node}"))
+    let (cpus, source) = match node(end, facts) {
+        Some(node) => {
+            let of_node = cpus_of(node, facts);
+            let near: Vec<_> =
+                allowed.iter().filter(|cpu| of_node.contains(cpu)).copied().collect();
+            if near.is_empty() {
+                let none = format!("none is of the device's NUMA node {node}");
+                (allowed, format!("all that programs may use; {none}"))
+            } else {
+                (near, format!("those of the device's NUMA node {node}"))
+            }
         }
-        _ => (allowed, "all that programs may use; the device names no NUMA node".to_owned()),
+        None => (allowed, "all that programs may use; the device names no NUMA node".to_owned()),
     };
     if !cpus.is_empty() {
         let _ = writeln!(text, "# Workers are pinned to these CPUs: {source}.\ncpus = {cpus:?}");
@@ -131,14 +136,7 @@ fn node(end: &Endpoint, facts: &HostFacts) -> Option<u64> {
 /// Returns the CPUs of a NUMA node.
 fn cpus_of(node: u64, facts: &HostFacts) -> Vec<usize> {
     let list = facts.facts.pointer(&format!("/memory/numa/{node}/cpus"));
-    let ranges = list.and_then(Value::as_str).unwrap_or_default().split(',');
-    ranges.filter_map(range).flatten().collect()
-}
-
-/// Parses `2-3`, or a single CPU.
-fn range(text: &str) -> Option<RangeInclusive<usize>> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
+    list.and_then(Value::as_str).and_then(cpu_list).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -173,6 +171,13 @@ mod tests {
             (Some("h\"1"), Some("eth0"))
         );
         assert!(text.contains("10 Gbit/s") && text.contains("NUMA node 1"), "{text}");
+        let mut remote = facts(json!(1), json!(10e9));
+        for hostile in ["4-7", "0-18446744073709551615"] {
+            remote.facts["memory"]["numa"]["1"]["cpus"] = hostile.into();
+            let text = endpoint("b", &end(), &remote);
+            let expected = "may use; none is of the device's NUMA node 1.\ncpus = [0, 1, 2, 3, 9]";
+            assert!(text.contains(expected), "{text}");
+        }
         let mut veth = facts(json!(1), json!(10e9));
         veth.facts["interfaces"]["eth0"]["virtual"] = true.into();
         assert_eq!(speed(&end(), &veth), None);
@@ -181,6 +186,11 @@ mod tests {
         assert!(
             text.contains("cpus = [0, 1, 2, 3, 9]") && text.contains("speed unknown"),
             "{text}"
+        );
+        assert!(text.contains("may use; the device names no NUMA node."), "{text}");
+        assert_eq!(
+            endpoint("b", &Endpoint::named("x", "h"), &HostFacts::default()),
+            "\n[[endpoint]]\nname = \"b\"\nhost = \"h\"\n"
         );
     }
 

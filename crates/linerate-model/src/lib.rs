@@ -25,6 +25,7 @@ mod capacity;
 mod ceiling;
 mod clock;
 mod command;
+mod cpu_list;
 pub mod derivation;
 mod distribution;
 mod event;
@@ -63,6 +64,7 @@ pub use ceiling::{
 };
 pub use clock::{ClockExchange, FrameClocks, HostClock, PeerClock, ToldClock, TrialClocks};
 pub use command::{Command, CommandPath};
+pub use cpu_list::cpu_list;
 pub use distribution::{Carried, Distribution, Stages, Variation, added};
 pub use event::{Event, Recorder, RecorderError};
 pub use ledger::LossLedger;
@@ -84,7 +86,7 @@ pub use secret::{ServerAddress, masked, redact, redacted};
 pub use series::{SamplerName, Series, SeriesSpec, WrittenSeries};
 pub use tally::{Counter, Counters, FlowReport, FlowTcp, Interval, LastGap, SocketValue, StepGap};
 pub use tcp::{TcpState, counter_growth};
-pub use testbed::{Endpoint, HostAddress, Testbed};
+pub use testbed::{AGENT_PORT, Endpoint, HostAddress, Testbed};
 pub use trial::{
     Arrival, Background, Incident, IncidentKind, JobSpec, Load, Phases, Point, Side, TrialId,
     TrialOutcome, TrialSpec, Until, Warmup,

@@ -4,6 +4,9 @@ use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+/// Port of an agent unless `--listen` names another; not assigned by IANA as of 2026.
+pub const AGENT_PORT: u16 = 4777;
+
 /// How to reach an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

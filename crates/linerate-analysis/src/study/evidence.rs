@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linerate_model::series::{cpu, perf_hardware};
 use linerate_model::{
     Counter, Direction, Endpoint, FlowReport, JobRecord, Series, SeriesSpec, TcpState, TrialRecord,
-    metric, series,
+    cpu_list, metric, series,
 };
 use serde_json::Value;
 
@@ -237,19 +237,9 @@ fn remote_cpus(end: &Endpoint, hosts: &Hosts<'_>) -> Option<f64> {
     let nodes =
         // With one node nothing is remote.
         hosts.fact(&end.host, "memory.numa")?.as_object().filter(|nodes| nodes.len() > 1)?;
-    let local: BTreeSet<usize> = list(nodes.get(&node.to_string())?.get("cpus")?.as_str()?);
+    let local = cpu_list(nodes.get(&node.to_string())?.get("cpus")?.as_str()?)?;
     let remote = end.cpus.iter().filter(|cpu| !local.contains(cpu)).count();
     Some(remote as f64 / end.cpus.len() as f64)
-}
-
-/// `0-3,8` as the kernel lists CPUs.
-fn list(text: &str) -> BTreeSet<usize> {
-    text.split(',').filter_map(range).flatten().collect()
-}
-
-fn range(part: &str) -> Option<std::ops::RangeInclusive<usize>> {
-    let (from, to) = part.split_once('-').unwrap_or((part, part));
-    Some(from.trim().parse().ok()?..=to.trim().parse().ok()?)
 }
 
 #[cfg(test)]
@@ -273,11 +263,5 @@ mod tests {
         assert_eq!(receive_buffer(&flow(None, Some(6_291_456))), Some(6_291_456.0));
         assert_eq!(receive_buffer(&flow(Some(65_536), None)), Some(131_072.0));
         assert_eq!(receive_buffer(&FlowReport::default()), None);
-    }
-
-    #[test]
-    fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
-        assert_eq!(list("0-2,8\n").into_iter().collect::<Vec<_>>(), [0, 1, 2, 8]);
-        assert!(list("").is_empty());
     }
 }

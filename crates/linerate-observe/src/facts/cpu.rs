@@ -2,20 +2,24 @@
 
 use std::collections::BTreeSet;
 
+use linerate_model::cpu_list;
 use serde_json::{Value, json};
 
-use super::root::{Root, list, unavailable};
+use super::root::{Root, unavailable};
 
 const CPUS: &str = "sys/devices/system/cpu";
 
 pub(super) fn cpu(root: &Root) -> Value {
     let cpuinfo = root.text("proc/cpuinfo").unwrap_or_default();
-    let online =
-        root.text(&format!("{CPUS}/online")).ok().and_then(|text| list(&text)).unwrap_or_default();
+    let online = root
+        .text(&format!("{CPUS}/online"))
+        .ok()
+        .and_then(|text| cpu_list(&text))
+        .unwrap_or_default();
     let flags: BTreeSet<&str> =
         field(&cpuinfo, "flags").unwrap_or_default().split_whitespace().collect();
     let topology =
-        |cpu: u32, name: &str| root.text(&format!("{CPUS}/cpu{cpu}/topology/{name}")).ok();
+        |cpu: usize, name: &str| root.text(&format!("{CPUS}/cpu{cpu}/topology/{name}")).ok();
     let sockets: BTreeSet<_> =
         // Core numbers repeat in each socket, so both identify a core.
         online.iter().filter_map(|&cpu| topology(cpu, "physical_package_id")).collect();
@@ -26,7 +30,7 @@ pub(super) fn cpu(root: &Root) -> Value {
     };
     let governors: BTreeSet<_> =
         online.iter().filter_map(|cpu| policy(root, *cpu, "scaling_governor")).collect();
-    let nodes = root.text("sys/devices/system/node/online").ok().and_then(|text| list(&text));
+    let nodes = root.text("sys/devices/system/node/online").ok().and_then(|text| cpu_list(&text));
     let allowed = linerate_sys::cpu::allowed().map_or_else(unavailable, |cpus| json!(cpus));
     json!({
         "model": model(root, &cpuinfo),
@@ -80,7 +84,7 @@ fn part(root: &Root, cpuinfo: &str) -> Option<String> {
     Some(format!("implementer {implementer} part {part}{board}"))
 }
 
-fn policy(root: &Root, cpu: u32, name: &str) -> Option<String> {
+fn policy(root: &Root, cpu: usize, name: &str) -> Option<String> {
     root.text(&format!("{CPUS}/cpu{cpu}/cpufreq/{name}")).ok()
 }
 
@@ -94,9 +98,9 @@ fn turbo(root: &Root) -> Value {
     no_turbo.or_else(|_| boost()).map_or_else(why, |on| json!(on))
 }
 
-fn max_frequency(root: &Root, online: &[u32]) -> Value {
+fn max_frequency(root: &Root, online: &[usize]) -> Value {
     const HERTZ_PER_KILOHERTZ: u64 = 1000;
-    let of_cpu = |&cpu: &u32| policy(root, cpu, "cpuinfo_max_freq")?.parse::<u64>().ok();
+    let of_cpu = |&cpu: &usize| policy(root, cpu, "cpuinfo_max_freq")?.parse::<u64>().ok();
     let fastest = online.iter().filter_map(of_cpu).max();
     fastest.map_or_else(
         || unavailable("no cpufreq"),

@@ -30,11 +30,11 @@ use root::Root;
 /// share it.
 #[doc(hidden)]
 #[must_use]
-pub fn read_any(bytes: &[u8]) -> Option<Vec<u32>> {
+pub fn read_any(bytes: &[u8]) -> Option<Vec<usize>> {
     let text = String::from_utf8_lossy(bytes);
     memory::read_any(bytes, &text);
     config_space::read_any(bytes);
-    root::list(&text)
+    linerate_model::cpu_list(&text)
 }
 
 /// Reads every fact of this host, in the network namespace of the calling thread. A fact that

@@ -58,48 +58,9 @@ impl Root {
     }
 }
 
-/// The members of a kernel list such as `0-3,8`; `None` if it is not one (or is absurdly long).
-pub(crate) fn list(text: &str) -> Option<Vec<u32>> {
-    /// More CPUs than Linux can be built for (8192).
-    const MOST: u32 = 65_536;
-    let mut members = Vec::new();
-    for range in text.trim().split(',').filter(|range| !range.is_empty()) {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if last >= MOST {
-            return None;
-        }
-        members.extend(first..=last);
-        // A list such as `0-65535,0-65535` would otherwise grow without bound.
-        if members.len() > MOST as usize {
-            return None;
-        }
-    }
-    Some(members)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn kernel_lists_are_expanded() {
-        assert_eq!(list("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
-        assert_eq!(list(""), Some(vec![]));
-        assert_eq!((list("0-x"), list("0-4294967295")), (None, None));
-        assert_eq!(
-            list(&"0-65535,".repeat(2)),
-            None,
-            "no kernel lists a CPU twice, and memory is finite"
-        );
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn hostile_lists_never_panic(text in "[0-9,x-]{0,24}") {
-            let _ = list(&text);
-        }
-    }
 
     #[test]
     fn what_is_missing_says_which_file_and_why() {
