@@ -35,15 +35,12 @@ pub fn reason(
         Exit::Done | Exit::Wrong | Exit::Missing => None,
         Exit::Missed => Some("the lowest load of a search misses its goal".to_owned()),
         Exit::Invalid => {
-            let reasons =
-                study.points.iter().flat_map(|point| &point.trials).flat_map(|trial| &trial.why);
-            if moved_nothing(study) {
-                return Some("the measurement is invalid: the load transferred nothing".to_owned());
-            }
-            Some(format!(
-                "the measurement is invalid: {}",
-                listed(reasons.map(sentences::reason).collect())
-            ))
+            let trials = study.points.iter().flat_map(|point| &point.trials);
+            let reasons: BTreeSet<_> =
+                trials.flat_map(|trial| &trial.why).map(sentences::reason).collect();
+            let nothing = moved_nothing(study).then(|| "the load transferred nothing".to_owned());
+            let causes: Vec<_> = nothing.into_iter().chain(reasons).collect();
+            Some(format!("the measurement is invalid: {}", causes.join("; ")))
         }
     }
 }
@@ -92,11 +89,12 @@ pub fn exit_of(study: &Study) -> Exit {
     if missed { Exit::Missed } else { Exit::Done }
 }
 
-/// Returns whether points of `study` are valid, and yet none has a figure: its load did nothing.
+/// Returns whether all points of `study` are valid, and yet none has a figure: its load did
+/// nothing.
 #[must_use]
 pub fn moved_nothing(study: &Study) -> bool {
-    let kept: Vec<_> = study.points.iter().filter(|point| is_kept(point)).collect();
-    !kept.is_empty() && !kept.into_iter().any(has_figure)
+    let did_nothing = |point: &PointStudy| is_kept(point) && !has_figure(point);
+    !study.points.is_empty() && study.points.iter().all(did_nothing)
 }
 
 fn is_kept(point: &PointStudy) -> bool {
@@ -124,7 +122,7 @@ fn is_of_load(of: &Metric) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use linerate_analysis::JobStudy;
+    use linerate_analysis::{JobStudy, Reason, TrialStudy};
     use linerate_model::Direction;
 
     use super::*;
@@ -162,6 +160,19 @@ mod tests {
             assert_eq!((exit_of(&study), moved_nothing(&study)), (exit, exit != Exit::Done));
         }
         assert!(!moved_nothing(&study(&[Validity::Invalid])), "it has reasons of its own");
+        let failed = TrialStudy { why: vec![Reason::NotRun], ..TrialStudy::default() };
+        let mut study = study(&[Validity::Suspect]);
+        study.points[0].jobs.clear();
+        study.points[0].trials = vec![failed];
+        let campaign = Campaign::default();
+        let exit = linerate_control::Exit::Completed;
+        let summary = RunSummary { completed: 1, failed: 0, interrupted: 0, remaining: 0, exit };
+        let why = |study: &Study| reason(Exit::Invalid, &campaign, study, &summary);
+        let own = sentences::reason(&Reason::NotRun);
+        let both = format!("the measurement is invalid: the load transferred nothing; {own}");
+        assert_eq!(why(&study), Some(both));
+        study.points.push(point(Validity::Invalid, &idle));
+        assert_eq!(why(&study), Some(format!("the measurement is invalid: {own}")));
     }
 
     #[test]
