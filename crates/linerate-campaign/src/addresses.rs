@@ -2,13 +2,11 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
+use linerate_model::AGENT_PORT;
 use linerate_sys::netlink::RouteSocket;
-use linerate_sys::packet::interface_index;
+use linerate_sys::packet::{interface_index, interface_name};
 
 use crate::Failure;
-
-/// Default port of an agent.
-pub const AGENT_PORT: u16 = linerate_control::DEFAULT_PORT;
 
 /// Returns `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address as `host:port`. The zone
 /// of an address (`fe80::1%eth0`, RFC 4007 clause 11) becomes a number.
@@ -31,8 +29,17 @@ pub fn numbered(text: &str) -> String {
     )
 }
 
-/// Returns the zone of an address: the interface behind which it is.
-pub(crate) fn zone(text: &str) -> Option<&str> {
+/// Returns the interface behind which an address is: the name that its zone is or numbers.
+pub(crate) fn interface(text: &str) -> Option<String> {
+    let zone = zone(text)?;
+    // The name first, as in `numbered`: an interface may be called `2`.
+    let number = interface_index(zone).err().and_then(|_| zone.parse().ok());
+    let name = number.and_then(|index| interface_name(index).ok());
+    Some(name.unwrap_or_else(|| zone.to_owned()))
+}
+
+/// Returns the zone of an address.
+fn zone(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('%')?;
     rest.split(']').next()
 }
@@ -98,7 +105,15 @@ mod zones {
         assert_eq!(with_port(&format!("fe80::1%{index}"), 4777), numbered);
         assert_eq!(with_port("fe80::1%nosuch0", 4777), "[fe80::1%nosuch0]:4777");
         assert!(!has_port("fe80::1%lo") && has_port("[fe80::1%lo]:1"));
-        assert_eq!((zone("[fe80::1%lo]:1"), zone("fe80::1")), (Some("lo"), None));
+        let lo = interface_index("lo").expect("every namespace has it");
+        for (text, name) in [
+            ("[fe80::1%lo]:1".to_owned(), Some("lo")),
+            (format!("fe80::1%{lo}"), Some("lo")),
+            ("fe80::1%none".to_owned(), Some("none")),
+            ("fe80::1".to_owned(), None),
+        ] {
+            assert_eq!(interface(&text).as_deref(), name, "{text}");
+        }
         assert!(numbered.to_socket_addrs().is_ok(), "the standard library reads it");
     }
 }

@@ -12,7 +12,7 @@ use linerate_model::{
 use linerate_observe::{ObserverSource, ObserverSpec};
 use serde::Deserialize;
 
-pub use crate::addresses::{AGENT_PORT, numbered, reachable, resolve_listen, with_port};
+pub use crate::addresses::{numbered, reachable, resolve_listen, with_port};
 use crate::catalog::{LABS, Preset, find};
 use crate::keys::keys_for;
 use crate::observers::ObserverText;
@@ -20,6 +20,7 @@ use crate::towards::SSH;
 pub use crate::towards::{Family, LOOPBACK, Towards};
 use crate::towards::{endpoint_at, reached, through_ssh};
 use crate::{Failure, sandbox};
+pub use linerate_model::AGENT_PORT;
 
 /// Place of a plan; without any of these, loopback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

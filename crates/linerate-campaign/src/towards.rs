@@ -3,10 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::process::Command;
 
-use linerate_model::{Endpoint, HostAddress, Testbed};
+use linerate_model::{AGENT_PORT, Endpoint, HostAddress, Testbed};
 
 use crate::Failure;
-use crate::addresses::{AGENT_PORT, has_port, with_port, zone};
+use crate::addresses::{has_port, interface, with_port};
 
 /// Name of the place with both endpoints in this process.
 pub const LOOPBACK: &str = "loopback";
@@ -118,7 +118,7 @@ pub(crate) fn reached(asked: &Towards<'_>) -> Result<Testbed, Failure> {
     let there = there.ip();
     let mut here = endpoint_at("a", "here", here);
     // An address of a link means nothing without its interface.
-    here.device = zone(asked.host).map(str::to_owned);
+    here.device = interface(asked.host);
     Ok(Testbed {
         hosts: vec![("here".into(), HostAddress::InProcess), (name.clone(), address)],
         endpoints: vec![here, endpoint_at("b", &name, there)],

@@ -63,5 +63,4 @@ pub use error::{ControlError, ErrorClass};
 pub use keys::{Fingerprint, KeyStore, KnownPeer, ReachedAt, Right};
 pub use link::Timeouts;
 pub use tls::web_server_config;
-pub use transport::DEFAULT_PORT;
 pub use wire::{Branches, RouteDevice, Setting, SettingState, TuneRequest};

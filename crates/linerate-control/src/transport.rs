@@ -20,16 +20,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_model::HostAddress;
+use linerate_model::{AGENT_PORT, HostAddress};
 
 use crate::keys::{ReachedAt, Right};
 use crate::link::{Beat, Channel, Pulse, Timeouts};
 use crate::timed::{Deadline, Socket, Timed};
 use crate::tls::{self, Secured, Trust};
 use crate::{Agent, ControlError, KeyStore};
-
-/// Default control port; not assigned by IANA as of 2026.
-pub const DEFAULT_PORT: u16 = 4777;
 
 /// Payload of the largest segment of a control connection: a packet of 1280 bytes, which every IPv6
 /// link carries (RFC 8200 clause 5), less 60 bytes of headers. A path that loses larger packets is
@@ -219,7 +216,7 @@ pub(crate) fn connect_tcp(
     let addresses: Vec<SocketAddr> = address
         .to_socket_addrs()
         // A bare IPv6 address in brackets is neither; they are taken off for the second attempt.
-        .or_else(|_| (address.trim_matches(['[', ']']), DEFAULT_PORT).to_socket_addrs())
+        .or_else(|_| (address.trim_matches(['[', ']']), AGENT_PORT).to_socket_addrs())
         .map_err(|cause| {
             down(host, "resolve", format!("{address}: {cause}"), "check the name and the resolver")
         })?

@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-use linerate_model::BitRate;
+use linerate_model::{AGENT_PORT, BitRate};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::LoadError;
@@ -109,10 +109,11 @@ impl Permits {
     /// Checks that a connection to `address`, which proves the secret, may be opened.
     ///
     /// # Errors
-    /// If the policy does not name its address, or reserves its port.
+    /// If the policy does not name its address, or reserves its port. The port of agents is never
+    /// reserved: data shares it with control connections, which this host permits.
     pub fn connection(&self, address: SocketAddr) -> Result<(), LoadError> {
         self.destination(address.ip())?;
-        self.port(address.port())
+        if address.port() == AGENT_PORT { Ok(()) } else { self.port(address.port()) }
     }
 
     /// Checks that loads may use the server at `address`, which is not linerate.
@@ -317,6 +318,20 @@ mod tests {
             assert!(said.contains(line) && said.contains("/etc/linerate/agent.toml"), "{said}");
         }
         permits.port(0).expect("any free port");
+    }
+
+    #[test]
+    fn connections_to_agents_need_no_low_port() {
+        let permits = Permits::only(Limits { lowest_port: 5000, ..Limits::new("policy") });
+        let to = |port| permits.connection((Ipv4Addr::LOCALHOST, port).into());
+        to(4777).expect("the port of agents");
+        for (result, line) in [
+            (to(4776), "lowest_port = 4776"),
+            (to(4778), "lowest_port = 4778"),
+            (permits.port(4777), "lowest_port = 4777"),
+        ] {
+            assert!(refusal(result).contains(line), "{line}");
+        }
     }
 
     /// Returns the refusal of the workload `name` at the active end, with an offer of `addresses`,

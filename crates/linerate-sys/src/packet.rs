@@ -316,13 +316,23 @@ pub fn interface_index(device: &str) -> Result<u32, SysError> {
     index_of(device).map_err(|cause| SysError::new("look up interface", device, cause))
 }
 
+/// Returns the name of the interface with `index`.
+///
+/// # Errors
+/// If there is no such interface.
+pub fn interface_name(index: u32) -> Result<String, SysError> {
+    let named =
+        any_socket().and_then(|any| Ok(rustix::net::netdevice::index_to_name(&any, index)?));
+    named.map_err(|cause| SysError::new("look up interface number", index.to_string(), cause))
+}
+
+fn any_socket() -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketType, socket};
+    Ok(socket(AddressFamily::INET, SocketType::DGRAM, None)?)
+}
+
 fn index_of(device: &str) -> io::Result<u32> {
-    let any = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::DGRAM,
-        None,
-    )?;
-    Ok(rustix::net::netdevice::name_to_index(&any, device)?)
+    Ok(rustix::net::netdevice::name_to_index(any_socket()?, device)?)
 }
 
 impl AsFd for PacketSocket {

@@ -207,12 +207,18 @@ pub const ECT_0: u8 = 0b10;
 /// The other such field: ECT(1).
 pub const ECT_1: u8 = 0b01;
 
-/// Binds the socket to the interface `device` (`SO_BINDTODEVICE`).
+/// Binds the socket to the interface `device` (`SO_BINDTODEVICE`). A socket that is bound to it
+/// stays so: connections from an address of a link arrive bound to their interface, and only
+/// `CAP_NET_RAW` may bind them again.
 ///
 /// # Errors
 /// If the interface does not exist; on kernels before 5.7 also without `CAP_NET_RAW`.
 pub fn bind_device(socket: &impl AsFd, device: &str) -> Result<(), SysError> {
-    SockRef::from(socket).bind_device(Some(device.as_bytes())).map_err(|cause| {
+    let socket = SockRef::from(socket);
+    if matches!(socket.device(), Ok(Some(bound)) if bound == device.as_bytes()) {
+        return Ok(());
+    }
+    socket.bind_device(Some(device.as_bytes())).map_err(|cause| {
         SysError::new(
             "bind a socket to interface (does it exist? kernels before 5.7 need CAP_NET_RAW)",
             device,

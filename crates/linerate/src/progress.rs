@@ -9,7 +9,7 @@ use linerate_answers::plan::{coordinate, span};
 use linerate_answers::progress::{learnt, looked};
 use linerate_campaign::stages::Watcher;
 use linerate_control::Progress;
-use linerate_model::{Incident, IncidentKind, Lines, Nanos, TrialOutcome, printable};
+use linerate_model::{AGENT_PORT, Incident, IncidentKind, Lines, Nanos, TrialOutcome, printable};
 
 use crate::args::Global;
 use crate::view::View;
@@ -126,6 +126,13 @@ impl Display {
                     format!("{}: ", incident.host)
                 };
                 self.say(&format!("{at}{}", incident.message));
+            }
+            Progress::OwnPorts { datagrams, error } => {
+                let what = if *datagrams { "datagrams" } else { "data" };
+                self.say(&format!(
+                    "cannot open port {AGENT_PORT} for {what}: {error}. Jobs get free ports here, \
+                        which a firewall must let through"
+                ));
             }
             Progress::Reconnecting { host, attempt } => {
                 self.say(&format!("{host}: reconnecting, attempt {attempt}"))

@@ -86,6 +86,41 @@ from = "b"
 to = "a"
 "#;
 
+/// Plan whose passive ends listen at ports of their own.
+const OWN_PORTS: &str = r#"
+[campaign]
+name = "own"
+repeats = 1
+[[sweep]]
+name = "own"
+duration = "300 ms"
+warmup = "100 ms"
+drain = "300 ms"
+rest = "0 s"
+[[sweep.job]]
+workload = "tcp_crr"
+from = "a"
+to = "b"
+[[sweep.job]]
+workload = "http"
+from = "a"
+to = "b"
+[[sweep.job]]
+workload = "ftp"
+from = "a"
+to = "b"
+[[sweep.job]]
+workload = "tcp_stream"
+from = "a"
+to = "b"
+params = { window_clamp = "64 KiB" }
+[[sweep.job]]
+workload = "udp_stream"
+from = "a"
+to = "b"
+params = { rate = "1 kpps", source_ports = "5000", destination_port = 5001 }
+"#;
+
 fn nft(pair: &Pair, end: usize, arguments: &[&str]) -> Vec<u8> {
     let output = Command::new("ip")
         .args(["netns", "exec", &pair.names[end], "nft", "-j"])
@@ -192,4 +227,11 @@ fn behind_a_firewall_with_one_open_port_every_measurement_of_a_host_works() {
     assert!(others(&pair) > 0, "the counter counts");
     let why = one_line(&refused.stderr);
     assert!(why.contains("does a firewall drop TCP to port"), "{refused:?}");
+    (0..2).for_each(|end| drop(nft(&pair, end, &["delete", "table", "inet", "one"])));
+    here(&["to", &zoned, "crr", "-t", "0.5", "--ledger", "crr.ledger"]).ran();
+    file(folder, "own.toml", OWN_PORTS);
+    here(&["run", "own.toml", "--to", &zoned, "--ledger", "own.ledger", "--out", "own"]).ran();
+    for ledger in ["crr.ledger", "own.ledger"] {
+        completed(&folder.join(ledger), 1);
+    }
 }

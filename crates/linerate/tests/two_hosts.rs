@@ -58,7 +58,7 @@ fn two_paired_hosts_measure_and_strangers_are_refused() {
     let unpaired =
         pair.linerate(1, folder, "b", &["agent", "--listen", AGENT]).output().expect("starts");
     let unpaired = Ended::from(unpaired).expect(4);
-    let port = linerate_control::DEFAULT_PORT;
+    let port = linerate_model::AGENT_PORT;
     assert_eq!(
         unpaired.stderr,
         format!(

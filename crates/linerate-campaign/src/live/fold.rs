@@ -123,6 +123,7 @@ impl LiveFold {
             Progress::Searched { .. }
             | Progress::Looked { .. }
             | Progress::SearchEnded { .. }
+            | Progress::OwnPorts { .. }
             | Progress::Reconnecting { .. } => false,
         }
     }

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use linerate_sys::SysError;
 use linerate_sys::netlink::{Link, RouteSocket};
+use linerate_sys::packet::interface_name;
 
 use crate::wire::PreparedJob;
 
@@ -35,6 +36,32 @@ impl Links {
             .map(|now| self.0.iter().filter_map(|before| change(before, &now)).collect())
             .unwrap_or_default()
     }
+}
+
+/// Names the interface of each endpoint that has an address of a link (RFC 4007 clause 11) and no
+/// interface: no socket can be bound to such an address without one.
+pub(super) fn name_interfaces(jobs: &mut [PreparedJob]) {
+    for local in jobs.iter_mut().map(|job| &mut job.local) {
+        if local.device.is_none()
+            && let Some(IpAddr::V6(ip)) = local.address
+            && ip.is_unicast_link_local()
+        {
+            // An error is that of the socket which cannot be bound.
+            local.device = holder(ip.into()).ok().flatten();
+        }
+    }
+}
+
+/// Returns the name of the interface with `address`; `None` if not exactly one has it.
+fn holder(address: IpAddr) -> Result<Option<String>, SysError> {
+    let mut indices = Vec::new();
+    RouteSocket::open()?.addresses(|of| {
+        if of.address == address {
+            indices.push(of.index);
+        }
+    })?;
+    let [index] = indices[..] else { return Ok(None) };
+    Ok(Some(interface_name(index)?))
 }
 
 fn look(jobs: &[PreparedJob]) -> Result<Vec<Link>, SysError> {

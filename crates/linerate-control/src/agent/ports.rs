@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use linerate_load::{FirstBytes, SharedPort};
+use linerate_load::{FirstBytes, LoadError, SharedPort};
 use linerate_sys::socket;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -57,17 +57,21 @@ pub(super) fn opening(port: &SharedPort, bytes: &[u8]) -> Option<Opening> {
 /// Port of an agent in this process, for the data of its trials alone. Closed when dropped.
 #[derive(Debug)]
 pub(crate) struct DataPort {
+    port: SharedPort,
     address: SocketAddr,
     stopping: Arc<AtomicBool>,
     accepting: Option<JoinHandle<()>>,
+    /// Reason why flows of datagrams have ports of their own.
+    without_datagrams: Option<LoadError>,
 }
 
 impl DataPort {
-    /// Opens the port at `address` for the agent `shared`.
+    /// Opens the port at `address` for the agent `shared`: for connections, and for datagrams
+    /// unless another program has that port.
     pub(super) fn open(shared: &Arc<Shared>, address: SocketAddr) -> io::Result<Self> {
         let (listeners, address) = listen(address)?;
         let port = SharedPort::new(address);
-        port.open_for_datagrams().map_err(io::Error::other)?;
+        let without_datagrams = port.open_for_datagrams().err();
         let front = Arc::new(DataOnly { shared: Arc::clone(shared), port: port.clone() });
         let stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopping);
@@ -76,13 +80,20 @@ impl DataPort {
             let _failed = accept_all(&listeners, &stop, &front);
         })?;
         // Last: from now on trials offer this port.
-        let _first = shared.port.set(port);
-        Ok(Self { address, stopping, accepting: Some(accepting) })
+        let _first = shared.port.set(port.clone());
+        Ok(Self { port, address, stopping, accepting: Some(accepting), without_datagrams })
+    }
+
+    /// Returns why flows of datagrams have ports of their own; `None` if they have not.
+    pub(crate) fn without_datagrams(&self) -> Option<&LoadError> {
+        self.without_datagrams.as_ref()
     }
 }
 
 impl Drop for DataPort {
     fn drop(&mut self) {
+        // A trial that was aborted may still have the port for a while.
+        self.port.close_for_datagrams();
         self.stopping.store(true, Ordering::Relaxed);
         wake(self.address);
         // The listeners are closed when this returns.
@@ -114,5 +125,47 @@ impl Receptionist for DataOnly {
 
     fn turned_away(&self, peer: SocketAddr, why: &str) {
         self.shared.reject(&peer.to_string(), &why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+    use crate::Agent;
+
+    fn agent() -> Agent {
+        Agent::new(crate::AgentOptions::default())
+    }
+
+    /// Returns an address whose port is free for connections and datagrams, and a socket that has
+    /// the datagrams' port.
+    fn free() -> (SocketAddr, UdpSocket) {
+        let udp = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        (udp.local_addr().expect("bound"), udp)
+    }
+
+    #[test]
+    fn a_data_port_is_closed_when_dropped_also_while_a_trial_still_has_it() {
+        let ((address, udp), agent) = (free(), agent());
+        drop(udp);
+        let open = agent.accept_data(address).expect("the port is free");
+        assert!(open.without_datagrams().is_none(), "{open:?}");
+        let of_trial = agent.shared.port.get().expect("trials offer it").clone();
+        UdpSocket::bind(address).expect_err("it is open for datagrams");
+        drop(open);
+        UdpSocket::bind(address).expect("it is closed for datagrams");
+        TcpListener::bind(address).expect("it is closed for connections");
+        drop(of_trial);
+    }
+
+    #[test]
+    fn a_data_port_accepts_connections_where_another_program_has_it_for_datagrams() {
+        let ((address, _udp), agent) = (free(), agent());
+        let open = agent.accept_data(address).expect("the port is free for connections");
+        let why = open.without_datagrams().expect("datagrams go elsewhere").to_string();
+        assert!(why.contains(&address.to_string()), "{why}");
+        TcpStream::connect(address).expect("it listens");
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use linerate_disk::Disks;
 use linerate_model::TrialId;
 
+use super::links;
 use super::place::{Holder, Patience, Seat};
 use super::trial::{self, Command};
 use super::{ForGood, Shared};
@@ -254,7 +255,7 @@ impl Running {
     fn start(
         shared: &Arc<Shared>,
         disks: &Arc<Disks>,
-        prepare: Prepare,
+        mut prepare: Prepare,
         outbox: &Outbox,
     ) -> std::io::Result<Self> {
         // Aborted trials keep threads and memory until they end, so their number is bounded.
@@ -267,9 +268,10 @@ impl Running {
         // Bounded: a conductor must not queue orders without end.
         let (commands, orders) = sync_channel(ORDERS);
         let (shared, disks, outbox) = (Arc::clone(shared), Arc::clone(disks), outbox.clone());
-        let thread = thread::Builder::new()
-            .name("linerate-trial".into())
-            .spawn(move || trial::run(&shared, &disks, &prepare, &orders, &outbox))?;
+        let thread = thread::Builder::new().name("linerate-trial".into()).spawn(move || {
+            links::name_interfaces(&mut prepare.jobs);
+            trial::run(&shared, &disks, &prepare, &orders, &outbox);
+        })?;
         Ok(Self { trial, commands, thread })
     }
 

@@ -170,6 +170,13 @@ pub enum Progress<'a> {
         /// Its description.
         incident: &'a Incident,
     },
+    /// The agents' port is not open here, so data that arrives here has ports of its own.
+    OwnPorts {
+        /// True if connections arrive at the agents' port, and only datagrams do not.
+        datagrams: bool,
+        /// The cause.
+        error: &'a dyn std::error::Error,
+    },
     /// A lost agent is being reached again.
     Reconnecting {
         /// Its host.

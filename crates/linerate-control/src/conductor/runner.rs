@@ -2,13 +2,16 @@
 //! nothing itself.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
-use linerate_model::{Event, HostAddress, JobSpec, Nanos, Recorder, TrialId, TrialSpec};
+use linerate_model::{
+    AGENT_PORT, Event, HostAddress, JobSpec, Nanos, Recorder, TrialId, TrialSpec,
+};
 
 use super::core::{Conductor, Input, Now, Output};
 use super::{CampaignRun, Progress, RunOptions, RunSummary};
@@ -89,7 +92,16 @@ pub(super) fn run(
         lasts_s: lasts_s(&trials, &done),
     });
     // Closed at the end of the campaign.
-    let _port = reach.data_port(&trials);
+    let port = reach.data_port(&trials).transpose();
+    match &port {
+        Err(error) => progress(Progress::OwnPorts { datagrams: false, error }),
+        Ok(Some(port)) => {
+            if let Some(error) = port.without_datagrams() {
+                progress(Progress::OwnPorts { datagrams: true, error });
+            }
+        }
+        Ok(None) => {}
+    }
     let mut conductor =
         Conductor::new(header, &hosts, trials, &done, options, Box::new(tls::random))?
             .with_clock(linerate_sys::clock::identity_text());
@@ -379,12 +391,12 @@ impl Runner<'_> {
 
 impl Reach {
     /// Opens the agents' port here for the data of jobs that lead from an agent to this process.
-    /// Without it, or if another program has the port, each job has ports of its own.
-    fn data_port(&self, trials: &[TrialSpec]) -> Option<DataPort> {
+    /// `None` without such a job.
+    fn data_port(&self, trials: &[TrialSpec]) -> Option<io::Result<DataPort>> {
         let here =
             trials.iter().flat_map(|trial| &trial.jobs).find_map(|job| self.arrives_here(job))?;
-        let everywhere = (Ipv6Addr::UNSPECIFIED, transport::DEFAULT_PORT);
-        self.agents[here].accept_data(everywhere.into()).ok()
+        let everywhere = (Ipv6Addr::UNSPECIFIED, AGENT_PORT);
+        Some(self.agents[here].accept_data(everywhere.into()))
     }
 
     /// Returns the number of the host in this process to which a job leads from an agent.
@@ -494,6 +506,22 @@ fn greeting_error(host: &str, error: FrameError, unsent: bool) -> ControlError {
                     "is it a linerate agent that listens there?"
                 },
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::world::trial;
+    use super::*;
+
+    #[test]
+    fn a_campaign_lasts_as_long_as_the_trials_that_are_not_done() {
+        // Each takes 1 s of warm-up, 5 s of measurement, 1 s of drain and 1 s of rest.
+        let trials = [trial(1, "a", "b"), trial(2, "a", "b")];
+        let done = |ids: &[u32]| ids.iter().copied().map(TrialId).collect();
+        for (ids, seconds) in [(&[][..], 16), (&[2], 8), (&[1, 2], 0)] {
+            assert_eq!(lasts_s(&trials, &done(ids)), seconds, "{ids:?}");
         }
     }
 }

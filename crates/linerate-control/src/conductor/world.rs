@@ -130,7 +130,7 @@ fn endpoint(host: &str) -> Endpoint {
 }
 
 #[cfg(test)]
-fn trial(id: u32, from: &str, to: &str) -> TrialSpec {
+pub(super) fn trial(id: u32, from: &str, to: &str) -> TrialSpec {
     let job = JobSpec {
         workload: "null".into(),
         from: endpoint(from),

@@ -219,18 +219,19 @@ impl<R: Receptionist> Lobby<R> {
     /// Judges the bytes that arrived on connection `number`: meets it, closes it or waits for more.
     fn heard(&mut self, number: u64) {
         let Some(silent) = self.silent.get_mut(&number) else { return };
-        let opening = match silent.socket.peek(&mut self.peeked) {
+        let peeked = silent.socket.peek(&mut self.peeked);
+        let opening = match &peeked {
             // Readable with too few bytes means the end of the stream.
-            Ok(read) if read < silent.needs => Opening::Foreign(
+            Ok(read) if *read < silent.needs => Opening::Foreign(
                 "it closed the connection before its first message was complete".into(),
             ),
-            Ok(read) => self.receptionist.opening(&self.peeked[..read]),
+            Ok(read) => self.receptionist.opening(&self.peeked[..*read]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(error) => Opening::Foreign(error.to_string()),
         };
         match opening {
             Opening::Whole => self.meet(number),
-            Opening::Data => self.pass_on(number),
+            Opening::Data => self.pass_on(number, peeked.unwrap_or(0)),
             Opening::Foreign(why) => self.turn_away(number, &why),
             Opening::Needs(bytes) => {
                 silent.needs = bytes.min(LONGEST_OPENING);
@@ -255,14 +256,14 @@ impl<R: Receptionist> Lobby<R> {
         }
     }
 
-    /// Passes a data connection on. It proves itself to its trial, so no budget applies.
-    fn pass_on(&mut self, number: u64) {
+    /// Passes a data connection on, of which `read` bytes were peeked at. It proves itself to its
+    /// trial, so no budget applies.
+    fn pass_on(&mut self, number: u64, read: usize) {
         let Some(Silent { socket, peer, .. }) = self.remove(number) else { return };
-        let readable = socket.peek(&mut self.peeked);
         let freed = self.readiness.remove(&socket).map_err(io::Error::other);
         let least = || set_least_readable(&socket, 1).map_err(io::Error::other);
-        match freed.and_then(|()| least()).and(readable) {
-            Ok(read) => self.receptionist.pass_on(&self.peeked[..read], socket),
+        match freed.and_then(|()| least()) {
+            Ok(()) => self.receptionist.pass_on(&self.peeked[..read], socket),
             Err(error) => self.receptionist.turned_away(peer, &error.to_string()),
         }
     }

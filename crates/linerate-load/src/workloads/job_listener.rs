@@ -4,7 +4,6 @@
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-use linerate_sys::socket;
 use socket2::{SockRef, Socket};
 
 use super::rendezvous::{self, Arrivals, Entrance, Hello};
@@ -23,8 +22,6 @@ pub(crate) enum Moment {
 /// from them.
 pub(crate) struct JobListener<P, D> {
     entrance: Entrance,
-    address: SocketAddr,
-    device: Option<String>,
     expected: Hello,
     permits: Permits,
     prepare: P,
@@ -46,18 +43,17 @@ where
         prepare: P,
         deal: D,
     ) -> Result<Box<dyn Listener>, LoadError> {
-        let shared = own.map_or_else(|| Entrance::shared(setup, expected.count), |_| None);
+        let shared = own.map_or_else(|| Entrance::shared(setup, expected.count, device), |_| None);
         let entrance = match shared {
             Some(shared) => shared,
             None => {
                 let address = own.unwrap_or_else(|| rendezvous::any_port(setup.local));
                 let before = |socket: &Socket| prepare(socket, Moment::BeforeHandshake);
-                Entrance::Own(rendezvous::listen(address, device, before)?)
+                Entrance::own(rendezvous::listen(address, device, before)?)?
             }
         };
-        let (address, device) = (entrance.address()?, device.map(str::to_owned));
         let permits = setup.permits.clone();
-        Ok(Box::new(Self { entrance, address, device, expected, permits, prepare, deal }))
+        Ok(Box::new(Self { entrance, expected, permits, prepare, deal }))
     }
 }
 
@@ -73,10 +69,9 @@ where
         expected: Hello,
         deal: D,
     ) -> Result<Box<dyn Listener>, LoadError> {
-        let entrance = Entrance::Own(listener);
-        let (address, permits) = (entrance.address()?, setup.permits.clone());
+        let (entrance, permits) = (Entrance::own(listener)?, setup.permits.clone());
         let prepare: fn(&Socket, Moment) -> Result<(), LoadError> = |_, _| Ok(());
-        Ok(Box::new(Self { entrance, address, device: None, expected, permits, prepare, deal }))
+        Ok(Box::new(Self { entrance, expected, permits, prepare, deal }))
     }
 }
 
@@ -86,7 +81,7 @@ where
     D: FnOnce(Arrivals) -> Result<Vec<Box<dyn Worker>>, LoadError> + Send,
 {
     fn offer(&self) -> Offer {
-        Offer { addresses: vec![self.address] }
+        Offer { addresses: vec![self.entrance.address()] }
     }
 
     fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
@@ -94,9 +89,6 @@ where
         if matches!(self.entrance, Entrance::Shared(..)) {
             // They inherit the options of the agent's listener, not of the job's.
             for stream in &arrivals.streams {
-                if let Some(device) = &self.device {
-                    socket::bind_device(stream, device)?;
-                }
                 (self.prepare)(&SockRef::from(stream), Moment::AfterHandshake)?;
             }
         }

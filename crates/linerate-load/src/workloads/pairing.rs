@@ -18,7 +18,7 @@ use socket2::{Socket, Type};
 use super::datagram::{self, HEADER_BYTES, Purpose, Tag, number_of};
 use super::ports::PlannedPorts;
 use super::rendezvous::{self, Entrance, Hello, Opened};
-use super::shared_port::Pairings;
+use super::shared_port::{Pairings, READ_IN_A_ROW};
 use super::sockets::{bound, zoned};
 use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 
@@ -26,9 +26,6 @@ use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 const REPEAT_EVERY: Duration = Duration::from_millis(20);
 /// Interval between polls of the sockets.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
-/// Most datagrams taken from a socket before the next socket and the clock are polled: a stranger's
-/// flood must not hide the timeout.
-const READ_IN_A_ROW: usize = 64;
 /// Most datagrams dropped when a socket is connected to its flow's peer: more than any buffer has
 /// of other flows'.
 const DROPPED_IN_A_ROW: usize = 1 << 18;
@@ -99,11 +96,12 @@ impl Waiting {
         planned: &PlannedPorts,
         prepare: impl Fn(&Socket) -> Result<(), LoadError> + Send + 'static,
     ) -> Result<Self, LoadError> {
-        let ip = rendezvous::local_ip(setup.local);
-        let is_planned = planned.destination(ip).port() != 0;
-        setup.permits.port(planned.destination(ip).port())?;
+        let own = rendezvous::any_port(setup.local);
+        let port = planned.destination(own).port();
+        let is_planned = port != 0;
+        setup.permits.port(port)?;
         let entrance = Entrance::open(setup, shape.workers, device)?;
-        let mut addresses = vec![entrance.address()?];
+        let mut addresses = vec![entrance.address()];
         let pairings = match (&entrance, setup.shared_port) {
             (Entrance::Shared(..), Some(port)) if !is_planned => port.expect_pairings(
                 (0..shape.flows).map(|flow| datagram::pairing(setup.secret, flow)).collect(),
@@ -118,7 +116,7 @@ impl Waiting {
             None => {
                 let mut sockets = Vec::new();
                 for _ in 0..shape.flows {
-                    let socket = planned.receiving(ip, device)?;
+                    let socket = planned.receiving(own, device)?;
                     prepare(&socket)?;
                     addresses.push(rendezvous::local_address(&socket)?);
                     sockets.push(socket.into());
@@ -377,8 +375,11 @@ fn rendezvous_name(socket: &UdpSocket) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SharedPort;
     use crate::workloads::datagram::write_header;
 
+    const PATIENCE: Duration = Duration::from_secs(30);
+    const WORKLOAD: u32 = u32::from_be_bytes(*b"test");
     const SECRET: Secret = Secret(*b"0123456789abcdef");
 
     fn sockets() -> (UdpSocket, UdpSocket) {
@@ -427,6 +428,68 @@ mod tests {
         show(&sender, SECRET, 1, Purpose::Pairing);
         assert!(look(&receiver, tag, own, &mut foreign, u64::MAX));
         assert_eq!(receiver.peer_addr().expect("connected"), sender.local_addr().expect("bound"));
+    }
+
+    /// Expects one flow at `port`.
+    fn waiting(port: &SharedPort) -> Waiting {
+        let local = linerate_model::Endpoint {
+            address: Some([127, 0, 0, 1].into()),
+            ..linerate_model::Endpoint::named("b", "h")
+        };
+        let setup = Setup {
+            params: &linerate_model::Params::default(),
+            local: &local,
+            seed: 0,
+            secret: SECRET,
+            patience: PATIENCE,
+            disks: &linerate_disk::Disks::none(),
+            loaded: Duration::from_secs(1),
+            peer_clock: None,
+            permits: &Permits::EVERYTHING,
+            shared_port: Some(port),
+        };
+        let shape = Shape { workload: WORKLOAD, workers: 1, flows: 1 };
+        Waiting::listen(&setup, None, shape, &PlannedPorts::NONE, |_| Ok(())).expect("a port")
+    }
+
+    #[test]
+    fn a_flow_at_the_agents_port_comes_from_the_proven_address_only() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let port = SharedPort::new(address);
+        port.open_for_datagrams().expect("the same port is free for datagrams");
+        let at = |address: &str| UdpSocket::bind(address).expect("loopback");
+        let (elsewhere, proven) = (at("127.0.0.2:0"), at("127.0.0.1:0"));
+        let datagram = datagram::pairing(SECRET, 0);
+
+        // The whole accept: a proven companion, and a replayed datagram from elsewhere.
+        let waiting_here = waiting(&port);
+        elsewhere.send_to(&datagram, address).expect("loopback");
+        let hello = Hello::first(SECRET, WORKLOAD, 1);
+        let active = std::thread::spawn(move || rendezvous::tests::opened(address, hello));
+        let (stream, _) = listener.accept().expect("loopback");
+        let mut hello = [0; 64];
+        let length = stream.peek(&mut hello).expect("a hello");
+        port.pass_on(&hello[..length], stream);
+        let accepting = std::thread::spawn(move || waiting_here.accept(Duration::from_millis(300)));
+        let mut companion = active.join().expect("no panic");
+        companion.prove(Instant::now() + PATIENCE).expect("it knows the secret");
+        let refused = accepting.join().expect("no panic").expect_err("a flow from elsewhere");
+        assert!(matches!(refused, LoadError::Incomplete { arrived: 0, .. }), "{refused}");
+
+        // Its decision, datagram by datagram.
+        let job = waiting(&port);
+        let Flows::Shared(pairings, _) = &job.arriving else { panic!("the port is shared") };
+        let (mut place, mut foreign) = (None, 0);
+        let ends = [address, proven.local_addr().expect("bound")];
+        for (sender, paired) in [(&elsewhere, false), (&proven, true)] {
+            sender.send_to(&datagram, address).expect("loopback");
+            assert_eq!(pairings.look(), 0, "it is expected");
+            assert_eq!(job.pair(0, ends, &mut place, &mut foreign).expect("loopback"), paired);
+            assert_eq!((place.is_some(), foreign), (paired, 1));
+        }
+        let socket = place.expect("it is paired");
+        assert_eq!(socket.peer_addr().ok(), proven.local_addr().ok());
     }
 
     #[test]

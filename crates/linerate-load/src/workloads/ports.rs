@@ -119,9 +119,10 @@ impl PlannedPorts {
         )
     }
 
-    /// Returns the destination of all flows at the passive end, whose address is `ip`.
-    pub(crate) fn destination(&self, ip: IpAddr) -> SocketAddr {
-        SocketAddr::new(ip, self.destination_port.unwrap_or(0))
+    /// Returns the destination of all flows at the passive end, whose address is `own`.
+    pub(crate) fn destination(&self, mut own: SocketAddr) -> SocketAddr {
+        own.set_port(self.destination_port.unwrap_or(0));
+        own
     }
 
     /// Returns the source of flow `flow` as the passive end expects it, if one was planned.
@@ -131,8 +132,12 @@ impl PlannedPorts {
 
     /// Opens the datagram socket of a flow at the passive end. With planned ports all sockets share
     /// one port.
-    pub(crate) fn receiving(&self, ip: IpAddr, device: Option<&str>) -> Result<Socket, LoadError> {
-        bound(Type::DGRAM, self.destination(ip), device, |socket| {
+    pub(crate) fn receiving(
+        &self,
+        own: SocketAddr,
+        device: Option<&str>,
+    ) -> Result<Socket, LoadError> {
+        bound(Type::DGRAM, self.destination(own), device, |socket| {
             // Flows with planned source ports share one destination port, and the kernel
             // distinguishes them by source.
             socket.set_reuse_port(self.destination_port.is_some())
@@ -158,15 +163,12 @@ mod tests {
         assert!(ports.check(3).is_ok() && ports.check(2).is_ok());
         assert_eq!([0, 1, 2].map(|flow| ports.source(ip, flow).port()), [40, 30, 20]);
         assert_eq!(
-            (ports.destination(ip).port(), ports.expected(ip, 1)),
+            (ports.destination(SocketAddr::new(ip, 0)).port(), ports.expected(ip, 1)),
             (7, Some(SocketAddr::new(ip, 30)))
         );
         let free = PlannedPorts::NONE;
         assert!(free.check(9).is_ok());
-        assert_eq!(
-            (free.source(ip, 8).port(), free.destination(ip).port(), free.expected(ip, 8)),
-            (0, 0, None)
-        );
+        assert_eq!((free.source(ip, 8).port(), free.expected(ip, 8)), (0, None));
     }
 
     #[test]
@@ -191,7 +193,7 @@ mod tests {
         let taken = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
         let address = taken.local_addr().expect("bound");
         let ports = planned(json!({ "source_ports": "9", "destination_port": address.port() }));
-        let error = ports.receiving(address.ip(), None).expect_err("taken").to_string();
+        let error = ports.receiving(address, None).expect_err("taken").to_string();
         assert!(error.contains(&format!("bind {address}")), "{error}");
         assert!(error.contains("flows plan"), "{error}");
     }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use linerate_model::Endpoint;
 use linerate_sys::SysError;
+use linerate_sys::socket::bind_device;
 use socket2::{Socket, Type};
 
 use super::ports::PlannedPorts;
@@ -39,13 +40,13 @@ pub(crate) fn same_secret(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// Returns the address that this end binds to: its endpoint's, or any.
-pub(crate) fn local_ip(local: &Endpoint) -> IpAddr {
+fn local_ip(local: &Endpoint) -> IpAddr {
     local.address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
 /// Returns a free port of the address that this end binds to.
 pub(crate) fn any_port(local: &Endpoint) -> SocketAddr {
-    SocketAddr::new(local_ip(local), 0)
+    zoned(SocketAddr::new(local_ip(local), 0), local)
 }
 
 /// Allows the port of an earlier connection that may linger (RFC 9293 clause 3.6.1): time stamps
@@ -73,10 +74,11 @@ pub(crate) fn listen(
 /// Place where the connections of a job arrive.
 #[derive(Debug)]
 pub(crate) enum Entrance {
-    /// A port of the job's own.
-    Own(TcpListener),
-    /// The agent's port, and its address.
-    Shared(Intake, SocketAddr),
+    /// A port of the job's own, and its address.
+    Own(TcpListener, SocketAddr),
+    /// The agent's port, its address, and the interface that connections are bound to. The agent's
+    /// listener is bound to none, so its SYN-ACK and proof follow the routing table.
+    Shared(Intake, SocketAddr, Option<String>),
 }
 
 impl Entrance {
@@ -87,48 +89,49 @@ impl Entrance {
         count: u32,
         device: Option<&str>,
     ) -> Result<Self, LoadError> {
-        if let Some(entrance) = Self::shared(setup, count) {
+        if let Some(entrance) = Self::shared(setup, count, device) {
             return Ok(entrance);
         }
-        listen(any_port(setup.local), device, |_| Ok(())).map(Self::Own)
+        listen(any_port(setup.local), device, |_| Ok(())).and_then(Self::own)
+    }
+
+    /// Takes a listener of the job's own.
+    pub(crate) fn own(listener: TcpListener) -> Result<Self, LoadError> {
+        let error = |cause| SysError::new("listen on", "a port of its own", cause);
+        let address = listener.local_addr().map_err(error)?;
+        Ok(Self::Own(listener, address))
     }
 
     /// Opens the agent's port for the `count` connections of this job.
-    pub(crate) fn shared(setup: &Setup<'_>, count: u32) -> Option<Self> {
+    pub(crate) fn shared(setup: &Setup<'_>, count: u32, device: Option<&str>) -> Option<Self> {
         let port = setup.shared_port?;
         let address = port.address_of(setup.local)?;
-        Some(Self::Shared(port.expect(setup.secret, count as usize + STRANGERS), address))
+        let intake = port.expect(setup.secret, count as usize + STRANGERS);
+        Some(Self::Shared(intake, address, device.map(str::to_owned)))
     }
 
     /// Returns the address to connect to.
-    pub(crate) fn address(&self) -> Result<SocketAddr, LoadError> {
+    pub(crate) fn address(&self) -> SocketAddr {
         match self {
-            Self::Own(listener) => Ok(listener
-                .local_addr()
-                .map_err(|cause| SysError::new("listen on", "a port of its own", cause))?),
-            Self::Shared(_, address) => Ok(*address),
+            Self::Own(_, address) | Self::Shared(_, address, _) => *address,
         }
     }
 
     fn next(&self) -> io::Result<(TcpStream, SocketAddr)> {
         match self {
-            Self::Own(listener) => listener.accept(),
-            Self::Shared(intake, _) => intake.next(),
+            Self::Own(listener, _) => listener.accept(),
+            Self::Shared(intake, ..) => intake.next(),
         }
     }
 
     fn set_nonblocking(&self, nonblocking: bool) -> Result<(), LoadError> {
         match self {
-            Self::Own(listener) => Ok(listener
+            Self::Own(listener, address) => Ok(listener
                 .set_nonblocking(nonblocking)
-                .map_err(|cause| SysError::new("accept on", self.name(), cause))?),
+                .map_err(|cause| SysError::new("accept on", address.to_string(), cause))?),
             // A queue never blocks.
             Self::Shared(..) => Ok(()),
         }
-    }
-
-    fn name(&self) -> String {
-        self.address().map_or_else(|_| "a listener".to_owned(), |address| address.to_string())
     }
 }
 
@@ -285,7 +288,7 @@ pub(crate) fn accept(
         if arrived < count {
             if Instant::now() >= deadline {
                 return Err(refused.unwrap_or_else(|| LoadError::Incomplete {
-                    operation: format!("accept connections on {}", entrance.name()),
+                    operation: format!("accept connections on {}", entrance.address()),
                     arrived,
                     expected: count,
                     patience_ms: patience.as_millis() as u64,
@@ -296,7 +299,11 @@ pub(crate) fn accept(
         }
     }
     entrance.set_nonblocking(false)?;
-    let (streams, go_aheads) = places.into_iter().flatten().unzip();
+    let (streams, go_aheads): (Vec<_>, _) = places.into_iter().flatten().unzip();
+    if let Entrance::Shared(_, _, Some(device)) = entrance {
+        // After the proof, so that a failure is the job's and not a stranger's.
+        streams.iter().try_for_each(|stream| bind_device(stream, device))?;
+    }
     Ok(Arrivals { streams, foreign, go_aheads })
 }
 
@@ -527,7 +534,7 @@ fn peer(stream: &TcpStream) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::workloads) mod tests {
     use super::*;
     use crate::Secret;
 
@@ -543,7 +550,7 @@ mod tests {
     }
 
     /// Opens a connection to `address` and sends `hello`.
-    fn opened(address: SocketAddr, hello: Hello) -> Opened {
+    pub(in crate::workloads) fn opened(address: SocketAddr, hello: Hello) -> Opened {
         opened_from(0, address, hello)
     }
 
@@ -571,8 +578,12 @@ mod tests {
         closing.join().expect("it sleeps only");
     }
 
+    fn own(listener: TcpListener) -> Entrance {
+        Entrance::own(listener).expect("bound")
+    }
+
     fn accepting(listener: TcpListener) -> std::thread::JoinHandle<Result<Arrivals, LoadError>> {
-        let entrance = Entrance::Own(listener);
+        let entrance = own(listener);
         std::thread::spawn(move || accept(&entrance, hello(0), &Permits::EVERYTHING, PATIENCE))
     }
 
@@ -671,9 +682,8 @@ mod tests {
         let destinations = vec!["198.18.0.0/15".parse().expect("a network")];
         let permits = Permits::only(crate::Limits { destinations, ..crate::Limits::new("policy") });
         let _two = [0, 1].map(|index| opened(address, hello(index)));
-        let refused =
-            accept(&Entrance::Own(listener), hello(0), &permits, Duration::from_millis(200))
-                .expect_err("not named");
+        let refused = accept(&own(listener), hello(0), &permits, Duration::from_millis(200))
+            .expect_err("not named");
         assert!(refused.to_string().contains("destinations = [\"127.0.0.1\"]"), "{refused}");
     }
 
@@ -721,13 +731,9 @@ mod tests {
     fn missing_connections_are_an_error_with_their_count() {
         let listener =
             listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
-        let error = accept(
-            &Entrance::Own(listener),
-            hello(0),
-            &Permits::EVERYTHING,
-            Duration::from_millis(5),
-        )
-        .expect_err("nobody came");
+        let error =
+            accept(&own(listener), hello(0), &Permits::EVERYTHING, Duration::from_millis(5))
+                .expect_err("nobody came");
         assert!(error.to_string().contains("0 of 2 flows within 5 ms"), "{error}");
     }
 }

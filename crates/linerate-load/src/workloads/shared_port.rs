@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linerate_model::Endpoint;
 use linerate_sys::SysError;
@@ -28,7 +28,9 @@ use crate::{LoadError, Secret};
 
 /// Most datagrams taken from a socket before the clock is read: a stranger's flood must not
 /// hide a timeout.
-const READ_IN_A_ROW: usize = 64;
+pub(super) const READ_IN_A_ROW: usize = 64;
+/// Most old datagrams dropped from a socket before a job: more than the usual buffer has room for.
+const DROPPED_IN_A_ROW: usize = 4096;
 
 /// Verdict on the first bytes of a data connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +53,8 @@ struct Shared {
     address: SocketAddr,
     /// Queue of each end that expects connections.
     expected: Mutex<HashMap<Cookie, SyncSender<TcpStream>>>,
-    /// Sockets for the first datagrams of flows, once they are open.
-    doors: OnceLock<Vec<UdpSocket>>,
+    /// Sockets for the first datagrams of flows, while the port is open for datagrams.
+    doors: Mutex<Vec<UdpSocket>>,
     /// Sender of each pairing datagram that is expected, once it has arrived.
     pairings: Mutex<HashMap<Pairing, Option<SocketAddr>>>,
 }
@@ -61,18 +63,18 @@ impl SharedPort {
     /// Creates the shared port of an agent that listens on `address`.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
-        let (expected, doors, pairings) = (Mutex::default(), OnceLock::new(), Mutex::default());
+        let (expected, doors, pairings) = Default::default();
         Self(Arc::new(Shared { address, expected, doors, pairings }))
     }
 
-    /// Opens the port for datagrams. Call it in the process and as the user that runs the loads:
-    /// the kernel lets only one user share a port.
+    /// Opens the port for datagrams. Call it once, in the process and as the user that runs the
+    /// loads: the kernel lets only one user share a port.
     ///
     /// # Errors
     /// If another program has the port. Then each flow of datagrams gets a port of its own.
     pub fn open_for_datagrams(&self) -> Result<(), LoadError> {
         let mut doors = Vec::new();
-        for address in self.doors() {
+        for address in self.addresses() {
             let door = bound(Type::DGRAM, address, None, |socket| {
                 if address.is_ipv6() {
                     socket.set_only_v6(true)?;
@@ -83,13 +85,17 @@ impl SharedPort {
                 .map_err(|cause| SysError::new("open", address.to_string(), cause))?;
             doors.push(door.into());
         }
-        // A second call changes nothing.
-        let _first = self.0.doors.set(doors);
+        *self.doors() = doors;
         Ok(())
     }
 
+    /// Closes the port for datagrams, also for jobs that still wait for some.
+    pub fn close_for_datagrams(&self) {
+        self.doors().clear();
+    }
+
     /// Returns the addresses for datagrams: of both families if the agent listens everywhere.
-    fn doors(&self) -> Vec<SocketAddr> {
+    fn addresses(&self) -> Vec<SocketAddr> {
         let address = self.0.address;
         let is_any = address.is_ipv6() && address.ip().is_unspecified();
         let second = is_any.then(|| (Ipv4Addr::UNSPECIFIED, address.port()).into());
@@ -117,7 +123,8 @@ impl SharedPort {
     }
 
     /// Returns the address at which an endpoint is reached through this port; `None` if the agent
-    /// does not listen on the endpoint's address.
+    /// does not listen on the endpoint's address, or if the address of an endpoint without one is
+    /// not known here: behind an address translator the agent is reached at another.
     pub(crate) fn address_of(&self, local: &Endpoint) -> Option<SocketAddr> {
         let listens = self.0.address.ip();
         let listens_everywhere = listens.is_unspecified();
@@ -125,7 +132,8 @@ impl SharedPort {
             Some(ip) => ip,
             // The conductor completes it with the address at which it has reached the agent.
             None if listens_everywhere => Ipv4Addr::UNSPECIFIED.into(),
-            None => listens,
+            None if listens.is_loopback() => listens,
+            None => return None,
         };
         let reaches = listens_everywhere && (listens.is_ipv6() || ip.is_ipv4());
         (reaches || ip.to_canonical() == listens.to_canonical())
@@ -140,11 +148,26 @@ impl SharedPort {
         Intake { port: self.clone(), cookie, arrivals }
     }
 
-    /// Expects these pairing datagrams; `None` if the port is not open for datagrams.
+    /// Expects these pairing datagrams; `None` if the port is not open for datagrams. Drops the
+    /// datagrams of strangers that arrived while no job expected any.
     pub(crate) fn expect_pairings(&self, expected: Vec<Pairing>) -> Option<Pairings> {
-        self.0.doors.get()?;
-        self.pairings().extend(expected.iter().map(|one| (*one, None)));
+        let mut pairings = self.pairings();
+        let doors = self.doors();
+        if doors.is_empty() {
+            return None;
+        }
+        if pairings.is_empty() {
+            for door in doors.iter() {
+                (0..DROPPED_IN_A_ROW).take_while(|_| door.recv(&mut []).is_ok()).for_each(drop);
+            }
+        }
+        pairings.extend(expected.iter().map(|one| (*one, None)));
         Some(Pairings { port: self.clone(), expected })
+    }
+
+    /// Lock it after the pairings.
+    fn doors(&self) -> MutexGuard<'_, Vec<UdpSocket>> {
+        self.0.doors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pairings(&self) -> MutexGuard<'_, HashMap<Pairing, Option<SocketAddr>>> {
@@ -200,7 +223,7 @@ impl Pairings {
     pub(crate) fn look(&self) -> u64 {
         let mut strangers = 0;
         let mut pairings = self.port.pairings();
-        for door in self.port.0.doors.get().into_iter().flatten() {
+        for door in self.port.doors().iter() {
             // One byte more than a pairing datagram: a longer one is none.
             let mut bytes = [0; size_of::<Pairing>() + 1];
             for _ in 0..READ_IN_A_ROW {
@@ -296,8 +319,11 @@ mod tests {
         assert_eq!(through("0.0.0.0:47", Some("2001:db8::1")), None);
         assert_eq!(through("192.0.2.1:47", Some("192.0.2.1")), is("192.0.2.1:47"));
         assert_eq!(through("192.0.2.1:47", Some("192.0.2.2")), None);
-        assert_eq!(through("192.0.2.1:47", None), is("192.0.2.1:47"));
+        assert_eq!(through("192.0.2.1:47", None), None, "it may be reached at another address");
+        assert_eq!(through("127.0.0.1:47", None), is("127.0.0.1:47"));
+        assert_eq!(through("[::1]:47", None), is("[::1]:47"));
     }
+
     #[test]
     fn a_pairing_datagram_shows_its_flows_sender_once_and_others_are_strangers() {
         let free = UdpSocket::bind("127.0.0.1:0").expect("loopback").local_addr().expect("bound");
@@ -315,9 +341,14 @@ mod tests {
         let from = sender.local_addr().ok();
         assert_eq!([job.sender(0), job.sender(1), job.sender(1)], [None, from, None]);
         drop(job);
-        sender.send_to(&second, free).expect("loopback");
+        sender.send_to(&[4; 8], free).expect("loopback");
         let other = port.expect_pairings(vec![first]).expect("it is open");
-        assert_eq!(other.look(), 1, "its job is over");
+        let third = port.expect_pairings(vec![[5; size_of::<Pairing>()]]).expect("it is open");
+        sender.send_to(&second, free).expect("loopback");
+        assert_eq!(other.look(), 1, "its job is over; the stranger came before this one");
+        sender.send_to(&[5; size_of::<Pairing>()], free).expect("loopback");
+        let _fourth = port.expect_pairings(vec![second]).expect("it is open");
+        assert_eq!((other.look(), third.sender(0)), (0, from), "another job expects datagrams");
         sender.set_nonblocking(true).expect("an option");
         assert!(sender.recv(&mut [0; 64]).is_err(), "nobody is answered");
     }

@@ -30,6 +30,12 @@ impl EndpointPlace {
     /// Checks `address`. Completes a wildcard, which an agent offers that listens on every address
     /// of its host.
     pub(super) fn settle(self, address: &mut SocketAddr) -> Result<(), Refusal> {
+        if let SocketAddr::V6(address) = address
+            && !self.is_local
+        {
+            // The number of an interface means another one on another host.
+            address.set_scope_id(0);
+        }
         if address.ip().is_unspecified() {
             let loopback = if address.is_ipv4() {
                 IpAddr::from(Ipv4Addr::LOCALHOST)
@@ -80,6 +86,15 @@ mod tests {
         );
         assert!(settled(here, "203.0.113.9:53").is_err(), "but not there");
         assert_eq!(settled(EndpointPlace::default(), "0.0.0.0:4000"), Err(Refusal::Nowhere));
+    }
+
+    #[test]
+    fn the_number_of_an_interface_stays_on_its_host() {
+        let ip = ip("fe80::1");
+        for (is_local, same) in [(false, "[fe80::1]:4000"), (true, "[fe80::1%7]:4000")] {
+            let place = EndpointPlace { endpoint: ip, control: ip, is_local };
+            assert_eq!(settled(place, "[fe80::1%7]:4000").as_deref(), Ok(same));
+        }
     }
 
     #[test]

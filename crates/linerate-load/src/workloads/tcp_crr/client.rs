@@ -16,6 +16,7 @@ use crate::workloads::companion::Companion;
 use crate::workloads::placement::Waiting;
 use crate::workloads::proof::word;
 use crate::workloads::rendezvous::would_wait;
+use crate::workloads::sockets::zoned;
 use crate::workloads::tcp_options::TcpOptions;
 use crate::workloads::tcp_state;
 use crate::{Due, LoadError, Progress, Setup, Start, Tally, Times, Worker};
@@ -115,7 +116,11 @@ pub(super) fn worker(
         number,
         remote: address.into(),
         address,
-        source: setup.local.address.filter(same_family).map(|ip| SocketAddr::new(ip, 0).into()),
+        source: setup
+            .local
+            .address
+            .filter(same_family)
+            .map(|ip| zoned(SocketAddr::new(ip, 0), setup.local).into()),
         device: params.options.socket.device(setup.local)?.map(str::to_owned),
         options: params.options.clone(),
         granted: BTreeMap::new(),

@@ -2,8 +2,9 @@
 //!
 //! Goodput is `payload_received`: bytes delivered to the receiving application, per interval, at
 //! the receiver (layer 4). `payload_sent` counts the bytes that the sender's socket took: it runs
-//! ahead by the content of the buffers. Each connection opens with a hello of 44 bytes one way and
-//! a byte back, which the kernel's byte counters include and ours do not. TCP per RFC 9293; the
+//! ahead by the content of the buffers. Each connection opens with 76 bytes from the
+//! active end (hello, proof) and 80 bytes back (answer, go-ahead), which the kernel's byte counters
+//! include and ours do not. TCP per RFC 9293; the
 //! options in force are reported per connection, from both ends.
 //!
 //! It does not see packets and headers on the wire (the device's counters do), and the cost of the
@@ -59,7 +60,7 @@ impl Typed for TcpStream {
         params: StreamParams,
         setup: &Setup<'_>,
     ) -> Result<Box<dyn Listener>, LoadError> {
-        let address = params.planned.destination(rendezvous::local_ip(setup.local));
+        let address = params.planned.destination(rendezvous::any_port(setup.local));
         setup.permits.port(address.port())?;
         let own = (address.port() != 0 || options::need_own_listener(&params)).then_some(address);
         let expected = Hello::first(setup.secret, WORKLOAD, params.connections());

@@ -28,6 +28,7 @@ use crate::workloads::parameters::{Parameters, Typed};
 use crate::workloads::placement::deal;
 use crate::workloads::ports::PlannedPorts;
 use crate::workloads::rendezvous::{self, Entrance, Hello};
+use crate::workloads::sockets::zoned;
 use crate::workloads::tcp_options::TcpOptions;
 use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 
@@ -120,7 +121,7 @@ impl Dial {
         let source = setup.local.address.filter(|ip| ip.is_ipv4() == remote.is_ipv4());
         let mut dial = Self {
             remote,
-            source: source.map(|ip| SocketAddr::new(ip, 0)),
+            source: source.map(|ip| zoned(SocketAddr::new(ip, 0), setup.local)),
             device: options.socket.device(setup.local)?.map(str::to_owned),
             options: options.clone(),
             security: None,
@@ -189,14 +190,15 @@ fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box<dyn Listen
     }
     let Common { files, placement, options, .. } = common;
     let device = options.socket.device(setup.local)?;
-    let ip = rendezvous::local_ip(setup.local);
+    let mut address = rendezvous::any_port(setup.local);
+    address.set_port(files.port.unwrap_or(0));
     let own = files.clients == Clients::Own;
-    setup.permits.port(files.port.unwrap_or(0))?;
+    setup.permits.port(address.port())?;
     if !own {
         setup.permits.foreign_clients()?;
     }
     let companions = own.then(|| Entrance::open(setup, placement.workers(), device)).transpose()?;
-    let listener = serve_at(common, SocketAddr::new(ip, files.port.unwrap_or(0)), device)?;
+    let listener = serve_at(common, address, device)?;
     let error = |cause| SysError::new("look at", "a listener", cause);
     let address = listener.local_addr().map_err(error)?;
     let workers = placement.workers();
@@ -209,7 +211,7 @@ fn passive<P: Protocol>(protocol: P, setup: &Setup<'_>) -> Result<Box<dyn Listen
     let guests = (0..places * workers).map(guest).collect::<Result<Vec<_>, _>>()?;
     let mut addresses = Vec::new();
     if let Some(companions) = &companions {
-        addresses.push(companions.address()?);
+        addresses.push(companions.address());
     }
     addresses.push(address);
     Ok(Box::new(FileListener {
