@@ -439,7 +439,8 @@ impl Pair {
         for command in [
             format!("netns add {a}"),
             format!("netns add {b}"),
-            format!("link add v0 netns {a} type veth peer name v0 netns {b}"),
+            // Numbers of interfaces differ between hosts.
+            format!("link add v0 index 9 netns {a} type veth peer name v0 netns {b}"),
             format!("-n {a} address add 198.18.9.1/24 dev v0"),
             format!("-n {b} address add 198.18.9.2/24 dev v0"),
             format!("-n {a} link set lo up"),
@@ -513,7 +514,7 @@ pub(crate) fn exchange_keys(pair: &Pair, folder: &Path) {
         .expect("starts");
     let again = Ended::from(again).expect(4);
     assert!(
-        again.stderr.contains("is `linerate pair offer` waiting there?"),
+        again.stderr.contains("`linerate pair offer` waiting there?"),
         "a token is for one use: {again:?}"
     );
 }
