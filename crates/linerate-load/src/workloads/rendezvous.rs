@@ -534,7 +534,7 @@ fn peer(stream: &TcpStream) -> String {
 }
 
 #[cfg(test)]
-pub(in crate::workloads) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::Secret;
 
@@ -550,7 +550,7 @@ pub(in crate::workloads) mod tests {
     }
 
     /// Opens a connection to `address` and sends `hello`.
-    pub(in crate::workloads) fn opened(address: SocketAddr, hello: Hello) -> Opened {
+    pub(crate) fn opened(address: SocketAddr, hello: Hello) -> Opened {
         opened_from(0, address, hello)
     }
 
