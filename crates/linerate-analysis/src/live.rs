@@ -402,6 +402,18 @@ mod tests {
     }
 
     #[test]
+    fn the_last_line_of_a_load_that_ended_before_its_time_ends_with_it() {
+        let mut lines = LiveLines::new(SECOND, Nanos::from_secs(3_600));
+        let mut given = lines.take(Side::Active, &[interval(0, 0, 1500, &[])]);
+        given.extend(lines.take(Side::Passive, &[received(0, 0, 1500, 1500)]));
+        given.extend(lines.rest());
+        let spans: Vec<(u64, u64)> =
+            given.iter().map(|line| (line.from.0 / 1_000_000, line.until.0 / 1_000_000)).collect();
+        assert_eq!(spans, [(0, 1000), (1000, 1500)]);
+        assert_eq!(given[1].forward_bytes, 500.0);
+    }
+
+    #[test]
     fn what_comes_too_late_is_in_the_next_line_and_nobody_waits_for_ever() {
         let mut lines = LiveLines::new(SECOND, Nanos::from_secs(10));
         let given = lines.take(Side::Active, &[received(0, 0, 1000, 5)]);

@@ -7,7 +7,7 @@ use linerate_analysis::live::LiveLine;
 use linerate_analysis::statistics::Percentile;
 use linerate_analysis::{IntervalSeries, JobStudy, MetricStudy, PointStudy, Study};
 use linerate_load::workloads::Rate;
-use linerate_model::{Campaign, Direction, Metric, Use, metric};
+use linerate_model::{Campaign, Direction, Endpoint, Metric, TrialSpec, Use, metric};
 use linerate_report::document::{Block, Origin, Section, Table};
 use linerate_report::{Document, obtained_text, sentences, uncapitalised};
 use serde_json::{Value, json};
@@ -56,7 +56,21 @@ pub fn document(campaign: &Campaign, study: &Study, asked: &Asked<'_>) -> Docume
     )
 }
 
-fn line(line: &LiveLine) -> Value {
+/// Returns the start of a run between `ends` as data: the trial, and the ceiling that bounds it.
+#[must_use]
+pub fn start(ends: [&Endpoint; 2], trial: &TrialSpec, ceiling: Option<f64>) -> Value {
+    json!({
+        "linerate": env!("CARGO_PKG_VERSION"),
+        "schema": linerate_report::SCHEMA,
+        "ends": ends,
+        "trial": trial,
+        "ceiling_bps": ceiling,
+    })
+}
+
+/// Returns a line as data.
+#[must_use]
+pub fn line(line: &LiveLine) -> Value {
     json!({
         "from_s": line.from.as_secs_f64(),
         "until_s": line.until.as_secs_f64(),

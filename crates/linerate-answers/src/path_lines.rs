@@ -7,8 +7,8 @@ use linerate_campaign::drafts::word_of;
 use linerate_control::{Exit, RunSummary};
 use linerate_load::workloads::HOST_DEFAULT;
 use linerate_model::{
-    BitRate, Bytes, Campaign, Direction, Endpoint, HostRecord, Metric, Nanos, Statistic, Times,
-    metric,
+    BitRate, Bytes, Campaign, Direction, Endpoint, HostRecord, IncidentKind, Metric, Nanos,
+    Statistic, Times, metric,
 };
 use linerate_report::live::{HeaderBuffers, HeaderEnd, PathCut, PathHeader, PathSummary};
 use serde_json::Value;
@@ -76,11 +76,17 @@ fn speed(hosts: &[HostRecord], end: &Endpoint) -> Option<BitRate> {
     interface_speed(fact(hosts, end, &format!("/interfaces/{}", end.device.as_deref()?))?)
 }
 
-/// Returns why a run ended early; `None` if it did not.
+/// Returns why the run of `campaign` ended early; `None` if it did not.
 #[must_use]
-pub fn cut_of(summary: &RunSummary) -> Option<PathCut> {
+pub fn cut_of(summary: &RunSummary, campaign: &Campaign) -> Option<PathCut> {
+    let of_trials = campaign.trials.iter().flat_map(|trial| &trial.incidents);
+    let mut incidents = campaign.incidents.iter().chain(of_trials);
     match &summary.exit {
-        Exit::Completed => (summary.completed == 0).then_some(PathCut::Failed),
+        Exit::Completed if summary.completed > 0 => None,
+        Exit::Completed if incidents.any(|one| one.kind == IncidentKind::AgentLost) => {
+            Some(PathCut::AgentLost)
+        }
+        Exit::Completed => Some(PathCut::Failed),
         Exit::Interrupted => Some(PathCut::Interrupted),
         Exit::AgentLost(_) => Some(PathCut::AgentLost),
         Exit::RecorderFailed(_) => Some(PathCut::NotRecorded),
@@ -232,7 +238,7 @@ fn of_ways(
 mod tests {
     use linerate_analysis::live::LiveDatagrams;
     use linerate_control::ControlError;
-    use linerate_model::RecorderError;
+    use linerate_model::{Incident, RecorderError};
     use serde_json::json;
 
     use super::*;
@@ -305,14 +311,28 @@ mod tests {
 
     #[test]
     fn an_early_end_has_its_reason() {
-        let of = |completed, exit| {
-            cut_of(&RunSummary { completed, failed: 0, interrupted: 0, remaining: 0, exit })
+        let mut campaign = Campaign::default();
+        let summary = |completed, exit| RunSummary {
+            completed,
+            failed: 0,
+            interrupted: 0,
+            remaining: 0,
+            exit,
         };
+        let lost = Incident {
+            host: "b".into(),
+            kind: IncidentKind::AgentLost,
+            message: "it is gone".into(),
+        };
+        let of = |completed, exit| cut_of(&summary(completed, exit), &campaign);
         assert_eq!(of(1, Exit::Completed), None);
         assert_eq!(of(0, Exit::Completed), Some(PathCut::Failed));
         assert_eq!(of(0, Exit::Interrupted), Some(PathCut::Interrupted));
         let full = || ControlError::from(RecorderError("disk full".into()));
         assert_eq!(of(1, Exit::AgentLost(full())), Some(PathCut::AgentLost));
         assert_eq!(of(1, Exit::RecorderFailed(full())), Some(PathCut::NotRecorded));
+        campaign.incidents.push(lost);
+        let of = |completed| cut_of(&summary(completed, Exit::Completed), &campaign);
+        assert_eq!((of(0), of(1)), (Some(PathCut::AgentLost), None));
     }
 }

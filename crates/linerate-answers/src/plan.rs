@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use linerate_control::search::{Expected, expected};
+use linerate_load::{JobPorts, workload};
 use linerate_model::plan::{Plan, Sweep};
-use linerate_model::{Goal, Method, Nanos, Ratio, TrialSpec};
+use linerate_model::{AGENT_PORT, Goal, JobSpec, Method, Nanos, Ratio, TrialSpec};
 use linerate_report::Document;
 use linerate_report::document::{Block, Origin, Section};
 use linerate_report::grid;
@@ -38,6 +39,7 @@ pub fn document(expanded: &Expanded<'_>) -> Document {
     let total = format!("{most}{} trials, {most}about {}", trials.len(), span(seconds));
     let mut blocks: Vec<Block> =
         plan.sweeps.iter().flat_map(|sweep| sweep_blocks(plan, sweep, trials)).collect();
+    blocks.extend(ports(trials));
     let notes: Vec<String> = left_out
         .iter()
         .map(|line| format!("left out: {line}"))
@@ -50,6 +52,28 @@ pub fn document(expanded: &Expanded<'_>) -> Document {
     let section = Section { id: "answer", title: "Trials", blocks };
     let title = format!("Plan {}", plan.name);
     Document::answer(title, "before anything is run", Origin::Read, vec![section], json)
+}
+
+/// Returns the ports that a firewall must let through, one line for each workload and its end.
+fn ports(trials: &[TrialSpec]) -> Option<Block> {
+    let jobs = trials.iter().flat_map(|trial| &trial.jobs);
+    let mut lines: Vec<String> = jobs.filter_map(port_line).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    (!lines.is_empty()).then_some(Block::List(lines))
+}
+
+/// Returns the ports of `job`; `None` if nothing arrives at its passive end.
+fn port_line(job: &JobSpec) -> Option<String> {
+    let JobPorts { agent, chosen, free } = workload(&job.workload)?.ports(&job.params)?;
+    let kinds = [
+        agent.then(|| format!("{AGENT_PORT} (its agent's)")),
+        chosen.map(|port| port.to_string()),
+        free.then(|| "some that its kernel chooses".to_owned()),
+    ];
+    let kinds: Vec<String> = kinds.into_iter().flatten().collect();
+    let (name, end) = (&job.workload, &job.to.name);
+    (!kinds.is_empty()).then(|| format!("ports of {name} at {end}: {}", kinds.join(", and ")))
 }
 
 fn sweep_blocks(plan: &Plan, sweep: &Sweep, trials: &[TrialSpec]) -> [Block; 2] {

@@ -93,7 +93,7 @@ impl Preset {
 }
 
 /// Options of `linerate to`, with the letters of iperf3.
-pub const OF_TO: [Setting; 11] = [
+pub const OF_TO: [Setting; 14] = [
     setting("parallel", Some('P'), &of_each([STREAMS; 5])),
     Setting {
         note: Some("Each stream, as in iperf3; K, M, G are powers of 1000, 0 is no limit"),
@@ -107,6 +107,18 @@ pub const OF_TO: [Setting; 11] = [
         )
     },
     setting("length", Some('l'), &of_each(SIZES)),
+    Setting {
+        note: Some("The run ends when this much was sent, at the latest after an hour"),
+        ..setting("bytes", Some('n'), &[target(TCP, AMOUNT), target(UDP, AMOUNT)])
+    },
+    Setting {
+        note: Some("The run ends when so many blocks of -l bytes were sent"),
+        ..setting("blockcount", Some('k'), &[target(TCP, "messages"), target(UDP, "messages")])
+    },
+    Setting {
+        note: Some("The run ends with the file, at the latest after an hour or -t"),
+        ..setting(SENT_FILE, Some('F'), &[target(TCP, SENT_FILE)])
+    },
     setting("window", Some('w'), &[target(TCP, "socket_buffer"), target(UDP, "socket_buffer")]),
     setting("congestion", Some('C'), &[congestion(TCP), congestion(TCP_RR), congestion(TCP_CRR)]),
     setting("no-delay", Some('N'), &[target(TCP, "no_delay")]),
@@ -144,6 +156,13 @@ pub const OF_PROBE: [Setting; 3] = [
 ];
 /// Workload of `linerate probe`.
 pub const PATH_PROBE: &str = "path_probe";
+/// Parameter and option of the file that is sent.
+pub const SENT_FILE: &str = "file";
+const AMOUNT: &str = "amount";
+/// Options that give the load of `to` an end of its own.
+const ENDS: [&str; 3] = ["bytes", "blockcount", SENT_FILE];
+/// Longest run of such a load.
+pub const LONGEST: Nanos = Nanos::from_secs(3_600);
 const STREAMS: &str = "streams";
 const SIZES: [&str; 5] =
     ["message_size", "datagram_size", "request_size", "request_size", "request_size"];
@@ -230,6 +249,12 @@ pub type Given<'a> = &'a [(&'static Setting, Value)];
 #[must_use]
 pub fn given_value<'a>(given: Given<'a>, option: &str) -> Option<&'a Value> {
     given.iter().find(|(setting, _)| setting.option == option).map(|(_, value)| value)
+}
+
+/// Returns the option that gives the load an end of its own, if there is one.
+#[must_use]
+pub fn ended_by(given: Given<'_>) -> Option<&'static Setting> {
+    given.iter().map(|(setting, _)| *setting).find(|setting| ENDS.contains(&setting.option))
 }
 
 /// Returns the parameters of `workload` that the `given` options of `command` set, and the presets

@@ -101,6 +101,16 @@ impl Failure {
         }
     }
 
+    /// Adds a line of advice to the message.
+    #[must_use]
+    pub(crate) fn advised(mut self, advice: &str) -> Self {
+        if let Cause::Message(message) = &mut self.cause {
+            message.push('\n');
+            message.push_str(advice);
+        }
+        self
+    }
+
     /// Returns the exit of the command.
     #[must_use]
     pub const fn exit(&self) -> Exit {

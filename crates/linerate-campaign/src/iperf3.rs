@@ -31,10 +31,6 @@ use Fate::{Always, Replaced, Works};
 const AGENT: Fate = Replaced("the other end is `linerate agent`");
 const KEYS: Fate = Replaced("hosts are paired by keys: `linerate pair offer` and `pair accept`");
 const SCTP: Fate = Replaced("there is no SCTP: use tcp or udp");
-const BY_TIME: Fate = Replaced(
-    "a measurement has a length in time: -t SECONDS. For the time of N bytes use files: \
-        `linerate serve http --size N`",
-);
 const LOST_PEER: Fate = Replaced("the run ends 12 s after the other end falls silent");
 
 /// All options of iperf3 3.12, and `--json-stream` of 3.17.
@@ -43,19 +39,13 @@ pub const IPERF3: [Iperf3Option; 64] = [
     takes('f', "format", Works),
     takes('i', "interval", Works),
     takes('I', "pidfile", Replaced("the shell knows it: `linerate to HOST & echo $! > FILE`")),
-    takes(
-        'F',
-        "file",
-        Replaced(
-            "files are served by `linerate serve http --root FOLDER`, disks measured by `disk run`",
-        ),
-    ),
+    takes('F', "file", Works),
     takes('A', "affinity", Works),
     takes('B', "bind", Works),
     long("bind-dev", true, Works),
     plain('V', "verbose", Works),
     plain('J', "json", Works),
-    long("json-stream", false, Replaced("--json prints one document at the end")),
+    long("json-stream", false, Works),
     long("logfile", true, Works),
     long("forceflush", false, Always("each line is written at once")),
     long("timestamps", false, Replaced("pipe the output through `ts` (package moreutils)")),
@@ -68,9 +58,12 @@ pub const IPERF3: [Iperf3Option; 64] = [
     plain(
         'D',
         "daemon",
-        Replaced("the other end is `linerate agent`; systemd or `&` keeps it running"),
+        Replaced(
+            "the other end is `linerate agent`; `systemd-run linerate agent` keeps it running, or \
+                for good its unit (packaging/systemd)",
+        ),
     ),
-    plain('1', "one-off", Replaced("`linerate to ssh:HOST` starts an agent for one measurement")),
+    plain('1', "one-off", Replaced("`linerate agent --one-off` serves one campaign, then ends")),
     long(
         "server-bitrate-limit",
         true,
@@ -86,7 +79,7 @@ pub const IPERF3: [Iperf3Option; 64] = [
     takes('X', "xbind", SCTP),
     long("nstreams", true, SCTP),
     plain('u', "udp", Works),
-    long("connect-timeout", true, Replaced("an attempt to connect always ends after 5 s")),
+    long("connect-timeout", true, Works),
     takes('b', "bitrate", Works),
     long(
         "pacing-timer",
@@ -95,8 +88,8 @@ pub const IPERF3: [Iperf3Option; 64] = [
     ),
     long("fq-rate", true, Works),
     takes('t', "time", Works),
-    takes('n', "bytes", BY_TIME),
-    takes('k', "blockcount", BY_TIME),
+    takes('n', "bytes", Works),
+    takes('k', "blockcount", Works),
     takes('l', "length", Works),
     long("cport", true, Works),
     takes('P', "parallel", Works),
@@ -298,7 +291,7 @@ impl Line {
                 self.client = Some(Client { at, before: 0, until: length });
             }
             "server" => self.is_server = true,
-            "json" => self.is_json = true,
+            "json" | "json-stream" => self.is_json = true,
             "format" if value.or(next.map(String::as_str)).is_some_and(is_unit) => {
                 self.unit = Some(at);
             }

@@ -59,12 +59,14 @@ pub mod outline;
 mod places;
 pub mod policy;
 pub mod probe;
+pub mod push;
 mod rates;
 pub mod sandbox;
 mod searches;
 pub mod separation;
 #[cfg(test)]
 mod simulated;
+mod ssh;
 pub mod stages;
 pub mod standing;
 pub mod testbeds;

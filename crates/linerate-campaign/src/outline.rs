@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use linerate_analysis::interface_speed;
-use linerate_control::HostFacts;
+use linerate_control::{HostFacts, Timeouts};
 use linerate_model::{BitRate, Endpoint, HostAddress, cpu_list};
 use serde_json::Value;
 
@@ -24,8 +24,9 @@ pub fn testbed_file(hosts: &[String]) -> Result<String, Failure> {
     for (number, host) in hosts.iter().enumerate() {
         let testbed = to_host(&Towards::host(host))?.testbed;
         let keys = keys_for(&testbed.hosts)?;
+        let timeouts = Timeouts::default();
         let ask = |(name, address): &(String, HostAddress)| {
-            linerate_control::ask(name, address, keys.as_ref(), "linerate", &[])
+            linerate_control::ask(name, address, keys.as_ref(), "linerate", &[], &timeouts)
         };
         let facts = testbed.hosts.iter().map(ask).collect::<Result<Vec<_>, _>>()?;
         let (Some((name, _)), [here, there], [own, other]) =

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
-use linerate_control::HostFacts;
+use linerate_control::{HostFacts, Timeouts};
 use linerate_lab::{Description, Lab, SwitchPort};
 use linerate_model::{
     Capacity, Endpoint, HostAddress, Nanos, Problem, Testbed, TestbedKind, control_characters,
@@ -16,9 +16,11 @@ pub use crate::addresses::{numbered, reachable, resolve_listen, with_port};
 use crate::catalog::{LABS, Preset, find};
 use crate::keys::keys_for;
 use crate::observers::ObserverText;
+use crate::push::Pushed;
+use crate::ssh::through_ssh;
 use crate::towards::SSH;
 pub use crate::towards::{Family, LOOPBACK, Towards};
-use crate::towards::{endpoint_at, reached, through_ssh};
+use crate::towards::{endpoint_at, reached};
 use crate::{Failure, sandbox};
 pub use linerate_model::AGENT_PORT;
 
@@ -47,13 +49,26 @@ pub struct Ground {
     lab: Option<Lab>,
     /// Independent observers of its ports.
     pub observers: Vec<ObserverSpec>,
+    /// Time limits of connections to its agents.
+    pub timeouts: Timeouts,
+    /// Program on a host that had none, removed when this is dropped.
+    pushed: Option<Pushed>,
 }
 
 impl Ground {
     /// Returns a ground without a lab, of which nothing is declared.
     fn of(testbed: Testbed, kind: TestbedKind) -> Self {
         let (capacities, observers) = (Vec::new(), Vec::new());
-        Self { testbed, capacities, kind, lab_text: None, lab: None, observers }
+        Self {
+            testbed,
+            capacities,
+            kind,
+            lab_text: None,
+            lab: None,
+            observers,
+            timeouts: Timeouts::default(),
+            pushed: None,
+        }
     }
 
     /// Returns the number of frames that the emulation lost by itself: if any, the emulation was
@@ -69,9 +84,10 @@ impl Ground {
         self.lab.as_ref().map_or(&[], Lab::elements)
     }
 
-    /// Removes a lab now, before this is dropped.
+    /// Removes a lab and a copied program now, before this is dropped.
     pub fn dismantle(&mut self) {
         self.lab = None;
+        drop(self.pushed.take());
     }
 }
 
@@ -216,11 +232,10 @@ pub(crate) fn in_lab(name: &str) -> Result<Ground, Failure> {
     list_own_cpus(&mut testbed);
     Ok(Ground {
         capacities: lab.capacities().to_vec(),
-        testbed,
-        kind: TestbedKind::Lab,
         lab_text: Some(text),
         observers: lab.observed().iter().map(switch_port).collect(),
         lab: Some(lab),
+        ..Ground::of(testbed, TestbedKind::Lab)
     })
 }
 
@@ -254,7 +269,13 @@ fn own_program() -> Result<String, Failure> {
 /// # Errors
 /// If the host cannot be reached.
 pub fn to_host(host: &Towards<'_>) -> Result<Ground, Failure> {
-    asked(towards(host)?)
+    let found = asked(towards(host)?);
+    let may_lack_it = host.host.starts_with(SSH) && host.push.is_none();
+    found.map_err(|failure| match may_lack_it {
+        true => failure
+            .advised("If linerate is missing there, `linerate to ssh:HOST --push` copies it."),
+        false => failure,
+    })
 }
 
 /// Does the same without asking the agent.
@@ -262,8 +283,12 @@ fn towards(asked: &Towards<'_>) -> Result<Ground, Failure> {
     let asked = &asked.agreed()?;
     let mut ground = match asked.host {
         LOOPBACK => loopback(asked.family == Family::V6),
-        _ => Ground::of(reached(asked)?, TestbedKind::Hosts),
+        _ => {
+            let (testbed, pushed) = reached(asked)?;
+            Ground { pushed, ..Ground::of(testbed, TestbedKind::Hosts) }
+        }
     };
+    ground.timeouts.handshake = asked.patience.map_or(ground.timeouts.handshake, Into::into);
     for (endpoint, cpu) in ground.testbed.endpoints.iter_mut().zip(asked.cpus) {
         if let Some(cpu) = cpu {
             (endpoint.cpus, endpoint.pin) = (vec![cpu], true);
@@ -297,7 +322,14 @@ fn asked(mut ground: Ground) -> Result<Ground, Failure> {
         let others: Vec<(String, IpAddr)> =
             endpoints.iter().filter_map(|e| Some((e.name.clone(), e.address?))).collect();
         let destinations: Vec<IpAddr> = others.iter().map(|(_, address)| *address).collect();
-        let facts = linerate_control::ask(host, address, keys.as_ref(), "linerate", &destinations)?;
+        let facts = linerate_control::ask(
+            host,
+            address,
+            keys.as_ref(),
+            "linerate",
+            &destinations,
+            &ground.timeouts,
+        )?;
         for endpoint in endpoints.iter_mut().filter(|endpoint| endpoint.host == *host) {
             let others = others
                 .iter()

@@ -3,10 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::process::Command;
 
-use linerate_model::{AGENT_PORT, Endpoint, HostAddress, Testbed};
+use linerate_model::{AGENT_PORT, Endpoint, HostAddress, Nanos, Testbed};
 
 use crate::Failure;
 use crate::addresses::{has_port, interface, with_port};
+use crate::push::{Push, Pushed, push};
+use crate::ssh::through_ssh;
 
 /// Name of the place with both endpoints in this process.
 pub const LOOPBACK: &str = "loopback";
@@ -40,6 +42,10 @@ pub struct Towards<'a> {
     pub device: Option<&'a str>,
     /// CPU of this end's workers, and of the other end's.
     pub cpus: [Option<usize>; 2],
+    /// Longest time to connect to its agent and to greet it.
+    pub patience: Option<Nanos>,
+    /// Program for a host that has none.
+    pub push: Option<Push<'a>>,
 }
 
 impl<'a> Towards<'a> {
@@ -100,10 +106,27 @@ impl<'a> Towards<'a> {
     }
 }
 
-/// Returns the two hosts and their addresses.
-pub(crate) fn reached(asked: &Towards<'_>) -> Result<Testbed, Failure> {
+/// Returns the two hosts and their addresses, and the program that was copied there.
+pub(crate) fn reached(asked: &Towards<'_>) -> Result<(Testbed, Option<Pushed>), Failure> {
+    let mut pushed = None;
     let (address, name) = match asked.host.strip_prefix(SSH) {
-        Some(target) => (through_ssh(target)?, machine_behind(target)),
+        Some(target) => {
+            let address = match asked.push {
+                Some(program) => {
+                    let (address, copy) = push(target, program)?;
+                    pushed = copy;
+                    address
+                }
+                None => through_ssh(target)?,
+            };
+            (address, machine_behind(target))
+        }
+        None if asked.push.is_some() => {
+            return Err(Failure::wrong(format!(
+                "to --push: it copies through ssh: name the host `{SSH}{}`",
+                asked.host
+            )));
+        }
         None => {
             let with_port = with_port(asked.host, asked.port.unwrap_or(AGENT_PORT));
             let machine = with_port.rsplit_once(':').map_or(asked.host, |(machine, _)| machine);
@@ -119,36 +142,16 @@ pub(crate) fn reached(asked: &Towards<'_>) -> Result<Testbed, Failure> {
     let mut here = endpoint_at("a", "here", here);
     // An address of a link means nothing without its interface.
     here.device = interface(asked.host);
-    Ok(Testbed {
+    let testbed = Testbed {
         hosts: vec![("here".into(), HostAddress::InProcess), (name.clone(), address)],
         endpoints: vec![here, endpoint_at("b", &name, there)],
         emulated: false,
-    })
+    };
+    Ok((testbed, pushed))
 }
 
 pub(crate) fn endpoint_at(name: &str, host: &str, address: IpAddr) -> Endpoint {
     Endpoint { address: Some(address), ..Endpoint::named(name, host) }
-}
-
-/// Returns an agent to start through ssh at `target`, which is `[USER@]HOST`.
-///
-/// The only place that builds an ssh command line. A target that ssh could read as an option
-/// (`-oProxyCommand=...` runs a command here) is refused, and `--` ends the options in any case.
-pub(crate) fn through_ssh(target: &str) -> Result<HostAddress, Failure> {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || ".:_-%[]".contains(c);
-    // The user and the host, or the host alone.
-    let mut parts = target.split('@');
-    let is_name =
-        |part: &str| !part.is_empty() && !part.starts_with('-') && part.chars().all(is_word);
-    if !parts.clone().all(is_name) || parts.nth(2).is_some() {
-        return Err(Failure::wrong(format!(
-            "reach a host through ssh: `{}` is not [USER@]HOST (letters, digits and . : _ - @ % [ \
-                ], not beginning with -)",
-            target.escape_debug()
-        )));
-    }
-    let command = ["ssh", "-o", "BatchMode=yes", "--", target, "linerate", "agent", "--stdio"];
-    Ok(HostAddress::Command(command.map(str::to_owned).to_vec()))
 }
 
 /// Returns the machine that ssh connects to for `target`, with aliases of its configuration

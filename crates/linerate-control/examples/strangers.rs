@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_control::{Access, Agent, AgentOptions, KeyStore, ask, pairing};
+use linerate_control::{Access, Agent, AgentOptions, KeyStore, Timeouts, ask, pairing};
 use linerate_model::HostAddress;
 use socket2::{Domain, Socket, Type};
 
@@ -67,7 +67,14 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let (mut served, mut slowest) = (0, Duration::ZERO);
     for _ in 0..sessions {
         let from = Instant::now();
-        let answer = ask("there", &HostAddress::Tcp(address.to_string()), Some(&ours), "here", &[]);
+        let answer = ask(
+            "there",
+            &HostAddress::Tcp(address.to_string()),
+            Some(&ours),
+            "here",
+            &[],
+            &Timeouts::default(),
+        );
         slowest = slowest.max(from.elapsed());
         match answer {
             Ok(_) => served += u64::from(from.elapsed() <= limit),

@@ -132,21 +132,43 @@ impl Disks {
     /// # Errors
     /// If nobody on this host has allowed it or a parent folder, or it cannot be listed.
     pub fn serve(&self, path: &Path) -> Result<Served, DiskError> {
+        Served::list(&self.sendable(path)?)
+    }
+
+    /// Opens the file at `path`, whose contents may be sent to another host. Returns its length,
+    /// too.
+    ///
+    /// # Errors
+    /// If nobody on this host has allowed it or a parent folder, it is no file, or it is empty.
+    pub fn send(&self, path: &Path) -> Result<(fs::File, u64), DiskError> {
+        let path = self.sendable(path)?;
+        let broken = |cause| DiskError::io("read", path.display(), cause);
+        let file = fs::File::open(&path).map_err(broken)?;
+        let metadata = file.metadata().map_err(broken)?;
+        if !metadata.is_file() || metadata.len() == 0 {
+            let what = format!("send {}", path.display());
+            return Err(DiskError::unsuitable(what, "it is no regular file, or it is empty"));
+        }
+        Ok((file, metadata.len()))
+    }
+
+    /// Returns the real path of `path`, if what is there may be sent to other hosts.
+    fn sendable(&self, path: &Path) -> Result<PathBuf, DiskError> {
         let path =
             fs::canonicalize(path).map_err(|cause| DiskError::io("find", path.display(), cause))?;
         // Resolved anew each time: a folder may have been replaced since the agent started.
         let named = self.served.iter().filter_map(|folder| fs::canonicalize(folder).ok());
-        if !named.into_iter().any(|folder| path.starts_with(folder)) {
-            return Err(DiskError::unsuitable(
-                format!("serve {}", path.display()),
-                format!(
-                    "nobody on this host has allowed it (linerate serve --root {0}, or linerate \
-                        agent --allow-serve {0})",
-                    path.display()
-                ),
-            ));
+        if named.into_iter().any(|folder| path.starts_with(folder)) {
+            return Ok(path);
         }
-        Served::list(&path)
+        Err(DiskError::unsuitable(
+            format!("serve {}", path.display()),
+            format!(
+                "nobody on this host has allowed it (linerate serve --root {0}, or linerate agent \
+                    --allow-serve {0})",
+                path.display()
+            ),
+        ))
     }
 
     /// Opens the device or file at `path`: for reading, or for writing if every check passes.

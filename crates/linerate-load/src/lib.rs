@@ -44,5 +44,5 @@ pub use pacer::{BURST, Due, Pacer};
 pub use parameter::{Parameter, Takes};
 pub use permits::{Limits, Network, Permits};
 pub use tally::{Tally, Times};
-pub use workload::{Listener, Offer, Progress, Secret, Setup, Worker, Workload};
+pub use workload::{JobPorts, Listener, Offer, Progress, Secret, Setup, Worker, Workload};
 pub use workloads::{FirstBytes, SharedPort, WORKLOADS, workload};

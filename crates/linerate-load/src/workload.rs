@@ -78,6 +78,37 @@ pub struct Offer {
     pub addresses: Vec<SocketAddr>,
 }
 
+/// Ports that the passive end of a job listens on, all of its own host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct JobPorts {
+    /// True for the port of its agent, if that listens.
+    pub agent: bool,
+    /// Port that the plan chooses.
+    pub chosen: Option<u16>,
+    /// True for ports that the kernel chooses.
+    pub free: bool,
+}
+
+impl JobPorts {
+    /// The agent's.
+    pub const AGENT: Self = Self { agent: true, chosen: None, free: false };
+    /// Some that the kernel chooses.
+    pub const FREE: Self = Self { agent: false, chosen: None, free: true };
+    /// None: the job has one end, or its server is another program.
+    pub const NONE: Self = Self { agent: false, chosen: None, free: false };
+
+    /// Returns the `chosen` port, else that of the agent, or with `own` one that the kernel
+    /// chooses.
+    #[must_use]
+    pub fn of(chosen: Option<u16>, own: bool) -> Self {
+        match chosen {
+            Some(_) => Self { chosen, ..Self::NONE },
+            None if own => Self::FREE,
+            None => Self::AGENT,
+        }
+    }
+}
+
 /// A kind of stimulus.
 pub trait Workload: Sync {
     /// The name plans use.
@@ -111,6 +142,13 @@ pub trait Workload: Sync {
     fn memory(&self, params: &Params, side: Side) -> Option<u64> {
         let _ = (params, side);
         None
+    }
+
+    /// Ports that its passive end listens on, which a firewall must let through; `None` if the
+    /// parameters are wrong.
+    fn ports(&self, params: &Params) -> Option<JobPorts> {
+        let _ = params;
+        Some(JobPorts::AGENT)
     }
 
     /// Returns true if it runs over an interface's loopback, where the tester's own limits are

@@ -148,6 +148,9 @@ pub(crate) struct AgentArgs {
     /// paired with `linerate to HOST --token -`; then serve it
     #[arg(long, conflicts_with = "stdio")]
     pub(crate) pair: bool,
+    /// Serve one campaign, such as one `linerate to`, then end
+    #[arg(short = '1', long, conflicts_with = "stdio")]
+    pub(crate) one_off: bool,
     /// Serve on standard input and output, for ssh
     #[arg(long, conflicts_with = "listen")]
     pub(crate) stdio: bool,

@@ -184,7 +184,8 @@ pub(crate) fn parse() -> Result<Invocation, Failure> {
     let mut cli =
         Cli::from_arg_matches(&matches).map_err(|error| Failure::wrong(error.to_string()))?;
     if let Command::To(args) = &cli.command {
-        cli.global.json |= args.is_json;
+        cli.global.json |= args.is_json || args.is_stream;
+        output::set_stream(args.is_stream);
         cli.global.verbose |= args.is_verbose;
     }
     args::set_color(cli.global.color);

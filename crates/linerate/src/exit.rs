@@ -23,7 +23,8 @@ pub(crate) fn report(failure: &Failure) -> ExitCode {
         }
     }
     if output::lacks_document() {
-        println!("{}", linerate_answers::failure_json(&failure.message(), failure.exit().code()));
+        let document = linerate_answers::failure_json(&failure.message(), failure.exit().code());
+        output::document("error", document);
     }
     failure.exit().code().into()
 }

@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 
 use linerate_campaign::Failure;
 use linerate_model::{Lines, printable};
+use serde_json::Value;
 
 /// Prints to standard output.
 macro_rules! print {
@@ -193,6 +194,33 @@ static JSON: AtomicBool = AtomicBool::new(false);
 /// True once something was written there.
 static WRITTEN: AtomicBool = AtomicBool::new(false);
 
+/// True if events are wanted there, each a JSON object on a line of its own.
+static STREAM: AtomicBool = AtomicBool::new(false);
+
+/// Decides whether events are wanted, of which the document is the last.
+pub(crate) fn set_stream(is_wanted: bool) {
+    STREAM.store(is_wanted, Ordering::Relaxed);
+}
+
+/// Prints an event, if they are wanted.
+pub(crate) fn event(name: &str, data: impl FnOnce() -> Value) {
+    if STREAM.load(Ordering::Relaxed) {
+        // The name first, as iperf3 writes it, so that a person finds it in a long line.
+        println!("{{\"event\":\"{name}\",\"data\":{}}}", data());
+    }
+}
+
+/// Prints the JSON document, or where events are wanted the event `name` with it.
+pub(crate) fn document(name: &str, document: Value) {
+    if STREAM.load(Ordering::Relaxed) {
+        event(name, || document);
+        // Nothing comes after it.
+        JSON.store(false, Ordering::Relaxed);
+    } else {
+        println!("{document}");
+    }
+}
+
 /// Decides whether one JSON document is wanted.
 pub(crate) fn set_json(is_wanted: bool) {
     JSON.store(is_wanted, Ordering::Relaxed);
@@ -200,7 +228,8 @@ pub(crate) fn set_json(is_wanted: bool) {
 
 /// Returns whether a JSON document is wanted and none was written.
 pub(crate) fn lacks_document() -> bool {
-    JSON.load(Ordering::Relaxed) && !WRITTEN.load(Ordering::Relaxed)
+    let is_begun = !STREAM.load(Ordering::Relaxed) && WRITTEN.load(Ordering::Relaxed);
+    JSON.load(Ordering::Relaxed) && !is_begun
 }
 
 /// Writes to standard output.

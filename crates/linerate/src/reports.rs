@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::args::{Global, Output, Saved};
 use crate::exit::{Failure, Outcome};
+use crate::output;
 
 /// Writes `document` in each of `formats` into `folder` and returns the files.
 pub(crate) fn save(
@@ -70,7 +71,7 @@ pub(crate) fn measured(
         if let (Value::Object(study), Value::Object(own)) = (&mut json, &document.study) {
             study.extend(own.clone());
         }
-        println!("{json}");
+        output::document("end", json);
     } else {
         print!("\n{text}");
         files.iter().for_each(|file| println!("report {}", file.display()));

@@ -2,21 +2,28 @@
 //! replaces it.
 
 use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use linerate_campaign::iperf3::{Fate, IPERF3};
+use linerate_model::{Counter, JobRecord, Nanos, TrialOutcome};
+use serde_json::Value;
 
-use crate::common::{load, run, signal, start, wait};
+use crate::common::{file, load, privileged, run, signal, start, wait};
 
 /// Options that work, each with arguments and a part of the trial that they made.
-const WORKING: [(&str, &[&str], &str); 22] = [
+const WORKING: [(&str, &[&str], &str); 25] = [
     ("affinity", &["-A", "0"], r#""cpus":[0],"pin":true"#),
     ("bidir", &["--bidir"], r#""direction":"both""#),
     ("bind", &["-B", "127.0.0.2"], r#""address":"127.0.0.2""#),
     ("bind-dev", &["--bind-dev", "lo"], r#""device":"endpoint""#),
     ("bitrate", &["-b", "5M", "-P", "2"], r#""pacing_rate":"5 Mbit/s""#),
+    ("blockcount", &["-k", "8", "-l", "1K"], r#""messages":8"#),
+    ("bytes", &["-n", "1 MiB"], r#""amount":"1 MiB""#),
     ("congestion", &["-C", "reno"], r#""congestion":"reno""#),
     ("cport", &["--cport", "50321", "-P", "2"], r#""source_ports":"50321,50322""#),
     ("dscp", &["--dscp", "EF"], r#""dscp":46"#),
+    ("file", &["-F", "contents"], r#"/contents""#),
     ("fq-rate", &["--fq-rate", "5M"], r#""pacing_rate":"5 Mbit/s""#),
     ("length", &["-l", "64K"], r#""message_size":"64 KiB""#),
     ("no-delay", &["-N"], r#""no_delay":true"#),
@@ -33,8 +40,18 @@ const WORKING: [(&str, &[&str], &str); 22] = [
     ("zerocopy", &["-Z"], r#""send":"sendfile""#),
 ];
 /// Options that work and make no trial, or the usual one.
-const ELSEWHERE: [&str; 10] = [
-    "client", "format", "help", "interval", "json", "logfile", "port", "verbose", "version",
+const ELSEWHERE: [&str; 12] = [
+    "client",
+    "connect-timeout",
+    "format",
+    "help",
+    "interval",
+    "json",
+    "json-stream",
+    "logfile",
+    "port",
+    "verbose",
+    "version",
     "version4",
 ];
 
@@ -42,6 +59,7 @@ const ELSEWHERE: [&str; 10] = [
 fn each_option_of_iperf3_that_works_makes_the_trial_that_it_asks_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
+    file(folder, "contents", &"contents ".repeat(1_000));
     let works = IPERF3.iter().filter(|option| option.fate == Fate::Works);
     for option in works {
         let Some((_, arguments, part)) = WORKING.iter().find(|(name, ..)| *name == option.long)
@@ -53,7 +71,9 @@ fn each_option_of_iperf3_that_works_makes_the_trial_that_it_asks_for() {
         let command = [&["to", "loopback", "-t", "0.2", "--ledger", &ledger][..], arguments];
         // The last of two lengths would be refused.
         let command = match option.long {
-            "time" => [&["to", "loopback", "--ledger", &ledger][..], arguments],
+            "blockcount" | "bytes" | "time" => {
+                [&["to", "loopback", "--ledger", &ledger][..], arguments]
+            }
             _ => command,
         };
         run(folder, &command.concat()).ran();
@@ -156,27 +176,75 @@ fn a_measurement_prints_two_lines_of_header_and_at_most_four_of_result() {
     }
 }
 
-#[test]
-fn an_interrupted_measurement_has_the_figures_of_its_lines() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut child = start(folder.path(), &["to", "loopback", "-t", "60", "-i", "0.2", "-b", "80M"]);
+/// Reads what `child` prints until its header, the heading and three lines are there, then calls
+/// `disturb`, and returns all that it prints.
+fn disturbed(child: &mut Child, disturb: impl FnOnce()) -> String {
     let mut output = BufReader::new(child.stdout.take().expect("piped"));
     let mut line = String::new();
-    // Two lines of header, a heading, and lines of the load.
     let mut text = String::new();
     while text.lines().count() < 6 {
         line.clear();
         assert_ne!(output.read_line(&mut line).expect("text"), 0, "it ended: {text}");
         text += &line;
     }
-    signal(child.id(), "INT");
+    disturb();
     output.read_to_string(&mut text).expect("text");
-    wait(child).expect(130);
+    text
+}
+
+/// Asserts that the result of a run of 60 s, the end of `text`, has the figures until it ended for
+/// the reason `why`.
+fn has_figures(text: &str, why: &str) {
     let result = text.rsplit_once("\n\n").expect("a result").1;
-    assert!(result.starts_with("TCP "), "{text}");
-    let after = result.split("interrupted after ").nth(1).and_then(|rest| rest.split(' ').next());
-    let after: f64 = after.and_then(|seconds| seconds.parse().ok()).expect("a time");
-    assert!(after < 60.0 && result.contains(" of 60 s"), "{text}");
+    assert!(result.starts_with("TCP ") && result.contains("bit/s"), "{text}");
+    let after = result.split(&format!("{why} after ")).nth(1);
+    let after: Option<f64> = after.and_then(|rest| rest.split(' ').next()?.parse().ok());
+    assert!(after.expect("a time") < 60.0 && result.contains(" of 60 s"), "{text}");
+}
+
+#[test]
+fn a_lost_agent_leaves_the_lines_and_their_figures() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut agent = start(folder.path(), &["agent", "--listen", "127.0.0.1:0"]);
+    let mut said = BufReader::new(agent.stderr.take().expect("piped")).lines();
+    let listening = said.next().expect("a line").expect("text");
+    let address = listening.split([' ', ',']).nth(2).expect("its address").to_owned();
+    std::thread::spawn(move || said.for_each(drop));
+    let mut to = start(folder.path(), &["to", &address, "-t", "60", "-i", "0.2", "-b", "80M"]);
+    let text = disturbed(&mut to, || agent.kill().expect("it runs"));
+    agent.wait().expect("it is our child");
+    has_figures(&text, "the other end was lost");
+    wait(to).expect(4);
+}
+
+#[test]
+fn a_full_disk_leaves_the_lines_and_their_figures() {
+    if !privileged("a_full_disk_leaves_the_lines_and_their_figures") {
+        return;
+    }
+    const SCRIPT: &str = "mkdir small && mount -t tmpfs -o size=1m none small || exit 9
+        (while [ ! -e fill ]; do sleep 0.05; done; head -c 2000000 /dev/zero > small/full) &
+        exec \"$0\" to loopback -t 60 -i 0.2 -P 8 -b 10M --ledger small/to.ledger";
+    let folder = tempfile::tempdir().expect("a folder");
+    // A mount namespace of its own: the file system goes with it.
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", SCRIPT, env!("CARGO_BIN_EXE_linerate")]);
+    command.current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut to = command.spawn().expect("unshare starts");
+    let text = disturbed(&mut to, || drop(file(folder.path(), "fill", "")));
+    has_figures(&text, "not recorded");
+    let ended = wait(to).expect(4);
+    assert!(ended.stderr.contains("small/to.ledger: database or disk is full"), "{ended:?}");
+}
+
+#[test]
+fn an_interrupted_measurement_has_the_figures_of_its_lines() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut child = start(folder.path(), &["to", "loopback", "-t", "60", "-i", "0.2", "-b", "80M"]);
+    let interrupted = child.id();
+    let text = disturbed(&mut child, || signal(interrupted, "INT"));
+    wait(child).expect(130);
+    has_figures(&text, "interrupted");
 }
 
 #[test]
@@ -222,4 +290,117 @@ fn a_failure_has_a_document_and_the_exit_of_what_is_missing() {
     }
     let plan = run(folder.path(), &["plan.toml"]).expect(2);
     assert!(plan.stderr.contains("`linerate run plan.toml`"), "{plan:?}");
+}
+
+#[test]
+fn an_amount_or_a_file_ends_the_run_when_it_was_sent_and_arrived_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let contents = "linerate ".repeat(300_000);
+    file(folder, "contents", &contents);
+    // Mode with its options, and what arrives one way: bytes, and messages or datagrams.
+    for (words, bytes, messages) in [
+        ("tcp -n 3000001 -P 3", 3_000_001, None),
+        ("tcp -n 1M -R -Z", 1 << 20, None),
+        ("tcp -k 7 -l 1000 --bidir", 7_000, Some(7)),
+        ("udp -n 100001 -l 1000 -b 20M -P 2", 101_000, Some(101)),
+        ("udp -k 40 -l 500 -b 0 --bidir", 20_000, Some(40)),
+        ("tcp -F contents -P 2", 2 * contents.len() as u64, None),
+    ] {
+        let ledger = format!("{}.ledger", words.replace(' ', "_"));
+        let command: Vec<&str> =
+            ["to", "loopback", "--ledger", &ledger].into_iter().chain(words.split(' ')).collect();
+        let ended = run(folder, &command).ran();
+        let trial = load(&folder.join(&ledger)).trials.remove(0);
+        assert_eq!(trial.outcome, Some(TrialOutcome::Completed), "{words}: {ended:?}");
+        let (active, passive) = &trial.jobs[0];
+        let total = |of: &JobRecord, counter| -> u64 {
+            of.flows.iter().map(|flow| flow.counters[counter]).sum()
+        };
+        let is_udp = words.starts_with("udp");
+        let ways = match (words.contains("--bidir"), words.contains("-R")) {
+            (true, _) => vec![(active, passive), (passive, active)],
+            (_, true) => vec![(passive, active)],
+            _ => vec![(active, passive)],
+        };
+        for (from, to) in ways {
+            assert_eq!(total(from, Counter::PayloadSent), bytes, "{words}");
+            assert_eq!(total(to, Counter::PayloadReceived), bytes, "{words}");
+            let counter = if is_udp { Counter::DatagramsSent } else { Counter::MessagesReceived };
+            let end = if is_udp { from } else { to };
+            assert!(messages.is_none_or(|n| total(end, counter) == n), "{words}");
+        }
+        let ends = [active, passive].into_iter().flat_map(|end| &end.intervals);
+        let end = ends.map(|interval| interval.end).max().expect("intervals");
+        assert!(end < Nanos::from_secs(60), "{words}: it ended after {end}");
+    }
+    for (words, part) in [
+        ("-n 1M -t 3", "one end: -n or -t"),
+        ("-k 3 -O 1", "-k counts from the start"),
+        ("rr -n 1M", "-n does not apply to rr"),
+        ("-n 1M -k 3", "a load has one amount"),
+        ("-F contents -R", "tx"),
+    ] {
+        let command: Vec<&str> = ["to", "loopback"].into_iter().chain(words.split(' ')).collect();
+        let refused = run(folder, &command).expect(2);
+        assert!(refused.stderr.contains(part), "{words}: {refused:?}");
+    }
+    let missing = run(folder, &["to", "loopback", "-F", "nothing"]).expect(4);
+    assert!(missing.stderr.contains("-F nothing"), "{missing:?}");
+}
+
+#[test]
+fn events_are_lines_of_json_from_start_to_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stream = |arguments: &[&str]| {
+        let command = [&["to"], arguments, &["--json-stream"]].concat();
+        let ended = run(folder.path(), &command);
+        let lines = ended.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+        (ended.code, lines.collect::<Vec<Value>>())
+    };
+    let (code, events) = stream(&["loopback", "-t", "0.6", "-i", "0.2"]);
+    assert!(matches!(code, Some(0 | 3)), "{events:?}");
+    let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+    assert_eq!((names[0], names[names.len() - 1]), ("start", "end"));
+    let (first, last) = (&events[0]["data"], &events[events.len() - 1]["data"]);
+    assert_eq!(first["trial"]["jobs"][0]["workload"], "tcp_stream");
+    let intervals: Vec<&Value> =
+        events[1..events.len() - 1].iter().map(|event| &event["data"]).collect();
+    assert!(intervals.len() >= 3, "{names:?}");
+    assert_eq!(last["lines"].as_array().expect("lines").iter().collect::<Vec<_>>(), intervals);
+    let (code, events) = stream(&["127.0.0.1:1"]);
+    assert_eq!((code, events.len(), &events[0]["event"]), (Some(4), 1, &"error".into()));
+    assert_eq!(events[0]["data"]["exit"], 4);
+}
+
+#[test]
+fn an_agent_serves_one_campaign_and_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut agent = start(folder.path(), &["agent", "-1", "--listen", "127.0.0.1:0"]);
+    let mut said = BufReader::new(agent.stderr.take().expect("piped")).lines();
+    let listening = said.next().expect("a line").expect("text");
+    let address = listening.split([' ', ',']).nth(2).expect("its address").to_owned();
+    std::thread::spawn(move || said.for_each(drop));
+    // A question about its facts is no campaign: each measurement begins with one.
+    run(folder.path(), &["to", &address, "-t", "0.2"]).ran();
+    wait(agent).expect(0);
+    run(folder.path(), &["to", &address, "-t", "0.2"]).expect(4);
+}
+
+#[test]
+fn the_time_to_connect_is_chosen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // It accepts connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = silent.local_addr().expect("bound").to_string();
+    // The default is 5 s.
+    let taken = ["300", "7 s"].map(|timeout| {
+        let begun = Instant::now();
+        run(folder.path(), &["to", &address, "--connect-timeout", timeout]).expect(4);
+        begun.elapsed().as_secs_f64()
+    });
+    assert!(taken[0] >= 0.3 && taken[1] >= 6.9 && taken[0] < taken[1], "{taken:?} s");
+    for timeout in ["0", "soon"] {
+        run(folder.path(), &["to", &address, "--connect-timeout", timeout]).expect(2);
+    }
 }

@@ -7,6 +7,28 @@ use serde_json::Value;
 use crate::common::{Measured, file, load as load_ledger, plan, punctual, run};
 
 #[test]
+fn a_plan_prints_the_ports_that_a_firewall_must_let_through() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (workload, params, ports) in [
+        ("tcp_stream", "", Some("4777 (its agent's)")),
+        ("tcp_stream", "window_clamp = \"64 KiB\"", Some("some that its kernel chooses")),
+        ("udp_stream", "source_ports = \"7\", destination_port = 8", Some("8")),
+        ("tcp_rr", "", Some("4777 (its agent's)")),
+        ("tcp_crr", "", Some("some that its kernel chooses")),
+        ("http", "port = 8080", Some("8080")),
+        ("ftp", "port = 2121", Some("2121, and some that its kernel chooses")),
+        ("ftp", "server = \"ftp://192.0.2.9/file\"", None),
+        ("null", "", None),
+    ] {
+        file(folder.path(), "plan.toml", &plan(workload, 1.0, params));
+        let text = run(folder.path(), &["plan", "plan.toml"]).expect(0).stdout;
+        let line = text.lines().find(|line| line.contains("ports of"));
+        let expected = ports.map(|ports| format!("ports of {workload} at b: {ports}"));
+        assert_eq!(line.map(|line| line.trim_start_matches([' ', '-'])), expected.as_deref());
+    }
+}
+
+#[test]
 fn every_command_prints_one_document_and_nothing_else() {
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "plan.toml", &plan("null", 0.2, ""));

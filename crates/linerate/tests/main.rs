@@ -21,6 +21,7 @@ mod ncsi;
 mod observer;
 mod one_port;
 mod output;
+mod push;
 mod resume;
 mod searches;
 mod serve;

@@ -9,13 +9,19 @@
 //! The rest of a trial of 50 intervals or more may still warm up and then keep its level
 //! (`statistics::settling`); the measurement then begins with that level. Spans that do not settle
 //! are reported by `settling`.
+//!
+//! A load with an end of its own, such as an amount to send, ends the measurement with its last
+//! progress.
 
-use linerate_model::{Counter, JobRecord, Nanos, TrialRecord, Warmup};
+use linerate_model::{Counter, Interval, JobRecord, Nanos, TrialOutcome, TrialRecord, Warmup};
 
 use super::grid::Grid;
 use super::span::Span;
 use crate::statistics::{Class, mean, mser, mser5, settling};
 
+/// Counters that show progress.
+const PROGRESS: [Counter; 3] =
+    [Counter::PayloadReceived, Counter::Transactions, Counter::Connections];
 /// Intervals from which MSER-5 has at least ten batches.
 const ENOUGH_FOR_BATCHES: usize = 50;
 /// Intervals from which MSER decides at all.
@@ -30,8 +36,9 @@ const BATCH: usize = 5;
 /// Returns the measured span of `trial`.
 pub(super) fn measured(trial: &TrialRecord) -> Span {
     let phases = &trial.spec.phases;
-    let planned = Span { from: phases.warmup_span(), to: phases.loaded() };
-    let series = progress(trial, phases.interval, phases.loaded());
+    let end = load_end(trial);
+    let planned = Span { from: phases.warmup_span().min(end), to: end };
+    let series = progress(trial, phases.interval, end);
     if matches!(phases.warmup, Warmup::Fixed(_))
         || series.len() < ENOUGH
         || series.iter().all(|value| *value == 0.0)
@@ -52,6 +59,30 @@ pub(super) fn measured(trial: &TrialRecord) -> Span {
     warm_from(&series[left..]).map_or(found, |more| from(left + more))
 }
 
+/// Returns the end of the load of `trial`: that of the plan, or of the last progress if all workers
+/// ended before, as they do by themselves.
+pub(super) fn load_end(trial: &TrialRecord) -> Nanos {
+    let planned = trial.spec.phases.loaded();
+    let records = measured_records(trial);
+    let intervals = || records.iter().flat_map(|record| &record.intervals);
+    let Some(end) = intervals().map(|interval| interval.end).max() else { return planned };
+    // A trial that was cut off has an end of another kind.
+    if trial.outcome != Some(TrialOutcome::Completed) || end + trial.spec.phases.interval >= planned
+    {
+        return planned;
+    }
+    // A receiver may have waited for what was lost.
+    let moved = |interval: &&Interval| PROGRESS.iter().any(|of| interval.counters[*of] > 0);
+    intervals().filter(moved).map(|interval| interval.end).max().unwrap_or(end)
+}
+
+/// Returns both ends of the jobs that are measured.
+fn measured_records(trial: &TrialRecord) -> Vec<&JobRecord> {
+    let jobs = trial.spec.jobs.iter().zip(&trial.jobs);
+    let measured = jobs.filter(|(spec, _)| spec.background.is_none());
+    measured.flat_map(|(_, (active, passive))| [active, passive]).collect()
+}
+
 /// Returns the interval from which `series` holds the level it warmed up to.
 fn warm_from(series: &[f64]) -> Option<usize> {
     if series.len() > MOST_FOR_CHANGES {
@@ -65,19 +96,10 @@ fn warm_from(series: &[f64]) -> Option<usize> {
 /// Returns the progress of the measured jobs, interval by interval: payload bytes delivered,
 /// otherwise transactions, otherwise connections.
 fn progress(trial: &TrialRecord, interval: Nanos, end: Nanos) -> Vec<f64> {
-    let records: Vec<&JobRecord> = trial
-        .spec
-        .jobs
-        .iter()
-        .zip(&trial.jobs)
-        .filter(|(spec, _)| spec.background.is_none())
-        .flat_map(|(_, (active, passive))| [active, passive])
-        .collect();
-    let counter = [Counter::PayloadReceived, Counter::Transactions, Counter::Connections]
-        .into_iter()
-        .find(|counter| {
-            records.iter().any(|record| record.intervals.iter().any(|i| i.counters[*counter] > 0))
-        });
+    let records = measured_records(trial);
+    let counter = PROGRESS.into_iter().find(|counter| {
+        records.iter().any(|record| record.intervals.iter().any(|i| i.counters[*counter] > 0))
+    });
     let Some(counter) = counter else { return Vec::new() };
     let Some(n_bins) =
         end.0.checked_div(interval.0).filter(|n_bins| (1..=MOST_BINS).contains(n_bins))

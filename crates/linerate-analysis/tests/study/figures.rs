@@ -4,7 +4,7 @@ use linerate_analysis::{IntervalSeries, Refusal, study};
 use linerate_model::Direction::{Rx, Sum, Tx};
 use linerate_model::{
     Background, Counter, Direction, Distribution, FlowReport, JobRecord, Nanos, TcpState,
-    TestbedKind, TrialRecord, Validity, Variation, metric,
+    TestbedKind, TrialOutcome, TrialRecord, Validity, Variation, Warmup, metric,
 };
 use serde_json::json;
 
@@ -338,4 +338,26 @@ fn one_way_times_give_latency_and_its_variation_and_what_was_lost_is_infinitely_
     );
     // Twenty a second; the first second warms up.
     assert_eq!(only(&lossy).jobs[0].service.lost, 80);
+}
+
+#[test]
+fn a_load_that_ends_by_itself_ends_the_measurement_with_its_last_progress() {
+    // Of a minute, the load takes two seconds, and the receiver waits another for what was lost.
+    let ended = |outcome| {
+        let mut trial = stream(0, 100_000_000);
+        trial.spec.phases.warmup = Warmup::Fixed(Nanos(0));
+        trial.spec.phases.measure = Nanos::from_secs(60);
+        trial.outcome = Some(outcome);
+        trial.jobs[0].0.intervals.truncate(2);
+        trial.jobs[0].1.intervals.truncate(3);
+        trial.jobs[0].1.intervals[2].counters[Counter::PayloadReceived] = 0;
+        trial
+    };
+    let goodput = |trial| value(only(&study(&two_hosts(vec![trial]))), 0, metric::GOODPUT, Tx);
+    near(goodput(ended(TrialOutcome::Completed)), 8e8);
+    // A path that stalls until the end of the trial is another matter.
+    let mut stalled = ended(TrialOutcome::Completed);
+    stalled.spec.phases.measure = Nanos::from_secs(5);
+    stalled.jobs[0].0.intervals = steady(&[]).intervals;
+    assert!(goodput(stalled).is_none_or(|bits| bits < 4e8));
 }

@@ -146,6 +146,8 @@ struct Shared {
     leftovers: Mutex<Vec<JoinHandle<()>>>,
     /// Port that data connections share with control connections, once the agent listens.
     port: OnceLock<SharedPort>,
+    /// End of the service after one campaign; unset to serve on.
+    once: OnceLock<Stopper>,
 }
 
 /// Choice between refusing and accepting further changes after all settings were put back.
@@ -222,6 +224,7 @@ impl Agent {
             refusals: Mutex::default(),
             leftovers: Mutex::default(),
             port: OnceLock::new(),
+            once: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -325,6 +328,13 @@ impl Serving {
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         Stopper { address: self.address, stopping: Arc::clone(&self.stopping) }
+    }
+
+    /// Serves until one campaign has ended, whoever conducts it.
+    pub fn run_once(self) {
+        // It is set once: a service begins once.
+        let _ = self.agent.shared.once.set(self.stopper());
+        self.run();
     }
 
     /// Serves conductors in turn, until stopped.

@@ -88,6 +88,9 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
         (channel.closer)();
     }
     drop(seat);
+    if let Some(service) = shared.once.get() {
+        service.stop();
+    }
 }
 
 /// Sends a conductor this host's facts and the devices by which it reaches `destinations`. Needs

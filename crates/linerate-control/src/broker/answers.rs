@@ -1,6 +1,7 @@
 //! Broker: checks each request against the policy, then carries it out.
 
 use std::any::Any;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -65,6 +66,8 @@ pub fn keep(channel: OwnedFd, duties: Duties) -> Result<(), String> {
         let (request, descriptors) = match receive::<Request>(&stream) {
             Ok(Some(received)) => received,
             Ok(None) => break Ok(()),
+            // The agent has ended without reading an answer.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => break Ok(()),
             Err(error) => break Err(format!("read a request of the agent: {error}")),
         };
         // A panic refuses one request; the settings to put back must survive it.

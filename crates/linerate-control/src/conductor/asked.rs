@@ -59,11 +59,12 @@ pub fn ask(
     keys: Option<&KeyStore>,
     name: &str,
     destinations: &[IpAddr],
+    timeouts: &Timeouts,
 ) -> Result<HostFacts, ControlError> {
     let mut ours = Greeting::new(HelloRole::Conductor, name);
     ours.asks = Some(destinations.to_vec());
     let in_process = Agent::new(AgentOptions::default());
-    let mut greeted = greet(host, address, keys, &in_process, &Timeouts::default(), ours)?;
+    let mut greeted = greet(host, address, keys, &in_process, timeouts, ours)?;
     // For agents of earlier releases, which expect the end of a session.
     let _ = frames::write(&mut *greeted.channel.writer, &Message::Goodbye);
     (greeted.channel.closer)();

@@ -7,8 +7,8 @@
 //! All big-endian. `tag` is a keyed hash of session, flow, direction and purpose: it names the flow
 //! and cannot be made without the secret (HMAC-SHA256, RFC 2104, cut to 64 bits as RFC 2104 clause
 //! 5 allows). `number` is the 64-bit sequence number. `time` is when the datagram departed, on the
-//! sender's monotonic clock in nanoseconds: it says in which of the sender's intervals that was, and
-//! changes of the transit time are the jitter.
+//! sender's monotonic clock in nanoseconds: it says in which of the sender's intervals that was,
+//! and changes of the transit time are the jitter.
 
 use hmac::{Hmac, KeyInit as _, Mac};
 use linerate_model::Nanos;

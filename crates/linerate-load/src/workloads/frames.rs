@@ -26,7 +26,7 @@ use super::pairing::{self, Waiting as Unpaired};
 use super::parameters::Typed;
 use super::ports::PlannedPorts;
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Setup, Times, Worker};
+use crate::{JobPorts, Listener, LoadError, Offer, Setup, Times, Worker};
 
 mod backend;
 mod card;
@@ -77,6 +77,10 @@ impl Typed for Frames {
         let size = sizes.largest() as u64;
         // Frames of several sizes have no common packet.
         sizes.is_single().then(|| Bytes(size.saturating_sub(AROUND)))
+    }
+
+    fn ports_of(_: &FramesParams) -> JobPorts {
+        JobPorts::FREE
     }
 
     fn memory_of(params: &FramesParams) -> u64 {

@@ -104,6 +104,7 @@ impl Parameters for FtpParams {
 impl Protocol for FtpParams {
     type Session = FtpSession;
     type Guest = FtpGuest;
+    const DATA_PORTS: bool = true;
     const WORKLOAD: u32 = u32::from_be_bytes(*b"ftpx");
 
     const NAME: &'static str = "ftp";

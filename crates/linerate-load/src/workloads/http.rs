@@ -95,6 +95,7 @@ impl Parameters for HttpParams {
 impl Protocol for HttpParams {
     type Session = HttpSession;
     type Guest = HttpGuest;
+    const DATA_PORTS: bool = false;
     const WORKLOAD: u32 = u32::from_be_bytes(*b"http");
 
     const NAME: &'static str = "http";

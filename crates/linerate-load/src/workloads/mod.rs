@@ -1,5 +1,6 @@
 //! The workloads, alphabetically.
 
+mod amount;
 mod arrivals;
 mod byte_flow;
 mod companion;

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use linerate_model::{Bytes, ParamError, Params, Side};
 
 use crate::parameter::{Parameter, Reader, Words};
-use crate::{Listener, LoadError, Offer, Setup, Worker, Workload};
+use crate::{JobPorts, Listener, LoadError, Offer, Setup, Worker, Workload};
 
 /// Directions of data, seen from the active end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,12 @@ pub(crate) trait Typed: Sync {
     fn packet_of(params: &Self::Params, mtu: Bytes) -> Option<Bytes> {
         let _ = (params, mtu);
         None
+    }
+
+    /// See [`Workload::ports`].
+    fn ports_of(params: &Self::Params) -> JobPorts {
+        let _ = params;
+        if Self::HAS_TWO_ENDS { JobPorts::AGENT } else { JobPorts::NONE }
     }
 
     /// Memory of either end, see [`Workload::memory`].
@@ -116,6 +122,10 @@ impl<T: Typed> Workload for T {
         read::<T::Params>(params)
             .ok()
             .map(|params| if has_workers { T::memory_of(&params) } else { 0 })
+    }
+
+    fn ports(&self, params: &Params) -> Option<JobPorts> {
+        Some(T::ports_of(&read::<T::Params>(params).ok()?))
     }
 
     fn runs_on_loopback(&self) -> bool {

@@ -69,6 +69,11 @@ impl PlannedPorts {
     /// No planned ports: the kernel chooses them.
     pub(crate) const NONE: Self = Self { source_ports: None, destination_port: None };
 
+    /// Returns the port of the passive end, if it was chosen.
+    pub(crate) fn chosen(&self) -> Option<u16> {
+        self.destination_port
+    }
+
     /// Declares the ports of both ends.
     pub(crate) fn declare(reader: &mut Reader<'_>) -> Self {
         Self {

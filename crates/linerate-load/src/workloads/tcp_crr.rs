@@ -35,7 +35,7 @@ use super::rendezvous::{self, Arrivals as Connections, Hello};
 use super::tcp_options::TcpOptions;
 use crate::parameter::{Reader, Words};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Secret, Setup, Times, Worker};
+use crate::{JobPorts, Listener, LoadError, Offer, Secret, Setup, Times, Worker};
 
 mod client;
 mod server;
@@ -121,6 +121,10 @@ impl Typed for TcpCrr {
     const NAME: &'static str = "tcp_crr";
     const SUMMARY: &'static str =
         "connect, request, response, close: connections per second and their times";
+
+    fn ports_of(_: &TcpCrrParams) -> JobPorts {
+        JobPorts::FREE
+    }
 
     fn memory_of(params: &TcpCrrParams) -> u64 {
         footprint::of(&params.placement, Times::REQUESTS, 256 << 10, 0)

@@ -21,7 +21,7 @@ use super::rendezvous::{self, Hello};
 use super::tcp_options::TcpOptions;
 use crate::parameter::Reader;
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Setup, Times, Worker};
+use crate::{JobPorts, Listener, LoadError, Offer, Setup, Times, Worker};
 
 mod client;
 mod server;
@@ -71,6 +71,10 @@ impl Typed for TcpRr {
     const NAME: &'static str = "tcp_rr";
     const SUMMARY: &'static str =
         "requests and responses on open TCP connections: transactions per second and their times";
+
+    fn ports_of(params: &TcpRrParams) -> JobPorts {
+        JobPorts::of(None, params.options.need_own_listener())
+    }
 
     fn memory_of(params: &TcpRrParams) -> u64 {
         footprint::of(

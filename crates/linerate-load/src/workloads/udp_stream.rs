@@ -15,6 +15,7 @@ use linerate_sys::udp;
 use serde_json::Value;
 use socket2::Socket;
 
+use super::amount::Amount;
 use super::arrivals::{Arrivals, MAX_BURST};
 use super::datagram::HEADER_BYTES;
 use super::pairing::{self, PairedListener, Shape, Waiting as Unpaired};
@@ -24,7 +25,7 @@ use super::ports::PlannedPorts;
 use super::socket_options::SocketOptions;
 use crate::parameter::{Parameter, Reader, Takes, Words};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Setup, Times, Worker};
+use crate::{JobPorts, Listener, LoadError, Offer, Setup, Times, Worker};
 
 mod flow;
 mod receiver;
@@ -99,6 +100,7 @@ pub(super) struct UdpStreamParams {
     arrivals: Arrivals,
     placement: Placement,
     planned: PlannedPorts,
+    amount: Amount,
     options: SocketOptions,
 }
 
@@ -156,6 +158,7 @@ impl Parameters for UdpStreamParams {
                 RECEIVE_BUFFER,
                 "SO_RCVBUF requested, both ends; socket_buffer takes precedence over this default",
             ),
+            amount: Amount::declare(reader),
             planned: PlannedPorts::declare(reader),
         }
     }
@@ -163,6 +166,7 @@ impl Parameters for UdpStreamParams {
     fn settle(&mut self) -> Result<(), ParamError> {
         self.placement.check(self.placement.streams())?;
         self.planned.check(self.placement.streams())?;
+        self.amount.check()?;
         self.arrivals.check()?;
         self.arrivals.check_burst(self.burst)
     }
@@ -182,6 +186,10 @@ impl Typed for UdpStream {
         // Of IPv4, whose packets are the shorter ones: the ceiling is then the higher one.
         const HEADERS: Bytes = Bytes(28);
         Some(params.datagram_size.map_or(mtu, |payload| payload + HEADERS))
+    }
+
+    fn ports_of(params: &UdpStreamParams) -> JobPorts {
+        JobPorts::of(params.planned.chosen(), false)
     }
 
     fn memory_of(params: &UdpStreamParams) -> u64 {
@@ -260,6 +268,7 @@ mod tests {
             ("datagram_size", json!("23 B")),
             ("datagram_size", json!("65508 B")),
             ("poisson", json!(true)),
+            ("messages", json!(0)),
             ("burst", json!(0)),
             ("burst", json!(1025)),
             ("burst", json!(2)),

@@ -116,7 +116,11 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
         // Tests and scripts wait for this line before they connect.
         eprintln!("listening on {}, for {who}\n{rights}", serving.address());
     }
-    serving.run();
+    if args.one_off {
+        serving.run_once();
+    } else {
+        serving.run();
+    }
     Ok(Exit::Done)
 }
 

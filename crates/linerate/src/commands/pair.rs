@@ -10,7 +10,7 @@ use linerate_campaign::keys;
 use linerate_campaign::testbeds;
 use linerate_control::pairing::{self, Token};
 use linerate_control::wire::printable;
-use linerate_control::{KeyStore, KnownPeer};
+use linerate_control::{KeyStore, KnownPeer, Timeouts};
 use linerate_model::HostAddress;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde_json::json;
@@ -182,7 +182,14 @@ pub(super) fn with_agent(address: &str) -> Result<(), Failure> {
     let agent = HostAddress::Tcp(address.to_owned());
     loop {
         // The offer may still listen there for a moment. It has no facts.
-        match linerate_control::ask(address, &agent, Some(&store), "linerate", &[]) {
+        match linerate_control::ask(
+            address,
+            &agent,
+            Some(&store),
+            "linerate",
+            &[],
+            &Timeouts::default(),
+        ) {
             Ok(answer) if !answer.facts.is_null() => return Ok(()),
             Err(error) if Instant::now() >= until => return Err(error.into()),
             // The measurement shows why it does not serve.

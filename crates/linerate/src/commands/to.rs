@@ -7,8 +7,9 @@ use linerate_analysis::live::{LiveLine, LiveLines};
 use linerate_analysis::{planned_ceiling, study};
 use linerate_answers::path::{self, Asked, Offered};
 use linerate_answers::path_lines::{self, PathAsked};
-use linerate_campaign::drafts::{self, Given, MODES, Mode, OF_TO, PathLoad, Setting};
+use linerate_campaign::drafts::{self, Given, MODES, Mode, OF_TO, PathLoad, SENT_FILE, Setting};
 use linerate_campaign::letters;
+use linerate_campaign::push::Push;
 use linerate_campaign::testbeds::{self, Family, Ground, Towards};
 use linerate_control::Progress;
 use linerate_model::plan::Draft;
@@ -38,9 +39,9 @@ pub(crate) struct ToArgs {
     /// The same as `udp`
     #[arg(short = 'u', long = "udp", conflicts_with = "mode")]
     is_udp: bool,
-    /// Length of the measurement, in seconds or with a unit
-    #[arg(short = 't', long = "time", default_value = "10", value_parser = time)]
-    pub(crate) seconds: Nanos,
+    #[arg(short = 't', long = "time", value_parser = time, help = "Length of the measurement, in \
+        seconds or with a unit [default: 10]")]
+    seconds: Option<Nanos>,
     /// Warm-up before the measurement, in seconds or with a unit
     #[arg(short = 'O', long = "omit", default_value = "0", value_parser = time)]
     pub(crate) omit: Nanos,
@@ -70,6 +71,14 @@ pub(crate) struct ToArgs {
     /// token from standard input
     #[arg(long, value_name = "-", value_parser = ["-"])]
     token: Option<String>,
+    /// Copy linerate to a host behind ssh that has none of this release, and remove it at the end:
+    /// this program, or FILE for another architecture
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    push: Option<Option<PathBuf>>,
+    /// Longest time to connect to the agent and to greet it, in milliseconds or with a unit
+    /// [default: 5 s]
+    #[arg(long = "connect-timeout", value_name = "MS", value_parser = milliseconds)]
+    patience: Option<Nanos>,
     /// CPU of this end's workers, and of the other end's
     #[arg(short = 'A', long, value_name = "CPU[,CPU]", value_parser = cpus)]
     affinity: Option<[Option<usize>; 2]>,
@@ -98,6 +107,10 @@ pub(crate) struct ToArgs {
     /// The same as --json
     #[arg(short = 'J', hide = true)]
     pub(crate) is_json: bool,
+    /// Print events instead: `start`, an `interval` for each line, `end` or `error`, each a JSON
+    /// object on a line of its own
+    #[arg(long = "json-stream")]
+    pub(crate) is_stream: bool,
     /// Print version
     #[arg(long, action = clap::ArgAction::Version)]
     version: Option<bool>,
@@ -119,6 +132,13 @@ fn cpus(text: &str) -> Result<[Option<usize>; 2], String> {
     }
 }
 
+/// Reads a time as iperf3 users type this one.
+fn milliseconds(text: &str) -> Result<Nanos, String> {
+    let read = text.parse().ok().map(Nanos::from_millis).or_else(|| letters::time(text));
+    let some = read.filter(|time| *time > Nanos(0));
+    some.ok_or_else(|| "expected milliseconds, or a time such as \"2 s\"".to_owned())
+}
+
 fn type_of_service(text: &str) -> Result<u64, String> {
     letters::type_of_service(text)
         .ok_or_else(|| "expected a byte, such as 0xb8, whose two lowest bits are 0".to_owned())
@@ -137,10 +157,12 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         _ => Family::Any,
     };
     let (omit, given) = (args.omit, args.given()?);
+    let duration = args.duration(&given)?;
+    let served: Vec<PathBuf> = args.file(&given).into_iter().collect();
     let draft = drafts::path(&PathLoad {
         workload: args.mode().workload,
         direction: args.bidir.then_some("both").or(args.reverse.then_some("rx")),
-        duration: args.seconds,
+        duration,
         warmup: omit,
         is_bound: args.bind_dev.is_some(),
         given: &given,
@@ -152,6 +174,8 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         local: args.bind,
         device: args.bind_dev.as_deref(),
         cpus: args.affinity.unwrap_or_default(),
+        patience: args.patience,
+        push: args.push.as_ref().map(|file| Push { file: file.as_deref() }),
     };
     // A token works once, so all that may be wrong is checked before.
     if args.token.is_some() {
@@ -167,9 +191,9 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         offered: args.offered(&draft, &given),
         window: window.and_then(|size| size.parse().ok()),
         omit,
-        duration: args.seconds,
+        duration,
     };
-    let mut lines = LiveLines::new(args.span(), omit + args.seconds);
+    let mut lines = LiveLines::new(args.span(omit + duration), omit + duration);
     let shows = !global.quiet && !global.json;
     let mut printer = Printer {
         table: LiveTable::new(&LiveForm {
@@ -185,7 +209,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         hosts: Vec::new(),
     };
     let view = View::new("to", global);
-    let kept: (_, &[PathBuf], _) = (args.ledger.as_deref(), &[], view.live());
+    let kept: (_, &[PathBuf], _) = (args.ledger.as_deref(), &served, view.live());
     let watch = &mut |event: Progress<'_>| match event {
         Progress::HostJoined { record } => printer.hosts.push(record.clone()),
         Progress::TrialStarted { trial, .. } => printer.begin(&ground, trial, &asked),
@@ -211,7 +235,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     let study = study(&campaign);
     let asked_long = Asked { host: &args.host, congestion, offered: asked.offered, lines: printed };
     let answer = path::document(&campaign, &study, &asked_long);
-    let cut = path_lines::cut_of(&summary);
+    let cut = path_lines::cut_of(&summary, &campaign);
     let mut text = path_lines::summary(Some((&campaign, &study)), printed, cut, &asked).text();
     if global.verbose {
         text += &format!("\n{}", linerate_report::text::whole(&answer));
@@ -226,11 +250,11 @@ impl ToArgs {
         *MODES.iter().find(|mode| mode.name == name).expect("it is one of them")
     }
 
-    /// Returns the time between two lines.
-    fn span(&self) -> Nanos {
+    /// Returns the time between two lines of a load that lasts until `loaded`.
+    fn span(&self, loaded: Nanos) -> Nanos {
         match self.interval {
             // As with iperf3, one line has all of it.
-            Nanos(0) => self.omit + self.seconds,
+            Nanos(0) => loaded,
             // Workers report every 100 ms, so shorter lines would be empty.
             interval => interval.max(SHORTEST_LINE),
         }
@@ -244,11 +268,47 @@ impl ToArgs {
         }
     }
 
+    /// Returns the planned length of the measurement. A load with an end of its own ends before.
+    fn duration(&self, given: Given<'_>) -> Result<Nanos, Failure> {
+        const USUAL: Nanos = Nanos::from_secs(10);
+        let Some(ended_by) = drafts::ended_by(given) else {
+            return Ok(self.seconds.unwrap_or(USUAL));
+        };
+        // Of two ends, the reader of a figure would have to find out which one came first. A file
+        // may be longer than a person wants to wait.
+        if self.seconds.is_some() && ended_by.option != SENT_FILE {
+            return Err(Failure::wrong(format!(
+                "to: a measurement has one end: {} or -t",
+                ended_by.typed()
+            )));
+        }
+        if self.omit > Nanos(0) {
+            return Err(Failure::wrong(format!(
+                "to: {} counts from the start: leave out -O",
+                ended_by.typed()
+            )));
+        }
+        Ok(self.seconds.unwrap_or(drafts::LONGEST))
+    }
+
+    /// Returns the file that is sent.
+    fn file(&self, given: Given<'_>) -> Option<PathBuf> {
+        drafts::given_value(given, SENT_FILE).and_then(Value::as_str).map(PathBuf::from)
+    }
+
     /// Returns the options that are parameters.
     fn given(&self) -> Result<Vec<(&'static Setting, Value)>, Failure> {
         let dscp = OF_TO.iter().find(|setting| setting.option == "dscp");
         let tos = dscp.zip(self.tos.map(Value::from));
-        let given = self.settings.given("to", self.mode().workload)?;
+        let mut given = self.settings.given("to", self.mode().workload)?;
+        for (setting, value) in &mut given {
+            if let (SENT_FILE, Some(path)) = (setting.option, value.as_str()) {
+                // The ledger keeps a path that means the same in every folder.
+                let whole = std::fs::canonicalize(path)
+                    .map_err(|error| Failure::missing(format!("to -F {path}: {error}")))?;
+                *value = whole.display().to_string().into();
+            }
+        }
         Ok(given.into_iter().chain(tos).collect())
     }
 
@@ -282,13 +342,17 @@ impl Printer {
         let header = CampaignHeader { capacities, testbed, ..CampaignHeader::default() };
         let direction = if asked.is_reverse { Direction::Rx } else { Direction::Tx };
         let ceiling = planned_ceiling(&header, &self.hosts, trial, direction);
-        self.table.set_ceiling(ceiling.map(|ceiling| ceiling.value));
-        if let ([from, to, ..], true) = (&ground.testbed.endpoints[..], self.shows) {
+        let ceiling = ceiling.map(|ceiling| ceiling.value);
+        self.table.set_ceiling(ceiling);
+        let [from, to, ..] = &ground.testbed.endpoints[..] else { return };
+        output::event("start", || path::start([from, to], trial, ceiling));
+        if self.shows {
             print!("{}", path_lines::header([from, to], &self.hosts, asked).text());
         }
     }
 
     fn print(&mut self, lines: Vec<LiveLine>) {
+        lines.iter().for_each(|line| output::event("interval", || path::line(line)));
         if self.shows_lines {
             lines.iter().for_each(|line| print!("{}", self.table.line(line)));
         }

@@ -7,6 +7,7 @@ use linerate_model::{BoundClass, BoundPart, Campaign, PartDetail, Series, Unit, 
 use super::super::PointStudy;
 use super::super::loss::{OF_DEVICES, device_on_the_way};
 use super::super::samples::Samples;
+use super::super::warmup;
 use super::{PathEnd, Reading, ReadingKind, Seen, Stage, StageKind};
 
 /// Name of the stage where nothing is known.
@@ -96,7 +97,7 @@ pub(super) fn readings(stage: &Stage, one: &Seen<'_>) -> Vec<Reading> {
         samples.change(span, |read| read.instance == instance && series::any(columns, read))
     };
     // The devices are read before and after the whole trial, of which the load is a part.
-    let loaded = one.trial.spec.phases.loaded().as_secs_f64();
+    let loaded = warmup::load_end(one.trial).as_secs_f64();
     let forwarded =
         of(&[device::DATAGRAMS_FORWARDED, device::OTHERS_FORWARDED]).filter(|_| loaded > 0.0);
     let forwarded = forwarded

@@ -10,7 +10,7 @@ use socket2::{SockAddr, Socket};
 use super::options;
 use super::params::{Role, StreamParams};
 use super::receiver::Receiver;
-use super::sender::{Counts, Sender};
+use super::sender::{Counts, Sender, Source};
 use crate::workloads::rendezvous::would_wait;
 use crate::workloads::tcp_state;
 use crate::{LoadError, Tally};
@@ -53,6 +53,8 @@ pub(super) struct Turn {
     pub(super) moved: bool,
     pub(super) send_blocked: bool,
     pub(super) receive_blocked: bool,
+    /// True if it has sent all that it had to send.
+    pub(super) stopped: bool,
 }
 
 impl Flow {
@@ -62,9 +64,11 @@ impl Flow {
         role: Role,
         params: &StreamParams,
         payload: &Arc<Region>,
+        source: &Source,
     ) -> Result<Self, LoadError> {
         let values = options::granted(&socket, params)?;
-        let sender = role.sends.then(|| Sender::new(&socket, params, payload)).transpose()?;
+        let sender =
+            role.sends.then(|| Sender::new(&socket, params, payload, source)).transpose()?;
         let receiver = role.receives.then(|| Receiver::new(&socket, params.receive)).transpose()?;
         let mut modes =
             BTreeMap::from([("wait".to_owned(), params.placement.wait.name().to_owned())]);
@@ -125,11 +129,16 @@ impl Flow {
     fn send(&mut self, turn: &mut Turn, tally: &mut Tally) {
         let Some(sender) = &mut self.sender else { return };
         let (mut bytes, mut calls, mut errors, mut counts) = (0, 0, 0, Counts::default());
+        let mut is_done = false;
         // Messages count when they are complete, and one may span several calls.
         let messages = sender.messages();
         while calls < self.send_calls {
             calls += 1;
             match sender.send(&self.socket, &mut counts) {
+                Ok(0) => {
+                    is_done = true;
+                    break;
+                }
                 Ok(taken) => bytes += taken as u64,
                 Err(error) if would_wait(&error) => {
                     turn.send_blocked = true;
@@ -144,6 +153,7 @@ impl Flow {
             }
         }
         turn.moved |= bytes > 0;
+        turn.stopped = is_done;
         let messages = sender.messages() - messages;
         for tally in [&mut *tally, &mut self.own] {
             tally.add(Counter::PayloadSent, bytes);
@@ -153,6 +163,9 @@ impl Flow {
             tally.add(Counter::SendErrors, errors);
         }
         counts.into_tallies([tally, &mut self.own]);
+        if is_done {
+            self.stop_sending();
+        }
     }
 
     fn receive(&mut self, turn: &mut Turn, buffer: &mut Region, tally: &mut Tally) {

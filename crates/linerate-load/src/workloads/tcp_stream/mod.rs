@@ -19,17 +19,22 @@ mod receiver;
 mod sender;
 mod worker;
 
+use std::fs::File;
+use std::sync::Arc;
+
 use linerate_model::Endpoint;
 use linerate_sys::cpu;
 use socket2::Socket;
 
+use super::amount::Pool;
 use super::job_listener::JobListener;
 use super::parameters::Typed;
 use super::placement::deal as deal_flows;
 use super::rendezvous::{self, Arrivals, Hello};
 use crate::workloads::footprint;
-use crate::{Listener, LoadError, Offer, Setup, Times, Worker};
+use crate::{JobPorts, Listener, LoadError, Offer, Setup, Times, Worker};
 use params::StreamParams;
+use sender::Source;
 use worker::StreamWorker;
 
 /// This workload in a hello.
@@ -44,6 +49,10 @@ impl Typed for TcpStream {
     const NAME: &'static str = "tcp_stream";
     const SUMMARY: &'static str =
         "bulk transfer over TCP: payload delivered to the receiver per second (goodput)";
+
+    fn ports_of(params: &StreamParams) -> JobPorts {
+        JobPorts::of(params.planned.chosen(), options::need_own_listener(params))
+    }
 
     fn memory_of(params: &StreamParams) -> u64 {
         // A stream both ways has up to two connections.
@@ -83,7 +92,8 @@ impl Typed for TcpStream {
         let streams =
             rendezvous::connect_all(setup, offer, device, hello, &params.planned, prepare)?;
         let sockets = streams.into_iter().map(Socket::from).collect();
-        deal(sockets, true, &params, setup.local, setup.seed, 0)
+        let file = params.file.as_deref().map(|path| setup.disks.send(path)).transpose()?;
+        deal(sockets, (true, file), &params, setup.local, setup.seed, 0)
     }
 }
 
@@ -95,13 +105,13 @@ fn deal_arrived(
     seed: u64,
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
     let sockets = arrivals.streams.into_iter().map(Socket::from).collect();
-    deal(sockets, false, params, local, seed, arrivals.foreign)
+    deal(sockets, (false, None), params, local, seed, arrivals.foreign)
 }
 
 /// Deals connections to workers in turn.
 fn deal(
     sockets: Vec<Socket>,
-    active: bool,
+    (active, file): (bool, Option<(File, u64)>),
     params: &StreamParams,
     local: &Endpoint,
     seed: u64,
@@ -109,12 +119,17 @@ fn deal(
 ) -> Result<Vec<Box<dyn Worker>>, LoadError> {
     let cpus = if local.cpus.is_empty() { cpu::allowed()?.len() } else { local.cpus.len() };
     let n_workers = params.placement.workers.unwrap_or(cpus.min(sockets.len()) as u32);
+    let source = Source {
+        file: file.map(|(file, bytes)| (Arc::new(file), bytes)),
+        pool: params.amount.bytes(params.message_size.0).map(Pool::new),
+    };
     let mut workers: Vec<Box<dyn Worker>> = Vec::with_capacity(n_workers as usize);
     for (number, share) in (0_u32..).zip(deal_flows(sockets, n_workers)) {
         // Strangers were seen by the listener, which has no worker of its own.
         let strangers = if number == 0 { foreign } else { 0 };
         let seed = seed.wrapping_add(u64::from(number));
-        workers.push(Box::new(StreamWorker::new(number, share, active, params, seed, strangers)?));
+        let end = (active, &source);
+        workers.push(Box::new(StreamWorker::new(number, share, end, params, seed, strangers)?));
     }
     Ok(workers)
 }

@@ -1,11 +1,13 @@
 //! Parameters of `tcp_stream`.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use linerate_model::{BitRate, Bytes, ParamError};
 use linerate_sys::tcp::MessageBatch;
 
 use crate::parameter::{Reader, Words, word, wrong};
+use crate::workloads::amount::Amount;
 use crate::workloads::parameters::{Direction, Parameters};
 use crate::workloads::placement::{Placement, WORKERS};
 use crate::workloads::ports::PlannedPorts;
@@ -29,6 +31,9 @@ pub(crate) struct StreamParams {
     /// Payload per thread that the application behind the receiver takes at most.
     pub(super) sink_rate: Option<BitRate>,
     batch: Option<u32>,
+    pub(super) amount: Amount,
+    /// File of the active end that each connection sends once.
+    pub(super) file: Option<PathBuf>,
     /// With `both` on two connections there are twice as many connections as streams.
     pub(super) placement: Placement,
     /// One port per connection at the active end, one for all at the passive end.
@@ -171,6 +176,16 @@ impl Parameters for StreamParams {
                 "as many as make 1 MiB",
                 "messages per call for send batch, in all at most 1024 blocks of 64 KiB",
             ),
+            amount: Amount::declare(reader),
+            file: reader
+                .optional_text(
+                    "file",
+                    "/srv/image",
+                    "none: random bytes",
+                    "file that each connection sends once (sendfile), which ends the load; the \
+                        active end's host must allow it (linerate agent --allow-serve)",
+                )
+                .map(PathBuf::from),
             planned: PlannedPorts::declare(reader),
             options: TcpOptions::declare(reader),
         }
@@ -182,6 +197,20 @@ impl Parameters for StreamParams {
         // When the kernel tunes a receive buffer it moves the clamp as well; a requested buffer
         // keeps its size. The kernel doubles it, and uses half of it for the window.
         self.options.socket.preset_receive_buffer(self.window_clamp);
+        self.amount.check()?;
+        if self.amount.is_given() && [SendMode::Batch, SendMode::Splice].contains(&self.send) {
+            return Err(wrong("amount", "does not apply to send = \"batch\" and \"splice\""));
+        }
+        if self.file.is_some() {
+            // A conductor may not make another host send its files to it.
+            if self.direction != Direction::Tx {
+                return Err(wrong("file", "applies to direction = \"tx\" only"));
+            }
+            if self.amount.is_given() || ![SendMode::Copy, SendMode::Sendfile].contains(&self.send)
+            {
+                return Err(wrong("file", "is sent whole and by sendfile: leave out the others"));
+            }
+        }
         let most = MessageBatch::most(self.message_size.0 as usize);
         if self.batch.is_some_and(|batch| batch as usize > most) {
             return Err(wrong(
@@ -227,6 +256,11 @@ impl StreamParams {
         if active { Role { sends, receives } } else { Role { sends: receives, receives: sends } }
     }
 
+    /// Returns true if its load ends by itself.
+    pub(super) fn ends_early(&self) -> bool {
+        self.amount.is_given() || self.file.is_some()
+    }
+
     /// Returns the messages per call.
     pub(super) fn batch(&self) -> usize {
         self.batch
@@ -235,6 +269,9 @@ impl StreamParams {
 
     /// Returns the sending mode as reports name it.
     pub(super) fn send_name(&self) -> String {
+        if let Some(file) = &self.file {
+            return format!("sendfile of {}", file.display());
+        }
         let name = word(SendMode::WORDS, &self.send);
         if self.send != SendMode::Batch {
             return name.to_owned();
@@ -271,6 +308,8 @@ mod tests {
             ("mss", json!("40 B")),
             ("dscp", json!(64)),
             ("batch", json!(8)),
+            ("amount", json!("0 B")),
+            ("messages", json!(0)),
             ("pacing_rate", json!("1 bit/s")),
             ("source_rate", json!("1 bit/s")),
             ("sink_rate", json!("1 bit/s")),

@@ -1,11 +1,13 @@
 //! Sending modes of a stream: one struct per mode, one call per [`Sender::send`].
 
+use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_model::Counter;
-use linerate_sys::file::MemoryFile;
+use linerate_sys::file::{self, MemoryFile};
 use linerate_sys::memory::Region;
 use linerate_sys::pipe::Splicer;
 use linerate_sys::tcp::{self, MessageBatch};
@@ -14,12 +16,16 @@ use socket2::Socket;
 
 use super::params::{SendMode, StreamParams};
 use crate::Tally;
+use crate::workloads::amount::Pool;
 
 /// Sends between two reads of zero-copy completions: each read costs a system call, and completions
 /// queue in limited memory.
 const COMPLETIONS_EVERY: u32 = 16;
 /// Longest wait of a backlogged zero-copy sender for completions.
 const COMPLETION_PATIENCE: Duration = Duration::from_millis(1);
+
+/// Most bytes of a file in one call.
+const FILE_BYTES: usize = 128 << 10;
 
 /// The sending side of one connection.
 #[derive(Debug)]
@@ -30,14 +36,30 @@ pub(super) struct Sender {
     position: usize,
     /// All bytes sent.
     sent: u64,
+    /// What it may still send; `None` for a load that ends with the trial.
+    pool: Option<Pool>,
+}
+
+/// Source of what an end sends beyond its parameters.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Source {
+    /// File that each connection sends once, and its length.
+    pub(super) file: Option<(Arc<File>, u64)>,
+    /// What all connections together may send.
+    pub(super) pool: Option<Pool>,
 }
 
 #[derive(Debug)]
 enum Mode {
     Copy(Arc<Region>),
     Batch(Box<MessageBatch>),
-    Zerocopy { payload: Arc<Region>, unreaped: u32 },
+    Zerocopy {
+        payload: Arc<Region>,
+        unreaped: u32,
+    },
     Sendfile(MemoryFile),
+    /// A file of the host, sent once.
+    File(Arc<File>),
     Splice(Splicer),
 }
 
@@ -47,7 +69,13 @@ impl Sender {
         socket: &Socket,
         params: &StreamParams,
         payload: &Arc<Region>,
+        source: &Source,
     ) -> Result<Self, SysError> {
+        if let Some((file, bytes)) = &source.file {
+            let pool = Some(Pool::new(*bytes));
+            let (mode, message_bytes) = (Mode::File(Arc::clone(file)), *bytes as usize);
+            return Ok(Self { mode, message_bytes, position: 0, sent: 0, pool });
+        }
         let message_bytes = params.message_size.0 as usize;
         let mode = match params.send {
             SendMode::Copy => Mode::Copy(Arc::clone(payload)),
@@ -61,15 +89,40 @@ impl Sender {
             SendMode::Sendfile => Mode::Sendfile(MemoryFile::new(&payload[..message_bytes])?),
             SendMode::Splice => Mode::Splice(Splicer::new(&payload[..message_bytes])?),
         };
-        Ok(Self { mode, message_bytes, position: 0, sent: 0 })
+        Ok(Self { mode, message_bytes, position: 0, sent: 0, pool: source.pool.clone() })
     }
 
-    /// Makes one call; returns the bytes that the socket took. Adds zero-copy completions to
-    /// `counts`.
+    /// Makes one call; returns the bytes that the socket took: zero at the end of an amount or a
+    /// file. Adds zero-copy completions to `counts`.
     #[inline]
     pub(super) fn send(&mut self, socket: &Socket, counts: &mut Counts) -> io::Result<usize> {
-        let rest = self.position..self.message_bytes;
-        let taken = match &mut self.mode {
+        let mut rest = self.position..self.message_bytes;
+        if let Some(pool) = &self.pool {
+            rest.end = rest.start + pool.take(rest.len() as u64) as usize;
+            if rest.is_empty() {
+                return Ok(0);
+            }
+        }
+        let allowed = rest.len();
+        let answer = self.call(socket, rest, counts);
+        if let Some(pool) = &self.pool {
+            pool.give_back((allowed - answer.as_ref().map_or(0, |taken| *taken)) as u64);
+        }
+        let taken = answer?;
+        self.sent += taken as u64;
+        self.position = advance(self.position, taken, self.message_bytes);
+        Ok(taken)
+    }
+
+    /// Sends the part `rest` of the message.
+    #[inline]
+    fn call(
+        &mut self,
+        socket: &Socket,
+        rest: Range<usize>,
+        counts: &mut Counts,
+    ) -> io::Result<usize> {
+        Ok(match &mut self.mode {
             Mode::Copy(payload) => tcp::send(socket, &payload[rest])?,
             Mode::Batch(batch) => batch.send(socket)?,
             Mode::Zerocopy { payload, unreaped } => {
@@ -82,11 +135,12 @@ impl Sender {
                 taken
             }
             Mode::Sendfile(file) => file.send(socket, rest.start, rest.len())?,
+            Mode::File(file) => {
+                // A call may wait for each part of what it is given.
+                file::send(socket, file, rest.start as u64, rest.len().min(FILE_BYTES))?
+            }
             Mode::Splice(splicer) => splicer.send(socket, rest.len())?,
-        };
-        self.sent += taken as u64;
-        self.position = advance(self.position, taken, self.message_bytes);
-        Ok(taken)
+        })
     }
 
     /// Returns the number of complete messages sent.

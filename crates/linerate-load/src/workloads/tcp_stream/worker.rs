@@ -17,6 +17,7 @@ use super::flow::Flow;
 use super::pace::Pace;
 use super::params::{ReceiveMode, StreamParams};
 use super::receiver::COPY_BYTES;
+use super::sender::Source;
 use crate::workloads::placement::Waiting;
 use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Tally, Times, Worker};
@@ -38,6 +39,8 @@ pub(super) struct StreamWorker {
     n_ended: usize,
     /// Pace of the application behind it.
     pace: Option<Pace>,
+    /// True if its load has an end of its own.
+    ends_early: bool,
     /// Strangers refused before the start, to be counted in the first step.
     foreign: u64,
 }
@@ -58,7 +61,7 @@ impl StreamWorker {
     pub(super) fn new(
         number: u32,
         sockets: Vec<(u32, Socket)>,
-        active: bool,
+        (active, source): (bool, &Source),
         params: &StreamParams,
         seed: u64,
         foreign: u64,
@@ -66,7 +69,14 @@ impl StreamWorker {
         let payload = Arc::new(random_payload(params.message_size.0 as usize, seed)?);
         let mut flows = Vec::with_capacity(sockets.len());
         for (flow, socket) in sockets {
-            flows.push(Flow::new(flow, socket, params.role(flow, active), params, &payload)?);
+            flows.push(Flow::new(
+                flow,
+                socket,
+                params.role(flow, active),
+                params,
+                &payload,
+                source,
+            )?);
         }
         let wait = waiting(&flows, active, params)?;
         let ready = vec![(true, true); flows.len()];
@@ -81,6 +91,7 @@ impl StreamWorker {
             buffer: Region::new(COPY_BYTES)?,
             n_ended: 0,
             pace,
+            ends_early: params.ends_early(),
             foreign,
         })
     }
@@ -93,6 +104,14 @@ impl StreamWorker {
         }
     }
 
+    /// Stops waiting for room to send on a connection that sends nothing more: readiness to write
+    /// would be reported at once and for ever.
+    fn read_only(wait: &Wait, flow: &Flow, token: u64) {
+        if let Wait::Any(readiness) | Wait::Spin(readiness) = wait {
+            let _: Result<(), SysError> = readiness.modify(&flow.socket, token, Interest::Readable);
+        }
+    }
+
     /// Gives every ready connection a turn, then waits for more.
     fn turns(&mut self, due: Due, tally: &mut Tally) -> Progress {
         if self.foreign > 0 {
@@ -100,7 +119,7 @@ impl StreamWorker {
         }
         let mut moved = false;
         let mut all_ready = true;
-        for (flow, ready) in self.flows.iter_mut().zip(&mut self.ready) {
+        for ((token, flow), ready) in (0_u64..).zip(&mut self.flows).zip(&mut self.ready) {
             if flow.ended() {
                 continue;
             }
@@ -110,6 +129,9 @@ impl StreamWorker {
                 self.n_ended += 1;
                 Self::end(&self.wait, flow);
             } else {
+                if turn.stopped {
+                    Self::read_only(&self.wait, flow, token);
+                }
                 match self.wait {
                     Wait::Call => {}
                     Wait::Any(_) => {
@@ -176,6 +198,10 @@ impl Worker for StreamWorker {
         socket_options::held(self.flows.iter().map(|flow| &flow.socket))
     }
 
+    fn may_end_early(&self) -> bool {
+        self.ends_early
+    }
+
     fn n_flows(&self) -> usize {
         self.flows.len()
     }
@@ -190,10 +216,8 @@ impl Worker for StreamWorker {
             if flow.ended() {
                 self.n_ended += 1;
                 Self::end(&self.wait, flow);
-            } else if let Wait::Any(readiness) | Wait::Spin(readiness) = &self.wait {
-                // Readiness to write would be reported at once and for ever.
-                let _: Result<(), SysError> =
-                    readiness.modify(&flow.socket, token as u64, Interest::Readable);
+            } else {
+                Self::read_only(&self.wait, flow, token as u64);
                 self.ready[token] = (true, true);
             }
         }

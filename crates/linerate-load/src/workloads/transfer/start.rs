@@ -30,7 +30,7 @@ use crate::workloads::ports::PlannedPorts;
 use crate::workloads::rendezvous::{self, Entrance, Hello};
 use crate::workloads::sockets::zoned;
 use crate::workloads::tcp_options::TcpOptions;
-use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
+use crate::{JobPorts, Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
 
 /// Places for connections beyond the streams, because a closing connection still holds its place.
 const SPARE_PLACES: u32 = 4;
@@ -45,6 +45,8 @@ pub(crate) trait Protocol: Parameters + Clone + Send + 'static {
     type Guest: Guest + 'static;
     /// This workload in a hello.
     const WORKLOAD: u32;
+    /// True if data connections arrive at ports of their own.
+    const DATA_PORTS: bool;
     /// See [`Typed::NAME`].
     const NAME: &'static str;
     /// See [`Typed::SUMMARY`].
@@ -78,6 +80,15 @@ impl<P: Protocol> Typed for Transfers<P> {
     type Params = P;
     const NAME: &'static str = P::NAME;
     const SUMMARY: &'static str = P::SUMMARY;
+
+    fn ports_of(params: &P) -> JobPorts {
+        let Common { url, files, .. } = params.common();
+        match (url, files.port) {
+            (Some(_), _) => JobPorts::NONE,
+            (None, None) => JobPorts::FREE,
+            (None, chosen) => JobPorts { chosen, free: P::DATA_PORTS, ..JobPorts::NONE },
+        }
+    }
 
     fn memory_of(params: &P) -> u64 {
         let Common { files, placement, .. } = params.common();

@@ -250,7 +250,7 @@ mod tests {
     use serde_json::json;
     use socket2::Socket;
 
-    use super::super::sender::Sender;
+    use super::super::sender::{Pools, Sender};
     use super::*;
     use crate::workloads::datagram::Purpose;
     use crate::workloads::parameters;
@@ -289,8 +289,9 @@ mod tests {
     fn jitter_is_the_paths_and_not_that_of_late_workers() {
         let params = params(json!({"rate": "1 kpps", "datagram_size": "100 B"}));
         let [mut from, mut to] = pair(&params);
-        let mut sender = Sender::new(&params, std::slice::from_ref(&from), Wait::Never)
-            .expect("a short datagram");
+        let mut sender =
+            Sender::new(&params, std::slice::from_ref(&from), (Wait::Never, &Pools::default()))
+                .expect("a short datagram");
         let mut receiver = Receiver::new(&params);
         let mut tally = Tally::default();
         let mut departed = [Nanos(0); 2];
@@ -314,8 +315,9 @@ mod tests {
             let params = params(table);
             let [mut from, mut to] = pair(&params);
             let alone = UdpStreamParams { gso: super::super::Segments::Number(1), ..params };
-            let mut sender = Sender::new(&alone, std::slice::from_ref(&from), Wait::Never)
-                .expect("a short datagram");
+            let mut sender =
+                Sender::new(&alone, std::slice::from_ref(&from), (Wait::Never, &Pools::default()))
+                    .expect("a short datagram");
             for _ in 0..3 {
                 send(&mut sender, &mut from);
             }

@@ -1,5 +1,6 @@
 //! Sending half of a worker: patches headers into pre-filled messages, one system call per batch.
 
+use std::cell::OnceCell;
 use std::io;
 
 use linerate_model::{Counter, Counters, Nanos};
@@ -7,6 +8,7 @@ use linerate_sys::udp::{self, SendBatch, Wait};
 
 use super::flow::Flow;
 use super::{Segments, UdpStreamParams};
+use crate::workloads::amount::Pool;
 use crate::workloads::arrivals::{late_starts, mean_gap, share, very_late_starts};
 use crate::workloads::datagram::write_header;
 use crate::workloads::rendezvous::would_wait;
@@ -14,6 +16,17 @@ use crate::{Due, LoadError, Tally};
 
 /// Payload bytes beyond the header, without meaning.
 const FILLING: u8 = 0x6c;
+
+/// What all workers of an end share of the amount to send, once one of them knows the size of a
+/// datagram.
+#[derive(Debug, Default)]
+pub(super) struct Pools(OnceCell<Option<Pool>>);
+
+impl Pools {
+    fn of(&self, params: &UdpStreamParams, datagram_bytes: usize) -> Option<Pool> {
+        self.0.get_or_init(|| params.amount.datagrams(datagram_bytes as u64).map(Pool::new)).clone()
+    }
+}
 
 /// Sender of one worker.
 #[derive(Debug)]
@@ -26,6 +39,8 @@ pub(super) struct Sender {
     /// Mean gap between datagrams of an open load, ns.
     mean_gap: Option<Nanos>,
     last_departure: Option<Nanos>,
+    /// Datagrams that may still be sent; `None` for a load that ends with the trial.
+    pool: Option<Pool>,
     wait: Wait,
 }
 
@@ -34,7 +49,7 @@ impl Sender {
     pub(super) fn new(
         params: &UdpStreamParams,
         flows: &[Flow],
-        wait: Wait,
+        (wait, pools): (Wait, &Pools),
     ) -> Result<Self, LoadError> {
         let fits = flows
             .iter()
@@ -73,7 +88,14 @@ impl Sender {
         let rate = params.arrivals.rate.map(|rate| rate.per_second(datagram_bytes));
         let mean_gap =
             mean_gap(share(rate, params.arrival(), 1, flows.len(), params.placement.streams()));
-        Ok(Self { batch, datagram_bytes, segments, messages, mean_gap, last_departure: None, wait })
+        let pool = pools.of(params, datagram_bytes);
+        let last_departure = None;
+        Ok(Self { batch, datagram_bytes, segments, messages, mean_gap, last_departure, pool, wait })
+    }
+
+    /// Returns true once there is nothing left to send.
+    pub(super) fn is_done(&self) -> bool {
+        self.pool.as_ref().is_some_and(Pool::is_empty)
     }
 
     /// Returns the name of the mode in reports.
@@ -98,7 +120,14 @@ impl Sender {
         tally: &mut Tally,
     ) -> bool {
         let open = self.mean_gap.is_some();
-        let n = (due.operations as usize).min(self.messages * self.segments);
+        let most = (due.operations as usize).min(self.messages * self.segments);
+        let n = self.pool.as_ref().map_or(most, |pool| pool.take(most as u64) as usize);
+        if n == 0 {
+            if open {
+                tally.defer(due.operations);
+            }
+            return false;
+        }
         let n_messages = n.div_ceil(self.segments);
         let mut filled = 0;
         for message in 0..n_messages {
@@ -114,6 +143,9 @@ impl Sender {
         let mut change = Counters::default();
         change[Counter::CallsSent] = 1;
         let sent = self.settle(answer, n, &mut change);
+        if let Some(pool) = &self.pool {
+            pool.give_back((n - sent) as u64);
+        }
         if open {
             tally.defer(due.operations - sent as u32);
         }

@@ -12,7 +12,7 @@ use linerate_sys::udp::{self, Wait};
 use super::UdpStreamParams;
 use super::flow::Flow;
 use super::receiver::{Next, Receiver};
-use super::sender::Sender;
+use super::sender::{Pools, Sender};
 use crate::workloads::arrivals::share;
 use crate::workloads::companion::{Companion, START};
 use crate::workloads::datagram::Purpose;
@@ -36,6 +36,10 @@ const WAKE_EARLY: Nanos = Nanos(50_000);
 /// sender, who has to perform it, more than the datagram itself: over veth 0.33 M/s of 64 B with
 /// wake-ups, 0.59 M/s without, for less CPU.
 const GATHER: Nanos = Nanos(50_000);
+
+/// Silence after which no more datagrams come from a sender that has sent its amount: more than a
+/// bloated queue holds, as that would keep delivering.
+const QUIET: Nanos = Nanos::from_millis(500);
 
 /// End of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +67,10 @@ struct UdpStreamWorker {
     foreign: u64,
     /// True once the other end knows the start of this one's first interval.
     start_told: bool,
+    /// True if the load has an end of its own.
+    ends_early: bool,
+    /// Time of the last arrival.
+    arrived_at: Nanos,
 }
 
 /// Deals the flows of the active end to its workers.
@@ -94,21 +102,28 @@ fn deal(
         JobEnd::Passive => [Purpose::Backward, Purpose::Forward],
     };
     let flow = |paired| Flow::new(params, secret, purposes, paired);
+    let pools = Pools::default();
     let shares = deal_flows(paired.sockets, params.placement.workers());
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for ((number, own), stream) in (0_u32..).zip(shares).zip(paired.companions) {
         let flows = own.into_iter().map(flow).collect();
         let companion = Companion::new(stream)?;
         let foreign = if number == 0 { paired.foreign } else { 0 };
-        workers
-            .push(Box::new(UdpStreamWorker::new(params, end, number, flows, companion, foreign)?));
+        workers.push(Box::new(UdpStreamWorker::new(
+            (params, &pools),
+            end,
+            number,
+            flows,
+            companion,
+            foreign,
+        )?));
     }
     Ok(workers)
 }
 
 impl UdpStreamWorker {
     fn new(
-        params: &UdpStreamParams,
+        (params, pools): (&UdpStreamParams, &Pools),
         end: JobEnd,
         number: u32,
         flows: Vec<Flow>,
@@ -123,7 +138,7 @@ impl UdpStreamWorker {
         } else {
             Wait::Block
         };
-        let sender = sends.then(|| Sender::new(params, &flows, wait)).transpose()?;
+        let sender = sends.then(|| Sender::new(params, &flows, (wait, pools))).transpose()?;
         let readiness = Readiness::new()?;
         // Watched only if the worker waits for several sockets: each arrival at a watched socket
         // costs a callback.
@@ -155,6 +170,8 @@ impl UdpStreamWorker {
             next: Next::Wait,
             foreign,
             start_told: false,
+            ends_early: params.amount.is_given(),
+            arrived_at: Nanos(0),
         })
     }
 
@@ -212,9 +229,12 @@ impl UdpStreamWorker {
         }
     }
 
-    fn has_ended(&self) -> bool {
+    fn has_ended(&self, now: Nanos) -> bool {
         let sent_all = self.stopped;
-        let received_all = self.receiver.is_none() || self.flows.iter().all(Flow::is_complete);
+        // The trial has no drain for a load that ends by itself: what does not come was lost.
+        let is_quiet = self.ends_early && now.since(self.arrived_at) > QUIET;
+        let is_over = |flow: &Flow| flow.is_complete() || (is_quiet && flow.peer_sent.is_some());
+        let received_all = self.receiver.is_none() || self.flows.iter().all(is_over);
         let forsaken = self.companion.is_gone()
             && (self.receiver.is_none() || self.flows.iter().any(|flow| flow.peer_sent.is_none()));
         (sent_all && received_all) || forsaken
@@ -253,11 +273,17 @@ impl Worker for UdpStreamWorker {
             }
         });
         let sent = self.send(due, now, tally);
+        if self.sender.as_ref().is_some_and(Sender::is_done) {
+            self.stop_sending();
+        }
         let received = self.receive(due, now, tally);
+        if received {
+            self.arrived_at = now;
+        }
         if sent || received {
             return Progress::Moved;
         }
-        if self.has_ended() {
+        if self.has_ended(now) {
             return Progress::Ended;
         }
         self.rest(due, now);
@@ -266,6 +292,10 @@ impl Worker for UdpStreamWorker {
 
     fn held_bytes(&self) -> Option<u64> {
         socket_options::held(self.flows.iter().map(|flow| &flow.socket))
+    }
+
+    fn may_end_early(&self) -> bool {
+        self.ends_early
     }
 
     fn stop_sending(&mut self) {
