@@ -12,7 +12,7 @@ use crate::sentences;
 /// Widest line of a command before it continues on the next one.
 const WIDTH: usize = 78;
 /// Name of this end's host in a campaign towards one other host.
-const HERE: &str = "here";
+pub(crate) const HERE: &str = "here";
 /// Placeholder of a host that a person has to name.
 const TO_BE_NAMED: &str = "HOST";
 /// Lab that `linerate demo` builds.

@@ -4,6 +4,8 @@
 use linerate_analysis::Headline;
 use linerate_model::{Campaign, HostRecord, TestbedKind};
 
+use crate::commands::HERE;
+
 /// Returns `headline` with the names of hosts in place of endpoints, where each end is a host of
 /// its own.
 pub(super) fn of_hosts(mut headline: Headline, campaign: &Campaign) -> Headline {
@@ -37,7 +39,14 @@ fn called(host: &str, hosts: &[HostRecord]) -> String {
     let is_alone = |name: &String| {
         hosts.iter().filter(|record| own(record).as_ref() == Some(name)).count() == 1
     };
-    name.filter(|name| !name.is_empty()).filter(is_alone).unwrap_or_else(|| host.to_owned())
+    name.filter(|name| !name.is_empty())
+        .filter(is_alone)
+        .unwrap_or_else(|| by_testbed(host).to_owned())
+}
+
+/// Returns the name of `host` in the testbed; "here" alone would be no name in a sentence.
+fn by_testbed(host: &str) -> &str {
+    if host == HERE { "this host" } else { host }
 }
 
 #[cfg(test)]
@@ -53,12 +62,12 @@ mod tests {
 
     #[test]
     fn a_host_has_its_own_name_unless_two_share_it() {
+        assert_eq!(called("here", &[host("here", "")]), "this host");
         let two = [host("here", "alpha"), host("192.0.2.7", "beta")];
         assert_eq!(called("here", &two), "alpha");
         assert_eq!(called("192.0.2.7", &two), "beta");
         let same = [host("here", "vm"), host("192.0.2.7", "vm")];
         assert_eq!(called("192.0.2.7", &same), "192.0.2.7");
         assert_eq!(called("unknown", &two), "unknown");
-        assert_eq!(called("here", &[host("here", "")]), "here");
     }
 }
