@@ -7,6 +7,7 @@ use linerate_model::{Command, Direction, Metric};
 use serde::{Deserialize, Serialize};
 
 use super::evidence::FlowEnd;
+use super::experiment::Change;
 
 /// A recommended next step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,8 +81,9 @@ pub enum Step {
     SpreadReception,
     /// Check what the host cannot measure.
     CheckHost,
-    /// Raise this parameter of a load on a disk to twice its value.
-    Double { parameter: String, value: Option<u64> },
+    /// Raise this parameter of a load on a disk to twice its value, and each hardware queue of the
+    /// disk to as many `requests` where it admits fewer.
+    Double { parameter: String, value: Option<u64>, requests: Option<f64> },
     /// Flush less often.
     FlushLess,
     /// Ask less of a full disk: transfers and bytes per second that it does.
@@ -89,9 +91,9 @@ pub enum Step {
     /// Raise the limit of the control group on a disk for writes or reads: per second, in bytes or
     /// transfers.
     RaiseGroupLimit { in_bytes: bool, direction: Direction, rate: f64 },
-    /// Raise the number of requests that each hardware queue of a disk admits, or lower a parameter
-    /// of the load to this value.
-    RaiseDiskQueue { admitted: f64, wanted: f64, parameter: String, value: u64 },
+    /// Raise the number of requests that each hardware queue of a disk admits, or lower the load by
+    /// this change.
+    RaiseDiskQueue { admitted: f64, wanted: f64, change: Change },
     /// Stop the other programs at a disk, which move `bytes` per second.
     StopOthersAtDisk { bytes: Option<f64> },
     /// Measure the rate at each queue depth.

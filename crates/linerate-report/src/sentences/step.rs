@@ -7,6 +7,8 @@ use super::claim::{group_limit, limit, per_second};
 
 /// Upper end from which a prediction counts as open.
 const OPEN: f64 = 10.0;
+/// File with the number of requests that each hardware queue of a disk admits.
+const NR_REQUESTS: &str = "`/sys/block/DISK/queue/nr_requests`";
 
 /// Returns a step as an imperative clause, and its expected effect if the claim is true.
 pub(crate) fn step(step: &Step) -> (String, Option<String>) {
@@ -34,11 +36,14 @@ pub(crate) fn step(step: &Step) -> (String, Option<String>) {
             let effect = format!("goodput rises up to {links:.0} times");
             return (format!("send {streams} flows"), Some(effect));
         }
-        Step::Double { parameter, value: Some(value) } => {
+        Step::Double { parameter, value: Some(value), requests } => {
+            let queue = requests.map_or_else(String::new, |requests| {
+                format!(", and raise the disk's queue to {requests:.0} requests ({NR_REQUESTS})")
+            });
             let effect = "the rate rises by a fifth or more".to_owned();
-            return (format!("double `{parameter}` to {value}"), Some(effect));
+            return (format!("double `{parameter}` to {value}{queue}"), Some(effect));
         }
-        Step::Double { parameter, value: None } => {
+        Step::Double { parameter, value: None, .. } => {
             let text = format!("repeat with twice the `{parameter}`");
             let effect = "if the rate does not rise, the disk is saturated".to_owned();
             return (text, Some(effect).filter(|_| parameter == "depth"));
@@ -62,10 +67,15 @@ pub(crate) fn step(step: &Step) -> (String, Option<String>) {
             );
             return (text, Some("the rate rises with the limit".to_owned()));
         }
-        Step::RaiseDiskQueue { admitted, wanted, parameter, value } => {
+        Step::RaiseDiskQueue { admitted, wanted, change } => {
+            let lower: Vec<String> = change
+                .iter()
+                .map(|(parameter, value)| format!("`{parameter}` to {value}"))
+                .collect();
             let text = format!(
                 "raise the {admitted:.0} requests of the disk's queue to {wanted:.0} \
-                 (`/sys/block/DISK/queue/nr_requests`), or lower `{parameter}` to {value}"
+                 ({NR_REQUESTS}), or lower {}",
+                lower.join(" and ")
             );
             let effect = "more requests raise the rate; fewer transfers shorten the service time";
             return (text, Some(effect.to_owned()));
@@ -210,5 +220,30 @@ fn promise(metric: &Metric, [least, most]: [f64; 2]) -> String {
         format!("{metric} changes to {least:.2} times its value or more")
     } else {
         format!("{metric} changes to {least:.2} to {most:.2} times its value")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_raised_or_every_parameter_of_the_load_lowered() {
+        let change = vec![("depth".to_owned(), 1.into()), ("workers".to_owned(), 4.into())];
+        let (text, _) = step(&Step::RaiseDiskQueue { admitted: 4.0, wanted: 32.0, change });
+        assert_eq!(
+            text,
+            "raise the 4 requests of the disk's queue to 32 (`/sys/block/DISK/queue/nr_requests`), \
+             or lower `depth` to 1 and `workers` to 4"
+        );
+        let double = |requests| {
+            step(&Step::Double { parameter: "depth".into(), value: Some(36), requests }).0
+        };
+        assert_eq!(double(None), "double `depth` to 36");
+        assert_eq!(
+            double(Some(36.0)),
+            "double `depth` to 36, and raise the disk's queue to 36 requests \
+             (`/sys/block/DISK/queue/nr_requests`)"
+        );
     }
 }

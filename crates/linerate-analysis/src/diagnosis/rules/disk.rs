@@ -270,9 +270,11 @@ impl Load<'_> {
         is_full.then_some(admitted)
     }
 
-    /// True if the queues of the disk are not known to admit fewer than `requests`.
-    pub(super) fn queue_admits(&self, requests: f64) -> bool {
-        self.queues().is_none_or(|(each, queues)| requests <= each * queues)
+    /// Returns what each queue of the disk must admit for `requests` in all; `None` if they are not
+    /// known to admit fewer.
+    pub(super) fn queue_for(&self, requests: f64) -> Option<f64> {
+        let (each, queues) = self.queues()?;
+        (requests > each * queues).then(|| (requests / queues).ceil())
     }
 
     /// True if its transfers go through the page cache, as far as is known.

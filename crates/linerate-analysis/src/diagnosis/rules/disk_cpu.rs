@@ -40,7 +40,7 @@ fn judge(point: &PointStudy) -> Option<Finding> {
     evidence.extend(load.seen(metric::RUN_QUEUE_WAIT).into_iter().chain(load.device()));
     let (claim, subject) = (Claim::DiskWorkers, load.subject(point));
     let finding = Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence);
-    let step = Step::Double { parameter: "workers".to_owned(), value: Some(workers(&load)) };
+    let step = twice(workers(&load));
     Some(finding.advise(step))
 }
 
@@ -55,6 +55,10 @@ fn experiments(point: &PointStudy) -> Vec<Experiment> {
     let change = vec![set("workers", workers)];
     // Other programs may use the CPUs that more workers need.
     vec![Experiment::lift(format!("{workers} workers"), change, FOLLOWS).refuting_nothing()]
+}
+
+fn twice(workers: u64) -> Step {
+    Step::Double { parameter: "workers".to_owned(), value: Some(workers), requests: None }
 }
 
 fn workers(load: &disk::Load<'_>) -> u64 {
@@ -85,8 +89,7 @@ mod tests {
         for point in [busy(0.97, 0.01), busy(0.3, 0.65)] {
             let finding = RULE.judge(&point).expect("it fires");
             assert_eq!(finding.verdict, Verdict::Suspected);
-            let twice = Step::Double { parameter: "workers".into(), value: Some(2) };
-            assert_eq!(finding.advice[0].step, twice);
+            assert_eq!(finding.advice[0].step, twice(2));
             assert_eq!(RULE.experiments(&point)[0].candidates, [vec![set("workers", 2)]]);
         }
     }

@@ -23,6 +23,10 @@ const WORKERS: &str = "workers";
 /// Predicted ratio of the rate. A rate that follows the depth doubles; from 1.2 on the depth was
 /// part of the limit. A deeper queue also shortens a disk's seek times, so the ratio may exceed 2.
 const FOLLOWS: [f64; 2] = [1.2, 2.5];
+/// Least fall of the rate where fewer requests are in flight, over the fall of their number.
+const LEAST_FALL: f64 = 0.4;
+/// Lower end of the rate there, over the share of the requests that are left.
+const BELOW: f64 = 0.8;
 
 /// Rule: the load keeps too few transfers in flight.
 pub(super) const RULE: Rule = Rule {
@@ -53,7 +57,9 @@ fn judge(point: &PointStudy) -> Option<Finding> {
     let (claim, subject) = (Claim::QueueDepth, load.subject(point));
     let finding = Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence);
     let (key, value) = deeper(&load);
-    Some(finding.advise(Step::Double { parameter: key.to_owned(), value: Some(value) }))
+    let (parameter, value) = (key.to_owned(), Some(value));
+    let requests = load.queue_for(DEEPER * load.slots());
+    Some(finding.advise(Step::Double { parameter, value, requests }))
 }
 
 fn score(point: &PointStudy) -> Option<f64> {
@@ -64,6 +70,14 @@ fn score(point: &PointStudy) -> Option<f64> {
 
 fn experiments(point: &PointStudy) -> Vec<Experiment> {
     let Some(load) = disk::closed(point) else { return Vec::new() };
+    if load.queue_for(DEEPER * load.slots()).is_some() {
+        // Transfers beyond what the queue admits would wait above it.
+        let fewer = at_most(&load, load.slots() / DEEPER).map(|fewer| {
+            let ratio = falls(fewer.in_flight / load.slots());
+            Experiment::show(format!("half the {}", fewer.key), fewer.change, ratio)
+        });
+        return fewer.into_iter().collect();
+    }
     let (key, value) = deeper(&load);
     vec![Experiment::lift(format!("twice the {key}"), vec![set(key, value)], FOLLOWS)]
 }
@@ -85,10 +99,8 @@ pub(super) struct Fewer {
     pub(super) in_flight: f64,
 }
 
-/// Returns the load with half of the `admitted` transfers in flight; `None` if it has no more than
-/// that.
-pub(super) fn below(load: &disk::Load<'_>, admitted: f64) -> Option<Fewer> {
-    let most = (admitted / DEEPER).floor();
+/// Returns the load with at most `most` transfers in flight; `None` if it has no more than that.
+pub(super) fn at_most(load: &disk::Load<'_>, most: f64) -> Option<Fewer> {
     let (key, value) = slots(load);
     let others = (load.slots() / value).max(1.0);
     let fewer = (most / others).floor().clamp(1.0, value.max(1.0));
@@ -104,14 +116,10 @@ pub(super) fn below(load: &disk::Load<'_>, admitted: f64) -> Option<Fewer> {
     Some(Fewer { key, change: own.into_iter().chain(of_workers).collect(), in_flight })
 }
 
-/// Returns the parameter of the transfers in flight, and its value for at most `admitted` of them.
-pub(super) fn at_most(load: &disk::Load<'_>, admitted: f64) -> (&'static str, u64) {
-    let (key, value) = slots(load);
-    let others = load.slots() / value;
-    if admitted < others {
-        return (WORKERS, admitted as u64);
-    }
-    (key, (admitted / others) as u64)
+/// Returns the predicted ratio of the rate with this share of the requests `left` in flight: a disk
+/// with room follows the depth for two fifths of the way or more. A full disk keeps its rate.
+pub(super) fn falls(left: f64) -> [f64; 2] {
+    [BELOW * left, 1.0 - LEAST_FALL * (1.0 - left)]
 }
 
 /// Returns the parameter of the transfers in flight, and its value.
@@ -141,8 +149,34 @@ mod tests {
         synchronous.jobs[0].params.set("engine", "pread");
         assert_eq!(RULE.experiments(&synchronous)[0].candidates, [vec![set("workers", 2)]]);
         let told = RULE.judge(&synchronous).expect("it fires");
-        let twice = Step::Double { parameter: "workers".to_owned(), value: Some(2) };
+        let twice =
+            Step::Double { parameter: "workers".to_owned(), value: Some(2), requests: None };
         assert_eq!(told.advice[0].step, twice);
+    }
+
+    #[test]
+    fn a_queue_without_room_for_twice_the_depth_is_raised_and_the_experiment_halves_the_depth() {
+        let queued = |queue: f64| {
+            let figures = [
+                ("iops", 10_000.0),
+                ("achieved_depth", 17.9),
+                ("service_time_mean", 1.8e-3),
+                ("device_depth", 9.0),
+                ("device_queue", queue),
+            ];
+            let point = load(18, &figures);
+            let finding = RULE.judge(&point).expect("it fires");
+            let experiment = RULE.experiments(&point).pop().expect("one");
+            (finding.advice[0].step.clone(), experiment)
+        };
+        let twice =
+            |requests| Step::Double { parameter: "depth".into(), value: Some(36), requests };
+        let (step, half) = queued(20.0);
+        assert_eq!((step, &half.candidates[..]), (twice(Some(36.0)), &[vec![set("depth", 9)]][..]));
+        let [least, most] = half.ratio;
+        assert!((least - 0.4).abs() < 1e-9 && (most - 0.8).abs() < 1e-9, "{:?}", half.ratio);
+        let (step, more) = queued(36.0);
+        assert_eq!((step, &more.candidates[..]), (twice(None), &[vec![set("depth", 36)]][..]));
     }
 
     #[test]

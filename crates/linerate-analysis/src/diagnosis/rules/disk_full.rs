@@ -75,12 +75,13 @@ fn experiments(point: &PointStudy) -> Vec<Experiment> {
     let full = load.full_queue();
     // Twice as long would be longer than an interval of a run, which is then not valid.
     // Neither may twice the depth exceed what the queue admits: the rest waits above it.
-    let is_lowered =
-        full.is_some() || load.service_seconds > LONG || !load.queue_admits(2.0 * load.slots());
+    let is_lowered = full.is_some()
+        || load.service_seconds > LONG
+        || load.queue_for(2.0 * load.slots()).is_some();
     let (name, change, ratio) = if is_lowered {
         // With one transfer in flight there are no fewer, and another block alone proves
         // nothing.
-        let Some(fewer) = disk_depth::below(&load, full.unwrap_or(load.slots())) else {
+        let Some(fewer) = disk_depth::at_most(&load, full.unwrap_or(load.slots()) / 2.0) else {
             return Vec::new();
         };
         let name = full.map_or_else(|| format!("half the {}", fewer.key), |_| FEWER.to_owned());

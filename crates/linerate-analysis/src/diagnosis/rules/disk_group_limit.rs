@@ -124,13 +124,16 @@ mod tests {
         unknown.jobs[0].metrics.retain(|figure| figure.metric != metric::DEVICE_DEPTH);
         assert_eq!(RULE.judge(&unknown), None, "nothing shows where transfers wait");
         for (why, figures) in [
-            ("the page cache served most", vec![("cache_served", 0.9)]),
             ("buffered transfers are merged", vec![("cache_served", 0.2)]),
             ("a short queue is full", vec![("device_queue", 2.0), ("device_depth", 1.9)]),
             ("the worker has no time", vec![("iops_per_core", 500.0)]),
         ] {
             assert_eq!(RULE.judge(&with(limited(0.2, 0.7, 0.1), &figures)), None, "{why}");
         }
+        // The kernel merges buffered transfers, so only the limit of bytes speaks for them.
+        let buffered = |served| with(limited(0.7, 0.2, 0.1), &[("cache_served", served)]);
+        assert_eq!(RULE.judge(&buffered(0.9)), None, "the page cache served most");
+        assert!(RULE.judge(&buffered(0.2)).is_some(), "it served a fifth");
         let queue = with(limited(0.2, 0.7, 1.9), &[("device_queue", 2.0)]);
         assert!(disk_queue::RULE.judge(&queue).is_some(), "its rule is asked instead");
     }

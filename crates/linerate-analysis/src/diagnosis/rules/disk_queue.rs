@@ -13,12 +13,6 @@ use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 use crate::diagnosis::{Claim, Finding, Step};
 
-/// Predicted fall of the rate where fewer requests are in flight: a disk with room follows the
-/// depth for two fifths of the way or more. A disk that is full at the limit keeps its rate.
-const FOLLOWS: f64 = 0.4;
-/// Lower end of the prediction, over the share of the requests that are left.
-const BELOW: f64 = 0.8;
-
 /// Rule: the queue of the disk is full.
 pub(super) const RULE: Rule = Rule {
     number: 31,
@@ -49,9 +43,8 @@ fn judge(point: &PointStudy) -> Option<Finding> {
     let (claim, subject) = (Claim::DiskQueue { admitted }, load.subject(point));
     let finding = Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence);
     let wanted = (load.slots() / queues).ceil();
-    let (parameter, value) = disk_depth::at_most(&load, admitted);
-    let parameter = parameter.to_owned();
-    Some(finding.advise(Step::RaiseDiskQueue { admitted: each, wanted, parameter, value }))
+    let change = disk_depth::at_most(&load, admitted)?.change;
+    Some(finding.advise(Step::RaiseDiskQueue { admitted: each, wanted, change }))
 }
 
 fn score(point: &PointStudy) -> Option<f64> {
@@ -63,11 +56,10 @@ fn score(point: &PointStudy) -> Option<f64> {
 fn experiments(point: &PointStudy) -> Vec<Experiment> {
     let fewer = disk::closed(point).and_then(|load| {
         let admitted = load.full_queue()?;
-        Some((disk_depth::below(&load, admitted)?, admitted))
+        Some((disk_depth::at_most(&load, admitted / 2.0)?, admitted))
     });
     let shown = fewer.map(|(fewer, admitted)| {
-        let left = fewer.in_flight / admitted;
-        let ratio = [BELOW * left, 1.0 - FOLLOWS * (1.0 - left)];
+        let ratio = disk_depth::falls(fewer.in_flight / admitted);
         Experiment::show(disk_depth::FEWER, fewer.change, ratio)
     });
     shown.into_iter().collect()
@@ -99,11 +91,9 @@ mod tests {
         let point = queued(32, 7.9);
         let finding = RULE.judge(&point).expect("it fires");
         assert_eq!(finding.claim, Claim::DiskQueue { admitted: 8.0 });
-        let step = |admitted, wanted, value| Step::RaiseDiskQueue {
-            admitted,
-            wanted,
-            parameter: "depth".into(),
-            value,
+        let step = |admitted, wanted, depth: u64| {
+            let change = vec![set("depth", depth)];
+            Step::RaiseDiskQueue { admitted, wanted, change }
         };
         assert_eq!(finding.advice[0].step, step(8.0, 32.0, 8));
         let [0.4, most] = RULE.experiments(&point)[0].ratio else { panic!("half") };
@@ -129,8 +119,13 @@ mod tests {
         let mut many = queued(32, 7.9);
         many.jobs[0].params.set("depth", 4);
         many.jobs[0].params.set("workers", 8);
-        let fewer = vec![set("depth", 1), set("workers", 4)];
-        assert_eq!(RULE.experiments(&many)[0].candidates, [fewer]);
+        let fewer = |workers: u64| vec![set("depth", 1), set("workers", workers)];
+        assert_eq!(RULE.experiments(&many)[0].candidates, [fewer(4)]);
+        let of_four = with(many, &[("device_queue", 4.0), ("device_depth", 3.9)]);
+        let told = RULE.judge(&of_four).expect("it fires");
+        let (admitted, wanted) = (4.0, 32.0);
+        let step = Step::RaiseDiskQueue { admitted, wanted, change: fewer(4) };
+        assert_eq!(told.advice[0].step, step, "each worker keeps `depth` in flight");
         let of_one = with(queued(32, 7.9), &[("device_queue", 1.0), ("device_depth", 0.9)]);
         assert!(RULE.judge(&of_one).is_some());
         assert_eq!(RULE.experiments(&of_one), [], "nothing is less than one");
@@ -143,11 +138,9 @@ mod tests {
         point.jobs[0].params.set("workers", 4);
         let finding = RULE.judge(&point).expect("4 workers use 4 queues");
         assert_eq!(finding.claim, Claim::DiskQueue { admitted: 32.0 });
-        let Step::RaiseDiskQueue { admitted: 8.0, wanted: 16.0, value: 8, .. } =
-            finding.advice[0].step
-        else {
-            panic!("{finding:?}")
-        };
+        let change = vec![set("depth", 8)];
+        let step = Step::RaiseDiskQueue { admitted: 8.0, wanted: 16.0, change };
+        assert_eq!(finding.advice[0].step, step);
         assert_eq!(RULE.experiments(&point)[0].candidates, [vec![set("depth", 4)]]);
         let none = with(queued(32, 7.9), &[("device_queue", 0.0)]);
         assert_eq!(RULE.judge(&none), None, "a driver without a queue");

@@ -30,8 +30,11 @@ pub(super) fn known(job: &JobStudy) -> Option<(Vec<Evidence>, Vec<Advice>)> {
     Some((vec![evidence], vec![step.into()]))
 }
 
+fn twice(parameter: &str) -> Step {
+    Step::Double { parameter: parameter.to_owned(), value: None, requests: None }
+}
+
 fn observed(job: &JobStudy) -> Option<(Evidence, Step)> {
-    let twice = |parameter: &str| Step::Double { parameter: parameter.to_owned(), value: None };
     let value = |metric| value_of_any(job, metric);
     let iops = value(metric::IOPS)?;
     // A rate in bits is one of the bytes moved.
@@ -188,7 +191,6 @@ mod tests {
 
     #[test]
     fn evidence_of_a_disk_names_what_is_known_of_its_limit() {
-        let twice = |parameter: &str| Step::Double { parameter: parameter.to_owned(), value: None };
         let depth =
             |asked| Evidence::InFlight { transfers: 32.0, seconds: 3.2e-3, rate: 10_000.0, asked };
         assert_eq!(of(0.2, &[]), (depth(None), twice("depth")));
