@@ -307,7 +307,7 @@ fn trial(trial: &TrialStudy) -> Value {
         "validity": trial.validity,
         "why": texts(&trial.why),
         "reasons": trial.why,
-        "taken": trial.taken,
+        "taken": trial.most_taken(),
         "measured_from": trial.measured_from,
         "intervals": intervals,
         "interval_units": units,

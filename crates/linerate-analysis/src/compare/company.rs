@@ -366,8 +366,11 @@ mod tests {
                 metric("rwnd_limited", Direction::Tx, rwnd_limited),
                 metric("sndbuf_limited", Direction::Tx, 0.01),
             ];
-            let trial =
-                TrialStudy { taken: Some(0.2), occupied: Some(occupied), ..TrialStudy::default() };
+            let trial = TrialStudy {
+                taken: [Some(0.2); 2],
+                occupied: Some(occupied),
+                ..TrialStudy::default()
+            };
             PointStudy {
                 jobs: vec![JobStudy { metrics, ..JobStudy::default() }],
                 trials: vec![trial; 6],

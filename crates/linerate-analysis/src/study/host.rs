@@ -166,19 +166,23 @@ pub(super) fn steal_share(
     shares.max_by(f64::total_cmp)
 }
 
-/// Returns the steal of the CPU that lost most over `span`, less the tick by which a reading is
-/// coarse; `None` if not read. A load that crosses several CPUs one after the other waits for each
-/// of them.
+/// Returns the steal of the CPU that lost most over `span` at the active (0) or passive (1) ends,
+/// less the tick by which a reading is coarse; `None` if not read. A load that
+/// crosses several CPUs one after the other waits for each of them.
 pub(super) fn most_stolen(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
     hosts: &Hosts<'_>,
+    end: usize,
     span: Span,
 ) -> Option<f64> {
     let is_steal = |read: &SeriesSpec| cpu::STEAL.is(read);
+    let ends = jobs.iter().map(|job| [&job.spec.from, &job.spec.to][end]);
+    let at_end: BTreeSet<String> = ends.map(|end| hosts.kernel(&end.host)).collect();
     let changes = kernels(jobs, hosts)
-        .into_values()
-        .filter_map(|host| Samples::of(trial, host).largest_change(span, is_steal));
+        .into_iter()
+        .filter(|(kernel, _)| at_end.contains(kernel))
+        .filter_map(|(_, host)| Samples::of(trial, host).largest_change(span, is_steal));
     let most = changes.max_by(f64::total_cmp).filter(|_| span.seconds() > 0.0)?;
     Some(((most - TICK) / NANOS / span.seconds()).max(0.0))
 }

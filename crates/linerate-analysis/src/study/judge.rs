@@ -173,19 +173,22 @@ fn is_burst(trial: &TrialRecord) -> bool {
     step.is_some_and(|step| step.purpose == Purpose::Burst)
 }
 
-/// Returns the fraction of `span` that was lost to others: to the hypervisor on the CPU with the
-/// most steal, or to other programs at the worker that waited longest, whichever is more. `None`
-/// where neither was read.
+/// Returns the fraction of `span` that was lost to others at the active and at the passive ends: to
+/// the hypervisor on the CPU with the most steal, or to other programs at the worker that waited
+/// longest, whichever is more. `None` where neither was read.
 pub(super) fn taken(
     trial: &TrialRecord,
     jobs: &[Job<'_>],
     hosts: &Hosts<'_>,
     span: Span,
-) -> Option<f64> {
-    let measured = jobs.iter().filter(|job| job.spec.background.is_none());
-    let waits =
-        measured.flat_map(|job| waited(trial, jobs, job, hosts, span)).map(|(.., share)| share);
-    waits.chain(super::host::most_stolen(trial, jobs, hosts, span)).max_by(f64::total_cmp)
+) -> [Option<f64>; 2] {
+    [0, 1].map(|end| {
+        let measured = jobs.iter().filter(|job| job.spec.background.is_none());
+        let waits =
+            measured.flat_map(|job| waited_at(trial, jobs, with_hosts(job)[end], hosts, span));
+        let stolen = super::host::most_stolen(trial, jobs, hosts, end, span);
+        waits.map(|(.., share)| share).chain(stolen).max_by(f64::total_cmp)
+    })
 }
 
 /// Returns the fraction of `span` for which the busiest worker of the active and of the passive
@@ -205,10 +208,13 @@ fn busiest<'a>(ends: impl Iterator<Item = &'a JobRecord>, span: Span) -> Option<
     shares.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
 }
 
+/// Returns the records of the active and of the passive end of `job`, and their hosts.
+fn with_hosts<'a>(job: &'a Job<'a>) -> [(&'a JobRecord, &'a str); 2] {
+    [(job.active, &job.spec.from.host), (job.passive, &job.spec.to.host)]
+}
+
 /// Returns the workers of `job`, each with its host and the fraction of `span` for which it waited
-/// for a CPU that other programs used. That fraction is limited to the CPU time of other programs
-/// on that kernel, if known, because no worker waits for them longer than they run. Workers that
-/// wait for each other are part of the plan.
+/// for a CPU that other programs used.
 fn waited<'a>(
     trial: &'a TrialRecord,
     jobs: &'a [Job<'a>],
@@ -216,18 +222,25 @@ fn waited<'a>(
     hosts: &'a Hosts<'a>,
     span: Span,
 ) -> impl Iterator<Item = (&'a str, u32, f64)> {
-    [(job.active, &job.spec.from.host), (job.passive, &job.spec.to.host)].into_iter().flat_map(
-        move |(end, host)| {
-            let others = super::host::taken_by_others(trial, jobs, hosts, host, span);
-            super::traffic::waits(end, span).into_iter().map(move |waited| {
-                let ns =
-                    // No worker waits for other programs longer than they run. The rest are waits
-                    // for workers of the load itself.
-                    (waited.ns - SWITCH * waited.switches).min(others.unwrap_or(f64::INFINITY));
-                (host.as_str(), waited.worker, (ns / NANOS / span.seconds()).max(0.0))
-            })
-        },
-    )
+    with_hosts(job).into_iter().flat_map(move |end| waited_at(trial, jobs, end, hosts, span))
+}
+
+/// Returns the same of one end. The fraction is limited to the CPU time of other programs on that
+/// kernel, if known, because no worker waits for them longer than they run. Workers that wait for
+/// each other are part of the plan.
+fn waited_at<'a>(
+    trial: &TrialRecord,
+    jobs: &[Job<'_>],
+    (end, host): (&JobRecord, &'a str),
+    hosts: &Hosts<'_>,
+    span: Span,
+) -> impl Iterator<Item = (&'a str, u32, f64)> + use<'a> {
+    let others = super::host::taken_by_others(trial, jobs, hosts, host, span);
+    super::traffic::waits(end, span).into_iter().map(move |waited| {
+        // The rest are waits for workers of the load itself.
+        let ns = (waited.ns - SWITCH * waited.switches).min(others.unwrap_or(f64::INFINITY));
+        (host, waited.worker, (ns / NANOS / span.seconds()).max(0.0))
+    })
 }
 
 /// Returns the reasons why an open load differs from the intended one.

@@ -331,11 +331,11 @@ pub struct TrialStudy {
     pub validity: Validity,
     /// Why it is not valid.
     pub why: Vec<Reason>,
-    /// Fraction of the measurement lost to others: to the hypervisor on the CPU with the most
-    /// steal, or to other programs at the worker that waited longest, whichever is more. `None`
-    /// where neither was read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub taken: Option<f64>,
+    /// Fraction of the measurement lost to others at the active and at the passive ends: to the
+    /// hypervisor on the CPU with the most steal, or to other programs at the worker that waited
+    /// longest, whichever is more. `None` where neither was read.
+    #[serde(default)]
+    pub taken: [Option<f64>; 2],
     /// The share of the measurement for which the busiest worker ran or waited for a CPU, of the
     /// active and of the passive ends; `None` where an end has no worker of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -371,13 +371,30 @@ impl JobStudy {
     }
 }
 
+impl TrialStudy {
+    /// Returns the fraction lost to others at the end that lost more.
+    #[must_use]
+    pub fn most_taken(&self) -> Option<f64> {
+        self.taken.into_iter().flatten().max_by(f64::total_cmp)
+    }
+}
+
 impl PointStudy {
-    /// Returns the fraction lost to others: the median of the trials in which it was read
-    /// ([`TrialStudy::taken`]), as estimates are medians.
+    /// Returns the fraction lost to others at the worse end: the median of the trials in which it
+    /// was read ([`TrialStudy::taken`]), as estimates are medians.
     #[must_use]
     pub fn taken(&self) -> Option<f64> {
-        let read: Vec<f64> = self.trials.iter().filter_map(|trial| trial.taken).collect();
+        let read: Vec<f64> = self.trials.iter().filter_map(TrialStudy::most_taken).collect();
         median(&read)
+    }
+
+    /// Returns the same of the active and of the passive ends.
+    #[must_use]
+    pub fn taken_by_end(&self) -> [Option<f64>; 2] {
+        [0, 1].map(|end| {
+            let read = self.trials.iter().filter_map(|trial| trial.taken[end]);
+            median(&read.collect::<Vec<f64>>())
+        })
     }
 
     /// Returns the median fraction of the measurement for which the busiest worker of each end ran

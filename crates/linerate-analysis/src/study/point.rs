@@ -45,8 +45,8 @@ struct Judged<'a> {
     jobs: Vec<Job<'a>>,
     measured: Span,
     standing: Standing,
-    /// Fraction of the measurement that was lost to others.
-    taken: Option<f64>,
+    /// Fraction of the measurement that was lost to others at each end.
+    taken: [Option<f64>; 2],
     /// Fraction of the measurement for which the busiest worker of each end ran or waited for a
     /// CPU.
     occupied: Option<[f64; 2]>,
@@ -153,7 +153,7 @@ fn judge<'a>(campaign: &Campaign, hosts: &Hosts<'_>, trial: &'a TrialRecord) -> 
     let mut judged_figures = vec![Figures::default(); jobs.len()];
     let mut all = Figures::default();
     let mut losses = vec![Vec::new(); jobs.len()];
-    let (mut taken, mut occupied) = (None, None);
+    let (mut taken, mut occupied) = ([None; 2], None);
     let mut cost_withheld = None;
     if standing.carries_figures() {
         losses = jobs.iter().map(|job| loss::of_job(trial, job, hosts, jobs.len() == 1)).collect();

@@ -213,7 +213,9 @@ fn what_others_took_is_of_the_cpu_that_lost_most_or_of_the_worker_that_waited_mo
             ("cpu", "idle", "cpu0", 5e8),
         ];
         trial.samples.push(("right".into(), samples(&lost)));
-        only(&study(&two_hosts(vec![trial]))).taken()
+        let study = study(&two_hosts(vec![trial]));
+        assert_eq!(only(&study).taken_by_end()[0], None, "nothing was read at the active end");
+        only(&study).taken()
     };
     // Less the tick of 10 ms in four seconds by which a reading is coarse.
     near(of([0.1e9, 0.3e9]), 0.2975);
@@ -224,7 +226,9 @@ fn what_others_took_is_of_the_cpu_that_lost_most_or_of_the_worker_that_waited_mo
         .intervals
         .iter_mut()
         .for_each(|interval| interval.counters[Counter::RunQueueWait] = 200_000_000);
-    near(only(&study(&two_hosts(vec![waits]))).taken(), 0.2);
+    let waited = study(&two_hosts(vec![waits]));
+    near(only(&waited).taken(), 0.2);
+    assert_eq!(only(&waited).taken_by_end(), [None, only(&waited).taken()]);
     assert_eq!(
         only(&study(&two_hosts(vec![stream(0, 1_000_000)]))).taken(),
         None,

@@ -1,7 +1,7 @@
 //! Stages of one diagnosis: their cost, the time that is left for them, and the other programs that
 //! disturbed them.
 
-use linerate_analysis::{PointStudy, Study};
+use linerate_analysis::{PointStudy, Study, TrialStudy};
 use linerate_model::plan::{Draft, DraftSweep};
 use linerate_model::{Campaign, Nanos};
 
@@ -171,8 +171,8 @@ fn note(name: &str, seen: &[String]) -> String {
 /// Returns how many trials of `study` other programs disturbed; `None` if none. Disturbance hides
 /// the effect of a change, so it can only weaken a verdict.
 fn disturbed(name: &str, study: &Study) -> Option<String> {
-    let taken = study.points.iter().flat_map(|point| &point.trials).filter_map(|trial| trial.taken);
-    let n_trials: usize = study.points.iter().map(|point| point.trials.len()).sum();
+    let trials = || study.points.iter().flat_map(|point| &point.trials);
+    let (taken, n_trials) = (trials().filter_map(TrialStudy::most_taken), trials().count());
     let disturbed: Vec<f64> = taken.filter(|taken| *taken > MOST_TAKEN).collect();
     let most = disturbed.iter().copied().max_by(f64::total_cmp)?;
     Some(format!(

@@ -38,21 +38,22 @@ struct Waiting {
     waited: f64,
     ran: f64,
     occupied: f64,
-    /// Share of the time that others took from the worst worker of both ends.
+    /// Share of the time that others took from the worst worker of this end.
     taken: f64,
 }
 
 impl Waiting {
     /// Returns the ends of which the figures are known, the one that waits longest first.
     fn of(point: &PointStudy, job: &JobStudy, direction: Direction) -> Vec<Self> {
-        let Some(([active, passive], taken)) = point.occupied().zip(point.taken()) else {
-            return Vec::new();
-        };
+        let Some((occupied, _)) = point.occupied().zip(point.taken()) else { return Vec::new() };
+        let taken = point.taken_by_end();
+        // Nothing was taken from an end at which nothing was seen.
+        let [active, passive] = [0, 1].map(|end| (occupied[end], taken[end].unwrap_or(0.0)));
         let ends = match direction {
             Direction::Rx => [(FlowEnd::Receiving, active), (FlowEnd::Sending, passive)],
             _ => [(FlowEnd::Sending, active), (FlowEnd::Receiving, passive)],
         };
-        let waits = ends.into_iter().filter_map(|(end, occupied)| {
+        let waits = ends.into_iter().filter_map(|(end, (occupied, taken))| {
             // Without quota a worker is ready and has no CPU, which no other program took. A period
             // counts as exhausted from the moment in which its quota is, so this is the most.
             let throttled = end.throttled(job, direction).unwrap_or(0.0);
@@ -144,10 +145,14 @@ mod tests {
     use crate::diagnosis::rules::cases::point;
 
     fn busy(figures: &[(&str, f64)], occupied: [f64; 2], taken: f64) -> PointStudy {
+        busy_ends(figures, occupied, [taken; 2])
+    }
+
+    fn busy_ends(figures: &[(&str, f64)], occupied: [f64; 2], taken: [f64; 2]) -> PointStudy {
         let usual = [("goodput", 1.9e8), ("sender_cpu", 0.064), ("receiver_cpu", 0.037)];
         let all: Vec<_> = usual.iter().chain(figures).copied().collect();
-        let trial =
-            TrialStudy { taken: Some(taken), occupied: Some(occupied), ..TrialStudy::default() };
+        let (taken, occupied) = (taken.map(Some), Some(occupied));
+        let trial = TrialStudy { taken, occupied, ..TrialStudy::default() };
         PointStudy { trials: vec![trial], ..point(&all) }
     }
 
@@ -175,6 +180,15 @@ mod tests {
         let finding = RULE.judge(&closed).expect("the receiver");
         assert_eq!(finding.claim, Claim::CpuTaken(FlowEnd::Receiving));
         assert!(RULE.score(&closed).is_some_and(|score| score > 0.5));
+    }
+
+    #[test]
+    fn an_end_is_named_only_if_others_took_its_own_cpu() {
+        // Both workers wait for more than half of the time, one of them for soft interrupts.
+        for (taken, end) in [([0.6, 0.05], FlowEnd::Sending), ([0.05, 0.6], FlowEnd::Receiving)] {
+            let finding = RULE.judge(&busy_ends(&[], [0.9, 0.7], taken)).expect("one end");
+            assert_eq!(finding.claim, Claim::CpuTaken(end));
+        }
     }
 
     #[test]

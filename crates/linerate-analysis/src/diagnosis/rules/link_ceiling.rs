@@ -103,7 +103,8 @@ mod tests {
             ("rwnd_limited", rwnd_limited),
             ("sndbuf_limited", 0.0),
         ];
-        let trials = taken.map(|taken| TrialStudy { taken: Some(taken), ..TrialStudy::default() });
+        let trials =
+            taken.map(|taken| TrialStudy { taken: [Some(taken); 2], ..TrialStudy::default() });
         PointStudy { trials: trials.to_vec(), ..point(&figures) }
     }
 

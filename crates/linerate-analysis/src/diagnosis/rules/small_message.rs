@@ -114,7 +114,7 @@ mod tests {
             let mut point = point(&figures);
             point.jobs[0].obtained.insert("wait".into(), Obtained::mode(wait));
             let trial = TrialStudy {
-                taken: Some(0.6),
+                taken: [Some(0.6); 2],
                 occupied: Some([occupied, 0.2]),
                 ..TrialStudy::default()
             };
