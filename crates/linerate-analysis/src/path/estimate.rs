@@ -26,6 +26,13 @@ const BUCKET_PACKETS: f64 = 6.0;
 const SPREAD: f64 = 0.8;
 /// Part of a wanted rate below which the sender did not reach it.
 const REACHED: f64 = 0.8;
+/// Share of lost datagrams that is no accident of a probe of some thousand datagrams.
+pub(crate) const REAL_LOSS: f64 = 5e-4;
+/// Part of the rate of a path below which no buffer of it overflows.
+const BELOW: f64 = 0.9;
+/// Ratio of the loss of a flood to that below the rate of the path from which the rate is the
+/// cause. A flood of a token rate at twice that rate loses half.
+const MORE: f64 = 3.0;
 
 /// Returns the facts of every direction that `campaign` probed, or that an earlier probe gave to
 /// it. Of several probes of a direction the last one counts.
@@ -103,27 +110,51 @@ pub fn facts(sender: &ProbeRecord, receiver: &ProbeRecord) -> PathFacts {
         let idle = idle.map_or(0.0, |loss| loss.value.0);
         Some((flood, flood::overload(flood, idle).or_else(slow)?))
     });
-    match found {
-        Some((flood, overload)) => overloaded(&all, flood, &overload, &mut facts),
+    let found = found.filter(|(_, overload)| overload.is_rate_known());
+    let found = found.map(|(flood, overload)| {
+        let bucket = token_bucket(&all, flood, &overload, facts.burst_rate);
+        (flood, overload, bucket)
+    });
+    let is_limit = |(flood, overload, bucket): &(&Phase, Overload, Option<TokenBucket>)| {
+        bucket.is_none() || drops_more(&all, flood, &overload.rate)
+    };
+    match found.filter(is_limit) {
+        Some((flood, overload, bucket)) => {
+            facts.token_bucket = bucket;
+            overloaded(flood, &overload, &mut facts);
+        }
         None => carried(&all, flood, &mut facts),
     }
     facts.idle_loss = match facts.carried {
-        Some(carried) => consistent_loss(&all, 0.9 * carried.0),
-        None => idle_loss(&all, 0.9 * facts.capacity.map_or(f64::INFINITY, |fact| fact.low.0)),
+        Some(carried) => consistent_loss(&all, BELOW * carried.0),
+        None => idle_loss(&all, BELOW * facts.capacity.map_or(f64::INFINITY, |fact| fact.low.0)),
     };
     facts
 }
 
+/// Returns the rate of `overload` as a fact.
+fn capacity(overload: &Overload) -> Fact<BitRate> {
+    overload.rate.fact(overload.n_blocks, |bits| BitRate(bits.max(0.0)))
+}
+
+/// Returns the share of `flood` that was lost.
+fn loss_of(flood: &Phase) -> Option<Fact<Ratio>> {
+    let sent = flood.n as usize;
+    share(sent.saturating_sub(flood.arrived.len()), sent, Method::Flood)
+}
+
+/// Returns true if `flood` lost clearly more than what was sent below `rate`: a path that loses at
+/// random does so at any rate, and has no token rate.
+fn drops_more(all: &Datagrams, flood: &Phase, rate: &MeanInterval) -> bool {
+    let idle = idle_loss(all, BELOW * rate.low).filter(|idle| idle.low.0 > REAL_LOSS);
+    loss_of(flood).zip(idle).is_none_or(|(lost, idle)| lost.low.0 > MORE * idle.high.0)
+}
+
 /// Fills in the facts of a flood that exceeded the path.
-fn overloaded(all: &Datagrams, flood: &Phase, overload: &Overload, facts: &mut PathFacts) {
+fn overloaded(flood: &Phase, overload: &Overload, facts: &mut PathFacts) {
     let Overload { rate, queue_s, n_blocks, .. } = *overload;
-    let capacity = rate.fact(n_blocks, |bits| BitRate(bits.max(0.0)));
-    facts.capacity = Some(capacity);
-    facts.flood_loss = share(
-        (flood.n as usize).saturating_sub(flood.arrived.len()),
-        flood.n as usize,
-        Method::Flood,
-    );
+    facts.capacity = Some(capacity(overload));
+    facts.flood_loss = loss_of(flood);
     facts.is_queue_full = overload.is_full;
     let time = |seconds: f64| Nanos::from_secs_f64(seconds.max(0.0));
 
@@ -132,12 +163,27 @@ fn overloaded(all: &Datagrams, flood: &Phase, overload: &Overload, facts: &mut P
     let depth =
         |seconds: f64| Bytes((seconds.max(0.0) * rate.value / 8.0 + flood.bytes).round() as u64);
     facts.queue_bytes = Some(queue_s.fact(n_blocks, depth));
+    facts.limiter = Some(match (facts.token_bucket, overload.is_delayed) {
+        (Some(_), false) => Limiter::Policer,
+        (Some(_), true) => Limiter::Shaper,
+        (None, _) => Limiter::Link,
+    });
+}
+
+/// Returns the bucket that let datagrams pass faster than the rate of `overload`, if there is one.
+fn token_bucket(
+    all: &Datagrams,
+    flood: &Phase,
+    overload: &Overload,
+    burst: Option<Fact<BitRate>>,
+) -> Option<TokenBucket> {
+    let rate = overload.rate;
     let arrivals = in_order(all);
     let bucket = |rate: f64| Bytes(flood::envelope(arrivals.iter().copied(), rate).round() as u64);
     let bytes = bucket(rate.value);
     let noise = (2.0 * rate.value / 8.0 * overload.longest_gap_s).max(BUCKET_PACKETS * flood.bytes);
-    let is_bursty = facts.burst_rate.is_some_and(|burst| burst.value.0 > BURSTY * rate.value);
-    if is_bursty || bytes.0 as f64 > noise {
+    let is_bursty = burst.is_some_and(|burst| burst.value.0 > BURSTY * rate.value);
+    (is_bursty || bytes.0 as f64 > noise).then(|| {
         let bucket = Fact {
             value: bytes,
             low: bucket(rate.high).min(bytes),
@@ -145,13 +191,8 @@ fn overloaded(all: &Datagrams, flood: &Phase, overload: &Overload, facts: &mut P
             n: arrivals.len(),
             method: Method::Envelope,
         };
-        facts.token_bucket = Some(TokenBucket { rate: capacity, bucket });
-    }
-    facts.limiter = Some(match (facts.token_bucket, overload.is_delayed) {
-        (Some(_), false) => Limiter::Policer,
-        (Some(_), true) => Limiter::Shaper,
-        (None, _) => Limiter::Link,
-    });
+        TokenBucket { rate: capacity(overload), bucket }
+    })
 }
 
 /// Fills in the facts of a probe whose rates the path carried.

@@ -31,6 +31,9 @@ const LOSSY: f64 = 0.02;
 const FEWEST_DROPS: usize = 5;
 /// Part of the wanted rate above which the path carried it.
 const CARRIED: f64 = 0.95;
+/// Ratio of the ends of the interval of a rate from which it limits nothing for certain: losses in
+/// bursts look like a limit now and then. A policer in a busy virtual machine has 1.25.
+const UNCERTAIN: f64 = 1.5;
 
 /// Result of a flood that exceeded the path.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,6 +50,13 @@ pub(super) struct Overload {
     pub(super) is_delayed: bool,
     /// Longest time without an arrival while the path was busy, s: the resolution of the record.
     pub(super) longest_gap_s: f64,
+}
+
+impl Overload {
+    /// Returns true if the rate is known well enough to be that of a limit.
+    pub(super) fn is_rate_known(&self) -> bool {
+        self.rate.high < UNCERTAIN * self.rate.low
+    }
 }
 
 /// Returns the overload that `flood` shows, if it exceeded the path. `idle_loss` is the share of

@@ -12,6 +12,7 @@ mod flood;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use estimate::REAL_LOSS;
 pub use estimate::{facts, recorded};
 pub use linerate_model::path::{
     ClockOffset, Fact, Limiter, LocalQueue, Method, PathFacts, TokenBucket,

@@ -316,6 +316,54 @@ fn random_loss_and_delays_of_a_busy_host_are_no_shaper_where_the_sender_is_slow(
 }
 
 #[test]
+fn loss_at_any_rate_is_no_token_rate_though_the_flood_lost_more() {
+    let found = |one_in| {
+        let mut probe = Probe::of(Path { loses: Some(90), ..Path::new(Element::Open) });
+        probe.now += 1.0;
+        probe.send(ProbeKind::Ramp, 4_000, PAYLOAD, Some(24e6), 20);
+        probe.path.loses = Some(one_in);
+        probe.now += 1.0;
+        probe.send(ProbeKind::Flood, 9_000, PAYLOAD, Some(120e6), 20);
+        probe.sender.phases.last_mut().expect("the flood").rate = Some(BitRate(200e6));
+        facts(&probe.sender, &probe.receiver)
+    };
+    let lossy = found(30);
+    assert_eq!(
+        (lossy.limiter, lossy.token_bucket, lossy.capacity),
+        (None, None, None),
+        "{lossy:?}"
+    );
+    assert!(near(lossy.carried.expect("the flood").0, 116e6, 0.02), "{lossy:?}");
+    let policed = found(3);
+    assert_eq!(policed.limiter, Some(Limiter::Policer), "it also loses at random: {policed:?}");
+}
+
+#[test]
+fn a_rate_of_which_the_ends_are_far_apart_limits_nothing() {
+    let found = |faster: f64| {
+        let mut probe = Probe::of(queue(20e6, PACKET, 60_000.0));
+        for (kind, n, rate) in [(ProbeKind::Ramp, 500, 10e6), (ProbeKind::Flood, 2_000, 40e6)] {
+            probe.now += 1.0;
+            probe.send(kind, n, PAYLOAD, Some(rate), 20);
+        }
+        // The first half of the flood arrives at a higher rate, and waits longer.
+        let first = probe.sender.phases.last().expect("the flood").first;
+        let rows = &mut probe.receiver.series;
+        let begun = rows.number.iter().position(|number| *number >= first).expect("arrivals");
+        let middle = usize::midpoint(begun, rows.number.len());
+        let ends = rows.received_ns[middle];
+        let early = rows.received_ns[begun..middle].iter_mut();
+        early.for_each(|at| *at = ends - ((ends - *at) as f64 / faster) as u64);
+        facts(&probe.sender, &probe.receiver)
+    };
+    let known = found(1.2);
+    assert!(known.limiter.is_some() && known.is_queue_full, "{known:?}");
+    let rough = found(1.7);
+    assert_eq!((rough.limiter, rough.queue_bytes), (None, None), "{rough:?}");
+    assert!(rough.carried.is_some(), "{rough:?}");
+}
+
+#[test]
 fn steps_that_overflow_a_buffer_are_no_loss_below_the_capacity() {
     let mut probe = Probe::of(queue(97e6, PACKET, 5.0 * PACKET));
     for (kind, n, rate) in [

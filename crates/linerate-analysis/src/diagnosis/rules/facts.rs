@@ -2,14 +2,13 @@
 
 use linerate_model::Direction;
 use linerate_model::path::{Fact, Limiter, PathFacts};
-use linerate_model::{BitRate, Ratio, metric};
+use linerate_model::{Ratio, metric};
 
 use super::value;
 use crate::diagnosis::Evidence;
+use crate::path::REAL_LOSS;
 use crate::{JobStudy, PointStudy};
 
-/// Share of lost datagrams that is no accident of a probe of some thousand datagrams.
-const REAL_LOSS: f64 = 5e-4;
 /// Buffer over the bandwidth-delay product below which one flow cannot keep the link busy: CUBIC
 /// (RFC 9438) continues with 0.7 of its window after a loss, and 1 / 0.7 - 1 is 0.43.
 const SHALLOW: f64 = 0.43;
@@ -21,12 +20,6 @@ const NO_QUEUE: f64 = 0.1;
 /// Ratio of the rate of bursts to the highest rate of the ramp from which no link of the path was
 /// near its rate.
 const FAST: f64 = 3.0;
-/// Ratio of the ends of the interval of a rate from which it limits nothing for certain: losses in
-/// bursts look like a limit now and then. A policer in a busy virtual machine has 1.25.
-const UNCERTAIN: f64 = 1.5;
-/// Ratio of the loss of a flood to that below the rate of the path from which the rate is the
-/// cause. A flood of a token rate at twice that rate loses half.
-const MORE: f64 = 3.0;
 const BITS_PER_BYTE: f64 = 8.0;
 
 /// Returns the rate that a direction is known to carry, in bit/s of packets.
@@ -39,26 +32,11 @@ pub(super) fn is_policed(point: &PointStudy, job: &JobStudy, direction: Directio
     point.data_path(job, direction).is_some_and(polices)
 }
 
-/// Returns what limits a direction, if its rate is known.
-fn limiter(facts: &PathFacts) -> Option<Limiter> {
-    let is_known = |rate: Fact<BitRate>| rate.high.0 < UNCERTAIN * rate.low.0;
-    let limiter = facts.limiter.filter(|_| facts.capacity.is_none_or(is_known));
-    limiter.filter(|limiter| *limiter == Limiter::Link || drops_more_under_load(facts))
-}
-
-/// Returns true if a flood lost clearly more than the ramp lost below the rate of the path: a path
-/// that loses at random does so at any rate, and has no token rate.
-fn drops_more_under_load(facts: &PathFacts) -> bool {
-    let idle = facts.idle_loss.filter(|idle| idle.low.0 > REAL_LOSS);
-    let both = facts.flood_loss.zip(idle);
-    both.is_none_or(|(flood, idle)| flood.low.0 > MORE * idle.high.0)
-}
-
 /// Returns true if data above a token rate are dropped and hardly wait: behind a policer, or a
 /// shaper whose queue holds next to nothing. On a busy host the delays of arrivals look like such a
 /// queue.
 fn polices(facts: &PathFacts) -> bool {
-    match limiter(facts) {
+    match facts.limiter {
         Some(Limiter::Policer) => true,
         Some(Limiter::Shaper) => {
             let buffer = Buffer::of(facts);
@@ -130,7 +108,7 @@ impl MeasuredLink {
 
     pub(super) fn of(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<Self> {
         let facts = point.data_path(job, direction)?;
-        let limiter = limiter(facts).filter(|_| !polices(facts))?;
+        let limiter = facts.limiter.filter(|_| !polices(facts))?;
         let rate = facts.capacity?.value.0;
         let goodput = value(job, metric::GOODPUT, direction)?;
         Some(Self { limiter, rate, goodput, buffer: Buffer::of(facts) })
@@ -180,7 +158,7 @@ impl MeasuredLink {
 #[cfg(test)]
 mod tests {
     use linerate_model::path::Method;
-    use linerate_model::{Bytes, Nanos};
+    use linerate_model::{BitRate, Bytes, Nanos};
 
     use super::super::cases::on_path;
     use super::*;
@@ -223,17 +201,6 @@ mod tests {
         };
         assert!(policed(Limiter::Shaper, 4_000) && !policed(Limiter::Shaper, 20_000));
         assert!(!policed(Limiter::Link, 4_000) && policed(Limiter::Policer, 4_000));
-        let mut lossy = buffered(Limiter::Policer, 4_000);
-        let loss = |value: f64| Some(Fact::exact(Ratio(value), Method::Flood));
-        (lossy.path[0].flood_loss, lossy.path[0].idle_loss) = (loss(0.025), loss(0.011));
-        assert!(!is_policed(&lossy, &lossy.jobs[0], Direction::Tx), "it loses at any rate");
-        lossy.path[0].flood_loss = loss(0.4);
-        assert!(is_policed(&lossy, &lossy.jobs[0], Direction::Tx), "it also loses at random");
-        let mut uncertain = buffered(Limiter::Policer, 4_000);
-        let rate = uncertain.path[0].capacity.as_mut().expect("a rate");
-        rate.high = BitRate(1.6 * rate.low.0);
-        assert!(!is_policed(&uncertain, &uncertain.jobs[0], Direction::Tx));
-        assert_eq!(MeasuredLink::of(&uncertain, &uncertain.jobs[0], Direction::Tx), None);
     }
 
     #[test]
