@@ -56,8 +56,8 @@ fn is_explained(point: &PointStudy, job: &JobStudy, direction: Direction) -> boo
 pub(super) const RULE: Rule = Rule {
     number: 3,
     name: "fire_hose",
-    summary: "the sender retransmits although less than 64 KiB are queued, or is far below the \
-        rate of a link whose buffer is shallow: a shallow buffer overflows",
+    summary: "the sender retransmits although less than 64 KiB are queued, or reaches less than \
+        80 % of the rate of a link whose buffer is shallow: a shallow buffer overflows",
     judge,
     score,
     experiments,
@@ -174,14 +174,15 @@ fn sign(_base: &PointStudy, _changed: &Arm) -> Option<Sign> {
     Some(Sign::ends(metric::RETRANSMIT_RATIO))
 }
 
-/// Returns true if nothing but the path limits goodput, which is far below the rate of a link whose
-/// buffer the probe found shallow.
+/// Returns true if nothing but the path limits goodput, which is below 80 % of the rate of a link
+/// whose buffer the probe found shallow.
 pub(super) fn is_below_shallow_link(
     point: &PointStudy,
     job: &JobStudy,
     direction: Direction,
 ) -> bool {
-    MeasuredLink::of(point, job, direction).is_some_and(|link| link.is_shallow())
+    MeasuredLink::of(point, job, direction)
+        .is_some_and(|link| link.is_shallow() && !link.is_full())
         && only_the_path(job, direction)
         // A rate that the plan asked for needs no other explanation.
         && param(job, "pacing_rate").is_none()
@@ -305,6 +306,28 @@ mod tests {
         assert_eq!(names(6_000, &[]), ["fire_hose"]);
         assert_eq!(names(60_000, &[]), ["congestion_control"], "the buffer holds a window");
         assert!(!names(6_000, &[("rwnd_limited", 0.9)]).contains(&"fire_hose"));
+    }
+
+    #[test]
+    fn a_window_collapses_only_below_the_rate_of_the_link_and_without_one_of_the_plan() {
+        let judged = |goodput, pacing_rate: Option<&str>| {
+            let figures = [
+                ("goodput", goodput),
+                ("retransmit_ratio", 0.0),
+                ("rtt", 0.0205),
+                ("rtt_min", 0.02),
+                ("sender_busy", 1.0),
+                ("pacing_rate", goodput * 1.2),
+            ];
+            let mut point = overrun(6_000);
+            point.jobs = on_path(&figures, Some(Limiter::Link), 2e7).jobs;
+            pacing_rate.into_iter().for_each(|rate| point.jobs[0].params.set("pacing_rate", rate));
+            let below = is_below_shallow_link(&point, &point.jobs[0], Direction::Tx);
+            (below, RULE.score(&point).is_some_and(|score| score > 0.5))
+        };
+        assert_eq!(judged(5.3e6, None), (true, true), "nothing is sent again");
+        assert_eq!(judged(17e6, None), (false, false), "85 % of the rate");
+        assert_eq!(judged(5.3e6, Some("6 Mbit/s")), (false, false), "the plan asks for the rate");
     }
 
     #[test]
