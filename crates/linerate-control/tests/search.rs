@@ -4,8 +4,8 @@
 use linerate_analysis::{SearchTrial, study};
 use linerate_control::{CampaignRun, Exit, run};
 use linerate_model::{
-    Campaign, Event, Goal, LoadUnit, Method, Nanos, Purpose, Search, Searched, TrialId,
-    TrialOutcome, TrialSpec, Validity,
+    Campaign, Event, Goal, Method, Nanos, Purpose, Search, Searched, TrialId, TrialOutcome,
+    TrialSpec, Validity,
 };
 use serde_json::json;
 
@@ -21,26 +21,15 @@ fn planned(id: u32) -> TrialSpec {
         json!({ "datagram_size": "64 B" }),
     );
     let goal = Goal {
-        name: "RFC 2544".into(),
-        loss_ratio: 0.0,
-        exceed_ratio: 0.0,
-        width: 0.05,
         initial_trial: Nanos::from_millis(100),
-        final_trial: Nanos::from_millis(200),
-        duration_sum: Nanos::from_millis(200),
+        ..Goal::strict("RFC 2544", 0.05, Nanos::from_millis(200))
     };
     let search = Search {
-        parameter: "rate".into(),
-        unit: LoadUnit::Frames,
-        min: 100.0,
-        max: 2_000.0,
-        max_source: "the plan".into(),
-        method: Method::Halving { goal, repeats: 0 },
         warmup: Nanos::from_millis(100),
         self_test: Nanos::from_millis(100),
-        wire: None,
         max_trials: 20,
         max_duration: Nanos::from_secs(60),
+        ..Search::of_rates([100.0, 2_000.0], "the plan", Method::Halving { goal, repeats: 0 })
     };
     TrialSpec {
         search: Some(Box::new(Searched { search, step: None, number: 0 })),

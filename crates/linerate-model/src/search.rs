@@ -62,6 +62,23 @@ pub struct Goal {
     pub duration_sum: Nanos,
 }
 
+impl Goal {
+    /// Returns the goal of RFC 2544: no loss in a trial of `final_trial`. It is found to `width`,
+    /// and narrowed by trials of one second.
+    #[must_use]
+    pub fn strict(name: impl Into<String>, width: f64, final_trial: Nanos) -> Self {
+        Self {
+            name: name.into(),
+            loss_ratio: 0.0,
+            exceed_ratio: 0.0,
+            width,
+            initial_trial: Nanos::from_secs(1),
+            final_trial,
+            duration_sum: final_trial,
+        }
+    }
+}
+
 /// How the next load is chosen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -173,6 +190,25 @@ pub struct Search {
 }
 
 impl Search {
+    /// Returns a search over the frame rates from `min` to `max` without warm-up and self-test, for
+    /// an hour at most.
+    #[must_use]
+    pub fn of_rates([min, max]: [f64; 2], max_source: &str, method: Method) -> Self {
+        Self {
+            parameter: "rate".into(),
+            unit: LoadUnit::Frames,
+            min,
+            max,
+            max_source: max_source.into(),
+            method,
+            warmup: Nanos(0),
+            self_test: Nanos(0),
+            wire: None,
+            max_trials: 300,
+            max_duration: Nanos::from_secs(3_600),
+        }
+    }
+
     /// The goals a ledger of this search is judged by.
     #[must_use]
     pub fn goals(&self) -> Vec<&Goal> {

@@ -154,39 +154,20 @@ fn within_a_step(effect: Effect, step: f64) -> Effect {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::{Goal, LoadUnit, Method, Nanos, Search};
+    use linerate_model::{Goal, Method, Nanos, Search};
 
     use super::*;
     use crate::search::Bounds;
     use crate::study::{GoalResult, SearchRun};
 
     fn goal() -> Goal {
-        Goal {
-            name: "NDR".into(),
-            loss_ratio: 0.0,
-            exceed_ratio: 0.0,
-            width: 0.01,
-            initial_trial: Nanos::from_secs(1),
-            final_trial: Nanos::from_secs(1),
-            duration_sum: Nanos::from_secs(1),
-        }
+        Goal::strict("NDR", 0.01, Nanos::from_secs(1))
     }
 
     /// Searches that found these bounds, each up to the next step of 1 000 frames a second.
     fn study(lower: &[f64], asked: Goal) -> Study {
-        let search = Search {
-            parameter: "rate".into(),
-            unit: LoadUnit::Frames,
-            min: 1.0,
-            max: 1e6,
-            max_source: "the plan".into(),
-            method: Method::Halving { goal: asked.clone(), repeats: 0 },
-            warmup: Nanos(0),
-            self_test: Nanos(0),
-            wire: None,
-            max_trials: 300,
-            max_duration: Nanos::from_secs(3_600),
-        };
+        let method = Method::Halving { goal: asked.clone(), repeats: 0 };
+        let search = Search::of_rates([1.0, 1e6], "the plan", method);
         let run = |(repeat, lower): (u32, &f64)| {
             let bounds =
                 Bounds { lower: Some(*lower), upper: Some(lower + 1_000.0), ..Bounds::default() };

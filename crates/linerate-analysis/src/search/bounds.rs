@@ -101,15 +101,7 @@ mod tests {
 
     #[test]
     fn a_load_that_nothing_was_lost_at_has_no_upper_bound_and_is_irregular() {
-        let goal = Goal {
-            name: "RFC 2544".into(),
-            loss_ratio: 0.0,
-            exceed_ratio: 0.0,
-            width: 0.005,
-            initial_trial: Nanos::from_secs(1),
-            final_trial: Nanos::from_secs(60),
-            duration_sum: Nanos::from_secs(60),
-        };
+        let goal = Goal::strict("RFC 2544", 0.005, Nanos::from_secs(60));
         let found = bounds(&Requirement::from(&goal), &[trial(1.0, 60, 0.0)]);
         assert!(found.lower.is_some() && !found.regular(&goal));
     }

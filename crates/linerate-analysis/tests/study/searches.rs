@@ -4,8 +4,8 @@
 use linerate_analysis::compare::Change;
 use linerate_analysis::{Reason, SearchRun, SearchTrial, searched, study};
 use linerate_model::{
-    Arm, Counter, FlowReport, Goal, Interval, JobRecord, LastGap, LoadUnit, Method, Nanos, Purpose,
-    Ratio, Role, Search, Searched, Step, TrialId, TrialRecord, Validity,
+    Arm, Counter, FlowReport, Goal, Interval, JobRecord, LastGap, Method, Nanos, Purpose, Ratio,
+    Role, Search, Searched, Step, TrialId, TrialRecord, Validity,
 };
 use serde_json::json;
 
@@ -17,31 +17,11 @@ use Counter::{
 
 fn goal(seconds: u64) -> Goal {
     let length = Nanos::from_secs(seconds);
-    Goal {
-        name: "RFC 2544".into(),
-        loss_ratio: 0.0,
-        exceed_ratio: 0.0,
-        width: 0.01,
-        initial_trial: length,
-        final_trial: length,
-        duration_sum: length,
-    }
+    Goal { initial_trial: length, ..Goal::strict("RFC 2544", 0.01, length) }
 }
 
 fn search(max: f64, method: Method) -> Search {
-    Search {
-        parameter: "rate".into(),
-        unit: LoadUnit::Frames,
-        min: 1.0,
-        max,
-        max_source: "the plan".into(),
-        method,
-        warmup: Nanos(0),
-        self_test: Nanos(0),
-        wire: None,
-        max_trials: 300,
-        max_duration: Nanos::from_secs(3_600),
-    }
+    Search::of_rates([1.0, max], "the plan", method)
 }
 
 fn halving(max: f64) -> Search {

@@ -52,13 +52,9 @@ mod tests {
     #[test]
     fn the_published_ndr_takes_half_a_minute_and_a_strict_search_more_than_one() {
         let goal = |final_s, sum_s, exceed_ratio| Goal {
-            name: "g".into(),
-            loss_ratio: 0.0,
             exceed_ratio,
-            width: 0.005,
-            initial_trial: Nanos::from_secs(1),
-            final_trial: Nanos::from_secs(final_s),
             duration_sum: Nanos::from_secs(sum_s),
+            ..Goal::strict("g", 0.005, Nanos::from_secs(final_s))
         };
         let ndr =
             expected(&search(9_001.0, 14.88e6, Method::Mlr { goals: vec![goal(1, 21, 0.5)] }));

@@ -1,7 +1,7 @@
 //! Simulated device with a known capacity, in virtual time, for tests of the controllers.
 
 use linerate_analysis::search::Observation;
-use linerate_model::{Goal, LoadUnit, Method, Nanos, Search, Step};
+use linerate_model::{Goal, Method, Nanos, Search, Step};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -105,31 +105,15 @@ impl Device {
 
 /// Returns the goal of RFC 2544 throughput to `width`, with final trials of `final_s` seconds.
 pub(super) fn goal(width: f64, final_s: u64) -> Goal {
-    Goal {
-        name: "RFC 2544".into(),
-        loss_ratio: 0.0,
-        exceed_ratio: 0.0,
-        width,
-        initial_trial: Nanos::from_secs(1),
-        final_trial: Nanos::from_secs(final_s),
-        duration_sum: Nanos::from_secs(final_s),
-    }
+    Goal::strict("RFC 2544", width, Nanos::from_secs(final_s))
 }
 
 /// Returns a search by `method` without self-test, warm-up and limits.
 pub(super) fn search(min: f64, max: f64, method: Method) -> Search {
     Search {
-        parameter: "rate".into(),
-        unit: LoadUnit::Frames,
-        min,
-        max,
-        max_source: "the plan".into(),
-        method,
-        warmup: Nanos(0),
-        self_test: Nanos(0),
-        wire: None,
         max_trials: 10_000,
         max_duration: Nanos::from_secs(1_000_000),
+        ..Search::of_rates([min, max], "the plan", method)
     }
 }
 

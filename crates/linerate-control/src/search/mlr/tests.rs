@@ -136,13 +136,10 @@ fn the_recorded_runs_are_those_of_the_reference() {
 
 fn csit(loss_ratio: f64) -> Goal {
     Goal {
-        name: "NDR".into(),
         loss_ratio,
         exceed_ratio: 0.5,
-        width: 0.005,
-        initial_trial: Nanos::from_secs(1),
-        final_trial: Nanos::from_secs(1),
         duration_sum: Nanos::from_secs(21),
+        ..Goal::strict("NDR", 0.005, Nanos::from_secs(1))
     }
 }
 
