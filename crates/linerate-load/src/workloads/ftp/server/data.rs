@@ -1,7 +1,7 @@
 //! Data connections of the server: opened on request, used for one file or listing, counted at the
 //! end.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::ops::Range;
 
 use linerate_model::{Counter, Nanos};
@@ -54,7 +54,10 @@ impl FtpGuest {
         let control = &self.control.as_ref().expect("a guest has one").socket;
         // The address that the client has reached: its data connection can reach it too.
         let local = control.local_addr().map_err(io)?.as_socket().ok_or(Failure::Io(0))?;
-        let socket = self.dial.open_at(SocketAddr::new(local.ip(), 0)).map_err(io)?;
+        // With its zone, if it is an address of a link.
+        let mut own = local;
+        own.set_port(0);
+        let socket = self.dial.open_at(own).map_err(io)?;
         socket.listen(BACKLOG).map_err(io)?;
         let port = socket.local_addr().map_err(io)?.as_socket().ok_or(Failure::Io(0))?.port();
         self.listener = Some(Watched::new(socket));
