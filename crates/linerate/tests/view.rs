@@ -129,6 +129,27 @@ fn q_ends_the_measurement_and_keeps_what_was_measured() {
 }
 
 #[test]
+fn a_terminal_that_goes_away_ends_the_measurement_and_its_results_are_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let command = "sh -c 'echo $$ > pid; exec {linerate} to loopback -t 600 --fq-rate 20M \
+        --ledger kept.ledger'";
+    let Some(screen) = Screen::start("gone", folder.path(), command) else { return };
+    screen.wait_for(&[KEYS, "2 s of 10 min"]);
+    let pid = std::fs::read_to_string(folder.path().join("pid")).expect("it was written");
+    drop(screen);
+    let begun = Instant::now();
+    // The executable of a process that has ended cannot be read, whether or not it was waited for.
+    let executable = Path::new("/proc").join(pid.trim()).join("exe");
+    while executable.read_link().is_ok() {
+        assert!(begun.elapsed() < PATIENCE, "process {pid} goes on without a terminal");
+        std::thread::sleep(LOOK);
+    }
+    assert!(!folder.path().join("kept.ledger.live").exists(), "the campaign was not ended");
+    let checked = linerate(folder.path(), &["ledger", "check", "kept.ledger"]).output();
+    assert!(checked.expect("linerate starts").status.success());
+}
+
+#[test]
 fn p_holds_the_next_trial_and_lets_it_go_on() {
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "two.toml", TWO);

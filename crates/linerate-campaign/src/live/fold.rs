@@ -12,11 +12,11 @@ use linerate_model::{
 use super::{LiveEnd, LiveIncident, LivePoint, LiveStage, LiveTrial, Snapshot};
 
 /// Span of a point before points are joined.
-const SPAN: Nanos = Nanos::from_millis(200);
+const SPAN: Nanos = Nanos::from_millis(100);
 /// Points of the latest second.
-const RECENT: usize = 5;
+const RECENT: usize = 10;
 /// Points of a job that wait for another job: three seconds. After that the other job has ended.
-const PATIENCE: usize = 15;
+const PATIENCE: usize = 30;
 
 /// Fold of one campaign.
 #[derive(Debug)]
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(recent.until.since(recent.from), Nanos::from_secs(1));
         assert!((recent.goodput[0] - 8.0 * MB).abs() < 1.0, "{recent:?}");
         assert!((recent.cpu[1] - 0.25).abs() < 1e-9, "{recent:?}");
-        assert_eq!(shown.points.len(), 10);
+        assert_eq!(shown.points.len(), 20);
         let text = serde_json::to_string(&shown).expect("it is plain data");
         assert_eq!(serde_json::from_str::<Snapshot>(&text).expect("its own text"), shown);
     }

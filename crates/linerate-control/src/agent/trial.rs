@@ -48,7 +48,7 @@ enum Cut {
 
 /// Interval at which workers' counts are sent. A viewer sees them within 250 ms; the ledger writes
 /// them once a second.
-const STREAM_PERIOD: Nanos = Nanos::from_millis(200);
+const STREAM_PERIOD: Nanos = Nanos::from_millis(100);
 /// Time after the end of a period, in which workers hand over the interval that ends with it.
 const STREAM_DELAY: Nanos = Nanos::from_millis(20);
 /// Interval at which engines are checked when their end is due.

@@ -112,7 +112,7 @@ pub enum Progress<'a> {
         /// Estimated time until the campaign's end.
         eta: Nanos,
     },
-    /// Counts of workers arrived; about five times a second per job and side.
+    /// Counts of workers arrived; about ten times a second per job and side.
     Intervals {
         /// The trial.
         trial: &'a TrialSpec,

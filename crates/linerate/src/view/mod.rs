@@ -8,7 +8,7 @@
 mod chart;
 mod frame;
 
-use std::io::{self, IsTerminal, Stdout};
+use std::io::{self, ErrorKind, IsTerminal, Stdout};
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,11 +20,12 @@ use linerate_campaign::live::{Live, LiveStage, Snapshot};
 use linerate_model::Nanos;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use rustix::event::{self, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustix::process::{Signal, getpgrp, getpid, kill_process};
 use rustix::termios::tcgetpgrp;
 
@@ -34,8 +35,10 @@ use crate::output::{self, Measuring};
 
 /// Longest time between two looks for keys and snapshots.
 const LOOK: Duration = Duration::from_millis(25);
-/// Longest time between two frames: times on it go on without news.
+/// Longest time between two frames, with news or without: times on it go on.
 const FRAME: Duration = Duration::from_millis(200);
+/// Shortest time between two frames.
+const REST: Duration = Duration::from_millis(150);
 
 /// View of the campaigns of one command; closed when this is dropped.
 pub(crate) struct View {
@@ -135,15 +138,15 @@ impl Screen {
         snapshots: &Receiver<Arc<Snapshot>>,
         opened: &mut Opened,
     ) -> io::Result<()> {
-        let mut is_ending = false;
+        let (mut is_ending, mut has_news) = (false, false);
         let mut arrived = Instant::now();
         let mut drawn: Option<Instant> = None;
         while !self.over.load(Ordering::Relaxed) {
-            let mut is_news = false;
             if let Some(snapshot) = snapshots.try_iter().last() {
-                (newest, arrived, is_news) = (snapshot, Instant::now(), true);
+                (newest, arrived, has_news) = (snapshot, Instant::now(), true);
             }
-            if is_news || drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME) {
+            let wait = if has_news { REST } else { FRAME };
+            if drawn.is_none_or(|drawn| drawn.elapsed() >= wait) {
                 let shown = Shown {
                     snapshot: &newest,
                     age: Nanos::from_secs_f64(arrived.elapsed().as_secs_f64()),
@@ -153,25 +156,51 @@ impl Screen {
                     has_color: color(),
                 };
                 opened.terminal.draw(|frame| draw(frame, &shown))?;
-                drawn = Some(Instant::now());
+                (drawn, has_news) = (Some(Instant::now()), false);
             }
-            if event::poll(LOOK)? {
-                match wish(&event::read()?) {
-                    Some(Wish::End) => {
+            for wish in keys(LOOK)?.iter().filter_map(|key| wish(*key)) {
+                match wish {
+                    Wish::End => {
                         // The second one ends the program at once, as the second Ctrl-C does.
                         if std::mem::replace(&mut is_ending, true) {
                             restore();
                         }
                         kill_process(getpid(), Signal::INT)?;
                     }
-                    Some(Wish::Pause) => self.live.set_paused(!self.live.is_paused()),
-                    None => {}
+                    Wish::Pause => self.live.set_paused(!self.live.is_paused()),
                 }
                 drawn = None;
             }
         }
         Ok(())
     }
+}
+
+/// Returns the keys that were pressed, after `patience` at the latest. A key that is a sequence,
+/// such as an arrow, is none.
+///
+/// # Errors
+/// If the terminal has gone. (crossterm 0.29 would read its end again and again.)
+fn keys(patience: Duration) -> io::Result<Vec<u8>> {
+    /// Longest sequence of a key, and more than a person types in one look.
+    const MOST: usize = 64;
+    const ESCAPE: u8 = 0x1b;
+    let stdin = io::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
+    match event::poll(&mut polled, Some(&timeout)) {
+        // A signal; the next look is soon.
+        Err(Errno::INTR) | Ok(0) => return Ok(Vec::new()),
+        polled => polled?,
+    };
+    let mut typed = [0; MOST];
+    // Past the buffer of the standard library, which would read more than there is.
+    let n_bytes = rustix::io::read(&stdin, &mut typed)?;
+    if n_bytes == 0 {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    let is_sequence = typed[0] == ESCAPE;
+    Ok(typed[..n_bytes].iter().copied().filter(|_| !is_sequence).collect())
 }
 
 /// Wish of the person at the keyboard.
@@ -181,14 +210,12 @@ enum Wish {
     Pause,
 }
 
-fn wish(event: &Event) -> Option<Wish> {
-    let Event::Key(key) = event else { return None };
-    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
-    match key.code {
-        _ if key.kind == KeyEventKind::Release => None,
-        KeyCode::Char('c') if is_control => Some(Wish::End),
-        KeyCode::Char('q') => Some(Wish::End),
-        KeyCode::Char('p') => Some(Wish::Pause),
+fn wish(key: u8) -> Option<Wish> {
+    /// Ctrl-C: without the terminal's own treatment it is a letter (ASCII end of text).
+    const CONTROL_C: u8 = 0x03;
+    match key {
+        b'q' | CONTROL_C => Some(Wish::End),
+        b'p' => Some(Wish::Pause),
         _ => None,
     }
 }
@@ -231,19 +258,11 @@ fn restore() {
 
 #[cfg(test)]
 mod tests {
-    use ratatui::crossterm::event::KeyEvent;
-
     use super::*;
 
     #[test]
     fn q_and_control_c_end_p_pauses_and_other_keys_do_nothing() {
-        let key = |code, modifiers| wish(&Event::Key(KeyEvent::new(code, modifiers)));
-        let plain = |letter| key(KeyCode::Char(letter), KeyModifiers::NONE);
-        assert_eq!(
-            ['q', 'p', 'c', 'x'].map(plain),
-            [Some(Wish::End), Some(Wish::Pause), None, None]
-        );
-        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Wish::End));
-        assert_eq!(wish(&Event::Resize(80, 24)), None);
+        let expected = [Some(Wish::End), Some(Wish::End), Some(Wish::Pause), None, None];
+        assert_eq!([b'q', 3, b'p', b'c', b'x'].map(wish), expected);
     }
 }
