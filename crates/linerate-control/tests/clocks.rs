@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use linerate_analysis::{Study, study};
 use linerate_control::{Exit, run};
@@ -13,6 +12,7 @@ use linerate_model::{
 use serde_json::json;
 
 use crate::common::{Recorded, campaign, endpoint, job, trial};
+use crate::host::{Namespace, ran};
 
 /// Offset of the other clock.
 const AHEAD_S: i64 = 86_400;
@@ -20,37 +20,29 @@ const AHEAD_S: i64 = 86_400;
 /// with a bucket for one frame, so half of all frames wait no longer.
 const SECOND_NS: f64 = 9e6;
 
-/// Namespace at the other end of a link with a shaper towards it, removed on drop.
+/// Namespace at the other end of a link with a shaper towards it.
 struct Space {
-    name: String,
-    device: String,
+    namespace: Namespace,
     network: u8,
 }
 
 impl Space {
-    /// Makes a namespace with addresses of 198.18.`network`.0/30.
-    fn build(network: u8) -> Option<Self> {
-        let name = format!("lr-{}-clocks{network}", std::process::id());
-        let ran = |program: &str, arguments: &str| {
-            let output = Command::new(program).args(arguments.split(' ')).output();
-            output.is_ok_and(|output| output.status.success())
-        };
-        if !ran("ip", &format!("netns add {name}")) {
-            println!("skipped: needs root to make network namespaces");
-            return None;
+    /// Makes a namespace with addresses of 198.18.`network`.0/30; `None`, with a message, if that is
+    /// not possible.
+    fn build(test: &str, network: u8) -> Option<Self> {
+        let namespace = Namespace::new(test, format!("lr-{}-clocks{network}", std::process::id()))?;
+        let (name, device) = (&namespace.name, format!("lr{}-{network}", std::process::id()));
+        for command in [
+            format!("ip link add {device} type veth peer name lr1 netns {name}"),
+            format!("ip address add 198.18.{network}.1/30 dev {device}"),
+            format!("ip link set {device} up"),
+            format!("ip -n {name} address add 198.18.{network}.2/30 dev lr1"),
+            format!("ip -n {name} link set lr1 up"),
+            format!("tc qdisc add dev {device} root tbf rate 1mbit burst 1300 limit 100000"),
+        ] {
+            ran(&command);
         }
-        let space = Self { name, device: format!("lr{}-{network}", std::process::id()), network };
-        let Self { name, device, .. } = &space;
-        assert!(ran("ip", &format!("link add {device} type veth peer name lr1 netns {name}")));
-        assert!(ran("ip", &format!("address add 198.18.{network}.1/30 dev {device}")));
-        assert!(ran("ip", &format!("link set {device} up")));
-        assert!(ran("ip", &format!("-n {name} address add 198.18.{network}.2/30 dev lr1")));
-        assert!(ran("ip", &format!("-n {name} link set lr1 up")));
-        assert!(ran(
-            "tc",
-            &format!("qdisc add dev {device} root tbf rate 1mbit burst 1300 limit 100000")
-        ));
-        Some(space)
+        Some(Self { namespace, network })
     }
 
     /// Returns the address of an agent in it whose clock is `ahead_s` seconds ahead.
@@ -60,16 +52,13 @@ impl Space {
         let shifted =
             ["unshare", "--time", "--monotonic", &ahead, "--boottime", &ahead, "--fork", "--"];
         let shifted: &[&str] = if ahead_s == 0 { &[] } else { &shifted };
-        let prefix =
-            [&["ip", "netns", "exec", &self.name][..], shifted, &[agent.to_str().unwrap()]]
-                .concat();
+        let prefix = [
+            &["ip", "netns", "exec", &self.namespace.name][..],
+            shifted,
+            &[agent.to_str().unwrap()],
+        ]
+        .concat();
         HostAddress::Command(prefix.into_iter().map(str::to_owned).collect())
-    }
-}
-
-impl Drop for Space {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "delete", &self.name]).output();
     }
 }
 
@@ -122,7 +111,12 @@ fn figure(study: &Study, metric: &'static Metric) -> Option<f64> {
 
 #[test]
 fn a_clock_a_day_ahead_is_found_within_its_error_bar_and_the_one_way_time_with_it() {
-    let Some(space) = Space::build(8) else { return };
+    let Some(space) = Space::build(
+        "a_clock_a_day_ahead_is_found_within_its_error_bar_and_the_one_way_time_with_it",
+        8,
+    ) else {
+        return;
+    };
     let (shifted, judged) = measured(&space, AHEAD_S);
     let clocks = &shifted.trials[0].clocks;
     assert_eq!(
@@ -173,7 +167,11 @@ fn a_clock_a_day_ahead_is_found_within_its_error_bar_and_the_one_way_time_with_i
 
 #[test]
 fn two_agents_of_one_kernel_have_one_clock_and_their_times_are_exact() {
-    let Some(space) = Space::build(9) else { return };
+    let Some(space) =
+        Space::build("two_agents_of_one_kernel_have_one_clock_and_their_times_are_exact", 9)
+    else {
+        return;
+    };
     let (campaign, judged) = measured(&space, 0);
     assert!(campaign.trials[0].clocks.is_empty());
     assert_eq!(

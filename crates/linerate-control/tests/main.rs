@@ -3,6 +3,8 @@
 
 mod clocks;
 mod common;
+#[path = "../../linerate-sys/tests/shared/host.rs"]
+mod host;
 mod hostile;
 mod in_process;
 mod pairing;

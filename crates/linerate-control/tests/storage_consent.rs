@@ -2,8 +2,7 @@
 //! conductor that allows itself everything.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use linerate_control::{Access, Agent, AgentOptions, run};
 use linerate_disk::{Writable, claim, inspect};
@@ -11,6 +10,7 @@ use linerate_model::{Counter, Side};
 use serde_json::{Value, json};
 
 use crate::common::{Listening, Recorded, endpoint, job, trial};
+use crate::host::Loop;
 
 const SIZE: u64 = 16 << 20;
 /// Bytes that a claim reserves at both ends of a disk.
@@ -18,44 +18,26 @@ const EDGE: usize = 1 << 20;
 
 /// Claimed loop device over a blank file in memory.
 struct Disk {
-    device: PathBuf,
-    image: PathBuf,
+    on: Loop,
     serial: String,
-    _folder: tempfile::TempDir,
 }
 
 impl Disk {
-    /// Attaches and claims the device. Prints a skip and returns `None` without loop devices.
-    fn claimed() -> Option<Self> {
-        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-        let image = folder.path().join("image");
-        std::fs::File::create(&image).and_then(|file| file.set_len(SIZE)).unwrap();
-        let made = Command::new("losetup").args(["-f", "--show"]).arg(&image).output();
-        let Some(made) = made.ok().filter(|made| made.status.success()) else {
-            println!("skipped: an agent's own list of disks: no loop devices here");
-            return None;
-        };
-        let device: PathBuf = String::from_utf8_lossy(&made.stdout).trim().into();
-        // Created before anything can fail, because dropping it frees the device.
-        let mut disk = Self { device, image, serial: String::new(), _folder: folder };
-        disk.serial = inspect(&disk.device).unwrap().topology.serial.unwrap();
-        claim(&disk.device, &disk.serial).unwrap();
-        Some(disk)
+    /// Attaches and claims the device; `None`, with a message, without loop devices.
+    fn claimed(test: &str) -> Option<Self> {
+        let on = Loop::within(test, "", SIZE, Path::new("/dev/shm"))?;
+        let serial = inspect(&on.device).unwrap().topology.serial.unwrap();
+        claim(&on.device, &serial).unwrap();
+        Some(Self { on, serial })
     }
 
     fn contents(&self) -> Vec<u8> {
-        std::fs::read(&self.image).unwrap()
+        std::fs::read(&self.on.image).unwrap()
     }
 
     fn job(&self, consent: Option<&str>) -> Value {
-        json!({ "target": self.device, "read": "0 \
+        json!({ "target": *self.on.device, "read": "0 \
             %", "depth": 4, "consent": consent, "max_written": "64 GiB" })
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _gone = Command::new("losetup").arg("-d").arg(&self.device).status();
     }
 }
 
@@ -84,7 +66,11 @@ fn is_refused(recorded: &Recorded, disk: &Disk, before: &[u8], why: &str) {
 
 #[test]
 fn a_conductor_cannot_make_an_agent_write_to_a_disk_that_is_not_permitted() {
-    let Some(disk) = Disk::claimed() else { return };
+    let Some(disk) =
+        Disk::claimed("a_conductor_cannot_make_an_agent_write_to_a_disk_that_is_not_permitted")
+    else {
+        return;
+    };
     let before = disk.contents();
     let (serial, not_listed) =
         (disk.serial.as_str(), "it is not among the disks this agent may write to");
@@ -99,7 +85,9 @@ fn a_conductor_cannot_make_an_agent_write_to_a_disk_that_is_not_permitted() {
 
 #[test]
 fn an_agent_writes_to_a_permitted_disk_between_its_edges() {
-    let Some(disk) = Disk::claimed() else { return };
+    let Some(disk) = Disk::claimed("an_agent_writes_to_a_permitted_disk_between_its_edges") else {
+        return;
+    };
     let before = disk.contents();
     let recorded =
         over_the_wire(Writable::Listed(vec![disk.serial.clone()]), disk.job(Some(&disk.serial)));
@@ -110,5 +98,5 @@ fn an_agent_writes_to_a_permitted_disk_between_its_edges() {
             && after[after.len() - EDGE..] == before[before.len() - EDGE..]
     );
     assert!(after[EDGE..after.len() - EDGE] != before[EDGE..before.len() - EDGE]);
-    assert!(Path::new(&disk.device).exists());
+    assert!(disk.on.device.exists());
 }
