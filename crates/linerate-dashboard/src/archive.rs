@@ -16,9 +16,15 @@ use linerate_store::{Ledger, StoreError, Which};
 use tokio::sync::watch;
 
 use crate::folder::{self, Found, Stamp};
+use crate::live;
 
 /// Time between two searches of the folder.
 const SEARCH_EVERY: Duration = Duration::from_secs(1);
+/// Shortest time between two readings of a ledger that is being recorded.
+const READ_EVERY: Duration = Duration::from_secs(5);
+/// The same as a multiple of the time that a reading takes: a reader that is there when the writer
+/// leaves keeps it from closing the ledger as one file.
+const READ_SHARE: u32 = 100;
 /// Most campaigns of one ledger that are judged; the newest count.
 const MOST_IN_LEDGER: usize = 200;
 
@@ -56,6 +62,8 @@ pub(crate) enum State {
 #[derive(Debug)]
 struct Entry {
     stamp: Stamp,
+    /// When it was read, and how long that took.
+    read: (Instant, Duration),
     /// Campaigns, or why they cannot be read.
     campaigns: Result<Vec<Arc<Listed>>, String>,
 }
@@ -73,6 +81,21 @@ pub(crate) struct Listing {
     pub(crate) is_searched: bool,
     /// Cause for which the folder could not be searched.
     pub(crate) failed: Option<String>,
+}
+
+impl Entry {
+    /// Returns true if the ledger has to be read again.
+    fn is_due(&self, found: &Found) -> bool {
+        let of_running =
+            |campaigns: &Vec<Arc<Listed>>| campaigns.iter().any(|one| one.state == State::Running);
+        if !self.campaigns.as_ref().is_ok_and(of_running) {
+            return self.stamp != found.stamp;
+        }
+        // Pages follow it through its socket. When that is gone, its end is near or was violent.
+        let (at, took) = self.read;
+        !live::is_sent(&found.path) && at.elapsed() > READ_EVERY.max(took * READ_SHARE)
+            || !found.stamp.has_log()
+    }
 }
 
 impl Listing {
@@ -136,13 +159,15 @@ impl Archive {
         let n_before = entries.len();
         entries.retain(|name, _| found.contains_key(name));
         let is_new = |(name, one): &(&String, &Found)| {
-            entries.get(*name).is_none_or(|entry| entry.stamp != one.stamp)
+            entries.get(*name).is_none_or(|entry| entry.is_due(one))
         };
         let waiting: Vec<(&String, &Found)> = found.iter().filter(is_new).collect();
         let mut shown = Instant::now();
         for (at, (name, one)) in waiting.iter().enumerate() {
+            let began = Instant::now();
             let campaigns = self.read(name, &one.path).map_err(|error| error.to_string());
-            entries.insert((*name).clone(), Entry { stamp: one.stamp, campaigns });
+            let read = (Instant::now(), began.elapsed());
+            entries.insert((*name).clone(), Entry { stamp: one.stamp, read, campaigns });
             // A page that shows each step of a hundred would flicker.
             if shown.elapsed() > SEARCH_EVERY {
                 self.publish(listing(entries, waiting.len() - at - 1));
@@ -175,14 +200,16 @@ impl Archive {
                 None => State::Interrupted,
             };
             let campaign = loaded.campaign;
-            let lead = linerate_report::verdict(&campaign, &study(&campaign));
+            // A trial that still runs is not judged.
+            let is_judged = state != State::Running || outline.n_completed > 0;
+            let lead = is_judged.then(|| linerate_report::verdict(&campaign, &study(&campaign)));
             listed.push(Arc::new(Listed {
                 ledger: name.to_owned(),
                 hosts: campaign.hosts.iter().map(|host| host.host.clone()).collect(),
                 header: campaign.header,
                 state,
                 trials: [outline.n_trials, outline.n_completed],
-                lead,
+                lead: lead.flatten(),
                 damage: loaded.damage,
             }));
         }

@@ -32,6 +32,11 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
+    /// Returns true if there is a log beside the ledger: a process has it open, or was killed.
+    pub(crate) fn has_log(&self) -> bool {
+        self.log != [0; 4]
+    }
+
     fn of(path: &Path, file: &Metadata) -> Self {
         let state = |data: &Metadata| {
             [data.ino() as i64, data.len() as i64, data.mtime(), data.mtime_nsec()]

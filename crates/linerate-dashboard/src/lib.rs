@@ -12,8 +12,10 @@
 
 mod address;
 mod archive;
+mod events;
 mod folder;
 pub mod gate;
+mod live;
 mod pages;
 mod routes;
 mod server;
@@ -24,10 +26,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
+use tokio::sync::Semaphore;
 
 use crate::archive::Archive;
 use crate::gate::Gate;
-use crate::routes::App;
+use crate::live::Hub;
+use crate::routes::{App, MOST_STREAMS};
 
 /// Who is served, and how.
 #[derive(Clone, Debug)]
@@ -63,5 +67,6 @@ pub fn serve(folder: &Path, listener: TcpListener, access: Access) -> io::Result
     let folder = folder.canonicalize()?;
     std::fs::read_dir(&folder)?;
     let archive = Archive::start(folder)?;
-    server::run(listener, tls, App { gate, archive })
+    let streams = Arc::new(Semaphore::new(MOST_STREAMS));
+    server::run(listener, tls, App { gate, archive, hub: Arc::new(Hub::default()), streams })
 }

@@ -13,6 +13,7 @@ use crate::archive::{Archive, Listed, Listing, State};
 
 const LAYOUT: &str = include_str!("../templates/layout.html");
 const LIST: &str = include_str!("../templates/list.html");
+const LIVE: &str = include_str!("../templates/live.html");
 const MESSAGE: &str = include_str!("../templates/message.html");
 
 /// Addresses of the shared files.
@@ -115,6 +116,7 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.add_template("layout.html", LAYOUT)?;
     environment.add_template("list.html", LIST)?;
+    environment.add_template("live.html", LIVE)?;
     environment.add_template("message.html", MESSAGE)?;
     Ok(environment)
 }
@@ -142,6 +144,17 @@ pub(crate) fn list(
     Ok(page)
 }
 
+/// Returns the page of a campaign that runs.
+pub(crate) fn live(listing: &Listing, wanted: &Key) -> Result<String, PageError> {
+    let listed = found(listing, wanted)?;
+    let page = environment()?.get_template("live.html")?.render(context! {
+        title => listed.header.name.clone(),
+        row => Value::from(Serde(&row(listed, None))),
+        version => env!("CARGO_PKG_VERSION"),
+    })?;
+    Ok(page)
+}
+
 /// Returns a page with one message; `unlock` adds a field for the token.
 pub(crate) fn message(title: &str, text: &str, unlock: bool) -> Result<String, PageError> {
     let page = environment()?.get_template("message.html")?.render(context! {
@@ -157,7 +170,7 @@ fn site(document: &Document, links: &[(String, String)]) -> Result<Vec<u8>, Page
     Ok(linerate_report::page(document, &site)?)
 }
 
-fn found<'a>(listing: &'a Listing, wanted: &Key) -> Result<&'a Listed, PageError> {
+pub(crate) fn found<'a>(listing: &'a Listing, wanted: &Key) -> Result<&'a Listed, PageError> {
     listing.find(&wanted.ledger, &wanted.id).map(|one| &**one).ok_or(PageError::NoCampaign)
 }
 

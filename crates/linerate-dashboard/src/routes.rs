@@ -10,10 +10,13 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde::Deserialize;
+use tokio::sync::Semaphore;
 
 use crate::address::Key;
 use crate::archive::{Archive, Listing};
+use crate::events;
 use crate::gate::{Asked, Decision, Gate};
+use crate::live::Hub;
 use crate::pages::{self, PageError};
 
 const OWN_STYLE: &str = include_str!("../assets/src/dashboard.css");
@@ -25,6 +28,9 @@ const HTML: &str = "text/html; charset=utf-8";
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     style-src-attr 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; \
     base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// Answers without an end at one time, fewer than connections: the others stay for pages.
+pub(crate) const MOST_STREAMS: usize = 32;
 
 /// Headers of every answer.
 const HEADERS: [(HeaderName, &str); 6] = [
@@ -42,6 +48,9 @@ const HEADERS: [(HeaderName, &str); 6] = [
 pub(crate) struct App {
     pub(crate) gate: Gate,
     pub(crate) archive: Arc<Archive>,
+    pub(crate) hub: Arc<Hub>,
+    /// Places of answers without an end.
+    pub(crate) streams: Arc<Semaphore>,
 }
 
 /// Returns the pages behind the gate.
@@ -53,6 +62,9 @@ pub(crate) fn router(app: App) -> Router {
         .route("/", get(list))
         .route("/report", get(report))
         .route("/compare", get(compare))
+        .route("/live", get(live))
+        .route("/events", get(follow))
+        .route("/changes", get(changes))
         .route(pages::REPORT_STYLE, file("text/css", linerate_report::STYLE))
         .route(pages::OWN_STYLE, file("text/css", OWN_STYLE))
         .route(pages::CHARTS, file("text/javascript", linerate_report::SCRIPT))
@@ -188,6 +200,37 @@ async fn compare(State(app): State<App>, Query(asked): Query<Two>) -> Response {
         pages::comparison(archive, listing, [before, after])
     })
     .await
+}
+
+async fn live(State(app): State<App>, Query(asked): Query<One>) -> Response {
+    let listing = Arc::clone(&app.archive.listing().borrow());
+    let page = Key::parse(&asked.campaign).ok_or(PageError::NoCampaign);
+    shown(page.and_then(|key| pages::live(&listing, &key)).map(String::into_bytes))
+}
+
+/// States of a running campaign.
+async fn follow(State(app): State<App>, Query(asked): Query<One>) -> Response {
+    let Ok(place) = Arc::clone(&app.streams).try_acquire_owned() else { return busy() };
+    let listing = Arc::clone(&app.archive.listing().borrow());
+    let key = Key::parse(&asked.campaign);
+    let Some(key) = key.filter(|key| pages::found(&listing, key).is_ok()) else {
+        return nothing().await;
+    };
+    match app.hub.watch(&key.ledger, &app.archive.folder().join(&key.ledger)) {
+        Ok(news) => events::answer(news, Arc::clone, place),
+        Err(_) => busy(),
+    }
+}
+
+/// An event for each change of the list.
+async fn changes(State(app): State<App>) -> Response {
+    let Ok(place) = Arc::clone(&app.streams).try_acquire_owned() else { return busy() };
+    events::answer(app.archive.listing(), |_| Arc::from("changed"), place)
+}
+
+fn busy() -> Response {
+    let text = "Too many pages follow campaigns at this moment.";
+    message(StatusCode::SERVICE_UNAVAILABLE, "Busy", text, false)
 }
 
 /// Builds a page in a thread for work that takes time.

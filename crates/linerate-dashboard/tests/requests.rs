@@ -186,3 +186,31 @@ fn without_a_token_only_the_loopback_is_served() {
     let kind = refused.expect_err("refused").kind();
     assert_eq!(kind, std::io::ErrorKind::PermissionDenied);
 }
+
+#[test]
+fn changes_of_the_list_are_sent_and_streams_leave_places_for_pages() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let address = served(folder.path(), Access::Loopback);
+    let request = format!("GET /changes HTTP/1.1\r\nhost: {address}\r\n\r\n");
+    let mut streams: Vec<_> = (0..40).map(|_| connect(address)).collect();
+    for stream in &mut streams {
+        stream.write_all(request.as_bytes()).expect("sent");
+    }
+    let head = |stream: &mut std::net::TcpStream| {
+        let mut bytes = [0; 15];
+        stream.read_exact(&mut bytes).expect("an answer");
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let busy = streams.iter_mut().map(head).filter(|head| head.contains("503")).count();
+    assert_eq!(busy, 8, "32 of 40 follow");
+    assert_eq!(get(address, "/").status, 200, "pages are still served");
+    record(&folder.path().join("a.ledger"), header(ID, "first"), "lab7");
+    get_with(address, "/", "first");
+    let mut told = Vec::new();
+    while !String::from_utf8_lossy(&told).contains("data: changed") {
+        let mut bytes = [0; 1024];
+        let n_bytes = streams[0].read(&mut bytes).expect("events");
+        assert!(n_bytes > 0, "it ended without an event");
+        told.extend_from_slice(&bytes[..n_bytes]);
+    }
+}

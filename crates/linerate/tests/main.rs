@@ -5,6 +5,7 @@ mod bad_input;
 mod common;
 mod compare;
 mod comparisons;
+mod dashboard;
 mod diagnose;
 mod disk;
 mod doctor;

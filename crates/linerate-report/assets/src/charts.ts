@@ -25,6 +25,8 @@ interface Spec {
   labels: { x: number; label: string; major: boolean }[];
   marks: MarkSpec[];
   measured_from?: number;
+  /** End of the horizontal axis of a chart that grows. */
+  until?: number;
 }
 interface Theme { ink: string; muted: string; grid: string; paper: string; lines: string[] }
 
@@ -107,7 +109,7 @@ function xAxis(spec: Spec, theme: Theme, width: number): object {
       axisLabel: { ...text, hideOverlap: false, interval: step - 1, rotate, lineHeight: LINE },
     };
   }
-  if (spec.labels.length === 0) return { ...common, type: "value", axisLabel: text, max: "dataMax" };
+  if (spec.labels.length === 0) return { ...common, type: "value", axisLabel: text, max: spec.until ?? "dataMax" };
   const xs = thin(spec.labels.filter((l) => l.major).map((l) => l.x), width / 64);
   const all = spec.labels.map((l) => l.x);
   return {
@@ -327,7 +329,7 @@ function option(spec: Spec, theme: Theme, width: number, tools: boolean): object
     legend: legend
       ? { type: "plain", top: 0, left: 0, width: width - (narrow ? 0 : 90), itemWidth: 38, textStyle: { color: theme.ink, fontFamily: FONT }, data: spec.marks.map((m) => entry(spec, m)) }
       : undefined,
-    toolbox: narrow || !tools ? undefined : {
+    toolbox: narrow || !tools || spec.until ? undefined : {
       top: 0, right: 0, itemSize: 14, iconStyle: { borderColor: theme.muted },
       feature: {
         ...(spec.x.scale === "category" ? {} : { dataZoom: { yAxisIndex: false, title: { zoom: "zoom", back: "undo zoom" } } }),
@@ -366,7 +368,19 @@ function draw({ chart, spec, box }: Drawn, paper?: typeof PAPER): void {
   chart.getZr().flush();
 }
 
+/** Draws `spec` in `box`, which may have another chart already; nothing if there is no spec. A page that changes sends the event. */
+function renew(event: Event): void {
+  const { box, spec } = (event as CustomEvent<{ box: HTMLElement; spec: Spec | null }>).detail;
+  box.hidden = spec === null;
+  if (spec === null) return;
+  let one = drawn.find((known) => known.box === box);
+  if (one) one.spec = spec;
+  else drawn.push((one = { chart: echarts.init(box, undefined, { renderer: "svg" }), spec, box }));
+  draw(one);
+}
+
 function start(): void {
+  document.addEventListener("linerate-chart", renew);
   for (const details of document.querySelectorAll<HTMLDetailsElement>("details[data-folded]")) details.open = false;
   for (const box of document.querySelectorAll<HTMLElement>(".plot[data-chart]")) {
     const data = document.getElementById(box.dataset.chart!);
