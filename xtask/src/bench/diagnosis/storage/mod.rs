@@ -128,8 +128,8 @@ struct Group {
 /// Ends the processes of a group, and removes it: the kernel permits that once the last of them has
 /// ended, which may take a moment.
 const REMOVE_GROUP: &str = "for n in $(seq 50); do [ -d \"$1\" ] || exit 0; \
-    rmdir \"$1\" 2>/dev/null && exit; kill -9 $(cat \"$1/cgroup.procs\") 2>/dev/null; sleep 0.1; \
-    done; echo \"left behind: $1\" >&2";
+    rmdir \"$1\" 2>/dev/null && exit; { kill -9 $(cat \"$1/cgroup.procs\"); } 2>/dev/null; \
+    sleep 0.1; done; echo \"left behind: $1\" >&2";
 
 impl Group {
     /// Makes a group with a limit of `rate` on the disk called `name`, of the version of the disk
