@@ -195,9 +195,13 @@ fn colours(folder: &Path, variables: &str) -> Option<bool> {
     let screen = Screen::start("colour", folder, &command)?;
     screen.wait_for(&[KEYS, "\u{25b6}"]);
     let styled = screen.tmux(&["capture-pane", "-p", "-e"]);
-    // Sequences of colours are `ESC [ 3 digit m`, alone or behind other styles; 39 is no colour.
+    // Colours are `ESC [ 3 digit m` or `ESC [ 38 ; ...`, also behind other styles; 39 is none.
     let parts = ["\u{1b}[3", ";3"].into_iter().flat_map(|start| styled.split(start).skip(1));
-    Some(parts.map(str::as_bytes).any(|rest| matches!(rest, [b'0'..=b'7', b'm', ..])))
+    Some(
+        parts
+            .map(str::as_bytes)
+            .any(|rest| matches!(rest, [b'8', b';', ..] | [b'0'..=b'7', b'm', ..])),
+    )
 }
 
 #[test]
