@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
 use std::time::Instant;
 
 use linerate_dashboard::Access;
@@ -213,4 +214,62 @@ fn changes_of_the_list_are_sent_and_streams_leave_places_for_pages() {
         assert!(n_bytes > 0, "it ended without an event");
         told.extend_from_slice(&bytes[..n_bytes]);
     }
+}
+
+/// Token that tests show.
+const TOKEN: &str = "7ZZZZ-ZZZZZ-ZZZZZ-ZZZZZ-ZZZZZ-Z";
+
+/// Key pair of a server, and a client that trusts its certificate alone.
+fn secured() -> (Arc<rustls::ServerConfig>, Arc<rustls::ClientConfig>) {
+    let key = rcgen::generate_simple_self_signed(["linerate".to_owned()]).expect("a key pair");
+    let certificate = key.cert.der().clone();
+    let private = rustls::pki_types::PrivatePkcs8KeyDer::from(key.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let versions = &[&rustls::version::TLS13];
+    let server = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(versions)
+        .expect("TLS 1.3")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], private.into())
+        .expect("a certificate of this key");
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).expect("it is its own root");
+    let client = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .expect("TLS 1.3")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    (Arc::new(server), Arc::new(client))
+}
+
+#[test]
+fn over_tls_only_who_shows_the_token_is_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    record(&folder.path().join("a.ledger"), header(ID, "secret"), "lab7");
+    let (tls, client) = secured();
+    let access = Access::Token { token: TOKEN.to_owned(), tls, names: vec!["lab7".to_owned()] };
+    let address = served(folder.path(), access);
+    let get = |path: &str, cookie: &str| {
+        let name = "linerate".try_into().expect("a name");
+        let connection = rustls::ClientConnection::new(Arc::clone(&client), name).expect("ready");
+        let mut stream = rustls::StreamOwned::new(connection, connect(address));
+        let head = "host: lab7\r\nconnection: close";
+        exchange(&mut stream, &format!("GET {path} HTTP/1.1\r\n{head}\r\ncookie: {cookie}\r\n\r\n"))
+    };
+    let others = ["/", "/?token=7ZZZZ", "/assets/charts.js", "/changes"];
+    for path in others {
+        let locked = get(path, "a=b");
+        assert_eq!((locked.status, locked.body.contains("secret")), (401, false), "{path}");
+    }
+    let opened = get(&format!("/?token={TOKEN}"), "a=b");
+    assert_eq!(opened.status, 303, "{opened:?}");
+    let (_, cookie) = opened.head.split_once("set-cookie: ").expect("a cookie");
+    // The head is in small letters; the name of the cookie is not.
+    let cookie = cookie.split(';').next().expect("its value").replace("__host", "__Host");
+    let began = Instant::now();
+    while !get("/", &cookie).body.contains("secret") {
+        assert!(began.elapsed() < PATIENCE, "the owner is served");
+    }
+    let plain = exchange(&mut connect(address), "GET / HTTP/1.1\r\nhost: lab7\r\n\r\n");
+    assert!(!plain.body.contains("<html") && plain.status == 0, "{plain:?}");
 }
