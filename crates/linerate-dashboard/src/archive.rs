@@ -25,6 +25,8 @@ const READ_EVERY: Duration = Duration::from_secs(5);
 /// The same as a multiple of the time that a reading takes: a reader that is there when the writer
 /// leaves keeps it from closing the ledger as one file.
 const READ_SHARE: u32 = 100;
+/// Lowest priority of the scheduler.
+const LOWEST: i32 = 19;
 /// Most campaigns of one ledger that are judged; the newest count.
 const MOST_IN_LEDGER: usize = 200;
 
@@ -217,8 +219,16 @@ impl Archive {
     }
 }
 
+/// Gives this thread the lowest priority, because a measurement on this host comes first. Threads
+/// that pass snapshots on keep theirs: they use little, and are to be in time.
+pub(crate) fn yield_to_measurements() {
+    // Without the right to change it, the usual priority has to do.
+    let _usual = rustix::process::nice(LOWEST);
+}
+
 /// Searches the folder again and again, until nobody has the archive.
 fn keep_up(watched: &Weak<Archive>) {
+    yield_to_measurements();
     let mut entries = BTreeMap::new();
     while let Some(archive) = watched.upgrade() {
         archive.search(&mut entries);

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 
 use crate::address::Key;
-use crate::archive::{Archive, Listing};
+use crate::archive::{self, Archive, Listing};
 use crate::events;
 use crate::gate::{Asked, Decision, Gate};
 use crate::live::Hub;
@@ -239,7 +239,11 @@ async fn apart(
     page: impl FnOnce(&Archive, &Listing) -> Result<Vec<u8>, PageError> + Send + 'static,
 ) -> Response {
     let listing = Arc::clone(&app.archive.listing().borrow());
-    let built = tokio::task::spawn_blocking(move || page(&app.archive, &listing)).await;
+    let built = tokio::task::spawn_blocking(move || {
+        archive::yield_to_measurements();
+        page(&app.archive, &listing)
+    });
+    let built = built.await;
     match built {
         Ok(page) => shown(page),
         // The page of one damaged campaign must not end the server.

@@ -15,8 +15,6 @@ use crate::exit::{Exit, Failure, Outcome};
 
 /// Port of the pages, beside those of agents and offers.
 const PORT: u16 = testbeds::AGENT_PORT + 2;
-/// Lowest priority of the scheduler: a measurement on this host comes first.
-const NICE: i32 = 19;
 
 #[derive(Debug, Args)]
 pub(crate) struct DashboardArgs {
@@ -63,8 +61,6 @@ pub(crate) fn run(args: &DashboardArgs, global: Global) -> Outcome {
             eprintln!("the SHA-256 fingerprint {key}");
         }
     }
-    // Without the right to change it, the usual priority has to do.
-    let _usual = rustix::process::nice(NICE);
     linerate_dashboard::serve(&args.folder, listener, access)
         .map_err(|error| Failure::missing(format!("serve {address}: {error}")))?;
     Ok(Exit::Done)
