@@ -13,7 +13,7 @@ use crate::Failure;
 pub struct Preset {
     /// Its name.
     pub name: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// The text.
     pub text: &'static str,

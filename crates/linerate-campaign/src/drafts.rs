@@ -108,11 +108,11 @@ pub const OF_TO: [Setting; 14] = [
     },
     setting("length", Some('l'), &of_each(SIZES)),
     Setting {
-        note: Some("The run ends when this much was sent, at the latest after an hour"),
+        note: Some("The run ends after this amount, at the latest after an hour"),
         ..setting("bytes", Some('n'), &[target(TCP, AMOUNT), target(UDP, AMOUNT)])
     },
     Setting {
-        note: Some("The run ends when so many blocks of -l bytes were sent"),
+        note: Some("The run ends after this number of blocks of -l bytes"),
         ..setting("blockcount", Some('k'), &[target(TCP, "messages"), target(UDP, "messages")])
     },
     Setting {

@@ -134,7 +134,7 @@ fn answer(answers: &mut impl BufRead) -> Result<String, String> {
     }
 }
 
-/// What this release answers to `--version`.
+/// Answer of this release to `--version`.
 const OURS: &str = concat!("linerate ", env!("CARGO_PKG_VERSION"));
 
 /// Returns the command that starts the agent `program` on the host.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const ENDING: &str = "ledger";
 /// Folders within each other that are searched.
 const DEEPEST: usize = 4;
-/// Entries of all folders that are looked at: a home folder must not keep a disk busy.
+/// Most entries read in all folders: a home folder must not keep a disk busy.
 const MOST_ENTRIES: usize = 20_000;
 
 /// Ledger in the folder.

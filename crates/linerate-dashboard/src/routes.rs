@@ -43,7 +43,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// What the pages need.
+/// State that the pages share.
 #[derive(Clone, Debug)]
 pub(crate) struct App {
     pub(crate) gate: Gate,

@@ -1,7 +1,7 @@
 //! Snapshots for other processes of this host: a Unix socket beside the ledger.
 //!
 //! Each snapshot is one line of JSON. A reader that does not keep up misses snapshots; one that
-//! stands still for longer than [`STUCK`] is cut off. Only processes that may write to the socket's
+//! reads nothing for longer than [`STUCK`] is cut off. Only processes that may write to the socket's
 //! file can connect: the user of the campaign, with the usual umask.
 
 use std::ffi::OsString;

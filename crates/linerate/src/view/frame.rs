@@ -203,7 +203,7 @@ impl Shown<'_> {
             let text = format!("! {}{host}{}", incident.host, incident.message);
             let left = n_rows - rows.len();
             let more = n_incidents.saturating_sub(at + 1);
-            // The last row tells how many more there are; all are printed at the end.
+            // The last row has the number of the others; all are printed at the end.
             let suffix = if more > 0 { format!(" (+{more} more)") } else { String::new() };
             rows.extend(wrapped(&text, width, left, &suffix));
             if rows.len() >= n_rows {

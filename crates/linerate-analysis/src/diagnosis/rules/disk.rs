@@ -136,7 +136,7 @@ pub(super) fn closed(point: &PointStudy) -> Option<Load<'_>> {
 pub(super) struct GroupLimit {
     /// True for bytes per second, false for transfers.
     pub(super) in_bytes: bool,
-    /// What it limits: writes or reads.
+    /// Limited direction: writes or reads.
     pub(super) direction: Direction,
     /// The limit, per second.
     pub(super) rate: f64,

@@ -130,7 +130,7 @@ mod tests {
         ] {
             assert_eq!(RULE.judge(&with(limited(0.2, 0.7, 0.1), &figures)), None, "{why}");
         }
-        // The kernel merges buffered transfers, so only the limit of bytes speaks for them.
+        // The kernel merges buffered transfers, so only the limit of bytes applies to them.
         let buffered = |served| with(limited(0.7, 0.2, 0.1), &[("cache_served", served)]);
         assert_eq!(RULE.judge(&buffered(0.9)), None, "the page cache served most");
         assert!(RULE.judge(&buffered(0.2)).is_some(), "it served a fifth");

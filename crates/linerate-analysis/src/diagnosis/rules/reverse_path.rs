@@ -45,7 +45,9 @@ impl Rates {
         let back = point.reverse_path(job, direction).filter(|back| back.limiter.is_some())?;
         let goodput = value(job, metric::GOODPUT, direction)?;
         let there = point.data_path(job, direction);
-        let reverse = back.capacity?.high.0;
+        // The interval of a path with few packets a second is wide: its upper end is no rate that
+        // acknowledgements reach.
+        let reverse = back.capacity?.value.0;
         let arrived = value(job, metric::ACKNOWLEDGEMENTS, direction)
             .map(|per_second| per_second * ACKNOWLEDGEMENT);
         // Answers that wait on the way back end the ramp of the data path early. A lower bound
@@ -151,6 +153,21 @@ mod tests {
         assert_eq!(names, ["reverse_path"]);
         assert_eq!(suspects[0].1.claim, Claim::ReversePath { rate: 2e5 });
         assert!(RULE.score(&point).is_some_and(|score| score > 0.5));
+    }
+
+    #[test]
+    fn a_wide_interval_is_judged_by_its_value() {
+        let judge = |low, value, high| {
+            let figures = [("acknowledgements", 210.0), ("goodput", 3.5e6)];
+            let mut point = slow_back(value, &figures);
+            point.path[0].carried = Some(BitRate(3.6e6));
+            let capacity = point.path[1].capacity.as_mut().expect("it is measured");
+            (capacity.low, capacity.high) = (BitRate(low), BitRate(high));
+            RULE.judge(&point).is_some()
+        };
+        // 210 acknowledgements a second are 0.11 Mbit/s.
+        assert!(judge(1.19e5, 1.2e5, 1.57e5));
+        assert!(!judge(1.19e5, 1.57e5, 1.57e5));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(super) struct Sender {
     position: usize,
     /// All bytes sent.
     sent: u64,
-    /// What it may still send; `None` for a load that ends with the trial.
+    /// Bytes that it may still send; `None` for a load that ends with the trial.
     pool: Option<Pool>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Sender {
 pub(super) struct Source {
     /// File that each connection sends once, and its length.
     pub(super) file: Option<(Arc<File>, u64)>,
-    /// What all connections together may send.
+    /// Bytes that all connections together may send.
     pub(super) pool: Option<Pool>,
 }
 

@@ -17,8 +17,7 @@ use crate::{Due, LoadError, Tally};
 /// Payload bytes beyond the header, without meaning.
 const FILLING: u8 = 0x6c;
 
-/// What all workers of an end share of the amount to send, once one of them knows the size of a
-/// datagram.
+/// Amount that all workers of an end share, once one of them knows the size of a datagram.
 #[derive(Debug, Default)]
 pub(super) struct Pools(OnceCell<Option<Pool>>);
 

@@ -16,7 +16,7 @@ pub(super) fn of_hosts(mut headline: Headline, campaign: &Campaign) -> Headline 
     let ends: Vec<_> = ends.flat_map(|job| [&job.from, &job.to]).collect();
     let host_of = |name: &str| Some(ends.iter().find(|end| end.name == name)?.host.clone());
     let (from, to) = (host_of(&headline.from), host_of(&headline.to));
-    // Two interfaces of one host are told apart by their endpoints only.
+    // Two interfaces of one host differ in their endpoints only.
     if let (Some(from), Some(to)) = (from, to)
         && from != to
     {
