@@ -81,12 +81,33 @@ pub struct Ledgers<'a> {
     pub path: Vec<PathFacts>,
     /// The folder of the ledgers.
     pub out: &'a Path,
-    /// Viewers of the campaigns.
-    pub live: &'a Live,
-    /// Makes an observer for each stage.
-    pub watch: &'a dyn Fn() -> Watcher<'a>,
-    /// Decides whether a stage that met a busy agent is started again, which then follows.
-    pub again: &'a dyn Fn(&Failure) -> bool,
+    /// Those who follow the stages.
+    pub audience: &'a dyn Audience,
+}
+
+/// Those who follow the stages of a command.
+pub trait Audience {
+    /// Returns the viewers of the campaigns.
+    fn live(&self) -> &Live;
+
+    /// Returns an observer for one stage.
+    fn watcher(&self) -> Watcher<'_>;
+
+    /// Returns whether a stage that met a `busy` agent is to be started again, after a pause.
+    fn again(&self, busy: &Failure) -> bool;
+}
+
+impl<'a> Ledgers<'a> {
+    /// Returns the stages of `what` on `ground`, with ledgers in `out` and no facts of the path.
+    #[must_use]
+    pub fn new(
+        what: &'static str,
+        ground: &'a Ground,
+        out: &'a Path,
+        audience: &'a dyn Audience,
+    ) -> Self {
+        Self { what, ground, path: Vec::new(), out, audience }
+    }
 }
 
 impl Bench for Ledgers<'_> {
@@ -96,13 +117,13 @@ impl Bench for Ledgers<'_> {
 
     fn now(&self) -> Nanos {
         // A pause takes nothing from a budget.
-        Nanos(linerate_sys::clock::monotonic()).since(self.live.paused_for())
+        Nanos(linerate_sys::clock::monotonic()).since(self.audience.live().paused_for())
     }
 
     fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<Campaign, Ended> {
         loop {
             match self.run_once(name, draft, before) {
-                Err(Ended::Failed(busy)) if busy.is_busy() && (self.again)(&busy) => {}
+                Err(Ended::Failed(busy)) if busy.is_busy() && self.audience.again(&busy) => {}
                 ended => return ended,
             }
         }
@@ -127,9 +148,9 @@ impl Ledgers<'_> {
             // Every stage is a campaign of its own. An older ledger of the same name would mix two
             // ladders.
             resume: false,
-            live: self.live,
+            live: self.audience.live(),
         };
-        let mut watcher = (self.watch)();
+        let mut watcher = self.audience.watcher();
         let mut broken = None;
         let (campaign, summary) = conduct::conduct(&request, &mut |event| {
             watcher(&event);
@@ -160,6 +181,22 @@ mod tests {
     use super::*;
     use crate::testbeds;
 
+    struct Nobody(Live);
+
+    impl Audience for Nobody {
+        fn live(&self) -> &Live {
+            &self.0
+        }
+
+        fn watcher(&self) -> Watcher<'_> {
+            Box::new(|_| ())
+        }
+
+        fn again(&self, _busy: &Failure) -> bool {
+            false
+        }
+    }
+
     #[test]
     fn facts_of_the_path_are_recorded_in_the_ledger_of_each_stage() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -172,14 +209,10 @@ mod tests {
             capacity: Some(Fact { value, low, high, n: 20, method: Method::Flood }),
             ..PathFacts::default()
         };
+        let (ground, nobody) = (testbeds::loopback(false), Nobody(Live::default()));
         let ledgers = Ledgers {
-            what: "test",
-            ground: &testbeds::loopback(false),
             path: vec![facts.clone()],
-            out: folder.path(),
-            live: &Live::default(),
-            watch: &|| Box::new(|_| ()),
-            again: &|_| false,
+            ..Ledgers::new("test", &ground, folder.path(), &nobody)
         };
         let job = DraftJob::new("tcp_stream", "a", "b");
         let sweep = DraftSweep::one("one", Nanos::from_millis(50), Nanos(0), job);

@@ -187,6 +187,7 @@ fn a_conductor_that_vanishes_while_its_trial_waits_leaves_the_agent_to_the_next(
         patience_ms: 60_000,
         sample_period_ms: 100,
         legs: vec![],
+        counts_often: false,
     };
     let connect = Message::Connect { trial: TrialId(0), offers: vec![] };
     for message in [Message::Prepare(Box::new(prepare)), connect] {

@@ -68,6 +68,7 @@ fn every_message() -> Vec<Message> {
         patience_ms: 10_000,
         sample_period_ms: 100,
         legs: Vec::new(),
+        counts_often: false,
     };
     let offer = Offer { addresses: vec!["[2001:db8::1]:4711".parse().expect("an address")] };
     let offers = vec![JobOffer { job: 0, offer }];

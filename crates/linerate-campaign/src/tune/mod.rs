@@ -86,7 +86,7 @@ impl Sessions for Ledgers<'_> {
         loop {
             match Tuner::open(host, address, keys.as_ref(), "linerate tune").map_err(Failure::from)
             {
-                Err(busy) if busy.is_busy() && (self.again)(&busy) => {}
+                Err(busy) if busy.is_busy() && self.audience.again(&busy) => {}
                 opened => return Ok(Box::new(opened?)),
             }
         }

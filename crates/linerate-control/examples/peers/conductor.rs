@@ -154,6 +154,7 @@ impl Conductor {
             patience_ms,
             sample_period_ms: 100,
             legs: Vec::new(),
+            counts_often: false,
         };
         self.say(&Message::Prepare(Box::new(prepare)))?;
         let answer =

@@ -93,6 +93,7 @@ mod tests {
             patience_ms: 0,
             sample_period_ms: 0,
             legs: Vec::new(),
+            counts_often: false,
         }
     }
 

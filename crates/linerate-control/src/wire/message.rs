@@ -154,6 +154,11 @@ pub struct Prepare {
     /// shared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub legs: Vec<String>,
+    /// True if counts are wanted ten times a second, for a viewer. Between hosts they share the
+    /// path with the load: on a way back of 0.1 Mbit/s they would take the place of half of the
+    /// acknowledgements.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counts_often: bool,
 }
 
 /// Addresses on which the passive end of a job listens.

@@ -14,10 +14,9 @@ use linerate_model::Nanos;
 
 use crate::args::{DEFAULT_FORMAT, Global};
 use crate::commands::ends::make_folder;
-use crate::commands::measure;
+use crate::commands::measure::{self, Person};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::view::View;
-use crate::{progress, reports};
+use crate::reports;
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
@@ -102,20 +101,11 @@ fn diagnose(folder: &Path, global: Global) -> Result<Vec<Rung>, Failure> {
         seed: 1,
     };
     let load = Load::new(&question, "a".to_owned(), "b".to_owned())?;
-    let view = View::new("demo", global);
-    let watch = || progress::watcher(global, &view);
-    let ledgers = Ledgers {
-        what: "demo",
-        ground: &ground,
-        path: Vec::new(),
-        out: folder,
-        live: view.live(),
-        watch: &watch,
-        // A lab has no agent that others use.
-        again: &|_| false,
-    };
+    // A lab has no agent that others use.
+    let audience = Person::new("demo", global, None);
+    let ledgers = Ledgers::new("demo", &ground, folder, &audience);
     let rungs = climb(&ledgers, load, 1, BUDGET);
-    drop(view);
+    drop(audience);
     ground.dismantle();
     match rungs {
         Ok(rungs) => Ok(rungs),

@@ -21,10 +21,10 @@ use linerate_report::CommandPlace;
 
 use crate::args::{Formats, Global, seconds};
 use crate::commands::ends::{PathArgs, check_lengths, on_ground};
+use crate::commands::measure::Person;
 use crate::commands::probe::announce;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::view::View;
-use crate::{ledgers, progress, reports};
+use crate::{ledgers, reports};
 
 #[derive(Debug, Args)]
 #[command(
@@ -127,18 +127,8 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
     if !global.quiet {
         eprintln!("{}", agenda(&load, args.limits, budget));
     }
-    let view = View::new("diagnose", global);
-    let watch = || progress::watcher(global, &view);
-    let again = |busy: &Failure| args.path.wait.again(busy);
-    let ledgers = Ledgers {
-        what: "diagnose",
-        ground,
-        path: Vec::new(),
-        out: &args.out,
-        live: view.live(),
-        watch: &watch,
-        again: &again,
-    };
+    let audience = Person::new("diagnose", global, Some(&args.path.wait));
+    let ledgers = Ledgers::new("diagnose", ground, &args.out, &audience);
     let begun = ledgers.now();
     // Capacities of labs and testbeds are declared; nothing is known about a host's path.
     let is_unknown = ground.kind == TestbedKind::Hosts && args.path.testbed.is_none();
@@ -155,7 +145,7 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
     // The ledgers hold each experiment, so the answer can be judged again.
     let left = Nanos(budget.0.saturating_sub(ledgers.now().since(begun).0));
     let rungs = climb(&ledgers, load, args.limits as usize, left)?;
-    drop(view);
+    drop(audience);
     let argv: Vec<String> = std::env::args().collect();
     // Commands in the answer repeat the place that this one was given.
     let place = CommandPlace::of_arguments(&argv).unwrap_or_default();

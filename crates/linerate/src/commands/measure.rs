@@ -9,6 +9,7 @@ use clap::Args;
 use linerate_campaign::catalog::PlanText;
 use linerate_campaign::conduct::{self, Request};
 use linerate_campaign::live::Live;
+use linerate_campaign::stages::{Audience, Watcher};
 use linerate_campaign::testbeds::{self, Ground, Place};
 use linerate_control::{Progress, RunSummary};
 use linerate_model::Campaign;
@@ -17,7 +18,7 @@ use linerate_sys::signal::interrupted;
 
 use crate::args::Global;
 use crate::exit::Failure;
-use crate::progress::Display;
+use crate::progress::{self, Display};
 use crate::view::View;
 
 /// A campaign that was run, and how it went.
@@ -58,7 +59,34 @@ pub(crate) struct WaitArgs {
     wait: bool,
     /// True once the reason was printed.
     #[arg(skip)]
-    is_told: Cell<bool>,
+    is_announced: Cell<bool>,
+}
+
+/// Person who follows the stages of a command on the terminal.
+pub(crate) struct Person<'a> {
+    view: View,
+    global: Global,
+    wait: Option<&'a WaitArgs>,
+}
+
+impl<'a> Person<'a> {
+    pub(crate) fn new(what: &'static str, global: Global, wait: Option<&'a WaitArgs>) -> Self {
+        Self { view: View::new(what, global), global, wait }
+    }
+}
+
+impl Audience for Person<'_> {
+    fn live(&self) -> &Live {
+        self.view.live()
+    }
+
+    fn watcher(&self) -> Watcher<'_> {
+        progress::watcher(self.global, &self.view)
+    }
+
+    fn again(&self, busy: &Failure) -> bool {
+        self.wait.is_some_and(|wait| wait.again(busy))
+    }
 }
 
 impl WaitArgs {
@@ -69,7 +97,7 @@ impl WaitArgs {
         if !self.wait || interrupted() {
             return false;
         }
-        if !self.is_told.replace(true) {
+        if !self.is_announced.replace(true) {
             eprintln!("waiting: {}", busy.message());
         }
         std::thread::sleep(PAUSE);

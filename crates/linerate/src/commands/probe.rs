@@ -12,10 +12,10 @@ use linerate_campaign::testbeds::Ground;
 
 use crate::args::{Formats, Global};
 use crate::commands::ends::{PathArgs, on_ground};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::commands::measure::Person;
+use crate::exit::{Exit, Outcome};
 use crate::parameters::{ProbeSettings, SettingOptions};
-use crate::view::View;
-use crate::{progress, reports};
+use crate::reports;
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("where").required(true).multiple(true)
@@ -41,20 +41,10 @@ fn look(args: &ProbeArgs, global: Global, ground: &Ground) -> Result<Exit, Ended
     let (from, to) = args.path.route().among("probe", &ground.testbed.endpoints)?;
     let budget = ProbeBudget::of(&args.settings.given("probe", PATH_PROBE)?);
     announce(&budget, global);
-    let view = View::new("probe", global);
-    let watch = || progress::watcher(global, &view);
-    let again = |busy: &Failure| args.path.wait.again(busy);
-    let ledgers = Ledgers {
-        what: "probe",
-        ground,
-        path: Vec::new(),
-        out: &args.out,
-        live: view.live(),
-        watch: &watch,
-        again: &again,
-    };
+    let audience = Person::new("probe", global, Some(&args.path.wait));
+    let ledgers = Ledgers::new("probe", ground, &args.out, &audience);
     let facts = probe::probe(&ledgers, &from.name, &to.name, &budget)?;
-    drop(view);
+    drop(audience);
     let answer = answers::document(&facts, ground.kind);
     reports::answer(&answer, &args.formats.saved(&args.out), global)?;
     Ok(Exit::Done)

@@ -1,7 +1,9 @@
 //! Phases of a trial, and the step from one trial to the next.
 
 use linerate_load::Secret;
-use linerate_model::{Event, HostRecord, IncidentKind, Nanos, Side, ToldClock, TrialOutcome};
+use linerate_model::{
+    Event, HostRecord, IncidentKind, Nanos, Side, TestbedKind, ToldClock, TrialOutcome,
+};
 
 use super::super::host::Presence;
 use super::legs::legs;
@@ -201,6 +203,7 @@ impl Conductor {
                 patience_ms: self.options.patience.as_millis() as u64,
                 sample_period_ms: self.options.sample_period.as_millis() as u64,
                 legs: legs(&self.header.capacities, &spec, &self.hosts[host].name),
+                counts_often: self.header.testbed != TestbedKind::Hosts,
             };
             self.hosts[host].reported = Reported::nothing(now.mono);
             self.send(host, Message::Prepare(Box::new(prepare)));

@@ -12,9 +12,9 @@ use linerate_campaign::tune::profile;
 
 use crate::args::{Formats, Global, seconds};
 use crate::commands::ends::{PathArgs, check_lengths, on_ground};
+use crate::commands::measure::Person;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::view::View;
-use crate::{progress, reports};
+use crate::reports;
 
 #[derive(Debug, Args)]
 #[command(
@@ -67,21 +67,11 @@ fn try_all(
     global: Global,
     ground: &Ground,
 ) -> Result<Exit, Ended> {
-    let view = View::new("tune", global);
-    let watch = || progress::watcher(global, &view);
-    let again = |busy: &Failure| args.path.wait.again(busy);
-    let ledgers = Ledgers {
-        what: "tune",
-        ground,
-        path: Vec::new(),
-        out: &args.out,
-        live: view.live(),
-        watch: &watch,
-        again: &again,
-    };
+    let audience = Person::new("tune", global, Some(&args.path.wait));
+    let ledgers = Ledgers::new("tune", ground, &args.out, &audience);
     let ends = args.path.route().among("tune", &ground.testbed.endpoints)?;
     let mut findings = host::tune(&ledgers, &ledgers, ends, tuning)?;
-    drop(view);
+    drop(audience);
     findings.profiles = profile::write(&args.out, &findings)?;
     let answer = host_settings::document(&findings, ground.kind);
     // The folder of ledgers is kept and passed on: its text report needs no option.

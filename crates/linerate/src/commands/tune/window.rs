@@ -15,10 +15,9 @@ use linerate_model::TestbedKind;
 
 use crate::args::{Formats, Global, seconds};
 use crate::commands::ends::{check_lengths, on_ground};
-use crate::commands::measure::WaitArgs;
+use crate::commands::measure::{Person, WaitArgs};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::view::View;
-use crate::{progress, reports};
+use crate::reports;
 
 #[derive(Debug, Args)]
 pub(crate) struct WindowArgs {
@@ -119,18 +118,8 @@ fn tune(args: &WindowArgs, global: Global, ground: &Ground) -> Result<Exit, Ende
         seconds: args.seconds,
         omit: args.omit,
     };
-    let view = View::new("tune", global);
-    let watch = || progress::watcher(global, &view);
-    let again = |busy: &Failure| args.wait.again(busy);
-    let ledgers = Ledgers {
-        what: "tune",
-        ground,
-        path: Vec::new(),
-        out: &args.out,
-        live: view.live(),
-        watch: &watch,
-        again: &again,
-    };
+    let audience = Person::new("tune", global, Some(&args.wait));
+    let ledgers = Ledgers::new("tune", ground, &args.out, &audience);
     // Asked before the consent: the question names the device that would be changed.
     let asked = window::ask(&ledgers, endpoints, ends, &tuning)?;
     let emulated = ground.kind == TestbedKind::Lab;
@@ -139,7 +128,7 @@ fn tune(args: &WindowArgs, global: Global, ground: &Ground) -> Result<Exit, Ende
         consent(args, &asked.present)?;
     }
     let (findings, exit) = window::tune(&ledgers, asked, &ground.capacities, emulated, &tuning)?;
-    drop(view);
+    drop(audience);
     reports::answer(&answers::document(&findings), &args.formats.saved(&args.out), global)?;
     Ok(exit)
 }
