@@ -113,6 +113,7 @@ impl Conductor {
             patience_ms,
             sample_period_ms,
             legs: Vec::new(),
+            counts_often: false,
         };
         self.say(&Message::Prepare(Box::new(prepare)));
         let answer = self.await_message(|message| {
