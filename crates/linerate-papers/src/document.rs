@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_replay_says_what_disagrees_and_why_before_what_agrees() {
-        let replay = crate::replay::sun_netframe();
+        let replay = crate::replay::paper("sun-netframe").expect("registered").replay();
         // The width of a terminal decides where a line ends.
         let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let text = one_line(&text_of(&of_replays(std::slice::from_ref(&replay))));
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn like_figures_share_one_table_and_its_note() {
-        let replay = crate::replay::intel_ncsi();
+        let replay = crate::replay::paper("intel-ncsi").expect("registered").replay();
         let document = of_replays(std::slice::from_ref(&replay));
         let table = document.tables().find(|table| table.id == "replay-0-alike-0");
         let table = table.expect("32 averages are alike");

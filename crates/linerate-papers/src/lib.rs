@@ -10,7 +10,7 @@
 //! use linerate_papers::replay::paper;
 //!
 //! let netframe = paper("sun-netframe").expect("a paper that can be replayed");
-//! let replay = (netframe.replay)();
+//! let replay = netframe.replay();
 //! let wrong = replay.items.iter().filter(|item| !item.agrees).count();
 //! assert!(wrong > 0, "the paper contradicts itself in at least one figure");
 //! ```

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &ReplayArgs, global: Global) -> Outcome {
     let chosen: Vec<Replay> = REPLAYS
         .iter()
         .filter(|r| paper == "all" || r.name == paper)
-        .map(|r| (r.replay)())
+        .map(|r| r.replay())
         .collect();
     if chosen.is_empty() {
         let known: Vec<&str> = REPLAYS.iter().map(|replay| replay.name).collect();

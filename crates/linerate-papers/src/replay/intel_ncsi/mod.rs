@@ -5,18 +5,15 @@
 //! rounding: a mean that is computed in binary floating point may be a little less than 61.005, and
 //! then one of the 32 fails.
 
-mod claims;
 mod seconds;
 
 use std::collections::BTreeMap;
 
+use minijinja::value::Serde;
 use serde::Deserialize;
 
-use super::{Replay, ReplayItem, item};
+use super::{Paper, ReplayItem, item, items as of_file};
 use linerate_analysis::statistics::mean_half_up;
-
-/// The paper's title.
-pub(super) const TITLE: &str = "NC-SI Overview and Performance, revision 1.1, Intel 2013";
 
 /// Decimals of the samples and of the averages, as printed.
 const PLACES: u32 = 2;
@@ -31,16 +28,20 @@ struct Series {
 /// The columns by table, controller and direction: "11.1.1 default RHEL | B1 uni N2B".
 type Tables = BTreeMap<String, Series>;
 
-/// Recomputes the paper.
-#[must_use]
-pub fn intel_ncsi() -> Replay {
+/// Recomputes the paper: its averages, the statements of its text, and what the seconds show.
+pub(super) fn items(paper: &Paper) -> Vec<ReplayItem> {
     let tables = tables();
     let mut items: Vec<ReplayItem> =
         tables.iter().map(|(name, series)| average(name, series)).collect();
     items.push(all_averages(&tables));
-    items.extend(claims::check(&tables));
+    let averages: BTreeMap<&str, f64> =
+        tables.iter().map(|(name, series)| (name.as_str(), series.printed)).collect();
+    let mut claims = of_file::with_known(paper, [("average", Serde(&averages).into())]);
+    // Claims come from several lists of the file; the report follows the numbering of the errata.
+    claims.sort_by(|a, b| a.id.cmp(&b.id));
+    items.extend(claims);
     items.extend(seconds::check(&tables));
-    Replay { paper: TITLE.to_owned(), items }
+    items
 }
 
 fn tables() -> Tables {
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn all_32_averages_agree_and_the_known_disagreements_are_found_and_no_others() {
-        let replay = intel_ncsi();
+        let replay = crate::replay::paper("intel-ncsi").expect("registered").replay();
         let averages = replay.items.iter().filter(|item| item.what.starts_with("average of 60"));
         assert_eq!(averages.filter(|item| item.agrees).count(), 32);
         let found: Vec<&str> = replay.disagreements().map(|item| item.id.as_str()).collect();

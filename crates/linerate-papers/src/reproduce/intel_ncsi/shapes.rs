@@ -370,7 +370,7 @@ fn loss_onset(study: &Study, lab: &Hose) -> Shape {
 
 fn replayed() -> Shape {
     let claim = "V1.14 (hard): the paper's 32 averages follow from its tables";
-    let items = replay::intel_ncsi().items;
+    let items = replay::paper("intel-ncsi").expect("registered").replay().items;
     let averages: Vec<bool> =
         items.iter().filter(|item| item.what.starts_with("average of")).map(|i| i.agrees).collect();
     let agree = averages.iter().filter(|agrees| **agrees).count();
