@@ -311,8 +311,8 @@ mod tests {
     fn a_figure_that_follows_agrees_to_the_digits_it_is_printed_to() {
         let quotient = |printed: &str| {
             items(&format!(
-                "printed = {printed}\ndigits = 0\nof = [\"table.sizes[1]\", \"table.sizes[0]\"]\nas \
-                    = \"quotient\""
+                "printed = {printed}\ndigits = 0\nof = [\"table.sizes[1]\", \
+                 \"table.sizes[0]\"]\nas = \"quotient\""
             ))
         };
         let found = quotient("718");
@@ -352,9 +352,18 @@ mod tests {
 
     #[test]
     fn an_item_is_its_texts_and_its_condition_for_each_row() {
-        let data = "rate = 8\n[[item]]\nid = \"{{ row }}-times\"\nwhat = \"b\"\nlet = [\"all = \
-            rate * row\", \"half = all / 2\"]\nprinted = \"{{ all }}\"\nrecomputed = \"{{ half|to(1) \
-            }}, {{ half|signed(0) }}\"\nagrees = \"half <= 8\"\nwhy = \"c\"\nrows = [2, 3]\n";
+        let data = r#"
+            rate = 8
+            [[item]]
+            id = "{{ row }}-times"
+            what = "b"
+            let = ["all = rate * row", "half = all / 2"]
+            printed = "{{ all }}"
+            recomputed = "{{ half|to(1) }}, {{ half|signed(0) }}"
+            agrees = "half <= 8"
+            why = "c"
+            rows = [2, 3]
+        "#;
         let items = of_text(data);
         let [two, three] = &items[..] else { panic!("{items:?}") };
         assert_eq!((two.id.as_str(), two.printed.as_str()), ("2-times", "16"));

@@ -40,8 +40,8 @@ pub(super) fn all(studies: &IntelStudies<'_>) -> Vec<Shape> {
 fn management(causes: &Study) -> Vec<Shape> {
     /// The larger of request and response, which go in opposite directions.
     const BITS: f64 = 100.0 * 8.0;
-    let claim = "V1.1 (hard): request and response load uses less than 2 % of each direction of the \
-            sideband";
+    let claim = "V1.1 (hard): request and response load uses less than 2 % of each direction of \
+        the sideband";
     let Some(point) = only(causes, "management") else {
         return vec![not_judged("V1.1", claim, "it was not run")];
     };
