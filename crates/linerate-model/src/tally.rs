@@ -125,8 +125,8 @@ counters! {
     TrimsLost "trims_lost" "Of those, failed.",
     TrimsOpen "trims_open" "Of those, still under way at the end of the trial.",
     DelayChange "delay_change_ns" "Changes of the transit time from one datagram to the next, \
-        added without their signs, ns (RFC 3550 clause 6.4.1): of each message with a kernel's stamp, or \
-        of the first one of each call that received.",
+        added without their signs, ns (RFC 3550 clause 6.4.1): of each message with a kernel's \
+        stamp, or of the first one of each call that received.",
     DelayChanges "delay_changes" "Number of these changes: their mean is the jitter.",
     Serving "serving_ns" "Time in which at least one file of another program was under way at the \
         worker: asked for, and not yet acknowledged whole, ns.",

@@ -292,7 +292,7 @@ fn round_trips(sender: &ProbeRecord, facts: &mut PathFacts) {
 /// Returns how far the receiver's clock is ahead. In the shortest round trip the datagram arrived
 /// somewhere between sending and answer; the middle is wrong by half of that time at most.
 fn clock(sender: &ProbeRecord, receiver: &ProbeRecord) -> Option<ClockOffset> {
-    // The first copy of a duplicated datagram: a later one may arrive after the answer to the first.
+    // The first copy of a duplicated datagram: a later one may arrive after the first's answer.
     let mut arrivals = HashMap::new();
     for (number, _, received) in receiver.series.rows() {
         let first = arrivals.entry(number).or_insert(received);
