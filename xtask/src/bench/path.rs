@@ -32,8 +32,9 @@ const OF_SIZES: f64 = 0.1;
 /// Limit in the direction from `a` to `b`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Made {
-    /// `tbf` with this rate (bit/s), burst and limit (bytes of frames).
-    Tbf { rate: f64, burst: f64, limit: f64 },
+    /// `tbf` with this rate (bit/s), burst and limit (bytes of frames), and a link of the rate
+    /// `back` on the way back; 0 for none.
+    Tbf { rate: f64, burst: f64, limit: f64, back: f64 },
     /// nft's `limit` with this rate (bit/s) and burst (bytes of packets). Its bucket holds one
     /// second of the rate, and the burst (`nft_limit_init` of Linux).
     Nft { rate: f64, burst: f64 },
@@ -50,19 +51,25 @@ enum Made {
 const fn link(megabits: u32, limit: f64) -> Made {
     // The kernel needs a burst of one timer tick above 100 Mbit/s; 1600 B are one frame.
     let burst = if megabits >= 200 { 15_000.0 } else { 1_600.0 };
-    Made::Tbf { rate: megabits as f64 * 1e6, burst, limit }
+    Made::Tbf { rate: megabits as f64 * 1e6, burst, limit, back: 0.0 }
 }
 
 const fn shaper(megabits: u32, burst: f64, limit: f64) -> Made {
-    Made::Tbf { rate: megabits as f64 * 1e6, burst, limit }
+    Made::Tbf { rate: megabits as f64 * 1e6, burst, limit, back: 0.0 }
 }
 
-const CASES: [(&str, Made); 21] = [
+const fn slow_back(megabits: u32, limit: f64) -> Made {
+    Made::Tbf { rate: megabits as f64 * 1e6, burst: 1_600.0, limit, back: 0.15e6 }
+}
+
+const CASES: [(&str, Made); 23] = [
     ("link 5 Mbit/s", link(5, 50_000.0)),
     ("link 20 Mbit/s", link(20, 60_000.0)),
     ("link 50 Mbit/s", link(50, 90_000.0)),
     ("link 200 Mbit/s", link(200, 300_000.0)),
     ("link 1 Gbit/s", link(1_000, 600_000.0)),
+    ("link 20 Mbit/s, 0.15 back", slow_back(20, 60_000.0)),
+    ("link 90 Mbit/s, 0.15 back", slow_back(90, 150_000.0)),
     ("shaper 5 Mbit/s", shaper(5, 60_000.0, 30_000.0)),
     ("shaper 20 Mbit/s", shaper(20, 100_000.0, 60_000.0)),
     ("shaper 50 Mbit/s", shaper(50, 200_000.0, 60_000.0)),
@@ -185,16 +192,21 @@ fn row(name: &str, one: &Compared) -> Vec<String> {
 fn probe(ground: &mut Ground, made: Made) -> anyhow::Result<Vec<Compared>> {
     let family = if let Made::Ecn(family, _) = made { family } else { Family::V4 };
     ground.lay(&Between { family, ..PLAIN }, false)?;
-    // The port of the bridge towards `b`.
-    let [_, port] = PORTS;
+    // The ports of the bridge towards `a` and `b`.
+    let [port_back, port] = PORTS;
     let mut to = Ground::address(family, End::B).to_owned();
     let mut budget = vec!["--max-rate", "200 Mbit/s", "--max-bytes", "32 MB"];
     match made {
-        Made::Tbf { rate, burst, limit } => {
+        Made::Tbf { rate, burst, limit, back } => {
             ground.at_bridge(&format!(
                 "tc qdisc add dev {port} root tbf rate {rate:.0}bit burst {burst:.0} limit \
                     {limit:.0}"
             ))?;
+            if back > 0.0 {
+                ground.at_bridge(&format!(
+                    "tc qdisc add dev {port_back} root tbf rate {back:.0}bit burst 1600 limit 15kb"
+                ))?;
+            }
             if rate > 100e6 {
                 budget = vec!["--max-rate", "2 Gbit/s", "--max-bytes", "80 MB"];
             }
@@ -240,8 +252,7 @@ fn probe(ground: &mut Ground, made: Made) -> anyhow::Result<Vec<Compared>> {
         ensure!(matched(&rules)? > 0, "the rule at the bridge wrote the field of no packet");
     }
     let facts: Vec<PathFacts> = serde_json::from_value(answer["path"].clone())?;
-    let forward = facts.first().context("no direction was probed")?;
-    Ok(compared(made, forward))
+    compared(made, &facts)
 }
 
 /// Returns the packets that the rules of nft, printed as JSON, counted.
@@ -253,20 +264,28 @@ fn matched(rules: &str) -> anyhow::Result<u64> {
     packets.reduce(|a, b| a + b).context("nft: no counter")
 }
 
-fn compared(made: Made, facts: &PathFacts) -> Vec<Compared> {
-    let capacity = facts.capacity.map(|fact| fact.value.0);
+/// Returns the facts of both directions, that from `a` to `b` first, beside their known answers.
+fn compared(made: Made, both: &[PathFacts]) -> anyhow::Result<Vec<Compared>> {
+    let (facts, back) = both.split_first().context("no direction was probed")?;
+    let rate = |facts: &PathFacts| facts.capacity.map(|fact| fact.value.0);
+    let capacity = rate(facts);
+    let capacity_back = back.first().and_then(rate);
     let size = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64);
     let queue = size(facts.queue_bytes.map(|fact| fact.value.0));
     let bucket = size(facts.token_bucket.map(|tokens| tokens.bucket.value.0));
     let of = |fact, shown, made, found, within| Compared { fact, shown, made, found, within };
-    match made {
-        Made::Tbf { rate, burst, limit } => {
+    Ok(match made {
+        Made::Tbf { rate, burst, limit, back } => {
             let mut all = vec![
                 of("capacity", Shown::Rate, rate * PACKET / FRAME, capacity, OF_RATES),
                 of("queue", Shown::Whole, limit * PACKET / FRAME, queue, OF_SIZES),
             ];
             if burst > 20_000.0 {
                 all.push(of("bucket", Shown::Whole, burst * PACKET / FRAME, bucket, OF_SIZES));
+            }
+            if back > 0.0 {
+                let made = back * PACKET / FRAME;
+                all.push(of("capacity back", Shown::Rate, made, capacity_back, OF_RATES));
             }
             all
         }
@@ -303,7 +322,7 @@ fn compared(made: Made, facts: &PathFacts) -> Vec<Compared> {
         Made::Mtu(mtu) => {
             vec![of("MTU", Shown::Whole, mtu as f64, size(facts.mtu.map(|fact| fact.value.0)), 0.0)]
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -337,19 +356,30 @@ mod tests {
             "capacity": fact("19.9 Mbit/s"), "queue_bytes": fact("50000 B"),
         }))
         .expect("facts");
-        let good = |made| compared(made, &facts).iter().map(Compared::is_good).collect::<Vec<_>>();
+        let judge = |made, facts: &[&PathFacts]| {
+            let facts: Vec<_> = facts.iter().copied().cloned().collect();
+            let compared = compared(made, &facts).expect("facts");
+            compared.iter().map(Compared::is_good).collect::<Vec<_>>()
+        };
+        let good = |made| judge(made, &[&facts]);
         assert_eq!(good(link(20, 60_000.0)), [true, false]);
         assert_eq!(good(shaper(20, 50_000.0, 52_000.0)), [true, true, false]);
         assert_eq!(good(Made::Mtu(1400)), [false]);
+        let slow_there = Made::Tbf { rate: 20e6, burst: 1_600.0, limit: 50_000.0, back: 2e5 };
+        let mut back = facts.clone();
+        back.capacity = serde_json::from_value(fact("0.199 Mbit/s")).expect("a rate");
+        assert_eq!(judge(slow_there, &[&facts, &back]), [true, true, true]);
+        assert_eq!(judge(slow_there, &[&facts, &facts]), [true, true, false]);
+        assert_eq!(good(slow_there), [true, true, false], "no way back");
         let mut ahead = facts.clone();
         for (error_ns, is_within) in [(900_i64, true), (1_100, false)] {
             let ahead_ns = i64::from(CLOCK_AHEAD_S) * 1_000_000_000 + error_ns;
             let clock = json!({ "ahead_ns": ahead_ns, "within": "1000 ns", "n": 50 });
             ahead.clock = serde_json::from_value(clock).expect("a clock");
-            assert_eq!(compared(Made::Clock, &ahead)[0].is_good(), is_within);
+            assert_eq!(judge(Made::Clock, &[&ahead])[0], is_within);
         }
         let unset = json!({ "ahead_ns": 0, "within": "86400 s", "n": 50 });
         ahead.clock = serde_json::from_value(unset).expect("a clock");
-        assert!(!compared(Made::Clock, &ahead)[0].is_good(), "a wide interval excuses nothing");
+        assert!(!judge(Made::Clock, &[&ahead])[0], "a wide interval excuses nothing");
     }
 }

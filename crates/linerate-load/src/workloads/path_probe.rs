@@ -9,8 +9,8 @@
 //!
 //! A datagram begins with the header of `datagram`, then one byte of flags: 1 if it asks for an
 //! answer, 2 if it was sent as ECN-capable. An answer has the header with the number and time of
-//! the datagram that it answers, then three numbers of 8 bytes, big-endian: datagrams received,
-//! highest number received, and time that the receiver took, ns.
+//! the datagram that it answers, then four numbers of 8 bytes, big-endian: datagrams received,
+//! highest number received, time that the receiver took, and time of arrival by its clock, both ns.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ const FLAGS_AT: usize = HEADER_BYTES;
 const ASKS: u8 = 1;
 const IS_ECT: u8 = 2;
 /// Bytes of an answer.
-const ANSWER_BYTES: usize = HEADER_BYTES + 3 * size_of::<u64>();
+const ANSWER_BYTES: usize = HEADER_BYTES + 4 * size_of::<u64>();
 
 /// Parameters of `path_probe`.
 #[derive(Clone, Debug)]

@@ -16,6 +16,10 @@
 use linerate_model::{BitRate, Bytes, Nanos, ProbeEnd, ProbeKind, ProbePhase};
 
 use super::sizes::SizeSearch;
+pub(super) use answer::Answer;
+use answer::Ways;
+
+mod answer;
 
 /// Payload of a ping.
 pub(super) const PING_BYTES: usize = 64;
@@ -24,6 +28,10 @@ pub(super) const PING_BYTES: usize = 64;
 const LEAST_BYTES: usize = 484;
 /// Most datagrams of one probe. Each is recorded, and 60,000 records are 1.4 MB.
 pub(super) const MOST_DATAGRAMS: u64 = 60_000;
+/// Longest time that the record may take from the receiver over the way back, as far as trains show
+/// its rate. One of [`TRAIN_ANSWERS`] answers takes as long as the record of [`RECORDED`] datagrams.
+const RECORD_TIME: Nanos = Nanos::from_millis(4_000);
+const RECORDED: f64 = 6.0;
 /// Most phases that are recorded.
 pub(super) const MOST_PHASES: usize = 64;
 /// Most answers of one phase that decisions use.
@@ -40,6 +48,8 @@ const COPIES: u64 = 3;
 /// Datagrams of a train, and most trains. 50 datagrams of 1500 B take 120 ms at 5 Mbit/s.
 const TRAIN: u64 = 50;
 const TRAINS: u32 = 8;
+/// Answers to a train.
+const TRAIN_ANSWERS: u64 = TRAIN.div_ceil(BATCH as u64);
 /// Time after which no further train starts, if two have been sent.
 const TRAINS_TIME: Nanos = Nanos::from_millis(300);
 const FEWEST_TRAINS: u32 = 2;
@@ -48,7 +58,7 @@ const RAMP_FROM: BitRate = BitRate(2e6);
 /// Length of a step of the ramp, and the fewest datagrams in it.
 const STEP: Nanos = Nanos::from_millis(100);
 const STEP_DATAGRAMS: u64 = 8;
-/// Growth of the round-trip time that means a queue. A busy host delays a wake-up by less.
+/// Wait of datagrams that means a queue. A busy host delays a wake-up by less.
 const QUEUE_DELAY: Nanos = Nanos::from_millis(4);
 /// Loss above which a step or a flood exceeds the path.
 pub const LOSS: f64 = 0.05;
@@ -67,7 +77,7 @@ const SETTLE: [Nanos; 2] = [Nanos::from_millis(100), Nanos::from_millis(1_500)];
 const OVERLOAD: f64 = 2.0;
 /// Longest flood. It fills a queue of 1.5 s.
 const FLOOD: Nanos = Nanos::from_millis(1_500);
-/// Time between two datagrams that ask for an answer while a rate is sent.
+/// Shortest time between two datagrams that ask for an answer while a rate is sent.
 const ASK_EVERY: Nanos = Nanos::from_millis(5);
 /// Datagrams that a sender may be late and still send. On a busy host it is held up for some
 /// milliseconds again and again, and would not reach its rate otherwise.
@@ -97,21 +107,6 @@ pub(super) enum Action {
     Wait(Nanos),
     /// The probe is over.
     Done,
-}
-
-/// Answer of the receiver to one datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    /// Number of the datagram.
-    pub(super) number: u64,
-    /// Datagrams that the receiver had received by then, and the highest number among them.
-    pub(super) received: u64,
-    pub(super) highest: u64,
-    /// Time of arrival of the answer by the sender's clock, without the time that the receiver
-    /// took.
-    pub(super) at: Nanos,
-    /// Round-trip time.
-    pub(super) rtt: Nanos,
 }
 
 /// Result of a step of the ramp, with the rate that arrived.
@@ -160,6 +155,9 @@ pub(super) struct Course {
     answers: Vec<Answer>,
     base_rtt: Option<Nanos>,
     widest_rtt: Nanos,
+    ways: Ways,
+    /// Shortest wait of the last answer to a train for the others, on the way back.
+    train_wait: Option<Nanos>,
     last_answer: Option<Answer>,
     lossy_since: Option<Nanos>,
     lossy_step: Option<BitRate>,
@@ -187,6 +185,8 @@ impl Course {
             answers: Vec::with_capacity(MOST_ANSWERS),
             base_rtt: None,
             widest_rtt: Nanos(0),
+            ways: Ways::default(),
+            train_wait: None,
             last_answer: None,
             lossy_since: None,
             lossy_step: None,
@@ -283,6 +283,7 @@ impl Course {
             return;
         }
         self.last_answer = Some(answer);
+        self.ways.observe(&answer);
         self.widest_rtt = self.widest_rtt.max(answer.rtt);
         self.base_rtt = Some(self.base_rtt.map_or(answer.rtt, |base| base.min(answer.rtt)));
         let Some(phase) = self.phase.filter(|phase| answer.number >= phase.first) else { return };
@@ -324,9 +325,19 @@ impl Course {
         self.payload as u64 + self.header_bytes
     }
 
-    /// Returns true if `n` more datagrams would exceed `limit` bytes, or the records.
-    fn exceeds(&self, n: u64, limit: u64) -> bool {
-        self.bytes + n * self.packet_bytes() > limit || self.next_number + n > MOST_DATAGRAMS
+    /// Returns true if `n` more datagrams would exceed one of `parts` parts of the bytes, or of the
+    /// records.
+    fn exceeds(&self, n: u64, parts: u64) -> bool {
+        self.bytes + n * self.packet_bytes() > self.limits.bytes.0 / parts
+            || self.next_number + n > self.most_datagrams() / parts
+    }
+
+    /// Returns the most datagrams of this probe, of which the way back carries the record in time.
+    fn most_datagrams(&self) -> u64 {
+        let Some(wait) = self.train_wait.filter(|wait| wait.0 > 0) else { return MOST_DATAGRAMS };
+        let waited_for = (TRAIN_ANSWERS - 1) as f64 * RECORDED;
+        let in_time = RECORD_TIME.0 as f64 / wait.0 as f64 * waited_for;
+        MOST_DATAGRAMS.min(in_time as u64)
     }
 
     /// Returns true if the last datagram of the phase was answered, or nothing came for `patience`
@@ -402,11 +413,15 @@ impl Course {
         if !self.is_answered(now, self.queued_patience()) {
             return Some(Action::Wait(now + PING_GAP));
         }
+        let answer = self.answers.last().filter(|last| last.number + 1 == self.next_number);
+        if let Some([_, wait]) = answer.map(|answer| self.ways.waits(answer)) {
+            self.train_wait = Some(self.train_wait.map_or(wait, |least| least.min(wait)));
+        }
         self.end_phase(ProbeEnd::Complete);
         let sent = sent + 1;
         let late = now.since(self.stage_from) >= TRAINS_TIME && sent >= FEWEST_TRAINS;
         // The ramp and the flood need most of the bytes.
-        let spent = self.exceeds(TRAIN, self.limits.bytes.0 / 4);
+        let spent = self.exceeds(TRAIN, 4);
         if sent < TRAINS && !late && !spent {
             self.stage = Stage::Trains { sent };
             return None;
@@ -431,13 +446,15 @@ impl Course {
             self.paced = 0;
         }
         let n = late.min(BATCH as u64);
-        let asks = now.since(self.asked_at) >= ASK_EVERY;
+        // Answers that wait are asked for less often, or they would fill a slow way back.
+        let waited = self.last_answer.map_or(Nanos(0), |last| self.ways.waits(&last)[1]);
+        let asks = now.since(self.asked_at) >= ASK_EVERY.max(waited);
         Action::Send { n: n as usize, payload: self.payload, asks }
     }
 
     fn ramp(&mut self, now: Nanos) -> Option<Action> {
         let enough = self.n() >= STEP_DATAGRAMS && now.since(self.stage_from) >= STEP;
-        let spent = self.exceeds(BATCH as u64, self.limits.bytes.0 / 2);
+        let spent = self.exceeds(BATCH as u64, 2);
         if !self.is_waiting && !enough && !spent {
             return Some(self.paced(now));
         }
@@ -490,15 +507,15 @@ impl Course {
             // Next to nothing came back.
             return Step::Queued(BitRate(self.rate.0 / 4.0));
         };
-        let loss = loss_between(first, last);
+        let loss = last.loss_since(first);
         let base = self.base_rtt.unwrap_or_default();
-        let shortest = half.iter().map(|answer| answer.rtt).min().unwrap_or_default();
-        let queues = shortest.since(base) > QUEUE_DELAY.max(Nanos(base.0 / 4));
+        let waited = half.iter().map(|answer| self.ways.waits(answer)[0]).min().unwrap_or_default();
+        let queues = waited > QUEUE_DELAY.max(Nanos(base.0 / 4));
         if loss <= LOSS && !queues {
             return Step::Carried;
         }
         let bits = (last.received - first.received) as f64 * self.packet_bytes() as f64 * 8.0;
-        let seconds = last.at.since(first.at).as_secs_f64();
+        let seconds = last.arrived.since(first.arrived).as_secs_f64();
         let arrived = if seconds > 0.0 { bits / seconds } else { self.rate.0 };
         // A short step measures roughly: the flood stays within a factor of the step's rate.
         let arrived = BitRate(arrived.clamp(self.rate.0 / 8.0, self.rate.0));
@@ -510,7 +527,7 @@ impl Course {
         let passed = now.since(self.stage_from);
         let base = self.base_rtt.unwrap_or_default();
         let is_empty = self.answers.last().is_some_and(|last| {
-            last.rtt.since(base) <= Nanos(QUEUE_DELAY.0 / 2).max(Nanos(base.0 / 4))
+            self.ways.waits(last)[0] <= Nanos(QUEUE_DELAY.0 / 2).max(Nanos(base.0 / 4))
         });
         if passed < least || (passed < most && !is_empty) {
             let due = Nanos(self.stage_from.0 + self.n() * 2 * PING_GAP.0);
@@ -545,7 +562,7 @@ impl Course {
         if now.since(self.stage_from) >= FLOOD {
             return Some(ProbeEnd::Complete);
         }
-        if self.exceeds(BATCH as u64, self.limits.bytes.0) {
+        if self.exceeds(BATCH as u64, 1) {
             return Some(ProbeEnd::Bytes);
         }
         if self.limits.may_lose {
@@ -559,19 +576,12 @@ impl Course {
         if let Some(last) = self.answers.last() {
             let before = self.answers.iter().rev();
             let earlier = before.copied().find(|one| last.at.since(one.at) >= LOSS_SPAN);
-            let is_lossy = earlier.is_some_and(|earlier| loss_between(&earlier, last) > LOSS);
+            let is_lossy = earlier.is_some_and(|earlier| last.loss_since(&earlier) > LOSS);
             self.lossy_since = is_lossy.then(|| self.lossy_since.unwrap_or(last.at));
         }
         let lossy = self.lossy_since.is_some_and(|since| heard.since(since) >= LOSS_TIME);
         lossy.then_some(ProbeEnd::Loss)
     }
-}
-
-/// Returns the share of the datagrams between two answered ones that did not arrive.
-fn loss_between(earlier: &Answer, later: &Answer) -> f64 {
-    let sent = later.highest.saturating_sub(earlier.highest);
-    let received = later.received.saturating_sub(earlier.received);
-    if sent == 0 { 0.0 } else { (1.0 - received as f64 / sent as f64).max(0.0) }
 }
 
 #[cfg(test)]

@@ -90,7 +90,8 @@ impl ProbeReceiver {
                 let mut answer = [0; ANSWER_BYTES];
                 write_header(&mut answer, flow.outward, number, Nanos(sent));
                 let taken = clock::monotonic().saturating_sub(arrived.0);
-                let numbers = [*received, sequence.next().saturating_sub(1), taken];
+                let highest = sequence.next().saturating_sub(1);
+                let numbers = [*received, highest, taken, arrived.0];
                 for (place, number) in answer[HEADER_BYTES..].chunks_exact_mut(8).zip(numbers) {
                     place.copy_from_slice(&number.to_be_bytes());
                 }

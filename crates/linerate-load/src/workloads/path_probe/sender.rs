@@ -75,12 +75,15 @@ impl ProbeSender {
             let Some(sent) = time_of(message.visible) else { continue };
             let mut numbers = message.visible[HEADER_BYTES..].chunks_exact(size_of::<u64>());
             let mut next = || numbers.next()?.try_into().ok().map(u64::from_be_bytes);
-            let (Some(received), Some(highest), Some(taken)) = (next(), next(), next()) else {
+            let (Some(received), Some(highest), Some(taken), Some(arrived)) =
+                (next(), next(), next(), next().map(Nanos))
+            else {
                 continue;
             };
             let at = flow.arrival(&message, now).since(Nanos(taken));
             series.add(number, sent, at.0);
-            course.answered(Answer { number, received, highest, at, rtt: at.since(Nanos(sent)) });
+            let rtt = at.since(Nanos(sent));
+            course.answered(Answer { number, received, highest, at, arrived, rtt });
         }
     }
 

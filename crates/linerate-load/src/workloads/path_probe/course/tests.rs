@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use super::*;
 
 const HEADERS: u64 = 28;
+/// Distance of the receiver's clock.
+const RECEIVER_AHEAD: Nanos = Nanos::from_millis(70_000);
 const LIMITS: ProbeLimits =
     ProbeLimits { rate: BitRate(200e6), bytes: Bytes(32_000_000), may_lose: false };
 
@@ -24,6 +26,11 @@ struct Path {
     free: f64,
     received: u64,
     highest: u64,
+    /// Rate of the way back, bit/s, and the bytes that it holds; 0 for an unlimited one.
+    back: [f64; 2],
+    back_free: f64,
+    /// Datagram whose answer a busy host holds up.
+    held: Option<u64>,
     answers: BTreeMap<Nanos, Vec<Answer>>,
 }
 
@@ -70,11 +77,33 @@ impl Path {
         self.received += 1;
         self.highest = self.highest.max(number);
         if asks {
-            let at = Nanos(self.free as u64) + self.one_way + self.one_way;
+            let arrived = Nanos(self.free as u64) + self.one_way;
             let (received, highest) = (self.received, self.highest);
-            let answer = Answer { number, received, highest, at, rtt: at.since(now) };
+            let Some(at) = self.carry_back(arrived) else { return };
+            let held = if self.held == Some(number) { Nanos::from_millis(40) } else { Nanos(0) };
+            let at = at + held;
+            let rtt = at.since(now);
+            let arrived = arrived + RECEIVER_AHEAD;
+            let answer = Answer { number, received, highest, at, arrived, rtt };
             self.answers.entry(at).or_default().push(answer);
         }
+    }
+
+    /// Returns when the answer to a datagram that arrived at `now` arrives; `None` if the way back
+    /// drops it.
+    fn carry_back(&mut self, now: Nanos) -> Option<Nanos> {
+        const ANSWER_BITS: f64 = (56.0 + HEADERS as f64) * 8.0;
+        let [rate, bytes] = self.back;
+        if rate == 0.0 {
+            return Some(now + self.one_way);
+        }
+        let start = self.back_free.max(now.0 as f64);
+        let waiting = start - now.0 as f64;
+        if waiting / 1e9 * rate / 8.0 + ANSWER_BITS / 8.0 > bytes {
+            return None;
+        }
+        self.back_free = start + ANSWER_BITS / rate * 1e9;
+        Some(Nanos(self.back_free as u64) + self.one_way)
     }
 }
 
@@ -136,6 +165,46 @@ fn a_path_that_carries_the_limit_is_flooded_at_the_limit_within_the_bytes() {
     assert_eq!((flood[0].rate, flood[0].ended), (Some(LIMITS.rate), ProbeEnd::Bytes));
     assert!(course.bytes <= LIMITS.bytes.0 && course.next_number <= MOST_DATAGRAMS);
     assert!(length <= Nanos::from_millis(5_000), "{length}");
+}
+
+#[test]
+fn a_slow_way_back_ends_neither_ramp_nor_flood_and_its_queue_stays_short() {
+    for (back, least, records) in [(0.1e6, 64e6, 4_000), (1e6, 200e6, 30_000)] {
+        let path = Path { back: [back, 31_000.0], ..Path::new(1e9, 1e6) };
+        let (mut course, length) = run(path, LIMITS);
+        let flood = phases(&mut course, ProbeKind::Flood);
+        assert!(flood[0].rate.is_some_and(|rate| rate.0 >= least), "{back}: {flood:?}");
+        assert_eq!(flood[0].ended, ProbeEnd::Bytes, "{back}");
+        // A record has 14 B of text on the way back.
+        assert!(course.next_number <= records, "{back}: {}", course.next_number);
+        assert!(length <= Nanos::from_millis(5_000), "{back}: {length}");
+        // Fifty pings in 0.2 s are 34 kbit.
+        assert!(course.widest_rtt <= Nanos::from_millis(200), "{back}: {}", course.widest_rtt);
+    }
+}
+
+#[test]
+fn a_late_answer_to_one_train_is_no_slow_way_back() {
+    // Fifty pings and one size come before the first train.
+    let path = Path { held: Some(100), ..Path::new(1e9, 1e6) };
+    let (mut course, _) = run(path, LIMITS);
+    let train = phases(&mut course, ProbeKind::Train)[0];
+    assert_eq!(train.first + train.n - 1, 100);
+    assert_eq!(phases(&mut course, ProbeKind::Flood)[0].rate, Some(LIMITS.rate));
+}
+
+#[test]
+fn the_rate_of_a_link_and_its_empty_queue_are_seen_through_a_slow_way_back() {
+    for back in [0.03e6, 0.1e6] {
+        let path = Path { back: [back, 31_000.0], ..Path::new(5e6, 60_000.0) };
+        let (mut course, _) = run(path, LIMITS);
+        let flood = phases(&mut course, ProbeKind::Flood)[0];
+        let offered = flood.rate.expect("a rate").0;
+        assert!((1.95..2.05).contains(&(offered / 5e6)), "{back}: {offered}");
+        assert_eq!(flood.ended, ProbeEnd::Loss, "{flood:?}");
+        let settled = phases(&mut course, ProbeKind::Settle)[0];
+        assert!(settled.until.since(settled.from) < Nanos::from_millis(200), "{settled:?}");
+    }
 }
 
 #[test]
