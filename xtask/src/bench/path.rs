@@ -69,7 +69,7 @@ const CASES: [(&str, Made); 23] = [
     ("link 200 Mbit/s", link(200, 300_000.0)),
     ("link 1 Gbit/s", link(1_000, 600_000.0)),
     ("link 20 Mbit/s, 0.15 back", slow_back(20, 60_000.0)),
-    ("link 90 Mbit/s, 0.15 back", slow_back(90, 150_000.0)),
+    ("link 50 Mbit/s, 0.15 back", slow_back(50, 90_000.0)),
     ("shaper 5 Mbit/s", shaper(5, 60_000.0, 30_000.0)),
     ("shaper 20 Mbit/s", shaper(20, 100_000.0, 60_000.0)),
     ("shaper 50 Mbit/s", shaper(50, 200_000.0, 60_000.0)),

@@ -3,8 +3,8 @@
 //! Evidence: the sender waits for the window, much of the receive buffer is unread, and the
 //! receiver has CPU time left. It waits for something else, such as a disk; storage stalls of its
 //! host show that. Buffer and CPU of a foreign receiver are not known. The evidence is then that
-//! the sender waited for a window although less than half of the largest advertised window was in
-//! flight: the window was open before and closed. A window that opens and closes delays
+//! the sender waited for a window although less of the largest advertised window was in flight than a
+//! window of that size explains: it was open before and closed. A window that opens and closes delays
 //! acknowledgements, so where it moved by half or more, the data in flight is computed with the
 //! minimum round-trip time. Not observed: the thing that the application waits for.
 
@@ -30,6 +30,9 @@ const BITS_PER_BYTE: f64 = 8.0;
 
 /// Share of the largest window in flight below which the window must have been closed.
 const USED: f64 = 0.5;
+/// The same, over the share of the time in which the sender waited for the window: while it waits,
+/// all of a window that stays open is in flight. The rest is scatter of readings.
+const USED_WHILE_WAITING: f64 = 0.8;
 
 /// Relative change of a window that shows that it was closed.
 const SHUT: f64 = 0.5;
@@ -38,7 +41,11 @@ const SHUT: f64 = 0.5;
 /// used share of its largest window.
 pub(super) enum Unread {
     Held(f64),
-    WindowUsed(f64),
+    /// The used share, and the least share of a window that stays open.
+    WindowUsed {
+        used: f64,
+        least: f64,
+    },
 }
 
 impl Unread {
@@ -47,33 +54,33 @@ impl Unread {
         // known.
         value(job, metric::RECEIVE_QUEUE, direction)
             .map(Self::Held)
-            .or_else(|| window_used(job, direction).map(Self::WindowUsed))
+            .or_else(|| window_used(job, direction))
     }
 
     pub(super) fn speaks(&self) -> bool {
         match self {
             Self::Held(held) => *held >= UNREAD,
-            Self::WindowUsed(used) => *used < USED,
+            Self::WindowUsed { used, least } => used < least,
         }
     }
 
     fn score(&self) -> f64 {
         match self {
             Self::Held(held) => score::reached(*held, UNREAD, 1.0),
-            Self::WindowUsed(used) => score::below(*used, USED),
+            Self::WindowUsed { used, least } => score::below(*used, *least),
         }
     }
 
     fn evidence(&self) -> Evidence {
         match self {
             Self::Held(held) => Evidence::figure(metric::RECEIVE_QUEUE, *held),
-            Self::WindowUsed(used) => Evidence::WindowUsed { share: *used },
+            Self::WindowUsed { used, .. } => Evidence::WindowUsed { share: *used },
         }
     }
 }
 
 /// Returns the share of the receiver's window that the data in flight fill.
-fn window_used(job: &JobStudy, direction: Direction) -> Option<f64> {
+fn window_used(job: &JobStudy, direction: Direction) -> Option<Unread> {
     let read = |metric| value(job, metric, direction);
     let is_shut = read(metric::WINDOW_SWING).is_some_and(|swing| swing >= SHUT);
     let round_trip =
@@ -81,7 +88,9 @@ fn window_used(job: &JobStudy, direction: Direction) -> Option<f64> {
         // as data in flight.
         read(metric::RTT_MIN).filter(|_| is_shut).or_else(|| read(metric::RTT))?;
     let in_flight = read(metric::GOODPUT)? * round_trip / BITS_PER_BYTE;
-    Some(in_flight / read(metric::PEER_WINDOW).filter(|window| *window > 0.0)?)
+    let used = in_flight / read(metric::PEER_WINDOW).filter(|window| *window > 0.0)?;
+    let waited = read(metric::RWND_LIMITED).unwrap_or_default();
+    Some(Unread::WindowUsed { used, least: USED.max(USED_WHILE_WAITING * waited) })
 }
 
 /// Rule: data that has arrived is not read.
@@ -109,7 +118,7 @@ fn judge(point: &PointStudy) -> Option<Finding> {
         // effect.
         _ if stalled.is_some() => SlowReader::Storage,
         Unread::Held(_) => SlowReader::CpuLeft,
-        Unread::WindowUsed(_) => SlowReader::ClosedWindow,
+        Unread::WindowUsed { .. } => SlowReader::ClosedWindow,
     });
     let finding = suspected(RULE.name, (point, job, direction), claim, evidence);
     let again = Command::local("diagnose", &[]).between(&job.from, &job.to);
@@ -192,6 +201,10 @@ mod tests {
         assert_eq!(finding.evidence[1], Evidence::WindowUsed { share: 0.055 });
         assert_eq!(foreign(12_000.0, 0.8), None, "the window is small, and full");
         assert_eq!(foreign(200_000.0, 0.1), None, "nobody waited for it");
+        // 0.65 and 0.75 of the window are in flight. It was open for at least as long as waited.
+        let silent = [(16_900.0, 0.9), (14_700.0, 0.9), (16_900.0, 0.7)]
+            .map(|(window, waited)| foreign(window, waited).is_none());
+        assert_eq!(silent, [false, true, true]);
         // Acknowledgements waited for a window that opened and shut.
         let moved = |swing: f64| {
             let seen =

@@ -72,8 +72,10 @@ fn larger_messages(job: &JobStudy, direction: Direction) -> Option<Experiment> {
         // of calls.
         .filter(|_| job.workload == TCP_STREAM)?;
     let change = vec![set("message_size", bytes(LARGER * size))];
-    let prediction = grown(LARGER, room(job, direction));
-    let lift = Experiment::lift("messages of twice the size", change, prediction);
+    // Calls are the limit if they take half of the sender's time or more, and bytes the rest.
+    let [least, most] = grown(LARGER, room(job, direction));
+    let prediction = [least.min(2.0 * LARGER / (LARGER + 1.0)), most];
+    let lift = Experiment::lift("messages of four times the size", change, prediction);
     // Beside other programs, goodput follows what they leave of the CPU more than it follows the
     // messages.
     let is_shared = out_of_cpu(job, FlowEnd::Sending, direction).is_none();
@@ -81,7 +83,7 @@ fn larger_messages(job: &JobStudy, direction: Direction) -> Option<Experiment> {
 }
 
 /// Factor by which the experiment enlarges messages.
-const LARGER: f64 = 2.0;
+const LARGER: f64 = 4.0;
 
 #[cfg(test)]
 mod tests {
@@ -95,11 +97,12 @@ mod tests {
     #[test]
     fn it_fires_on_a_full_core_with_small_messages() {
         let full = point(&[("goodput", 5e8), ("payload_per_send", 64.0), ("sender_cpu", 0.97)]);
-        assert_eq!(RULE.experiments(&full)[0].failing, Failing::Refutes);
+        let experiment = &RULE.experiments(&full)[0];
+        assert_eq!((experiment.failing, experiment.ratio), (Failing::Refutes, [1.6, 5.0]));
         let finding = RULE.judge(&full).expect("a full core");
         assert_eq!((finding.verdict, finding.evidence.len()), (Verdict::Suspected, 2));
         let command = finding.advice[0].command.as_ref().expect("a command");
-        assert_eq!(command.arguments, ["--param", "message_size=128 B"]);
+        assert_eq!(command.arguments, ["--param", "message_size=256 B"]);
     }
 
     #[test]

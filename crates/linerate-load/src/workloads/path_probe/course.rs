@@ -28,9 +28,9 @@ pub(super) const PING_BYTES: usize = 64;
 const LEAST_BYTES: usize = 484;
 /// Most datagrams of one probe. Each is recorded, and 60,000 records are 1.4 MB.
 pub(super) const MOST_DATAGRAMS: u64 = 60_000;
-/// Longest time that the record may take from the receiver over the way back, as far as trains show
-/// its rate. One of [`TRAIN_ANSWERS`] answers takes as long as the record of [`RECORDED`] datagrams.
+/// Longest time that the record may take over the way back, as far as trains show its rate.
 const RECORD_TIME: Nanos = Nanos::from_millis(4_000);
+/// Datagrams whose record takes as long as one answer.
 const RECORDED: f64 = 6.0;
 /// Most phases that are recorded.
 pub(super) const MOST_PHASES: usize = 64;
