@@ -2,7 +2,7 @@
 
 /// A campaign: its ledger within the folder, and its id there. In text `LEDGER#ID`, as on the
 /// command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) ledger: String,
     pub(crate) id: String,

@@ -4,6 +4,7 @@
 //! locks of both (POSIX), and a writer could then change the file under the other.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
@@ -15,16 +16,19 @@ use linerate_report::document::Lead;
 use linerate_store::{Ledger, StoreError, Which};
 use tokio::sync::watch;
 
-use crate::folder::{self, Found, Stamp};
-use crate::live;
+use crate::folder::{self, Found, Limit, Stamp};
 
-/// Time between two searches of the folder.
-const SEARCH_EVERY: Duration = Duration::from_secs(1);
+/// Shortest and longest time between two searches of the folder.
+const SEARCH_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+/// The same as a multiple of the time that a search takes: half a per cent of a CPU.
+const SEARCH_SHARE: u32 = 200;
 /// Shortest time between two readings of a ledger that is being recorded.
 const READ_EVERY: Duration = Duration::from_secs(5);
 /// The same as a multiple of the time that a reading takes: a reader that is there when the writer
 /// leaves keeps it from closing the ledger as one file.
-const READ_SHARE: u32 = 100;
+const READ_SHARE: u32 = 200;
+/// Time after which a ledger that could not be read is tried again without a change.
+const RETRY_EVERY: Duration = Duration::from_secs(30);
 /// Lowest priority of the scheduler.
 const LOWEST: i32 = 19;
 /// Most campaigns of one ledger that are judged; the newest count.
@@ -66,9 +70,12 @@ struct Entry {
     stamp: Stamp,
     /// When it was read, and how long that took.
     read: (Instant, Duration),
-    /// Campaigns, or why they cannot be read.
-    campaigns: Result<Vec<Arc<Listed>>, String>,
+    /// Campaigns and the number of those left out, or why they cannot be read.
+    campaigns: Reading,
 }
+
+/// Result of reading a ledger.
+type Reading = Result<(Vec<Arc<Listed>>, usize), String>;
 
 /// Everything that is known of the folder.
 #[derive(Clone, Debug, Default)]
@@ -83,20 +90,23 @@ pub(crate) struct Listing {
     pub(crate) is_searched: bool,
     /// Cause for which the folder could not be searched.
     pub(crate) failed: Option<String>,
+    /// Parts of the folder that were left out.
+    pub(crate) limits: Vec<Limit>,
 }
 
 impl Entry {
     /// Returns true if the ledger has to be read again.
-    fn is_due(&self, found: &Found) -> bool {
-        let of_running =
-            |campaigns: &Vec<Arc<Listed>>| campaigns.iter().any(|one| one.state == State::Running);
-        if !self.campaigns.as_ref().is_ok_and(of_running) {
-            return self.stamp != found.stamp;
-        }
-        // Pages follow it through its socket. When that is gone, its end is near or was violent.
+    fn is_due(&self, found: &Found, now: Instant) -> bool {
         let (at, took) = self.read;
-        !live::is_sent(&found.path) && at.elapsed() > READ_EVERY.max(took * READ_SHARE)
-            || !found.stamp.has_log()
+        let age = now.saturating_duration_since(at);
+        match &self.campaigns {
+            Err(_) => self.stamp != found.stamp || age > RETRY_EVERY.max(took * READ_SHARE),
+            // Also without a change: a process that was killed changes nothing more.
+            Ok((campaigns, _)) if campaigns.iter().any(|one| one.state == State::Running) => {
+                age > READ_EVERY.max(took * READ_SHARE) || !found.stamp.has_log()
+            }
+            Ok(_) => self.stamp != found.stamp,
+        }
     }
 }
 
@@ -148,38 +158,47 @@ impl Archive {
         Ok((campaign, study))
     }
 
-    /// Brings `entries` up to date, and publishes each step that takes time.
-    fn search(&self, entries: &mut BTreeMap<String, Entry>) {
-        let found = match folder::ledgers(&self.folder) {
-            Ok(found) => found,
+    /// Brings `entries` up to date, and publishes each step that takes time. Returns the time until
+    /// the next search.
+    fn search(&self, entries: &mut BTreeMap<String, Entry>) -> Duration {
+        let began = Instant::now();
+        let folder::Search { ledgers: found, limits } = match folder::ledgers(&self.folder) {
+            Ok(search) => search,
             Err(error) => {
                 let failed = Some(error.to_string());
                 self.publish(Listing { failed, is_searched: true, ..Listing::default() });
-                return;
+                return SEARCH_EVERY[0];
             }
         };
+        let pause = pause_after(began.elapsed());
         let n_before = entries.len();
         entries.retain(|name, _| found.contains_key(name));
         let is_new = |(name, one): &(&String, &Found)| {
-            entries.get(*name).is_none_or(|entry| entry.is_due(one))
+            entries.get(*name).is_none_or(|entry| entry.is_due(one, began))
         };
         let waiting: Vec<(&String, &Found)> = found.iter().filter(is_new).collect();
         let mut shown = Instant::now();
         for (at, (name, one)) in waiting.iter().enumerate() {
             let began = Instant::now();
-            let campaigns = self.read(name, &one.path).map_err(|error| error.to_string());
+            let campaigns = guarded(|| self.read(name, &one.path));
             let read = (Instant::now(), began.elapsed());
             entries.insert((*name).clone(), Entry { stamp: one.stamp, read, campaigns });
             // A page that shows each step of a hundred would flicker.
-            if shown.elapsed() > SEARCH_EVERY {
-                self.publish(listing(entries, waiting.len() - at - 1));
+            if shown.elapsed() > SEARCH_EVERY[0] {
+                self.publish(listing(entries, waiting.len() - at - 1, &limits));
                 shown = Instant::now();
             }
         }
-        let is_first = !self.listing.borrow().is_searched;
-        if !waiting.is_empty() || entries.len() != n_before || is_first {
-            self.publish(listing(entries, 0));
+        let is_changed = !waiting.is_empty() || entries.len() != n_before;
+        let fresh = listing(entries, 0, &limits);
+        let is_other = {
+            let before = self.listing.borrow();
+            !before.is_searched || before.failed.is_some() || before.limits != fresh.limits
+        };
+        if is_changed || is_other {
+            self.publish(fresh);
         }
+        pause
     }
 
     fn publish(&self, listing: Listing) {
@@ -187,7 +206,7 @@ impl Archive {
     }
 
     /// Reads and judges the campaigns of a ledger.
-    fn read(&self, name: &str, path: &Path) -> Result<Vec<Arc<Listed>>, StoreError> {
+    fn read(&self, name: &str, path: &Path) -> Result<(Vec<Arc<Listed>>, usize), StoreError> {
         let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let ledger = Ledger::open_read_only(path)?;
         let is_recorded = ledger.is_recorded();
@@ -215,7 +234,22 @@ impl Archive {
                 damage: loaded.damage,
             }));
         }
-        Ok(listed)
+        let n_left_out = outlines.len().saturating_sub(MOST_IN_LEDGER);
+        Ok((listed, n_left_out))
+    }
+}
+
+/// Returns the time between a search of the folder that `took` this long and the next.
+fn pause_after(took: Duration) -> Duration {
+    let [least, most] = SEARCH_EVERY;
+    (took * SEARCH_SHARE).clamp(least, most)
+}
+
+/// Reads a ledger. One that the program cannot judge must not end the list of the others.
+fn guarded<T>(read: impl FnOnce() -> Result<T, StoreError>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(read) => read.map_err(|error| error.to_string()),
+        Err(_) => Err("a defect of this program prevents that it is judged".to_owned()),
     }
 }
 
@@ -231,22 +265,88 @@ fn keep_up(watched: &Weak<Archive>) {
     yield_to_measurements();
     let mut entries = BTreeMap::new();
     while let Some(archive) = watched.upgrade() {
-        archive.search(&mut entries);
+        let pause = archive.search(&mut entries);
         drop(archive);
-        thread::sleep(SEARCH_EVERY);
+        thread::sleep(pause);
     }
 }
 
 /// Returns everything in `entries`.
-fn listing(entries: &BTreeMap<String, Entry>, n_waiting: usize) -> Listing {
-    let mut listing = Listing { n_waiting, is_searched: true, ..Listing::default() };
+fn listing(entries: &BTreeMap<String, Entry>, n_waiting: usize, limits: &[Limit]) -> Listing {
+    let limits = limits.to_vec();
+    let mut listing = Listing { n_waiting, is_searched: true, limits, ..Listing::default() };
     for (name, entry) in entries {
         match &entry.campaigns {
-            Ok(campaigns) => listing.campaigns.extend(campaigns.iter().cloned()),
+            Ok((campaigns, n_left_out)) => {
+                listing.campaigns.extend(campaigns.iter().cloned());
+                if *n_left_out > 0 {
+                    let (ledger, n_left_out) = (name.clone(), *n_left_out);
+                    listing.limits.push(Limit::Campaigns {
+                        ledger,
+                        most: MOST_IN_LEDGER,
+                        n_left_out,
+                    });
+                }
+            }
             Err(cause) => listing.unreadable.push((name.clone(), cause.clone())),
         }
     }
     let newest_first = |one: &Arc<Listed>| std::cmp::Reverse(one.header.started);
     listing.campaigns.sort_by_key(newest_first);
     listing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(campaigns: Reading, took: Duration) -> Entry {
+        Entry { stamp: Stamp::default(), read: (Instant::now(), took), campaigns }
+    }
+
+    fn listed(state: State) -> Reading {
+        let header = CampaignHeader::default();
+        let (ledger, hosts, damage) = Default::default();
+        let (trials, lead) = ([1, 0], None);
+        Ok((vec![Arc::new(Listed { ledger, header, hosts, state, trials, lead, damage })], 0))
+    }
+
+    #[test]
+    fn a_running_ledger_is_read_again_by_time_a_failed_one_later_and_an_ended_one_after_a_change() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.ledger");
+        std::fs::write(&path, "x").expect("written");
+        std::fs::write(folder.path().join("x.ledger-wal"), "x").expect("written");
+        let found = folder::ledgers(folder.path()).expect("readable").ledgers["x.ledger"].clone();
+        let due = |entry: &mut Entry, seconds: u64, is_changed: bool| {
+            entry.stamp = if is_changed { Stamp::default() } else { found.stamp };
+            entry.is_due(&found, entry.read.0 + Duration::from_secs(seconds))
+        };
+        let short = Duration::from_millis(1);
+        let mut running = entry(listed(State::Running), short);
+        assert_eq!([4, 6].map(|seconds| due(&mut running, seconds, true)), [false, true]);
+        assert!(due(&mut running, 6, false), "it may have been killed");
+        let mut slow = entry(listed(State::Running), Duration::from_millis(100));
+        assert_eq!([6, 19, 21].map(|at| due(&mut slow, at, true)), [false, false, true]);
+        let mut ended = entry(listed(State::Ended), short);
+        assert_eq!([false, true].map(|changed| due(&mut ended, 1000, changed)), [false, true]);
+        let mut failed = entry(Err("busy".to_owned()), short);
+        assert_eq!([29, 31].map(|seconds| due(&mut failed, seconds, false)), [false, true]);
+        assert!(due(&mut failed, 1, true));
+    }
+
+    #[test]
+    fn a_ledger_that_cannot_be_judged_is_listed_as_unreadable_beside_the_others() {
+        let broken = guarded(|| -> Result<(), StoreError> { panic!("for the test: a defect") });
+        assert!(broken.is_err_and(|cause| cause.contains("defect")));
+        assert_eq!(guarded(|| Ok(1)), Ok(1));
+    }
+
+    #[test]
+    fn searching_takes_half_a_per_cent_of_a_cpu_at_most() {
+        let ms = Duration::from_millis;
+        assert_eq!(pause_after(ms(1)), ms(1000));
+        assert_eq!(pause_after(ms(40)), ms(8000));
+        assert_eq!(pause_after(ms(4000)), ms(60_000));
+    }
 }

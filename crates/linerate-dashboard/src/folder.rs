@@ -3,7 +3,7 @@
 //! A request names a ledger as the list does, and the name is searched in the list. A name with
 //! `..` in it is therefore not found, and links are not followed in either case.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -27,19 +27,23 @@ pub(crate) struct Found {
 /// State of a ledger and of the log beside it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    file: [i64; 4],
-    log: [i64; 4],
+    file: [i64; 6],
+    log: [i64; 6],
 }
 
 impl Stamp {
     /// Returns true if there is a log beside the ledger: a process has it open, or was killed.
     pub(crate) fn has_log(&self) -> bool {
-        self.log != [0; 4]
+        self.log != [0; 6]
     }
 
     fn of(path: &Path, file: &Metadata) -> Self {
         let state = |data: &Metadata| {
-            [data.ino() as i64, data.len() as i64, data.mtime(), data.mtime_nsec()]
+            let written = [data.mtime(), data.mtime_nsec()];
+            // The right to read it is part of the change time alone.
+            let changed = [data.ctime(), data.ctime_nsec()];
+            let is = [data.ino() as i64, data.len() as i64];
+            [is[0], is[1], written[0], written[1], changed[0], changed[1]]
         };
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
@@ -48,16 +52,36 @@ impl Stamp {
     }
 }
 
-/// Returns the ledgers in `folder` by their names within it. Links and hidden folders are left
-/// out.
+/// Result of a search.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Search {
+    /// Ledgers by their names within the folder.
+    pub(crate) ledgers: BTreeMap<String, Found>,
+    /// Parts of the folder that were left out.
+    pub(crate) limits: Vec<Limit>,
+}
+
+/// Limit that left something out.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Limit {
+    /// The folder has more than this number of entries.
+    Entries { most: usize },
+    /// Folders below this depth.
+    Depth { deepest: usize, n_folders: usize },
+    /// Campaigns of a ledger except the newest.
+    Campaigns { ledger: String, most: usize, n_left_out: usize },
+}
+
+/// Searches `folder` for ledgers, the upper folders first. Links and hidden folders are left out.
 ///
 /// # Errors
 /// If the folder itself cannot be read.
-pub(crate) fn ledgers(folder: &Path) -> std::io::Result<BTreeMap<String, Found>> {
-    let mut found = BTreeMap::new();
-    let mut waiting = vec![(folder.to_owned(), 0)];
-    let mut n_entries = 0;
-    while let Some((within, depth)) = waiting.pop() {
+pub(crate) fn ledgers(folder: &Path) -> std::io::Result<Search> {
+    let mut search = Search::default();
+    let mut waiting = VecDeque::from([(folder.to_owned(), 0)]);
+    let (mut n_entries, mut n_deep) = (0, 0);
+    'folders: while let Some((within, depth)) = waiting.pop_front() {
         let entries = match fs::read_dir(&within) {
             Err(error) if depth == 0 => return Err(error),
             // A folder of somebody else inside has none of ours.
@@ -67,28 +91,37 @@ pub(crate) fn ledgers(folder: &Path) -> std::io::Result<BTreeMap<String, Found>>
         for entry in entries.flatten() {
             n_entries += 1;
             if n_entries > MOST_ENTRIES {
-                return Ok(found);
+                search.limits.push(Limit::Entries { most: MOST_ENTRIES });
+                break 'folders;
             }
-            let path = entry.path();
-            // Of a link these are the data of the link, which is neither.
-            let Ok(data) = fs::symlink_metadata(&path) else { continue };
-            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-            if data.is_dir() && !is_hidden && depth + 1 < DEEPEST {
-                waiting.push((path, depth + 1));
-            } else if data.is_file()
+            let (path, name) = (entry.path(), entry.file_name());
+            // The kind comes with the name, without a system call. A link is neither.
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() && !name.as_encoded_bytes().starts_with(b".") {
+                match depth + 1 < DEEPEST {
+                    true => waiting.push_back((path, depth + 1)),
+                    false => n_deep += 1,
+                }
+            } else if kind.is_file()
                 && path.extension().is_some_and(|ending| ending == ENDING)
+                && let Ok(data) = fs::symlink_metadata(&path)
                 && let Some(name) = path.strip_prefix(folder).ok().and_then(Path::to_str)
             {
                 let stamp = Stamp::of(&path, &data);
-                found.insert(name.to_owned(), Found { path, stamp });
+                search.ledgers.insert(name.to_owned(), Found { path, stamp });
             }
         }
     }
-    Ok(found)
+    if n_deep > 0 {
+        search.limits.push(Limit::Depth { deepest: DEEPEST, n_folders: n_deep });
+    }
+    Ok(search)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -109,8 +142,9 @@ mod tests {
         {
             std::os::unix::fs::symlink(target, at(name)).expect("linked");
         }
-        let found = ledgers(folder.path()).expect("readable");
-        assert_eq!(Vec::from_iter(found.keys()), ["a/b/y.ledger", "x.ledger"]);
+        let search = ledgers(folder.path()).expect("readable");
+        assert_eq!(Vec::from_iter(search.ledgers.keys()), ["a/b/y.ledger", "x.ledger"]);
+        assert_eq!(search.limits, []);
         assert!(ledgers(&at("nothing")).is_err());
     }
 
@@ -119,13 +153,45 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let at = folder.path().join("x.ledger");
         fs::write(&at, "x").expect("written");
-        let stamp = || ledgers(folder.path()).expect("readable")["x.ledger"].stamp;
+        let stamp = || ledgers(folder.path()).expect("readable").ledgers["x.ledger"].stamp;
         let first = stamp();
         assert_eq!(stamp(), first);
         fs::write(folder.path().join("x.ledger-wal"), "log").expect("written");
         let second = stamp();
         assert_ne!(second, first);
         fs::write(&at, "xy").expect("written");
-        assert_ne!(stamp(), second);
+        let third = stamp();
+        assert_ne!(third, second);
+        fs::set_permissions(&at, fs::Permissions::from_mode(0o400)).expect("changed");
+        assert_ne!(stamp(), third, "it may be readable now");
+    }
+
+    #[test]
+    fn upper_folders_come_first_and_what_is_left_out_is_known() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        // The names sort before and after that of the ledger beside it.
+        for full in ["a/full", "z/full"] {
+            fs::create_dir_all(at(full)).expect("made");
+            for number in 0..MOST_ENTRIES / 2 {
+                fs::write(at(full).join(number.to_string()), "").expect("written");
+            }
+        }
+        for name in ["a/x.ledger", "z/x.ledger", "m.ledger"] {
+            fs::write(at(name), "x").expect("written");
+        }
+        let search = ledgers(folder.path()).expect("readable");
+        assert_eq!(Vec::from_iter(search.ledgers.keys()), ["a/x.ledger", "m.ledger", "z/x.ledger"]);
+        assert_eq!(search.limits, [Limit::Entries { most: MOST_ENTRIES }]);
+        for full in ["a/full", "z/full"] {
+            fs::remove_dir_all(at(full)).expect("removed");
+        }
+        fs::create_dir_all(at("1/2/3/4/5")).expect("made");
+        fs::write(at("1/2/3/deep.ledger"), "x").expect("written");
+        fs::write(at("1/2/3/4/deeper.ledger"), "x").expect("written");
+        let search = ledgers(folder.path()).expect("readable");
+        assert!(search.ledgers.contains_key("1/2/3/deep.ledger"));
+        assert!(!search.ledgers.contains_key("1/2/3/4/deeper.ledger"));
+        assert_eq!(search.limits, [Limit::Depth { deepest: DEEPEST, n_folders: 1 }]);
     }
 }

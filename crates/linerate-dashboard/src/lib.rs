@@ -31,7 +31,7 @@ use tokio::sync::Semaphore;
 use crate::archive::Archive;
 use crate::gate::Gate;
 use crate::live::Hub;
-use crate::routes::{App, MOST_STREAMS};
+use crate::routes::{App, MOST_PAGES, MOST_STREAMS};
 
 /// Who is served, and how.
 #[derive(Clone, Debug)]
@@ -67,6 +67,7 @@ pub fn serve(folder: &Path, listener: TcpListener, access: Access) -> io::Result
     let folder = folder.canonicalize()?;
     std::fs::read_dir(&folder)?;
     let archive = Archive::start(folder)?;
-    let streams = Arc::new(Semaphore::new(MOST_STREAMS));
-    server::run(listener, tls, App { gate, archive, hub: Arc::new(Hub::default()), streams })
+    let [streams, pages] = [MOST_STREAMS, MOST_PAGES].map(|most| Arc::new(Semaphore::new(most)));
+    let hub = Arc::new(Hub::default());
+    server::run(listener, tls, App { gate, archive, hub, streams, pages })
 }

@@ -5,14 +5,13 @@
 //! does not keep up gets the newest state and misses those before it.
 
 use std::collections::HashMap;
-use std::os::unix::fs::FileTypeExt as _;
-use std::os::unix::net::UnixStream;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use linerate_campaign::live::{LivePoint, LiveStage, Snapshot, connect, socket_path};
+use linerate_campaign::live::{LivePoint, LiveStage, Snapshot, connect};
 use linerate_model::{Nanos, Unit, metric};
 use linerate_report::document::{AxisScale, Cell, Chart, Column, Mark, Plot, Role, Row, Table};
 use linerate_report::number::{Scale, percent};
@@ -20,60 +19,86 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::address::Key;
+
 /// Time without a snapshot after which the socket is opened anew: the first answer to a new reader
 /// is the newest state.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Pause before a socket that could not be opened, or was closed, is opened again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Stage of a campaign whose state cannot be read at the moment.
+const UNREACHABLE: &str = "unreachable";
+
 /// Newest state of a campaign as JSON.
 pub(crate) type News = watch::Receiver<Arc<str>>;
 
-/// Running campaigns that pages show, by their ledgers.
+/// Running campaigns that pages show.
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
-    watched: Mutex<HashMap<String, Weak<watch::Sender<Arc<str>>>>>,
+    watched: Mutex<HashMap<Key, Weak<watch::Sender<Arc<str>>>>>,
 }
 
 impl Hub {
-    /// Returns the states of the campaign that is recorded into `path`, which pages call `ledger`.
-    /// The queue ends with the campaign.
-    pub(crate) fn watch(&self, ledger: &str, path: &Path) -> std::io::Result<News> {
+    /// Returns the states of campaign `key`, which is recorded into `path`. The queue ends with the
+    /// campaign, which `is_running` says until its first state is known.
+    pub(crate) fn watch(
+        &self,
+        key: &Key,
+        path: &Path,
+        is_running: impl Fn() -> bool + Send + 'static,
+    ) -> std::io::Result<News> {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         watched.retain(|_, sender| sender.strong_count() > 0);
-        if let Some(sender) = watched.get(ledger).and_then(Weak::upgrade) {
+        if let Some(sender) = watched.get(key).and_then(Weak::upgrade) {
             return Ok(sender.subscribe());
         }
         let sender = Arc::new(watch::Sender::new(Arc::from("")));
         let news = sender.subscribe();
-        watched.insert(ledger.to_owned(), Arc::downgrade(&sender));
-        let path = path.to_owned();
+        watched.insert(key.clone(), Arc::downgrade(&sender));
+        let (path, id) = (path.to_owned(), key.id.clone());
         let named = thread::Builder::new().name("live".to_owned());
-        named.spawn(move || follow(&path, &sender))?;
+        named.spawn(move || follow(&path, &id, &sender, is_running))?;
         Ok(news)
     }
 }
 
-/// Passes snapshots of the campaign on, until it ends or nobody looks.
-fn follow(path: &Path, sender: &watch::Sender<Arc<str>>) {
-    while let Ok(snapshots) = connect(path, Some(PATIENCE)) {
-        for snapshot in snapshots {
-            let text = serde_json::to_string(&view(&snapshot)).unwrap_or_default();
-            sender.send_replace(text.into());
-            if sender.is_closed() {
+/// Passes snapshots of campaign `id` on, until it ends or nobody looks.
+fn follow(path: &Path, id: &str, sender: &watch::Sender<Arc<str>>, is_running: impl Fn() -> bool) {
+    let mut shown = View { stage: UNREACHABLE, ..View::default() };
+    let show = |view: &View| {
+        sender.send_replace(serde_json::to_string(view).unwrap_or_default().into());
+    };
+    while !sender.is_closed() {
+        match connect(path, Some(PATIENCE)) {
+            Ok(snapshots) => {
+                for snapshot in snapshots {
+                    // The ledger is that of a later campaign, too.
+                    if snapshot.campaign != id {
+                        return;
+                    }
+                    shown = view(&snapshot);
+                    show(&shown);
+                    if snapshot.stage == LiveStage::Ended || sender.is_closed() {
+                        return;
+                    }
+                }
+            }
+            // The campaign removed its socket, because it is over.
+            Err(error) if error.kind() == ErrorKind::NotFound && shown.stage != UNREACHABLE => {
                 return;
             }
+            // Nobody listens: the campaign was killed.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                show(&View { stage: "interrupted", ..shown });
+                return;
+            }
+            Err(_) if !is_running() => return,
+            Err(_) => show(&View { stage: UNREACHABLE, ..std::mem::take(&mut shown) }),
         }
-        if sender.is_closed() {
-            return;
-        }
+        thread::sleep(PAUSE);
     }
-}
-
-/// Returns true if a process sends snapshots of the campaign that it records into `path`. Another
-/// file of that name is no socket, and a process that was killed does not answer.
-pub(crate) fn is_sent(path: &Path) -> bool {
-    let socket = socket_path(path);
-    std::fs::symlink_metadata(&socket).is_ok_and(|data| data.file_type().is_socket())
-        && UnixStream::connect(&socket).is_ok()
 }
 
 /// State as a page shows it: texts of figures, and charts as data.
@@ -257,9 +282,78 @@ fn chart(
 
 #[cfg(test)]
 mod tests {
-    use linerate_campaign::live::LiveTrial;
+    use linerate_campaign::live::{Live, LiveSocket, LiveTrial, socket_path};
 
     use super::*;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// States of campaign `id` that a page shows, until their end.
+    fn stages(
+        path: &Path,
+        id: &str,
+        is_running: impl Fn() -> bool + Send + 'static,
+    ) -> Vec<String> {
+        let key = Key { ledger: "x".to_owned(), id: id.to_owned() };
+        let mut news = Hub::default().watch(&key, path, is_running).expect("a thread");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let mut seen: Vec<String> = Vec::new();
+        runtime.expect("a runtime").block_on(async {
+            while tokio::time::timeout(LONG, news.changed()).await.expect("it ends").is_ok() {
+                let shown: Value = serde_json::from_str(&news.borrow_and_update()).expect("JSON");
+                seen.push(shown["stage"].as_str().expect("a stage").to_owned());
+                seen.dedup();
+            }
+        });
+        seen
+    }
+
+    fn of(campaign: &str, stage: LiveStage) -> Arc<Snapshot> {
+        Arc::new(Snapshot { campaign: campaign.to_owned(), stage, ..Snapshot::default() })
+    }
+
+    #[test]
+    fn a_page_shows_its_own_campaign_and_not_a_later_one_in_the_same_ledger() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, live) = (folder.path().join("x.ledger"), Live::default());
+        let _socket = LiveSocket::open(&live, &path).expect("the folder is ours");
+        live.offer(&of("later", LiveStage::Trial));
+        assert_eq!(stages(&path, "earlier", || true), Vec::<String>::new());
+        // Both are watched by one hub, each by its own identity.
+        let hub = Hub::default();
+        let watch = |id: &str| {
+            let key = Key { ledger: "x".to_owned(), id: id.to_owned() };
+            hub.watch(&key, &path, || true).expect("a thread")
+        };
+        assert!(!watch("earlier").same_channel(&watch("later")));
+        assert!(watch("later").same_channel(&watch("later")));
+    }
+
+    #[test]
+    fn a_campaign_ends_was_killed_or_cannot_be_reached_and_these_differ() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.ledger");
+        let live = Arc::new(Live::default());
+        // The campaign runs, and its socket comes later.
+        let socket = {
+            let (path, live) = (path.clone(), Arc::clone(&live));
+            thread::spawn(move || {
+                thread::sleep(PAUSE);
+                let socket = LiveSocket::open(&live, &path).expect("the folder is ours");
+                live.offer(&of("c", LiveStage::Trial));
+                thread::sleep(PAUSE * 3);
+                live.offer(&of("c", LiveStage::Ended));
+                drop(socket);
+            })
+        };
+        assert_eq!(stages(&path, "c", || true), ["unreachable", "measuring", "ended"]);
+        socket.join().expect("it served");
+        assert_eq!(stages(&path, "c", || false), Vec::<String>::new(), "it does not run");
+        // A listener that is closed leaves its file, as a kill does.
+        let left = std::os::unix::net::UnixListener::bind(socket_path(&path));
+        drop(left.expect("the name is free"));
+        assert_eq!(stages(&path, "c", || true), ["interrupted"]);
+    }
 
     fn point(at: u64, rate: f64) -> LivePoint {
         LivePoint {

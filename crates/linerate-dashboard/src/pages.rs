@@ -138,6 +138,7 @@ pub(crate) fn list(
         n_waiting => listing.n_waiting,
         is_searched => listing.is_searched,
         failed => listing.failed.clone(),
+        limits => Value::from(Serde(&listing.limits)),
         baseline => baseline.map(|one| Value::from(Serde(&row(one, None)))),
         version => env!("CARGO_PKG_VERSION"),
     })?;

@@ -32,6 +32,10 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
 /// Answers without an end at one time, fewer than connections: the others stay for pages.
 pub(crate) const MOST_STREAMS: usize = 32;
 
+/// Pages that are built or wait for that at one time. A client that left leaves its page behind, so
+/// the limit on connections is none on pages.
+pub(crate) const MOST_PAGES: usize = 8;
+
 /// Headers of every answer.
 const HEADERS: [(HeaderName, &str); 6] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -51,6 +55,8 @@ pub(crate) struct App {
     pub(crate) hub: Arc<Hub>,
     /// Places of answers without an end.
     pub(crate) streams: Arc<Semaphore>,
+    /// Places of pages that take time.
+    pub(crate) pages: Arc<Semaphore>,
 }
 
 /// Returns the pages behind the gate.
@@ -216,7 +222,12 @@ async fn follow(State(app): State<App>, Query(asked): Query<One>) -> Response {
     let Some(key) = key.filter(|key| pages::found(&listing, key).is_ok()) else {
         return nothing().await;
     };
-    match app.hub.watch(&key.ledger, &app.archive.folder().join(&key.ledger)) {
+    let (now, asked) = (app.archive.listing(), key.clone());
+    let is_running = move || {
+        let listing = Arc::clone(&now.borrow());
+        pages::found(&listing, &asked).is_ok_and(|one| one.state == archive::State::Running)
+    };
+    match app.hub.watch(&key, &app.archive.folder().join(&key.ledger), is_running) {
         Ok(news) => events::answer(news, Arc::clone, place),
         Err(_) => busy(),
     }
@@ -233,15 +244,23 @@ fn busy() -> Response {
     message(StatusCode::SERVICE_UNAVAILABLE, "Busy", text, false)
 }
 
+fn crowded() -> Response {
+    let text = "Too many reports are being built at this moment. Load the page again.";
+    message(StatusCode::SERVICE_UNAVAILABLE, "Busy", text, false)
+}
+
 /// Builds a page in a thread for work that takes time.
 async fn apart(
     app: App,
     page: impl FnOnce(&Archive, &Listing) -> Result<Vec<u8>, PageError> + Send + 'static,
 ) -> Response {
+    let Ok(place) = Arc::clone(&app.pages).try_acquire_owned() else { return crowded() };
     let listing = Arc::clone(&app.archive.listing().borrow());
     let built = tokio::task::spawn_blocking(move || {
         archive::yield_to_measurements();
-        page(&app.archive, &listing)
+        let built = page(&app.archive, &listing);
+        drop(place);
+        built
     });
     let built = built.await;
     match built {

@@ -26,6 +26,8 @@ const LONGEST_LIFE: Duration = Duration::from_secs(600);
 pub(crate) const LARGEST_HEAD: usize = 16 << 10;
 /// Most headers of a request.
 const MOST_HEADERS: usize = 64;
+/// Time after which a client that takes nothing is cut off. The kernel counts it.
+pub(crate) const STUCK: Duration = Duration::from_secs(10);
 /// Threads for pages that take time: one page at a time, and the next one ready.
 const MOST_BLOCKING: usize = 2;
 /// Pause after an accept that failed, for example for want of file descriptors.
@@ -57,6 +59,8 @@ async fn accept_all(listener: TcpListener, tls: Option<TlsAcceptor>, app: App) -
         };
         // Events are small, and each is to be seen at once.
         let _is_small = socket.set_nodelay(true);
+        let stuck = u32::try_from(STUCK.as_millis()).unwrap_or(u32::MAX);
+        let _is_limited = rustix::net::sockopt::set_tcp_user_timeout(&socket, stuck);
         let (router, tls) = (router.clone(), tls.clone());
         tokio::spawn(async move {
             match tls {

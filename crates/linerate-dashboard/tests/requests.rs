@@ -48,10 +48,21 @@ fn every_answer_forbids_requests_to_other_hosts() {
     let files = ["/assets/report.css", "/assets/dashboard.css", "/assets/charts.js"];
     for path in ["/", "/nothing", &report].into_iter().chain(files) {
         let answer = get(address, path);
-        for part in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"] {
-            assert!(answer.head.contains(part), "{path}: {}", answer.head);
+        let policy =
+            answer.head.lines().find_map(|line| line.strip_prefix("content-security-policy: "));
+        let parts: Vec<&str> = policy.expect("a policy").split("; ").collect();
+        // Whole directives: what follows within one would allow more.
+        for part in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "connect-src 'self'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+        ] {
+            assert!(parts.contains(&part), "{path}: {part}: {}", answer.head);
         }
-        assert!(!answer.head.contains("'unsafe-inline' ") && !answer.head.contains("http:"));
+        assert!(!answer.head.contains("http:") && !answer.head.contains("https:"));
         assert!(answer.head.contains("x-content-type-options: nosniff"), "{path}");
         for source in ["src=\"http", "href=\"http", "src=\"//", "href=\"//", "@import", "url("] {
             // The bundle of charts names its namespaces and licences, and loads nothing.
@@ -174,6 +185,7 @@ fn a_ledger_that_is_recorded_is_closed_as_one_file() {
     ledger.flush().expect("written");
     let address = served(folder.path(), Access::Loopback);
     get_with(address, "/", "running");
+    assert!(folder.path().join("a.ledger-wal").exists(), "it is written beside a log");
     drop(ledger);
     assert!(!folder.path().join("a.ledger-wal").exists(), "no reader held the log back");
     get_with(address, "/", "interrupted");
@@ -192,6 +204,7 @@ fn without_a_token_only_the_loopback_is_served() {
 fn changes_of_the_list_are_sent_and_streams_leave_places_for_pages() {
     let folder = tempfile::tempdir().expect("a folder");
     let address = served(folder.path(), Access::Loopback);
+    get_with(address, "/", "There is no ledger in this folder yet");
     let request = format!("GET /changes HTTP/1.1\r\nhost: {address}\r\n\r\n");
     let mut streams: Vec<_> = (0..40).map(|_| connect(address)).collect();
     for stream in &mut streams {
@@ -205,14 +218,54 @@ fn changes_of_the_list_are_sent_and_streams_leave_places_for_pages() {
     let busy = streams.iter_mut().map(head).filter(|head| head.contains("503")).count();
     assert_eq!(busy, 8, "32 of 40 follow");
     assert_eq!(get(address, "/").status, 200, "pages are still served");
-    record(&folder.path().join("a.ledger"), header(ID, "first"), "lab7");
-    get_with(address, "/", "first");
+    // A stream begins with the state at that moment. Another event has to follow.
     let mut told = Vec::new();
-    while !String::from_utf8_lossy(&told).contains("data: changed") {
+    let mut read = |stream: &mut std::net::TcpStream| {
         let mut bytes = [0; 1024];
-        let n_bytes = streams[0].read(&mut bytes).expect("events");
+        let n_bytes = stream.read(&mut bytes).expect("events");
         assert!(n_bytes > 0, "it ended without an event");
         told.extend_from_slice(&bytes[..n_bytes]);
+        String::from_utf8_lossy(&told).matches("data: changed").count()
+    };
+    while read(&mut streams[0]) < 1 {}
+    record(&folder.path().join("a.ledger"), header(ID, "first"), "lab7");
+    get_with(address, "/", "first");
+    while read(&mut streams[0]) < 2 {}
+}
+
+#[test]
+fn clients_that_take_nothing_are_cut_off_and_do_not_keep_others_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let address = served(folder.path(), Access::Loopback);
+    let began = Instant::now();
+    // More than the buffers of a connection take, and as many as there are places.
+    let request = format!("GET /assets/charts.js HTTP/1.1\r\nhost: {address}\r\n\r\n").repeat(8);
+    let stuck: Vec<_> = (0..64)
+        .map(|_| {
+            let mut stream = connect(address);
+            stream.write_all(request.as_bytes()).expect("sent");
+            stream
+        })
+        .collect();
+    assert_eq!(get(address, "/").status, 200, "the next one has to wait at most");
+    let waited = began.elapsed();
+    assert!(waited.as_secs() >= 5, "all places were taken, and it came in {waited:?}");
+    drop(stuck);
+}
+
+#[test]
+fn parts_of_the_folder_that_are_not_searched_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir_all(folder.path().join("1/2/3/4")).expect("made");
+    record(&folder.path().join("a.ledger"), header(ID, "first"), "lab7");
+    let address = served(folder.path(), Access::Loopback);
+    let list = get_with(address, "/", "first");
+    assert!(list.body.contains("Folders at level 5 and below were not searched: 1."), "{list:?}");
+    fs::remove_dir(folder.path().join("1/2/3/4")).expect("removed");
+    let began = Instant::now();
+    while get(address, "/").body.contains("were not searched") {
+        assert!(began.elapsed() < PATIENCE, "the folder is gone");
+        std::thread::sleep(std::time::Duration::from_millis(100));
     }
 }
 

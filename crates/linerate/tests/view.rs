@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::common::{PATIENCE, file, linerate};
 
 /// Interval between two looks at the terminal.
@@ -126,6 +128,30 @@ fn q_ends_the_measurement_and_keeps_what_was_measured() {
     assert!(left.contains("0.0 - 1.0") && left.contains("interrupted"), "{left}");
     assert!(folder.path().join("kept.ledger").exists());
     assert!(!folder.path().join("kept.ledger.live").exists(), "the socket goes with the campaign");
+}
+
+#[test]
+fn q_after_an_interrupt_from_elsewhere_ends_at_once_and_leaves_a_usable_terminal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let command = "sh -c 'echo $$ > pid; exec {linerate} to loopback -t 600 --fq-rate 20M'; \
+        echo ENDED $?; stty -a";
+    let Some(screen) = Screen::start("interrupt", folder.path(), command) else { return };
+    screen.wait_for(&[KEYS, "2 s of 10 min"]);
+    let pid = std::fs::read_to_string(folder.path().join("pid")).expect("it was written");
+    let pid = pid.trim().parse().ok().and_then(Pid::from_raw).expect("a process");
+    let send = |signal| kill_process(pid, signal).expect("it runs");
+    // It finds both when it goes on: the interrupt first, then the key.
+    send(Signal::STOP);
+    screen.press("q");
+    send(Signal::INT);
+    send(Signal::CONT);
+    screen.wait_for(&["EXIT"]);
+    let left = screen.everything();
+    assert!(left.contains("ENDED 130") && left.contains("icanon"), "{left}");
+    for off in ["-icanon", "-echo ", "-isig"] {
+        assert!(!left.contains(off), "{off}: {left}");
+    }
+    assert!(!left.contains("interrupted"), "the second one ends it at once: {left}");
 }
 
 #[test]

@@ -203,10 +203,20 @@ impl LiveFold {
         has_given
     }
 
-    /// Gives the next point, of the jobs that have it.
+    /// Gives the point of the earliest span that a job waits with, of the jobs that have it.
     fn give(&mut self) {
-        let points = self.jobs.iter_mut().filter_map(|job| job.points.pop_front());
-        let Some(point) = points.reduce(|sum, point| sum.beside(&point)) else { return };
+        let first = |job: &FoldedJob| job.points.front().map(|point| point.from);
+        let Some(from) = self.jobs.iter().filter_map(first).min() else { return };
+        let jobs = self.jobs.iter_mut();
+        let points: Vec<_> = jobs
+            .filter(|job| job.points.front().is_some_and(|point| point.from == from))
+            .filter_map(|job| job.points.pop_front())
+            .collect();
+        let Some(point) = LivePoint::together(&points) else { return };
+        // The span has been shown without this job, which was silent for longer than the patience.
+        if self.shown.points.last().is_some_and(|last| point.from < last.until) {
+            return;
+        }
         self.recent.push_back(point);
         if self.recent.len() > RECENT {
             self.recent.pop_front();
@@ -377,6 +387,14 @@ mod tests {
         load(&mut fold, &trial, 0, 1000..8000);
         let until = fold.snapshot(Nanos(0)).points.last().expect("there are some").until;
         assert_eq!(until, Nanos::from_secs(5), "three seconds behind the first job");
+        // Counts of spans that were shown without them are not added to later spans.
+        load(&mut fold, &trial, 1, 1000..6000);
+        let points = fold.snapshot(Nanos(0)).points;
+        assert!(points.windows(2).all(|pair| pair[0].until == pair[1].from), "{points:?}");
+        let back = |at: usize| points[at].goodput[1] / MB;
+        assert_eq!((back(49), points[50].from), (0.0, Nanos::from_secs(5)));
+        assert!(points[50..].iter().all(|point| (point.goodput[1] - 8.0 * MB).abs() < 1.0));
+        assert!(points[50..].iter().all(|point| (point.goodput[0] - 8.0 * MB).abs() < 1.0));
         let ended = Progress::TrialEnded {
             trial: &trial,
             outcome: TrialOutcome::Failed,

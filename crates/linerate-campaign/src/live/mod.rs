@@ -179,18 +179,20 @@ impl LivePoint {
         }
     }
 
-    /// Returns the point of this span with the load of `other`, another job of the same span.
-    fn beside(&self, other: &Self) -> Self {
-        let rate = |at: usize| self.goodput[at] + other.goodput[at];
-        Self {
-            from: self.from,
-            until: self.until.max(other.until),
-            goodput: [rate(0), rate(1)],
-            requests: self.requests + other.requests,
-            rtt: both(self.rtt, other.rtt, f64::midpoint),
-            cpu: [0, 1].map(|at| self.cpu[at] + other.cpu[at]),
-            ..self.counts(other)
-        }
+    /// Returns the point of several jobs in the same span; `None` without a job. The round-trip
+    /// time is the mean over the jobs that measured one.
+    fn together(jobs: &[Self]) -> Option<Self> {
+        let rtts: Vec<f64> = jobs.iter().filter_map(|job| job.rtt).collect();
+        let sum = jobs.iter().copied().reduce(|sum, job| Self {
+            from: sum.from.min(job.from),
+            until: sum.until.max(job.until),
+            goodput: [0, 1].map(|at| sum.goodput[at] + job.goodput[at]),
+            requests: sum.requests + job.requests,
+            cpu: [0, 1].map(|at| sum.cpu[at] + job.cpu[at]),
+            ..sum.counts(&job)
+        })?;
+        let rtt = (!rtts.is_empty()).then(|| rtts.iter().sum::<f64>() / rtts.len() as f64);
+        Some(Self { rtt, ..sum })
     }
 
     /// Returns a point with only the figures that are joined in the same way over time and jobs.
@@ -350,9 +352,15 @@ mod tests {
         assert!((joined.goodput[0] - 2e6).abs() < 1.0, "{joined:?}");
         assert_eq!((joined.rtt, joined.retransmits, joined.cpu), (Some(0.1), Some(4), [0.5, 0.25]));
         assert_eq!(joined.loss(), Some(0.05));
-        let beside = first.beside(&point(0, 300, 3e6, Some(0.3)).reversed());
+        let other = point(0, 300, 3e6, Some(0.3)).reversed();
+        let beside = LivePoint::together(&[first, other]).expect("two jobs");
         assert_eq!(beside.goodput, [1e6, 3e6]);
         assert_eq!((beside.rtt, beside.cpu), (Some(0.2), [0.75, 0.75]));
+        let [third, silent] = [Some(0.8), None].map(|rtt| point(0, 300, 0.0, rtt));
+        let beside = LivePoint::together(&[first, other, third, silent]).expect("four jobs");
+        // (0.1 + 0.3 + 0.8) / 3: each job that measured counts once.
+        assert!(beside.rtt.is_some_and(|rtt| (rtt - 0.4).abs() < 1e-9), "{beside:?}");
+        assert_eq!(LivePoint::together(&[]), None);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Snapshots for other processes of this host: a Unix socket beside the ledger.
 //!
-//! Each snapshot is one line of JSON. A reader that does not keep up misses snapshots; one that
+//! A snapshot is one line of JSON, sent five times a second at most and at once when the stage
+//! changes. A reader that does not keep up misses snapshots; one that
 //! reads nothing for longer than [`STUCK`] is cut off. Only processes that may write to the socket's
 //! file can connect: the user of the campaign, with the usual umask.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +16,15 @@ use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{Live, Snapshot};
+use super::{Live, LiveStage, Snapshot};
 
 /// Interval between two looks for new readers, and at the end of the campaign.
 const LOOK: Duration = Duration::from_millis(100);
+/// Shortest time between two snapshots of the same stage: writing and reading one takes CPU time
+/// from the measurement.
+const EVERY: Duration = Duration::from_millis(200);
+/// Longest line that a reader takes, many times a snapshot.
+const LONGEST: u64 = 4 << 20;
 /// Time after which a reader that takes nothing is cut off.
 const STUCK: Duration = Duration::from_secs(10);
 /// Most readers at once.
@@ -29,6 +36,10 @@ pub fn socket_path(ledger: &Path) -> PathBuf {
     let mut path = OsString::from(ledger);
     path.push(".live");
     path.into()
+}
+
+fn is_socket(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
 }
 
 /// Socket of a running campaign; removed when this is dropped.
@@ -49,7 +60,8 @@ impl LiveSocket {
         let refused = |path: &Path| {
             UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
         };
-        if refused(&path) {
+        // Another file of that name is refused, too.
+        if is_socket(&path) && refused(&path) {
             let _gone = std::fs::remove_file(&path);
         }
         let listener = UnixListener::bind(&path).ok()?;
@@ -66,7 +78,9 @@ impl LiveSocket {
 impl Drop for LiveSocket {
     fn drop(&mut self) {
         // Removed first, so that nobody connects to a campaign that is over.
-        let _gone = std::fs::remove_file(&self.path);
+        if is_socket(&self.path) {
+            let _gone = std::fs::remove_file(&self.path);
+        }
         self.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             // Its longest wait is one look.
@@ -92,6 +106,11 @@ impl Reader {
             self.unsent.extend_from_slice(line);
             self.took = Instant::now();
         }
+        self.flush()
+    }
+
+    /// Sends the rest of a snapshot. Returns whether the reader stays.
+    fn flush(&mut self) -> bool {
         while !self.unsent.is_empty() {
             match self.stream.write(&self.unsent) {
                 Ok(n_bytes) if n_bytes > 0 => {
@@ -109,13 +128,40 @@ impl Reader {
     }
 }
 
+/// Last snapshot that was sent: when, and its stage.
+#[derive(Debug, Default)]
+struct Pace {
+    sent: Option<(Instant, LiveStage, usize)>,
+}
+
+impl Pace {
+    /// Returns the time from `now` until `snapshot` may be sent.
+    fn wait(&self, snapshot: &Snapshot, now: Instant) -> Duration {
+        match self.sent {
+            Some((at, stage, n_ended))
+                if (stage, n_ended) == (snapshot.stage, snapshot.n_ended) =>
+            {
+                EVERY.saturating_sub(now.saturating_duration_since(at))
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn note(&mut self, snapshot: &Snapshot, now: Instant) {
+        self.sent = Some((now, snapshot.stage, snapshot.n_ended));
+    }
+}
+
 fn serve(listener: &UnixListener, snapshots: &Receiver<Arc<Snapshot>>, over: &AtomicBool) {
     let mut readers: Vec<Reader> = Vec::new();
     let mut newest: Option<Arc<Snapshot>> = None;
+    let (mut pace, mut is_news) = (Pace::default(), false);
     // The last snapshots are offered before an end is looked for.
     loop {
         let is_last = over.load(Ordering::Relaxed);
-        let news = if is_last { None } else { snapshots.recv_timeout(LOOK).ok() };
+        let waiting = newest.as_ref().filter(|_| is_news);
+        let patience = waiting.map_or(LOOK, |one| pace.wait(one, Instant::now()).min(LOOK));
+        let news = if is_last { None } else { snapshots.recv_timeout(patience).ok() };
         let news = snapshots.try_iter().last().or(news);
         let mut arrived = Vec::new();
         while let Ok((stream, _)) = listener.accept() {
@@ -123,15 +169,22 @@ fn serve(listener: &UnixListener, snapshots: &Receiver<Arc<Snapshot>>, over: &At
                 arrived.push(Reader { stream, unsent: Vec::new(), took: Instant::now() });
             }
         }
-        let is_news = news.is_some();
+        readers.retain_mut(Reader::flush);
+        is_news |= news.is_some();
         newest = news.or(newest);
-        if let Some(newest) = newest.as_ref().filter(|_| is_news || !arrived.is_empty())
-            && readers.len() + arrived.len() > 0
-        {
-            let mut line = serde_json::to_vec(&**newest).unwrap_or_default();
-            line.push(b'\n');
-            if is_news {
+        if let Some(newest) = &newest {
+            let now = Instant::now();
+            let is_due = is_news && (is_last || pace.wait(newest, now).is_zero());
+            let n_readers = arrived.len() + if is_due { readers.len() } else { 0 };
+            let mut line = Vec::new();
+            if n_readers > 0 {
+                line = serde_json::to_vec(&**newest).unwrap_or_default();
+                line.push(b'\n');
+            }
+            if is_due {
                 readers.retain_mut(|reader| reader.offer(&line));
+                pace.note(newest, now);
+                is_news = false;
             }
             arrived.retain_mut(|reader| reader.offer(&line));
         }
@@ -153,8 +206,14 @@ pub fn connect(
 ) -> std::io::Result<impl Iterator<Item = Snapshot> + use<>> {
     let stream = UnixStream::connect(socket_path(ledger))?;
     stream.set_read_timeout(patience)?;
-    let lines = BufReader::new(stream).lines().map_while(Result::ok);
-    Ok(lines.map_while(|line| serde_json::from_str(&line).ok()))
+    let mut stream = BufReader::new(stream);
+    Ok(std::iter::from_fn(move || {
+        let mut line = Vec::new();
+        (&mut stream).take(LONGEST).read_until(b'\n', &mut line).ok()?;
+        // A line that is cut off, by its end or by the limit, is no snapshot.
+        let line = line.strip_suffix(b"\n")?;
+        serde_json::from_slice(line).ok()
+    }))
 }
 
 #[cfg(test)]
@@ -188,20 +247,68 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (ledger, live) = (folder.path().join("x.ledger"), Live::default());
         let socket = LiveSocket::open(&live, &ledger).expect("the folder is ours");
-        live.offer(&snapshot(0, 100_000));
+        live.offer(&snapshot(0, 300_000));
         let mut stuck = connect(&ledger, None).expect("it listens");
         let mut reads = connect(&ledger, None).expect("it listens");
         assert_eq!([&mut stuck, &mut reads].map(|one| one.next().expect("the first").at.0), [0; 2]);
         // More than the buffers of a socket hold.
-        for n in 1..100 {
-            live.offer(&snapshot(n, 100_000));
+        for n in 1..10 {
+            live.offer(&snapshot(n, 300_000));
             assert_eq!(reads.next().expect("it reads").at, Nanos(n));
         }
         let ended = std::thread::spawn(move || drop(socket));
         let seen: Vec<u64> = stuck.map(|shown| shown.at.0).collect();
         ended.join().expect("it ends");
-        assert!(!seen.is_empty() && seen.len() < 99, "{seen:?}");
+        assert!(!seen.is_empty() && seen.len() < 9, "{seen:?}");
         assert!(seen.is_sorted(), "{seen:?}");
+    }
+
+    #[test]
+    fn snapshots_wait_for_the_pace_and_a_new_stage_does_not() {
+        let (began, mut pace) = (Instant::now(), Pace::default());
+        let at = |ms| began + Duration::from_millis(ms);
+        let of = |stage, n_ended| Snapshot { stage, n_ended, ..Snapshot::default() };
+        let trial = of(LiveStage::Trial, 0);
+        assert_eq!(pace.wait(&trial, at(0)), Duration::ZERO);
+        pace.note(&trial, at(0));
+        assert_eq!(pace.wait(&trial, at(130)), Duration::from_millis(70));
+        assert_eq!(pace.wait(&trial, at(200)), Duration::ZERO);
+        assert_eq!(pace.wait(&of(LiveStage::Resting, 1), at(1)), Duration::ZERO);
+        assert_eq!(pace.wait(&of(LiveStage::Trial, 1), at(1)), Duration::ZERO, "the next trial");
+    }
+
+    #[test]
+    fn a_line_without_an_end_ends_the_reader_and_fills_no_memory() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = folder.path().join("x.ledger");
+        let listener = UnixListener::bind(socket_path(&ledger)).expect("the folder is ours");
+        let mut reader = connect(&ledger, None).expect("it listens");
+        let (mut sender, _) = listener.accept().expect("it connected");
+        let sent = std::thread::spawn(move || {
+            let spaces = vec![b' '; 1 << 20];
+            (0..64).take_while(|_| sender.write_all(&spaces).is_ok()).count()
+        });
+        assert!(reader.next().is_none());
+        drop(reader);
+        let n_mib = sent.join().expect("the sender ends");
+        assert!((3..8).contains(&n_mib), "{n_mib} MiB were taken");
+    }
+
+    #[test]
+    fn a_file_of_the_name_of_the_socket_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = folder.path().join("x.ledger");
+        let path = socket_path(&ledger);
+        std::fs::write(&path, "notes").expect("written");
+        assert!(LiveSocket::open(&Live::default(), &ledger).is_none());
+        assert_eq!(std::fs::read_to_string(&path).expect("it is still there"), "notes");
+        std::fs::remove_file(&path).expect("removed");
+        // Nor is one removed that took the socket's place.
+        let socket = LiveSocket::open(&Live::default(), &ledger).expect("the name is free");
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::write(&path, "notes").expect("written");
+        drop(socket);
+        assert!(path.exists());
     }
 
     #[test]

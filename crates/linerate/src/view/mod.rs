@@ -9,17 +9,20 @@ mod chart;
 mod frame;
 
 use std::io::{self, ErrorKind, IsTerminal, Stdout};
+use std::os::fd::AsFd;
 use std::panic;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use linerate_campaign::live::{Live, LiveStage, Snapshot};
 use linerate_model::Nanos;
+use linerate_sys::signal::interrupted;
 use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
+use ratatui::backend::{Backend, CrosstermBackend};
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
@@ -39,6 +42,9 @@ const LOOK: Duration = Duration::from_millis(25);
 const FRAME: Duration = Duration::from_millis(200);
 /// Shortest time between two frames.
 const REST: Duration = Duration::from_millis(150);
+
+/// True while the terminal shows the view. Whoever sets it to false restores the terminal.
+static IS_OPEN: AtomicBool = AtomicBool::new(false);
 
 /// View of the campaigns of one command; closed when this is dropped.
 pub(crate) struct View {
@@ -114,7 +120,7 @@ impl Screen {
         let held = Measuring::hold();
         let Ok(mut opened) = Opened::new() else { return };
         // An error is a terminal that has gone: nobody is left to see anything.
-        let _gone = self.draw_all(first, snapshots, &mut opened);
+        let _gone = self.draw_all(first, snapshots, &mut opened.terminal, io::stdin());
         // In this order: the lines belong on the screen that was there before.
         drop(opened);
         drop(held);
@@ -132,16 +138,22 @@ impl Screen {
         None
     }
 
-    fn draw_all(
+    /// Draws on `terminal` until the view is over, or a panic closed it. Keys come from `keyboard`.
+    fn draw_all<B: Backend<Error: Send + Sync + 'static>>(
         &self,
         mut newest: Arc<Snapshot>,
         snapshots: &Receiver<Arc<Snapshot>>,
-        opened: &mut Opened,
+        terminal: &mut Terminal<B>,
+        keyboard: impl AsFd,
     ) -> io::Result<()> {
+        // Nobody could end a pause without the view.
+        let _unpaused = Unpaused(&self.live);
         let (mut is_ending, mut has_news) = (false, false);
         let mut arrived = Instant::now();
         let mut drawn: Option<Instant> = None;
-        while !self.over.load(Ordering::Relaxed) {
+        while !self.over.load(Ordering::Relaxed) && IS_OPEN.load(Ordering::Relaxed) {
+            // Ctrl-C of another terminal, or `kill`.
+            is_ending |= interrupted();
             if let Some(snapshot) = snapshots.try_iter().last() {
                 (newest, arrived, has_news) = (snapshot, Instant::now(), true);
             }
@@ -155,15 +167,15 @@ impl Screen {
                     is_ending,
                     has_color: color(),
                 };
-                opened.terminal.draw(|frame| draw(frame, &shown))?;
+                terminal.draw(|frame| draw(frame, &shown)).map_err(io::Error::other)?;
                 (drawn, has_news) = (Some(Instant::now()), false);
             }
-            for wish in keys(LOOK)?.iter().filter_map(|key| wish(*key)) {
+            for wish in keys(&keyboard, LOOK)?.iter().filter_map(|key| wish(*key)) {
                 match wish {
                     Wish::End => {
                         // The second one ends the program at once, as the second Ctrl-C does.
                         if std::mem::replace(&mut is_ending, true) {
-                            restore();
+                            Hooked::close();
                         }
                         kill_process(getpid(), Signal::INT)?;
                     }
@@ -176,17 +188,25 @@ impl Screen {
     }
 }
 
+/// Ends a pause when this is dropped.
+struct Unpaused<'a>(&'a Live);
+
+impl Drop for Unpaused<'_> {
+    fn drop(&mut self) {
+        self.0.set_paused(false);
+    }
+}
+
 /// Returns the keys that were pressed, after `patience` at the latest. A key that is a sequence,
 /// such as an arrow, is none.
 ///
 /// # Errors
 /// If the terminal has gone. (crossterm 0.29 would read its end again and again.)
-fn keys(patience: Duration) -> io::Result<Vec<u8>> {
+fn keys(keyboard: impl AsFd, patience: Duration) -> io::Result<Vec<u8>> {
     /// Longest sequence of a key, and more than a person types in one look.
     const MOST: usize = 64;
     const ESCAPE: u8 = 0x1b;
-    let stdin = io::stdin();
-    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    let mut polled = [PollFd::new(&keyboard, PollFlags::IN)];
     let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
     match event::poll(&mut polled, Some(&timeout)) {
         // A signal; the next look is soon.
@@ -195,7 +215,7 @@ fn keys(patience: Duration) -> io::Result<Vec<u8>> {
     };
     let mut typed = [0; MOST];
     // Past the buffer of the standard library, which would read more than there is.
-    let n_bytes = rustix::io::read(&stdin, &mut typed)?;
+    let n_bytes = rustix::io::read(&keyboard, &mut typed)?;
     if n_bytes == 0 {
         return Err(ErrorKind::UnexpectedEof.into());
     }
@@ -223,42 +243,105 @@ fn wish(key: u8) -> Option<Wish> {
 /// Terminal that shows the view; as it was before when this is dropped.
 struct Opened {
     terminal: Terminal<CrosstermBackend<Stdout>>,
+    _hooked: Hooked,
 }
 
 impl Opened {
     fn new() -> io::Result<Self> {
         enable_raw_mode()?;
-        // A panic's message would be lost with the screen it is printed on.
-        let before = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            restore();
-            before(info);
-        }));
-        let opened = execute!(io::stdout(), EnterAlternateScreen)
-            .and_then(|()| Terminal::new(CrosstermBackend::new(io::stdout())));
-        opened.map(|terminal| Self { terminal }).inspect_err(|_| restore())
+        let hooked = Hooked::new();
+        execute!(io::stdout(), EnterAlternateScreen)?;
+        let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        Ok(Self { terminal, _hooked: hooked })
     }
 }
 
-impl Drop for Opened {
+/// Marks the terminal as that of the view. It is restored when this is dropped, or before that when
+/// a thread panics: the message would be lost with the screen it is printed on.
+struct Hooked;
+
+impl Hooked {
+    fn new() -> Self {
+        static HOOK: Once = Once::new();
+        // The hook stays: removing it while this thread panics would end the program.
+        HOOK.call_once(|| {
+            let before = panic::take_hook();
+            panic::set_hook(Box::new(move |info| {
+                Self::close();
+                before(info);
+            }));
+        });
+        IS_OPEN.store(true, Ordering::Relaxed);
+        Self
+    }
+
+    /// Returns the terminal to its state before the view, once.
+    fn close() {
+        if IS_OPEN.swap(false, Ordering::Relaxed) {
+            // Nothing is left to do if the terminal has gone.
+            let _gone = execute!(io::stdout(), LeaveAlternateScreen, Show);
+            let _gone = disable_raw_mode();
+        }
+    }
+}
+
+impl Drop for Hooked {
     fn drop(&mut self) {
-        let _gone = self.terminal.show_cursor();
-        restore();
-        // The hook would leave a screen that is not there.
-        drop(panic::take_hook());
+        Self::close();
     }
-}
-
-/// Returns the terminal to its state before the view.
-fn restore() {
-    // Nothing is left to do if the terminal has gone.
-    let _gone = execute!(io::stdout(), LeaveAlternateScreen);
-    let _gone = disable_raw_mode();
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
+    use ratatui::backend::TestBackend;
+
     use super::*;
+
+    /// The tests share `IS_OPEN`.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    #[test]
+    fn a_panic_in_the_view_is_an_error_of_its_thread_and_closes_it() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let drawn = std::thread::spawn(|| {
+            let _hooked = Hooked::new();
+            panic!("for the test: drawing failed");
+        });
+        assert!(drawn.join().is_err());
+        assert!(!IS_OPEN.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_panic_in_another_thread_ends_the_drawing_and_a_pause() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let (live, over) = (Arc::new(Live::default()), Arc::new(AtomicBool::new(false)));
+        let screen = Screen { live: Arc::clone(&live), command: "run", over: Arc::clone(&over) };
+        let snapshots = live.watch();
+        // Its other end stays open: a keyboard on which nobody types.
+        let (keyboard, _writer) = std::io::pipe().expect("a pipe");
+        let hooked = Hooked::new();
+        live.set_paused(true);
+        let began = Instant::now();
+        let drawing = std::thread::spawn(move || {
+            let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("no terminal");
+            screen.draw_all(Arc::default(), &snapshots, &mut terminal, keyboard)
+        });
+        std::thread::sleep(LOOK * 4);
+        assert!(!drawing.is_finished(), "nothing has happened");
+        let other = std::thread::spawn(|| panic!("for the test: another thread failed"));
+        assert!(other.join().is_err());
+        while !drawing.is_finished() && began.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(LOOK);
+        }
+        let is_finished = drawing.is_finished();
+        over.store(true, Ordering::Relaxed);
+        drawing.join().expect("it draws").expect("it has a keyboard");
+        drop(hooked);
+        assert!(is_finished, "the view draws on a terminal that is no longer its own");
+        assert!(!live.is_paused(), "nobody could end the pause");
+    }
 
     #[test]
     fn q_and_control_c_end_p_pauses_and_other_keys_do_nothing() {
