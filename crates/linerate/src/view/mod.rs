@@ -173,8 +173,9 @@ impl Screen {
             for wish in keys(&keyboard, LOOK)?.iter().filter_map(|key| wish(*key)) {
                 match wish {
                     Wish::End => {
-                        // The second one ends the program at once, as the second Ctrl-C does.
-                        if std::mem::replace(&mut is_ending, true) {
+                        // The second one ends the program at once, as the second Ctrl-C does. The
+                        // first may have come from elsewhere while this thread waited for keys.
+                        if std::mem::replace(&mut is_ending, true) || interrupted() {
                             Hooked::close();
                         }
                         kill_process(getpid(), Signal::INT)?;
