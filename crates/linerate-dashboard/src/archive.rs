@@ -115,6 +115,11 @@ impl Listing {
     pub(crate) fn find(&self, ledger: &str, id: &str) -> Option<&Arc<Listed>> {
         self.campaigns.iter().find(|one| one.ledger == ledger && one.header.id == id)
     }
+
+    /// Returns true if the campaign `id` of `ledger` is recorded at this moment.
+    pub(crate) fn is_running(&self, ledger: &str, id: &str) -> bool {
+        self.find(ledger, id).is_some_and(|one| one.state == State::Running)
+    }
 }
 
 /// Reader of the folder.

@@ -38,18 +38,19 @@ impl Stamp {
     }
 
     fn of(path: &Path, file: &Metadata) -> Self {
-        let state = |data: &Metadata| {
-            let written = [data.mtime(), data.mtime_nsec()];
-            // The right to read it is part of the change time alone.
-            let changed = [data.ctime(), data.ctime_nsec()];
-            let is = [data.ino() as i64, data.len() as i64];
-            [is[0], is[1], written[0], written[1], changed[0], changed[1]]
-        };
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
         let log = fs::symlink_metadata(PathBuf::from(log)).ok();
         Self { file: state(file), log: log.as_ref().map(state).unwrap_or_default() }
     }
+}
+
+/// Returns inode, length, and the times of writing and of any change. The right to read a file
+/// shows in the last one alone.
+fn state(data: &Metadata) -> [i64; 6] {
+    let [written, changed] = [[data.mtime(), data.mtime_nsec()], [data.ctime(), data.ctime_nsec()]];
+    let [inode, length] = [data.ino() as i64, data.len() as i64];
+    [inode, length, written[0], written[1], changed[0], changed[1]]
 }
 
 /// Result of a search.

@@ -223,10 +223,7 @@ async fn follow(State(app): State<App>, Query(asked): Query<One>) -> Response {
         return nothing().await;
     };
     let (now, asked) = (app.archive.listing(), key.clone());
-    let is_running = move || {
-        let listing = Arc::clone(&now.borrow());
-        pages::found(&listing, &asked).is_ok_and(|one| one.state == archive::State::Running)
-    };
+    let is_running = move || now.borrow().is_running(&asked.ledger, &asked.id);
     match app.hub.watch(&key, &app.archive.folder().join(&key.ledger), is_running) {
         Ok(news) => events::answer(news, Arc::clone, place),
         Err(_) => busy(),
