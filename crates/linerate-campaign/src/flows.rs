@@ -70,7 +70,9 @@ pub fn plan(wanted: &PlannedFlows) -> Result<FlowPlan, Failure> {
         )),
         FlowHash::Bond(form) => {
             let member_of = |port| Some(bond::member(&flow(port), *form, members));
-            let basis = "members count from 0 in the order in which they became active".to_owned();
+            let basis = "members count from 0 in the order of /sys/class/net/BOND/bonding/slaves, \
+                those without a link left out"
+                .to_owned();
             Ok(FlowPlan { ports: planner::plan(USUAL_PORTS, members, *each, member_of), basis })
         }
         FlowHash::Rss(fields) => {

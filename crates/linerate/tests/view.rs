@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -27,7 +28,11 @@ impl Screen {
             println!("skipped: {test}: needs tmux");
             return None;
         }
-        let socket = folder.join("tmux").display().to_string();
+        // A socket of its own: the last server of the folder may still be ending, and would take
+        // the new session with it.
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let socket = folder.join(format!("tmux{number}")).display().to_string();
         let program = env!("CARGO_BIN_EXE_linerate");
         let line = format!(
             "cd {}; export LINERATE_KEYS=keys; unset NO_COLOR; {}; echo EXIT $?; exec sleep 600",

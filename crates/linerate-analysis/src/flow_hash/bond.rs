@@ -7,8 +7,10 @@
 //! of active members. Fields are read in the host's byte order. IPv6 addresses enter as the XOR of
 //! their four words.
 //!
-//! Not covered: fragments and other protocols (hashed by address), `vlan+srcmac`, and members that
-//! came or went: the order of members is that in which they became active.
+//! Members count in the order in which they joined the bond, as in `bonding/slaves` in sysfs, those
+//! without a link left out: a member that goes down and up again keeps its place.
+//!
+//! Not covered: fragments and other protocols (hashed by address), and `vlan+srcmac`.
 
 use super::{Flow, octets};
 

@@ -1,6 +1,7 @@
 //! Cycles, instructions and last-level cache misses per CPU, one counter group per CPU so that
 //! their ratios mean something (perf_event_open(2)). Counts; scaled where the group shared the PMU
-//! with others, and unknown for a step in which it was never on it.
+//! with others, and unknown for a step in which it was never on it. A PMU that lacks one of them
+//! (some virtual machines and small ARM cores count no cache misses) gives the others.
 //!
 //! Everything on the CPU is counted: load, kernel, and whatever else runs. Reading another CPU's
 //! group interrupts that CPU for about a microsecond. Not seen: the hypervisor's work, and any of
@@ -8,6 +9,7 @@
 
 use linerate_model::series::perf_hardware;
 use linerate_model::{Series, SeriesSpec};
+use linerate_sys::SysError;
 use linerate_sys::perf::{Counter, PerfGroup, Target};
 
 use crate::{Probe, Sampler, Scope, Unavailable};
@@ -27,14 +29,13 @@ pub(super) const SAMPLER: Sampler = Sampler {
 };
 
 fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-    let groups = open_groups(&COUNTERS).map_err(|error| Unavailable(why(&error)))?;
-    Ok(Box::new(Groups { counters: &COUNTERS, groups }))
+    open_groups(&COUNTERS)
 }
 
-/// One group per CPU; shared with `perf_software`.
-pub(super) struct Groups {
-    pub(super) counters: &'static [(Counter, Series)],
-    pub(super) groups: Vec<(u32, PerfGroup)>,
+/// One group per CPU.
+struct Groups {
+    counters: Vec<(Counter, Series)>,
+    groups: Vec<(u32, PerfGroup)>,
 }
 
 impl Probe for Groups {
@@ -59,19 +60,44 @@ impl Probe for Groups {
     }
 }
 
-/// Opens `counters` as one group on each online CPU.
-pub(super) fn open_groups(
-    counters: &[(Counter, Series)],
-) -> Result<Vec<(u32, PerfGroup)>, linerate_sys::SysError> {
+/// Opens those of `counters` that the machine has as one group on each online CPU.
+pub(super) fn open_groups(counters: &[(Counter, Series)]) -> Result<Box<dyn Probe>, Unavailable> {
     let stat = std::fs::read("/proc/stat");
-    let stat = stat.map_err(|cause| linerate_sys::SysError::new("read", "/proc/stat", cause))?;
-    let counters: Vec<Counter> = counters.iter().map(|(counter, ..)| *counter).collect();
-    let open = |cpu| Ok((cpu, PerfGroup::open(Target::Cpu(cpu), &counters)?));
-    super::cpu::cpus(&stat).into_iter().map(open).collect()
+    let stat = stat.map_err(|cause| Unavailable(format!("read /proc/stat: {cause}")))?;
+    let cpus = super::cpu::cpus(&stat);
+    let on = |cpu, group: &[(Counter, Series)]| {
+        let group: Vec<Counter> = group.iter().map(|(counter, _)| *counter).collect();
+        PerfGroup::open(Target::Cpu(cpu), &group)
+    };
+    let first = cpus.first().copied().unwrap_or(0);
+    let refused = |error| Unavailable(why(&error));
+    let counters = available(counters, |group| on(first, group).map(|_| ())).map_err(refused)?;
+    let open = |cpu| Ok((cpu, on(cpu, &counters)?));
+    let groups = cpus.into_iter().map(open).collect::<Result<_, _>>().map_err(refused)?;
+    Ok(Box::new(Groups { counters, groups }))
+}
+
+/// Returns the counters that can run together, in their order; the first refusal if there are none.
+fn available(
+    counters: &[(Counter, Series)],
+    open: impl Fn(&[(Counter, Series)]) -> Result<(), SysError>,
+) -> Result<Vec<(Counter, Series)>, SysError> {
+    let (mut group, mut refusal) = (Vec::new(), None);
+    for counter in counters {
+        group.push(*counter);
+        if let Err(error) = open(&group) {
+            group.pop();
+            refusal.get_or_insert(error);
+        }
+    }
+    match refusal {
+        Some(error) if group.is_empty() => Err(error),
+        _ => Ok(group),
+    }
 }
 
 /// The kernel's answer, and what it means here.
-pub(super) fn why(error: &linerate_sys::SysError) -> String {
+fn why(error: &SysError) -> String {
     use std::io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
     let remedy = match error.cause.kind() {
         PermissionDenied => {
@@ -79,7 +105,8 @@ pub(super) fn why(error: &linerate_sys::SysError) -> String {
                 allows perf_event_open"
         }
         NotFound | Unsupported => {
-            "this CPU offers no such counter: a virtual machine without PMU; software clocks only"
+            "the machine has none of these counters, as a virtual machine without PMU; software \
+                clocks only"
         }
         _ => "perf_event_open refused it",
     };
@@ -92,18 +119,35 @@ mod tests {
 
     #[test]
     fn a_machine_without_counters_says_so_plainly() {
-        let error = linerate_sys::SysError::new(
-            "open perf events",
-            "x",
-            std::io::Error::from_raw_os_error(2),
-        );
+        let error = SysError::new("open perf events", "x", std::io::Error::from_raw_os_error(2));
         assert!(why(&error).contains("without PMU"), "{}", why(&error));
-        let error = linerate_sys::SysError::new(
-            "open perf events",
-            "x",
-            std::io::Error::from_raw_os_error(13),
-        );
+        let error = SysError::new("open perf events", "x", std::io::Error::from_raw_os_error(13));
         assert!(why(&error).contains("perf_event_paranoid"), "{}", why(&error));
+    }
+
+    #[test]
+    fn a_missing_counter_leaves_the_others() {
+        let names = |group: &[(Counter, Series)]| {
+            group.iter().map(|(counter, _)| *counter).collect::<Vec<_>>()
+        };
+        let missing = |lacks: fn(&[Counter]) -> bool| {
+            available(&COUNTERS, |group| match lacks(&names(group)) {
+                true => Err(SysError::new(
+                    "open perf events",
+                    "x",
+                    std::io::Error::from_raw_os_error(2),
+                )),
+                false => Ok(()),
+            })
+        };
+        let [cycles, instructions, misses] = COUNTERS.map(|(counter, _)| counter);
+        let found = |lacks| names(&missing(lacks).expect("some counters"));
+        assert_eq!(found(|_| false), [cycles, instructions, misses]);
+        assert_eq!(found(|group| group.contains(&Counter::CacheMisses)), [cycles, instructions]);
+        assert_eq!(found(|group| group.contains(&Counter::Cycles)), [instructions, misses]);
+        assert_eq!(found(|group| group.len() > 1), [cycles]);
+        let none = missing(|_| true).expect_err("no counter");
+        assert_eq!(none.errno(), Some(2));
     }
 
     #[test]
@@ -118,8 +162,16 @@ mod tests {
             x = std::hint::black_box(x.wrapping_mul(i | 1));
         }
         probe.read(&mut row);
-        let sum = |at: usize| row.iter().skip(at).step_by(COUNTERS.len()).flatten().sum::<f64>();
-        let per_cycle = sum(1) / sum(0);
+        let series = probe.series();
+        let sum = |wanted: &Series| -> Option<f64> {
+            let cells = series.iter().zip(&row);
+            cells.filter(|(series, _)| series.name() == wanted.name).map(|(_, cell)| *cell).sum()
+        };
+        let sums = [&perf_hardware::INSTRUCTIONS, &perf_hardware::CYCLES].map(sum);
+        let [Some(instructions), Some(cycles)] = sums else {
+            return println!("skipped: the PMU counts only one of cycles and instructions");
+        };
+        let per_cycle = instructions / cycles;
         assert!((0.01..16.0).contains(&per_cycle), "{per_cycle} {row:?}");
     }
 }

@@ -9,7 +9,7 @@ use linerate_model::Series;
 use linerate_model::series::perf_software;
 use linerate_sys::perf::Counter;
 
-use super::perf_hardware::{Groups, open_groups, why};
+use super::perf_hardware::open_groups;
 use crate::{Probe, Sampler, Scope, Unavailable};
 
 const COUNTERS: [(Counter, Series); 4] = [
@@ -28,8 +28,7 @@ pub(super) const SAMPLER: Sampler = Sampler {
 };
 
 fn open(_scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
-    let groups = open_groups(&COUNTERS).map_err(|error| Unavailable(why(&error)))?;
-    Ok(Box::new(Groups { counters: &COUNTERS, groups }))
+    open_groups(&COUNTERS)
 }
 
 #[cfg(test)]

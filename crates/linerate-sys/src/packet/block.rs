@@ -23,8 +23,6 @@ const VLAN_TYPE: usize = 36;
 
 /// `TP_STATUS_VLAN_VALID`: the kernel removed a tag and reports it in the header.
 const VLAN_VALID: u32 = 1 << 4;
-/// `TP_STATUS_TS_RAW_HARDWARE`: the time stamp is from the device's clock.
-const HARDWARE_STAMP: u32 = 1 << 31;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -38,10 +36,8 @@ pub struct RingFrame<'a> {
     pub length: usize,
     /// Type and content of the removed VLAN tag.
     pub vlan: Option<[u16; 2]>,
-    /// Arrival time, ns: on the wall clock, or on the device's clock if `hardware_stamp`.
+    /// Arrival time by the kernel's wall clock, ns.
     pub stamp_ns: u64,
-    /// True if the device made the time stamp.
-    pub hardware_stamp: bool,
 }
 
 /// Returns the frames of `block`.
@@ -68,7 +64,6 @@ fn frame(bytes: &[u8]) -> Option<(RingFrame<'_>, usize)> {
         vlan: (status & VLAN_VALID != 0).then_some(tag),
         stamp_ns: u64::from(word(bytes, SECONDS)?) * NANOS_PER_SECOND
             + u64::from(word(bytes, NANOSECONDS)?),
-        hardware_stamp: status & HARDWARE_STAMP != 0,
     };
     Some((frame, next))
 }
@@ -89,7 +84,7 @@ mod tests {
     use super::*;
 
     /// Returns a block of two frames: 3 of 60 bytes kept, at offset 48 of a header at 48; then 4 of
-    /// 4 at 68, tagged, with a hardware time stamp.
+    /// 4 at 68, tagged.
     fn block() -> Vec<u8> {
         let mut bytes = vec![0; 256];
         let mut put =
@@ -111,7 +106,7 @@ mod tests {
             (SECONDS, 3),
             (KEPT, 4),
             (LENGTH, 4),
-            (STATUS, 1 | VLAN_VALID | HARDWARE_STAMP),
+            (STATUS, 1 | VLAN_VALID),
             (FRAME, 68),
             (VLAN_CONTENT, 0xa065),
             (VLAN_TYPE, 0x8100),
@@ -127,19 +122,12 @@ mod tests {
     fn frames_are_walked_with_their_lengths_stamps_and_tags() {
         let block = block();
         let found: Vec<_> = frames(&block).collect();
-        let first = RingFrame {
-            bytes: b"one",
-            length: 60,
-            vlan: None,
-            stamp_ns: 2_000_000_005,
-            hardware_stamp: false,
-        };
+        let first = RingFrame { bytes: b"one", length: 60, vlan: None, stamp_ns: 2_000_000_005 };
         let second = RingFrame {
             bytes: b"two2",
             length: 4,
             vlan: Some([0x8100, 0xa065]),
             stamp_ns: 3_000_000_000,
-            hardware_stamp: true,
         };
         assert_eq!(found, [first, second]);
     }

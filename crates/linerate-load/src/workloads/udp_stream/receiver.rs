@@ -277,12 +277,13 @@ mod tests {
         [flow(purposes, a), flow([purposes[1], purposes[0]], b.into())]
     }
 
-    /// Sends a datagram that was due at the start of the clock, and returns when it departed.
-    fn send(sender: &mut Sender, flow: &mut Flow) -> Nanos {
+    /// Sends a datagram that was due at the start of the clock, and returns when it departed and
+    /// when it had arrived in the receiver's buffer at the latest.
+    fn send(sender: &mut Sender, flow: &mut Flow) -> [Nanos; 2] {
         let now = Nanos(clock::monotonic());
         let due = Due { operations: 1, intended: Nanos(0), gap: Nanos(0), until: now };
         assert!(sender.send(flow, due, now, &mut Tally::default()));
-        now
+        [now, Nanos(clock::monotonic())]
     }
 
     #[test]
@@ -294,18 +295,21 @@ mod tests {
                 .expect("a short datagram");
         let mut receiver = Receiver::new(&params);
         let mut tally = Tally::default();
-        let mut departed = [Nanos(0); 2];
+        let mut sent = [[Nanos(0); 2]; 2];
         for (place, rest) in [(0, REST), (1, Duration::ZERO)] {
-            departed[place] = send(&mut sender, &mut from);
+            sent[place] = send(&mut sender, &mut from);
             std::thread::sleep(rest);
             assert!(receiver.receive(&mut to, Wait::Block, &mut tally));
         }
-        assert!(departed[1].since(departed[0]).0 >= REST.as_nanos() as u64);
+        assert!(sent[1][0].since(sent[0][0]).0 >= REST.as_nanos() as u64);
         assert_eq!(tally.counters[Counter::DelayChanges], 1);
         // By intended departures it would be the time between the two; by arrivals at the program
-        // the time in the buffer.
+        // the time in the buffer. The path's delay is at most the time that sending took.
         let change = tally.counters[Counter::DelayChange];
-        assert!(change < REST.as_nanos() as u64 / 2, "{change} ns");
+        let most = sent.map(|[departed, arrived]| arrived.since(departed).0).into_iter().max();
+        // Two clocks take part, whose distance is read with an error.
+        const CLOCKS_NS: u64 = 1_000_000;
+        assert!(change <= most.expect("two") + CLOCKS_NS, "{change} ns, {most:?}");
     }
 
     #[test]
