@@ -84,7 +84,7 @@ pub(crate) enum OsLock {
 /// Tries to lock the file, for at most [`INHERITED`].
 pub(crate) fn lock(file: &File) -> OsLock {
     // `flock` on NFS is turned into a byte-range lock, which collides with SQLite's own locks.
-    if is_remote(file) {
+    if linerate_sys::whole_file::is_remote(file) {
         return OsLock::None;
     }
     let began = Instant::now();
@@ -99,12 +99,6 @@ pub(crate) fn lock(file: &File) -> OsLock {
             Err(TryLockError::Error(_)) => return OsLock::None,
         }
     }
-}
-
-/// Returns true if the file is on a network file system: there a lock of the whole file collides
-/// with SQLite's own.
-fn is_remote(file: &File) -> bool {
-    linerate_sys::whole_file::is_remote(file)
 }
 
 /// Reads who records, and when he last wrote.

@@ -278,39 +278,9 @@ impl Ledger {
     fn prepare_to_write(&mut self, operation: &'static str) -> Result<(), StoreError> {
         let fail = |error| StoreError::sqlite(operation, &self.path, error);
         let remote = self.file.as_ref().is_some_and(linerate_sys::whole_file::is_remote);
-        match if remote { self.log_changes_back() } else { self.log_changes_ahead() } {
-            // The index of the log could not be shared: a network file system that says it is a
-            // local one (9P passes on the type of the other host's).
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) => {
-                self.connection = connect(&self.path).map_err(fail)?;
-                self.log_changes_back().map_err(fail)?;
-            }
-            other => other.map_err(fail)?,
-        }
+        self.connection.pragma_update(None, "journal_mode", log_on(remote)).map_err(fail)?;
         // FULL: a commit survives a power cut.
         self.connection.pragma_update(None, "synchronous", "full").map_err(fail)
-    }
-
-    /// Readers never wait for the writer, and a commit is one sequential write. The log's index is
-    /// memory that the processes of one host share.
-    fn log_changes_ahead(&self) -> rusqlite::Result<()> {
-        self.connection.pragma_update(None, "journal_mode", "wal")?;
-        // The index is made with the first use of the log.
-        schema::identity(&self.connection).map(|_| ())
-    }
-
-    /// A reader waits for a commit, which writes twice. Works where processes cannot share memory.
-    fn log_changes_back(&self) -> rusqlite::Result<()> {
-        // An exclusive owner needs no shared index to leave a log that was begun.
-        for (pragma, value) in
-            [("locking_mode", "exclusive"), ("journal_mode", "delete"), ("locking_mode", "normal")]
-        {
-            self.connection.pragma_update(None, pragma, value)?;
-        }
-        // The lock is given back with the next use of the file.
-        schema::identity(&self.connection)?;
-        let _there_is_none = std::fs::remove_file(guard::beside(&self.path, "-shm"));
-        Ok(())
     }
 
     /// Where the chain ends, if records can be appended there.
@@ -347,6 +317,14 @@ impl Ledger {
         self.connection = Connection::open_in_memory()?;
         Ok(!guard::beside(&self.path, "-wal").exists())
     }
+}
+
+/// Returns SQLite's journal mode for a ledger that is written. With a write-ahead log, readers never
+/// wait for the writer and a commit is one sequential write. But the log's index is memory that the
+/// processes of one host share: network file systems refuse it (9P) or cannot keep it the same on
+/// two hosts (NFS). There, a commit writes twice and readers wait for it.
+const fn log_on(remote: bool) -> &'static str {
+    if remote { "delete" } else { "wal" }
 }
 
 /// Takes the lock of a new file. Nobody else can have it, unless the name was taken meanwhile.
@@ -439,29 +417,4 @@ pub(crate) fn append(
         codec::kind_of(event),
         &codec::encode(event),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_ledger_without_a_shared_log_is_written_and_read_at_once() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("x.ledger");
-        let mut ledger = Ledger::create(&path).expect("a new ledger");
-        ledger.log_changes_back().expect("the other log");
-        let mode = |ledger: &Ledger| -> String {
-            let sql = "PRAGMA journal_mode";
-            ledger.connection.query_row(sql, [], |row| row.get(0)).expect("a mode")
-        };
-        assert_eq!(mode(&ledger), "delete");
-        assert!(!guard::beside(&path, "-wal").exists() && !guard::beside(&path, "-shm").exists());
-        // A lock that was kept would refuse the reader, and one of the reader the writer.
-        let reader = Ledger::open_read_only(&path).expect("a reader");
-        assert!(reader.is_recorded());
-        let holder = Holder::own().expect("this process");
-        lease::take(&mut ledger.connection, &path, &holder, OsLock::Held).expect("a commit");
-        assert!(reader.is_recorded());
-    }
 }

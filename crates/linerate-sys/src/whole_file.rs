@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -110,22 +110,28 @@ pub fn open_regular(path: &Path, write: bool) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
 }
 
-/// Returns true if the file is on a network file system, whose locks may differ from local locks
-/// (`statfs(2)`).
+/// Returns true if the file is on a network file system, whose locks may differ from local locks.
+/// The list of mounts knows it; `statfs(2)` does not: 9P passes on the type of the other host's.
 #[must_use]
 pub fn is_remote(file: &File) -> bool {
-    /// NFS, SMB, SMB2, CIFS, AFS, Ceph, 9P, and FUSE, which may be any of them.
-    const REMOTE: [u32; 8] = [
-        0x6969,
-        0x517b,
-        0xfe53_4d42,
-        0xff53_4d42,
-        0x5346_414f,
-        0x00c3_6400,
-        0x0102_1997,
-        0x6573_5546,
-    ];
-    rustix::fs::fstatfs(file).is_ok_and(|found| REMOTE.contains(&(found.f_type as u32)))
+    let Ok(found) = file.metadata() else { return false };
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    is_remote_in(&mounts, (rustix::fs::major(found.dev()), rustix::fs::minor(found.dev())))
+}
+
+/// The same by lines as `36 35 0:98 / /mnt rw shared:1 - nfs4 host:/path rw` (proc(5)).
+fn is_remote_in(mounts: &str, (major, minor): (u32, u32)) -> bool {
+    const REMOTE: [&str; 9] =
+        ["9p", "afs", "ceph", "cifs", "nfs", "nfs4", "smb3", "vboxsf", "virtiofs"];
+    let device = format!("{major}:{minor}");
+    let on_device = |line: &&str| line.split(' ').nth(2) == Some(device.as_str());
+    let kind = |line: &str| Some(line.split_once(" - ")?.1.split(' ').next()?.to_owned());
+    // FUSE may be any of them.
+    mounts
+        .lines()
+        .filter(on_device)
+        .filter_map(kind)
+        .any(|kind| REMOTE.contains(&kind.as_str()) || kind.starts_with("fuse"))
 }
 
 fn without_replacing(from: &Path, to: &Path) -> io::Result<()> {
@@ -174,6 +180,20 @@ mod tests {
             fs::read_dir(folder).expect("a folder").map(|f| f.expect("one").file_name()).collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn a_network_file_system_is_told_by_its_mount() {
+        let mounts = "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
+            36 22 0:29 / /out rw,sync - 9p out rw,trans=virtio\n\
+            37 22 0:30 / /home rw shared:2 master:3 - fuse.sshfs host:/home rw\n\
+            38 22 0:31 / /a rw - nfs4 host:/a rw\n";
+        let remote = |device| is_remote_in(mounts, device);
+        assert_eq!(
+            [(254, 0), (0, 29), (0, 30), (0, 31), (0, 3), (9, 9)].map(remote),
+            [false, true, true, true, false, false]
+        );
+        assert!(!is_remote(&tempfile::tempfile().expect("a file")));
     }
 
     #[test]
