@@ -319,10 +319,10 @@ impl Ledger {
     }
 }
 
-/// Returns SQLite's journal mode for a ledger that is written. With a write-ahead log, readers never
-/// wait for the writer and a commit is one sequential write. But the log's index is memory that the
-/// processes of one host share: network file systems refuse it (9P) or cannot keep it the same on
-/// two hosts (NFS). There, a commit writes twice and readers wait for it.
+/// Returns SQLite's journal mode for a ledger that is written. With a write-ahead log, readers
+/// never wait for the writer and a commit is one sequential write. But the log's index is memory
+/// that the processes of one host share: network file systems refuse it (9P) or cannot keep it the
+/// same on two hosts (NFS). There, a commit writes twice and readers wait for it.
 const fn log_on(remote: bool) -> &'static str {
     if remote { "delete" } else { "wal" }
 }

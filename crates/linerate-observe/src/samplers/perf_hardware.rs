@@ -65,16 +65,17 @@ pub(super) fn open_groups(counters: &[(Counter, Series)]) -> Result<Box<dyn Prob
     let stat = std::fs::read("/proc/stat");
     let stat = stat.map_err(|cause| Unavailable(format!("read /proc/stat: {cause}")))?;
     let cpus = super::cpu::cpus(&stat);
-    let on = |cpu, group: &[(Counter, Series)]| {
-        let group: Vec<Counter> = group.iter().map(|(counter, _)| *counter).collect();
-        PerfGroup::open(Target::Cpu(cpu), &group)
-    };
     let first = cpus.first().copied().unwrap_or(0);
     let refused = |error| Unavailable(why(&error));
     let counters = available(counters, |group| on(first, group).map(|_| ())).map_err(refused)?;
     let open = |cpu| Ok((cpu, on(cpu, &counters)?));
     let groups = cpus.into_iter().map(open).collect::<Result<_, _>>().map_err(refused)?;
     Ok(Box::new(Groups { counters, groups }))
+}
+
+fn on(cpu: u32, group: &[(Counter, Series)]) -> Result<PerfGroup, SysError> {
+    let group: Vec<Counter> = group.iter().map(|(counter, _)| *counter).collect();
+    PerfGroup::open(Target::Cpu(cpu), &group)
 }
 
 /// Returns the counters that can run together, in their order; the first refusal if there are none.

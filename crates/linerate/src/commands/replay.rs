@@ -20,11 +20,8 @@ pub(crate) struct ReplayArgs {
 /// Recomputes the figures of a paper, or of all, and lists those that disagree.
 pub(crate) fn run(args: &ReplayArgs, global: Global) -> Outcome {
     let paper = &args.paper;
-    let chosen: Vec<Replay> = REPLAYS
-        .iter()
-        .filter(|r| paper == "all" || r.name == paper)
-        .map(|r| r.replay())
-        .collect();
+    let chosen: Vec<Replay> =
+        REPLAYS.iter().filter(|r| paper == "all" || r.name == paper).map(|r| r.replay()).collect();
     if chosen.is_empty() {
         let known: Vec<&str> = REPLAYS.iter().map(|replay| replay.name).collect();
         // The list of papers is short, but the nearest name saves reading it.
