@@ -13,7 +13,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Axis;
-use super::fields::{Fields, wrong_type, wrong_value};
+use super::fields::{Fields, Problems, wrong_type, wrong_value};
 use super::value::{json, whole};
 use crate::{BitRate, Bytes, Nanos, PacketRate, Problem, Ratio, nearest};
 
@@ -58,11 +58,7 @@ impl<'a> AxisPath<'a> {
 
 /// The axes of a sweep with `n_jobs` jobs, in the order written. A key may be quoted (`"params.x"`)
 /// or dotted (`params.x`): both name the same axis.
-pub(super) fn axes(
-    value: &Spanned<DeValue<'_>>,
-    n_jobs: usize,
-    problems: &mut Vec<Problem>,
-) -> Vec<Axis> {
+pub(super) fn axes(value: &Spanned<DeValue<'_>>, n_jobs: usize, problems: &Problems) -> Vec<Axis> {
     let mut axes = Vec::new();
     match value.get_ref().as_table() {
         Some(table) => collect("", table, n_jobs, &mut axes, problems),
@@ -77,7 +73,7 @@ fn collect(
     table: &DeTable<'_>,
     n_jobs: usize,
     axes: &mut Vec<Axis>,
-    problems: &mut Vec<Problem>,
+    problems: &Problems,
 ) {
     for (key, value) in table {
         let path = if prefix.is_empty() {
@@ -101,7 +97,7 @@ fn collect(
         let total: usize = axes.iter().map(|axis| axis.values.len()).sum();
         if total + values.len() > MAX_SWEEP_VALUES {
             let message = format!("the sweep's axes have more than {MAX_SWEEP_VALUES} values");
-            problems.push(Problem::new(Some(value.span()), message).expected("fewer values"));
+            problems.at(value.span(), message, "fewer values");
             return;
         }
         if before == problems.len() {
@@ -114,18 +110,11 @@ fn collect(
     }
 }
 
-fn check_path(
-    path: &str,
-    span: std::ops::Range<usize>,
-    n_jobs: usize,
-    problems: &mut Vec<Problem>,
-) {
+fn check_path(path: &str, span: std::ops::Range<usize>, n_jobs: usize, problems: &Problems) {
     match AxisPath::read(path) {
         Some(AxisPath::Job(job, _)) if job >= n_jobs => {
             let message = format!("axis `{path}` names job {job}, but the sweep has {n_jobs}");
-            problems.push(
-                Problem::new(Some(span), message).expected("a job of this sweep, numbered from 0"),
-            );
+            problems.at(span, message, "a job of this sweep, numbered from 0");
         }
         Some(_) => {}
         None => {
@@ -138,7 +127,7 @@ fn check_path(
     }
 }
 
-fn values(path: &str, value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Vec<Value> {
+fn values(path: &str, value: &Spanned<DeValue<'_>>, problems: &Problems) -> Vec<Value> {
     let values = match value.get_ref() {
         DeValue::Array(list) => listed(path, value, list, problems),
         DeValue::Table(_) => range(path, value, problems),
@@ -149,7 +138,7 @@ fn values(path: &str, value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>)
         }
     };
     if let Some(bad) = values.iter().find_map(|value| value_problem(path, value)) {
-        problems.push(Problem::new(Some(value.span()), bad.0).expected(bad.1));
+        problems.at(value.span(), bad.0, bad.1);
     }
     values
 }
@@ -188,12 +177,12 @@ fn listed(
     path: &str,
     whole: &Spanned<DeValue<'_>>,
     list: &[Spanned<DeValue<'_>>],
-    problems: &mut Vec<Problem>,
+    problems: &Problems,
 ) -> Vec<Value> {
     if list.is_empty() || list.len() > MAX_AXIS_VALUES {
         let message = format!("axis `{path}` has {} values", list.len());
         let expected = format!("1 to {MAX_AXIS_VALUES} values");
-        problems.push(Problem::new(Some(whole.span()), message).expected(expected));
+        problems.at(whole.span(), message, expected);
         return Vec::new();
     }
     let mut values = Vec::with_capacity(list.len());
@@ -202,12 +191,10 @@ fn listed(
         let value = json(entry, problems);
         // A point is identified by its coordinate, so two equal values would be one point.
         if !seen.insert(value.to_string()) {
-            let problem = Problem::new(
-                Some(entry.span()),
+            problems.at(
+                entry.span(),
                 format!("axis `{path}` has the value {value} twice"),
-            );
-            problems.push(
-                problem.expected("each value once; `repeats` says how often a point is measured"),
+                "each value once; `repeats` says how often a point is measured",
             );
         }
         values.push(value);
@@ -222,21 +209,21 @@ enum Advance {
     Step(f64),
 }
 
-fn range(path: &str, value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Vec<Value> {
+fn range(path: &str, value: &Spanned<DeValue<'_>>, problems: &Problems) -> Vec<Value> {
     let before = problems.len();
     let Some(fields) = Fields::of(value, "a range", &["from", "to", "factor", "step"], problems)
     else {
         return Vec::new();
     };
     for key in ["from", "to"].into_iter().filter(|key| fields.get(key).is_none()) {
-        fields.missing(key, "{ from, to, factor } or { from, to, step }", problems);
+        fields.missing(key, "{ from, to, factor } or { from, to, step }");
     }
     if fields.get("factor").is_some() == fields.get("step").is_some() {
-        let problem = Problem::new(
-            Some(fields.span()),
+        problems.at(
+            fields.span(),
             format!("the range of axis `{path}` needs a way to go on"),
+            "exactly one of `factor` and `step`",
         );
-        problems.push(problem.expected("exactly one of `factor` and `step`"));
     }
     let (Some(from), Some(to)) = (fields.get("from"), fields.get("to")) else { return Vec::new() };
     if before != problems.len() {
@@ -269,7 +256,7 @@ fn range(path: &str, value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) 
     if values.is_empty() && before == problems.len() {
         let expected = format!("`to` not below `from`, and at most {MAX_AXIS_VALUES} values");
         let message = format!("the range of axis `{path}` is empty or too long");
-        problems.push(Problem::new(Some(value.span()), message).expected(expected));
+        problems.at(value.span(), message, expected);
     }
     values
 }
@@ -279,22 +266,16 @@ fn counts(
     from: &Spanned<DeValue<'_>>,
     to: &Spanned<DeValue<'_>>,
     fields: &Fields<'_, '_>,
-    problems: &mut Vec<Problem>,
+    problems: &Problems,
 ) -> Vec<Value> {
-    let mut ends = [0.0; 2];
-    for (end, value) in ends.iter_mut().zip([from, to]) {
-        match number(value.get_ref()) {
-            Some(number) if number >= 0.0 => *end = number,
-            _ => {
-                problems.push(wrong_value(
-                    value,
-                    "an end of the range",
-                    "a number, not negative, or a quantity",
-                ));
-                return Vec::new();
-            }
-        }
-    }
+    let end = |value: &Spanned<DeValue<'_>>| {
+        let expected = "a number, not negative, or a quantity";
+        problems.read(value, "an end of the range", expected, |value| {
+            number(value).filter(|number| *number >= 0.0)
+        })
+    };
+    let ends = end(from).and_then(|from| Some([from, end(to)?]));
+    let Some(ends) = ends else { return Vec::new() };
     let advance = match advance(fields, number) {
         Ok(advance) => advance,
         Err(problem) => {

@@ -26,7 +26,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::axis::AxisPath;
-use super::fields::{Fields, wrong_type, wrong_value};
+use super::fields::{Fields, Problems, wrong_type};
 use super::value::{json, whole};
 use super::{JobPlan, Sweep};
 use crate::{
@@ -122,18 +122,14 @@ impl Compare {
 pub(super) fn read(
     value: &Spanned<DeValue<'_>>,
     sweep: &Sweep,
-    problems: &mut Vec<Problem>,
+    problems: &Problems,
 ) -> Option<Compare> {
     let fields = Fields::of(value, "`compare`", COMPARE_KEYS, problems)?;
-    let pairs = fields.count("pairs", 1..=1000, u64::from(DEFAULT_PAIRS), problems);
     let arms = ["a", "b"].map(|key| match fields.get(key) {
         Some(arm) => read_arm(arm, problems),
         None => {
-            fields.missing(
-                key,
-                "two arms, `a` and `b`, each a table such as { name = \"without\" }",
-                problems,
-            );
+            fields
+                .missing(key, "two arms, `a` and `b`, each a table such as { name = \"without\" }");
             None
         }
     });
@@ -147,12 +143,13 @@ pub(super) fn read(
     let same_cpus = a.from_cpus == b.from_cpus && a.to_cpus == b.to_cpus;
     // Equal arms measure noise. That is the purpose of a placebo, which is reported as such.
     if same_jobs && same_cpus && a.settings == b.settings {
-        let problem = Problem::new(Some(fields.span()), "the two arms do not differ");
-        problems.push(problem.expected(
+        problems.at(
+            fields.span(),
+            "the two arms do not differ",
             "`from`, `to`, `params`, CPUs or `settings` in one of them; `placebo = true` for noise",
-        ));
+        );
     }
-    let placebo = read_placebo(&fields, &a, problems);
+    let placebo = read_placebo(&fields, &a);
     if let Some(placebo) =
         placebo.as_ref().filter(|placebo| [&a.name, &b.name].contains(&&placebo.name))
     {
@@ -162,94 +159,62 @@ pub(super) fn read(
     for arm in [&a, &b].into_iter().chain(&placebo) {
         check_axes(arm, sweep, problems);
     }
-    let margin = read_margin(&fields, problems, DEFAULT_MARGIN);
     Some(Compare {
-        pairs: u32::try_from(pairs).unwrap_or(DEFAULT_PAIRS),
+        pairs: fields.count_32("pairs", 1..=1000, DEFAULT_PAIRS),
         placebo,
         tests: fields.get("tests").and_then(|tests| read_tests(tests, problems)),
-        margin,
+        margin: read_margin(&fields, DEFAULT_MARGIN),
         arms: [a, b],
     })
 }
 
 /// The least relative difference that counts.
-pub(super) fn read_margin(
-    fields: &Fields<'_, '_>,
-    problems: &mut Vec<Problem>,
-    default: Ratio,
-) -> Ratio {
-    let Some(value) = fields.get("margin") else { return default };
-    let read = value.get_ref().as_str().and_then(|text| text.parse().ok());
-    read.filter(|ratio: &Ratio| (0.0..1.0).contains(&ratio.0)).unwrap_or_else(|| {
-        problems.push(wrong_value(
-            value,
-            "`margin`",
-            "a part of the figure below 100 %, such as \"2 %\"",
-        ));
-        default
-    })
+pub(super) fn read_margin(fields: &Fields<'_, '_>, default: Ratio) -> Ratio {
+    let expected = "a part of the figure below 100 %, such as \"2 %\"";
+    let read = fields.read("margin", expected, |value| {
+        value.as_str()?.parse().ok().filter(|ratio: &Ratio| (0.0..1.0).contains(&ratio.0))
+    });
+    read.unwrap_or(default)
 }
 
 /// The placebo beside `first`: nothing, that arm once more, or an arm of its own.
-fn read_placebo(
-    fields: &Fields<'_, '_>,
-    first: &ArmPlan,
-    problems: &mut Vec<Problem>,
-) -> Option<ArmPlan> {
+fn read_placebo(fields: &Fields<'_, '_>, first: &ArmPlan) -> Option<ArmPlan> {
     let value = fields.get("placebo")?;
     if value.get_ref().as_table().is_some() {
-        return read_arm(value, problems);
+        return read_arm(value, fields.problems);
     }
     let again = || ArmPlan { name: format!("{} again", first.name), ..first.clone() };
     value.get_ref().as_bool().map(|wanted| wanted.then(again)).unwrap_or_else(|| {
-        problems.push(wrong_type(
-            value,
-            "`placebo`",
-            "true, false, or an arm such as { name = \"marked\", params = { dscp = 4 } }",
-        ));
+        let expected =
+            "true, false, or an arm such as { name = \"marked\", params = { dscp = 4 } }";
+        fields.problems.push(wrong_type(value, "`placebo`", expected));
         None
     })
 }
 
 /// Which rule knows the claim is for the study to say: the plan's words know no rules.
-fn read_tests(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<Hypothesis> {
+fn read_tests(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Option<Hypothesis> {
     let fields = Fields::of(value, "`tests`", TESTS_KEYS, problems)?;
-    let rule = fields.name("rule", "a rule of linerate list rules", problems)?.to_owned();
-    let failing = fields.get("failing").map_or(Some(Failing::Refutes), |value| {
-        let read = value.get_ref().as_str().and_then(Failing::of);
-        if read.is_none() {
+    let rule = fields.name("rule", "a rule of linerate list rules")?.to_owned();
+    let failing = match fields.get("failing") {
+        None => Failing::Refutes,
+        Some(_) => {
             let [refutes, nothing] = [Failing::Refutes, Failing::SaysNothing].map(Failing::name);
-            problems.push(wrong_value(
-                value,
-                "`failing`",
-                &format!("\"{refutes}\" or \"{nothing}\""),
-            ));
+            let expected = format!("\"{refutes}\" or \"{nothing}\"");
+            fields.read("failing", &expected, |value| Failing::of(value.as_str()?))?
         }
-        read
-    })?;
+    };
     let Some(value) = fields.get("ratio") else {
-        fields.missing("ratio", "the least and the most that goodput is multiplied by", problems);
+        fields.missing("ratio", "the least and the most that goodput is multiplied by");
         return None;
     };
-    let read = |entry: &Spanned<DeValue<'_>>| entry.get_ref().as_str()?.parse::<Ratio>().ok();
-    let error = fields.get("error").and_then(|value| {
-        let error = read(value).filter(|error| error.0 > 0.0 && error.0 <= MOST_ERROR.0);
-        if error.is_none() {
-            problems.push(wrong_value(
-                value,
-                "`error`",
-                "what this look at the claim may be wrong by, \"5 %\" at the most",
-            ));
-        }
-        error
-    });
-    let metric = fields.get("metric").and_then(|value| {
-        let metric = value.get_ref().as_str().and_then(Metric::named);
-        if metric.is_none() {
-            problems.push(wrong_value(value, "`metric`", "a metric of linerate list metrics"));
-        }
-        metric
-    });
+    let ratio = |value: &DeValue<'_>| value.as_str()?.parse::<Ratio>().ok();
+    let expected = "what this look at the claim may be wrong by, \"5 %\" at the most";
+    let is_error = |error: &Ratio| error.0 > 0.0 && error.0 <= MOST_ERROR.0;
+    let error = fields.read("error", expected, |value| ratio(value).filter(is_error));
+    let expected = "a metric of linerate list metrics";
+    let metric = fields.read("metric", expected, |value| Metric::named(value.as_str()?));
+    let read = |entry: &Spanned<DeValue<'_>>| ratio(entry.get_ref());
     let ends = value
         .get_ref()
         .as_array()
@@ -269,18 +234,18 @@ fn read_tests(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opti
     }
 }
 
-fn read_arm(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<ArmPlan> {
+fn read_arm(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Option<ArmPlan> {
     let fields = Fields::of(value, "an arm", ARM_KEYS, problems)?;
     let mut arm = ArmPlan {
         name: fields
-            .name("name", "a name for the arm, such as \"without\"", problems)
+            .name("name", "a name for the arm, such as \"without\"")
             .unwrap_or_default()
             .to_owned(),
         ..ArmPlan::default()
     };
     arm.spans.push(("name".into(), fields.span_of("name")));
     for (key, slot) in [("from", &mut arm.from), ("to", &mut arm.to)] {
-        if let Some(text) = fields.text(key, "the name of an endpoint", problems) {
+        if let Some(text) = fields.text(key, "the name of an endpoint") {
             *slot = Some(text.to_owned());
             arm.spans.push((key.into(), fields.span_of(key)));
         }
@@ -305,7 +270,7 @@ fn read_arm(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option
             }
         }
     }
-    for value in fields.tables("settings", problems) {
+    for value in fields.tables("settings") {
         if let Some(setting) = read_setting(value, problems) {
             arm.spans.push(("at".into(), value.span()));
             arm.settings.push(setting);
@@ -314,7 +279,7 @@ fn read_arm(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option
     Some(arm)
 }
 
-fn read_cpus(key: &str, value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Vec<usize> {
+fn read_cpus(key: &str, value: &Spanned<DeValue<'_>>, problems: &Problems) -> Vec<usize> {
     let number = |entry: &Spanned<DeValue<'_>>| {
         whole(entry.get_ref()).and_then(|cpu| usize::try_from(cpu).ok())
     };
@@ -333,14 +298,14 @@ fn read_cpus(key: &str, value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem
     })
 }
 
-fn read_setting(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<HostSetting> {
+fn read_setting(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Option<HostSetting> {
     let fields = Fields::of(value, "a setting", SETTING_KEYS, problems)?;
-    let at = fields.name("at", "the endpoint whose host is meant", problems);
-    let name = fields.name("name", "what is set", problems);
+    let at = fields.name("at", "the endpoint whose host is meant");
+    let name = fields.name("name", "what is set");
     if fields.get("value").is_none() {
-        fields.missing("value", "what it is set to, a string", problems);
+        fields.missing("value", "what it is set to, a string");
     }
-    let to = fields.text("value", "a string", problems);
+    let to = fields.text("value", "a string");
     let (at, name, to) = (at?, name?, to?);
     if !HOST_SETTINGS.iter().any(|(known, _)| *known == name) {
         let known: Vec<&str> = HOST_SETTINGS.iter().map(|(known, _)| *known).collect();
@@ -355,7 +320,7 @@ fn read_setting(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Op
 }
 
 /// An arm and an axis cannot both say what a parameter is: the arm would win, silently.
-fn check_axes(arm: &ArmPlan, sweep: &Sweep, problems: &mut Vec<Problem>) {
+fn check_axes(arm: &ArmPlan, sweep: &Sweep, problems: &Problems) {
     for axis in &sweep.axes {
         let key = match AxisPath::read(&axis.path) {
             Some(AxisPath::Params(name) | AxisPath::Job(_, name)) => format!("params.{name}"),
@@ -367,7 +332,7 @@ fn check_axes(arm: &ArmPlan, sweep: &Sweep, problems: &mut Vec<Problem>) {
         };
         if let Some(span) = arm.span_of(&key) {
             let message = format!("arm `{}` sets what axis `{}` varies", arm.name, axis.path);
-            problems.push(Problem::new(Some(span), message).expected("one of the two"));
+            problems.at(span, message, "one of the two");
         }
     }
 }

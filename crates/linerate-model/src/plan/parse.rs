@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::axis::axes;
-use super::fields::{Fields, wrong_type, wrong_value};
+use super::fields::{Fields, Problems, wrong_type};
 use super::search::search;
 use super::value::json;
 use super::{JobPlan, Order, Plan, Sweep, compare, repeats, together};
@@ -66,8 +66,9 @@ pub fn parse(text: &str) -> (Option<Plan>, Vec<Problem>) {
         });
         return (None, problems.collect());
     }
-    let mut problems = control_characters(text);
-    let plan = lower(&root, text.len(), &mut problems);
+    let noted = Problems::default();
+    let plan = lower(&root, text.len(), &noted);
+    let mut problems = [control_characters(text), noted.all()].concat();
     // Problems are found by kind; a reader corrects them from top to bottom.
     problems.sort_by_key(|problem| problem.span.as_ref().map_or(0, |span| span.start));
     (Some(plan), problems)
@@ -133,7 +134,7 @@ fn boundary(text: &str, at: usize) -> usize {
     at
 }
 
-fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Problem>) -> Plan {
+fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &Problems) -> Plan {
     let whole = 0..text_bytes;
     let fields = Fields::of_table(
         root.get_ref(),
@@ -152,20 +153,20 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
     };
     match fields.get("campaign") {
         Some(value) => lower_campaign(value, &mut plan, problems),
-        None => fields.missing("campaign", "a table `[campaign]` with a `name`", problems),
+        None => fields.missing("campaign", "a table `[campaign]` with a `name`"),
     }
     if fields.get("sweep").is_none() {
-        fields.missing("sweep", "at least one `[[sweep]]`", problems);
+        fields.missing("sweep", "at least one `[[sweep]]`");
     }
     let mut n_trials = 0_u64;
     let mut names = HashSet::new();
-    for value in fields.tables("sweep", problems) {
+    for value in fields.tables("sweep") {
         let Some(sweep) = lower_sweep(value, problems) else { continue };
         // Results are addressed by the name of the sweep, so two of one name could not be
         // distinguished.
         if !names.insert(sweep.name.clone()) {
             let message = format!("two sweeps are called `{}`", sweep.name);
-            problems.push(Problem::new(Some(value.span()), message).expected("names that differ"));
+            problems.at(value.span(), message, "names that differ");
         }
         let points = sweep
             .axes
@@ -178,14 +179,17 @@ fn lower(root: &Spanned<DeTable<'_>>, text_bytes: usize, problems: &mut Vec<Prob
         n_trials = n_trials.saturating_add(points.saturating_mul(runs));
         plan.sweeps.push(sweep);
     }
-    let campaign = fields
-        .get("campaign")
-        // The table was read once already, and its problems must not be reported twice.
-        .and_then(|value| Fields::of(value, "`campaign`", CAMPAIGN_KEYS, &mut Vec::new()));
-    problems.extend(campaign.and_then(|campaign| repeats::unused(&plan, &campaign)));
+    let campaign = fields.get("campaign").and_then(|value| value.get_ref().as_table());
+    if let Some(repeats) = campaign.and_then(|table| table.get("repeats"))
+        && repeats::are_unused(&plan)
+    {
+        let what = "`repeats` looks at points, and every sweep has a number of its own";
+        let expected = "a number of `pairs`, or of `repeats` of the search";
+        problems.at(repeats.span(), what, expected);
+    }
     if n_trials > MAX_TRIALS {
         let message = format!("the plan expands to {n_trials} trials");
-        problems.push(Problem::new(Some(whole), message).expected(format!("at most {MAX_TRIALS}")));
+        problems.at(whole, message, format!("at most {MAX_TRIALS}"));
     }
     plan
 }
@@ -209,19 +213,21 @@ fn mistake_in_name(name: &str) -> Option<&'static str> {
     }
 }
 
-fn lower_campaign(value: &Spanned<DeValue<'_>>, plan: &mut Plan, problems: &mut Vec<Problem>) {
+fn lower_campaign(value: &Spanned<DeValue<'_>>, plan: &mut Plan, problems: &Problems) {
     let Some(fields) = Fields::of(value, "`campaign`", CAMPAIGN_KEYS, problems) else { return };
-    plan.name =
-        fields.name("name", "a name for the campaign", problems).unwrap_or_default().to_owned();
+    plan.name = fields.name("name", "a name for the campaign").unwrap_or_default().to_owned();
     if let Some(mistake) = mistake_in_name(&plan.name) {
-        let problem = Problem::new(Some(fields.span_of("name")), format!("`name` {mistake}"));
-        problems.push(problem.expected("a name that can be a file's: it is that of the ledger"));
+        fields.wrong(
+            "name",
+            format!("`name` {mistake}"),
+            "a name that can be a file's: it is that of the ledger",
+        );
     }
-    (plan.repeats, plan.until) = repeats::read(&fields, problems);
-    plan.seed = fields.count("seed", 0..=u64::MAX, DEFAULT_SEED, problems);
+    (plan.repeats, plan.until) = repeats::read(&fields);
+    plan.seed = fields.count("seed", 0..=u64::MAX, DEFAULT_SEED);
     const ORDERS: [&str; 2] = ["interleaved", "sequential"];
     let expected = "\"interleaved\" or \"sequential\"";
-    match fields.text("order", expected, problems) {
+    match fields.text("order", expected) {
         None | Some("interleaved") => {}
         Some("sequential") => plan.order = Order::Sequential,
         Some(other) => {
@@ -232,20 +238,18 @@ fn lower_campaign(value: &Spanned<DeValue<'_>>, plan: &mut Plan, problems: &mut 
     }
 }
 
-fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<Sweep> {
+fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Option<Sweep> {
     let fields = Fields::of(value, "a sweep", SWEEP_KEYS, problems)?;
-    let name =
-        fields.name("name", "a name, unique in the plan", problems).unwrap_or_default().to_owned();
+    let name = fields.name("name", "a name, unique in the plan").unwrap_or_default().to_owned();
     let millisecond = Nanos::from_millis(1);
-    let duration = fields.time("duration", millisecond..=MAX_SPAN, DEFAULT_DURATION, problems);
-    let interval =
-        fields.time("interval", millisecond..=MAX_SPAN, default_interval(duration), problems);
+    let duration = fields.time("duration", millisecond..=MAX_SPAN, DEFAULT_DURATION);
+    let interval = fields.time("interval", millisecond..=MAX_SPAN, default_interval(duration));
     let mut sweep = Sweep {
         name,
         duration,
-        warmup: lower_warmup(&fields, problems),
-        drain: fields.time("drain", Nanos(0)..=MAX_SPAN, DEFAULT_DRAIN, problems),
-        rest: fields.time("rest", Nanos(0)..=MAX_SPAN, DEFAULT_REST, problems),
+        warmup: lower_warmup(&fields),
+        drain: fields.time("drain", Nanos(0)..=MAX_SPAN, DEFAULT_DRAIN),
+        rest: fields.time("rest", Nanos(0)..=MAX_SPAN, DEFAULT_REST),
         interval,
         jobs: Vec::new(),
         axes: Vec::new(),
@@ -254,28 +258,27 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
         search: None,
     };
     if interval > duration {
-        let problem =
-            Problem::new(Some(fields.span_of("interval")), format!("`interval` is {interval}"));
-        problems.push(problem.expected(format!("at most the duration of the sweep, {duration}")));
+        fields.wrong(
+            "interval",
+            format!("`interval` is {interval}"),
+            format!("at most the duration of the sweep, {duration}"),
+        );
     } else if duration.0 / interval.0 > MAX_INTERVALS {
         let message =
             format!("a trial of {duration} has more than {MAX_INTERVALS} intervals of {interval}");
-        problems.push(
-            Problem::new(Some(fields.span_of("interval")), message).expected("a longer interval"),
-        );
+        fields.wrong("interval", message, "a longer interval");
     }
     if fields.get("job").is_none() {
-        fields.missing("job", "at least one `[[sweep.job]]`", problems);
+        fields.missing("job", "at least one `[[sweep.job]]`");
     }
-    let jobs = fields.tables("job", problems);
+    let jobs = fields.tables("job");
     sweep.jobs = jobs.iter().filter_map(|job| lower_job(job, &sweep, problems)).collect();
     if !sweep.jobs.is_empty() && sweep.jobs.iter().all(|job| job.background.is_some()) {
-        let problem =
-            // Without a measured job there is nothing to report.
-            Problem::new(Some(fields.span()), "every job of the sweep is a background job");
-        problems.push(
-            problem
-                .expected("at least one without `start` and `duration`: the one that is measured"),
+        // Without a measured job there is nothing to report.
+        problems.at(
+            fields.span(),
+            "every job of the sweep is a background job",
+            "at least one without `start` and `duration`: the one that is measured",
         );
     }
     if let Some(value) = fields.get("axis") {
@@ -288,14 +291,10 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
         sweep.together = together::read(value, &sweep, problems);
         if fields.get("compare").is_some() || fields.get("search").is_some() {
             let other = if fields.get("compare").is_some() { "compare" } else { "search" };
-            let problem = Problem::new(
-                Some(value.span()),
+            problems.at(
+                value.span(),
                 format!("`together` and `{other}` are both there"),
-            );
-            problems.push(
-                problem.expected(
-                    "one of them; an axis over `pairs` sets two paths against each other",
-                ),
+                "one of them; an axis over `pairs` sets two paths against each other",
             );
         }
     }
@@ -305,11 +304,11 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
         if sweep.compare.is_some()
             && let Some(repeats) = value.get_ref().as_table().and_then(|table| table.get("repeats"))
         {
-            let problem =
-                Problem::new(Some(repeats.span()), "`repeats` of a search whose arms are compared");
-            problems.push(problem.expected(
+            problems.at(
+                repeats.span(),
+                "`repeats` of a search whose arms are compared",
                 "no `repeats`: each pair of `[sweep.compare]` is one search of each arm",
-            ));
+            );
         }
         if let Some(plan) = &sweep.search
             && sweep
@@ -318,11 +317,11 @@ fn lower_sweep(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Opt
                 // The axis would set the load that the search wants to choose.
                 .any(|axis| axis.path.strip_prefix("params.") == Some(&plan.parameter))
         {
-            let problem = Problem::new(
-                Some(value.span()),
+            problems.at(
+                value.span(),
                 format!("`{}` is searched and swept", plan.parameter),
+                "an axis or a search over it, not both",
             );
-            problems.push(problem.expected("an axis or a search over it, not both"));
         }
     }
     Some(sweep)
@@ -335,52 +334,40 @@ fn default_interval(duration: Nanos) -> Nanos {
     Nanos(duration.0 / 10).clamp(LEAST_DEFAULT_INTERVAL, DEFAULT_INTERVAL).min(duration)
 }
 
-fn lower_warmup(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Warmup {
-    let Some(value) = fields.get("warmup") else { return Warmup::Auto };
-    let text = value.get_ref().as_str();
-    let span = text.and_then(|text| text.parse().ok()).filter(|span| *span <= MAX_SPAN);
-    match (text, span) {
-        (Some("auto"), _) => Warmup::Auto,
-        (_, Some(span)) => Warmup::Fixed(span),
-        _ => {
-            let expected =
-                format!("\"auto\" or a time with its unit up to \"{MAX_SPAN}\", such as \"1 s\"");
-            problems.push(wrong_value(value, "`warmup`", &expected));
-            Warmup::Auto
-        }
-    }
+fn lower_warmup(fields: &Fields<'_, '_>) -> Warmup {
+    let expected =
+        format!("\"auto\" or a time with its unit up to \"{MAX_SPAN}\", such as \"1 s\"");
+    let read = fields.read("warmup", &expected, |value| match value.as_str()? {
+        "auto" => Some(Warmup::Auto),
+        text => text.parse().ok().filter(|span| *span <= MAX_SPAN).map(Warmup::Fixed),
+    });
+    read.unwrap_or(Warmup::Auto)
 }
 
-fn lower_job(
-    value: &Spanned<DeValue<'_>>,
-    sweep: &Sweep,
-    problems: &mut Vec<Problem>,
-) -> Option<JobPlan> {
+fn lower_job(value: &Spanned<DeValue<'_>>, sweep: &Sweep, problems: &Problems) -> Option<JobPlan> {
     let fields = Fields::of(value, "a job", JOB_KEYS, problems)?;
-    let workload =
-        fields.name("workload", "the name of a workload, such as \"tcp_stream\"", problems);
-    let from =
-        fields.name("from", "the name of the endpoint that connects, such as \"a\"", problems);
-    let to = fields.name("to", "the name of the endpoint that listens, such as \"b\"", problems);
+    let workload = fields.name("workload", "the name of a workload, such as \"tcp_stream\"");
+    let from = fields.name("from", "the name of the endpoint that connects, such as \"a\"");
+    let to = fields.name("to", "the name of the endpoint that listens, such as \"b\"");
     let mut job = JobPlan {
         workload: workload.unwrap_or_default().to_owned(),
         from: from.unwrap_or_default().to_owned(),
         to: to.unwrap_or_default().to_owned(),
         params: Params::default(),
         spans: Vec::new(),
-        background: lower_background(&fields, sweep, problems),
+        background: lower_background(&fields, sweep),
     };
-    lower_params(&fields, &mut job, problems);
+    lower_params(&fields, &mut job);
     for key in ["workload", "from", "to"] {
         job.spans.push((key.to_owned(), fields.span_of(key)));
     }
     Some(job)
 }
 
-fn lower_params(fields: &Fields<'_, '_>, job: &mut JobPlan, problems: &mut Vec<Problem>) {
+fn lower_params(fields: &Fields<'_, '_>, job: &mut JobPlan) {
     let Some(params) = fields.get("params") else { return };
     let Some(table) = params.get_ref().as_table() else {
-        problems.push(wrong_type(params, "`params`", "a table, such as { streams = 4 }"));
+        fields.problems.push(wrong_type(params, "`params`", "a table, such as { streams = 4 }"));
         return;
     };
     for (key, value) in table {
@@ -388,34 +375,24 @@ fn lower_params(fields: &Fields<'_, '_>, job: &mut JobPlan, problems: &mut Vec<P
             key.get_ref().to_string(),
             key.span().start..value.span().end.max(key.span().end),
         ));
-        job.params.set(key.get_ref(), json(value, problems));
+        job.params.set(key.get_ref(), json(value, fields.problems));
     }
 }
 
 /// A job with a `start` or a `duration` of its own is a background job. Without a duration it lasts
 /// as long as the trial.
-fn lower_background(
-    fields: &Fields<'_, '_>,
-    sweep: &Sweep,
-    problems: &mut Vec<Problem>,
-) -> Option<Background> {
-    let start = fields.get("start");
-    if start.is_none() && fields.get("duration").is_none() {
+fn lower_background(fields: &Fields<'_, '_>, sweep: &Sweep) -> Option<Background> {
+    if fields.get("start").is_none() && fields.get("duration").is_none() {
         return None;
     }
-    let start_ns = start.map_or(0, |value| {
-        value.get_ref().as_str().and_then(signed_time).unwrap_or_else(|| {
-            let expected =
-                format!("a time with its unit and sign up to \"{MAX_SPAN}\", such as \"-3 s\"");
-            problems.push(wrong_value(value, "`start`", &expected));
-            0
-        })
-    });
+    let expected = format!("a time with its unit and sign up to \"{MAX_SPAN}\", such as \"-3 s\"");
+    let start = fields.read("start", &expected, |value| signed_time(value.as_str()?));
+    let start_ns = start.unwrap_or(0);
     const BOUNDS: RangeInclusive<Nanos> = Nanos::from_millis(1)..=MAX_SPAN;
     // A background job that starts earlier must still last to the end of the trial.
     let whole_trial = Nanos(start_ns.unsigned_abs()) + sweep.duration + warmup_bound(sweep);
     let duration = match fields.get("duration") {
-        Some(_) => fields.time("duration", BOUNDS, sweep.duration, problems),
+        Some(_) => fields.time("duration", BOUNDS, sweep.duration),
         None => whole_trial,
     };
     Some(Background { start_ns, duration })

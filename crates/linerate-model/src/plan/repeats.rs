@@ -16,7 +16,7 @@
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::fields::{Fields, wrong_value};
+use super::fields::{Fields, Problems};
 use super::{Plan, Sweep};
 use crate::{METRICS, Problem, Ratio, Until, nearest};
 
@@ -30,7 +30,7 @@ const LOOKS: [u32; 5] = [6, 10, 15, 20, 30];
 /// Half width where none is given.
 const DEFAULT_WITHIN: Ratio = Ratio(0.02);
 /// Most runs of a point.
-const MOST_REPEATS: u64 = 1000;
+const MOST_REPEATS: u32 = 1000;
 
 impl Sweep {
     /// Returns the precision until which `plan` repeats the points of this sweep; `None` for a
@@ -44,34 +44,24 @@ impl Sweep {
 }
 
 /// Reads `repeats` of the campaign: how many there are at most, and until when.
-pub(super) fn read(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> (u32, Option<Until>) {
+pub(super) fn read(fields: &Fields<'_, '_>) -> (u32, Option<Until>) {
     let Some(value) = fields.get("repeats").filter(|value| value.get_ref().as_table().is_some())
     else {
-        let repeats =
-            fields.count("repeats", 1..=MOST_REPEATS, u64::from(DEFAULT_REPEATS), problems);
-        return (u32::try_from(repeats).unwrap_or(DEFAULT_REPEATS), None);
+        return (fields.count_32("repeats", 1..=MOST_REPEATS, DEFAULT_REPEATS), None);
     };
-    let until = until(value, problems);
+    let until = until(value, fields.problems);
     (until.as_ref().map_or(DEFAULT_REPEATS, Until::most), until)
 }
 
-fn until(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<Until> {
+fn until(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Option<Until> {
     let fields = Fields::of(value, "`repeats`", KEYS, problems)?;
-    let within = fields.get("within").map_or(DEFAULT_WITHIN, |value| {
-        let read = value.get_ref().as_str().and_then(|text| text.parse().ok());
-        read.filter(|ratio: &Ratio| ratio.0 > 0.0 && ratio.0 < 1.0).unwrap_or_else(|| {
-            problems.push(wrong_value(
-                value,
-                "`within`",
-                "half the width of the interval, such as \"2 %\" of the figure",
-            ));
-            DEFAULT_WITHIN
-        })
+    let expected = "half the width of the interval, such as \"2 %\" of the figure";
+    let within = fields.read("within", expected, |value| {
+        value.as_str()?.parse().ok().filter(|ratio: &Ratio| ratio.0 > 0.0 && ratio.0 < 1.0)
     });
-    let (fewest, last) = (u64::from(LOOKS[0]), u64::from(LOOKS[LOOKS.len() - 1]));
-    let most = u32::try_from(fields.count("most", fewest..=MOST_REPEATS, last, problems))
-        .unwrap_or(LOOKS[0]);
-    let of = fields.text("of", "the metric to be known so well, such as \"goodput\"", problems);
+    let within = within.unwrap_or(DEFAULT_WITHIN);
+    let most = fields.count_32("most", LOOKS[0]..=MOST_REPEATS, LOOKS[LOOKS.len() - 1]);
+    let of = fields.text("of", "the metric to be known so well, such as \"goodput\"");
     if let Some(name) = of.filter(|name| METRICS.iter().all(|metric| metric.name != *name)) {
         let problem =
             Problem::new(Some(fields.span_of("of")), format!("there is no metric `{name}`"));
@@ -84,16 +74,11 @@ fn until(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Option<Un
     Some(Until { within, of: of.map(str::to_owned), looks })
 }
 
-/// Returns the problem of a `plan` that repeats points until a figure is known, if none of its
-/// points can be repeated so.
-pub(super) fn unused(plan: &Plan, fields: &Fields<'_, '_>) -> Option<Problem> {
-    let unused =
-        plan.until.is_some() && plan.sweeps.iter().all(|sweep| sweep.repeats_until(plan).is_none());
-    let place = || Some(fields.span_of("repeats"));
-    let what = "`repeats` looks at points, and every sweep has a number of its own";
-    unused.then(|| {
-        Problem::new(place(), what).expected("a number of `pairs`, or of `repeats` of the search")
-    })
+/// Returns true if `plan` repeats points until a figure is known, and none of its points can be
+/// repeated so.
+pub(super) fn are_unused(plan: &Plan) -> bool {
+    let is_fixed = |sweep: &Sweep| sweep.repeats_until(plan).is_none();
+    plan.until.is_some() && plan.sweeps.iter().all(is_fixed)
 }
 
 #[cfg(test)]

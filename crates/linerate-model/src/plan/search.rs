@@ -8,8 +8,8 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::fields::{Fields, wrong_type, wrong_value};
-use crate::{BitRate, Goal, LoadUnit, Method, Nanos, PacketRate, Problem, Ratio, nearest};
+use super::fields::{Fields, Problems, wrong_type, wrong_value};
+use crate::{BitRate, Goal, LoadUnit, Method, Nanos, PacketRate, Ratio, nearest};
 
 /// Goals by name, as a plan writes them: the name, and what it is.
 pub(crate) const GOALS: &[(&str, &str)] = &[
@@ -64,10 +64,10 @@ const GOAL_KEYS: &[&str] =
     &["name", "loss_ratio", "exceed_ratio", "width", "search_trial", "trial", "duration_sum"];
 
 /// Searches per point: enough to see their spread (docs/methodology/searches.md#results).
-const DEFAULT_REPEATS: u64 = 3;
+const DEFAULT_REPEATS: u32 = 3;
 /// Most trials of one search: MLRsearch of two goals takes 40 on a quiet device, three times that
 /// on a restless one.
-const DEFAULT_MAX_TRIALS: u64 = 300;
+const DEFAULT_MAX_TRIALS: u32 = 300;
 /// Most time in the trials of one search: two hours hold a strict search that has to retreat often.
 const DEFAULT_MAX_DURATION: Nanos = Nanos::from_secs(2 * 3600);
 /// The first trial, whose figures are not used (CSIT).
@@ -78,7 +78,7 @@ const DEFAULT_SELF_TEST: Nanos = Nanos::from_secs(1);
 /// second on).
 const DEFAULT_LATENCY_TRIAL: Nanos = Nanos::from_secs(120);
 /// Trials at each load (RFC 8219 7.2).
-const DEFAULT_LATENCY_REPEATS: u64 = 20;
+const DEFAULT_LATENCY_REPEATS: u32 = 20;
 /// Shares of the throughput at which frames are timed: next to idle, and those of CSIT.
 const LATENCY_SHARES: [f64; 5] = [0.01, 0.1, 0.5, 0.9, 1.0];
 /// Longest of any time here.
@@ -126,40 +126,33 @@ pub struct SearchPlan {
 }
 
 /// Reads `[sweep.search]`.
-pub(super) fn search(
-    value: &Spanned<DeValue<'_>>,
-    problems: &mut Vec<Problem>,
-) -> Option<SearchPlan> {
+pub(super) fn search(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Option<SearchPlan> {
     let fields = Fields::of(value, "`search`", KEYS, problems)?;
-    let parameter =
-        fields.text("metric", "the parameter that is the load, such as \"rate\"", problems);
-    let written = Written::read(&fields, problems);
-    let method = method(&fields, &written, problems);
-    let min = limit_or(&fields, "min", LoadLimit::Share(0.01), problems);
-    let max = limit_or(&fields, "max", LoadLimit::Share(1.0), problems);
+    let parameter = fields.text("metric", "the parameter that is the load, such as \"rate\"");
+    let written = Written::read(&fields);
+    let method = method(&fields, &written);
+    let min = limit_or(&fields, "min", LoadLimit::Share(0.01));
+    let max = limit_or(&fields, "max", LoadLimit::Share(1.0));
     if let (LoadLimit::Load(low, one), LoadLimit::Load(high, other)) = (min, max)
         && (one != other || low >= high)
     {
-        let problem = Problem::new(Some(fields.span_of("min")), "`min` is not below `max`");
-        problems.push(problem.expected("a lower load, in the same unit"));
+        fields.wrong("min", "`min` is not below `max`", "a lower load, in the same unit");
     }
-    let whole = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let read = SearchPlan {
         parameter: parameter.unwrap_or("rate").to_owned(),
         // What it would be does not matter where it could not be read: the plan is not run.
         method: method.clone().unwrap_or(Method::Frmol { trial: Nanos(0) }),
         min,
         max,
-        warmup: fields.time("warmup", Nanos(0)..=LONGEST, DEFAULT_WARMUP, problems),
-        self_test: fields.time("self_test", Nanos(0)..=LONGEST, DEFAULT_SELF_TEST, problems),
-        wire: wire(&fields, problems),
-        repeats: whole(fields.count("repeats", 1..=1000, DEFAULT_REPEATS, problems)),
-        max_trials: whole(fields.count("max_trials", 1..=10_000, DEFAULT_MAX_TRIALS, problems)),
+        warmup: fields.time("warmup", Nanos(0)..=LONGEST, DEFAULT_WARMUP),
+        self_test: fields.time("self_test", Nanos(0)..=LONGEST, DEFAULT_SELF_TEST),
+        wire: wire(&fields),
+        repeats: fields.count_32("repeats", 1..=1000, DEFAULT_REPEATS),
+        max_trials: fields.count_32("max_trials", 1..=10_000, DEFAULT_MAX_TRIALS),
         max_duration: fields.time(
             "max_duration",
             SHORTEST..=Nanos::from_secs(30 * 24 * 3600),
             DEFAULT_MAX_DURATION,
-            problems,
         ),
         span: Some(value.span()),
         spans: (fields.span_of("metric"), fields.span_of("max")),
@@ -178,13 +171,13 @@ struct Written {
 }
 
 impl Written {
-    fn read(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Self {
+    fn read(fields: &Fields<'_, '_>) -> Self {
         Self {
-            width: ratio(fields, "width", 1e-6..=0.5, problems),
-            loss_ratio: ratio(fields, "loss_ratio", 0.0..=0.99, problems),
-            trial: trial_time(fields, "trial", problems),
-            search_trial: trial_time(fields, "search_trial", problems),
-            duration_sum: trial_time(fields, "duration_sum", problems),
+            width: ratio(fields, "width", 1e-6..=0.5),
+            loss_ratio: ratio(fields, "loss_ratio", 0.0..=0.99),
+            trial: trial_time(fields, "trial"),
+            search_trial: trial_time(fields, "search_trial"),
+            duration_sum: trial_time(fields, "duration_sum"),
         }
     }
 
@@ -237,16 +230,13 @@ fn tst009() -> Goal {
     goal("TST009", 0.0, 0.5, 60, 120)
 }
 
-fn method(
-    fields: &Fields<'_, '_>,
-    written: &Written,
-    problems: &mut Vec<Problem>,
-) -> Option<Method> {
+fn method(fields: &Fields<'_, '_>, written: &Written) -> Option<Method> {
+    let problems = fields.problems;
     let Some(value) = fields.get("goal") else {
         return Some(Method::Mlr { goals: vec![written.over(ndr()), written.over(pdr())] });
     };
     match value.get_ref() {
-        DeValue::String(word) => named(word, value, fields, written, problems),
+        DeValue::String(word) => named(word, value, fields, written),
         DeValue::Table(_) => Some(Method::Mlr { goals: vec![explicit(value, 0, problems)?] }),
         // An empty list asks for no goal, which is a mistake.
         DeValue::Array(values) if !values.is_empty() => {
@@ -267,12 +257,10 @@ fn named(
     value: &Spanned<DeValue<'_>>,
     fields: &Fields<'_, '_>,
     written: &Written,
-    problems: &mut Vec<Problem>,
 ) -> Option<Method> {
     let trial = |default| written.trial.unwrap_or(default);
-    let mut time = |key, default| fields.time(key, SHORTEST..=LONGEST, default, problems);
+    let time = |key, default| fields.time(key, SHORTEST..=LONGEST, default);
     let mlr = |goal| Some(Method::Mlr { goals: vec![written.over(goal)] });
-    let whole = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     match word {
         "mlr" => Some(Method::Mlr { goals: vec![written.over(ndr()), written.over(pdr())] }),
         "mlr-ndr" => mlr(ndr()),
@@ -284,29 +272,27 @@ fn named(
         "tst009" => Some(Method::Halving { goal: written.over(tst009()), repeats: 1 }),
         "loss-curve" => Some(Method::LossCurve {
             trial: trial(Nanos::from_secs(10)),
-            step: ratio(fields, "step", 0.01..=0.1, problems).unwrap_or(0.1),
-            fine_step: ratio(fields, "fine_step", 0.001..=0.1, problems).unwrap_or(0.01),
+            step: ratio(fields, "step", 0.01..=0.1).unwrap_or(0.1),
+            fine_step: ratio(fields, "fine_step", 0.001..=0.1).unwrap_or(0.01),
         }),
         "back-to-back" => Some(Method::BackToBack {
             longest: fields.time(
                 "longest_burst",
                 Nanos::from_millis(1)..=LONGEST,
                 Nanos::from_secs(2),
-                problems,
             ),
             goal: written.over(rfc2544()),
-            repeats: whole(fields.count("bursts", 1..=1000, 10, problems)),
+            repeats: fields.count_32("bursts", 1..=1000, 10),
         }),
         "recovery" => {
             let (overload, after) =
                 (time("overload", Nanos::from_secs(60)), time("after", Nanos::from_secs(10)));
-            let repeats = whole(fields.count("overloads", 1..=1000, 3, problems));
+            let repeats = fields.count_32("overloads", 1..=1000, 3);
             Some(Method::Recovery { goal: written.over(rfc2544()), overload, after, repeats })
         }
         "latency" => {
             let trial = time("latency_trial", DEFAULT_LATENCY_TRIAL);
-            let repeats =
-                whole(fields.count("latency_repeats", 1..=1000, DEFAULT_LATENCY_REPEATS, problems));
+            let repeats = fields.count_32("latency_repeats", 1..=1000, DEFAULT_LATENCY_REPEATS);
             Some(Method::Latency {
                 goal: written.over(rfc2544()),
                 trial,
@@ -328,101 +314,68 @@ fn named(
                 "`goal`",
                 &format!("one of {}", known.clone().collect::<Vec<_>>().join(", ")),
             );
-            problems.push(problem.nearest(nearest(word, known)));
+            fields.problems.push(problem.nearest(nearest(word, known)));
             None
         }
     }
 }
 
 /// A goal written out.
-fn explicit(
-    value: &Spanned<DeValue<'_>>,
-    number: usize,
-    problems: &mut Vec<Problem>,
-) -> Option<Goal> {
+fn explicit(value: &Spanned<DeValue<'_>>, number: usize, problems: &Problems) -> Option<Goal> {
     let fields = Fields::of(value, "a goal", GOAL_KEYS, problems)?;
-    let name = fields.text("name", "a name for the goal", problems);
+    let name = fields.text("name", "a name for the goal");
     let mut base = ndr();
     base.name = name.map_or_else(|| format!("goal {}", number + 1), str::to_owned);
-    base.exceed_ratio =
-        ratio(&fields, "exceed_ratio", 0.0..=0.99, problems).unwrap_or(base.exceed_ratio);
-    Some(Written::read(&fields, problems).over(base))
+    base.exceed_ratio = ratio(&fields, "exceed_ratio", 0.0..=0.99).unwrap_or(base.exceed_ratio);
+    Some(Written::read(&fields).over(base))
 }
 
-fn ratio(
-    fields: &Fields<'_, '_>,
-    key: &str,
-    bounds: RangeInclusive<f64>,
-    problems: &mut Vec<Problem>,
-) -> Option<f64> {
-    let value = fields.get(key)?;
-    let ratio = value.get_ref().as_str().and_then(|text| text.parse::<Ratio>().ok());
-    let ratio = ratio.map(|Ratio(ratio)| ratio).filter(|ratio| bounds.contains(ratio));
-    if ratio.is_none() {
-        let (from, to) = (Ratio(*bounds.start()), Ratio(*bounds.end()));
-        let expected = format!("a share from \"{from}\" to \"{to}\", such as \"0.5 %\"");
-        problems.push(wrong_value(value, &format!("`{key}`"), &expected));
-    }
-    ratio
+fn ratio(fields: &Fields<'_, '_>, key: &str, bounds: RangeInclusive<f64>) -> Option<f64> {
+    let (from, to) = (Ratio(*bounds.start()), Ratio(*bounds.end()));
+    let expected = format!("a share from \"{from}\" to \"{to}\", such as \"0.5 %\"");
+    fields.read(key, &expected, |value| {
+        let Ratio(ratio) = value.as_str()?.parse().ok()?;
+        bounds.contains(&ratio).then_some(ratio)
+    })
 }
 
 /// Returns the duration at `key`, if it is written.
-fn trial_time(
-    fields: &Fields<'_, '_>,
-    key: &'static str,
-    problems: &mut Vec<Problem>,
-) -> Option<Nanos> {
+fn trial_time(fields: &Fields<'_, '_>, key: &'static str) -> Option<Nanos> {
     fields.get(key)?;
     // The default stands only for a time that cannot be read: the plan is then not run.
-    Some(fields.time(key, SHORTEST..=LONGEST, Nanos::from_secs(1), problems))
+    Some(fields.time(key, SHORTEST..=LONGEST, Nanos::from_secs(1)))
 }
 
 /// Returns the limit at `key`. A limit that cannot be read is a problem, and `default` stands for
 /// it.
-fn limit_or(
-    fields: &Fields<'_, '_>,
-    key: &str,
-    default: LoadLimit,
-    problems: &mut Vec<Problem>,
-) -> LoadLimit {
-    limit(fields, key, default).unwrap_or_else(|problem| {
-        problems.push(problem);
-        default
-    })
+fn limit_or(fields: &Fields<'_, '_>, key: &str, default: LoadLimit) -> LoadLimit {
+    let of = if key == "min" { "`max`" } else { "the path's ceiling" };
+    let expected = format!(
+        "a rate such as \"10 kpps\" or \"100 Mbit/s\", or a share of {of} such as \"90 %\""
+    );
+    fields.read(key, &expected, |value| limit(value.as_str()?)).unwrap_or(default)
 }
 
-fn limit(fields: &Fields<'_, '_>, key: &str, default: LoadLimit) -> Result<LoadLimit, Problem> {
-    let Some(value) = fields.get(key) else { return Ok(default) };
-    let text = value.get_ref().as_str().unwrap_or_default();
+fn limit(text: &str) -> Option<LoadLimit> {
     let bits = text.parse().map(|BitRate(rate)| LoadLimit::Load(rate, LoadUnit::Bits));
     let frames = || text.parse().map(|PacketRate(rate)| LoadLimit::Load(rate, LoadUnit::Frames));
     // A share needs its percent sign, because a bare number could be a rate.
     let share = || text.trim().ends_with('%').then(|| text.parse::<Ratio>().ok()).flatten();
-    let read = bits
-        .or_else(|_| frames())
-        .ok()
-        .or_else(|| share().map(|Ratio(share)| LoadLimit::Share(share)));
+    let read = bits.or_else(|_| frames()).ok();
+    let read = read.or_else(|| share().map(|Ratio(share)| LoadLimit::Share(share)));
+    // A load of zero measures nothing.
     read.filter(
-        // A load of zero measures nothing.
         |limit| matches!(limit, LoadLimit::Load(load, _) | LoadLimit::Share(load) if *load > 0.0),
     )
-    .ok_or_else(|| {
-        let of = if key == "min" { "`max`" } else { "the path's ceiling" };
-        let expected = format!(
-            "a rate such as \"10 kpps\" or \"100 Mbit/s\", or a share of {of} such as \"90 %\""
-        );
-        wrong_value(value, &format!("`{key}`"), &expected)
-    })
 }
 
-fn wire(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Option<(String, String)> {
+fn wire(fields: &Fields<'_, '_>) -> Option<(String, String)> {
     let expected = "two endpoints, \"FROM TO\", that a wire joins in place of the device";
-    let text = fields.text("wire", expected, problems)?;
+    let text = fields.text("wire", expected)?;
     let mut names = text.split_whitespace();
     let pair = names.next().zip(names.next()).filter(|_| names.next().is_none());
     if pair.is_none() {
-        let problem = Problem::new(Some(fields.span_of("wire")), format!("`wire` is \"{text}\""));
-        problems.push(problem.expected(expected));
+        fields.wrong("wire", format!("`wire` is \"{text}\""), expected);
     }
     pair.map(|(from, to)| (from.to_owned(), to.to_owned()))
 }
@@ -430,6 +383,7 @@ fn wire(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Option<(String,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Problem;
     use crate::plan::parse;
 
     const HEAD: &str = "[campaign]\nname = \"s\"\n[[sweep]]\nname \
@@ -514,13 +468,12 @@ mod tests {
         assert!(told[0].contains("\"rfc2455\"") && told[0].ends_with("rfc2544"), "{told:?}");
         assert!(told[1].starts_with("\"90\"") && told[3].starts_with('3'), "{told:?}");
         assert!(told[2].starts_with("widht") && told[2].ends_with("width"), "{told:?}");
-        let (_, problems) = parse(&format!("{HEAD}max = \"90\"\nmin = 1\n"));
-        assert_eq!(problems.len(), 2, "{problems:?}");
-        assert!(
-            problems
-                .iter()
-                .all(|problem| problem.expected.as_ref().is_some_and(|text| text.contains("kpps")))
-        );
+        // A load of zero measures nothing.
+        for wrong in ["max = \"90\"\nmin = 1\n", "max = \"0 kpps\"\nmin = \"0 %\"\n"] {
+            let (_, problems) = parse(&format!("{HEAD}{wrong}"));
+            let expected = problems.iter().filter_map(|problem| problem.expected.as_ref());
+            assert_eq!(expected.filter(|text| text.contains("kpps")).count(), 2, "{problems:?}");
+        }
     }
 
     #[test]

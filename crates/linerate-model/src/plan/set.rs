@@ -16,6 +16,7 @@ use toml::de::DeTable;
 use toml::{Table, Value};
 
 use super::axis::AxisPath;
+use super::fields::Problems;
 use super::parse::{CAMPAIGN_KEYS, JOB_KEYS, SWEEP_KEYS};
 use super::value::json;
 use crate::{Problem, nearest};
@@ -97,13 +98,13 @@ pub fn parameter(assignment: &str) -> Result<(String, serde_json::Value), Proble
     let line = format!("value = {text}");
     // A value with a line break could smuggle in a second key.
     let table = DeTable::parse(&line).ok().filter(|table| table.get_ref().len() == 1);
-    let mut problems = Vec::new();
+    let problems = Problems::default();
     let value = table
         .as_ref()
         .and_then(|table| table.get_ref().get("value"))
-        .map(|value| json(value, &mut problems));
+        .map(|value| json(value, &problems));
     // What JSON cannot hold is taken as text rather than changed silently.
-    let value = value.filter(|_| problems.is_empty()).unwrap_or_else(|| text.into());
+    let value = value.filter(|_| problems.len() == 0).unwrap_or_else(|| text.into());
     Ok((key.trim().to_owned(), value))
 }
 

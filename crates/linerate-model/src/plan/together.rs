@@ -20,9 +20,9 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::compare::{DEFAULT_MARGIN, DEFAULT_PAIRS, read_margin};
-use super::fields::{Fields, wrong_type, wrong_value};
+use super::fields::{Fields, Problems, wrong_type};
 use super::{JobPlan, Sweep};
-use crate::{JobSpec, Problem, Ratio, Role};
+use crate::{JobSpec, Ratio, Role};
 
 /// Name of the arm in which all jobs run at once.
 pub(super) const TOGETHER: &str = "together";
@@ -95,41 +95,42 @@ fn alone(jobs: &[JobPlan], role: Role, suffix: &str) -> Vec<MixArm> {
 pub(super) fn read(
     value: &Spanned<DeValue<'_>>,
     sweep: &Sweep,
-    problems: &mut Vec<Problem>,
+    problems: &Problems,
 ) -> Option<Together> {
     let fields = Fields::of(value, "`together`", TOGETHER_KEYS, problems)?;
     if sweep.jobs.iter().filter(|job| job.background.is_none()).count() < 2 {
-        let problem = Problem::new(Some(fields.span()), "there is nothing to run together");
-        problems.push(problem.expected("two `[[sweep.job]]` at least that are measured"));
+        problems.at(
+            fields.span(),
+            "there is nothing to run together",
+            "two `[[sweep.job]]` at least that are measured",
+        );
     }
-    let pairs = fields.count("pairs", 1..=1000, u64::from(DEFAULT_PAIRS), problems);
     Some(Together {
-        pairs: u32::try_from(pairs).unwrap_or(DEFAULT_PAIRS),
+        pairs: fields.count_32("pairs", 1..=1000, DEFAULT_PAIRS),
         placebo: fields.get("placebo").is_some_and(|value| {
             value.get_ref().as_bool().unwrap_or_else(|| {
                 problems.push(wrong_type(value, "`placebo`", "true or false"));
                 false
             })
         }),
-        margin: read_margin(&fields, problems, DEFAULT_MARGIN),
-        offered: read_offered(&fields, problems),
+        margin: read_margin(&fields, DEFAULT_MARGIN),
+        offered: read_offered(&fields),
         offered_span: fields.get("offered").map(Spanned::span),
     })
 }
 
 /// One share, or a list of different ones.
-fn read_offered(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Vec<Ratio> {
-    let Some(value) = fields.get("offered") else { return Vec::new() };
-    let shares: Option<Vec<Ratio>> = match value.get_ref() {
-        DeValue::Array(list) => list.iter().map(|value| share(value.get_ref())).collect(),
-        one => share(one).map(|share| vec![share]),
-    };
-    shares.filter(|shares| differ(shares)).unwrap_or_else(|| {
-        let expected = "a share of what each job reaches alone from \"1 %\" to \"100 %\", or a \
-            list of different ones";
-        problems.push(wrong_value(value, "`offered`", expected));
-        Vec::new()
-    })
+fn read_offered(fields: &Fields<'_, '_>) -> Vec<Ratio> {
+    let expected = "a share of what each job reaches alone from \"1 %\" to \"100 %\", or a list of \
+        different ones";
+    let shares = fields.read("offered", expected, |value| {
+        let shares: Option<Vec<Ratio>> = match value {
+            DeValue::Array(list) => list.iter().map(|value| share(value.get_ref())).collect(),
+            one => share(one).map(|share| vec![share]),
+        };
+        shares.filter(|shares| differ(shares))
+    });
+    shares.unwrap_or_default()
 }
 
 fn share(value: &DeValue<'_>) -> Option<Ratio> {

@@ -7,11 +7,14 @@ use serde_json::{Map, Number, Value};
 use toml::Spanned;
 use toml::de::{DeInteger, DeValue};
 
-use crate::Problem;
+use super::fields::Problems;
 
 /// `value` as JSON; what does not fit is reported and becomes null.
-pub(super) fn json(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Value {
-    let mut refuse = |message, expected| refused(value, message, expected, problems);
+pub(super) fn json(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Value {
+    let refuse = |message: String, expected: &str| {
+        problems.at(value.span(), message, expected);
+        Value::Null
+    };
     match value.get_ref() {
         DeValue::String(text) => Value::String(text.to_string()),
         DeValue::Boolean(truth) => Value::Bool(*truth),
@@ -37,17 +40,6 @@ pub(super) fn json(value: &Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) ->
             Value::Object(entries.collect::<Map<_, _>>())
         }
     }
-}
-
-/// Notes that `value` is no parameter, and returns the value that stands for it.
-fn refused(
-    value: &Spanned<DeValue<'_>>,
-    message: String,
-    expected: &str,
-    problems: &mut Vec<Problem>,
-) -> Value {
-    problems.push(Problem::new(Some(value.span()), message).expected(expected));
-    Value::Null
 }
 
 /// An integer of at most 64 bits, signed or not.
