@@ -268,12 +268,9 @@ fn counts(
     fields: &Fields<'_, '_>,
     problems: &Problems,
 ) -> Vec<Value> {
-    let end = |value: &Spanned<DeValue<'_>>| {
-        let expected = "a number, not negative, or a quantity";
-        problems.read(value, "an end of the range", expected, |value| {
-            number(value).filter(|number| *number >= 0.0)
-        })
-    };
+    let expected = "a number, not negative, or a quantity";
+    let of = |value: &DeValue<'_>| number(value).filter(|number| *number >= 0.0);
+    let end = |value| problems.read(value, "an end of the range", expected, of);
     let ends = end(from).and_then(|from| Some([from, end(to)?]));
     let Some(ends) = ends else { return Vec::new() };
     let advance = match advance(fields, number) {

@@ -156,7 +156,7 @@ impl<'a, 'i> Fields<'a, 'i> {
         Some(text)
     }
 
-    /// The whole number at `key` within `bounds`, or `default`. The default also stands for a number
+    /// The whole number at `key` within `bounds`, or `default`. The default also stands for one
     /// that is wrong, so that later problems are found in the same run: the plan is not run.
     pub(super) fn count(&self, key: &str, bounds: RangeInclusive<u64>, default: u64) -> u64 {
         let expected = format!("a whole number from {} to {}", bounds.start(), bounds.end());

@@ -11,10 +11,7 @@ use super::fields::Problems;
 
 /// `value` as JSON; what does not fit is reported and becomes null.
 pub(super) fn json(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Value {
-    let refuse = |message: String, expected: &str| {
-        problems.at(value.span(), message, expected);
-        Value::Null
-    };
+    let refuse = |message: String, expected: &str| refused(problems, value, message, expected);
     match value.get_ref() {
         DeValue::String(text) => Value::String(text.to_string()),
         DeValue::Boolean(truth) => Value::Bool(*truth),
@@ -40,6 +37,17 @@ pub(super) fn json(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Value {
             Value::Object(entries.collect::<Map<_, _>>())
         }
     }
+}
+
+/// Notes that `value` is no parameter, and returns the value that stands for it.
+fn refused(
+    problems: &Problems,
+    value: &Spanned<DeValue<'_>>,
+    message: String,
+    expected: &str,
+) -> Value {
+    problems.at(value.span(), message, expected);
+    Value::Null
 }
 
 /// An integer of at most 64 bits, signed or not.
