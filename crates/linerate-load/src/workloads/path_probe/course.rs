@@ -48,8 +48,8 @@ const COPIES: u64 = 3;
 /// Datagrams of a train, and most trains. 50 datagrams of 1500 B take 120 ms at 5 Mbit/s.
 const TRAIN: u64 = 50;
 const TRAINS: u32 = 8;
-/// Answers to a train.
-const TRAIN_ANSWERS: u64 = TRAIN.div_ceil(BATCH as u64);
+/// Gaps between the answers to all trains.
+const MOST_GAPS: usize = (TRAIN.div_ceil(BATCH as u64) - 1) as usize * TRAINS as usize;
 /// Time after which no further train starts, if two have been sent.
 const TRAINS_TIME: Nanos = Nanos::from_millis(300);
 const FEWEST_TRAINS: u32 = 2;
@@ -156,8 +156,8 @@ pub(super) struct Course {
     base_rtt: Option<Nanos>,
     widest_rtt: Nanos,
     ways: Ways,
-    /// Shortest wait of the last answer to a train for the others, on the way back.
-    train_wait: Option<Nanos>,
+    /// Times by which an answer to a train came later over the way back than the one before, ns.
+    gaps: Vec<i64>,
     last_answer: Option<Answer>,
     lossy_since: Option<Nanos>,
     lossy_step: Option<BitRate>,
@@ -186,7 +186,7 @@ impl Course {
             base_rtt: None,
             widest_rtt: Nanos(0),
             ways: Ways::default(),
-            train_wait: None,
+            gaps: Vec::with_capacity(MOST_GAPS),
             last_answer: None,
             lossy_since: None,
             lossy_step: None,
@@ -334,9 +334,12 @@ impl Course {
 
     /// Returns the most datagrams of this probe, of which the way back carries the record in time.
     fn most_datagrams(&self) -> u64 {
-        let Some(wait) = self.train_wait.filter(|wait| wait.0 > 0) else { return MOST_DATAGRAMS };
-        let waited_for = (TRAIN_ANSWERS - 1) as f64 * RECORDED;
-        let in_time = RECORD_TIME.0 as f64 / wait.0 as f64 * waited_for;
+        // Answers to a train leave together and arrive at the rate of the way back. A busy host
+        // delays most of them, so the quarter with the shortest gaps decides.
+        let mut gaps = self.gaps.clone();
+        gaps.sort_unstable();
+        let gap = gaps.get(gaps.len() / 4).copied().unwrap_or_default().max(1) as f64;
+        let in_time = RECORD_TIME.0 as f64 / gap * RECORDED;
         MOST_DATAGRAMS.min(in_time as u64)
     }
 
@@ -413,10 +416,9 @@ impl Course {
         if !self.is_answered(now, self.queued_patience()) {
             return Some(Action::Wait(now + PING_GAP));
         }
-        let answer = self.answers.last().filter(|last| last.number + 1 == self.next_number);
-        if let Some([_, wait]) = answer.map(|answer| self.ways.waits(answer)) {
-            self.train_wait = Some(self.train_wait.map_or(wait, |least| least.min(wait)));
-        }
+        let room = self.gaps.capacity() - self.gaps.len();
+        let gaps = self.answers.windows(2).map(|pair| pair[1].back_later_than(&pair[0]));
+        self.gaps.extend(gaps.take(room));
         self.end_phase(ProbeEnd::Complete);
         let sent = sent + 1;
         let late = now.since(self.stage_from) >= TRAINS_TIME && sent >= FEWEST_TRAINS;

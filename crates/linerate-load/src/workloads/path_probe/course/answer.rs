@@ -27,6 +27,12 @@ impl Answer {
         [(self.rtt.0 as i64).wrapping_sub(back), back]
     }
 
+    /// Returns by how much this answer took longer over the way back than `earlier`, ns.
+    pub(super) fn back_later_than(&self, earlier: &Self) -> i64 {
+        let ([_, later], [_, earlier]) = (self.ways(), earlier.ways());
+        later.saturating_sub(earlier)
+    }
+
     /// Returns the share of the datagrams after that of `earlier` that did not arrive.
     pub(super) fn loss_since(&self, earlier: &Self) -> f64 {
         let sent = self.highest.saturating_sub(earlier.highest);
