@@ -14,8 +14,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use linerate_model::{
-    Counter, Distribution, Interval, Nanos, OperationKind, Side, TcpState, counter_growth,
+    Counter, Distribution, Interval, Nanos, OperationKind, Side, TcpState, TrialOutcome,
+    counter_growth,
 };
+
+use crate::study::moves;
 
 /// Longest time for which a line waits for a worker: beyond it the worker has ended, or its host
 /// was cut off.
@@ -130,6 +133,10 @@ pub struct LiveLines {
     given: usize,
     /// The end of each worker's counts, by end and worker number.
     reached: BTreeMap<(usize, u32), Nanos>,
+    /// The end of the last counts with progress.
+    moved: Nanos,
+    /// Time for which workers waited after the end of the load; their CPU time is in the last line.
+    waited: Nanos,
     /// The last state read of each connection, by end and number.
     states: BTreeMap<(usize, u32), TcpState>,
     /// Operations open at the end of the last printed line; `None` before the first one.
@@ -140,9 +147,10 @@ impl LiveLines {
     /// Lines of `span` each, of a load that lasts until `loaded`.
     #[must_use]
     pub fn new(span: Nanos, loaded: Nanos) -> Self {
-        let (pending, reached, states) = Default::default();
+        let (pending, reached, moved, waited, states) = Default::default();
         // A span of zero would give a line without end.
-        Self { span: Nanos(span.0.max(1)), loaded, pending, given: 0, reached, states, open: None }
+        let span = Nanos(span.0.max(1));
+        Self { span, loaded, pending, given: 0, reached, moved, waited, states, open: None }
     }
 
     /// Takes intervals of workers of one end, in their order, and returns the lines that are
@@ -151,6 +159,9 @@ impl LiveLines {
         let end = usize::from(side == Side::Passive);
         for interval in intervals {
             self.count(end, interval);
+            if moves(interval) {
+                self.moved = self.moved.max(interval.end);
+            }
             let reached = self.reached.entry((end, interval.worker)).or_default();
             *reached = (*reached).max(interval.end);
         }
@@ -169,12 +180,18 @@ impl LiveLines {
         lines
     }
 
-    /// Returns what is left once the trial has ended: incomplete lines, and the drain if anything
-    /// happened in it.
-    pub fn rest(&mut self) -> Vec<LiveLine> {
-        // A load that was cut off ended where its workers ended.
+    /// Returns what is left once the trial has ended with `outcome`: incomplete lines, and the
+    /// drain if anything happened in it.
+    pub fn rest(&mut self, outcome: TrialOutcome) -> Vec<LiveLine> {
         let reached = self.reached.values().copied().max().unwrap_or_default();
-        self.loaded = self.loaded.min(reached);
+        if reached < self.loaded {
+            // A load that was cut off ended where its workers ended. One with an end of its own
+            // ended with its last progress: a receiver may have waited for what was lost.
+            let is_complete = outcome == TrialOutcome::Completed && self.moved > Nanos(0);
+            let ended = if is_complete { self.moved } else { reached };
+            self.loaded = ended.max(Nanos(self.span.0 * self.given as u64)).min(self.loaded);
+            self.waited = reached.since(self.loaded);
+        }
         let mut lines = Vec::new();
         while self.given < self.drain() && !self.pending.is_empty() {
             lines.push(self.give());
@@ -295,7 +312,9 @@ impl LiveLines {
             // Counts that were apportioned are no whole numbers; none is open by a billionth.
             self.open = Some((self.open.unwrap_or(0.0) + due - answered - lost).max(0.0));
         }
-        let seconds = until.since(from).as_secs_f64();
+        let is_last = self.given == self.drain();
+        let worked = until.since(from) + if is_last { self.waited } else { Nanos(0) };
+        let seconds = worked.as_secs_f64();
         let [expected, received] = counts.datagrams;
         let [changed, n_changes] = counts.changes;
         LiveLine {
@@ -379,7 +398,7 @@ mod tests {
         let mut given = lines.take(Side::Active, &[interval(0, 0, 1600, &[])]);
         given.extend(lines.take(Side::Passive, &counted));
         assert_eq!(given.len(), 2);
-        given.extend(lines.rest());
+        given.extend(lines.rest(TrialOutcome::Completed));
         let bytes: Vec<f64> = given.iter().map(|line| line.forward_bytes).collect();
         assert!((bytes.iter().sum::<f64>() - 1507.0).abs() < 1e-9, "{bytes:?}");
         assert_eq!((given.len(), bytes[0], given[2].is_drain), (3, 1000.0, true));
@@ -394,7 +413,7 @@ mod tests {
             let mut given = lines.take(Side::Active, &[interval(0, 0, 3400, &[])]);
             let halves = [received(0, 0, 2000, 20), received(0, 2000, 3400, 14)];
             given.extend(lines.take(Side::Passive, &halves));
-            given.extend(lines.rest());
+            given.extend(lines.rest(TrialOutcome::Interrupted));
             let of = |line: &LiveLine| (line.from.0 / 1_000_000, line.until.0 / 1_000_000);
             assert_eq!(given.iter().map(of).collect::<Vec<_>>(), spans);
             assert_eq!(given.iter().map(|line| line.forward_bytes).sum::<f64>(), 34.0);
@@ -406,11 +425,28 @@ mod tests {
         let mut lines = LiveLines::new(SECOND, Nanos::from_secs(3_600));
         let mut given = lines.take(Side::Active, &[interval(0, 0, 1500, &[])]);
         given.extend(lines.take(Side::Passive, &[received(0, 0, 1500, 1500)]));
-        given.extend(lines.rest());
+        given.extend(lines.rest(TrialOutcome::Completed));
         let spans: Vec<(u64, u64)> =
             given.iter().map(|line| (line.from.0 / 1_000_000, line.until.0 / 1_000_000)).collect();
         assert_eq!(spans, [(0, 1000), (1000, 1500)]);
         assert_eq!(given[1].forward_bytes, 500.0);
+    }
+
+    #[test]
+    fn a_wait_for_what_was_lost_is_in_no_line_unless_the_load_was_cut_off() {
+        for (outcome, spans) in [
+            (TrialOutcome::Completed, vec![(0, 1000), (1000, 1800)]),
+            (TrialOutcome::Interrupted, vec![(0, 1000), (1000, 2000), (2000, 2300)]),
+        ] {
+            let mut lines = LiveLines::new(SECOND, Nanos::from_secs(3_600));
+            let receives = [received(0, 0, 1800, 1800), interval(0, 1800, 2300, &[])];
+            let mut given = lines.take(Side::Active, &[interval(0, 0, 1900, &[])]);
+            given.extend(lines.take(Side::Passive, &receives));
+            given.extend(lines.rest(outcome));
+            let of = |line: &LiveLine| (line.from.0 / 1_000_000, line.until.0 / 1_000_000);
+            assert_eq!(given.iter().map(of).collect::<Vec<_>>(), spans, "{outcome:?}");
+            assert_eq!(given[1].forward_bytes, 800.0);
+        }
     }
 
     #[test]
@@ -483,7 +519,7 @@ mod tests {
         ];
         let mut given = lines.take(Side::Passive, &[interval(0, 0, 2500, &[])]);
         given.extend(lines.take(Side::Active, &active));
-        given.extend(lines.rest());
+        given.extend(lines.rest(TrialOutcome::Completed));
         let operations: Vec<LiveOperations> =
             given.iter().filter_map(|line| line.operations).collect();
         let line = |due, answered, lost, open| LiveOperations { due, answered, lost, open };

@@ -68,6 +68,14 @@ pub fn start(ends: [&Endpoint; 2], trial: &TrialSpec, ceiling: Option<f64>) -> V
     })
 }
 
+/// Returns a run that failed after `lines` with this message and exit code as data.
+#[must_use]
+pub fn failed(message: &str, exit: u8, lines: &[LiveLine]) -> Value {
+    let mut document = crate::failure_json(message, exit);
+    document["lines"] = lines.iter().map(line).collect();
+    document
+}
+
 /// Returns a line as data.
 #[must_use]
 pub fn line(line: &LiveLine) -> Value {

@@ -30,8 +30,8 @@ pub struct PathAsked<'a> {
     pub window: Option<Bytes>,
     /// Length of the warm-up.
     pub omit: Nanos,
-    /// Length of the measurement.
-    pub duration: Nanos,
+    /// Length of the measurement; `None` if the load has an end of its own.
+    pub duration: Option<Nanos>,
 }
 
 /// Workloads that send over UDP.
@@ -250,7 +250,7 @@ mod tests {
         offered: Offered::NoDatagrams,
         window: None,
         omit: Nanos(0),
-        duration: Nanos::from_secs(10),
+        duration: Some(Nanos::from_secs(10)),
     };
 
     fn host(name: &str, send: u64, receive: u64, driver: &str) -> HostRecord {
@@ -303,10 +303,7 @@ mod tests {
         let summary = summary(None, &lines, Some(PathCut::AgentLost), &asked);
         assert_eq!(summary.goodput, [1.6e7]);
         assert_eq!((summary.loss, summary.retransmits), (Some(0.02), Some(4)));
-        assert_eq!(
-            summary.cut,
-            Some((Nanos::from_secs(3), Nanos::from_secs(10), PathCut::AgentLost))
-        );
+        assert_eq!(summary.cut, Some((Nanos::from_secs(3), ASKED.duration, PathCut::AgentLost)));
     }
 
     #[test]

@@ -213,6 +213,12 @@ pub fn wants_json(words: &[String]) -> bool {
     line.is_json || (is_to && line.has_letter_of_json)
 }
 
+/// Returns whether `words` ask for events, each a JSON object on a line of its own.
+#[must_use]
+pub fn wants_stream(words: &[String]) -> bool {
+    Line::read(words).is_stream
+}
+
 /// Name of the command that measures the path to a host.
 const TO: &str = "to";
 
@@ -223,8 +229,10 @@ struct Line {
     first: Option<usize>,
     client: Option<Client>,
     is_server: bool,
-    /// True with `--json`.
+    /// True with `--json` or `--json-stream`.
     is_json: bool,
+    /// True with `--json-stream`.
+    is_stream: bool,
     /// True with `-J`.
     has_letter_of_json: bool,
     /// Place of a `--format` with a unit of rates.
@@ -291,7 +299,8 @@ impl Line {
                 self.client = Some(Client { at, before: 0, until: length });
             }
             "server" => self.is_server = true,
-            "json" | "json-stream" => self.is_json = true,
+            "json" => self.is_json = true,
+            "json-stream" => (self.is_json, self.is_stream) = (true, true),
             "format" if value.or(next.map(String::as_str)).is_some_and(is_unit) => {
                 self.unit = Some(at);
             }

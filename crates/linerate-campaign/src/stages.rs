@@ -3,6 +3,7 @@
 //! A ladder knows no host and no ledger, only a [`Bench`] that runs a plan and returns its record.
 //! [`Ledgers`] runs plans on hosts. Tests run them on simulated hosts, in virtual time.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 
@@ -83,6 +84,8 @@ pub struct Ledgers<'a> {
     pub out: &'a Path,
     /// Those who follow the stages.
     pub audience: &'a dyn Audience,
+    /// Time spent waiting for busy agents.
+    waited: Cell<Nanos>,
 }
 
 /// Those who follow the stages of a command.
@@ -106,24 +109,30 @@ impl<'a> Ledgers<'a> {
         out: &'a Path,
         audience: &'a dyn Audience,
     ) -> Self {
-        Self { what, ground, path: Vec::new(), out, audience }
+        Self { what, ground, path: Vec::new(), out, audience, waited: Cell::default() }
     }
 }
 
 impl Bench for Ledgers<'_> {
     fn pause(&self, pause: Duration) {
+        let begun = self.now();
         std::thread::sleep(pause);
+        self.leave_out(begun);
     }
 
     fn now(&self) -> Nanos {
-        // A pause takes nothing from a budget.
-        Nanos(linerate_sys::clock::monotonic()).since(self.audience.live().paused_for())
+        // Neither a pause nor a busy agent takes anything from a budget.
+        let passed = Nanos(linerate_sys::clock::monotonic());
+        passed.since(self.audience.live().paused_for()).since(self.waited.get())
     }
 
     fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<Campaign, Ended> {
         loop {
+            let begun = self.now();
             match self.run_once(name, draft, before) {
-                Err(Ended::Failed(busy)) if busy.is_busy() && self.audience.again(&busy) => {}
+                Err(Ended::Failed(busy)) if busy.is_busy() && self.audience.again(&busy) => {
+                    self.leave_out(begun);
+                }
                 ended => return ended,
             }
         }
@@ -131,6 +140,12 @@ impl Bench for Ledgers<'_> {
 }
 
 impl Ledgers<'_> {
+    /// Leaves the time since `begun`, spent waiting for a busy agent, out of the clock of the
+    /// stages.
+    fn leave_out(&self, begun: Nanos) {
+        self.waited.set(self.waited.get() + self.now().since(begun));
+    }
+
     fn run_once(
         &self,
         name: &str,
@@ -195,6 +210,22 @@ mod tests {
         fn again(&self, _busy: &Failure) -> bool {
             false
         }
+    }
+
+    #[test]
+    fn waiting_for_a_busy_agent_takes_nothing_from_a_budget() {
+        const PAUSE: Duration = Duration::from_millis(200);
+        let folder = tempfile::tempdir().expect("a folder");
+        let (ground, nobody) = (testbeds::loopback(false), Nobody(Live::default()));
+        let ledgers = Ledgers::new("test", &ground, folder.path(), &nobody);
+        // A busy machine may take time between two readings of the clock, but seldom so much.
+        let passed = (0..3).map(|_| {
+            let begun = ledgers.now();
+            ledgers.pause(PAUSE);
+            ledgers.now().since(begun)
+        });
+        let shortest = passed.min().expect("three");
+        assert!(Duration::from(shortest) < PAUSE, "{shortest}");
     }
 
     #[test]

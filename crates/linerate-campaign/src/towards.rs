@@ -74,6 +74,13 @@ impl<'a> Towards<'a> {
         if let (Some(port), Some(why)) = (self.port, self.without_port()) {
             return Err(Failure::wrong(format!("to -p {port}: {why}")));
         }
+        if self.push.is_some() && !self.host.starts_with(SSH) {
+            let why = match self.host {
+                LOOPBACK => "both ends of loopback are this program".to_owned(),
+                host => format!("it copies through ssh: name the host `{SSH}{host}`"),
+            };
+            return Err(Failure::wrong(format!("to --push: {why}")));
+        }
         Ok(Self { family, ..self })
     }
 
@@ -120,12 +127,6 @@ pub(crate) fn reached(asked: &Towards<'_>) -> Result<(Testbed, Option<Pushed>), 
                 None => through_ssh(target)?,
             };
             (address, machine_behind(target))
-        }
-        None if asked.push.is_some() => {
-            return Err(Failure::wrong(format!(
-                "to --push: it copies through ssh: name the host `{SSH}{}`",
-                asked.host
-            )));
         }
         None => {
             let with_port = with_port(asked.host, asked.port.unwrap_or(AGENT_PORT));
@@ -214,7 +215,20 @@ mod tests {
         }
         let local = Some(IpAddr::from([0_u16; 8]));
         let mixed = Towards { local, family: Family::V4, ..Towards::host("192.0.2.7") };
-        assert!(mixed.agent_address().is_err(), "a token is not used up by a command that fails");
+        let push = Some(Push { file: None });
+        let pushed = Towards { push, ..Towards::host("192.0.2.7") };
+        for wrong in [mixed, pushed] {
+            let used = wrong.agent_address();
+            assert!(used.is_err(), "a token is not used up by a command that fails");
+        }
+        for (host, part) in
+            [("loopback", Some("this program")), ("h", Some("`ssh:h`")), ("ssh:h", None)]
+        {
+            let refused = Towards { push, ..Towards::host(host) }.agreed().err();
+            let message = refused.map(|failure| failure.message());
+            assert_eq!(message.is_some(), part.is_some(), "{host}");
+            assert!(message.iter().all(|text| text.contains(part.unwrap_or("?"))), "{message:?}");
+        }
     }
 
     #[test]

@@ -237,6 +237,18 @@ pub trait Worker: Send {
         false
     }
 
+    /// Returns true once a load with an end of its own has been sent, while the other direction may
+    /// go on. Nothing is due from then on.
+    fn has_sent_all(&self) -> bool {
+        false
+    }
+
+    /// Returns the time of the last arrival, if the peer has sent everything and this worker waits
+    /// for the rest, which may be lost. The wait is no part of the load.
+    fn quiet_since(&self) -> Option<Nanos> {
+        None
+    }
+
     /// Does one batch: at most `due.operations` operations if it starts any; those it cannot start
     /// it puts off by [`Tally::defer`]. If it waits, then until `due.until` at most (ten
     /// milliseconds, or the next operation's time, or the end of the interval), even if the peer is

@@ -373,7 +373,7 @@ pub struct PathSummary {
     /// Status of the bottleneck, claim, and command of the next step.
     pub bottleneck: Option<(&'static str, Option<String>, Option<String>)>,
     /// Measured and wanted time of a measurement that ended early, and why.
-    pub cut: Option<(Nanos, Nanos, PathCut)>,
+    pub cut: Option<(Nanos, Option<Nanos>, PathCut)>,
 }
 
 /// Reason for which a measurement ended early.
@@ -454,7 +454,7 @@ impl PathSummary {
     }
 }
 
-fn cut(measured: Nanos, wanted: Nanos, why: PathCut) -> String {
+fn cut(measured: Nanos, wanted: Option<Nanos>, why: PathCut) -> String {
     let why = match why {
         PathCut::Interrupted => "interrupted",
         PathCut::AgentLost => "the other end was lost",
@@ -463,7 +463,8 @@ fn cut(measured: Nanos, wanted: Nanos, why: PathCut) -> String {
     };
     // Lines are no shorter than a tenth of a second.
     let seconds = |time: Nanos| (time.as_secs_f64() * 10.0).round() / 10.0;
-    format!("{why} after {} of {} s", seconds(measured), seconds(wanted))
+    let wanted = wanted.map(|wanted| format!(" of {}", seconds(wanted))).unwrap_or_default();
+    format!("{why} after {}{wanted} s", seconds(measured))
 }
 
 /// Returns the next step as a shell accepts it.
@@ -665,7 +666,7 @@ mod tests {
         let bottleneck = Some(("suspected", Some(wordy), Some(long.to_owned())));
         let crowded = PathSummary {
             validity: Validity::Suspect,
-            cut: Some((Nanos::from_secs(3), Nanos::from_secs(10), PathCut::Interrupted)),
+            cut: Some((Nanos::from_secs(3), Some(Nanos::from_secs(10)), PathCut::Interrupted)),
             bottleneck,
             ..summary()
         };
@@ -686,13 +687,15 @@ mod tests {
 
     #[test]
     fn a_result_that_was_cut_off_says_when_and_why() {
-        let measured = (Nanos::from_millis(3200), Nanos::from_secs(10));
-        for (why, text) in [
-            (PathCut::Interrupted, "interrupted after 3.2 of 10 s"),
-            (PathCut::AgentLost, "the other end was lost after 3.2 of 10 s"),
-            (PathCut::NotRecorded, "not recorded after 3.2 of 10 s"),
+        let planned = Some(Nanos::from_secs(10));
+        for (why, wanted, text) in [
+            (PathCut::Interrupted, planned, "interrupted after 3.2 of 10 s"),
+            (PathCut::Interrupted, None, "interrupted after 3.2 s"),
+            (PathCut::AgentLost, planned, "the other end was lost after 3.2 of 10 s"),
+            (PathCut::NotRecorded, planned, "not recorded after 3.2 of 10 s"),
         ] {
-            let cut = PathSummary { cut: Some((measured.0, measured.1, why)), ..summary() };
+            let cut = Some((Nanos::from_millis(3200), wanted, why));
+            let cut = PathSummary { cut, ..summary() };
             assert!(cut.text().contains(text), "{}", cut.text());
         }
         assert_eq!(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use linerate_campaign::iperf3::{translated, wants_json};
+use linerate_campaign::iperf3::{translated, wants_json, wants_stream};
 
 use crate::args::{self, AgentArgs, Global, Saved};
 use crate::commands::compare::CompareArgs;
@@ -164,6 +164,7 @@ pub(crate) fn parse() -> Result<Invocation, Failure> {
             let words: Vec<String> = words;
             // Mistakes have a document, too.
             output::set_json(wants_json(&words));
+            output::set_stream(wants_stream(&words));
             translated(words, is_command)?.into_iter().map(OsString::from).collect()
         }
         None => typed,
@@ -172,7 +173,7 @@ pub(crate) fn parse() -> Result<Invocation, Failure> {
         let _unread = error.print();
         if error.exit_code() == i32::from(Exit::Wrong.code()) && output::lacks_document() {
             let (text, code) = (error.render().to_string(), Exit::Wrong.code());
-            println!("{}", linerate_answers::failure_json(text.trim_end(), code));
+            output::document("error", linerate_answers::failure_json(text.trim_end(), code));
         }
         if error.kind() == ErrorKind::InvalidSubcommand
             && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)

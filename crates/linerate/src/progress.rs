@@ -20,14 +20,26 @@ pub(crate) fn watcher(global: Global, view: &View) -> Watcher<'static> {
     Box::new(move |event| display.show(event))
 }
 
-/// Prints the incident that `event` reports, if it is one, unless only results are wanted.
-pub(crate) fn incident(event: &Progress<'_>, global: Global) {
-    if let Progress::Incident { incident, .. } = event
-        && !global.quiet
-        && (global.verbose || is_new(incident, &REPORTED))
-    {
-        eprintln!("{}", incident.message);
+/// Prints what `event` reports besides the measurement, if anything, unless only results are
+/// wanted.
+pub(crate) fn notice(event: &Progress<'_>, global: Global) {
+    match event {
+        _ if global.quiet => {}
+        Progress::Incident { incident, .. } if global.verbose || is_new(incident, &REPORTED) => {
+            eprintln!("{}", incident.message);
+        }
+        Progress::OwnPorts { datagrams, error } => eprintln!("{}", own_ports(*datagrams, *error)),
+        _ => {}
     }
+}
+
+/// Returns the notice that data has ports of its own here, because of `error`.
+fn own_ports(datagrams: bool, error: &dyn std::error::Error) -> String {
+    let what = if datagrams { "datagrams" } else { "data" };
+    format!(
+        "cannot open port {AGENT_PORT} for {what}: {error}. Jobs get free ports here, which a \
+            firewall must let through"
+    )
 }
 
 /// Hosts whose uncertain clock this command has reported: through a slow ssh it would do so twice
@@ -128,11 +140,7 @@ impl Display {
                 self.say(&format!("{at}{}", incident.message));
             }
             Progress::OwnPorts { datagrams, error } => {
-                let what = if *datagrams { "datagrams" } else { "data" };
-                self.say(&format!(
-                    "cannot open port {AGENT_PORT} for {what}: {error}. Jobs get free ports here, \
-                        which a firewall must let through"
-                ));
+                self.say(&own_ports(*datagrams, *error));
             }
             Progress::Reconnecting { host, attempt } => {
                 self.say(&format!("{host}: reconnecting, attempt {attempt}"))

@@ -306,6 +306,7 @@ fn an_amount_or_a_file_ends_the_run_when_it_was_sent_and_arrived_whole() {
         ("udp -n 100001 -l 1000 -b 20M -P 2", 101_000, Some(101)),
         ("udp -k 40 -l 500 -b 0 --bidir", 20_000, Some(40)),
         ("tcp -F contents -P 2", 2 * contents.len() as u64, None),
+        ("tcp -F contents -l 1000", contents.len() as u64, Some(contents.len() as u64 / 1_000)),
     ] {
         let ledger = format!("{}.ledger", words.replace(' ', "_"));
         let command: Vec<&str> =
@@ -339,7 +340,10 @@ fn an_amount_or_a_file_ends_the_run_when_it_was_sent_and_arrived_whole() {
         ("-k 3 -O 1", "-k counts from the start"),
         ("rr -n 1M", "-n does not apply to rr"),
         ("-n 1M -k 3", "a load has one amount"),
-        ("-F contents -R", "tx"),
+        ("-F contents -R", "-F sends a file of this host"),
+        ("-F contents --bidir", "-F sends a file of this host"),
+        ("--push", "--push: both ends of loopback"),
+        ("--connect-timeout 18446744073710", "at most an hour"),
     ] {
         let command: Vec<&str> = ["to", "loopback"].into_iter().chain(words.split(' ')).collect();
         let refused = run(folder, &command).expect(2);
@@ -371,6 +375,9 @@ fn events_are_lines_of_json_from_start_to_end() {
     let (code, events) = stream(&["127.0.0.1:1"]);
     assert_eq!((code, events.len(), &events[0]["event"]), (Some(4), 1, &"error".into()));
     assert_eq!(events[0]["data"]["exit"], 4);
+    let (code, events) = stream(&["127.0.0.1:1", "--nosuch"]);
+    assert_eq!((code, events.len(), &events[0]["event"]), (Some(2), 1, &"error".into()));
+    assert_eq!(events[0]["data"]["exit"], 2);
 }
 
 #[test]
@@ -381,10 +388,32 @@ fn an_agent_serves_one_campaign_and_ends() {
     let listening = said.next().expect("a line").expect("text");
     let address = listening.split([' ', ',']).nth(2).expect("its address").to_owned();
     std::thread::spawn(move || said.for_each(drop));
-    // A question about its facts is no campaign: each measurement begins with one.
+    // A question about its facts is no campaign, and each measurement begins with one. A campaign
+    // whose connection breaks is not over: its conductor may come back.
+    let broken = ["to", &address, "-t", "60", "-i", "0.2"];
+    let mut broken = start(folder.path(), &broken);
+    let mut lines = BufReader::new(broken.stdout.take().expect("piped")).lines();
+    assert!(lines.by_ref().take(4).all(|line| line.is_ok()));
+    broken.kill().expect("it runs");
+    wait(broken);
     run(folder.path(), &["to", &address, "-t", "0.2"]).ran();
     wait(agent).expect(0);
     run(folder.path(), &["to", &address, "-t", "0.2"]).expect(4);
+}
+
+#[test]
+fn a_token_is_not_used_up_by_parameters_that_fail() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // An agent that is asked would accept the connection.
+    let agent = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    agent.set_nonblocking(true).expect("a socket");
+    let address = agent.local_addr().expect("bound").to_string();
+    for wrong in [&["--push"][..], &["-n", "1M", "-k", "3"], &["--cport", "65535", "-P", "2"]] {
+        let command = [&["to", &address, "--token", "-"], wrong].concat();
+        run(folder.path(), &command).expect(2);
+        let met = agent.accept().map_err(|error| error.kind());
+        assert_eq!(met.err(), Some(std::io::ErrorKind::WouldBlock), "{wrong:?}");
+    }
 }
 
 #[test]

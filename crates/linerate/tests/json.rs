@@ -12,11 +12,21 @@ fn a_plan_prints_the_ports_that_a_firewall_must_let_through() {
     for (workload, params, ports) in [
         ("tcp_stream", "", Some("4777 (its agent's)")),
         ("tcp_stream", "window_clamp = \"64 KiB\"", Some("some that its kernel chooses")),
-        ("udp_stream", "source_ports = \"7\", destination_port = 8", Some("8")),
+        (
+            "udp_stream",
+            "source_ports = \"7\", destination_port = 8",
+            Some("4777 (its agent's), and 8"),
+        ),
+        ("tcp_stream", "source_ports = \"7\", destination_port = 8", Some("8")),
         ("tcp_rr", "", Some("4777 (its agent's)")),
         ("tcp_crr", "", Some("some that its kernel chooses")),
-        ("http", "port = 8080", Some("8080")),
-        ("ftp", "port = 2121", Some("2121, and some that its kernel chooses")),
+        ("http", "port = 8080", Some("4777 (its agent's), and 8080")),
+        ("http", "clients = \"foreign\"\nport = 8080", Some("8080")),
+        (
+            "ftp",
+            "port = 2121",
+            Some("4777 (its agent's), and 2121, and some that its kernel chooses"),
+        ),
         ("ftp", "server = \"ftp://192.0.2.9/file\"", None),
         ("null", "", None),
     ] {

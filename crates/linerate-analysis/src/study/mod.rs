@@ -102,6 +102,7 @@ pub use settling::{RateLevel, Settled, TrialSettling};
 pub use stalls::{Stall, Stopped};
 pub use steady::{Steady, SteadyOf};
 pub use transfer_counts::TransferCounts;
+pub(crate) use warmup::moves;
 
 use crate::path::PathFacts;
 use crate::statistics::{MeanInterval, Percentile, mean, median};

@@ -72,8 +72,12 @@ pub(super) fn load_end(trial: &TrialRecord) -> Nanos {
         return planned;
     }
     // A receiver may have waited for what was lost.
-    let moved = |interval: &&Interval| PROGRESS.iter().any(|of| interval.counters[*of] > 0);
-    intervals().filter(moved).map(|interval| interval.end).max().unwrap_or(end)
+    intervals().filter(|interval| moves(interval)).map(|interval| interval.end).max().unwrap_or(end)
+}
+
+/// Returns whether anything was delivered in `interval`.
+pub(crate) fn moves(interval: &Interval) -> bool {
+    PROGRESS.iter().any(|of| interval.counters[*of] > 0)
 }
 
 /// Returns both ends of the jobs that are measured.

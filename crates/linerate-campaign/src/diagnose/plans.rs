@@ -3,6 +3,7 @@
 
 use linerate_analysis::diagnosis::experiment::{Change, Experiment};
 use linerate_analysis::diagnosis::longer::Attempt;
+use linerate_analysis::diagnosis::rules::command::OWN_ENDS;
 use linerate_model::plan::{Draft, DraftArm, DraftCompare, DraftJob, DraftSweep, parameter};
 use linerate_model::{Hypothesis, Nanos, Params, Ratio};
 use serde_json::Value;
@@ -87,6 +88,12 @@ impl Load {
                 problem.message
             ))
         })?;
+        if OWN_ENDS.contains(&key.as_str()) {
+            return Err(Failure::wrong(format!(
+                "diagnose --param {assignment}: the runs of an experiment have one length \
+                    (--seconds): leave it out"
+            )));
+        }
         self.params.set(&key, value);
         Ok(())
     }

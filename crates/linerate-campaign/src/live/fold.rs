@@ -90,7 +90,8 @@ impl LiveFold {
                 true
             }
             Progress::TrialEnded { outcome, of, eta, .. } => {
-                let rest: Vec<_> = self.jobs.iter_mut().map(|job| job.lines.rest()).collect();
+                let rest: Vec<_> =
+                    self.jobs.iter_mut().map(|job| job.lines.rest(*outcome)).collect();
                 for (job, lines) in self.jobs.iter_mut().zip(rest) {
                     job.add(lines.iter().filter(|line| !line.is_drain).map(LivePoint::of));
                 }

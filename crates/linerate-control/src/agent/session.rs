@@ -1,6 +1,7 @@
 //! One session at the agent's end: greets the conductor, takes a place for it, carries out its
 //! trials and frees the place.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -68,6 +69,7 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
     (shared.options.notify)(&format!("serving {by}"));
     let mut answer = Greeting::new(HelloRole::Agent, &shared.options.name);
     answer.facts = shared.facts();
+    let mut is_over = false;
     if write(&mut *channel.writer, &Message::Hello(Box::new(answer))).is_ok() {
         // Only now: a stranger may send no more than a greeting.
         reader.trust(ORDER_LIMIT);
@@ -83,13 +85,32 @@ pub(super) fn serve(shared: &Arc<Shared>, mut channel: Channel, ticket: Option<T
             // A trial must not outlive its conductor: nobody would read its counts.
             running.abort(shared);
         }
+        is_over = matches!(why, Left::Goodbye);
         (shared.options.notify)(&format!("done with {by}: {why}"));
     } else {
         (channel.closer)();
     }
     drop(seat);
-    if let Some(service) = shared.once.get() {
+    // A conductor whose connection broke comes back, and finds its campaign only here.
+    if let Some(service) = shared.once.get().filter(|_| is_over) {
         service.stop();
+    }
+}
+
+/// How a session ended.
+enum Left {
+    /// The conductor said goodbye.
+    Goodbye,
+    /// The connection broke.
+    Broken(String),
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Goodbye => f.write_str("it said goodbye"),
+            Self::Broken(why) => f.write_str(why),
+        }
     }
 }
 
@@ -168,10 +189,10 @@ impl Drop for Tuning<'_> {
     }
 }
 
-fn follow_tuner(shared: &Shared, heard: &Receiver<Heard>, outbox: &Outbox) -> String {
+fn follow_tuner(shared: &Shared, heard: &Receiver<Heard>, outbox: &Outbox) -> Left {
     loop {
         match next(shared, heard) {
-            Ok(Message::Goodbye) => return "it said goodbye".into(),
+            Ok(Message::Goodbye) => return Left::Goodbye,
             Ok(Message::Tune { n, request }) => {
                 let (states, failed) = match shared.tune(request) {
                     Ok(states) => (states, None),
@@ -181,7 +202,7 @@ fn follow_tuner(shared: &Shared, heard: &Receiver<Heard>, outbox: &Outbox) -> St
             }
             // The hearing thread has answered pings already.
             Ok(_) => {}
-            Err(why) => return why,
+            Err(why) => return Left::Broken(why),
         }
     }
 }
@@ -303,8 +324,8 @@ impl Running {
 fn converse(
     reader: FrameReader,
     channel: Channel,
-    mut follow: impl FnMut(&Receiver<Heard>, &Outbox) -> String,
-) -> String {
+    mut follow: impl FnMut(&Receiver<Heard>, &Outbox) -> Left,
+) -> Left {
     // Unbounded here, because the inbox of the link bounds the bytes that wait.
     let (inputs, heard) = std::sync::mpsc::channel();
     let link = Link::start(reader, channel.writer, channel.closer, move |heard, outbox| {
@@ -319,7 +340,9 @@ fn converse(
     });
     let link = match link {
         Ok(link) => link,
-        Err(error) => return format!("cannot start a thread for the session: {error}"),
+        Err(error) => {
+            return Left::Broken(format!("cannot start a thread for the session: {error}"));
+        }
     };
     let why = follow(&heard, &link.outbox);
     link.finish();
@@ -332,15 +355,15 @@ fn follow(
     heard: &Receiver<Heard>,
     outbox: &Outbox,
     running: &mut Option<Running>,
-) -> String {
+) -> Left {
     loop {
         let message = match next(shared, heard) {
             Ok(message) => message,
-            Err(why) => return why,
+            Err(why) => return Left::Broken(why),
         };
         let trial = running.as_ref().map(|running| running.trial);
         match (message, running.as_ref()) {
-            (Message::Goodbye, _) => return "it said goodbye".into(),
+            (Message::Goodbye, _) => return Left::Goodbye,
             (Message::Prepare(prepare), _) => {
                 if let Some(earlier) = running.take() {
                     earlier.abort(shared);

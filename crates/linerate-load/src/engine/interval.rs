@@ -244,6 +244,13 @@ impl Cutter {
         }
     }
 
+    /// Ends the current interval with the last arrival, if `worker` has only waited since then.
+    pub(super) fn cut_quiet(&mut self, tally: &mut Tally, worker: &mut dyn Worker) {
+        if let Some(since) = worker.quiet_since().filter(|since| *since > self.start) {
+            self.cut(since, since, tally, worker);
+        }
+    }
+
     /// Ends the last interval at `now`; called once. `worker` is absent if it panicked.
     pub(super) fn last(
         &mut self,

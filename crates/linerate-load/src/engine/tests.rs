@@ -119,6 +119,72 @@ fn intervals_merge_and_are_not_lost_when_nobody_collects_them() {
     assert_eq!(steps, recorded);
 }
 
+/// Worker that sends ten operations of an open load, receives until `last`, and then waits.
+struct Waiting {
+    n_sent: u32,
+    last: Nanos,
+    moved: Option<Nanos>,
+}
+
+impl Waiting {
+    const AMOUNT: u32 = 10;
+    const WAIT: Nanos = Nanos(1_000 * MS);
+}
+
+impl Worker for Waiting {
+    fn load(&self) -> Load {
+        Load::Open { rate: 10_000.0, arrival: linerate_model::Arrival::Constant }
+    }
+    fn may_end_early(&self) -> bool {
+        true
+    }
+    fn has_sent_all(&self) -> bool {
+        self.n_sent == Self::AMOUNT
+    }
+    fn quiet_since(&self) -> Option<Nanos> {
+        self.moved.filter(|_| Nanos(clock::monotonic()) > self.last)
+    }
+    fn step(&mut self, due: Due, tally: &mut Tally) -> Progress {
+        let now = Nanos(clock::monotonic());
+        let n = due.operations.min(Self::AMOUNT - self.n_sent);
+        tally.defer(due.operations - n);
+        self.n_sent += n;
+        if now < self.last {
+            tally.add(Transactions, 1);
+            self.moved = Some(now);
+        }
+        if now > self.last + Self::WAIT { Progress::Ended } else { Progress::Moved }
+    }
+    fn stop_sending(&mut self) {}
+    fn finish(&mut self) -> Vec<FlowReport> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_wait_for_what_was_lost_is_no_part_of_the_load_and_nothing_is_due_in_it() {
+    // The last arrival is in the middle of an interval.
+    let timeline = timeline(60_000, 0, 20);
+    let last = timeline.start + Nanos::from_millis(50);
+    let moved = |report: &EngineReport| {
+        let moving = report.intervals.iter().rfind(|interval| interval.counters[Transactions] > 0);
+        moving.map(|interval| timeline.start + interval.end)
+    };
+    let worker = Waiting { n_sent: 0, last, moved: None };
+    let report = Engine::start(vec![Box::new(worker)], timeline, &[], 1).join();
+    let sum = |counter| report.intervals.iter().map(|one| one.counters[counter]).sum::<u64>();
+    assert_eq!(sum(Started), u64::from(Waiting::AMOUNT));
+    let end = report.intervals.last().expect("intervals").end;
+    // A machine that did not run the thread in time started all operations late, and at once.
+    let due_by = |time: Nanos| time.0 / (MS / 10) + 1;
+    assert!((10..due_by(end) - 5_000).contains(&sum(Intended)), "{} of {end}", sum(Intended));
+    assert!(moved(&report).is_none_or(|moved| moved <= last), "{:?}", report.intervals);
+    assert!(timeline.start + end >= last + Waiting::WAIT);
+    for pair in report.intervals.windows(2) {
+        assert_eq!(pair[0].end, pair[1].start);
+    }
+}
+
 #[test]
 fn cpu_time_is_counted_into_the_intervals() {
     let cpu_time = |report: &EngineReport| -> u64 {

@@ -73,6 +73,8 @@ struct Run<'a> {
     started: &'a mut Option<Nanos>,
     /// Sent bytes of the worker that the limit has already counted.
     counted_bytes: u64,
+    /// True once the worker has sent a load with an end of its own.
+    has_sent_all: bool,
 }
 
 impl Task {
@@ -110,6 +112,7 @@ impl Task {
             tick: Nanos(0),
             started: &mut ending.started,
             counted_bytes: 0,
+            has_sent_all: false,
         };
         // The worker is not used after a panic, and the tally contains plain numbers, which are
         // never half-written in a way that matters.
@@ -117,6 +120,9 @@ impl Task {
             Ok(early) => {
                 let flows = catch_unwind(AssertUnwindSafe(|| {
                     let end = now();
+                    if ending.started.is_some() {
+                        cutter.cut_quiet(&mut tally, &mut *worker);
+                    }
                     // Operations left open must be in the last interval, so they are counted before
                     // it is cut.
                     worker.leave_open(end, &mut tally);
@@ -218,7 +224,7 @@ impl Run<'_> {
         }
         // A worker that ended early is only measured against what was due until then.
         let due_until = now().min(last_of(&timeline));
-        self.account(Some(&pacer), due_until);
+        self.account(Some(&pacer).filter(|_| !self.has_sent_all), due_until);
         if progress == Progress::Ended {
             self.abandon(&mut pacer, due_until);
             let early = timeline.load_until.since(now());
@@ -242,7 +248,7 @@ impl Run<'_> {
     /// Records the operations of an open load that were due by `until` and never started. They have
     /// waited since they were due.
     fn abandon(&mut self, pacer: &mut Pacer, until: Nanos) {
-        if !pacer.is_open() || !self.tally.operations.is_kept() {
+        if !pacer.is_open() || !self.tally.operations.is_kept() || self.has_sent_all {
             return;
         }
         let at = now();
@@ -285,6 +291,10 @@ impl Run<'_> {
         let mut burst = 1;
         let mut at = now();
         while at < end && !self.task.stopped() {
+            if pacer.is_some() && self.worker.has_sent_all() {
+                self.account(pacer.take().as_deref(), at);
+                self.has_sent_all = true;
+            }
             if at >= self.tick {
                 self.account(pacer.as_deref(), at);
                 self.tick = next_tick(&timeline, at);
@@ -292,6 +302,7 @@ impl Run<'_> {
                 // after the tick has started yet. An operation of a closed load is due when it
                 // starts, up to this very cut.
                 let boundary = if may_burst { at } else { self.tick.since(timeline.interval) };
+                self.cutter.cut_quiet(self.tally, self.worker);
                 self.cutter.cut(at, boundary, self.tally, self.worker);
             }
             // No wait crosses a tick or the end, so intervals are cut on time also when nothing
@@ -336,7 +347,8 @@ impl Run<'_> {
         let timeline = self.task.timeline;
         // The drain belongs to answers, so catching up never goes beyond it.
         let until = (timeline.load_until + CATCH_UP).min(timeline.drain_until);
-        while pacer.is_open() && now() < until && !self.task.stopped() {
+        let may_start = pacer.is_open() && !self.has_sent_all;
+        while may_start && now() < until && !self.task.stopped() {
             let at = now();
             if self.may_send_from(at) > at {
                 // Operations that the limit has postponed must not be sent at once.

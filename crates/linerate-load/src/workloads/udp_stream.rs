@@ -189,7 +189,8 @@ impl Typed for UdpStream {
     }
 
     fn ports_of(params: &UdpStreamParams) -> JobPorts {
-        JobPorts::of(params.planned.chosen(), false)
+        // The agent's is for the companions of the workers, whatever the port of the flows is.
+        JobPorts { chosen: params.planned.chosen(), ..JobPorts::AGENT }
     }
 
     fn memory_of(params: &UdpStreamParams) -> u64 {

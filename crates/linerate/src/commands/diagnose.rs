@@ -128,7 +128,7 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
         eprintln!("{}", agenda(&load, args.limits, budget));
     }
     let audience = Person::new("diagnose", global, Some(&args.path.wait));
-    let ledgers = Ledgers::new("diagnose", ground, &args.out, &audience);
+    let mut ledgers = Ledgers::new("diagnose", ground, &args.out, &audience);
     let begun = ledgers.now();
     // Capacities of labs and testbeds are declared; nothing is known about a host's path.
     let is_unknown = ground.kind == TestbedKind::Hosts && args.path.testbed.is_none();
@@ -141,7 +141,7 @@ fn look(args: &DiagnoseArgs, global: Global, ground: &Ground) -> Result<Exit, En
             eprintln!("linerate: {why}. The diagnosis goes on without facts of the path.");
         }
     }
-    let ledgers = Ledgers { path: facts.clone(), ..ledgers };
+    ledgers.path.clone_from(&facts);
     // The ledgers hold each experiment, so the answer can be judged again.
     let left = Nanos(budget.0.saturating_sub(ledgers.now().since(begun).0));
     let rungs = climb(&ledgers, load, args.limits as usize, left)?;

@@ -120,7 +120,7 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
             }
             seconds.take(intervals).iter().filter(|_| show).for_each(|line| println!("{line}"));
         }
-        event => progress::incident(&event, global),
+        event => progress::notice(&event, global),
     };
     let nobody = Live::default();
     let files = (args.ledger.as_deref(), &served[..], &nobody);

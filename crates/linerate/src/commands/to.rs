@@ -7,13 +7,14 @@ use linerate_analysis::live::{LiveLine, LiveLines};
 use linerate_analysis::{planned_ceiling, study};
 use linerate_answers::path::{self, Asked, Offered};
 use linerate_answers::path_lines::{self, PathAsked};
+use linerate_campaign::catalog::PlanText;
 use linerate_campaign::drafts::{self, Given, MODES, Mode, OF_TO, PathLoad, SENT_FILE, Setting};
 use linerate_campaign::letters;
 use linerate_campaign::push::Push;
 use linerate_campaign::testbeds::{self, Family, Ground, Towards};
 use linerate_control::Progress;
 use linerate_model::plan::Draft;
-use linerate_model::{CampaignHeader, Direction, HostRecord, Nanos, TrialSpec};
+use linerate_model::{CampaignHeader, Direction, HostRecord, Nanos, TrialOutcome, TrialSpec};
 use linerate_report::live::{LiveForm, LiveTable, LoadKind, PathCut};
 use serde_json::Value;
 
@@ -134,9 +135,17 @@ fn cpus(text: &str) -> Result<[Option<usize>; 2], String> {
 
 /// Reads a time as iperf3 users type this one.
 fn milliseconds(text: &str) -> Result<Nanos, String> {
-    let read = text.parse().ok().map(Nanos::from_millis).or_else(|| letters::time(text));
-    let some = read.filter(|time| *time > Nanos(0));
-    some.ok_or_else(|| "expected milliseconds, or a time such as \"2 s\"".to_owned())
+    /// Longest time that somebody waits for a connection.
+    const MOST: Nanos = Nanos::from_secs(3_600);
+    // A number that is too large must not become a time with a unit.
+    let read = match text.parse::<u64>() {
+        Ok(number) => number.checked_mul(1_000_000).map(Nanos),
+        Err(_) => letters::time(text),
+    };
+    let some = read.filter(|time| (Nanos(1)..=MOST).contains(time));
+    some.ok_or_else(|| {
+        "expected milliseconds, or a time such as \"2 s\", of at most an hour".to_owned()
+    })
 }
 
 fn type_of_service(text: &str) -> Result<u64, String> {
@@ -178,6 +187,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         push: args.push.as_ref().map(|file| Push { file: file.as_deref() }),
     };
     // A token works once, so all that may be wrong is checked before.
+    PlanText::drafted("to", &draft)?;
     if args.token.is_some() {
         pair::with_agent(&towards.agent_address()?)?;
     }
@@ -191,7 +201,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         offered: args.offered(&draft, &given),
         window: window.and_then(|size| size.parse().ok()),
         omit,
-        duration,
+        duration: drafts::ended_by(&given).is_none().then_some(duration),
     };
     let mut lines = LiveLines::new(args.span(omit + duration), omit + duration);
     let shows = !global.quiet && !global.json;
@@ -214,18 +224,22 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         Progress::HostJoined { record } => printer.hosts.push(record.clone()),
         Progress::TrialStarted { trial, .. } => printer.begin(&ground, trial, &asked),
         Progress::Intervals { side, intervals, .. } => printer.print(lines.take(side, intervals)),
-        event => progress::incident(&event, global),
+        Progress::TrialEnded { outcome, .. } => printer.print(lines.rest(outcome)),
+        event => progress::notice(&event, global),
     };
     let measured = args.wait.when_free(|| measure::drafted("to", &draft, &ground, kept, watch));
     // The lines that it held come before the result.
     drop(view);
-    printer.print(lines.rest());
+    printer.print(lines.rest(TrialOutcome::Interrupted));
     let printed = &printer.printed;
     let (campaign, summary) = match measured {
         Ok(measured) => measured,
         Err(failure) => {
             // A full disk must not take the figures that were printed line by line.
-            if !printed.is_empty() && !global.json {
+            if global.json {
+                let (message, exit) = (failure.message(), failure.exit().code());
+                output::document("error", path::failed(&message, exit, printed));
+            } else if !printed.is_empty() {
                 let cut = Some(PathCut::NotRecorded);
                 print!("\n{}", path_lines::summary(None, printed, cut, &asked).text());
             }
@@ -271,6 +285,12 @@ impl ToArgs {
     /// Returns the planned length of the measurement. A load with an end of its own ends before.
     fn duration(&self, given: Given<'_>) -> Result<Nanos, Failure> {
         const USUAL: Nanos = Nanos::from_secs(10);
+        if self.file(given).is_some() && (self.reverse || self.bidir) {
+            return Err(Failure::wrong(
+                "to: -F sends a file of this host, and no host sends its files to another one on \
+                    request: leave out -R or --bidir",
+            ));
+        }
         let Some(ended_by) = drafts::ended_by(given) else {
             return Ok(self.seconds.unwrap_or(USUAL));
         };
@@ -357,5 +377,21 @@ impl Printer {
             lines.iter().for_each(|line| print!("{}", self.table.line(line)));
         }
         self.printed.extend(lines);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_to_connect_is_in_milliseconds_or_has_a_unit_and_ends_after_an_hour() {
+        let read = |text| milliseconds(text).ok();
+        assert_eq!(read("1500"), Some(Nanos::from_millis(1500)));
+        assert_eq!(read("2 s"), Some(Nanos::from_secs(2)));
+        assert_eq!(read("3600000"), Some(Nanos::from_secs(3_600)));
+        for wrong in ["0", "3600001", "18446744073710", "18446744073709551616", "2 h", "x"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
     }
 }

@@ -11,6 +11,9 @@ use crate::diagnosis::experiment::Experiment;
 
 /// Parameters of a server whose clients are other programs. A diagnosis brings its own client.
 const OF_OTHER_CLIENTS: [&str; 2] = ["clients", "root"];
+/// Parameters that give a load an end of its own. All runs of an experiment have the same length,
+/// so it takes none of them.
+pub const OWN_ENDS: [&str; 3] = ["amount", "file", "messages"];
 
 /// Returns the command that diagnoses the load of `point` with the parameters of `change`; `None`
 /// for points of several jobs, which no single command repeats.
@@ -22,7 +25,8 @@ pub(in crate::diagnosis) fn changed(
     // The command line describes one load.
     let job = jobs.next().filter(|_| jobs.next().is_none())?;
     let is_kept = |key: &str| {
-        !OF_OTHER_CLIENTS.contains(&key) && change.iter().all(|(changed, _)| changed != key)
+        ![&OF_OTHER_CLIENTS[..], &OWN_ENDS].concat().contains(&key)
+            && change.iter().all(|(changed, _)| changed != key)
     };
     let kept = job.params.0.iter().filter(|(key, _)| is_kept(key));
     let params = kept.chain(change.iter().map(|(key, value)| (key, value)));
@@ -80,6 +84,7 @@ mod tests {
         let mut point = point(&[("goodput", 1e8)]);
         point.jobs[0].params.set("streams", 2);
         point.jobs[0].params.set("clients", "foreign");
+        OWN_ENDS.iter().for_each(|end| point.jobs[0].params.set(end, 5));
         point.jobs[0].params.set("receive_buffer", "8 KiB");
         let doubled =
             Experiment::lift("more", vec![set("receive_buffer", bytes(16384.0))], [1.5, 2.3]);

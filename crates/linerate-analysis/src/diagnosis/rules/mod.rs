@@ -2,7 +2,7 @@
 //! its evidence (docs/methodology/diagnosis.md#rules).
 
 mod bus_ceiling;
-mod command;
+pub mod command;
 mod congestion_control;
 mod cpu_taken;
 mod cross_traffic;

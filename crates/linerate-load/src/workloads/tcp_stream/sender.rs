@@ -24,9 +24,6 @@ const COMPLETIONS_EVERY: u32 = 16;
 /// Longest wait of a backlogged zero-copy sender for completions.
 const COMPLETION_PATIENCE: Duration = Duration::from_millis(1);
 
-/// Most bytes of a file in one call.
-const FILE_BYTES: usize = 128 << 10;
-
 /// The sending side of one connection.
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -58,8 +55,8 @@ enum Mode {
         unreaped: u32,
     },
     Sendfile(MemoryFile),
-    /// A file of the host, sent once.
-    File(Arc<File>),
+    /// A file of the host, sent once, and the bytes of a call: it may wait for each part of them.
+    File(Arc<File>, usize),
     Splice(Splicer),
 }
 
@@ -72,8 +69,8 @@ impl Sender {
         source: &Source,
     ) -> Result<Self, SysError> {
         if let Some((file, bytes)) = &source.file {
-            let pool = Some(Pool::new(*bytes));
-            let (mode, message_bytes) = (Mode::File(Arc::clone(file)), *bytes as usize);
+            let (pool, message_bytes) = (Some(Pool::new(*bytes)), *bytes as usize);
+            let mode = Mode::File(Arc::clone(file), params.message_size.0 as usize);
             return Ok(Self { mode, message_bytes, position: 0, sent: 0, pool });
         }
         let message_bytes = params.message_size.0 as usize;
@@ -135,9 +132,8 @@ impl Sender {
                 taken
             }
             Mode::Sendfile(file) => file.send(socket, rest.start, rest.len())?,
-            Mode::File(file) => {
-                // A call may wait for each part of what it is given.
-                file::send(socket, file, rest.start as u64, rest.len().min(FILE_BYTES))?
+            Mode::File(file, bytes) => {
+                file::send(socket, file, rest.start as u64, rest.len().min(*bytes))?
             }
             Mode::Splice(splicer) => splicer.send(socket, rest.len())?,
         })
@@ -145,7 +141,11 @@ impl Sender {
 
     /// Returns the number of complete messages sent.
     pub(super) fn messages(&self) -> u64 {
-        self.sent / self.message_bytes as u64
+        let bytes = match self.mode {
+            Mode::File(_, bytes) => bytes,
+            _ => self.message_bytes,
+        };
+        self.sent / bytes as u64
     }
 
     /// Reads the remaining completions, as far as they are present.

@@ -83,11 +83,12 @@ impl<P: Protocol> Typed for Transfers<P> {
 
     fn ports_of(params: &P) -> JobPorts {
         let Common { url, files, .. } = params.common();
-        match (url, files.port) {
-            (Some(_), _) => JobPorts::NONE,
-            (None, None) => JobPorts::FREE,
-            (None, chosen) => JobPorts { chosen, free: P::DATA_PORTS, ..JobPorts::NONE },
+        if url.is_some() {
+            return JobPorts::NONE;
         }
+        // Our own clients also open companions.
+        let agent = files.clients == Clients::Own;
+        JobPorts { agent, chosen: files.port, free: files.port.is_none() || P::DATA_PORTS }
     }
 
     fn memory_of(params: &P) -> u64 {

@@ -70,7 +70,9 @@ struct UdpStreamWorker {
     /// True if the load has an end of its own.
     ends_early: bool,
     /// Time of the last arrival.
-    arrived_at: Nanos,
+    arrived_at: Option<Nanos>,
+    /// Time from which the peer is known to have sent its amount.
+    peer_ended_at: Option<Nanos>,
 }
 
 /// Deals the flows of the active end to its workers.
@@ -171,7 +173,8 @@ impl UdpStreamWorker {
             foreign,
             start_told: false,
             ends_early: params.amount.is_given(),
-            arrived_at: Nanos(0),
+            arrived_at: None,
+            peer_ended_at: None,
         })
     }
 
@@ -232,9 +235,12 @@ impl UdpStreamWorker {
     fn has_ended(&self, now: Nanos) -> bool {
         let sent_all = self.stopped;
         // The trial has no drain for a load that ends by itself: what does not come was lost.
-        let is_quiet = self.ends_early && now.since(self.arrived_at) > QUIET;
-        let is_over = |flow: &Flow| flow.is_complete() || (is_quiet && flow.peer_sent.is_some());
-        let received_all = self.receiver.is_none() || self.flows.iter().all(is_over);
+        let is_quiet = self.peer_ended_at.is_some_and(|ended| {
+            let moved = self.arrived_at.map_or(ended, |arrived| arrived.max(ended));
+            self.ends_early && now.since(moved) > QUIET
+        });
+        let received_all =
+            self.receiver.is_none() || is_quiet || self.flows.iter().all(Flow::is_complete);
         let forsaken = self.companion.is_gone()
             && (self.receiver.is_none() || self.flows.iter().any(|flow| flow.peer_sent.is_none()));
         (sent_all && received_all) || forsaken
@@ -272,13 +278,16 @@ impl Worker for UdpStreamWorker {
                 flow.peer_sent = Some(sent);
             }
         });
+        if self.peer_ended_at.is_none() && self.flows.iter().all(|flow| flow.peer_sent.is_some()) {
+            self.peer_ended_at = Some(now);
+        }
         let sent = self.send(due, now, tally);
         if self.sender.as_ref().is_some_and(Sender::is_done) {
             self.stop_sending();
         }
         let received = self.receive(due, now, tally);
         if received {
-            self.arrived_at = now;
+            self.arrived_at = Some(now);
         }
         if sent || received {
             return Progress::Moved;
@@ -296,6 +305,14 @@ impl Worker for UdpStreamWorker {
 
     fn may_end_early(&self) -> bool {
         self.ends_early
+    }
+
+    fn has_sent_all(&self) -> bool {
+        self.stopped && self.sender.is_some()
+    }
+
+    fn quiet_since(&self) -> Option<Nanos> {
+        self.peer_ended_at.and(self.arrived_at).filter(|_| self.ends_early && self.stopped)
     }
 
     fn stop_sending(&mut self) {

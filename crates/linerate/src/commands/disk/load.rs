@@ -76,7 +76,7 @@ fn measure(args: &LoadArgs, repeats: u32, global: Global) -> Outcome {
     }
     // A disk has no path: both endpoints are on this host.
     let ground = testbeds::loopback(false);
-    let watch = &mut |event: Progress<'_>| progress::incident(&event, global);
+    let watch = &mut |event: Progress<'_>| progress::notice(&event, global);
     let nobody = Live::default();
     let kept: (_, &[PathBuf], _) = (args.ledger.as_deref(), &[], &nobody);
     let (campaign, summary) = measure::drafted("disk", &draft, &ground, kept, watch)?;
