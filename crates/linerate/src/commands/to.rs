@@ -8,6 +8,7 @@ use linerate_analysis::{planned_ceiling, study};
 use linerate_answers::path::{self, Asked, Offered};
 use linerate_answers::path_lines::{self, PathAsked};
 use linerate_campaign::catalog::PlanText;
+use linerate_campaign::checks;
 use linerate_campaign::drafts::{self, Given, MODES, Mode, OF_TO, PathLoad, SENT_FILE, Setting};
 use linerate_campaign::letters;
 use linerate_campaign::push::Push;
@@ -187,7 +188,8 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         push: args.push.as_ref().map(|file| Push { file: file.as_deref() }),
     };
     // A token works once, so all that may be wrong is checked before.
-    PlanText::drafted("to", &draft)?;
+    let (found, plan) = PlanText::drafted("to", &draft)?;
+    checks::trials(&found, &plan, &testbeds::loopback(family == Family::V6))?;
     if args.token.is_some() {
         pair::with_agent(&towards.agent_address()?)?;
     }
