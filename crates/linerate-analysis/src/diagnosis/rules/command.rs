@@ -24,11 +24,10 @@ pub(in crate::diagnosis) fn changed(
     let mut jobs = point.jobs.iter().filter(|job| !job.background);
     // The command line describes one load.
     let job = jobs.next().filter(|_| jobs.next().is_none())?;
-    let is_kept = |key: &str| {
-        ![&OF_OTHER_CLIENTS[..], &OWN_ENDS].concat().contains(&key)
-            && change.iter().all(|(changed, _)| changed != key)
-    };
-    let kept = job.params.0.iter().filter(|(key, _)| is_kept(key));
+    let left_out = [&OF_OTHER_CLIENTS[..], &OWN_ENDS].concat();
+    let is_changed = |key: &str| change.iter().any(|(changed, _)| changed == key);
+    let kept = job.params.0.iter();
+    let kept = kept.filter(|(key, _)| !left_out.contains(&key.as_str()) && !is_changed(key));
     let params = kept.chain(change.iter().map(|(key, value)| (key, value)));
     let mut arguments = Vec::new();
     // This is the default of `diagnose`, and a shorter command is easier to check before it is run.
