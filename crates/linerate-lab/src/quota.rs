@@ -33,31 +33,35 @@ pub(crate) struct Quota {
 /// Most groups of one name.
 const MOST_ALIKE: u32 = 64;
 
-/// Returns the folder of groups, and whether it is version 2. `None` if no CPU controller is
-/// mounted.
-fn mount() -> Option<(&'static Path, bool)> {
+/// Returns the folder of groups, and whether it is version 2.
+fn mount() -> Result<(&'static Path, bool), String> {
     let unified = Path::new(UNIFIED);
-    let controllers =
-        fs::read_to_string(unified.join("cgroup.subtree_control")).unwrap_or_default();
-    if controllers.split_whitespace().any(|controller| controller == "cpu") {
-        return Some((unified, true));
+    let list = |file| fs::read_to_string(unified.join(file)).unwrap_or_default();
+    let has_cpu = |file| list(file).split_whitespace().any(|controller| controller == "cpu");
+    // The root group of version 1 has no quota file; its children do.
+    let legacy = || Path::new(LEGACY).join("cgroup.procs").exists();
+    place([has_cpu("cgroup.subtree_control"), has_cpu("cgroup.controllers"), legacy()])
+}
+
+/// The same by what there is: version 2 whose groups below the root get the controller; version 2
+/// that has it; version 1.
+fn place([granted, present, legacy]: [bool; 3]) -> Result<(&'static Path, bool), String> {
+    match (granted, present, legacy) {
+        (true, ..) => Ok((Path::new(UNIFIED), true)),
+        (.., true) => Ok((Path::new(LEGACY), false)),
+        (_, true, _) => Err(format!(
+            "the groups of {UNIFIED} do not get its cpu controller (remedy: `echo +cpu > \
+                {UNIFIED}/cgroup.subtree_control`)"
+        )),
+        _ => Err("no cpu control group is mounted".to_owned()),
     }
-    Path::new(LEGACY)
-        .join("cpu.cfs_quota_us")
-        .exists()
-        .then_some((Path::new(LEGACY), false))
-        .or_else(|| {
-            // The root group of version 1 has no quota file; its children do.
-            Path::new(LEGACY).join("cgroup.procs").exists().then_some((Path::new(LEGACY), false))
-        })
 }
 
 impl Quota {
     /// Makes the group `name`, whose members together may use `share` of one CPU.
     pub(crate) fn new(name: &str, share: Ratio) -> Result<Self, LabError> {
         let refused = |cause: String| no_quota(name, share, cause);
-        let (root, unified) =
-            mount().ok_or_else(|| refused("no cpu control group is mounted".into()))?;
+        let (root, unified) = mount().map_err(refused)?;
         // A maker that was killed could not remove its group.
         for (group, _until_it_is_gone) in abandoned() {
             // It fails while a process of it is still ending.
@@ -148,7 +152,7 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// Returns the groups of labs whose maker is gone, each with its lock. While the lock is taken, no
 /// other process removes the group or makes one of its name.
 pub(crate) fn abandoned() -> Vec<(PathBuf, File)> {
-    let Some((root, _)) = mount() else { return Vec::new() };
+    let Ok((root, _)) = mount() else { return Vec::new() };
     // Process numbers count only for names of earlier versions, which had no locks.
     let runs = |pid: &str| Path::new("/proc").join(pid).exists();
     let is_ours = |name: &str| reap::may_be_abandoned(name, runs);
@@ -157,4 +161,22 @@ pub(crate) fn abandoned() -> Vec<(PathBuf, File)> {
         .filter(|entry| entry.file_name().to_str().is_some_and(is_ours))
         .map(|entry| entry.path());
     ours.filter_map(|group| reap::lock(&group).ok().flatten().map(|lock| (group, lock))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_that_groups_do_not_get_is_not_called_unmounted() {
+        let unified = Ok((Path::new(UNIFIED), true));
+        assert_eq!(
+            (place([true, true, true]), place([true, true, false])),
+            (unified.clone(), unified)
+        );
+        assert_eq!(place([false, true, true]), Ok((Path::new(LEGACY), false)));
+        let denied = place([false, true, false]).expect_err("not granted");
+        assert!(denied.contains("+cpu > /sys/fs/cgroup/cgroup.subtree_control"), "{denied}");
+        assert!(place([false; 3]).expect_err("none").contains("mounted"));
+    }
 }
