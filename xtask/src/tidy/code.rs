@@ -1,11 +1,29 @@
 //! Rust text with what is not code blanked out, so that a word in a comment or a string is not
 //! taken for code.
 
-use proc_macro2::{LexError, TokenStream, TokenTree};
+use proc_macro2::{LexError, Span, TokenStream, TokenTree};
 
-/// One source text seen three ways; all three have the same lines.
+/// Word, number, sign, bracket or text of a source.
+pub(super) struct Token {
+    pub(super) written: String,
+    /// Counted from 1.
+    pub(super) line: usize,
+}
+
+impl Token {
+    /// Returns what stands between the quotes of a text, as it is written.
+    pub(super) fn text(&self) -> Option<&str> {
+        let is_text = self.written.starts_with(['"', 'r']) && self.written.ends_with(['"', '#']);
+        let quoted = self.written.split_once('"').filter(|_| is_text);
+        quoted.and_then(|(_, rest)| rest.rsplit_once('"')).map(|(text, _)| text)
+    }
+}
+
+/// One source text as tokens, and seen three ways; all three have the same lines.
 #[derive(Default)]
 pub(super) struct Code {
+    /// Tokens outside tests, without comments.
+    pub(super) tokens: Vec<Token>,
     /// Code outside tests: comments, strings and test modules are blank.
     pub(super) product: String,
     /// All code, tests included: comments and strings are blank.
@@ -26,7 +44,7 @@ pub(super) struct Code {
 impl Code {
     /// Splits `text`. A file that is nothing but tests has no product code.
     pub(super) fn of(text: &str, only_tests: bool) -> Self {
-        let (all, comments) = match split(text) {
+        let (all, comments, mut tokens) = match split(text) {
             Ok(split) => split,
             Err(error) => {
                 return Self { broken: Some(error.span().start().line), ..Self::default() };
@@ -35,7 +53,9 @@ impl Code {
         // Marks are made from code without comments and strings, in which a brace could mislead.
         let marks = in_tests(&all);
         let marked = |text: &str, wanted: bool| marked(text, &marks, wanted);
+        tokens.retain(|token| !only_tests && !marks.get(token.line - 1).is_some_and(|test| *test));
         Self {
+            tokens,
             product: if only_tests { String::new() } else { marked(&all, false) },
             tests: marked(&all, true),
             test_comments: marked(&comments, true),
@@ -64,11 +84,12 @@ enum Part {
     Literal,
 }
 
-/// Code and comments apart, each with the other blanked, and literals in neither.
-fn split(text: &str) -> Result<(String, String), LexError> {
+/// Code and comments apart, each with the other blanked, and literals in neither; and the tokens.
+fn split(text: &str) -> Result<(String, String, Vec<Token>), LexError> {
     let mut parts = vec![Part::Comment; text.len()];
-    mark(text.parse()?, text, &mut parts);
-    Ok((shown(text, &parts, Part::Code), shown(text, &parts, Part::Comment)))
+    let mut tokens = Vec::new();
+    mark(text.parse()?, text, &mut parts, &mut tokens);
+    Ok((shown(text, &parts, Part::Code), shown(text, &parts, Part::Comment), tokens))
 }
 
 /// Returns `text` with all but its `wanted` part blanked. Line ends stay, so that all views have
@@ -78,24 +99,27 @@ fn shown(text: &str, parts: &[Part], wanted: Part) -> String {
     text.char_indices().map(shown).collect()
 }
 
-/// Marks the bytes of `tokens`. A documentation comment is an attribute for the parser: its tokens
-/// have the place of the comment.
-fn mark(tokens: TokenStream, text: &str, parts: &mut [Part]) {
-    for token in tokens {
-        let place = token.span().byte_range();
-        let written = &text[place.clone()];
+/// Marks the bytes of `stream`, and lists its tokens. A documentation comment is an attribute for
+/// the parser: its tokens have the place of the comment.
+fn mark(stream: TokenStream, text: &str, parts: &mut [Part], tokens: &mut Vec<Token>) {
+    fn note(span: Span, text: &str, part: Part, parts: &mut [Part], tokens: &mut Vec<Token>) {
+        let place = span.byte_range();
+        tokens.push(Token { written: text[place.clone()].to_owned(), line: span.start().line });
+        parts[place].fill(part);
+    }
+    for token in stream {
+        let written = &text[token.span().byte_range()];
         match token {
             _ if written.starts_with("//") || written.starts_with("/*") => {}
             TokenTree::Group(group) => {
-                for delimiter in [group.span_open(), group.span_close()] {
-                    parts[delimiter.byte_range()].fill(Part::Code);
-                }
-                mark(group.stream(), text, parts);
+                note(group.span_open(), text, Part::Code, parts, tokens);
+                mark(group.stream(), text, parts, tokens);
+                note(group.span_close(), text, Part::Code, parts, tokens);
             }
-            TokenTree::Literal(_) if written.contains(['"', '\'']) => {
-                parts[place].fill(Part::Literal);
+            TokenTree::Literal(literal) if written.contains(['"', '\'']) => {
+                note(literal.span(), text, Part::Literal, parts, tokens);
             }
-            _ => parts[place].fill(Part::Code),
+            other => note(other.span(), text, Part::Code, parts, tokens),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! no space. What this does not see: texts without a space, and texts compared through variables.
 
 use super::Finding;
+use super::code::Token;
 use super::repository::Repository;
 
 /// Crates that get data typed and could ask for it.
@@ -25,26 +26,24 @@ const ALLOWED: [(&str, usize); 4] = [
     ("crates/linerate-campaign/src/tune/host.rs", 1),
     ("crates/linerate/src/reference.rs", 1),
 ];
-/// Operations that compare, search, cut or split.
-const OPERATIONS: [&str; 18] = [
-    "== ",
-    "!= ",
-    ".contains(",
-    ".ends_with(",
-    ".eq_ignore_ascii_case(",
-    ".find(",
-    ".match_indices(",
-    ".matches(",
-    ".rfind(",
-    ".rsplit(",
-    ".rsplit_once(",
-    ".split(",
-    ".split_once(",
-    ".starts_with(",
-    ".strip_prefix(",
-    ".strip_suffix(",
-    ".trim_end_matches(",
-    ".trim_start_matches(",
+/// Functions that compare, search, cut or split.
+const FUNCTIONS: [&str; 16] = [
+    "contains",
+    "ends_with",
+    "eq_ignore_ascii_case",
+    "find",
+    "match_indices",
+    "matches",
+    "rfind",
+    "rsplit",
+    "rsplit_once",
+    "split",
+    "split_once",
+    "starts_with",
+    "strip_prefix",
+    "strip_suffix",
+    "trim_end_matches",
+    "trim_start_matches",
 ];
 
 /// Comparisons with display text.
@@ -54,7 +53,7 @@ pub(super) fn compared(repository: &Repository) -> Vec<Finding> {
         .rust()
         .filter(|file| ROOMS.contains(&file.crate_name()) && file.path.contains("/src/"));
     for file in sources.filter(|file| !file.only_tests) {
-        let lines = lines(&file.text, &file.code().product);
+        let lines = lines(&file.code().tokens);
         // The allowance is exact in both directions, so that it falls with the code.
         let allowed = ALLOWED.iter().find(|(path, _)| *path == file.path).map_or(0, |(_, n)| *n);
         if lines.len() > allowed {
@@ -76,76 +75,54 @@ pub(super) fn compared(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Returns the lines of `text`, from 1, that compare display text in its `product` code.
-fn lines(text: &str, product: &str) -> Vec<usize> {
+/// Returns the lines, from 1, that compare display text.
+fn lines(tokens: &[Token]) -> Vec<usize> {
     // Constants of the same file only: others cannot be resolved without the compiler.
-    let constants: Vec<&str> = text.lines().filter_map(constant).collect();
-    let numbered = product.lines().zip(text.lines()).enumerate();
-    numbered
-        .filter(|(_, (code, line))| compares(code, line, &constants))
-        .map(|(at, _)| at + 1)
-        .collect()
+    let constants: Vec<&str> = (0..tokens.len()).filter_map(|at| constant(&tokens[at..])).collect();
+    let compared = (0..tokens.len()).filter(|at| compares(tokens, *at, &constants));
+    let mut lines: Vec<usize> = compared.map(|at| tokens[at].line).collect();
+    lines.dedup();
+    lines
 }
 
-/// Returns whether a line compares display text. `code` is the line without strings and comments.
-fn compares(code: &str, line: &str, constants: &[&str]) -> bool {
-    let code: Vec<char> = code.chars().collect();
-    let line: Vec<char> = line.chars().collect();
-    is_pattern(&code, &line)
-        || OPERATIONS.iter().any(|operation| operates(&code, &line, operation, constants))
+/// Returns true if the token at `at` is display text, or one of `constants`, that is compared.
+fn compares(tokens: &[Token], at: usize, constants: &[&str]) -> bool {
+    let is_text = is_spaced(&tokens[at]);
+    let is_constant = || constants.contains(&tokens[at].written.as_str());
+    is_text && is_pattern(tokens, at) || (is_text || is_constant()) && is_operand(tokens, at)
 }
 
-/// The name of the constant that a line declares as a text with a space.
-fn constant(line: &str) -> Option<&str> {
-    let (_, rest) = line.split_once("const ")?;
-    let (name, rest) = rest.split_once(": &")?;
-    let (_, value) = rest.split_once("str = ")?;
-    literal(&value.chars().collect::<Vec<_>>()).is_some_and(|(spaced, _)| spaced).then_some(name)
+fn is_spaced(token: &Token) -> bool {
+    token.text().is_some_and(|text| text.contains(' '))
 }
 
-/// Returns true if `operation` is in `code` before a text with a space, or before one of
-/// `constants`. Texts are blank in `code` and not in `line`.
-fn operates(code: &[char], line: &[char], operation: &str, constants: &[&str]) -> bool {
-    let operation: Vec<char> = operation.chars().collect();
-    let at = code
-        .windows(operation.len())
-        .enumerate()
-        .filter(|(_, window)| *window == operation.as_slice());
-    at.map(|(at, _)| at + operation.len()).any(|behind| {
-        let skipped =
-            line[behind..].iter().take_while(|letter| matches!(letter, '&' | '*' | ' ')).count();
-        let argument = &line[behind + skipped..];
-        let name: String = argument
-            .iter()
-            .take_while(|letter| letter.is_alphanumeric() || **letter == '_')
-            .collect();
-        literal(argument).is_some_and(|(spaced, _)| spaced) || constants.contains(&name.as_str())
-    })
+/// The name of the constant that `tokens` begin to declare as a text with a space.
+fn constant(tokens: &[Token]) -> Option<&str> {
+    /// Those of `NAME: &'static str`.
+    const MOST: usize = 6;
+    let [keyword, name, rest @ ..] = tokens else { return None };
+    let value = rest.iter().take(MOST).position(|token| token.written == "=")? + 1;
+    let is_text = keyword.written == "const" && rest.get(value).is_some_and(is_spaced);
+    is_text.then_some(name.written.as_str())
 }
 
-/// Returns true if the line begins with a text with a space as the pattern of a match.
-fn is_pattern(code: &[char], line: &[char]) -> bool {
-    let start = line.iter().take_while(|letter| matches!(letter, ' ' | '|')).count();
-    let Some((true, length)) = literal(&line[start..]) else { return false };
-    let behind: String = code.get(start + length..).unwrap_or_default().iter().collect();
-    behind.starts_with(" =>") || behind.starts_with(" | ") || behind.starts_with(" if ")
-}
-
-/// Returns whether the text that begins here has a space in it, and its length with the quotes, or
-/// `None` if no text begins here.
-fn literal(text: &[char]) -> Option<(bool, usize)> {
-    let mut letters = text.iter().enumerate().skip(1);
-    text.first().filter(|quote| **quote == '"')?;
-    let mut spaced = false;
-    while let Some((at, letter)) = letters.next() {
-        match letter {
-            '\\' => drop(letters.next()),
-            '"' => return Some((spaced, at + 1)),
-            ' ' => spaced = true,
-            _ => {}
-        }
+/// Returns true if the token at `at` is compared, or the argument of one of the functions.
+fn is_operand(tokens: &[Token], at: usize) -> bool {
+    let before = tokens[..at].iter().rev().map(|token| token.written.as_str());
+    let before: Vec<&str> = before.skip_while(|sign| ["&", "*"].contains(sign)).take(3).collect();
+    match before[..] {
+        ["=", "=" | "!", ..] => true,
+        ["(", function, "."] => FUNCTIONS.contains(&function),
+        _ => false,
     }
-    None
+}
+
+/// Returns true if the token at `at` is a pattern of a match, at the beginning of its line.
+fn is_pattern(tokens: &[Token], at: usize) -> bool {
+    let written = |at: usize| tokens.get(at).map_or("", |token| token.written.as_str());
+    let is_first = at == 0 || tokens[at - 1].line < tokens[at].line || written(at - 1) == "|";
+    let is_arm = written(at + 1) == "=" && written(at + 2) == ">";
+    is_first && (is_arm || ["|", "if"].contains(&written(at + 1)))
 }
 
 #[cfg(test)]

@@ -173,24 +173,11 @@ fn declared(table: &File) -> Vec<&str> {
     names.filter(|text| is_name(text) && is_told_apart(text)).collect()
 }
 
-/// The texts in the product's code of `file` that begin and end on one line and escape nothing,
-/// with their lines.
+/// The texts in the product's code of `file` that escape nothing, with their lines.
 fn literals(file: &File) -> Vec<(usize, &str)> {
-    let code = file.code();
-    let mut found = Vec::new();
-    let lines = file.text.lines().zip(code.product.lines()).zip(code.comments.lines());
-    for (number, ((line, product), comments)) in lines.enumerate() {
-        // The line of a test is empty in the product's code.
-        if product.is_empty() {
-            continue;
-        }
-        let is_comment =
-            |at: usize| comments.chars().nth(line[..at].chars().count()).is_some_and(|c| c != ' ');
-        let quotes: Vec<usize> =
-            line.match_indices('"').map(|(at, _)| at).filter(|at| !is_comment(*at)).collect();
-        found.extend(quotes.chunks_exact(2).map(|pair| (number + 1, &line[pair[0] + 1..pair[1]])));
-    }
-    found
+    let tokens = file.code().tokens.iter();
+    let texts = tokens.filter_map(|token| Some((token.line, token.text()?)));
+    texts.filter(|(_, text)| !text.contains('\\')).collect()
 }
 
 #[cfg(test)]

@@ -57,43 +57,14 @@ pub(super) fn sentences(repository: &Repository) -> Vec<Finding> {
 
 /// Returns the lines, from 1, at which a sentence begins outside tests.
 fn lines(file: &File) -> Vec<usize> {
-    let code = file.code();
     let mut found = Vec::new();
+    // The code so far, without texts and spaces.
     let mut before = String::new();
-    let mut text: Option<(usize, String)> = None;
-    let lines = file.text.lines().zip(code.all.lines()).zip(code.comments.lines());
-    for (number, (((line, all), comments), product)) in lines.zip(code.product.lines()).enumerate()
-    {
-        // The line of a test is empty in the product's code.
-        if product.is_empty() {
-            continue;
-        }
-        let letters = line.chars().zip(all.chars()).zip(comments.chars());
-        let (mut is_escaped, mut last) = (false, ' ');
-        for ((letter, code), comment) in letters {
-            match &mut text {
-                Some((start, so_far)) if letter == '"' && !is_escaped => {
-                    if is_sentence(so_far) && !is_exempt(&before) {
-                        found.push(*start);
-                    }
-                    text = None;
-                }
-                Some((_, so_far)) => {
-                    is_escaped = letter == '\\' && !is_escaped;
-                    so_far.push(letter);
-                }
-                // A quote behind a tick is a character.
-                None if letter == '"' && last != '\'' && comment == ' ' && code == ' ' => {
-                    text = Some((number + 1, String::new()));
-                }
-                // Spaces do not matter to what stands before a text.
-                None if code != ' ' => before.push(code),
-                None => {}
-            }
-            last = letter;
-        }
-        if let Some((_, so_far)) = &mut text {
-            so_far.push(' ');
+    for token in &file.code().tokens {
+        match token.text() {
+            Some(text) if is_sentence(text) && !is_exempt(&before) => found.push(token.line),
+            Some(_) => {}
+            None => before.push_str(&token.written),
         }
     }
     found
@@ -145,6 +116,7 @@ mod tests {
             "fn a() { b(format!(\n    \"the sender {x} \\\n        waits\"\n)) }",
             "const A: &str = \"it \\\"waits\\\" for a window\";",
             "fn a() { refusal(x); b(\"the sender waits\") }",
+            "const A: &str = r#\"a \"quoted\" text of the sender\"#;",
             "fn a() { b(refusal(x), \"the sender waits\") }",
         ] {
             assert_eq!(found(path, text), ["a sentence in the analysis"], "{text}");
