@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+mod course;
 pub mod diagnosis;
 pub mod fire_hose;
 pub mod flow_hash;
@@ -36,6 +37,7 @@ pub mod statistics;
 mod study;
 pub mod tune;
 
+pub use course::{FigurePlace, PlacedFigure, figures};
 pub use study::{
     Agreement, Attribution, BurstStudy, Cause, Compared, ComparedFigure, Comparison,
     CorrectedStudy, CpuUse, DirectionMatrix, DropCause, Given, GoalResult, GoalStudy, Headline,

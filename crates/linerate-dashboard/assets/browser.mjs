@@ -74,6 +74,19 @@ try {
     await page.locator("li", { hasText: "ended-a" }).getByRole("heading").getByRole("link").click();
     await page.locator("#answer").waitFor();
     await look(page, `the report, ${screen}`);
+
+    await page.goto(address);
+    await page.locator("li", { hasText: "ended-a" }).getByRole("link", { name: / over time/ }).click();
+    await page.locator(".plot svg").waitFor();
+    check((await page.locator("tbody tr").count()) === 2, "both campaigns have a row");
+    const figure = page.getByLabel("Figure");
+    const other = (await figure.locator("option:not([selected])").allTextContents())[0];
+    await figure.selectOption(other);
+    await page.getByRole("button", { name: "Show" }).click();
+    await page.waitForURL(/figure=/, { waitUntil: "load" });
+    check((await page.locator(".subtitle").textContent()).includes(other), "the chosen figure is shown");
+    await page.locator(".plot svg").waitFor();
+    await look(page, `a figure over time, ${screen}`);
     check(problems.length === 0, `${screen}: ${problems.join("; ")}`);
     await page.close();
   }

@@ -21,10 +21,14 @@ impl Key {
     }
 }
 
-/// Returns `key` as the value of a query, with everything but letters, digits and `-._~` escaped
-/// (RFC 3986 clause 2.3).
+/// Returns `key` as the value of a query.
 pub(crate) fn query(key: &Key) -> String {
-    let text = key.text();
+    escaped(&key.text())
+}
+
+/// Returns `text` as the value of a query, with everything but letters, digits and `-._~` escaped
+/// (RFC 3986 clause 2.3).
+pub(crate) fn escaped(text: &str) -> String {
     let escaped = text.bytes().map(|byte| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
             char::from(byte).to_string()

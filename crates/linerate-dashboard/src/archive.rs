@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_analysis::{Study, study};
+use linerate_analysis::{PlacedFigure, Study, figures, study};
 use linerate_model::{Campaign, CampaignHeader};
 use linerate_report::document::Lead;
 use linerate_store::{Ledger, StoreError, Which};
@@ -49,6 +49,8 @@ pub(crate) struct Listed {
     pub(crate) trials: [u64; 2],
     /// Headline figure and verdict; `None` if nothing was measured yet.
     pub(crate) lead: Option<Lead>,
+    /// Its figures by their places in the plan; none while it is recorded.
+    pub(crate) figures: Vec<PlacedFigure>,
     /// Damage of its ledger.
     pub(crate) damage: Vec<String>,
 }
@@ -228,7 +230,12 @@ impl Archive {
             let campaign = loaded.campaign;
             // A trial that still runs is not judged.
             let is_judged = state != State::Running || outline.n_completed > 0;
-            let lead = is_judged.then(|| linerate_report::verdict(&campaign, &study(&campaign)));
+            let judged = is_judged.then(|| study(&campaign));
+            let lead = judged.as_ref().map(|study| linerate_report::verdict(&campaign, study));
+            let figures = match state {
+                State::Running => None,
+                State::Ended | State::Interrupted => judged.as_ref().map(figures),
+            };
             listed.push(Arc::new(Listed {
                 ledger: name.to_owned(),
                 hosts: campaign.hosts.iter().map(|host| host.host.clone()).collect(),
@@ -236,6 +243,7 @@ impl Archive {
                 state,
                 trials: [outline.n_trials, outline.n_completed],
                 lead: lead.flatten(),
+                figures: figures.unwrap_or_default(),
                 damage: loaded.damage,
             }));
         }
@@ -311,9 +319,10 @@ mod tests {
 
     fn listed(state: State) -> Reading {
         let header = CampaignHeader::default();
-        let (ledger, hosts, damage) = Default::default();
+        let (ledger, hosts, figures, damage) = Default::default();
         let (trials, lead) = ([1, 0], None);
-        Ok((vec![Arc::new(Listed { ledger, header, hosts, state, trials, lead, damage })], 0))
+        let listed = Listed { ledger, header, hosts, state, trials, lead, figures, damage };
+        Ok((vec![Arc::new(listed)], 0))
     }
 
     #[test]

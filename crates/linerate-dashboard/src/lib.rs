@@ -12,6 +12,7 @@
 
 mod address;
 mod archive;
+mod course;
 mod events;
 mod folder;
 pub mod gate;

@@ -10,9 +10,11 @@ use serde::Serialize;
 
 use crate::address::{self, Key};
 use crate::archive::{Archive, Listed, Listing, State};
+use crate::course;
 
 const LAYOUT: &str = include_str!("../templates/layout.html");
 const LIST: &str = include_str!("../templates/list.html");
+const COURSE: &str = include_str!("../templates/course.html");
 const LIVE: &str = include_str!("../templates/live.html");
 const MESSAGE: &str = include_str!("../templates/message.html");
 
@@ -28,6 +30,9 @@ pub(crate) enum PageError {
     /// The campaign is not in the list.
     #[error("there is no such campaign in this folder")]
     NoCampaign,
+    /// No campaign of the plan has a figure.
+    #[error("no campaign of this plan in this folder has a figure")]
+    NoCourse,
     /// Both campaigns are the same.
     #[error("a campaign cannot be compared with itself")]
     Same,
@@ -52,6 +57,7 @@ struct RowView {
     ledger: String,
     id: String,
     key: String,
+    course: Option<String>,
     started: String,
     hosts: String,
     path: &'static str,
@@ -75,11 +81,13 @@ struct LeadView {
 
 fn row(listed: &Listed, baseline: Option<&Listed>) -> RowView {
     let header = &listed.header;
+    let has_figures = !listed.figures.is_empty();
     RowView {
         name: header.name.clone(),
         ledger: listed.ledger.clone(),
         id: header.id.clone(),
         key: address::query(&key(listed)),
+        course: has_figures.then(|| course::address_of(&header.name)),
         started: linerate_report::date(header.started),
         hosts: listed.hosts.join(", "),
         path: match header.testbed {
@@ -107,16 +115,17 @@ fn row(listed: &Listed, baseline: Option<&Listed>) -> RowView {
     }
 }
 
-fn key(listed: &Listed) -> Key {
+pub(crate) fn key(listed: &Listed) -> Key {
     Key { ledger: listed.ledger.clone(), id: listed.header.id.clone() }
 }
 
-fn environment() -> Result<Environment<'static>, minijinja::Error> {
+pub(crate) fn environment() -> Result<Environment<'static>, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.add_template("layout.html", LAYOUT)?;
     environment.add_template("list.html", LIST)?;
     environment.add_template("live.html", LIVE)?;
+    environment.add_template("course.html", COURSE)?;
     environment.add_template("message.html", MESSAGE)?;
     Ok(environment)
 }
@@ -183,7 +192,10 @@ pub(crate) fn report(
 ) -> Result<Vec<u8>, PageError> {
     let listed = found(listing, wanted)?;
     let (campaign, study) = archive.load(listed)?;
-    let links = [("Compare with ...".to_owned(), format!("/?baseline={}", address::query(wanted)))];
+    let links = [
+        ("Compare with ...".to_owned(), format!("/?baseline={}", address::query(wanted))),
+        ("Over time".to_owned(), course::address_of(&listed.header.name)),
+    ];
     site(&linerate_report::compose(&campaign, &study), &links)
 }
 

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::address::Key;
 use crate::archive::{self, Archive, Listing};
+use crate::course;
 use crate::events;
 use crate::gate::{Asked, Decision, Gate};
 use crate::live::Hub;
@@ -69,6 +70,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/report", get(report))
         .route("/compare", get(compare))
         .route("/live", get(live))
+        .route("/course", get(course))
         .route("/events", get(follow))
         .route("/changes", get(changes))
         .route(pages::REPORT_STYLE, file("text/css", linerate_report::STYLE))
@@ -153,7 +155,9 @@ fn message(status: StatusCode, title: &str, text: &str, unlock: bool) -> Respons
 fn shown(page: Result<Vec<u8>, PageError>) -> Response {
     let (status, title, error) = match page {
         Ok(page) => return answer(StatusCode::OK, HTML, page),
-        Err(error @ PageError::NoCampaign) => (StatusCode::NOT_FOUND, "Not found", error),
+        Err(error @ (PageError::NoCampaign | PageError::NoCourse)) => {
+            (StatusCode::NOT_FOUND, "Not found", error)
+        }
         Err(error @ (PageError::Same | PageError::Nothing(_))) => {
             (StatusCode::UNPROCESSABLE_ENTITY, "No comparison", error)
         }
@@ -212,6 +216,12 @@ async fn live(State(app): State<App>, Query(asked): Query<One>) -> Response {
     let listing = Arc::clone(&app.archive.listing().borrow());
     let page = Key::parse(&asked.campaign).ok_or(PageError::NoCampaign);
     shown(page.and_then(|key| pages::live(&listing, &key)).map(String::into_bytes))
+}
+
+/// A figure over all campaigns of a plan.
+async fn course(State(app): State<App>, Query(asked): Query<course::Asked>) -> Response {
+    let listing = Arc::clone(&app.archive.listing().borrow());
+    shown(course::page(&listing, &asked).map(String::into_bytes))
 }
 
 /// States of a running campaign.

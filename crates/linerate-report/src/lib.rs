@@ -21,6 +21,7 @@
 
 mod campaigns;
 mod commands;
+mod course;
 mod curves;
 pub mod document;
 mod document_json;
@@ -44,6 +45,7 @@ use linerate_model::Campaign;
 
 pub use campaigns::{Named, compare_campaigns, nothing_compared};
 pub use commands::CommandPlace;
+pub use course::{Course, CourseReading, course, course_figure, course_place};
 pub use curves::uncapitalised;
 pub use document::Document;
 pub use json::{SCHEMA, ceiling_json, finding_json, study_json};

@@ -47,6 +47,12 @@ pub fn date(at: Nanos) -> String {
     stamp(at, "%Y-%m-%d %H:%M UTC")
 }
 
+/// Formats the same without the zone, where there is little room.
+#[must_use]
+pub(crate) fn minute(at: Nanos) -> String {
+    stamp(at, "%Y-%m-%d %H:%M")
+}
+
 /// Formats a wall clock time in UTC as RFC 3339, to the second.
 #[must_use]
 pub(crate) fn rfc3339(at: Nanos) -> String {

@@ -1,12 +1,15 @@
 //! `linerate dashboard` in Chromium, with a campaign that runs meanwhile.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use linerate_model::TrialOutcome;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{alone, linerate, run, start};
+use crate::common::{alone, eventually, linerate, load, run, start};
 
 /// Plan of a light load: the browser needs CPU time, too.
 fn plan(seconds: u32) -> String {
@@ -67,13 +70,79 @@ fn a_person_follows_a_campaign_opens_a_report_and_compares_two_in_a_browser() {
         n_pages += usize::from(line.starts_with("looked at"));
         told += &format!("{line}\n");
         // Every page was seen on every screen. What is left is the campaign's end.
-        if n_pages == 20 {
+        if n_pages == 24 {
             let interrupted = kill_process(Pid::from_child(&running.0), Signal::INT);
             interrupted.unwrap_or_else(|error| panic!("it ended early: {error}\n{told}"));
             n_pages += 1;
         }
     }
-    assert!(driver.0.wait().expect("it ended").success() && n_pages == 21, "{told}");
+    assert!(driver.0.wait().expect("it ended").success() && n_pages == 25, "{told}");
+}
+
+#[test]
+fn viewers_that_stand_still_or_are_killed_change_nothing_about_a_campaign() {
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let once = plan(12).replace("[[sweep]]", "repeats = 1\n[[sweep]]");
+    std::fs::write(folder.join("plan.toml"), once).expect("written");
+    let mut campaign =
+        Killed(start(folder, &["run", "plan.toml", "--ledger", "watched.ledger", "-q"]));
+    let listen = ["dashboard", ".", "--listen", "127.0.0.1:0"];
+    let mut dashboard = Killed(start(folder, &listen));
+    let mut address = String::new();
+    let printed = dashboard.0.stdout.take().expect("it is kept");
+    BufReader::new(printed).read_line(&mut address).expect("it prints its address");
+    let address = address.trim().trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let socket = folder.join("watched.ledger.live");
+    eventually("a campaign that runs", || UnixStream::connect(&socket).ok());
+    // Readers of the socket that take nothing, more than it has places for.
+    let stuck: Vec<_> = (0..20).filter_map(|_| UnixStream::connect(&socket).ok()).collect();
+    // Browsers that take nothing, and one that goes away in the middle.
+    let key = eventually("a campaign in the list", || {
+        let list = page(&address, "/");
+        let key = list.split("/live?campaign=").nth(1)?.split('"').next()?;
+        Some(key.to_owned())
+    });
+    let follow = |_| asked(&address, &format!("/events?campaign={key}"));
+    let browsers: Vec<_> = (0..20).map(follow).collect();
+    let mut leaves = follow(0);
+    let mut seen = [0; 4096];
+    let n_bytes = leaves.read(&mut seen).expect("an answer");
+    assert!(seen[..n_bytes].starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&seen));
+    drop(leaves);
+    drop(dashboard);
+    assert!(campaign.0.try_wait().expect("a child").is_none(), "it still runs");
+    assert!(campaign.0.wait().expect("it ends").success());
+    drop((stuck, browsers));
+    assert!(!socket.exists(), "the socket goes with the campaign");
+    run(folder, &["ledger", "check", "watched.ledger"]).ran();
+    let trials = load(&folder.join("watched.ledger")).trials;
+    let outcomes: Vec<_> = trials.iter().map(|trial| trial.outcome).collect();
+    assert_eq!(outcomes, [Some(TrialOutcome::Completed)]);
+    // Every interval of both ends was recorded, to the end of the load.
+    let (sent, received) = &trials[0].jobs[0];
+    let loaded = trials[0].spec.phases.loaded();
+    for end in [sent, received] {
+        let until = end.intervals.iter().map(|one| one.end).max();
+        assert!(until.is_some_and(|until| until >= loaded), "{until:?} of {loaded:?}");
+    }
+}
+
+/// Sends a request for `path`, and returns the connection.
+fn asked(address: &str, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("sent");
+    stream
+}
+
+/// Returns the page at `path`.
+fn page(address: &str, path: &str) -> String {
+    let mut stream = asked(address, path);
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    text
 }
 
 #[test]

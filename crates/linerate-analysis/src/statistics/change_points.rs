@@ -54,6 +54,14 @@ pub(crate) fn change_points(series: &[f64]) -> Vec<usize> {
     cuts
 }
 
+/// Returns the ranges of `series` that have a level of their own, each with its mean, in order; one
+/// range where no change is significant, and none without readings.
+#[must_use]
+pub fn levels(series: &[f64]) -> Vec<(Range<usize>, f64)> {
+    let pieces = pieces(series.len(), &change_points(series)).into_iter();
+    pieces.filter_map(|piece| Some((piece.clone(), mean(&series[piece])?))).collect()
+}
+
 /// Returns the cuts of `series` that make squared distances plus `penalty` for each cut smallest.
 pub(super) fn partition(series: &[f64], penalty: f64) -> Vec<usize> {
     let n = series.len();

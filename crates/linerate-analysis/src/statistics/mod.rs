@@ -23,6 +23,7 @@ mod spread;
 mod trend;
 mod warmup;
 
+pub use change_points::levels;
 pub use clock::{Course, Offset, course, exchange};
 pub(crate) use compare::{
     ALPHA, log_ratio_shift, paired_shift, paired_shift_within, unpaired_shift_within,

@@ -93,7 +93,7 @@ pub struct Mark {
 pub enum Role {
     /// A measured line.
     Line,
-    /// A ceiling of the mark with that index, or of all marks.
+    /// A ceiling, or another level for comparison, of the mark with that index, or of all marks.
     Ceiling(Option<usize>),
     /// Bars.
     Bar,
