@@ -66,43 +66,44 @@ impl Hub {
 
 /// Passes snapshots of campaign `id` on, until it ends or nobody looks.
 fn follow(path: &Path, id: &str, sender: &watch::Sender<Arc<str>>, is_running: impl Fn() -> bool) {
-    let mut shown = View { stage: UNREACHABLE, ..View::default() };
+    let (mut shown, mut n_refused): (Option<View>, u32) = (None, 0);
     let show = |view: &View| {
         sender.send_replace(serde_json::to_string(view).unwrap_or_default().into());
     };
     while !sender.is_closed() {
         match connect(path, Some(PATIENCE)) {
             Ok(snapshots) => {
+                n_refused = 0;
                 for snapshot in snapshots {
                     // The ledger is that of a later campaign, too.
                     if snapshot.campaign != id {
                         return;
                     }
-                    shown = view(&snapshot);
-                    show(&shown);
+                    show(shown.insert(view(&snapshot)));
                     if snapshot.stage == LiveStage::Ended || sender.is_closed() {
                         return;
                     }
                 }
             }
             // The campaign removed its socket, because it is over.
-            Err(error) if error.kind() == ErrorKind::NotFound && shown.stage != UNREACHABLE => {
-                return;
-            }
-            // Nobody listens: the campaign was killed.
+            Err(error) if error.kind() == ErrorKind::NotFound && shown.is_some() => return,
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                show(&View { stage: "interrupted", ..shown });
-                return;
+                n_refused += 1;
+                // Nobody listens: the campaign was killed. Once, it may just be about to listen.
+                if n_refused > 1 {
+                    show(&View { stage: "interrupted", ..shown.unwrap_or_default() });
+                    return;
+                }
             }
             Err(_) if !is_running() => return,
-            Err(_) => show(&View { stage: UNREACHABLE, ..std::mem::take(&mut shown) }),
+            Err(_) => show(&View { stage: UNREACHABLE, ..shown.clone().unwrap_or_default() }),
         }
         thread::sleep(PAUSE);
     }
 }
 
 /// State as a page shows it: texts of figures, and charts as data.
-#[derive(Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct View {
     stage: &'static str,
     trial: Option<usize>,
@@ -123,7 +124,7 @@ struct View {
 }
 
 /// Figures of the latest second.
-#[derive(Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct Figures {
     goodput: Option<String>,
     ceiling: Option<String>,
@@ -286,23 +287,22 @@ mod tests {
 
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(20);
+    const LONG: Duration = Duration::from_secs(60);
 
-    /// States of campaign `id` that a page shows, until their end.
-    fn stages(
-        path: &Path,
-        id: &str,
-        is_running: impl Fn() -> bool + Send + 'static,
-    ) -> Vec<String> {
+    /// Stages of campaign `id` that a page shows, until their end. Calls `on` for each.
+    fn stages(path: &Path, id: &str, is_running: bool, mut on: impl FnMut(&str)) -> Vec<String> {
         let key = Key { ledger: "x".to_owned(), id: id.to_owned() };
-        let mut news = Hub::default().watch(&key, path, is_running).expect("a thread");
+        let mut news = Hub::default().watch(&key, path, move || is_running).expect("a thread");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let mut seen: Vec<String> = Vec::new();
         runtime.expect("a runtime").block_on(async {
             while tokio::time::timeout(LONG, news.changed()).await.expect("it ends").is_ok() {
                 let shown: Value = serde_json::from_str(&news.borrow_and_update()).expect("JSON");
-                seen.push(shown["stage"].as_str().expect("a stage").to_owned());
-                seen.dedup();
+                let stage = shown["stage"].as_str().expect("a stage");
+                if seen.last().is_none_or(|last| last != stage) {
+                    seen.push(stage.to_owned());
+                    on(stage);
+                }
             }
         });
         seen
@@ -318,7 +318,7 @@ mod tests {
         let (path, live) = (folder.path().join("x.ledger"), Live::default());
         let _socket = LiveSocket::open(&live, &path).expect("the folder is ours");
         live.offer(&of("later", LiveStage::Trial));
-        assert_eq!(stages(&path, "earlier", || true), Vec::<String>::new());
+        assert_eq!(stages(&path, "earlier", true, |_| ()), Vec::<String>::new());
         // Both are watched by one hub, each by its own identity.
         let hub = Hub::default();
         let watch = |id: &str| {
@@ -333,26 +333,31 @@ mod tests {
     fn a_campaign_ends_was_killed_or_cannot_be_reached_and_these_differ() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.ledger");
-        let live = Arc::new(Live::default());
+        let (live, mut socket) = (Live::default(), None);
         // The campaign runs, and its socket comes later.
-        let socket = {
-            let (path, live) = (path.clone(), Arc::clone(&live));
-            thread::spawn(move || {
-                thread::sleep(PAUSE);
-                let socket = LiveSocket::open(&live, &path).expect("the folder is ours");
-                live.offer(&of("c", LiveStage::Trial));
+        let mut n_unreachable = 0;
+        let seen = stages(&path, "c", true, |stage| match stage {
+            "unreachable" => {
+                // Two more attempts find nothing.
                 thread::sleep(PAUSE * 3);
+                n_unreachable += 1;
+                socket = LiveSocket::open(&live, &path);
+                live.offer(&of("c", LiveStage::Trial));
+            }
+            _ => {
                 live.offer(&of("c", LiveStage::Ended));
-                drop(socket);
-            })
-        };
-        assert_eq!(stages(&path, "c", || true), ["unreachable", "measuring", "ended"]);
-        socket.join().expect("it served");
-        assert_eq!(stages(&path, "c", || false), Vec::<String>::new(), "it does not run");
+                drop(socket.take());
+            }
+        });
+        assert_eq!(
+            (seen, n_unreachable),
+            (["unreachable", "measuring", "ended"].map(str::to_owned).to_vec(), 1)
+        );
+        assert_eq!(stages(&path, "c", false, |_| ()), Vec::<String>::new(), "it does not run");
         // A listener that is closed leaves its file, as a kill does.
         let left = std::os::unix::net::UnixListener::bind(socket_path(&path));
         drop(left.expect("the name is free"));
-        assert_eq!(stages(&path, "c", || true), ["interrupted"]);
+        assert_eq!(stages(&path, "c", true, |_| ()), ["interrupted"]);
     }
 
     fn point(at: u64, rate: f64) -> LivePoint {
