@@ -156,8 +156,8 @@ mod tests {
     #[test]
     fn the_page_has_the_campaigns_of_one_plan_in_the_order_of_time() {
         let of =
-            |hour: u64, bits: f64| listed("p", hour, vec![figure("s<b>", &metric::GOODPUT, bits)]);
-        let other = listed("q", 9, vec![figure("s", &metric::GOODPUT, 9e6)]);
+            |hour: u64, bits: f64| listed("p", hour, vec![figure("s<b>", metric::GOODPUT, bits)]);
+        let other = listed("q", 9, vec![figure("s", metric::GOODPUT, 9e6)]);
         let empty = listed("p", 8, Vec::new());
         // The newest first, as in the list.
         let campaigns = vec![other, empty, of(4, 4e6), of(3, 4e6), of(2, 1e6), of(1, 1e6)];
@@ -175,9 +175,9 @@ mod tests {
     #[test]
     fn the_rate_is_shown_first_and_a_choice_that_is_not_there_gives_way() {
         let figures = vec![
-            figure("s", &metric::RETRANSMITS, 1.0),
-            figure("s", &metric::GOODPUT, 1e6),
-            figure("t", &metric::RETRANSMITS, 1.0),
+            figure("s", metric::RETRANSMITS, 1.0),
+            figure("s", metric::GOODPUT, 1e6),
+            figure("t", metric::RETRANSMITS, 1.0),
         ];
         let one = listed("p", 1, figures);
         let chosen = |place: Option<&str>, figure: Option<&str>| {
@@ -186,7 +186,7 @@ mod tests {
         };
         let (goodput, retransmits) = (metric::GOODPUT.name, metric::RETRANSMITS.name);
         assert_eq!(chosen(None, None), ("s".to_owned(), goodput, 2));
-        let again = course_figure(&figure("s", &metric::RETRANSMITS, 1.0).place);
+        let again = course_figure(&figure("s", metric::RETRANSMITS, 1.0).place);
         assert_eq!(chosen(None, Some(&again)), ("s".to_owned(), retransmits, 2));
         let t = Some("t: tcp_stream a to b");
         assert_eq!(chosen(t, Some("Goodput tx")), ("t".to_owned(), retransmits, 1));
