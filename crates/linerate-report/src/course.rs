@@ -164,7 +164,7 @@ mod tests {
             job: 0,
             workload: "tcp_stream".to_owned(),
             ends: ["a", "b"].map(str::to_owned),
-            metric: &metric::GOODPUT,
+            metric: metric::GOODPUT,
             direction: Direction::Tx,
         }
     }
