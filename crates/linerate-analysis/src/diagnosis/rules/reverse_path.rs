@@ -50,9 +50,9 @@ impl Rates {
         let reverse = back.capacity?.value.0;
         let arrived = value(job, metric::ACKNOWLEDGEMENTS, direction)
             .map(|per_second| per_second * ACKNOWLEDGEMENT);
-        // Answers that wait on the way back end the ramp of the data path early. A lower bound
-        // below goodput shows nothing, nor does one near it where acknowledgements fill the way
-        // back.
+        // The ramp of the data path ends early where its record would fill the way back. A lower
+        // bound below goodput shows nothing, nor does one near it where acknowledgements fill the
+        // way back.
         let is_measured = there.is_some_and(|facts| facts.capacity.is_some());
         let is_full = arrived.is_some_and(|arrived| arrived > FULL * reverse);
         let least = if is_full { goodput / BELOW } else { goodput };
