@@ -436,18 +436,9 @@ mod tests {
             address: Some([127, 0, 0, 1].into()),
             ..linerate_model::Endpoint::named("b", "h")
         };
-        let setup = Setup {
-            params: &linerate_model::Params::default(),
-            local: &local,
-            seed: 0,
-            secret: SECRET,
-            patience: PATIENCE,
-            disks: &linerate_disk::Disks::none(),
-            loaded: Duration::from_secs(1),
-            peer_clock: None,
-            permits: &Permits::EVERYTHING,
-            shared_port: Some(port),
-        };
+        let params = linerate_model::Params::default();
+        let alone = Setup::alone(&params, &local, SECRET);
+        let setup = Setup { patience: PATIENCE, shared_port: Some(port), ..alone };
         let shape = Shape { workload: WORKLOAD, workers: 1, flows: 1 };
         Waiting::listen(&setup, None, shape, &PlannedPorts::NONE, |_| Ok(())).expect("a port")
     }

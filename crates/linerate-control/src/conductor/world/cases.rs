@@ -49,6 +49,20 @@ fn a_campaign_without_trouble_records_everything_in_order() {
 }
 
 #[test]
+fn agents_report_counts_often_unless_their_reports_share_the_measured_path() {
+    let during = Nanos::from_secs(104);
+    for (testbed, often) in
+        [(TestbedKind::Loopback, true), (TestbedKind::Lab, true), (TestbedKind::Hosts, false)]
+    {
+        let mut world = World::new();
+        world.header.testbed = testbed;
+        world.run(vec![trial(0, "a", "b")], &HashSet::new(), during);
+        let asked = world.agents.iter().map(|agent| agent.prepared.as_ref().unwrap().counts_often);
+        assert_eq!(asked.collect::<Vec<_>>(), [often; 2], "{testbed:?}");
+    }
+}
+
+#[test]
 fn the_offset_of_each_clock_is_found_and_the_skew_between_the_ends_with_it() {
     let world = run_three(World::new());
     let offsets: Vec<(i64, u64)> = world

@@ -25,6 +25,40 @@ const MESSAGE_OVERHEAD: usize = 1 << 10;
 /// socket buffer.
 const GATHERED_SHARE: usize = 4;
 
+/// By how much the wall clock, which stamps arrivals, is ahead of the monotonic one. A step of the
+/// wall clock is no jitter of the path.
+#[derive(Debug, Default)]
+struct Ahead(Option<u64>);
+
+impl Ahead {
+    /// A step, ns. The time between the readings of both clocks is shorter, unless the thread was
+    /// interrupted between them.
+    const STEP: u64 = 1_000_000;
+    /// Most readings of a call.
+    const MOST: usize = 4;
+
+    /// Returns the difference, which `read` reads.
+    #[inline]
+    fn ns(&mut self, read: fn() -> u64) -> u64 {
+        let mut last = read();
+        if let Some(known) = self.0.filter(|known| is_alike(*known, last)) {
+            return known;
+        }
+        for _ in 1..Self::MOST {
+            let before = std::mem::replace(&mut last, read());
+            if is_alike(before, last) {
+                break;
+            }
+        }
+        *self.0.insert(last)
+    }
+}
+
+/// Returns whether no step lies between two differences. They wrap if the wall clock is behind.
+fn is_alike(one: u64, other: u64) -> bool {
+    one.wrapping_sub(other).min(other.wrapping_sub(one)) <= Ahead::STEP
+}
+
 /// Receiver of one worker.
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -34,6 +68,7 @@ pub(super) struct Receiver {
     /// Messages of the last call, and their bytes.
     messages: usize,
     bytes: usize,
+    ahead: Ahead,
 }
 
 /// Action of a lone receiver before its next call.
@@ -64,6 +99,7 @@ impl Receiver {
             coalesced: params.gro,
             messages: 0,
             bytes: 0,
+            ahead: Ahead::default(),
         }
     }
 
@@ -118,7 +154,7 @@ impl Receiver {
         (self.messages, self.bytes) = (messages, 0);
         for (idx, message) in (0..messages).map(|idx| (idx, self.batch.message(idx))) {
             self.bytes += message.bytes;
-            if let Some(changed) = arrived(message, idx == 0)
+            if let Some(changed) = arrived(message, idx == 0, &mut self.ahead)
                 .and_then(|arrived| flow.note_transit(departed(message, flow)?, arrived))
             {
                 change[Counter::DelayChange] += changed;
@@ -156,9 +192,11 @@ impl Receiver {
 /// Returns the time at which a message arrived, ns: by the kernel's stamp, on which the receiver's
 /// wake-up has no effect, or without stamps now.
 #[inline]
-fn arrived(message: Received<'_>, is_first: bool) -> Option<u64> {
+fn arrived(message: Received<'_>, is_first: bool, ahead: &mut Ahead) -> Option<u64> {
+    let difference = || clock::realtime().wrapping_sub(clock::monotonic());
+    let stamp = message.stamp_ns.map(|stamp| stamp.wrapping_sub(ahead.ns(difference)));
     // Of the others of a call, nobody knows how long they lay in the buffer.
-    message.stamp_ns.or_else(|| is_first.then(clock::monotonic))
+    stamp.or_else(|| is_first.then(clock::monotonic))
 }
 
 /// Returns the time at which the first datagram of a message departed by its sender's clock, ns.
@@ -243,6 +281,7 @@ fn is_foreign(datagram: &[u8], pairing: Tag) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::net::UdpSocket;
     use std::time::Duration;
 
@@ -284,6 +323,31 @@ mod tests {
         let due = Due { operations: 1, intended: Nanos(0), gap: Nanos(0), until: now };
         assert!(sender.send(flow, due, now, &mut Tally::default()));
         [now, Nanos(clock::monotonic())]
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_is_followed_and_an_interruption_between_readings_is_not() {
+        thread_local! {
+            static READINGS: Cell<&'static [u64]> = const { Cell::new(&[]) };
+        }
+        fn read() -> u64 {
+            let (first, rest) = READINGS.get().split_first().expect("another reading");
+            READINGS.set(rest);
+            *first
+        }
+        let mut ahead = Ahead::default();
+        for (readings, expected) in [
+            (&[7_000_000_000, 7_000_000_050][..], 7_000_000_050),
+            (&[7_000_000_400], 7_000_000_050),
+            (&[7_020_000_000, 7_000_000_020, 7_000_000_030], 7_000_000_030),
+            (&[9_000_000_000, 9_000_000_010], 9_000_000_010),
+            (&[u64::MAX - 100_000, 300_000], 300_000),
+            (&[u64::MAX], 300_000),
+        ] {
+            READINGS.set(readings);
+            assert_eq!(ahead.ns(read), expected, "{readings:?}");
+            assert!(READINGS.get().is_empty(), "a reading too few: {readings:?}");
+        }
     }
 
     #[test]
