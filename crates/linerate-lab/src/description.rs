@@ -195,18 +195,22 @@ impl Link {
 ///
 /// Both directions have the same tree, independently. The endpoints are addresses on one trunk; the
 /// tree is an HTB hierarchy at each end of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Bus {
     /// The two hosts.
     pub between: [String; 2],
     /// The tree, parents before children.
+    #[serde(rename = "edge")]
     pub edges: Vec<BusEdge>,
     /// IP MTU.
+    #[serde(default = "usual_mtu")]
     pub mtu: Bytes,
 }
 
 /// Capacity in a bus tree.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BusEdge {
     /// Its name, e.g. `slot 1`.
     pub name: String,
@@ -216,17 +220,23 @@ pub struct BusEdge {
     pub rate: BitRate,
     /// For a leaf: its endpoints at the two hosts.
     pub ends: Option<[String; 2]>,
-    /// For a leaf: number of equal links, `rate` each. A flow stays on one of them.
-    pub links: NonZeroU32,
-    /// Fields of a packet that choose the link.
-    pub hash: Hash,
+    /// For a leaf: number of equal links, `rate` each; absent: one. A flow stays on one of them.
+    pub links: Option<NonZeroU32>,
+    /// Fields of a packet that choose the link; absent: addresses and ports.
+    pub hash: Option<Hash>,
 }
 
 impl BusEdge {
+    /// Returns the number of links.
+    #[must_use]
+    pub(crate) fn n_links(&self) -> u32 {
+        self.links.map_or(1, NonZeroU32::get)
+    }
+
     /// Returns the number of links, if there are several.
     #[must_use]
     pub fn group(&self) -> Option<u32> {
-        (self.links.get() > 1).then_some(self.links.get())
+        Some(self.n_links()).filter(|links| *links > 1)
     }
 }
 
@@ -272,7 +282,7 @@ struct File {
     #[serde(default)]
     link: Vec<toml::Spanned<LinkText>>,
     #[serde(default)]
-    bus: Vec<toml::Spanned<BusText>>,
+    bus: Vec<toml::Spanned<Bus>>,
     #[serde(default)]
     controller: Vec<toml::Spanned<ControllerText>>,
     #[serde(default)]
@@ -318,25 +328,6 @@ struct LinkText {
     queues: Option<NonZeroU32>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BusText {
-    between: [String; 2],
-    mtu: Option<Bytes>,
-    edge: Vec<EdgeText>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EdgeText {
-    name: String,
-    parent: Option<String>,
-    rate: BitRate,
-    ends: Option<[String; 2]>,
-    links: Option<NonZeroU32>,
-    hash: Option<Hash>,
-}
-
 impl Description {
     /// Parses a lab file and collects every problem. It may be built only if there is none.
     #[must_use]
@@ -349,7 +340,7 @@ impl Description {
         let mut problems = linerate_model::control_characters(text);
         let nodes = read_nodes(&file, &mut problems);
         let links = file.link.iter().map(|link| read_link(link, &nodes, &mut problems)).collect();
-        let buses = file.bus.iter().map(|bus| read_bus(bus, &nodes, &mut problems)).collect();
+        let buses = file.bus.into_iter().map(|bus| read_bus(bus, &nodes, &mut problems)).collect();
         let controllers = file
             .controller
             .iter()
@@ -483,9 +474,9 @@ fn read_link(link: &toml::Spanned<LinkText>, nodes: &[Node], problems: &mut Vec<
     link
 }
 
-fn read_bus(bus: &toml::Spanned<BusText>, nodes: &[Node], problems: &mut Vec<Problem>) -> Bus {
-    let (text, span) = (bus.get_ref(), bus.span());
-    for host in &text.between {
+fn read_bus(bus: toml::Spanned<Bus>, nodes: &[Node], problems: &mut Vec<Problem>) -> Bus {
+    let (span, bus) = (bus.span(), bus.into_inner());
+    for host in &bus.between {
         if !nodes.iter().any(|node| node.name == *host && node.kind == NodeKind::Host) {
             let near = nearest(host, nodes.iter().map(|node| node.name.as_str()));
             problems.push(
@@ -497,10 +488,10 @@ fn read_bus(bus: &toml::Spanned<BusText>, nodes: &[Node], problems: &mut Vec<Pro
             );
         }
     }
-    for (index, edge) in text.edge.iter().enumerate() {
+    for (index, edge) in bus.edges.iter().enumerate() {
         if let Some(parent) = &edge.parent {
             // Parents come first, so one pass suffices and no cycle is possible.
-            let above = &text.edge[..index];
+            let above = &bus.edges[..index];
             if !above.iter().any(|other| other.name == *parent) {
                 let near = nearest(parent, above.iter().map(|other| other.name.as_str()));
                 let message =
@@ -515,7 +506,7 @@ fn read_bus(bus: &toml::Spanned<BusText>, nodes: &[Node], problems: &mut Vec<Pro
         for end in edge.ends.iter().flatten() {
             check_name(end, Some(span.clone()), problems);
         }
-        let links = edge.links.map_or(1, NonZeroU32::get);
+        let links = edge.n_links();
         if links > MOST_LINKS {
             let problem =
                 Problem::new(Some(span.clone()), format!("edge `{}` has {links} links", edge.name));
@@ -529,19 +520,7 @@ fn read_bus(bus: &toml::Spanned<BusText>, nodes: &[Node], problems: &mut Vec<Pro
             );
         }
     }
-    let edges = text.edge.iter().map(|edge| BusEdge {
-        name: edge.name.clone(),
-        parent: edge.parent.clone(),
-        rate: edge.rate,
-        ends: edge.ends.clone(),
-        links: edge.links.unwrap_or(NonZeroU32::MIN),
-        hash: edge.hash.unwrap_or_default(),
-    });
-    Bus {
-        between: text.between.clone(),
-        edges: edges.collect(),
-        mtu: text.mtu.unwrap_or(usual_mtu()),
-    }
+    bus
 }
 
 fn check_endpoints(description: &Description, problems: &mut Vec<Problem>) {
@@ -611,7 +590,7 @@ mod tests {
         let (lab, problems) = bus("ends=['a1','b1']\nlinks=4\nhash='addresses'");
         assert_eq!(problems, []);
         let edge = lab.expect("no problem").buses[0].edges[0].clone();
-        assert_eq!((edge.group(), edge.hash), (Some(4), Hash::Addresses));
+        assert_eq!((edge.group(), edge.hash), (Some(4), Some(Hash::Addresses)));
         for wrong in ["links=2", "ends=['a1','b1']\nhash='ports'", "ends=['a1','b1']\nlinks=65"] {
             assert_eq!(bus(wrong).1.len(), 1, "{wrong}");
         }

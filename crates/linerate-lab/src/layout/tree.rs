@@ -14,7 +14,7 @@ const QUEUE_FRAMES: u32 = 256;
 
 /// Returns the rate of `edge` with all its links.
 fn total(edge: &BusEdge) -> f64 {
-    edge.rate.0 * f64::from(edge.links.get())
+    edge.rate.0 * f64::from(edge.n_links())
 }
 
 /// Returns the rate that HTB assures to `edge` without its parent: an equal share of the parent's
@@ -71,7 +71,7 @@ impl Planner<'_> {
                 lines.push(format!(
                     "filter add dev {device} parent 1:{own:x} protocol all prio 1 bpf \
                         bytecode \"{}\"",
-                    program(edge.hash, classes.start, links)
+                    program(edge.hash.unwrap_or_default(), classes.start, links)
                 ));
             }
             lines.extend(bus_classes(bus, edge).map(|id| {
