@@ -64,19 +64,19 @@ fn a_person_follows_a_campaign_opens_a_report_and_compares_two_in_a_browser() {
     let mut driver = Command::new("node");
     driver.current_dir(&assets).args(["browser.mjs", address.trim()]).stdout(Stdio::piped());
     let mut driver = Killed(driver.spawn().expect("node starts"));
-    let (mut told, mut n_pages) = (String::new(), 0);
+    let (mut printed, mut n_pages) = (String::new(), 0);
     for line in BufReader::new(driver.0.stdout.take().expect("it is kept")).lines() {
         let line = line.expect("text");
         n_pages += usize::from(line.starts_with("looked at"));
-        told += &format!("{line}\n");
+        printed += &format!("{line}\n");
         // Every page was seen on every screen. What is left is the campaign's end.
         if n_pages == 24 {
             let interrupted = kill_process(Pid::from_child(&running.0), Signal::INT);
-            interrupted.unwrap_or_else(|error| panic!("it ended early: {error}\n{told}"));
+            interrupted.unwrap_or_else(|error| panic!("it ended early: {error}\n{printed}"));
             n_pages += 1;
         }
     }
-    assert!(driver.0.wait().expect("it ended").success() && n_pages == 25, "{told}");
+    assert!(driver.0.wait().expect("it ended").success() && n_pages == 25, "{printed}");
 }
 
 #[test]

@@ -46,80 +46,53 @@ const MODES: [&str; 10] = [
     "udp-rr",
 ];
 
-/// Plan with several jobs at once.
-const JOBS: &str = r#"
-[campaign]
-name = "jobs"
-repeats = 1
-[[sweep]]
-name = "jobs"
-duration = "300 ms"
-warmup = "100 ms"
-drain = "300 ms"
-rest = "0 s"
-[[sweep.job]]
-workload = "tcp_stream"
-from = "a"
-to = "b"
-params = { streams = 2, pacing_rate = "20 Mbit/s" }
-[[sweep.job]]
-workload = "tcp_rr"
-from = "a"
-to = "b"
-[[sweep.job]]
-workload = "udp_stream"
-from = "a"
-to = "b"
-params = { rate = "1 kpps", streams = 3 }
-[[sweep.job]]
-workload = "udp_stream"
-from = "a"
-to = "b"
-params = { rate = "1 kpps", direction = "rx" }
-[[sweep.job]]
-workload = "tcp_rr"
-from = "b"
-to = "a"
-[[sweep.job]]
-workload = "udp_rr"
-from = "b"
-to = "a"
-"#;
+/// Job of a plan: workload, ends, parameters.
+type Job = (&'static str, [&'static str; 2], &'static str);
 
-/// Plan whose passive ends listen at ports of their own.
-const OWN_PORTS: &str = r#"
+/// Several jobs at once.
+const JOBS: [Job; 6] = [
+    ("tcp_stream", ["a", "b"], r#"streams = 2, pacing_rate = "20 Mbit/s""#),
+    ("tcp_rr", ["a", "b"], ""),
+    ("udp_stream", ["a", "b"], r#"rate = "1 kpps", streams = 3"#),
+    ("udp_stream", ["a", "b"], r#"rate = "1 kpps", direction = "rx""#),
+    ("tcp_rr", ["b", "a"], ""),
+    ("udp_rr", ["b", "a"], ""),
+];
+
+/// Jobs whose passive ends listen at ports of their own.
+const OWN_PORTS: [Job; 5] = [
+    ("tcp_crr", ["a", "b"], ""),
+    ("http", ["a", "b"], ""),
+    ("ftp", ["a", "b"], ""),
+    ("tcp_stream", ["a", "b"], r#"window_clamp = "64 KiB""#),
+    (
+        "udp_stream",
+        ["a", "b"],
+        r#"rate = "1 kpps", source_ports = "5000", destination_port = 5001"#,
+    ),
+];
+
+/// Returns a plan of `jobs` at once.
+fn plan(name: &str, jobs: &[Job]) -> String {
+    let head = format!(
+        r#"
 [campaign]
-name = "own"
+name = "{name}"
 repeats = 1
 [[sweep]]
-name = "own"
+name = "{name}"
 duration = "300 ms"
 warmup = "100 ms"
 drain = "300 ms"
 rest = "0 s"
-[[sweep.job]]
-workload = "tcp_crr"
-from = "a"
-to = "b"
-[[sweep.job]]
-workload = "http"
-from = "a"
-to = "b"
-[[sweep.job]]
-workload = "ftp"
-from = "a"
-to = "b"
-[[sweep.job]]
-workload = "tcp_stream"
-from = "a"
-to = "b"
-params = { window_clamp = "64 KiB" }
-[[sweep.job]]
-workload = "udp_stream"
-from = "a"
-to = "b"
-params = { rate = "1 kpps", source_ports = "5000", destination_port = 5001 }
-"#;
+"#
+    );
+    let jobs = jobs.iter().map(|(workload, [from, to], params)| {
+        let ends = format!("from = \"{from}\"\nto = \"{to}\"");
+        format!("[[sweep.job]]\nworkload = \"{workload}\"\n{ends}\nparams = {{ {params} }}\n")
+    });
+    head + &jobs.collect::<String>()
+}
 
 fn nft(pair: &Pair, end: usize, arguments: &[&str]) -> Vec<u8> {
     let output = Command::new("ip")
@@ -214,7 +187,7 @@ fn behind_a_firewall_with_one_open_port_every_measurement_of_a_host_works() {
         completed(&folder.join(&ledger), 1);
         assert_eq!(others(&pair), 0, "{zoned} {mode}");
     }
-    file(folder, "jobs.toml", JOBS);
+    file(folder, "jobs.toml", &plan("jobs", &JOBS));
     here(&["run", "jobs.toml", "--to", AGENT, "--ledger", "jobs.ledger", "--out", "report"]).ran();
     completed(&folder.join("jobs.ledger"), 1);
     let diagnosed =
@@ -229,7 +202,7 @@ fn behind_a_firewall_with_one_open_port_every_measurement_of_a_host_works() {
     assert!(why.contains("does a firewall drop TCP to port"), "{refused:?}");
     (0..2).for_each(|end| drop(nft(&pair, end, &["delete", "table", "inet", "one"])));
     here(&["to", &zoned, "crr", "-t", "0.5", "--ledger", "crr.ledger"]).ran();
-    file(folder, "own.toml", OWN_PORTS);
+    file(folder, "own.toml", &plan("own", &OWN_PORTS));
     here(&["run", "own.toml", "--to", &zoned, "--ledger", "own.ledger", "--out", "own"]).ran();
     for ledger in ["crr.ledger", "own.ledger"] {
         completed(&folder.join(ledger), 1);

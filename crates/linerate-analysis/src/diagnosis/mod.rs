@@ -111,7 +111,7 @@ fn judged(rule: &Rule, point: &PointStudy) -> Option<Finding> {
 /// Returns the command that tests the claims about `point` with experiments; `None` for points of
 /// several jobs.
 #[must_use]
-pub fn experiment_command(point: &PointStudy) -> Option<Command> {
+pub(crate) fn experiment_command(point: &PointStudy) -> Option<Command> {
     rules::changed(point, &[])
 }
 

@@ -178,7 +178,7 @@ pub struct PointStudy {
 impl PointStudy {
     /// Returns the facts of the path from endpoint `from` to endpoint `to`.
     #[must_use]
-    pub fn path_facts(&self, from: &str, to: &str) -> Option<&PathFacts> {
+    fn path_facts(&self, from: &str, to: &str) -> Option<&PathFacts> {
         self.path.iter().find(|facts| facts.from == from && facts.to == to)
     }
 

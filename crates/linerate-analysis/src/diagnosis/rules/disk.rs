@@ -17,6 +17,7 @@ const WORKERS: f64 = 1.0;
 
 /// Closed load on a disk or file.
 pub(super) struct Load<'a> {
+    point: &'a PointStudy,
     pub(super) job: &'a JobStudy,
     /// Slots per worker.
     pub(super) depth: f64,
@@ -110,6 +111,7 @@ pub(super) fn closed(point: &PointStudy) -> Option<Load<'_>> {
         |name, otherwise| param(job, name).and_then(serde_json::Value::as_f64).unwrap_or(otherwise);
     let rate = figure(job, metric::IOPS).filter(|rate| *rate > 0.0)?;
     Some(Load {
+        point,
         job,
         depth: count("depth", DEPTH),
         workers: count("workers", WORKERS),
@@ -129,6 +131,11 @@ pub(super) fn closed(point: &PointStudy) -> Option<Load<'_>> {
             .unwrap_or((0.0, 0.0)),
         waited: figure(job, metric::RUN_QUEUE_WAIT).unwrap_or_default(),
     })
+}
+
+/// Returns the closed load of a point whose figures may support a claim.
+pub(super) fn judged(point: &PointStudy) -> Option<Load<'_>> {
+    closed(point).filter(|_| super::may_be_judged(point))
 }
 
 /// Limit of a control group that a load reaches.
@@ -300,9 +307,15 @@ impl Load<'_> {
         Some((vec![set("block_size", bytes(other))], factor))
     }
 
-    /// Subject of a finding on it.
-    pub(super) fn subject(&self, point: &PointStudy) -> Subject {
-        subject(point, self.job)
+    /// Returns the finding of `rule` that suspects `claim` of limiting it.
+    pub(super) fn suspected(
+        &self,
+        rule: &'static str,
+        claim: Claim,
+        evidence: Vec<Evidence>,
+    ) -> Finding {
+        let subject = subject(self.point, self.job);
+        Finding::new(rule, Verdict::Suspected, subject, claim, evidence)
     }
 
     /// How many transfers of which length were under way.

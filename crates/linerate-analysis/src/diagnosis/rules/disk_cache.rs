@@ -4,9 +4,9 @@
 //! Evidence: at least half of the bytes that the load moved did not reach its disk. The rate is
 //! then that of memory. Not observed: caches within the disk.
 
-use linerate_model::{Verdict, metric};
+use linerate_model::metric;
 
-use super::{Rule, disk, may_be_judged};
+use super::{Rule, disk};
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::diagnosis::{Claim, Finding};
@@ -28,15 +28,14 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn judge(point: &PointStudy) -> Option<Finding> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let load = disk::judged(point)?;
     load.cached()?;
     let evidence = load.seen(metric::CACHE_SERVED).into_iter().chain(load.device()).collect();
-    let (claim, subject) = (Claim::Cached, load.subject(point));
-    Some(Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence))
+    Some(load.suspected(RULE.name, Claim::Cached, evidence))
 }
 
 fn score(point: &PointStudy) -> Option<f64> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let load = disk::judged(point)?;
     load.of_disk(metric::CACHE_SERVED)
 }
 
@@ -49,6 +48,8 @@ fn experiments(point: &PointStudy) -> Vec<Experiment> {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::Verdict;
+
     use super::*;
     use crate::diagnosis::rules::disk::cases::load;
     use crate::diagnosis::rules::disk_cpu;

@@ -6,9 +6,9 @@
 //! Not observed: kernel threads that work for the load or the disk (`io_uring` uses them where a
 //! transfer would block), and interrupts.
 
-use linerate_model::{Verdict, metric};
+use linerate_model::metric;
 
-use super::{BUSY, Rule, disk, may_be_judged};
+use super::{BUSY, Rule, disk};
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::diagnosis::{Claim, Finding, Step};
@@ -32,20 +32,19 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn judge(point: &PointStudy) -> Option<Finding> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let load = disk::judged(point)?;
     if !load.is_out_of_cpu() || load.cached().is_some() {
         return None;
     }
     let mut evidence: Vec<_> = load.cpu().into_iter().collect();
     evidence.extend(load.seen(metric::RUN_QUEUE_WAIT).into_iter().chain(load.device()));
-    let (claim, subject) = (Claim::DiskWorkers, load.subject(point));
-    let finding = Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence);
+    let finding = load.suspected(RULE.name, Claim::DiskWorkers, evidence);
     let step = twice(workers(&load));
     Some(finding.advise(step))
 }
 
 fn score(point: &PointStudy) -> Option<f64> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let load = disk::judged(point)?;
     Some(super::score::reached(load.wanted_cpu()?, BUSY, 1.0))
 }
 
@@ -67,6 +66,8 @@ fn workers(load: &disk::Load<'_>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::Verdict;
+
     use super::*;
     use crate::diagnosis::rules::disk::cases::load;
 

@@ -5,9 +5,7 @@
 //! time left. Both are also true of a saturated disk; only the experiment separates the two cases.
 //! Not observed: other loads on the same disk.
 
-use linerate_model::Verdict;
-
-use super::{Rule, disk, may_be_judged, param};
+use super::{Rule, disk, param};
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Change, Experiment, set};
 use crate::diagnosis::{Claim, Finding, Step};
@@ -41,7 +39,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn judge(point: &PointStudy) -> Option<Finding> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let load = disk::judged(point)?;
     if load.used() < USED
         || load.slots() > DEEP
         || load.is_out_of_cpu()
@@ -54,8 +52,7 @@ fn judge(point: &PointStudy) -> Option<Finding> {
         return None;
     }
     let evidence = std::iter::once(load.under_way()).chain(load.cpu()).collect();
-    let (claim, subject) = (Claim::QueueDepth, load.subject(point));
-    let finding = Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence);
+    let finding = load.suspected(RULE.name, Claim::QueueDepth, evidence);
     let (key, value) = deeper(&load);
     let (parameter, value) = (key.to_owned(), Some(value));
     let requests = load.queue_for(DEEPER * load.slots());
@@ -63,7 +60,7 @@ fn judge(point: &PointStudy) -> Option<Finding> {
 }
 
 fn score(point: &PointStudy) -> Option<f64> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let load = disk::judged(point)?;
     Some(super::score::reached(load.used(), USED, 1.0))
         .filter(|_| !load.is_out_of_cpu() && !load.is_held_above())
 }
@@ -134,6 +131,8 @@ fn slots(load: &disk::Load<'_>) -> (&'static str, f64) {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::Verdict;
+
     use super::*;
     use crate::diagnosis::rules::disk::cases::load;
 

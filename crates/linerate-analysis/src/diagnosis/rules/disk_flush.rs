@@ -5,9 +5,7 @@
 //! each write ends only when it is durable (`O_DSYNC`, `O_SYNC`). The flush within a durable write
 //! has no time of its own, so only the experiment shows its cost.
 
-use linerate_model::Verdict;
-
-use super::{LEAST_EFFECT, Rule, disk, may_be_judged};
+use super::{LEAST_EFFECT, Rule, disk};
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
@@ -29,8 +27,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn judge(point: &PointStudy) -> Option<Finding> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
-    let subject = load.subject(point);
+    let load = disk::judged(point)?;
     let evidence = match load.synchrony() {
         _ if load.flushing() > disk::MOSTLY_FLUSHING => vec![load.flushed()],
         Some(mode) => {
@@ -39,12 +36,12 @@ fn judge(point: &PointStudy) -> Option<Finding> {
         }
         None => return None,
     };
-    let finding = Finding::new(RULE.name, Verdict::Suspected, subject, Claim::Flushes, evidence);
+    let finding = load.suspected(RULE.name, Claim::Flushes, evidence);
     Some(finding.advise(Step::FlushLess))
 }
 
 fn score(point: &PointStudy) -> Option<f64> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let load = disk::judged(point)?;
     let flushing = super::score::reached(load.flushing(), disk::MOSTLY_FLUSHING, 1.0);
     Some(if load.synchrony().is_some() { flushing.max(DURABLE) } else { flushing })
 }

@@ -6,10 +6,10 @@
 //! A disk that a deeper queue would speed up shows the same; the experiment separates them. Not
 //! observed: a limit of a volume or device below this disk, which is the same to this host.
 
-use linerate_model::{Verdict, metric};
+use linerate_model::metric;
 
 use super::disk_depth::FEWER;
-use super::{Rule, disk, disk_depth, may_be_judged};
+use super::{Rule, disk, disk_depth};
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
@@ -39,7 +39,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn judge(point: &PointStudy) -> Option<Finding> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let load = disk::judged(point)?;
     let depth = load.of_disk(metric::DEVICE_DEPTH)?;
     let busy = load.of_disk(metric::DEVICE_BUSY)?;
     // Behind a full queue most transfers wait above the disk, whatever the disk can do.
@@ -56,14 +56,12 @@ fn judge(point: &PointStudy) -> Option<Finding> {
     }
     let evidence: Vec<Evidence> = std::iter::once(load.under_way()).chain(load.device()).collect();
     let bytes = load.bytes_per_second();
-    let claim = Claim::DiskFull { rate: load.rate, bytes };
-    let subject = load.subject(point);
-    let finding = Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence);
+    let finding = load.suspected(RULE.name, Claim::DiskFull { rate: load.rate, bytes }, evidence);
     Some(finding.advise(Step::FasterDisk { rate: load.rate, bytes }))
 }
 
 fn score(point: &PointStudy) -> Option<f64> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let load = disk::judged(point)?;
     let busy = load.of_disk(metric::DEVICE_BUSY)?;
     Some(super::score::reached(busy, BUSY, 1.0)).filter(|_| !load.is_held_above())
 }

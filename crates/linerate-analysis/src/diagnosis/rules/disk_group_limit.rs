@@ -7,9 +7,9 @@
 //! and the page cache explain waiting transfers, too, so the rule is silent there. Not observed:
 //! other programs of the group, whose transfers count towards the same limit.
 
-use linerate_model::{Verdict, metric};
+use linerate_model::metric;
 
-use super::{Rule, disk, may_be_judged};
+use super::{Rule, disk};
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 use crate::diagnosis::{Claim, Finding, Step};
@@ -25,30 +25,25 @@ pub(super) const RULE: Rule = Rule {
         of its transfers wait above the disk",
     judge,
     score,
-    turn: Some(turn),
+    turn: Some(|_| disk::turn::GROUP),
     experiments,
     ..Rule::PLAIN
 };
 
-fn turn(_point: &PointStudy) -> u8 {
-    disk::turn::GROUP
-}
-
 fn judge(point: &PointStudy) -> Option<Finding> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let load = disk::judged(point)?;
     let limit = load.group_limit()?;
     let used = if limit.in_bytes { metric::GROUP_BYTES_USED } else { metric::GROUP_TRANSFERS_USED };
     let evidence =
         load.seen(used).into_iter().chain(load.device()).chain([load.under_way()]).collect();
     let disk::GroupLimit { in_bytes, direction, rate, .. } = limit;
     let claim = Claim::DiskGroupLimit { in_bytes, direction, rate };
-    let subject = load.subject(point);
-    let finding = Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence);
+    let finding = load.suspected(RULE.name, claim, evidence);
     Some(finding.advise(Step::RaiseGroupLimit { in_bytes, direction, rate }))
 }
 
 fn score(point: &PointStudy) -> Option<f64> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let load = disk::judged(point)?;
     let bytes = load.of_disk(metric::GROUP_BYTES_USED);
     let transfers = load.of_disk(metric::GROUP_TRANSFERS_USED);
     let used = bytes.into_iter().chain(transfers).reduce(f64::max);

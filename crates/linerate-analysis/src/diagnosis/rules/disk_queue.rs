@@ -6,9 +6,9 @@
 //! such a queue shows the same; the experiment separates them. Not observed: the limits of a
 //! scheduler within the queue.
 
-use linerate_model::{Verdict, metric};
+use linerate_model::metric;
 
-use super::{Rule, disk, disk_depth, may_be_judged};
+use super::{Rule, disk, disk_depth};
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
 use crate::diagnosis::{Claim, Finding, Step};
@@ -21,17 +21,13 @@ pub(super) const RULE: Rule = Rule {
         wait above it",
     judge,
     score,
-    turn: Some(turn),
+    turn: Some(|_| disk::turn::QUEUE),
     experiments,
     ..Rule::PLAIN
 };
 
-fn turn(_point: &PointStudy) -> u8 {
-    disk::turn::QUEUE
-}
-
 fn judge(point: &PointStudy) -> Option<Finding> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let load = disk::judged(point)?;
     if load.is_out_of_cpu() || load.others().is_some() {
         return None;
     }
@@ -40,15 +36,14 @@ fn judge(point: &PointStudy) -> Option<Finding> {
     let queue = load.seen(metric::DEVICE_QUEUE).into_iter();
     let queue = queue.chain(load.seen(metric::DEVICE_QUEUES).filter(|_| queues > 1.0));
     let evidence = queue.chain(load.device()).chain([load.under_way()]).collect();
-    let (claim, subject) = (Claim::DiskQueue { admitted }, load.subject(point));
-    let finding = Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence);
+    let finding = load.suspected(RULE.name, Claim::DiskQueue { admitted }, evidence);
     let wanted = (load.slots() / queues).ceil();
     let change = disk_depth::at_most(&load, admitted)?.change;
     Some(finding.advise(Step::RaiseDiskQueue { admitted: each, wanted, change }))
 }
 
 fn score(point: &PointStudy) -> Option<f64> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let load = disk::judged(point)?;
     let ((each, queues), depth) = (load.queues()?, load.of_disk(metric::DEVICE_DEPTH)?);
     Some((depth / (each * queues)).min(1.0))
 }

@@ -5,9 +5,9 @@
 //! stops no other program, so there is no experiment. Not observed: which program it is, and
 //! transfers of a disk that shares a device with this one.
 
-use linerate_model::{Verdict, metric};
+use linerate_model::metric;
 
-use super::{Rule, disk, may_be_judged};
+use super::{Rule, disk};
 use crate::PointStudy;
 use crate::diagnosis::{Claim, Finding, Step};
 
@@ -27,20 +27,19 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn judge(point: &PointStudy) -> Option<Finding> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let load = disk::judged(point)?;
     let share = load.others()?;
     load.of_disk(metric::DEVICE_BUSY).filter(|busy| *busy >= BUSY)?;
     let others = load.seen(metric::DEVICE_OTHERS).into_iter();
     let evidence = others.chain(load.device()).chain([load.under_way()]).collect();
-    let (claim, subject) = (Claim::DiskShared { share }, load.subject(point));
-    let finding = Finding::new(RULE.name, Verdict::Suspected, subject, claim, evidence);
+    let finding = load.suspected(RULE.name, Claim::DiskShared { share }, evidence);
     let own = load.bytes_per_second();
     let others = own.map(|own| own * share / (1.0 - share).max(f64::EPSILON));
     Some(finding.advise(Step::StopOthersAtDisk { bytes: others }))
 }
 
 fn score(point: &PointStudy) -> Option<f64> {
-    let load = disk::closed(point).filter(|_| may_be_judged(point))?;
+    let load = disk::judged(point)?;
     load.of_disk(metric::DEVICE_OTHERS)
 }
 

@@ -8,7 +8,7 @@
 use linerate_model::{Direction, metric};
 
 use super::{
-    FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, may_be_judged, out_of_cpu, score, suspected,
+    FlowEnd, Rule, TCP_STREAM, changed, first_out_of_cpu, flows, score, sends_large, suspected,
     value,
 };
 use crate::PointStudy;
@@ -17,6 +17,8 @@ use crate::diagnosis::{Claim, Evidence, Finding, Step};
 
 /// Cycles per instruction from which a CPU mostly waits: kernel network paths take about one.
 const STALLED: f64 = 2.5;
+/// Ends that copy the data.
+const ENDS: [FlowEnd; 2] = [FlowEnd::Sending, FlowEnd::Receiving];
 
 /// Least predicted ratio: copies that share memory cost each other a fifth
 /// (docs/methodology/diagnosis.md#rules).
@@ -37,19 +39,8 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn judge(point: &PointStudy) -> Option<Finding> {
-    let (job, direction, mut evidence) = flows(point)
-        .filter(|(job, direction)| {
-            // Small calls spend their cycles in the kernel's entry path, which rarely waits for
-            // memory.
-            value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes >= LARGE)
-        })
-        .find_map(|(job, direction)| {
-            let end = [FlowEnd::Sending, FlowEnd::Receiving]
-                .into_iter()
-                .find_map(|end| out_of_cpu(job, end, direction));
-            Some((job, direction, end?))
-        })
-        .filter(|_| may_be_judged(point))?;
+    // Small calls spend their cycles in the kernel's entry path, which rarely waits for memory.
+    let (job, direction, mut evidence) = first_out_of_cpu(point, &ENDS, sends_large)?;
     // Without performance counters the figure is absent, and a virtual machine gets no claim.
     let cycles = value(job, metric::CYCLES_PER_INSTRUCTION, Direction::Sum)
         .filter(|cycles| *cycles > STALLED)?;
@@ -70,12 +61,11 @@ fn experiments(point: &PointStudy) -> Vec<Experiment> {
 
 fn score(point: &PointStudy) -> Option<f64> {
     score::best(point, |job, direction| {
-        let large = value(job, metric::PAYLOAD_PER_SEND, direction).filter(|bytes| *bytes >= LARGE);
-        let ends = [FlowEnd::Sending, FlowEnd::Receiving].into_iter();
-        let busy =
-            ends.filter_map(|end| score::out_of_cpu(job, end, direction)).reduce(f64::max)?;
+        let busy = ENDS.map(|end| score::out_of_cpu(job, end, direction));
+        let busy = busy.into_iter().flatten().reduce(f64::max)?;
         let cycles = value(job, metric::CYCLES_PER_INSTRUCTION, Direction::Sum)?;
-        large.map(|_| score::all([busy, score::reached(cycles, STALLED, 2.0 * STALLED)]))
+        let stalled = score::reached(cycles, STALLED, 2.0 * STALLED);
+        sends_large(job, direction).then(|| score::all([busy, stalled]))
     })
 }
 

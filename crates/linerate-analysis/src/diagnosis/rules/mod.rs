@@ -124,7 +124,7 @@ impl Rule {
     /// Returns true if other causes have the same evidence, and only the predicted size of the
     /// effect excludes them at `point`. An effect outside the prediction then refutes the claim.
     #[must_use]
-    pub fn rests_on_prediction(&self, point: &PointStudy) -> bool {
+    pub(crate) fn rests_on_prediction(&self, point: &PointStudy) -> bool {
         (self.rests_on_prediction)(point)
     }
 }
@@ -279,6 +279,26 @@ fn out_of_cpu(job: &JobStudy, end: FlowEnd, direction: Direction) -> Option<Vec<
         .filter_map(|(metric, value)| Some(Evidence::figure(metric, (*value)?)))
         .collect();
     (!evidence.is_empty()).then_some(evidence)
+}
+
+/// Returns the first flow of `point` that is `wanted` and has one of `ends` out of CPU, with the
+/// evidence.
+fn first_out_of_cpu<'a>(
+    point: &'a PointStudy,
+    ends: &[FlowEnd],
+    wanted: impl Fn(&JobStudy, Direction) -> bool,
+) -> Option<(&'a JobStudy, Direction, Vec<Evidence>)> {
+    let mut busy =
+        flows(point).filter(|(job, way)| wanted(job, *way)).filter_map(|(job, direction)| {
+            let evidence = ends.iter().find_map(|end| out_of_cpu(job, *end, direction))?;
+            Some((job, direction, evidence))
+        });
+    busy.next().filter(|_| may_be_judged(point))
+}
+
+/// Returns true if the calls of the sender carry at least [`LARGE`] on average.
+fn sends_large(job: &JobStudy, direction: Direction) -> bool {
+    value(job, metric::PAYLOAD_PER_SEND, direction).is_some_and(|bytes| bytes >= LARGE)
 }
 
 /// Returns the experiments on an `end` that uses all of its CPU: twice its quota where one is

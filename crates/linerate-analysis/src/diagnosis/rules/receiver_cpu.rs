@@ -9,8 +9,7 @@
 use linerate_model::{Arm, metric};
 
 use super::{
-    FlowEnd, Rule, flows, follows_quota, may_be_judged, more_cpu, more_flows, out_of_cpu, score,
-    seen, suspected,
+    FlowEnd, Rule, first_out_of_cpu, follows_quota, more_cpu, more_flows, score, seen, suspected,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::Experiment;
@@ -30,11 +29,8 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn judge(point: &PointStudy) -> Option<Finding> {
-    let (job, direction, mut evidence) = flows(point)
-        .find_map(|(job, direction)| {
-            Some((job, direction, out_of_cpu(job, FlowEnd::Receiving, direction)?))
-        })
-        .filter(|_| may_be_judged(point))?;
+    let (job, direction, mut evidence) =
+        first_out_of_cpu(point, &[FlowEnd::Receiving], |_, _| true)?;
     // A receiver without CPU time reads late, so its window closes. The wait confirms the
     // claim.
     evidence.extend(seen(job, metric::RWND_LIMITED, direction));

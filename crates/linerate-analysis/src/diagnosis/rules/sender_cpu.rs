@@ -8,8 +8,8 @@
 use linerate_model::{Arm, metric};
 
 use super::{
-    FlowEnd, LARGE, Rule, TCP_STREAM, changed, flows, follows_quota, may_be_judged, more_cpu,
-    more_flows, out_of_cpu, score, seen, suspected, value,
+    FlowEnd, Rule, TCP_STREAM, changed, first_out_of_cpu, follows_quota, more_cpu, more_flows,
+    score, seen, sends_large, suspected,
 };
 use crate::PointStudy;
 use crate::diagnosis::experiment::{Experiment, set};
@@ -29,14 +29,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn judge(point: &PointStudy) -> Option<Finding> {
-    let (job, direction, mut evidence) = flows(point)
-        .filter(|(job, direction)| {
-            value(job, metric::PAYLOAD_PER_SEND, *direction).is_some_and(|bytes| bytes >= LARGE)
-        })
-        .find_map(|(job, direction)| {
-            Some((job, direction, out_of_cpu(job, FlowEnd::Sending, direction)?))
-        })
-        .filter(|_| may_be_judged(point))?;
+    let (job, direction, mut evidence) = first_out_of_cpu(point, &[FlowEnd::Sending], sends_large)?;
     // The size of the calls separates this claim from the rule for small messages.
     evidence.extend(seen(job, metric::PAYLOAD_PER_SEND, direction));
     let claim = Claim::OutOfCpu(FlowEnd::Sending);
@@ -53,10 +46,9 @@ fn judge(point: &PointStudy) -> Option<Finding> {
 
 fn score(point: &PointStudy) -> Option<f64> {
     score::best(point, |job, direction| {
-        let large = value(job, metric::PAYLOAD_PER_SEND, direction)? >= LARGE;
         // `None` instead of zero: small calls belong to another rule, so nothing was missing
         // here.
-        score::out_of_cpu(job, FlowEnd::Sending, direction).filter(|_| large)
+        score::out_of_cpu(job, FlowEnd::Sending, direction).filter(|_| sends_large(job, direction))
     })
 }
 

@@ -156,7 +156,7 @@ fn printed_packets(rate: Option<f64>, frame: f64) -> String {
     })
 }
 
-/// Returns the ceilings of so many `ports` of each fabric.
+/// Returns the ceilings of a switch with `ports` in each fabric.
 fn ceiling(ports: u32) -> String {
     let all = f64::from(ports * FABRICS) * PORT;
     format!("ports {:.0}, slot {:.1}", all / MEGABIT, SLOT / MEGABIT)
