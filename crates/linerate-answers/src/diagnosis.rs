@@ -89,17 +89,21 @@ fn first_screen(rungs: &[Rung], place: &CommandPlace) -> Option<Lead> {
     let with_command = advice.iter().skip(1).find(|advice| advice.command.is_some());
     let with_command = with_command.filter(|_| advice[0].command.is_none());
     let next = advice.first().into_iter().chain(with_command);
+    let screen = first.headline.as_ref().map(|of| linerate_report::first_screen(of, place));
+    let unchanged = screen.unwrap_or_else(|| Lead {
+        context: format!("{} of the unchanged load", first.metric),
+        ..Lead::default()
+    });
     Some(Lead {
         surety: found.map_or(NOT_DIAGNOSED, |found| found.verdict.word()),
         figure: amount(first.metric, first.goodput),
-        context: format!("{} of the unchanged load", first.metric),
-        basis: lifted.into_iter().collect(),
+        basis: unchanged.basis.into_iter().chain(lifted).collect(),
         label: "Bottleneck",
         status: found.map_or("not tested", |found| found.verdict.word()),
         claim: found.map(|found| sentences::claim(&found.claim)),
         evidence,
         next: next.map(|advice| place.step(advice)).collect(),
-        ..Lead::default()
+        ..unchanged
     })
 }
 
@@ -132,6 +136,7 @@ fn limit(number: usize, rung: &Rung, place: &CommandPlace) -> Vec<Block> {
     blocks.extend(rung.findings.iter().map(|found| Block::Claim(claim(found, place))));
     blocks.extend(score_table(number, rung).map(Block::Table));
     if !rung.notes.is_empty() {
+        blocks.push(Block::Paragraph("Disturbances of the stages:".to_owned()));
         blocks.push(Block::List(rung.notes.clone()));
     }
     blocks
@@ -198,6 +203,7 @@ pub(crate) mod tests {
             goodput: 5e7,
             scores: vec![("send_buffer", 0.83), ("path_loss", 0.01)],
             findings: vec![finding],
+            headline: None,
             lifted: Some(("twice the send buffer".into(), 1e8)),
             notes: vec!["baseline: disturbed".into()],
         }

@@ -36,8 +36,12 @@ pub fn reason(
         Exit::Missed => Some("the lowest load of a search misses its goal".to_owned()),
         Exit::Invalid => {
             let trials = study.points.iter().flat_map(|point| &point.trials);
+            let runs = study.searches.iter().flat_map(|search| &search.runs);
+            let steps = runs.filter(|run| run.tester_limited.is_some()).flat_map(|run| &run.trials);
+            let left_out = steps.filter(|step| step.validity > Validity::Suspect);
+            let reasons = trials.flat_map(|trial| &trial.why);
             let reasons: BTreeSet<_> =
-                trials.flat_map(|trial| &trial.why).map(sentences::reason).collect();
+                reasons.chain(left_out.flat_map(|step| &step.why)).map(sentences::reason).collect();
             let nothing = moved_nothing(study).then(|| "the load transferred nothing".to_owned());
             let causes: Vec<_> = nothing.into_iter().chain(reasons).collect();
             Some(format!("the measurement is invalid: {}", causes.join("; ")))
@@ -122,8 +126,8 @@ fn is_of_load(of: &Metric) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use linerate_analysis::{JobStudy, Reason, TrialStudy};
-    use linerate_model::Direction;
+    use linerate_analysis::{JobStudy, Reason, SearchRun, SearchStudy, SearchTrial, TrialStudy};
+    use linerate_model::{Direction, Method, Nanos, Point, Search};
 
     use super::*;
 
@@ -140,6 +144,22 @@ mod tests {
         let moved = [(metric::GOODPUT, 1e9)];
         let points = validities.iter().map(|validity| point(*validity, &moved)).collect();
         Study { points, ..Study::default() }
+    }
+
+    fn searched(run: SearchRun) -> Study {
+        let curve = Method::LossCurve { trial: Nanos(1), step: 0.1, fine_step: 0.01 };
+        let search = SearchStudy {
+            sweep: "s".into(),
+            parameters: Point::default(),
+            workload: "udp_stream".into(),
+            from: "a".into(),
+            to: "b".into(),
+            search: Search::of_rates([1.0, 1e6], "the plan", curve),
+            line: None,
+            goals: Vec::new(),
+            runs: vec![run],
+        };
+        Study { searches: vec![search], ..Study::default() }
     }
 
     #[test]
@@ -172,7 +192,18 @@ mod tests {
         let both = format!("the measurement is invalid: the load transferred nothing; {own}");
         assert_eq!(why(&study), Some(both));
         study.points.push(point(Validity::Invalid, &idle));
-        assert_eq!(why(&study), Some(format!("the measurement is invalid: {own}")));
+        let one = Some(format!("the measurement is invalid: {own}"));
+        assert_eq!(why(&study), one);
+        // A search has trials of its own, and gives reasons only where the tester was its limit.
+        let step = |validity, reason| SearchTrial {
+            validity,
+            why: vec![reason],
+            ..SearchTrial::default()
+        };
+        let disturbed = step(Validity::Suspect, Reason::Interrupted);
+        let trials = vec![disturbed, step(Validity::Invalid, Reason::NotRun)];
+        let run = SearchRun { tester_limited: Some(1e4), trials, ..SearchRun::default() };
+        assert_eq!(why(&searched(run)), one);
     }
 
     #[test]

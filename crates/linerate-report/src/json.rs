@@ -119,7 +119,7 @@ fn search(search: &SearchStudy) -> Value {
         "from": search.from,
         "to": search.to,
         "search": search.search,
-        "line": search.line,
+        "line": search.line.as_ref().map(|line| line.value),
         "goals": search.goals,
         "runs": search.runs.iter().map(run).collect::<Vec<_>>(),
     })

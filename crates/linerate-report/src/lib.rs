@@ -63,6 +63,23 @@ pub fn verdict(campaign: &Campaign, study: &Study) -> Option<document::Lead> {
     sections::lead(campaign, study, linerate_analysis::headline(campaign, study).as_ref())
 }
 
+/// Returns the headline of `campaign` with the names that its hosts have for themselves; `None` if
+/// nothing was measured.
+#[must_use]
+pub fn headline(campaign: &Campaign, study: &Study) -> Option<linerate_analysis::Headline> {
+    let headline = linerate_analysis::headline(campaign, study)?;
+    Some(sections::with_names_of_hosts(headline, campaign))
+}
+
+/// Returns the first screen of `headline`; `place` completes the commands.
+#[must_use]
+pub fn first_screen(
+    headline: &linerate_analysis::Headline,
+    place: &CommandPlace,
+) -> document::Lead {
+    sections::first_screen(headline, place)
+}
+
 /// Returns `finding` as a document shows it; `place` completes the commands of its advice.
 #[must_use]
 pub fn claim(finding: &Finding, place: &CommandPlace) -> document::Claim {

@@ -230,8 +230,8 @@ pub fn first_screen(lead: &Lead) -> String {
     if lead.measures().next().is_some() {
         out.push('\n');
     }
-    for (label, text) in lead.measures() {
-        let bar = lead.reached.filter(|_| label == "Ceiling").map(|share| bar(share, LEAD_BAR));
+    for (label, text, reached) in lead.measures() {
+        let bar = reached.map(|share| bar(share, LEAD_BAR));
         // Words of a line are separated by one space, so the rest of the bar is drawn too.
         let bar = bar.map_or(String::new(), |bar| format!("{} ", bar.replace(' ', "░")));
         out += &wrapped(&format!("{bar}{text}"), &format!("{:<9}", format!("{label}:")), 9);

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{Campaign, Goal, Method, Point, Purpose, Search, TrialRecord, Validity};
+use linerate_model::{
+    Campaign, Ceiling, Goal, Method, Point, Purpose, Search, TrialRecord, Validity,
+};
 use serde::{Deserialize, Serialize};
 
 use super::gate::{Doubt, Line};
@@ -32,7 +34,7 @@ pub struct SearchStudy {
     pub search: Search,
     /// Line rate of the path for such a load in each direction, if known. No bound below exceeds
     /// it.
-    pub line: Option<f64>,
+    pub line: Option<Ceiling>,
     /// Its goals over all runs.
     pub goals: Vec<GoalStudy>,
     /// Its runs, in the order of the plan.
@@ -104,7 +106,7 @@ impl SearchStudy {
     /// behind the trial.
     #[must_use]
     pub fn possible(&self, rate: f64) -> f64 {
-        self.line.map_or(rate, |line| rate.min(line))
+        self.line.as_ref().map_or(rate, |line| rate.min(line.value))
     }
 }
 
@@ -152,7 +154,7 @@ fn study(campaign: &Campaign, trials: &[&TrialRecord]) -> Option<SearchStudy> {
         from: job.from.name.clone(),
         to: job.to.name.clone(),
         search,
-        line: line.map(|line| line.value()),
+        line: line.map(|line| line.ceiling().clone()),
         goals,
         runs,
     })

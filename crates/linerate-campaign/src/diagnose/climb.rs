@@ -1,8 +1,8 @@
 //! The ladder, limit by limit: hypotheses are tested, and where a change lifts the limit, the next
 //! limit is looked for.
 
-use linerate_analysis::PointStudy;
 use linerate_analysis::diagnosis::{Claim, Evidence, Finding, moved, scores, suspects, unknown};
+use linerate_analysis::{Headline, PointStudy};
 use linerate_model::{Metric, Nanos, Verdict};
 
 use super::outcomes::{refutes, supports};
@@ -29,6 +29,8 @@ pub struct Rung {
     pub scores: Vec<(&'static str, f64)>,
     /// Findings, strongest verdict first; never empty.
     pub findings: Vec<Finding>,
+    /// Headline of the unchanged load, at the first limit.
+    pub headline: Option<Headline>,
     /// The change that lifted it, and the metric's value then.
     pub lifted: Option<(String, f64)>,
     /// Disturbances of its runs.
@@ -62,6 +64,7 @@ pub fn climb(
         .flat_map(|trial| &trial.incidents)
         .map(|incident| incident.message.as_str())
         .next();
+    let mut headline = linerate_report::headline(&campaign, &study);
     // A baseline has one point.
     let mut point = study.points.into_iter().next().ok_or_else(|| {
         let message = format!(
@@ -75,6 +78,7 @@ pub fn climb(
     // long time.
     for number in 1..=MOST_RUNGS {
         let (mut rung, next) = test(&mut stages, number, &load, &point)?;
+        rung.headline = headline.take();
         let Some(next) = next else {
             rungs.push(rung);
             break;
@@ -155,6 +159,7 @@ fn test(
             goodput: goodput(point),
             scores: scores(point),
             findings,
+            headline: None,
             lifted: None,
             notes: std::mem::take(&mut stages.notes),
         },

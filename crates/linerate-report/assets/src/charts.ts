@@ -149,13 +149,16 @@ function yAxis(spec: Spec, axis: AxisSpec, theme: Theme, second: boolean): objec
     axisLabel: { color: theme.muted, fontFamily: FONT, formatter: plain },
     splitLine: { show: !second, lineStyle: { color: theme.grid } }, minInterval: second ? 1 : undefined,
     // A single event is a short bar: its height says how many there were.
-    max: second ? (range: { max: number }) => Math.max(FEW, range.max) : undefined,
+    max: second ? (range: { max: number }) => (range.max < FEW ? FEW : null) : undefined,
   };
 }
 
-/** Height of a row of a forest plot, and of what stands around its rows. */
+/** Height of a row of a forest plot, of one whose label may need two lines, and of what stands around the rows. */
 const ROW = 26;
+const HIGH_ROW = 36;
 const AROUND = 84;
+/** Narrower than this, labels of a forest plot are broken into lines. */
+const WIDE = 600;
 /** A count on the second axis below this does not fill the height of the chart. */
 const FEW = 10;
 
@@ -183,7 +186,7 @@ function forest(spec: Spec, theme: Theme, width: number): { xAxis: object; yAxis
     },
     yAxis: {
       type: "category", inverse: true, data: spec.labels.map((l) => l.label), axisTick: { show: false }, axisLine: { show: false },
-      axisLabel: { ...text, color: theme.ink, interval: 0, width: Math.min(300, 0.42 * width), overflow: "truncate" },
+      axisLabel: { ...text, color: theme.ink, interval: 0, width: Math.min(300, 0.42 * width), overflow: width < WIDE ? "break" : "truncate", lineHeight: 14 },
     },
   };
 }
@@ -359,8 +362,10 @@ const PAPER = { width: 680, half: 325, height: 240 };
 
 function draw({ chart, spec, box }: Drawn, paper?: typeof PAPER): void {
   // A forest plot is as high as it has rows.
-  if (spec.plot === "points") box.style.height = `${AROUND + ROW * spec.labels.length}px`;
-  const { width, height } = { width: paper ? (box.closest(".half") ? paper.half : paper.width) : box.clientWidth, height: paper && spec.plot !== "points" ? paper.height : box.clientHeight };
+  const lying = spec.plot === "points";
+  const width = paper ? (box.closest(".half") ? paper.half : paper.width) : box.clientWidth;
+  if (lying) box.style.height = `${AROUND + (width < WIDE ? HIGH_ROW : ROW) * spec.labels.length}px`;
+  const height = paper && !lying ? paper.height : box.clientHeight;
   if (width === 0) return;
   chart.resize({ width, height });
   const shown = option(spec, dark.matches && !paper ? DARK : LIGHT, width, !paper);

@@ -56,10 +56,11 @@ impl Lead {
         self.basis.join(", ")
     }
 
-    /// Returns cost and ceiling with their headings.
-    pub fn measures(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let measures = [("Cost", &self.cost), ("Ceiling", &self.ceiling)];
-        measures.into_iter().filter_map(|(label, text)| Some((label, text.as_deref()?)))
+    /// Returns cost and ceiling with their headings; the ceiling with the share that was reached.
+    pub fn measures(&self) -> impl Iterator<Item = (&'static str, &str, Option<f64>)> {
+        let measures = [("Cost", &self.cost, None), ("Ceiling", &self.ceiling, self.reached)];
+        let known = measures.into_iter();
+        known.filter_map(|(label, text, reached)| Some((label, text.as_deref()?, reached)))
     }
 
     /// Returns the answer in one line, for formats without layout.
@@ -73,7 +74,7 @@ impl Lead {
             format!(" Next: {}{command}.", next.text)
         });
         let measures: String =
-            self.measures().map(|(label, text)| format!(" {label}: {text}.")).collect();
+            self.measures().map(|(label, text, _)| format!(" {label}: {text}.")).collect();
         let (headline, label, status) = (self.headline(), self.label, self.status);
         format!("{headline}.{measures} {label}: {status}{claim}.{next}")
     }

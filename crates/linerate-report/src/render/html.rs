@@ -125,9 +125,8 @@ enum BlockView {
         figure: String,
         context: String,
         basis: String,
-        measures: Vec<(&'static str, String)>,
-        /// Length of the bar beside the ceiling, per cent.
-        bar: Option<f64>,
+        /// Label, text, and length of a bar in per cent.
+        measures: Vec<(&'static str, String, Option<f64>)>,
         label: &'static str,
         status: &'static str,
         claim: Option<String>,
@@ -276,9 +275,14 @@ fn block_view(block: &Block, half: bool, mark: Option<&'static str>) -> BlockVie
             figure: lead.figure.clone(),
             context: lead.context.clone(),
             basis: lead.basis(),
-            measures: lead.measures().map(|(label, text)| (label, text.to_owned())).collect(),
-            // A share may exceed one within its tolerance, and a bar cannot.
-            bar: lead.reached.map(|share| (share * 100.0).clamp(0.0, 100.0)),
+            measures: lead
+                .measures()
+                .map(|(label, text, reached)| {
+                    // A share may exceed one within its tolerance, and a bar cannot.
+                    let bar = reached.map(|share| (share * 100.0).clamp(0.0, 100.0));
+                    (label, text.to_owned(), bar)
+                })
+                .collect(),
             label: lead.label,
             status: lead.status,
             claim: lead.claim.as_deref().map(capitalised),

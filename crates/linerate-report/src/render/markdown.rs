@@ -64,7 +64,7 @@ fn lead_text(lead: &Lead) -> String {
     if !lead.basis.is_empty() {
         let _ = writeln!(out, "({})", escaped(&lead.basis()));
     }
-    for (label, text) in lead.measures() {
+    for (label, text, _) in lead.measures() {
         let _ = writeln!(out, "\n**{label}:** {}", escaped(text));
     }
     let claim = lead.claim.as_ref();

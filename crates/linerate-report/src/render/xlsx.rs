@@ -164,7 +164,7 @@ fn cover(sheet: &mut Worksheet, document: &Document, names: &[String]) -> Result
 fn lead_lines(lead: &Lead) -> Vec<(String, String)> {
     let basis = if lead.basis.is_empty() { String::new() } else { format!(" ({})", lead.basis()) };
     let mut lines = vec![(lead.figure.clone(), format!("{}{basis}", lead.context))];
-    lines.extend(lead.measures().map(|(label, text)| (label.to_owned(), text.to_owned())));
+    lines.extend(lead.measures().map(|(label, text, _)| (label.to_owned(), text.to_owned())));
     let claim = lead.claim.clone().unwrap_or_default();
     lines.push((format!("{}: {}", lead.label, lead.status), claim));
     lines.extend(lead.evidence.iter().map(|item| ("Evidence".to_owned(), item.clone())));

@@ -13,6 +13,10 @@ mod names;
 mod scopes;
 pub(crate) mod verdict;
 
+pub(super) use compared::pairs_needed;
+pub(crate) use names::of_hosts as with_names_of_hosts;
+pub(crate) use verdict::lead as first_screen;
+
 use std::collections::BTreeSet;
 
 use linerate_analysis::{Headline, JobStudy, MetricStudy, PointStudy, Study, TrialStudy, headline};
@@ -54,7 +58,7 @@ fn blocks(subject: &Subject<'_>) -> Vec<Block> {
     let lead = lead(subject.campaign, subject.study, headline.as_ref());
     let mut blocks: Vec<Block> = lead.map(Block::Lead).into_iter().collect();
     // The first screen already has the main figures.
-    let mut compared = match compared::lead(subject.study, &[]) {
+    let mut compared = match compared::lead(subject.study, &[], None) {
         Some(_) => super::comparison::tallies(subject),
         None => super::comparison::told(subject),
     };
@@ -99,11 +103,15 @@ pub(crate) fn lead(
     study: &Study,
     headline: Option<&Headline>,
 ) -> Option<Lead> {
-    let mixed = || super::together::lead(study).filter(|_| mixes_led(study) > 0);
-    let named = || Some(names::of_hosts(headline?.clone(), campaign));
-    let of_point = || Some(verdict::lead(&named()?, &CommandPlace::of(campaign)));
+    let named = headline.map(|headline| names::of_hosts(headline.clone(), campaign));
+    let (named, argv) = (named.as_ref(), &campaign.header.argv);
+    let mixed = || {
+        let mix = study.mixes.first().filter(|_| mixes_led(study) > 0)?;
+        Some(measures::of_arms(super::together::lead(mix)?, named, &mix.sweep))
+    };
+    let of_point = || Some(verdict::lead(named?, &CommandPlace::of(campaign)));
     // A comparison answers the question that was asked; a headline only describes.
-    compared::lead(study, &campaign.header.argv).or_else(mixed).or_else(of_point)
+    compared::lead(study, argv, named).or_else(mixed).or_else(of_point)
 }
 
 /// Returns the number of mixes on the first screen: one if the campaign measured nothing else.

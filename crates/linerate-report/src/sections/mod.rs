@@ -28,8 +28,8 @@ mod validity;
 use linerate_analysis::Study;
 use linerate_model::Campaign;
 
-pub(crate) use answer::lead;
 pub(crate) use answer::verdict::word as place_word;
+pub(crate) use answer::{first_screen, lead, with_names_of_hosts};
 pub(crate) use findings::claim;
 
 use crate::document::Block;

@@ -17,9 +17,12 @@ use crate::document::{
 use crate::grid::coordinate;
 use crate::number::{Scale, round_half_up};
 use crate::sentences;
+use crate::words::count;
 
 /// Most searches with a chart of their trials; the tables have all trials.
 const MOST_LOGS: usize = 12;
+/// Text where neither bound of a goal is known.
+const UNDECIDED: &str = "not known: no trial decides";
 /// Most lines of the answer, and of one search besides its goals; the tables have all results.
 const MOST_TOLD: usize = 16;
 const MOST_ANSWERS: usize = 5;
@@ -72,7 +75,8 @@ fn answer_lines(search: &SearchStudy) -> Vec<String> {
         let found = match (goal.lower, goal.upper) {
             (Some(lower), Some(upper)) => format!("{} to {}", scale.plain(lower), rate(upper)),
             (Some(lower), None) => format!("at least {}", rate(lower)),
-            (None, _) => "no load meets it".to_owned(),
+            (None, Some(_)) => "no load meets it".to_owned(),
+            (None, None) => UNDECIDED.to_owned(),
         };
         let (regular, n) = (goal.n_regular, search.runs.len());
         format!("{}, {}: {found} ({regular} of {n} runs regular)", place(search), goal.goal.name)
@@ -122,6 +126,7 @@ fn goals(searches: &[SearchStudy]) -> Table {
         for goal in &search.goals {
             let width = goal.lower.zip(goal.upper).map(|(lower, upper)| (upper - lower) / upper);
             let share = goal.lower.map(|lower| lower / search.search.max);
+            let none = missing(goal.lower, goal.upper);
             let cells = vec![
                 Cell::Text(place(search)),
                 Cell::Text(format!(
@@ -129,8 +134,8 @@ fn goals(searches: &[SearchStudy]) -> Table {
                     goal.goal.name,
                     goal.goal.loss_ratio * 100.0
                 )),
-                Cell::number_or(goal.lower, "none: the lowest load misses the goal"),
-                Cell::number_or(goal.upper, "none: the highest load meets the goal"),
+                Cell::number_or(goal.lower, none),
+                Cell::number_or(goal.upper, none),
                 Cell::number_or(width, "-"),
                 Cell::number_or(goal.conditional_throughput, "-"),
                 Cell::number_or(goal.range.map(|range| range.0), "-"),
@@ -147,6 +152,15 @@ fn goals(searches: &[SearchStudy]) -> Table {
         Loads are intended ones, of each direction.";
     table.note = Some(note.into());
     table
+}
+
+/// Returns why a bound of a goal is missing.
+const fn missing(lower: Option<f64>, upper: Option<f64>) -> &'static str {
+    match (lower, upper) {
+        (None, None) => UNDECIDED,
+        (None, _) => "none: the lowest load misses the goal",
+        _ => "none: the highest load meets the goal",
+    }
 }
 
 fn runs(searches: &[SearchStudy]) -> Table {
@@ -201,7 +215,8 @@ fn runs(searches: &[SearchStudy]) -> Table {
 fn result(run: &SearchRun, found: &GoalResult) -> String {
     let bounds = &found.strict;
     let tainted = run.trials.iter().filter(|trial| trial.validity == Validity::Suspect).count();
-    let tainted = if tainted > 0 { format!(", {tainted} trials tainted") } else { String::new() };
+    let tainted =
+        if tainted > 0 { format!(", {}", count(tainted, "tainted trial")) } else { String::new() };
     let withheld = found
         .withheld
         .as_ref()
@@ -210,6 +225,7 @@ fn result(run: &SearchRun, found: &GoalResult) -> String {
         (Some(_), ..) => "IRREGULAR: the tester disturbed the last trial each time",
         _ if found.at_least => "IRREGULAR: the tester is the limit above the lower bound",
         (_, true, ..) => "regular",
+        (_, _, None, None) => "IRREGULAR: no trial decides",
         (_, _, None, _) => "IRREGULAR: no load meets the goal",
         (_, _, _, None) => "IRREGULAR: the highest load meets the goal",
         _ => "IRREGULAR: the bounds are further apart than the goal's width",
@@ -545,4 +561,16 @@ fn trials(searches: &[SearchStudy]) -> Table {
     }
     table.folded = true;
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_bound_is_blamed_on_the_load_only_where_a_trial_decided() {
+        assert_eq!(missing(None, None), UNDECIDED);
+        assert_eq!(missing(None, Some(1.0)), "none: the lowest load misses the goal");
+        assert_eq!(missing(Some(1.0), None), "none: the highest load meets the goal");
+    }
 }

@@ -8,14 +8,17 @@ use std::collections::BTreeSet;
 
 use linerate_analysis::compare::{Change, Effect};
 use linerate_analysis::{
-    Cause, Compared, DirectionMatrix, Joint, MatrixVerdict, MemoryDirection, Mix, MixedJob, Study,
+    Cause, Compared, DirectionMatrix, Joint, MatrixVerdict, MemoryDirection, Mix, MixedJob,
 };
 use linerate_model::{Estimate, Role as ArmRole};
 
+use super::answer::pairs_needed;
 use super::comparison::table;
 use super::{Section, Subject};
 use crate::curves::{capitalised, uncapitalised};
-use crate::document::{Block, Cell, Chart, Column, Lead, Plot, Role, Row, Sheet, Table, Tone};
+use crate::document::{
+    Block, Cell, Chart, Column, Lead, NextStep, Plot, Role, Row, Sheet, Table, Tone,
+};
 use crate::effects::{scale, shift, verdict};
 use crate::grid::coordinate;
 use crate::number::{Scale, round_half_up};
@@ -82,10 +85,13 @@ pub(super) fn told(subject: &Subject<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Returns the first screen of the first mix: the combined efficiency, the shared resource, and
-/// each job's share of its figure alone.
-pub(super) fn lead(study: &Study) -> Option<Lead> {
-    let mix = study.mixes.first().filter(|mix| !mix.jobs.is_empty())?;
+/// Returns the first screen of `mix`: the combined efficiency, the shared resource, and each job's
+/// share of its figure alone.
+pub(super) fn lead(mix: &Mix) -> Option<Lead> {
+    // The job whose change needs most pairs.
+    let effects = mix.jobs.iter().map(|job| &job.main.effect);
+    let open = effects.filter(|effect| effect.change == Change::Unclear);
+    let open = open.max_by_key(|effect| effect.needed);
     let status = mix.attribution.verdict.word();
     let names: Vec<String> = mix.jobs.iter().map(|job| name(job, &mix.jobs)).collect();
     let n = mix.jobs.len();
@@ -113,8 +119,15 @@ pub(super) fn lead(study: &Study) -> Option<Lead> {
             None => cause_words(&mix.attribution.cause),
         }),
         evidence: mix.jobs.iter().map(left_of).collect(),
+        next: open.map(repetition).into_iter().collect(),
         ..Lead::default()
     })
+}
+
+/// Returns the step after an inconclusive mix; `effect` needs most pairs.
+fn repetition(effect: &Effect) -> NextStep {
+    let pairs = pairs_needed(effect);
+    NextStep { text: format!("repeat with `pairs = {pairs}` in `[sweep.together]`"), command: None }
 }
 
 /// Returns which jobs slow which others, and by how much; `None` if none is shown to lose.
@@ -463,6 +476,12 @@ mod tests {
             "change": "unclear", "needed": needed, "widest": 1.01, "floor": 1.01,
         });
         serde_json::from_value(effect).expect("an effect")
+    }
+
+    #[test]
+    fn an_undecided_mix_asks_for_the_pairs_of_the_job_that_needs_most() {
+        assert_eq!(repetition(&effect(63)).text, "repeat with `pairs = 63` in `[sweep.together]`");
+        assert_eq!(pairs_needed(&effect(2)), 6, "fewer pairs have no interval");
     }
 
     #[test]

@@ -57,8 +57,12 @@ impl Line {
     }
 
     /// Returns the line.
-    pub(in crate::study) fn value(&self) -> f64 {
-        self.bound.ceiling.value
+    pub(in crate::study) const fn ceiling(&self) -> &Ceiling {
+        &self.bound.ceiling
+    }
+
+    fn value(&self) -> f64 {
+        self.ceiling().value
     }
 
     /// Returns those of `observations` that are proof.

@@ -62,7 +62,7 @@ pub struct Headline {
     /// Course of the rate, where it never settled and so has no single number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
-    /// CPU use of both ends; `None` for a search.
+    /// CPU use of both ends; `None` where nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuUse>,
     /// Ends whose packets have no known ceiling, and why.
@@ -392,6 +392,32 @@ fn cpu(point: &PointStudy, direction: Direction) -> CpuUse {
     CpuUse { per_gigabyte: read(metric::CPU_SECONDS_PER_GIGABYTE), sender, receiver }
 }
 
+/// Returns the median CPU use of `trials`, whose data go from the active to the passive end.
+fn cpu_of(campaign: &Campaign, trials: &[&TrialRecord]) -> CpuUse {
+    let hosts = Hosts::of(campaign);
+    let figures = trials.iter().map(|trial| {
+        super::host::figures(trial, &point::jobs_of(trial), &hosts, warmup::measured(trial))
+    });
+    let figures: Vec<_> = figures.collect();
+    let read = |metric| -> Option<f64> {
+        let values = figures.iter().filter_map(|one| one.at((metric, Direction::Sum)));
+        median(&values.collect::<Vec<_>>())
+    };
+    let n = trials.len() as u32;
+    let per_gigabyte = read(metric::CPU_SECONDS_PER_GIGABYTE);
+    CpuUse {
+        per_gigabyte: per_gigabyte.map(|value| Estimate {
+            value,
+            low: None,
+            high: None,
+            confidence: None,
+            n,
+        }),
+        sender: read(metric::CPU_FROM),
+        receiver: read(metric::CPU_TO),
+    }
+}
+
 /// Returns the names of the sender and the receiver.
 fn sides(job: &JobStudy, direction: Direction) -> (String, String) {
     // A load on a disk has one end.
@@ -527,14 +553,14 @@ fn of_search(campaign: &Campaign, search: &SearchStudy, n_points: usize) -> Head
     let goal = search.goals.iter().find(|goal| goal.lower.is_some()).or(search.goals.first());
     let bits = search.search.unit == linerate_model::LoadUnit::Bits;
     let moved = goal.and_then(|goal| {
-        let range = goal.range;
+        let (lower, range) = (goal.lower?, goal.range);
         Some(Moved {
             metric: None,
             unit: if bits { Unit::BitPerSecond } else { Unit::PacketPerSecond },
             layer: None,
             direction: Direction::Tx,
             estimate: Estimate {
-                value: goal.lower?,
+                value: lower,
                 low: range.map(|(low, _)| low),
                 high: range.map(|(_, high)| high),
                 confidence: None,
@@ -542,7 +568,7 @@ fn of_search(campaign: &Campaign, search: &SearchStudy, n_points: usize) -> Head
             },
             goal: Some((goal.goal.name.clone(), goal.upper)),
             share: None,
-            ceiling: None,
+            ceiling: search.line.as_ref().map(|line| (lower / line.value, line.clone())),
             validity: Validity::Valid,
         })
     });
@@ -579,6 +605,7 @@ fn of_search(campaign: &Campaign, search: &SearchStudy, n_points: usize) -> Head
         .collect();
     let trials: Vec<&TrialRecord> =
         campaign.trials.iter().filter(|trial| near.contains(&trial.spec.id)).collect();
+    told.cpu = (!trials.is_empty()).then(|| cpu_of(campaign, &trials));
     told.stages = stages(campaign, None, &seen(&trials, 0, Direction::Tx));
     let at_least = search.runs.iter().flat_map(|run| &run.found).any(|found| found.at_least);
     let above: Vec<&search_trial::SearchTrial> =
@@ -594,6 +621,7 @@ const NEAR_LOAD: f64 = 1.001;
 mod tests {
 
     use super::*;
+    use crate::study::GoalStudy;
 
     fn job(names: &[(&str, Direction)]) -> JobStudy {
         let figure = |(name, direction): &(&str, Direction)| {
@@ -614,6 +642,63 @@ mod tests {
         };
         assert_eq!(used(Direction::Tx), (Some(0.5), Some(0.25)));
         assert_eq!(used(Direction::Rx), (Some(0.25), Some(0.5)));
+    }
+
+    #[test]
+    fn a_search_has_the_share_of_the_line_rate() {
+        let lines = vec!["declared".into()];
+        let line = Ceiling::new("link", metric::PACKET_RATE, 1e6, Direction::Tx, lines, "testbed");
+        let goal = linerate_model::Goal::strict("zero loss", 0.01, linerate_model::Nanos(1));
+        let found = GoalStudy {
+            goal: goal.clone(),
+            n_regular: 1,
+            lower: Some(8e5),
+            upper: Some(8.1e5),
+            conditional_throughput: None,
+            range: None,
+        };
+        let method = linerate_model::Method::Halving { goal, repeats: 0 };
+        let search = SearchStudy {
+            sweep: "s".into(),
+            parameters: Point::default(),
+            workload: "udp_stream".into(),
+            from: "a".into(),
+            to: "b".into(),
+            search: linerate_model::Search::of_rates([1.0, 1e6], "the plan", method),
+            line: Some(line),
+            goals: vec![found],
+            runs: Vec::new(),
+        };
+        let told = of_search(&Campaign::default(), &search, 1);
+        let ceiling = told.moved.expect("a load was found").ceiling;
+        assert_eq!(ceiling.map(|(share, line)| (share, line.value)), Some((0.8, 1e6)));
+        assert_eq!(told.cpu, None, "no trial was run");
+    }
+
+    #[test]
+    fn the_cpu_use_of_trials_is_their_median() {
+        let counted = |seconds: u64| {
+            let mut end = linerate_model::JobRecord::default();
+            let mut interval = linerate_model::Interval {
+                end: linerate_model::Nanos::from_secs(1),
+                ..linerate_model::Interval::default()
+            };
+            interval.counters[linerate_model::Counter::CpuUser] = seconds * 1_000_000_000;
+            end.intervals.push(interval);
+            end
+        };
+        let trial = |seconds| {
+            let jobs = vec![linerate_model::JobSpec::default()];
+            let mut spec = linerate_model::TrialSpec { jobs, ..Default::default() };
+            spec.phases.measure = linerate_model::Nanos::from_secs(1);
+            spec.phases.warmup = linerate_model::Warmup::Fixed(linerate_model::Nanos(0));
+            let mut record = TrialRecord::new(spec);
+            record.jobs = vec![(counted(seconds), counted(1))];
+            record
+        };
+        let trials = [trial(2), trial(3), trial(7)];
+        let used = cpu_of(&Campaign::default(), &trials.iter().collect::<Vec<_>>());
+        assert_eq!((used.sender, used.receiver), (Some(3.0), Some(1.0)));
     }
 
     #[test]

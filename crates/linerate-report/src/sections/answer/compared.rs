@@ -2,8 +2,8 @@
 //! status. It applies where all points belong to arms. A campaign with other points shows their
 //! headline figure instead.
 
-use linerate_analysis::compare::Change;
-use linerate_analysis::{Compared, Comparison, Study};
+use linerate_analysis::compare::{Change, Effect};
+use linerate_analysis::{Compared, Comparison, Headline, Study};
 use linerate_model::{ARM_AXIS, metric};
 
 use crate::commands::{Repeated, repeat_command};
@@ -12,6 +12,8 @@ use crate::document::{Lead, NextStep};
 use crate::effects::{change_parts, name, shift, verdict, word};
 use crate::sections::comparison::{asked_for, main_figure, place};
 use crate::words::count;
+
+use super::measures;
 
 /// Status of a comparison that noise leaves undecided.
 const INCONCLUSIVE: &str = "inconclusive";
@@ -22,7 +24,7 @@ const MOST_SHOWN: usize = 4;
 
 /// Returns the first screen if every point belongs to an arm; `argv` is the command of the
 /// campaign.
-pub(super) fn lead(study: &Study, argv: &[String]) -> Option<Lead> {
+pub(super) fn lead(study: &Study, argv: &[String], headline: Option<&Headline>) -> Option<Lead> {
     let mut points = study.points.iter().map(|point| &point.parameters);
     let mut searches = study.searches.iter().map(|search| &search.parameters);
     // A point outside the arms is a result of its own that the first screen may not hide.
@@ -65,15 +67,21 @@ pub(super) fn lead(study: &Study, argv: &[String]) -> Option<Lead> {
     let (value, interval, unit) = change_parts(main);
     let mut basis = vec![count(main.effect.n, "pair")];
     basis.extend(interval.map(|(low, high)| format!("95 % interval {low} to {high}{unit}")));
-    Some(Lead {
+    // A settled comparison needs no repetition.
+    let is_open = !is_settled(&changes);
+    let next = is_open.then(|| more_pairs(&main.effect, argv));
+    let next = next.into_iter().collect();
+    let lead = Lead {
         figure: format!("{value}{unit}"),
         context: format!("{}, {}{at}", uncapitalised(&name(main)), arms(first)),
         basis,
         cost: cost(first, main),
         claim: Some(claim(first, main)),
-        next: next_steps(status, main, argv),
+        next,
         ..lead
-    })
+    };
+    // Of several comparisons the headline may be about another one.
+    Some(measures::of_arms(lead, headline.filter(|_| !several), &first.sweep))
 }
 
 fn claim(comparison: &Comparison, main: &Compared) -> String {
@@ -93,33 +101,35 @@ fn cost(comparison: &Comparison, main: &Compared) -> Option<String> {
     Some(format!("{} CPU seconds per gigabyte ({})", shift(figure), verdict(&figure.effect)))
 }
 
+/// Returns the number of pairs that would decide `effect`.
+pub(crate) fn pairs_needed(effect: &Effect) -> usize {
+    // The study has calculated it from the scatter; without that, twice the pairs. Fewer than six
+    // give no interval, however clear they are.
+    effect.needed.map_or(2 * effect.n, |needed| needed as usize).max(LEAST_PAIRS)
+}
+
 /// Returns the step after an inconclusive comparison: the same campaign with more pairs.
-fn next_steps(status: &str, main: &Compared, argv: &[String]) -> Vec<NextStep> {
-    // A settled comparison needs no repetition.
-    if status != INCONCLUSIVE {
-        return Vec::new();
-    }
-    // The study has calculated it from the scatter; without that, twice the pairs.
-    let needed = main.effect.needed.map_or(2 * main.effect.n, |needed| needed as usize);
-    // Fewer than six pairs give no interval, however clear they are.
-    let pairs = needed.max(LEAST_PAIRS);
+fn more_pairs(main: &Effect, argv: &[String]) -> NextStep {
+    let pairs = pairs_needed(main);
     let command = repeat_command(argv, Repeated::Pairs, pairs);
-    vec![NextStep { text: format!("repeat with {pairs} pairs"), command }]
+    NextStep { text: format!("repeat with {pairs} pairs"), command }
 }
 
 /// Returns the status of the main figures' changes.
 fn status(changes: &[Option<Change>]) -> &'static str {
-    let are = |wanted: &[Change]| {
-        changes.iter().all(|change| change.is_some_and(|change| wanted.contains(&change)))
-    };
     // One change is enough, but all must be equal for equivalence.
-    if changes.iter().flatten().any(|change| matches!(change, Change::Better | Change::Worse)) {
-        "changed"
-    } else if are(&[Change::None]) {
-        "equivalent"
-    } else {
-        INCONCLUSIVE
+    match is_settled(changes) {
+        true if changes.iter().all(|change| *change == Some(Change::None)) => "equivalent",
+        true => "changed",
+        false => INCONCLUSIVE,
     }
+}
+
+/// Returns true if a figure changed, or all are equal.
+fn is_settled(changes: &[Option<Change>]) -> bool {
+    let changed = |change: &Change| matches!(change, Change::Better | Change::Worse);
+    changes.iter().flatten().any(changed)
+        || changes.iter().all(|change| *change == Some(Change::None))
 }
 
 fn arms(comparison: &Comparison) -> String {
@@ -177,7 +187,7 @@ mod tests {
     }
 
     fn shown(comparisons: Vec<Comparison>) -> Lead {
-        lead(&Study { comparisons, ..Study::default() }, &[]).expect("arms were compared")
+        lead(&Study { comparisons, ..Study::default() }, &[], None).expect("arms were compared")
     }
 
     #[test]
@@ -230,7 +240,7 @@ mod tests {
             comparisons: vec![comparison("stream", "device", 1.0, 0.5)],
             ..Study::default()
         };
-        let lead = lead(&study, &argv).expect("arms were compared");
+        let lead = lead(&study, &argv, None).expect("arms were compared");
         let command = lead.next[0].command.clone().expect("a run can be repeated");
         assert!(
             command.starts_with("linerate run 'my plan.toml' --set compare.pairs="),
@@ -253,7 +263,7 @@ mod tests {
         several.extend(["four", "five"].map(|sweep| comparison(sweep, "device", 0.8, 0.0)));
         let last = shown(several).evidence.pop();
         assert_eq!(last.as_deref(), Some("1 more comparison below"));
-        assert!(lead(&Study::default(), &[]).is_none());
+        assert!(lead(&Study::default(), &[], None).is_none());
     }
 
     #[test]
@@ -267,7 +277,7 @@ mod tests {
             points: vec![point(ARM_AXIS), point(axis)],
             ..Study::default()
         };
-        assert!(lead(&study(ARM_AXIS), &[]).is_some());
-        assert!(lead(&study("streams"), &[]).is_none());
+        assert!(lead(&study(ARM_AXIS), &[], None).is_some());
+        assert!(lead(&study("streams"), &[], None).is_none());
     }
 }

@@ -8,7 +8,7 @@ use crate::commands::HERE;
 
 /// Returns `headline` with the names of hosts in place of endpoints, where each end is a host of
 /// its own.
-pub(super) fn of_hosts(mut headline: Headline, campaign: &Campaign) -> Headline {
+pub(crate) fn of_hosts(mut headline: Headline, campaign: &Campaign) -> Headline {
     if campaign.header.testbed != TestbedKind::Hosts {
         return headline;
     }

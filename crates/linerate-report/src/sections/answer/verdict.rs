@@ -25,7 +25,7 @@ const UNOBSERVED: &str = "not observed";
 const MOST_EVIDENCE: usize = 3;
 
 /// Returns the first screen; `place` completes the commands.
-pub(super) fn lead(headline: &Headline, place: &CommandPlace) -> Lead {
+pub(crate) fn lead(headline: &Headline, place: &CommandPlace) -> Lead {
     let limit = &headline.limit;
     // An experiment is stronger than any counter, so it comes first.
     let mut evidence: Vec<String> = experiment_outcome(limit).into_iter().collect();
