@@ -19,7 +19,9 @@ pub(crate) use verdict::lead as first_screen;
 
 use std::collections::BTreeSet;
 
-use linerate_analysis::{Headline, JobStudy, MetricStudy, PointStudy, Study, TrialStudy, headline};
+use linerate_analysis::{
+    Headline, JobStudy, MetricStudy, Mix, PointStudy, Study, TrialStudy, headline,
+};
 use linerate_model::{ARM_AXIS, Campaign, Direction, Metric, TrialId, Use, Validity, metric};
 
 use super::{Section, Subject};
@@ -105,13 +107,15 @@ pub(crate) fn lead(
 ) -> Option<Lead> {
     let named = headline.map(|headline| names::of_hosts(headline.clone(), campaign));
     let (named, argv) = (named.as_ref(), &campaign.header.argv);
-    let mixed = || {
-        let mix = study.mixes.first().filter(|_| mixes_led(study) > 0)?;
-        Some(measures::of_arms(super::together::lead(mix)?, named, &mix.sweep))
-    };
+    let mixed = || mix_lead(study.mixes.first().filter(|_| mixes_led(study) > 0)?, named);
     let of_point = || Some(verdict::lead(named?, &CommandPlace::of(campaign)));
     // A comparison answers the question that was asked; a headline only describes.
     compared::lead(study, argv, named).or_else(mixed).or_else(of_point)
+}
+
+/// Returns the first screen of `mix`, whose arms are those of `headline`.
+fn mix_lead(mix: &Mix, headline: Option<&Headline>) -> Option<Lead> {
+    Some(measures::of_arms(super::together::lead(mix)?, headline, &mix.sweep))
 }
 
 /// Returns the number of mixes on the first screen: one if the campaign measured nothing else.

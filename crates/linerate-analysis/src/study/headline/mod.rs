@@ -12,6 +12,7 @@
 
 mod beside;
 mod between;
+mod cpu;
 mod ends;
 mod mark;
 mod reading;
@@ -24,6 +25,7 @@ use linerate_model::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use self::cpu::CpuUse;
 pub use self::reading::{Reading, ReadingKind};
 pub use self::stage::{PathEnd, Stage, StageCeiling, StageKind};
 use super::samples::Hosts;
@@ -75,17 +77,6 @@ pub struct Headline {
     /// The second arm, where this is the first of two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Box<Headline>>,
-}
-
-/// CPU use at a point, as far as it was read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CpuUse {
-    /// CPU seconds of both ends per gigabyte of payload.
-    pub per_gigabyte: Option<Estimate>,
-    /// Busy CPUs of the sender, cores.
-    pub sender: Option<f64>,
-    /// Busy CPUs of the receiver, cores.
-    pub receiver: Option<f64>,
 }
 
 /// The main figure.
@@ -361,7 +352,7 @@ fn of_point(
     let seen = seen(&trials, number, direction);
     told.workload.clone_from(&job.workload);
     (told.from, told.to) = sides(job, direction);
-    told.cpu = Some(cpu(point, direction));
+    told.cpu = Some(cpu::of_point(point, direction));
     // Nothing moves, so there is no path to draw.
     if job.workload != NULL_WORKLOAD {
         told.stages = stages(campaign, Some((point, job)), &seen);
@@ -380,42 +371,6 @@ fn nearest_ceiling(point: &PointStudy, figure: &MetricStudy) -> Option<(f64, Cei
     let of_ways = || ways.iter().filter_map(|way| bound(job.metric(figure.metric, *way)?));
     let nearest = bound(figure).or_else(|| of_ways().max_by(|a, b| a.0.total_cmp(&b.0)));
     nearest.map(|(share, ceiling)| (share, ceiling.clone()))
-}
-
-/// Returns the CPU use of `point`, whose data go in `direction`.
-fn cpu(point: &PointStudy, direction: Direction) -> CpuUse {
-    // The counters of a host cannot be divided among its jobs.
-    let jobs = || point.jobs.iter().rev().filter(|job| !job.background);
-    let read = |metric| jobs().find_map(|job| job.metric(metric, Direction::Sum)?.estimate);
-    let [from, to] = [metric::CPU_FROM, metric::CPU_TO].map(|of| read(of).map(|cores| cores.value));
-    let (sender, receiver) = if direction == Direction::Rx { (to, from) } else { (from, to) };
-    CpuUse { per_gigabyte: read(metric::CPU_SECONDS_PER_GIGABYTE), sender, receiver }
-}
-
-/// Returns the median CPU use of `trials`, whose data go from the active to the passive end.
-fn cpu_of(campaign: &Campaign, trials: &[&TrialRecord]) -> CpuUse {
-    let hosts = Hosts::of(campaign);
-    let figures = trials.iter().map(|trial| {
-        super::host::figures(trial, &point::jobs_of(trial), &hosts, warmup::measured(trial))
-    });
-    let figures: Vec<_> = figures.collect();
-    let read = |metric| -> Option<f64> {
-        let values = figures.iter().filter_map(|one| one.at((metric, Direction::Sum)));
-        median(&values.collect::<Vec<_>>())
-    };
-    let n = trials.len() as u32;
-    let per_gigabyte = read(metric::CPU_SECONDS_PER_GIGABYTE);
-    CpuUse {
-        per_gigabyte: per_gigabyte.map(|value| Estimate {
-            value,
-            low: None,
-            high: None,
-            confidence: None,
-            n,
-        }),
-        sender: read(metric::CPU_FROM),
-        receiver: read(metric::CPU_TO),
-    }
 }
 
 /// Returns the names of the sender and the receiver.
@@ -605,7 +560,7 @@ fn of_search(campaign: &Campaign, search: &SearchStudy, n_points: usize) -> Head
         .collect();
     let trials: Vec<&TrialRecord> =
         campaign.trials.iter().filter(|trial| near.contains(&trial.spec.id)).collect();
-    told.cpu = (!trials.is_empty()).then(|| cpu_of(campaign, &trials));
+    told.cpu = (!trials.is_empty()).then(|| cpu::of_trials(campaign, &trials));
     told.stages = stages(campaign, None, &seen(&trials, 0, Direction::Tx));
     let at_least = search.runs.iter().flat_map(|run| &run.found).any(|found| found.at_least);
     let above: Vec<&search_trial::SearchTrial> =
@@ -637,7 +592,7 @@ mod tests {
         let jobs = vec![JobStudy { metrics, ..JobStudy::default() }];
         let point = PointStudy { jobs, ..PointStudy::default() };
         let used = |direction| {
-            let used = cpu(&point, direction);
+            let used = cpu::of_point(&point, direction);
             (used.sender, used.receiver)
         };
         assert_eq!(used(Direction::Tx), (Some(0.5), Some(0.25)));
@@ -697,7 +652,7 @@ mod tests {
             record
         };
         let trials = [trial(2), trial(3), trial(7)];
-        let used = cpu_of(&Campaign::default(), &trials.iter().collect::<Vec<_>>());
+        let used = cpu::of_trials(&Campaign::default(), &trials.iter().collect::<Vec<_>>());
         assert_eq!((used.sender, used.receiver), (Some(3.0), Some(1.0)));
     }
 
