@@ -191,6 +191,11 @@ fn of_study(
         ceiling: share.next_back(),
         rtt: (of_ways(job, metric::RTT_MIN, f64::min), of_ways(job, metric::RTT, f64::max)),
         retransmits: (!retransmits.is_empty()).then(|| retransmits.iter().sum::<f64>() as u64),
+        withheld: job
+            .withheld
+            .iter()
+            .find(|one| one.name == metric::GOODPUT.name)
+            .map(|one| one.why.clone()),
         // Requests that were not answered are in another figure.
         loss: of_ways(job, metric::LOSS_RATIO, f64::max)
             .filter(|_| asked.offered != Offered::NoDatagrams),

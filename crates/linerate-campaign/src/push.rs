@@ -5,8 +5,13 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use linerate_model::HostAddress;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::Failure;
 use crate::ssh::ssh_to;
@@ -56,15 +61,78 @@ pub struct Push<'a> {
 /// Program on the host. It is removed when this is dropped, or this process ends.
 #[derive(Debug)]
 pub(crate) struct Pushed {
-    session: Child,
+    session: Arc<Mutex<Child>>,
     input: Option<ChildStdin>,
 }
 
+/// Time that the host has to remove the program.
+const REMOVED_WITHIN: Duration = Duration::from_secs(5);
+
 impl Drop for Pushed {
     fn drop(&mut self) {
+        const LOOK_EVERY: Duration = Duration::from_millis(10);
         // The end of its input is the order to remove the program.
         self.input = None;
-        let _ = self.session.wait();
+        let begun = Instant::now();
+        let mut session = locked(&self.session);
+        while matches!(session.try_wait(), Ok(None)) && begun.elapsed() < REMOVED_WITHIN {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        // Else the host removes the program when it notices that the connection is gone.
+        end(&mut session);
+    }
+}
+
+fn locked(session: &Mutex<Child>) -> MutexGuard<'_, Child> {
+    session.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Kills `session` and everything that it has started, and reaps it.
+fn end(session: &mut Child) {
+    // A process that was reaped has no group any more, and its number may be another's.
+    if matches!(session.try_wait(), Ok(None)) {
+        // It has a group of its own. It fails if the session has just ended.
+        let _ = kill_process_group(Pid::from_child(session), Signal::KILL);
+        let _ = session.wait();
+    }
+}
+
+/// Watch over a session: it is killed if nothing moves for too long.
+struct Watch {
+    moved: Sender<()>,
+    stalled: Arc<AtomicBool>,
+}
+
+impl Watch {
+    /// Watches `session`, which may take `patience` for each of its steps.
+    fn over(session: &Arc<Mutex<Child>>, patience: Duration) -> Self {
+        let (moved, steps) = channel();
+        let stalled = Arc::new(AtomicBool::new(false));
+        let (session, noted) = (Arc::clone(session), Arc::clone(&stalled));
+        std::thread::spawn(move || {
+            let ended = loop {
+                if let Err(ended) = steps.recv_timeout(patience) {
+                    break ended;
+                }
+            };
+            if ended == RecvTimeoutError::Timeout {
+                noted.store(true, Ordering::Relaxed);
+                // Its output ends, and with it the step that waits.
+                end(&mut locked(&session));
+            }
+        });
+        Self { moved, stalled }
+    }
+
+    /// Notes that something moved.
+    fn moved(&self) {
+        // The thread has ended if nothing moved before.
+        let _ = self.moved.send(());
+    }
+
+    /// Returns the cause of a step that failed with `cause`.
+    fn cause(&self, cause: String) -> String {
+        if self.stalled.load(Ordering::Relaxed) { "it took too long".into() } else { cause }
     }
 }
 
@@ -72,10 +140,16 @@ impl Drop for Pushed {
 /// started.
 ///
 /// # Errors
-/// If ssh fails, there is no program for the host's architecture, or the host cannot run it.
-pub(crate) fn push(target: &str, push: Push<'_>) -> Result<(HostAddress, Option<Pushed>), Failure> {
+/// If ssh fails, a step takes longer than `patience`, there is no program for the host's
+/// architecture, or the host cannot run it.
+pub(crate) fn push(
+    target: &str,
+    push: Push<'_>,
+    patience: Duration,
+) -> Result<(HostAddress, Option<Pushed>), Failure> {
+    /// Bytes of the program between two looks at the time.
+    const PART: u64 = 64 << 10;
     let ssh = ssh_to(target)?;
-    let failed = |what: &str, cause: String| failure(target, what, &cause);
     let mut session = Command::new(&ssh[0])
         .args(&ssh[1..])
         .arg(SCRIPT)
@@ -84,15 +158,18 @@ pub(crate) fn push(target: &str, push: Push<'_>) -> Result<(HostAddress, Option<
         // Ctrl-C must not reach it: the program is in use until the measurement has ended.
         .process_group(0)
         .spawn()
-        .map_err(|error| failed("start ssh", error.to_string()))?;
+        .map_err(|error| failure(target, "start ssh", &error.to_string()))?;
     let (input, output) = (session.stdin.take(), session.stdout.take());
-    let mut pushed = Pushed { session, input };
+    let mut pushed = Pushed { session: Arc::new(Mutex::new(session)), input };
+    let watch = Watch::over(&pushed.session, patience);
+    let failed = |what: &str, cause: String| failure(target, what, &watch.cause(cause));
     let mut answers = BufReader::new(output.expect("it is piped"));
     let greeting = answer(&mut answers).map_err(|why| failed("ask for its architecture", why))?;
     let (machine, release) = greeting.split_once(' ').unwrap_or((&greeting, ""));
     if release == OURS {
         return Ok((agent_at(&ssh, "linerate"), None));
     }
+    watch.moved();
     let path = program_for(target, machine, push.file)?;
     let unread = |error: std::io::Error| failed(&path.display().to_string(), error.to_string());
     let mut file = File::open(&path).map_err(unread)?;
@@ -106,8 +183,14 @@ pub(crate) fn push(target: &str, push: Push<'_>) -> Result<(HostAddress, Option<
         let cause = "no folder there in which a program may be run (/tmp, home, /dev/shm)";
         return Err(failed("make a folder", cause.into()));
     }
-    let copied = std::io::copy(&mut file, input).and_then(|_| input.flush());
-    copied.map_err(|error| failed("send it", error.to_string()))?;
+    watch.moved();
+    while std::io::copy(&mut Read::by_ref(&mut file).take(PART), input)
+        .map_err(|error| failed("send it", error.to_string()))?
+        > 0
+    {
+        watch.moved();
+    }
+    input.flush().map_err(|error| failed("send it", error.to_string()))?;
     let release = answer(&mut answers).map_err(|why| failed("run it", why))?;
     if release != OURS {
         let cause = format!("{} is `{release}`, and this is `{OURS}`", path.display());

@@ -9,6 +9,7 @@ use crate::Failure;
 use crate::addresses::{has_port, interface, with_port};
 use crate::push::{Push, Pushed, push};
 use crate::ssh::through_ssh;
+use crate::testbeds::timeouts;
 
 /// Name of the place with both endpoints in this process.
 pub const LOOPBACK: &str = "loopback";
@@ -120,7 +121,7 @@ pub(crate) fn reached(asked: &Towards<'_>) -> Result<(Testbed, Option<Pushed>), 
         Some(target) => {
             let address = match asked.push {
                 Some(program) => {
-                    let (address, copy) = push(target, program)?;
+                    let (address, copy) = push(target, program, timeouts(asked).command)?;
                     pushed = copy;
                     address
                 }

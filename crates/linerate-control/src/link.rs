@@ -21,6 +21,8 @@ use crate::wire::{Message, pieces};
 pub struct Timeouts {
     /// Longest time from a connection's first byte to the end of the greetings.
     pub handshake: Duration,
+    /// The same for an agent that a command starts, such as `ssh`.
+    pub command: Duration,
     /// Longest silence of a peer. After it, the peer counts as gone.
     pub silence: Duration,
     /// Interval between two heartbeats of the conductor, in frames of a few dozen bytes.
@@ -35,6 +37,8 @@ impl Default for Timeouts {
             // Three retransmitted SYNs (RFC 6298 clause 2: 1 + 2 s) and a slow BMC's TLS
             // arithmetic.
             handshake: Duration::from_secs(5),
+            // It may resolve a name and authenticate before it starts the agent.
+            command: Duration::from_secs(30),
             // Six heartbeats: a saturated path may lose some of them.
             silence: Duration::from_secs(12),
             heartbeat: Duration::from_secs(2),

@@ -338,8 +338,7 @@ fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel, 
         let said = Arc::clone(&said);
         thread::spawn(move || keep_tail(stderr, &said));
     }
-    // A command may ask for a password or resolve a name, which takes longer than a handshake.
-    let deadline = Deadline::at(Instant::now() + timeouts.handshake.max(Duration::from_secs(30)));
+    let deadline = Deadline::at(Instant::now() + timeouts.command);
     let mut channel =
         unix(ours, &format!("`{}`", argv.join(" ")), deadline, timeouts).map_err(broken)?;
     channel.reader = Box::new(CommandOutput { inner: channel.reader, said });

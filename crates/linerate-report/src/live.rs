@@ -3,11 +3,13 @@
 
 use core::net::IpAddr;
 
+use linerate_analysis::Refusal;
 use linerate_analysis::live::LiveLine;
 use linerate_model::{BitRate, Bytes, Nanos, Unit, Validity, metric};
 
 use crate::commands::continued;
 use crate::number::{Scale, percent};
+use crate::sentences::refusal;
 
 /// Columns of the narrowest terminal that lines are laid out for.
 const WIDTH: usize = 80;
@@ -354,6 +356,8 @@ pub struct PathSummary {
     pub subject: String,
     /// Goodput, bit/s: of one direction, or from and to this end.
     pub goodput: Vec<f64>,
+    /// Reason why there is no goodput, if it was withheld.
+    pub withheld: Option<Refusal>,
     /// Requests per second, and response times at the quantiles of lines, seconds.
     pub requests: Option<(f64, [Option<f64>; 3])>,
     /// Goodput as a share of its ceiling, and the ceiling, bit/s.
@@ -444,7 +448,11 @@ impl PathSummary {
         }
         let rate = |bits: &f64| in_unit(Unit::BitPerSecond, *bits);
         match (&self.goodput[..], self.ceiling) {
-            ([], _) => format!("{subject}: no figure"),
+            ([], _) => {
+                let none = format!("{subject}: no figure");
+                let why = self.withheld.as_ref().map(|why| format!("{none}: {}", refusal(why)));
+                why.filter(|line| width(line) <= WIDTH).unwrap_or(none)
+            }
             ([one], Some((share, ceiling))) => {
                 format!("{subject} {} = {} % of {}", rate(one), percent(share), rate(&ceiling))
             }

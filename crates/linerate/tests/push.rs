@@ -12,6 +12,8 @@ use crate::common::{Ended, Guard, PATIENCE, file, linerate, load, privileged, wa
 
 /// Server of ssh; its absence is a reason to skip.
 const SSHD: &str = "/usr/sbin/sshd";
+/// Time that a command takes with the default limit, or without one.
+const UNLIMITED: Duration = Duration::from_secs(25);
 /// A mount namespace of its own has the folder that sshd wants.
 const SERVE: &str = "mount -t tmpfs none /run && mkdir -m 755 /run/sshd &&
     exec \"$0\" -D -e -f \"$1\"";
@@ -50,13 +52,7 @@ fn serve(folder: &Path) -> Guard {
              UserKnownHostsFile {at}/known\nStrictHostKeyChecking accept-new\nLogLevel ERROR\n"
         ),
     );
-    let ssh = file(
-        folder,
-        "bin/ssh",
-        &format!("#!/bin/sh\nexec /usr/bin/ssh -F {at}/ssh_config \"$@\"\n"),
-    );
-    std::fs::set_permissions(ssh, std::os::unix::fs::PermissionsExt::from_mode(0o700))
-        .expect("it is ours");
+    knows_the_box(folder);
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", SERVE, SSHD]).arg(config).stderr(Stdio::null());
     let server = Guard(command.spawn().expect("unshare starts"));
@@ -66,6 +62,17 @@ fn serve(folder: &Path) -> Guard {
         std::thread::sleep(Duration::from_millis(20));
     }
     server
+}
+
+/// Makes the `ssh` in `folder/bin` the one that knows the server.
+fn knows_the_box(folder: &Path) {
+    let text = format!("#!/bin/sh\nexec /usr/bin/ssh -F {}/ssh_config \"$@\"\n", folder.display());
+    executable(&file(folder, "bin/ssh", &text));
+}
+
+fn executable(path: &Path) {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(path, mode).expect("it is ours");
 }
 
 /// The program with `arguments`, with the `ssh` of `folder`.
@@ -115,6 +122,18 @@ fn a_host_without_linerate_gets_it_through_ssh_and_keeps_nothing() {
     let refused = ended(&["to", "ssh:box", "--push=foreign"]).expect(4);
     assert!(refused.stderr.contains("run it: "), "{refused:?}");
     assert_eq!(n_left(folder), 0, "nothing is left of what was refused");
+    // A host that accepts the session and never answers, and one that never starts the agent.
+    for push in [&["--push"][..], &[]] {
+        let silent = file(folder, "bin/ssh", "#!/bin/sh\n[ \"$1\" = -G ] || exec sleep 60\n");
+        executable(&silent);
+        let begun = Instant::now();
+        let to = [&["to", "ssh:127.0.0.1", "--connect-timeout", "1500"], push].concat();
+        ended(&to).expect(4);
+        let taken = begun.elapsed();
+        assert!(Duration::from_millis(1500) < taken && taken < UNLIMITED, "{push:?}: {taken:?}");
+    }
+    knows_the_box(folder);
+
     let nowhere = ended(&["to", "127.0.0.1", "--push"]).expect(2);
     assert!(nowhere.stderr.contains("`ssh:127.0.0.1`"), "{nowhere:?}");
 
