@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use linerate_control::{HostFacts, Timeouts};
 use linerate_lab::{Description, Lab, SwitchPort};
@@ -289,7 +288,7 @@ fn towards(asked: &Towards<'_>) -> Result<Ground, Failure> {
             Ground { pushed, ..Ground::of(testbed, TestbedKind::Hosts) }
         }
     };
-    ground.timeouts = timeouts(asked);
+    ground.timeouts = asked.timeouts();
     for (endpoint, cpu) in ground.testbed.endpoints.iter_mut().zip(asked.cpus) {
         if let Some(cpu) = cpu {
             (endpoint.cpus, endpoint.pin) = (vec![cpu], true);
@@ -299,16 +298,6 @@ fn towards(asked: &Towards<'_>) -> Result<Ground, Failure> {
     here.address = asked.local.or(here.address);
     here.device = asked.device.map(str::to_owned).or(here.device.take());
     Ok(ground)
-}
-
-/// Returns the time limits of connections to the agent of `asked`.
-pub(crate) fn timeouts(asked: &Towards<'_>) -> Timeouts {
-    let usual = Timeouts::default();
-    asked.patience.map(Duration::from).map_or(usual, |patience| Timeouts {
-        handshake: patience,
-        command: patience,
-        ..usual
-    })
 }
 
 /// Lists the CPUs that a `cpus` axis may use on endpoints of this machine. Only the plan pins to

@@ -2,14 +2,15 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::process::Command;
+use std::time::Duration;
 
+use linerate_control::Timeouts;
 use linerate_model::{AGENT_PORT, Endpoint, HostAddress, Nanos, Testbed};
 
 use crate::Failure;
 use crate::addresses::{has_port, interface, with_port};
 use crate::push::{Push, Pushed, push};
 use crate::ssh::through_ssh;
-use crate::testbeds::timeouts;
 
 /// Name of the place with both endpoints in this process.
 pub const LOOPBACK: &str = "loopback";
@@ -50,6 +51,16 @@ pub struct Towards<'a> {
 }
 
 impl<'a> Towards<'a> {
+    /// Returns the time limits of connections to the agent.
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        let usual = Timeouts::default();
+        self.patience.map(Duration::from).map_or(usual, |patience| Timeouts {
+            handshake: patience,
+            command: patience,
+            ..usual
+        })
+    }
+
     /// Returns `host` without any other choice.
     #[must_use]
     pub fn host(host: &'a str) -> Self {
@@ -121,7 +132,7 @@ pub(crate) fn reached(asked: &Towards<'_>) -> Result<(Testbed, Option<Pushed>), 
         Some(target) => {
             let address = match asked.push {
                 Some(program) => {
-                    let (address, copy) = push(target, program, timeouts(asked).command)?;
+                    let (address, copy) = push(target, program, asked.timeouts().command)?;
                     pushed = copy;
                     address
                 }
