@@ -159,7 +159,12 @@ impl LiveFold {
         self.shown.recent = None;
         self.shown.stage = LiveStage::Trial;
         let ways = [Direction::Tx, Direction::Rx];
-        let ceiling = |way| planned_ceiling(&self.header, &self.hosts, trial, way);
+        // The ceiling is that of the first job's path, and the goodput that of all jobs.
+        let is_shared =
+            measured().all(|(_, job)| first.is_some_and(|first| is_between(job, first)));
+        let ceiling = |way| {
+            is_shared.then(|| planned_ceiling(&self.header, &self.hosts, trial, way)).flatten()
+        };
         self.shown.trial = Some(LiveTrial {
             id: trial.id,
             number,
@@ -245,6 +250,12 @@ impl LiveFold {
     }
 }
 
+/// Returns whether `job` is between the two endpoints of `first`, in either direction.
+fn is_between(job: &JobSpec, first: &JobSpec) -> bool {
+    let (ends, firsts) = ([&job.from.name, &job.to.name], [&first.from.name, &first.to.name]);
+    ends == firsts || ends == [firsts[1], firsts[0]]
+}
+
 /// Returns whether `job` leads from the host of `first`'s passive end to that of its active end.
 fn is_opposite(job: &JobSpec, first: &JobSpec) -> bool {
     let hosts = |job: &JobSpec| (job.from.host.clone(), job.to.host.clone());
@@ -262,7 +273,8 @@ impl FoldedJob {
 #[cfg(test)]
 mod tests {
     use linerate_model::{
-        Counter, Incident, IncidentKind, Interval, Params, Phases, Side, TrialId, Warmup,
+        BitRate, BoundClass, Bytes, Capacity, Counter, Incident, IncidentKind, Interval, Params,
+        Phases, Side, TrialId, Warmup,
     };
     use serde_json::json;
 
@@ -355,6 +367,33 @@ mod tests {
         assert_eq!(shown.points.len(), 20);
         let text = serde_json::to_string(&shown).expect("it is plain data");
         assert_eq!(serde_json::from_str::<Snapshot>(&text).expect("its own text"), shown);
+    }
+
+    #[test]
+    fn jobs_of_other_endpoints_do_not_count_against_the_first_ones_ceiling() {
+        let ceiling = |jobs: Vec<JobSpec>| {
+            let link = Capacity {
+                name: "link".into(),
+                edge: "link".into(),
+                class: BoundClass::Link,
+                rate: BitRate(1e9),
+                frame_overhead: Bytes(38),
+                mtu: Bytes(1500),
+                pairs: vec![("a".into(), "b".into())],
+                source: "declared".into(),
+                members: Vec::new(),
+            };
+            let capacities = vec![link];
+            let header = CampaignHeader { capacities, ..CampaignHeader::default() };
+            let mut fold = LiveFold::new(&header, Nanos(0));
+            let trial = trial(10, jobs);
+            fold.take(&started(&trial), Nanos(0));
+            fold.snapshot(Nanos(0)).trial.expect("one runs").ceilings[0]
+        };
+        let alone = ceiling(vec![job("a", "b")]);
+        assert!(alone.is_some_and(|rate| rate > 9e8), "{alone:?}");
+        assert_eq!(ceiling(vec![job("a", "b"), job("a", "b"), job("b", "a")]), alone);
+        assert_eq!(ceiling(vec![job("a", "b"), job("c", "b")]), None);
     }
 
     #[test]
