@@ -78,7 +78,7 @@ pub(crate) struct ToArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     push: Option<Option<PathBuf>>,
     /// Longest time to connect to the agent and to greet it, with ssh to start it; in milliseconds
-    /// or with a unit, at most 1 h [default: 5 s]
+    /// or with a unit, at most 1 h [default: 5 s, 30 s with ssh]
     #[arg(long = "connect-timeout", value_name = "MS", value_parser = milliseconds)]
     patience: Option<Nanos>,
     /// CPU of this end's workers, and of the other end's
