@@ -162,6 +162,12 @@ fn nothing_outlives_a_lab_whose_maker_is_killed() {
 
 /// Like the end of a PID namespace: no supervisor is left, and only the lock shows that the lab has
 /// no owner.
+/// Returns true if `process` is gone, or a zombie, which holds no locks.
+fn has_ended(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    stat.map_or(true, |stat| stat.contains(") Z "))
+}
+
 #[test]
 fn what_a_killed_supervisor_left_is_reaped() {
     const NAME: &str = "what_a_killed_supervisor_left_is_reaped";
@@ -184,6 +190,12 @@ fn what_a_killed_supervisor_left_is_reaped() {
     signal(supervisor, "KILL");
     victim.kill().expect("SIGKILL");
     victim.wait().expect("our child");
+    // It is not our child, and holds its locks until it has ended.
+    let killed = Instant::now();
+    while !has_ended(supervisor) {
+        assert!(killed.elapsed() < Duration::from_secs(30), "the supervisor outlives SIGKILL");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     assert_eq!(names_of(pid), 3, "nobody has removed them");
     let reaped = linerate_lab::reap().expect("ip runs");
     assert_eq!(
