@@ -364,12 +364,6 @@ fn round_trips(workload: &str, params: &str) {
     });
     let most = in_flight.max().expect("intervals");
     assert!(most <= 4, "{most} requests in flight");
-    let why = &measured.study.points[0].trials[0].why;
-    if most < 4 && why.iter().any(|why| matches!(why, Reason::Waited { .. })) {
-        println!("skipped: {test}: {most} of 4 requests in flight seen: the worker had no CPU");
-    } else {
-        assert_eq!(most, 4, "{why:?}");
-    }
     // Every answer has one time, and never more than four of these times overlap.
     let times = active.intervals.iter().flat_map(|interval| &interval.response.buckets);
     let (n, sum) = times.fold((0, 0.0), |(n, sum), (nanos, count)| {
@@ -380,6 +374,14 @@ fn round_trips(workload: &str, params: &str) {
     let span = (last.end.0 - first.start.0) as f64;
     println!("{most} of 4 requests in flight, {:.3} on average", sum / span);
     assert!(sum <= 4.0 * 1.01 * span, "{sum} of {span} ns, {n} requests");
+    let why = &measured.study.points[0].trials[0].why;
+    // More than three on average need a fourth, seen at the end of an interval or not.
+    let is_fourth_used = most == 4 || sum > 3.1 * span;
+    if !is_fourth_used && why.iter().any(|why| matches!(why, Reason::Waited { .. })) {
+        println!("skipped: {test}: {most} of 4 requests in flight seen: the worker had no CPU");
+    } else {
+        assert!(is_fourth_used, "{most} of 4 in flight, {why:?}");
+    }
 }
 
 #[test]

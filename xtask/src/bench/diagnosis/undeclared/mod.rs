@@ -139,11 +139,12 @@ fn company(ground: &Ground, family: Family, setup: &Setup) -> anyhow::Result<Vec
     }
 }
 
-/// Starts a loop on `cpu`, at `end`. It ends with its time limit at the latest.
+/// Starts a loop on `cpu`, at `end`. It ends with its limit of CPU time at the latest.
 fn busy_loop(ground: &Ground, end: End, cpu: &str) -> anyhow::Result<Child> {
     let mut command = ground.command(end, "taskset");
     let limit = LONGEST.to_string();
-    command.args(["-c", cpu, "timeout", &limit, "sh", "-c", "while :; do :; done"]);
+    // One process, which a kill ends: `timeout` would leave its child.
+    command.args(["-c", cpu, "sh", "-c", "ulimit -t \"$0\"; while :; do :; done", &limit]);
     start(command, "a loop")
 }
 
