@@ -123,6 +123,28 @@ struct Counts {
     response: Distribution,
 }
 
+impl Counts {
+    fn together(mut self, other: Self) -> Self {
+        let sums = [
+            (&mut self.received[..], &other.received[..]),
+            (&mut self.operations[..], &other.operations[..]),
+            (&mut self.cpu_ns[..], &other.cpu_ns[..]),
+            (&mut self.datagrams[..], &other.datagrams[..]),
+            (&mut self.changes[..], &other.changes[..]),
+        ];
+        for (sum, more) in sums.into_iter().flat_map(|(sums, more)| sums.iter_mut().zip(more)) {
+            *sum += more;
+        }
+        self.transactions += other.transactions;
+        self.connections += other.connections;
+        self.retransmits += other.retransmits;
+        self.rtt_us += other.rtt_us;
+        self.n_rtt += other.n_rtt;
+        self.response.merge(&other.response);
+        self
+    }
+}
+
 /// The fold from intervals to lines, of one trial.
 #[derive(Debug)]
 pub struct LiveLines {
@@ -135,7 +157,8 @@ pub struct LiveLines {
     reached: BTreeMap<(usize, u32), Nanos>,
     /// The end of the last counts with progress.
     moved: Nanos,
-    /// Time for which workers waited after the end of the load; their CPU time is in the last line.
+    /// Time for which workers waited in the last line, after the end of the load; their CPU time is
+    /// in that line.
     waited: Nanos,
     /// The last state read of each connection, by end and number.
     states: BTreeMap<(usize, u32), TcpState>,
@@ -190,13 +213,15 @@ impl LiveLines {
             let is_complete = outcome == TrialOutcome::Completed && self.moved > Nanos(0);
             let ended = if is_complete { self.moved } else { reached };
             self.loaded = ended.max(Nanos(self.span.0 * self.given as u64)).min(self.loaded);
-            self.waited = reached.since(self.loaded);
+            self.waited = reached.min(Nanos(self.span.0 * self.drain() as u64)).since(self.loaded);
         }
         let mut lines = Vec::new();
         while self.given < self.drain() && !self.pending.is_empty() {
             lines.push(self.give());
         }
-        if !self.pending.is_empty() {
+        // The drain is one line, also after a wait over the spans of several.
+        if let Some(drain) = self.pending.drain(..).reduce(Counts::together) {
+            self.pending.push_back(drain);
             let line = self.give();
             let ended = line.operations.map_or(0.0, |of| of.answered + of.lost);
             let moved = line.forward_bytes
@@ -447,6 +472,28 @@ mod tests {
             assert_eq!(given.iter().map(of).collect::<Vec<_>>(), spans, "{outcome:?}");
             assert_eq!(given[1].forward_bytes, 800.0);
         }
+    }
+
+    #[test]
+    fn a_wait_over_several_spans_is_one_drain_with_all_its_counts_and_no_cpu_of_the_last_line() {
+        let mut lines = LiveLines::new(SECOND, Nanos::from_secs(3_600));
+        let busy = |from, until| {
+            interval(0, from, until, &[(Counter::CpuUser, (until - from) * 1_000_000)])
+        };
+        let resent = |from, until, retransmits| {
+            state(0, from, until, TcpState { retransmits, ..TcpState::default() })
+        };
+        let moves = [received(0, 0, 1000, 1000), received(0, 1000, 1050, 50)];
+        let mut given = lines.take(Side::Passive, &moves);
+        let waits = [busy(0, 1000), busy(1000, 2000), resent(2000, 2900, 3), resent(2900, 4040, 5)];
+        given.extend(lines.take(Side::Active, &waits));
+        given.extend(lines.rest(TrialOutcome::Completed));
+        let of = |line: &LiveLine| (line.from.0 / 1_000_000, line.until.0 / 1_000_000);
+        let spans: Vec<_> = given.iter().map(of).collect();
+        assert_eq!(spans, [(0, 1000), (1000, 1050), (1050, 4040)]);
+        assert!((given[1].cpu[0] - 1.0).abs() < 1e-9, "{:?}", given[1].cpu);
+        assert_eq!((given[2].is_drain, given[2].retransmits), (true, Some(5)));
+        assert_eq!(lines.rest(TrialOutcome::Interrupted), [], "nothing is given twice");
     }
 
     #[test]

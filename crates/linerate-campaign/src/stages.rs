@@ -218,7 +218,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (ground, nobody) = (testbeds::loopback(false), Nobody(Live::default()));
         let ledgers = Ledgers::new("test", &ground, folder.path(), &nobody);
-        // A busy machine may take time between two readings of the clock, but seldom so much.
+        // A busy machine may take time between two readings of the clock, but seldom as
+        // long as the pause.
         let passed = (0..3).map(|_| {
             let begun = ledgers.now();
             ledgers.pause(PAUSE);

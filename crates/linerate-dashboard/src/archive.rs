@@ -20,7 +20,8 @@ use crate::folder::{self, Found, Limit, Stamp};
 
 /// Shortest and longest time between two searches of the folder.
 const SEARCH_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
-/// The same as a multiple of the time that a search takes: half a per cent of a CPU.
+/// The same as a multiple of the time that a search takes: half a per cent of a CPU, within those
+/// limits.
 const SEARCH_SHARE: u32 = 200;
 /// Shortest time between two readings of a ledger that is being recorded.
 const READ_EVERY: Duration = Duration::from_secs(5);

@@ -303,7 +303,7 @@ mod tests {
         assert!(LiveSocket::open(&Live::default(), &ledger).is_none());
         assert_eq!(std::fs::read_to_string(&path).expect("it is still there"), "notes");
         std::fs::remove_file(&path).expect("removed");
-        // Nor is one removed that took the socket's place.
+        // A file that took the socket's place stays, too.
         let socket = LiveSocket::open(&Live::default(), &ledger).expect("the name is free");
         std::fs::remove_file(&path).expect("removed");
         std::fs::write(&path, "notes").expect("written");

@@ -91,7 +91,7 @@ pub(super) fn lead(mix: &Mix) -> Option<Lead> {
     // The job whose change needs most pairs.
     let effects = mix.jobs.iter().map(|job| &job.main.effect);
     let open = effects.filter(|effect| effect.change == Change::Unclear);
-    let open = open.max_by_key(|effect| effect.needed);
+    let open = open.max_by_key(|effect| pairs_needed(effect));
     let status = mix.attribution.verdict.word();
     let names: Vec<String> = mix.jobs.iter().map(|job| name(job, &mix.jobs)).collect();
     let n = mix.jobs.len();
