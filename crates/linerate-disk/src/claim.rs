@@ -126,7 +126,9 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_harm(block in proptest::collection::vec(any::<u8>(), 0..5000)) {
+        fn any_bytes_are_read_without_harm(
+            block in proptest::collection::vec(any::<u8>(), 0..5000)
+        ) {
             prop_assert_eq!(Claim::decode(&block), None);
         }
     }

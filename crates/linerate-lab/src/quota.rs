@@ -43,8 +43,8 @@ fn mount() -> Result<(&'static Path, bool), String> {
     place([has_cpu("cgroup.subtree_control"), has_cpu("cgroup.controllers"), legacy()])
 }
 
-/// The same from three facts: groups of version 2 get the controller; version 2 has it; version 1 is
-/// mounted.
+/// The same from three facts: groups of version 2 get the controller; version 2 has it; version 1
+/// is mounted.
 fn place([granted, present, legacy]: [bool; 3]) -> Result<(&'static Path, bool), String> {
     match (granted, present, legacy) {
         (true, ..) => Ok((Path::new(UNIFIED), true)),

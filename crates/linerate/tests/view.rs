@@ -21,8 +21,8 @@ struct Screen {
 }
 
 impl Screen {
-    /// Starts `command` in a terminal of its own in `folder`; `None`, with a message, if there is no
-    /// tmux. `{linerate}` stands for the program. The exit code is printed at the end.
+    /// Starts `command` in a terminal of its own in `folder`; `None`, with a message, if there is
+    /// no tmux. `{linerate}` stands for the program. The exit code is printed at the end.
     fn start(test: &str, folder: &Path, command: &str) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             println!("skipped: {test}: needs tmux");

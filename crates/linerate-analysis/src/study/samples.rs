@@ -97,8 +97,8 @@ impl<'a> Samples<'a> {
     }
 
     /// Returns the span from the first to the last reading within `span`, or `span` where those
-    /// cover too little of it. A counter that does not grow outside a short load would be too low if
-    /// it were interpolated to the ends of the load.
+    /// cover too little of it. A counter that does not grow outside a short load would be too low
+    /// if it were interpolated to the ends of the load.
     pub(super) fn steady(&self, span: Span) -> Span {
         let times = || self.0.iter().flat_map(|block| &block.times);
         let within = || times().filter(|at| span.from <= **at && **at <= span.to);

@@ -1,9 +1,9 @@
 //! Snapshots for other processes of this host: a Unix socket beside the ledger.
 //!
 //! A snapshot is one line of JSON, sent five times a second at most and at once when the stage
-//! changes. A reader that does not keep up misses snapshots; one that
-//! reads nothing for longer than [`STUCK`] is cut off. Only processes that may write to the socket's
-//! file can connect: the user of the campaign, with the usual umask.
+//! changes. A reader that does not keep up misses snapshots; one that reads nothing for longer than
+//! [`STUCK`] is cut off. Only processes that may write to the socket's file can connect: the user
+//! of the campaign, with the usual umask.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};

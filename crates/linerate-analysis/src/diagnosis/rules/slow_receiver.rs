@@ -3,10 +3,11 @@
 //! Evidence: the sender waits for the window, much of the receive buffer is unread, and the
 //! receiver has CPU time left. It waits for something else, such as a disk; storage stalls of its
 //! host show that. Buffer and CPU of a foreign receiver are not known. The evidence is then that
-//! the sender waited for a window although less of the largest advertised window was in flight than a
-//! window of that size explains: it was open before and closed. A window that opens and closes delays
-//! acknowledgements, so where it moved by half or more, the data in flight is computed with the
-//! minimum round-trip time. Not observed: the thing that the application waits for.
+//! the sender waited for a window although less of the largest advertised window was in flight
+//! than a window of that size explains: it was open before and closed. A window that opens and
+//! closes delays acknowledgements, so where it moved by half or more, the data in flight is
+//! computed with the minimum round-trip time. Not observed: the thing that the application waits
+//! for.
 
 use linerate_model::{Command, Direction, metric};
 
