@@ -256,7 +256,7 @@ pub(crate) fn measure_in(folder: &Path, text: &str, place: &[&str]) -> Option<Me
 }
 
 /// Parts of the reasons for which a measurement fails whose ends are kept from running.
-const LATE: [&str; 3] = ["in time", "flows within", "for too long"];
+const LATE: [&str; 4] = ["in time", "flows within", "for too long", "after the start barrier"];
 /// Share of the CPUs' time that is idle or the program's own at least, if others do not keep an end
 /// from running.
 const FREE: f64 = 0.5;
