@@ -11,6 +11,7 @@ use linerate_model::{Counter, Nanos};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use serde_json::json;
+use socket2::{Domain, Socket, Type};
 
 use crate::shared::{V4, endpoint, join, params, setup, start, sum};
 
@@ -23,6 +24,8 @@ enum Fault {
     DropsTheControlConnection,
     IsNoFtpServer,
     RefusesTheFile,
+    /// As behind a firewall that lets the port of the server through, and no other.
+    DataPortIsBlocked,
     /// The following faults happen over TLS.
     HasNoTls,
     HangsUpInTheHandshake,
@@ -136,8 +139,10 @@ fn serve(mut control: TcpStream, fault: Fault) -> Option<()> {
         return say("HTTP/1.1 400 Bad Request\r\n\r\n");
     }
     say("220-Hello\r\n220 there\r\n")?;
+    let blocked = (fault == Fault::DataPortIsBlocked).then(Silent::new);
     let data = TcpListener::bind("127.0.0.1:0").ok()?;
-    let [high, low] = data.local_addr().ok()?.port().to_be_bytes();
+    let named = blocked.as_ref().map_or(data.local_addr().ok()?, |blocked| blocked.address);
+    let [high, low] = named.port().to_be_bytes();
     while let Some(Ok(line)) = lines.next() {
         match line.split(' ').next()? {
             "USER" => say("331 Password\r\n")?,
@@ -171,6 +176,32 @@ fn serve(mut control: TcpStream, fault: Fault) -> Option<()> {
         }
     }
     Some(())
+}
+
+/// Address that answers no attempt to connect: its listener has no room for another connection, and
+/// the kernel then drops what arrives.
+struct Silent {
+    address: SocketAddr,
+    _held: Vec<Socket>,
+}
+
+impl Silent {
+    fn new() -> Self {
+        let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        let listener = socket();
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("loopback");
+        listener.listen(0).expect("bound");
+        let address = listener.local_addr().expect("bound").as_socket().expect("an IPv4 address");
+        let mut held = vec![listener];
+        for _ in 0..4 {
+            let caller = socket();
+            caller.set_nonblocking(true).expect("Linux has it");
+            // The first ones fit; the others wait for an answer, as the client of a test does.
+            let _pending = caller.connect(&address.into());
+            held.push(caller);
+        }
+        Self { address, _held: held }
+    }
 }
 
 /// Fetches from a bad server for `milliseconds`.
@@ -284,10 +315,33 @@ fn an_early_refusal_of_an_http_server_is_reported() {
 #[test]
 fn an_absent_server_is_reported() {
     // Bound but not listening: the port refuses, and no server of another test can use it.
-    let held =
-        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    let held = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     held.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("loopback");
     let port = held.local_addr().expect("bound").as_socket().expect("an IPv4 address").port();
     let report = fetch(&format!("ftp://127.0.0.1:{port}/file"), 1000);
     assert!(failures(&report).contains("Connection refused"), "{}", failures(&report));
+}
+
+#[test]
+fn a_port_that_does_not_answer_is_named_whether_the_load_or_the_time_allowed_ends_first() {
+    let silent = Silent::new();
+    let (address, port) = (silent.address, silent.address.port());
+    for (name, timeout) in [("ftp", "10 s"), ("http", "10 s"), ("ftp", "20 ms")] {
+        let table = json!({ "server": format!("{name}://{address}/file"), "timeout": timeout });
+        let shown = failures(&transfer(name, table, 1000));
+        assert!(shown.contains(&format!("connect to {address}: ")), "{name}, {timeout}: {shown}");
+        let hint = format!("does a firewall drop TCP to port {port} there?");
+        assert!(shown.contains(&hint), "{name}, {timeout}: {shown}");
+    }
+    let url = bad_server(Fault::DataPortIsBlocked);
+    // A busy machine may not reach the data connection within a second.
+    let mut reports = [1000, 4000, 16_000].into_iter().map(|span| {
+        failures(&fetch_with(json!({ "server": url, "passive": "pasv", "timeout": "60 s" }), span))
+    });
+    let shown = reports.find(|shown| !shown.is_empty()).expect("16 s reach it");
+    assert!(shown.contains("connect to 127.0.0.1:") && shown.contains("firewall"), "{shown}");
+    // A server that answers is not called blocked, whatever is open at the end of the load.
+    let stalled = bad_server(Fault::Stalls);
+    let shown = failures(&fetch_with(json!({ "server": stalled, "passive": "pasv" }), 1000));
+    assert!(!shown.contains("firewall"), "{shown}");
 }

@@ -389,6 +389,14 @@ impl Opened {
     }
 }
 
+/// Returns what to check if nothing answers at `port`.
+pub(crate) fn hint_at_firewall(port: u16) -> String {
+    format!(
+        "does a firewall drop TCP to port {port} there? `docs/security.md#ports` lists what uses \
+            other ports than the agent's"
+    )
+}
+
 /// Returns true if an earlier connection still has the port of `source`, such as one of the last
 /// trial whose other end has not closed yet.
 fn is_held(source: SocketAddr, cause: &io::Error) -> bool {
@@ -422,11 +430,7 @@ pub(crate) fn connect(
             Err(cause) if cause.kind() == io::ErrorKind::TimedOut => {
                 return Err(LoadError::Unsupported {
                     what: error(cause).to_string(),
-                    why: format!(
-                        "does a firewall drop TCP to port {} there? `docs/security.md#ports` lists \
-                            what uses other ports than the agent's",
-                        address.port()
-                    ),
+                    why: hint_at_firewall(address.port()),
                 });
             }
             Err(cause) => return Err(held(source.port(), error(cause))),

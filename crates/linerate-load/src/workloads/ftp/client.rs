@@ -539,6 +539,14 @@ impl Session for FtpSession {
         })
     }
 
+    fn called(&self) -> Option<SocketAddr> {
+        match self.state {
+            State::Calling => Some(self.dial.remote),
+            State::Connecting => self.data_address.as_ref()?.as_socket(),
+            _ => None,
+        }
+    }
+
     fn abort(&mut self) {
         self.drop_data();
         self.control = None;

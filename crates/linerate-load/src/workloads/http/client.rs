@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 
 use linerate_model::{Counter, FlowReport, Nanos};
 use linerate_sys::readiness::Interest;
@@ -511,6 +512,10 @@ impl Session for HttpSession {
             }
             State::Dismissing | State::Storing | State::Closing => TransferStage::Close,
         })
+    }
+
+    fn called(&self) -> Option<SocketAddr> {
+        matches!(self.state, State::Connecting).then_some(self.dial.remote)
     }
 
     fn abort(&mut self) {

@@ -1,5 +1,6 @@
 //! Worker of the active end: each stream fetches or sends one file after the other.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use linerate_model::{Counter, FlowReport, FlowTcp, Nanos, OperationKind};
@@ -13,6 +14,7 @@ use super::failure::Failure;
 use super::{Bench, Turn};
 use crate::workloads::companion::Companion;
 use crate::workloads::placement::Waiting;
+use crate::workloads::rendezvous::hint_at_firewall;
 use crate::workloads::socket_options;
 use crate::{Due, LoadError, Progress, Start, Tally, Times, Worker};
 
@@ -42,6 +44,9 @@ pub(crate) trait Session: Send {
 
     /// Returns the stage of the abandoned transfer.
     fn overdue(&self) -> Failure;
+
+    /// Returns the address to which a connection is being opened; `None` if none is.
+    fn called(&self) -> Option<SocketAddr>;
 
     /// Gives the transfer up and closes its connections.
     fn abort(&mut self);
@@ -119,6 +124,8 @@ pub(crate) struct ClientWorker<S> {
     lost: u64,
     last_failure: Option<Failure>,
     fault: Option<Failure>,
+    /// Address to which the last connection that did not open was to lead.
+    unreached: Option<SocketAddr>,
 }
 
 impl<S: Session> ClientWorker<S> {
@@ -145,6 +152,7 @@ impl<S: Session> ClientWorker<S> {
             lost: 0,
             last_failure: None,
             fault: None,
+            unreached: None,
         })
     }
 
@@ -201,6 +209,7 @@ impl<S: Session> ClientWorker<S> {
 
     fn fail(&mut self, place: usize, failure: Failure, tally: &mut Tally) {
         let stream = &mut self.streams[place];
+        self.unreached = stream.session.called();
         stream.session.abort();
         (stream.is_busy, stream.is_ready) = (false, true);
         let now = Nanos(clock::monotonic());
@@ -320,6 +329,7 @@ impl<S: Session> Worker for ClientWorker<S> {
         // A file may take longer than the drain, so transfers in progress end here.
         for stream in &mut self.streams {
             if std::mem::take(&mut stream.is_busy) {
+                self.unreached = stream.session.called().or(self.unreached);
                 stream.session.abort();
                 stream.cut_off_at = Some(Nanos(clock::monotonic()));
             }
@@ -335,9 +345,23 @@ impl<S: Session> Worker for ClientWorker<S> {
     }
 
     fn complaint(&self) -> Option<String> {
-        let failure = self.fault?;
-        let remote = "transfer files";
-        Some(format!("{remote}: {failure} ({} came through, {} failed)", self.done, self.lost))
+        let counts = format!("({} came through, {} failed)", self.done, self.lost);
+        match (self.fault, self.unreached) {
+            (Some(failure), Some(remote)) => {
+                let hint = match failure {
+                    Failure::TimedOut(_) => format!(": {}", hint_at_firewall(remote.port())),
+                    _ => String::new(),
+                };
+                Some(format!("connect to {remote}: {failure} {counts}{hint}"))
+            }
+            (Some(failure), None) => Some(format!("transfer files: {failure} {counts}")),
+            // The load was shorter than the time allowed, so nothing failed.
+            (None, Some(remote)) if self.done == 0 => Some(format!(
+                "connect to {remote}: no answer until the end of the load: {}",
+                hint_at_firewall(remote.port())
+            )),
+            (None, _) => None,
+        }
     }
 
     fn finish(&mut self) -> Vec<FlowReport> {
