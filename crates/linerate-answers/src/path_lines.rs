@@ -2,7 +2,7 @@
 //! and the study.
 
 use linerate_analysis::live::{LIVE_QUANTILES, LiveLine};
-use linerate_analysis::{JobStudy, Study, interface_speed};
+use linerate_analysis::{JobStudy, MetricStudy, Study, interface_speed};
 use linerate_campaign::drafts::word_of;
 use linerate_control::{Exit, RunSummary};
 use linerate_load::workloads::HOST_DEFAULT;
@@ -196,6 +196,7 @@ fn of_study(
             .iter()
             .find(|one| one.name == metric::GOODPUT.name)
             .map(|one| one.why.clone()),
+        unsettled: job.metrics.iter().find_map(course).map(str::to_owned),
         // Requests that were not answered are in another figure.
         loss: of_ways(job, metric::LOSS_RATIO, f64::max)
             .filter(|_| asked.offered != Offered::NoDatagrams),
@@ -219,8 +220,19 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (n > 0).then(|| sum / f64::from(n))
 }
 
+/// Returns the figure of `metric`: without a level of the rate, its mean over the one run.
 fn value(job: &JobStudy, metric: &'static Metric, way: Direction) -> Option<f64> {
-    Some(job.metric(metric, way)?.estimate?.value)
+    let figure = job.metric(metric, way)?;
+    figure.estimate.map(|estimate| estimate.value).or_else(|| {
+        let [mean] = figure.values[..] else { return None };
+        mean.filter(|_| course(figure).is_some())
+    })
+}
+
+/// Returns the course of a rate that has no level; `None` if one number represents it.
+fn course(figure: &MetricStudy) -> Option<&str> {
+    let settled = figure.settled.as_ref().filter(|settled| !settled.has_single_number)?;
+    Some(&settled.word)
 }
 
 /// Returns the value of `metric` of both directions together, else of the one that has it.
@@ -242,6 +254,7 @@ fn of_ways(
 #[cfg(test)]
 mod tests {
     use linerate_analysis::live::LiveDatagrams;
+    use linerate_analysis::{PointStudy, Settled};
     use linerate_control::ControlError;
     use linerate_model::{Incident, RecorderError};
     use serde_json::json;
@@ -309,6 +322,34 @@ mod tests {
         assert_eq!(summary.goodput, [1.6e7]);
         assert_eq!((summary.loss, summary.retransmits), (Some(0.02), Some(4)));
         assert_eq!(summary.cut, Some((Nanos::from_secs(3), ASKED.duration, PathCut::AgentLost)));
+    }
+
+    #[test]
+    fn a_rate_without_a_level_has_its_mean_and_its_course() {
+        let settled = |has_single_number| Settled {
+            word: "never settles".to_owned(),
+            has_single_number,
+            trials: Vec::new(),
+        };
+        let of = |settled, values: &[f64]| {
+            let figure = MetricStudy {
+                settled,
+                values: values.iter().copied().map(Some).collect(),
+                ..MetricStudy::new(metric::GOODPUT, Direction::Tx)
+            };
+            let job = JobStudy { metrics: vec![figure], ..JobStudy::default() };
+            let point = PointStudy { jobs: vec![job], ..PointStudy::default() };
+            let study = Study { points: vec![point], ..Study::default() };
+            let campaign = Campaign::default();
+            let summary = summary(Some((&campaign, &study)), &[], None, &ASKED);
+            (summary.goodput, summary.unsettled)
+        };
+        let words = Some("never settles".to_owned());
+        assert_eq!(of(Some(settled(false)), &[8e6]), (vec![8e6], words.clone()));
+        // The means of several runs, and a figure that was withheld for another reason.
+        assert_eq!(of(Some(settled(false)), &[8e6, 9e6]), (vec![], words));
+        assert_eq!(of(Some(settled(true)), &[8e6]), (vec![], None));
+        assert_eq!(of(None, &[8e6]), (vec![], None));
     }
 
     #[test]

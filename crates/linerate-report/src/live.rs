@@ -358,6 +358,8 @@ pub struct PathSummary {
     pub goodput: Vec<f64>,
     /// Reason why there is no goodput, if it was withheld.
     pub withheld: Option<Refusal>,
+    /// Course of a rate without a level, whose figure is the mean over the run.
+    pub unsettled: Option<String>,
     /// Requests per second, and response times at the quantiles of lines, seconds.
     pub requests: Option<(f64, [Option<f64>; 3])>,
     /// Goodput as a share of its ceiling, and the ceiling, bit/s.
@@ -418,6 +420,7 @@ impl PathSummary {
     fn figures(&self) -> Vec<String> {
         let time = |seconds| in_unit(Unit::Second, seconds);
         let mut figures = vec![self.headline()];
+        figures.extend(self.unsettled.iter().map(|course| format!("mean: the rate {course}")));
         // What does not fit is left out from the end, and a doubtful figure must say so.
         if self.validity != Validity::Valid {
             figures.push(format!("{} (reasons: -v)", self.validity.word()));
