@@ -411,6 +411,13 @@ fn option_of_sender(job: &JobStudy, name: &str, direction: Direction) -> Option<
     given.iter().filter_map(Given::number_at_end).max_by(f64::total_cmp)
 }
 
+/// Returns the value of a socket option of the receiver at the end of the run; the largest of
+/// several flows.
+fn option_of_receiver(job: &JobStudy, name: &str, direction: Direction) -> Option<f64> {
+    let other = if direction == Direction::Rx { Direction::Tx } else { Direction::Rx };
+    option_of_sender(job, name, other)
+}
+
 /// Returns a parameter as the plan gives it.
 fn param<'a>(job: &'a JobStudy, name: &str) -> Option<&'a serde_json::Value> {
     job.params.0.get(name)

@@ -12,8 +12,8 @@ use linerate_model::{BoundClass, Direction, Verdict, metric};
 use super::cpu_taken::starves_receiver;
 use super::slow_receiver::{UNREAD, Unread};
 use super::{
-    FlowEnd, Rule, TCP_STREAM, flows, grown, may_be_judged, out_of_cpu, room, score, seen, subject,
-    value,
+    FlowEnd, Rule, TCP_STREAM, flows, grown, may_be_judged, option_of_receiver, out_of_cpu, room,
+    score, seen, subject, value,
 };
 use crate::diagnosis::experiment::{Experiment, bytes, set};
 use crate::diagnosis::{Claim, Evidence, Finding, Permit, Step};
@@ -96,8 +96,13 @@ fn larger_buffer(job: &JobStudy, direction: Direction) -> Option<Experiment> {
     let window =
         value(job, metric::PEER_WINDOW, direction).filter(|_| job.workload == TCP_STREAM)?;
     // The figure is the sum over flows, the parameter is per flow.
-    let streams = super::n_flows(job);
-    let change = vec![set("receive_buffer", bytes(LARGER * window / streams))];
+    let of_window = LARGER * window / super::n_flows(job);
+    // The kernel grants twice the requested size, so requesting the present size doubles it, and
+    // with it the window. A window is a share of its buffer that differs between kernels: that is
+    // doubled where a foreign receiver reports no buffer.
+    let present = option_of_receiver(job, "receive_buffer", direction);
+    let larger = present.filter(|present| *present > 0.0).unwrap_or(of_window);
+    let change = vec![set("receive_buffer", bytes(larger))];
     let prediction = grown(LARGER, room(job, direction));
     Some(Experiment::lift("twice the receive buffer", change, prediction))
 }
@@ -153,6 +158,18 @@ mod tests {
         };
         assert_eq!(with_window(95e6), Verdict::Suspected);
         assert_eq!(with_window(10e6), Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn the_experiment_doubles_the_buffer_that_the_kernel_granted() {
+        // Linux 6.18: a granted buffer of 256 KiB advertised a window of 163,040 B.
+        let mut point =
+            point(&[("goodput", 28e6), ("rwnd_limited", 0.9), ("peer_window", 163_040.0)]);
+        let requested = |point: &PointStudy| RULE.experiments(point)[0].candidates[0][0].1.clone();
+        assert_eq!(requested(&point), "326080 B", "a foreign receiver");
+        let granted = crate::Obtained::granted(262_144);
+        point.jobs[0].obtained.insert("receive_buffer".into(), granted);
+        assert_eq!(requested(&point), "262144 B");
     }
 
     #[test]
