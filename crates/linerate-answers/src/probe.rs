@@ -235,7 +235,9 @@ fn time(time: Nanos) -> String {
 /// Returns the distance of two clocks in seconds, to the microsecond. A unit chosen by its size
 /// would hide the digits that are measured.
 fn ahead(ns: i64) -> String {
-    format!("{:.6} s", ns as f64 / 1e9)
+    // Rounded first: less than half a microsecond behind is no "-0.000000".
+    let micros = (ns as f64 / 1e3).round() + 0.0;
+    format!("{:.6} s", micros / 1e6)
 }
 
 fn ratio(ratio: Ratio) -> String {
@@ -268,6 +270,12 @@ mod tests {
     use linerate_report::text;
 
     use super::*;
+
+    #[test]
+    fn the_distance_of_two_clocks_has_microseconds_and_no_negative_zero() {
+        let expected = ["0.000000 s", "-0.000001 s", "90061.000002 s"];
+        assert_eq!([-340, -1400, 90_061_000_002_300].map(ahead), expected);
+    }
 
     #[test]
     fn known_facts_have_rows_and_unknown_ones_have_none() {
