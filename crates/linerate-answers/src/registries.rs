@@ -98,6 +98,37 @@ pub fn document(what: Registry) -> Document {
     Document::answer(title, what.summary(), Origin::Read, vec![section], Value::Array(entries))
 }
 
+/// Returns the names of all plans and labs by their purposes, and the registries.
+#[must_use]
+pub fn overview() -> Document {
+    let (mut blocks, mut study) = (Vec::new(), serde_json::Map::new());
+    for what in [Registry::Plans, Registry::Labs] {
+        let entries = entries(what);
+        let names = |(purpose, entries): (Option<&str>, &[Value])| {
+            let names: Vec<String> = entries.iter().map(|entry| text(entry, "name")).collect();
+            (purpose.unwrap_or_default().to_owned(), names)
+        };
+        let groups: Vec<(String, Vec<String>)> = groups(&entries).map(names).collect();
+        let rows: Vec<Vec<String>> =
+            groups.iter().map(|(purpose, names)| vec![purpose.clone(), names.join(", ")]).collect();
+        let columns = ["purpose", "names"];
+        blocks.push(Block::Table(Table::of_words(what.name(), what.summary(), &columns, &rows)));
+        let json = |(purpose, names)| json!({ "purpose": purpose, "names": names });
+        study.insert(what.name().to_owned(), groups.into_iter().map(json).collect());
+    }
+    let rows = Registry::ALL
+        .map(|what| vec![format!("linerate list {}", what.name()), what.summary().to_owned()]);
+    let caption = "With a line for each entry";
+    let columns = ["command", "content"];
+    blocks.push(Block::Table(Table::of_words("registries", caption, &columns, &rows)));
+    let registries =
+        Registry::ALL.map(|what| json!({ "name": what.name(), "summary": what.summary() }));
+    study.insert("registries".to_owned(), registries.into());
+    let summary = "Plans and labs by purpose";
+    let section = Section { id: "answer", title: summary, blocks };
+    Document::answer("linerate list".to_owned(), summary, Origin::Read, vec![section], study.into())
+}
+
 /// Returns the entries of each purpose, in their order; all at once without purposes.
 pub(crate) fn groups(entries: &[Value]) -> impl Iterator<Item = (Option<&str>, &[Value])> {
     let purpose = |entry: &'_ Value| entry["purpose"].as_str().map(str::to_owned);
@@ -221,6 +252,26 @@ mod tests {
         }
         let samplers = entries(Registry::Samplers);
         assert_eq!(groups(&samplers).count(), 1, "samplers have no purposes");
+    }
+
+    #[test]
+    fn the_overview_has_each_plan_and_lab_in_the_row_of_its_purpose() {
+        let answer = overview();
+        for what in [Registry::Plans, Registry::Labs] {
+            for entry in entries(what) {
+                let groups = answer.study[what.name()].as_array().expect("a list");
+                let has = |group: &&Value| {
+                    group["names"].as_array().expect("a list").contains(&entry["name"])
+                };
+                let within: Vec<&Value> = groups.iter().filter(has).collect();
+                assert_eq!(within.len(), 1, "{entry}");
+                assert_eq!(within[0]["purpose"], entry["purpose"]);
+            }
+        }
+        let shown = whole(&answer);
+        for what in Registry::ALL {
+            assert!(shown.contains(&format!("linerate list {}", what.name())), "{shown}");
+        }
     }
 
     #[test]

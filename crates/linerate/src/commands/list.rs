@@ -8,18 +8,17 @@ use crate::exit::{Exit, Outcome};
 use crate::reports;
 
 #[derive(Debug, Args)]
-// The help lists the names, which the error of clap does not.
-#[command(arg_required_else_help = true)]
 pub(crate) struct ListArgs {
-    /// Registry to print
+    /// Registry to print; without it, the names of all plans and labs by their purposes
     #[arg(value_parser = one_of(&Registry::ALL, |one| (one.name(), one.summary())))]
-    pub(crate) what: Registry,
+    pub(crate) what: Option<Registry>,
     #[command(flatten)]
     pub(crate) saved: Saved,
 }
 
-/// Prints one registry.
+/// Prints one registry, or the overview.
 pub(crate) fn run(args: &ListArgs, global: Global) -> Outcome {
-    reports::answer(&registries::document(args.what), &args.saved, global)?;
+    let document = args.what.map_or_else(registries::overview, registries::document);
+    reports::answer(&document, &args.saved, global)?;
     Ok(Exit::Done)
 }
