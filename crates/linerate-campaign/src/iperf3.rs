@@ -29,7 +29,7 @@ pub enum Fate {
 use Fate::{Always, Replaced, Works};
 
 const AGENT: Fate = Replaced("the other end is `linerate agent`");
-const KEYS: Fate = Replaced("hosts are paired by keys: `linerate pair offer` and `pair accept`");
+const KEYS: Fate = Replaced("hosts are paired by keys: `linerate agent --pair` and `to --token -`");
 const SCTP: Fate = Replaced("there is no SCTP: use tcp or udp");
 const LOST_PEER: Fate = Replaced("the run ends 12 s after the other end falls silent");
 
@@ -176,8 +176,8 @@ pub fn translated(
     }
     if line.is_server && !is_to {
         return Err(Failure::wrong(
-            "-s: the other end of a measurement is an agent: run `linerate agent`, and pair it \
-                with `linerate pair offer`",
+            "-s: the other end of a measurement is an agent: run `linerate agent --pair`, then on \
+                the host that measures `linerate to HOST --token -`",
         ));
     }
     let is_host = first.as_deref().is_some_and(names_a_host);

@@ -199,5 +199,5 @@ fn without_keys_nothing_listens_beyond_loopback() {
     let everywhere = "0.0.0.0:0".parse().unwrap();
     let error =
         Agent::new(AgentOptions::default()).listen(everywhere, Access::Loopback).unwrap_err();
-    assert!(error.to_string().contains("linerate pair offer"), "{error}");
+    assert!(error.to_string().contains("linerate agent --pair"), "{error}");
 }

@@ -64,7 +64,7 @@ fn two_paired_hosts_measure_and_strangers_are_refused() {
         format!(
             "linerate: listen on {AGENT}:{port}: no paired key, and without one an agent listens \
                 on loopback only \
-             (pair first: `linerate pair offer`)\n"
+             (pair first: `linerate agent --pair`)\n"
         )
     );
 

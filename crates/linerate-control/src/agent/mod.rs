@@ -251,7 +251,7 @@ impl Agent {
         // Without keys the user at the other end is known only for connections of this host.
         if matches!(access, Access::Loopback) && !transport::is_loopback(address.ip()) {
             let cause = "no host has been paired with this one, and without keys an agent listens \
-                on loopback only (run `linerate pair offer`)";
+                on loopback only (run `linerate agent --pair`)";
             return Err(ControlError::listen("listen beyond loopback on", address, cause));
         }
         let error = |cause: io::Error| ControlError::listen("listen on", address, cause);

@@ -89,7 +89,7 @@ pub(crate) fn run(args: &AgentArgs, global: Global) -> Outcome {
     if !paired && !address.ip().is_loopback() {
         return Err(Failure::missing(format!(
             "listen on {address}: no paired key, and without one an agent listens on loopback \
-                only (pair first: `linerate pair offer`)"
+                only (pair first: `linerate agent --pair`)"
         )));
     }
     // After the separation, only the broker can read the keys.
