@@ -20,7 +20,7 @@ use crate::folder::{self, Found, Limit, Stamp};
 
 /// Shortest and longest time between two searches of the folder.
 const SEARCH_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
-/// The same as a multiple of the time that a search takes: half a per cent of a CPU, within those
+/// The same as a multiple of the CPU time that a search takes: half a per cent of a CPU, within those
 /// limits.
 const SEARCH_SHARE: u32 = 200;
 /// Shortest time between two readings of a ledger that is being recorded.
@@ -169,7 +169,7 @@ impl Archive {
     /// Brings `entries` up to date, and publishes each step that takes time. Returns the time until
     /// the next search.
     fn search(&self, entries: &mut BTreeMap<String, Entry>) -> Duration {
-        let began = Instant::now();
+        let (began, before) = (Instant::now(), cpu_time());
         let folder::Search { ledgers: found, limits } = match folder::ledgers(&self.folder) {
             Ok(search) => search,
             Err(error) => {
@@ -178,7 +178,7 @@ impl Archive {
                 return SEARCH_EVERY[0];
             }
         };
-        let pause = pause_after(began.elapsed());
+        let pause = pause_after(cpu_time().saturating_sub(before));
         let n_before = entries.len();
         entries.retain(|name, _| found.contains_key(name));
         let is_new = |(name, one): &(&String, &Found)| {
@@ -253,7 +253,14 @@ impl Archive {
     }
 }
 
-/// Returns the time between a search of the folder that `took` this long and the next.
+/// Returns the CPU time of this thread. Its priority is the lowest, so that beside other programs
+/// much more time passes, and a list that rests for a multiple of that would be out of date.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// Returns the time between a search of the folder that took this CPU time and the next.
 fn pause_after(took: Duration) -> Duration {
     let [least, most] = SEARCH_EVERY;
     (took * SEARCH_SHARE).clamp(least, most)
@@ -363,5 +370,10 @@ mod tests {
         assert_eq!(pause_after(ms(1)), ms(1000));
         assert_eq!(pause_after(ms(40)), ms(8000));
         assert_eq!(pause_after(ms(4000)), ms(60_000));
+        // Waiting takes none, and working does.
+        let before = cpu_time();
+        thread::sleep(ms(200));
+        assert!(cpu_time().saturating_sub(before) < ms(100));
+        while cpu_time().saturating_sub(before) < ms(20) {}
     }
 }
