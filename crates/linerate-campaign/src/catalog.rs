@@ -96,9 +96,10 @@ pub static LABS: &[Preset] = presets!("labs":
     Paths => "long-path", "lossy", "pair", "pair-100m", "router", "switch";
     Devices => "device", "device-bridge", "device-forwarding", "device-router",
         "device-stalls", "fan-in", "shared-edge";
-    Sidebands => "ncsi", "ncsi-100m", "ncsi-cpu", "ncsi-paper", "ncsi-tuned";
+    Sidebands => "ncsi", "ncsi-100m", "ncsi-10g", "ncsi-cpu", "ncsi-paper", "ncsi-tuned";
     Testbeds => "cisco-expander", "cisco-polarised", "cisco-vic", "hp-ftp",
-        "idt-mixed", "idt-pcie", "sun-buses", "sun-link", "sun-slower";
+        "idt-mixed", "idt-pcie", "sun-buses", "sun-link", "sun-platform",
+        "sun-slower";
 );
 
 /// Text and its origin.

@@ -224,6 +224,21 @@ fn steer(namespace: &str, device: &str, mask: &str) -> Result<(), LabError> {
     run("ip", &["netns", "exec", namespace, "sh", "-c", &set], None).map(drop)
 }
 
+/// Sets the shortest time between two receive interrupts of `device`, with GRO: only a polled
+/// interface has interrupts that can be deferred.
+fn mitigate(namespace: &str, device: &str, interval: Nanos) -> Result<(), LabError> {
+    /// Polls without a packet before interrupts are enabled again; the timer ends the wait sooner.
+    const DEFERRED: u32 = 1000;
+    run("ip", &["netns", "exec", namespace, "ethtool", "-K", device, "gro", "on"], None)?;
+    let folder = format!("/sys/class/net/{device}");
+    let set = format!(
+        "echo {DEFERRED} > {folder}/napi_defer_hard_irqs && \
+            echo {} > {folder}/gro_flush_timeout",
+        interval.0
+    );
+    run("ip", &["netns", "exec", namespace, "sh", "-c", &set], None).map(drop)
+}
+
 fn furnish(namespace: &Namespace) -> Result<(), LabError> {
     run("ip", &["-n", &namespace.name, "-batch", "-"], Some(&namespace.ip))?;
     for device in &namespace.offloads_off {
@@ -239,6 +254,9 @@ fn furnish(namespace: &Namespace) -> Result<(), LabError> {
     }
     for (device, mask) in &namespace.steered {
         steer(&namespace.name, device, mask)?;
+    }
+    for (device, interval) in &namespace.mitigated {
+        mitigate(&namespace.name, device, *interval)?;
     }
     // Shapers come last: `tc` needs the interfaces up and their offloads decided.
     if !namespace.tc.is_empty() {

@@ -5,6 +5,7 @@
 //! name = "pair"
 //! summary = "two hosts, one shaped link"
 //! family = "ipv6"          # destination addresses of traffic; absent: IPv4 (hosts have both)
+//! sysctl = { "net.ipv4.tcp_ecn" = "0" }   # of every host; a host's own come first
 //!
 //! [[host]]
 //! name = "a"
@@ -14,6 +15,7 @@
 //! min_rto = "300 ms"       # shortest retransmission timeout; absent: the kernel's 200 ms
 //! sysctl = { "net.ipv4.tcp_sack" = "0" }
 //! cpus = [0]               # its workers are pinned to these CPUs; absent: not pinned
+//! interrupt_interval = "100 us"   # between two receive interrupts; GRO joins packets until then
 //! receive_cpus = [1]       # CPUs for received packets (RPS); absent: the CPU of the interrupt
 //! filters = 300            # filter rules without a match for each received packet: its CPU cost
 //!
@@ -60,6 +62,7 @@
 //! network = { to = "sw", rate = "1 Gbit/s" }       # its port: a switch or host
 //! sideband = { to = "bmc", rate = "100 Mbit/s" }   # NC-SI: a host
 //! buffer = "8 KiB"         # from the network to the sideband; whole frames, tail drop
+//! overflow = "burst"       # drops until the buffer is empty; absent: "tail"
 //! channels = 2             # of its packages = 1; only the first has a cable
 //! configured = true        # the first channel passes frames from the start; false: Initial State
 //! reported_buffer = "8 KiB"               # in Get Capabilities; absent: the true size
@@ -70,6 +73,7 @@ mod controller;
 mod element;
 mod host;
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::ops::Range;
 
@@ -77,7 +81,7 @@ use linerate_model::{BitRate, Bytes, Nanos, Problem, nearest};
 use serde::Deserialize;
 
 use controller::ControllerText;
-pub use controller::{Checksum, Controller, ControllerFaults, Port};
+pub use controller::{Checksum, Controller, ControllerFaults, Overflow, Port};
 pub use element::{Element, Faults, Forwarding, Stall};
 pub use host::HostSettings;
 use host::HostText;
@@ -297,6 +301,9 @@ struct Header {
     summary: String,
     #[serde(default)]
     family: Family,
+    /// Sysctls of every host.
+    #[serde(default)]
+    sysctl: BTreeMap<toml::Spanned<String>, String>,
 }
 
 #[derive(Deserialize)]
@@ -350,7 +357,7 @@ impl Description {
             file.element.into_iter().map(|one| element::read(one, &nodes, &mut problems)).collect();
         let observed = file.switch.iter().filter(|switch| switch.observed);
         let observed = observed.map(|switch| switch.name.get_ref().clone()).collect();
-        let Header { name, summary, family } = file.lab;
+        let Header { name, summary, family, .. } = file.lab;
         let description =
             Self { name, summary, family, nodes, links, buses, controllers, elements, observed };
         check_endpoints(&description, &mut problems);
@@ -378,7 +385,9 @@ fn check_name(name: &str, span: Option<Range<usize>>, problems: &mut Vec<Problem
 }
 
 fn read_nodes(file: &File, problems: &mut Vec<Problem>) -> Vec<Node> {
-    let hosts: Vec<HostSettings> = file.host.iter().map(|host| host.settings(problems)).collect();
+    host::check_sysctls(&file.lab.sysctl, problems);
+    let hosts: Vec<HostSettings> =
+        file.host.iter().map(|host| host.settings(&file.lab.sysctl, problems)).collect();
     let hosts = file
         .host
         .iter()

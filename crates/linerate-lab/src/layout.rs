@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Ratio, Testbed};
+use linerate_model::{BitRate, Bytes, Capacity, Endpoint, HostAddress, Nanos, Ratio, Testbed};
 
 use crate::description::{
     Controller, Description, ETHERNET_HEADER, Element, Link, LinkEnd, NodeKind,
@@ -94,6 +94,8 @@ pub struct Namespace {
     pub checksums_on: Vec<String>,
     /// Interfaces with RPS, and the mask of their CPUs in the kernel's notation.
     pub steered: Vec<(String, String)>,
+    /// Interfaces that mitigate receive interrupts, and the shortest time between two.
+    pub mitigated: Vec<(String, Nanos)>,
     /// Share of one CPU for all processes in it.
     pub cpu: Option<Ratio>,
 }

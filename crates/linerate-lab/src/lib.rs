@@ -57,7 +57,7 @@ mod tool;
 pub use build::Lab;
 pub use description::{
     Bus, BusEdge, Checksum, Controller, ControllerFaults, Description, Element, Family, Faults,
-    Forwarding, Hash, HostSettings, Link, LinkEnd, Node, NodeKind, Port, Stall,
+    Forwarding, Hash, HostSettings, Link, LinkEnd, Node, NodeKind, Overflow, Port, Stall,
 };
 pub use layout::{Device, DeviceKind, Layout, Namespace, Shaper, SwitchPort, layout, link_of};
 pub use reap::{abandoned, forget, is_device, reap};

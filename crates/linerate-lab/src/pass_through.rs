@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use linerate_model::{BitRate, Bytes, Nanos, PacketRate};
 
-use crate::description::{Element, Forwarding};
+use crate::description::{Element, Forwarding, Overflow};
 use crate::stalls::Stalls;
 
 /// Bytes of a frame on a wire beyond those that a packet socket sees.
@@ -53,6 +53,9 @@ pub struct PassThrough {
     /// Frames in the buffer, the oldest first: the time at which each will have left, and its size.
     held: VecDeque<(Nanos, Bytes)>,
     occupied: Bytes,
+    overflow: Overflow,
+    /// True from an overflow until the buffer is empty, if it drops bursts.
+    flushing: bool,
 }
 
 impl PassThrough {
@@ -72,6 +75,11 @@ impl PassThrough {
             forwarding: Forwarding::StoreAndForward,
             ..Self::default()
         }
+    }
+
+    /// The same buffer with this behaviour when it overflows.
+    pub(crate) fn overflowing(self, overflow: Overflow) -> Self {
+        Self { overflow, ..self }
     }
 
     /// Creates one direction of `element`, with stalls counted from `start`.
@@ -106,7 +114,10 @@ impl PassThrough {
     pub(crate) fn admit(&mut self, frame: Bytes, arrived: Nanos) -> Option<Nanos> {
         // Room is freed by virtual time, so a thread that wakes late does not drop more.
         self.release(arrived);
-        if self.occupied + frame > self.buffer || self.held.len() >= self.buffer_frames {
+        self.flushing &= !self.held.is_empty();
+        let full = self.occupied + frame > self.buffer || self.held.len() >= self.buffer_frames;
+        self.flushing |= full && self.overflow == Overflow::Burst;
+        if full || self.flushing {
             return None;
         }
         let ready = match self.forwarding {
@@ -165,6 +176,19 @@ mod tests {
     }
 
     /// Full frames that a buffer takes at 1 and 25 Gbit/s into a sideband of 100 Mbit/s.
+    #[test]
+    fn a_buffer_that_drops_bursts_takes_nothing_more_until_it_is_empty() {
+        let passed = |overflow| {
+            let mut buffer =
+                PassThrough::new(GIGABIT, SIDEBAND, Bytes(2 * 1514)).overflowing(overflow);
+            // Three frames at once, one after the first has left, one after all have left.
+            let times = [0, 0, 0, 150_000, 400_000];
+            times.map(|at| buffer.offer(FULL, Nanos(at)).is_some())
+        };
+        assert_eq!(passed(Overflow::Tail), [true, true, false, true, true]);
+        assert_eq!(passed(Overflow::Burst), [true, true, false, false, true]);
+    }
+
     #[test]
     fn a_burst_survives_as_far_as_whole_frames_fit() {
         for (buffer, at_1g, at_25g) in [

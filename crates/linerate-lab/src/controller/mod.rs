@@ -89,7 +89,8 @@ impl Running {
         // round.
         let device = Device {
             ways: [
-                PassThrough::new(network, sideband, description.buffer),
+                PassThrough::new(network, sideband, description.buffer)
+                    .overflowing(description.overflow),
                 PassThrough::new(sideband, network, description.transmit_buffer),
             ],
             delay: description.delay,

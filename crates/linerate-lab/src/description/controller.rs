@@ -21,6 +21,8 @@ pub struct Controller {
     pub sideband: Port,
     /// Size of the buffer from the network to the sideband.
     pub buffer: Bytes,
+    /// Frames that are dropped when it overflows.
+    pub overflow: Overflow,
     /// Size of the buffer in the other direction.
     pub transmit_buffer: Bytes,
     /// Time of a frame in it beside waiting and serialisation, each way.
@@ -38,6 +40,17 @@ pub struct Controller {
     pub reported_buffer: Bytes,
     /// Faults of its answers.
     pub faults: ControllerFaults,
+}
+
+/// Frames that a full buffer drops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Overflow {
+    /// Those for which there is no room.
+    #[default]
+    Tail,
+    /// All until it is empty again: the rest of a burst is lost with its first victim.
+    Burst,
 }
 
 /// Port of a controller.
@@ -109,6 +122,8 @@ pub(super) struct ControllerText {
     network: Port,
     sideband: Port,
     buffer: Option<Bytes>,
+    #[serde(default)]
+    overflow: Overflow,
     transmit_buffer: Option<Bytes>,
     delay: Option<Nanos>,
     mtu: Option<Bytes>,
@@ -137,6 +152,7 @@ pub(super) fn read(
         network: text.network.clone(),
         sideband: text.sideband.clone(),
         buffer,
+        overflow: text.overflow,
         transmit_buffer: text.transmit_buffer.unwrap_or(TRANSMIT_BUFFER),
         delay: text.delay.unwrap_or_default(),
         mtu: text.mtu.unwrap_or(usual_mtu()),

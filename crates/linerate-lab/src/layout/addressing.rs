@@ -23,6 +23,9 @@ impl Planner<'_> {
                 let mask = steering::grouped(&steering::mask(&settings.receive_cpus));
                 self.namespaces[port.node].steered.push((port.device.clone(), mask));
             }
+            if let Some(interval) = settings.interrupt_interval {
+                self.namespaces[port.node].mitigated.push((port.device.clone(), interval));
+            }
             if settings.filters > 0 {
                 self.namespaces[port.node].tc.extend(filters(&port.device, settings.filters));
             }
