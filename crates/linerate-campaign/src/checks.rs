@@ -136,7 +136,8 @@ fn elsewhere(plan: &Plan, ground: &Ground, errors: &[ExpandError]) -> Option<Pro
 }
 
 /// Returns the endpoints that `plan` names.
-fn endpoints(plan: &Plan) -> Vec<&str> {
+#[must_use]
+pub fn endpoints(plan: &Plan) -> Vec<&str> {
     let mut names: Vec<&str> =
         plan.sweeps.iter().flat_map(endpoints_named).map(|(name, _)| name).collect();
     names.sort_unstable();

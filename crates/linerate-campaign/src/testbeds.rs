@@ -21,7 +21,7 @@ use crate::ssh::through_ssh;
 use crate::towards::SSH;
 pub use crate::towards::{Family, LOOPBACK, Towards};
 use crate::towards::{endpoint_at, reached};
-use crate::{Failure, sandbox};
+use crate::{Exit, Failure, sandbox};
 pub use linerate_model::AGENT_PORT;
 
 /// Place of a plan; without any of these, loopback.
@@ -121,27 +121,47 @@ pub fn prepare(place: &Place) -> Result<Ground, Failure> {
     }
 }
 
-/// Returns the endpoints of `place` without building or connecting, for `linerate plan`. Hosts that
-/// are not asked are assumed to have the CPUs of this one.
+/// Returns the endpoints of `place` without building a lab, for `linerate plan`. Hosts that answer
+/// say which CPUs they have; nothing is known of the CPUs of the others.
 ///
 /// # Errors
 /// If there is no such lab, or a file is wrong.
 pub fn outline(place: &Place) -> Result<Ground, Failure> {
     let Some(lab) = &place.lab else {
-        let mut ground = match place {
-            Place { testbed: Some(path), .. } => from_file(path)?,
-            Place { to: Some(host), .. } if host != LOOPBACK => towards(&Towards::host(host))?,
-            _ => return Ok(loopback(false)),
-        };
-        list_own_cpus(&mut ground.testbed);
-        return Ok(ground);
+        return outline_of_hosts(place);
     };
     let (description, text) = describe(lab)?;
     let layout = linerate_lab::layout(&description, "plan");
     let mut testbed = layout.testbed;
-    list_own_cpus(&mut testbed);
+    // All hosts of a lab are this machine.
+    list_own_cpus(&mut testbed, |_| true);
     let capacities = layout.capacities;
     Ok(Ground { capacities, lab_text: Some(text), ..Ground::of(testbed, TestbedKind::Lab) })
+}
+
+/// Returns the endpoints of a place that is no lab, as they are named.
+fn named_hosts(place: &Place) -> Result<Ground, Failure> {
+    match place {
+        Place { testbed: Some(path), .. } => from_file(path),
+        Place { to: Some(host), .. } if host != LOOPBACK => towards(&Towards::host(host)),
+        _ => Ok(loopback(false)),
+    }
+}
+
+/// Returns the endpoints of a place that is no lab, with what its hosts say of themselves.
+fn outline_of_hosts(place: &Place) -> Result<Ground, Failure> {
+    match asked(named_hosts(place)?) {
+        // A plan can be read while its hosts are away.
+        Err(failure) if failure.exit() == Exit::Missing => {
+            let mut ground = named_hosts(place)?;
+            let mut hosts = ground.testbed.hosts.clone();
+            hosts.retain(|(_, address)| *address == HostAddress::InProcess);
+            let is_here = |name: &str| hosts.iter().any(|(host, _)| host == name);
+            list_own_cpus(&mut ground.testbed, is_here);
+            Ok(ground)
+        }
+        known => known,
+    }
 }
 
 /// Returns the labs of the program that have all `endpoints` of the plan `name`: the lab of its
@@ -182,7 +202,7 @@ pub fn loopback(ipv6: bool) -> Ground {
         endpoints: vec![endpoint("a"), endpoint("b")],
         emulated: false,
     };
-    list_own_cpus(&mut testbed);
+    list_own_cpus(&mut testbed, |_| true);
     Ground::of(testbed, TestbedKind::Loopback)
 }
 
@@ -229,7 +249,7 @@ pub(crate) fn in_lab(name: &str) -> Result<Ground, Failure> {
             );
         }
     }
-    list_own_cpus(&mut testbed);
+    list_own_cpus(&mut testbed, |_| true);
     Ok(Ground {
         capacities: lab.capacities().to_vec(),
         lab_text: Some(text),
@@ -300,11 +320,12 @@ fn towards(asked: &Towards<'_>) -> Result<Ground, Failure> {
     Ok(ground)
 }
 
-/// Lists the CPUs that a `cpus` axis may use on endpoints of this machine. Only the plan pins to
-/// them.
-fn list_own_cpus(testbed: &mut Testbed) {
+/// Lists the CPUs that a `cpus` axis may use on endpoints of the hosts that are this machine. Only
+/// the plan pins to them.
+fn list_own_cpus(testbed: &mut Testbed, is_here: impl Fn(&str) -> bool) {
     let allowed = linerate_sys::cpu::allowed().unwrap_or_default();
-    for endpoint in testbed.endpoints.iter_mut().filter(|endpoint| endpoint.cpus.is_empty()) {
+    let open = |endpoint: &&mut Endpoint| endpoint.cpus.is_empty() && is_here(&endpoint.host);
+    for endpoint in testbed.endpoints.iter_mut().filter(open) {
         endpoint.cpus.clone_from(&allowed);
     }
 }
