@@ -1,11 +1,11 @@
 //! Recipes of the reproductions: which plans run on which labs, and how their studies are judged.
 
 use linerate_analysis::Study;
-use linerate_model::Campaign;
+use linerate_model::{Campaign, TestbedKind};
 
 use crate::reproduce::{
-    CiscoStudies, Comparison, IntelStudies, Reproduction, cisco_settings, cisco_vic, hp_ftp,
-    idt_pcie, intel_ncsi, sun_netframe, with_storage,
+    CiscoStudies, Comparison, IntelStudies, Reproduction, SunStudies, cisco_settings, cisco_vic,
+    hp_ftp, idt_pcie, intel_ncsi, sun_netframe, with_storage,
 };
 
 /// Every recipe, by the name of its paper.
@@ -51,19 +51,53 @@ pub struct Recipe {
 
 const SHORT: &[&str] = &["campaign.repeats=3", "duration=\"1500 ms\""];
 
+impl Recipe {
+    /// Returns the reproduction from the studies of the steps, in their order, measured at `place`;
+    /// `quick` if they were shortened. A study without points leaves its shapes unjudged. `None` if
+    /// one is missing.
+    #[must_use]
+    pub fn reproduction(
+        &self,
+        studies: &[Study],
+        quick: bool,
+        place: TestbedKind,
+    ) -> Option<Reproduction> {
+        let mut reproduction = (self.judge)(studies)?;
+        let named: Vec<(&str, &Study)> =
+            self.steps.iter().map(|step| step.name).zip(studies).collect();
+        reproduction.count_trials(&named, quick);
+        reproduction.place = place;
+        reproduction.campaigns = self
+            .steps
+            .iter()
+            .map(|step| {
+                let command = format!("linerate run {} --lab {}", step.plan, step.lab);
+                (step.name.to_owned(), command)
+            })
+            .collect();
+        if place != TestbedKind::Lab {
+            reproduction.is_real();
+        }
+        Some(reproduction)
+    }
+}
+
 static SUN: Recipe = Recipe {
     name: "sun-netframe",
     summary: "Sun, NetFrame (2001)",
     steps: &[
         step("sun-link", "sun-link", "sun-link", SHORT),
-        step("sun-platform", "sun-platform", "sun-slower", SHORT),
+        step("sun-platform", "sun-platform", "sun-platform", SHORT),
+        step("sun-slower", "sun-platform", "sun-slower", SHORT),
         step("sun-buses", "sun-buses", "sun-buses", SHORT),
         step("sun-host", "sun-host", "pair", SHORT),
     ],
     // The number of studies is fixed by the steps. A partial run judges nothing rather than
     // something else.
     judge: |studies| match studies {
-        [link, slower, buses, host] => Some(sun_netframe(link, slower, buses, host)),
+        [link, faster, slower, buses, host] => {
+            Some(sun_netframe(&SunStudies { link, faster, slower, buses, host }))
+        }
         _ => None,
     },
     hosts: None,
@@ -96,7 +130,7 @@ static CISCO: Recipe = Recipe {
         step("draws-vic", "cisco-draws", "cisco-vic", FOUR_FLOWS),
         step("draws-expander", "cisco-draws", "cisco-expander", FOUR_FLOWS),
         step("draws-polarised", "cisco-draws", "cisco-polarised", FOUR_FLOWS),
-        step("placement", "placement", "cisco-vic", HALF_SECONDS),
+        step("placement", "placement", "pair", HALF_SECONDS),
     ],
     judge: |studies| match studies {
         [payload, vic, expander, vic_draws, expander_draws, polarised, placement] => {
@@ -186,11 +220,12 @@ static INTEL: Recipe = Recipe {
         step("causes-tuned", "intel-causes", "ncsi-tuned", SHORT),
         step("port-100m", "intel-link-speed", "ncsi-100m", SHORT),
         step("port-1g", "intel-link-speed", "ncsi", SHORT),
+        step("port-10g", "intel-link-speed", "ncsi-10g", SHORT),
         step("cpu", "intel-cpu", "ncsi-cpu", &["campaign.repeats=2", "duration=\"1 s\""]),
         step("fire-hose", "fire-hose", "ncsi", &["campaign.repeats=1"]),
     ],
     judge: |studies| match studies {
-        [default, tuned, causes, causes_tuned, slow_port, fast_port, cpu, hose] => {
+        [default, tuned, causes, causes_tuned, slow_port, fast_port, faster_port, cpu, hose] => {
             Some(intel_ncsi(&IntelStudies {
                 default,
                 tuned,
@@ -198,6 +233,7 @@ static INTEL: Recipe = Recipe {
                 causes_tuned,
                 slow_port,
                 fast_port,
+                faster_port,
                 cpu,
                 hose,
             }))

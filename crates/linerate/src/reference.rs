@@ -12,7 +12,9 @@ pub(crate) fn pages() -> Vec<Page> {
     root.build();
     let global = arguments(root.get_arguments().filter(|arg| arg.is_global_set()));
     let commands: Vec<Command> = root.get_subcommands().filter_map(described).collect();
-    linerate_answers::reference::pages(&commands, &global)
+    let mut pages = linerate_answers::reference::pages(&commands, &global);
+    pages.push(Page { name: "shapes.md".into(), text: linerate_papers::document::of_catalogue() });
+    pages
 }
 
 /// Returns `command` and its subcommands; `None` if it is hidden.

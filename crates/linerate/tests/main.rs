@@ -23,6 +23,7 @@ mod observer;
 mod one_port;
 mod output;
 mod push;
+mod reproduce;
 mod resume;
 mod searches;
 mod serve;

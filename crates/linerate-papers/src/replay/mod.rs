@@ -159,9 +159,11 @@ mod tests {
     const KNOWN: [Known; 4] = [
         (
             "cisco-vic",
-            &["70.8-percent", "E3.a", "E3.d-mps", "477-kpps"],
+            &["70.8-percent", "E3.a", "dual-fabric-ceiling", "close-to-40", "E3.d-mps", "477-kpps"],
             &[
                 ("E3.a", "9914 Mbit/s"),
+                ("dual-fabric-ceiling", "2 x 9914 = 19827 Mbit/s"),
+                ("close-to-40", "22655 Mbit/s = 56.6 % of it"),
                 ("477-kpps", "34.34 Gbit/s"),
                 ("pcie-division", "= 84.609 %"),
                 ("E3.d-mps", "97.8 % of 55.35"),
@@ -192,6 +194,9 @@ mod tests {
                 "E5.f-table-2",
                 "identical-rows",
                 "search-step",
+                "E5.c",
+                "E5.d",
+                "E5.e",
             ],
             &[
                 ("bandwidth", "= 48.76 Gbit/s"),
@@ -206,7 +211,18 @@ mod tests {
         ),
         (
             "sun-netframe",
-            &["E2.b", "E2.a", "E2.c", "E2.d", "E2.e", "E2.f", "E2.g", "E2.h", "single-schizo"],
+            &[
+                "E2.b",
+                "E2.a",
+                "E2.c",
+                "E2.d",
+                "E2.e",
+                "E2.f",
+                "E2.g",
+                "E2.i",
+                "E2.h",
+                "single-schizo",
+            ],
             &[
                 ("E2.a", "936 / 949.3 = 98.6 %"),
                 ("E2.b", "= 718.2 times"),

@@ -115,6 +115,7 @@ mod tests {
                 "E1.e",
                 "E1.f",
                 "E1.g",
+                "E1.j",
                 "quantum 128 KiB",
                 "quantum 8 KiB",
                 "E1.h trend",

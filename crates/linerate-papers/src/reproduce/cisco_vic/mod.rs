@@ -13,9 +13,9 @@ mod tables;
 
 pub use settings::cisco_settings;
 
-use linerate_model::{Bytes, Direction, Use, metric};
+use linerate_model::{Bytes, Direction, TestbedKind, Use, metric};
 
-use super::{Comparison, Reproduction, coordinate, one_way, sweep, whole};
+use super::{Comparison, Figure, FigureForm, Reproduction, coordinate, one_way, sweep, whole};
 use linerate_analysis::limits::lag;
 use linerate_analysis::{PointStudy, Study};
 
@@ -53,6 +53,8 @@ const FABRICS: u32 = 2;
 #[must_use]
 pub fn cisco_vic(studies: &CiscoStudies<'_>) -> Reproduction {
     Reproduction {
+        place: TestbedKind::Lab,
+        campaigns: Vec::new(),
         paper:
             "Cisco UCS Virtual Interface Card 1240 and 1280 network performance on RHEL 6.2 (2012)"
                 .into(),
@@ -61,6 +63,7 @@ pub fn cisco_vic(studies: &CiscoStudies<'_>) -> Reproduction {
             tables::flows(studies),
             tables::sizes(studies),
         ],
+        figures: vec![tables::flows_figure(studies)],
         shapes: shapes::all(studies),
     }
 }
@@ -150,6 +153,13 @@ impl Draws {
     fn goodput(&self) -> Option<f64> {
         self.mean(|(_, goodput)| *goodput)
     }
+}
+
+/// Returns the most flows that were drawn on each of `n_fabrics`, and their mean goodput, bit/s.
+fn most_flows(study: &Study, n_fabrics: u32) -> Option<(u32, f64)> {
+    let all = draws(study).into_iter().filter(|point| point.fabrics == n_fabrics);
+    let most = all.max_by_key(|point| point.n_flows)?;
+    Some((most.n_flows, most.goodput()?))
 }
 
 /// Returns the points of sweep `draws`, by fabrics and flows.

@@ -3,8 +3,9 @@
 use linerate_model::{Direction, metric};
 
 use super::{
-    CiscoStudies, Comparison, Draws, EXPANDER_PORTS, FABRICS, PORT, Packets, SCALE, SLOT,
-    VIC_PORTS, bound, busiest_worker, coordinate, draws, ideal, one_flow, packets, sweep, whole,
+    CiscoStudies, Comparison, Draws, EXPANDER_PORTS, FABRICS, Figure, FigureForm, PORT, Packets,
+    SCALE, SLOT, VIC_PORTS, bound, busiest_worker, coordinate, draws, ideal, most_flows, one_flow,
+    packets, sweep, whole,
 };
 use crate::reproduce::{figure, mbit};
 use linerate_analysis::Study;
@@ -92,6 +93,36 @@ pub(super) fn flows(studies: &CiscoStudies<'_>) -> Comparison {
         ["", "", "VIC (paper)", "VIC", "ideal", "expander (paper)", "expander", "ideal"],
         rows,
     )
+}
+
+/// Returns figure 11: table 7 as bars. Several flows are the most that were drawn.
+pub(super) fn flows_figure(studies: &CiscoStudies<'_>) -> Figure {
+    fn ours(n_fabrics: u32, flows: &str, of: &Study, drawn: &Study) -> Option<f64> {
+        let several = || most_flows(drawn, n_fabrics).map(|(_, rate)| rate);
+        let rate = if flows == "one flow" { one_flow(of, n_fabrics) } else { several() };
+        Some(rate? / MEGABIT)
+    }
+    let rows = || TABLE_7.iter();
+    let CiscoStudies { vic, expander, vic_draws, expander_draws, .. } = studies;
+    Figure {
+        title: "Figure 11 and table 7".into(),
+        note: "A hundredth of the paper's rates. The paper's host (one receive queue) kept many \
+            flows below what their ports carry; ours is not limited so. Shapes V3.4a, V3.4b, S3.8b \
+            and S3.8c are judged from these points."
+            .into(),
+        form: FigureForm::Bars,
+        axes: ["fabrics and flows", "Mbit/s"].map(str::to_owned),
+        places: rows().map(|(n, flows, ..)| format!("{n}, {flows}")).collect(),
+        series: vec![
+            ("paper, VIC".into(), rows().map(|row| Some(row.2 / SCALE)).collect()),
+            ("ours, VIC".into(), rows().map(|row| ours(row.0, row.1, vic, vic_draws)).collect()),
+            ("paper, expander".into(), rows().map(|row| Some(row.3 / SCALE)).collect()),
+            (
+                "ours, expander".into(),
+                rows().map(|row| ours(row.0, row.1, expander, expander_draws)).collect(),
+            ),
+        ],
+    }
 }
 
 fn of_draws(point: &Draws) -> String {

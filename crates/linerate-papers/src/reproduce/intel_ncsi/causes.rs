@@ -8,7 +8,7 @@ use crate::reproduce::{Comparison, mbit};
 use linerate_analysis::Study;
 
 /// Payload of one answer of the virtual media rows, bits.
-const BLOCK_BITS: f64 = 16.0 * 1024.0 * 8.0;
+pub(super) const BLOCK_BITS: f64 = 16.0 * 1024.0 * 8.0;
 /// The rows: sweep, and the direction of the sender of bulk data.
 const STREAMS: [&str; 4] =
     ["stream, cubic", "stream, bbr", "stream, legacy reno", "stream, legacy bbr"];
@@ -40,14 +40,6 @@ fn distance((default, tuned): (f64, f64), paper: (f64, f64)) -> f64 {
     const MEGABIT: f64 = 1e6;
     // In doublings, half and twice the paper's figure are equally far from it.
     (default / MEGABIT / paper.0).log2().abs() + (tuned / MEGABIT / paper.1).log2().abs()
-}
-
-/// Returns the row with the largest gain from the small window.
-pub(super) fn best_gain(default: &Study, tuned: &Study) -> Option<(&'static str, f64)> {
-    let rows = STREAMS.into_iter().chain(MEDIA);
-    let gains = rows
-        .filter_map(|row| pair(default, tuned, row).map(|(before, after)| (row, after / before)));
-    gains.max_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
 /// Returns the rows, with the console of the paper that each resembles.

@@ -10,7 +10,10 @@ mod causes;
 mod shapes;
 mod tables;
 
-use linerate_model::{Direction, Metric, metric};
+#[cfg(test)]
+pub(super) use shapes::replayed;
+
+use linerate_model::{Direction, Metric, TestbedKind, metric};
 
 use super::{Comparison, Reproduction, sweep, whole};
 use linerate_analysis::{PointStudy, Study};
@@ -30,6 +33,8 @@ pub struct IntelStudies<'a> {
     pub slow_port: &'a Study,
     /// The same with one ten times as fast.
     pub fast_port: &'a Study,
+    /// The same with one a hundred times as fast.
+    pub faster_port: &'a Study,
     /// `intel-cpu`.
     pub cpu: &'a Study,
     /// `fire-hose`.
@@ -51,8 +56,11 @@ pub fn intel_ncsi(studies: &IntelStudies<'_>) -> Reproduction {
     tables.push(causes::both_ways(studies.default, studies.tuned));
     tables.extend(worse(studies));
     Reproduction {
+        place: TestbedKind::Lab,
+        campaigns: Vec::new(),
         paper: "Intel, NC-SI overview and performance (2013)".into(),
         tables,
+        figures: tables::figures(studies.default, studies.tuned),
         shapes: shapes::all(studies),
     }
 }

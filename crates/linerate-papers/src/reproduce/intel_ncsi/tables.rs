@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{DataDirection, cell, change, is_worse, only, unsettled};
-use crate::reproduce::{Comparison, mbit, whole};
+use crate::reproduce::{Comparison, Figure, FigureForm, mbit, whole};
 use linerate_analysis::statistics::{half_up, mean_half_up};
 use linerate_analysis::{IntervalSeries, PointStudy, Study};
 
@@ -18,12 +18,16 @@ const CONSOLES: [&str; 2] = ["a", "b"];
 const BMCS: [&str; 2] = ["bmc1", "bmc2"];
 const MODES: [&str; 2] = ["uni", "bidi"];
 
+/// A series of the paper.
 #[derive(Deserialize)]
 struct Printed {
+    /// Its average.
     printed: f64,
+    /// Its seconds, Mbit/s.
+    values: Vec<f64>,
 }
 
-/// Returns the paper's averages by the name of their series.
+/// Returns the paper's series by their names.
 fn printed() -> BTreeMap<String, Printed> {
     serde_json::from_str(include_str!("../../../data/intel-ncsi-series.json"))
         .expect("the embedded series are well formed")
@@ -43,10 +47,12 @@ fn series_name(section: &str, bmc: usize, mode: usize, way: DataDirection) -> St
     format!("{section} | B{} {mode} {way}", bmc + 1)
 }
 
-/// Returns the four tables.
-pub(super) fn raw(default: &Study, tuned: &Study) -> Vec<Comparison> {
-    let printed = printed();
-    let sections = [
+/// Returns the paper's four tables: the name, the campaign, the console, and a description.
+fn sections<'a>(
+    default: &'a Study,
+    tuned: &'a Study,
+) -> [(&'static str, &'a Study, &'static str, &'static str); 4] {
+    [
         (
             "11.1.1 default RHEL",
             default,
@@ -61,8 +67,13 @@ pub(super) fn raw(default: &Study, tuned: &Study) -> Vec<Comparison> {
         ),
         ("11.2.1 modified RHEL", tuned, "a", "tuned windows, console a"),
         ("11.2.2 modified WIN", tuned, "b", "tuned windows, console b"),
-    ];
-    let tables = sections.into_iter().map(|(section, study, console, what)| {
+    ]
+}
+
+/// Returns the four tables.
+pub(super) fn raw(default: &Study, tuned: &Study) -> Vec<Comparison> {
+    let printed = printed();
+    let tables = sections(default, tuned).into_iter().map(|(section, study, console, what)| {
         let series: Vec<Series> =
             columns().map(|column| series_at(study, console, column).unwrap_or_default()).collect();
         let papers =
@@ -71,6 +82,56 @@ pub(super) fn raw(default: &Study, tuned: &Study) -> Vec<Comparison> {
         one(format!("{section}: {what}, Mbit/s"), &series, papers)
     });
     tables.collect()
+}
+
+/// Returns the bars of each table, and each series over the paper's own.
+pub(super) fn figures(default: &Study, tuned: &Study) -> Vec<Figure> {
+    let printed = printed();
+    let mut figures = Vec::new();
+    for (section, study, console, what) in sections(default, tuned) {
+        let mut bars = Figure {
+            title: format!("{section}: averages"),
+            note: format!(
+                "Ours: {what}. A series of ours without a steady rate has no bar. Shapes V1.6 to \
+                    V1.8 are judged from these."
+            ),
+            form: FigureForm::Bars,
+            axes: ["controller, mode, direction", "Mbit/s"].map(str::to_owned),
+            places: columns().map(head).collect(),
+            series: vec![("paper".into(), Vec::new()), ("ours".into(), Vec::new())],
+        };
+        let mut curves = Vec::new();
+        for column @ (bmc, mode, way) in columns() {
+            let paper = &printed[&series_name(section, bmc, mode, way)];
+            let ours = series_at(study, console, column).unwrap_or_default();
+            bars.series[0].1.push(Some(paper.printed));
+            bars.series[1].1.push(average(&ours).parse().ok());
+            curves.push(course(format!("{section}, {}", head(column)), paper, ours.seconds));
+        }
+        figures.push(bars);
+        figures.extend(curves);
+    }
+    figures
+}
+
+/// Returns the seconds of a series over the paper's.
+fn course(title: String, paper: &Printed, ours: Vec<f64>) -> Figure {
+    let n = paper.values.len().max(ours.len());
+    let padded = |values: &[f64]| (0..n).map(|second| values.get(second).copied()).collect();
+    Figure {
+        title,
+        note: "The paper's samples count calls of write(), ours the bytes delivered.".into(),
+        form: FigureForm::Lines,
+        axes: ["second", "Mbit/s"].map(str::to_owned),
+        places: (1..=n).map(|second| second.to_string()).collect(),
+        series: vec![("paper".into(), padded(&paper.values)), ("ours".into(), padded(&ours))],
+    }
+}
+
+/// Returns the paper's heading of a column.
+fn head((bmc, mode, way): (usize, usize, DataDirection)) -> String {
+    let way = if way == DataDirection::ToBmc { "NET2BMC" } else { "BMC2NET" };
+    format!("BMC-{} {} {way}", bmc + 1, MODES[mode])
 }
 
 fn series_at(
@@ -106,10 +167,7 @@ fn unsettled_first(point: &PointStudy, way: DataDirection) -> Option<&'static st
 }
 
 fn one(title: String, series: &[Series], papers: Vec<String>) -> Comparison {
-    let head = columns().map(|(bmc, mode, way)| {
-        let way = if way == DataDirection::ToBmc { "NET2BMC" } else { "BMC2NET" };
-        format!("BMC-{} {} {way}", bmc + 1, MODES[mode])
-    });
+    let head = columns().map(head);
     fn text(value: f64) -> String {
         half_up(value, PLACES as usize)
     }
@@ -144,22 +202,24 @@ fn average(series: &Series) -> String {
     mean_half_up(&as_printed, PLACES, PLACES).unwrap_or_else(|| "-".into())
 }
 
-/// Returns Mbit/s delivered in each whole second of the first trial.
+/// Returns Mbit/s delivered in each whole second of the first trial. The last interval is left out:
+/// an end may have stopped in the middle of it, which would look like a fall of the rate.
 pub(super) fn seconds(point: &PointStudy, way: DataDirection) -> Vec<f64> {
+    /// Fraction of a second that must be recorded; the last one lacks its last tenth.
+    const WHOLE: f64 = 0.85;
     let name = IntervalSeries::Directed(metric::GOODPUT, way.direction());
     let Some(trial) = point.trials.first() else { return Vec::new() };
     let Some(series) = trial.series.get(&name) else { return Vec::new() };
     let mut sums: Vec<(f64, f64)> = Vec::new();
     let mut begin = 0.0;
-    for (end, rate) in trial.seconds.iter().zip(series) {
+    let n_complete = series.len().saturating_sub(1);
+    for (end, rate) in trial.seconds.iter().zip(series).take(n_complete) {
         let second = f64::midpoint(begin, *end) as usize;
         sums.resize(sums.len().max(second + 1), (0.0, 0.0));
         sums[second].0 += rate.unwrap_or(0.0) * (end - begin);
         sums[second].1 += end - begin;
         begin = *end;
     }
-    /// Fraction of a second that must be recorded.
-    const WHOLE: f64 = 0.95;
     sums.into_iter()
         .filter(|(_, length)| *length >= WHOLE)
         .map(|(bits, length)| bits / length / MEGABIT)
@@ -237,23 +297,46 @@ mod tests {
     use linerate_analysis::TrialStudy;
     use linerate_model::Direction;
 
-    #[test]
-    fn tenths_make_whole_seconds_and_an_unfinished_one_is_none() {
+    /// Returns the seconds of a trial with these rates of its tenths of a second.
+    fn seconds_of(rates: &[f64]) -> Vec<String> {
         let trial = TrialStudy {
-            seconds: (1..=25).map(|tenth| f64::from(tenth) / 10.0).collect(),
+            seconds: (1..=rates.len()).map(|tenth| tenth as f64 / 10.0).collect(),
             series: [(
                 IntervalSeries::Directed(metric::GOODPUT, Direction::Tx),
-                (1..=25).map(|t| Some(if t <= 10 { 8e6 } else { 4e6 })).collect(),
+                rates.iter().copied().map(Some).collect(),
             )]
             .into(),
             ..TrialStudy::default()
         };
         let point = PointStudy { trials: vec![trial], ..PointStudy::default() };
         let seconds = seconds(&point, DataDirection::ToBmc);
-        assert_eq!(
-            seconds.iter().map(|value| half_up(*value, 2)).collect::<Vec<_>>(),
-            ["8.00", "4.00"]
-        );
+        seconds.iter().map(|value| half_up(*value, 2)).collect()
+    }
+
+    #[test]
+    fn tenths_make_whole_seconds_and_an_unfinished_one_is_none() {
+        let rates: Vec<f64> = (1..=25).map(|tenth| if tenth <= 10 { 8e6 } else { 4e6 }).collect();
+        assert_eq!(seconds_of(&rates), ["8.00", "4.00"]);
+    }
+
+    #[test]
+    fn an_end_that_stops_within_the_last_tenth_is_no_fall_of_the_last_second() {
+        let mut rates = [8e6; 20];
+        rates[19] = 1e6;
+        assert_eq!(seconds_of(&rates), ["8.00", "8.00"]);
+    }
+
+    #[test]
+    fn each_series_is_drawn_over_the_papers_own() {
+        let none = Study::default();
+        let figures = figures(&none, &none);
+        let of = |form| figures.iter().filter(|figure| figure.form == form).count();
+        assert_eq!((of(FigureForm::Bars), of(FigureForm::Lines)), (4, 32));
+        let first = &figures[1];
+        assert_eq!(first.title, "11.1.1 default RHEL, BMC-1 uni NET2BMC");
+        assert_eq!((first.places.len(), first.series[0].1[0]), (60, Some(71.3)));
+        // What was not measured is a gap and no zero.
+        assert!(first.series[1].1.iter().all(Option::is_none));
     }
 
     /// The paper prints 6.61 for a series that was 17.5 for twelve seconds and 3.9 after.
