@@ -20,6 +20,7 @@ pub(super) use answer::Answer;
 use answer::Ways;
 
 mod answer;
+mod late;
 
 /// Payload of a ping.
 pub(super) const PING_BYTES: usize = 64;
@@ -28,10 +29,6 @@ pub(super) const PING_BYTES: usize = 64;
 const LEAST_BYTES: usize = 484;
 /// Most datagrams of one probe. Each is recorded, and 60,000 records are 1.4 MB.
 pub(super) const MOST_DATAGRAMS: u64 = 60_000;
-/// Longest time that the record may take over the way back, as far as trains show its rate.
-const RECORD_TIME: Nanos = Nanos::from_millis(4_000);
-/// Datagrams whose record takes as long as one answer.
-const RECORDED: f64 = 6.0;
 /// Most phases that are recorded.
 pub(super) const MOST_PHASES: usize = 64;
 /// Most answers of one phase that decisions use.
@@ -79,9 +76,8 @@ const OVERLOAD: f64 = 2.0;
 const FLOOD: Nanos = Nanos::from_millis(1_500);
 /// Shortest time between two datagrams that ask for an answer while a rate is sent.
 const ASK_EVERY: Nanos = Nanos::from_millis(5);
-/// Datagrams that a sender may be late and still send. On a busy host it is held up for some
-/// milliseconds again and again, and would not reach its rate otherwise.
-const CATCH_UP: u64 = 64;
+/// Most steps that are repeated because their sender was held up.
+const MOST_REPEATED: u32 = 3;
 /// Longest wait for an answer.
 const PATIENCE: Nanos = Nanos::from_millis(1_000);
 /// Shortest wait for the next answer while a queue may grow: 16 datagrams at 1 Mbit/s.
@@ -161,6 +157,8 @@ pub(super) struct Course {
     last_answer: Option<Answer>,
     lossy_since: Option<Nanos>,
     lossy_step: Option<BitRate>,
+    /// Steps that were repeated.
+    n_repeated: u32,
     sizes: Option<SizeSearch>,
 }
 
@@ -190,6 +188,7 @@ impl Course {
             last_answer: None,
             lossy_since: None,
             lossy_step: None,
+            n_repeated: 0,
             sizes: None,
         }
     }
@@ -325,6 +324,11 @@ impl Course {
         self.payload as u64 + self.header_bytes
     }
 
+    /// Returns the time between two datagrams of the present rate, ns.
+    fn gap_ns(&self) -> f64 {
+        self.packet_bytes() as f64 * 8.0 / self.rate.0 * 1e9
+    }
+
     /// Returns true if `n` more datagrams would exceed one of `parts` parts of the bytes, or of the
     /// records.
     fn exceeds(&self, n: u64, parts: u64) -> bool {
@@ -334,13 +338,7 @@ impl Course {
 
     /// Returns the most datagrams of this probe, of which the way back carries the record in time.
     fn most_datagrams(&self) -> u64 {
-        // Answers to a train leave together and arrive at the rate of the way back. A busy host
-        // delays most of them, so the quarter with the shortest gaps decides.
-        let mut gaps = self.gaps.clone();
-        gaps.sort_unstable();
-        let gap = gaps.get(gaps.len() / 4).copied().unwrap_or_default().max(1) as f64;
-        let in_time = RECORD_TIME.0 as f64 / gap * RECORDED;
-        MOST_DATAGRAMS.min(in_time as u64)
+        MOST_DATAGRAMS.min(answer::recorded_in_time(self.gaps.clone()))
     }
 
     /// Returns true if the last datagram of the phase was answered, or nothing came for `patience`
@@ -435,19 +433,20 @@ impl Course {
 
     /// Returns the datagrams that are due at the present rate, or the wait for the next one.
     fn paced(&mut self, now: Nanos) -> Action {
-        let gap = self.packet_bytes() as f64 * 8.0 / self.rate.0 * 1e9;
+        let gap = self.gap_ns();
         let passed = now.since(self.paced_from).0 as f64;
         let due = (passed / gap) as u64 + 1;
         if due <= self.paced {
             return Action::Wait(Nanos(self.paced_from.0 + (self.paced as f64 * gap) as u64 + 1));
         }
         let late = due - self.paced;
-        if late > CATCH_UP {
+        let most = late::most(self.stage == Stage::Ramp, gap);
+        if late > most {
             // A sender that was held up for long does not make up for it with one large burst.
             self.paced_from = now;
             self.paced = 0;
         }
-        let n = late.min(BATCH as u64);
+        let n = late.min(most).min(BATCH as u64);
         // Answers that wait are asked for less often, or they would fill a slow way back.
         let waited = self.last_answer.map_or(Nanos(0), |last| self.ways.waits(&last)[1]);
         let asks = now.since(self.asked_at) >= ASK_EVERY.max(waited);
@@ -469,7 +468,16 @@ impl Course {
             return Some(Action::Wait(now + PING_GAP));
         }
         let seen = self.evaluate();
+        let is_repeated = matches!(seen, Step::Queued(_))
+            && !spent
+            && self.n_repeated < MOST_REPEATED
+            && self.phase.is_some_and(|step| late::fell_behind(&step, self.gap_ns()));
         self.end_phase(if spent { ProbeEnd::Bytes } else { ProbeEnd::Complete });
+        if is_repeated {
+            self.n_repeated += 1;
+            self.enter(Stage::Ramp, now);
+            return None;
+        }
         let may_double = self.rate.0 < self.limits.rate.0 && !spent;
         let arrived = match seen {
             Step::Carried => None,

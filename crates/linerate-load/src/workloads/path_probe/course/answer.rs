@@ -2,6 +2,11 @@
 
 use linerate_model::Nanos;
 
+/// Longest time that the record may take over the way back, as far as trains show its rate.
+const RECORD_TIME: Nanos = Nanos::from_millis(4_000);
+/// Datagrams whose record takes as long as one answer.
+const RECORDED: f64 = 6.0;
+
 /// Answer of the receiver to one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Answer {
@@ -66,6 +71,16 @@ impl Ways {
         let waits = [there.saturating_sub(least_there), back.saturating_sub(least_back)];
         waits.map(|wait| Nanos(wait.max(0) as u64))
     }
+}
+
+/// Returns the number of datagrams of which the way back carries the record in time, from the
+/// `gaps` between answers to trains, ns.
+pub(super) fn recorded_in_time(mut gaps: Vec<i64>) -> u64 {
+    // Answers to a train leave together and arrive at the rate of the way back. A busy host delays
+    // most of them, so the quarter with the shortest gaps decides.
+    gaps.sort_unstable();
+    let gap = gaps.get(gaps.len() / 4).copied().unwrap_or_default().max(1) as f64;
+    (RECORD_TIME.0 as f64 / gap * RECORDED) as u64
 }
 
 #[cfg(test)]

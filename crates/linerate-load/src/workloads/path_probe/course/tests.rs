@@ -280,3 +280,61 @@ fn a_sender_that_was_held_up_does_not_send_a_burst() {
     let passed_ms = now.since(Nanos::from_millis(1_000)).0 / 1_000_000;
     assert!(sent as u64 <= passed_ms - 500 + 2 * BATCH as u64, "{sent} in {passed_ms} ms");
 }
+
+/// Runs one step of the ramp at `rate`, with `n` datagrams and the last ones answered after these
+/// waits, ms; returns the stage and the rate behind it.
+fn step_of_ramp(rate: f64, repeated: u32, n: u64, waits_ms: [u64; 3]) -> (Stage, f64) {
+    let mut course = Course::new(LIMITS, 1472, HEADERS);
+    let begin = Nanos::from_millis(1_000);
+    let answer = |number, sent: Nanos, wait: Nanos| {
+        let arrived = sent + Nanos::from_millis(5) + wait;
+        let (at, rtt) = (arrived + Nanos::from_millis(5), Nanos::from_millis(10) + wait);
+        Answer { number, received: number, highest: number, at, arrived, rtt }
+    };
+    course.answered(answer(1, begin, Nanos(0)));
+    (course.rate, course.n_repeated, course.next_number) = (BitRate(rate), repeated, 2);
+    course.enter(Stage::Ramp, begin);
+    let every = Nanos(100_000_000 / n);
+    for idx in 0..n {
+        course.sent(1, 1472, false, begin + Nanos(idx * every.0));
+    }
+    for (idx, wait) in (0..).zip(waits_ms) {
+        let sent = begin + Nanos((n - 3 + idx) * every.0);
+        course.answered(answer(2 + n - 3 + idx, sent, Nanos::from_millis(wait)));
+    }
+    course.is_waiting = true;
+    course.ramp(Nanos::from_millis(1_200));
+    (course.stage, course.rate.0)
+}
+
+#[test]
+fn a_step_with_which_a_busy_sender_fell_behind_is_repeated_and_shows_no_queue() {
+    // Recorded at load 20: 18 datagrams at 200 Mbit/s, 35 at 8 Mbit/s.
+    assert_eq!(step_of_ramp(200e6, 0, 18, [9, 14, 28]), (Stage::Ramp, 200e6));
+    assert_eq!(step_of_ramp(8e6, 2, 35, [9, 14, 28]), (Stage::Ramp, 8e6));
+    // At its rate, or repeated often enough, the wait is a queue.
+    let (stage, rate) = step_of_ramp(8e6, 0, 67, [9, 14, 28]);
+    assert!(stage == Stage::Settle && rate < 16e6, "{stage:?} {rate}");
+    assert_eq!(step_of_ramp(8e6, MOST_REPEATED, 35, [9, 14, 28]).0, Stage::Settle);
+}
+
+#[test]
+fn a_late_sender_makes_up_for_little_on_the_ramp_and_overflows_no_small_buffer() {
+    // Held up for 60 ms at 4 Mbit/s, in which 20 datagrams would have been due.
+    let burst = |stage: Stage| {
+        let mut course = Course::new(LIMITS, 1472, HEADERS);
+        course.rate = BitRate(4e6);
+        course.enter(stage, Nanos::from_millis(1_000));
+        course.sent(1, 1472, false, Nanos::from_millis(1_000));
+        let mut now = Nanos::from_millis(1_060);
+        let mut n_sent = 0;
+        while let Action::Send { n, payload, asks } = course.paced(now) {
+            course.sent(n, payload, asks, now);
+            n_sent += n as u64;
+            now.0 += 1_000;
+        }
+        n_sent
+    };
+    assert_eq!(burst(Stage::Ramp), late::LEAST_OF_RAMP);
+    assert!(burst(Stage::Flood) >= 16);
+}
