@@ -10,8 +10,8 @@
 use linerate_model::{Direction, metric};
 
 use super::{
-    BUSY, FlowEnd, HELD_BACK, Rule, changed, flows, may_be_judged, score, seen, spins, suspected,
-    value, waits_for_window,
+    BUSY, FlowEnd, HELD_BACK, Rule, changed, facts::reaches_path, flows, may_be_judged, score,
+    seen, spins, suspected, value, waits_for_window,
 };
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
 use crate::{JobStudy, PointStudy};
@@ -85,12 +85,16 @@ impl Waiting {
 
 /// Returns the ends that wait for a CPU that others use. A sender that waits for a window or buffer
 /// is left out, because a busy CPU of its own does not explain that. A receiver that waits for a
-/// CPU reads late, so its closed window and the sender's full buffer are effects.
+/// CPU reads late, so its closed window and the sender's full buffer are effects. Goodput at the
+/// measured rate of the path is limited by the path.
 fn starved(point: &PointStudy, job: &JobStudy, direction: Direction) -> Vec<Waiting> {
     let waits_for_buffer =
         value(job, metric::SNDBUF_LIMITED, direction).is_some_and(|share| share >= HELD_BACK);
     let waits_for_peer = waits_for_window(job, direction) || waits_for_buffer;
     let mut ends = Waiting::of(point, job, direction);
+    if reaches_path(point, job, direction) {
+        ends.clear();
+    }
     ends.retain(|waiting| waiting.speaks() && (waiting.end.receives() || !waits_for_peer));
     ends
 }
@@ -131,6 +135,9 @@ fn judge(point: &PointStudy) -> Option<Finding> {
 
 fn score(point: &PointStudy) -> Option<f64> {
     score::best(point, |job, direction| {
+        if reaches_path(point, job, direction) {
+            return Some(0.0);
+        }
         let ends = Waiting::of(point, job, direction).into_iter();
         ends.map(|waiting| waiting.score(job, direction)).reduce(f64::max)
     })
@@ -142,7 +149,8 @@ mod tests {
 
     use super::*;
     use crate::TrialStudy;
-    use crate::diagnosis::rules::cases::point;
+    use crate::diagnosis::rules::cases::{on_path, point};
+    use linerate_model::path::Limiter;
 
     fn busy(figures: &[(&str, f64)], occupied: [f64; 2], taken: f64) -> PointStudy {
         busy_ends(figures, occupied, [taken; 2])
@@ -210,6 +218,18 @@ mod tests {
         assert!(silent(&[("rwnd_limited", 0.8)], [0.72, 0.1], 0.66), "the window is closed");
         assert!(silent(&[("sender_throttled", 0.5)], [0.72, 0.1], 0.66), "the quota is exhausted");
         assert!(silent(&[("sndbuf_limited", 0.8)], [0.72, 0.1], 0.66), "the buffer is full");
+    }
+
+    #[test]
+    fn it_is_silent_where_goodput_is_the_measured_rate_of_the_path() {
+        // Recorded behind a policer, at 94 % of its rate: a receiver that waited 73 % of the time.
+        let behind = |share: f64| {
+            let path = on_path(&[], Some(Limiter::Policer), 1.9e8 / share).path;
+            PointStudy { path, ..busy_ends(&[], [0.1, 0.77], [0.1, 0.733]) }
+        };
+        let full = behind(0.94);
+        assert_eq!((RULE.judge(&full), RULE.score(&full)), (None, Some(0.0)));
+        assert!(RULE.judge(&behind(0.5)).is_some(), "half of the rate");
     }
 
     #[test]

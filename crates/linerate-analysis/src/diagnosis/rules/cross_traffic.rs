@@ -1,7 +1,8 @@
 //! Other traffic shares a queue of the path (docs/methodology/diagnosis.md#rules, D26). TCP only.
 //!
 //! Evidence: nothing at the ends limits the sender, and before the load all round trips of the
-//! probe were longer than the shortest one of the runs. A queue that nobody of us filled stood in
+//! probe were longer than the shortest one of the runs, or than those of a later phase of the
+//! probe in either direction. A queue that nobody of us filled stood in
 //! the path. Such a queue overflows and drops segments of everybody, so the rules for a shallow
 //! buffer, random loss and a full link are silent. A slow reverse path delays long datagrams and
 //! their answers more than segments, so the rule is silent there. No experiment: the traffic of
@@ -33,12 +34,18 @@ pub(super) const RULE: Rule = Rule {
     ..Rule::PLAIN
 };
 
-/// Returns the shortest round-trip times of the probe, before the load, and of the runs, in s.
+/// Returns the shortest round-trip times of the probe, before the load, and of the runs or of later
+/// phases of the probe, in s.
 fn shortest(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<[f64; 2]> {
     let idle = point.data_path(job, direction)?.base_rtt?.low.as_secs_f64();
     let is_slow_back =
         point.reverse_path(job, direction).is_some_and(|facts| facts.limiter.is_some());
+    // A round trip has both ways, so the probe of the way back shows the same queue or its end.
+    let ways = [point.data_path(job, direction), point.reverse_path(job, direction)];
+    let loaded = ways.into_iter().flatten().filter_map(|facts| facts.loaded_rtt);
+    let loaded = loaded.map(|rtt| rtt.low.as_secs_f64()).filter(|rtt| *rtt > 0.0);
     let least = value(job, metric::RTT_MIN, direction).filter(|least| *least > 0.0)?;
+    let least = loaded.fold(least, f64::min);
     (!is_slow_back && !facts::is_policed(point, job, direction)).then_some([idle, least])
 }
 
@@ -105,6 +112,19 @@ mod tests {
         let seen = Evidence::QueueBeforeLoad { idle: 0.06, rtt_min: 0.035 };
         assert_eq!(suspects[0].1.evidence, [seen]);
         assert!(RULE.score(&point).is_some_and(|score| score > 0.5));
+    }
+
+    #[test]
+    fn a_queue_that_was_empty_while_the_way_back_was_probed_is_seen() {
+        // Recorded: 62.6 ms in all pings, 60 ms in all runs, and 26.6 ms between them.
+        let mut point = shared(62, &[("rtt_min", 0.06)]);
+        assert_eq!(RULE.judge(&point), None);
+        let loaded = Fact::exact(Nanos(26_580_000), Method::Flood);
+        let back = PathFacts { loaded_rtt: Some(loaded), ..PathFacts::default() };
+        point.path.push(PathFacts { from: "b".into(), to: "a".into(), ..back });
+        let finding = RULE.judge(&point).expect("others fill the queue");
+        let seen = Evidence::QueueBeforeLoad { idle: 0.062, rtt_min: 0.02658 };
+        assert_eq!(finding.evidence, [seen]);
     }
 
     #[test]

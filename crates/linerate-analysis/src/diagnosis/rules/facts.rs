@@ -52,6 +52,15 @@ pub(super) fn is_at_known_limit(point: &PointStudy, job: &JobStudy, direction: D
         || MeasuredLink::of(point, job, direction).is_some_and(|link| link.is_full())
 }
 
+/// Returns true if goodput is 80 % or more of the rate of a link or policer that the probe
+/// measured: whatever else is scarce, it does not limit the flow.
+pub(super) fn reaches_path(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
+    let facts = point.data_path(job, direction).filter(|facts| facts.limiter.is_some());
+    let rate = facts.and_then(|facts| facts.capacity).map(|rate| rate.value.0);
+    let goodput = value(job, metric::GOODPUT, direction);
+    rate.zip(goodput).is_some_and(|(rate, goodput)| goodput >= MeasuredLink::NEAR * rate)
+}
+
 /// Returns the loss that the probe saw below the rate of the path, where no buffer overflows;
 /// `None` if an accident explains it.
 pub(super) fn random_loss(

@@ -15,7 +15,7 @@ use linerate_model::{Direction, metric};
 
 use super::{
     Rule, changed, cross_traffic,
-    facts::{MeasuredLink, carries},
+    facts::{MeasuredLink, carries, is_policed},
     flows, may_be_judged, only_the_path, reverse_path, room, score, shrunk, smaller_segments,
     standing_queue, suspected, value, waits_for_cpu,
 };
@@ -59,7 +59,8 @@ fn saturation(point: &PointStudy, job: &JobStudy, direction: Direction) -> Optio
         .and_then(carries)
         .is_some_and(|rate| rate > goodput * FASTER);
     let queue = standing_queue(job, direction)
-        .filter(|_| !is_faster && !waits_for_cpu(job))
+        // Data hardly wait at a policer: what waits there waits for a busy host.
+        .filter(|_| !is_faster && !waits_for_cpu(job) && !is_policed(point, job, direction))
         .map(|queue| score::reached(queue, STANDS, DEEP));
     Some(near.max(queue.unwrap_or_default()))
 }
@@ -176,6 +177,8 @@ mod tests {
         assert!(matches!(finding.evidence[0], Evidence::OfPath { .. }), "{finding:?}");
         assert_eq!(on(link, 2.5e7, 0.0275), None, "goodput is 0.69 of the rate, and no queue");
         assert_eq!(on(Some(Limiter::Policer), 1.8e7, 0.0275), None, "drops, and no link");
+        // Recorded at goodput 0.87 of a token rate: a busy host held answers up by 9 of 24 ms.
+        assert_eq!(on(Some(Limiter::Policer), 1.97e7, 0.0368), None, "no queue at a policer");
         assert!(on(None, 1.8e7, 0.044).is_some(), "a queue stands");
         let mut busy = queued(0.0275, &[("run_queue_wait", 0.6)]);
         busy.jobs[0].metrics[0].direction = Direction::Sum;
