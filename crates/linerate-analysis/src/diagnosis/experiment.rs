@@ -31,6 +31,9 @@ pub struct Experiment {
     pub lifts: bool,
     /// Metric that the change must end if the claim is true, such as `retransmit_ratio`.
     pub ends: Option<&'static Metric>,
+    /// True if a counter shows the cause itself. Single runs then drop the claim only if the change
+    /// does not end the cause: what it yields on a busy host says little.
+    pub is_counted: bool,
     /// Host settings during the measurement; the agents must have consented.
     pub settings: Vec<HostSetting>,
     /// Consequence for the claim if the change has no such effect.
@@ -58,6 +61,7 @@ impl Experiment {
             metric: None,
             lifts: true,
             ends: None,
+            is_counted: false,
             settings: Vec::new(),
             failing: Failing::Refutes,
         }

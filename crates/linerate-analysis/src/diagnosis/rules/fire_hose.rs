@@ -41,6 +41,11 @@ fn standing(job: &JobStudy, direction: Direction) -> Option<Bytes> {
     Some(Bytes((waited * read(metric::GOODPUT)? / BITS_PER_BYTE) as u64))
 }
 
+/// Returns the frames that the controller of the path dropped, if its counter was read.
+fn controller_dropped(job: &JobStudy) -> Option<f64> {
+    value(job, metric::CONTROLLER_DROPPED, Direction::Sum)
+}
+
 /// Returns true if the loss is known to have another cause than a shallow buffer, or to do no harm:
 /// a full link, a policer, a link with a large buffer, loss on a path without a slow link, or
 /// traffic of others.
@@ -84,7 +89,7 @@ fn judge(point: &PointStudy) -> Option<Finding> {
     evidence.extend(
         MeasuredLink::of(point, job, direction).map(|link| link.evidence()).into_iter().flatten(),
     );
-    let dropped = value(job, metric::CONTROLLER_DROPPED, Direction::Sum);
+    let dropped = controller_dropped(job);
     let claim = match dropped {
         // The controller's counter separates its own buffer from every other one on the path.
         Some(dropped) if dropped >= 1.0 => {
@@ -163,6 +168,8 @@ fn experiments(point: &PointStudy) -> Vec<Experiment> {
     // buffer was the cause.
     let both = survived.into_iter().chain([paced]);
     let both = both.map(|experiment| experiment.ending(metric::RETRANSMIT_RATIO));
+    let is_counted = controller_dropped(job).is_some_and(|dropped| dropped >= 1.0);
+    let both = both.map(|experiment| Experiment { is_counted, ..experiment });
     // The probe has filled the buffer: a run of little more goodput says nothing against it.
     match link.is_some_and(|link| link.survivable().is_some()) {
         true => both.map(Experiment::refuting_nothing).collect(),
@@ -347,6 +354,28 @@ mod tests {
         point.jobs = on_path(&less, Some(Limiter::Link), 2e7).jobs;
         point.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
         assert_eq!(failing(&point), [Failing::Refutes, Failing::SaysNothing], "a window");
+    }
+
+    #[test]
+    fn drops_that_a_controller_counts_are_known_before_the_experiment() {
+        let counted = |dropped: f64| {
+            let figures = [
+                ("goodput", 14.2e6),
+                ("retransmit_ratio", 0.12),
+                ("rtt", 0.0019),
+                ("rtt_min", 0.00055),
+                ("controller_dropped", dropped),
+            ];
+            let mut point = point(&figures);
+            point.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
+            for figure in &mut point.jobs[0].metrics {
+                if figure.metric == metric::CONTROLLER_DROPPED {
+                    figure.direction = Direction::Sum;
+                }
+            }
+            RULE.experiments(&point).iter().map(|one| one.is_counted).collect::<Vec<_>>()
+        };
+        assert_eq!((counted(49.0), counted(0.0)), (vec![true; 2], vec![false; 2]));
     }
 
     #[test]
