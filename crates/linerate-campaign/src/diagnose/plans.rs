@@ -9,15 +9,18 @@ use linerate_model::{Hypothesis, Nanos, Params, Ratio};
 use serde_json::Value;
 
 use super::Question;
-use super::stages::cost;
+use super::stages::{LONGEST_DRAIN, cost};
 use crate::Failure;
 
 /// Name of the arm without a change.
 pub(super) const BASE: &str = "unchanged";
 /// Runs of a baseline: enough to separate an accident from a limit, few enough to be quick.
 const BASELINE_RUNS: u32 = 2;
-/// Time that a run waits for data in flight.
-const LONGEST_DRAIN: Nanos = Nanos::from_millis(200);
+/// Longest pause between two runs.
+const LONGEST_REST: Nanos = Nanos::from_millis(100);
+/// Time that a run waits for transfers of a disk. A hard disk takes 0.2 s for each of 32. The run
+/// ends when the last one has ended.
+const LONGEST_TRANSFER: Nanos = Nanos::from_millis(1_500);
 /// Length of an interval of a run.
 const INTERVAL: Nanos = Nanos::from_millis(100);
 /// The workload of disks and files.
@@ -141,11 +144,15 @@ impl Load {
         draft
     }
 
-    /// Returns the time for data in flight to arrive: a quarter of the run, at most
-    /// [`LONGEST_DRAIN`].
+    /// Returns the time for data in flight to arrive, a quarter of the run and at most
+    /// [`LONGEST_DRAIN`], or for transfers to end. A run with a transfer that did not end has no
+    /// service time, and no rule can judge it.
     fn drain(&self) -> Nanos {
-        // Short runs have little in flight. A drain as long as the run would only cost time.
-        Nanos(self.measured.0 / 4).clamp(Nanos::from_millis(1), LONGEST_DRAIN)
+        match self.workload.as_str() {
+            STORAGE => LONGEST_TRANSFER,
+            // Short runs have little in flight. A drain as long as the run would only cost time.
+            _ => Nanos(self.measured.0 / 4).clamp(Nanos::from_millis(1), LONGEST_DRAIN),
+        }
     }
 
     /// Returns a sweep of one point.
@@ -156,7 +163,7 @@ impl Load {
         DraftSweep {
             drain: Some(drain),
             // A shorter rest is enough between runs of a few hundred milliseconds.
-            rest: Some(Nanos(drain.0 / 2)),
+            rest: Some(Nanos(drain.0 / 2).min(LONGEST_REST)),
             interval: Some(INTERVAL.min(self.measured)),
             ..DraftSweep::one(name, self.measured, self.omitted, job)
         }
@@ -265,6 +272,16 @@ mod tests {
         // 0.3 s, 0.5 s, 0.125 s and 0.0625 s of a run, and its opening.
         let [baseline, proof] = load().expected();
         assert_eq!((baseline.0 / 2, proof.0 / 21), (1_287_500_000, 1_287_500_000));
+    }
+
+    #[test]
+    fn runs_on_a_disk_wait_for_slow_transfers_and_expect_none() {
+        let disk = Load { workload: STORAGE.into(), ..load() };
+        let baseline = disk.baseline();
+        assert_eq!(baseline.sweeps[0].drain, Some(LONGEST_TRANSFER));
+        assert!(baseline.sweeps[0].rest.is_some_and(|rest| rest <= LONGEST_REST));
+        // 0.3 s, 0.5 s, and the longest drain and rest of a network, and the opening.
+        assert_eq!(cost(&baseline), Nanos(2 * 1_400_000_000));
     }
 
     #[test]

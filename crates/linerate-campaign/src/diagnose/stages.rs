@@ -15,6 +15,8 @@ const MOST_TAKEN: f64 = 0.05;
 const MOST_LOOKS: usize = 3;
 /// Time to open a run: sockets, connections and the start barrier, on a path of 20 ms.
 pub(super) const OPENING: Nanos = Nanos::from_millis(300);
+/// Longest time that a run waits for data in flight.
+pub(super) const LONGEST_DRAIN: Nanos = Nanos::from_millis(200);
 
 /// Returns the expected time of the stage `draft`.
 pub(super) fn cost(draft: &Draft) -> Nanos {
@@ -24,7 +26,9 @@ pub(super) fn cost(draft: &Draft) -> Nanos {
 
 /// Returns the expected time of `sweep` in ns.
 fn cost_of(sweep: &DraftSweep, repeats: u64) -> u64 {
-    let pauses = [sweep.drain, sweep.rest].into_iter().flatten().map(|pause| pause.0);
+    // Transfers of a disk mostly end long before the longest time that they are given.
+    let drain = sweep.drain.map(|drain| drain.min(LONGEST_DRAIN));
+    let pauses = [drain, sweep.rest].into_iter().flatten().map(|pause| pause.0);
     let run = sweep.warmup.0 + sweep.duration.0 + pauses.sum::<u64>() + OPENING.0;
     let n_runs = sweep.compare.as_ref().map_or(repeats, |compare| {
         u64::from(compare.pairs) * if compare.placebo.is_some() { 3 } else { 2 }

@@ -77,7 +77,10 @@ pub(super) fn unexplained(point: &PointStudy, rule: &str) -> Option<Finding> {
     let inconclusive =
         |evidence| Finding::new(rule, Verdict::Inconclusive, subject, Claim::Unexplained, evidence);
     let Some(load) = closed(point) else {
-        return Some(inconclusive(vec![Evidence::NoClosedLoad]));
+        let hangs = figure(job, metric::SERVICE_TIME_MEAN).is_some_and(f64::is_infinite);
+        let never_ended = figure(job, metric::IOPS).filter(|_| hangs);
+        let why = never_ended.map(|rate| Evidence::NeverEnded { rate });
+        return Some(inconclusive(vec![why.unwrap_or(Evidence::NoClosedLoad)]));
     };
     let flushed = (load.flushes.0 > 0.0).then(|| load.flushed());
     let device = Use::DiskLookedAt.metrics().filter_map(|metric| load.seen(metric));

@@ -194,6 +194,11 @@ mod tests {
         let mut open = disk::cases::load(32, &figures);
         open.jobs[0].params.set("rate", "4 kpps");
         assert_eq!(of(&open).evidence, [Evidence::NoClosedLoad]);
+        // Recorded at 190 ms a transfer, more than the run waited.
+        let hanging =
+            [("iops", 170.0), ("achieved_depth", 32.0), ("service_time_mean", f64::INFINITY)];
+        let found = of(&disk::cases::load(32, &hanging));
+        assert_eq!(found.evidence, [Evidence::NeverEnded { rate: 170.0 }]);
     }
 
     #[test]
