@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -92,13 +92,21 @@ pub(super) const fn limited(limit: &str) -> [&str; 4] {
 /// Runs `linerate diagnose` and returns its answer.
 pub(super) fn diagnosed(mut command: Command) -> anyhow::Result<Value> {
     let output = command.stdin(Stdio::null()).output().context("start linerate diagnose")?;
-    serde_json::from_slice(&output.stdout).with_context(|| {
+    let found = serde_json::from_slice(&output.stdout).with_context(|| {
         format!(
             "linerate diagnose ended with {} and printed no JSON: {}",
             output.status,
             String::from_utf8_lossy(&output.stderr).trim()
         )
-    })
+    })?;
+    answered(found)
+}
+
+/// Returns `found` if it is the answer of a diagnosis. A diagnosis that ended with an error has
+/// failed, and is no honest *unknown*.
+fn answered(found: Value) -> anyhow::Result<Value> {
+    ensure!(found["error"].is_null(), "linerate diagnose: {}", found["error"]);
+    Ok(found)
 }
 
 impl Answer {
@@ -273,6 +281,13 @@ mod tests {
         assert_eq!(grade("policer", "path_loss", "suspected"), Grade::SuspectedWrongly);
         assert_eq!(grade("policer", "path_loss", "proven"), Grade::ProvenWrongly);
         assert_eq!(grade("policer", FAILED, "inconclusive"), Grade::Failed);
+    }
+
+    #[test]
+    fn a_diagnosis_that_ends_with_an_error_has_failed() {
+        let error = serde_json::json!({ "error": "nothing came from the other end", "exit": 4 });
+        assert!(answered(error).is_err());
+        assert!(answered(serde_json::json!({ "findings": [] })).is_ok());
     }
 
     #[test]
