@@ -99,12 +99,12 @@ pub(super) fn diagnosed(mut command: Command) -> anyhow::Result<Value> {
             String::from_utf8_lossy(&output.stderr).trim()
         )
     })?;
-    answered(found)
+    without_error(found)
 }
 
 /// Returns `found` if it is the answer of a diagnosis. A diagnosis that ended with an error has
 /// failed, and is no honest *unknown*.
-fn answered(found: Value) -> anyhow::Result<Value> {
+fn without_error(found: Value) -> anyhow::Result<Value> {
     ensure!(found["error"].is_null(), "linerate diagnose: {}", found["error"]);
     Ok(found)
 }
@@ -286,8 +286,8 @@ mod tests {
     #[test]
     fn a_diagnosis_that_ends_with_an_error_has_failed() {
         let error = serde_json::json!({ "error": "nothing came from the other end", "exit": 4 });
-        assert!(answered(error).is_err());
-        assert!(answered(serde_json::json!({ "findings": [] })).is_ok());
+        assert!(without_error(error).is_err());
+        assert!(without_error(serde_json::json!({ "findings": [] })).is_ok());
     }
 
     #[test]
