@@ -244,7 +244,7 @@ fn counts(shapes: &[Shape]) -> String {
 }
 
 fn shapes(shapes: &[Shape]) -> Table {
-    let heads = ["shape", "verdict", "evidence", "trials", "claim", "measured"].map(Column::text);
+    let heads = ["shape", "verdict", "evidence", "measured", "claim", "trials"].map(Column::text);
     let rows = shapes.iter().map(shape_row).collect();
     Table { rows, ..Table::new("shapes", "Shapes of the paper's results", heads.to_vec()) }
 }
@@ -258,7 +258,7 @@ fn shape_row(shape: &Shape) -> Row {
     };
     let trials = trials(shape);
     let texts: [&str; 6] =
-        [&shape.id, verdict, shape.evidence.word(), &trials, &shape.claim, &shape.measured];
+        [&shape.id, verdict, shape.evidence.word(), &shape.measured, &shape.claim, &trials];
     Row { cells: texts.map(Cell::text).to_vec(), tone }
 }
 
@@ -363,7 +363,7 @@ mod tests {
         let shown = table.shown();
         let verdicts: Vec<&str> = shown.iter().map(|row| row[1].as_str()).collect();
         assert_eq!(verdicts, ["holds", "agrees", "missed", "not judged", "not judged"]);
-        assert_eq!(shown[0][3], "48 of sun-host; 37 suspect; 1 without figures; quick");
+        assert_eq!(shown[0][5], "48 of sun-host; 37 suspect; 1 without figures; quick");
         assert_eq!(document.sections.len(), 1);
     }
 }

@@ -76,7 +76,7 @@ impl Recipe {
             })
             .collect();
         if place != TestbedKind::Lab {
-            reproduction.is_real();
+            reproduction.mark_as_real();
         }
         Some(reproduction)
     }

@@ -445,3 +445,10 @@ fn a_file_that_is_no_ledger_is_refused() {
         assert!(!Path::new("absent.ledger").exists());
     }
 }
+
+#[test]
+fn the_cpus_of_a_host_that_does_not_answer_are_not_those_of_this_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ended = run(folder.path(), &["plan", "sun-host", "--to", "127.0.0.1:1"]).expect(2);
+    assert!(ended.stderr.contains("endpoint `b` lists no CPUs"), "{}", ended.stderr);
+}

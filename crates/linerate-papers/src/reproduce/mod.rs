@@ -56,7 +56,7 @@ impl Reproduction {
     }
 
     /// Marks the shapes as measured on real hosts: no lab set what they are compared with.
-    pub(crate) fn is_real(&mut self) {
+    pub(crate) fn mark_as_real(&mut self) {
         for shape in &mut self.shapes {
             if shape.evidence != Evidence::Computed {
                 shape.evidence = Evidence::Measured;
