@@ -104,11 +104,7 @@ pub fn overview() -> Document {
     let (mut blocks, mut study) = (Vec::new(), serde_json::Map::new());
     for what in [Registry::Plans, Registry::Labs] {
         let entries = entries(what);
-        let names = |(purpose, entries): (Option<&str>, &[Value])| {
-            let names: Vec<String> = entries.iter().map(|entry| text(entry, "name")).collect();
-            (purpose.unwrap_or_default().to_owned(), names)
-        };
-        let groups: Vec<(String, Vec<String>)> = groups(&entries).map(names).collect();
+        let groups: Vec<(String, Vec<String>)> = groups(&entries).map(named).collect();
         let rows: Vec<Vec<String>> =
             groups.iter().map(|(purpose, names)| vec![purpose.clone(), names.join(", ")]).collect();
         let columns = ["purpose", "names"];
@@ -127,6 +123,12 @@ pub fn overview() -> Document {
     let summary = "Plans and labs by purpose";
     let section = Section { id: "answer", title: summary, blocks };
     Document::answer("linerate list".to_owned(), summary, Origin::Read, vec![section], study.into())
+}
+
+/// Returns a purpose and the names of its entries.
+fn named((purpose, entries): (Option<&str>, &[Value])) -> (String, Vec<String>) {
+    let names = entries.iter().map(|entry| text(entry, "name")).collect();
+    (purpose.unwrap_or_default().to_owned(), names)
 }
 
 /// Returns the entries of each purpose, in their order; all at once without purposes.

@@ -100,13 +100,15 @@ fn larger_buffer(job: &JobStudy, direction: Direction) -> Option<Experiment> {
     // The kernel grants twice the requested size, so requesting the present size doubles it, and
     // with it the window. A window is a share of its buffer that differs between kernels: that is
     // doubled where a foreign receiver reports no buffer.
-    let present = option_of_receiver(job, "receive_buffer", direction);
+    let present = option_of_receiver(job, RECEIVE_BUFFER, direction);
     let larger = present.filter(|present| *present > 0.0).unwrap_or(of_window);
-    let change = vec![set("receive_buffer", bytes(larger))];
+    let change = vec![set(RECEIVE_BUFFER, bytes(larger))];
     let prediction = grown(LARGER, room(job, direction));
     Some(Experiment::lift("twice the receive buffer", change, prediction))
 }
 
+/// Socket option, and the parameter that sets it.
+const RECEIVE_BUFFER: &str = "receive_buffer";
 /// Factor by which the experiment enlarges the buffer.
 const LARGER: f64 = 2.0;
 
@@ -168,7 +170,7 @@ mod tests {
         let requested = |point: &PointStudy| RULE.experiments(point)[0].candidates[0][0].1.clone();
         assert_eq!(requested(&point), "326080 B", "a foreign receiver");
         let granted = crate::Obtained::granted(262_144);
-        point.jobs[0].obtained.insert("receive_buffer".into(), granted);
+        point.jobs[0].obtained.insert(RECEIVE_BUFFER.into(), granted);
         assert_eq!(requested(&point), "262144 B");
     }
 
