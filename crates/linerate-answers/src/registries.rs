@@ -104,7 +104,7 @@ pub fn overview() -> Document {
     let (mut blocks, mut study) = (Vec::new(), serde_json::Map::new());
     for what in [Registry::Plans, Registry::Labs] {
         let entries = entries(what);
-        let groups: Vec<(String, Vec<String>)> = groups(&entries).map(named).collect();
+        let groups: Vec<(String, Vec<String>)> = groups(&entries).map(names_of).collect();
         let rows: Vec<Vec<String>> =
             groups.iter().map(|(purpose, names)| vec![purpose.clone(), names.join(", ")]).collect();
         let columns = ["purpose", "names"];
@@ -126,7 +126,7 @@ pub fn overview() -> Document {
 }
 
 /// Returns a purpose and the names of its entries.
-fn named((purpose, entries): (Option<&str>, &[Value])) -> (String, Vec<String>) {
+fn names_of((purpose, entries): (Option<&str>, &[Value])) -> (String, Vec<String>) {
     let names = entries.iter().map(|entry| text(entry, "name")).collect();
     (purpose.unwrap_or_default().to_owned(), names)
 }
