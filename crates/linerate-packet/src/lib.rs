@@ -1,6 +1,6 @@
 //! Wire formats as views and values: test frames ([`frame`], RFC 2544 appendix C.2 and RFC 4814),
-//! NC-SI control packets over Ethernet ([`ncsi`], DMTF DSP0222), SNMP messages ([`snmp`]) and
-//! capture files ([`pcap`]).
+//! NC-SI control packets over Ethernet ([`ncsi`], DMTF DSP0222), SNMP messages ([`snmp`]), capture
+//! files ([`pcap`]) and numbers of datagrams ([`sequence`]).
 //!
 //! Every reader accepts any bytes without a panic. A value that is written reads back as the same
 //! value.
@@ -43,6 +43,7 @@
 pub mod frame;
 pub mod ncsi;
 pub mod pcap;
+pub mod sequence;
 pub mod snmp;
 
 mod bytes;

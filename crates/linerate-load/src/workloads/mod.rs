@@ -21,7 +21,6 @@ mod ports;
 mod proof;
 mod rendezvous;
 mod rest;
-mod sequence;
 mod shared_port;
 mod socket_options;
 mod sockets;

@@ -6,7 +6,7 @@ use linerate_model::{Counter, Counters, FrameClocks, LastGap, Nanos, PeerClock};
 use linerate_packet::frame::{SIGNATURE_BYTES, Signature};
 
 use crate::Tally;
-use crate::workloads::sequence::{Arrival, Sequence};
+use linerate_packet::sequence::{Arrival, Sequence};
 
 /// Frames that one worker received.
 #[derive(Debug)]

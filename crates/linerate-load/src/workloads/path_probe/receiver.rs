@@ -11,8 +11,8 @@ use super::{ANSWER_BYTES, ASKS, FLAGS_AT, IS_ECT, header_bytes};
 use crate::workloads::companion::Companion;
 use crate::workloads::datagram::{HEADER_BYTES, time_of, write_header};
 use crate::workloads::rendezvous::would_wait;
-use crate::workloads::sequence::{Arrival, Sequence};
 use crate::{Due, LoadError, Progress, Tally, Times, Worker};
+use linerate_packet::sequence::{Arrival, Sequence};
 
 /// Messages per call, and the bytes of each that are copied out.
 const MESSAGES: usize = 32;

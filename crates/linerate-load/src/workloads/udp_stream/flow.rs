@@ -9,7 +9,7 @@ use linerate_sys::udp;
 use super::UdpStreamParams;
 use crate::Secret;
 use crate::workloads::datagram::{Purpose, Tag};
-use crate::workloads::sequence::Sequence;
+use linerate_packet::sequence::Sequence;
 
 /// One flow, as one end sees it.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use crate::Tally;
 use crate::ticks::Ticks;
 use crate::workloads::datagram::{HEADER_BYTES, Tag, number_of, time_of};
 use crate::workloads::rendezvous::would_wait;
-use crate::workloads::sequence::Arrival;
+use linerate_packet::sequence::Arrival;
 
 /// Longest coalesced message.
 const COALESCED_BYTES: usize = 1 << 16;

@@ -11,7 +11,7 @@ const WORD_BITS: u64 = u64::BITS as u64;
 
 /// Kind of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrival {
+pub enum Arrival {
     /// The first of its number, and no higher one came before.
     InOrder,
     /// The first of its number, after a higher one.
@@ -24,7 +24,7 @@ pub(crate) enum Arrival {
 
 /// The numbers seen of one flow.
 #[derive(Debug)]
-pub(crate) struct Sequence {
+pub struct Sequence {
     /// Bit `n % WINDOW` is set if `n` was seen, for the `WINDOW` numbers below `next`.
     seen: Box<[u64]>,
     next: u64,
@@ -44,13 +44,14 @@ impl Default for Sequence {
 
 impl Sequence {
     /// The highest number seen, plus one; 0 if none was.
-    pub(crate) fn next(&self) -> u64 {
+    #[must_use]
+    pub fn next(&self) -> u64 {
         self.next
     }
 
     /// Records `number`. O(1), except that a jump ahead costs its length, at most the window's.
     #[inline]
-    pub(crate) fn observe(&mut self, number: u64) -> Arrival {
+    pub fn observe(&mut self, number: u64) -> Arrival {
         if number >= self.next {
             self.skip_to(number);
             self.leave_window(number);
