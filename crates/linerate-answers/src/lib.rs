@@ -13,6 +13,7 @@
 //! | [`diagnosis`] | `linerate diagnose` |
 //! | [`disks`] | `linerate disk list` |
 //! | [`flows`] | `linerate flows` |
+//! | [`foreign`] | `linerate to iperf3://HOST` and `linerate serve iperf3` |
 //! | [`host_checks`] | `linerate doctor` |
 //! | [`host_settings`] | `linerate tune host` |
 //! | [`ledger`] | `linerate ledger` |
@@ -38,6 +39,7 @@ pub mod diagnosis;
 pub mod disks;
 mod figures;
 pub mod flows;
+pub mod foreign;
 pub mod host_checks;
 pub mod host_settings;
 pub mod ledger;

@@ -50,8 +50,10 @@ pub mod drafts;
 pub mod ends;
 mod failure;
 pub mod flows;
+pub mod foreign;
 pub mod iperf3;
 pub mod keys;
+mod launcher;
 pub mod letters;
 pub mod live;
 mod observers;
@@ -66,7 +68,6 @@ mod searches;
 pub mod separation;
 #[cfg(test)]
 mod simulated;
-mod ssh;
 pub mod stages;
 pub mod standing;
 pub mod testbeds;

@@ -1,4 +1,4 @@
-//! The program itself, copied through ssh to a host that has none, and removed at the end.
+//! The program itself, copied through a launcher to a host that has none, and removed at the end.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +14,7 @@ use linerate_model::HostAddress;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::Failure;
-use crate::ssh::ssh_to;
+use crate::launcher::Launcher;
 
 /// Architectures as `uname -m` prints them, each with its number in an ELF header (`e_machine`,
 /// System V ABI).
@@ -136,38 +136,39 @@ impl Watch {
     }
 }
 
-/// Copies the program to `target`, unless the host has this release, and returns how its agent is
-/// started.
+/// Copies the program to `target` through `launcher`, unless the host has this release, and returns
+/// how its agent is started.
 ///
 /// # Errors
-/// If ssh fails, a step takes longer than `patience`, there is no program for the host's
+/// If the launcher fails, a step takes longer than `patience`, there is no program for the host's
 /// architecture, or the host cannot run it.
 pub(crate) fn push(
     target: &str,
+    launcher: &Launcher,
     push: Push<'_>,
     patience: Duration,
 ) -> Result<(HostAddress, Option<Pushed>), Failure> {
     /// Bytes of the program between two looks at the time.
     const PART: u64 = 64 << 10;
-    let ssh = ssh_to(target)?;
-    let mut session = Command::new(&ssh[0])
-        .args(&ssh[1..])
-        .arg(SCRIPT)
+    let words = launcher.script(SCRIPT);
+    let mut session = Command::new(&words[0])
+        .args(&words[1..])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         // Ctrl-C must not reach it: the program is in use until the measurement has ended.
         .process_group(0)
         .spawn()
-        .map_err(|error| failure(target, "start ssh", &error.to_string()))?;
+        .map_err(|error| failure(target, &format!("start {}", words[0]), &error.to_string()))?;
     let (input, output) = (session.stdin.take(), session.stdout.take());
     let mut pushed = Pushed { session: Arc::new(Mutex::new(session)), input };
     let watch = Watch::over(&pushed.session, patience);
     let failed = |what: &str, cause: String| failure(target, what, &watch.cause(cause));
     let mut answers = BufReader::new(output.expect("it is piped"));
-    let greeting = answer(&mut answers).map_err(|why| failed("ask for its architecture", why))?;
+    let greeting =
+        answer(&mut answers, launcher).map_err(|why| failed("ask for its architecture", why))?;
     let (machine, release) = greeting.split_once(' ').unwrap_or((&greeting, ""));
     if release == OURS {
-        return Ok((agent_at(&ssh, "linerate"), None));
+        return Ok((launcher.agent("linerate"), None));
     }
     watch.moved();
     let path = program_for(target, machine, push.file)?;
@@ -177,7 +178,7 @@ pub(crate) fn push(
     let input = pushed.input.as_mut().expect("it is open");
     let sent = writeln!(input, "{length}").and_then(|()| input.flush());
     sent.map_err(|error| failed("send its length", error.to_string()))?;
-    let folder = answer(&mut answers).map_err(|why| failed("make a folder", why))?;
+    let folder = answer(&mut answers, launcher).map_err(|why| failed("make a folder", why))?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     if !folder.starts_with('/') || !folder.chars().all(is_plain) {
         let cause = "no folder there in which a program may be run (/tmp, home, /dev/shm)";
@@ -191,12 +192,12 @@ pub(crate) fn push(
         watch.moved();
     }
     input.flush().map_err(|error| failed("send it", error.to_string()))?;
-    let release = answer(&mut answers).map_err(|why| failed("run it", why))?;
+    let release = answer(&mut answers, launcher).map_err(|why| failed("run it", why))?;
     if release != OURS {
         let cause = format!("{} is `{release}`, and this is `{OURS}`", path.display());
         return Err(failed("run it", cause));
     }
-    Ok((agent_at(&ssh, &format!("{folder}/linerate")), Some(pushed)))
+    Ok((launcher.agent(&format!("{folder}/linerate")), Some(pushed)))
 }
 
 /// Returns the failure of a step of the copy to `target`.
@@ -208,10 +209,10 @@ fn failure(target: &str, step: &str, cause: &str) -> Failure {
 ///
 /// # Errors
 /// Why there is none.
-fn answer(answers: &mut impl BufRead) -> Result<String, String> {
+fn answer(answers: &mut impl BufRead, launcher: &Launcher) -> Result<String, String> {
     let mut line = String::new();
     match answers.read_line(&mut line) {
-        Ok(0) => Err("the connection ended (ssh has printed why)".into()),
+        Ok(0) => Err(format!("the connection ended ({} has printed why)", launcher.program())),
         Ok(_) => Ok(line.trim().to_owned()),
         Err(error) => Err(error.to_string()),
     }
@@ -219,12 +220,6 @@ fn answer(answers: &mut impl BufRead) -> Result<String, String> {
 
 /// Answer of this release to `--version`.
 const OURS: &str = concat!("linerate ", env!("CARGO_PKG_VERSION"));
-
-/// Returns the command that starts the agent `program` on the host.
-fn agent_at(ssh: &[String], program: &str) -> HostAddress {
-    let agent = [program, "agent", "--stdio"].map(str::to_owned);
-    HostAddress::Command(ssh.iter().cloned().chain(agent).collect())
-}
 
 /// Returns the file of the program for a host of the architecture `machine`.
 fn program_for(target: &str, machine: &str, given: Option<&Path>) -> Result<PathBuf, Failure> {

@@ -15,9 +15,9 @@ use serde::Deserialize;
 pub use crate::addresses::{numbered, reachable, resolve_listen, with_port};
 use crate::catalog::{LABS, Preset, find};
 use crate::keys::keys_for;
+use crate::launcher::Launcher;
 use crate::observers::ObserverText;
 use crate::push::Pushed;
-use crate::ssh::through_ssh;
 use crate::towards::SSH;
 pub use crate::towards::{Family, LOOPBACK, Towards};
 use crate::towards::{endpoint_at, reached};
@@ -33,6 +33,19 @@ pub struct Place {
     pub testbed: Option<PathBuf>,
     /// A host with an agent.
     pub to: Option<String>,
+    /// Command line that runs another command on the host `to`.
+    pub reach: Option<String>,
+}
+
+impl Place {
+    /// Returns the host with an agent, if the place is one.
+    fn host(&self) -> Option<Towards<'_>> {
+        let host = self.to.as_deref()?;
+        // Without a launcher, the name that `linerate to` takes for both ends in this process.
+        let is_loopback = host == LOOPBACK && self.reach.is_none();
+        let reach = self.reach.as_deref();
+        (!is_loopback).then(|| Towards { reach, ..Towards::host(host) })
+    }
 }
 
 /// Testbed ready for use, with the lab that it is part of.
@@ -115,9 +128,7 @@ pub fn prepare(place: &Place) -> Result<Ground, Failure> {
     match place {
         Place { lab: Some(lab), .. } => in_lab(lab),
         Place { testbed: Some(path), .. } => asked(from_file(path)?),
-        // The name that `linerate to` takes for both ends in this process.
-        Place { to: Some(host), .. } if host != LOOPBACK => to_host(&Towards::host(host)),
-        _ => Ok(loopback(false)),
+        _ => place.host().map_or_else(|| Ok(loopback(false)), |host| to_host(&host)),
     }
 }
 
@@ -143,8 +154,7 @@ pub fn outline(place: &Place) -> Result<Ground, Failure> {
 fn named_hosts(place: &Place) -> Result<Ground, Failure> {
     match place {
         Place { testbed: Some(path), .. } => from_file(path),
-        Place { to: Some(host), .. } if host != LOOPBACK => towards(&Towards::host(host)),
-        _ => Ok(loopback(false)),
+        _ => place.host().map_or_else(|| Ok(loopback(false)), |host| towards(&host)),
     }
 }
 
@@ -290,10 +300,11 @@ fn own_program() -> Result<String, Failure> {
 /// If the host cannot be reached.
 pub fn to_host(host: &Towards<'_>) -> Result<Ground, Failure> {
     let found = asked(towards(host)?);
-    let may_lack_it = host.host.starts_with(SSH) && host.push.is_none();
+    let may_lack_it = host.has_launcher() && host.push.is_none();
     found.map_err(|failure| match may_lack_it {
-        true => failure
-            .advised("If linerate is missing there, `linerate to ssh:HOST --push` copies it."),
+        true => {
+            failure.advised("If linerate is missing there, `linerate to` with --push copies it.")
+        }
         false => failure,
     })
 }
@@ -409,14 +420,39 @@ struct File {
 }
 
 /// Values of a host's `reach`.
-const REACH: &str = "`local` for this process, `HOST[:PORT]` of an agent, or `ssh:HOST`";
+const REACH: &str = "`local` for this process, `HOST[:PORT]` of an agent, `ssh:HOST`, or the list \
+    of words of a command that runs another one there";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HostText {
     name: String,
+    reach: toml::Spanned<ReachText>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
+enum ReachText {
     /// `local`, `HOST[:PORT]` or `ssh:HOST`.
-    reach: toml::Spanned<String>,
+    Name(String),
+    /// Words of a launcher.
+    Words(Vec<String>),
+}
+
+impl HostText {
+    fn address(&self) -> Result<HostAddress, Failure> {
+        let text = match self.reach.get_ref() {
+            ReachText::Words(words) => {
+                return Ok(Launcher::of_words(words, &self.name)?.agent("linerate"));
+            }
+            ReachText::Name(text) => text,
+        };
+        match text.strip_prefix(SSH) {
+            Some(target) => Ok(Launcher::ssh(target)?.agent("linerate")),
+            None if text == "local" => Ok(HostAddress::InProcess),
+            None => Ok(HostAddress::Tcp(with_port(text, AGENT_PORT))),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -452,9 +488,13 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
         }
     }
     for reach in file.host.iter().map(|host| &host.reach) {
-        // The words of `--to` and of a ledger for the same thing: no host has such a name.
-        if ["in-process", "loopback"].contains(&reach.get_ref().as_str()) {
-            let cause = format!("`{}` is no host", reach.get_ref());
+        // The words of `--to` and of a ledger for the same thing: no host has such a name. A
+        // command line in one word is none either.
+        if let ReachText::Name(text) = reach.get_ref()
+            && (["in-process", "loopback"].contains(&text.as_str())
+                || text.contains(char::is_whitespace))
+        {
+            let cause = format!("`{text}` is no host");
             found.push(Problem::new(Some(reach.span()), cause).expected(REACH));
         }
     }
@@ -462,18 +502,8 @@ fn from_file(path: &Path) -> Result<Ground, Failure> {
     if !found.is_empty() {
         return Err(Failure::in_text(&origin, &text, &found));
     }
-    fn reach(text: &str) -> Result<HostAddress, Failure> {
-        match text.strip_prefix(SSH) {
-            Some(target) => through_ssh(target),
-            None if text == "local" => Ok(HostAddress::InProcess),
-            None => Ok(HostAddress::Tcp(with_port(text, AGENT_PORT))),
-        }
-    }
-    let hosts: Result<_, Failure> = file
-        .host
-        .iter()
-        .map(|host| Ok((host.name.clone(), reach(host.reach.get_ref())?)))
-        .collect();
+    let hosts: Result<_, Failure> =
+        file.host.iter().map(|host| Ok((host.name.clone(), host.address()?))).collect();
     let testbed = Testbed {
         hosts: hosts?,
         endpoints: file
@@ -519,7 +549,6 @@ fn observers(file: &File, found: &mut Vec<Problem>) -> Vec<ObserverSpec> {
 #[cfg(test)]
 mod tests {
     use linerate_control::{Branches, RouteDevice};
-    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -538,34 +567,41 @@ mod tests {
         assert_eq!(ground.capacities.len(), 1);
     }
 
-    proptest! {
-        #[test]
-        fn no_target_becomes_an_option_or_a_second_word_of_ssh(
-            target in "(-o[A-Za-z]{0,8}=?)?\\PC{0,12}|[a-z.@-]{0,12}|[a-z]@\\PC{0,6}"
-        ) {
-            if let Ok(HostAddress::Command(command)) = through_ssh(&target) {
-                let end_of_options = command.iter().position(|word| word == "--");
-                let after = &command[end_of_options.expect("options end") + 1..];
-                prop_assert_eq!(after, [target.as_str(), "linerate", "agent", "--stdio"]);
-                prop_assert!(!target.starts_with('-') && !target.contains("@-"), "{}", target);
-                let is_special =
-                    |c: char| c.is_whitespace() || c.is_control() || "$;`&|".contains(c);
-                prop_assert!(!target.contains(is_special));
-            }
-        }
+    fn hosts_of(hosts: &str) -> Result<Vec<(String, HostAddress)>, Failure> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("testbed.toml");
+        let endpoint = "[[endpoint]]\nname = \"a\"\nhost = \"web\"\naddress = \"192.0.2.7\"\n";
+        std::fs::write(&path, format!("{hosts}{endpoint}")).expect("writable");
+        from_file(&path).map(|ground| ground.testbed.hosts)
     }
 
     #[test]
-    fn users_hosts_and_addresses_are_targets_and_options_are_not() {
-        for target in
-            ["host", "user@host.example", "root@192.0.2.7", "user@2001:db8::1", "user@fe80::1%eth0"]
-        {
-            assert!(through_ssh(target).is_ok(), "{target}");
+    fn a_host_is_reached_by_a_name_or_by_the_words_of_a_launcher() {
+        let host = |reach: &str| hosts_of(&format!("[[host]]\nname = \"web\"\nreach = {reach}\n"));
+        let command = |words: &[&str]| {
+            let agent = ["linerate", "agent", "--stdio"];
+            HostAddress::Command(words.iter().chain(&agent).map(|word| (*word).into()).collect())
+        };
+        for (reach, address) in [
+            (r#""local""#, HostAddress::InProcess),
+            (r#""192.0.2.7""#, HostAddress::Tcp("192.0.2.7:4777".into())),
+            (r#""ssh:me@box""#, command(&["ssh", "-o", "BatchMode=yes", "--", "me@box"])),
+            (r#"["podman", "exec", "-i", "x"]"#, command(&["podman", "exec", "-i", "x"])),
+            (r#"["srun", "-N1", "-w", "{host}"]"#, command(&["srun", "-N1", "-w", "web"])),
+            (r#"["kubectl", "{pod}", "--"]"#, command(&["kubectl", "web", "--"])),
+        ] {
+            assert_eq!(host(reach).expect(reach)[0].1, address, "{reach}");
         }
-        for target in
-            ["", "-oProxyCommand=id", "user@-oProxyCommand=id", "user@", "a b", "a\nb", "$(id)"]
-        {
-            assert!(through_ssh(target).is_err(), "{target}");
+        for (reach, part) in [
+            ("[]", "names no program"),
+            (r#"["srun", "{node}"]"#, "`{node}`"),
+            (r#""podman exec -i x""#, "list of words"),
+            (r#""loopback""#, "is no host"),
+            ("3", "a list of strings"),
+        ] {
+            let refused = host(reach).expect_err(reach);
+            let text = format!("{} {refused:?}", refused.message());
+            assert!(text.contains(part), "{reach}: {text}");
         }
     }
 

@@ -8,9 +8,9 @@ use linerate_control::Timeouts;
 use linerate_model::{AGENT_PORT, Endpoint, HostAddress, Nanos, Testbed};
 
 use crate::Failure;
-use crate::addresses::{has_port, interface, with_port};
+use crate::addresses::{has_port, interface, numbered, with_port};
+use crate::launcher::Launcher;
 use crate::push::{Push, Pushed, push};
-use crate::ssh::through_ssh;
 
 /// Name of the place with both endpoints in this process.
 pub const LOOPBACK: &str = "loopback";
@@ -32,7 +32,7 @@ pub enum Family {
 /// A host to measure, and the choices of the person who asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Towards<'a> {
-    /// The host: `HOST`, `HOST:PORT`, `ssh:HOST` or `loopback`.
+    /// The host: `HOST`, `HOST:PORT`, `ssh:HOST` or `loopback`; with `reach` a name or address.
     pub host: &'a str,
     /// Port of its agent, where `host` has none.
     pub port: Option<u16>,
@@ -48,6 +48,8 @@ pub struct Towards<'a> {
     pub patience: Option<Nanos>,
     /// Program for a host that has none.
     pub push: Option<Push<'a>>,
+    /// Command line that runs another command on the host, such as `podman exec -i {host}`.
+    pub reach: Option<&'a str>,
 }
 
 impl<'a> Towards<'a> {
@@ -86,14 +88,47 @@ impl<'a> Towards<'a> {
         if let (Some(port), Some(why)) = (self.port, self.without_port()) {
             return Err(Failure::wrong(format!("to -p {port}: {why}")));
         }
-        if self.push.is_some() && !self.host.starts_with(SSH) {
+        if let (Some(_), Some(kind)) = (self.reach, self.is_reached_otherwise()) {
+            let message = format!("to --reach: {} is {kind}; name its address", self.host);
+            return Err(Failure::wrong(message));
+        }
+        if self.push.is_some() && !self.has_launcher() {
             let why = match self.host {
                 LOOPBACK => "both ends of loopback are this program".to_owned(),
-                host => format!("it copies through ssh: name the host `{SSH}{host}`"),
+                host => format!(
+                    "it copies through ssh or another command: name the host `{SSH}{host}`, or add \
+                        --reach COMMAND"
+                ),
             };
             return Err(Failure::wrong(format!("to --push: {why}")));
         }
         Ok(Self { family, ..self })
+    }
+
+    /// Returns whether a command starts the agent.
+    pub(crate) fn has_launcher(&self) -> bool {
+        self.reach.is_some() || self.host.starts_with(SSH)
+    }
+
+    /// Returns what `host` is, if no launcher can be added to it.
+    fn is_reached_otherwise(&self) -> Option<&'static str> {
+        match self.host {
+            LOOPBACK => Some("in this process"),
+            host if host.starts_with(SSH) => Some("reached through ssh"),
+            host if has_port(host) => Some("the port of an agent that runs there"),
+            _ => None,
+        }
+    }
+
+    /// Returns the command that starts the agent and the name or address of the host, if a command
+    /// does so.
+    fn launcher(&self) -> Result<Option<(Launcher, String)>, Failure> {
+        if let Some(line) = self.reach {
+            let name = self.host.trim_matches(['[', ']']);
+            return Ok(Some((Launcher::of_line(line, name)?, numbered(name))));
+        }
+        let Some(target) = self.host.strip_prefix(SSH) else { return Ok(None) };
+        Ok(Some((Launcher::ssh(target)?, machine_behind(target))))
     }
 
     /// Returns the address and port of an agent that somebody else has started.
@@ -102,7 +137,7 @@ impl<'a> Towards<'a> {
     /// If one choice would silently win over another, or this command itself starts the agent.
     pub fn agent_address(&self) -> Result<String, Failure> {
         let asked = self.agreed()?;
-        if asked.host == LOOPBACK || asked.host.starts_with(SSH) {
+        if asked.host == LOOPBACK || asked.has_launcher() {
             return Err(Failure::wrong(format!(
                 "pair with {}: `linerate to` starts this agent itself, so no token is needed",
                 asked.host
@@ -116,6 +151,9 @@ impl<'a> Towards<'a> {
         if self.host == LOOPBACK {
             return Some("both ends of loopback are in this process, without a port".to_owned());
         }
+        if self.reach.is_some() {
+            return Some("an agent that a command starts needs no port".to_owned());
+        }
         if self.host.starts_with(SSH) {
             return Some(
                 "an agent that ssh starts needs no port (ssh's own: ~/.ssh/config)".into(),
@@ -128,17 +166,18 @@ impl<'a> Towards<'a> {
 /// Returns the two hosts and their addresses, and the program that was copied there.
 pub(crate) fn reached(asked: &Towards<'_>) -> Result<(Testbed, Option<Pushed>), Failure> {
     let mut pushed = None;
-    let (address, name) = match asked.host.strip_prefix(SSH) {
-        Some(target) => {
+    let (address, name) = match asked.launcher()? {
+        Some((launcher, name)) => {
             let address = match asked.push {
                 Some(program) => {
-                    let (address, copy) = push(target, program, asked.timeouts().command)?;
+                    let patience = asked.timeouts().command;
+                    let (address, copy) = push(asked.host, &launcher, program, patience)?;
                     pushed = copy;
                     address
                 }
-                None => through_ssh(target)?,
+                None => launcher.agent("linerate"),
             };
-            (address, machine_behind(target))
+            (address, name)
         }
         None => {
             let with_port = with_port(asked.host, asked.port.unwrap_or(AGENT_PORT));
@@ -179,7 +218,7 @@ fn machine_behind(target: &str) -> String {
     named.unwrap_or_else(written).to_owned()
 }
 
-fn resolve(host: &str, family: Family) -> Result<SocketAddr, Failure> {
+pub(crate) fn resolve(host: &str, family: Family) -> Result<SocketAddr, Failure> {
     let addresses: Vec<SocketAddr> = (host, 0)
         .to_socket_addrs()
         .map_err(|error| lookup_failed(host, &error.to_string()))?
@@ -225,6 +264,9 @@ mod tests {
             let refused = address(host, None).expect_err(host);
             assert!(refused.message().contains("no token is needed"), "{}", refused.message());
         }
+        let reach = Some("podman exec -i web");
+        let refused = Towards { reach, ..Towards::host("192.0.2.7") }.agent_address();
+        assert!(refused.expect_err("it is started").message().contains("no token is needed"));
         let local = Some(IpAddr::from([0_u16; 8]));
         let mixed = Towards { local, family: Family::V4, ..Towards::host("192.0.2.7") };
         let push = Some(Push { file: None });
@@ -241,6 +283,32 @@ mod tests {
             assert_eq!(message.is_some(), part.is_some(), "{host}");
             assert!(message.iter().all(|text| text.contains(part.unwrap_or("?"))), "{message:?}");
         }
+    }
+
+    #[test]
+    fn a_launcher_needs_a_name_or_address_for_the_data_and_nothing_else() {
+        let reach = Some("podman exec -i {host}");
+        for (host, part) in [
+            ("192.0.2.7", None),
+            ("fd00::7", None),
+            ("[fd00::7]", None),
+            ("ssh:h", Some("through ssh")),
+            ("loopback", Some("in this process")),
+            ("192.0.2.7:4777", Some("the port of an agent")),
+        ] {
+            let towards = Towards { reach, push: Some(Push { file: None }), ..Towards::host(host) };
+            let message = towards.agreed().err().map(|failure| failure.message());
+            assert_eq!(message.is_some(), part.is_some(), "{host}: {message:?}");
+            assert!(message.iter().all(|text| text.contains(part.unwrap_or("?"))), "{message:?}");
+        }
+        let with_port = Towards { reach, port: Some(1), ..Towards::host("192.0.2.7") };
+        assert!(with_port.agreed().is_err());
+        let towards = Towards { reach, ..Towards::host("127.0.0.1") };
+        let (testbed, _) = reached(&towards).expect("nothing is started yet");
+        let words = ["podman", "exec", "-i", "127.0.0.1", "linerate", "agent", "--stdio"];
+        let command = HostAddress::Command(words.map(str::to_owned).to_vec());
+        assert_eq!(testbed.hosts[1], ("127.0.0.1".to_owned(), command));
+        assert_eq!(testbed.endpoints[1].address, Some(Ipv4Addr::LOCALHOST.into()));
     }
 
     #[test]

@@ -31,6 +31,16 @@ pub enum ControlError {
         /// Remedy to try.
         remedy: &'static str,
     },
+    /// The command that starts the agent ended, stayed silent, or printed something else.
+    #[error("start agent on {host} by `{command}`: {cause}")]
+    Command {
+        /// The host's name in the testbed, or its address.
+        host: String,
+        /// Its words.
+        command: String,
+        /// How it failed, and what it printed.
+        cause: String,
+    },
     /// One end refused the other's key, or there is no key.
     #[error(
         "authenticate with {host}: {cause}. Pair the two hosts: run `linerate pair offer` there, \
@@ -193,6 +203,9 @@ impl ControlError {
 
     /// Returns whether another attempt may succeed without any intervention.
     pub(crate) fn passes_by_itself(&self) -> bool {
-        matches!(self, Self::HostDown { .. } | Self::Busy { .. } | Self::Io { .. })
+        matches!(
+            self,
+            Self::HostDown { .. } | Self::Command { .. } | Self::Busy { .. } | Self::Io { .. }
+        )
     }
 }

@@ -341,9 +341,10 @@ fn command(host: &str, argv: &[String], timeouts: &Timeouts) -> Result<Channel, 
     let deadline = Deadline::at(Instant::now() + timeouts.command);
     let mut channel =
         unix(ours, &format!("`{}`", argv.join(" ")), deadline, timeouts).map_err(broken)?;
-    channel.reader = Box::new(CommandOutput { inner: channel.reader, said });
+    let child = Arc::new(Mutex::new(Some(child)));
+    channel.reader =
+        Box::new(CommandOutput { inner: channel.reader, child: Arc::clone(&child), said });
     let shut = Arc::clone(&channel.closer);
-    let child = Mutex::new(Some(child));
     channel.closer = Arc::new(move || {
         // Taken once: the closer may be called again.
         shut();
@@ -382,9 +383,11 @@ fn keep_tail(mut stderr: impl Read, said: &Mutex<String>) {
     }
 }
 
-/// Output of a command. At its end, the command's standard error becomes the reason.
+/// Output of a command. At its end, the command's exit and standard error become the reason.
 struct CommandOutput {
     inner: Box<dyn Read + Send>,
+    /// The command, until the channel is closed.
+    child: Arc<Mutex<Option<Child>>>,
     said: Arc<Mutex<String>>,
 }
 
@@ -400,14 +403,19 @@ impl Read for CommandOutput {
         }
         // The end of standard error may still be in the pipe.
         thread::sleep(Duration::from_millis(50));
+        let status = match &mut *self.child.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(child) => child.try_wait().ok().flatten(),
+            // This end has closed the channel.
+            None => return Ok(0),
+        };
+        let status = status.map_or_else(String::new, |status| format!(" ({status})"));
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        match said.trim() {
-            "" => Ok(0),
-            words => Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                format!("the command ended: {words}"),
-            )),
-        }
+        let said = match said.trim() {
+            "" => " and printed nothing".to_owned(),
+            words => format!(": {words}"),
+        };
+        let reason = format!("the command ended{status}{said}");
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, reason))
     }
 }
 

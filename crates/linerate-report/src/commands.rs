@@ -52,7 +52,7 @@ impl CommandPlace {
                 let name = names.clone().find(|name| *name != HERE).unwrap_or(TO_BE_NAMED);
                 // The user's spelling may contain a port or a user name that is needed to reach the
                 // host.
-                Self::host(as_typed(&header.argv, name).unwrap_or(name))
+                Self::host(as_typed(&header.argv, name).unwrap_or(name)).reached_as(&header.argv)
             }
         }
     }
@@ -67,7 +67,15 @@ impl CommandPlace {
         let named = ["--testbed", "--lab"]
             .into_iter()
             .find_map(|name| Some(Self::named(name, option(argv, name)?)));
-        named.or_else(|| option(argv, "--to").map(Self::host))
+        named.or_else(|| Some(Self::host(option(argv, "--to")?).reached_as(argv)))
+    }
+
+    /// Adds the command by which `argv` reaches the host.
+    fn reached_as(mut self, argv: &[String]) -> Self {
+        if let Some(command) = option(argv, "--reach") {
+            self.options.extend(["--reach".to_owned(), command.to_owned()]);
+        }
+        self
     }
 
     fn named(option: &str, value: &str) -> Self {
@@ -298,6 +306,16 @@ mod tests {
         assert_eq!(
             line("linerate diagnose --to=192.0.2.7:99").as_deref(),
             Some("linerate diagnose --to 192.0.2.7:99 --param 'mss=250 B'")
+        );
+        assert_eq!(
+            line("linerate probe --to web --reach=lxc").as_deref(),
+            Some("linerate diagnose --to web --reach lxc --param 'mss=250 B'")
+        );
+        let mut typed = argv("linerate to web -t 5 --reach");
+        typed.push("podman exec -i {host}".to_owned());
+        assert_eq!(
+            CommandPlace::host("web").reached_as(&typed).line(&diagnose()),
+            "linerate diagnose --to web --reach 'podman exec -i {host}' --param 'mss=250 B'"
         );
         assert_eq!(line("linerate to host-b -t 5"), None, "its host is an argument");
         assert_eq!(

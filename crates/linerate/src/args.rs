@@ -117,6 +117,11 @@ pub(crate) fn one_of<T: Clone + Send + Sync>(
     })
 }
 
+/// Help of the option that names a launcher.
+pub(crate) const REACH: &str = "Start the agent with this command, which runs another one there, \
+    such as `podman exec -i NAME` or `srun -N1 -w {host}`. HOST is the name or address that data \
+    goes to, and replaces `{host}`";
+
 /// Place of a measurement.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct PlaceArgs {
@@ -129,12 +134,19 @@ pub(crate) struct PlaceArgs {
     /// Host with an agent: endpoint `b` is there, `a` is here
     #[arg(long, value_name = "HOST")]
     to: Option<String>,
+    #[arg(long, value_name = "COMMAND", requires = "to", help = REACH)]
+    reach: Option<String>,
 }
 
 impl PlaceArgs {
     /// Returns where the endpoints are.
     pub(crate) fn place(&self) -> Place {
-        Place { lab: self.lab.clone(), testbed: self.testbed.clone(), to: self.to.clone() }
+        Place {
+            lab: self.lab.clone(),
+            testbed: self.testbed.clone(),
+            to: self.to.clone(),
+            reach: self.reach.clone(),
+        }
     }
 }
 

@@ -16,6 +16,7 @@ mod known_answers;
 mod known_answers_files;
 mod known_answers_frames;
 mod known_answers_latency;
+mod launchers;
 mod looks;
 mod memory;
 mod ncsi;

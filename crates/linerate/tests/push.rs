@@ -109,6 +109,12 @@ fn a_host_without_linerate_gets_it_through_ssh_and_keeps_nothing() {
     let campaign = load(&folder.join("push.ledger"));
     assert_eq!(campaign.trials[0].outcome, Some(TrialOutcome::Completed));
     assert_eq!(n_left(folder), 0, "the copy is removed");
+    // The same server by a command line of one's own.
+    let typed = ["to", "127.0.0.1", "-t", "0.2", "--reach", "ssh -o LogLevel=ERROR box", "--push"];
+    ended(&[&typed[..], &["--ledger", "typed.ledger"]].concat()).ran();
+    let campaign = load(&folder.join("typed.ledger"));
+    assert_eq!(campaign.trials[0].outcome, Some(TrialOutcome::Completed));
+    assert_eq!(n_left(folder), 0, "the copy is removed");
 
     let mut foreign = *b"\x7fELF\x02\x02\x01\0\0\0\0\0\0\0\0\0\0\x02\0\x16";
     std::fs::write(folder.join("foreign"), foreign).expect("it is ours");

@@ -429,7 +429,11 @@ pub(super) fn greet(
     let mut channel = transport::connect(host, address, keys, in_process, timeouts)?;
     let mut reader =
         FrameReader::new(std::mem::replace(&mut channel.reader, Box::new(std::io::empty())));
-    match exchange(host, ours, &mut channel, &mut reader) {
+    let command = match address {
+        HostAddress::Command(words) => Some(&words[..]),
+        _ => None,
+    };
+    match exchange((host, command), ours, &mut channel, &mut reader) {
         Ok(theirs) => Ok(Greeted { reader, channel, theirs }),
         Err(error) => {
             (channel.closer)();
@@ -439,7 +443,7 @@ pub(super) fn greet(
 }
 
 fn exchange(
-    host: &str,
+    (host, command): (&str, Option<&[String]>),
     ours: Greeting,
     channel: &mut Channel,
     reader: &mut FrameReader,
@@ -448,7 +452,14 @@ fn exchange(
     let sent = write(&mut *channel.writer, &Message::Hello(Box::new(ours)));
     // An agent's greeting carries its facts.
     reader.trust(MESSAGE_LIMIT);
-    let answer = reader.next().map_err(|error| greeting_error(host, error, sent.is_err()))?;
+    let answer = reader.next().map_err(|error| match command {
+        Some(words) => ControlError::Command {
+            host: host.to_owned(),
+            command: words.join(" "),
+            cause: error.to_string(),
+        },
+        None => greeting_error(host, error, sent.is_err()),
+    })?;
     channel.deadline.lift();
     understand(host, answer)
 }

@@ -7,6 +7,7 @@ use linerate_campaign::Ended;
 use linerate_campaign::ends::Route;
 use linerate_campaign::testbeds::{self, Ground, Place};
 
+use crate::args::REACH;
 use crate::commands::measure::WaitArgs;
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -26,6 +27,9 @@ pub(crate) struct PathArgs {
     /// Testbed file: names of hosts, endpoints and CPUs
     #[arg(long)]
     pub(crate) testbed: Option<PathBuf>,
+    #[arg(long, value_name = "COMMAND", requires = "to", conflicts_with_all = ["lab", "testbed"],
+        help = REACH)]
+    pub(crate) reach: Option<String>,
     #[command(flatten)]
     pub(crate) wait: WaitArgs,
 }
@@ -35,7 +39,8 @@ impl PathArgs {
     pub(crate) fn place(&self) -> Place {
         // In a lab, `--to` names an endpoint and no host.
         let to = if self.is_named() { None } else { self.to.clone() };
-        Place { lab: self.lab.clone(), testbed: self.testbed.clone(), to }
+        let reach = self.reach.clone();
+        Place { lab: self.lab.clone(), testbed: self.testbed.clone(), to, reach }
     }
 
     /// Returns whether the place is a lab or testbed, whose endpoints have names. Otherwise `--to`

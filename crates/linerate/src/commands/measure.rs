@@ -62,6 +62,13 @@ pub(crate) struct WaitArgs {
     is_announced: Cell<bool>,
 }
 
+impl WaitArgs {
+    /// Returns whether the option was given.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.wait
+    }
+}
+
 /// Person who follows the stages of a command on the terminal.
 pub(crate) struct Person<'a> {
     view: View,

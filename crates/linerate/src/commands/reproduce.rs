@@ -51,9 +51,9 @@ impl ReproduceArgs {
     fn hosts(&self) -> Option<Place> {
         let Self { testbed, to, .. } = self;
         (testbed.is_some() || to.is_some()).then(|| Place {
-            lab: None,
             testbed: testbed.clone(),
             to: to.clone(),
+            ..Place::default()
         })
     }
 

@@ -1,4 +1,5 @@
-//! `linerate serve http` and `serve ftp`: files for other programs, and the goodput to them.
+//! `linerate serve http` and `serve ftp`: files for other programs, and the goodput to them;
+//! `serve iperf3`: tests for iperf3 clients.
 //!
 //! It is a campaign of one trial: the passive end of the workload with `clients = "foreign"`, and
 //! an active end that does nothing. Its ledger gives the usual reports.
@@ -10,16 +11,23 @@ use clap::{Args, ValueEnum};
 use linerate_analysis::study;
 use linerate_answers::served::{self, Seconds};
 use linerate_campaign::drafts::{self, Server};
+use linerate_campaign::letters;
 use linerate_campaign::live::Live;
 use linerate_campaign::{conduct, testbeds};
 use linerate_control::Progress;
-use linerate_model::{Nanos, Side};
+use linerate_load::Network;
+use linerate_model::{BitRate, Nanos, Side};
 
 use crate::args::{Global, Saved, seconds};
 use crate::commands::measure;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::parameters::{ServeSettings, SettingOptions};
 use crate::{progress, reports};
+
+mod iperf3;
+
+/// Time to serve files, seconds.
+const USUAL_S: f64 = 60.0;
 
 /// Files to serve, and the address.
 #[derive(Debug, Args)]
@@ -36,9 +44,25 @@ pub(crate) struct ServeArgs {
     /// Address to listen on [default: every IPv4 address]
     #[arg(short = 'B', long = "bind")]
     bind: Option<IpAddr>,
-    /// Time to serve, in seconds or with a unit
-    #[arg(short = 't', long = "time", default_value = "60", value_parser = seconds)]
-    seconds: f64,
+    /// Time to serve, in seconds or with a unit [default: 60; iperf3: until it is stopped]
+    #[arg(short = 't', long = "time", value_parser = seconds)]
+    seconds: Option<f64>,
+    /// iperf3: serve one test, then end
+    #[arg(short = '1', long)]
+    one_off: bool,
+    /// iperf3: hosts that may use the server: addresses, and networks such as 192.0.2.0/24
+    /// [default: all]
+    #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
+    allow: Vec<Network>,
+    /// iperf3: most tests at once of one host [default: 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    per_client: Option<u16>,
+    /// iperf3: longest load of a test, in seconds or with a unit [default: a day]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    longest: Option<f64>,
+    /// iperf3: highest rate of a test, all streams together, bit/s; clients have to name one with -b
+    #[arg(long, value_name = "RATE", value_parser = bit_rate)]
+    most_rate: Option<BitRate>,
     #[command(flatten)]
     settings: SettingOptions<ServeSettings>,
     /// Keep the results in this ledger
@@ -54,6 +78,13 @@ enum Protocol {
     Http,
     /// FTP
     Ftp,
+    /// iperf3: its clients of any release, many at once
+    Iperf3,
+}
+
+/// Reads a rate as `to -b` does.
+fn bit_rate(text: &str) -> Result<BitRate, String> {
+    letters::rate(text).ok_or_else(|| "expected bit/s, such as 500M".to_owned())
 }
 
 impl Protocol {
@@ -61,6 +92,7 @@ impl Protocol {
         match self {
             Self::Http => "http",
             Self::Ftp => "ftp",
+            Self::Iperf3 => "iperf3",
         }
     }
 }
@@ -96,6 +128,11 @@ fn folder(root: &std::path::Path) -> Result<PathBuf, Failure> {
 
 /// Serves with a line for each second in which something was transferred, then prints the result.
 pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
+    if args.protocol == Protocol::Iperf3 {
+        return iperf3::run(args, global);
+    }
+    iperf3::refuse_options(args)?;
+    let seconds_served = args.seconds.unwrap_or(USUAL_S);
     let ground = testbeds::serving(args.address());
     let root = args.root.as_deref().map(folder).transpose()?;
     let given = args.settings.given("serve", args.protocol.name())?;
@@ -104,7 +141,7 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
         workload: args.protocol.name(),
         takes_uploads: args.upload,
         root: root.as_deref(),
-        duration: Nanos::from_secs_f64(args.seconds),
+        duration: Nanos::from_secs_f64(seconds_served),
         given: &given,
     })?;
     let served = Vec::from_iter(root);
@@ -128,7 +165,7 @@ pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
     let study = study(&campaign);
     // An interrupted trial has no figures, though its clients were served.
     let complete = matches!(conduct::exit_of(&summary), Ok(Exit::Done));
-    let span = (Nanos::from_secs_f64(args.seconds), complete);
+    let span = (Nanos::from_secs_f64(seconds_served), complete);
     let answer = served::document(&campaign, &study, &seconds, span);
     let text = linerate_report::text::whole(&answer);
     reports::measured((&answer, &text), &campaign, &study, &args.saved, global)?;
@@ -143,5 +180,8 @@ fn announce(args: &ServeArgs, url: &str, has_tls: bool) {
         false => format!("curl -o /dev/null {url}"),
     };
     let insecure = if has_tls { " (with -k or --no-check-certificate)" } else { "" };
-    println!("serving {url} for {} s; for example: {example}{insecure}", args.seconds);
+    println!(
+        "serving {url} for {} s; for example: {example}{insecure}",
+        args.seconds.unwrap_or(USUAL_S)
+    );
 }

@@ -10,6 +10,7 @@ use linerate_answers::path_lines::{self, PathAsked};
 use linerate_campaign::catalog::PlanText;
 use linerate_campaign::checks;
 use linerate_campaign::drafts::{self, Given, MODES, Mode, OF_TO, PathLoad, SENT_FILE, Setting};
+use linerate_campaign::foreign;
 use linerate_campaign::letters;
 use linerate_campaign::push::Push;
 use linerate_campaign::testbeds::{self, Family, Ground, Towards};
@@ -19,7 +20,7 @@ use linerate_model::{CampaignHeader, Direction, HostRecord, Nanos, TrialOutcome,
 use linerate_report::live::{LiveForm, LiveTable, LoadKind, PathCut};
 use serde_json::Value;
 
-use crate::args::{Global, Saved, one_of, time};
+use crate::args::{Global, REACH, Saved, one_of, time};
 use crate::commands::measure::{self, WaitArgs};
 use crate::commands::pair;
 use crate::exit::{Failure, Outcome};
@@ -28,11 +29,13 @@ use crate::parameters::{SettingOptions, ToSettings};
 use crate::view::View;
 use crate::{output, progress, reports};
 
+mod iperf3_server;
+
 #[derive(Debug, Args)]
 #[command(disable_version_flag = true)]
 pub(crate) struct ToArgs {
-    /// Host with an agent (`host` or `host:port`), `ssh:HOST` to start an agent there, or
-    /// `loopback`
+    /// Host with an agent (`host` or `host:port`), `ssh:HOST` to start an agent there,
+    /// `iperf3://HOST[:PORT]` for an iperf3 server, or `loopback`
     pub(crate) host: String,
     /// Kind of measurement
     #[arg(value_parser = one_of(&MODES, |mode| (mode.name, mode.summary)),
@@ -73,12 +76,14 @@ pub(crate) struct ToArgs {
     /// token from standard input
     #[arg(long, value_name = "-", value_parser = ["-"])]
     token: Option<String>,
-    /// Copy linerate to a host behind ssh that has none of this release, and remove it at the end:
-    /// this program, or FILE for another architecture
+    #[arg(long, value_name = "COMMAND", conflicts_with = "token", help = REACH)]
+    reach: Option<String>,
+    /// Copy linerate to a host behind ssh or --reach that has none of this release, and remove it
+    /// at the end: this program, or FILE for another architecture
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     push: Option<Option<PathBuf>>,
-    /// Longest time to connect to the agent and to greet it, with ssh to start it; in milliseconds
-    /// or with a unit, at most 1 h [default: 5 s, 30 s with ssh]
+    /// Longest time to connect to the agent and to greet it, with the command that starts it; in
+    /// milliseconds or with a unit, at most 1 h [default: 5 s, 30 s with ssh or --reach]
     #[arg(long = "connect-timeout", value_name = "MS", value_parser = milliseconds)]
     patience: Option<Nanos>,
     /// CPU of this end's workers, and of the other end's
@@ -177,6 +182,9 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         is_bound: args.bind_dev.is_some(),
         given: &given,
     })?;
+    if let Some(server) = foreign::iperf3_server(&args.host) {
+        return iperf3_server::run(args, (server, family), (&draft, &given[..]), global);
+    }
     let towards = Towards {
         host: &args.host,
         port: args.port,
@@ -186,6 +194,7 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
         cpus: args.affinity.unwrap_or_default(),
         patience: args.patience,
         push: args.push.as_ref().map(|file| Push { file: file.as_deref() }),
+        reach: args.reach.as_deref(),
     };
     // A token works once, so all that may be wrong is checked before.
     let (found, plan) = PlanText::drafted("to", &draft)?;

@@ -13,7 +13,7 @@ use linerate_campaign::tune::Present;
 use linerate_campaign::tune::window::{self, WindowTuning};
 use linerate_model::TestbedKind;
 
-use crate::args::{Formats, Global, seconds};
+use crate::args::{Formats, Global, REACH, seconds};
 use crate::commands::ends::{check_lengths, on_ground};
 use crate::commands::measure::{Person, WaitArgs};
 use crate::exit::{Exit, Failure, Outcome};
@@ -31,6 +31,8 @@ pub(crate) struct WindowArgs {
     /// Lab file or preset: hosts emulated on this machine
     #[arg(long)]
     pub(crate) lab: Option<String>,
+    #[arg(long, value_name = "COMMAND", conflicts_with = "lab", help = REACH)]
+    pub(crate) reach: Option<String>,
     /// Interface of HOST that may be changed [default: the interface of its route back]
     #[arg(long, value_name = "IF")]
     pub(crate) interface: Option<String>,
@@ -88,7 +90,7 @@ pub(super) fn run(args: &WindowArgs, global: Global) -> Outcome {
     check_lengths("tune", args.seconds, args.omit)?;
     let place = match &args.lab {
         Some(lab) => Place { lab: Some(lab.clone()), ..Place::default() },
-        None => Place { to: Some(args.to.clone()), ..Place::default() },
+        None => Place { to: Some(args.to.clone()), reach: args.reach.clone(), ..Place::default() },
     };
     on_ground(&place, &args.out, |ground| {
         if let Some(interface) = &args.ncsi {
