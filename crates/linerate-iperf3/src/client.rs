@@ -300,7 +300,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_fail_at_most_once_and_never_panic(
-            pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..12), 0..20),
+            pieces in proptest::collection::vec(
+                proptest::collection::vec(any::<u8>(), 0..12), 0..20),
         ) {
             let mut client = running();
             let mut orders = client.end(S(3));

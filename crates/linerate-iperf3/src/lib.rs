@@ -4,7 +4,7 @@
 //! | module | contents | I/O |
 //! |---|---|---|
 //! | [`wire`] | cookie, states, parameters and results | none |
-//! | [`session`], [`client`] | the server's and the client's control connection: bytes in, bytes out, the time as an argument | none |
+//! | [`session`], [`client`] | control connection of the server and of the client, in virtual time | none |
 //! | [`datagrams`] | header of a UDP datagram, loss by sequence numbers, jitter | none |
 //! | [`pace`] | bytes that are due at a rate | none |
 //! | [`serve`], [`drive`] | sockets, threads and the clock | all |

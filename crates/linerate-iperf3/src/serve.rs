@@ -376,7 +376,7 @@ impl Door {
     }
 
     fn refuse(&self, socket: &Socket, from: IpAddr, why: Refusal) {
-        // The client is told what it can be told; it may have gone.
+        // iperf3 has no other reason; the client may have gone.
         let _ = linerate_sys::tcp::send(socket, &[State::AccessDenied.byte()]);
         self.tell(Served::Refused(from, why));
     }
@@ -478,8 +478,8 @@ impl Door {
     }
 }
 
-/// Returns a UDP socket at the server's address that is connected to `from`, and the addresses whose
-/// requests came to it before it was connected.
+/// Returns a UDP socket at the server's address that is connected to `from`, and the addresses
+/// whose requests came to it before it was connected.
 fn connected_udp(at: SocketAddr, from: SocketAddr) -> io::Result<(Socket, Vec<SocketAddr>)> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, None)?;
     if at.is_ipv6() {

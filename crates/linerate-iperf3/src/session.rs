@@ -447,8 +447,10 @@ mod tests {
             let orders = begun().received(&parameters(more.clone()), S(1));
             let sent = [&[254, 0, 0, 0, number][..], &[0; 4]].concat();
             assert_eq!(orders[0], Order::Send(sent), "{more}");
-            let is_refused = |order: &Order| matches!(order, Order::Close(Ending::Refused(of, _)) if *of == u32::from(number));
-            assert!(orders.last().is_some_and(is_refused), "{more}: {orders:?}");
+            let Some(Order::Close(Ending::Refused(of, _))) = orders.last() else {
+                panic!("{more}: {orders:?}");
+            };
+            assert_eq!(*of, u32::from(number), "{more}");
         }
         let limits = Limits { rate: Some(1_000), ..Limits::default() };
         for (more, is_refused) in [

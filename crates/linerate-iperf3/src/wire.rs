@@ -29,7 +29,7 @@ pub const LEGACY_ANSWERS: [[u8; 4]; 2] = [[0xb1, 0x68, 0xde, 0x3a], [0x3a, 0xde,
 /// First bytes of every connection of a test. They are opaque.
 pub type Cookie = [u8; COOKIE_BYTES];
 
-/// State that one end tells the other.
+/// State that one end reports to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// The data streams are complete.

@@ -60,7 +60,7 @@ pub(crate) struct ServeArgs {
     /// iperf3: longest load of a test, in seconds or with a unit [default: a day]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     longest: Option<f64>,
-    /// iperf3: highest rate of a test, all streams together, bit/s; clients have to name one with -b
+    /// iperf3: highest rate of a test, all streams together, bit/s; clients then need -b
     #[arg(long, value_name = "RATE", value_parser = bit_rate)]
     most_rate: Option<BitRate>,
     #[command(flatten)]
