@@ -134,7 +134,8 @@ pub(crate) struct PlaceArgs {
     /// Host with an agent: endpoint `b` is there, `a` is here
     #[arg(long, value_name = "HOST")]
     to: Option<String>,
-    #[arg(long, value_name = "COMMAND", requires = "to", help = REACH)]
+    #[arg(long, value_name = "COMMAND", requires = "to", conflicts_with_all = ["lab", "testbed"],
+        help = REACH)]
     reach: Option<String>,
 }
 
