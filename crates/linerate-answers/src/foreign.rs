@@ -19,9 +19,11 @@ const GAP: &str = "-";
 /// Returns the header of the lines of a measurement.
 #[must_use]
 pub fn heading(is_udp: bool, is_both: bool) -> String {
-    let rates: &[&str] = if is_both { &["from here", "to here"] } else { &["goodput"] };
-    let rest: &[&str] =
-        if is_udp { &["datagrams", "lost", "cpu a | b"] } else { &["retrans", "rtt", "cpu a | b"] };
+    let rates: &[&str] = if is_both { &["from here", "to here"] } else { &[metric::GOODPUT.name] };
+    let rest = match is_udp {
+        true => ["datagrams", metric::LOST.name, "cpu a | b"],
+        false => ["retrans", metric::RTT.name, "cpu a | b"],
+    };
     let mut text = format!("{:>13}", "seconds");
     rates.iter().for_each(|head| text += &format!("{head:>16}"));
     rest.iter().for_each(|head| text += &format!("{head:>12}"));
@@ -39,10 +41,7 @@ pub fn line(line: &Line, is_udp: bool) -> String {
         let bits = way.bytes as f64 * BITS_PER_BYTE / span.max(1e-9);
         text += &format!("{:>16}", quantity(metric::GOODPUT, bits));
     }
-    let sum = |of: fn(&Way) -> Option<u64>| {
-        let known: Vec<u64> = ways.iter().filter_map(|way| of(way)).collect();
-        (!known.is_empty()).then(|| known.iter().sum::<u64>().to_string())
-    };
+    let sum = |of| known_sum(&ways, of).map(|sum| sum.to_string());
     let gap = |text: Option<String>| text.unwrap_or_else(|| GAP.to_owned());
     if is_udp {
         let datagrams = sum(|way| Some(way.datagrams));
@@ -60,26 +59,31 @@ pub fn line(line: &Line, is_udp: bool) -> String {
     text + "\n"
 }
 
+/// Returns the sum over the directions whose count is known; `None` if no count is.
+fn known_sum(ways: &[&Way], of: fn(&Way) -> Option<u64>) -> Option<u64> {
+    let known = ways.iter().filter_map(|way| of(way));
+    known.reduce(|sum, more| sum + more)
+}
+
+fn way_json(way: &Way) -> Value {
+    json!({
+        "bytes": way.bytes,
+        metric::RETRANSMITS.name: way.retransmits,
+        "rtt_s": way.rtt.map(|rtt| rtt.as_secs_f64()),
+        "datagrams": way.datagrams,
+        metric::LOST.name: way.lost,
+    })
+}
+
 /// Returns a line as JSON.
 #[must_use]
 pub fn line_json(line: &Line) -> Value {
-    let way = |way: &Option<Way>| {
-        way.as_ref().map(|way| {
-            json!({
-                "bytes": way.bytes,
-                "retransmits": way.retransmits,
-                "rtt_s": way.rtt.map(|rtt| rtt.as_secs_f64()),
-                "datagrams": way.datagrams,
-                "lost": way.lost,
-            })
-        })
-    };
     json!({
         "from_s": line.from.as_secs_f64(),
         "until_s": line.until.as_secs_f64(),
         "warm_up": line.is_omitted,
-        "from_here": way(&line.ways[0]),
-        "to_here": way(&line.ways[1]),
+        "from_here": line.ways[0].as_ref().map(way_json),
+        "to_here": line.ways[1].as_ref().map(way_json),
         "cpu_here_percent": line.cpu,
         "cpu_there_percent": Value::Null,
     })
@@ -141,32 +145,31 @@ fn loss(way: &WayOutcome) -> String {
     format!(" · lost {lost} of {sent} datagrams ({percent:.2} %)")
 }
 
+fn outcome_json(way: &WayOutcome) -> Value {
+    json!({
+        "goodput_bits_per_second": way.goodput(),
+        "bytes": way.bytes,
+        "seconds": way.seconds,
+        "sent_bytes": way.sent_bytes,
+        metric::RETRANSMITS.name: way.retransmits,
+        "datagrams": way.datagrams,
+        metric::LOST.name: way.lost,
+        "jitter_s": way.jitter,
+    })
+}
+
 /// Returns a whole measurement as JSON.
 #[must_use]
 pub fn document(server: &str, asked: &Parameters, outcome: &Outcome, lines: &[Line]) -> Value {
     let is_udp = asked.protocol == Protocol::Udp;
-    let way = |way: &Option<WayOutcome>| {
-        way.as_ref().map(|way| {
-            json!({
-                "goodput_bits_per_second": way.goodput(),
-                "bytes": way.bytes,
-                "seconds": way.seconds,
-                "sent_bytes": way.sent_bytes,
-                "retransmits": way.retransmits,
-                "datagrams": way.datagrams,
-                "lost": way.lost,
-                "jitter_s": way.jitter,
-            })
-        })
-    };
     json!({
         "schema": 1,
         "command": "to",
         "server": server,
         "protocol": if is_udp { "udp" } else { "tcp" },
         "parameters": asked.json(),
-        "from_here": way(&outcome.ways[0]),
-        "to_here": way(&outcome.ways[1]),
+        "from_here": outcome.ways[0].as_ref().map(outcome_json),
+        "to_here": outcome.ways[1].as_ref().map(outcome_json),
         "cpu_here_percent": outcome.cpu_here,
         "cpu_there_percent": outcome.cpu_there,
         "congestion": outcome.congestion,
@@ -252,22 +255,23 @@ fn test_line(record: &TestRecord) -> String {
     format!("{:>4}  {}  {}", record.number, record.client, parts.join(" · "))
 }
 
+fn stream_json(stream: &StreamRecord) -> Value {
+    json!({
+        "id": stream.id,
+        "sends": stream.sends,
+        "bytes": stream.bytes,
+        metric::RETRANSMITS.name: stream.retransmits,
+        "datagrams": stream.datagrams,
+        metric::LOST.name: stream.lost,
+        metric::DUPLICATES.name: stream.duplicates,
+        metric::REORDERED.name: stream.reordered,
+        "jitter_s": stream.jitter,
+    })
+}
+
 /// Returns a test of a server as JSON.
 #[must_use]
 pub fn test_json(record: &TestRecord) -> Value {
-    let stream = |stream: &StreamRecord| {
-        json!({
-            "id": stream.id,
-            "sends": stream.sends,
-            "bytes": stream.bytes,
-            "retransmits": stream.retransmits,
-            "datagrams": stream.datagrams,
-            "lost": stream.lost,
-            "duplicates": stream.duplicates,
-            "reordered": stream.reordered,
-            "jitter_s": stream.jitter,
-        })
-    };
     json!({
         "test": record.number,
         "client": record.client.to_string(),
@@ -276,7 +280,7 @@ pub fn test_json(record: &TestRecord) -> Value {
         "complete": record.ending == Ending::Complete,
         "seconds": record.seconds,
         "cpu_percent": record.cpu,
-        "streams": record.streams.iter().map(stream).collect::<Vec<_>>(),
+        "streams": record.streams.iter().map(stream_json).collect::<Vec<_>>(),
     })
 }
 

@@ -90,10 +90,7 @@ fn parameters(is_udp: bool, params: &Params) -> Result<(Parameters, Option<u16>)
         let small = || u32::try_from(number()?).map_err(|_| wrong());
         let bytes = || text.parse::<Bytes>().map(|bytes| bytes.0).map_err(|_| wrong());
         let size = || u32::try_from(bytes()?).map_err(|_| wrong());
-        let rate = || match text.parse::<BitRate>() {
-            Ok(rate) => Ok(rate.0.round() as u64),
-            Err(_) => Err(wrong()),
-        };
+        let rate = || text.parse().map_err(|_| wrong()).map(|rate: BitRate| rate.0.round() as u64);
         match name.as_str() {
             "streams" => asked.parallel = small()?,
             "direction" => {

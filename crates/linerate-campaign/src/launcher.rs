@@ -117,11 +117,13 @@ fn other_placeholder(text: &str) -> Option<&str> {
         let end = text[at..].find('}')?;
         Some(&text[at..=at + end])
     });
-    let is_word = |holder: &&str| {
-        let inner = &holder[1..holder.len() - 1];
-        !inner.is_empty() && inner.chars().all(|c| c.is_ascii_lowercase() || c == '_')
-    };
-    opened.filter(is_word).find(|holder| !PLACEHOLDERS.contains(holder))
+    opened.filter(|part| is_placeholder(part)).find(|holder| !PLACEHOLDERS.contains(holder))
+}
+
+/// Returns whether a part in braces is a word in braces.
+fn is_placeholder(part: &str) -> bool {
+    let inner = &part[1..part.len() - 1];
+    !inner.is_empty() && inner.chars().all(|c| c.is_ascii_lowercase() || c == '_')
 }
 
 #[cfg(test)]

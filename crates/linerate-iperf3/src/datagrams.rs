@@ -27,16 +27,18 @@ pub fn write_header(payload: &mut [u8], at: Duration, number: u64, is_64bit: boo
 /// Returns the time and the number of a datagram; `None` if it is too short.
 #[must_use]
 pub fn read_header(payload: &[u8], is_64bit: bool) -> Option<(Duration, u64)> {
-    let word = |at: usize| {
-        let bytes = payload.get(at..)?.first_chunk()?;
-        Some(u32::from_be_bytes(*bytes))
-    };
-    let micros = u64::from(word(0)?) * 1_000_000 + u64::from(word(4)?);
+    let micros = u64::from(word(payload, 0)?) * 1_000_000 + u64::from(word(payload, 4)?);
     let number = match is_64bit {
         true => u64::from_be_bytes(*payload.get(8..)?.first_chunk()?),
-        false => word(8)?.into(),
+        false => word(payload, 8)?.into(),
     };
     Some((Duration::from_micros(micros), number))
+}
+
+/// Returns the 32 bits at `at`.
+fn word(payload: &[u8], at: usize) -> Option<u32> {
+    let bytes = payload.get(at..)?.first_chunk()?;
+    Some(u32::from_be_bytes(*bytes))
 }
 
 /// Account of the datagrams that one stream received.

@@ -111,6 +111,9 @@ pub enum DriveError {
 
 /// Longest wait for a socket: a request to stop has to be seen.
 const LOOK: Duration = Duration::from_millis(50);
+/// Time for the last datagrams to arrive. A server reads nothing more once it is told of the end,
+/// and datagrams under way would look lost.
+const SETTLE: Duration = Duration::from_millis(200);
 
 /// Measures with the server. `on_line` gets each complete line. `stop` ends the measurement.
 ///
@@ -122,16 +125,9 @@ pub fn drive(
     stop: &dyn Fn() -> bool,
 ) -> Result<Outcome, DriveError> {
     let server = asked.server;
-    let connected = connect(asked).and_then(|control| {
-        let mss = control.tcp_mss().ok();
-        Ok((control, mss))
-    });
-    let (control, mss) = connected.map_err(|cause| DriveError::Connect { server, cause })?;
+    let control = connect(asked).map_err(|cause| DriveError::Connect { server, cause })?;
+    let mss = control.tcp_mss().ok();
     let mut parameters = asked.parameters.clone();
-    let whole_seconds = |time: Duration| {
-        let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
-        u32::try_from(seconds).unwrap_or(u32::MAX)
-    };
     parameters.time = asked.duration.map_or(0, whole_seconds);
     parameters.omit = whole_seconds(asked.omit);
     if parameters.protocol == Protocol::Udp {
@@ -162,7 +158,13 @@ pub fn drive(
         cpu: [0.0; 3],
     };
     run.send(&cookie)?;
-    run.to_the_end(on_line, stop)
+    run.complete(on_line, stop)
+}
+
+/// Returns `time` in seconds, rounded up.
+fn whole_seconds(time: Duration) -> u32 {
+    let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
 fn connect(asked: &Asked) -> io::Result<Socket> {
@@ -195,6 +197,8 @@ struct Load {
     omits: bool,
     /// End of the load and the counts at that time.
     ended: Option<(Duration, Vec<Counts>)>,
+    /// Time at which the server is told, until it is.
+    settles: Option<Duration>,
 }
 
 struct Run<'a> {
@@ -225,7 +229,7 @@ impl Run<'_> {
         sent.map_err(|cause| DriveError::Connect { server: self.asked.server, cause })
     }
 
-    fn to_the_end(
+    fn complete(
         mut self,
         on_line: &mut dyn FnMut(&Line),
         stop: &dyn Fn() -> bool,
@@ -268,6 +272,7 @@ impl Run<'_> {
                     until = until.min(base + at);
                 }
             }
+            until = load.settles.map_or(until, |at| until.min(base + at));
             for (at, stream) in self.streams.iter_mut().enumerate() {
                 // After the end, data that is still under way arrives.
                 if stream.sends && has_ended {
@@ -389,7 +394,7 @@ impl Run<'_> {
         let omits = !self.asked.omit.is_zero();
         self.lines.counts = self.streams.iter().map(Stream::counts).collect();
         self.lines.cpu = cpu;
-        self.load = Some(Load { started, cpu, omits, ended: None });
+        self.load = Some(Load { started, cpu, omits, ended: None, settles: None });
     }
 
     /// Moves data, prints lines, and ends the load.
@@ -401,6 +406,10 @@ impl Run<'_> {
             self.streams.iter_mut().filter(|stream| !stream.sends).for_each(|stream| {
                 stream.drain();
             });
+            if load.settles.take_if(|at| now >= *at).is_some() {
+                let orders = self.machine.end(self.begun.elapsed());
+                self.carry_out(orders)?;
+            }
             return Ok(());
         }
         if load.omits && now >= self.asked.omit {
@@ -427,11 +436,13 @@ impl Run<'_> {
         let counts = self.streams.iter().map(Stream::counts).collect();
         if let Some(load) = &mut self.load {
             load.ended = Some((now, counts));
+            let is_udp = self.parameters.protocol == Protocol::Udp;
+            let settles = is_udp && self.streams.iter().any(|stream| stream.sends);
+            load.settles = Some(if settles { now + SETTLE } else { now });
             let seconds = now.saturating_sub(self.asked.omit).as_secs_f64();
             self.cpu = cpu_percent(load.cpu, seconds);
         }
-        let orders = self.machine.end(self.begun.elapsed());
-        self.carry_out(orders)
+        Ok(())
     }
 
     /// Returns the payload that ends the load; `None` if time does.
@@ -455,20 +466,47 @@ impl Run<'_> {
     /// Returns whether the amount was sent and acknowledged, or received.
     fn is_complete(&self) -> bool {
         let amount = self.amount().unwrap_or(u64::MAX);
-        let total = |sends: bool| -> Option<(u64, bool)> {
-            let streams: Vec<Counts> =
-                self.streams.iter().filter(|one| one.sends == sends).map(Stream::counts).collect();
-            // What this end's TCP holds has not arrived.
-            let is_there = streams.iter().all(|counts| {
-                counts.acknowledged.is_none_or(|acknowledged| acknowledged >= counts.bytes)
-            });
-            let bytes = streams.iter().map(|counts| counts.bytes).sum();
-            (!streams.is_empty()).then_some((bytes, is_there))
-        };
-        [total(true), total(false)]
-            .into_iter()
-            .flatten()
-            .any(|(bytes, is_there)| bytes >= amount && is_there)
+        let totals = [self.total(true), self.total(false)];
+        totals.into_iter().flatten().any(|(bytes, is_there)| bytes >= amount && is_there)
+    }
+
+    /// Returns the payload of one direction, and whether all of it has arrived; `None` without such
+    /// streams.
+    fn total(&self, sends: bool) -> Option<(u64, bool)> {
+        let streams: Vec<Counts> =
+            self.streams.iter().filter(|one| one.sends == sends).map(Stream::counts).collect();
+        // What this end's TCP holds has not arrived.
+        let is_there = streams.iter().all(|counts| {
+            counts.acknowledged.is_none_or(|acknowledged| acknowledged >= counts.bytes)
+        });
+        let bytes = streams.iter().map(|counts| counts.bytes).sum();
+        (!streams.is_empty()).then_some((bytes, is_there))
+    }
+
+    /// Returns the counts of one direction since the last line; `None` without such streams.
+    fn way(&self, sends: bool, counts: &[Counts]) -> Option<Way> {
+        let mut way = Way::default();
+        let (mut rtts, mut n) = (Vec::new(), 0);
+        for (at, stream) in self.streams.iter().enumerate().filter(|(_, s)| s.sends == sends) {
+            let (now, before) = (counts[at], self.lines.counts[at]);
+            let more = |now: u64, before: u64| now.saturating_sub(before);
+            way.bytes += match (now.acknowledged, before.acknowledged) {
+                (Some(now), Some(before)) => more(now, before),
+                _ => more(now.bytes, before.bytes),
+            };
+            if let (Some(now), Some(before)) = (now.retransmits, before.retransmits) {
+                way.retransmits = Some(way.retransmits.unwrap_or(0) + more(now, before));
+            }
+            way.datagrams += more(now.datagrams, before.datagrams);
+            if stream.account().is_some() {
+                way.lost = Some(way.lost.unwrap_or(0) + more(now.missing, before.missing));
+            }
+            rtts.extend(stream.rtt());
+            n += 1;
+        }
+        let n_rtts = u32::try_from(rtts.len()).unwrap_or(u32::MAX).max(1);
+        way.rtt = (!rtts.is_empty()).then(|| rtts.iter().sum::<Duration>() / n_rtts);
+        (n > 0).then_some(way)
     }
 
     /// Completes the line that ends at `until`.
@@ -476,36 +514,12 @@ impl Run<'_> {
         let counts: Vec<Counts> = self.streams.iter().map(Stream::counts).collect();
         let cpu = thread_cpu();
         let span = until.saturating_sub(self.lines.until).as_secs_f64();
-        let way = |sends: bool| {
-            let mut way = Way::default();
-            let (mut rtts, mut n) = (Vec::new(), 0);
-            for (at, stream) in self.streams.iter().enumerate().filter(|(_, s)| s.sends == sends) {
-                let (now, before) = (counts[at], self.lines.counts[at]);
-                let more = |now: u64, before: u64| now.saturating_sub(before);
-                way.bytes += match (now.acknowledged, before.acknowledged) {
-                    (Some(now), Some(before)) => more(now, before),
-                    _ => more(now.bytes, before.bytes),
-                };
-                if let (Some(now), Some(before)) = (now.retransmits, before.retransmits) {
-                    way.retransmits = Some(way.retransmits.unwrap_or(0) + more(now, before));
-                }
-                way.datagrams += more(now.datagrams, before.datagrams);
-                if stream.account().is_some() {
-                    way.lost = Some(way.lost.unwrap_or(0) + more(now.missing, before.missing));
-                }
-                rtts.extend(stream.rtt());
-                n += 1;
-            }
-            let n_rtts = u32::try_from(rtts.len()).unwrap_or(u32::MAX).max(1);
-            way.rtt = (!rtts.is_empty()).then(|| rtts.iter().sum::<Duration>() / n_rtts);
-            (n > 0).then_some(way)
-        };
         let used = (cpu[0] + cpu[1]).saturating_sub(self.lines.cpu[0] + self.lines.cpu[1]);
         let line = Line {
             from: self.lines.until,
             until,
             is_omitted: until <= self.asked.omit,
-            ways: [way(true), way(false)],
+            ways: [self.way(true, &counts), self.way(false, &counts)],
             cpu: if span > 0.0 { used as f64 / 1e7 / span } else { 0.0 },
         };
         on_line(&line);

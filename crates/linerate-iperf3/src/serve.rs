@@ -259,33 +259,36 @@ pub fn serve(
 
 /// Listens with TCP and UDP on one port. With `falls_back`, IPv4 alone if the host has no IPv6.
 fn listen(asked: SocketAddr, falls_back: bool) -> io::Result<(Socket, Socket, SocketAddr)> {
-    /// Connections that wait to be accepted: clients come in bursts.
-    const BACKLOG: i32 = 512;
-    let socket = |kind, at: SocketAddr| -> io::Result<Socket> {
-        let socket = Socket::new(Domain::for_address(at), kind, None)?;
-        if at.is_ipv6() {
-            socket.set_only_v6(false)?;
-        }
-        // A server is started again while old connections linger; and each UDP stream has a
-        // socket of its own at this port.
-        socket.set_reuse_address(true)?;
-        linerate_sys::socket::bind(&socket, at)?;
-        socket.set_nonblocking(true)?;
-        Ok(socket)
-    };
-    let both = |at: SocketAddr| -> io::Result<(Socket, Socket, SocketAddr)> {
-        let listener = socket(Type::STREAM, at)?;
-        let bound = listener.local_addr()?.as_socket().unwrap_or(at);
-        listener.listen(BACKLOG)?;
-        let datagrams = socket(Type::DGRAM, bound)?;
-        Ok((listener, datagrams, bound))
-    };
-    match both(asked) {
+    match listen_at(asked) {
         Err(error) if falls_back && error.raw_os_error() == Some(libc_eafnosupport()) => {
-            both(SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), asked.port()))
+            listen_at(SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), asked.port()))
         }
         outcome => outcome,
     }
+}
+
+/// Listens with TCP and UDP on one port of `at`.
+fn listen_at(at: SocketAddr) -> io::Result<(Socket, Socket, SocketAddr)> {
+    /// Connections that wait to be accepted: clients come in bursts.
+    const BACKLOG: i32 = 512;
+    let listener = bound_socket(Type::STREAM, at)?;
+    let bound = listener.local_addr()?.as_socket().unwrap_or(at);
+    listener.listen(BACKLOG)?;
+    let datagrams = bound_socket(Type::DGRAM, bound)?;
+    Ok((listener, datagrams, bound))
+}
+
+fn bound_socket(kind: Type, at: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), kind, None)?;
+    if at.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    // A server is started again while old connections linger; and each UDP stream has a socket of
+    // its own at this port.
+    socket.set_reuse_address(true)?;
+    linerate_sys::socket::bind(&socket, at)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
 }
 
 fn libc_eafnosupport() -> i32 {

@@ -433,6 +433,16 @@ impl Stream {
     }
 }
 
+/// Takes what has arrived at each of `streams`, and returns whether there was something.
+pub(crate) fn drain_all(streams: &mut [Stream]) -> bool {
+    let mut some = false;
+    for stream in streams {
+        // Each of them is drained, also after one that had something.
+        some |= stream.drain();
+    }
+    some
+}
+
 /// Returns random bytes, which nothing on the path can compress.
 fn filler(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
@@ -465,11 +475,9 @@ pub(crate) fn thread_cpu() -> [u64; 2] {
 /// Returns percent of one CPU that this thread used for `seconds` since it had used `before`.
 pub(crate) fn cpu_percent(before: [u64; 2], seconds: f64) -> [f64; 3] {
     let after = thread_cpu();
-    let percent = |at: usize| {
-        let nanos = after[at].saturating_sub(before[at]) as f64;
-        if seconds > 0.0 { nanos / 1e7 / seconds } else { 0.0 }
-    };
-    [percent(0) + percent(1), percent(0), percent(1)]
+    let nanos = [0, 1].map(|at| after[at].saturating_sub(before[at]) as f64);
+    let [user, system] = nanos.map(|used| if seconds > 0.0 { used / 1e7 / seconds } else { 0.0 });
+    [user + system, user, system]
 }
 
 /// Waits until one of `sockets` is ready as wanted (`true`: readable, `false`: writable), at the

@@ -217,10 +217,8 @@ impl Parameters {
         let keys: BTreeMap<String, &Value> =
             object.iter().map(|(key, value)| (key.to_ascii_lowercase(), value)).collect();
         let number = |key: &str| keys.get(key).and_then(|value| whole(value));
-        let small = |key: &str| {
-            let found = number(key).filter(|found| *found > 0);
-            found.map(|found| u32::try_from(found).unwrap_or(u32::MAX))
-        };
+        let capped = |found: i64| u32::try_from(found).unwrap_or(u32::MAX);
+        let small = |key: &str| number(key).filter(|found| *found > 0).map(capped);
         let large = |key: &str| number(key).and_then(|found| u64::try_from(found).ok());
         let is_set = |key: &str| keys.get(key).is_some_and(|value| is_true(value));
         let text = |key: &str| {
@@ -353,6 +351,11 @@ pub struct StreamResults {
 }
 
 impl Results {
+    /// Returns the results of the stream with the number `id`.
+    pub(crate) fn of_stream(&self, id: i64) -> Option<&StreamResults> {
+        self.streams.iter().find(|stream| stream.id == id)
+    }
+
     /// Reads the results of the other end.
     ///
     /// # Errors
@@ -449,7 +452,7 @@ fn whole(value: &Value) -> Option<i64> {
     }
     let number = number.as_f64()?;
     // 2^63, from which on it cannot be a count.
-    (number.is_finite()).then_some(if number >= 9.223_372_036_854_775_8e18 {
+    (number.is_finite()).then_some(if number >= 9.223_372_036_854_776e18 {
         -1
     } else {
         number as i64

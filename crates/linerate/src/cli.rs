@@ -289,11 +289,7 @@ mod tests {
         use clap::error::ErrorKind;
         for (words, kind, part) in [
             (["linerate", "to", "-h"].as_slice(), ErrorKind::DisplayHelp, "--parallel"),
-            (
-                &["linerate", "list"],
-                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
-                "workloads, samplers",
-            ),
+            (&["linerate", "tune"], ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, "window"),
         ] {
             let shown = command().try_get_matches_from(words).expect_err("help");
             assert_eq!(shown.kind(), kind, "{words:?}");

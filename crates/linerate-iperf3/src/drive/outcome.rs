@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Run;
-use crate::streams::Stream;
+use crate::streams::{Stream, drain_all};
 use crate::wire::{Protocol, Results, StreamResults};
 
 /// Result of a measurement.
@@ -73,37 +73,18 @@ impl Run<'_> {
     pub(super) fn finish(&mut self, theirs: Results) -> Outcome {
         /// Longest time for late datagrams, and the quiet after which none is under way.
         const DRAIN: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(60)];
-        let theirs_of = |id: i64| theirs.streams.iter().find(|stream| stream.id == id);
-        let count = |number: i64| u64::try_from(number).unwrap_or(0);
         let (begun, mut quiet) = (Instant::now(), Instant::now());
-        let lacks = |stream: &Stream| {
-            let sent = theirs_of(stream.id).map_or(0, |one| count(one.packets));
-            stream.account().is_some_and(|account| account.lost_of(sent) > 0)
-        };
         while begun.elapsed() < DRAIN[0]
             && quiet.elapsed() < DRAIN[1]
-            && self.streams.iter().any(lacks)
+            && self.streams.iter().any(|stream| lacks(stream, &theirs))
         {
             std::thread::sleep(Duration::from_millis(2));
-            if self.streams.iter_mut().fold(false, |some, stream| stream.drain() || some) {
+            if drain_all(&mut self.streams) {
                 quiet = Instant::now();
             }
         }
-        let way = |sends: bool| {
-            let mut streams = self.streams.iter().enumerate().filter(|(_, s)| s.sends == sends);
-            streams.clone().next()?;
-            let first = WayOutcome::default();
-            Some(streams.try_fold(first, |way, (at, stream)| {
-                let theirs = theirs_of(stream.id)?;
-                Some(if sends {
-                    self.with_sent(way, stream, theirs)
-                } else {
-                    self.with_received(way, (at, stream), theirs)
-                })
-            }))?
-        };
         Outcome {
-            ways: [way(true), way(false)],
+            ways: [self.outcome_of(true, &theirs), self.outcome_of(false, &theirs)],
             cpu_here: self.cpu[0],
             cpu_there: theirs.cpu[0],
             congestion: [
@@ -112,6 +93,21 @@ impl Run<'_> {
             ],
             output: theirs.output.clone(),
         }
+    }
+
+    /// Returns the result of one direction; `None` without such streams, or if the server does not
+    /// report one of them.
+    fn outcome_of(&self, sends: bool, theirs: &Results) -> Option<WayOutcome> {
+        let mut streams = self.streams.iter().enumerate().filter(|(_, s)| s.sends == sends);
+        streams.clone().next()?;
+        streams.try_fold(WayOutcome::default(), |way, (at, stream)| {
+            let theirs = theirs.of_stream(stream.id)?;
+            Some(if sends {
+                self.with_sent(way, stream, theirs)
+            } else {
+                self.with_received(way, (at, stream), theirs)
+            })
+        })
     }
 
     fn is_udp(&self) -> bool {
@@ -127,7 +123,9 @@ impl Run<'_> {
     ) -> WayOutcome {
         let ours = stream.results(self.seconds(), None, true);
         way.bytes += theirs.bytes;
-        way.seconds = way.seconds.max(theirs.seconds);
+        // The server counts until it is told, which is later than the last datagram.
+        let seconds = if self.is_udp() { self.seconds() } else { theirs.seconds };
+        way.seconds = way.seconds.max(seconds);
         add(&mut way.sent_bytes, Some(ours.bytes));
         if !self.is_udp() {
             add(&mut way.retransmits, ours.retransmits);
@@ -168,6 +166,12 @@ impl Run<'_> {
         way.jitter = Some(way.jitter.unwrap_or(0.0).max(account.jitter));
         way
     }
+}
+
+/// Returns whether datagrams that the server sent have not arrived.
+fn lacks(stream: &Stream, theirs: &Results) -> bool {
+    let sent = theirs.of_stream(stream.id).and_then(|one| u64::try_from(one.packets).ok());
+    stream.account().is_some_and(|account| account.lost_of(sent.unwrap_or(0)) > 0)
 }
 
 fn add(sum: &mut Option<u64>, more: Option<u64>) {

@@ -12,7 +12,8 @@ use socket2::Socket;
 use super::{Served, Shared, Slot, StreamRecord, TestRecord, Wants, adapt};
 use crate::session::{Ending, Order, Session};
 use crate::streams::{
-    AsFdObject, Stream, TCP_BLOCK, UDP_BLOCK, cpu_percent, receive, send_all, thread_cpu, wait,
+    AsFdObject, Stream, TCP_BLOCK, UDP_BLOCK, cpu_percent, drain_all, receive, send_all,
+    thread_cpu, wait,
 };
 use crate::wire::{Parameters, Protocol, Results, stream_id};
 
@@ -258,30 +259,18 @@ impl<'a> Test<'a> {
 
     /// Takes what is still under way of `theirs`, and returns the results of this end.
     fn results(&mut self, theirs: &Results) -> Results {
-        let theirs_of = |id: i64| theirs.streams.iter().find(|stream| stream.id == id);
         let asked = self.parameters.as_deref();
         let has_amount = asked.is_some_and(|asked| {
             asked.protocol == Protocol::Tcp && (asked.bytes > 0 || asked.blocks > 0)
         });
-        let seconds = self.seconds;
-        let is_missing = |stream: &Stream| {
-            let Some(theirs) = theirs_of(stream.id).filter(|_| !stream.sends) else {
-                return false;
-            };
-            match stream.account() {
-                Some(account) => account.lost_of(u64::try_from(theirs.packets).unwrap_or(0)) > 0,
-                // An amount has arrived when all of it has. A time ends with its rate.
-                None => has_amount && stream.results(seconds, None, false).bytes < theirs.bytes,
-            }
-        };
         let (begun, mut quiet) = (Instant::now(), Instant::now());
         let [longest, silence] = if has_amount { AMOUNT_DRAIN } else { DRAIN };
         while begun.elapsed() < longest
             && quiet.elapsed() < silence
-            && self.streams.iter().any(is_missing)
+            && self.streams.iter().any(|stream| lacks(stream, theirs, has_amount))
         {
             std::thread::sleep(Duration::from_millis(2));
-            if self.streams.iter_mut().fold(false, |some, stream| stream.drain() || some) {
+            if drain_all(&mut self.streams) {
                 quiet = Instant::now();
                 if has_amount {
                     self.seconds = self.since_warm_up();
@@ -291,7 +280,7 @@ impl<'a> Test<'a> {
         let has_omitted = theirs.streams.iter().any(|stream| stream.omitted_packets.is_some());
         let mut streams = Vec::new();
         for stream in &self.streams {
-            let sent = theirs_of(stream.id).and_then(|one| u64::try_from(one.packets).ok());
+            let sent = theirs.of_stream(stream.id).and_then(|one| u64::try_from(one.packets).ok());
             if let Some(sent) = sent.filter(|_| !stream.sends) {
                 self.sent_there.push((stream.id, sent));
             }
@@ -375,5 +364,17 @@ impl<'a> Test<'a> {
             );
         }
         text
+    }
+}
+
+/// Returns whether something that the client sent with `stream` has not arrived.
+fn lacks(stream: &Stream, theirs: &Results, has_amount: bool) -> bool {
+    let Some(theirs) = theirs.of_stream(stream.id).filter(|_| !stream.sends) else {
+        return false;
+    };
+    match stream.account() {
+        Some(account) => account.lost_of(u64::try_from(theirs.packets).unwrap_or(0)) > 0,
+        // An amount has arrived when all of it has. A time ends with its rate.
+        None => has_amount && stream.results(0.0, None, false).bytes < theirs.bytes,
     }
 }

@@ -52,6 +52,20 @@ fn port(args: &ServeArgs) -> Result<u16, Failure> {
     Ok(port.and_then(|port| u16::try_from(port).ok()).unwrap_or(PORT))
 }
 
+/// Prints an event, as a line or as JSON.
+fn print(event: &Served, global: Global) {
+    match (event, global.json) {
+        (Served::Ended(record), true) => println!("{}", answers::test_json(record)),
+        (_, true) => {}
+        (_, false) => {
+            let is_announced = !global.quiet || matches!(event, Served::Ended(_));
+            if let Some(line) = answers::served(event).filter(|_| is_announced) {
+                println!("{line}");
+            }
+        }
+    }
+}
+
 /// Serves with a line for each test.
 pub(super) fn run(args: &ServeArgs, global: Global) -> Outcome {
     let mut limits = Limits::default();
@@ -74,28 +88,20 @@ pub(super) fn run(args: &ServeArgs, global: Global) -> Outcome {
     signal::note_interrupts().map_err(Failure::missing)?;
     let is_done = Arc::new(AtomicBool::new(false));
     let (done, one_off) = (Arc::clone(&is_done), args.one_off);
-    let tell = move |event: Served| {
-        match (&event, global.json) {
-            (Served::Ended(record), true) => println!("{}", answers::test_json(record)),
-            (_, true) => {}
-            (_, false) => {
-                let is_announced = !global.quiet || matches!(event, Served::Ended(_));
-                if let Some(line) = answers::served(&event).filter(|_| is_announced) {
-                    println!("{line}");
-                }
-            }
-        }
-        if one_off && matches!(event, Served::Ended(_)) {
-            done.store(true, Ordering::Relaxed);
-        }
-    };
     let begun = Instant::now();
     let longest = args.seconds.map(Duration::from_secs_f64);
-    let stop = move || {
-        is_done.load(Ordering::Relaxed)
-            || signal::interrupted()
-            || longest.is_some_and(|longest| begun.elapsed() >= longest)
-    };
-    serve(options, tell, stop).map_err(Failure::missing)?;
+    let is_over = move || longest.is_some_and(|longest| begun.elapsed() >= longest);
+    let is_stopped = move || is_done.load(Ordering::Relaxed) || signal::interrupted() || is_over();
+    let served = serve(
+        options,
+        move |event| {
+            print(&event, global);
+            if one_off && matches!(event, Served::Ended(_)) {
+                done.store(true, Ordering::Relaxed);
+            }
+        },
+        is_stopped,
+    );
+    served.map_err(Failure::missing)?;
     Ok(Exit::Done)
 }

@@ -39,12 +39,14 @@ pub(super) fn run(
     let is_udp = asked.parameters.protocol == Protocol::Udp;
     let shows = !global.quiet && !global.json;
     let title = args.title.as_deref().map(|title| format!("{title}:  ")).unwrap_or_default();
-    if shows {
-        print!("{title}{}", answers::heading(is_udp, asked.parameters.bidirectional));
-    }
+    let heading = answers::heading(is_udp, asked.parameters.bidirectional);
     let mut lines = Vec::new();
     let on_line = &mut |line: &Line| {
         output::event("interval", || answers::line_json(line));
+        // Below a server that does not answer there is no table.
+        if shows && lines.is_empty() {
+            print!("{title}{heading}");
+        }
         if shows {
             print!("{title}{}", answers::line(line, is_udp));
         }
