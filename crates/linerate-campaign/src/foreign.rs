@@ -135,7 +135,7 @@ mod tests {
 
     fn of(is_udp: bool, values: &[(&str, Value)]) -> Result<Parameters, Failure> {
         let mut params = Params::default();
-        values.iter().for_each(|(name, value)| params.set(*name, value.clone()));
+        values.iter().for_each(|(name, value)| params.set(name, value.clone()));
         parameters(is_udp, &params).map(|(parameters, _)| parameters)
     }
 
