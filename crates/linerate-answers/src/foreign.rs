@@ -92,7 +92,7 @@ pub fn line_json(line: &Line) -> Value {
 /// Directions of a result, with their words.
 const WAYS: [&str; 2] = ["from here", "to here"];
 
-/// Returns what the foreign end cannot tell.
+/// Returns the figures that the foreign end does not report.
 fn gaps(is_udp: bool, outcome: &Outcome) -> Vec<&'static str> {
     let [forward, backward] = &outcome.ways;
     let mut gaps = Vec::new();

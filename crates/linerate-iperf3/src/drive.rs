@@ -111,8 +111,8 @@ pub enum DriveError {
 
 /// Longest wait for a socket: a request to stop has to be seen.
 const LOOK: Duration = Duration::from_millis(50);
-/// Time for the last datagrams to arrive. A server reads nothing more once it is told of the end,
-/// and datagrams under way would look lost.
+/// Time for the last datagrams to arrive. A server reads nothing more after the message that ends
+/// the load, and datagrams under way would look lost.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// Measures with the server. `on_line` gets each complete line. `stop` ends the measurement.
@@ -197,7 +197,7 @@ struct Load {
     omits: bool,
     /// End of the load and the counts at that time.
     ended: Option<(Duration, Vec<Counts>)>,
-    /// Time at which the server is told, until it is.
+    /// Time at which the server gets the message that ends the load, until it was sent.
     settles: Option<Duration>,
 }
 

@@ -123,7 +123,7 @@ impl Run<'_> {
     ) -> WayOutcome {
         let ours = stream.results(self.seconds(), None, true);
         way.bytes += theirs.bytes;
-        // The server counts until it is told, which is later than the last datagram.
+        // The server counts until the message that ends the load, later than the last datagram.
         let seconds = if self.is_udp() { self.seconds() } else { theirs.seconds };
         way.seconds = way.seconds.max(seconds);
         add(&mut way.sent_bytes, Some(ours.bytes));
