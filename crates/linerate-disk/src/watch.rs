@@ -67,8 +67,13 @@ impl Watch {
         let (is_over, is_revoked) = (AtomicBool::new(false), AtomicBool::new(false));
         let watched = Arc::new(Watched { look, is_over, is_revoked, refusals: Mutex::default() });
         let seen = Arc::clone(&watched);
-        let thread =
-            thread::Builder::new().name("disk watch".into()).spawn(move || seen.run(period))?;
+        // Opened here: of a file opened later, by a thread that starts late, poll does not report
+        // the changes before.
+        let change_files: Vec<File> =
+            CHANGE_FILES.iter().filter_map(|path| File::open(path).ok()).collect();
+        let thread = thread::Builder::new()
+            .name("disk watch".into())
+            .spawn(move || seen.run(&change_files, period))?;
         Ok(Self { watched, thread: thread.thread().clone() })
     }
 
@@ -96,15 +101,13 @@ impl Drop for Watch {
 }
 
 impl Watched {
-    fn run(&self, period: Duration) {
+    fn run(&self, change_files: &[File], period: Duration) {
         let _unwatched = Unwatched(self);
-        let change_files: Vec<File> =
-            CHANGE_FILES.iter().filter_map(|path| File::open(path).ok()).collect();
         while !self.is_over.load(Ordering::Relaxed) && !self.is_revoked.load(Ordering::Relaxed) {
             // A spurious wake-up only makes the next check earlier. First a pause, then the wait
             // for an event: a host that mounts all the time must not make this thread use a CPU.
             thread::park_timeout(period.min(LEAST_PERIOD));
-            until_change(&change_files, period.saturating_sub(LEAST_PERIOD));
+            until_change(change_files, period.saturating_sub(LEAST_PERIOD));
             if !self.is_over.load(Ordering::Relaxed) {
                 self.look();
             }
