@@ -245,13 +245,14 @@ pub fn serve(
         stop: Box::new(stop),
     });
     (shared.tell)(Served::Listening(at));
-    let mut door = Door { shared, at, listener, datagrams, pending: Vec::new(), n_tests: 0 };
-    while !(door.shared.stop)() {
-        door.turn();
+    let mut acceptor =
+        Acceptor { shared, at, listener, datagrams, pending: Vec::new(), n_tests: 0 };
+    while !(acceptor.shared.stop)() {
+        acceptor.turn();
     }
     // The tests see the request themselves, and end within a moment.
     let begun = Instant::now();
-    while !door.shared.slots().is_empty() && begun.elapsed() < Duration::from_secs(2) {
+    while !acceptor.shared.slots().is_empty() && begun.elapsed() < Duration::from_secs(2) {
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
@@ -259,8 +260,9 @@ pub fn serve(
 
 /// Listens with TCP and UDP on one port. With `falls_back`, IPv4 alone if the host has no IPv6.
 fn listen(asked: SocketAddr, falls_back: bool) -> io::Result<(Socket, Socket, SocketAddr)> {
+    let no_family = rustix::io::Errno::AFNOSUPPORT.raw_os_error();
     match listen_at(asked) {
-        Err(error) if falls_back && error.raw_os_error() == Some(libc_eafnosupport()) => {
+        Err(error) if falls_back && error.raw_os_error() == Some(no_family) => {
             listen_at(SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), asked.port()))
         }
         outcome => outcome,
@@ -291,12 +293,8 @@ fn bound_socket(kind: Type, at: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn libc_eafnosupport() -> i32 {
-    rustix::io::Errno::AFNOSUPPORT.raw_os_error()
-}
-
 /// The accepting thread.
-struct Door {
+struct Acceptor {
     shared: Arc<Shared>,
     at: SocketAddr,
     listener: Socket,
@@ -305,7 +303,7 @@ struct Door {
     n_tests: u64,
 }
 
-impl Door {
+impl Acceptor {
     fn turn(&mut self) {
         let mut sockets: Vec<(&dyn crate::streams::AsFdObject, bool)> =
             vec![(&self.listener, true), (&self.datagrams, true)];
