@@ -27,12 +27,13 @@ const MUCH: f64 = 1e-2;
 /// complete.
 const NEAR: f64 = 0.6;
 const FULL: f64 = 0.96;
-/// Largest ratio of goodput to the token rate. A full bucket adds little to a run of seconds, so a
-/// higher goodput shows that the data took another path than the probe.
+/// Largest ratio of goodput to the token rate, beside what a full bucket adds. A higher goodput
+/// shows that the data took another path than the probe.
 const ABOVE: f64 = 1.2;
 /// Pacing of the experiment, as a share of the token rate: headers take 0.04 of it.
 const BELOW: f64 = 0.9;
 const MOST_GAINED: f64 = 1000.0;
+const BITS_PER_BYTE: f64 = 8.0;
 
 /// Rule: the probe found a policer, and the sender retransmits or is near its rate.
 pub(super) const RULE: Rule = Rule {
@@ -48,12 +49,23 @@ pub(super) const RULE: Rule = Rule {
 
 /// Returns the token rate in bit/s of the policer that drops segments of `job`.
 fn tokens(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<f64> {
-    let rate = point.data_path(job, direction)?.capacity?.value.0;
+    let facts = point.data_path(job, direction)?;
+    let rate = facts.capacity?.value.0;
     let goodput = value(job, metric::GOODPUT, direction)?;
+    let bucket = facts.token_bucket.map_or(0.0, |tokens| tokens.bucket.high.0 as f64);
+    // The bucket of `limit` in nftables holds a second of the rate and more.
+    let at_once = shortest_span(point).map_or(0.0, |seconds| bucket * BITS_PER_BYTE / seconds);
     let is_limit = is_policed(point, job, direction)
         && only_the_path(job, direction)
-        && goodput < rate * ABOVE;
+        && goodput < rate * ABOVE + at_once;
     is_limit.then_some(rate)
+}
+
+/// Returns the length of the shortest measurement of `point`, s.
+fn shortest_span(point: &PointStudy) -> Option<f64> {
+    let spans =
+        point.trials.iter().filter_map(|trial| Some(trial.seconds.last()? - trial.measured_from));
+    spans.filter(|seconds| *seconds > 0.0).min_by(f64::total_cmp)
 }
 
 /// Returns the score of the policer, and its token rate in bit/s.
@@ -105,10 +117,12 @@ fn below_tokens(point: &PointStudy, job: &JobStudy, direction: Direction) -> Opt
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::Verdict;
+    use linerate_model::path::{Fact, Method, TokenBucket};
+    use linerate_model::{BitRate, Bytes, Verdict};
 
     use super::super::cases::on_path;
     use super::*;
+    use crate::study::TrialStudy;
 
     fn policed(more: &[(&str, f64)]) -> PointStudy {
         let usual = [
@@ -132,6 +146,24 @@ mod tests {
         assert_eq!(finding.verdict, Verdict::Suspected);
         assert_eq!(finding.claim, Claim::Policer { rate: 2e7 });
         assert!(RULE.score(&point).is_some_and(|score| score > 0.5));
+    }
+
+    #[test]
+    fn a_bucket_that_is_large_beside_the_run_explains_a_goodput_above_the_token_rate() {
+        // Recorded behind `limit rate over` of nftables: 34.6 Mbit/s, a bucket of 4,548,140 B, and
+        // a measurement of 1 s.
+        let mut point = policed(&[("goodput", 50.8e6), ("retransmit_ratio", 0.47)]);
+        let rate = Fact::exact(BitRate(34.6e6), Method::Flood);
+        let bucket = Fact::exact(Bytes(4_548_140), Method::Envelope);
+        point.path[0].capacity = Some(rate);
+        assert_eq!(RULE.judge(&point), None, "goodput is 1.47 of the token rate");
+        point.path[0].token_bucket = Some(TokenBucket { rate, bucket });
+        let measured = |seconds| TrialStudy { seconds: vec![seconds], ..TrialStudy::default() };
+        point.trials = vec![measured(1.0)];
+        let finding = RULE.judge(&point).expect("the bucket adds up to 36.4 Mbit/s");
+        assert_eq!(finding.claim, Claim::Policer { rate: 34.6e6 });
+        point.trials = vec![measured(10.0), measured(9.0)];
+        assert_eq!(RULE.judge(&point), None, "it adds 4 Mbit/s at most");
     }
 
     #[test]

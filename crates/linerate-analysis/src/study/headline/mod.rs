@@ -59,6 +59,9 @@ pub struct Headline {
     pub to: String,
     /// Jobs measured side by side.
     pub n_jobs: usize,
+    /// Senders and receivers of those jobs that go between other endpoints than `from` and `to`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<[String; 2]>,
     /// The main figure; `None` where no trial carries a figure.
     pub moved: Option<Moved>,
     /// Course of the rate, where it never settled and so has no single number.
@@ -328,6 +331,7 @@ fn of_point(
         from: String::new(),
         to: String::new(),
         n_jobs: measured(point).count(),
+        others: Vec::new(),
         // A figure and a course without single number exclude each other.
         unsettled: if moved.is_none() { unsettled(point) } else { None },
         cpu: None,
@@ -352,6 +356,7 @@ fn of_point(
     let seen = seen(&trials, number, direction);
     told.workload.clone_from(&job.workload);
     (told.from, told.to) = sides(job, direction);
+    told.others = others(point, [&told.from, &told.to]);
     told.cpu = Some(cpu::of_point(point, direction));
     // Nothing moves, so there is no path to draw.
     if job.workload != NULL_WORKLOAD {
@@ -380,6 +385,20 @@ fn sides(job: &JobStudy, direction: Direction) -> (String, String) {
         return (job.from.clone(), job.to.clone());
     }
     (job.to.clone(), job.from.clone())
+}
+
+/// Returns the senders and receivers of the measured jobs of `point` between other endpoints than
+/// `shown`, each once.
+fn others(point: &PointStudy, shown: [&str; 2]) -> Vec<[String; 2]> {
+    let mut others: Vec<[String; 2]> = Vec::new();
+    for (_, job) in measured(point) {
+        let (from, to) = sides(job, direction(job));
+        let pair = [from, to];
+        if pair != shown && !others.contains(&pair) {
+            others.push(pair);
+        }
+    }
+    others
 }
 
 fn seen<'a>(trials: &[&'a TrialRecord], number: usize, direction: Direction) -> Vec<Seen<'a>> {
@@ -536,6 +555,7 @@ fn of_search(campaign: &Campaign, search: &SearchStudy, n_points: usize) -> Head
         from: search.from.clone(),
         to: search.to.clone(),
         n_jobs: 1,
+        others: Vec::new(),
         unsettled: None,
         cpu: None,
         unbounded: Vec::new(),
