@@ -16,7 +16,9 @@ use linerate_control::wire::{
 use linerate_control::{
     Access, Agent, AgentOptions, CampaignRun, ControlError, Exit, Timeouts, Tuner, run,
 };
-use linerate_load::{Listener, LoadError, Offer, Parameter, Secret, Setup, Worker, Workload};
+use linerate_load::{
+    Listener, LoadError, Offer, Parameter, Patience, Secret, Setup, Worker, Workload,
+};
 use linerate_model::{
     HostAddress, IncidentKind, Nanos, ParamError, Params, Side, TrialId, TrialOutcome,
 };
@@ -360,7 +362,7 @@ impl Listener for BrokenListener {
         Offer { addresses: Vec::new() }
     }
 
-    fn accept(self: Box<Self>, _patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn accept(self: Box<Self>, _patience: Patience<'_>) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         assert!(!self.accept, "accepted");
         Ok(Vec::new())
     }

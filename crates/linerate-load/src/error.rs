@@ -29,6 +29,9 @@ pub enum LoadError {
         /// Advice.
         hint: &'static str,
     },
+    /// The trial ended before its flows were complete.
+    #[error("the trial ended before its flows were complete")]
+    Ended,
     /// The owner of this host does not permit it.
     #[error(
         "{what}: this host's policy does not permit it; its owner can, with `{line}` in {file}"

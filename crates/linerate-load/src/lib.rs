@@ -44,5 +44,7 @@ pub use pacer::{BURST, Due, Pacer};
 pub use parameter::{Parameter, Takes};
 pub use permits::{Limits, Network, Permits};
 pub use tally::{Tally, Times};
-pub use workload::{JobPorts, Listener, Offer, Progress, Secret, Setup, Worker, Workload};
+pub use workload::{
+    JobPorts, Listener, Offer, Patience, Progress, Secret, Setup, Worker, Workload,
+};
 pub use workloads::{FirstBytes, SharedPort, WORKLOADS, workload};

@@ -1,6 +1,7 @@
 //! The contract between the engine and a workload.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use linerate_disk::Disks;
@@ -68,6 +69,35 @@ impl<'a> Setup<'a> {
             permits: &Permits::EVERYTHING,
             shared_port: None,
         }
+    }
+}
+
+/// How long a passive end waits for its flows.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience<'a> {
+    /// The longest wait.
+    pub longest: Duration,
+    is_over: &'a AtomicBool,
+}
+
+impl<'a> Patience<'a> {
+    /// Returns a wait of at most `longest`, which ends once `is_over` is set: nobody connects to a
+    /// trial that has failed at its other end.
+    #[must_use]
+    pub fn until(longest: Duration, is_over: &'a AtomicBool) -> Self {
+        Self { longest, is_over }
+    }
+
+    /// Returns an error if the trial has ended meanwhile.
+    pub(crate) fn check(&self) -> Result<(), LoadError> {
+        if self.is_over.load(Ordering::Relaxed) { Err(LoadError::Ended) } else { Ok(()) }
+    }
+}
+
+impl From<Duration> for Patience<'static> {
+    fn from(longest: Duration) -> Self {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        Self { longest, is_over: &NEVER }
     }
 }
 
@@ -180,9 +210,9 @@ pub trait Listener: Send {
     /// end connects.
     ///
     /// # Errors
-    /// If not all flows arrived within `patience`; connections and datagrams without the secret do
-    /// not count.
-    fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError>;
+    /// If not all flows arrived within `patience`, or the trial ended before; connections and
+    /// datagrams without the secret do not count.
+    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Vec<Box<dyn Worker>>, LoadError>;
 }
 
 /// Outcome of a step.

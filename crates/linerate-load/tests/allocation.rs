@@ -93,7 +93,7 @@ fn open(name: &str, params: Value) -> [Vec<Box<dyn Worker>>; 2] {
     let workload = workload(name).expect("registered");
     let listener = workload.listen(&setup).expect("listen");
     let offer = listener.offer();
-    let accepting = std::thread::spawn(move || listener.accept(PATIENCE));
+    let accepting = std::thread::spawn(move || listener.accept(PATIENCE.into()));
     let active = workload.connect(&setup, &offer).expect("connect");
     [active, accepting.join().expect("no panic").expect("accept")]
 }

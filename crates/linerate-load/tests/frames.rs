@@ -264,7 +264,8 @@ fn a_size_without_room_is_refused_before_anything_is_sent() {
     ] {
         let listener = shared::listen("frames", ip, &table);
         let offer = listener.offer();
-        let accepting = std::thread::spawn(move || listener.accept(shared::PATIENCE).map(drop));
+        let accepting =
+            std::thread::spawn(move || listener.accept(shared::PATIENCE.into()).map(drop));
         let (params, local) = (shared::params(table), shared::endpoint(ip));
         let workload = linerate_load::workload("frames").expect("registered");
         let error = workload

@@ -32,7 +32,7 @@ fn open(pair: &Pair, table: &Value) -> Tried {
     let listener = pair.at(1, || shared::listen("frames", ADDRESSES[1], table));
     let offer = listener.offer();
     std::thread::scope(|scope| {
-        let accepting = scope.spawn(|| pair.at(1, || listener.accept(PATIENCE)));
+        let accepting = scope.spawn(|| pair.at(1, || listener.accept(PATIENCE.into())));
         let active = pair.at(0, || {
             let (params, local) = (shared::params(table.clone()), shared::endpoint(ADDRESSES[0]));
             linerate_load::workload("frames")

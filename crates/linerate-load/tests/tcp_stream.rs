@@ -225,7 +225,7 @@ fn a_wrong_secret_is_refused_and_strangers_are_counted() {
     let (active, passive) = run_both(|| {
         let listener = tcp_stream.listen(&setup(&params, &local)).expect("listen");
         let offer = listener.offer();
-        let accepting = std::thread::spawn(move || listener.accept(PATIENCE));
+        let accepting = std::thread::spawn(move || listener.accept(PATIENCE.into()));
         // One stranger that stays silent, one that sends garbage, and one with the secret of
         // another session.
         strangers.push(TcpStream::connect(offer.addresses[0]).expect("connect"));
@@ -248,7 +248,7 @@ fn flows_that_never_come_are_an_error_with_their_number() {
     let (params, local) = (params(json!({"streams": 3})), endpoint(V4));
     let tcp_stream = workload("tcp_stream").expect("registered");
     let listener = tcp_stream.listen(&setup(&params, &local)).expect("listen");
-    match listener.accept(Duration::from_millis(20)).map(|_| ()) {
+    match listener.accept(Duration::from_millis(20).into()).map(|_| ()) {
         Err(LoadError::Incomplete { arrived: 0, expected: 3, .. }) => {}
         other => panic!("{other:?}"),
     }

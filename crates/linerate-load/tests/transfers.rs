@@ -32,7 +32,7 @@ fn transfer(
     let open = || {
         let listener = workload.listen(&far)?;
         let offer = listener.offer();
-        let accepting = std::thread::spawn(move || listener.accept(PATIENCE));
+        let accepting = std::thread::spawn(move || listener.accept(PATIENCE.into()));
         let active = workload.connect(&near, &offer)?;
         Ok::<_, LoadError>([active, accepting.join().expect("no panic").expect("accept")])
     };

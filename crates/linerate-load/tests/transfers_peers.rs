@@ -92,7 +92,7 @@ impl Own {
         let setup = Setup { disks, ..setup(&params, &local) };
         let listener = workload(name).expect("registered").listen(&setup).expect("listen");
         let address = listener.offer().addresses[0].to_string();
-        let workers = listener.accept(PATIENCE).expect("nobody is waited for");
+        let workers = listener.accept(PATIENCE.into()).expect("nobody is waited for");
         Self { engine: start(workers, UNTIL_STOPPED, Nanos::from_secs(1)), address }
     }
 

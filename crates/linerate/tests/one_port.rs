@@ -187,6 +187,10 @@ fn behind_a_firewall_with_one_open_port_every_measurement_of_a_host_works() {
         completed(&folder.join(&ledger), 1);
         assert_eq!(others(&pair), 0, "{zoned} {mode}");
     }
+    // The other end, which waits for its flows, ends with this one and blames no firewall.
+    let refused = here(&["to", AGENT, "-C", "nosuch", "-t", "0.5"]).expect(4);
+    let why = one_line(&refused.stderr);
+    assert!(why.contains("nosuch") && !why.contains("firewall"), "{refused:?}");
     file(folder, "jobs.toml", &plan("jobs", &JOBS));
     here(&["run", "jobs.toml", "--to", AGENT, "--ledger", "jobs.ledger", "--out", "report"]).ran();
     completed(&folder.join("jobs.ledger"), 1);

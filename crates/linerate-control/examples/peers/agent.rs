@@ -3,12 +3,11 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use linerate_control::{Access, Agent, AgentOptions, KeyStore};
 use linerate_load::{
-    Due, Listener, LoadError, Offer, Parameter, Progress, Setup, Tally, Times, Worker, Workload,
-    workload,
+    Due, Listener, LoadError, Offer, Parameter, Patience, Progress, Setup, Tally, Times, Worker,
+    Workload, workload,
 };
 use linerate_model::{FlowReport, FlowTcp, Load, Nanos, ParamError, Params};
 use serde_json::{Value, json};
@@ -107,7 +106,7 @@ impl Listener for LyingListener {
         attack.offer(&self.0.offer(), victim)
     }
 
-    fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         Ok(spoiled(self.0.accept(patience)?))
     }
 }

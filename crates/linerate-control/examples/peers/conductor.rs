@@ -211,7 +211,7 @@ impl Conductor {
         }
         let listener = workload.listen(&setup(&params, &local))?;
         let offer = attack.offer(&listener.offer(), self.victim);
-        let own = std::thread::spawn(move || listener.accept(PATIENCE));
+        let own = std::thread::spawn(move || listener.accept(PATIENCE.into()));
         Ok(Opening { offer: Some(offer), own })
     }
 }

@@ -10,14 +10,14 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use linerate_disk::Disks;
 use linerate_load::engine::{Engine, EngineReport, RateLimit, Timeline};
-use linerate_load::{Listener, LoadError, Setup, Worker, Workload};
+use linerate_load::{Listener, LoadError, Patience, Setup, Worker, Workload};
 use linerate_model::{Bytes, Incident, IncidentKind, Interval, Nanos, Phases, Side};
 use linerate_observe::{Sampling, Scope};
 
@@ -52,6 +52,8 @@ const STREAM_PERIOD: Nanos = Nanos::from_secs(1);
 const OFTEN: Nanos = Nanos::from_millis(100);
 /// Time after the end of a period, in which workers hand over the interval that ends with it.
 const STREAM_DELAY: Nanos = Nanos::from_millis(20);
+/// Interval at which connections are checked while they open.
+const OPENING_PERIOD: Duration = Duration::from_millis(1);
 /// Interval at which engines are checked when their end is due.
 const ENDING_PERIOD: Nanos = Nanos::from_millis(10);
 /// Time that an engine may take beyond the end of the drain. A worker's step takes some
@@ -272,16 +274,18 @@ impl Trial<'_> {
         Ok(listeners)
     }
 
-    /// Connects every active end while every passive end accepts, each on its own thread.
+    /// Connects every active end while every passive end accepts, each on its own thread. If the
+    /// conductor ends the trial meanwhile, because another host's end failed, nobody is waited for.
     fn open(
         &self,
         workloads: &[&'static dyn Workload],
         listeners: Vec<Option<Box<dyn Listener>>>,
         offers: &[JobOffer],
     ) -> Result<Vec<Workers>, Cut> {
-        let patience = self.patience();
+        let is_over = AtomicBool::new(false);
+        let patience = Patience::until(self.patience(), &is_over);
         // All ends at once: the two ends of a job on one host wait for each other.
-        let opened: Vec<Result<Workers, Cut>> = thread::scope(|scope| {
+        let (opened, cut): (Vec<Result<Workers, Cut>>, _) = thread::scope(|scope| {
             let ends: Vec<_> = self
                 .prepare
                 .jobs
@@ -306,6 +310,8 @@ impl Trial<'_> {
                     })
                 })
                 .collect();
+            let cut = self.until(|| ends.iter().all(thread::ScopedJoinHandle::is_finished));
+            is_over.store(cut.is_err(), Ordering::Relaxed);
             let joined = ends.into_iter().zip(&self.prepare.jobs).map(|(end, job)| {
                 end.join().unwrap_or_else(|panic| {
                     let why = format!(
@@ -317,8 +323,9 @@ impl Trial<'_> {
                     Err(Cut::Failed(why))
                 })
             });
-            joined.collect()
+            (joined.collect(), cut)
         });
+        cut?;
         let mut workers = Vec::new();
         let mut failures = Vec::new();
         for end in opened {
@@ -330,6 +337,20 @@ impl Trial<'_> {
         }
         // All reasons are reported: the one at one end often explains that at the other.
         if failures.is_empty() { Ok(workers) } else { Err(Cut::Failed(failures.join("; "))) }
+    }
+
+    /// Waits until `is_done`, while the conductor has nothing to order but the end of the trial.
+    fn until(&self, is_done: impl Fn() -> bool) -> Result<(), Cut> {
+        while !is_done() {
+            match self.orders.recv_timeout(OPENING_PERIOD) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Command::Abort) | Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Cut::Aborted);
+                }
+                Ok(other) => return Err(out_of_turn(&other)),
+            }
+        }
+        Ok(())
     }
 
     fn start(

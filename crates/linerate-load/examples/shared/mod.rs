@@ -91,7 +91,7 @@ impl ExampleEnd {
         let workload = workload(&self.workload).expect("a known workload");
         let listener = or_exit(workload.listen(&self.setup()));
         publish(&listener.offer());
-        self.load(or_exit(listener.accept(PATIENCE)), self.cpus.get(1))
+        self.load(or_exit(listener.accept(PATIENCE.into())), self.cpus.get(1))
     }
 
     fn active(&self, offer: &Offer) -> EngineReport {

@@ -2,12 +2,11 @@
 //! secret before they carry load.
 
 use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
 
 use socket2::{SockRef, Socket};
 
 use super::rendezvous::{self, Arrivals, Entrance, Hello};
-use crate::{Listener, LoadError, Offer, Permits, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Patience, Permits, Setup, Worker};
 
 /// State of a socket whose options are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +83,7 @@ where
         Offer { addresses: vec![self.entrance.address()] }
     }
 
-    fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let arrivals = rendezvous::accept(&self.entrance, self.expected, &self.permits, patience)?;
         if matches!(self.entrance, Entrance::Shared(..)) {
             // They inherit the options of the agent's listener, not of the job's.

@@ -5,15 +5,13 @@
 //! It does not see the cost of any system call, cache misses of real payload, or the
 //! collector's work.
 
-use std::time::Duration;
-
 use linerate_model::{FlowReport, ParamError};
 
 use super::parameters::{Parameters, Typed};
 use super::placement::WORKERS;
 use crate::parameter::Reader;
 use crate::workloads::footprint;
-use crate::{Due, Listener, LoadError, Offer, Progress, Setup, Tally, Times, Worker};
+use crate::{Due, Listener, LoadError, Offer, Patience, Progress, Setup, Tally, Times, Worker};
 
 /// Parameters of `null`.
 #[derive(Clone, Debug)]
@@ -73,7 +71,7 @@ impl Listener for NullListener {
         Offer { addresses: Vec::new() }
     }
 
-    fn accept(self: Box<Self>, _patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn accept(self: Box<Self>, _patience: Patience<'_>) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         Ok(Vec::new())
     }
 }

@@ -20,7 +20,7 @@ use super::ports::PlannedPorts;
 use super::rendezvous::{self, Entrance, Hello, Opened};
 use super::shared_port::{Pairings, READ_IN_A_ROW};
 use super::sockets::{bound, zoned};
-use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Patience, Permits, Secret, Setup, Worker};
 
 /// Interval between repetitions of a pairing datagram.
 const REPEAT_EVERY: Duration = Duration::from_millis(20);
@@ -142,8 +142,8 @@ impl Waiting {
     }
 
     /// Waits for the companions and for a pairing datagram on every socket.
-    pub(crate) fn accept(self, patience: Duration) -> Result<Paired, LoadError> {
-        let deadline = Instant::now() + patience;
+    pub(crate) fn accept(self, patience: Patience<'_>) -> Result<Paired, LoadError> {
+        let deadline = Instant::now() + patience.longest;
         let Shape { workload, workers, flows } = self.shape;
         let expected = Hello::first(self.secret, workload, workers);
         let arrivals = rendezvous::accept(&self.entrance, expected, &self.permits, patience)?;
@@ -161,6 +161,7 @@ impl Waiting {
         let mut met: Vec<Option<UdpSocket>> = (0..flows).map(|_| None).collect();
         let mut unpaired: Vec<u32> = (0..flows).collect();
         while !unpaired.is_empty() {
+            patience.check()?;
             let mut failure = None;
             if let Flows::Shared(pairings, _) = &self.arriving {
                 foreign += pairings.look();
@@ -178,7 +179,7 @@ impl Waiting {
                     operation: format!("pair udp sockets of {}", self.offer.addresses[0].ip()),
                     arrived: flows as usize - unpaired.len(),
                     expected: flows as usize,
-                    patience_ms: patience.as_millis() as u64,
+                    patience_ms: patience.longest.as_millis() as u64,
                     hint: "does a firewall drop UDP, or does an address translator split TCP and \
                         UDP?",
                 });
@@ -255,7 +256,7 @@ impl<P: Send> Listener for PairedListener<P> {
         self.unpaired.offer().clone()
     }
 
-    fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let secret = self.unpaired.secret;
         (self.deal)(&self.params, secret, self.unpaired.accept(patience)?)
     }
@@ -462,7 +463,8 @@ mod tests {
         let mut hello = [0; 64];
         let length = stream.peek(&mut hello).expect("a hello");
         port.pass_on(&hello[..length], stream);
-        let accepting = std::thread::spawn(move || waiting_here.accept(Duration::from_millis(300)));
+        let accepting =
+            std::thread::spawn(move || waiting_here.accept(Duration::from_millis(300).into()));
         let mut companion = active.join().expect("no panic");
         companion.prove(Instant::now() + PATIENCE).expect("it knows the secret");
         let refused = accepting.join().expect("no panic").expect_err("a flow from elsewhere");

@@ -21,7 +21,7 @@ pub(crate) use super::proof::Hello;
 use super::proof::{ANSWER_BYTES, Exchange, HELLO_BYTES, PROOF_BYTES, Role};
 use super::shared_port::Intake;
 use super::sockets::{bound, held, zoned};
-use crate::{LoadError, Offer, Permits, Setup};
+use crate::{LoadError, Offer, Patience, Permits, Setup};
 
 /// Most connections beyond the expected ones that may be in the middle of their proof.
 const STRANGERS: usize = 128;
@@ -230,10 +230,10 @@ pub(crate) fn accept(
     entrance: &Entrance,
     expected: Hello,
     permits: &Permits,
-    patience: Duration,
+    patience: Patience<'_>,
 ) -> Result<Arrivals, LoadError> {
     entrance.set_nonblocking(true)?;
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + patience.longest;
     let count = expected.count as usize;
     let mut places: Vec<Option<(TcpStream, [u8; PROOF_BYTES])>> =
         (0..count).map(|_| None).collect();
@@ -286,12 +286,13 @@ pub(crate) fn accept(
         }
         // Checked only while some are missing: a complete set never times out.
         if arrived < count {
+            patience.check()?;
             if Instant::now() >= deadline {
                 return Err(refused.unwrap_or_else(|| LoadError::Incomplete {
                     operation: format!("accept connections on {}", entrance.address()),
                     arrived,
                     expected: count,
-                    patience_ms: patience.as_millis() as u64,
+                    patience_ms: patience.longest.as_millis() as u64,
                     hint: "does a firewall drop them, or does the other end lack a route back?",
                 }));
             }
@@ -539,6 +540,8 @@ fn peer(stream: &TcpStream) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
     use crate::Secret;
 
@@ -588,7 +591,9 @@ pub(crate) mod tests {
 
     fn accepting(listener: TcpListener) -> std::thread::JoinHandle<Result<Arrivals, LoadError>> {
         let entrance = own(listener);
-        std::thread::spawn(move || accept(&entrance, hello(0), &Permits::EVERYTHING, PATIENCE))
+        std::thread::spawn(move || {
+            accept(&entrance, hello(0), &Permits::EVERYTHING, PATIENCE.into())
+        })
     }
 
     fn in_time() -> Instant {
@@ -686,8 +691,8 @@ pub(crate) mod tests {
         let destinations = vec!["198.18.0.0/15".parse().expect("a network")];
         let permits = Permits::only(crate::Limits { destinations, ..crate::Limits::new("policy") });
         let _two = [0, 1].map(|index| opened(address, hello(index)));
-        let refused = accept(&own(listener), hello(0), &permits, Duration::from_millis(200))
-            .expect_err("not named");
+        let patience = Duration::from_millis(200).into();
+        let refused = accept(&own(listener), hello(0), &permits, patience).expect_err("not named");
         assert!(refused.to_string().contains("destinations = [\"127.0.0.1\"]"), "{refused}");
     }
 
@@ -735,9 +740,20 @@ pub(crate) mod tests {
     fn missing_connections_are_an_error_with_their_count() {
         let listener =
             listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
-        let error =
-            accept(&own(listener), hello(0), &Permits::EVERYTHING, Duration::from_millis(5))
-                .expect_err("nobody came");
+        let patience = Duration::from_millis(5).into();
+        let error = accept(&own(listener), hello(0), &Permits::EVERYTHING, patience)
+            .expect_err("nobody came");
         assert!(error.to_string().contains("0 of 2 flows within 5 ms"), "{error}");
+    }
+
+    #[test]
+    fn nobody_is_waited_for_once_the_trial_has_ended() {
+        let listener =
+            listen("127.0.0.1:0".parse().expect("an address"), None, |_| Ok(())).expect("loopback");
+        let is_over = AtomicBool::new(true);
+        let patience = Patience::until(PATIENCE, &is_over);
+        let error = accept(&own(listener), hello(0), &Permits::EVERYTHING, patience)
+            .expect_err("nobody came");
+        assert!(matches!(error, LoadError::Ended), "{error}");
     }
 }

@@ -51,7 +51,7 @@ pub fn open(name: &str, ip: &str, table: &Value, divert: impl FnOnce(Offer) -> O
     let listener = listen(name, ip, table);
     let offer = divert(listener.offer());
     // In parallel, as in a real trial: the passive end waits for flows that the active end opens.
-    let accepting = std::thread::spawn(move || listener.accept(PATIENCE).expect("accept"));
+    let accepting = std::thread::spawn(move || listener.accept(PATIENCE.into()).expect("accept"));
     let active = connect(name, ip, table, &offer);
     [active, accepting.join().expect("no panic")]
 }

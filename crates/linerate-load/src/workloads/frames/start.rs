@@ -24,7 +24,7 @@ use crate::workloads::datagram::{Purpose, Tag};
 use crate::workloads::pairing::{Paired, Waiting as Unpaired};
 use crate::workloads::parameters::Direction;
 use crate::workloads::placement::deal;
-use crate::{Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
+use crate::{Listener, LoadError, Offer, Patience, Permits, Secret, Setup, Worker};
 
 /// Time to live of test frames.
 const HOPS: u8 = 64;
@@ -56,9 +56,10 @@ impl Listener for FramesListener {
         self.unpaired.offer().clone()
     }
 
-    fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let Self { params, unpaired, interface, secret, seed, peer_clock, permits } = *self;
         let paired = unpaired.accept(patience)?;
+        let patience = patience.longest;
         let trial = Trial { secret, seed, patience, peer_clock, permits: &permits };
         open(&params, JobEnd::Passive, trial, &interface, paired)
     }

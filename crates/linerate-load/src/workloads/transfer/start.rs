@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::marker::PhantomData;
 use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
 
 use linerate_model::{FlowReport, SocketValue};
 use linerate_sys::{SysError, socket as socket_options};
@@ -30,7 +29,7 @@ use crate::workloads::ports::PlannedPorts;
 use crate::workloads::rendezvous::{self, Entrance, Hello};
 use crate::workloads::sockets::zoned;
 use crate::workloads::tcp_options::TcpOptions;
-use crate::{JobPorts, Listener, LoadError, Offer, Permits, Secret, Setup, Worker};
+use crate::{JobPorts, Listener, LoadError, Offer, Patience, Permits, Secret, Setup, Worker};
 
 /// Places for connections beyond the streams, because a closing connection still holds its place.
 const SPARE_PLACES: u32 = 4;
@@ -272,7 +271,7 @@ impl<P: Protocol> Listener for FileListener<P> {
         Offer { addresses: self.addresses.clone() }
     }
 
-    fn accept(self: Box<Self>, patience: Duration) -> Result<Vec<Box<dyn Worker>>, LoadError> {
+    fn accept(self: Box<Self>, patience: Patience<'_>) -> Result<Vec<Box<dyn Worker>>, LoadError> {
         let Common { files, placement, .. } = self.protocol.common();
         let count = placement.workers();
         let (mut companions, mut foreign) = (Vec::new(), 0);

@@ -22,6 +22,11 @@ pub(crate) fn of_hosts(mut headline: Headline, campaign: &Campaign) -> Headline 
     {
         headline.from = called(&from, &campaign.hosts);
         headline.to = called(&to, &campaign.hosts);
+        for end in headline.others.iter_mut().flatten() {
+            if let Some(host) = host_of(end) {
+                *end = called(&host, &campaign.hosts);
+            }
+        }
     }
     for stage in &mut headline.stages {
         if !stage.host.is_empty() {

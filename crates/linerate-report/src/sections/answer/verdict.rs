@@ -1,6 +1,8 @@
 //! First screen of a campaign, and the picture of its path. Both show what
 //! [`linerate_analysis::headline`] found and nothing else.
 
+use std::collections::BTreeSet;
+
 use linerate_analysis::diagnosis::Advice;
 use linerate_analysis::{
     Headline, Limit, Moved, PathEnd, Reading, ReadingKind, Stage, StageCeiling, StageKind, Surety,
@@ -78,7 +80,29 @@ fn ends(headline: &Headline) -> String {
     if workload.is_empty() {
         return format!(", {}", headline.sweep);
     }
-    if is_alone(headline) { format!(", {from}{jobs}") } else { format!(", {from} to {to}{jobs}") }
+    if is_alone(headline) {
+        return format!(", {from}{jobs}");
+    }
+    let others = &headline.others;
+    let all = |at: usize, shown: &str| {
+        let names = others.iter().map(|pair| pair[at].as_str()).filter(|name| *name != shown);
+        let distinct: BTreeSet<&str> = names.collect();
+        enumerated(&std::iter::once(shown).chain(distinct).collect::<Vec<_>>())
+    };
+    // One sender of all, or one receiver: every path can be named.
+    if others.iter().all(|[sender, _]| sender == from) || others.iter().all(|pair| pair[1] == *to) {
+        return format!(", {} to {}{jobs}", all(0, from), all(1, to));
+    }
+    format!(", {from} to {to} and {}{jobs}", count(others.len(), "other path"))
+}
+
+/// Returns `a`, `a and b` or `a, b and c`.
+fn enumerated(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
 }
 
 /// Returns true for a load of one end on its own disk.
@@ -550,6 +574,25 @@ fn table(stages: &[PathStage], of_arms: bool) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_sender_and_receiver_of_the_figure_is_named_where_they_fit() {
+        let named = |others: &[[&str; 2]]| {
+            let headline = serde_json::json!({
+                "sweep": "s", "parameters": {}, "n_points": 1, "workload": "tcp_stream",
+                "from": "a", "to": "b", "n_jobs": 1 + others.len(), "others": others,
+                "stages": [], "moved": null,
+                "limit": { "surety": "not_diagnosed", "rule": null, "claim": null, "evidence": [],
+                    "experiment": null, "test": null, "steps": [] },
+            });
+            ends(&serde_json::from_value(headline).expect("a headline"))
+        };
+        assert_eq!(named(&[]), ", a to b");
+        assert_eq!(named(&[["a", "c"]]), ", a to b and c, 2 jobs");
+        assert_eq!(named(&[["a", "c"], ["a", "d"]]), ", a to b, c and d, 3 jobs");
+        assert_eq!(named(&[["c", "b"]]), ", a and c to b, 2 jobs");
+        assert_eq!(named(&[["c", "d"]]), ", a to b and 1 other path, 2 jobs");
+    }
 
     #[test]
     fn figures_keep_three_digits_and_their_unit() {
