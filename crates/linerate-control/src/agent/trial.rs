@@ -325,18 +325,23 @@ impl Trial<'_> {
             });
             (joined.collect(), cut)
         });
-        cut?;
         let mut workers = Vec::new();
         let mut failures = Vec::new();
         for end in opened {
             match end {
                 Ok(end) => workers.push(end),
                 Err(Cut::Failed(why)) => failures.push(why),
-                Err(Cut::Aborted) => return Err(Cut::Aborted),
+                // It only ended with the trial.
+                Err(Cut::Aborted) => {}
             }
         }
-        // All reasons are reported: the one at one end often explains that at the other.
-        if failures.is_empty() { Ok(workers) } else { Err(Cut::Failed(failures.join("; "))) }
+        // All reasons are reported, also behind one of another host: the one at one end often
+        // explains that at the other.
+        if failures.is_empty() {
+            cut.map(|()| workers)
+        } else {
+            Err(Cut::Failed(failures.join("; ")))
+        }
     }
 
     /// Waits until `is_done`, while the conductor has nothing to order but the end of the trial.
@@ -560,6 +565,9 @@ fn on_axis(mut interval: Interval, lead: Nanos) -> Option<Interval> {
 }
 
 fn failed(job: &PreparedJob, operation: &str, error: &LoadError) -> Cut {
+    if matches!(error, LoadError::Ended) {
+        return Cut::Aborted;
+    }
     Cut::Failed(format!("{operation} job {} ({}): {error}", job.job, job.workload))
 }
 
