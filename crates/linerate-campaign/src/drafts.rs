@@ -93,7 +93,7 @@ impl Preset {
 }
 
 /// Options of `linerate to`, with the letters of iperf3.
-pub const OF_TO: [Setting; 14] = [
+pub const OF_TO: [Setting; 16] = [
     setting("parallel", Some('P'), &of_each([STREAMS; 5])),
     Setting {
         note: Some("Each stream, as in iperf3; K, M, G are powers of 1000, 0 is no limit"),
@@ -130,6 +130,11 @@ pub const OF_TO: [Setting; 14] = [
         ..setting("cport", None, &[target(TCP, SOURCE_PORTS), target(UDP, SOURCE_PORTS)])
     },
     Setting { fixed: Some("sendfile"), ..setting("zerocopy", Some('Z'), &[target(TCP, "send")]) },
+    Setting {
+        fixed: Some("discard"),
+        ..setting("skip-rx-copy", None, &[target(TCP, "receive"), target(UDP, "receive")])
+    },
+    Setting { fixed: Some("most"), ..setting("gsro", None, &[target(UDP, "gso")]) },
 ];
 /// Options of `linerate serve`.
 pub const OF_SERVE: [Setting; 6] = [

@@ -33,8 +33,8 @@ const KEYS: Fate = Replaced("hosts are paired by keys: `linerate agent --pair` a
 const SCTP: Fate = Replaced("there is no SCTP: use tcp or udp");
 const LOST_PEER: Fate = Replaced("the run ends 12 s after the other end falls silent");
 
-/// All options of iperf3 3.12, and `--json-stream` of 3.17.
-pub const IPERF3: [Iperf3Option; 64] = [
+/// All options of iperf3 3.21.
+pub const IPERF3: [Iperf3Option; 73] = [
     takes('p', "port", Works),
     takes('f', "format", Works),
     takes('i', "interval", Works),
@@ -46,6 +46,11 @@ pub const IPERF3: [Iperf3Option; 64] = [
     plain('V', "verbose", Works),
     plain('J', "json", Works),
     long("json-stream", false, Works),
+    long(
+        "json-stream-full-output",
+        false,
+        Replaced("--json-stream prints events, and --json the whole document"),
+    ),
     long("logfile", true, Works),
     long("forceflush", false, Always("each line is written at once")),
     long("timestamps", false, Replaced("pipe the output through `ts` (package moreutils)")),
@@ -69,24 +74,33 @@ pub const IPERF3: [Iperf3Option; 64] = [
         true,
         Replaced("the agent's policy limits its load: `linerate agent --policy`"),
     ),
+    long("server-max-duration", true, AGENT),
     long("idle-timeout", true, AGENT),
     long("rsa-private-key-path", true, KEYS),
     long("authorized-users-path", true, KEYS),
     long("time-skew-threshold", true, KEYS),
     long("use-pkcs1-padding", false, KEYS),
     takes('c', "client", Works),
+    plain('m', "mptcp", Replaced("there is no Multipath TCP: use tcp, with -P for more flows")),
     long("sctp", false, SCTP),
     takes('X', "xbind", SCTP),
     long("nstreams", true, SCTP),
     plain('u', "udp", Works),
     long("connect-timeout", true, Works),
+    long(
+        "cntl-ka",
+        false,
+        Always("each end of the control connection sees within 12 s that the other one is gone"),
+    ),
     takes('b', "bitrate", Works),
+    long("bandwidth", true, Replaced("an old name: use -b")),
     long(
         "pacing-timer",
         true,
         Replaced("the kernel paces TCP without a timer of linerate; udp is paced to the datagram"),
     ),
     long("fq-rate", true, Works),
+    long("no-fq-socket-pacing", false, Replaced("tcp is not paced without -b and --fq-rate")),
     takes('t', "time", Works),
     takes('n', "bytes", Works),
     takes('k', "blockcount", Works),
@@ -97,6 +111,7 @@ pub const IPERF3: [Iperf3Option; 64] = [
     long("bidir", false, Works),
     takes('w', "window", Works),
     takes('C', "congestion", Works),
+    long("linux-congestion", true, Replaced("an old name: use -C")),
     takes('M', "set-mss", Works),
     plain('N', "no-delay", Works),
     plain('4', "version4", Works),
@@ -109,6 +124,8 @@ pub const IPERF3: [Iperf3Option; 64] = [
         Replaced("the kernel labels each IPv6 flow (sysctl net.ipv6.auto_flowlabels)"),
     ),
     plain('Z', "zerocopy", Works),
+    long("skip-rx-copy", false, Works),
+    long("gsro", false, Works),
     takes('O', "omit", Works),
     takes('T', "title", Works),
     long("extra-data", true, Replaced("--ledger FILE keeps the command line with the results")),

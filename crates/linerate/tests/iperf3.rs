@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::common::{file, load, privileged, run, signal, start, wait};
 
 /// Options that work, each with arguments and a part of the trial that they made.
-const WORKING: [(&str, &[&str], &str); 25] = [
+const WORKING: [(&str, &[&str], &str); 27] = [
     ("affinity", &["-A", "0"], r#""cpus":[0],"pin":true"#),
     ("bidir", &["--bidir"], r#""direction":"both""#),
     ("bind", &["-B", "127.0.0.2"], r#""address":"127.0.0.2""#),
@@ -25,12 +25,14 @@ const WORKING: [(&str, &[&str], &str); 25] = [
     ("dscp", &["--dscp", "EF"], r#""dscp":46"#),
     ("file", &["-F", "contents"], r#"/contents""#),
     ("fq-rate", &["--fq-rate", "5M"], r#""pacing_rate":"5 Mbit/s""#),
+    ("gsro", &["--gsro", "-u", "-b", "1M"], r#""gso":"most""#),
     ("length", &["-l", "64K"], r#""message_size":"64 KiB""#),
     ("no-delay", &["-N"], r#""no_delay":true"#),
     ("omit", &["-O", "0.1"], r#""warmup":{"fixed":"100 ms"}"#),
     ("parallel", &["-P", "2"], r#""streams":2"#),
     ("reverse", &["-R"], r#""direction":"rx""#),
     ("set-mss", &["-M", "1200"], r#""mss":"1200 B""#),
+    ("skip-rx-copy", &["--skip-rx-copy"], r#""receive":"discard""#),
     ("time", &["-t", "200 ms"], r#""measure":"200 ms""#),
     ("title", &["-T", "lab"], ""),
     ("tos", &["-S", "0xb8"], r#""dscp":46"#),
