@@ -25,6 +25,7 @@
 //! | [`mod@reference`] | the pages in `docs/reference` |
 //! | [`registries`] | `linerate list` |
 //! | [`served`] | `linerate serve` |
+//! | [`stamp`] | `linerate to stamp://HOST` and `linerate serve stamp` |
 //! | [`storage`] | `linerate disk run` and `disk sweep` |
 //! | [`window`] | `linerate tune window` |
 //!
@@ -51,6 +52,7 @@ pub mod progress;
 pub mod reference;
 pub mod registries;
 pub mod served;
+pub mod stamp;
 pub mod storage;
 pub mod window;
 

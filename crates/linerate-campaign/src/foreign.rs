@@ -54,15 +54,7 @@ pub fn iperf3_server(host: &str) -> Option<&str> {
 /// # Errors
 /// If the host has no address, or the plan has something that an iperf3 server cannot do.
 pub fn measurement(asked: &ForeignAsked<'_>) -> Result<Asked, Failure> {
-    if let Some(port) = asked.port.filter(|_| has_port(asked.host)) {
-        return Err(Failure::wrong(format!("to -p {port}: {} has a port already", asked.host)));
-    }
-    let with_port = with_port(asked.host, asked.port.unwrap_or(PORT));
-    let wrong_port = || Failure::wrong(format!("to {SCHEME}{}: no port", asked.host));
-    let (name, port) = with_port.rsplit_once(':').ok_or_else(wrong_port)?;
-    let port: u16 = port.parse().map_err(|_| wrong_port())?;
-    let mut server: SocketAddr = resolve(name.trim_matches(['[', ']']), asked.family)?;
-    server.set_port(port);
+    let server = address(asked.host, (asked.port, PORT), asked.family)?;
     let (parameters, first_port) = parameters(asked.is_udp, &asked.draft.sweeps[0].jobs[0].params)?;
     Ok(Asked {
         server,
@@ -74,6 +66,25 @@ pub fn measurement(asked: &ForeignAsked<'_>) -> Result<Asked, Failure> {
         interval: asked.interval.into(),
         patience: asked.patience.map_or(Duration::from_secs(5), Duration::from),
     })
+}
+
+/// Returns the address of `host`, which may end with a port; the others are the one of an option
+/// and the usual one.
+pub(crate) fn address(
+    host: &str,
+    (given, usual): (Option<u16>, u16),
+    family: Family,
+) -> Result<SocketAddr, Failure> {
+    if let Some(port) = given.filter(|_| has_port(host)) {
+        return Err(Failure::wrong(format!("to -p {port}: {host} has a port already")));
+    }
+    let with_port = with_port(host, given.unwrap_or(usual));
+    let wrong_port = || Failure::wrong(format!("to {host}: expected a port behind the colon"));
+    let (name, port) = with_port.rsplit_once(':').ok_or_else(wrong_port)?;
+    let port: u16 = port.parse().map_err(|_| wrong_port())?;
+    let mut server: SocketAddr = resolve(name.trim_matches(['[', ']']), family)?;
+    server.set_port(port);
+    Ok(server)
 }
 
 /// Returns what a plan's parameters are in the words of iperf3, and the first local port.

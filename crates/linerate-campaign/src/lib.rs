@@ -15,6 +15,7 @@
 //! | [`drafts`] | plans of `to`, `serve` and `disk` from their options |
 //! | [`flows`] | ports that put flows on chosen members of a link group |
 //! | [`iperf3`] | options of iperf3, and their fate here |
+//! | [`foreign`], [`stamp`] | other ends that are no agents: iperf3 servers, reflectors of STAMP |
 //! | [`letters`] | sizes and rates as iperf3 and fio users type them |
 //! | [`policy`], [`separation`] | rights that an agent grants, and those that it keeps itself |
 //! | [`standing`] | processes that carry a lab |
@@ -69,6 +70,7 @@ pub mod separation;
 #[cfg(test)]
 mod simulated;
 pub mod stages;
+pub mod stamp;
 pub mod standing;
 pub mod testbeds;
 mod towards;

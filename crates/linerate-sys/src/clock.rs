@@ -7,6 +7,20 @@
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
+mod raw {
+    #![allow(unsafe_code)]
+
+    /// Returns the state of the wall clock, negative for an error, and what its adjustment is.
+    pub(super) fn adjustment() -> (i32, libc::timex) {
+        // SAFETY: all zeroes is a valid `timex`; without modes the call changes nothing, and fills
+        // it.
+        unsafe {
+            let mut clock: libc::timex = std::mem::zeroed();
+            (libc::adjtimex(&raw mut clock), clock)
+        }
+    }
+}
+
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Returns nanoseconds on `CLOCK_MONOTONIC`, the clock for durations and for everything inside a
@@ -32,6 +46,25 @@ pub fn monotonic() -> u64 {
 #[must_use]
 pub fn realtime() -> u64 {
     nanos(clock_gettime(ClockId::Realtime))
+}
+
+/// Bounds of the error of the wall clock, as the program that adjusts it told the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockError {
+    /// True if the clock follows an external source.
+    pub is_synchronized: bool,
+    /// Largest error, ns.
+    pub most_ns: u64,
+}
+
+/// Returns the error of `CLOCK_REALTIME` (`adjtimex`); `None` if the kernel does not say.
+#[must_use]
+pub fn realtime_error() -> Option<ClockError> {
+    const NANOS_PER_MICRO: u64 = 1_000;
+    let (state, clock) = raw::adjustment();
+    let most_us = u64::try_from(clock.maxerror).ok().filter(|_| state >= 0)?;
+    let is_synchronized = state != libc::TIME_ERROR && clock.status & libc::STA_UNSYNC == 0;
+    Some(ClockError { is_synchronized, most_ns: most_us.saturating_mul(NANOS_PER_MICRO) })
 }
 
 /// Returns the CPU time of the calling thread with a resolution of 1 ns (a system call).
@@ -99,6 +132,14 @@ fn timespec(ns: u64) -> Timespec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bound_of_the_error_of_the_wall_clock_is_read() {
+        // Containers may be forbidden to ask; where the answer comes, it is a bound.
+        if let Some(error) = realtime_error() {
+            assert!(error.most_ns > 0, "{error:?}");
+        }
+    }
 
     #[test]
     fn cpu_time_has_a_finer_resolution_than_a_tick() {

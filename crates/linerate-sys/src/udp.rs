@@ -123,6 +123,8 @@ pub struct Received<'a> {
     pub stamp_ns: Option<u64>,
     /// ECN field of its IP header; `None` without [`report_class`].
     pub ecn: Option<u8>,
+    /// Time to live (IPv4) or hop limit (IPv6) of its IP header; `None` without [`report_hops`].
+    pub hops: Option<u8>,
 }
 
 impl Received<'_> {
@@ -193,7 +195,8 @@ impl ReceiveBatch {
             seconds.checked_mul(1_000_000_000)?.checked_add(u64::try_from(stamp.tv_nsec).ok()?)
         });
         let ecn = ancillary.class.map(|class| class & ECN_MASK);
-        Received { visible, bytes, segment_bytes, drops: ancillary.drops, stamp_ns, ecn }
+        let raw::Ancillary { drops, hops, .. } = ancillary;
+        Received { visible, bytes, segment_bytes, drops, stamp_ns, ecn, hops }
     }
 }
 
@@ -274,6 +277,21 @@ pub fn report_class(socket: &impl AsFd) -> Result<(), SysError> {
     let (level, name) = match domain == libc::AF_INET6 {
         true => (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
         false => (libc::IPPROTO_IP, libc::IP_RECVTOS),
+    };
+    option::set_int(socket, level, name, 1).map_err(error)
+}
+
+/// Attaches the time to live or hop limit of the IP header to received messages (`IP_RECVTTL`,
+/// `IPV6_RECVHOPLIMIT`).
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn report_hops(socket: &impl AsFd) -> Result<(), SysError> {
+    let error = |cause| SysError::new("set IP_RECVTTL on", describe(socket), cause);
+    let domain = option::get_int(socket, libc::SOL_SOCKET, libc::SO_DOMAIN).map_err(error)?;
+    let (level, name) = match domain == libc::AF_INET6 {
+        true => (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
+        false => (libc::IPPROTO_IP, libc::IP_RECVTTL),
     };
     option::set_int(socket, level, name, 1).map_err(error)
 }
@@ -399,6 +417,28 @@ mod tests {
             assert_eq!((arrives(&a), dscp(&a).expect("set")), (Some(ECT_0), 46), "{family}");
             set_ecn(&a, 0).expect("any kernel");
             assert_eq!((arrives(&a), dscp(&a).expect("set")), (Some(0), 46), "{family}");
+        }
+    }
+
+    #[test]
+    fn the_time_to_live_is_reported_on_request() {
+        for family in FAMILIES {
+            let (a, b) = pair(family);
+            let mut receive = ReceiveBatch::new(1, 10);
+            let mut arrives = |a: &UdpSocket| {
+                a.send(b"x").expect("send");
+                receive.receive(&b, Wait::Block).expect("receive");
+                receive.message(0).hops
+            };
+            assert_eq!(arrives(&a), None, "not asked for");
+            report_hops(&b).expect("any kernel");
+            let socket = SockRef::from(&a);
+            let set = match family {
+                "127.0.0.1:0" => socket.set_ttl_v4(7),
+                _ => socket.set_unicast_hops_v6(7),
+            };
+            set.expect("any kernel");
+            assert_eq!(arrives(&a), Some(7), "{family}");
         }
     }
 

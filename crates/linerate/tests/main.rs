@@ -28,6 +28,7 @@ mod reproduce;
 mod resume;
 mod searches;
 mod serve;
+mod stamp;
 mod tune;
 mod two_hosts;
 mod unproven;

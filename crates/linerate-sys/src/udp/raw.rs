@@ -15,7 +15,7 @@ const CONTROL_BYTES: usize = 128;
 // SAFETY: `CMSG_SPACE` is arithmetic on its argument.
 const _: () = assert!(
     unsafe {
-        3 * libc::CMSG_SPACE(size_of::<u32>() as u32)
+        4 * libc::CMSG_SPACE(size_of::<u32>() as u32)
             + libc::CMSG_SPACE(size_of::<libc::timespec>() as u32)
     } as usize
         <= CONTROL_BYTES
@@ -32,6 +32,8 @@ pub(super) struct Ancillary {
     pub(super) stamp: Option<libc::timespec>,
     /// Traffic class of the IP header: code point and ECN field.
     pub(super) class: Option<u8>,
+    /// Time to live, or hop limit, of the IP header.
+    pub(super) hops: Option<u8>,
 }
 
 /// Heap slice that is accessed only through its pointer, so that kernel structures may point into
@@ -216,6 +218,10 @@ impl Messages {
                             ancillary.segment = Some(value.cast_signed())
                         }
                         (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => ancillary.drops = Some(value),
+                        (libc::IPPROTO_IP, libc::IP_TTL)
+                        | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                            ancillary.hops = Some(value as u8);
+                        }
                         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
                             ancillary.class = Some(value as u8);
                         }

@@ -1,5 +1,5 @@
 //! `linerate serve http` and `serve ftp`: files for other programs, and the goodput to them;
-//! `serve iperf3`: tests for iperf3 clients.
+//! `serve iperf3`: tests for iperf3 clients; `serve stamp`: a reflector of test packets.
 //!
 //! It is a campaign of one trial: the passive end of the workload with `clients = "foreign"`, and
 //! an active end that does nothing. Its ledger gives the usual reports.
@@ -25,6 +25,7 @@ use crate::parameters::{ServeSettings, SettingOptions};
 use crate::{progress, reports};
 
 mod iperf3;
+mod stamp;
 
 /// Time to serve files, seconds.
 const USUAL_S: f64 = 60.0;
@@ -44,14 +45,15 @@ pub(crate) struct ServeArgs {
     /// Address to listen on [default: every IPv4 address]
     #[arg(short = 'B', long = "bind")]
     bind: Option<IpAddr>,
-    /// Time to serve, in seconds or with a unit [default: 60; iperf3: until it is stopped]
+    /// Time to serve, in seconds or with a unit [default: 60; iperf3 and stamp: until it is
+    /// stopped]
     #[arg(short = 't', long = "time", value_parser = seconds)]
     seconds: Option<f64>,
     /// iperf3: serve one test, then end
     #[arg(short = '1', long)]
     one_off: bool,
-    /// iperf3: hosts that may use the server: addresses, and networks such as 192.0.2.0/24
-    /// [default: all]
+    /// iperf3 and stamp: hosts that may use the server: addresses, and networks such as
+    /// 192.0.2.0/24 [default: all]
     #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
     allow: Vec<Network>,
     /// iperf3: most tests at once of one host [default: 64]
@@ -80,6 +82,8 @@ enum Protocol {
     Ftp,
     /// iperf3: its clients of any release, many at once
     Iperf3,
+    /// STAMP (RFC 8762) and TWAMP Light: a reflector of test packets
+    Stamp,
 }
 
 /// Reads a rate as `to -b` does.
@@ -93,6 +97,7 @@ impl Protocol {
             Self::Http => "http",
             Self::Ftp => "ftp",
             Self::Iperf3 => "iperf3",
+            Self::Stamp => "stamp",
         }
     }
 }
@@ -128,8 +133,10 @@ fn folder(root: &std::path::Path) -> Result<PathBuf, Failure> {
 
 /// Serves with a line for each second in which something was transferred, then prints the result.
 pub(crate) fn run(args: &ServeArgs, global: Global) -> Outcome {
-    if args.protocol == Protocol::Iperf3 {
-        return iperf3::run(args, global);
+    match args.protocol {
+        Protocol::Iperf3 => return iperf3::run(args, global),
+        Protocol::Stamp => return stamp::run(args, global),
+        Protocol::Http | Protocol::Ftp => {}
     }
     iperf3::refuse_options(args)?;
     let seconds_served = args.seconds.unwrap_or(USUAL_S);

@@ -13,6 +13,7 @@ use linerate_campaign::drafts::{self, Given, MODES, Mode, OF_TO, PathLoad, SENT_
 use linerate_campaign::foreign;
 use linerate_campaign::letters;
 use linerate_campaign::push::Push;
+use linerate_campaign::stamp::reflector;
 use linerate_campaign::testbeds::{self, Family, Ground, Towards};
 use linerate_control::Progress;
 use linerate_model::plan::Draft;
@@ -30,12 +31,14 @@ use crate::view::View;
 use crate::{output, progress, reports};
 
 mod iperf3_server;
+mod stamp;
 
 #[derive(Debug, Args)]
 #[command(disable_version_flag = true)]
 pub(crate) struct ToArgs {
     /// Host with an agent (`host` or `host:port`), `ssh:HOST` to start an agent there,
-    /// `iperf3://HOST[:PORT]` for an iperf3 server, or `loopback`
+    /// `iperf3://HOST[:PORT]` for an iperf3 server, `stamp://HOST[:PORT]` for a reflector of STAMP
+    /// or TWAMP Light, or `loopback`
     pub(crate) host: String,
     /// Kind of measurement
     #[arg(value_parser = one_of(&MODES, |mode| (mode.name, mode.summary)),
@@ -185,6 +188,9 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
     if let Some(server) = foreign::iperf3_server(&args.host) {
         return iperf3_server::run(args, (server, family), (&draft, &given[..]), global);
     }
+    if let Some(reflector) = reflector(&args.host) {
+        return stamp::run(args, (reflector, family), (&draft, &given[..]), global);
+    }
     let towards = Towards {
         host: &args.host,
         port: args.port,
@@ -271,7 +277,8 @@ pub(crate) fn run(args: &ToArgs, global: Global) -> Outcome {
 
 impl ToArgs {
     fn mode(&self) -> Mode {
-        let name = if self.is_udp { "udp" } else { self.mode.name };
+        let is_udp = self.is_udp || reflector(&self.host).is_some();
+        let name = if is_udp { "udp" } else { self.mode.name };
         *MODES.iter().find(|mode| mode.name == name).expect("it is one of them")
     }
 

@@ -62,10 +62,10 @@ fn saturation(point: &PointStudy, job: &JobStudy, direction: Direction) -> Optio
         .data_path(job, direction)
         .and_then(carries)
         .is_some_and(|rate| rate > goodput * FASTER);
-    let [rtt, least] = [metric::RTT, metric::RTT_MIN].map(|of| value(job, of, direction));
-    let is_long = rtt.zip(least).is_some_and(|(rtt, least)| rtt - least > A_SLICE);
+    let least = value(job, metric::RTT_MIN, direction);
+    let excess = least.and_then(|least| Some(value(job, metric::RTT, direction)? - least));
     let queue = standing_queue(job, direction)
-        .filter(|_| is_long)
+        .filter(|_| excess.is_some_and(|excess| excess > A_SLICE))
         // Data hardly wait at a policer: what waits there waits for a busy host.
         .filter(|_| !is_faster && !waits_for_cpu(job) && !is_policed(point, job, direction))
         .map(|queue| score::reached(queue, STANDS, DEEP));

@@ -84,24 +84,22 @@ fn ends(headline: &Headline) -> String {
         return format!(", {from}{jobs}");
     }
     let others = &headline.others;
-    let all = |at: usize, shown: &str| {
-        let names = others.iter().map(|pair| pair[at].as_str()).filter(|name| *name != shown);
-        let distinct: BTreeSet<&str> = names.collect();
-        enumerated(&std::iter::once(shown).chain(distinct).collect::<Vec<_>>())
-    };
     // One sender of all, or one receiver: every path can be named.
     if others.iter().all(|[sender, _]| sender == from) || others.iter().all(|pair| pair[1] == *to) {
-        return format!(", {} to {}{jobs}", all(0, from), all(1, to));
+        let senders = every(from, others.iter().map(|[sender, _]| sender.as_str()));
+        let receivers = every(to, others.iter().map(|[_, receiver]| receiver.as_str()));
+        return format!(", {senders} to {receivers}{jobs}");
     }
     format!(", {from} to {to} and {}{jobs}", count(others.len(), "other path"))
 }
 
-/// Returns `a`, `a and b` or `a, b and c`.
-fn enumerated(names: &[&str]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+/// Returns `a`, `a and b` or `a, b and c`: `first` and each other name once.
+fn every<'a>(first: &'a str, others: impl Iterator<Item = &'a str>) -> String {
+    let others: BTreeSet<&str> = others.filter(|name| *name != first).collect();
+    let names: Vec<&str> = std::iter::once(first).chain(others).collect();
+    match &names[..] {
+        [most @ .., last] if !most.is_empty() => format!("{} and {last}", most.join(", ")),
+        _ => first.to_owned(),
     }
 }
 

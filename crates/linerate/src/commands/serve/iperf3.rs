@@ -12,7 +12,7 @@ use linerate_iperf3::wire::PORT;
 use linerate_sys::signal;
 use serde_json::Value;
 
-use super::{Protocol, ServeArgs};
+use super::ServeArgs;
 use crate::args::Global;
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -34,9 +34,10 @@ pub(super) fn refuse_options(args: &ServeArgs) -> Result<(), Failure> {
     }
 }
 
-/// Returns the port, and refuses the options of servers of files.
-fn port(args: &ServeArgs) -> Result<u16, Failure> {
-    let given = args.settings.given("serve", Protocol::Iperf3.name())?;
+/// Returns the chosen port, or the usual one, and refuses the options of servers of files.
+pub(super) fn port(args: &ServeArgs, usual: u16) -> Result<u16, Failure> {
+    let protocol = args.protocol.name();
+    let given = args.settings.given("serve", protocol)?;
     let other = given.iter().map(|(setting, _)| setting.typed()).find(|typed| typed != "-p");
     let of_files = [
         ("--root", args.root.is_some()),
@@ -46,10 +47,11 @@ fn port(args: &ServeArgs) -> Result<u16, Failure> {
     ];
     let of_files = of_files.into_iter().find(|(_, is_given)| *is_given);
     if let Some(option) = other.or(of_files.map(|(option, _)| option.to_owned())) {
-        return Err(Failure::wrong(format!("serve iperf3: {option} is an option of http and ftp")));
+        let message = format!("serve {protocol}: {option} is an option of http and ftp");
+        return Err(Failure::wrong(message));
     }
     let port = drafts::given_value(&given, "port").and_then(Value::as_u64);
-    Ok(port.and_then(|port| u16::try_from(port).ok()).unwrap_or(PORT))
+    Ok(port.and_then(|port| u16::try_from(port).ok()).unwrap_or(usual))
 }
 
 /// Prints an event, as a line or as JSON.
@@ -77,7 +79,7 @@ pub(super) fn run(args: &ServeArgs, global: Global) -> Outcome {
     let usual = ServeOptions::default();
     let options = ServeOptions {
         address: args.bind,
-        port: port(args)?,
+        port: port(args, PORT)?,
         limits,
         per_client: args.per_client.map_or(usual.per_client, usize::from),
         permits: Arc::new(move |client| {

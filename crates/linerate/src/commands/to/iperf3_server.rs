@@ -70,8 +70,8 @@ pub(super) fn run(
 }
 
 impl ToArgs {
-    /// Refuses options that need an agent at the other end.
-    fn has_only_options_of_iperf3(&self) -> Result<(), Failure> {
+    /// Refuses options that need an agent at the other end, in the words of `scheme`.
+    pub(super) fn has_only_options_without_agent(&self, scheme: &str) -> Result<(), Failure> {
         let given = [
             ("--token", self.token.is_some()),
             ("--reach", self.reach.is_some()),
@@ -83,16 +83,20 @@ impl ToArgs {
             ("--format", !self.saved.formats.format.is_empty()),
             ("-f", self.unit.is_some()),
         ];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(Failure::wrong(format!(
+                "to {scheme}://: {option} needs an agent at the other end: run `linerate agent` there"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn has_only_options_of_iperf3(&self) -> Result<(), Failure> {
         let mode = self.mode().name;
         if !["tcp", "udp"].contains(&mode) {
             let message = format!("to iperf3://: an iperf3 server has tcp and udp, not {mode}");
             return Err(Failure::wrong(message));
         }
-        match given.into_iter().find(|(_, is_given)| *is_given) {
-            Some((option, _)) => Err(Failure::wrong(format!(
-                "to iperf3://: {option} needs an agent at the other end: run `linerate agent` there"
-            ))),
-            None => Ok(()),
-        }
+        self.has_only_options_without_agent("iperf3")
     }
 }

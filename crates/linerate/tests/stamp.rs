@@ -1,0 +1,37 @@
+//! `linerate serve stamp` and `linerate to stamp://HOST` as two programs.
+
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+
+use crate::common::{run, signal, start, wait};
+
+#[test]
+fn a_reflector_and_a_sender_count_the_same_packets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let port = free.expect("loopback").port().to_string();
+    let serve = ["serve", "stamp", "-B", "127.0.0.1", "-p", &port, "--allow", "127.0.0.1"];
+    let mut reflector = start(folder, &serve);
+    let mut printed = BufReader::new(reflector.stdout.take().expect("piped")).lines();
+    let line = printed.next().expect("a line").expect("text");
+    assert!(line.contains(&format!("linerate to stamp://THIS-HOST:{port}")), "{line}");
+    let host = format!("stamp://127.0.0.1:{port}");
+    let to = ["to", &host, "-t", "0.2", "-b", "200 pps", "-l", "100", "--dscp", "EF"];
+    let text = run(folder, &to).expect(0).stdout;
+    assert!(text.contains("lost 0 of 40 packets (0.00 %): 0 there, 0 back"), "{text}");
+    let document = run(folder, &[&to[..], &["--json"]].concat()).expect(0).json();
+    assert_eq!((&document["sent"], &document["replied"]), (&40.into(), &40.into()));
+    assert_eq!(document["packet_bytes"], 100);
+    assert_eq!(document["loss_method"], "counts");
+    let refused = run(folder, &["to", &host, "-P", "2"]).expect(2);
+    assert!(refused.stderr.contains("a test packet has no `streams` of 2"), "{refused:?}");
+    signal(reflector.id(), "INT");
+    let ended: Vec<String> = printed.map(|line| line.expect("text")).collect();
+    wait(reflector).expect(0);
+    let counted =
+        ended.iter().filter(|line| line.ends_with("40 packets, 0 missing up to number 39"));
+    assert_eq!(counted.count(), 2, "{ended:?}");
+    let nobody = run(folder, &["to", &host, "-t", "0.1"]).expect(4);
+    assert!(nobody.stderr.contains("Start one with `linerate serve stamp`"), "{nobody:?}");
+}
