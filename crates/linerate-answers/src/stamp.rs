@@ -409,7 +409,7 @@ mod tests {
         );
         assert_eq!(
             lines[3],
-            "clock of the reflector: 3600 s ahead of this host's, right to 500 µs"
+            "clock of the reflector: 3600 s ahead of this host's, right to 500.0 µs"
         );
         assert_eq!(lines.len(), 4);
     }

@@ -1,15 +1,15 @@
 //! Other traffic shares a queue of the path (docs/methodology/diagnosis.md#rules, D26). TCP only.
 //!
 //! Evidence: nothing at the ends limits the sender, and before the load all round trips of the
-//! probe were longer than the shortest one of the runs, or than those of a later phase of the
-//! probe in either direction. A queue that nobody of us filled stood in
+//! probe in one direction were longer than the shortest one of the runs, or than those of any phase
+//! of the probe in either direction. A queue that nobody of us filled stood in
 //! the path. Such a queue overflows and drops segments of everybody, so the rules for a shallow
 //! buffer, random loss and a full link are silent. A slow reverse path delays long datagrams and
 //! their answers more than segments, so the rule is silent there. No experiment: the traffic of
 //! others cannot be stopped from here. Not observed: traffic that leaves the queue empty now and
 //! then, the hop, and the rate of the other traffic.
 
-use linerate_model::{Direction, metric};
+use linerate_model::{Direction, Nanos, metric};
 
 use super::{Rule, changed, facts, flows, may_be_judged, only_the_path, score, suspected, value};
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
@@ -34,18 +34,27 @@ pub(super) const RULE: Rule = Rule {
     ..Rule::PLAIN
 };
 
-/// Returns the shortest round-trip times of the probe, before the load, and of the runs or of later
-/// phases of the probe, in s.
+/// Bytes that the answer to a ping of the probe has beyond an acknowledgement: a payload of 56 B
+/// and the headers of UDP, against those of TCP with timestamps.
+const LONGER_ANSWER: f64 = 56.0 + 8.0 - 32.0;
+const BITS_PER_BYTE: f64 = 8.0;
+
+/// Returns the longest of the shortest round-trip times before the load, and the shortest of the
+/// runs or of any phase of a probe, in s. A round trip has both ways, so the probe of each way
+/// shows the same queue or its end.
 fn shortest(point: &PointStudy, job: &JobStudy, direction: Direction) -> Option<[f64; 2]> {
-    let idle = point.data_path(job, direction)?.base_rtt?.low.as_secs_f64();
-    let is_slow_back =
-        point.reverse_path(job, direction).is_some_and(|facts| facts.limiter.is_some());
-    // A round trip has both ways, so the probe of the way back shows the same queue or its end.
-    let ways = [point.data_path(job, direction), point.reverse_path(job, direction)];
-    let loaded = ways.into_iter().flatten().filter_map(|facts| facts.loaded_rtt);
-    let loaded = loaded.map(|rtt| rtt.low.as_secs_f64()).filter(|rtt| *rtt > 0.0);
+    let (there, back) = (point.data_path(job, direction)?, point.reverse_path(job, direction));
+    let is_slow_back = back.is_some_and(|facts| facts.limiter.is_some());
+    let seconds = |rtt: Nanos| Some(rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0);
+    let ways = || [Some(there), back].into_iter().flatten();
+    let idle = || ways().filter_map(|facts| seconds(facts.base_rtt?.low));
+    let loaded = ways().filter_map(|facts| seconds(facts.loaded_rtt?.low));
     let least = value(job, metric::RTT_MIN, direction).filter(|least| *least > 0.0)?;
-    let least = loaded.fold(least, f64::min);
+    let least = idle().chain(loaded).fold(least, f64::min);
+    // On a slow way back, an answer takes longer than an acknowledgement.
+    let carried = back.and_then(facts::carries).filter(|rate| *rate > 0.0);
+    let longer = carried.map_or(0.0, |rate| LONGER_ANSWER * BITS_PER_BYTE / rate);
+    let idle = idle().reduce(f64::max)? - longer;
     (!is_slow_back && !facts::is_policed(point, job, direction)).then_some([idle, least])
 }
 
@@ -80,8 +89,8 @@ fn score(point: &PointStudy) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::Nanos;
     use linerate_model::path::{Fact, Limiter, Method, PathFacts};
+    use linerate_model::{BitRate, Nanos};
 
     use super::super::cases::on_path;
     use super::*;
@@ -125,6 +134,34 @@ mod tests {
         let finding = RULE.judge(&point).expect("others fill the queue");
         let seen = Evidence::QueueBeforeLoad { idle: 0.062, rtt_min: 0.02658 };
         assert_eq!(finding.evidence, [seen]);
+    }
+
+    #[test]
+    fn a_queue_that_grows_between_the_probes_is_seen_and_a_longer_answer_on_a_slow_way_is_none() {
+        let back = |base: u64, carried: Option<f64>| {
+            let mut point = shared(0, &[("rtt_min", 0.07392)]);
+            point.path[0].base_rtt = Some(Fact::exact(Nanos(71_732_913), Method::Pings));
+            let rtt = Fact::exact(Nanos(base), Method::Pings);
+            let back = PathFacts { base_rtt: Some(rtt), ..PathFacts::default() };
+            let carried = carried.map(BitRate);
+            point.path.push(PathFacts { from: "b".into(), to: "a".into(), carried, ..back });
+            RULE.judge(&point)
+        };
+        // Recorded beside four flows of iperf3: 71.7 ms in the first probe, 92.9 ms in the other.
+        assert!(back(92_918_363, Some(199e6)).is_some(), "others fill the queue");
+        assert_eq!(back(71_900_000, Some(199e6)), None);
+        // Recorded on a way back of 0.15 Mbit/s: pings took 19.6 ms, and segments 17.8 ms.
+        let slow = |carried: Option<f64>| {
+            let mut point = shared(0, &[("rtt_min", 0.01777)]);
+            point.path[0].base_rtt = Some(Fact::exact(Nanos(19_582_035), Method::Pings));
+            let rtt = Fact::exact(Nanos(19_921_653), Method::Pings);
+            let back = PathFacts { base_rtt: Some(rtt), ..PathFacts::default() };
+            let carried = carried.map(BitRate);
+            point.path.push(PathFacts { from: "b".into(), to: "a".into(), carried, ..back });
+            RULE.judge(&point)
+        };
+        assert_eq!(slow(Some(111_111.0)), None);
+        assert!(slow(None).is_some(), "the rate of the way back is not known");
     }
 
     #[test]

@@ -133,7 +133,12 @@ fn experiments(point: &PointStudy) -> Vec<Experiment> {
     let link = MeasuredLink::of(point, job, direction);
     // `room` is infinite without a known ceiling.
     let declared = Some(room(job, direction) * goodput).filter(|rate| rate.is_finite());
-    let measured = link.map(|link| link.rate * segment / (segment + HEADERS));
+    // What the probe carried is a lower bound of the drain. Below it pacing ends the loss of any
+    // buffer, and not that of a policer whose bucket let the probe pass.
+    let carried = point.data_path(job, direction).and_then(|facts| facts.carried);
+    let carried = carried.map(|rate| rate.0).filter(|rate| *rate > goodput);
+    let measured = link.map(|link| link.rate).or(carried);
+    let measured = measured.map(|rate| rate * segment / (segment + HEADERS));
     let ceiling = declared.into_iter().chain(measured).reduce(f64::min);
     // Without a ceiling the rates follow what was reached.
     let rates = match ceiling {
@@ -228,7 +233,7 @@ const MOST_GAINED: f64 = 100.0;
 #[cfg(test)]
 mod tests {
     use linerate_model::path::{Fact, Limiter, Method};
-    use linerate_model::{Nanos, Verdict};
+    use linerate_model::{BitRate, Nanos, Verdict};
 
     use super::*;
     use crate::diagnosis::rules::cases::{on_path, point};
@@ -385,6 +390,26 @@ mod tests {
         assert_eq!(window.candidates, [vec![set("window_clamp", "56000 B")]]);
         let rates: Vec<_> = paced.candidates.iter().map(|change| change[0].1.clone()).collect();
         assert_eq!(rates, ["9.653333 Mbit/s", "13.514667 Mbit/s", "16.410667 Mbit/s"]);
+    }
+
+    #[test]
+    fn a_path_that_carried_more_is_paced_below_that() {
+        // Recorded behind a policer of nftables on a busy host: the bucket of 1 s let the probe
+        // pass, and pacing at 1.25 times the goodput ended the loss as for a shallow buffer.
+        let figures =
+            [("goodput", 15.4e6), ("retransmit_ratio", 0.65), ("rtt", 0.026), ("rtt_min", 0.024)];
+        let mut point = on_path(&figures, None, 126e6);
+        point.jobs[0].obtained.insert("mss".into(), crate::Obtained::granted(1448));
+        let rates = |point: &PointStudy| -> Vec<serde_json::Value> {
+            let experiments = RULE.experiments(point);
+            let paced = experiments.last().expect("pacing");
+            paced.candidates.iter().map(|change| change[0].1.clone()).collect()
+        };
+        point.path[0].carried = Some(BitRate(126e6));
+        point.path[0].capacity = None;
+        assert_eq!(rates(&point), ["60.816 Mbit/s", "85.1424 Mbit/s", "103.3872 Mbit/s"]);
+        point.path[0].carried = Some(BitRate(12e6));
+        assert_eq!(rates(&point)[0], "500 Mbit/s", "half of the declared ceiling");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::{
     cross_traffic::is_shared,
     facts::{MeasuredLink, carries, is_at_known_limit, loses_at_random, random_loss},
     fills_path, fire_hose, flows, may_be_judged, room, score, segment_size, smaller_segments,
-    suspected, value, waits_for_window, window_open,
+    suspected, value, waits_for_cpu, waits_for_window, window_open,
 };
 use crate::diagnosis::experiment::{Experiment, set};
 use crate::diagnosis::{Claim, Evidence, Finding, Step};
@@ -88,11 +88,13 @@ fn ratio(job: &JobStudy, direction: Direction) -> Option<f64> {
 }
 
 /// Returns true if something that is known limits goodput in spite of the loss: a ceiling, the
-/// peer's window, a full link, a policer or traffic of others.
+/// peer's window, a busy CPU, a full link, a policer or traffic of others.
 fn is_elsewhere(point: &PointStudy, job: &JobStudy, direction: Direction) -> bool {
     room(job, direction) <= ROOM
         // Window probes are counted as retransmissions although nothing was lost.
         || waits_for_window(job, direction)
+        // A worker that waits for a CPU sends in bursts, and some of those are lost.
+        || waits_for_cpu(job)
         || fills_path(job, direction)
         || is_at_known_limit(point, job, direction)
         || is_shared(point, job, direction)
@@ -216,6 +218,17 @@ mod tests {
             panic!("{:?}", finding.evidence)
         };
         assert!((1.5..1.6).contains(&(goodput / without_timeouts)), "{:?}", finding.evidence);
+    }
+
+    #[test]
+    fn the_loss_of_a_sender_that_waits_for_a_cpu_is_no_limit() {
+        let mut busy = lossy(5e6, 0.01);
+        let mut waits = busy.jobs[0].metrics[0].clone();
+        (waits.metric, waits.direction) = (metric::RUN_QUEUE_WAIT, Direction::Sum);
+        waits.estimate = waits.estimate.map(|one| linerate_model::Estimate { value: 0.656, ..one });
+        busy.jobs[0].metrics.push(waits);
+        assert_eq!(RULE.judge(&busy), None);
+        assert!(RULE.score(&busy).is_some_and(|score| score <= BELOW));
     }
 
     #[test]
