@@ -355,6 +355,23 @@ mod tests {
         let mut failed = entry(Err("busy".to_owned()), short);
         assert_eq!([29, 31].map(|seconds| due(&mut failed, seconds, false)), [false, true]);
         assert!(due(&mut failed, 1, true));
+        let mut slow = entry(Err("busy".to_owned()), Duration::from_millis(500));
+        assert_eq!([31, 99, 101].map(|at| due(&mut slow, at, false)), [false, false, true]);
+    }
+
+    #[test]
+    fn a_campaign_is_found_by_its_ledger_and_its_identity_together() {
+        let campaign = |ledger: &str, id: &str| {
+            let header = CampaignHeader { id: id.to_owned(), ..CampaignHeader::default() };
+            let (hosts, figures, damage) = Default::default();
+            let (ledger, state, trials, lead) = (ledger.to_owned(), State::Ended, [1, 0], None);
+            Arc::new(Listed { ledger, header, hosts, state, trials, lead, figures, damage })
+        };
+        let campaigns = vec![campaign("a", "1"), campaign("b", "2")];
+        let listing = Listing { campaigns, ..Listing::default() };
+        let found = |ledger, id| listing.find(ledger, id).map(|one| one.ledger.as_str());
+        assert_eq!((found("a", "1"), found("b", "2")), (Some("a"), Some("b")));
+        assert_eq!((found("a", "2"), found("b", "1"), found("c", "1")), (None, None, None));
     }
 
     #[test]
