@@ -166,14 +166,19 @@ const OURS: [&str; 3] = ["color", "ledger", "out"];
 
 /// Returns the arguments of linerate for `words`, the arguments of a person who knows iperf3:
 /// `-c HOST` and a host alone are `to HOST`, in any order, and `help COMMAND` is `COMMAND --help`.
-/// The first word is the program. `is_command` recognises the commands of linerate.
+/// The first word is the program: one that is called `iperf3` (a link to this one) is an iperf3
+/// server or client. `is_command` recognises the commands of linerate.
 ///
 /// # Errors
-/// If the words start a server of iperf3, or name a file where a command is expected.
+/// If the words start a server of iperf3 under another name, or name a file where a command is
+/// expected.
 pub fn translated(
     mut words: Vec<String>,
     is_command: impl Fn(&str) -> bool,
 ) -> Result<Vec<String>, Failure> {
+    if words.first().is_some_and(|program| is_iperf3(program)) {
+        return as_iperf3(words);
+    }
     let second = words.get(1).map(String::as_str);
     match second {
         Some("help") => {
@@ -191,7 +196,7 @@ pub fn translated(
     if !is_to && first.as_deref().is_some_and(is_command) {
         return Ok(words);
     }
-    if line.is_server && !is_to {
+    if line.server.is_some() && !is_to {
         return Err(Failure::wrong(
             "-s: the other end of a measurement is an agent: run `linerate agent --pair`, then on \
                 the host that measures `linerate to HOST --token -`",
@@ -220,6 +225,40 @@ pub fn translated(
     Ok(words)
 }
 
+/// Returns whether `program` is called as iperf3 is.
+fn is_iperf3(program: &str) -> bool {
+    std::path::Path::new(program).file_name().is_some_and(|name| name == "iperf3")
+}
+
+/// Returns the arguments of linerate for those of iperf3: `-s` is `serve iperf3`, and `-c HOST` is
+/// `to iperf3://HOST`.
+fn as_iperf3(mut words: Vec<String>) -> Result<Vec<String>, Failure> {
+    if matches!(words.get(1).map(String::as_str), Some("-v" | "--version" | "-h" | "--help")) {
+        let option = if words[1].ends_with(['v', 'n']) { "--version" } else { "--help" };
+        return Ok(vec![words.remove(0), option.to_owned()]);
+    }
+    let line = Line::read(&words);
+    if let Some(server) = line.server {
+        let daemon = |word: &String| ["-D", "--daemon"].contains(&word.as_str());
+        if words.iter().any(daemon) {
+            return Err(Failure::wrong(
+                "-D: this server stays in the foreground: `systemd-run iperf3 -s` keeps one running",
+            ));
+        }
+        server.taken(&mut words);
+        if line.has_letter_of_json {
+            let letter = words.iter_mut().find(|word| *word == "-J");
+            letter.into_iter().for_each(|word| "--json".clone_into(word));
+        }
+        words.splice(1..1, ["serve", "iperf3"].map(str::to_owned));
+        return Ok(words);
+    }
+    let host = line.client.and_then(|client| client.taken(&mut words));
+    let host = host.ok_or_else(|| Failure::wrong("iperf3: expected -c HOST or -s"))?;
+    words.splice(1..1, [TO.to_owned(), format!("iperf3://{host}")]);
+    Ok(words)
+}
+
 /// Returns whether `words`, which may be wrong, ask for one JSON document.
 #[must_use]
 pub fn wants_json(words: &[String]) -> bool {
@@ -245,7 +284,7 @@ struct Line {
     /// Place of the first word that is no option and no value of one.
     first: Option<usize>,
     client: Option<Client>,
-    is_server: bool,
+    server: Option<Server>,
     /// True with `--json` or `--json-stream`.
     is_json: bool,
     /// True with `--json-stream`.
@@ -254,6 +293,27 @@ struct Line {
     has_letter_of_json: bool,
     /// Place of a `--format` with a unit of rates.
     unit: Option<usize>,
+}
+
+/// Option that asks for a server.
+#[derive(Clone, Copy, Debug)]
+struct Server {
+    /// Place of its word.
+    at: usize,
+    /// Place of its letter in the word; `None` for the long option.
+    letter: Option<usize>,
+}
+
+impl Server {
+    /// Takes the option out of `words`.
+    fn taken(self, words: &mut Vec<String>) {
+        if let Some(place) = self.letter {
+            words[self.at].remove(place);
+        }
+        if self.letter.is_none() || words[self.at] == "-" {
+            words.remove(self.at);
+        }
+    }
 }
 
 /// Option that names the host.
@@ -315,7 +375,7 @@ impl Line {
                 let length = "--client".len() + usize::from(value.is_some());
                 self.client = Some(Client { at, before: 0, until: length });
             }
-            "server" => self.is_server = true,
+            "server" => self.server = Some(Server { at, letter: None }),
             "json" => self.is_json = true,
             "json-stream" => (self.is_json, self.is_stream) = (true, true),
             "format" if value.or(next.map(String::as_str)).is_some_and(is_unit) => {
@@ -334,7 +394,7 @@ impl Line {
             let until = place + letter.len_utf8();
             match letter {
                 'c' => self.client = Some(Client { at, before: place, until }),
-                's' => self.is_server = true,
+                's' => self.server = Some(Server { at, letter: Some(place) }),
                 'J' => self.has_letter_of_json = true,
                 _ => {}
             }
@@ -425,6 +485,34 @@ mod tests {
             ("linerate plan.toml", "`linerate run plan.toml`"),
             ("linerate ./plan.toml", "`linerate run ./plan.toml`"),
             ("linerate --json a.ledger", "`linerate report a.ledger`"),
+        ] {
+            let refused = of(typed).expect_err(typed).message();
+            assert!(refused.contains(part), "{typed}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_called_iperf3_is_one() {
+        for (typed, meant) in [
+            ("iperf3 -s", "iperf3 serve iperf3"),
+            (
+                "/usr/local/bin/iperf3 -s -p 5202 -1",
+                "/usr/local/bin/iperf3 serve iperf3 -p 5202 -1",
+            ),
+            ("iperf3 -1sp 5202 -J", "iperf3 serve iperf3 -1p 5202 --json"),
+            ("iperf3 --server -B ::1", "iperf3 serve iperf3 -B ::1"),
+            ("iperf3 -c h -P 2 -R", "iperf3 to iperf3://h -P 2 -R"),
+            ("iperf3 -uc h -b 1M -J", "iperf3 to iperf3://h -u -b 1M -J"),
+            ("iperf3 --version", "iperf3 --version"),
+            ("iperf3 -v", "iperf3 --version"),
+            ("iperf3 -h", "iperf3 --help"),
+        ] {
+            assert_eq!(of(typed).expect(typed), meant, "{typed}");
+        }
+        for (typed, part) in [
+            ("iperf3", "expected -c HOST or -s"),
+            ("iperf3 192.0.2.7", "expected -c HOST or -s"),
+            ("iperf3 -s -D", "systemd-run iperf3 -s"),
         ] {
             let refused = of(typed).expect_err(typed).message();
             assert!(refused.contains(part), "{typed}: {refused}");
