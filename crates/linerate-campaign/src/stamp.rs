@@ -56,7 +56,7 @@ pub fn reflector(host: &str) -> Option<&str> {
 /// If the host has no address, or a test packet cannot have what an option asks for.
 pub fn session(asked: &StampAsked<'_>) -> Result<SendOptions, Failure> {
     let to = address(asked.host, (asked.port, PORT), asked.family)?;
-    let (bytes, class) = packet(asked.params)?;
+    let (bytes, dscp) = packet(asked.params)?;
     let per_second = match asked.rate {
         None => USUAL_RATE,
         Some(Rate::Packets(PacketRate(rate))) => rate,
@@ -80,7 +80,7 @@ pub fn session(asked: &StampAsked<'_>) -> Result<SendOptions, Failure> {
         gap: Duration::from_secs_f64(1.0 / per_second),
         n_packets: n_packets as u32,
         bytes,
-        class,
+        dscp,
         patience: asked.patience.map_or(Duration::from_secs(2), Duration::from),
         session: identifier(clock::realtime()),
     })
@@ -92,9 +92,9 @@ fn identifier(now_ns: u64) -> u16 {
     ((now_ns >> 22) as u16).max(1)
 }
 
-/// Returns the length of each packet and its traffic class.
+/// Returns the length of each packet and its code point.
 fn packet(params: &Params) -> Result<(usize, Option<u8>), Failure> {
-    let (mut bytes, mut class) = (COUNTED_BYTES, None);
+    let (mut bytes, mut dscp) = (COUNTED_BYTES, None);
     for (name, value) in &params.0 {
         let wrong =
             || Failure::wrong(format!("to {SCHEME}: a test packet has no `{name}` of {value}"));
@@ -112,15 +112,14 @@ fn packet(params: &Params) -> Result<(usize, Option<u8>), Failure> {
                     )));
                 }
             }
-            // The code point is the upper six bits.
             "dscp" => {
                 let point = value.as_u64().and_then(|point| u8::try_from(point).ok());
-                class = Some(point.ok_or_else(wrong)? << 2);
+                dscp = Some(point.ok_or_else(wrong)?);
             }
             _ => return Err(wrong()),
         }
     }
-    Ok((bytes, class))
+    Ok((bytes, dscp))
 }
 
 #[cfg(test)]
@@ -163,7 +162,7 @@ mod tests {
         let of = |rate| session(&asked(&params, rate));
         let usual = of(None).expect("the usual rate");
         assert_eq!((usual.n_packets, usual.gap), (1_000, Duration::from_millis(10)));
-        assert_eq!((usual.bytes, usual.class), (125, Some(0xb8)));
+        assert_eq!((usual.bytes, usual.dscp), (125, Some(46)));
         let bits = of(Some(Rate::Bits(BitRate(1e6)))).expect("1,000 packets per second");
         assert_eq!(bits.n_packets, 10_000);
         let fast = of(Some(Rate::Packets(PacketRate(20_001.0)))).expect_err("too fast");

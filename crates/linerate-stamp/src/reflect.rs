@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use linerate_sys::SysError;
 use linerate_sys::clock::{monotonic, realtime};
-use linerate_sys::udp::{ReceiveBatch, Wait, report_hops, set_receive_timeout, stamp_arrivals};
+use linerate_sys::socket::set_dscp;
+use linerate_sys::udp::{
+    ReceiveBatch, Wait, report_class, report_hops, set_receive_timeout, stamp_arrivals,
+};
 
 use crate::reflector::{Arrival, Reflected, Reflector};
 use crate::send::{clock_error, is_wait};
@@ -42,10 +45,12 @@ pub fn reflect(
     let socket = UdpSocket::bind(address).map_err(|cause| error("bind", cause))?;
     stamp_arrivals(&socket)?;
     report_hops(&socket)?;
+    report_class(&socket)?;
     set_receive_timeout(&socket, LOOK_EVERY)?;
     let local = socket.local_addr().map_err(|cause| error("read the address of", cause))?;
     on_event(ReflectEvent::Listening(local));
     let mut reflector = Reflector::default();
+    let mut code_point = None;
     let mut packet = ReceiveBatch::new(1, MOST_BYTES);
     let (mut clock, mut clock_at) = (clock_error(), monotonic());
     while !is_stopped() {
@@ -72,6 +77,11 @@ pub fn reflect(
             Arrival { arrived_ns: message.stamp_ns.unwrap_or_else(realtime), hops: message.hops };
         let reply = reflector.answer(sender, message.visible, arrival, clock, realtime());
         if let Some(reply) = reply {
+            // A round trip is of one class in both directions.
+            if message.dscp != code_point {
+                code_point = message.dscp;
+                set_dscp(&socket, code_point.unwrap_or_default())?;
+            }
             // A sender that cannot be reached has lost the reply, as on any other way.
             let _lost = socket.send_to(&reply, sender);
         }

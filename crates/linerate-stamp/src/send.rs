@@ -7,6 +7,7 @@ use std::time::Duration;
 use linerate_sys::SysError;
 use linerate_sys::clock::{monotonic, realtime, realtime_error};
 use linerate_sys::readiness::{Interest, Readiness};
+use linerate_sys::socket::set_dscp;
 use linerate_sys::udp::{ReceiveBatch, Wait, stamp_arrivals};
 
 use crate::session::Session;
@@ -25,8 +26,8 @@ pub struct SendOptions {
     pub n_packets: u32,
     /// Length of the UDP payload; less where that is too short for a packet.
     pub bytes: usize,
-    /// Traffic class of the IP header: code point and ECN field.
-    pub class: Option<u8>,
+    /// Code point (DSCP) of the IP header.
+    pub dscp: Option<u8>,
     /// Longest wait for replies behind the last packet.
     pub patience: Duration,
     /// Identifier of the session, not 0.
@@ -91,13 +92,8 @@ fn open(options: &SendOptions) -> Result<UdpSocket, SendError> {
     let socket = UdpSocket::bind(local).map_err(|cause| error("bind", local, cause))?;
     socket.connect(options.to).map_err(|cause| error("connect to", options.to, cause))?;
     stamp_arrivals(&socket)?;
-    if let Some(class) = options.class {
-        let socket = socket2::SockRef::from(&socket);
-        let set = match options.to {
-            SocketAddr::V4(_) => socket.set_tos_v4(u32::from(class)),
-            SocketAddr::V6(_) => socket.set_tclass_v6(u32::from(class)),
-        };
-        set.map_err(|cause| error("set the traffic class on", local, cause))?;
+    if let Some(point) = options.dscp {
+        set_dscp(&socket, point)?;
     }
     Ok(socket)
 }

@@ -18,7 +18,7 @@ fn options(to: SocketAddr) -> SendOptions {
         gap: Duration::from_millis(1),
         n_packets: 30,
         bytes: 200,
-        class: Some(0xb8),
+        dscp: Some(46),
         patience: Duration::from_secs(30),
         session: 17,
     }
