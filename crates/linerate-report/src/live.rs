@@ -126,6 +126,9 @@ impl LiveColumn {
     }
 }
 
+/// Shortest span of a line, s, of which both ends are shown: they have one decimal.
+const SHOWN_SPAN: f64 = 0.1;
+
 impl LiveTable {
     /// Returns an empty table.
     #[must_use]
@@ -178,7 +181,11 @@ impl LiveTable {
             format!("{:>width$}", self.cell(*column, line))
         });
         let (from, until) = (line.from.as_secs_f64(), line.until.as_secs_f64());
-        let span = format!("{from:>5.1} - {until:<5.1}");
+        let span = match until - from < SHOWN_SPAN {
+            // An end that looks like the beginning is read as a mistake.
+            true => format!("{:>13}", format!("after {from:.1}")),
+            false => format!("{from:>5.1} - {until:<5.1}"),
+        };
         text + &match remark {
             // What a remark is about does not fit beside all columns.
             Some(remark) => {
@@ -602,6 +609,8 @@ mod tests {
         let text = table.line(&drain);
         assert!(text.contains("(drain: not in the result)"), "{text}");
         narrow(&text);
+        let short = LiveLine { from: Nanos::from_millis(999), until: Nanos::from_secs(1), ..drain };
+        assert!(table.line(&short).starts_with("    after 1.0"), "{}", table.line(&short));
         let measured = LiveLine { until: Nanos::from_millis(1500), ..line() };
         assert!(!table.line(&measured).contains('('));
     }
