@@ -34,6 +34,10 @@ const CARRIED: f64 = 0.95;
 /// Ratio of the ends of the interval of a rate from which it limits nothing for certain: losses in
 /// bursts look like a limit now and then. A policer in a busy virtual machine has 1.25.
 const UNCERTAIN: f64 = 1.5;
+/// The same of a flood that loses [`CERTAINLY_LOSSY`] or more without a queue: no burst of random
+/// losses does so, whatever the rate is.
+const VERY_UNCERTAIN: f64 = 3.0;
+const CERTAINLY_LOSSY: f64 = 0.1;
 
 /// Result of a flood that exceeded the path.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,6 +52,8 @@ pub(super) struct Overload {
     pub(super) is_full: bool,
     /// True if datagrams waited.
     pub(super) is_delayed: bool,
+    /// Share of the datagrams that were dropped.
+    loss: f64,
     /// Longest time without an arrival while the path was busy, s: the resolution of the record.
     pub(super) longest_gap_s: f64,
 }
@@ -55,7 +61,9 @@ pub(super) struct Overload {
 impl Overload {
     /// Returns true if the rate is known well enough to be that of a limit.
     pub(super) fn is_rate_known(&self) -> bool {
-        self.rate.high < UNCERTAIN * self.rate.low
+        let drops_surely = self.loss >= CERTAINLY_LOSSY && !self.is_delayed;
+        let most = if drops_surely { VERY_UNCERTAIN } else { UNCERTAIN };
+        self.rate.high < most * self.rate.low
     }
 }
 
@@ -87,7 +95,8 @@ pub(super) fn overload(flood: &Phase, idle_loss: f64) -> Option<Overload> {
         .is_some_and(|rate| !is_lossy && rate >= CARRIED * (1.0 - idle_loss) * flood.offered);
     let is_slower = !is_carried && rate.value < CARRIED * flood.wanted.unwrap_or(f64::INFINITY);
     let longest_gap_s = steps.iter().map(|step| step.seconds).fold(0.0, f64::max);
-    let found = Overload { rate, queue_s, n_blocks, is_full, is_delayed, longest_gap_s };
+    let loss = flood.loss();
+    let found = Overload { rate, queue_s, n_blocks, is_full, is_delayed, loss, longest_gap_s };
     (is_slower && (is_lossy || is_delayed)).then_some(found)
 }
 
@@ -114,7 +123,8 @@ pub(super) fn overload_of_slow<'a>(
     let steps = busy(pairs(), WAITED * queue_s.value);
     let (rate, n_blocks) = rate_of(&steps, FEWEST_OF_SLOW)?;
     let longest_gap_s = steps.iter().map(|step| step.seconds).fold(0.0, f64::max);
-    Some(Overload { rate, queue_s, n_blocks, is_full, is_delayed: true, longest_gap_s })
+    let (is_delayed, loss) = (true, flood.loss());
+    Some(Overload { rate, queue_s, n_blocks, is_full, is_delayed, loss, longest_gap_s })
 }
 
 /// Returns every datagram with the next one.
@@ -211,4 +221,24 @@ pub(super) fn envelope<'a>(datagrams: impl Iterator<Item = &'a Datagram>, rate: 
         largest = largest.max(delivered - tokens - lowest);
     }
     largest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_uncertain_rate_is_a_limit_only_where_much_is_dropped_without_a_queue() {
+        let known = |ratio: f64, loss: f64, is_delayed: bool| {
+            let rate = MeanInterval { value: 20e6, low: 20e6, high: 20e6 * ratio };
+            let queue_s = MeanInterval { value: 0.0, low: 0.0, high: 0.0 };
+            let (n_blocks, is_full, longest_gap_s) = (20, false, 0.0);
+            Overload { rate, queue_s, n_blocks, is_full, is_delayed, loss, longest_gap_s }
+                .is_rate_known()
+        };
+        assert!(known(1.4, 0.03, false), "a busy host");
+        assert!(!known(1.6, 0.03, false) && !known(1.6, 0.3, true), "bursts of losses, or a queue");
+        // Recorded behind a policer of nftables: a quarter was lost, and the host had no CPU time.
+        assert!(known(2.5, 0.25, false) && !known(3.1, 0.25, false));
+    }
 }
