@@ -66,4 +66,33 @@ pub(super) static STAGES: &[Stage] = &[
     kernel_stage("kernel-5.10", "what a user does first, on Debian 11's kernel", &LINUX_5_10),
     kernel_stage("kernel-6.1", "what a user does first, on Debian 12's kernel", &LINUX_6_1),
     kernel_stage("kernel-6.12", "what a user does first, on Debian 13's kernel", &LINUX_6_12),
+    Stage {
+        name: "bonding",
+        summary: "members of a bond by port, under each hash policy",
+        script: "bonding.sh",
+        checks: 10,
+        modules: &["bonding", "veth"],
+        limit: Duration::from_secs(420),
+        ..PLAIN
+    },
+    Stage {
+        name: "pcie",
+        summary: "root ports and a switch of PCIe, beside lspci",
+        script: "pcie.sh",
+        checks: 3,
+        modules: &["e1000e", "nvme"],
+        disks: &["disk"],
+        devices: &[
+            "-device pcie-root-port,id=root1,bus=pcie.0,chassis=1,x-speed=8,x-width=8",
+            "-device x3130-upstream,id=up,bus=root1",
+            "-device xio3130-downstream,id=down1,bus=up,chassis=2",
+            "-device xio3130-downstream,id=down2,bus=up,chassis=3",
+            "-device xio3130-downstream,id=down3,bus=up,chassis=4",
+            "-device e1000e,bus=down1,romfile= -device e1000e,bus=down2,romfile=",
+            "-device nvme,serial=first,drive=disk,bus=down3",
+            "-device pcie-root-port,id=root2,bus=pcie.0,chassis=5,x-speed=16,x-width=16",
+            "-device e1000e,bus=root2,romfile=",
+        ],
+        ..PLAIN
+    },
 ];

@@ -52,7 +52,7 @@ measured() {
   local status=0
   "$LINERATE" "${@:2}" --json > "$1" || status=$?
   if [ "$status" = 3 ]; then
-    jq -r '"invalid: " + .points[0].why[0]' "$1" >&2
+    jq -r '"invalid: " + ([.points[0].trials[].why[]] + .points[0].why)[0]' "$1" >&2
     exit 77
   fi
   expect "exit code" "$status" 0
