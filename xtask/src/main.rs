@@ -10,6 +10,7 @@ mod test;
 mod tidy;
 mod tools;
 mod torture;
+mod vm;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ static TASKS: &[Task] = &[
     task("test", "everything that must pass: format, clippy, tidy and all tests", test::run),
     task("tidy", "the promises of ARCHITECTURE.md that a compiler does not check", tidy::run),
     task("torture", "kills, damage and hostile input: torture SUBJECT (see --help)", torture::run),
+    task("vm", "other kernels and topologies, in virtual machines", vm::run),
 ];
 
 fn main() -> ExitCode {

@@ -114,6 +114,21 @@ pub(crate) static FOR_TRUTH: &[Tool] = &[
     tool("vsftpd", "vsftpd", "serves files and logs them"),
 ];
 
+/// Programs that the virtual machines need: on this host, and in the guests, which see its root.
+pub(crate) static FOR_VM: &[Tool] = &[
+    tool("busybox", "busybox-static", "mounts the root of a guest"),
+    tool("cc", "gcc", "compiles SQLite and the cryptography library"),
+    tool("cpio", "cpio", "packs the first file system of a guest"),
+    tool("depmod", "kmod", "lists the modules of a kernel"),
+    tool("ethtool", "ethtool", "the lab sets offloads"),
+    tool("ip", "iproute2", "the lab builds namespaces and links"),
+    tool("jq", "jq", "reads facts and counts in documents of linerate"),
+    tool("lspci", "pciutils", "shows the tree of PCIe beside us"),
+    tool("python3", "python3", "sends datagrams from chosen ports"),
+    tool("qemu-system-x86_64", "qemu-system-x86", "emulates machines"),
+    tool("xz", "xz-utils", "unpacks modules of kernels"),
+];
+
 /// Makes `tools` available where that is possible; returns what is still missing, with the remedy.
 ///
 /// # Errors

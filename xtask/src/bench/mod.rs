@@ -20,7 +20,7 @@ mod fire_hose;
 mod frames;
 mod generators;
 mod markdown;
-mod options;
+pub(crate) mod options;
 mod outputs;
 mod own;
 mod path;

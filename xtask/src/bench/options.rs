@@ -44,7 +44,7 @@ pub(super) fn provide(wanted: &'static [Tool]) -> anyhow::Result<()> {
 }
 
 /// Returns the program under test: `given`, or a release build of this tree.
-pub(super) fn program(root: &Path, given: Option<&Path>) -> anyhow::Result<PathBuf> {
+pub(crate) fn program(root: &Path, given: Option<&Path>) -> anyhow::Result<PathBuf> {
     match given {
         Some(program) => {
             program.canonicalize().with_context(|| format!("find {}", program.display()))

@@ -5,7 +5,7 @@ mod fields;
 mod rates;
 
 use linerate_observe::ncsi::{Address, FoundChannel, Reply, Strays, Transport};
-use linerate_packet::ncsi::{Command, Outcome};
+use linerate_packet::ncsi::{Capabilities, Command, Outcome};
 use linerate_report::Document;
 use linerate_report::document::{Block, Origin, Section, Table};
 use serde_json::{Map, Value, json};
@@ -87,6 +87,14 @@ fn channel_table(one: &FoundChannel) -> Table {
         lines.push((
             "state".into(),
             "initial: refuses every command until it is initialised (--allow-set)".into(),
+        ));
+    }
+    if one.reported().is_some_and(Capabilities::are_filler) {
+        lines.push((
+            "responder".into(),
+            "answers with every flag set and no channel: it knows no channels, so no other \
+                channel or package was asked"
+                .into(),
         ));
     }
     lines.extend(one.known.iter().flat_map(|known| of_known(known, one)));

@@ -2,7 +2,7 @@
 //! there.
 
 use linerate_model::Nanos;
-use linerate_packet::ncsi::{Answer, Command, Outcome, PACKAGE_ITSELF};
+use linerate_packet::ncsi::{Answer, Capabilities, Command, Outcome, PACKAGE_ITSELF};
 use linerate_sys::clock::monotonic;
 use linerate_sys::packet::{PacketSocket, wait};
 use linerate_sys::{SysError, clock};
@@ -58,6 +58,17 @@ pub struct FoundChannel {
     pub capabilities: Option<Reply>,
     /// Its answer to Get Link Status.
     pub link: Option<Reply>,
+}
+
+impl FoundChannel {
+    /// Returns the capabilities that it reported.
+    #[must_use]
+    pub fn reported(&self) -> Option<&Capabilities> {
+        match &self.capabilities.as_ref()?.answer {
+            Answer::Capabilities(capabilities) => Some(capabilities),
+            _ => None,
+        }
+    }
 }
 
 impl Controller {
@@ -167,7 +178,9 @@ pub fn survey(
             let known = controller.known.clone();
             visit(known, &mut |address, command| controller.ask(address, command))
         }
-        SidebandAccess::Wire(_) => explore(controller, initialise),
+        SidebandAccess::Wire(_) => {
+            explore(initialise, &mut |address, command| controller.ask(address, command))
+        }
     }
 }
 
@@ -198,8 +211,9 @@ fn visit(known: Vec<Package>, ask: &mut Ask<'_>) -> Result<Vec<FoundChannel>, Sy
     Ok(found)
 }
 
-/// Asks packages and channels by number until they fall silent.
-fn explore(controller: &mut Controller, initialise: bool) -> Result<Vec<FoundChannel>, SysError> {
+/// Asks packages and channels by number until they fall silent. A responder that answers for any
+/// number with filled-in fields is shown once.
+fn explore(initialise: bool, ask: &mut Ask<'_>) -> Result<Vec<FoundChannel>, SysError> {
     let mut found = Vec::new();
     for package in 0..PACKAGES {
         let mut channels = CHANNELS;
@@ -207,19 +221,18 @@ fn explore(controller: &mut Controller, initialise: bool) -> Result<Vec<FoundCha
             if channel >= channels {
                 break;
             }
-            let Some(one) = look(controller, Address { package, channel }, initialise)? else {
+            let Some(one) = look(Address { package, channel }, initialise, ask)? else {
                 break;
             };
-            if let Some(Answer::Capabilities(capabilities)) =
-                // The count may be wrong, but it is the only one there is: channels beyond it are
-                // not asked.
-                one.capabilities.as_ref().map(|reply| &reply.answer)
-            {
-                // Some say none; then channels are asked for until one is silent.
-                channels =
-                    if capabilities.channels == 0 { channels } else { capabilities.channels };
-            }
+            let reported = one.reported().copied();
             found.push(one);
+            match reported {
+                Some(reported) if reported.are_filler() => return Ok(found),
+                // The count may be wrong, but it is the only one there is: channels beyond it are
+                // not asked. Some say none; then channels are asked for until one is silent.
+                Some(reported) if reported.channels > 0 => channels = reported.channels,
+                _ => {}
+            }
         }
         // Packages are numbered by straps, most often from 0 on without gaps; an absent one costs
         // three tries.
@@ -235,18 +248,18 @@ fn refused_until_initialised(reply: &Reply) -> bool {
 }
 
 fn look(
-    controller: &mut Controller,
     address: Address,
     initialise: bool,
+    ask: &mut Ask<'_>,
 ) -> Result<Option<FoundChannel>, SysError> {
-    let Ok(mut version) = controller.ask(address, &Command::GetVersion)? else { return Ok(None) };
+    let Ok(mut version) = ask(address, &Command::GetVersion)? else { return Ok(None) };
     // Clearing the initial state changes the controller, so it is done only if the caller allows
     // it.
     if refused_until_initialised(&version)
         && initialise
-        && controller.ask(address, &Command::ClearInitialState)?.is_ok()
+        && ask(address, &Command::ClearInitialState)?.is_ok()
     {
-        let Ok(again) = controller.ask(address, &Command::GetVersion)? else { return Ok(None) };
+        let Ok(again) = ask(address, &Command::GetVersion)? else { return Ok(None) };
         version = again;
     }
     let initial_state = refused_until_initialised(&version);
@@ -255,8 +268,8 @@ fn look(
     {
         return Ok(None);
     }
-    let capabilities = controller.ask(address, &Command::GetCapabilities)?.ok();
-    let link = controller.ask(address, &Command::GetLinkStatus)?.ok();
+    let capabilities = ask(address, &Command::GetCapabilities)?.ok();
+    let link = ask(address, &Command::GetLinkStatus)?.ok();
     Ok(Some(FoundChannel {
         address,
         known: None,
@@ -317,5 +330,44 @@ mod tests {
             .collect();
         assert_eq!(told, [(0, false, true), (0, true, true), (3, false, false)]);
         assert!(found[0].known.as_ref().is_some_and(|known| known.active));
+    }
+
+    /// Explores a sideband whose every package and channel answers with `capabilities`; the
+    /// channels found, and how often one was asked.
+    fn explored(capabilities: &Capabilities) -> (Vec<FoundChannel>, usize) {
+        let mut n_asked = 0;
+        let mut ask = |_: Address, command: &Command| {
+            n_asked += 1;
+            let answer = match command {
+                Command::GetCapabilities => Answer::Capabilities(*capabilities),
+                _ => Answer::Done,
+            };
+            let (outcome, reason) = (Outcome::Completed, Reason::NONE);
+            Ok(Ok(Reply { outcome, reason, answer, tries: 1, strays: Strays::default() }))
+        };
+        let found = explore(false, &mut ask).expect("the interface is there");
+        (found, n_asked)
+    }
+
+    #[test]
+    fn a_responder_that_answers_for_any_channel_is_shown_once() {
+        // As libslirp answers for each of 8 packages and 31 channels.
+        let filler = Capabilities {
+            flags: u32::MAX,
+            broadcast_filters: u32::MAX,
+            multicast_filters: u32::MAX,
+            buffer: u32::MAX,
+            notifications: u32::MAX,
+            filters: [0, 0, 0, 2],
+            vlan_modes: u8::MAX,
+            channels: 0,
+        };
+        let (found, n_asked) = explored(&filler);
+        assert_eq!((found.len(), n_asked), (1, 3), "version, capabilities and link of one channel");
+        let real = Capabilities { flags: 0, channels: 2, ..filler };
+        let (found, _) = explored(&real);
+        assert_eq!(found.len(), 16, "two channels of each of eight packages");
+        let counted = Capabilities { channels: 2, ..filler };
+        assert_eq!(explored(&counted).0.len(), 16, "a count of channels is believed");
     }
 }

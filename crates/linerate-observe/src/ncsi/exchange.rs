@@ -86,8 +86,8 @@ fn withheld(kind: u8) -> String {
         kind::GET_PORT_STATISTICS
         | kind::GET_CONTROL_STATISTICS
         | kind::GET_PASS_THROUGH_STATISTICS => {
-            "older kernels expect 172 bytes of 0x18, 0x19 and 0x1a where the standard has 204, 32 \
-                and 48"
+            "since Linux 5.4 this table has the standard's 204, 32 and 48 bytes for 0x18, 0x19 \
+                and 0x1a, and firmware before the standard answers with others, such as 172 and 44"
         }
         _ => "a refusal, which is shorter than an answer, is one of these",
     };

@@ -16,4 +16,5 @@ mod transport;
 
 pub use controller::{Controller, FoundChannel, survey};
 pub use exchange::{Address, Exchange, Failure, Reply, Step, Strays};
+pub(crate) use stack::Repeated;
 pub use transport::{Beside, Ownership, Preference, Transport, Why, choose, ownership};

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use linerate_packet::ncsi::Command;
+use linerate_packet::ncsi::{Answer, Command, Outcome};
 use linerate_sys::SysError;
 use linerate_sys::netlink::{Family, GenericSocket};
 use linerate_sys::packet::interface_index;
@@ -60,6 +60,52 @@ impl Stack {
     }
 }
 
+/// One command to one channel, asked again and again: its message is made once.
+#[derive(Debug)]
+pub(crate) struct Repeated {
+    stack: Stack,
+    address: Address,
+    kind: u8,
+    request: Vec<u8>,
+}
+
+impl Repeated {
+    /// Prepares `command` for `address` behind the interface called `device`, which the stack owns.
+    pub(crate) fn open(
+        device: &str,
+        address: Address,
+        command: &Command,
+    ) -> Result<Self, SysError> {
+        let stack = Stack::open(device)?;
+        let request = kernel::to_send(stack.interface, address, command);
+        Ok(Self { stack, address, kind: command.kind(), request })
+    }
+
+    /// Asks once, and waits at most `patience`; `None` if no answer came. Allocates only for an
+    /// error.
+    pub(crate) fn ask(&mut self, patience: Duration) -> Result<Option<Answer>, SysError> {
+        let Self { stack, address, kind, request } = self;
+        let mut answer = None;
+        let visit = |attributes: &[u8]| answer = answered(*address, *kind, attributes);
+        stack.socket.look(&stack.family, kernel::SEND_COMMAND, request, patience, visit)?;
+        Ok(answer)
+    }
+
+    /// Asks for the first time, with the kernel's full second. `None` if the channel is silent.
+    pub(crate) fn ask_first(&mut self) -> Result<Result<Option<Answer>, Failure>, SysError> {
+        match self.ask(PATIENCE) {
+            Ok(answer) => Ok(Ok(answer)),
+            Err(error) => withheld(self.kind, error).map(Err),
+        }
+    }
+}
+
+/// Returns the completed answer in the attributes that the kernel sent.
+fn answered(address: Address, kind: u8, attributes: &[u8]) -> Option<Answer> {
+    let (outcome, _, answer) = kernel::answer(address, kind, kernel::packet(attributes)?)?;
+    (outcome == Outcome::Completed).then_some(answer)
+}
+
 /// Returns true if a second execution has the same result and effect as the first.
 const fn may_repeat(command: &Command) -> bool {
     matches!(
@@ -85,7 +131,7 @@ fn pursue(
     for tries in 1..=most {
         let handed_over = match ask() {
             Ok(handed_over) => handed_over,
-            Err(error) => return withheld(command, error).map(Err),
+            Err(error) => return withheld(command.kind(), error).map(Err),
         };
         // The kernel's second is over, so the controller can be asked again.
         let Some(packet) = handed_over.as_deref().and_then(kernel::packet) else { continue };
@@ -104,9 +150,9 @@ fn pursue(
 
 /// Returns the meaning of a refusal. Our requests are complete, so an invalid request cannot be the
 /// cause.
-fn withheld(command: &Command, error: SysError) -> Result<Failure, SysError> {
+fn withheld(kind: u8, error: SysError) -> Result<Failure, SysError> {
     match error.errno().map(Errno::from_raw_os_error) {
-        Some(Errno::INVAL) => Ok(Failure::Withheld(command.kind())),
+        Some(Errno::INVAL) => Ok(Failure::Withheld(kind)),
         Some(Errno::OPNOTSUPP) => Ok(Failure::NoCommands),
         _ => Err(error),
     }
@@ -114,7 +160,7 @@ fn withheld(command: &Command, error: SysError) -> Result<Failure, SysError> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_packet::ncsi::{Letter, Outcome, Reason};
+    use linerate_packet::ncsi::{Letter, Reason};
     use linerate_sys::netlink::push;
 
     use super::*;
@@ -184,7 +230,7 @@ mod tests {
         let (withheld, n_asked) =
             asked(&Command::GetPassThroughStatistics, vec![Err(Errno::INVAL)]);
         let text = withheld.expect_err("withheld").to_string();
-        for part in ["0x1a", "172", "--force-raw"] {
+        for part in ["0x1a", "Linux 5.4", "204, 32 and 48", "172", "--force-raw"] {
             assert!(text.contains(part), "no {part} in: {text}");
         }
         assert_eq!(n_asked, 1, "it would refuse again");
@@ -205,5 +251,21 @@ mod tests {
         let mut ask = || Err(SysError::new("ask for", "an answer", Errno::PERM));
         let error = pursue(CHANNEL, &Command::GetVersion, &mut ask).expect_err("not allowed");
         assert_eq!(error.errno(), Some(Errno::PERM.raw_os_error()));
+    }
+
+    #[test]
+    fn a_repeated_question_takes_its_own_completed_answer_and_nothing_else() {
+        let kind = Command::GetPassThroughStatistics.kind();
+        let mut counted = vec![0; 48];
+        // Counter 7 of the standard: drops of what came from the network.
+        counted[35] = 9;
+        let read = answered(CHANNEL, kind, &handed_over(0x9a, &counted));
+        let Some(Answer::PassThroughStatistics(read)) = read else { panic!("{read:?}") };
+        assert_eq!(read.counters[6], Some(9));
+        let refused = handed_over(0x9a, &[0, 1, 0, 1]);
+        assert_eq!(answered(CHANNEL, kind, &refused), None, "a refusal");
+        assert_eq!(answered(CHANNEL, kind, &kernel::of_interface(5)), None, "the kernel gave up");
+        let other = Address { package: 0, channel: 1 };
+        assert_eq!(answered(other, kind, &handed_over(0x9a, &counted)), None, "another channel");
     }
 }

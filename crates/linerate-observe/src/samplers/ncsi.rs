@@ -2,13 +2,17 @@
 //! counters: Get NC-SI Pass-through Statistics (DSP0222), requested over the sideband once a
 //! reading. `rx` comes from the network, `tx` from this host.
 //!
-//! The sampler reads only interfaces that a testbed names and that the kernel's own NC-SI stack
-//! does not own. Raw frames beside that stack would collide with its numbering, and through the
-//! stack a silent controller would delay a reading by a second. A controller must answer within 50
-//! ms. A sampler waits 5 ms and uses a later answer for the next reading. The size of the receive
+//! The sampler reads only interfaces that a testbed names. Where the kernel's own NC-SI stack owns
+//! the interface, it asks through that, over generic netlink (CAP_NET_ADMIN), the channel that the
+//! kernel uses; elsewhere it asks the first channel in raw frames. A controller must answer within
+//! 50 ms. In raw frames a reading waits 5 ms and uses a later answer for the next reading; through
+//! the stack it waits the 50 ms, and asks a silent channel less often. The size of the receive
 //! buffer (Get Capabilities) is requested once, when the sampler is opened, and recorded as
-//! reported: the analysis decides whether it can be true. Not seen: other channels than the first,
-//! and counters that the controller does not have.
+//! reported: the analysis decides whether it can be true. It is not requested through the stack,
+//! because many kernels take that answer for one to a question of their own. Not seen: other
+//! channels, and counters that the controller does not have.
+
+use std::time::Duration;
 
 use linerate_model::series::ncsi;
 use linerate_model::{Series, SeriesSpec};
@@ -16,13 +20,18 @@ use linerate_packet::ncsi::{
     Answer, Capabilities, Checksum, Command, Letter, PassThroughStatistics,
 };
 use linerate_sys::packet::{PacketSocket, wait};
+use linerate_sys::privilege;
 
-use crate::ncsi::{Ownership, ownership};
+use crate::ncsi::kernel::Package;
+use crate::ncsi::{Address, Ownership, Repeated, ownership};
 use crate::{Probe, Sampler, Scope, Unavailable};
 
 const ETHERTYPE: u16 = 0x88f8;
-/// How long a reading waits for its answer.
+/// How long a reading in raw frames waits for its answer.
 const PATIENCE_NS: u64 = 5_000_000;
+/// How long a reading through the kernel's stack waits: a controller must answer within 50 ms
+/// (NC-SI reference 2), and the kernel matches no answer to a later question.
+const STACK_PATIENCE: Duration = Duration::from_millis(50);
 /// How long the question for the buffer waits, and how often it is asked: a controller must answer
 /// within 50 ms.
 const BUFFER_PATIENCE_NS: u64 = 50_000_000;
@@ -45,7 +54,7 @@ const COLUMNS: [(Series, usize); 6] = [
 pub(super) const SAMPLER: Sampler = Sampler {
     name: ncsi::SAMPLER.text(),
     summary: "packets a network controller passed through its sideband and dropped, by its own \
-        statistics over NC-SI; first channel only",
+        statistics over NC-SI; one channel only",
     open,
 };
 
@@ -63,37 +72,32 @@ fn open(scope: &Scope) -> Result<Box<dyn Probe>, Unavailable> {
     Ok(Box::new(Reader { asked, buffer }))
 }
 
-/// Opens `device` and asks its controller for the size of the receive buffer.
+/// Opens `device`, by the way that is safe.
 fn asked(device: &str, buffer: &mut [u8]) -> Result<Asked, Unavailable> {
-    // If the kernel does not know the owner, the testbed decides.
-    if let Ok(Ownership::Stack(_)) = ownership(device) {
-        return Err(Unavailable(format!(
-            "the kernel's NC-SI stack owns {device}, and raw frames beside it could take its \
-                    answers (linerate ncsi watch asks through it)"
-        )));
-    }
-    let socket = PacketSocket::open_for(device, ETHERTYPE)
-        .map_err(|error| Unavailable(error.to_string()))?;
-    let mut asked = Asked {
-        device: device.to_owned(),
-        socket,
-        request: request(Command::GetPassThroughStatistics),
-        instance: 0,
-        receive_buffer: None,
+    let (way, receive_buffer) = match ownership(device) {
+        Ok(Ownership::Stack(packages)) => (Way::Stack(Stacked::open(device, &packages)?), None),
+        // If the kernel does not know the owner, the testbed decides.
+        _ => {
+            let mut wire = Wire::open(device)?;
+            let receive_buffer = wire.ask_for_buffer(buffer);
+            (Way::Wire(wire), receive_buffer)
+        }
     };
-    asked.receive_buffer = asked.ask_for_buffer(buffer);
-    Ok(asked)
+    Ok(Asked { device: device.to_owned(), way, receive_buffer })
 }
 
-/// One controller and the request it is sent.
+/// One controller.
 struct Asked {
     device: String,
-    socket: PacketSocket,
-    request: Vec<u8>,
-    /// Number of the last request.
-    instance: u8,
+    way: Way,
     /// Reported size of its receive buffer, bytes.
     receive_buffer: Option<u32>,
+}
+
+/// How a controller is asked.
+enum Way {
+    Wire(Wire),
+    Stack(Stacked),
 }
 
 struct Reader {
@@ -101,7 +105,107 @@ struct Reader {
     buffer: Box<[u8]>,
 }
 
-impl Asked {
+/// Questions through the kernel's stack.
+struct Stacked {
+    question: Repeated,
+    silence: Silence,
+}
+
+impl Stacked {
+    /// Opens the stack, which owns `device`, and asks once.
+    fn open(device: &str, packages: &[Package]) -> Result<Self, Unavailable> {
+        let address = in_use(packages).ok_or_else(|| {
+            Unavailable(format!(
+                "the kernel's NC-SI stack owns {device} and knows no channel (it searches when \
+                    the interface comes up)"
+            ))
+        })?;
+        let mut question = Repeated::open(device, address, &Command::GetPassThroughStatistics)
+            .map_err(|error| refused(device, error))?;
+        match question.ask_first().map_err(|error| refused(device, error))? {
+            Err(failure) => Err(refused(device, failure)),
+            Ok(None) => Err(refused(device, "no answer")),
+            Ok(Some(_)) => Ok(Self { question, silence: Silence::default() }),
+        }
+    }
+
+    fn read(&mut self) -> Option<PassThroughStatistics> {
+        if !self.silence.is_over() {
+            return None;
+        }
+        let answer = self.question.ask(STACK_PATIENCE).ok().flatten();
+        self.silence.noted(answer.is_some());
+        answer.and_then(pass_through)
+    }
+}
+
+/// Returns the reason why `device` is not read through the stack, with the remedy.
+fn refused(device: &str, why: impl std::fmt::Display) -> Unavailable {
+    let remedy = privilege::remedy().unwrap_or("linerate ncsi stats shows how it answers");
+    Unavailable(format!(
+        "pass-through statistics of {device} through the kernel's NC-SI stack: {why} ({remedy})"
+    ))
+}
+
+/// Returns the channel that the kernel's traffic goes through, or the first one.
+fn in_use(packages: &[Package]) -> Option<Address> {
+    let mut first = None;
+    for package in packages {
+        for channel in &package.channels {
+            let address = Address { package: package.number, channel: channel.number };
+            if channel.active {
+                return Some(address);
+            }
+            first = first.or(Some(address));
+        }
+    }
+    first
+}
+
+/// Readings that a channel did not answer. Each would delay the other samplers, so after a few of
+/// them only some are asked.
+#[derive(Debug, Default)]
+struct Silence {
+    n_silent: u32,
+    /// Readings left without a question.
+    rest: u32,
+}
+
+impl Silence {
+    /// Silent readings before a rest, and the readings that it lasts.
+    const BEFORE: u32 = 3;
+    const REST: u32 = 9;
+
+    /// Returns true if this reading asks.
+    fn is_over(&mut self) -> bool {
+        let asks = self.rest == 0;
+        self.rest = self.rest.saturating_sub(1);
+        asks
+    }
+
+    fn noted(&mut self, answered: bool) {
+        self.n_silent = if answered { 0 } else { self.n_silent + 1 };
+        if self.n_silent >= Self::BEFORE {
+            self.rest = Self::REST;
+        }
+    }
+}
+
+/// Questions in raw frames.
+struct Wire {
+    socket: PacketSocket,
+    request: Vec<u8>,
+    /// Number of the last request.
+    instance: u8,
+}
+
+impl Wire {
+    fn open(device: &str) -> Result<Self, Unavailable> {
+        let socket = PacketSocket::open_for(device, ETHERTYPE)
+            .map_err(|error| Unavailable(error.to_string()))?;
+        Ok(Self { socket, request: request(Command::GetPassThroughStatistics), instance: 0 })
+    }
+
     /// Sends the request under a new number and takes the latest answer.
     fn read(&mut self, buffer: &mut [u8]) -> Option<PassThroughStatistics> {
         // 0 belongs to notifications. The number changes for each request, because a repeated one
@@ -155,7 +259,11 @@ fn answer(frame: &[u8], command: Command) -> Option<Answer> {
 }
 
 fn statistics(frame: &[u8]) -> Option<PassThroughStatistics> {
-    match answer(frame, Command::GetPassThroughStatistics)? {
+    pass_through(answer(frame, Command::GetPassThroughStatistics)?)
+}
+
+fn pass_through(answer: Answer) -> Option<PassThroughStatistics> {
+    match answer {
         Answer::PassThroughStatistics(statistics) => Some(statistics),
         _ => None,
     }
@@ -182,7 +290,11 @@ impl Probe for Reader {
     fn read(&mut self, row: &mut [Option<f64>]) {
         for (asked, cells) in self.asked.iter_mut().zip(row.chunks_mut(COLUMNS.len() + 1)) {
             cells[COLUMNS.len()] = asked.receive_buffer.map(f64::from);
-            let Some(statistics) = asked.read(&mut self.buffer) else { continue };
+            let statistics = match &mut asked.way {
+                Way::Wire(wire) => wire.read(&mut self.buffer),
+                Way::Stack(stacked) => stacked.read(),
+            };
+            let Some(statistics) = statistics else { continue };
             for (cell, (_, counter)) in cells.iter_mut().zip(COLUMNS) {
                 *cell = statistics.counters[counter].map(|value| value as f64);
             }
@@ -217,5 +329,38 @@ mod tests {
     fn nothing_is_asked_of_an_interface_that_nobody_named() {
         let error = super::open(&Scope::default()).err().expect("nothing named");
         assert!(error.0.contains("names no interface"), "{error}");
+    }
+
+    #[test]
+    fn the_channel_that_the_kernel_uses_is_read_else_the_first_one() {
+        use crate::ncsi::kernel::Channel;
+        let package = |number, actives: &[bool]| {
+            let channel = |(number, active)| Channel { number, active, ..Channel::default() };
+            let channels = (0..).zip(actives.iter().copied()).map(channel).collect();
+            Package { number, forced: false, channels }
+        };
+        let read = |packages: &[Package]| in_use(packages).map(|at| (at.package, at.channel));
+        let active = [package(0, &[false, false]), package(2, &[false, true])];
+        assert_eq!(read(&active), Some((2, 1)));
+        assert_eq!(read(&[package(0, &[]), package(1, &[false])]), Some((1, 0)));
+        assert_eq!(read(&[package(0, &[])]), None);
+    }
+
+    #[test]
+    fn a_silent_channel_is_asked_less_often_until_it_answers() {
+        let mut silence = Silence::default();
+        let mut asked = |readings: u32, answers: bool| {
+            let mut n_asked = 0;
+            for _ in 0..readings {
+                if silence.is_over() {
+                    silence.noted(answers);
+                    n_asked += 1;
+                }
+            }
+            n_asked
+        };
+        assert_eq!(asked(10, true), 10);
+        assert_eq!(asked(33, false), 6, "three in a row, then one in ten");
+        assert_eq!(asked(20, true), 11, "after the rest each reading asks again");
     }
 }

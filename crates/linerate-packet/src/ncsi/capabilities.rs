@@ -54,6 +54,14 @@ impl Capabilities {
         }
     }
 
+    /// Returns true if the answer comes from a responder that fills in fields and knows no channels:
+    /// every flag is set, although two of them exclude each other (bits 5 and 6), and the package
+    /// has no channel.
+    #[must_use]
+    pub const fn are_filler(&self) -> bool {
+        self.flags == u32::MAX && self.channels == 0
+    }
+
     pub(super) fn parse(body: &[u8]) -> Option<Self> {
         // Bytes 24 and 25 are reserved (DSP0222, Get Capabilities response).
         let filters: [u8; 4] = body.get(20..24)?.try_into().ok()?;

@@ -116,6 +116,28 @@ impl GenericSocket {
         }
     }
 
+    /// Does the same as [`GenericSocket::ask`], and visits the attributes of the answer instead of
+    /// returning them. Allocates only on the first call and for an error. True if an answer came.
+    ///
+    /// # Errors
+    /// If the kernel refuses, at once or later.
+    pub fn look(
+        &mut self,
+        family: &Family,
+        command: u8,
+        attributes: &[u8],
+        patience: Duration,
+        mut visit: impl FnMut(&[u8]),
+    ) -> Result<bool, SysError> {
+        let visit_attributes = |payload: &[u8]| visit(payload.get(HEAD..).unwrap_or_default());
+        let pieces = [&family.head(command)[..], attributes];
+        match self.socket.look(family.id, 0, &pieces, patience, visit_attributes) {
+            Ok(()) => Ok(true),
+            Err(Unanswered::Failed(rustix::io::Errno::AGAIN)) => Ok(false),
+            Err(unanswered) => Err(unanswered.during("ask for an answer of", family.name())),
+        }
+    }
+
     /// Visits the attributes of every answer to a dump of `command` with `attributes`. `what` names
     /// the request in errors.
     ///

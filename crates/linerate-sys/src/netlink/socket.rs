@@ -105,25 +105,43 @@ impl Socket {
         pieces: &[&[u8]],
         patience: Duration,
     ) -> Result<Vec<u8>, Unanswered> {
+        let mut answer = Vec::new();
+        self.look(kind, flags, pieces, patience, |payload| answer.extend(payload))?;
+        Ok(answer)
+    }
+
+    /// Sends one request and visits the payload of its single answer, but not an acknowledgement.
+    /// Allocates only on the first call.
+    pub(super) fn look(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        pieces: &[&[u8]],
+        patience: Duration,
+        mut visit: impl FnMut(&[u8]),
+    ) -> Result<(), Unanswered> {
         let until = clock::monotonic() + patience.as_nanos() as u64;
         self.send(kind, FLAG_REQUEST | flags, pieces)?;
         let mut left = patience;
-        let answer = loop {
+        let answered = loop {
             // A timeout of zero would mean forever.
             if left.is_zero() {
                 break Err(Unanswered::Failed(Errno::AGAIN));
             }
             self.be_patient(left)?;
             match self.receive().map(|mut parts| parts.next()) {
-                Ok(Some(Part::Payload(payload))) => break Ok(payload.to_vec()),
-                Ok(Some(Part::End)) => break Ok(Vec::new()),
+                Ok(Some(Part::Payload(payload))) => {
+                    visit(payload);
+                    break Ok(());
+                }
+                Ok(Some(Part::End)) => break Ok(()),
                 Ok(Some(Part::Refused(refusal))) => break Err(Unanswered::Refused(refusal)),
                 Ok(None) => left = Duration::from_nanos(until.saturating_sub(clock::monotonic())),
                 Err(cause) => break Err(Unanswered::Failed(cause)),
             }
         };
         self.be_patient(PATIENCE)?;
-        answer
+        answered
     }
 
     fn be_patient(&self, patience: Duration) -> Result<(), Errno> {

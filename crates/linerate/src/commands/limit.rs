@@ -31,9 +31,11 @@ pub(crate) fn subcommands() -> Vec<Command> {
                 // An option without a default must be given.
                 arg.action(ArgAction::Set).required(option.default.is_empty())
             });
+            let command = Command::new(limit.name.replace('_', "-")).args(options);
             let command =
-                Command::new(limit.name.replace('_', "-")).about(limit.summary).args(options);
-            if limit.name == pcie::NAME { pcie::with_devices(command) } else { command }
+                if limit.name == pcie::NAME { pcie::with_devices(command) } else { command };
+            // Last, because flattened options bring their own text along.
+            command.about(limit.summary).long_about(limit.summary)
         })
         .collect()
 }
@@ -86,4 +88,19 @@ fn ceilings(limit: &Limit, params: &Params) -> Result<Vec<Ceiling>, Failure> {
             .collect();
         Failure::wrong(lines.join("\n"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_of_each_calculator_is_its_summary() {
+        for (command, limit) in subcommands().iter().zip(LIMITS) {
+            let texts = [command.get_about(), command.get_long_about()];
+            for text in texts.map(|text| text.map(ToString::to_string)) {
+                assert_eq!(text.as_deref(), Some(limit.summary), "{}", limit.name);
+            }
+        }
+    }
 }

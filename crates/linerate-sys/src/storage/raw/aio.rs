@@ -153,8 +153,7 @@ impl NativeAio {
     ) -> io::Result<()> {
         self.hand_over()?;
         let handed_over = self.in_flight - self.queued.len() as u32;
-        let least =
-            if patience.is_zero() { 0 } else { libc::c_long::from(self.least.min(handed_over)) };
+        let least = if patience.is_zero() { 0 } else { self.least.min(handed_over) };
         let mut timeout = libc::timespec {
             tv_sec: patience.as_secs() as libc::time_t,
             tv_nsec: libc::c_long::from(patience.subsec_nanos() as i32),
@@ -166,7 +165,8 @@ impl NativeAio {
             libc::syscall(
                 libc::SYS_io_getevents,
                 self.context,
-                least,
+                // At most the depth, which a `c_long` of 32 bits holds too.
+                least as libc::c_long,
                 most,
                 self.events.as_mut_ptr(),
                 &raw mut timeout,

@@ -1,0 +1,98 @@
+//! Every stage, as one table.
+
+use std::time::Duration;
+
+use super::kernels::Kernel;
+
+/// One virtual machine and the script that runs there.
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) name: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) kernel: &'static Kernel,
+    /// Script in the folder `guest`.
+    pub(super) script: &'static str,
+    /// Number of checks that the script has.
+    pub(super) checks: usize,
+    /// Modules that are loaded before the script.
+    pub(super) modules: &'static [&'static str],
+    /// Names of empty disks, each a drive of QEMU for `devices`.
+    pub(super) disks: &'static [&'static str],
+    /// Further arguments of QEMU.
+    pub(super) devices: &'static [&'static str],
+    pub(super) cpus: u32,
+    pub(super) memory_mib: u32,
+    /// Longest time from start to power-off.
+    pub(super) limit: Duration,
+}
+
+static LINUX_5_10: Kernel = Kernel { version: "5.10", suite: "bullseye" };
+static LINUX_6_1: Kernel = Kernel { version: "6.1", suite: "bookworm" };
+static LINUX_6_12: Kernel = Kernel { version: "6.12", suite: "trixie" };
+
+/// Values of most stages.
+const PLAIN: Stage = Stage {
+    name: "",
+    summary: "",
+    kernel: &LINUX_6_1,
+    script: "",
+    checks: 0,
+    modules: &[],
+    disks: &[],
+    devices: &[],
+    cpus: 2,
+    memory_mib: 2048,
+    limit: Duration::from_secs(300),
+};
+
+const fn kernel_stage(name: &'static str, summary: &'static str, kernel: &'static Kernel) -> Stage {
+    Stage {
+        name,
+        summary,
+        kernel,
+        script: "kernel.sh",
+        checks: 23,
+        modules: &["tcp_bbr", "sch_fq", "sch_netem", "sch_tbf", "veth", "nvme"],
+        disks: &["disk"],
+        devices: &["-device nvme,serial=first,drive=disk,max_ioqpairs=4"],
+        memory_mib: 3072,
+        limit: Duration::from_secs(420),
+        ..PLAIN
+    }
+}
+
+/// Every stage, in the order in which they run.
+pub(super) static STAGES: &[Stage] = &[
+    kernel_stage("kernel-5.10", "what a user does first, on Debian 11's kernel", &LINUX_5_10),
+    kernel_stage("kernel-6.1", "what a user does first, on Debian 12's kernel", &LINUX_6_1),
+    kernel_stage("kernel-6.12", "what a user does first, on Debian 13's kernel", &LINUX_6_12),
+    Stage {
+        name: "bonding",
+        summary: "members of a bond by port, under each hash policy",
+        script: "bonding.sh",
+        checks: 10,
+        modules: &["bonding", "veth"],
+        limit: Duration::from_secs(420),
+        ..PLAIN
+    },
+    Stage {
+        name: "pcie",
+        summary: "root ports and a switch of PCIe, beside lspci",
+        script: "pcie.sh",
+        checks: 3,
+        modules: &["e1000e", "nvme"],
+        disks: &["disk"],
+        devices: &[
+            "-device pcie-root-port,id=root1,bus=pcie.0,chassis=1,x-speed=8,x-width=8",
+            "-device x3130-upstream,id=up,bus=root1",
+            "-device xio3130-downstream,id=down1,bus=up,chassis=2",
+            "-device xio3130-downstream,id=down2,bus=up,chassis=3",
+            "-device xio3130-downstream,id=down3,bus=up,chassis=4",
+            "-device e1000e,bus=down1,romfile= -device e1000e,bus=down2,romfile=",
+            "-device nvme,serial=first,drive=disk,bus=down3",
+            "-device pcie-root-port,id=root2,bus=pcie.0,chassis=5,x-speed=16,x-width=16",
+            "-device e1000e,bus=root2,romfile=",
+        ],
+        ..PLAIN
+    },
+];
