@@ -242,7 +242,8 @@ fn as_iperf3(mut words: Vec<String>) -> Result<Vec<String>, Failure> {
         let daemon = |word: &String| ["-D", "--daemon"].contains(&word.as_str());
         if words.iter().any(daemon) {
             return Err(Failure::wrong(
-                "-D: this server stays in the foreground: `systemd-run iperf3 -s` keeps one running",
+                "-D: this server stays in the foreground: `systemd-run iperf3 -s` keeps one \
+                    running",
             ));
         }
         server.taken(&mut words);

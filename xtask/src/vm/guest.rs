@@ -24,7 +24,7 @@ const APPLETS: [&str; 8] =
 /// Folders that the initramfs has at its start.
 const FOLDERS: [&str; 9] =
     ["bin", "dev", "host", "memory", "modules", "out", "proc", "root", "sys"];
-/// Parameters of the kernel. Without `tsc=reliable` an emulated clock source is given up under load.
+/// Parameters of the kernel. Without `tsc=reliable` it leaves an emulated clock source under load.
 const KERNEL_PARAMETERS: &str = "console=ttyS0 quiet loglevel=5 panic=-1 mitigations=off \
     tsc=reliable random.trust_cpu=on";
 /// How often new results are looked for.

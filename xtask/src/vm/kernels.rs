@@ -2,8 +2,8 @@
 //!
 //! apt gets lists, cache and package state of its own below `target/vm`, so that suites other than
 //! the host's are reachable and the host's own state stays as it is. Signatures are checked with
-//! Debian's keys. A kernel that is already unpacked is used as it is: remove its folder to fetch the
-//! newest one of its suite.
+//! Debian's keys. A kernel that is already unpacked is used as it is: remove its folder to fetch
+//! the newest one of its suite.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ pub(super) struct Kernel {
     pub(super) suite: &'static str,
 }
 
-/// Returns the folder with `boot` and `lib/modules` of `kernel`, fetched below `folder` if it is not
-/// there yet.
+/// Returns the folder with `boot` and `lib/modules` of `kernel`, fetched below `folder` if it is
+/// not there yet.
 pub(super) fn fetched(kernel: &Kernel, folder: &Path) -> anyhow::Result<PathBuf> {
     let unpacked = folder.join("kernels").join(kernel.version);
     if unpacked.is_dir() {
