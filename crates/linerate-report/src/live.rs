@@ -126,9 +126,6 @@ impl LiveColumn {
     }
 }
 
-/// Shortest span of a line, s, of which both ends are shown: they have one decimal.
-const SHOWN_SPAN: f64 = 0.1;
-
 impl LiveTable {
     /// Returns an empty table.
     #[must_use]
@@ -180,11 +177,11 @@ impl LiveTable {
             let (_, width) = column.head();
             format!("{:>width$}", self.cell(*column, line))
         });
-        let (from, until) = (line.from.as_secs_f64(), line.until.as_secs_f64());
-        let span = match until - from < SHOWN_SPAN {
+        let [from, until] = [line.from, line.until].map(|at| format!("{:.1}", at.as_secs_f64()));
+        let span = match from == until {
             // An end that looks like the beginning is read as a mistake.
-            true => format!("{:>13}", format!("after {from:.1}")),
-            false => format!("{from:>5.1} - {until:<5.1}"),
+            true => format!("{:>13}", format!("after {from}")),
+            false => format!("{from:>5} - {until:<5}"),
         };
         text + &match remark {
             // What a remark is about does not fit beside all columns.
@@ -611,6 +608,8 @@ mod tests {
         narrow(&text);
         let short = LiveLine { from: Nanos::from_millis(999), until: Nanos::from_secs(1), ..drain };
         assert!(table.line(&short).starts_with("    after 1.0"), "{}", table.line(&short));
+        let tenth = LiveLine { from: Nanos::from_millis(901), ..short };
+        assert!(table.line(&tenth).starts_with("  0.9 - 1.0"), "{}", table.line(&tenth));
         let measured = LiveLine { until: Nanos::from_millis(1500), ..line() };
         assert!(!table.line(&measured).contains('('));
     }
