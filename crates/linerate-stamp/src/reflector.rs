@@ -130,7 +130,7 @@ mod tests {
         assert_eq!((replies[3].counts, replies[3].hops), (Some(counts), 255));
         let ended = reflector.ended(11);
         assert_eq!(ended.iter().map(|state| state.n_packets).sum::<u32>(), 4);
-        assert_eq!(reflector.ended(11), [], "they are told once");
+        assert_eq!(reflector.ended(11), [], "each is reported once");
     }
 
     #[test]

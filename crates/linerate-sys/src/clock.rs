@@ -48,7 +48,7 @@ pub fn realtime() -> u64 {
     nanos(clock_gettime(ClockId::Realtime))
 }
 
-/// Bounds of the error of the wall clock, as the program that adjusts it told the kernel.
+/// Bounds of the error of the wall clock, set in the kernel by the program that adjusts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockError {
     /// True if the clock follows an external source.
