@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use crate::figures::quantity;
 
 const NANOS_PER_SECOND: f64 = 1e9;
-/// Quantiles of the answer. One is left out where fewer than ten packets are beyond it.
+/// Quantiles of the answer. One above the median is left out where fewer than ten packets are beyond
+/// it.
 const QUANTILES: [(&str, f64); 4] =
     [("median", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 /// Change of the wall clock during a session that spoils its times, ns.
@@ -21,6 +22,11 @@ const STEPPED_NS: i128 = 1_000_000;
 
 fn time(nanos: f64) -> String {
     quantity(metric::RTT, nanos / NANOS_PER_SECOND)
+}
+
+/// Returns a time as text; an infinite one is that of a lost packet.
+fn time_or_lost(nanos: f64) -> String {
+    if nanos.is_finite() { time(nanos) } else { metric::LOST.name.to_owned() }
 }
 
 /// Returns the distribution of `values`; `n_lost` packets have none.
@@ -61,10 +67,10 @@ impl StampLine {
     #[must_use]
     pub fn text(&self) -> String {
         let seconds = format!("{:>5.1} - {:<5.1}", self.from_s, self.until_s);
-        let least = self.times.buckets.first().map(|(ns, _)| *ns);
-        let most = self.times.buckets.last().map(|(ns, _)| *ns);
-        let median = middle(&self.times);
-        let shown = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| time(ns as f64));
+        let least = self.times.buckets.first().map(|(ns, _)| *ns as f64);
+        let most = self.times.buckets.last().map(|(ns, _)| *ns as f64);
+        let median = quantile(&self.times, 0.5);
+        let shown = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), time_or_lost);
         format!(
             "{seconds:>13}{:>10}{:>10}{:>14}{:>14}{:>14}\n",
             self.n_sent,
@@ -109,24 +115,10 @@ fn round_trips(exchanges: impl Iterator<Item = Option<Exchange>>) -> (Vec<u64>, 
     (times, n_lost)
 }
 
-/// Returns the median of the packets that came back.
-fn middle(times: &Distribution) -> Option<u64> {
-    let came = Distribution { lost: 0, ..times.clone() };
-    let half = came.count().div_ceil(2);
-    let mut seen = 0;
-    came.buckets.iter().find_map(|(ns, count)| {
-        seen += count;
-        (seen >= half).then_some(*ns)
-    })
-}
-
 /// Returns the quantile of `times`, ns; `None` where it is not known, and infinite where it is a
 /// lost packet.
 fn quantile(times: &Distribution, quantile: f64) -> Option<f64> {
-    const BEYOND: f64 = 10.0;
-    let n_beyond = times.count() as f64 * (1.0 - quantile);
-    let found = times.percentile(quantile).filter(|_| n_beyond >= BEYOND - 1e-9)?;
-    Some(found.map_or(f64::INFINITY, |ns| ns as f64))
+    Some(times.percentile(quantile)?.map_or(f64::INFINITY, |ns| ns as f64))
 }
 
 fn times_json(times: &Distribution) -> Value {
@@ -142,7 +134,7 @@ fn times_json(times: &Distribution) -> Value {
 
 /// Figures of a session.
 #[derive(Clone, Debug)]
-pub struct StampResult {
+struct StampResult {
     n_sent: u32,
     n_replied: u32,
     losses: Losses,
@@ -156,8 +148,7 @@ pub struct StampResult {
 
 impl StampResult {
     /// Computes the figures of `session`.
-    #[must_use]
-    pub fn of(session: &Session) -> Self {
+    fn of(session: &Session) -> Self {
         let (times, n_lost) = round_trips(session.exchanges(0));
         let came: Vec<Exchange> = session.exchanges(0).flatten().collect();
         let variations = [0, 1].map(|way| {
@@ -179,12 +170,6 @@ impl StampResult {
             variations,
             offset: offsets.min_by(|a, b| a.uncertainty.total_cmp(&b.uncertainty)),
         }
-    }
-
-    /// Returns the number of packets that came back.
-    #[must_use]
-    pub fn n_replied(&self) -> u32 {
-        self.n_replied
     }
 
     fn lost(&self) -> String {
@@ -227,9 +212,7 @@ pub fn result(outcome: &Outcome) -> String {
     let mut parts: Vec<String> = QUANTILES
         .iter()
         .filter_map(|(name, of)| {
-            let nanos = quantile(&found.times, *of)?;
-            let text = if nanos.is_finite() { time(nanos) } else { metric::LOST.name.to_owned() };
-            Some(format!("{name} {text}"))
+            Some(format!("{name} {}", time_or_lost(quantile(&found.times, *of)?)))
         })
         .collect();
     let ends = [found.times.buckets.first(), found.times.buckets.last()];
@@ -415,8 +398,10 @@ mod tests {
     }
 
     #[test]
-    fn few_packets_have_no_percentile_and_no_reply_is_said() {
-        assert!(result(&outcome(5)).starts_with("STAMP rtt: min 1 ms · max 5 ms (n = 4)"));
+    fn few_packets_have_no_percentile_above_the_median_and_no_reply_is_said() {
+        assert!(
+            result(&outcome(5)).starts_with("STAMP rtt: min 1 ms · median 3 ms · max 5 ms (n = 4)")
+        );
         let text = result(&Outcome { session: Session::default(), ..outcome(0) });
         assert!(text.contains("lost 0 of 0 packets"), "{text}");
         let stepped = result(&Outcome { stepped_ns: -2_000_000, n_late: 3, ..outcome(5) });
@@ -431,7 +416,7 @@ mod tests {
         let line = StampLine::of(&outcome.session, [0, 10], [0.0, 1.0]);
         assert_eq!(
             line.text().split_whitespace().collect::<Vec<_>>().join(" "),
-            "0.0 - 1.0 10 8 1 ms 5 ms 10 ms"
+            "0.0 - 1.0 10 8 1 ms 6 ms 10 ms"
         );
         let document = document("router", &outcome, &[line]);
         assert_eq!(document["lost"], json!({ "all": 4, "there": 4, "back": 0, "unplaced": 0 }));

@@ -275,13 +275,7 @@ pub fn stamp_arrivals(socket: &impl AsFd) -> Result<(), SysError> {
 /// # Errors
 /// If the kernel refuses.
 pub fn report_class(socket: &impl AsFd) -> Result<(), SysError> {
-    let error = |cause| SysError::new("set IP_RECVTOS on", describe(socket), cause);
-    let domain = option::get_int(socket, libc::SOL_SOCKET, libc::SO_DOMAIN).map_err(error)?;
-    let (level, name) = match domain == libc::AF_INET6 {
-        true => (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
-        false => (libc::IPPROTO_IP, libc::IP_RECVTOS),
-    };
-    option::set_int(socket, level, name, 1).map_err(error)
+    report(socket, "set IP_RECVTOS on", libc::IP_RECVTOS, libc::IPV6_RECVTCLASS)
 }
 
 /// Attaches the time to live or hop limit of the IP header to received messages (`IP_RECVTTL`,
@@ -290,11 +284,21 @@ pub fn report_class(socket: &impl AsFd) -> Result<(), SysError> {
 /// # Errors
 /// If the kernel refuses.
 pub fn report_hops(socket: &impl AsFd) -> Result<(), SysError> {
-    let error = |cause| SysError::new("set IP_RECVTTL on", describe(socket), cause);
+    report(socket, "set IP_RECVTTL on", libc::IP_RECVTTL, libc::IPV6_RECVHOPLIMIT)
+}
+
+/// Attaches a field of the IP header to received messages, by the option of the socket's family.
+fn report(
+    socket: &impl AsFd,
+    action: &'static str,
+    ipv4: libc::c_int,
+    ipv6: libc::c_int,
+) -> Result<(), SysError> {
+    let error = |cause| SysError::new(action, describe(socket), cause);
     let domain = option::get_int(socket, libc::SOL_SOCKET, libc::SO_DOMAIN).map_err(error)?;
     let (level, name) = match domain == libc::AF_INET6 {
-        true => (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
-        false => (libc::IPPROTO_IP, libc::IP_RECVTTL),
+        true => (libc::IPPROTO_IPV6, ipv6),
+        false => (libc::IPPROTO_IP, ipv4),
     };
     option::set_int(socket, level, name, 1).map_err(error)
 }

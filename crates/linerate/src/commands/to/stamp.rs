@@ -1,6 +1,6 @@
 //! `linerate to stamp://HOST`: the other end is a reflector of STAMP.
 
-use linerate_answers::stamp::{self as answers, StampLine, StampResult};
+use linerate_answers::stamp::{self as answers, StampLine};
 use linerate_campaign::drafts::{self, Given};
 use linerate_campaign::stamp::{self, StampAsked};
 use linerate_campaign::testbeds::Family;
@@ -39,7 +39,6 @@ pub(super) fn run(
     let gap = options.gap.as_secs_f64();
     let span = args.span(Nanos::from_secs_f64(gap * f64::from(options.n_packets)));
     let per_line = ((span.as_secs_f64() / gap).round() as usize).max(1);
-    let mut lines = Lines { per_line, gap, shows, n_done: 0, lines: Vec::new() };
     if shows {
         println!(
             "STAMP to {}: {} packets of {} B, {}",
@@ -48,8 +47,12 @@ pub(super) fn run(
             options.bytes,
             PacketRate(1.0 / gap)
         );
+    }
+    let shows = shows && args.interval > Nanos(0);
+    if shows {
         print!("{}", answers::heading());
     }
+    let mut lines = Lines { per_line, gap, shows, n_done: 0, lines: Vec::new() };
     let sent = send(&options, &mut |session| lines.advance(session, false), &signal::interrupted);
     let outcome = sent.map_err(Failure::missing)?;
     lines.advance(&outcome.session, true);
@@ -62,7 +65,7 @@ pub(super) fn run(
         let message = format!("to stamp://{host}: interrupted; the lines are complete");
         return Err(Failure::new(Exit::Interrupted, message));
     }
-    if StampResult::of(&outcome.session).n_replied() == 0 {
+    if outcome.session.n_replied() == 0 {
         return Err(Failure::missing(format!(
             "to stamp://{host}: no reply. Does a reflector listen at {}, and does a firewall let \
                 UDP through? Start one with `linerate serve stamp`",
