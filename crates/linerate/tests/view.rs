@@ -138,18 +138,24 @@ fn q_ends_the_measurement_and_keeps_what_was_measured() {
 #[test]
 fn q_after_an_interrupt_from_elsewhere_ends_at_once_and_leaves_a_usable_terminal() {
     let folder = tempfile::tempdir().expect("a folder");
-    let command = "sh -c 'echo $$ > pid; exec {linerate} to loopback -t 600 --fq-rate 20M'; \
-        echo ENDED $?; stty -a";
+    let agent = format!("echo $$ > agent; exec {} agent --stdio", env!("CARGO_BIN_EXE_linerate"));
+    file(folder.path(), "agent.sh", &agent);
+    let command = "sh -c 'echo $$ > pid; exec {linerate} to 127.0.0.1 -t 600 --fq-rate 20M \
+        --reach \"sh agent.sh\"'; echo ENDED $?; stty -a";
     let Some(screen) = Screen::start("interrupt", folder.path(), command) else { return };
     screen.wait_for(&[KEYS, "2 s of 10 min"]);
-    let pid = std::fs::read_to_string(folder.path().join("pid")).expect("it was written");
-    let pid = pid.trim().parse().ok().and_then(Pid::from_raw).expect("a process");
-    let send = |signal| kill_process(pid, signal).expect("it runs");
+    let [agent, program] = ["agent", "pid"].map(|name| {
+        let pid = std::fs::read_to_string(folder.path().join(name)).expect("it was written");
+        pid.trim().parse().ok().and_then(Pid::from_raw).expect("a process")
+    });
+    let send = |process, signal| kill_process(process, signal).expect("it runs");
+    // The first interrupt ends the trial in order, for which it would wait for the agent's answer.
+    send(agent, Signal::STOP);
     // It finds both when it goes on: the interrupt first, then the key.
-    send(Signal::STOP);
+    send(program, Signal::STOP);
     screen.press("q");
-    send(Signal::INT);
-    send(Signal::CONT);
+    send(program, Signal::INT);
+    send(program, Signal::CONT);
     screen.wait_for(&["EXIT"]);
     let left = screen.everything();
     assert!(left.contains("ENDED 130") && left.contains("icanon"), "{left}");
@@ -157,6 +163,8 @@ fn q_after_an_interrupt_from_elsewhere_ends_at_once_and_leaves_a_usable_terminal
         assert!(!left.contains(off), "{off}: {left}");
     }
     assert!(!left.contains("interrupted"), "the second one ends it at once: {left}");
+    // It finds that nobody waits for its answer any more, and ends.
+    send(agent, Signal::CONT);
 }
 
 #[test]

@@ -350,9 +350,30 @@ mod tests {
         }
     }
 
+    /// Waits until the kernel stamps arrivals. It begins to a moment after the first socket asked
+    /// for it, and until then it stamps a datagram when the program takes it. While the returned
+    /// sockets live, it goes on.
+    fn stamps(params: &UdpStreamParams) -> [Flow; 2] {
+        let [mut from, to] = pair(params);
+        let mut sender =
+            Sender::new(params, std::slice::from_ref(&from), (Wait::Never, &Pools::default()))
+                .expect("a short datagram");
+        let mut batch = ReceiveBatch::new(1, COALESCED_BYTES);
+        loop {
+            send(&mut sender, &mut from);
+            std::thread::sleep(Duration::from_millis(1));
+            let taken = clock::realtime();
+            assert_eq!(batch.receive(&to.socket, Wait::Block).expect("a datagram"), 1);
+            if batch.message(0).stamp_ns.expect("asked for") < taken {
+                return [from, to];
+            }
+        }
+    }
+
     #[test]
     fn jitter_is_the_paths_and_not_that_of_late_workers() {
         let params = params(json!({"rate": "1 kpps", "datagram_size": "100 B"}));
+        let _stamped = stamps(&params);
         let [mut from, mut to] = pair(&params);
         let mut sender =
             Sender::new(&params, std::slice::from_ref(&from), (Wait::Never, &Pools::default()))
