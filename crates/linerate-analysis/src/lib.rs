@@ -31,6 +31,7 @@ pub mod fire_hose;
 pub mod flow_hash;
 pub mod limits;
 pub mod live;
+pub mod mesh;
 pub mod path;
 pub mod search;
 pub mod statistics;

@@ -17,6 +17,7 @@
 //! | [`host_checks`] | `linerate doctor` |
 //! | [`host_settings`] | `linerate tune host` |
 //! | [`ledger`] | `linerate ledger` |
+//! | [`mesh`] | `linerate mesh` |
 //! | [`path_lines`] | `linerate to`: header and result |
 //! | [`path`] | `linerate to` |
 //! | [`plan`] | `linerate plan` |
@@ -44,6 +45,7 @@ pub mod foreign;
 pub mod host_checks;
 pub mod host_settings;
 pub mod ledger;
+pub mod mesh;
 pub mod path;
 pub mod path_lines;
 pub mod plan;

@@ -10,6 +10,7 @@
 //! | [`stages`] | the trait that ladders use: "run this plan and return what was recorded" |
 //! | [`diagnose`], [`tune`] | the ladders |
 //! | [`live`] | state of a running campaign, for viewers |
+//! | [`mesh`], [`fleet`] | all pairs of many hosts, and those hosts |
 //! | [`doctor`] | checks of this host |
 //! | [`probe`] | facts of a path: capacity, queue, token bucket, loss, MTU |
 //! | [`drafts`] | plans of `to`, `serve` and `disk` from their options |
@@ -50,6 +51,7 @@ pub mod doctor;
 pub mod drafts;
 pub mod ends;
 mod failure;
+pub mod fleet;
 pub mod flows;
 pub mod foreign;
 pub mod iperf3;
@@ -57,6 +59,7 @@ pub mod keys;
 mod launcher;
 pub mod letters;
 pub mod live;
+pub mod mesh;
 mod observers;
 pub mod outline;
 mod places;

@@ -15,6 +15,7 @@ use linerate_model::{Campaign, Nanos, TrialSpec};
 
 use crate::catalog::PlanText;
 use crate::conduct::{self, Request};
+use crate::fleet::{self, Absent};
 use crate::live::Live;
 use crate::testbeds::Ground;
 use crate::{Ended, Exit, Failure};
@@ -35,6 +36,20 @@ pub trait Bench {
     /// # Errors
     /// If the campaign was interrupted, could not be run, or `before` failed.
     fn run(&self, name: &str, draft: &Draft, before: BeforeTrial<'_>) -> Result<Campaign, Ended>;
+
+    /// Runs the plan `draft` as far as it goes: returns the record, if there is one, and why it
+    /// ended early.
+    fn attempt(&self, name: &str, draft: &Draft) -> (Option<Campaign>, Option<Ended>) {
+        match self.run(name, draft, &mut |_| Ok(())) {
+            Ok(campaign) => (Some(campaign), None),
+            Err(ended) => (None, Some(ended)),
+        }
+    }
+
+    /// Returns the hosts that do not answer now.
+    fn absent(&self) -> Vec<Absent> {
+        Vec::new()
+    }
 
     /// Waits before a busy agent is asked again.
     fn pause(&self, pause: Duration);
@@ -114,6 +129,17 @@ impl<'a> Ledgers<'a> {
 }
 
 impl Bench for Ledgers<'_> {
+    fn attempt(&self, name: &str, draft: &Draft) -> (Option<Campaign>, Option<Ended>) {
+        match self.record(name, draft, &mut |_| Ok(())) {
+            Ok((campaign, ended)) => (Some(campaign), ended),
+            Err(ended) => (None, Some(ended)),
+        }
+    }
+
+    fn absent(&self) -> Vec<Absent> {
+        fleet::absent(self.ground)
+    }
+
     fn pause(&self, pause: Duration) {
         let begun = self.now();
         std::thread::sleep(pause);
@@ -152,6 +178,17 @@ impl Ledgers<'_> {
         draft: &Draft,
         before: BeforeTrial<'_>,
     ) -> Result<Campaign, Ended> {
+        let (campaign, ended) = self.record(name, draft, before)?;
+        ended.map_or(Ok(campaign), Err)
+    }
+
+    /// Returns the record of a stage, and why it ended early.
+    fn record(
+        &self,
+        name: &str,
+        draft: &Draft,
+        before: BeforeTrial<'_>,
+    ) -> Result<(Campaign, Option<Ended>), Ended> {
         let (found, plan) = PlanText::drafted(format!("{} {name}", self.what), draft)?;
         let ledger = self.out.join(format!("{name}.ledger"));
         let request = Request {
@@ -179,11 +216,13 @@ impl Ledgers<'_> {
         if let Some(failure) = broken {
             return Err(failure.into());
         }
-        match conduct::exit_of(&summary)? {
+        let ended = match conduct::exit_of(&summary) {
             // Failed trials make points invalid, which the rules handle; the ladder goes on.
-            Exit::Done | Exit::Missed => Ok(campaign),
-            other => Err(Ended::With(other)),
-        }
+            Ok(Exit::Done | Exit::Missed) => None,
+            Ok(other) => Some(Ended::With(other)),
+            Err(failure) => Some(failure.into()),
+        };
+        Ok((campaign, ended))
     }
 }
 

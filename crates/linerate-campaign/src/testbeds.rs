@@ -70,7 +70,7 @@ pub struct Ground {
 
 impl Ground {
     /// Returns a ground without a lab, of which nothing is declared.
-    fn of(testbed: Testbed, kind: TestbedKind) -> Self {
+    pub(crate) fn of(testbed: Testbed, kind: TestbedKind) -> Self {
         let (capacities, observers) = (Vec::new(), Vec::new());
         Self {
             testbed,
@@ -120,6 +120,17 @@ pub fn describe(name: &str) -> Result<(Description, String), Failure> {
     }
 }
 
+/// Prepares `place` as far as its hosts answer: `present` says which do.
+///
+/// # Errors
+/// If a lab cannot be built, or a file is wrong.
+pub fn unasked(place: &Place) -> Result<Ground, Failure> {
+    match &place.lab {
+        Some(lab) => in_lab(lab),
+        None => named_hosts(place),
+    }
+}
+
 /// Prepares `place`; without any of its options, loopback.
 ///
 /// # Errors
@@ -151,7 +162,7 @@ pub fn outline(place: &Place) -> Result<Ground, Failure> {
 }
 
 /// Returns the endpoints of a place that is no lab, as they are named.
-fn named_hosts(place: &Place) -> Result<Ground, Failure> {
+pub(crate) fn named_hosts(place: &Place) -> Result<Ground, Failure> {
     match place {
         Place { testbed: Some(path), .. } => from_file(path),
         _ => place.host().map_or_else(|| Ok(loopback(false)), |host| towards(&host)),
@@ -375,7 +386,11 @@ fn asked(mut ground: Ground) -> Result<Ground, Failure> {
 
 /// Fills in the open fields of `endpoint` from the facts of its host: the device by which it
 /// reaches the `others`, if that is a single one, and its CPUs. CPUs that were named must exist.
-fn complete(endpoint: &mut Endpoint, others: &[IpAddr], facts: &HostFacts) -> Result<(), Failure> {
+pub(crate) fn complete(
+    endpoint: &mut Endpoint,
+    others: &[IpAddr],
+    facts: &HostFacts,
+) -> Result<(), Failure> {
     let cpus = facts.cpus();
     if endpoint.cpus.is_empty() {
         endpoint.cpus = cpus;

@@ -19,6 +19,7 @@ use crate::commands::lab::LabArgs;
 use crate::commands::ledger::LedgerArgs;
 use crate::commands::limit;
 use crate::commands::list::ListArgs;
+use crate::commands::mesh::MeshArgs;
 use crate::commands::ncsi::NcsiArgs;
 use crate::commands::pair::PairArgs;
 use crate::commands::plan::PlanArgs;
@@ -74,6 +75,10 @@ pub(crate) enum Command {
     Probe(ProbeArgs),
     /// Find the bottleneck of a path, and prove it by experiments beside a placebo
     Diagnose(DiagnoseArgs),
+    /// Measure all pairs of many hosts, and name the host, pair or uplink that differs
+    ///
+    /// Exit 1 if a suspect is confirmed, 0 otherwise.
+    Mesh(Box<MeshArgs>),
     /// Change a setting with consent, prove its effect, and put it back
     Tune(TuneArgs),
     /// Calculate an upper bound, with its derivation

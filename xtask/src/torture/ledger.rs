@@ -11,7 +11,7 @@ use serde_json::Value;
 
 mod mutated;
 
-use super::{Bench, built};
+use super::Bench;
 use mutated::mutated;
 
 /// Four short trials.
@@ -35,8 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs every requested part.
 pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
-    let examples = built(&bench.root, "examples", &["-p", "linerate-store", "--examples"])?;
-    let ground = Ground { bench, examples, folder: scratch()? };
+    let ground = Ground { bench, folder: scratch()? };
     let mut held = true;
     for (part, run) in PARTS {
         if bench.wants(part) {
@@ -62,7 +61,6 @@ const PARTS: [Part; 6] = [
 
 struct Ground<'a> {
     bench: &'a Bench,
-    examples: PathBuf,
     folder: PathBuf,
 }
 
@@ -95,7 +93,7 @@ impl Ground<'_> {
     }
 
     fn example(&self, name: &str, arguments: &[&str]) -> anyhow::Result<Output> {
-        let output = Command::new(self.examples.join(name))
+        let output = Command::new(self.bench.example(name))
             .args(arguments)
             .output()
             .with_context(|| name.to_owned())?;
@@ -112,7 +110,7 @@ fn creation(ground: &Ground<'_>) -> anyhow::Result<bool> {
     let room = ground.room("creation")?;
     let [mut n_made, mut n_dead_ends, mut n_left] = [0_u64; 3];
     for kill in 0..n_kills {
-        let mut child = Command::new(ground.examples.join("create_forever")).arg(&room).spawn()?;
+        let mut child = Command::new(ground.bench.example("create_forever")).arg(&room).spawn()?;
         let started = Instant::now();
         // The kill must not come before the first ledger.
         while !room.join("0.ledger").exists() {

@@ -16,7 +16,7 @@ mod strangers;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::bail;
+use anyhow::ensure;
 
 /// Inputs of a subject.
 pub(crate) struct Bench {
@@ -34,6 +34,11 @@ impl Bench {
     /// Returns true if this part of a subject was requested.
     fn wants(&self, part: &str) -> bool {
         self.parts.is_empty() || self.parts.iter().any(|wanted| wanted == part)
+    }
+
+    /// Returns an example of a crate, which stands for another program.
+    fn example(&self, name: &str) -> PathBuf {
+        target(&self.root).join("examples").join(name)
     }
 
     /// `few` in the quick form, else `many`.
@@ -86,7 +91,8 @@ fn subject(name: &str) -> Result<&'static Subject, String> {
 /// Runs a subject.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
     let Options { subject, parts, quick, linerate } = crate::parsed("torture", arguments)?;
-    let linerate = linerate.map_or_else(|| built(root, "linerate", &["-p", "linerate"]), Ok)?;
+    build(root)?;
+    let linerate = linerate.unwrap_or_else(|| target(root).join("linerate"));
     let bench = Bench { root: root.to_owned(), linerate, quick, parts };
     let held = (subject.run)(&bench)?;
     println!(
@@ -99,12 +105,13 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
 
 /// A little of every subject, as part of the tests; true if every promise held. A subject that
 /// cannot be run counts as one that failed.
-pub(crate) fn quick(root: &Path) -> anyhow::Result<bool> {
-    let linerate = built(root, "linerate", &["-p", "linerate"])?;
+pub(crate) fn quick(root: &Path) -> bool {
+    // The tests have built it.
+    let linerate = target(root).join("linerate");
     let bench = Bench { root: root.to_owned(), linerate, quick: true, parts: Vec::new() };
     // All subjects run also after one has failed.
     let held: Vec<bool> = SUBJECTS.iter().map(|subject| holds(subject, &bench)).collect();
-    Ok(!held.contains(&false))
+    !held.contains(&false)
 }
 
 fn holds(subject: &Subject, bench: &Bench) -> bool {
@@ -114,20 +121,21 @@ fn holds(subject: &Subject, bench: &Bench) -> bool {
     })
 }
 
-/// Builds what `arguments` name, and returns the program `name` below `target/debug`.
-fn built(root: &Path, name: &str, arguments: &[&str]) -> anyhow::Result<PathBuf> {
+/// Builds what the subjects run, with the features that the tests build it with.
+fn build(root: &Path) -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .current_dir(root)
-        .arg("build")
-        .arg("--quiet")
-        .args(arguments)
+        .args(["build", "--quiet", "--workspace", "--bin", "linerate", "--examples"])
         .status()?;
-    if !status.success() {
-        bail!("build {name}: {status}");
-    }
+    ensure!(status.success(), "build linerate and the examples: {status}");
+    Ok(())
+}
+
+/// Returns the folder of built programs.
+fn target(root: &Path) -> PathBuf {
     let target =
         // cargo's own variable decides where it builds.
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join("debug").join(name))
+    target.join("debug")
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-use super::{Bench, built};
+use super::Bench;
 use crate::bench::sandbox::{ip, reaper};
 use crate::bench::scratch::{Afterwards, Killed, Scratch};
 use crate::tools::{is_root, printed};
@@ -51,9 +51,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
         println!("skipped: torture peers: needs root to make network namespaces");
         return Ok(true);
     }
-    let peers = built(&bench.root, "examples", &["-p", "linerate-control", "--example", "peers"])?
-        .join("peers");
-    let ground = Ground::build(bench, peers)?;
+    let ground = Ground::build(bench, bench.example("peers"))?;
     // A counter that does not count would find nothing at the victim, so it is tested first.
     let mut held = ground.counts_what_is_sent()?;
     if bench.wants("conductor") {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use super::{Bench, built};
+use super::Bench;
 use crate::tools::printed;
 
 /// Where strangers come from: another address than the conductor's, and the same one.
@@ -15,8 +15,6 @@ const LEAST_PER_CENT: u64 = 99;
 
 /// Floods an agent from each source; true if the sessions were served and the agent said little.
 pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
-    let examples =
-        built(&bench.root, "examples", &["-p", "linerate-control", "--example", "strangers"])?;
     let sessions = bench.count(10, 500);
     // The quick form is part of the tests, which assert nothing about speed.
     let (rate, seconds) = if bench.quick { ("500", "60") } else { ("5000", "2") };
@@ -25,7 +23,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<bool> {
     for source in SOURCES {
         // The quick form has a minute for few sessions, because the machine may be slow.
         let arguments = [rate, source, &sessions.to_string(), seconds];
-        let said = printed(Command::new(examples.join("strangers")).args(arguments))?;
+        let said = printed(Command::new(bench.example("strangers")).args(arguments))?;
         println!("strangers from {source}: {}", said.trim());
         held &= holds(&said).with_context(|| format!("read `{}`", said.trim()))?;
     }

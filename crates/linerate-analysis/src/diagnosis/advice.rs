@@ -125,6 +125,12 @@ impl From<Step> for Advice {
 }
 
 impl Step {
+    /// Returns true for an experiment that makes the load slower: a test, and no cure.
+    pub(super) fn is_setback(&self) -> bool {
+        let Self::Experiment { metric, ratio: [_, most], .. } = self else { return false };
+        metric.higher_is_better == Some(true) && *most < 1.0
+    }
+
     /// Returns the step with the command that takes it; `None` if there is none.
     #[must_use]
     pub fn by(self, command: impl Into<Option<Command>>) -> Advice {

@@ -46,6 +46,10 @@ pub(super) fn outcomes(
             None => found.push((rule, outcome)),
         }
     }
+    for (_, finding) in found.iter_mut().filter(|(_, one)| one.verdict == Verdict::Proven) {
+        // It has been tested.
+        finding.advice.retain(|advice| !advice.step.is_setback());
+    }
     found
 }
 
@@ -395,11 +399,16 @@ mod tests {
                 });
             }
             let found = findings(&arms, &[test]);
-            found.into_iter().find(|finding| finding.rule == "path_rate").expect("tested").verdict
+            let path = found.into_iter().find(|finding| finding.rule == "path_rate");
+            let path = path.expect("tested");
+            let again = path.advice.iter().filter(|advice| advice.step.is_setback()).count();
+            (path.verdict, again)
         };
-        assert_eq!(of_path_rate(0.78, None), Verdict::Proven);
-        assert_eq!(of_path_rate(0.16, None), Verdict::Inconclusive, "a limit in packets");
-        assert_eq!(of_path_rate(0.16, Some(52e6)), Verdict::Suspected, "at the measured rate");
+        assert_eq!(of_path_rate(0.78, None), (Verdict::Proven, 0), "no test of what is known");
+        assert_eq!(of_path_rate(0.16, None).0, Verdict::Inconclusive, "a limit in packets");
+        let (verdict, again) = of_path_rate(0.16, Some(52e6));
+        assert_eq!(verdict, Verdict::Suspected, "at the measured rate");
+        assert!(again > 0, "the claim can be tested again");
     }
 
     #[test]

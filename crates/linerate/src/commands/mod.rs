@@ -16,6 +16,7 @@ pub(crate) mod ledger;
 pub(crate) mod limit;
 pub(crate) mod list;
 mod measure;
+pub(crate) mod mesh;
 pub(crate) mod ncsi;
 pub(crate) mod pair;
 pub(crate) mod plan;
@@ -61,6 +62,7 @@ pub(crate) fn dispatch(invocation: Invocation) -> Outcome {
         Command::Flows(args) => flows::run(&args.action, global),
         Command::Probe(args) => probe::run(&args, global),
         Command::Diagnose(args) => diagnose::run(&args, global),
+        Command::Mesh(args) => mesh::run(&args, global),
         Command::Tune(args) => tune::run(&args, global),
         Command::Agent(args) => agent::run(&args, global),
         Command::Pair(args) => pair::run(args, global),

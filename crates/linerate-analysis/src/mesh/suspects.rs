@@ -1,0 +1,317 @@
+//! The host, pair or uplink that explains figures far from the usual one.
+//!
+//! Culprits are found one after the other. Each candidate would shift all figures of its pairs by
+//! the same factor; the one that explains most is taken, its shift is removed, and the rest is
+//! searched again, until what is left looks like scatter. What a candidate explains is the decrease
+//! of the squared deviations, in units of the scatter, of which no single pair counts more than a
+//! limit. A candidate must explain more than chance gives the best of all candidates (twice the
+//! logarithm of their number, as in the risk inflation criterion of Foster and George 1994, and a
+//! margin).
+
+use super::FEWEST;
+use super::cells::{Cells, Measure};
+
+/// What a candidate must explain beyond the best of as many that explain nothing.
+const MARGIN: f64 = 10.0;
+/// What a single pair can contribute beyond the same.
+const MOST_OF_ONE: f64 = 16.0;
+/// Most culprits: a mesh with more has no usual figure.
+const MOST: usize = 32;
+/// Pairs further from the usual figure than this many times the scatter are candidates alone.
+const FAR: f64 = 3.0;
+/// A culprit with more than one pair in this many moves the median of the fleet, so it is compared
+/// with the median of the other pairs.
+const LARGE: usize = 10;
+
+/// Figures of a fleet.
+#[derive(Clone, Debug)]
+pub struct Mesh {
+    /// The group (rack, switch) of each host, if it is known.
+    pub groups: Vec<Option<usize>>,
+    /// The figures of its pairs.
+    pub figures: Vec<(Measure, Cells)>,
+}
+
+/// Part of a fleet that differs from the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Culprit {
+    /// A host in both directions.
+    Host(usize),
+    /// The send side of a host.
+    Sending(usize),
+    /// The receive side of a host.
+    Receiving(usize),
+    /// A pair in both directions.
+    Between(usize, usize),
+    /// A pair in one direction: from, to.
+    OneWay(usize, usize),
+    /// The uplink of a group, in both directions.
+    Uplink(usize),
+    /// What two groups share, in both directions.
+    Groups(usize, usize),
+}
+
+/// Culprit with its evidence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suspect {
+    /// The culprit.
+    pub culprit: Culprit,
+    /// The figures in which it shows, that with the strongest evidence first.
+    pub signs: Vec<Sign>,
+    /// Decrease of the squared deviations, in units of the scatter.
+    pub explained: f64,
+}
+
+/// Figure in which a culprit shows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sign {
+    /// The measure.
+    pub measure: Measure,
+    /// Median of the culprit's pairs.
+    pub seen: f64,
+    /// Median of the others.
+    pub usual: f64,
+    /// Number of directed pairs that the first is the median of.
+    pub n: usize,
+}
+
+/// Returns the suspects of a mesh, that with the strongest evidence first; none for fewer than
+/// [`FEWEST`] hosts.
+#[must_use]
+pub fn suspects(mesh: &Mesh) -> Vec<Suspect> {
+    if mesh.groups.len() < FEWEST {
+        return Vec::new();
+    }
+    let mut fields: Vec<Field> = mesh.figures.iter().filter_map(Field::of).collect();
+    let parts = parts(&mesh.groups);
+    let n = mesh.groups.len() as f64;
+    // Of pairs, each direction and both together.
+    let chance = 2.0 * (parts.len() as f64 + 1.5 * n * (n - 1.0)).ln();
+    let mut found = Vec::new();
+    while found.len() < MOST {
+        for field in &mut fields {
+            field.settle();
+        }
+        let far = fields.iter().flat_map(Field::far);
+        let best = parts
+            .iter()
+            .copied()
+            .chain(far)
+            .map(|culprit| Explained::by(culprit, mesh, &fields, chance + MOST_OF_ONE))
+            .max_by(|a, b| a.gain.total_cmp(&b.gain));
+        let Some(best) = best.filter(|best| best.gain > chance + MARGIN) else { break };
+        let signs = best.shifts.iter().map(|shift| shift.sign(mesh, &best.cells)).collect();
+        for shift in &best.shifts {
+            fields[shift.field].remove(shift.by, &best.cells);
+        }
+        found.push(Suspect { culprit: best.culprit, signs, explained: best.gain });
+    }
+    found.sort_by(|a, b| b.explained.total_cmp(&a.explained));
+    found
+}
+
+/// Returns the candidates besides single pairs.
+fn parts(groups: &[Option<usize>]) -> Vec<Culprit> {
+    let n_groups = groups.iter().flatten().max().map_or(0, |last| last + 1);
+    let sides = [Culprit::Host, Culprit::Sending, Culprit::Receiving];
+    let hosts = (0..groups.len()).flat_map(|host| sides.map(|side| side(host)));
+    // Of two groups, nobody can tell whose uplink it is.
+    let uplinks = (0..n_groups).filter(|_| n_groups > 2).map(Culprit::Uplink);
+    let between = (0..n_groups)
+        .flat_map(|one| (one + 1..n_groups).map(move |other| Culprit::Groups(one, other)));
+    hosts.chain(uplinks).chain(between).collect()
+}
+
+impl Culprit {
+    /// Returns whether the figure from one host to another is the culprit's.
+    #[must_use]
+    pub fn has(self, groups: &[Option<usize>], from: usize, to: usize) -> bool {
+        let of = |host: usize| groups.get(host).copied().flatten();
+        let ends = [from, to];
+        match self {
+            Self::Host(host) => ends.contains(&host),
+            Self::Sending(host) => from == host,
+            Self::Receiving(host) => to == host,
+            Self::Between(a, b) => ends == [a, b] || ends == [b, a],
+            Self::OneWay(a, b) => ends == [a, b],
+            Self::Uplink(group) => {
+                let within = ends.map(|end| of(end) == Some(group));
+                within[0] != within[1] && ends.iter().all(|end| of(*end).is_some())
+            }
+            Self::Groups(a, b) => {
+                let groups = ends.map(of);
+                groups == [Some(a), Some(b)] || groups == [Some(b), Some(a)]
+            }
+        }
+    }
+
+    /// Returns the places of its figures among those of `n` hosts.
+    fn cells(self, groups: &[Option<usize>]) -> Vec<usize> {
+        let n = groups.len();
+        let row = |host: usize| (0..n).filter(move |to| *to != host).map(move |to| host * n + to);
+        let column =
+            |host: usize| (0..n).filter(move |from| *from != host).map(move |from| from * n + host);
+        match self {
+            Self::Host(host) => row(host).chain(column(host)).collect(),
+            Self::Sending(host) => row(host).collect(),
+            Self::Receiving(host) => column(host).collect(),
+            Self::Between(a, b) => vec![a * n + b, b * n + a],
+            Self::OneWay(a, b) => vec![a * n + b],
+            Self::Uplink(_) | Self::Groups(..) => {
+                (0..n * n).filter(|place| self.has(groups, place / n, place % n)).collect()
+            }
+        }
+    }
+}
+
+/// Deviations of one measure. A figure that is missing is not a number.
+struct Field {
+    n: usize,
+    measure: Measure,
+    deviations: Vec<f64>,
+    scatter: f64,
+    /// Median of the deviations.
+    centre: f64,
+}
+
+impl Field {
+    fn of((measure, cells): &(Measure, Cells)) -> Option<Self> {
+        let usual = cells.usual()?;
+        let n = cells.n();
+        let mut deviations = vec![f64::NAN; n * n];
+        for (from, to, value) in cells.known() {
+            deviations[from * n + to] = measure.deviation(value, usual);
+        }
+        let scatter = scatter(&deviations, n).max(measure.least_scatter());
+        Some(Self { n, measure: *measure, deviations, scatter, centre: 0.0 })
+    }
+
+    /// Finds the centre again, after a culprit was removed.
+    fn settle(&mut self) {
+        self.centre = median_of(self.deviations.iter().copied()).unwrap_or(0.0);
+    }
+
+    fn remove(&mut self, shift: f64, cells: &[usize]) {
+        for cell in cells {
+            self.deviations[*cell] -= shift;
+        }
+    }
+
+    /// Returns single pairs that are candidates.
+    fn far(&self) -> impl Iterator<Item = Culprit> {
+        let least = (FAR * self.scatter).max(self.measure.relevant());
+        let places = self.deviations.iter().enumerate();
+        let far = places.filter(move |(_, value)| self.centre - **value > least);
+        far.flat_map(|(place, _)| {
+            let (from, to) = (place / self.n, place % self.n);
+            [Culprit::OneWay(from, to), Culprit::Between(from.min(to), from.max(to))]
+        })
+    }
+}
+
+/// What a candidate explains.
+struct Explained {
+    culprit: Culprit,
+    cells: Vec<usize>,
+    shifts: Vec<Shift>,
+    gain: f64,
+}
+
+/// Shift of all figures of a candidate in one measure.
+struct Shift {
+    field: usize,
+    by: f64,
+    gain: f64,
+}
+
+impl Explained {
+    /// Returns what `culprit` explains, where a pair counts `most` at most.
+    fn by(culprit: Culprit, mesh: &Mesh, fields: &[Field], most: f64) -> Self {
+        let cells = culprit.cells(&mesh.groups);
+        let mut explained = Self { culprit, cells, shifts: Vec::new(), gain: 0.0 };
+        for (field, data) in fields.iter().enumerate() {
+            if let Some((by, gain)) = explained.shift(data, most) {
+                explained.shifts.push(Shift { field, by, gain });
+                explained.gain += gain;
+            }
+        }
+        explained.shifts.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+        explained
+    }
+
+    /// Returns the shift in one measure and the gain; `None` if it does not matter.
+    fn shift(&self, field: &Field, most: f64) -> Option<(f64, f64)> {
+        let here = median_of(self.cells.iter().map(|cell| field.deviations[*cell]))?;
+        let is_large = self.cells.len() * LARGE > field.deviations.len();
+        let elsewhere = || {
+            let mut rest = field.deviations.clone();
+            self.cells.iter().for_each(|cell| rest[*cell] = f64::NAN);
+            rest
+        };
+        let rest = if is_large { elsewhere() } else { Vec::new() };
+        let centre = median_of(rest.iter().copied()).unwrap_or(field.centre);
+        let by = here - centre;
+        if -by < field.measure.relevant() {
+            return None;
+        }
+        let squared = |value: f64, from: f64| ((value - from) / field.scatter).powi(2).min(most);
+        let gained = |value: f64, from: f64| squared(value, field.centre) - squared(value, from);
+        let known = |values: &mut dyn Iterator<Item = f64>, from: f64| -> f64 {
+            values.filter(|value| !value.is_nan()).map(|value| gained(value, from)).sum()
+        };
+        let of_cells = known(&mut self.cells.iter().map(|cell| field.deviations[*cell]), here);
+        Some((by, of_cells + known(&mut rest.into_iter(), centre)))
+    }
+}
+
+impl Shift {
+    /// Returns the figures behind the shift.
+    fn sign(&self, mesh: &Mesh, cells: &[usize]) -> Sign {
+        let (measure, figures) = &mesh.figures[self.field];
+        let n = figures.n();
+        let is_own = |from: usize, to: usize| cells.contains(&(from * n + to));
+        let (own, others): (Vec<_>, Vec<_>) =
+            figures.known().partition(|(from, to, _)| is_own(*from, *to));
+        let values = |part: Vec<(usize, usize, f64)>| part.into_iter().map(|(.., value)| value);
+        let n_own = own.len();
+        Sign {
+            measure: *measure,
+            seen: median_of(values(own)).unwrap_or(f64::NAN),
+            usual: median_of(values(others)).unwrap_or(f64::NAN),
+            n: n_own,
+        }
+    }
+}
+
+/// Returns the median of the values that are numbers. A fleet has a million pairs, so they are not
+/// sorted.
+fn median_of(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.filter(|value| !value.is_nan()).collect();
+    let middle = values.len() / 2;
+    if values.is_empty() {
+        return None;
+    }
+    let is_odd = values.len() % 2 == 1;
+    let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let lower = below.iter().copied().max_by(f64::total_cmp).filter(|_| !is_odd);
+    Some(f64::midpoint(lower.unwrap_or(*upper), *upper))
+}
+
+/// Returns the scatter of single pairs, as a standard deviation: what is left after the medians of
+/// senders and receivers are removed (median polish, Tukey 1977), by its median, on which single
+/// pairs have no effect.
+fn scatter(deviations: &[f64], n: usize) -> f64 {
+    /// Sweeps over senders and receivers; later ones change little.
+    const SWEEPS: usize = 2;
+    /// Standard deviation of a normal distribution over its median absolute deviation.
+    const NORMAL: f64 = 1.4826;
+    let mut left = deviations.to_vec();
+    for sweep in 0..2 * SWEEPS {
+        for line in 0..n {
+            let place = |k: usize| if sweep % 2 == 0 { line * n + k } else { k * n + line };
+            let Some(usual) = median_of((0..n).map(|k| left[place(k)])) else { continue };
+            (0..n).for_each(|k| left[place(k)] -= usual);
+        }
+    }
+    NORMAL * median_of(left.into_iter().map(f64::abs)).unwrap_or(0.0)
+}

@@ -1,0 +1,353 @@
+//! Answer of `linerate mesh`: suspects with their evidence, hosts, and a matrix of all pairs.
+
+use linerate_analysis::mesh::{Cells, Confirmation, Culprit, FEWEST, Look, Measure, Sign};
+use linerate_analysis::statistics::median;
+use linerate_campaign::mesh::{Judged, Survey};
+use linerate_model::{Direction, TestbedKind};
+use linerate_report::Document;
+use linerate_report::document::{
+    Block, Cell, Chart, Column, Lead, Mark, NextStep, Origin, Plot, Role, Row, Section, Table, Tone,
+};
+use linerate_report::number::Scale;
+use serde_json::{Value, json};
+
+use crate::figures::{percent, quantity};
+
+/// Most hosts of a matrix that a person can read; more are in the JSON alone.
+const MOST_IN_MATRIX: usize = 64;
+
+/// Returns the answer. Commands in it are run beside those of `place`, such as `--testbed FILE`.
+#[must_use]
+pub fn document(survey: &Survey, kind: TestbedKind, place: &str) -> Document {
+    let sections = [
+        Section { id: "answer", title: "Result", blocks: answer(survey, place) },
+        Section { id: "suspects", title: "Suspects", blocks: suspects(survey) },
+        Section { id: "hosts", title: "Hosts", blocks: hosts(survey) },
+        Section { id: "pairs", title: "Pairs", blocks: matrices(survey) },
+    ];
+    let n = survey.fleet.hosts.len();
+    Document::answer(
+        format!("Mesh of {n} hosts"),
+        format!("all pairs in {} rounds, both directions", survey.n_rounds),
+        Origin::Measured(kind),
+        sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
+        json(survey),
+    )
+}
+
+/// Returns the culprit as a person names it.
+fn name(survey: &Survey, culprit: Culprit) -> String {
+    let host = |host: usize| survey.fleet.hosts[host].clone();
+    let group = |group: usize| survey.fleet.group_names[group].clone();
+    match culprit {
+        Culprit::Host(one) => format!("host {}", host(one)),
+        Culprit::Sending(one) => format!("the send side of host {}", host(one)),
+        Culprit::Receiving(one) => format!("the receive side of host {}", host(one)),
+        Culprit::Between(a, b) => format!("the pair {} and {}", host(a), host(b)),
+        Culprit::OneWay(a, b) => format!("the direction from {} to {}", host(a), host(b)),
+        Culprit::Uplink(one) => format!("the uplink of group {}", group(one)),
+        Culprit::Groups(a, b) => {
+            format!("the path between groups {} and {}", group(a), group(b))
+        }
+    }
+}
+
+/// Returns a figure beside the usual one.
+fn beside(measure: Measure, seen: f64, usual: f64) -> String {
+    let metric = measure.metric();
+    let figures = format!("{} instead of {}", quantity(metric, seen), quantity(metric, usual));
+    match measure {
+        Measure::Goodput => format!("{figures} ({})", percent(seen / usual)),
+        _ => figures,
+    }
+}
+
+fn sign(sign: &Sign) -> String {
+    let title = sign.measure.metric().title;
+    let figures = beside(sign.measure, sign.seen, sign.usual);
+    match sign.n {
+        1 => format!("{title} {figures}"),
+        n => format!("{title} {figures}, median of {n} directed pairs"),
+    }
+}
+
+fn again(one: &Confirmation) -> String {
+    let figures = beside(one.measure, one.seen, one.usual);
+    let p = one.p.map_or("no p".to_owned(), |p| format!("p = {}", Short(p)));
+    let [own, controls] = one.n;
+    format!("again {figures}, {p}, n = {own} beside {controls} of the control")
+}
+
+/// Probability with two digits.
+struct Short(f64);
+
+impl std::fmt::Display for Short {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0 < 1e-3 { write!(f, "{:.1e}", self.0) } else { write!(f, "{:.3}", self.0) }
+    }
+}
+
+const fn word(look: Look) -> &'static str {
+    match look {
+        Look::Confirmed => "confirmed",
+        Look::Open => "suspected",
+        Look::Cleared => "not seen again",
+    }
+}
+
+/// Returns the first screen.
+fn answer(survey: &Survey, place: &str) -> Vec<Block> {
+    let goodput = cells(survey, Measure::Goodput);
+    let values: Vec<f64> = goodput.known().map(|(.., value)| value).collect();
+    let metric = Measure::Goodput.metric();
+    let n = survey.fleet.hosts.len();
+    let range =
+        values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max));
+    let mut basis = vec![format!("median of {} directed pairs of {n} hosts", values.len())];
+    basis.extend(range.map(|(low, high)| {
+        format!("from {} to {}", quantity(metric, low), quantity(metric, high))
+    }));
+    let (status, surety) = match survey.judged.first().map(Judged::look) {
+        Some(Look::Confirmed) => ("confirmed", "located"),
+        Some(Look::Open) => ("suspected", "suspected"),
+        Some(Look::Cleared) => ("none: what stood out was not seen again", "equivalent"),
+        None if n < FEWEST => ("not judged", "not diagnosed"),
+        None => ("none", "equivalent"),
+    };
+    let first = survey.judged.first().filter(|one| one.look() != Look::Cleared);
+    let claim = match first {
+        Some(one) => Some(format!("{} differs from the rest", name(survey, one.suspect.culprit))),
+        None if n < FEWEST => Some(format!("a mesh needs {FEWEST} hosts to tell them apart")),
+        None => None,
+    };
+    let evidence = first.map_or_else(Vec::new, |one| {
+        one.suspect.signs.iter().map(sign).chain(one.looks.iter().map(again)).collect()
+    });
+    let lead = Lead {
+        surety,
+        figure: median(&values).map_or("no figure".to_owned(), |value| quantity(metric, value)),
+        context: "TCP goodput of a pair".to_owned(),
+        basis,
+        label: "Suspect",
+        status,
+        claim,
+        evidence,
+        next: first.map(|one| next(survey, one.suspect.culprit, place)).into_iter().collect(),
+        ..Lead::default()
+    };
+    let mut blocks = vec![Block::Lead(lead)];
+    if let Some(exit) = survey.interrupted {
+        let text = format!("Interrupted ({exit:?}): the figures are those until then.");
+        blocks.push(Block::Paragraph(text));
+    }
+    let absent: Vec<String> = survey
+        .absent
+        .iter()
+        .map(|one| format!("{} did not answer: {}", one.host, one.why))
+        .collect();
+    let failed = survey.failed.iter().map(|&(from, to)| {
+        let host = |host: usize| &survey.fleet.hosts[host];
+        format!("no figure between {} and {}, also alone", host(from), host(to))
+    });
+    let missing: Vec<String> = absent.into_iter().chain(failed).collect();
+    if !missing.is_empty() {
+        blocks.push(Block::List(missing));
+    }
+    blocks
+}
+
+/// Returns the diagnosis of a pair of the culprit.
+fn next(survey: &Survey, culprit: Culprit, place: &str) -> NextStep {
+    let groups = &survey.fleet.groups;
+    let goodput = cells(survey, Measure::Goodput);
+    let own = goodput.known().filter(|(from, to, _)| culprit.has(groups, *from, *to));
+    let worst = own.min_by(|a, b| a.2.total_cmp(&b.2));
+    let command = worst.map(|(from, to, _)| {
+        let host = |host: usize| &survey.fleet.hosts[host];
+        format!("linerate diagnose {place} --from {} --to {}", host(from), host(to))
+    });
+    // A list of hosts is no place of `diagnose`.
+    let command = command.filter(|_| !place.is_empty());
+    NextStep { text: "find what limits its slowest pair".to_owned(), command }
+}
+
+fn suspects(survey: &Survey) -> Vec<Block> {
+    if survey.judged.is_empty() {
+        return Vec::new();
+    }
+    let heads = ["suspect", "status", "evidence", "second look"];
+    let rows: Vec<Vec<String>> = survey
+        .judged
+        .iter()
+        .map(|one| {
+            let signs: Vec<String> = one.suspect.signs.iter().map(sign).collect();
+            let looks: Vec<String> = one.looks.iter().map(again).collect();
+            let looks = if looks.is_empty() { "none".to_owned() } else { looks.join("; ") };
+            let status = word(one.look()).to_owned();
+            vec![name(survey, one.suspect.culprit), status, signs.join("; "), looks]
+        })
+        .collect();
+    let table = Table::of_words("suspects", "Suspects, the strongest first", &heads, &rows);
+    vec![Block::Table(Table { note: Some(NOTE.to_owned()), ..table })]
+}
+
+const NOTE: &str = "Confirmed: measured again beside pairs that no suspect touches, the difference \
+    was there again (rank sum test; at most 5 % of all meshes without a fault confirm one). \
+    docs/mesh.md describes the search.";
+
+/// Returns the medians of each host.
+fn hosts(survey: &Survey) -> Vec<Block> {
+    let side = |measure: Measure, host: usize, is_sender: bool| {
+        let own = cells(survey, measure).known();
+        let values: Vec<f64> = own
+            .filter(|(from, to, _)| if is_sender { *from == host } else { *to == host })
+            .map(|(.., value)| value)
+            .collect();
+        median(&values)
+    };
+    let column = |head: &str, measure: Measure, is_sender: bool| {
+        let metric = measure.metric();
+        let values =
+            (0..survey.fleet.hosts.len()).filter_map(|host| side(measure, host, is_sender));
+        let direction = if is_sender { Direction::Tx } else { Direction::Rx };
+        let scale = Scale::of(metric, values);
+        let layer = metric.layer;
+        Column { layer, direction: Some(direction), ..Column::number(head, scale) }
+    };
+    let columns = [
+        ("goodput sent", Measure::Goodput, true),
+        ("goodput received", Measure::Goodput, false),
+        ("RTT min", Measure::RoundTrip, true),
+        ("retransmitted", Measure::Retransmitted, true),
+    ];
+    let heads = columns.map(|(head, measure, is_sender)| column(head, measure, is_sender));
+    let heads = [Column::text("host"), Column::text("group")].into_iter().chain(heads);
+    let mut table = Table::new("hosts", "Medians of each host over its pairs", heads.collect());
+    for (host, name) in survey.fleet.hosts.iter().enumerate() {
+        let group = survey.fleet.groups[host].map(|group| survey.fleet.group_names[group].as_str());
+        let words = [name.as_str(), group.unwrap_or("–")].map(Cell::text);
+        let figures = columns.map(|(_, measure, is_sender)| {
+            let none = || Cell::Missing("no pair was measured".to_owned());
+            side(measure, host, is_sender).map_or_else(none, Cell::Number)
+        });
+        let is_suspect = survey.judged.iter().any(|one| {
+            let culprits = [Culprit::Host(host), Culprit::Sending(host), Culprit::Receiving(host)];
+            one.look() != Look::Cleared && culprits.contains(&one.suspect.culprit)
+        });
+        let tone = if is_suspect { Tone::Marked } else { Tone::Plain };
+        table.rows.push(Row { cells: words.into_iter().chain(figures).collect(), tone });
+    }
+    vec![Block::Table(table)]
+}
+
+/// Returns a matrix of each measure.
+fn matrices(survey: &Survey) -> Vec<Block> {
+    if survey.fleet.hosts.len() > MOST_IN_MATRIX {
+        return Vec::new();
+    }
+    let with_figures = survey.mesh.figures.iter().filter(|(_, cells)| cells.usual().is_some());
+    with_figures.map(|(measure, cells)| Block::Chart(matrix(survey, *measure, cells))).collect()
+}
+
+fn matrix(survey: &Survey, measure: Measure, figures: &Cells) -> Chart {
+    let metric = measure.metric();
+    let hosts = &survey.fleet.hosts;
+    let scale = Scale::of(metric, figures.known().map(|(.., value)| value));
+    let mut columns = vec![Column::text("from")];
+    let mut marks = Vec::new();
+    for host in hosts {
+        marks.push(Mark { column: columns.len(), name: host.clone(), role: Role::Line });
+        let column = Column::number(format!("to {host}"), scale);
+        columns.push(Column { layer: metric.layer, ..column });
+    }
+    let caption = format!("{} from each host to each other", metric.title);
+    let id = format!("pairs-{}", metric.name.replace('_', "-"));
+    let mut table = Table::new(id, caption, columns);
+    for (from, host) in hosts.iter().enumerate() {
+        let cells = (0..hosts.len()).map(|to| match figures.get(from, to) {
+            Some(value) => Cell::Number(rounded(measure, value)),
+            None if from == to => Cell::Missing("–".to_owned()),
+            None => Cell::Missing("not measured".to_owned()),
+        });
+        table.rows.push(Row::plain([Cell::text(host)].into_iter().chain(cells).collect()));
+    }
+    let summary = format!("{} of every pair as a matrix; stronger colour is more.", metric.title);
+    Chart { summary, ..Chart::of(Plot::Heat, metric.title, marks, table) }
+}
+
+/// Returns a share in tenths of a percent: more digits of rare events would say nothing.
+fn rounded(measure: Measure, value: f64) -> f64 {
+    const TENTHS_OF_PERCENT: f64 = 1e3;
+    match measure {
+        Measure::Retransmitted => (value * TENTHS_OF_PERCENT).round() / TENTHS_OF_PERCENT,
+        _ => value,
+    }
+}
+
+fn cells(survey: &Survey, measure: Measure) -> &Cells {
+    let found = survey.mesh.figures.iter().find(|(known, _)| *known == measure);
+    &found.expect("a survey has every measure").1
+}
+
+fn json(survey: &Survey) -> Value {
+    let of = |host: usize| survey.fleet.hosts[host].as_str();
+    let pairs: Vec<Value> = cells(survey, Measure::Goodput)
+        .known()
+        .map(|(from, to, _)| {
+            let mut pair = json!({ "from": of(from), "to": of(to) });
+            for (measure, cells) in &survey.mesh.figures {
+                pair[measure.metric().name] = cells.get(from, to).into();
+            }
+            pair
+        })
+        .collect();
+    let suspects: Vec<Value> = survey.judged.iter().map(|one| suspect(survey, one)).collect();
+    let hosts: Vec<Value> = survey
+        .fleet
+        .hosts
+        .iter()
+        .zip(&survey.fleet.groups)
+        .map(|(name, group)| {
+            let group = group.map(|group| survey.fleet.group_names[group].as_str());
+            json!({ "name": name, "group": group })
+        })
+        .collect();
+    let absent: Vec<Value> =
+        survey.absent.iter().map(|one| json!({ "host": one.host, "why": one.why })).collect();
+    let failed: Vec<Value> =
+        survey.failed.iter().map(|&(from, to)| json!([of(from), of(to)])).collect();
+    json!({
+        "hosts": hosts, "pairs": pairs, "suspects": suspects, "absent": absent, "failed": failed,
+        "rounds": survey.n_rounds, "interrupted": survey.interrupted.is_some(),
+        "seconds": survey.took.as_secs_f64(),
+    })
+}
+
+fn suspect(survey: &Survey, one: &Judged) -> Value {
+    let of = |host: usize| survey.fleet.hosts[host].as_str();
+    let group = |group: usize| survey.fleet.group_names[group].as_str();
+    let (kind, parts) = match one.suspect.culprit {
+        Culprit::Host(host) => ("host", vec![of(host)]),
+        Culprit::Sending(host) => ("send side", vec![of(host)]),
+        Culprit::Receiving(host) => ("receive side", vec![of(host)]),
+        Culprit::Between(a, b) => ("pair", vec![of(a), of(b)]),
+        Culprit::OneWay(a, b) => ("direction", vec![of(a), of(b)]),
+        Culprit::Uplink(one) => ("uplink", vec![group(one)]),
+        Culprit::Groups(a, b) => ("groups", vec![group(a), group(b)]),
+    };
+    let signs = one.suspect.signs.iter().map(|sign| {
+        let name = sign.measure.metric().name;
+        json!({ "metric": name, "value": sign.seen, "usual": sign.usual, "pairs": sign.n })
+    });
+    let looks = one.looks.iter().map(|look| {
+        let name = look.measure.metric().name;
+        json!({
+            "metric": name, "status": word(look.look), "value": look.seen, "usual": look.usual,
+            "p": look.p, "n": look.n,
+        })
+    });
+    json!({
+        "kind": kind, "of": parts, "status": word(one.look()),
+        "signs": signs.collect::<Vec<_>>(), "again": looks.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,56 @@
+//! Figures of pairs from the study of a stage.
+
+use std::collections::{HashMap, HashSet};
+
+use linerate_analysis::mesh::{Cells, Measure, Mesh, Pairing};
+use linerate_analysis::statistics::median;
+use linerate_analysis::{JobStudy, Study};
+
+use super::Fleet;
+use super::plans::WORKLOAD;
+
+/// Returns cells for every measure of `n` hosts, without figures.
+pub(super) fn empty(n: usize) -> Vec<(Measure, Cells)> {
+    Measure::ALL.map(|measure| (measure, Cells::new(n))).to_vec()
+}
+
+/// Adds the figures of `study` to `mesh`; returns the pairs that were measured in both directions,
+/// in either order.
+pub(super) fn add(study: &Study, fleet: &Fleet, mesh: &mut Mesh) -> HashSet<Pairing> {
+    let mut measured = HashSet::new();
+    for (pair, job) in jobs(study, fleet) {
+        for (measure, cells) in &mut mesh.figures {
+            if let Some(value) = median(&values(job, *measure)) {
+                cells.set(pair.0, pair.1, value);
+                if *measure == Measure::Goodput {
+                    measured.insert(pair);
+                }
+            }
+        }
+    }
+    let is_both = |&(from, to): &Pairing| measured.contains(&(to, from));
+    measured.iter().filter(|pair| is_both(pair)).copied().collect()
+}
+
+/// Returns the figures of one directed pair, run by run.
+pub(super) fn of(study: &Study, fleet: &Fleet, measure: Measure, pair: Pairing) -> Vec<f64> {
+    let own = jobs(study, fleet).filter(|(of, _)| *of == pair);
+    own.flat_map(|(_, job)| values(job, measure)).collect()
+}
+
+/// Returns every measured pair with its job.
+fn jobs<'s>(study: &'s Study, fleet: &Fleet) -> impl Iterator<Item = (Pairing, &'s JobStudy)> {
+    let places: HashMap<String, usize> =
+        fleet.hosts.iter().enumerate().map(|(place, name)| (name.clone(), place)).collect();
+    // The sum of all jobs is no pair.
+    let jobs = study.points.iter().flat_map(|point| &point.jobs);
+    jobs.filter(|job| job.workload == WORKLOAD).filter_map(move |job| {
+        let place = |name: &String| places.get(name).copied();
+        Some(((place(&job.from)?, place(&job.to)?), job))
+    })
+}
+
+fn values(job: &JobStudy, measure: Measure) -> Vec<f64> {
+    let found = job.metrics.iter().find(|one| one.metric == measure.metric());
+    found.map_or_else(Vec::new, |one| one.values.iter().flatten().copied().collect())
+}

@@ -1,0 +1,225 @@
+//! The mesh of a fleet: all pairs are measured in rounds, suspects are looked at again, and hosts
+//! that go away cost only their own pairs.
+
+mod figures;
+mod plans;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+
+use linerate_analysis::mesh::{
+    Confirmation, Look, Measure, Mesh, Pairing, Second, Suspect, confirm, rounds, second_look,
+    suspects,
+};
+use linerate_analysis::study;
+use linerate_model::Nanos;
+
+use crate::fleet::Absent;
+use crate::stages::Bench;
+use crate::{Ended, Exit};
+
+pub use plans::MeshLoad;
+
+/// Most suspects that are looked at again: the strongest ones.
+const MOST_AGAIN: usize = 8;
+
+/// Hosts of a mesh.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fleet {
+    /// Their endpoints.
+    pub hosts: Vec<String>,
+    /// The group of each, as a place in `group_names`.
+    pub groups: Vec<Option<usize>>,
+    /// Names of the groups.
+    pub group_names: Vec<String>,
+}
+
+/// Suspect with the second looks at it.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The suspect.
+    pub suspect: Suspect,
+    /// One for each sign that was looked at again.
+    pub looks: Vec<Confirmation>,
+}
+
+impl Judged {
+    /// Returns what the second looks say: confirmed by any sign, else what the strongest sign says.
+    #[must_use]
+    pub fn look(&self) -> Look {
+        let is_confirmed = self.looks.iter().any(|one| one.look == Look::Confirmed);
+        let first = self.looks.first().map_or(Look::Open, |one| one.look);
+        if is_confirmed { Look::Confirmed } else { first }
+    }
+}
+
+/// Result of a mesh.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// The hosts.
+    pub fleet: Fleet,
+    /// The figures of all pairs.
+    pub mesh: Mesh,
+    /// Suspects: confirmed ones first, then by evidence.
+    pub judged: Vec<Judged>,
+    /// Hosts that did not answer, or went away.
+    pub absent: Vec<Absent>,
+    /// Pairs without figures, though both hosts answered.
+    pub failed: Vec<Pairing>,
+    /// Rounds in which all pairs meet.
+    pub n_rounds: usize,
+    /// The second look, if there was one.
+    pub second: Option<Second>,
+    /// Exit of a person's interrupt; the figures are those until then.
+    pub interrupted: Option<Exit>,
+    /// Time that it took.
+    pub took: Nanos,
+}
+
+/// Measures all pairs of `fleet` without hosts that are `absent`, and its suspects again.
+///
+/// # Errors
+/// If nothing could be measured, or a stage fails for another reason than a host that went away.
+pub fn survey(
+    bench: &dyn Bench,
+    fleet: &Fleet,
+    load: &MeshLoad,
+    absent: Vec<Absent>,
+) -> Result<Survey, Ended> {
+    let begun = bench.now();
+    let n = fleet.hosts.len();
+    let mut mesh = Mesh { groups: fleet.groups.clone(), figures: figures::empty(n) };
+    let all = rounds(n);
+    let n_rounds = all.len();
+    let mut walk = Walk { bench, fleet, load, absent, interrupted: None };
+    let failed = walk.first(all, &mut mesh)?;
+    let found = suspects(&mesh);
+    let mut second = None;
+    let mut judged: Vec<Judged> =
+        found.into_iter().map(|suspect| Judged { suspect, looks: Vec::new() }).collect();
+    if walk.interrupted.is_none() && load.again > 0 && !judged.is_empty() {
+        second = walk.second(&mesh, &mut judged)?;
+    }
+    judged.sort_by_key(|one| match one.look() {
+        Look::Confirmed => 0,
+        Look::Open => 1,
+        Look::Cleared => 2,
+    });
+    let Walk { absent, interrupted, .. } = walk;
+    let took = bench.now().since(begun);
+    let fleet = fleet.clone();
+    Ok(Survey { fleet, mesh, judged, absent, failed, n_rounds, second, interrupted, took })
+}
+
+struct Walk<'a> {
+    bench: &'a dyn Bench,
+    fleet: &'a Fleet,
+    load: &'a MeshLoad,
+    absent: Vec<Absent>,
+    interrupted: Option<Exit>,
+}
+
+impl Walk<'_> {
+    /// Measures `left` until every pair has figures, cannot have any, or has failed alone; returns
+    /// those that failed.
+    fn first(
+        &mut self,
+        mut left: Vec<Vec<Pairing>>,
+        mesh: &mut Mesh,
+    ) -> Result<Vec<Pairing>, Ended> {
+        let mut is_alone = false;
+        for stage in 1.. {
+            self.leave_out_absent(&mut left);
+            if left.is_empty() {
+                break;
+            }
+            let draft = self.load.rounds(self.fleet, &left);
+            let (campaign, ended) = self.bench.attempt(&format!("rounds-{stage}"), &draft);
+            if let Some(campaign) = campaign {
+                let measured = figures::add(&study(&campaign), self.fleet, mesh);
+                for round in &mut left {
+                    round.retain(|pair| !measured.contains(pair));
+                }
+            }
+            if self.goes_on_after(ended)? {
+                // A host went away; the rest is as it was.
+                continue;
+            }
+            if self.interrupted.is_some() || is_alone {
+                break;
+            }
+            // A pair that fails ends the trial of its round, so the others had no chance.
+            left = left.into_iter().flatten().map(|pair| vec![pair]).collect();
+            is_alone = true;
+        }
+        Ok(left.into_iter().flatten().collect())
+    }
+
+    /// Measures the suspects again, beside pairs that none of them touches.
+    fn second(&mut self, mesh: &Mesh, judged: &mut [Judged]) -> Result<Option<Second>, Ended> {
+        let n = judged.len().min(MOST_AGAIN);
+        let again = &mut judged[..n];
+        let suspects: Vec<Suspect> = again.iter().map(|one| one.suspect.clone()).collect();
+        let second = second_look(mesh, &suspects);
+        let mut rounds = second.rounds.clone();
+        self.leave_out_absent(&mut rounds);
+        if rounds.is_empty() || second.controls.is_empty() {
+            return Ok(None);
+        }
+        let draft = self.load.again(self.fleet, &rounds);
+        let (campaign, ended) = self.bench.attempt("again", &draft);
+        self.goes_on_after(ended)?;
+        let Some(campaign) = campaign else { return Ok(None) };
+        let study = study(&campaign);
+        let values = |measure: Measure, pairs: &[Pairing]| -> Vec<f64> {
+            pairs.iter().flat_map(|pair| figures::of(&study, self.fleet, measure, *pair)).collect()
+        };
+        for (one, own) in again.iter_mut().zip(&second.suspected) {
+            let measures = one.suspect.signs.iter().map(|sign| sign.measure);
+            one.looks = measures
+                .filter_map(|measure| {
+                    let controls = values(measure, &second.controls);
+                    confirm(measure, &values(measure, own), &controls, n)
+                })
+                .collect();
+        }
+        Ok(Some(second))
+    }
+
+    fn leave_out_absent(&self, rounds: &mut Vec<Vec<Pairing>>) {
+        let gone: HashSet<usize> = self
+            .fleet
+            .hosts
+            .iter()
+            .enumerate()
+            .filter(|(_, name)| self.absent.iter().any(|one| one.host == **name))
+            .map(|(host, _)| host)
+            .collect();
+        for round in rounds.iter_mut() {
+            round.retain(|(from, to)| !gone.contains(from) && !gone.contains(to));
+        }
+        rounds.retain(|round| !round.is_empty());
+    }
+
+    /// Returns whether a stage ended because hosts went away, which are then known as absent.
+    fn goes_on_after(&mut self, ended: Option<Ended>) -> Result<bool, Ended> {
+        match ended {
+            None => Ok(false),
+            Some(Ended::With(exit)) => {
+                self.interrupted = Some(exit);
+                Ok(false)
+            }
+            Some(Ended::Failed(failure)) => {
+                let absent = self.bench.absent();
+                let is_new = |one: &Absent| self.absent.iter().all(|known| known.host != one.host);
+                let new: Vec<Absent> = absent.into_iter().filter(is_new).collect();
+                if new.is_empty() {
+                    return Err(failure.into());
+                }
+                self.absent.extend(new);
+                Ok(true)
+            }
+        }
+    }
+}

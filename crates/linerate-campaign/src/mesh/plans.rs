@@ -1,0 +1,80 @@
+//! Plans of a mesh: one sweep for each round and direction.
+
+use linerate_analysis::mesh::Pairing;
+use linerate_load::workloads::HOST_DEFAULT;
+use linerate_model::Nanos;
+use linerate_model::plan::{Draft, DraftJob, DraftSweep};
+
+use super::Fleet;
+
+/// Workload of every pair.
+pub(super) const WORKLOAD: &str = "tcp_stream";
+/// Time in which the last acknowledgements arrive.
+const DRAIN: Nanos = Nanos::from_millis(50);
+
+/// Load of a mesh.
+#[derive(Clone, Copy, Debug)]
+pub struct MeshLoad {
+    /// Length of the measurement of a pair in one direction.
+    pub measured: Nanos,
+    /// Warm-up before it.
+    pub omitted: Nanos,
+    /// Runs of each pair of the second look; 0 for none.
+    pub again: u32,
+    /// Seed of the random order.
+    pub seed: u64,
+}
+
+impl MeshLoad {
+    /// Returns the plan of `rounds`, in both directions.
+    pub(super) fn rounds(&self, fleet: &Fleet, rounds: &[Vec<Pairing>]) -> Draft {
+        let sweeps = rounds.iter().enumerate().flat_map(|(number, round)| {
+            let back: Vec<Pairing> = round.iter().map(|&(from, to)| (to, from)).collect();
+            let number = number + 1;
+            [
+                self.sweep(format!("round-{number}-there"), fleet, round),
+                self.sweep(format!("round-{number}-back"), fleet, &back),
+            ]
+        });
+        self.draft("mesh", 1, sweeps.collect())
+    }
+
+    /// Returns the plan of the second look, which measures directed pairs several times.
+    pub(super) fn again(&self, fleet: &Fleet, rounds: &[Vec<Pairing>]) -> Draft {
+        let sweeps = rounds.iter().enumerate();
+        let sweeps =
+            sweeps.map(|(number, round)| self.sweep(format!("again-{}", number + 1), fleet, round));
+        self.draft("mesh-again", self.again, sweeps.collect())
+    }
+
+    fn draft(&self, name: &str, repeats: u32, sweeps: Vec<DraftSweep>) -> Draft {
+        let mut draft = Draft::new(name, repeats, sweeps);
+        draft.campaign.seed = Some(self.seed);
+        draft
+    }
+
+    fn sweep(&self, name: String, fleet: &Fleet, pairs: &[Pairing]) -> DraftSweep {
+        let job = |&(from, to): &Pairing| {
+            let congestion = [("congestion", HOST_DEFAULT.into())];
+            DraftJob::new(WORKLOAD, &fleet.hosts[from], &fleet.hosts[to]).with(congestion)
+        };
+        DraftSweep {
+            name,
+            duration: self.measured,
+            warmup: self.omitted,
+            drain: Some(DRAIN),
+            rest: Some(Nanos(0)),
+            jobs: pairs.iter().map(job).collect(),
+            ..DraftSweep::default()
+        }
+    }
+
+    /// Returns the time that `n_rounds` rounds take without a second look.
+    #[must_use]
+    pub fn expected(&self, n_rounds: usize) -> Nanos {
+        /// Opening of connections, lead of the barrier and comparison of clocks.
+        const OVERHEAD: Nanos = Nanos::from_millis(300);
+        let run = self.measured + self.omitted + DRAIN + OVERHEAD;
+        Nanos(run.0 * 2 * n_rounds as u64)
+    }
+}

@@ -1,0 +1,216 @@
+//! The survey of simulated fleets.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use linerate_analysis::mesh::Culprit;
+use linerate_model::plan::{Draft, expand, read};
+use linerate_model::{
+    Campaign, Endpoint, HostAddress, Side, Testbed, TrialOutcome, TrialRecord, TrialSpec,
+};
+use serde_json::json;
+
+use super::*;
+use crate::Failure;
+use crate::simulated::{SimulatedLoad, SimulatedPath};
+use crate::stages::BeforeTrial;
+
+const LOAD: MeshLoad =
+    MeshLoad { measured: Nanos::from_secs(1), omitted: Nanos::from_millis(200), again: 6, seed: 1 };
+
+/// Fleet of eight hosts whose pairs have these rates.
+struct FleetBench {
+    rate: fn(&str, &str) -> f64,
+    /// Host that goes away in this trial of the first stage.
+    leaves: Option<(&'static str, usize)>,
+    /// Host whose pairs with this other host fail.
+    blocked: Option<[&'static str; 2]>,
+    /// A person interrupts the first stage in this trial.
+    interrupted: Option<usize>,
+    n_trials: Cell<u64>,
+    stages: RefCell<Vec<String>>,
+}
+
+impl FleetBench {
+    fn of(rate: fn(&str, &str) -> f64) -> Self {
+        Self {
+            rate,
+            leaves: None,
+            blocked: None,
+            interrupted: None,
+            n_trials: Cell::default(),
+            stages: RefCell::default(),
+        }
+    }
+
+    fn carry(&self, spec: TrialSpec) -> TrialRecord {
+        self.n_trials.set(self.n_trials.get() + 1);
+        let is_blocked = spec.jobs.iter().any(|job| {
+            self.blocked.is_some_and(|ends| {
+                ends.contains(&&*job.from.name) && ends.contains(&&*job.to.name)
+            })
+        });
+        let mut record = TrialRecord::new(spec.clone());
+        record.outcome = Some(TrialOutcome::Failed);
+        if is_blocked {
+            return record;
+        }
+        record.outcome = Some(TrialOutcome::Completed);
+        for (job, ends) in spec.jobs.iter().zip(&mut record.jobs) {
+            let path = SimulatedPath {
+                link: (self.rate)(&job.from.name, &job.to.name),
+                send_buffer: 1e9,
+                rtt: 1e-3,
+                // Pairs of one trial differ.
+                seed: job.from.name.bytes().map(u64::from).sum(),
+                ..SimulatedPath::default()
+            };
+            *ends = (path.carry(&spec, job, Side::Active), path.carry(&spec, job, Side::Passive));
+        }
+        record
+    }
+}
+
+fn testbed() -> Testbed {
+    let endpoint = |name: &String| -> Endpoint {
+        let text = json!({ "name": name, "host": name, "address": null, "device": "eth0" });
+        serde_json::from_value(text).expect("what is left out has a default")
+    };
+    let hosts = fleet().hosts;
+    Testbed {
+        endpoints: hosts.iter().map(endpoint).collect(),
+        hosts: hosts.into_iter().map(|host| (host, HostAddress::InProcess)).collect(),
+        emulated: false,
+    }
+}
+
+fn fleet() -> Fleet {
+    let hosts: Vec<String> = (0..8).map(|host| format!("n{host}")).collect();
+    Fleet { groups: vec![None; hosts.len()], hosts, group_names: Vec::new() }
+}
+
+impl Bench for FleetBench {
+    fn run(&self, name: &str, draft: &Draft, _: BeforeTrial<'_>) -> Result<Campaign, Ended> {
+        match self.attempt(name, draft) {
+            (Some(campaign), None) => Ok(campaign),
+            (_, ended) => Err(ended.expect("a stage without a record ended")),
+        }
+    }
+
+    fn attempt(&self, name: &str, draft: &Draft) -> (Option<Campaign>, Option<Ended>) {
+        let plan = read(&draft.text()).expect("a legal plan");
+        let is_first = self.stages.borrow().is_empty();
+        self.stages.borrow_mut().push(name.to_owned());
+        let mut campaign = Campaign::default();
+        for (number, spec) in expand(&plan, &testbed()).expect("the hosts").into_iter().enumerate()
+        {
+            if is_first && self.leaves.is_some_and(|(_, trial)| trial == number) {
+                let lost = Failure::missing("lost the agent");
+                return (Some(campaign), Some(lost.into()));
+            }
+            if is_first && self.interrupted == Some(number) {
+                return (Some(campaign), Some(Ended::With(Exit::Interrupted)));
+            }
+            campaign.trials.push(self.carry(spec));
+        }
+        (Some(campaign), None)
+    }
+
+    fn absent(&self) -> Vec<Absent> {
+        let gone = self.leaves.filter(|_| !self.stages.borrow().is_empty());
+        let absent = gone.map(|(host, _)| Absent { host: host.into(), why: "it is off".into() });
+        absent.into_iter().collect()
+    }
+
+    fn pause(&self, _: Duration) {}
+
+    fn now(&self) -> Nanos {
+        Nanos::from_secs(self.n_trials.get())
+    }
+}
+
+fn surveyed(bench: &FleetBench) -> Survey {
+    survey(bench, &fleet(), &LOAD, Vec::new()).unwrap_or_else(|_| panic!("it is surveyed"))
+}
+
+fn n_known(survey: &Survey) -> usize {
+    survey.mesh.figures[0].1.known().count()
+}
+
+#[test]
+fn a_slow_host_is_named_and_confirmed() {
+    let bench = FleetBench::of(|from, to| if [from, to].contains(&"n3") { 90e6 } else { 100e6 });
+    let survey = surveyed(&bench);
+    assert_eq!([n_known(&survey), survey.n_rounds], [56, 7]);
+    let [one] = &survey.judged[..] else { panic!("{:?}", survey.judged) };
+    assert_eq!((one.suspect.culprit, one.look()), (Culprit::Host(3), Look::Confirmed));
+    assert_eq!(*bench.stages.borrow(), ["rounds-1", "again"]);
+}
+
+#[test]
+fn a_fleet_of_equal_hosts_has_no_suspect_and_no_second_look() {
+    let bench = FleetBench::of(|_, _| 100e6);
+    let survey = surveyed(&bench);
+    assert!(survey.judged.is_empty(), "{:?}", survey.judged);
+    assert_eq!(*bench.stages.borrow(), ["rounds-1"]);
+}
+
+#[test]
+fn what_was_seen_once_is_not_confirmed() {
+    // Only the first stage has rounds there and back.
+    let bench = FleetBench::of(|_, _| 100e6);
+    let slow = FleetBench::of(|from, _| if from == "n5" { 80e6 } else { 100e6 });
+    let mut mesh = Mesh { groups: fleet().groups, figures: figures::empty(8) };
+    let first = LOAD.rounds(&fleet(), &rounds(8));
+    let (campaign, _) = slow.attempt("rounds-1", &first);
+    figures::add(&study(&campaign.expect("a record")), &fleet(), &mut mesh);
+    let found = suspects(&mesh);
+    assert_eq!(found[0].culprit, Culprit::Sending(5));
+    let mut judged = vec![Judged { suspect: found[0].clone(), looks: Vec::new() }];
+    let fleet = fleet();
+    let mut walk =
+        Walk { bench: &bench, fleet: &fleet, load: &LOAD, absent: Vec::new(), interrupted: None };
+    let second = walk.second(&mesh, &mut judged).unwrap_or_else(|_| panic!("it runs"));
+    assert!(second.is_some());
+    assert_eq!(judged[0].look(), Look::Cleared, "{judged:?}");
+}
+
+#[test]
+fn a_host_that_goes_away_costs_only_its_pairs() {
+    let bench = FleetBench { leaves: Some(("n6", 5)), ..FleetBench::of(|_, _| 100e6) };
+    let survey = surveyed(&bench);
+    assert_eq!(survey.absent.len(), 1);
+    let all_of_others = 7 * 6;
+    assert!(n_known(&survey) >= all_of_others, "{}", n_known(&survey));
+    assert!(survey.failed.is_empty(), "{:?}", survey.failed);
+    assert_eq!(*bench.stages.borrow(), ["rounds-1", "rounds-2"]);
+    // The second stage repeats no pair that had both of its figures.
+    assert!(bench.n_trials.get() < 2 * 14, "{}", bench.n_trials.get());
+}
+
+#[test]
+fn a_pair_that_fails_costs_no_other_pair() {
+    let bench = FleetBench { blocked: Some(["n1", "n4"]), ..FleetBench::of(|_, _| 100e6) };
+    let survey = surveyed(&bench);
+    assert_eq!(n_known(&survey), 56 - 2);
+    assert_eq!(survey.failed.len(), 1, "{:?}", survey.failed);
+    assert!(survey.absent.is_empty());
+}
+
+#[test]
+fn an_interrupt_keeps_what_was_measured() {
+    let bench = FleetBench { interrupted: Some(6), ..FleetBench::of(|_, _| 100e6) };
+    let survey = surveyed(&bench);
+    assert_eq!(survey.interrupted, Some(Exit::Interrupted));
+    assert_eq!(n_known(&survey), 6 * 4);
+    assert_eq!(*bench.stages.borrow(), ["rounds-1"]);
+}
+
+#[test]
+fn a_stage_that_fails_while_all_hosts_answer_is_a_failure() {
+    let bench = FleetBench { leaves: Some(("n6", 0)), ..FleetBench::of(|_, _| 100e6) };
+    let absent = vec![Absent { host: "n6".into(), why: "it is off".into() }];
+    // Nobody else went away.
+    let ended = survey(&bench, &fleet(), &LOAD, absent);
+    assert!(matches!(ended, Err(Ended::Failed(_))));
+}

@@ -1,0 +1,198 @@
+//! `linerate mesh`: all pairs of many hosts, and the host, pair or uplink that differs.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use linerate_analysis::mesh::{FEWEST, Look, rounds};
+use linerate_answers::mesh as answers;
+use linerate_answers::plan::span;
+use linerate_campaign::Ended;
+use linerate_campaign::fleet::{self, Absent, FleetHost};
+use linerate_campaign::mesh::{Fleet, MeshLoad, survey};
+use linerate_campaign::stages::Ledgers;
+use linerate_campaign::testbeds::{self, Ground, Place};
+use linerate_model::Nanos;
+
+use crate::args::{Formats, Global, seconds};
+use crate::commands::ends::{check_lengths, make_folder};
+use crate::commands::measure::{Person, WaitArgs};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::reports;
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("fleet").required(true)
+    .args(["hosts", "slurm", "testbed", "lab"]))]
+pub(crate) struct MeshArgs {
+    /// List of hosts, one a line, or an inventory of Ansible (INI) whose groups are racks; `-` is
+    /// standard input
+    #[arg(long, value_name = "FILE")]
+    hosts: Option<PathBuf>,
+    /// The nodes of the present allocation of Slurm, on which `srun` starts the agents
+    #[arg(long)]
+    slurm: bool,
+    /// Testbed file: every endpoint is a host of the mesh
+    #[arg(long, value_name = "FILE")]
+    testbed: Option<PathBuf>,
+    /// Lab file or preset: every host of it is one of the mesh
+    #[arg(long, value_name = "LAB")]
+    lab: Option<String>,
+    /// Start the agents with this command, which runs another one on a host, such as `ssh {host}`;
+    /// without it, `linerate agent` must run on each host
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["testbed", "lab"])]
+    reach: Option<String>,
+    /// Hosts that share an uplink, such as a rack: NAME=HOST,HOST... (repeatable)
+    #[arg(long = "group", value_name = "NAME=HOSTS")]
+    groups: Vec<String>,
+    /// Length of the measurement of a pair in each direction, in seconds or with a unit
+    #[arg(long, default_value = "1", value_parser = seconds)]
+    seconds: f64,
+    /// Warm-up before it, in seconds or with a unit
+    #[arg(long, default_value = "0.2", value_parser = seconds)]
+    omit: f64,
+    /// Runs of each pair of a suspect in the second look, beside as many of others; 0 for no second
+    /// look
+    #[arg(long, default_value_t = 6)]
+    again: u32,
+    /// Seed of the random order
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Folder for the ledgers and the report
+    #[arg(long, default_value = "mesh")]
+    out: PathBuf,
+    #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
+    formats: Formats,
+}
+
+/// Measures the mesh and prints who differs.
+pub(crate) fn run(args: &MeshArgs, global: Global) -> Outcome {
+    check_lengths("mesh", Some(args.seconds), args.omit)?;
+    let (mut ground, place, listed) = prepared(args)?;
+    let fleet = fleet_of(&ground, &listed, &args.groups)?;
+    // Hosts of a lab are always there.
+    let absent = if args.lab.is_some() { Vec::new() } else { fleet::present(&mut ground)? };
+    let ended = look(args, global, (&ground, &place), &fleet, absent);
+    ground.dismantle();
+    Ended::outcome(ended)
+}
+
+/// Returns the hosts, the options that lead another command to them, and their list.
+fn prepared(args: &MeshArgs) -> Result<(Ground, String, Vec<FleetHost>), Failure> {
+    make_folder(&args.out)?;
+    if args.testbed.is_some() || args.lab.is_some() {
+        let place =
+            Place { lab: args.lab.clone(), testbed: args.testbed.clone(), ..Place::default() };
+        let named = match (&args.lab, &args.testbed) {
+            (Some(lab), _) => format!("--lab {lab}"),
+            (_, file) => format!(
+                "--testbed {}",
+                file.iter().map(|f| f.display().to_string()).collect::<String>()
+            ),
+        };
+        return Ok((testbeds::unasked(&place)?, named, Vec::new()));
+    }
+    let (hosts, reach) = match &args.hosts {
+        Some(file) => (fleet::read(&text_of(file)?)?, args.reach.as_deref()),
+        None => (fleet::of_slurm()?, Some(args.reach.as_deref().unwrap_or(fleet::SRUN))),
+    };
+    let ground = fleet::ground(&hosts, reach)?;
+    // Later commands can use the same hosts.
+    let testbed = args.out.join("testbed.toml");
+    linerate_sys::whole_file::replace(&testbed, fleet::testbed_text(&hosts, reach)?.as_bytes())
+        .map_err(|error| {
+            Failure::missing(format!("write {}: {}", testbed.display(), error.cause))
+        })?;
+    Ok((ground, format!("--testbed {}", testbed.display()), hosts))
+}
+
+fn text_of(file: &std::path::Path) -> Result<String, Failure> {
+    let read = match file.to_str() {
+        Some("-") => std::io::read_to_string(std::io::stdin()),
+        _ => std::fs::read_to_string(file),
+    };
+    read.map_err(|error| {
+        Failure::wrong(format!("mesh: read list of hosts {}: {error}", file.display()))
+    })
+}
+
+/// Returns the hosts of the mesh with their groups: those of the list, or of `--group`.
+fn fleet_of(ground: &Ground, listed: &[FleetHost], asked: &[String]) -> Result<Fleet, Failure> {
+    let hosts: Vec<String> =
+        ground.testbed.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
+    let mut fleet = Fleet { groups: vec![None; hosts.len()], hosts, group_names: Vec::new() };
+    let of_list =
+        listed.iter().filter_map(|host| Some((host.group.clone()?, vec![host.name.clone()])));
+    let mut named: Vec<(String, Vec<String>)> = of_list.collect();
+    for text in asked {
+        let Some((name, members)) = text.split_once('=') else {
+            let message = format!("mesh --group {text}: expected NAME=HOST,HOST");
+            return Err(Failure::wrong(message));
+        };
+        named.push((name.to_owned(), members.split(',').map(str::to_owned).collect()));
+    }
+    for (name, members) in named {
+        let known = fleet.group_names.iter().position(|known| *known == name);
+        let group = known.unwrap_or(fleet.group_names.len());
+        if known.is_none() {
+            fleet.group_names.push(name.clone());
+        }
+        for member in members {
+            let Some(host) = fleet.hosts.iter().position(|known| *known == member) else {
+                let message = format!("mesh: group {name}: there is no host `{member}`");
+                return Err(Failure::wrong(message));
+            };
+            fleet.groups[host] = Some(group);
+        }
+    }
+    Ok(fleet)
+}
+
+fn look(
+    args: &MeshArgs,
+    global: Global,
+    (ground, place): (&Ground, &str),
+    fleet: &Fleet,
+    absent: Vec<Absent>,
+) -> Result<Exit, Ended> {
+    let load = MeshLoad {
+        measured: Nanos::from_secs_f64(args.seconds),
+        omitted: Nanos::from_secs_f64(args.omit),
+        again: args.again,
+        seed: args.seed,
+    };
+    if !global.quiet {
+        eprintln!("{}", agenda(fleet, &load, &absent));
+    }
+    let audience = Person::new("mesh", global, Some(&args.wait));
+    let ledgers = Ledgers::new("mesh", ground, &args.out, &audience);
+    let survey = survey(&ledgers, fleet, &load, absent)?;
+    drop(audience);
+    let answer = answers::document(&survey, ground.kind, place);
+    reports::answer(&answer, &args.formats.saved(&args.out), global)?;
+    if let Some(exit) = survey.interrupted {
+        return Ok(exit);
+    }
+    let is_confirmed = survey.judged.first().is_some_and(|one| one.look() == Look::Confirmed);
+    Ok(if is_confirmed { Exit::Missed } else { Exit::Done })
+}
+
+/// Returns the plan of a mesh and its expected time.
+fn agenda(fleet: &Fleet, load: &MeshLoad, absent: &[Absent]) -> String {
+    let n = fleet.hosts.len();
+    let n_rounds = rounds(n).len();
+    let expected = span(load.expected(n_rounds).as_secs_f64());
+    let mut text = format!(
+        "Plan: {} pairs of {n} hosts in {n_rounds} rounds, both directions, each host in one pair \
+            at a time; then the suspects again.\nExpected time: {expected}, and as much again or \
+            less for a second look.",
+        n * n.saturating_sub(1) / 2
+    );
+    if n < FEWEST {
+        text += &format!("\nFewer than {FEWEST} hosts cannot be told apart: nobody is suspected.");
+    }
+    for one in absent {
+        text += &format!("\nLeft out: {}: {}", one.host, one.why);
+    }
+    text
+}
