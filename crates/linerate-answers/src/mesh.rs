@@ -3,10 +3,11 @@
 use linerate_analysis::mesh::{Cells, Confirmation, Culprit, FEWEST, Look, Measure, Sign};
 use linerate_analysis::statistics::median;
 use linerate_campaign::mesh::{Judged, Survey};
-use linerate_model::{Direction, TestbedKind};
+use linerate_model::{Direction, Estimate, TestbedKind};
 use linerate_report::Document;
 use linerate_report::document::{
-    Block, Cell, Chart, Column, Lead, Mark, NextStep, Origin, Plot, Role, Row, Section, Table, Tone,
+    Block, Cell, Chart, Column, ColumnKind, Lead, Mark, NextStep, Origin, Plot, Role, Row, Section,
+    Table, Tone,
 };
 use linerate_report::number::Scale;
 use serde_json::{Value, json};
@@ -111,13 +112,15 @@ fn answer(survey: &Survey, place: &str) -> Vec<Block> {
         Some(Look::Confirmed) => ("confirmed", "located"),
         Some(Look::Open) => ("suspected", "suspected"),
         Some(Look::Cleared) => ("none: what stood out was not seen again", "equivalent"),
-        None if n < FEWEST => ("not judged", "not diagnosed"),
+        None if survey.mesh.n_measured() < FEWEST => ("not judged", "not diagnosed"),
         None => ("none", "equivalent"),
     };
     let first = survey.judged.first().filter(|one| one.look() != Look::Cleared);
     let claim = match first {
         Some(one) => Some(format!("{} differs from the rest", name(survey, one.suspect.culprit))),
-        None if n < FEWEST => Some(format!("a mesh needs {FEWEST} hosts to tell them apart")),
+        None if survey.mesh.n_measured() < FEWEST => {
+            Some(format!("a mesh needs {FEWEST} hosts to tell them apart"))
+        }
         None => None,
     };
     let evidence = first.map_or_else(Vec::new, |one| {
@@ -195,32 +198,33 @@ const NOTE: &str = "Confirmed: measured again beside pairs that no suspect touch
     was there again (rank sum test; at most 5 % of all meshes without a fault confirm one). \
     docs/mesh.md describes the search.";
 
+/// Returns the median of a host over its pairs.
+fn side(survey: &Survey, measure: Measure, host: usize, is_sender: bool) -> Option<f64> {
+    let is_own = |from: usize, to: usize| if is_sender { from == host } else { to == host };
+    let own = cells(survey, measure).known().filter(|(from, to, _)| is_own(*from, *to));
+    median(&own.map(|(.., value)| value).collect::<Vec<_>>())
+}
+
+/// Returns the column of those medians.
+fn side_column(survey: &Survey, head: &str, measure: Measure, is_sender: bool) -> Column {
+    let metric = measure.metric();
+    let hosts = 0..survey.fleet.hosts.len();
+    let values = hosts.filter_map(|host| side(survey, measure, host, is_sender));
+    let direction = if is_sender { Direction::Tx } else { Direction::Rx };
+    let column = Column::number(head, Scale::of(metric, values));
+    Column { layer: metric.layer, direction: Some(direction), ..column }
+}
+
 /// Returns the medians of each host.
 fn hosts(survey: &Survey) -> Vec<Block> {
-    let side = |measure: Measure, host: usize, is_sender: bool| {
-        let own = cells(survey, measure).known();
-        let values: Vec<f64> = own
-            .filter(|(from, to, _)| if is_sender { *from == host } else { *to == host })
-            .map(|(.., value)| value)
-            .collect();
-        median(&values)
-    };
-    let column = |head: &str, measure: Measure, is_sender: bool| {
-        let metric = measure.metric();
-        let values =
-            (0..survey.fleet.hosts.len()).filter_map(|host| side(measure, host, is_sender));
-        let direction = if is_sender { Direction::Tx } else { Direction::Rx };
-        let scale = Scale::of(metric, values);
-        let layer = metric.layer;
-        Column { layer, direction: Some(direction), ..Column::number(head, scale) }
-    };
     let columns = [
         ("goodput sent", Measure::Goodput, true),
         ("goodput received", Measure::Goodput, false),
         ("RTT min", Measure::RoundTrip, true),
         ("retransmitted", Measure::Retransmitted, true),
     ];
-    let heads = columns.map(|(head, measure, is_sender)| column(head, measure, is_sender));
+    let heads =
+        columns.map(|(head, measure, is_sender)| side_column(survey, head, measure, is_sender));
     let heads = [Column::text("host"), Column::text("group")].into_iter().chain(heads);
     let mut table = Table::new("hosts", "Medians of each host over its pairs", heads.collect());
     for (host, name) in survey.fleet.hosts.iter().enumerate() {
@@ -228,7 +232,8 @@ fn hosts(survey: &Survey) -> Vec<Block> {
         let words = [name.as_str(), group.unwrap_or("–")].map(Cell::text);
         let figures = columns.map(|(_, measure, is_sender)| {
             let none = || Cell::Missing("no pair was measured".to_owned());
-            side(measure, host, is_sender).map_or_else(none, Cell::Number)
+            let value = side(survey, measure, host, is_sender);
+            value.map(|value| rounded(measure, value)).map_or_else(none, Cell::Number)
         });
         let is_suspect = survey.judged.iter().any(|one| {
             let culprits = [Culprit::Host(host), Culprit::Sending(host), Culprit::Receiving(host)];
@@ -246,7 +251,13 @@ fn matrices(survey: &Survey) -> Vec<Block> {
         return Vec::new();
     }
     let with_figures = survey.mesh.figures.iter().filter(|(_, cells)| cells.usual().is_some());
-    with_figures.map(|(measure, cells)| Block::Chart(matrix(survey, *measure, cells))).collect()
+    let blocks = with_figures.map(|(measure, cells)| {
+        if cells.known().all(|(.., value)| rounded(*measure, value) == 0.0) {
+            return Block::Paragraph(format!("{}: 0 from every host.", measure.metric().title));
+        }
+        Block::Chart(matrix(survey, *measure, cells))
+    });
+    blocks.collect()
 }
 
 fn matrix(survey: &Survey, measure: Measure, figures: &Cells) -> Chart {
@@ -258,14 +269,14 @@ fn matrix(survey: &Survey, measure: Measure, figures: &Cells) -> Chart {
     for host in hosts {
         marks.push(Mark { column: columns.len(), name: host.clone(), role: Role::Line });
         let column = Column::number(format!("to {host}"), scale);
-        columns.push(Column { layer: metric.layer, ..column });
+        columns.push(Column { kind: ColumnKind::Estimate, layer: metric.layer, ..column });
     }
     let caption = format!("{} from each host to each other", metric.title);
     let id = format!("pairs-{}", metric.name.replace('_', "-"));
     let mut table = Table::new(id, caption, columns);
     for (from, host) in hosts.iter().enumerate() {
         let cells = (0..hosts.len()).map(|to| match figures.get(from, to) {
-            Some(value) => Cell::Number(rounded(measure, value)),
+            Some(value) => Cell::Estimate(once(rounded(measure, value))),
             None if from == to => Cell::Missing("–".to_owned()),
             None => Cell::Missing("not measured".to_owned()),
         });
@@ -273,6 +284,11 @@ fn matrix(survey: &Survey, measure: Measure, figures: &Cells) -> Chart {
     }
     let summary = format!("{} of every pair as a matrix; stronger colour is more.", metric.title);
     Chart { summary, ..Chart::of(Plot::Heat, metric.title, marks, table) }
+}
+
+/// Returns the estimate of one run.
+const fn once(value: f64) -> Estimate {
+    Estimate { value, low: None, high: None, confidence: None, n: 1 }
 }
 
 /// Returns a share in tenths of a percent: more digits of rare events would say nothing.

@@ -213,13 +213,28 @@ fn goal_words(goal: &Goal) -> String {
     )
 }
 
+/// Returns the loads of a trial in one line, equal ones counted: `udp_rr and 3 x tcp_stream`.
+pub fn loads<'w>(workloads: impl IntoIterator<Item = &'w str>) -> String {
+    let mut counted: Vec<(&str, usize)> = Vec::new();
+    for workload in workloads {
+        match counted.iter_mut().find(|(known, _)| *known == workload) {
+            Some((_, n)) => *n += 1,
+            None => counted.push((workload, 1)),
+        }
+    }
+    let words = counted.into_iter().map(|(workload, n)| match n {
+        1 => workload.to_owned(),
+        n => format!("{n} x {workload}"),
+    });
+    words.collect::<Vec<_>>().join(" and ")
+}
+
 /// Returns a trial's coordinate in one line: its axes, or its workloads if it has none.
 #[must_use]
 pub fn coordinate(trial: &TrialSpec) -> String {
     // A point without axes is named by its load, as it has no coordinate.
     if trial.point.is_empty() {
-        let jobs: Vec<&str> = trial.jobs.iter().map(|job| job.workload.as_str()).collect();
-        return jobs.join(" and ");
+        return loads(trial.jobs.iter().map(|job| job.workload.as_str()));
     }
     grid::coordinate(&trial.point)
 }

@@ -69,8 +69,8 @@ pub fn conduct_serving(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(Campaign, RunSummary), Failure> {
     let trials = checks::trials(request.found, request.plan, request.ground)?;
-    let timeouts = request.ground.timeouts;
-    let mut options = RunOptions { timeouts, ..RunOptions::default() };
+    let Ground { timeouts, away, .. } = *request.ground;
+    let mut options = RunOptions { timeouts, away, ..RunOptions::default() };
     // Filling a scratch file takes longer than an agent waits by default.
     if trials.iter().flat_map(|trial| &trial.jobs).any(|job| job.workload == STORAGE) {
         options.patience = FILLING;

@@ -17,7 +17,7 @@ use crate::testbeds::{Ground, complete, with_port};
 use crate::towards::endpoint_at;
 
 /// Command that runs another one on a node of the present allocation of Slurm, beside its job.
-pub const SRUN: &str = "srun --overlap -N1 -n1 -w {host}";
+pub const SRUN: &str = "srun --unbuffered --overlap -N1 -n1 -w {host}";
 /// Hosts that are asked at once.
 const AT_ONCE: usize = 64;
 
@@ -258,11 +258,9 @@ fn ask_all(ground: &Ground) -> Result<Vec<Answer>, Failure> {
     let hosts = &ground.testbed.hosts;
     let keys = keys_for(hosts)?;
     let (keys, timeouts, others) = (keys.as_ref(), &ground.timeouts, &addresses(ground));
-    let ask = |(host, address): &(String, HostAddress)| {
-        let answer = linerate_control::ask(host, address, keys, "linerate", others, timeouts);
-        (host.clone(), answer)
+    let ask = &|(host, address): &(String, HostAddress)| {
+        (host.clone(), linerate_control::ask(host, address, keys, "linerate", others, timeouts))
     };
-    let ask = &ask;
     let answers = hosts.chunks(AT_ONCE).flat_map(|part| -> Vec<Answer> {
         thread::scope(|scope| {
             let asked: Vec<_> = part.iter().map(|host| scope.spawn(move || ask(host))).collect();

@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use linerate_control::conductor::RunOptions;
 use linerate_control::{HostFacts, Timeouts};
 use linerate_lab::{Description, Lab, SwitchPort};
 use linerate_model::{
@@ -64,6 +66,8 @@ pub struct Ground {
     pub observers: Vec<ObserverSpec>,
     /// Time limits of connections to its agents.
     pub timeouts: Timeouts,
+    /// Longest absence of an agent that was lost.
+    pub away: Duration,
     /// Program on a host that had none, removed when this is dropped.
     pushed: Option<Pushed>,
 }
@@ -80,6 +84,7 @@ impl Ground {
             lab: None,
             observers,
             timeouts: Timeouts::default(),
+            away: RunOptions::default().away,
             pushed: None,
         }
     }

@@ -119,8 +119,8 @@ pub(crate) fn one_of<T: Clone + Send + Sync>(
 
 /// Help of the option that names a launcher.
 pub(crate) const REACH: &str = "Start the agent with this command, which runs another one there, \
-    such as `podman exec -i NAME` or `srun -N1 -w {host}`. HOST is the name or address that data \
-    goes to, and replaces `{host}`";
+    such as `podman exec -i NAME` or `srun --unbuffered -N1 -w {host}`. HOST is the name or \
+    address that data goes to, and replaces `{host}`";
 
 /// Place of a measurement.
 #[derive(Clone, Debug, Default, Args)]

@@ -19,6 +19,7 @@ mod known_answers_latency;
 mod launchers;
 mod looks;
 mod memory;
+mod mesh;
 mod ncsi;
 mod observer;
 mod one_port;

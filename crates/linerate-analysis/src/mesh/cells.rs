@@ -31,7 +31,7 @@ impl Measure {
     }
 
     /// Returns how far `value` is from the `usual` one: the logarithm of their ratio, negative if
-    /// it is worse. Times and shares count from an offset on, below which differences do not matter.
+    /// it is worse. Times and shares count from an offset on, below which no difference matters.
     pub(super) fn deviation(self, value: f64, usual: f64) -> f64 {
         /// s: a longer cable, another switch.
         const SHORT: f64 = 1e-4;

@@ -118,6 +118,17 @@ fn one_fault_is_named_first() {
 }
 
 #[test]
+fn a_pair_that_loses_is_named_where_no_other_ever_does() {
+    let mut mesh = mesh(8, None, &[], 1);
+    for (from, to) in (0..8).flat_map(|from| (0..8).map(move |to| (from, to))) {
+        if from != to {
+            mesh.figures[2].1.set(from, to, if (from, to) == (2, 5) { 0.005 } else { 0.0 });
+        }
+    }
+    assert_eq!(suspects(&mesh)[0].culprit, Culprit::OneWay(2, 5));
+}
+
+#[test]
 fn two_faults_are_the_first_two() {
     for second in [Fault::SlowToSend(5, 0.9), Fault::Late(5, 2e-3), Fault::Lossy(5, 6, 0.005)] {
         let n = named(8, None, |host| vec![Fault::Slow(host % 5, 0.9), second]);

@@ -8,6 +8,8 @@
 //! logarithm of their number, as in the risk inflation criterion of Foster and George 1994, and a
 //! margin).
 
+use std::collections::HashSet;
+
 use super::FEWEST;
 use super::cells::{Cells, Measure};
 
@@ -30,6 +32,15 @@ pub struct Mesh {
     pub groups: Vec<Option<usize>>,
     /// The figures of its pairs.
     pub figures: Vec<(Measure, Cells)>,
+}
+
+impl Mesh {
+    /// Returns the number of hosts that have a figure.
+    #[must_use]
+    pub fn n_measured(&self) -> usize {
+        let known = self.figures.iter().flat_map(|(_, cells)| cells.known());
+        known.flat_map(|(from, to, _)| [from, to]).collect::<HashSet<_>>().len()
+    }
 }
 
 /// Part of a fleet that differs from the rest.
@@ -79,7 +90,7 @@ pub struct Sign {
 /// [`FEWEST`] hosts.
 #[must_use]
 pub fn suspects(mesh: &Mesh) -> Vec<Suspect> {
-    if mesh.groups.len() < FEWEST {
+    if mesh.n_measured() < FEWEST {
         return Vec::new();
     }
     let mut fields: Vec<Field> = mesh.figures.iter().filter_map(Field::of).collect();
@@ -239,16 +250,19 @@ impl Explained {
         explained
     }
 
+    /// Returns the deviations of the other pairs.
+    fn others(&self, field: &Field) -> Vec<f64> {
+        let mut others = field.deviations.clone();
+        self.cells.iter().for_each(|cell| others[*cell] = f64::NAN);
+        others
+    }
+
     /// Returns the shift in one measure and the gain; `None` if it does not matter.
     fn shift(&self, field: &Field, most: f64) -> Option<(f64, f64)> {
         let here = median_of(self.cells.iter().map(|cell| field.deviations[*cell]))?;
         let is_large = self.cells.len() * LARGE > field.deviations.len();
-        let elsewhere = || {
-            let mut rest = field.deviations.clone();
-            self.cells.iter().for_each(|cell| rest[*cell] = f64::NAN);
-            rest
-        };
-        let rest = if is_large { elsewhere() } else { Vec::new() };
+        // A culprit with many pairs moves the median of the fleet.
+        let rest = if is_large { self.others(field) } else { Vec::new() };
         let centre = median_of(rest.iter().copied()).unwrap_or(field.centre);
         let by = here - centre;
         if -by < field.measure.relevant() {
@@ -313,5 +327,14 @@ fn scatter(deviations: &[f64], n: usize) -> f64 {
             (0..n).for_each(|k| left[place(k)] -= usual);
         }
     }
-    NORMAL * median_of(left.into_iter().map(f64::abs)).unwrap_or(0.0)
+    let (n_pairs, n_medians) = (n * (n - 1), 2 * n - 1);
+    // A median leaves one pair of each line without a rest, which says nothing about the others.
+    let mut n_left_out = 0;
+    let rests = left.into_iter().map(f64::abs).filter(|rest| {
+        let is_left_out = *rest == 0.0 && n_left_out < n_medians;
+        n_left_out += usize::from(is_left_out);
+        !is_left_out
+    });
+    let freedom = n_pairs as f64 / n_pairs.saturating_sub(n_medians).max(1) as f64;
+    NORMAL * freedom.sqrt() * median_of(rests).unwrap_or(0.0)
 }

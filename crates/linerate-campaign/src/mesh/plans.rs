@@ -54,17 +54,17 @@ impl MeshLoad {
     }
 
     fn sweep(&self, name: String, fleet: &Fleet, pairs: &[Pairing]) -> DraftSweep {
-        let job = |&(from, to): &Pairing| {
+        let jobs = pairs.iter().map(|&(from, to)| {
             let congestion = [("congestion", HOST_DEFAULT.into())];
             DraftJob::new(WORKLOAD, &fleet.hosts[from], &fleet.hosts[to]).with(congestion)
-        };
+        });
         DraftSweep {
             name,
             duration: self.measured,
             warmup: self.omitted,
             drain: Some(DRAIN),
             rest: Some(Nanos(0)),
-            jobs: pairs.iter().map(job).collect(),
+            jobs: jobs.collect(),
             ..DraftSweep::default()
         }
     }

@@ -1,6 +1,7 @@
 //! `linerate mesh`: all pairs of many hosts, and the host, pair or uplink that differs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use linerate_analysis::mesh::{FEWEST, Look, rounds};
@@ -65,11 +66,16 @@ pub(crate) struct MeshArgs {
     formats: Formats,
 }
 
+/// Longest absence of a host, beyond the time in which its silence is noticed.
+const AWAY: Duration = Duration::from_secs(3);
+
 /// Measures the mesh and prints who differs.
 pub(crate) fn run(args: &MeshArgs, global: Global) -> Outcome {
     check_lengths("mesh", Some(args.seconds), args.omit)?;
     let (mut ground, place, listed) = prepared(args)?;
     let fleet = fleet_of(&ground, &listed, &args.groups)?;
+    // The others do not wait for a host that went away.
+    ground.away = AWAY;
     // Hosts of a lab are always there.
     let absent = if args.lab.is_some() { Vec::new() } else { fleet::present(&mut ground)? };
     let ended = look(args, global, (&ground, &place), &fleet, absent);
@@ -106,7 +112,7 @@ fn prepared(args: &MeshArgs) -> Result<(Ground, String, Vec<FleetHost>), Failure
     Ok((ground, format!("--testbed {}", testbed.display()), hosts))
 }
 
-fn text_of(file: &std::path::Path) -> Result<String, Failure> {
+fn text_of(file: &Path) -> Result<String, Failure> {
     let read = match file.to_str() {
         Some("-") => std::io::read_to_string(std::io::stdin()),
         _ => std::fs::read_to_string(file),

@@ -3,7 +3,7 @@
 //! 80 columns and 24 rows hold everything. A smaller terminal shows the figures as lines; a larger
 //! one has a higher chart and more warnings.
 
-use linerate_answers::plan::span;
+use linerate_answers::plan::{loads, span};
 use linerate_campaign::live::{LiveEnd, LivePoint, LiveStage, LiveTrial, Snapshot};
 use linerate_model::{Lines, Nanos, Unit, metric, printable};
 use linerate_report::grid::coordinate;
@@ -187,7 +187,7 @@ impl Shown<'_> {
     fn subject(&self) -> String {
         let Some(trial) = &self.snapshot.trial else { return String::new() };
         let LiveTrial { sweep, repeat, workloads, point, .. } = trial;
-        let words = workloads.join(" and ");
+        let words = loads(workloads.iter().map(String::as_str));
         let place = coordinate(point);
         let place = if place.is_empty() { words } else { format!("{words}, {place}") };
         format!("{sweep}: {place} #{}", repeat + 1)

@@ -1,0 +1,78 @@
+//! All pairs of many hosts: agents that a command starts, a host that is down, and a lab.
+
+use serde_json::Value;
+
+use crate::common::{file, privileged, run};
+
+/// Short runs: what they measure is not looked at.
+const SHORT: [&str; 6] = ["--seconds", "0.2", "--omit", "0", "--again", "2"];
+
+fn names(list: &Value, key: &str) -> Vec<String> {
+    let of = |one: &Value| one[key].as_str().expect("a name").to_owned();
+    list.as_array().expect("a list").iter().map(of).collect()
+}
+
+#[test]
+fn all_pairs_of_the_hosts_that_answer_are_measured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let agent = format!(
+        "[ \"$1\" != n3 ] && exec {} agent --stdio; echo no such node >&2; exit 7",
+        env!("CARGO_BIN_EXE_linerate")
+    );
+    file(folder, "agent.sh", &agent);
+    let hosts: String =
+        (1..=5).map(|host| format!("n{host} ansible_host=127.0.0.{host}\n")).collect();
+    file(folder, "hosts", &format!("[rack1]\n{hosts}"));
+    let mesh = ["mesh", "--hosts", "hosts", "--reach", "sh agent.sh {host}", "--json"];
+    let ended = run(folder, &[&mesh[..], &SHORT].concat());
+    // A suspect may be confirmed on a busy machine, exit 1.
+    assert!([Some(0), Some(1)].contains(&ended.code), "{ended:?}");
+    let answer: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(names(&answer["hosts"], "name"), ["n1", "n2", "n3", "n4", "n5"]);
+    assert_eq!(answer["hosts"][0]["group"], "rack1");
+    assert_eq!(answer["pairs"].as_array().expect("a list").len(), 4 * 3, "{answer}");
+    assert_eq!(answer["absent"][0]["host"], "n3");
+    let why = answer["absent"][0]["why"].as_str().expect("a reason");
+    assert!(why.contains("no such node"), "{why}");
+    // Later commands find the same hosts.
+    let text = std::fs::read_to_string(folder.join("mesh/testbed.toml")).expect("it was written");
+    assert!(text.contains("127.0.0.5") && text.contains("agent.sh"), "{text}");
+}
+
+#[test]
+fn a_mesh_says_what_it_needs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    file(folder, "empty", "# nobody\n");
+    for (arguments, code, part) in [
+        (&["mesh"][..], 2, "--slurm"),
+        (&["mesh", "--hosts", "empty"], 2, "it names none"),
+        (&["mesh", "--hosts", "nowhere"], 2, "read list of hosts nowhere"),
+        (&["mesh", "--slurm"], 4, "salloc"),
+        (&["mesh", "--lab", "pair", "--group", "x"], 2, "NAME=HOST,HOST"),
+    ] {
+        if arguments.contains(&"--lab") && !privileged("a_mesh_says_what_it_needs in a lab") {
+            continue;
+        }
+        let ended = run(folder, arguments);
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        assert!(ended.stderr.contains(part), "{part}: {ended:?}");
+    }
+}
+
+#[test]
+fn the_hosts_of_a_lab_are_a_mesh() {
+    if !privileged("the_hosts_of_a_lab_are_a_mesh") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let mesh = ["mesh", "--lab", "switch", "--group", "rack=a,b", "--format", "html"];
+    let ended = run(folder, &[&mesh[..], &SHORT].concat()).expect(0);
+    for part in ["Mesh of 3 hosts", "A mesh needs 4 hosts", "Goodput from each host", "rack"] {
+        assert!(ended.stdout.contains(part), "{part}: {ended:?}");
+    }
+    assert!(folder.join("mesh/report.html").exists());
+    assert!(folder.join("mesh/rounds-1.ledger").exists());
+}
