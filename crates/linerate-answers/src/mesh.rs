@@ -17,9 +17,20 @@ use crate::figures::{percent, quantity};
 /// Most hosts of a matrix that a person can read; more are in the JSON alone.
 const MOST_IN_MATRIX: usize = 64;
 
-/// Returns the answer. Commands in it are run beside those of `place`, such as `--testbed FILE`.
+/// Place of a mesh, which commands in the answer repeat.
+#[derive(Clone, Copy, Debug)]
+pub struct MeshPlace<'a> {
+    /// Kind of the path.
+    pub kind: TestbedKind,
+    /// Options that lead other commands to the hosts, such as `--testbed FILE`.
+    pub options: &'a str,
+    /// True for nodes of Slurm.
+    pub is_slurm: bool,
+}
+
+/// Returns the answer.
 #[must_use]
-pub fn document(survey: &Survey, kind: TestbedKind, place: &str) -> Document {
+pub fn document(survey: &Survey, place: MeshPlace<'_>) -> Document {
     let sections = [
         Section { id: "answer", title: "Result", blocks: answer(survey, place) },
         Section { id: "suspects", title: "Suspects", blocks: suspects(survey) },
@@ -30,7 +41,7 @@ pub fn document(survey: &Survey, kind: TestbedKind, place: &str) -> Document {
     Document::answer(
         format!("Mesh of {n} hosts"),
         format!("all pairs in {} rounds, both directions", survey.n_rounds),
-        Origin::Measured(kind),
+        Origin::Measured(place.kind),
         sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
         json(survey),
     )
@@ -96,8 +107,23 @@ const fn word(look: Look) -> &'static str {
     }
 }
 
+/// Returns the hosts that alone explain what a second look confirmed, each with the reason in a
+/// line: the nodes to take out of service.
+#[must_use]
+pub fn bad_hosts(survey: &Survey) -> Vec<(String, String)> {
+    let confirmed = survey.judged.iter().filter(|one| one.look() == Look::Confirmed);
+    let hosts = confirmed.filter_map(|one| match one.suspect.culprit {
+        Culprit::Host(host) | Culprit::Sending(host) | Culprit::Receiving(host) => {
+            let reason = one.suspect.signs.first().map(sign).unwrap_or_default();
+            Some((survey.fleet.hosts[host].clone(), format!("linerate mesh: {reason}")))
+        }
+        _ => None,
+    });
+    hosts.collect()
+}
+
 /// Returns the first screen.
-fn answer(survey: &Survey, place: &str) -> Vec<Block> {
+fn answer(survey: &Survey, place: MeshPlace<'_>) -> Vec<Block> {
     let goodput = cells(survey, Measure::Goodput);
     let values: Vec<f64> = goodput.known().map(|(.., value)| value).collect();
     let metric = Measure::Goodput.metric();
@@ -135,7 +161,7 @@ fn answer(survey: &Survey, place: &str) -> Vec<Block> {
         status,
         claim,
         evidence,
-        next: first.map(|one| next(survey, one.suspect.culprit, place)).into_iter().collect(),
+        next: first.map_or_else(Vec::new, |one| next(survey, one.suspect.culprit, place)),
         ..Lead::default()
     };
     let mut blocks = vec![Block::Lead(lead)];
@@ -159,19 +185,23 @@ fn answer(survey: &Survey, place: &str) -> Vec<Block> {
     blocks
 }
 
-/// Returns the diagnosis of a pair of the culprit.
-fn next(survey: &Survey, culprit: Culprit, place: &str) -> NextStep {
+/// Returns the diagnosis of a pair of the culprit, and for Slurm how to drain bad nodes.
+fn next(survey: &Survey, culprit: Culprit, place: MeshPlace<'_>) -> Vec<NextStep> {
     let groups = &survey.fleet.groups;
     let goodput = cells(survey, Measure::Goodput);
     let own = goodput.known().filter(|(from, to, _)| culprit.has(groups, *from, *to));
     let worst = own.min_by(|a, b| a.2.total_cmp(&b.2));
     let command = worst.map(|(from, to, _)| {
         let host = |host: usize| &survey.fleet.hosts[host];
-        format!("linerate diagnose {place} --from {} --to {}", host(from), host(to))
+        format!("linerate diagnose {} --from {} --to {}", place.options, host(from), host(to))
     });
-    // A list of hosts is no place of `diagnose`.
-    let command = command.filter(|_| !place.is_empty());
-    NextStep { text: "find what limits its slowest pair".to_owned(), command }
+    let diagnose = NextStep { text: "find what limits its slowest pair".to_owned(), command };
+    let nodes = if place.is_slurm { bad_hosts(survey) } else { Vec::new() };
+    let drains = nodes.into_iter().map(|(node, reason)| NextStep {
+        text: format!("give {node} no further jobs (`--drain` does it)"),
+        command: Some(format!("scontrol update nodename={node} state=drain reason='{reason}'")),
+    });
+    [diagnose].into_iter().chain(drains).collect()
 }
 
 fn suspects(survey: &Survey) -> Vec<Block> {

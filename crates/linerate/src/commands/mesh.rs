@@ -1,11 +1,12 @@
 //! `linerate mesh`: all pairs of many hosts, and the host, pair or uplink that differs.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use clap::Args;
 use linerate_analysis::mesh::{FEWEST, Look, rounds};
-use linerate_answers::mesh as answers;
+use linerate_answers::mesh::{self as answers, MeshPlace};
 use linerate_answers::plan::span;
 use linerate_campaign::Ended;
 use linerate_campaign::fleet::{self, Absent, FleetHost};
@@ -31,6 +32,9 @@ pub(crate) struct MeshArgs {
     /// The nodes of the present allocation of Slurm, on which `srun` starts the agents
     #[arg(long)]
     slurm: bool,
+    /// Drain the nodes that are confirmed to be bad: they get no further jobs
+    #[arg(long, requires = "slurm")]
+    drain: bool,
     /// Testbed file: every endpoint is a host of the mesh
     #[arg(long, value_name = "FILE")]
     testbed: Option<PathBuf>,
@@ -174,13 +178,31 @@ fn look(
     let ledgers = Ledgers::new("mesh", ground, &args.out, &audience);
     let survey = survey(&ledgers, fleet, &load, absent)?;
     drop(audience);
-    let answer = answers::document(&survey, ground.kind, place);
+    let place = MeshPlace { kind: ground.kind, options: place, is_slurm: args.slurm };
+    let answer = answers::document(&survey, place);
     reports::answer(&answer, &args.formats.saved(&args.out), global)?;
+    if args.drain {
+        answers::bad_hosts(&survey).iter().try_for_each(|(node, why)| drain(node, why))?;
+    }
     if let Some(exit) = survey.interrupted {
         return Ok(exit);
     }
     let is_confirmed = survey.judged.first().is_some_and(|one| one.look() == Look::Confirmed);
     Ok(if is_confirmed { Exit::Missed } else { Exit::Done })
+}
+
+/// Gives a node of Slurm no further jobs.
+fn drain(node: &str, reason: &str) -> Result<(), Failure> {
+    let failed = |why: String| Failure::missing(format!("mesh --drain {node}: scontrol: {why}"));
+    let node = format!("nodename={node}");
+    let update = ["update", &node, "state=drain", &format!("reason={reason}")];
+    let output = Command::new("scontrol").args(update).output();
+    let output = output.map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
+    eprintln!("drained {node}");
+    Ok(())
 }
 
 /// Returns the plan of a mesh and its expected time.
