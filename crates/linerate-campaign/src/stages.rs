@@ -82,6 +82,21 @@ impl dyn Bench + '_ {
         }
         self.run(name, draft, before)
     }
+
+    /// Runs a plan as [`Bench::attempt`] does, and waits in the same way.
+    pub(crate) fn attempt_when_free(
+        &self,
+        name: &str,
+        draft: &Draft,
+    ) -> (Option<Campaign>, Option<Ended>) {
+        for _ in 0..MOST_PAUSES {
+            match self.attempt(name, draft) {
+                (None, Some(Ended::Failed(failure))) if failure.is_busy() => self.pause(PAUSE),
+                ended => return ended,
+            }
+        }
+        self.attempt(name, draft)
+    }
 }
 
 /// Observer of the progress of one stage.
@@ -130,9 +145,15 @@ impl<'a> Ledgers<'a> {
 
 impl Bench for Ledgers<'_> {
     fn attempt(&self, name: &str, draft: &Draft) -> (Option<Campaign>, Option<Ended>) {
-        match self.record(name, draft, &mut |_| Ok(())) {
-            Ok((campaign, ended)) => (Some(campaign), ended),
-            Err(ended) => (None, Some(ended)),
+        loop {
+            let begun = self.now();
+            match self.record(name, draft, &mut |_| Ok(())) {
+                Ok((campaign, ended)) => return (Some(campaign), ended),
+                Err(Ended::Failed(busy)) if busy.is_busy() && self.audience.again(&busy) => {
+                    self.leave_out(begun);
+                }
+                Err(ended) => return (None, Some(ended)),
+            }
         }
     }
 

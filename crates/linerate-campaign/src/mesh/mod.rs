@@ -135,7 +135,8 @@ impl Walk<'_> {
                 break;
             }
             let draft = self.load.rounds(self.fleet, &left);
-            let (campaign, ended) = self.bench.attempt(&format!("rounds-{stage}"), &draft);
+            let (campaign, ended) =
+                self.bench.attempt_when_free(&format!("rounds-{stage}"), &draft);
             if let Some(campaign) = campaign {
                 let measured = figures::add(&study(&campaign), self.fleet, mesh);
                 for round in &mut left {
@@ -168,7 +169,7 @@ impl Walk<'_> {
             return Ok(None);
         }
         let draft = self.load.again(self.fleet, &rounds);
-        let (campaign, ended) = self.bench.attempt("again", &draft);
+        let (campaign, ended) = self.bench.attempt_when_free("again", &draft);
         self.goes_on_after(ended)?;
         let Some(campaign) = campaign else { return Ok(None) };
         let study = study(&campaign);

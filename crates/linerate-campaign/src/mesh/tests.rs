@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use linerate_analysis::mesh::Culprit;
+use linerate_control::ControlError;
 use linerate_model::plan::{Draft, expand, read};
 use linerate_model::{
     Campaign, Endpoint, HostAddress, Side, Testbed, TrialOutcome, TrialRecord, TrialSpec,
@@ -27,6 +28,8 @@ struct FleetBench {
     blocked: Option<[&'static str; 2]>,
     /// A person interrupts the first stage in this trial.
     interrupted: Option<usize>,
+    /// Number of times that an agent refuses because it has not left another campaign.
+    busy: Cell<u32>,
     n_trials: Cell<u64>,
     stages: RefCell<Vec<String>>,
 }
@@ -38,6 +41,7 @@ impl FleetBench {
             leaves: None,
             blocked: None,
             interrupted: None,
+            busy: Cell::default(),
             n_trials: Cell::default(),
             stages: RefCell::default(),
         }
@@ -98,6 +102,13 @@ impl Bench for FleetBench {
     }
 
     fn attempt(&self, name: &str, draft: &Draft) -> (Option<Campaign>, Option<Ended>) {
+        let busy = self.busy.get();
+        if busy > 0 {
+            self.busy.set(busy - 1);
+            let (host, by) = ("n2".to_owned(), "another".to_owned());
+            let error = ControlError::Busy { host, by, since_s: 3, left_s: 0 };
+            return (None, Some(Failure::from(error).into()));
+        }
         let plan = read(&draft.text()).expect("a legal plan");
         let is_first = self.stages.borrow().is_empty();
         self.stages.borrow_mut().push(name.to_owned());
@@ -195,6 +206,14 @@ fn a_pair_that_fails_costs_no_other_pair() {
     assert_eq!(n_known(&survey), 56 - 2);
     assert_eq!(survey.failed.len(), 1, "{:?}", survey.failed);
     assert!(survey.absent.is_empty());
+}
+
+#[test]
+fn a_busy_agent_is_waited_for() {
+    let bench = FleetBench { busy: Cell::new(3), ..FleetBench::of(|_, _| 100e6) };
+    let survey = surveyed(&bench);
+    assert_eq!(n_known(&survey), 56);
+    assert!(survey.absent.is_empty(), "{:?}", survey.absent);
 }
 
 #[test]

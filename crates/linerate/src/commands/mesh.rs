@@ -194,8 +194,8 @@ fn look(
 /// Gives a node of Slurm no further jobs.
 fn drain(node: &str, reason: &str) -> Result<(), Failure> {
     let failed = |why: String| Failure::missing(format!("mesh --drain {node}: scontrol: {why}"));
-    let node = format!("nodename={node}");
-    let update = ["update", &node, "state=drain", &format!("reason={reason}")];
+    let update =
+        ["update", &format!("nodename={node}"), "state=drain", &format!("reason={reason}")];
     let output = Command::new("scontrol").args(update).output();
     let output = output.map_err(|error| failed(error.to_string()))?;
     if !output.status.success() {
