@@ -1,6 +1,6 @@
 //! Answer of `linerate mesh`: suspects with their evidence, hosts, and a matrix of all pairs.
 
-use linerate_analysis::mesh::{Cells, Confirmation, Culprit, FEWEST, Look, Measure, Sign};
+use linerate_analysis::mesh::{Cells, Confirmation, Culprit, FEWEST, Measure, Sign, Status};
 use linerate_analysis::statistics::median;
 use linerate_campaign::mesh::{Judged, Survey};
 use linerate_model::{Direction, Estimate, TestbedKind};
@@ -99,11 +99,11 @@ impl std::fmt::Display for Short {
     }
 }
 
-const fn word(look: Look) -> &'static str {
-    match look {
-        Look::Confirmed => "confirmed",
-        Look::Open => "suspected",
-        Look::Cleared => "not seen again",
+const fn word(status: Status) -> &'static str {
+    match status {
+        Status::Confirmed => "confirmed",
+        Status::Open => "suspected",
+        Status::Cleared => "not seen again",
     }
 }
 
@@ -111,7 +111,7 @@ const fn word(look: Look) -> &'static str {
 /// line: the nodes to take out of service.
 #[must_use]
 pub fn bad_hosts(survey: &Survey) -> Vec<(String, String)> {
-    let confirmed = survey.judged.iter().filter(|one| one.look() == Look::Confirmed);
+    let confirmed = survey.judged.iter().filter(|one| one.status() == Status::Confirmed);
     let hosts = confirmed.filter_map(|one| match one.suspect.culprit {
         Culprit::Host(host) | Culprit::Sending(host) | Culprit::Receiving(host) => {
             let reason = one.suspect.signs.first().map(sign).unwrap_or_default();
@@ -134,14 +134,14 @@ fn answer(survey: &Survey, place: MeshPlace<'_>) -> Vec<Block> {
     basis.extend(range.map(|(low, high)| {
         format!("from {} to {}", quantity(metric, low), quantity(metric, high))
     }));
-    let (status, surety) = match survey.judged.first().map(Judged::look) {
-        Some(Look::Confirmed) => ("confirmed", "located"),
-        Some(Look::Open) => ("suspected", "suspected"),
-        Some(Look::Cleared) => ("none: what stood out was not seen again", "equivalent"),
+    let (status, surety) = match survey.judged.first().map(Judged::status) {
+        Some(Status::Confirmed) => ("confirmed", "located"),
+        Some(Status::Open) => ("suspected", "suspected"),
+        Some(Status::Cleared) => ("none: what stood out was not seen again", "equivalent"),
         None if survey.mesh.n_measured() < FEWEST => ("not judged", "not diagnosed"),
         None => ("none", "equivalent"),
     };
-    let first = survey.judged.first().filter(|one| one.look() != Look::Cleared);
+    let first = survey.judged.first().filter(|one| one.status() != Status::Cleared);
     let claim = match first {
         Some(one) => Some(format!("{} differs from the rest", name(survey, one.suspect.culprit))),
         None if survey.mesh.n_measured() < FEWEST => {
@@ -216,7 +216,7 @@ fn suspects(survey: &Survey) -> Vec<Block> {
             let signs: Vec<String> = one.suspect.signs.iter().map(sign).collect();
             let looks: Vec<String> = one.looks.iter().map(again).collect();
             let looks = if looks.is_empty() { "none".to_owned() } else { looks.join("; ") };
-            let status = word(one.look()).to_owned();
+            let status = word(one.status()).to_owned();
             vec![name(survey, one.suspect.culprit), status, signs.join("; "), looks]
         })
         .collect();
@@ -267,7 +267,7 @@ fn hosts(survey: &Survey) -> Vec<Block> {
         });
         let is_suspect = survey.judged.iter().any(|one| {
             let culprits = [Culprit::Host(host), Culprit::Sending(host), Culprit::Receiving(host)];
-            one.look() != Look::Cleared && culprits.contains(&one.suspect.culprit)
+            one.status() != Status::Cleared && culprits.contains(&one.suspect.culprit)
         });
         let tone = if is_suspect { Tone::Marked } else { Tone::Plain };
         table.rows.push(Row { cells: words.into_iter().chain(figures).collect(), tone });
@@ -388,12 +388,12 @@ fn suspect(survey: &Survey, one: &Judged) -> Value {
     let looks = one.looks.iter().map(|look| {
         let name = look.measure.metric().name;
         json!({
-            "metric": name, "status": word(look.look), "value": look.seen, "usual": look.usual,
+            "metric": name, "status": word(look.status), "value": look.seen, "usual": look.usual,
             "p": look.p, "n": look.n,
         })
     });
     json!({
-        "kind": kind, "of": parts, "status": word(one.look()),
+        "kind": kind, "of": parts, "status": word(one.status()),
         "signs": signs.collect::<Vec<_>>(), "again": looks.collect::<Vec<_>>(),
     })
 }

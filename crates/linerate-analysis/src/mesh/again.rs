@@ -18,7 +18,7 @@ const ALPHA: f64 = 0.05;
 
 /// Pairs of a second look.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Second {
+pub struct SecondLook {
     /// Directed pairs of each suspect, in their order.
     pub suspected: Vec<Vec<Pairing>>,
     /// Directed pairs that no suspect touches.
@@ -29,7 +29,7 @@ pub struct Second {
 
 /// Outcome of the second look at a suspect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum Status {
     /// The difference was seen again.
     Confirmed,
     /// A difference that matters is excluded.
@@ -44,7 +44,7 @@ pub struct Confirmation {
     /// The measure.
     pub measure: Measure,
     /// What follows.
-    pub look: Look,
+    pub status: Status,
     /// Median of the suspect's figures.
     pub seen: f64,
     /// Median of the control's.
@@ -58,7 +58,7 @@ pub struct Confirmation {
 /// Returns what to measure again for `suspects`. Hosts without figures are left out, because they
 /// may be down.
 #[must_use]
-pub fn second_look(mesh: &Mesh, suspects: &[Suspect]) -> Second {
+pub fn second_look(mesh: &Mesh, suspects: &[Suspect]) -> SecondLook {
     let known: Vec<Pairing> = mesh
         .figures
         .first()
@@ -83,7 +83,7 @@ pub fn second_look(mesh: &Mesh, suspects: &[Suspect]) -> Second {
     let mut wanted: Vec<Pairing> = suspected.iter().flatten().chain(&controls).copied().collect();
     let mut seen = HashSet::new();
     wanted.retain(|pair| seen.insert(*pair));
-    Second { rounds: matchings(&wanted), suspected, controls }
+    SecondLook { rounds: matchings(&wanted), suspected, controls }
 }
 
 /// Returns the first `most` of `pairs` whose hosts were used least.
@@ -115,14 +115,14 @@ pub fn confirm(
     let shift = unpaired_shift(&deviations(controls), &deviations(own))?;
     let relevant = measure.relevant();
     let is_certain = shift.p.is_some_and(|p| p * n_suspects as f64 <= ALPHA);
-    let look = if is_certain && -shift.value >= relevant {
-        Look::Confirmed
+    let status = if is_certain && -shift.value >= relevant {
+        Status::Confirmed
     } else if shift.interval.is_some_and(|(low, _)| -low < relevant) {
-        Look::Cleared
+        Status::Cleared
     } else {
-        Look::Open
+        Status::Open
     };
-    Some(Confirmation { measure, look, seen, usual, p: shift.p, n: [own.len(), controls.len()] })
+    Some(Confirmation { measure, status, seen, usual, p: shift.p, n: [own.len(), controls.len()] })
 }
 
 #[cfg(test)]
@@ -172,14 +172,14 @@ mod tests {
     fn a_difference_is_confirmed_cleared_or_left_open() {
         let usual = [100.0, 99.5, 100.2, 100.4, 99.9, 100.1, 99.8, 100.3];
         let times = |factor: f64| usual.map(|value| value * factor);
-        let look = |own: &[f64]| confirm(Measure::Goodput, own, &usual, 1).expect("figures").look;
-        assert_eq!(look(&times(0.9)), Look::Confirmed);
-        assert_eq!(look(&times(1.0)), Look::Cleared);
-        assert_eq!(look(&times(0.98)), Look::Cleared, "2 % do not matter");
-        assert_eq!(look(&[90.0, 101.0]), Look::Open);
-        assert_eq!(look(&times(0.9)[..3]), Look::Confirmed);
+        let look = |own: &[f64]| confirm(Measure::Goodput, own, &usual, 1).expect("figures").status;
+        assert_eq!(look(&times(0.9)), Status::Confirmed);
+        assert_eq!(look(&times(1.0)), Status::Cleared);
+        assert_eq!(look(&times(0.98)), Status::Cleared, "2 % do not matter");
+        assert_eq!(look(&[90.0, 101.0]), Status::Open);
+        assert_eq!(look(&times(0.9)[..3]), Status::Confirmed);
         let of_many = confirm(Measure::Goodput, &times(0.9)[..3], &usual, 10).expect("figures");
-        assert_eq!(of_many.look, Look::Open, "of ten suspects one looks like this by chance");
+        assert_eq!(of_many.status, Status::Open, "of ten suspects one looks like this by chance");
         assert_eq!(confirm(Measure::Goodput, &[], &usual, 1), None);
     }
 }

@@ -12,7 +12,7 @@ mod fleet;
 mod rounds;
 mod suspects;
 
-pub use again::{Confirmation, Look, Second, confirm, second_look};
+pub use again::{Confirmation, SecondLook, Status, confirm, second_look};
 pub use cells::{Cells, Measure};
 pub use rounds::{Pairing, matchings, rounds};
 pub use suspects::{Culprit, Mesh, Sign, Suspect, suspects};

@@ -9,8 +9,8 @@ mod tests;
 use std::collections::HashSet;
 
 use linerate_analysis::mesh::{
-    Confirmation, Look, Measure, Mesh, Pairing, Second, Suspect, confirm, rounds, second_look,
-    suspects,
+    Confirmation, Measure, Mesh, Pairing, SecondLook, Status, Suspect, confirm, rounds,
+    second_look, suspects,
 };
 use linerate_analysis::study;
 use linerate_model::Nanos;
@@ -47,10 +47,10 @@ pub struct Judged {
 impl Judged {
     /// Returns what the second looks say: confirmed by any sign, else what the strongest sign says.
     #[must_use]
-    pub fn look(&self) -> Look {
-        let is_confirmed = self.looks.iter().any(|one| one.look == Look::Confirmed);
-        let first = self.looks.first().map_or(Look::Open, |one| one.look);
-        if is_confirmed { Look::Confirmed } else { first }
+    pub fn status(&self) -> Status {
+        let is_confirmed = self.looks.iter().any(|one| one.status == Status::Confirmed);
+        let first = self.looks.first().map_or(Status::Open, |one| one.status);
+        if is_confirmed { Status::Confirmed } else { first }
     }
 }
 
@@ -70,7 +70,7 @@ pub struct Survey {
     /// Rounds in which all pairs meet.
     pub n_rounds: usize,
     /// The second look, if there was one.
-    pub second: Option<Second>,
+    pub second: Option<SecondLook>,
     /// Exit of a person's interrupt; the figures are those until then.
     pub interrupted: Option<Exit>,
     /// Time that it took.
@@ -101,10 +101,10 @@ pub fn survey(
     if walk.interrupted.is_none() && load.again > 0 && !judged.is_empty() {
         second = walk.second(&mesh, &mut judged)?;
     }
-    judged.sort_by_key(|one| match one.look() {
-        Look::Confirmed => 0,
-        Look::Open => 1,
-        Look::Cleared => 2,
+    judged.sort_by_key(|one| match one.status() {
+        Status::Confirmed => 0,
+        Status::Open => 1,
+        Status::Cleared => 2,
     });
     let Walk { absent, interrupted, .. } = walk;
     let took = bench.now().since(begun);
@@ -158,7 +158,7 @@ impl Walk<'_> {
     }
 
     /// Measures the suspects again, beside pairs that none of them touches.
-    fn second(&mut self, mesh: &Mesh, judged: &mut [Judged]) -> Result<Option<Second>, Ended> {
+    fn second(&mut self, mesh: &Mesh, judged: &mut [Judged]) -> Result<Option<SecondLook>, Ended> {
         let n = judged.len().min(MOST_AGAIN);
         let again = &mut judged[..n];
         let suspects: Vec<Suspect> = again.iter().map(|one| one.suspect.clone()).collect();

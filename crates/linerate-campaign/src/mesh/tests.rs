@@ -154,7 +154,7 @@ fn a_slow_host_is_named_and_confirmed() {
     let survey = surveyed(&bench);
     assert_eq!([n_known(&survey), survey.n_rounds], [56, 7]);
     let [one] = &survey.judged[..] else { panic!("{:?}", survey.judged) };
-    assert_eq!((one.suspect.culprit, one.look()), (Culprit::Host(3), Look::Confirmed));
+    assert_eq!((one.suspect.culprit, one.status()), (Culprit::Host(3), Status::Confirmed));
     assert_eq!(*bench.stages.borrow(), ["rounds-1", "again"]);
 }
 
@@ -183,7 +183,7 @@ fn what_was_seen_once_is_not_confirmed() {
         Walk { bench: &bench, fleet: &fleet, load: &LOAD, absent: Vec::new(), interrupted: None };
     let second = walk.second(&mesh, &mut judged).unwrap_or_else(|_| panic!("it runs"));
     assert!(second.is_some());
-    assert_eq!(judged[0].look(), Look::Cleared, "{judged:?}");
+    assert_eq!(judged[0].status(), Status::Cleared, "{judged:?}");
 }
 
 #[test]

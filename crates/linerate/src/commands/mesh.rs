@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use clap::Args;
-use linerate_analysis::mesh::{FEWEST, Look, rounds};
+use linerate_analysis::mesh::{FEWEST, Status, rounds};
 use linerate_answers::mesh::{self as answers, MeshPlace};
 use linerate_answers::plan::span;
 use linerate_campaign::Ended;
@@ -182,13 +182,28 @@ fn look(
     let answer = answers::document(&survey, place);
     reports::answer(&answer, &args.formats.saved(&args.out), global)?;
     if args.drain {
-        answers::bad_hosts(&survey).iter().try_for_each(|(node, why)| drain(node, why))?;
+        drain_all(&answers::bad_hosts(&survey), fleet.hosts.len())?;
     }
     if let Some(exit) = survey.interrupted {
         return Ok(exit);
     }
-    let is_confirmed = survey.judged.first().is_some_and(|one| one.look() == Look::Confirmed);
+    let is_confirmed = survey.judged.first().is_some_and(|one| one.status() == Status::Confirmed);
     Ok(if is_confirmed { Exit::Missed } else { Exit::Done })
+}
+
+/// Drains bad nodes of `n_hosts`, unless they are so many that the rest is no measure for them.
+fn drain_all(bad: &[(String, String)], n_hosts: usize) -> Result<(), Failure> {
+    /// Nodes may be drained up to one in this many.
+    const SHARE: usize = 4;
+    if bad.len() * SHARE > n_hosts {
+        let message = format!(
+            "mesh --drain: {} of {n_hosts} nodes are confirmed to be bad, more than one in \
+                {SHARE}: none was drained. Status at what they share.",
+            bad.len()
+        );
+        return Err(Failure::missing(message));
+    }
+    bad.iter().try_for_each(|(node, reason)| drain(node, reason))
 }
 
 /// Gives a node of Slurm no further jobs.
@@ -223,4 +238,17 @@ fn agenda(fleet: &Fleet, load: &MeshLoad, absent: &[Absent]) -> String {
         text += &format!("\nLeft out: {}: {}", one.host, one.why);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn most_of_a_cluster_is_never_drained() {
+        let bad: Vec<_> = ["n1", "n2", "n3"].map(|node| (node.to_owned(), String::new())).to_vec();
+        let refused = drain_all(&bad, 8).expect_err("three of eight");
+        assert!(refused.message().contains("none was drained"), "{}", refused.message());
+        assert!(drain_all(&[], 8).is_ok());
+    }
 }
