@@ -2,6 +2,7 @@
 //! answer.
 
 use std::net::{IpAddr, ToSocketAddrs};
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 
@@ -187,6 +188,14 @@ pub fn testbed_text(hosts: &[FleetHost], reach: Option<&str>) -> Result<String, 
     Ok(toml::to_string(&file).expect("TOML has strings and lists of them"))
 }
 
+/// Returns the option that leads another command to the hosts of a testbed file, for a shell.
+#[must_use]
+pub fn at_testbed(file: &Path) -> String {
+    let file = file.display().to_string();
+    let quoted = shlex::try_quote(&file).map_or_else(|_| file.clone(), Into::into);
+    format!("--testbed {quoted}")
+}
+
 /// Returns the first address of a host, IPv4 before IPv6.
 fn resolved(text: &str) -> Result<IpAddr, Failure> {
     let found = with_port(text, AGENT_PORT).to_socket_addrs();
@@ -317,6 +326,7 @@ mod tests {
         let by_command = ground(&hosts, Some("ssh {host}")).expect("a launcher");
         let words = ["ssh", "n2", "linerate", "agent", "--stdio"].map(str::to_owned).to_vec();
         assert_eq!(by_command.testbed.hosts[1].1, HostAddress::Command(words));
+        assert_eq!(at_testbed(Path::new("my mesh/t.toml")), "--testbed 'my mesh/t.toml'");
         // The file that is written leads to the same hosts.
         let folder = tempfile::tempdir().expect("a folder");
         for reach in [None, Some("ssh {host}")] {

@@ -46,11 +46,16 @@ pub(super) fn outcomes(
             None => found.push((rule, outcome)),
         }
     }
-    for (_, finding) in found.iter_mut().filter(|(_, one)| one.verdict == Verdict::Proven) {
-        // It has been tested.
+    found.iter_mut().for_each(|(_, finding)| leave_out_setbacks(finding));
+    found
+}
+
+/// Removes experiments that only make the load slower from the advice of a proven claim: it has
+/// been tested.
+fn leave_out_setbacks(finding: &mut Finding) {
+    if finding.verdict == Verdict::Proven {
         finding.advice.retain(|advice| !advice.step.is_setback());
     }
-    found
 }
 
 /// Merges `more` into `finding`, which has the same claim. The weaker status counts, among
@@ -273,8 +278,8 @@ mod tests {
 
     use super::*;
     use crate::compare::{Better, effect};
-    use crate::diagnosis::findings;
     use crate::diagnosis::rules::cases::{on_path, point};
+    use crate::diagnosis::{Step, findings};
 
     const BEFORE: [f64; 6] = [50.0e6, 49.5e6, 50.2e6, 50.1e6, 49.8e6, 50.3e6];
 
@@ -399,16 +404,36 @@ mod tests {
                 });
             }
             let found = findings(&arms, &[test]);
-            let path = found.into_iter().find(|finding| finding.rule == "path_rate");
-            let path = path.expect("tested");
-            let again = path.advice.iter().filter(|advice| advice.step.is_setback()).count();
-            (path.verdict, again)
+            found.into_iter().find(|finding| finding.rule == "path_rate").expect("tested").verdict
         };
-        assert_eq!(of_path_rate(0.78, None), (Verdict::Proven, 0), "no test of what is known");
-        assert_eq!(of_path_rate(0.16, None).0, Verdict::Inconclusive, "a limit in packets");
-        let (verdict, again) = of_path_rate(0.16, Some(52e6));
-        assert_eq!(verdict, Verdict::Suspected, "at the measured rate");
-        assert!(again > 0, "the claim can be tested again");
+        assert_eq!(of_path_rate(0.78, None), Verdict::Proven);
+        assert_eq!(of_path_rate(0.16, None), Verdict::Inconclusive, "a limit in packets");
+        assert_eq!(of_path_rate(0.16, Some(52e6)), Verdict::Suspected, "at the measured rate");
+    }
+
+    #[test]
+    fn a_proven_claim_is_not_tested_again_by_a_slower_load() {
+        let experiment = |most: f64, metric| {
+            let name = "a change".to_owned();
+            Step::Experiment { name, metric, ratio: [0.5, most], consent: None }
+        };
+        let (rate, time) = (metric::GOODPUT, metric::RTT);
+        for (verdict, n_left) in [(Verdict::Proven, 3), (Verdict::Suspected, 4)] {
+            let subject = Subject::of_sweep("sweep");
+            let claim = Claim::NotConfirmed { rule: "rule".to_owned() };
+            let evidence = vec![Evidence::NotSeenAgain { arm: "arm".to_owned() }];
+            let steps = [
+                experiment(0.8, rate),
+                experiment(2.0, rate),
+                // A shorter time is better.
+                experiment(0.8, time),
+                Step::FasterLink,
+            ];
+            let finding = Finding::new("rule", verdict, subject, claim, evidence);
+            let mut finding = steps.into_iter().fold(finding, Finding::advise);
+            leave_out_setbacks(&mut finding);
+            assert_eq!(finding.advice.len(), n_left, "{verdict:?}");
+        }
     }
 
     #[test]

@@ -15,9 +15,9 @@ use linerate_analysis::mesh::{
 use linerate_analysis::study;
 use linerate_model::Nanos;
 
-use crate::fleet::Absent;
+use crate::fleet::{Absent, FleetHost};
 use crate::stages::Bench;
-use crate::{Ended, Exit};
+use crate::{Ended, Exit, Failure};
 
 pub use plans::MeshLoad;
 
@@ -33,6 +33,43 @@ pub struct Fleet {
     pub groups: Vec<Option<usize>>,
     /// Names of the groups.
     pub group_names: Vec<String>,
+}
+
+impl Fleet {
+    /// Returns the fleet of `hosts`, with the groups of their list and those that a person asked
+    /// for, as `NAME=HOST,HOST`.
+    ///
+    /// # Errors
+    /// If a group has another form, or an unknown host.
+    pub fn of(hosts: Vec<String>, listed: &[FleetHost], asked: &[String]) -> Result<Self, Failure> {
+        let mut fleet = Self { groups: vec![None; hosts.len()], hosts, group_names: Vec::new() };
+        for host in listed {
+            if let Some(group) = &host.group {
+                fleet.join(group, &host.name)?;
+            }
+        }
+        for text in asked {
+            let (group, members) = text.split_once('=').ok_or_else(|| {
+                Failure::wrong(format!("mesh --group {text}: expected NAME=HOST,HOST"))
+            })?;
+            members.split(',').try_for_each(|host| fleet.join(group, host))?;
+        }
+        Ok(fleet)
+    }
+
+    /// Puts a host into a group.
+    fn join(&mut self, group: &str, host: &str) -> Result<(), Failure> {
+        let known = self.group_names.iter().position(|known| known == group);
+        let place = known.unwrap_or_else(|| {
+            self.group_names.push(group.to_owned());
+            self.group_names.len() - 1
+        });
+        let found = self.hosts.iter().position(|known| known == host).ok_or_else(|| {
+            Failure::wrong(format!("mesh: group {group}: there is no host `{host}`"))
+        })?;
+        self.groups[found] = Some(place);
+        Ok(())
+    }
 }
 
 /// Suspect with the second looks at it.

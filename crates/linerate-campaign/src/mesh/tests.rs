@@ -12,7 +12,6 @@ use linerate_model::{
 use serde_json::json;
 
 use super::*;
-use crate::Failure;
 use crate::simulated::{SimulatedLoad, SimulatedPath};
 use crate::stages::BeforeTrial;
 
@@ -137,6 +136,19 @@ impl Bench for FleetBench {
 
     fn now(&self) -> Nanos {
         Nanos::from_secs(self.n_trials.get())
+    }
+}
+
+#[test]
+fn groups_come_from_the_list_and_from_the_command_line() {
+    let hosts = || ["n1", "n2", "n3", "n4"].map(str::to_owned).to_vec();
+    let listed = FleetHost { name: "n2".into(), group: Some("a".into()), ..FleetHost::default() };
+    let fleet = Fleet::of(hosts(), &[listed], &["b=n3,n4".into(), "a=n1".into()]).expect("groups");
+    assert_eq!(fleet.group_names, ["a", "b"]);
+    assert_eq!(fleet.groups, [Some(0), Some(0), Some(1), Some(1)]);
+    for (asked, part) in [("b", "expected NAME=HOST,HOST"), ("b=n9", "there is no host `n9`")] {
+        let refused = Fleet::of(hosts(), &[], &[asked.to_owned()]).expect_err(asked);
+        assert!(refused.message().contains(part), "{}", refused.message());
     }
 }
 

@@ -160,9 +160,10 @@ pub(crate) fn step(step: &Step) -> (String, Option<String>) {
             "hash ports too: `xmit_hash_policy layer3+4`, or the equivalent of the switch",
             "goodput rises to the capacity of the links in use",
         ),
-        Step::FasterLink => {
-            ("use a faster link, or raise its MTU", "goodput follows by at least 0.8 of the change")
-        }
+        Step::FasterLink => (
+            "use a faster link, or raise its MTU, and measure again",
+            "goodput follows by at least 0.8 of the change",
+        ),
         Step::OtherSlot => (
             "move the device to a wider or faster slot, or to another bus",
             "goodput follows the ceiling of the slot",

@@ -77,7 +77,8 @@ const AWAY: Duration = Duration::from_secs(3);
 pub(crate) fn run(args: &MeshArgs, global: Global) -> Outcome {
     check_lengths("mesh", Some(args.seconds), args.omit)?;
     let (mut ground, place, listed) = prepared(args)?;
-    let fleet = fleet_of(&ground, &listed, &args.groups)?;
+    let hosts = ground.testbed.endpoints.iter().map(|endpoint| endpoint.name.clone());
+    let fleet = Fleet::of(hosts.collect(), &listed, &args.groups)?;
     // The others do not wait for a host that went away.
     ground.away = AWAY;
     // Hosts of a lab are always there.
@@ -90,17 +91,15 @@ pub(crate) fn run(args: &MeshArgs, global: Global) -> Outcome {
 /// Returns the hosts, the options that lead another command to them, and their list.
 fn prepared(args: &MeshArgs) -> Result<(Ground, String, Vec<FleetHost>), Failure> {
     make_folder(&args.out)?;
-    if args.testbed.is_some() || args.lab.is_some() {
+    let named = match (&args.lab, &args.testbed) {
+        (Some(lab), _) => Some(format!("--lab {lab}")),
+        (_, Some(file)) => Some(fleet::at_testbed(file)),
+        _ => None,
+    };
+    if let Some(options) = named {
         let place =
             Place { lab: args.lab.clone(), testbed: args.testbed.clone(), ..Place::default() };
-        let named = match (&args.lab, &args.testbed) {
-            (Some(lab), _) => format!("--lab {lab}"),
-            (_, file) => format!(
-                "--testbed {}",
-                file.iter().map(|f| f.display().to_string()).collect::<String>()
-            ),
-        };
-        return Ok((testbeds::unasked(&place)?, named, Vec::new()));
+        return Ok((testbeds::unasked(&place)?, options, Vec::new()));
     }
     let (hosts, reach) = match &args.hosts {
         Some(file) => (fleet::read(&text_of(file)?)?, args.reach.as_deref()),
@@ -113,7 +112,7 @@ fn prepared(args: &MeshArgs) -> Result<(Ground, String, Vec<FleetHost>), Failure
         .map_err(|error| {
             Failure::missing(format!("write {}: {}", testbed.display(), error.cause))
         })?;
-    Ok((ground, format!("--testbed {}", testbed.display()), hosts))
+    Ok((ground, fleet::at_testbed(&testbed), hosts))
 }
 
 fn text_of(file: &Path) -> Result<String, Failure> {
@@ -124,38 +123,6 @@ fn text_of(file: &Path) -> Result<String, Failure> {
     read.map_err(|error| {
         Failure::wrong(format!("mesh: read list of hosts {}: {error}", file.display()))
     })
-}
-
-/// Returns the hosts of the mesh with their groups: those of the list, or of `--group`.
-fn fleet_of(ground: &Ground, listed: &[FleetHost], asked: &[String]) -> Result<Fleet, Failure> {
-    let hosts: Vec<String> =
-        ground.testbed.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
-    let mut fleet = Fleet { groups: vec![None; hosts.len()], hosts, group_names: Vec::new() };
-    let of_list =
-        listed.iter().filter_map(|host| Some((host.group.clone()?, vec![host.name.clone()])));
-    let mut named: Vec<(String, Vec<String>)> = of_list.collect();
-    for text in asked {
-        let Some((name, members)) = text.split_once('=') else {
-            let message = format!("mesh --group {text}: expected NAME=HOST,HOST");
-            return Err(Failure::wrong(message));
-        };
-        named.push((name.to_owned(), members.split(',').map(str::to_owned).collect()));
-    }
-    for (name, members) in named {
-        let known = fleet.group_names.iter().position(|known| *known == name);
-        let group = known.unwrap_or(fleet.group_names.len());
-        if known.is_none() {
-            fleet.group_names.push(name.clone());
-        }
-        for member in members {
-            let Some(host) = fleet.hosts.iter().position(|known| *known == member) else {
-                let message = format!("mesh: group {name}: there is no host `{member}`");
-                return Err(Failure::wrong(message));
-            };
-            fleet.groups[host] = Some(group);
-        }
-    }
-    Ok(fleet)
 }
 
 fn look(

@@ -11,7 +11,7 @@
 use linerate_model::{CeilingSubject, Direction};
 
 use super::{
-    Rule, at_ceiling, flows, is_bus, members, n_flows, only_the_path, score, shrunk,
+    Rule, at_ceiling, changed, flows, is_bus, members, n_flows, only_the_path, score, shrunk,
     smaller_segments, standing_queue, suspected,
 };
 use crate::diagnosis::experiment::Experiment;
@@ -64,7 +64,7 @@ fn judge(point: &PointStudy) -> Option<Finding> {
     }
     let claim = Claim::Saturated(link);
     let finding = suspected(RULE.name, (point, job, direction), claim, evidence);
-    Some(finding.advise(Step::FasterLink))
+    Some(finding.advise(Step::FasterLink.by(changed(point, &[]))))
 }
 
 fn score(point: &PointStudy) -> Option<f64> {
