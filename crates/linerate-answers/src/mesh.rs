@@ -145,7 +145,7 @@ fn answer(survey: &Survey, place: MeshPlace<'_>) -> Vec<Block> {
     let claim = match first {
         Some(one) => Some(format!("{} differs from the rest", name(survey, one.suspect.culprit))),
         None if survey.mesh.n_measured() < FEWEST => {
-            Some(format!("a mesh needs {FEWEST} hosts to tell them apart"))
+            Some(format!("a mesh needs {FEWEST} hosts to suspect one"))
         }
         None => None,
     };
@@ -165,9 +165,8 @@ fn answer(survey: &Survey, place: MeshPlace<'_>) -> Vec<Block> {
         ..Lead::default()
     };
     let mut blocks = vec![Block::Lead(lead)];
-    if let Some(exit) = survey.interrupted {
-        let text = format!("Interrupted ({exit:?}): the figures are those until then.");
-        blocks.push(Block::Paragraph(text));
+    if survey.interrupted.is_some() {
+        blocks.push(Block::Paragraph("Interrupted: the figures are those until then.".to_owned()));
     }
     let absent: Vec<String> = survey
         .absent
@@ -225,7 +224,7 @@ fn suspects(survey: &Survey) -> Vec<Block> {
 }
 
 const NOTE: &str = "Confirmed: measured again beside pairs that no suspect touches, the difference \
-    was there again (rank sum test; at most 5 % of all meshes without a fault confirm one). \
+    was there again (rank sum test, 5 % for all suspects together). \
     docs/mesh.md describes the search.";
 
 /// Returns the median of a host over its pairs.

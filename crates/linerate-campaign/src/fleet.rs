@@ -77,7 +77,7 @@ pub fn read(text: &str) -> Result<Vec<FleetHost>, Failure> {
     Ok(hosts)
 }
 
-/// Adds what a further line says of a host.
+/// Adds the group and the address of a further line on a host.
 fn merge(known: &mut FleetHost, more: FleetHost) -> Result<(), Failure> {
     if let (Some(one), Some(other)) = (&known.group, &more.group)
         && one != other

@@ -3,7 +3,7 @@
 //!
 //! Hosts are numbered from 0. Nothing is assumed of their speed: the usual figure is the median of
 //! the fleet, so a fleet of unequal hosts has its slow ones named. Fewer than [`FEWEST`] hosts
-//! cannot be told apart, because each culprit has as many pairs as the rest.
+//! have no suspect, because each culprit has as many pairs as the rest.
 
 mod again;
 mod cells;

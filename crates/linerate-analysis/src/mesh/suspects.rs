@@ -126,7 +126,7 @@ fn parts(groups: &[Option<usize>]) -> Vec<Culprit> {
     let n_groups = groups.iter().flatten().max().map_or(0, |last| last + 1);
     let sides = [Culprit::Host, Culprit::Sending, Culprit::Receiving];
     let hosts = (0..groups.len()).flat_map(|host| sides.map(|side| side(host)));
-    // Of two groups, nobody can tell whose uplink it is.
+    // Two groups share one path, which is the uplink of both.
     let uplinks = (0..n_groups).filter(|_| n_groups > 2).map(Culprit::Uplink);
     let between = (0..n_groups)
         .flat_map(|one| (one + 1..n_groups).map(move |other| Culprit::Groups(one, other)));

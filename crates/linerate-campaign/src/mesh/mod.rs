@@ -1,4 +1,4 @@
-//! The mesh of a fleet: all pairs are measured in rounds, suspects are looked at again, and hosts
+//! The mesh of a fleet: all pairs are measured in rounds, suspects are measured again, and hosts
 //! that go away cost only their own pairs.
 
 mod figures;
@@ -9,8 +9,7 @@ mod tests;
 use std::collections::HashSet;
 
 use linerate_analysis::mesh::{
-    Confirmation, Measure, Mesh, Pairing, SecondLook, Status, Suspect, confirm, rounds,
-    second_look, suspects,
+    Confirmation, Measure, Mesh, Pairing, Status, Suspect, confirm, rounds, second_look, suspects,
 };
 use linerate_analysis::study;
 use linerate_model::Nanos;
@@ -21,7 +20,7 @@ use crate::{Ended, Exit, Failure};
 
 pub use plans::MeshLoad;
 
-/// Most suspects that are looked at again: the strongest ones.
+/// Most suspects that are measured again: the strongest ones.
 const MOST_AGAIN: usize = 8;
 
 /// Hosts of a mesh.
@@ -77,7 +76,7 @@ impl Fleet {
 pub struct Judged {
     /// The suspect.
     pub suspect: Suspect,
-    /// One for each sign that was looked at again.
+    /// One for each sign that was measured again.
     pub looks: Vec<Confirmation>,
 }
 
@@ -106,8 +105,6 @@ pub struct Survey {
     pub failed: Vec<Pairing>,
     /// Rounds in which all pairs meet.
     pub n_rounds: usize,
-    /// The second look, if there was one.
-    pub second: Option<SecondLook>,
     /// Exit of a person's interrupt; the figures are those until then.
     pub interrupted: Option<Exit>,
     /// Time that it took.
@@ -132,11 +129,10 @@ pub fn survey(
     let mut walk = Walk { bench, fleet, load, absent, interrupted: None };
     let failed = walk.first(all, &mut mesh)?;
     let found = suspects(&mesh);
-    let mut second = None;
     let mut judged: Vec<Judged> =
         found.into_iter().map(|suspect| Judged { suspect, looks: Vec::new() }).collect();
     if walk.interrupted.is_none() && load.again > 0 && !judged.is_empty() {
-        second = walk.second(&mesh, &mut judged)?;
+        walk.second(&mesh, &mut judged)?;
     }
     judged.sort_by_key(|one| match one.status() {
         Status::Confirmed => 0,
@@ -146,7 +142,7 @@ pub fn survey(
     let Walk { absent, interrupted, .. } = walk;
     let took = bench.now().since(begun);
     let fleet = fleet.clone();
-    Ok(Survey { fleet, mesh, judged, absent, failed, n_rounds, second, interrupted, took })
+    Ok(Survey { fleet, mesh, judged, absent, failed, n_rounds, interrupted, took })
 }
 
 struct Walk<'a> {
@@ -195,7 +191,7 @@ impl Walk<'_> {
     }
 
     /// Measures the suspects again, beside pairs that none of them touches.
-    fn second(&mut self, mesh: &Mesh, judged: &mut [Judged]) -> Result<Option<SecondLook>, Ended> {
+    fn second(&mut self, mesh: &Mesh, judged: &mut [Judged]) -> Result<(), Ended> {
         let n = judged.len().min(MOST_AGAIN);
         let again = &mut judged[..n];
         let suspects: Vec<Suspect> = again.iter().map(|one| one.suspect.clone()).collect();
@@ -203,12 +199,12 @@ impl Walk<'_> {
         let mut rounds = second.rounds.clone();
         self.leave_out_absent(&mut rounds);
         if rounds.is_empty() || second.controls.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
         let draft = self.load.again(self.fleet, &rounds);
         let (campaign, ended) = self.bench.attempt_when_free("again", &draft);
         self.goes_on_after(ended)?;
-        let Some(campaign) = campaign else { return Ok(None) };
+        let Some(campaign) = campaign else { return Ok(()) };
         let study = study(&campaign);
         let values = |measure: Measure, pairs: &[Pairing]| -> Vec<f64> {
             pairs.iter().flat_map(|pair| figures::of(&study, self.fleet, measure, *pair)).collect()
@@ -222,7 +218,7 @@ impl Walk<'_> {
                 })
                 .collect();
         }
-        Ok(Some(second))
+        Ok(())
     }
 
     fn leave_out_absent(&self, rounds: &mut Vec<Vec<Pairing>>) {

@@ -180,7 +180,6 @@ fn a_fleet_of_equal_hosts_has_no_suspect_and_no_second_look() {
 
 #[test]
 fn what_was_seen_once_is_not_confirmed() {
-    // Only the first stage has rounds there and back.
     let bench = FleetBench::of(|_, _| 100e6);
     let slow = FleetBench::of(|from, _| if from == "n5" { 80e6 } else { 100e6 });
     let mut mesh = Mesh { groups: fleet().groups, figures: figures::empty(8) };
@@ -193,8 +192,7 @@ fn what_was_seen_once_is_not_confirmed() {
     let fleet = fleet();
     let mut walk =
         Walk { bench: &bench, fleet: &fleet, load: &LOAD, absent: Vec::new(), interrupted: None };
-    let second = walk.second(&mesh, &mut judged).unwrap_or_else(|_| panic!("it runs"));
-    assert!(second.is_some());
+    walk.second(&mesh, &mut judged).unwrap_or_else(|_| panic!("it runs"));
     assert_eq!(judged[0].status(), Status::Cleared, "{judged:?}");
 }
 

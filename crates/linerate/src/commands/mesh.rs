@@ -158,14 +158,14 @@ fn look(
     Ok(if is_confirmed { Exit::Missed } else { Exit::Done })
 }
 
-/// Drains bad nodes of `n_hosts`, unless they are so many that the rest is no measure for them.
+/// Drains bad nodes of `n_hosts`, unless too few are left to be the usual ones.
 fn drain_all(bad: &[(String, String)], n_hosts: usize) -> Result<(), Failure> {
     /// Nodes may be drained up to one in this many.
     const SHARE: usize = 4;
     if bad.len() * SHARE > n_hosts {
         let message = format!(
             "mesh --drain: {} of {n_hosts} nodes are confirmed to be bad, more than one in \
-                {SHARE}: none was drained. Status at what they share.",
+                {SHARE}: none was drained. Look for what they share.",
             bad.len()
         );
         return Err(Failure::missing(message));
@@ -199,7 +199,7 @@ fn agenda(fleet: &Fleet, load: &MeshLoad, absent: &[Absent]) -> String {
         n * n.saturating_sub(1) / 2
     );
     if n < FEWEST {
-        text += &format!("\nFewer than {FEWEST} hosts cannot be told apart: nobody is suspected.");
+        text += &format!("\nNobody is suspected among fewer than {FEWEST} hosts.");
     }
     for one in absent {
         text += &format!("\nLeft out: {}: {}", one.host, one.why);
@@ -215,7 +215,11 @@ mod tests {
     fn most_of_a_cluster_is_never_drained() {
         let bad: Vec<_> = ["n1", "n2", "n3"].map(|node| (node.to_owned(), String::new())).to_vec();
         let refused = drain_all(&bad, 8).expect_err("three of eight");
-        assert!(refused.message().contains("none was drained"), "{}", refused.message());
+        assert!(
+            refused.message().ends_with("none was drained. Look for what they share."),
+            "{}",
+            refused.message()
+        );
         assert!(drain_all(&[], 8).is_ok());
     }
 }
