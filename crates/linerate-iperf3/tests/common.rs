@@ -1,8 +1,8 @@
 //! A server of ours in this process, and iperf3 as a program.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -110,22 +110,38 @@ pub(crate) fn json(output: &Output, arguments: &str) -> Value {
     found
 }
 
+/// Returns an address on loopback for a program that cannot choose a port itself.
+///
+/// The kernel gives a port that it has chosen, and that was closed again, to any other socket
+/// before the program opens it. These ports lie below those that it chooses from (32768 to 60999).
+pub(crate) fn free_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let of_process = 20_000 + (std::process::id() % 100) as u16 * 100;
+    loop {
+        let port = of_process + NEXT.fetch_add(1, Ordering::Relaxed);
+        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        if TcpListener::bind(at).is_ok() && UdpSocket::bind(at).is_ok() {
+            return at;
+        }
+    }
+}
+
 /// A server iperf3 for one test.
 pub(crate) struct Iperf3(Child, pub(crate) SocketAddr);
 
 impl Iperf3 {
     pub(crate) fn start() -> Self {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
-        let at = free.local_addr().expect("bound");
-        drop(free);
+        let at = free_address();
         let mut command = Command::new("iperf3");
         command.args(["-s", "-1", "-B", "127.0.0.1", "-p", &at.port().to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        let server = Self(command.spawn().expect("iperf3 starts"), at);
+        let mut server = Self(command.spawn().expect("iperf3 starts"), at);
         // Its table of sockets is asked: a connection would be its only test.
         let port = format!(":{:04X} 00000000:0000 0A", at.port());
         let begun = std::time::Instant::now();
         while !std::fs::read_to_string("/proc/net/tcp").is_ok_and(|text| text.contains(&port)) {
+            let ended = server.0.try_wait().expect("a child of ours");
+            assert!(ended.is_none(), "iperf3 has ended: {ended:?}");
             assert!(begun.elapsed() < PATIENCE, "iperf3 does not listen");
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use linerate_iperf3::session::Limits;
 
-use crate::common::{LOOPBACK, Server, client, has_iperf3, json};
+use crate::common::{LOOPBACK, Server, client, free_address, has_iperf3, json};
 
 /// Copies of the datagram with this number that arrive.
 type Pattern = fn(u32) -> usize;
@@ -25,8 +25,8 @@ const PATTERNS: [(&str, Pattern); 5] = [
 
 /// Starts a relay to `server` for one client and returns its address.
 fn relay(server: SocketAddr, pattern: Pattern) -> SocketAddr {
-    let listener = TcpListener::bind((LOOPBACK, 0)).expect("loopback");
-    let at = listener.local_addr().expect("bound");
+    let at = free_address();
+    let listener = TcpListener::bind(at).expect("loopback");
     let outside = UdpSocket::bind(at).expect("the same port with UDP");
     std::thread::spawn(move || {
         for client in listener.incoming().take(1).flatten() {

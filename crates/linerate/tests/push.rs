@@ -1,14 +1,14 @@
 //! A host that has no linerate: it is copied through the ssh and sshd of OpenSSH, and removed.
 
 use std::io::{BufRead, BufReader};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use linerate_model::TrialOutcome;
 
-use crate::common::{Ended, Guard, PATIENCE, file, linerate, load, privileged, wait};
+use crate::common::{Ended, Guard, PATIENCE, file, free_port, linerate, load, privileged, wait};
 
 /// Server of ssh; its absence is a reason to skip.
 const SSHD: &str = "/usr/sbin/sshd";
@@ -21,10 +21,7 @@ const SERVE: &str = "mount -t tmpfs none /run && mkdir -m 755 /run/sshd &&
 /// Starts a server on loopback whose users make temporary folders in `folder/there`, and an `ssh`
 /// in `folder/bin` that knows it as `box`.
 fn serve(folder: &Path) -> Guard {
-    let port = {
-        let free = TcpListener::bind("127.0.0.1:0").expect("loopback");
-        free.local_addr().expect("bound").port()
-    };
+    let port = free_port();
     for key in ["host", "user"] {
         let made = Command::new("ssh-keygen")
             .args(["-q", "-t", "ed25519", "-N", "", "-f"])

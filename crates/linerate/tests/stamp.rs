@@ -1,16 +1,14 @@
 //! `linerate serve stamp` and `linerate to stamp://HOST` as two programs.
 
 use std::io::{BufRead, BufReader};
-use std::net::UdpSocket;
 
-use crate::common::{run, signal, start, wait};
+use crate::common::{free_port, run, signal, start, wait};
 
 #[test]
 fn a_reflector_and_a_sender_count_the_same_packets() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
-    let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    let port = free.expect("loopback").port().to_string();
+    let port = free_port().to_string();
     let serve = ["serve", "stamp", "-B", "127.0.0.1", "-p", &port, "--allow", "127.0.0.1"];
     let mut reflector = start(folder, &serve);
     let mut printed = BufReader::new(reflector.stdout.take().expect("piped")).lines();

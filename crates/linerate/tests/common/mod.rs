@@ -1,8 +1,10 @@
 //! Running the program as a person does, and reading what it left behind.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -375,6 +377,22 @@ pub(crate) fn wait(mut child: Child) -> Ended {
         std::thread::sleep(Duration::from_millis(20));
     }
     child.wait_with_output().expect("it is our child").into()
+}
+
+/// Returns a port on loopback for a program that cannot choose one itself.
+///
+/// The kernel gives a port that it has chosen, and that was closed again, to any other socket
+/// before the program opens it. These ports lie below those that it chooses from (32768 to 60999).
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let of_process = 10_000 + (std::process::id() % 100) as u16 * 100;
+    loop {
+        let port = of_process + NEXT.fetch_add(1, Ordering::Relaxed);
+        let at = (Ipv4Addr::LOCALHOST, port);
+        if TcpListener::bind(at).is_ok() && UdpSocket::bind(at).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Sends a signal by name.
