@@ -1,6 +1,8 @@
 //! Answer of `linerate mesh`: suspects with their evidence, hosts, and a matrix of all pairs.
 
-use linerate_analysis::mesh::{Cells, Confirmation, Culprit, FEWEST, Measure, Sign, Status};
+use linerate_analysis::mesh::{
+    Below, Cells, Confirmation, Culprit, FEWEST, Measure, Sign, Status, USUAL_SHARE, below,
+};
 use linerate_analysis::statistics::median;
 use linerate_campaign::mesh::{Judged, Survey};
 use linerate_model::{Direction, Estimate, TestbedKind};
@@ -203,9 +205,35 @@ fn next(survey: &Survey, culprit: Culprit, place: MeshPlace<'_>) -> Vec<NextStep
     [diagnose].into_iter().chain(drains).collect()
 }
 
+/// Returns what the rule of many operators says.
+fn operators_rule(survey: &Survey) -> Below {
+    below(cells(survey, Measure::Goodput), USUAL_SHARE)
+}
+
+/// Returns that as a sentence.
+fn operators_sentence(survey: &Survey) -> String {
+    let Below { hosts, n_pairs } = operators_rule(survey);
+    let n = cells(survey, Measure::Goodput).known().count();
+    let share = percent(USUAL_SHARE);
+    let names: Vec<&str> = hosts.iter().map(|host| survey.fleet.hosts[*host].as_str()).collect();
+    let named = match names.as_slice() {
+        [] => "no host is bad".to_owned(),
+        [one] => format!("host {one} is bad"),
+        several => format!("hosts {} are bad", several.join(", ")),
+    };
+    format!(
+        "By the rule of thumb (goodput below {share} of the median), {named}: {n_pairs} of {n} \
+            directed pairs are below it."
+    )
+}
+
 fn suspects(survey: &Survey) -> Vec<Block> {
-    if survey.judged.is_empty() {
+    if survey.mesh.n_measured() < FEWEST {
         return Vec::new();
+    }
+    let rule = Block::Paragraph(operators_sentence(survey));
+    if survey.judged.is_empty() {
+        return vec![rule];
     }
     let heads = ["suspect", "status", "evidence", "second look"];
     let rows: Vec<Vec<String>> = survey
@@ -220,7 +248,7 @@ fn suspects(survey: &Survey) -> Vec<Block> {
         })
         .collect();
     let table = Table::of_words("suspects", "Suspects, the strongest first", &heads, &rows);
-    vec![Block::Table(Table { note: Some(NOTE.to_owned()), ..table })]
+    vec![Block::Table(Table { note: Some(NOTE.to_owned()), ..table }), rule]
 }
 
 const NOTE: &str = "Confirmed: measured again beside pairs that no suspect touches, the difference \
@@ -357,12 +385,15 @@ fn json(survey: &Survey) -> Value {
             json!({ "name": name, "group": group })
         })
         .collect();
+    let Below { hosts: below_hosts, n_pairs } = operators_rule(survey);
+    let below_hosts: Vec<&str> = below_hosts.into_iter().map(of).collect();
     let absent: Vec<Value> =
         survey.absent.iter().map(|one| json!({ "host": one.host, "why": one.why })).collect();
     let failed: Vec<Value> =
         survey.failed.iter().map(|&(from, to)| json!([of(from), of(to)])).collect();
     json!({
         "hosts": hosts, "pairs": pairs, "suspects": suspects, "absent": absent, "failed": failed,
+        "below_90_percent": { "hosts": below_hosts, "pairs": n_pairs },
         "rounds": survey.n_rounds, "interrupted": survey.interrupted.is_some(),
         "seconds": survey.took.as_secs_f64(),
     })

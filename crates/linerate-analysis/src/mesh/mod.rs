@@ -6,6 +6,7 @@
 //! have no suspect, because each culprit has as many pairs as the rest.
 
 mod again;
+mod below;
 mod cells;
 #[cfg(test)]
 mod fleet;
@@ -13,6 +14,7 @@ mod rounds;
 mod suspects;
 
 pub use again::{Confirmation, SecondLook, Status, confirm, second_look};
+pub use below::{Below, USUAL_SHARE, below};
 pub use cells::{Cells, Measure};
 pub use rounds::{Pairing, matchings, rounds};
 pub use suspects::{Culprit, Mesh, Sign, Suspect, suspects};

@@ -10,6 +10,7 @@
 
 mod answers;
 mod draw;
+mod fleet;
 mod scenarios;
 mod storage;
 mod undeclared;
@@ -35,7 +36,7 @@ const RULES: &str = "docs/reference/rules.md";
 /// Goal for the diagonal.
 const DIAGONAL: f64 = 0.9;
 
-/// Options of `bench diagnosis`, also with `--undeclared` and `--storage`.
+/// Options of `bench diagnosis`, also with `--undeclared`, `--storage` and `--fleet`.
 #[derive(Debug, clap::Parser)]
 struct Options {
     /// Diagnose paths whose capacity nobody declared
@@ -44,6 +45,9 @@ struct Options {
     /// Diagnose loads on disks
     #[arg(long, conflicts_with = "undeclared")]
     storage: bool,
+    /// Find the fault of a fleet of hosts
+    #[arg(long, conflicts_with_all = ["undeclared", "storage"])]
+    fleet: bool,
     /// Number of seeds
     #[arg(long, value_parser = count::<u32>, default_value = "10")]
     seeds: u32,
@@ -94,6 +98,9 @@ pub(super) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<bool> {
     }
     if options.storage {
         return storage::run(&program, &options);
+    }
+    if options.fleet {
+        return fleet::run(&program, &options);
     }
     let mut outcomes: BTreeMap<String, Vec<Said>> = kept(options.keep.as_deref())?;
     let referee = Mutex::new(Referee::new(root, &program)?);
@@ -380,6 +387,8 @@ impl Options {
             undeclared::is_cause(only)
         } else if self.storage {
             storage::is_cause(only)
+        } else if self.fleet {
+            fleet::is_cause(only)
         } else {
             SCENARIOS.iter().any(|scenario| scenario.name.contains(only))
         };

@@ -213,34 +213,14 @@ impl Ground {
         self.start_relay(&["truth", "relay"], &faults.arguments())
     }
 
-    /// Starts the relay that `cargo xtask bench` runs as `words`, with the addresses of itself and
-    /// of both ends, and with `arguments`. It goes before other programs: its lateness would be a
-    /// property of the path.
+    /// Starts the relay that `cargo xtask bench` runs as `words` between the ends.
     pub(in crate::bench) fn start_relay(
         &self,
         words: &[&str],
         arguments: &[String],
     ) -> anyhow::Result<Relay> {
-        let own = std::env::current_exe().context("find this program")?;
-        let mut command = inside(&self.names[2], Path::new("nice"), None);
-        command
-            .args(["-n", "-10"])
-            .arg(own)
-            .arg("bench")
-            .args(words)
-            .args([UNDERLAY[2], UNDERLAY[0], UNDERLAY[1]])
-            .args(arguments);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("start the relay")?;
-        let input = child.stdin.take();
-        let mut output = BufReader::new(child.stdout.take().context("the relay's output")?);
-        let mut line = String::new();
-        output.read_line(&mut line).context("wait for the relay")?;
-        ensure!(line.trim() == "ready", "the relay did not start");
-        Ok(Relay { child, input, output })
+        let addresses = [UNDERLAY[2], UNDERLAY[0], UNDERLAY[1]];
+        Relay::start(&self.names[2], addresses, words, arguments)
     }
 
     /// The address of `end` in a case of `family`.
@@ -439,6 +419,29 @@ pub(in crate::bench) struct Relay {
 }
 
 impl Relay {
+    /// Starts the relay that `cargo xtask bench` runs as `words` in a namespace, with the
+    /// `addresses` of itself and of both ends, and with `arguments`. It goes before other programs:
+    /// its lateness would be a property of the path.
+    pub(in crate::bench) fn start(
+        namespace: &str,
+        addresses: [&str; 3],
+        words: &[&str],
+        arguments: &[String],
+    ) -> anyhow::Result<Self> {
+        let own = std::env::current_exe().context("find this program")?;
+        let mut command = inside(namespace, Path::new("nice"), None);
+        command.args(["-n", "-10"]).arg(own).arg("bench");
+        command.args(words).args(addresses).args(arguments);
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.context("start the relay")?;
+        let input = child.stdin.take();
+        let mut output = BufReader::new(child.stdout.take().context("the relay's output")?);
+        let mut line = String::new();
+        output.read_line(&mut line).context("wait for the relay")?;
+        ensure!(line.trim() == "ready", "the relay did not start");
+        Ok(Self { child, input, output })
+    }
+
     /// Ends it and returns what it counted.
     pub(in crate::bench) fn counts(mut self) -> anyhow::Result<Value> {
         drop(self.input.take());

@@ -54,6 +54,12 @@ pub(super) fn relay(arguments: &[String]) -> anyhow::Result<bool> {
     relay::run(arguments)
 }
 
+/// Returns the arguments of a relay that delays each frame by `delay` seconds in both directions.
+pub(super) fn delaying(seed: u32, delay: f64) -> [String; 3] {
+    let hop = json!(relay::Hop { delay, ..relay::Hop::default() }).to_string();
+    [seed.to_string(), hop.clone(), hop]
+}
+
 /// Diagnoses every cause with every seed, prints the matrix, and returns whether it meets the
 /// goals.
 pub(super) fn run(program: &Path, options: &Options) -> anyhow::Result<bool> {
